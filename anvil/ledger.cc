@@ -6,8 +6,7 @@ namespace pen::anvil {
 
 using namespace ipc::sessions;
 
-Ledger::Ledger(sessions::Classes classes)
-    : classes_(std::move(classes)), states_(classes_.list().size()) {}
+Ledger::Ledger(sessions::Classes classes) : classes_(std::move(classes)), states_(classes_.list().size()) {}
 
 Ledger::Holder Ledger::begin(const Begin& begin) {
   const Holder holder = next_holder_++;
@@ -99,16 +98,13 @@ void Ledger::note_all_full() {
   }
   if (!full || standing_ask_ != 0) return;
   // Nobody can come and ask while the sockets rest: so somebody asks for them.
-  for (std::uint32_t c = 0; c < states_.size() && standing_ask_ == 0; ++c)
-    standing_ask_ = ask_for_idle(c);
+  for (std::uint32_t c = 0; c < states_.size() && standing_ask_ == 0; ++c) standing_ask_ = ask_for_idle(c);
 }
 
-void Ledger::answer(Holder holder, std::uint64_t lease, bool granted, std::uint32_t c,
-                    Direction direction) {
+void Ledger::answer(Holder holder, std::uint64_t lease, bool granted, std::uint32_t c, Direction direction) {
   const sessions::Class& limit = limits(c);
   actions_.push_back(
-      {holder, Taken{lease, granted, limit.mask,
-                     direction == Direction::incoming ? limit.refuse : limit.total}});
+      {holder, Taken{lease, granted, limit.mask, direction == Direction::incoming ? limit.refuse : limit.total}});
 }
 
 std::uint64_t Ledger::ask_for_idle(std::uint32_t c) {
@@ -176,8 +172,7 @@ void Ledger::release(Holder holder, std::uint64_t number) {
   auto& leases = holders_.at(holder).leases;
   const auto at = leases.find(number);
   if (at == leases.end()) {
-    std::erase_if(unsettled_,
-                  [&](const auto& u) { return u.first == holder && u.second.lease == number; });
+    std::erase_if(unsettled_, [&](const auto& u) { return u.first == holder && u.second.lease == number; });
     return;
   }
   const Lease lease = at->second;
@@ -210,8 +205,7 @@ void Ledger::fell(std::uint32_t c) {
     s.reserved_until = now_ + kReserved;
     note(c);
   }
-  for (const Holder holder : std::exchange(s.refused_out, {}))
-    actions_.push_back({holder, Room{limits(c).mask}});
+  for (const Holder holder : std::exchange(s.refused_out, {})) actions_.push_back({holder, Room{limits(c).mask}});
 }
 
 void Ledger::ask_again(std::uint32_t c) {
@@ -251,8 +245,7 @@ void Ledger::yielded(Holder holder, const Yielded& y) {
 void Ledger::tick() {
   if (now_ >= settle_until_) {
     // A number twice is the holder's mistake, and its loss.
-    for (const auto& [holder, asked] : std::exchange(unsettled_, {}))
-      static_cast<void>(decide(holder, asked));
+    for (const auto& [holder, asked] : std::exchange(unsettled_, {})) static_cast<void>(decide(holder, asked));
   }
   for (std::uint32_t c = 0; c < states_.size(); ++c) {
     ClassState& s = states_[c];
@@ -283,8 +276,8 @@ Status Ledger::status() const {
   Status out;
   for (std::uint32_t c = 0; c < states_.size(); ++c) {
     const ClassState& s = states_[c];
-    out.classes.push_back({limits(c).mask, limits(c).total, limits(c).refuse, s.incoming,
-                           s.outgoing, s.refused, !s.refused_out.empty()});
+    out.classes.push_back(
+        {limits(c).mask, limits(c).total, limits(c).refuse, s.incoming, s.outgoing, s.refused, !s.refused_out.empty()});
   }
   out.holders = holders_.size();
   return out;

@@ -1,16 +1,16 @@
 #pragma once
 /// The count of SMTP sessions per session class: who holds leases, who may have another, who waits. No I/O, no clock.
 ///
-/// Rules:   one count per class, incoming and outgoing together. An incoming lease is granted while the count is below the
-///          refuse limit, an outgoing one while it is below the total limit; either may be the higher one.
-///          At the refuse limit the class's outgoing connections are asked for an idle one first: the incoming session
-///          waits for the answer, at most kYieldTime. An outgoing one that is refused is told when there is room.
-///          Every other time, the place that falls free goes to outgoing mail that waits: it is kept for its holder for
-///          kReserved, or clients that come all the time would take it before the holder has asked.
-///          What a holder says it holds is counted whatever the limit. After a restart (the first holder comes again)
-///          other requests wait for kSettleTime, in which every holder has told what it holds.
-/// Use:     one Holder per connection: begin(), take(), release(), yielded(), end() when it ends, by whatever cause; then
-///          send what take_actions() gives. tick() when next_wake() has come.
+/// Rules:   one count per class, incoming and outgoing together. An incoming lease is granted while the count is
+///          below the refuse limit, an outgoing one while it is below the total limit; either may be the higher one.
+///          At the refuse limit the class's outgoing connections are asked for an idle one first: the incoming
+///          session waits for the answer, at most kYieldTime. An outgoing one that is refused is told when there is
+///          room. Every other time, the place that falls free goes to outgoing mail that waits: it is kept for its
+///          holder for kReserved, or clients that come all the time would take it before the holder has asked. What a
+///          holder says it holds is counted whatever the limit. After a restart (the first holder comes again) other
+///          requests wait for kSettleTime, in which every holder has told what it holds.
+/// Use:     one Holder per connection: begin(), take(), release(), yielded(), end() when it ends, by whatever cause;
+///          then send what take_actions() gives. tick() when next_wake() has come.
 /// Cost:    O(log n) in the leases, for each event.
 /// Source:  docs/origins.md "Session classes"; docs/session-classes.md.
 #include <cstdint>
@@ -107,8 +107,7 @@ class Ledger {
   }
   void count(std::uint32_t c, Holder holder, ipc::sessions::Direction direction);
   void uncount(std::uint32_t c, Holder holder, ipc::sessions::Direction direction);
-  void answer(Holder holder, std::uint64_t lease, bool granted, std::uint32_t c,
-              ipc::sessions::Direction direction);
+  void answer(Holder holder, std::uint64_t lease, bool granted, std::uint32_t c, ipc::sessions::Direction direction);
   /// Asks a holder of outgoing sessions for an idle one. 0: there is none, or it would not help.
   std::uint64_t ask_for_idle(std::uint32_t c);
   void refuse(std::uint32_t c, const Pending& p);

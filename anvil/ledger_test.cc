@@ -12,15 +12,14 @@ namespace {
 using namespace ipc::sessions;
 
 struct Fixture {
-  explicit Fixture(std::string_view text = "*.customer.fr 8 8, * 3 3")
-      : ledger(*sessions::Classes::parse(text)) {}
+  explicit Fixture(std::string_view text = "*.customer.fr 8 8, * 3 3") : ledger(*sessions::Classes::parse(text)) {}
 
   Ledger::Holder begin(bool listens, bool again = false) {
     ledger.set_time(now);
     return ledger.begin({listens, again});
   }
-  bool ask(Ledger::Holder holder, std::uint64_t lease, Direction direction, const char* name,
-           const char* address, bool held = false) {
+  bool ask(Ledger::Holder holder, std::uint64_t lease, Direction direction, const char* name, const char* address,
+           bool held = false) {
     ledger.set_time(now);
     BOOST_REQUIRE(ledger.take(holder, {lease, direction, name, address, held}));
     collect();
@@ -40,10 +39,8 @@ struct Fixture {
     fulls.clear();
     for (const auto& send : ledger.take_actions()) {
       to = send.to;
-      if (const auto* t = std::get_if<Taken>(&send.message))
-        (t->granted ? granted : refused) = t->lease;
-      if (const auto* r = std::get_if<Room>(&send.message))
-        rooms.push_back(r->mask + " to " + std::to_string(send.to));
+      if (const auto* t = std::get_if<Taken>(&send.message)) (t->granted ? granted : refused) = t->lease;
+      if (const auto* r = std::get_if<Room>(&send.message)) rooms.push_back(r->mask + " to " + std::to_string(send.to));
       if (const auto* w = std::get_if<Wanted>(&send.message)) wanted.push_back(*w);
       if (const auto* f = std::get_if<AllFull>(&send.message)) fulls.push_back(f->full);
     }
@@ -288,8 +285,7 @@ BOOST_AUTO_TEST_CASE(after_a_restart_nobody_is_granted_more_before_all_have_told
   BOOST_TEST(!out(qmgr, 3, "mx.net"));
   ledger.release(qmgr, 2);
   const auto smtpd = begin(true, true);
-  for (std::uint64_t i = 1; i <= 2; ++i)
-    ask(smtpd, i, Direction::incoming, "a.net", "192.0.2.1", true);
+  for (std::uint64_t i = 1; i <= 2; ++i) ask(smtpd, i, Direction::incoming, "a.net", "192.0.2.1", true);
   const auto gone = begin(false, true);
   BOOST_TEST(!in(gone, 1, "a.net"));
   ledger.end(gone);
@@ -383,8 +379,7 @@ BOOST_AUTO_TEST_CASE(the_counts_are_right_after_any_order_of_events) {
         BOOST_REQUIRE(ledger.take(at->first, {next, direction, names[c], "192.0.2.1", held}));
         ++next;
       } else if (what < 10 && !at->second.held.empty()) {
-        auto lease = std::next(at->second.held.begin(),
-                               static_cast<long>(random.below(at->second.held.size())));
+        auto lease = std::next(at->second.held.begin(), static_cast<long>(random.below(at->second.held.size())));
         const auto number = lease->first;
         at->second.held.erase(lease);
         ledger.release(at->first, number);
@@ -399,8 +394,7 @@ BOOST_AUTO_TEST_CASE(the_counts_are_right_after_any_order_of_events) {
       read();
       std::uint64_t in_model[3][2] = {}, waiting[3] = {};
       for (const auto& [holder, m] : model) {
-        for (const auto& [number, lease] : m.held)
-          ++in_model[lease.first][static_cast<int>(lease.second)];
+        for (const auto& [number, lease] : m.held) ++in_model[lease.first][static_cast<int>(lease.second)];
         for (const auto& [number, lease] : m.asked) ++waiting[lease.first];
       }
       const auto status = ledger.status();

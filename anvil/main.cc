@@ -50,8 +50,7 @@ struct Server {
 
 /// One holder, from its Begin to the end of its connection.
 struct Holding {
-  Holding(Server& s, Channel& channel, const conversation::Begin& begin)
-      : server(s), holder(begun(s, begin)) {
+  Holding(Server& s, Channel& channel, const conversation::Begin& begin) : server(s), holder(begun(s, begin)) {
     server.channels[holder] = &channel;
     server.settle();
   }
@@ -94,15 +93,12 @@ struct ClientHolder {
 
   void take(ClientChannel& channel, const ipc::clients::Count& m) {
     const auto counted = server.clients.count(m.event, m.client, m.look, server.loop.now(), wall());
-    static_cast<void>(
-        channel.send(ipc::clients::Counted{m.request, counted.rate, counted.live}));  // is small
+    static_cast<void>(channel.send(ipc::clients::Counted{m.request, counted.rate, counted.live}));  // is small
   }
   void take(ClientChannel&, const ipc::clients::Enter& m) {
     server.clients.enter(holder, m.client, m.sessions, wall());
   }
-  void take(ClientChannel&, const ipc::clients::Leave& m) {
-    server.clients.leave(holder, m.client);
-  }
+  void take(ClientChannel&, const ipc::clients::Leave& m) { server.clients.leave(holder, m.client); }
   WallTime wall() const { return server.loop.clock().wall_now(); }
 
   Server& server;
@@ -120,9 +116,7 @@ async::Task<void> count_clients(std::shared_ptr<Server> server, ipc::Opening ope
       co_return;
     }
     std::visit([&](const auto& m) { holder.take(channel, m); }, received->message);
-    if (channel.congested() &&
-        !co_await channel.flush({.deadline = server->loop.now() + seconds(30)}))
-      co_return;
+    if (channel.congested() && !co_await channel.flush({.deadline = server->loop.now() + seconds(30)})) co_return;
   }
 }
 
@@ -142,10 +136,8 @@ async::Task<void> tell_statistics(std::shared_ptr<Server> server, milliseconds e
   }
 }
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
-                          async::Listener::Accepted accepted) {
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
-                                     {.deadline = server->loop.now() + seconds(30)});
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = server->loop.now() + seconds(30)});
   if (!opening) {
     log::warning("connection refused: {}", opening.error().message());
     co_return;
@@ -162,8 +154,7 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
     auto received = co_await channel.receive();
     if (!received) {
       if (!received.error().is(async::WaitError::closed))
-        log::warning("a holder of sessions, pid {}: {}", channel.peer().pid,
-                     received.error().message());
+        log::warning("a holder of sessions, pid {}: {}", channel.peer().pid, received.error().message());
       co_return;
     }
     if (const auto* ask = std::get_if<conversation::AskStatus>(&received->message)) {
@@ -183,14 +174,11 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
       sense = false;
     }
     if (!sense) {
-      log::error("a holder of sessions, pid {}, does not keep to the conversation",
-                 channel.peer().pid);
+      log::error("a holder of sessions, pid {}, does not keep to the conversation", channel.peer().pid);
       co_return;
     }
     // A holder that does not read its answers gets no more of them.
-    if (channel.congested() &&
-        !co_await channel.flush({.deadline = server->loop.now() + seconds(30)}))
-      co_return;
+    if (channel.congested() && !co_await channel.flush({.deadline = server->loop.now() + seconds(30)})) co_return;
   }
 }
 
@@ -203,25 +191,21 @@ Result<service::Hooks> start(service::Context& context) {
   auto classes = sessions::Classes::parse(context.settings().session_classes);
   if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
   const auto& s = context.settings();
-  auto server =
-      std::make_shared<Server>(context.loop(), *std::move(classes), s.anvil_rate_time_unit);
+  auto server = std::make_shared<Server>(context.loop(), *std::move(classes), s.anvil_rate_time_unit);
   context.loop().spawn("statistics", tell_statistics(server, s.anvil_status_update_time));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve([server, peers](async::Listener::Accepted accepted) {
-    return session(server, peers, std::move(accepted));
-  });
+  context.serve(
+      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
   return service::Hooks{
       // Holders take their leases of the next one; what this one knows is worth nothing.
       .drain = [server] { return leave(server); },
       .status =
           [server] {
-            std::vector<std::string> lines{
-                fmt::format("{} clients remembered", server->clients.size())};
+            std::vector<std::string> lines{fmt::format("{} clients remembered", server->clients.size())};
             for (const auto& c : server->ledger.status().classes)
-              lines.push_back(
-                  fmt::format("class {}: {} incoming, {} outgoing, limits {} {}, refused {}{}",
-                              c.mask, c.incoming, c.outgoing, c.total, c.refuse, c.refused,
-                              c.outgoing_waits ? ", outgoing mail waits" : ""));
+              lines.push_back(fmt::format("class {}: {} incoming, {} outgoing, limits {} {}, refused {}{}", c.mask,
+                                          c.incoming, c.outgoing, c.total, c.refuse, c.refused,
+                                          c.outgoing_waits ? ", outgoing mail waits" : ""));
             return lines;
           }};
 }
@@ -230,7 +214,5 @@ Result<service::Hooks> start(service::Context& context) {
 
 int main(int argc, char** argv) {
   return pen::service::run(
-      argc, argv,
-      {.name = "anvil", .summary = "counts sessions per class of hosts and what clients do"},
-      start);
+      argc, argv, {.name = "anvil", .summary = "counts sessions per class of hosts and what clients do"}, start);
 }

@@ -66,7 +66,9 @@ def preload(library, delay, counter):
 def penstock(build, sink, delay, scratch):
     counter = SyncCounter(os.path.join(scratch, "syncs"))
     library = os.path.join(build, "bench", "slowsync.so")
-    settings = preload(library, delay, counter.path) + "queue_log_segment_size = 64m\n"  # the default; init makes them small
+    settings = (
+        preload(library, delay, counter.path) + "queue_log_segment_size = 64m\n"
+    )  # the default; init makes them small
     return compare.PenstockServer(build, sink.port, 50, settings), counter
 
 
@@ -145,9 +147,26 @@ def measure(make, build, clients, delay, messages, mebibytes, *pace):
 def bare_loop(build, group, delay):
     """The disk's own limit with one sync after the other: messages a second that a bare loop appends and syncs in such groups."""
     with tempfile.TemporaryDirectory(prefix="pen-bare-", dir="/var/tmp") as scratch:
-        environment = {**os.environ, "LD_PRELOAD": os.path.join(build, "bench", "slowsync.so"), "SLOWSYNC_US": str(int(delay * 1000))}
-        told = subprocess.run([os.path.join(build, "bench", "queue_bench"), "writer", scratch, "-n", str(100 * group), "--groups",
-                               str(group)], env=environment, check=True, capture_output=True, text=True).stdout
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": os.path.join(build, "bench", "slowsync.so"),
+            "SLOWSYNC_US": str(int(delay * 1000)),
+        }
+        told = subprocess.run(
+            [
+                os.path.join(build, "bench", "queue_bench"),
+                "writer",
+                scratch,
+                "-n",
+                str(100 * group),
+                "--groups",
+                str(group),
+            ],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
         return float(told.splitlines()[-1].split()[3])
 
 
@@ -158,7 +177,10 @@ def report(name, runs):
         values = [run[key] for run in runs]
         medians[key] = statistics.median(values)
         places = 3 if key.startswith("cpu") else 2
-        print(f"  {name:9} {key:16} {medians[key]:10.{places}f} ({min(values):.{places}f} - {max(values):.{places}f})", flush=True)
+        print(
+            f"  {name:9} {key:16} {medians[key]:10.{places}f} ({min(values):.{places}f} - {max(values):.{places}f})",
+            flush=True,
+        )
     return medians
 
 
@@ -170,7 +192,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages", type=int, default=20000, help="of Penstock; Postfix gets a fifth")
     parser.add_argument("--peers", default="penstock,postfix,none")
-    parser.add_argument("--warm", type=int, default=1024, metavar="MIB", help="free memory to keep warm (1024; 0: none)")
+    parser.add_argument(
+        "--warm", type=int, default=1024, metavar="MIB", help="free memory to keep warm (1024; 0: none)"
+    )
     args = parser.parse_args()
     run = {
         "penstock": lambda clients, delay, *pace:
@@ -201,16 +225,28 @@ def main():
                 paced = report("paced", [run["penstock"](clients, delay, *pace) for _ in range(args.rounds)])
                 ours, theirs = figures["penstock"], figures["postfix"]
                 group = max(1, round(1000 / ours["syncs/1000"]))
-                rows.append([clients, "as is" if delay == 0 else f"+{delay:g} ms", f"{rate['penstock']:,.0f}", f"{rate['postfix']:,.0f}",
-                             f"{rate['penstock'] / rate['postfix']:.1f}", asked,
-                             f"{ours['cpu ms/message']:.3f} / {theirs['cpu ms/message']:.3f}", f"{ours['syncs/1000']:.0f}",
-                             f"{ours['answer p50 ms']:.1f} / {ours['answer p99 ms']:.1f} ({ours['answer p99 syncs']:.1f})",
-                             f"{times}: {paced['accepted/s']:,.0f}, {paced['syncs/1000']:.0f}, {paced['answer p99 ms']:.1f} ({paced['answer p99 syncs']:.1f})",
-                             f"{bare_loop(args.build, group, delay):,.0f} ({group})", f"{rate['none']:,.0f}" if "none" in rate else ""])
+                rows.append(
+                    [
+                        clients,
+                        "as is" if delay == 0 else f"+{delay:g} ms",
+                        f"{rate['penstock']:,.0f}",
+                        f"{rate['postfix']:,.0f}",
+                        f"{rate['penstock'] / rate['postfix']:.1f}",
+                        asked,
+                        f"{ours['cpu ms/message']:.3f} / {theirs['cpu ms/message']:.3f}",
+                        f"{ours['syncs/1000']:.0f}",
+                        f"{ours['answer p50 ms']:.1f} / {ours['answer p99 ms']:.1f} ({ours['answer p99 syncs']:.1f})",
+                        f"{times}: {paced['accepted/s']:,.0f}, {paced['syncs/1000']:.0f}, {paced['answer p99 ms']:.1f} ({paced['answer p99 syncs']:.1f})",
+                        f"{bare_loop(args.build, group, delay):,.0f} ({group})",
+                        f"{rate['none']:,.0f}" if "none" in rate else "",
+                    ]
+                )
     if rows:
-        print("\n| clients | sync | Penstock, msg/s | Postfix, msg/s | times | asked | CPU ms per message, Penstock / Postfix | Penstock's "
-              "syncs per 1,000 | answer p50 / p99, ms (syncs) | paced, times: msg/s, syncs per 1,000, p99 (syncs) | bare loop, msg/s (group) | ceiling, msg/s |\n"
-              "| ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | --- | --- | --- | ---: |")
+        print(
+            "\n| clients | sync | Penstock, msg/s | Postfix, msg/s | times | asked | CPU ms per message, Penstock / Postfix | Penstock's "
+            "syncs per 1,000 | answer p50 / p99, ms (syncs) | paced, times: msg/s, syncs per 1,000, p99 (syncs) | bare loop, msg/s (group) | ceiling, msg/s |\n"
+            "| ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | --- | --- | --- | ---: |"
+        )
         for row in rows:
             print("| " + " | ".join(map(str, row)) + " |")
 

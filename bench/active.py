@@ -35,8 +35,11 @@ def memory(messages, directory):
         for _ in range(30):  # qmgr looks once a second whether it has memory to give back
             time.sleep(0.5)
             left = min(left, anonymous(qmgr))
-        print(f"{rest:.1f} MiB at rest, {full:.1f} with {wanted} active ({(full - rest) * (1 << 20) / wanted:.0f} bytes each), "
-              f"{left:.1f} after all were deleted", flush=True)
+        print(
+            f"{rest:.1f} MiB at rest, {full:.1f} with {wanted} active ({(full - rest) * (1 << 20) / wanted:.0f} bytes each), "
+            f"{left:.1f} after all were deleted",
+            flush=True,
+        )
 
 
 def orphans(messages, directory):

@@ -74,16 +74,12 @@ class TlsContext {
       die("TLS: no certificate and key in " + certificate + ", " + key);
     return c;
   }
-  std::unique_ptr<TlsSession> open(int fd) const {
-    return std::make_unique<TlsSession>(context_.get(), fd, server_);
-  }
+  std::unique_ptr<TlsSession> open(int fd) const { return std::make_unique<TlsSession>(context_.get(), fd, server_); }
 
  private:
-  TlsContext(const SSL_METHOD* method, bool server)
-      : context_(SSL_CTX_new(method), SSL_CTX_free), server_(server) {
+  TlsContext(const SSL_METHOD* method, bool server) : context_(SSL_CTX_new(method), SSL_CTX_free), server_(server) {
     if (!context_) die("TLS: no context");
-    SSL_CTX_set_mode(context_.get(),
-                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_mode(context_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   }
   std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context_;
   bool server_;

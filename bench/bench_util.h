@@ -85,26 +85,17 @@ struct Address {
 /// The value below which the given share of the sorted samples lies, in milliseconds.
 inline double percentile_ms(std::vector<float>& samples, double share) {
   if (samples.empty()) return 0;
-  const auto i = std::min(samples.size() - 1,
-                          static_cast<std::size_t>(share * static_cast<double>(samples.size())));
-  std::nth_element(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(i),
-                   samples.end());
+  const auto i = std::min(samples.size() - 1, static_cast<std::size_t>(share * static_cast<double>(samples.size())));
+  std::nth_element(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(i), samples.end());
   return static_cast<double>(samples[i]) * 1e3;
 }
 
 /// Ledger line: WORD ID CHECKSUM RECIPIENT. The checksum is XXH3-64 of the content after its header, in hex.
-inline void ledger_line(std::string& out, std::string_view word, std::string_view id,
-                        std::uint64_t checksum, std::string_view recipient) {
+inline void ledger_line(std::string& out, std::string_view word, std::string_view id, std::uint64_t checksum,
+                        std::string_view recipient) {
   char hex[20];
   std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(checksum));
-  out.append(word)
-      .append(" ")
-      .append(id)
-      .append(" ")
-      .append(hex)
-      .append(" ")
-      .append(recipient)
-      .append("\n");
+  out.append(word).append(" ").append(id).append(" ").append(hex).append(" ").append(recipient).append("\n");
 }
 /// Appends to a file at once: what is in the ledger survives the death of its writer.
 class LedgerFile {

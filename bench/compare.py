@@ -441,7 +441,9 @@ def envelope(build, server_type, recipients=1000):
         load(build, server.port, "-c", 1, "-n", 1, "--id", "warm")
         sink.wait(1, 60)
         began = time.monotonic()
-        load(build, server.port, "-c", 1, "-n", 1, "-s", 4096, "-r", recipients, "--domains", recipients, "--pipelining")
+        load(
+            build, server.port, "-c", 1, "-n", 1, "-s", 4096, "-r", recipients, "--domains", recipients, "--pipelining"
+        )
         accepted = time.monotonic() - began
         took = sink.wait(recipients + 1, 60, key="recipients") - began
         return {"accepted s": accepted, "delivered s": took}
@@ -480,7 +482,9 @@ def slow_peers(build, server_type, messages, *delays, concurrency=20, hosts=1):
     settings = f"\nrelayhost = [relay.example]:{sink.port}\ninitial_destination_concurrency = 5\n"
     with Dns({("relay.example", "A"): addresses}) as dns:
         if server_type is PenstockServer:
-            server = server_type(build, sink.port, concurrency, settings + f"dns_resolver_addresses = 127.0.0.1:{dns.port}\n")
+            server = server_type(
+                build, sink.port, concurrency, settings + f"dns_resolver_addresses = 127.0.0.1:{dns.port}\n"
+            )
         else:
             server = server_type(build, sink.port, concurrency, settings + "smtp_host_lookup = native\n"
                                  "smtp_dns_support_level = disabled\n"
@@ -506,7 +510,9 @@ WORKLOADS = {
     "tls20": lambda b, s: relay(b, s, 20, 4000, 4096, tls=Certificate()),
     "tls100": lambda b, s: relay(b, s, 100, 4000, 4096, tls=Certificate()),
     "calls20": lambda b, s: relay(b, s, 20, 4000, 4096, calls=True),
-    "classes20": lambda b, s: relay(b, s, 20, 4000, 4096, calls=True, further="\nsession_classes = 127.0.0.0/8 12 12\n"),
+    "classes20": lambda b, s: relay(
+        b, s, 20, 4000, 4096, calls=True, further="\nsession_classes = 127.0.0.0/8 12 12\n"
+    ),
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
     "checks-pcre": lambda b, s: checks(b, s, "pcre"),
     "checks-regexp": lambda b, s: checks(b, s, "regexp"),
@@ -555,7 +561,9 @@ def main():
             for key in runs[name][0]:
                 values = [r[key] for r in runs[name] if isinstance(r.get(key), (int, float))]
                 if values:
-                    print(f"  {name:9} {key:20} {statistics.median(values):10.2f} ({min(values):.2f} - {max(values):.2f})")
+                    print(
+                        f"  {name:9} {key:20} {statistics.median(values):10.2f} ({min(values):.2f} - {max(values):.2f})"
+                    )
         sys.stdout.flush()
 
 

@@ -45,8 +45,7 @@ std::string lines_of_text(std::size_t size) {
 
 template <class Work>
 void in_pieces(std::string_view text, Work work) {
-  for (; !text.empty(); text.remove_prefix(std::min(kPiece, text.size())))
-    work(text.substr(0, kPiece));
+  for (; !text.empty(); text.remove_prefix(std::min(kPiece, text.size()))) work(text.substr(0, kPiece));
 }
 
 /// As content gathers, line by line.
@@ -98,18 +97,15 @@ double going_out(const std::string& text) {
 double found_by(mail::BlockCode code, const std::string& text) {
   mail::PlainLines found;
   if (!mail::plain_lines_by(code, {}, SIZE_MAX, found)) return 0;
-  return least([&] {
-    in_pieces(text,
-              [&](std::string_view piece) { mail::plain_lines_by(code, piece, SIZE_MAX, found); });
-  });
+  return least(
+      [&] { in_pieces(text, [&](std::string_view piece) { mail::plain_lines_by(code, piece, SIZE_MAX, found); }); });
 }
 
 /// A message of 4 KiB under so many rules of which none matches.
 double asked(const std::string& type, int rules) {
   testing::ScratchDir dir;
   std::string table;
-  for (int i = 0; i < rules; ++i)
-    table += "/\\bcheap (pills|watches) number" + std::to_string(i) + "\\b/ REJECT\n";
+  for (int i = 0; i < rules; ++i) table += "/\\bcheap (pills|watches) number" + std::to_string(i) + "\\b/ REJECT\n";
   const auto map = map::open(type + ":" + dir.write("rules", table));
   if (!map) return 0;
   const std::string text = lines_of_text(4096);

@@ -65,15 +65,35 @@ def measure(args, dead):
             dead_hosts([f"127.0.2.{i + 1}" for i in range(args.hosts * 3 // 10)]) as dead_port:
         os.chmod(scratch, 0o755)
         sink = deep.Sink("--host", "0.0.0.0", "--delay", str(args.reply))
-        settings = {"relay_domains": "load.example", "relayhost": "", "parent_domain_matches_subdomains": "relay_domains", "defer_transports": "smtp",
-                    "transport_maps": "texthash:" + table(scratch, args.hosts, sink.port, dead_port)}
+        settings = {
+            "relay_domains": "load.example",
+            "relayhost": "",
+            "parent_domain_matches_subdomains": "relay_domains",
+            "defer_transports": "smtp",
+            "transport_maps": "texthash:" + table(scratch, args.hosts, sink.port, dead_port),
+        }
         try:
             with deep.Deep(0, sink, args.dir, settings=settings) as mx:
                 mx.set_services({"smtp": f"unix - - n - {args.workers} smtp"})
                 mx.start()
                 domains, count = (DOMAINS, args.messages) if dead else (DOMAINS * 7 // 10, live_messages)
-                subprocess.run([deep.bench("penload"), "--port", str(mx.port), "-c", "20", "-n", str(count), "-s", "4096",
-                                "--domains", str(domains)], check=True, stdout=subprocess.DEVNULL)
+                subprocess.run(
+                    [
+                        deep.bench("penload"),
+                        "--port",
+                        str(mx.port),
+                        "-c",
+                        "20",
+                        "-n",
+                        str(count),
+                        "-s",
+                        "4096",
+                        "--domains",
+                        str(domains),
+                    ],
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
                 end = time.monotonic() + 300
                 while sum(e["queue_name"] == "deferred" for e in mx.queue()) < count:
                     if time.monotonic() > end:
@@ -104,10 +124,14 @@ def main():
     for number in range(args.rounds):
         alone, beside = measure(args, False), measure(args, True)
         lost.append(100 * (1 - beside / alone))
-        print(f"round {number + 1}: live mail {alone:.0f}/s alone, {beside:.0f}/s beside dead hosts: {lost[-1]:.1f} % lost",
-              flush=True)
-    print(f"live mail lost beside dead hosts: {statistics.median(lost):.1f} % in the middle of {args.rounds} rounds "
-          f"({min(lost):.1f} to {max(lost):.1f})")
+        print(
+            f"round {number + 1}: live mail {alone:.0f}/s alone, {beside:.0f}/s beside dead hosts: {lost[-1]:.1f} % lost",
+            flush=True,
+        )
+    print(
+        f"live mail lost beside dead hosts: {statistics.median(lost):.1f} % in the middle of {args.rounds} rounds "
+        f"({min(lost):.1f} to {max(lost):.1f})"
+    )
     return 0
 
 

@@ -38,13 +38,16 @@ class Session:
         self.ended = False
 
     def begin(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port),
-                                               source_address=(f"127.1.{self.number // 200 % 250}.{self.number % 200 + 1}", 0))
+        self.socket = socket.create_connection(
+            ("127.0.0.1", port), source_address=(f"127.1.{self.number // 200 % 250}.{self.number % 200 + 1}", 0)
+        )
 
     def more(self):
         count = min(GROUP, self.args.recipients - self.sent)
         orcpt = " ORCPT=rfc822;" + "x" * self.args.orcpt if self.args.orcpt else ""
-        self.socket.sendall("".join(f"RCPT TO:<r{self.sent + i}@local.test.example>{orcpt}\r\n" for i in range(count)).encode())
+        self.socket.sendall(
+            "".join(f"RCPT TO:<r{self.sent + i}@local.test.example>{orcpt}\r\n" for i in range(count)).encode()
+        )
         self.sent += count
 
     def readable(self):
@@ -84,8 +87,15 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     from client import Client
     from instance import Instance
-    mx = Instance({"mydestination": "local.test.example", "smtpd_client_connection_count_limit": "0",
-                   "smtpd_recipient_limit": str(args.recipients + 1), "default_process_limit": str(args.sessions + 100)})
+
+    mx = Instance(
+        {
+            "mydestination": "local.test.example",
+            "smtpd_client_connection_count_limit": "0",
+            "smtpd_recipient_limit": str(args.recipients + 1),
+            "default_process_limit": str(args.sessions + 100),
+        }
+    )
     with mx:
         with Client(mx.port):
             pid = mx.pids()["smtpd"][0]
@@ -103,11 +113,23 @@ def main():
                     selector.unregister(key.data.socket)
         after = anonymous(pid)
         with Client(mx.port) as client:
-            served = client.send("b@example.org", [f"r{i}@local.test.example" for i in range(3)], b"Subject: x\r\n\r\nx\r\n")
-        print(json.dumps({"sessions": args.sessions, "recipients": sum(s.taken for s in sessions),
-                          "put_off": sum(s.put_off for s in sessions), "ended": sum(s.ended for s in sessions),
-                          "mib_before": round(before / 2**20, 1), "mib_after": round(after / 2**20, 1),
-                          "kib_per_session": round((after - before) / args.sessions / 1024, 1), "other": served[:3]}))
+            served = client.send(
+                "b@example.org", [f"r{i}@local.test.example" for i in range(3)], b"Subject: x\r\n\r\nx\r\n"
+            )
+        print(
+            json.dumps(
+                {
+                    "sessions": args.sessions,
+                    "recipients": sum(s.taken for s in sessions),
+                    "put_off": sum(s.put_off for s in sessions),
+                    "ended": sum(s.ended for s in sessions),
+                    "mib_before": round(before / 2**20, 1),
+                    "mib_after": round(after / 2**20, 1),
+                    "kib_per_session": round((after - before) / args.sessions / 1024, 1),
+                    "other": served[:3],
+                }
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -93,7 +93,9 @@ class Bench:
         while sink.count() < before + wanted and time.monotonic() < began + 120:
             time.sleep(0.002)
         self.line(f"{shown}: the tool", "", told, [watched.end()[0], 0])
-        self.line(f"{shown}: {wanted} arrived", sink.count() - before, time.monotonic() - began, [anonymous(self.qmgr), 0])
+        self.line(
+            f"{shown}: {wanted} arrived", sink.count() - before, time.monotonic() - began, [anonymous(self.qmgr), 0]
+        )
 
 
 def look(messages, directory):
@@ -166,7 +168,9 @@ def expire(messages, directory):
             if time.monotonic() > began + 600:
                 raise TimeoutError("expired messages are still in the queue")
             time.sleep(0.05)
-        bench.line("pensuper -e ALL, no sender: until all were gone", messages, time.monotonic() - began, [watched.end()[0], 0])
+        bench.line(
+            "pensuper -e ALL, no sender: until all were gone", messages, time.monotonic() - began, [watched.end()[0], 0]
+        )
 
 
 def main():

@@ -28,9 +28,8 @@ struct Options {
 } options;
 
 enum class State { dead, connecting, greeting, ehlo, starttls, mail, rcpt, data, body, quit, idle };
-constexpr const char* kStateNames[] = {"dead",        "connection", "greeting", "EHLO",
-                                       "STARTTLS",    "MAIL",       "RCPT",     "DATA",
-                                       "end of data", "QUIT",       "idle"};
+constexpr const char* kStateNames[] = {"dead", "connection", "greeting",    "EHLO", "STARTTLS", "MAIL",
+                                       "RCPT", "DATA",       "end of data", "QUIT", "idle"};
 static_assert(std::size(kStateNames) == static_cast<std::size_t>(State::idle) + 1);
 struct Connection {
   int fd = -1;
@@ -51,8 +50,9 @@ struct Connection {
 };
 
 constexpr double kRest = 0.05;  // seconds
-// Seconds of silence after which the kernel asks whether the peer is there: a listener that is killed during a handshake
-// may leave a client with a connection that has no other end. Who is there and says nothing is Options::timeout's matter.
+// Seconds of silence after which the kernel asks whether the peer is there: a listener that is killed during a
+// handshake may leave a client with a connection that has no other end. Who is there and says nothing is
+// Options::timeout's matter.
 constexpr int kKeepAlive = 5;
 
 int poller = -1;
@@ -61,8 +61,8 @@ std::vector<Connection> connections;
 std::deque<long> again;
 std::string body, stuffed_body;
 LedgerFile ledger;
-long next_message = 0, taken = 0, refused = 0, doubtful = 0, given_up = 0, connects = 0,
-     connect_failures = 0, established = 0, unanswered = 0;
+long next_message = 0, taken = 0, refused = 0, doubtful = 0, given_up = 0, connects = 0, connect_failures = 0,
+     established = 0, unanswered = 0;
 std::map<long, int> tries;
 std::map<std::string, long> complaints;
 std::unique_ptr<TlsContext> tls_context;  // null: clear text
@@ -81,13 +81,11 @@ bool more_work() {
 }
 bool all_done() { return again.empty() && next_message >= options.messages; }
 std::string recipient(long message, int i) {
-  const long domain =
-      options.domains > 0 ? (message * options.recipients + i) % options.domains : -1;
+  const long domain = options.domains > 0 ? (message * options.recipients + i) % options.domains : -1;
   std::string local = "u" + std::to_string(message) + "-" + std::to_string(i);
   if (!options.user.empty())
-    local = options.user + (options.users > 0
-                                ? std::to_string((message * options.recipients + i) % options.users)
-                                : "");
+    local =
+        options.user + (options.users > 0 ? std::to_string((message * options.recipients + i) % options.users) : "");
   return local + "@" + (domain >= 0 ? "d" + std::to_string(domain) + "." : "") + options.domain;
 }
 std::string id_of(long message) { return options.prefix + "." + std::to_string(message); }
@@ -179,8 +177,7 @@ void connect_one(Connection& c) {
 void flush(Connection& c) {
   auto push = [&](const char* at, std::size_t size, std::size_t& done, bool more) {
     while (done < size) {
-      const ssize_t n =
-          tls_send(c.fd, c.tls.get(), at + done, size - done, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+      const ssize_t n = tls_send(c.fd, c.tls.get(), at + done, size - done, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
       if (n < 0) {
         if (errno == EAGAIN)
           watch(c, !c.tls || !c.tls->wants_read());
@@ -211,11 +208,10 @@ void flush(Connection& c) {
 }
 void next(Connection& c);
 void send_content(Connection& c) {
-  const std::string header =
-      "From: <" + options.from + ">\r\nTo: undisclosed-recipients:;\r\nSubject: load " +
-      std::to_string(c.message) + "\r\nDate: Mon, 01 Jan 2024 00:00:00 +0000\r\nMessage-ID: <" +
-      id_of(c.message) + "@load.example>\r\nX-Load-Id: " + id_of(c.message) + "\r\n\r\n" +
-      first_line(c.message);
+  const std::string header = "From: <" + options.from + ">\r\nTo: undisclosed-recipients:;\r\nSubject: load " +
+                             std::to_string(c.message) + "\r\nDate: Mon, 01 Jan 2024 00:00:00 +0000\r\nMessage-ID: <" +
+                             id_of(c.message) + "@load.example>\r\nX-Load-Id: " + id_of(c.message) + "\r\n\r\n" +
+                             first_line(c.message);
   const bool bdat = c.chunking && options.bdat;
   if (bdat) c.out += "BDAT " + std::to_string(header.size() + body.size()) + " LAST\r\n";
   c.out += header;
@@ -238,8 +234,7 @@ void begin_message(Connection& c) {
   c.out += "MAIL FROM:<" + options.from + ">\r\n";
   c.state = State::mail;
   if (!c.pipelining) return;
-  for (int i = 0; i < options.recipients; ++i)
-    c.out += "RCPT TO:<" + recipient(c.message, i) + ">\r\n";
+  for (int i = 0; i < options.recipients; ++i) c.out += "RCPT TO:<" + recipient(c.message, i) + ">\r\n";
   if (!(c.chunking && options.bdat)) c.out += "DATA\r\n";
 }
 void next(Connection& c) {
@@ -366,8 +361,7 @@ void readable(Connection& c) {
   c.moved = now();
   c.in.append(buffer, static_cast<std::size_t>(n));
   std::size_t at = 0;
-  for (std::size_t lf; c.state != State::dead && (lf = c.in.find('\n', at)) != std::string::npos;
-       at = lf + 1) {
+  for (std::size_t lf; c.state != State::dead && (lf = c.in.find('\n', at)) != std::string::npos; at = lf + 1) {
     std::size_t end = lf;
     if (end > at && c.in[end - 1] == '\r') --end;
     on_line(c, c.in.substr(at, end - at));
@@ -385,14 +379,12 @@ void report(const char* mode) {
       "{\"mode\":\"%s\",\"taken\":%ld,\"refused\":%ld,\"in_doubt\":%ld,\"given_up\":%ld,"
       "\"unanswered\":%ld,\"connects\":%ld,"
       "\"connect_failures\":%ld,\"seconds\":%.4f,\"per_s\":%.1f,\"mib_per_s\":%.2f,\"cpu_s\":%.3f,",
-      mode, taken, refused, doubtful, given_up, unanswered, connects, connect_failures,
-      taken ? span : 0.0, taken ? static_cast<double>(taken) / span : 0.0,
-      static_cast<double>(taken) * static_cast<double>(options.size) / 1048576.0 / span,
-      cpu_seconds());
+      mode, taken, refused, doubtful, given_up, unanswered, connects, connect_failures, taken ? span : 0.0,
+      taken ? static_cast<double>(taken) / span : 0.0,
+      static_cast<double>(taken) * static_cast<double>(options.size) / 1048576.0 / span, cpu_seconds());
   auto spread = [](const char* name, std::vector<float>& samples) {
-    std::printf("\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f},", name,
-                percentile_ms(samples, 0.5), percentile_ms(samples, 0.9),
-                percentile_ms(samples, 0.99), percentile_ms(samples, 1));
+    std::printf("\"%s\":{\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"max\":%.3f},", name, percentile_ms(samples, 0.5),
+                percentile_ms(samples, 0.9), percentile_ms(samples, 0.99), percentile_ms(samples, 1));
   };
   spread("dot_ms", dot_times);
   spread("message_ms", message_times);
@@ -505,8 +497,7 @@ int run() {
     for (int i = 0; i < n; ++i) {
       if (events[static_cast<std::size_t>(i)].data.u32 == 0xffffffff) {
         char drop[64];
-        if (::read(0, drop, sizeof drop) <= 0)
-          return 0;  // idle connections live until our input ends
+        if (::read(0, drop, sizeof drop) <= 0) return 0;  // idle connections live until our input ends
         continue;
       }
       handle(events[static_cast<std::size_t>(i)]);
@@ -539,26 +530,22 @@ int main(int argc, char** argv) {
   app.add_option("--unix", options.unix_path, "connect to this path instead");
   app.add_option("-c,--connections", options.connections, "connections at once");
   app.add_option("-n,--messages", options.messages, "messages in all");
-  app.add_option("-m,--per-connection", options.per_connection,
-                 "messages of one connection; 0: no limit");
+  app.add_option("-m,--per-connection", options.per_connection, "messages of one connection; 0: no limit");
   app.add_option("-s,--size", options.size, "bytes of body");
   app.add_option("-r,--recipients", options.recipients, "recipients of each message");
   app.add_option("--domain", options.domain, "domain of the recipients");
   app.add_option("--user", options.user, "local part of all recipients; none: one of its own each");
   app.add_option("--users", options.users, "with a number below this behind it, in turn");
-  app.add_option("--domains", options.domains,
-                 "spread the recipients over d0.DOMAIN, d1.DOMAIN …; 0: DOMAIN itself");
+  app.add_option("--domains", options.domains, "spread the recipients over d0.DOMAIN, d1.DOMAIN …; 0: DOMAIN itself");
   app.add_option("--from", options.from, "sender");
   app.add_option("--helo", options.helo);
   app.add_option("--id", options.prefix, "what the X-Load-Id begins with");
-  app.add_flag("--pipelining", options.pipelining,
-               "send commands in groups where the server offers it");
+  app.add_flag("--pipelining", options.pipelining, "send commands in groups where the server offers it");
   app.add_flag("--bdat", options.bdat, "send content by BDAT where the server offers CHUNKING");
   app.add_flag("--tls", options.tls, "STARTTLS on every connection; certificates are not checked");
   app.add_flag("--dots", options.dots, "begin some lines with a dot");
   app.add_option("--rate", options.rate, "messages per second at most; 0: as fast as they go");
-  app.add_option("--retries", options.retries,
-                 "how often a refused or interrupted message is tried again");
+  app.add_option("--retries", options.retries, "how often a refused or interrupted message is tried again");
   app.add_option("--timeout", options.timeout,
                  "seconds of silence after which a connection is given up and counted as "
                  "unanswered")
@@ -570,10 +557,8 @@ int main(int argc, char** argv) {
   app.add_option("--idle-at-once", options.idle_at_once, "of them in the greeting phase at once");
   app.add_flag("-v,--verbose", options.verbose, "refusals on standard error as they come");
   CLI11_PARSE(app, argc, argv)
-  if (options.recipients < 1 || options.connections < 1)
-    die("at least one recipient and one connection");
-  target = options.unix_path.empty() ? Address::inet(options.host, options.port)
-                                     : Address::unix(options.unix_path);
+  if (options.recipients < 1 || options.connections < 1) die("at least one recipient and one connection");
+  target = options.unix_path.empty() ? Address::inet(options.host, options.port) : Address::unix(options.unix_path);
   if (!options.ledger.empty()) ledger.open(options.ledger);
   if (options.tls) tls_context = std::make_unique<TlsContext>(TlsContext::client());
   ::signal(SIGPIPE, SIG_IGN);

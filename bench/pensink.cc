@@ -30,17 +30,13 @@ struct Every {
 };
 
 struct Options {
-  std::string host = "127.0.0.1", unix_path, ledger, save, count_file, name = "sink.example",
-              certificate, key;
+  std::string host = "127.0.0.1", unix_path, ledger, save, count_file, name = "sink.example", certificate, key;
   int port = 0;
-  bool lmtp = false, no_pipelining = false, chunking = false, no_8bitmime = false, no_ehlo = false,
-       dsn = false;
-  bool smtputf8 = false, binarymime = false, no_enhanced = false, quickack = false,
-       go_ahead = false, detail = false;
+  bool lmtp = false, no_pipelining = false, chunking = false, no_8bitmime = false, no_ehlo = false, dsn = false;
+  bool smtputf8 = false, binarymime = false, no_enhanced = false, quickack = false, go_ahead = false, detail = false;
   long long size = 104857600;
   // seconds
-  double delay = 0, greeting_delay = 0, ehlo_delay = 0, mail_delay = 0, rcpt_delay = 0,
-         data_delay = 0, dot_delay = 0;
+  double delay = 0, greeting_delay = 0, ehlo_delay = 0, mail_delay = 0, rcpt_delay = 0, data_delay = 0, dot_delay = 0;
   bool one_by_one = false;
   long max_rcpt = 0, max_messages = 0;
   Every refuse_mail, refuse_rcpt, refuse_data, refuse_dot, drop_dot, drop_command, close_421;
@@ -81,8 +77,7 @@ std::priority_queue<Due> due;
 LedgerFile ledger;
 std::unique_ptr<TlsContext> tls_context;  // null: STARTTLS is not offered
 std::unordered_set<std::uint64_t> seen;
-long messages = 0, recipients = 0, duplicates = 0, without_id = 0, opened = 0, live = 0,
-     most_live = 0, refused = 0;
+long messages = 0, recipients = 0, duplicates = 0, without_id = 0, opened = 0, live = 0, most_live = 0, refused = 0;
 std::uint64_t bytes = 0;
 double first_at = 0, last_at = 0;
 unsigned generations = 0;
@@ -97,8 +92,7 @@ void print_counts() {
                "\"bytes\":%llu,\"connections\":%ld,\"live\":%ld,\"most_live\":%ld,\"seconds\":%.4f,"
                "\"cpu_s\":%.3f}\n",
                messages, recipients, seen.size(), duplicates, without_id, refused,
-               static_cast<unsigned long long>(bytes), opened, live, most_live, last_at - first_at,
-               cpu_seconds());
+               static_cast<unsigned long long>(bytes), opened, live, most_live, last_at - first_at, cpu_seconds());
   if (to == stdout)
     std::fflush(to);
   else
@@ -122,8 +116,7 @@ void close_connection(Connection& c) {
 /// False: the connection is gone.
 bool flush(Connection& c) {
   while (c.out_at < c.out.size()) {
-    const ssize_t n =
-        tls_send(c.fd, c.tls.get(), c.out.data() + c.out_at, c.out.size() - c.out_at, MSG_NOSIGNAL);
+    const ssize_t n = tls_send(c.fd, c.tls.get(), c.out.data() + c.out_at, c.out.size() - c.out_at, MSG_NOSIGNAL);
     if (n < 0) {
       if (errno == EAGAIN) {
         watch(c, !c.tls || !c.tls->wants_read());
@@ -156,8 +149,7 @@ void reply(Connection& c, std::string_view text, double extra = 0) {
     c.out += line;
     return;
   }
-  c.last_due = options.one_by_one ? std::max(now(), c.last_due) + delay
-                                  : std::max(now() + delay, c.last_due);
+  c.last_due = options.one_by_one ? std::max(now(), c.last_due) + delay : std::max(now() + delay, c.last_due);
   c.later.emplace_back(c.last_due, std::move(line));
   due.push({c.last_due, c.fd, c.generation});
 }
@@ -357,8 +349,7 @@ void command(Connection& c, std::string_view line) {
     if (c.mode == Connection::Mode::command) {
       char* end = nullptr;
       c.bdat_left = std::strtoul(line.data() + 5, &end, 10);
-      c.bdat_last =
-          line.size() >= 4 && ::strncasecmp(line.data() + line.size() - 4, "LAST", 4) == 0;
+      c.bdat_last = line.size() >= 4 && ::strncasecmp(line.data() + line.size() - 4, "LAST", 4) == 0;
       if (!c.bdat_ok) begin_content(c);
       c.bdat_ok = true;
       c.mode = Connection::Mode::bdat;
@@ -494,8 +485,7 @@ void accept_all(int listener) {
     if (fd < 0) return;
     const int on = 1;
     if (options.unix_path.empty()) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (connections.size() <= static_cast<std::size_t>(fd))
-      connections.resize(static_cast<std::size_t>(fd) + 1024);
+    if (connections.size() <= static_cast<std::size_t>(fd)) connections.resize(static_cast<std::size_t>(fd) + 1024);
     auto c = std::make_unique<Connection>();
     c->fd = fd;
     c->generation = ++generations;
@@ -547,8 +537,7 @@ int main(int argc, char** argv) {
       "counts as JSON on SIGUSR1, SIGTERM and SIGINT.\nEVERY is N or N:REPLY, done at every Nth "
       "occurrence."};
   std::string mail, rcpt, data, dot, drop_dot, drop, leave;
-  double delay_ms = 0, greeting_ms = 0, ehlo_ms = 0, mail_ms = 0, rcpt_ms = 0, data_ms = 0,
-         dot_ms = 0;
+  double delay_ms = 0, greeting_ms = 0, ehlo_ms = 0, mail_ms = 0, rcpt_ms = 0, data_ms = 0, dot_ms = 0;
   app.add_option("--host", options.host, "address to listen on");
   app.add_option("-p,--port", options.port, "port; 0 chooses a free one");
   app.add_option("--unix", options.unix_path, "listen on this path instead");
@@ -574,30 +563,25 @@ int main(int argc, char** argv) {
                "as servers do: a command is looked at when the one before it has been answered, so "
                "that the delays of what was sent ahead add up");
   app.add_option("--max-rcpt", options.max_rcpt, "452 beyond so many recipients");
-  app.add_option("--max-messages", options.max_messages,
-                 "421 and close after so many messages of a connection");
+  app.add_option("--max-messages", options.max_messages, "421 and close after so many messages of a connection");
   app.add_option("--refuse-mail", mail, "EVERY: refuse MAIL");
   app.add_option("--refuse-rcpt", rcpt, "EVERY: refuse RCPT");
   app.add_option("--refuse-data", data, "EVERY: refuse DATA");
   app.add_option("--refuse-dot", dot, "EVERY: refuse the message");
-  app.add_option("--drop-dot", drop_dot,
-                 "EVERY: hang up at end-of-data without taking the message");
+  app.add_option("--drop-dot", drop_dot, "EVERY: hang up at end-of-data without taking the message");
   app.add_option("--drop", drop, "EVERY: hang up at a command");
   app.add_option("--close-421", leave, "EVERY: 421 to a command and hang up");
   app.add_flag("--go-ahead", options.go_ahead, "354 to DATA without recipients, 554 after the dot");
   app.add_flag("--quickack", options.quickack, "acknowledge at once (TCP_QUICKACK)");
-  app.add_option("--tls-cert", options.certificate,
-                 "offer STARTTLS with the certificate chain in this file");
+  app.add_option("--tls-cert", options.certificate, "offer STARTTLS with the certificate chain in this file");
   app.add_option("--tls-key", options.key, "and its private key");
   std::string ledger_path;
   app.add_option("--ledger", ledger_path, "append what was taken to this file");
   app.add_flag("--detail", options.detail,
                "ledger lines end with the monotonic time in seconds and the queue id of the "
                "topmost Received field");
-  app.add_option("--save", options.save,
-                 "write each message taken into this directory as 1, 2, 3 …");
-  app.add_option("--count-file", options.count_file,
-                 "append the counts to this file instead of standard output");
+  app.add_option("--save", options.save, "write each message taken into this directory as 1, 2, 3 …");
+  app.add_option("--count-file", options.count_file, "append the counts to this file instead of standard output");
   CLI11_PARSE(app, argc, argv)
   options.delay = delay_ms / 1e3;
   options.greeting_delay = greeting_ms / 1e3;
@@ -615,8 +599,7 @@ int main(int argc, char** argv) {
   if (!leave.empty()) options.close_421.parse(leave, "");
   if (!ledger_path.empty()) ledger.open(ledger_path);
   if (!options.certificate.empty())
-    tls_context =
-        std::make_unique<TlsContext>(TlsContext::server(options.certificate, options.key));
+    tls_context = std::make_unique<TlsContext>(TlsContext::server(options.certificate, options.key));
 
   raise_fd_limit();
   ::signal(SIGPIPE, SIG_IGN);

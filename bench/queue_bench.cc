@@ -44,8 +44,7 @@ double median(std::vector<double> values) {
 }
 
 /// Messages per second through append() and commit, in groups, and the bytes of one group.
-double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long group,
-                     std::size_t& group_bytes) {
+double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long group, std::size_t& group_bytes) {
   static long serial = 0;
   Envelope message = envelope(0, bytes);  // the bare loop's bytes are there before it begins, too
   const auto written = queue.storage.counts.written;
@@ -58,8 +57,7 @@ double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long g
     queue.commit();
   }
   const double rate = static_cast<double>(messages) / seconds_since(start);
-  group_bytes =
-      (queue.storage.counts.written - written) / static_cast<std::size_t>(messages / group);
+  group_bytes = (queue.storage.counts.written - written) / static_cast<std::size_t>(messages / group);
   return rate;
 }
 
@@ -67,8 +65,7 @@ double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long g
 double bare_groups(const std::string& path, long messages, long group, std::size_t group_bytes) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   const auto total = static_cast<off_t>(static_cast<std::size_t>(messages / group) * group_bytes);
-  if (fd < 0 || ::posix_fallocate(fd, 0, total) != 0 || ::fsync(fd) != 0)
-    give_up(Error::from_errno(errno, path));
+  if (fd < 0 || ::posix_fallocate(fd, 0, total) != 0 || ::fsync(fd) != 0) give_up(Error::from_errno(errno, path));
   const std::string block(group_bytes, 'x');
   off_t at = 0;
   const auto start = std::chrono::steady_clock::now();
@@ -84,13 +81,12 @@ double bare_groups(const std::string& path, long messages, long group, std::size
 }
 
 /// Both take turns, so that a disk that slows down slows both down.
-void measure_writer(const std::string& directory, long messages, std::size_t bytes,
-                    const std::vector<long>& groups) {
+void measure_writer(const std::string& directory, long messages, std::size_t bytes, const std::vector<long>& groups) {
   BenchQueue queue(directory + "/log", plain_options(), system_clock());
   queue.commit();
   queue.recover();
-  std::printf("%8s %12s %16s %16s %8s   (median of 5 turns, messages of %zu bytes)\n", "group",
-              "bytes", "queue log msg/s", "bare loop msg/s", "share", bytes);
+  std::printf("%8s %12s %16s %16s %8s   (median of 5 turns, messages of %zu bytes)\n", "group", "bytes",
+              "queue log msg/s", "bare loop msg/s", "share", bytes);
   for (const long group : groups) {
     const long count = std::max(group == 1 ? messages / 8 : messages, group) / group * group;
     std::vector<double> ours, bare;
@@ -109,8 +105,8 @@ void measure_recovery(const std::string& directory, long megabytes) {
   testing::ManualClock clock;
   Options options = plain_options();
   options.suffix_limit = options.save_every = UINT64_MAX / 2;
-  std::printf("%8s %10s %10s %14s %14s %14s\n", "bytes", "messages", "MiB read", "reading MB/s",
-              "to the end MB/s", "bare read MB/s");
+  std::printf("%8s %10s %10s %14s %14s %14s\n", "bytes", "messages", "MiB read", "reading MB/s", "to the end MB/s",
+              "bare read MB/s");
   // What a restart reads at most by itself (the suffix and what a save lags behind), then the amount asked for.
   const long usual = static_cast<long>((Options().suffix_limit + Options().save_every) / 1'000'000);
   std::vector<std::pair<std::size_t, long>> rounds;
@@ -155,20 +151,16 @@ void measure_recovery(const std::string& directory, long megabytes) {
     start = std::chrono::steady_clock::now();
     for (const auto& slot : slots) {
       if (slot.slot == kPositionsSlot) continue;
-      for (std::uint64_t at = 0; at + buffer.size() <= slot.size && bare_bytes < read;
-           at += buffer.size()) {
-        need(queue.files->read(slot.slot, at,
-                               {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}));
+      for (std::uint64_t at = 0; at + buffer.size() <= slot.size && bare_bytes < read; at += buffer.size()) {
+        need(queue.files->read(slot.slot, at, {reinterpret_cast<std::byte*>(buffer.data()), buffer.size()}));
         bare_bytes += buffer.size();
       }
     }
     const double bare = seconds_since(start);
     const auto& report = queue.log->report();
-    std::printf("%8zu %10llu %10.0f %14.0f %14.0f %14.0f\n", bytes,
-                static_cast<unsigned long long>(report.records),
+    std::printf("%8zu %10llu %10.0f %14.0f %14.0f %14.0f\n", bytes, static_cast<unsigned long long>(report.records),
                 static_cast<double>(read) / (1 << 20), static_cast<double>(read) / reading / 1e6,
-                static_cast<double>(read) / all / 1e6,
-                static_cast<double>(bare_bytes) / bare / 1e6);
+                static_cast<double>(read) / all / 1e6, static_cast<double>(bare_bytes) / bare / 1e6);
     std::filesystem::remove_all(home);
   }
 }
@@ -184,27 +176,21 @@ int main(int argc, char** argv) {
   std::vector<long> groups = {1, 20, 100};
   bench::RetryWork work;
   std::string form = "many";
-  auto* writer =
-      app.add_subcommand("writer", "append and commit, beside a bare loop of the same groups");
-  writer->add_option("directory", directory, "an empty directory on the disk in question")
-      ->required();
+  auto* writer = app.add_subcommand("writer", "append and commit, beside a bare loop of the same groups");
+  writer->add_option("directory", directory, "an empty directory on the disk in question")->required();
   writer->add_option("-n,--messages", messages, "per turn");
   writer->add_option("-s,--size", bytes, "of a message");
-  writer->add_option("--groups", groups, "messages of one commit")
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+  writer->add_option("--groups", groups, "messages of one commit")->delimiter(',')->check(CLI::PositiveNumber);
   auto* recovery = app.add_subcommand("recovery", "reading after a crash, beside a bare loop");
   recovery->add_option("directory", directory)->required();
-  recovery->add_option("--megabytes", megabytes,
-                       "to be read, besides what a restart usually reads");
+  recovery->add_option("--megabytes", megabytes, "to be read, besides what a restart usually reads");
   auto* retry = app.add_subcommand("retry", "a round of retries over a backlog, in virtual time");
   retry->add_option("directory", work.directory)->required();
   retry->add_option("-n,--messages", work.messages);
   retry->add_option("-s,--size", work.bytes, "of a message with its envelope");
   retry->add_option("--logs", form)->check(CLI::IsMember({"many", "single"}));
   retry->add_option("--segment-size", work.segment_size);
-  retry->add_option("--delays", work.delays, "milliseconds added to each sync, a round for each")
-      ->delimiter(',');
+  retry->add_option("--delays", work.delays, "milliseconds added to each sync, a round for each")->delimiter(',');
   CLI11_PARSE(app, argc, argv)
   if (writer->parsed()) measure_writer(directory, messages, bytes, groups);
   if (recovery->parsed()) measure_recovery(directory, megabytes);

@@ -1,4 +1,5 @@
-// queue_fill: fills the queue log of an instance that is not running, as qmgr itself would have, fast: for tests of depth.
+// queue_fill: fills the queue log of an instance that is not running, as qmgr itself would have, fast: for tests of
+// depth.
 //
 // Every message is accepted, begun and deferred through the real log; its payload is what qmgr stores.
 #include <sys/stat.h>
@@ -41,8 +42,7 @@ void fill(const Fill& work) {
   queue_log::Options options;
   options.segment_size = work.segment_size;
   options.intervals = queue_log::retry_ladder(seconds(300), seconds(4000));
-  options.retry_logs =
-      work.logs == "many" ? queue_log::RetryLogs::many : queue_log::RetryLogs::single;
+  options.retry_logs = work.logs == "many" ? queue_log::RetryLogs::many : queue_log::RetryLogs::single;
   bench::BenchQueue queue(work.directory, options, clock);
   queue.commit();
   queue.recover();
@@ -60,11 +60,11 @@ void fill(const Fill& work) {
       m.arrival = clock.wall_now();
       m.sender = work.sender;
       const long number = work.first + done;
-      m.recipients.push_back({"user" + std::to_string(number) + "@d" +
-                                  std::to_string(number % work.domains) + "." + work.domain,
-                              {},
-                              {},
-                              0});
+      m.recipients.push_back(
+          {"user" + std::to_string(number) + "@d" + std::to_string(number % work.domains) + "." + work.domain,
+           {},
+           {},
+           0});
       m.client = {"load.example", "127.0.0.1", 1025, "load.example", "ESMTP", {}, {}, {}, {}};
       m.body.size = body.size();
       m.body.header_size = 18;
@@ -91,11 +91,9 @@ void fill(const Fill& work) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{
-      "queue_fill: fills the queue log of an instance that is not running with deferred messages"};
+  CLI::App app{"queue_fill: fills the queue log of an instance that is not running with deferred messages"};
   Fill work;
-  app.add_option("directory", work.directory, "queue_log_directory; made if it is not there")
-      ->required();
+  app.add_option("directory", work.directory, "queue_log_directory; made if it is not there")->required();
   app.add_option("-n,--messages", work.messages);
   app.add_option("-s,--size", work.bytes, "bytes of a stored message, envelope included");
   app.add_option("--due-in", work.due_in, "seconds until all of them are due");

@@ -1,8 +1,8 @@
 // A backlog in which every retry fails, in virtual time: what one round over it writes, reads and syncs.
 //
 // Messages have come in at an even rate for five hours, each was tried at once and again whenever its time came, by the
-// rule of qmgr (the wait is as long as the message is old, within 300 to 4,000 s); so most wait in the longest interval.
-// The round is 4,000 s long: every message is tried, most of them once, and new ones go on coming in.
+// rule of qmgr (the wait is as long as the message is old, within 300 to 4,000 s); so most wait in the longest
+// interval. The round is 4,000 s long: every message is tried, most of them once, and new ones go on coming in.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -82,9 +82,7 @@ class Round {
   }
   void take(Envelope e) {
     in_hand_.push_back(std::move(e));
-    if (in_hand_.size() >
-        std::min<std::size_t>(kInHand, static_cast<std::size_t>(work_.messages) / 50))
-      defer();
+    if (in_hand_.size() > std::min<std::size_t>(kInHand, static_cast<std::size_t>(work_.messages) / 50)) defer();
   }
   long tried = 0;
 
@@ -93,8 +91,7 @@ class Round {
     const Envelope e = std::move(in_hand_.front());
     in_hand_.pop_front();
     const auto age = std::chrono::duration_cast<seconds>(clock_.wall_now() - e.arrived);
-    need(log_.defer(e.queue_id, log_.retry_log_for(std::clamp(age, seconds(300), seconds(4000))),
-                    e));
+    need(log_.defer(e.queue_id, log_.retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
     if (++since_commit_ % 64 == 0) queue_.commit();
   }
 
@@ -132,12 +129,10 @@ void fill(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work)
   std::vector<One> all(static_cast<std::size_t>(work.messages));
   for (std::size_t i = 0; i < all.size(); ++i) {
     const long arrived = static_cast<long>(i) * kHistory / work.messages;
-    all[i] = {static_cast<std::int32_t>(arrived + last_try(kHistory - arrived)),
-              static_cast<std::int32_t>(arrived)};
+    all[i] = {static_cast<std::int32_t>(arrived + last_try(kHistory - arrived)), static_cast<std::int32_t>(arrived)};
   }
-  std::sort(all.begin(), all.end(), [](const One& a, const One& b) {
-    return std::tie(a.at, a.arrived) < std::tie(b.at, b.arrived);
-  });
+  std::sort(all.begin(), all.end(),
+            [](const One& a, const One& b) { return std::tie(a.at, a.arrived) < std::tie(b.at, b.arrived); });
   const Round maker(queue, clock, work);
   const WallTime begin = clock.wall_now();
   long second = 0, number = 0;
@@ -155,8 +150,7 @@ void fill(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work)
     for (const auto& [e, a] : group) {
       need(log.start(e.queue_id, a.place, a.bytes));
       const auto age = std::chrono::duration_cast<seconds>(clock.wall_now() - e.arrived);
-      need(log.defer(e.queue_id, log.retry_log_for(std::clamp(age, seconds(300), seconds(4000))),
-                     e));
+      need(log.defer(e.queue_id, log.retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
     }
   }
   clock.advance(seconds(kHistory - second));
@@ -190,12 +184,11 @@ void round(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work
   const double took = seconds_since(began);
   const auto& c = queue.storage.counts;
   const double tries = static_cast<double>(round.tried + came);
-  std::printf("%9ld %-7s %+4d ms %10.0f %10.2f %10.2f %9llu %10.0f %10.0f %8.1f %9.1f\n",
-              work.messages, work.form == RetryLogs::many ? "many" : "single", delay_ms, tries,
-              static_cast<double>(c.written) / tries / 1024,
-              static_cast<double>(c.read) / tries / 1024, static_cast<unsigned long long>(c.syncs),
-              static_cast<double>(most_segments) * work.segment_size / (1 << 20), tries / took,
-              took, most_memory);
+  std::printf("%9ld %-7s %+4d ms %10.0f %10.2f %10.2f %9llu %10.0f %10.0f %8.1f %9.1f\n", work.messages,
+              work.form == RetryLogs::many ? "many" : "single", delay_ms, tries,
+              static_cast<double>(c.written) / tries / 1024, static_cast<double>(c.read) / tries / 1024,
+              static_cast<unsigned long long>(c.syncs),
+              static_cast<double>(most_segments) * work.segment_size / (1 << 20), tries / took, took, most_memory);
   std::fflush(stdout);
 }
 
@@ -212,11 +205,9 @@ void measure_retries(const RetryWork& work) {
   queue.recover();
   const auto began = std::chrono::steady_clock::now();
   fill(queue, clock, work);
-  std::fprintf(stderr, "%ld messages filled in within %.1f s\n", work.messages,
-               seconds_since(began));
-  std::printf("%9s %-7s %7s %10s %10s %10s %9s %10s %10s %8s %9s\n", "deferred", "logs", "sync",
-              "tries", "KiB out/t", "KiB in/t", "syncs", "disk MiB", "tries/s", "seconds",
-              "anon MiB");
+  std::fprintf(stderr, "%ld messages filled in within %.1f s\n", work.messages, seconds_since(began));
+  std::printf("%9s %-7s %7s %10s %10s %10s %9s %10s %10s %8s %9s\n", "deferred", "logs", "sync", "tries", "KiB out/t",
+              "KiB in/t", "syncs", "disk MiB", "tries/s", "seconds", "anon MiB");
   for (const int delay : work.delays) round(queue, clock, work, delay);
 }
 

@@ -3,10 +3,10 @@
 //   LD_PRELOAD=.../slowsync.so SLOWSYNC_US=2000 SLOWSYNC_COUNT=FILE SLOWSYNC_FAULTS=FILE SLOWSYNC_SEED=1 program …
 //
 // SLOWSYNC_US: added to each sync, in microseconds, so that two servers can be compared on the same slow disk.
-// SLOWSYNC_COUNT: a file of at least 24 bytes that all processes may write; its first 8 bytes are the number of syncs so
-// far, over all of them, the next 8 that of the faults below, the last 8 the nanoseconds that the syncs took.
-// SLOWSYNC_FAULTS: a file that is read at each call; it may come, change and go while the programs run. A line of it is
-// a fault and a part of a path; the calls on files whose path has that part
+// SLOWSYNC_COUNT: a file of at least 24 bytes that all processes may write; its first 8 bytes are the number of syncs
+// so far, over all of them, the next 8 that of the faults below, the last 8 the nanoseconds that the syncs took.
+// SLOWSYNC_FAULTS: a file that is read at each call; it may come, change and go while the programs run. A line of it
+// is a fault and a part of a path; the calls on files whose path has that part
 //   sync PART    fail with EIO (fsync, fdatasync), and nothing is synced
 //   write PART   fail with EIO (pwrite), and nothing is written
 //   full PART    fail with ENOSPC (pwrite), and nothing is written
@@ -52,8 +52,7 @@ Counters* counters = nullptr;
 unsigned long nanoseconds() {
   timespec t;
   ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<unsigned long>(t.tv_sec) * 1'000'000'000 +
-         static_cast<unsigned long>(t.tv_nsec);
+  return static_cast<unsigned long>(t.tv_sec) * 1'000'000'000 + static_cast<unsigned long>(t.tv_nsec);
 }
 
 /// Lasts as long as a sync does.
@@ -100,8 +99,7 @@ bool told_to(std::string_view fault, int fd) {
     const auto end = rest.find('\n');
     auto line = rest.substr(0, end);
     rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
-    if (line.size() <= fault.size() + 1 || !line.starts_with(fault) || line[fault.size()] != ' ')
-      continue;
+    if (line.size() <= fault.size() + 1 || !line.starts_with(fault) || line[fault.size()] != ' ') continue;
     line.remove_prefix(fault.size() + 1);
     if (name.find(line) != name.npos) return true;
   }
@@ -160,7 +158,5 @@ ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
   if (size > 1 && faults != nullptr && heads() && fault("short", fd)) size /= 2;
   return ::syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
-ssize_t pwrite64(int fd, const void* bytes, size_t size, off64_t offset) {
-  return pwrite(fd, bytes, size, offset);
-}
+ssize_t pwrite64(int fd, const void* bytes, size_t size, off64_t offset) { return pwrite(fd, bytes, size, offset); }
 }

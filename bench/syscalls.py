@@ -20,8 +20,20 @@ import tempfile
 import deep
 from depth import turn
 
-CALLS = ("open", "openat", "openat2", "creat", "rename", "renameat", "renameat2", "unlink", "unlinkat", "truncate", "ftruncate",
-         "fallocate")
+CALLS = (
+    "open",
+    "openat",
+    "openat2",
+    "creat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "truncate",
+    "ftruncate",
+    "fallocate",
+)
 MOST = 0.02  # calls per message: above what a short run measures, below anything that goes with messages
 
 
@@ -30,8 +42,22 @@ def count(mx, work):
     pids = sorted(pid for some in mx.pids().values() for pid in some)
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "trace")
-        tracer = subprocess.Popen(["strace", "-f", "-qq", "-e", "signal=none", "-e", "trace=" + ",".join("?" + c for c in CALLS), "-o", path,
-                                   *(word for pid in pids for word in ("-p", str(pid)))], stderr=subprocess.PIPE, text=True)
+        tracer = subprocess.Popen(
+            [
+                "strace",
+                "-f",
+                "-qq",
+                "-e",
+                "signal=none",
+                "-e",
+                "trace=" + ",".join("?" + c for c in CALLS),
+                "-o",
+                path,
+                *(word for pid in pids for word in ("-p", str(pid))),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         try:
             # It has all of them when the kernel says so.
             while any("TracerPid:\t0\n" in open(f"/proc/{pid}/status", encoding="ascii").read() for pid in pids):
@@ -65,7 +91,9 @@ def main():
         try:
             with deep.Deep(0, sink, args.dir) as mx:
                 mx.start()
-                for _ in range(3):  # a disk that was busy at first took less, and the spool had fewer files than it needs
+                for _ in range(
+                    3
+                ):  # a disk that was busy at first took less, and the spool had fewer files than it needs
                     turn(mx, sink, messages, size, clients)
                 calls, what = count(mx, lambda: turn(mx, sink, messages, size, clients))
                 total = sum(calls.values())

@@ -92,8 +92,11 @@ def intake(part, args):
         rate = sum(a.done for a in askers) / (time.monotonic() - began) if askers else 0
         stop.set()
         server.release()
-        print(f"{part:8} recipient {shown(first, args.patience)}   upload {shown(second, args.patience)}"
-              + (f"   {rate:6.0f} look-ups a second by {args.sessions} sessions" if part != "alone" else ""), flush=True)
+        print(
+            f"{part:8} recipient {shown(first, args.patience)}   upload {shown(second, args.patience)}"
+            + (f"   {rate:6.0f} look-ups a second by {args.sessions} sessions" if part != "alone" else ""),
+            flush=True,
+        )
 
 
 def routes(part, args):

@@ -54,9 +54,27 @@ def flood(port, count, senders):
     """So many messages for the tarpit, in equal parts of each sender."""
     for sender in range(senders):
         part = count * (sender + 1) // senders - count * sender // senders
-        subprocess.run([deep.bench("penload"), "--port", str(port), "-c", "20", "-n", str(part), "-s", "1000", "--domain",
-                        "tarpit.example", "--from", f"bulk{sender}@sender.example", "--id", f"s{sender}"], check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                deep.bench("penload"),
+                "--port",
+                str(port),
+                "-c",
+                "20",
+                "-n",
+                str(part),
+                "-s",
+                "1000",
+                "--domain",
+                "tarpit.example",
+                "--from",
+                f"bulk{sender}@sender.example",
+                "--id",
+                f"s{sender}",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 def drop_flood(mx):
@@ -72,8 +90,11 @@ def drop_flood(mx):
 
 def line(what, delays):
     ordered = sorted(delays)
-    print(f"{what:24} {statistics.mean(delays):9.2f} {statistics.median(delays):9.2f} {ordered[len(ordered) * 99 // 100]:9.2f} "
-          f"{ordered[-1]:9.2f}", flush=True)
+    print(
+        f"{what:24} {statistics.mean(delays):9.2f} {statistics.median(delays):9.2f} {ordered[len(ordered) * 99 // 100]:9.2f} "
+        f"{ordered[-1]:9.2f}",
+        flush=True,
+    )
 
 
 def one_round(number, args):

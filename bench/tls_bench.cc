@@ -1,6 +1,6 @@
 // tls_bench: what TLS costs a server of one loop: processor time per handshake, how long a burst of handshakes keeps
-// other sessions waiting, memory of an idle session. The clients are a process of their own, and so is the one whose answers
-// are timed: it has a session in clear text and says a line each millisecond.
+// other sessions waiting, memory of an idle session. The clients are a process of their own, and so is the one whose
+// answers are timed: it has a session in clear text and says a line each millisecond.
 //
 //   tls_bench [HANDSHAKES] [IDLE]        prints memory, then a line per kind of handshake
 #include <fcntl.h>
@@ -68,14 +68,14 @@ T need(Result<T> result) {
 // --- the clients' process
 
 Task<void> client(Stream* stream, Contexts context, std::string key) {
-  static_cast<void>(need(co_await tls::connect(
-      *stream, std::move(context), {.server_name = "mx.example", .session_key = key}, {})));
+  static_cast<void>(
+      need(co_await tls::connect(*stream, std::move(context), {.server_name = "mx.example", .session_key = key}, {})));
   static_cast<void>(need(co_await stream->read_line(100)));  // and with it the session's ticket
 }
 
 /// One client after the other, until no socket is left.
-Task<void> clients(std::vector<std::unique_ptr<Stream>>* streams, std::size_t* begun,
-                   std::size_t end, Contexts context, std::string key) {
+Task<void> clients(std::vector<std::unique_ptr<Stream>>* streams, std::size_t* begun, std::size_t end, Contexts context,
+                   std::string key) {
   while (*begun < end) {
     Stream* const next = (*streams)[(*begun)++].get();
     co_await client(next, context, key);
@@ -83,8 +83,7 @@ Task<void> clients(std::vector<std::unique_ptr<Stream>>* streams, std::size_t* b
 }
 
 /// Connects with every socket, `at_once` at a time, and holds them until it is killed.
-[[noreturn]] void run_clients(Pairs pairs, tls::ContextOptions options, std::size_t at_once,
-                              bool resume) {
+[[noreturn]] void run_clients(Pairs pairs, tls::ContextOptions options, std::size_t at_once, bool resume) {
   pairs.servers.clear();
   Loop loop;
   Gate gate(loop);
@@ -157,14 +156,12 @@ struct Figures {
   Answers other;
 };
 
-Figures measure(const Kind& kind, const pen::testing::ScratchDir& dir, std::size_t count,
-                std::size_t at_once) {
+Figures measure(const Kind& kind, const pen::testing::ScratchDir& dir, std::size_t count, std::size_t at_once) {
   static tls::testing::Authority authority("bench");
-  const auto issued =
-      authority.issue({.common_name = "mx.example", .names = {"mx.example"}, .rsa = kind.rsa});
+  const auto issued = authority.issue({.common_name = "mx.example", .names = {"mx.example"}, .rsa = kind.rsa});
   tls::ContextOptions server_options, client_options;
-  server_options.pairs = {{dir.write("cert", issued.certificate + authority.certificate()),
-                           dir.write("key", issued.key)}};
+  server_options.pairs = {
+      {dir.write("cert", issued.certificate + authority.certificate()), dir.write("key", issued.key)}};
   server_options.protocols = need(tls::Protocols::parse(kind.protocols));
   server_options.tickets = std::make_shared<tls::TicketKeys>("", seconds(3600), system_clock());
   client_options.role = tls::Role::client;
@@ -204,16 +201,14 @@ Figures measure(const Kind& kind, const pen::testing::ScratchDir& dir, std::size
         gate.spawn("server", server(streams[begun].get(), context, &done));
       const double turn = seconds_of(CLOCK_THREAD_CPUTIME_ID);
       loop.run_once(milliseconds(100));
-      figures.longest_turn =
-          std::max(figures.longest_turn, seconds_of(CLOCK_THREAD_CPUTIME_ID) - turn);
+      figures.longest_turn = std::max(figures.longest_turn, seconds_of(CLOCK_THREAD_CPUTIME_ID) - turn);
     }
     figures.cpu = (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before) / static_cast<double>(count);
     figures.bytes = (resident_bytes() - memory) / static_cast<double>(count);
     other_stream.close();
     int status = 0;
     if (timed) ::waitpid(other_child, &status, 0);
-    if (timed && ::read(report.servers[0].get(), &figures.other, sizeof figures.other) !=
-                     sizeof figures.other) {
+    if (timed && ::read(report.servers[0].get(), &figures.other, sizeof figures.other) != sizeof figures.other) {
       fmt::print(stderr, "the other session told nothing\n");
       std::exit(1);
     }
@@ -239,36 +234,32 @@ int main(int argc, char** argv) {
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
   const pen::testing::ScratchDir dir;
-  const Kind kinds[] = {{"ECDSA P-256, TLS 1.3", ">=TLSv1.3", 0, false},
-                        {"ECDSA P-256, TLS 1.2", "<=TLSv1.2", 0, false},
-                        {"RSA 2048, TLS 1.3", ">=TLSv1.3", 2048, false},
-                        {"RSA 2048, TLS 1.2", "<=TLSv1.2", 2048, false},
-                        {"RSA 4096, TLS 1.3", ">=TLSv1.3", 4096, false},
-                        {"resumed, TLS 1.3", ">=TLSv1.3", 2048, true},
-                        {"resumed, TLS 1.2", "<=TLSv1.2", 2048, true}};
+  const Kind kinds[] = {
+      {"ECDSA P-256, TLS 1.3", ">=TLSv1.3", 0, false}, {"ECDSA P-256, TLS 1.2", "<=TLSv1.2", 0, false},
+      {"RSA 2048, TLS 1.3", ">=TLSv1.3", 2048, false}, {"RSA 2048, TLS 1.2", "<=TLSv1.2", 2048, false},
+      {"RSA 4096, TLS 1.3", ">=TLSv1.3", 4096, false}, {"resumed, TLS 1.3", ">=TLSv1.3", 2048, true},
+      {"resumed, TLS 1.2", "<=TLSv1.2", 2048, true}};
   // Each in a process of its own, so that it grows by what it keeps and does not use what another gave back.
   for (const Kind& kind : {kinds[0], kinds[1], kinds[5]}) {
     std::fflush(stdout);
     const pid_t child = ::fork();
     if (child == 0) {
       const Figures figures = measure(kind, dir, idle, 50);
-      fmt::print("idle session, {:<22} {:>8.1f} kB with its stream\n", kind.name,
-                 figures.bytes / 1000);
+      fmt::print("idle session, {:<22} {:>8.1f} kB with its stream\n", kind.name, figures.bytes / 1000);
       std::fflush(stdout);
       ::_exit(0);
     }
     int status = 0;
     ::waitpid(child, &status, 0);
   }
-  fmt::print("{:<22} {:>9} {:>11} {:>13}   {}\n", "handshake", "CPU each", "per second",
-             "longest turn", "200 at once: longest turn, another session's longest wait, its 99 %");
+  fmt::print("{:<22} {:>9} {:>11} {:>13}   {}\n", "handshake", "CPU each", "per second", "longest turn",
+             "200 at once: longest turn, another session's longest wait, its 99 %");
   for (const Kind& kind : kinds) {
     const Figures alone = measure(kind, dir, count, 1);
     const Figures burst = measure(kind, dir, 200, 200);
-    fmt::print(
-        "{:<22} {:>6.0f} us {:>11.0f} {:>10.2f} ms   {:>10.2f} ms {:>10.2f} ms {:>10.2f} ms\n",
-        kind.name, alone.cpu * 1e6, 1 / alone.cpu, alone.longest_turn * 1e3,
-        burst.longest_turn * 1e3, burst.other.longest * 1e3, burst.other.p99 * 1e3);
+    fmt::print("{:<22} {:>6.0f} us {:>11.0f} {:>10.2f} ms   {:>10.2f} ms {:>10.2f} ms {:>10.2f} ms\n", kind.name,
+               alone.cpu * 1e6, 1 / alone.cpu, alone.longest_turn * 1e3, burst.longest_turn * 1e3,
+               burst.other.longest * 1e3, burst.other.p99 * 1e3);
     std::fflush(stdout);
   }
   return 0;

@@ -38,9 +38,15 @@ def sizes_of(text, clients):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=1000)
-    parser.add_argument("--sizes", default="50000000:2,10000000:10,2000000:88", metavar="BYTES:SHARE,...",
-                        help="of the messages, and how many of a hundred have each (%(default)s: 3.8 GB from 1,000 clients)")
-    parser.add_argument("--rate", type=int, default=100000, metavar="BYTES", help="a second, of each client (100000; 0: all they can)")
+    parser.add_argument(
+        "--sizes",
+        default="50000000:2,10000000:10,2000000:88",
+        metavar="BYTES:SHARE,...",
+        help="of the messages, and how many of a hundred have each (%(default)s: 3.8 GB from 1,000 clients)",
+    )
+    parser.add_argument(
+        "--rate", type=int, default=100000, metavar="BYTES", help="a second, of each client (100000; 0: all they can)"
+    )
     parser.add_argument("--dir", default="/var/tmp")
     args = parser.parse_args()
     sizes = sizes_of(args.sizes, args.clients)
@@ -61,9 +67,13 @@ def main():
                 print(f"an upload lasted {min(told.lasted):.1f} to {max(told.lasted):.1f} s, half of them at most "
                       f"{statistics.median(told.lasted):.1f} s")
             for program in sorted(told.memory):
-                print(f"{program:16} {told.memory[program]:8.1f} MiB anonymous  {told.descriptors[program]:6} descriptors")
+                print(
+                    f"{program:16} {told.memory[program]:8.1f} MiB anonymous  {told.descriptors[program]:6} descriptors"
+                )
             files, size = spool(mx)
-            print(f"spool: {told.files} files, {told.spool_bytes >> 20} MiB at the most; {files} files, {size >> 20} MiB after")
+            print(
+                f"spool: {told.files} files, {told.spool_bytes >> 20} MiB at the most; {files} files, {size >> 20} MiB after"
+            )
             if told.refused or sink.bodies != told.sent:
                 sys.exit(f"{len(told.refused)} refused: {told.refused[:3]}; intact: {sink.bodies == told.sent}")
 

@@ -26,50 +26,45 @@ constexpr std::size_t kMaxInHand = 100;
 constexpr std::size_t kThreads = 4;
 
 struct Server {
-  Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver,
-         mail::DsnSettings notices, bounce::PostmasterCopies copies,
-         std::shared_ptr<const intake::CheckTables> checks)
+  Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, mail::DsnSettings notices,
+         bounce::PostmasterCopies copies, std::shared_ptr<const intake::CheckTables> checks)
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
         queue(std::make_shared<intake::EnqueueClient>(loop, context.queue_path(ipc::kQmgrSocket),
                                                       intake::EnqueueClient::Options{})),
         ids(loop.clock(), Random(secure_random_u64())),
-        intake{
-            .loop = loop,
-            .pool = pool,
-            .queue = *queue,
-            .resolve = std::move(resolver),
-            .settings = {.myhostname = context.settings().myhostname,
-                         .mail_name = context.settings().mail_name,
-                         .myorigin = context.settings().myorigin,
-                         .message_size_limit = 0,
-                         .hopcount_limit = static_cast<unsigned>(context.settings().hopcount_limit),
-                         .copies = {},
-                         .checks = std::move(checks)},
-            .next_queue_id = [this] { return ids.next(); },
-            .log_info = [](const std::string& line) { log::info("{}", line); },
-            .log_warning = [](const std::string& line) { log::warning("{}", line); }},
+        intake{.loop = loop,
+               .pool = pool,
+               .queue = *queue,
+               .resolve = std::move(resolver),
+               .settings = {.myhostname = context.settings().myhostname,
+                            .mail_name = context.settings().mail_name,
+                            .myorigin = context.settings().myorigin,
+                            .message_size_limit = 0,
+                            .hopcount_limit = static_cast<unsigned>(context.settings().hopcount_limit),
+                            .copies = {},
+                            .checks = std::move(checks)},
+               .next_queue_id = [this] { return ids.next(); },
+               .log_info = [](const std::string& line) { log::info("{}", line); },
+               .log_warning = [](const std::string& line) { log::warning("{}", line); }},
         reporter(intake, std::move(notices), double_bounce(context.settings()), std::move(copies),
                  intake::own_mail(context.settings(), "bounce"), random),
-        session_notices(
-            intake,
-            {.mail_name = context.settings().mail_name,
-             .hostname = context.settings().myhostname,
-             .origin = context.settings().myorigin,
-             .errors_to = context.settings().error_notice_recipient,
-             .bounces_to = context.settings().bounce_notice_recipient,
-             .obsolete_from = context.settings().header_from_format == config::FromFormat::obsolete,
-             .sender = double_bounce(context.settings()),
-             .own = intake::own_mail(context.settings(), "notify")},
-            random),
+        session_notices(intake,
+                        {.mail_name = context.settings().mail_name,
+                         .hostname = context.settings().myhostname,
+                         .origin = context.settings().myorigin,
+                         .errors_to = context.settings().error_notice_recipient,
+                         .bounces_to = context.settings().bounce_notice_recipient,
+                         .obsolete_from = context.settings().header_from_format == config::FromFormat::obsolete,
+                         .sender = double_bounce(context.settings()),
+                         .own = intake::own_mail(context.settings(), "notify")},
+                        random),
         room(loop, kMaxInHand),
         draining(context.draining()),
         sessions(context.sessions()) {}
 
-  static std::string double_bounce(const config::Settings& s) {
-    return s.double_bounce_sender + "@" + s.myhostname;
-  }
+  static std::string double_bounce(const config::Settings& s) { return s.double_bounce_sender + "@" + s.myhostname; }
 
   async::Loop& loop;
   Random random;
@@ -91,32 +86,26 @@ async::Task<void> answer_one(std::shared_ptr<Server> server, std::shared_ptr<Cha
   server->room.release();
   ++(!answer.done ? server->failed : answer.queue_id.empty() ? server->not_due : server->made);
   if (!channel->is_open()) co_return;  // qmgr has gone and will ask again
-  if (auto sent = channel->send(answer); !sent)
-    log::error("answer to the queue manager: {}", sent.error().message());
+  if (auto sent = channel->send(answer); !sent) log::error("answer to the queue manager: {}", sent.error().message());
   (void)co_await channel->flush();  // a failure ends the conversation at the reader
 }
 
 /// One notice after another: while one is being queued the next waits in the socket.
 async::Task<void> session_errors(std::shared_ptr<Server> server, ipc::Opening opening) {
-  ipc::Channel<ipc::session_errors::ToBounce, ipc::session_errors::FromBounce> channel(
-      std::move(opening));
+  ipc::Channel<ipc::session_errors::ToBounce, ipc::session_errors::FromBounce> channel(std::move(opening));
   for (;;) {
     auto received = co_await channel.receive({.cancel = &server->draining});
     if (!received) {
-      if (!received.error().is(async::WaitError::closed) &&
-          !received.error().is(async::WaitError::cancelled))
+      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::cancelled))
         log::warning("sessions with errors: {}", received.error().message());
       co_return;
     }
-    co_await server->session_notices.send(
-        std::get<ipc::session_errors::Session>(std::move(received->message)));
+    co_await server->session_notices.send(std::get<ipc::session_errors::Session>(std::move(received->message)));
   }
 }
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
-                          async::Listener::Accepted accepted) {
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
-                                     {.deadline = server->loop.now() + seconds(30)});
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = server->loop.now() + seconds(30)});
   if (!opening) {
     log::warning("connection refused: {}", opening.error().message());
     co_return;
@@ -131,15 +120,13 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
     auto received = co_await channel->receive(until);
     if (!received) {
       server->room.release();
-      if (!received.error().is(async::WaitError::closed) &&
-          !received.error().is(async::WaitError::cancelled))
+      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::cancelled))
         log::warning("queue manager: {}", received.error().message());
       co_return;  // notices in hand keep the channel for their answers
     }
     auto request = std::make_shared<bounce::Request>();
     auto& notify = std::get<conversation::Notify>(received->message);
-    auto content = ipc::take_content(notify.inline_body, received->fds, notify.body_offset,
-                                     notify.envelope.body.size);
+    auto content = ipc::take_content(notify.inline_body, received->fds, notify.body_offset, notify.envelope.body.size);
     notify.inline_body = {};
     request->notify = std::move(notify);
     if (content)
@@ -155,8 +142,7 @@ Result<std::shared_ptr<const intake::CheckTables>> checks_of_own_mail(const conf
   for (const auto& word : s.internal_mail_filter_classes)
     if (!iequals(word, "bounce") && !iequals(word, "notify"))
       log::warning("internal_mail_filter_classes: no such class: {}", word);
-  if (!intake::own_mail(s, "bounce").inspected && !intake::own_mail(s, "notify").inspected)
-    return nullptr;
+  if (!intake::own_mail(s, "bounce").inspected && !intake::own_mail(s, "notify").inspected) return nullptr;
   PEN_TRY_ASSIGN(auto checks, intake::CheckTables::open(intake::check_specs(s)));
   if (checks)
     for (const auto& problem : checks->problems()) log::warning("{}", map::advice(problem));
@@ -174,24 +160,22 @@ Result<service::Hooks> start(service::Context& context) {
   auto form = bounce::notice_form(context.config());
   if (!form.problem.empty()) log::warning("{}", form.problem);
   PEN_TRY_ASSIGN(auto checks, checks_of_own_mail(context.settings()));
-  auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings),
-                                         *std::move(copies), std::move(checks));
+  auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings), *std::move(copies),
+                                         std::move(checks));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve([server, peers](async::Listener::Accepted accepted) {
-    return session(server, peers, std::move(accepted));
-  });
+  context.serve(
+      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
   return service::Hooks{.status = [server] {
-    return std::vector<std::string>{
-        fmt::format("notices queued {}, not due {}, failed {}; of sessions with errors {}",
-                    server->made, server->not_due, server->failed, server->session_notices.sent())};
+    return std::vector<std::string>{fmt::format("notices queued {}, not due {}, failed {}; of sessions with errors {}",
+                                                server->made, server->not_due, server->failed,
+                                                server->session_notices.sent())};
   }};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(
-      argc, argv, {.name = "bounce", .summary = "returns notices of failure, delay and success"},
-      start);
+  return pen::service::run(argc, argv, {.name = "bounce", .summary = "returns notices of failure, delay and success"},
+                           start);
 }

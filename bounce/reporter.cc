@@ -74,9 +74,7 @@ std::size_t CopiesMade::cost(const std::vector<std::uint32_t>& ordinals) {
   return kEntry + ordinals.size() * sizeof(std::uint32_t);
 }
 
-CopiesMade::Key CopiesMade::key(const ipc::bounce::Notify& notify) {
-  return {notify.envelope.queue_id, notify.kind};
-}
+CopiesMade::Key CopiesMade::key(const ipc::bounce::Notify& notify) { return {notify.envelope.queue_id, notify.kind}; }
 
 Reporter::Reporter(intake::Intake& intake, mail::DsnSettings settings, std::string double_bounce,
                    PostmasterCopies copies, intake::OwnMail own, Random& random)
@@ -100,8 +98,7 @@ mail::DsnRequest Reporter::describe(const Request& request, bool failing_notice)
     dsn.postmaster_from = double_bounce_;
     // What comes back to double_bounce_sender is about such a notice: another one would go round for ever.
     std::erase_if(dsn.recipients, [this](const mail::DsnRecipient& r) {
-      return iequals(r.recipient.address, double_bounce_) ||
-             iequals(r.recipient.shown_original(), double_bounce_);
+      return iequals(r.recipient.address, double_bounce_) || iequals(r.recipient.shown_original(), double_bounce_);
     });
   } else {
     dsn.recipients = mail::dsn_due(dsn.kind, notify.envelope, dsn.recipients);
@@ -109,8 +106,7 @@ mail::DsnRequest Reporter::describe(const Request& request, bool failing_notice)
   return dsn;
 }
 
-async::Task<Result<std::string>> Reporter::queue(std::shared_ptr<Request> request,
-                                                 mail::DsnRequest dsn,
+async::Task<Result<std::string>> Reporter::queue(std::shared_ptr<Request> request, mail::DsnRequest dsn,
                                                  std::vector<mail::Discharge> discharges) {
   mail::DsnReport report = mail::build_dsn(dsn, settings_, random_);
   intake::Derived derived;
@@ -141,9 +137,8 @@ async::Task<ipc::bounce::Notified> Reporter::report(std::shared_ptr<Request> req
     answer.done = true;
     co_return answer;
   }
-  const bool failing_notice = notify.envelope.sender.empty() &&
-                              notify.kind == ipc::bounce::Kind::failure &&
-                              !copies_.failing_notices.empty();
+  const bool failing_notice =
+      notify.envelope.sender.empty() && notify.kind == ipc::bounce::Kind::failure && !copies_.failing_notices.empty();
   const mail::DsnRequest dsn = describe(*request, failing_notice);
   if (dsn.recipients.empty()) {
     if (failing_notice) log::warning("{}: undeliverable postmaster notification discarded", id);
@@ -172,8 +167,7 @@ async::Task<ipc::bounce::Notified> Reporter::report(std::shared_ptr<Request> req
     }
   }
   if (queued) {
-    mail::Discharge discharge{
-        .queue_id = id, .ordinals = {}, .kind = static_cast<std::uint8_t>(notify.kind)};
+    mail::Discharge discharge{.queue_id = id, .ordinals = {}, .kind = static_cast<std::uint8_t>(notify.kind)};
     for (const auto& r : notify.recipients) discharge.ordinals.push_back(r.ordinal);
     std::vector<mail::Discharge> discharges;
     discharges.push_back(std::move(discharge));

@@ -57,8 +57,8 @@ class CopiesMade {
 class Reporter {
  public:
   /// All must outlive the reporter. double_bounce: address whose mail never causes a notice.
-  Reporter(intake::Intake& intake, mail::DsnSettings settings, std::string double_bounce,
-           PostmasterCopies copies, intake::OwnMail own, Random& random);
+  Reporter(intake::Intake& intake, mail::DsnSettings settings, std::string double_bounce, PostmasterCopies copies,
+           intake::OwnMail own, Random& random);
   async::Task<ipc::bounce::Notified> report(std::shared_ptr<Request> request);
 
  private:

@@ -36,9 +36,8 @@ class MemoryQueue final : public intake::Queue {
   async::Task<intake::LeaseAnswer> lease(std::uint64_t, async::Until) override {
     co_return intake::LeaseAnswer{intake::Enqueued::ok, std::make_unique<MemoryLease>()};
   }
-  async::Task<intake::EnqueueAnswer> enqueue(mail::Envelope& envelope, intake::Lease* lease,
-                                             std::string_view body, std::uint64_t permit,
-                                             async::Until) override {
+  async::Task<intake::EnqueueAnswer> enqueue(mail::Envelope& envelope, intake::Lease* lease, std::string_view body,
+                                             std::uint64_t permit, async::Until) override {
     const bool refused = !refused_to.empty() && envelope.recipients.at(0).address == refused_to;
     if (outcome == intake::Enqueued::ok && !refused) {
       Stored s{envelope, std::string(body), lease == nullptr, permit};
@@ -102,9 +101,9 @@ struct World {
     return run_again();
   }
   void restart() {
-    reporter = std::make_unique<Reporter>(
-        intake, mail::DsnSettings{.hostname = "mx.example.org", .origin = "example.org"},
-        "double-bounce@mx.example.org", copies, own, random);
+    reporter =
+        std::make_unique<Reporter>(intake, mail::DsnSettings{.hostname = "mx.example.org", .origin = "example.org"},
+                                   "double-bounce@mx.example.org", copies, own, random);
   }
   /// By the same reporter.
   ipc::bounce::Notified run_again() {
@@ -112,9 +111,7 @@ struct World {
     loop.run();
     return answer;
   }
-  static async::Task<void> go(World* self) {
-    self->answer = co_await self->reporter->report(self->request);
-  }
+  static async::Task<void> go(World* self) { self->answer = co_await self->reporter->report(self->request); }
 
   async::Loop loop;
   async::HandlerPool pool;
@@ -146,8 +143,7 @@ BOOST_AUTO_TEST_CASE(a_failure_is_queued_with_the_original_and_discharges_the_re
   BOOST_TEST(stored.envelope.discharges[0].queue_id == "OLD1");
   BOOST_TEST(stored.envelope.discharges[0].ordinals.at(0) == 3U);
   BOOST_TEST(stored.content.starts_with("Received: by mx.example.org"));
-  BOOST_TEST(stored.content.find("\r\n\r\nSubject: x\r\n\r\n.dot\r\nbody\r\n\r\n--") !=
-             std::string::npos);
+  BOOST_TEST(stored.content.find("\r\n\r\nSubject: x\r\n\r\n.dot\r\nbody\r\n\r\n--") != std::string::npos);
   BOOST_TEST(stored.envelope.body.size == stored.content.size());
 }
 

@@ -53,9 +53,8 @@ void add_line(std::string& out, std::string_view line) {
 }
 
 const std::string& recipient_of(const Session& session, const SessionNoticeSettings& settings) {
-  return mail::ErrorClasses::from_bits(session.classes).has(mail::ErrorClass::bounce)
-             ? settings.bounces_to
-             : settings.errors_to;
+  return mail::ErrorClasses::from_bits(session.classes).has(mail::ErrorClass::bounce) ? settings.bounces_to
+                                                                                      : settings.errors_to;
 }
 
 std::string qualified(const std::string& address, const std::string& origin) {
@@ -79,8 +78,8 @@ bool Allowance::take(SteadyTime now) {
   return true;
 }
 
-std::string session_notice(const Session& session, const SessionNoticeSettings& settings,
-                           std::string_view message_id, WallTime now, std::uint64_t left_out) {
+std::string session_notice(const Session& session, const SessionNoticeSettings& settings, std::string_view message_id,
+                           WallTime now, std::uint64_t left_out) {
   const std::string peer = printable(session.peer, kMaxPeer);
   const auto named = [&](std::string_view name, const std::string& address) {
     return mail::named_address(name, qualified(address, settings.origin), settings.obsolete_from);
@@ -89,8 +88,8 @@ std::string session_notice(const Session& session, const SessionNoticeSettings& 
       "Date: {}\r\nFrom: {}\r\nTo: {}\r\n"
       "Subject: {} {}: errors from {}\r\nMessage-ID: {}\r\nAuto-Submitted: auto-generated\r\n\r\n",
       rfc5322_date(now), named("Mail Delivery System", "MAILER-DAEMON"),
-      named("Postmaster", recipient_of(session, settings)), printable(settings.mail_name),
-      who(session.role), peer, message_id);
+      named("Postmaster", recipient_of(session, settings)), printable(settings.mail_name), who(session.role), peer,
+      message_id);
   out += fmt::format("Errors of class {} in a session with {}.\r\n",
                      mail::shown(mail::ErrorClasses::from_bits(session.classes)), peer);
   if (!session.transcript.empty()) {
@@ -103,11 +102,9 @@ std::string session_notice(const Session& session, const SessionNoticeSettings& 
       text.remove_prefix(std::min(end + 1, text.size()));
     }
   }
-  if (!session.reason.empty())
-    out += fmt::format("\r\nSession aborted, reason: {}\r\n", printable(session.reason));
+  if (!session.reason.empty()) out += fmt::format("\r\nSession aborted, reason: {}\r\n", printable(session.reason));
   if (left_out > 0)
-    out += fmt::format("\r\nBefore this there were {} more such sessions without a notice.\r\n",
-                       left_out);
+    out += fmt::format("\r\nBefore this there were {} more such sessions without a notice.\r\n", left_out);
   out += "\r\nFor other details, see the local mail log.\r\n";
   return out;
 }
@@ -133,8 +130,7 @@ async::Task<void> SessionNotices::send(Session session) {
   to.address = recipient_of(session, settings_);
   to.notify = mail::notify::kNever;
   derived.envelope.recipients.push_back(std::move(to));
-  derived.envelope.message_id =
-      fmt::format("<{}.{:016X}@{}>", unix_seconds(now), random_.next(), settings_.hostname);
+  derived.envelope.message_id = fmt::format("<{}.{:016X}@{}>", unix_seconds(now), random_.next(), settings_.hostname);
   derived.before = session_notice(session, settings_, derived.envelope.message_id, now, left_out);
   const async::Until until{.deadline = intake_.loop.now() + intake_.settings.enqueue_timeout};
   const auto queued = co_await intake::enqueue_derived(intake_, std::move(derived), until);

@@ -1,11 +1,12 @@
 #pragma once
-/// Sends the postmaster the transcripts of sessions with errors, as smtpd and smtp tell of them (lib/ipc/session_errors.h).
+/// Sends the postmaster the transcripts of sessions with errors, as smtpd and smtp tell of them
+/// (lib/ipc/session_errors.h).
 ///
 /// Use:     SessionNotices notices(intake, settings, random);  co_await notices.send(session);    // one after another
-/// Limit:   kAtOnce notices, then one every kEvery: a full disk or an attack makes thousands of such sessions, and their
-///          notices would be the flood's second half. The next notice that is queued tells how many were not. Sessions
-///          that met a lack of resources, or software that does not work, have allowances of their own: what clients do
-///          wrong, as often as they like, leaves room for what this host has wrong.
+/// Limit:   kAtOnce notices, then one every kEvery: a full disk or an attack makes thousands of such sessions, and
+///          their notices would be the flood's second half. The next notice that is queued tells how many were not.
+///          Sessions that met a lack of resources, or software that does not work, have allowances of their own: what
+///          clients do wrong, as often as they like, leaves room for what this host has wrong.
 /// Promise: none: a notice that cannot be queued is logged and counted. An empty recipient: nobody is told.
 /// Sender:  double_bounce_sender, so that a notice which fails makes no other.
 /// Thread:  the loop's.
@@ -40,16 +41,15 @@ struct SessionNoticeSettings {
   std::string mail_name, hostname, origin;
   std::string errors_to = "postmaster";  // error_notice_recipient
   std::string bounces_to =
-      "postmaster";  // bounce_notice_recipient: sessions with mail that was refused as undeliverable
+      "postmaster";            // bounce_notice_recipient: sessions with mail that was refused as undeliverable
   bool obsolete_from = false;  // header_from_format
   std::string sender;          // double_bounce_sender, with its domain
   intake::OwnMail own = {};
 };
 
 /// The notice from its first header field on, CRLF lines of ASCII. left_out: sessions that no notice tells of.
-std::string session_notice(const ipc::session_errors::Session& session,
-                           const SessionNoticeSettings& settings, std::string_view message_id,
-                           WallTime now, std::uint64_t left_out);
+std::string session_notice(const ipc::session_errors::Session& session, const SessionNoticeSettings& settings,
+                           std::string_view message_id, WallTime now, std::uint64_t left_out);
 
 class SessionNotices {
  public:

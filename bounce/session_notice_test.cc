@@ -13,8 +13,7 @@ using mail::ErrorClass;
 
 namespace {
 
-SessionNoticeSettings settings(std::string errors_to = "errors",
-                               std::string bounces_to = "bounces@example.net") {
+SessionNoticeSettings settings(std::string errors_to = "errors", std::string bounces_to = "bounces@example.net") {
   return {.mail_name = "Penstock",
           .hostname = "mx.example.org",
           .origin = "example.org",
@@ -36,9 +35,7 @@ std::string text_of(const Session& session, std::uint64_t left_out = 0) {
 struct World {
   World() : World("errors", "bounces@example.net") {}
   World(std::string errors_to, std::string bounces_to)
-      : pool(loop, 1),
-        random(1),
-        notices(intake, settings(std::move(errors_to), std::move(bounces_to)), random) {
+      : pool(loop, 1), random(1), notices(intake, settings(std::move(errors_to), std::move(bounces_to)), random) {
     intake.settings.myhostname = "mx.example.org";
     intake.settings.message_size_limit = 0;
     intake.expansion_waits = false;
@@ -67,8 +64,7 @@ BOOST_AUTO_TEST_CASE(a_notice_has_the_transcript_and_says_that_it_is_automatic) 
   session.reason = "timeout";
   const std::string text = text_of(session);
   for (const char* line :
-       {"From: Mail Delivery System <MAILER-DAEMON@example.org>\r\n",
-        "To: Postmaster <errors@example.org>\r\n",
+       {"From: Mail Delivery System <MAILER-DAEMON@example.org>\r\n", "To: Postmaster <errors@example.org>\r\n",
         "Subject: Penstock SMTP server: errors from client.example[192.0.2.7]\r\n",
         "Auto-Submitted: auto-generated\r\n", "Message-ID: <1@mx.example.org>\r\n",
         "\r\n\r\nErrors of class protocol in a session with client.example[192.0.2.7].\r\n",
@@ -76,16 +72,14 @@ BOOST_AUTO_TEST_CASE(a_notice_has_the_transcript_and_says_that_it_is_automatic) 
         "\r\nSession aborted, reason: timeout\r\n"})
     BOOST_TEST(text.find(line) != std::string::npos, line);
   session.role = Role::lmtp_client;
-  BOOST_TEST(text_of(session).find("Subject: Penstock LMTP client: errors from") !=
-             std::string::npos);
+  BOOST_TEST(text_of(session).find("Subject: Penstock LMTP client: errors from") != std::string::npos);
   BOOST_TEST(text_of(session, 17).find("there were 17 more such sessions") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(names_are_written_as_header_from_format_says) {
   auto obsolete = settings();
   obsolete.obsolete_from = true;
-  const std::string text =
-      session_notice(session_of(ErrorClass::protocol), obsolete, "<1@x>", WallTime{}, 0);
+  const std::string text = session_notice(session_of(ErrorClass::protocol), obsolete, "<1@x>", WallTime{}, 0);
   BOOST_TEST(text.find("\r\nFrom: MAILER-DAEMON@example.org (Mail Delivery System)\r\n"
                        "To: errors@example.org (Postmaster)\r\n") != std::string::npos);
 }
@@ -93,8 +87,7 @@ BOOST_AUTO_TEST_CASE(names_are_written_as_header_from_format_says) {
 BOOST_AUTO_TEST_CASE(what_a_peer_says_cannot_leave_its_place) {
   auto session = session_of(ErrorClass::protocol);
   session.peer = "a\r\nBcc: <x@example.org>\xff";
-  session.transcript =
-      "In:  " + std::string(300, 'x') + " y\nIn:  \x01\r\xc3\n" + std::string(1U << 20, 'z') + "\n";
+  session.transcript = "In:  " + std::string(300, 'x') + " y\nIn:  \x01\r\xc3\n" + std::string(1U << 20, 'z') + "\n";
   const std::string text = text_of(session);
   BOOST_TEST(text.find("\r\nBcc:") == std::string::npos);
   BOOST_TEST(text.size() < 40000u);
@@ -107,8 +100,7 @@ BOOST_AUTO_TEST_CASE(what_a_peer_says_cannot_leave_its_place) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(
-    it_is_queued_for_the_postmaster_of_its_class_from_the_sender_of_double_bounces) {
+BOOST_AUTO_TEST_CASE(it_is_queued_for_the_postmaster_of_its_class_from_the_sender_of_double_bounces) {
   World world;
   world.send(session_of(ErrorClass::policy));
   mail::ErrorClasses both = ErrorClass::policy;
@@ -166,8 +158,7 @@ BOOST_AUTO_TEST_CASE(a_notice_that_cannot_be_queued_is_gone_and_the_next_says_so
   world.send(session_of(ErrorClass::resource));
   world.send(session_of(ErrorClass::resource));
   BOOST_REQUIRE(world.queue.stored.size() == 2u);
-  BOOST_TEST(world.queue.stored[0].content.find("there were 2 more such sessions") !=
-             std::string::npos);
+  BOOST_TEST(world.queue.stored[0].content.find("there were 2 more such sessions") != std::string::npos);
   BOOST_TEST(world.queue.stored[1].content.find("more such sessions") == std::string::npos);
 }
 

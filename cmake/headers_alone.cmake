@@ -1,5 +1,5 @@
-# Every header compiles alone. One whose .cc includes it first is shown by that (scripts/check-layers sees to the order);
-# each of the others has a source file made here that includes nothing else. They make no code worth the name.
+# Every header compiles alone. One whose .cc includes it first is shown by that (scripts/check-layers sees to the
+# order); each of the others has a source file made here that includes nothing else. They make no code worth the name.
 file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/*.h)
 list(FILTER headers EXCLUDE REGEX "^(build|var|cmake)/")
 set(alone)

@@ -2,7 +2,8 @@
 #
 #   pen_library(NAME SOURCES a.cc … [BREAKABLE b.cc …] [PUBLIC dep …] [PRIVATE dep …] [HOT])   static library pen_NAME
 #   pen_program(NAME SOURCES main.cc … DEPS dep … [TOOL])   program; TOOL installs to bin, else libexec/penstock
-#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [CRASH] [APART case])    one Boost.Test executable, one ctest
+#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [CRASH] [APART case])    one Boost.Test executable, one
+#   ctest
 #                                                           entry; and one for the cases whose names begin so
 #   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)             fuzz target with its kept corpus fuzz/corpus/NAME
 #
@@ -29,7 +30,8 @@ if(PEN_SANITIZE)
   add_compile_definitions(PEN_SANITIZED=1)
 endif()
 # Hardening is the same in every build type, so that packagers who build RelWithDebInfo have it too, and what the tests
-# run is what ships (docs/hardening.md has each flag's reason and what it costs). PEN_HARDEN=OFF is for measuring that cost.
+# run is what ships (docs/hardening.md has each flag's reason and what it costs). PEN_HARDEN=OFF is for measuring that
+# cost.
 option(PEN_HARDEN "Build with the compiler's and the linker's hardening" ON)
 if(PEN_HARDEN)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
@@ -68,8 +70,8 @@ function(pen_unoptimised_if_seldom target hot)
   endif()
 endfunction()
 
-# With PEN_PRECOMPILE the standard headers are read once per kind of target instead of once per file: a fifth of the time.
-# ./check builds one of its two trees so; the other shows that every file includes what it uses.
+# With PEN_PRECOMPILE the standard headers are read once per kind of target instead of once per file: a fifth of the
+# time. ./check builds one of its two trees so; the other shows that every file includes what it uses.
 option(PEN_PRECOMPILE "Precompile the standard headers" OFF)
 function(pen_precompile target kind)
   if(NOT PEN_PRECOMPILE)

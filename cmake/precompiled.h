@@ -1,4 +1,5 @@
-// The headers that most files include, precompiled where PEN_PRECOMPILE asks for it (penstock.cmake). Never included by hand.
+// The headers that most files include, precompiled where PEN_PRECOMPILE asks for it (penstock.cmake). Never included
+// by hand.
 #pragma once
 
 #include <fmt/format.h>

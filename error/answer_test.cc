@@ -8,8 +8,7 @@ using namespace pen::error_program;
 BOOST_AUTO_TEST_SUITE(error_answer)
 
 BOOST_AUTO_TEST_CASE(the_service_decides_what_happens) {
-  BOOST_TEST(
-      (answer(kind_of("error"), "mail for x is not welcome").action == mail::Action::failed));
+  BOOST_TEST((answer(kind_of("error"), "mail for x is not welcome").action == mail::Action::failed));
   BOOST_TEST((answer(kind_of("retry"), "later").action == mail::Action::deferred));
   BOOST_TEST((answer(kind_of("discard"), "silently").action == mail::Action::delivered));
   BOOST_TEST((answer(kind_of("myerror"), "x").action == mail::Action::failed));

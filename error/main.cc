@@ -38,17 +38,16 @@ delivery::JobResult do_job(Server& server, const delivery::Job& job) {
   const auto delays = mail::delays_between(job.arrival, job.active, now, now);
   for (const auto& r : job.recipients) {
     all.ordinals.push_back(r.ordinal);
-    log::info("{}",
-              mail::delivery_line(job.queue_id, r.recipient, error_program::kRelay, 1, delays,
-                                  all.status, mail::wording_of(job.purpose, job.soft_refusals)));
+    log::info("{}", mail::delivery_line(job.queue_id, r.recipient, error_program::kRelay, 1, delays, all.status,
+                                        mail::wording_of(job.purpose, job.soft_refusals)));
   }
   ++server.answered;
   return result;
 }
 
 async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
-  auto opening = co_await ipc::greet(std::move(accepted.stream), server->peers,
-                                     {.deadline = server->loop.now() + seconds(30)});
+  auto opening =
+      co_await ipc::greet(std::move(accepted.stream), server->peers, {.deadline = server->loop.now() + seconds(30)});
   if (!opening) {
     log::warning("connection refused: {}", opening.error().message());
     co_return;
@@ -60,8 +59,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
     // Jobs are answered as they are read: nothing is ever in hand, so a drain may end the conversation anywhere.
     auto received = co_await channel.receive({.deadline = kNever, .cancel = &server->draining});
     if (!received) {
-      if (!received.error().is(async::WaitError::closed) &&
-          !received.error().is(async::WaitError::cancelled))
+      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::cancelled))
         log::warning("queue manager: {}", received.error().message());
       co_return;
     }
@@ -94,20 +92,12 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
 
 /// By the name it is run under where that is retry or discard, else by the service's name.
 Result<service::Hooks> start(service::Context& context, std::string_view self) {
-  const auto kind =
-      error_program::kind_of(self == "retry" || self == "discard" ? self : context.service());
-  auto server =
-      std::make_shared<Server>(Server{context.loop(),
-                                      context.draining(),
-                                      {.everyone = false, .mail_owner = context.owner().uid},
-                                      kind,
-                                      0});
-  context.serve([server](async::Listener::Accepted accepted) {
-    return session(server, std::move(accepted));
-  });
-  return service::Hooks{.status = [server] {
-    return std::vector<std::string>{fmt::format("{} jobs answered", server->answered)};
-  }};
+  const auto kind = error_program::kind_of(self == "retry" || self == "discard" ? self : context.service());
+  auto server = std::make_shared<Server>(
+      Server{context.loop(), context.draining(), {.everyone = false, .mail_owner = context.owner().uid}, kind, 0});
+  context.serve([server](async::Listener::Accepted accepted) { return session(server, std::move(accepted)); });
+  return service::Hooks{
+      .status = [server] { return std::vector<std::string>{fmt::format("{} jobs answered", server->answered)}; }};
 }
 
 }  // namespace
@@ -115,8 +105,7 @@ Result<service::Hooks> start(service::Context& context, std::string_view self) {
 int main(int argc, char** argv) {
   std::string_view self(argc > 0 ? argv[0] : "error");
   self = self.substr(self.rfind('/') + 1);
-  return pen::service::run(argc, argv,
-                           {.name = std::string(self),
-                            .summary = "answers every delivery at once: error, retry, discard"},
-                           [self](pen::service::Context& context) { return start(context, self); });
+  return pen::service::run(
+      argc, argv, {.name = std::string(self), .summary = "answers every delivery at once: error, retry, discard"},
+      [self](pen::service::Context& context) { return start(context, self); });
 }

@@ -25,8 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // Every name is an alias for the input, and every include file holds it: circles have to end.
   Lookups lookups;
   std::size_t asked = 0;
-  lookups.include = [&](const std::string&, std::optional<uid_t>,
-                        const std::string&) -> pen::Result<OwnedText> {
+  lookups.include = [&](const std::string&, std::optional<uid_t>, const std::string&) -> pen::Result<OwnedText> {
     return OwnedText{text, 1};
   };
   lookups.alias = [&](const std::string& name) -> pen::Result<std::optional<OwnedText>> {
@@ -35,8 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   };
   check(expand_forward({text, "bob", 1, "+e"}, rules, lookups));
   asked = 0;
-  check(expand_forward({text, "bob", 1, "", {"start@example.org", "bob@example.org"}}, rules,
-                       lookups));
+  check(expand_forward({text, "bob", 1, "", {"start@example.org", "bob@example.org"}}, rules, lookups));
   asked = 0;
   check(expand("start+x", rules, lookups));
   return 0;

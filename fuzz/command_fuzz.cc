@@ -10,8 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const auto command = split_command(line);
   const CommandOptions options{.auth = true};
   if (auto mail = parse_mail(command.args, options)) {
-    const auto again =
-        parse_mail("FROM:<" + mail->sender + ">" + (mail->smtputf8 ? " SMTPUTF8" : ""), options);
+    const auto again = parse_mail("FROM:<" + mail->sender + ">" + (mail->smtputf8 ? " SMTPUTF8" : ""), options);
     if (!again || again->sender != mail->sender) std::abort();
   }
   for (const bool utf8 : {false, true})
@@ -20,7 +19,6 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
       if (!again || again->recipient != rcpt->recipient) std::abort();
     }
   (void)parse_bdat(command.args);
-  if (auto text = decode_xtext(line); text && decode_xtext(encode_xtext(*text)) != text)
-    std::abort();
+  if (auto text = decode_xtext(line); text && decode_xtext(encode_xtext(*text)) != text) std::abort();
   return 0;
 }

@@ -30,8 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const Problem& p : config.report()) PEN_CHECK(!p.text.empty() && !p.message().empty());
   for (const std::string& name : config.names_set()) {
     PEN_CHECK(config.written(name) && config.where(name));
-    if (const auto value = config.text(name))
-      PEN_CHECK(pen::split_list(*value).size() <= value->size());
+    if (const auto value = config.text(name)) PEN_CHECK(pen::split_list(*value).size() <= value->size());
   }
 
   const auto edited = edit_main_cf(main_cf, {{Edit::Kind::set, "relayhost", "fuzz"}});

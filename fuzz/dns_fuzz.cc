@@ -9,15 +9,13 @@ using namespace pen::net;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
-  static constexpr RecordType kTypes[] = {RecordType::a,   RecordType::mx,  RecordType::cname,
-                                          RecordType::ptr, RecordType::txt, RecordType::aaaa,
-                                          RecordType::tlsa};
+  static constexpr RecordType kTypes[] = {RecordType::a,   RecordType::mx,   RecordType::cname, RecordType::ptr,
+                                          RecordType::txt, RecordType::aaaa, RecordType::tlsa};
   DnsQuestion question{"h.example", kTypes[data[0] % 7]};
   std::string wire(reinterpret_cast<const char*>(data + 2), size - 2);
   std::uint16_t id = 0;
   if (wire.size() >= 2)
-    id = static_cast<std::uint16_t>(static_cast<unsigned char>(wire[0]) << 8 |
-                                    static_cast<unsigned char>(wire[1]));
+    id = static_cast<std::uint16_t>(static_cast<unsigned char>(wire[0]) << 8 | static_cast<unsigned char>(wire[1]));
   if ((data[1] & 1) != 0) {
     // The packet's own question is answered, so that the fuzzer gets behind the check of it.
     const auto query = build_query(question, id, false, false);
@@ -36,7 +34,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto reading = read_reply(*reply, question, aliases);
   PEN_CHECK(aliases <= kMaxAliases + 1);
   for (const auto& record : reading.answer.records) PEN_CHECK(record.type == question.type);
-  if (!reading.next.empty())
-    PEN_CHECK(build_query({reading.next, question.type}, 1, true, true).has_value());
+  if (!reading.next.empty()) PEN_CHECK(build_query({reading.next, question.type}, 1, true, true).has_value());
   return 0;
 }

@@ -17,15 +17,10 @@ struct Whole final : mail::MimeWalker::Sink {
   std::string text, events;
   std::size_t longest = 0;
   Whole(std::string_view input, std::size_t step, bool lines) {
-    mail::MimeWalker walker(*this, {.mime = true,
-                                    .lines = lines,
-                                    .max_field = 1000,
-                                    .max_line = 100,
-                                    .max_boundary = 70,
-                                    .max_depth = 5});
+    mail::MimeWalker walker(
+        *this, {.mime = true, .lines = lines, .max_field = 1000, .max_line = 100, .max_boundary = 70, .max_depth = 5});
     mail::BdatScanner scanner({.replace_bare_cr = false});
-    for (std::size_t at = 0; at < input.size(); at += step)
-      scanner.feed(input.substr(at, step), walker);
+    for (std::size_t at = 0; at < input.size(); at += step) scanner.feed(input.substr(at, step), walker);
     scanner.finish(walker);
     walker.finish();
   }
@@ -43,9 +38,7 @@ struct Whole final : mail::MimeWalker::Sink {
     PEN_CHECK(!piece.empty() && piece.front() != ' ', "a field without a name");
     put(static_cast<char>('0' + static_cast<int>(h)), piece, ends);
   }
-  void more_field(mail::MimeWalker::Header, std::string_view piece, bool ends) override {
-    put('m', piece, ends);
-  }
+  void more_field(mail::MimeWalker::Header, std::string_view piece, bool ends) override { put('m', piece, ends); }
   void end_of_header(mail::MimeWalker::Header, bool separator) override {
     events += 'e';
     if (separator) text += "\r\n";
@@ -77,8 +70,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PEN_CHECK(Whole(input, 3, false).text == stored.out, "something was lost in cuts");
 
   std::string list(input);
-  const auto same = mail::replace_addresses(
-      list, [](std::string_view a) -> Result<std::string> { return std::string(a); });
+  const auto same =
+      mail::replace_addresses(list, [](std::string_view a) -> Result<std::string> { return std::string(a); });
   PEN_CHECK(same.has_value() && !*same && list == input, "nothing was to change");
   const std::size_t before = list.size();
   std::size_t asked = 0;

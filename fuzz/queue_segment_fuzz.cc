@@ -15,9 +15,7 @@ using namespace pen::queue_log;
 class OneSegment final : public Storage {
  public:
   explicit OneSegment(std::string bytes) : bytes_(std::move(bytes)) {}
-  Result<std::vector<SlotInfo>> list() override {
-    return std::vector<SlotInfo>{{1, bytes_.size()}};
-  }
+  Result<std::vector<SlotInfo>> list() override { return std::vector<SlotInfo>{{1, bytes_.size()}}; }
   Result<void> allocate(Slot, std::uint64_t) override { return {}; }
   Result<void> write(Slot, std::uint64_t, Bytes) override { return {}; }
   Result<void> sync(Slot) override { return {}; }
@@ -66,9 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   segment.resize(kMinSegment);
 
   OneSegment storage(std::move(segment));
-  const auto the_segment = [&](std::uint64_t use) {
-    return use <= header.use ? std::optional(header) : std::nullopt;
-  };
+  const auto the_segment = [&](std::uint64_t use) { return use <= header.use ? std::optional(header) : std::nullopt; };
   LogReader reader(storage, the_segment, {}, {}, SegmentReader::Search::whole);
   Position last;
   for (;;) {
@@ -95,8 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (*got == SegmentReader::Got::end) break;
     if (*got != SegmentReader::Got::record) continue;
     const auto again = read_record(storage, header, single.offset(), size % 64);
-    PEN_CHECK(again.has_value() && again->has_value() &&
-                  as_text((*again)->body()) == as_text(single.body()),
+    PEN_CHECK(again.has_value() && again->has_value() && as_text((*again)->body()) == as_text(single.body()),
               "a record is the same however it is read");
     if (const auto index = decode<IndexBody>(as_text(single.body())))
       (void)IdFilter::may_contain(index->filter, IdFilter::hash("4bGNsx3Ynxz1kGz8"));
@@ -105,7 +100,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Dump dump({.verbose = (size & 1) != 0, .payload = {}}, [&lines](const std::string&) { ++lines; });
   PEN_CHECK(dump.segment(storage, 1, kMinSegment).has_value() && lines > dump.records(),
             "whatever the bytes are, they are shown");
-  for (std::uint32_t at = 0; at < kMinSegment; at += 8)
-    PEN_CHECK(read_record(storage, header, at, 4096).has_value());
+  for (std::uint32_t at = 0; at < kMinSegment; at += 8) PEN_CHECK(read_record(storage, header, at, 4096).has_value());
   return 0;
 }

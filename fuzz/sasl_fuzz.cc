@@ -35,8 +35,7 @@ void dovecot_lines(std::string_view text) {
     if (!reply || !*reply) continue;
     const auto& r = **reply;
     if (r.id == 0) std::abort();
-    if (r.kind == sasl::dovecot::Reply::Kind::challenge && !sasl::valid_base64(r.text))
-      std::abort();
+    if (r.kind == sasl::dovecot::Reply::Kind::challenge && !sasl::valid_base64(r.text)) std::abort();
     if (r.kind == sasl::dovecot::Reply::Kind::ok && r.user.empty()) std::abort();
     // What comes back through our own encoder is one line, and the same.
     const auto escaped = sasl::dovecot::escape(r.user);
@@ -46,10 +45,9 @@ void dovecot_lines(std::string_view text) {
 }
 
 void challenges(unsigned which, std::string_view text) {
-  static constexpr const char* kNames[] = {"PLAIN",       "LOGIN",         "CRAM-MD5",
-                                           "SCRAM-SHA-1", "SCRAM-SHA-256", "XOAUTH2"};
-  const auto exchange = sasl::choose(
-      {kNames[which % 6]}, [](const auto&) { return true; }, {"user", "pencil"}, "nonce");
+  static constexpr const char* kNames[] = {"PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256", "XOAUTH2"};
+  const auto exchange =
+      sasl::choose({kNames[which % 6]}, [](const auto&) { return true; }, {"user", "pencil"}, "nonce");
   (void)exchange->initial();
   for (int round = 0; round < 8 && !text.empty(); ++round) {
     const auto end = text.find('\n');
@@ -60,8 +58,7 @@ void challenges(unsigned which, std::string_view text) {
     if (!again || *again != *response) std::abort();
   }
   // Who does not know the password cannot have proved it: the fuzzer finds no HMAC.
-  if (std::string_view(kNames[which % 6]).starts_with("SCRAM") && exchange->satisfied())
-    std::abort();
+  if (std::string_view(kNames[which % 6]).starts_with("SCRAM") && exchange->satisfied()) std::abort();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-/// session_classes from anybody, and names and addresses from peers: what is read is what was written, and a session finds
-/// the first class that fits it.
+/// session_classes from anybody, and names and addresses from peers: what is read is what was written, and a session
+/// finds the first class that fits it.
 ///
 /// Input: the setting, and after a line "%%" a name, after another an address.
 #include <cstddef>
@@ -29,8 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string again;
   for (const auto& c : classes->list()) {
     PEN_CHECK(c.total > 0 && c.refuse > 0);
-    again += (again.empty() ? "" : ", ") + c.mask + " " + std::to_string(c.total) + " " +
-             std::to_string(c.refuse);
+    again += (again.empty() ? "" : ", ") + c.mask + " " + std::to_string(c.total) + " " + std::to_string(c.refuse);
   }
   const auto second = Classes::parse(again);
   PEN_CHECK(second && second->list().size() == classes->list().size());

@@ -33,13 +33,11 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     for (std::size_t at = 0; at < out.size();) {
       const auto end = out.find("\r\n", at);
       if (end == std::string::npos || end - at < 4 || end - at > 510) std::abort();
-      if (out[at] < '2' || out[at] > '5' || (out[at + 3] != ' ' && out[at + 3] != '-'))
-        std::abort();
+      if (out[at] < '2' || out[at] > '5' || (out[at + 3] != ' ' && out[at + 3] != '-')) std::abort();
       at = end + 2;
     }
     for (const auto& stored : rig.queue.stored) {
-      if (stored.content.size() != stored.envelope.body.size || !stored.content.ends_with("\r\n"))
-        std::abort();
+      if (stored.content.size() != stored.envelope.body.size || !stored.content.ends_with("\r\n")) std::abort();
       if (stored.envelope.recipients.empty()) std::abort();
     }
   }

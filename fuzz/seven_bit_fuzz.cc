@@ -36,9 +36,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                    "Content-Type: multipart/mixed; "
                                    "boundary=b0undary\r\n\r\n--b0undary\r\nContent-Type: ") +
                                (text ? "text/plain" : "image/x") + "\r\n";
-    const std::string out = convert(before + "Content-Transfer-Encoding: 8bit\r\n\r\n" +
-                                        std::string(input) + "\r\n--b0undary--\r\n",
-                                    1 + input.size() % 11);
+    const std::string out =
+        convert(before + "Content-Transfer-Encoding: 8bit\r\n\r\n" + std::string(input) + "\r\n--b0undary--\r\n",
+                1 + input.size() % 11);
     PEN_CHECK(out.starts_with(before), "what precedes changed");
     const auto begin = out.find("\r\n\r\n", before.size()) + 4;
     const auto end = out.rfind("--b0undary--");

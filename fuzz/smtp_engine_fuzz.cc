@@ -1,6 +1,7 @@
 // The SMTP client's engine against a peer that sends anything at all: every job ends once, nothing is credited without
-// a positive reply after its end-of-data, memory stays bounded. Behind the go-ahead to STARTTLS the line "handshake" stands for
-// one that goes well, "no handshake" for one that fails, and any other for clear text that the peer, or somebody else, sends.
+// a positive reply after its end-of-data, memory stays bounded. Behind the go-ahead to STARTTLS the line "handshake"
+// stands for one that goes well, "no handshake" for one that fails, and any other for clear text that the peer, or
+// somebody else, sends.
 #include <cstdint>
 #include <cstdlib>
 
@@ -25,8 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int messages = 1 + data[1] % 8;
   for (int i = 0; i < messages; ++i) {
     std::vector<std::string> to;
-    for (int r = 0; r <= (data[1] >> 3) % 3; ++r)
-      to.push_back("r" + std::to_string(r) + "@x.example");
+    for (int r = 0; r <= (data[1] >> 3) % 3; ++r) to.push_back("r" + std::to_string(r) + "@x.example");
     auto& j = h.job("s@x.example", to, ".content " + std::to_string(i) + "\r\n");
     if ((data[1] & 0x80) != 0 && i % 2 == 0) j.job.body_type = mail::BodyType::binary_mime;
     if (probes && i % 2 == 1) j.job.purpose = mail::Purpose::probe;
@@ -73,7 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     delivered += any;
   }
-  // Greeting, hello, MAIL, RCPT and end-of-data: no delivery without five positive lines before it. A probe needs no end.
+  // Greeting, hello, MAIL, RCPT and end-of-data: no delivery without five positive lines before it. A probe needs no
+  // end.
   if (delivered > 0 && positive < (probes ? 3U : 4U) + delivered) std::abort();
   if (!h.ended) std::abort();
   return 0;

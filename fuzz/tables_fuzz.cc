@@ -17,13 +17,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (const auto rules = parse_rules(text, "f", style)) {
       for (const auto& rule : *rules) {
         PEN_CHECK(rule.line > 0);
-        if (rule.kind == Rule::Kind::if_block)
-          PEN_CHECK(rule.skip_to <= rules->size() && rule.skip_to > 0);
+        if (rule.kind == Rule::Kind::if_block) PEN_CHECK(rule.skip_to <= rules->size() && rule.skip_to > 0);
       }
     }
   }
-  for (const auto& e : parse_table(text, "f").entries)
-    PEN_CHECK(!e.key.empty() && !e.value.empty());
+  for (const auto& e : parse_table(text, "f").entries) PEN_CHECK(!e.key.empty() && !e.value.empty());
   for (const auto& e : parse_aliases(text, "f").entries) {
     for (const auto& destination : split_destinations(e.value)) PEN_CHECK(!destination.empty());
   }

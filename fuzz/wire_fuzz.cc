@@ -29,8 +29,7 @@ void check_data(std::string_view in, std::size_t step, const reference::Read& ex
   DataScanner scan;
   Sink sink;
   std::size_t at = 0;
-  for (std::size_t piece = step; at < in.size() && !scan.done(); ++piece)
-    at += scan.feed(in.substr(at, piece), sink);
+  for (std::size_t piece = step; at < in.size() && !scan.done(); ++piece) at += scan.feed(in.substr(at, piece), sink);
   if (scan.done() != expected.done) std::abort();
   if (scan.done() && (at != expected.consumed || sink.content != expected.content)) std::abort();
 }

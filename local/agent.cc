@@ -28,16 +28,13 @@ mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
   mail::DeliveryStatus worst = *std::ranges::min_element(each, {}, rank);
   if (each.size() == 1 || rank(worst) < 2) return worst;
   worst.text.clear();
-  for (std::size_t i = 0; i < each.size() && i < kMaxShown; ++i)
-    worst.text += (i == 0 ? "" : "; ") + each[i].text;
+  for (std::size_t i = 0; i < each.size() && i < kMaxShown; ++i) worst.text += (i == 0 ? "" : "; ") + each[i].text;
   if (each.size() > kMaxShown) worst.text += fmt::format("; and {} more", each.size() - kMaxShown);
   return worst;
 }
 
 /// The next queue manager sends on what this one asked for.
-mail::DeliveryStatus over() {
-  return deferred("4.3.0", "the conversation with the queue manager has ended");
-}
+mail::DeliveryStatus over() { return deferred("4.3.0", "the conversation with the queue manager has ended"); }
 
 /// The user or alias that a recipient names, without extension.
 std::string name_of(const mail::Recipient& recipient, const Rules& rules) {
@@ -47,10 +44,8 @@ std::string name_of(const mail::Recipient& recipient, const Rules& rules) {
 /// What a probe is told; how those addresses fare is for a probe of theirs.
 mail::DeliveryStatus would_send_on(const Group& group, const std::string& transport) {
   std::string text = transport.empty() ? "forwards to" : "passes to " + transport + ":";
-  for (std::size_t i = 0; i < group.to.size() && i < kMaxShown; ++i)
-    text += (i == 0 ? " " : ", ") + group.to[i];
-  if (group.to.size() > kMaxShown)
-    text += fmt::format(", and {} more", group.to.size() - kMaxShown);
+  for (std::size_t i = 0; i < group.to.size() && i < kMaxShown; ++i) text += (i == 0 ? " " : ", ") + group.to[i];
+  if (group.to.size() > kMaxShown) text += fmt::format(", and {} more", group.to.size() - kMaxShown);
   return mail::make_status(mail::Action::delivered, "2.0.0", std::move(text));
 }
 
@@ -63,8 +58,7 @@ struct Step {
   std::uint8_t kind = 0;
   std::string text, account, sender;
   std::optional<std::uint32_t> owner = {};
-  PEN_FIELDS(queue_id, address, original, orcpt, followed, direct, kind, text, account, sender,
-             owner)
+  PEN_FIELDS(queue_id, address, original, orcpt, followed, direct, kind, text, account, sender, owner)
 };
 
 /// Brings the groups that have the same sender together.
@@ -99,8 +93,8 @@ mailbox::Successor successor_of(const mailbox::Incoming& message, const std::str
 
 }  // namespace
 
-Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries,
-             mailbox::Requeue& requeue, Rules rules, map::MapList aliases, Random& random)
+Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries, mailbox::Requeue& requeue,
+             Rules rules, map::MapList aliases, Random& random)
     : loop_(loop),
       tables_(loop),
       lookups_(lookups),
@@ -112,34 +106,28 @@ Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool&
       lookup_turns_(loop, shared_->rules.share) {}
 
 async::Task<bool> Agent::take_turn(std::string who) {
-  co_return co_await turns_.take(std::move(who),
-                                 {.deadline = loop_.now() + shared_->rules.patience});
+  co_return co_await turns_.take(std::move(who), {.deadline = loop_.now() + shared_->rules.patience});
 }
 
 mail::DeliveryStatus Agent::no_turn(const std::string& who) const {
-  return deferred("4.3.0", fmt::format("{} deliveries for \"{}\" are not ended yet",
-                                       shared_->rules.share, printable(who, 100)));
+  return deferred("4.3.0",
+                  fmt::format("{} deliveries for \"{}\" are not ended yet", shared_->rules.share, printable(who, 100)));
 }
 
 async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipient recipient) {
   if (mailbox::was_delivered_to(message->header, recipient.address)) {
-    auto look = [shared = shared_, address = recipient.address] {
-      return owner_of(*shared, address);
-    };
+    auto look = [shared = shared_, address = recipient.address] { return owner_of(*shared, address); };
     auto owner = co_await tables_.ask_in(lookups_, std::move(look));
     if (!owner) co_return expansion_trouble(owner.error());
     auto loop = failed("5.4.6", "mail forwarding loop for " + recipient.address);
-    co_return co_await tell_owner(message, std::move(recipient), *std::move(owner),
-                                  std::move(loop));
+    co_return co_await tell_owner(message, std::move(recipient), *std::move(owner), std::move(loop));
   }
-  auto work = [shared = shared_, address = recipient.address] {
-    return expand_name(*shared, address);
-  };
+  auto work = [shared = shared_, address = recipient.address] { return expand_name(*shared, address); };
   // One whose :include: file hangs leaves threads for the others.
   const std::string name = name_of(recipient, shared_->rules);
   if (!co_await lookup_turns_.take(name, {.deadline = loop_.now() + shared_->rules.patience}))
-    co_return deferred("4.3.0", fmt::format("{} look-ups of \"{}\" are not ended yet",
-                                            shared_->rules.share, printable(name, 100)));
+    co_return deferred(
+        "4.3.0", fmt::format("{} look-ups of \"{}\" are not ended yet", shared_->rules.share, printable(name, 100)));
   auto expansion = co_await tables_.ask_in(lookups_, std::move(work));
   lookup_turns_.give(name);
   if (!expansion) co_return expansion_trouble(expansion.error());
@@ -147,11 +135,10 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
                                Way{{}, std::make_shared<Tour>()});
 }
 
-async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipient recipient,
-                                                   Expansion expansion, Way way) {
+async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipient recipient, Expansion expansion,
+                                                   Way way) {
   Expansion& e = expansion;
-  if (e.only_user)
-    co_return co_await to_user(message, recipient, *e.only_user, e.sender, false, std::move(way));
+  if (e.only_user) co_return co_await to_user(message, recipient, *e.only_user, e.sender, false, std::move(way));
   way.tour->destinations += e.direct.size();
   if (way.tour->destinations > shared_->rules.expansion.limit)
     co_return expansion_trouble(fail(LocalError::too_many).error());
@@ -181,15 +168,12 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
     step.sender = group.sender;
     keys.push_back(encode(step));
     const auto* before = progress_.find(keys.back());
-    each.push_back(before != nullptr
-                       ? *before
-                       : co_await send_on(message, recipient, std::move(group), e.through, {}));
+    each.push_back(before != nullptr ? *before : co_await send_on(message, recipient, std::move(group), e.through, {}));
   }
   if (each.empty())
-    co_return e.discard
-        ? mail::make_status(mail::Action::delivered, "2.0.0", "delivered to file: /dev/null")
-        // An :include: file that a script writes anew is empty for a moment.
-        : deferred("4.3.0", "the alias has no destinations");
+    co_return e.discard ? mail::make_status(mail::Action::delivered, "2.0.0", "delivered to file: /dev/null")
+                        // An :include: file that a script writes anew is empty for a moment.
+                        : deferred("4.3.0", "the alias has no destinations");
   auto status = all_of(each);
   const auto comes_again = [soft = message->soft_refusals](const mail::DeliveryStatus& s) {
     return s.action == mail::Action::deferred || (soft && s.action == mail::Action::failed);
@@ -201,8 +185,7 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
   co_return status;
 }
 
-Delivery Agent::delivery(const Message& message, const mail::Recipient& recipient,
-                         const std::string& sender) {
+Delivery Agent::delivery(const Message& message, const mail::Recipient& recipient, const std::string& sender) {
   Delivery out{.message = message,
                .recipient = recipient,
                .sender = message->envelope.sender,
@@ -217,8 +200,7 @@ Delivery Agent::delivery(const Message& message, const mail::Recipient& recipien
   return out;
 }
 
-async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recipient recipient,
-                                                    std::string owner,
+async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recipient recipient, std::string owner,
                                                     mail::DeliveryStatus status) {
   if (status.action != mail::Action::failed || owner.empty() || message->soft_refusals ||
       message->envelope.sender.empty() || message->envelope.purpose == mail::Purpose::probe)
@@ -235,32 +217,27 @@ async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recip
   if (!id) co_return deferred("4.3.0", "cannot tell the list's owner: " + id.error().message());
   // The owner and his commands are none of the poster's business.
   log::info("{}: to=<{}>, failed, {} is told by {}: {}", message->envelope.queue_id,
-            printable(recipient.address, kMaxShownAddress), printable(owner, kMaxShownAddress), *id,
-            reason);
+            printable(recipient.address, kMaxShownAddress), printable(owner, kMaxShownAddress), *id, reason);
   co_return mail::make_status(mail::Action::delivered, "2.0.0", "delivered to the list");
 }
 
-async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient recipient,
-                                             Direct direct, Way way) {
+async::Task<mail::DeliveryStatus> Agent::one(Message message, mail::Recipient recipient, Direct direct, Way way) {
   if (direct.kind == Direct::Kind::user || direct.kind == Direct::Kind::mailbox) {
     const bool skip_forward = direct.kind == Direct::Kind::mailbox;
-    co_return co_await to_user(message, recipient, direct.text, direct.sender, skip_forward,
-                               std::move(way));
+    co_return co_await to_user(message, recipient, direct.text, direct.sender, skip_forward, std::move(way));
   }
   auto run = [shared = shared_, delivery = delivery(message, recipient, direct.sender), direct] {
     return deliver_directly(*shared, delivery, direct);
   };
-  const std::string who =
-      direct.account.empty() ? name_of(recipient, shared_->rules) : direct.account;
+  const std::string who = direct.account.empty() ? name_of(recipient, shared_->rules) : direct.account;
   if (!co_await take_turn(who)) co_return no_turn(who);
   auto status = co_await deliveries_.run(std::move(run));
   turns_.give(who);
   co_return co_await tell_owner(message, recipient, direct.sender, std::move(status));
 }
 
-async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipient recipient,
-                                                 std::string user, std::string sender,
-                                                 bool skip_forward, Way way) {
+async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipient recipient, std::string user,
+                                                 std::string sender, bool skip_forward, Way way) {
   Delivery task = delivery(message, recipient, sender);
   task.followed = way.followed;
   task.tour = way.tour;
@@ -294,9 +271,8 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
   co_return co_await carry_out(message, recipient, *std::move(out.forward), std::move(way));
 }
 
-async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipient recipient,
-                                                 Group group, std::vector<std::string> through,
-                                                 std::string transport) {
+async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipient recipient, Group group,
+                                                 std::vector<std::string> through, std::string transport) {
   if (message->envelope.purpose == mail::Purpose::probe) co_return would_send_on(group, transport);
   mailbox::Successor next = successor_of(*message, group.sender);
   const bool list = !group.sender.empty();
@@ -324,11 +300,8 @@ async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipien
   if (message->over()) co_return over();
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot forward: " + id.error().message());
-  const auto text = passed ? fmt::format("passed to {} as {}", transport, *id)
-                           : fmt::format("forwarded as {}", *id);
-  const auto action = list     ? mail::Action::delivered
-                      : passed ? mail::Action::transferred
-                               : mail::Action::expanded;
+  const auto text = passed ? fmt::format("passed to {} as {}", transport, *id) : fmt::format("forwarded as {}", *id);
+  const auto action = list ? mail::Action::delivered : passed ? mail::Action::transferred : mail::Action::expanded;
   co_return mail::make_status(action, "2.0.0", text);
 }
 

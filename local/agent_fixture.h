@@ -109,8 +109,7 @@ struct Host {
   /// A directory that commands may write into.
   void prepare_commands() {
     rules.default_privs = user;
-    rules.command_filter =
-        "1234567890!@%-_=+:,./abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    rules.command_filter = "1234567890!@%-_=+:,./abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     fs::create_directory(scratch.path() / "out");
     if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("").c_str(), uid, 0) == 0);
     BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
@@ -128,9 +127,7 @@ struct Host {
     all << in.rdbuf();
     return all.str();
   }
-  std::string hanging() const {
-    return "cat > /dev/null; echo begun > " + out("begun") + "; read x < " + out("gate");
-  }
+  std::string hanging() const { return "cat > /dev/null; echo begun > " + out("begun") + "; read x < " + out("gate"); }
   /// Six deliveries, by addresses that end in a number, that run hanging(): others pass them by.
   void six_that_hang(const std::string& addresses, const std::string& table);
   static std::string alias(const std::string& name, const std::string& value) {
@@ -160,11 +157,10 @@ inline void Host::six_that_hang(const std::string& addresses, const std::string&
   const Fd begun(::open(out("begun").c_str(), O_RDWR | O_CLOEXEC));
   const Fd gate(::open(out("gate").c_str(), O_RDWR | O_CLOEXEC));
   message->body = ipc::Content::in_memory(text);
-  auto aliases_open = map::MapList::open("inline:{ {robot = |cat > " + out("robot") +
-                                         "}, {far = far@x.example}" + table + " }");
+  auto aliases_open =
+      map::MapList::open("inline:{ {robot = |cat > " + out("robot") + "}, {far = far@x.example}" + table + " }");
   BOOST_REQUIRE(aliases_open);
-  agent =
-      std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(aliases_open), random);
+  agent = std::make_unique<Agent>(loop, lookups, pool, outbox, rules, *std::move(aliases_open), random);
   std::vector<mail::DeliveryStatus> his(6);
   for (std::size_t i = 0; i < his.size(); ++i)
     loop.spawn("his", deliver_one(this, fmt::format("{}{}@here.example", addresses, i), &his[i]));

@@ -11,8 +11,7 @@ BOOST_AUTO_TEST_CASE(a_user_gets_the_message_with_trace_fields) {
   BOOST_TEST(deliver(user + "@here.example").text == "delivered to maildir");
   BOOST_REQUIRE_EQUAL(box().size(), 1U);
   BOOST_TEST(box()[0] == "Return-Path: <ada@sender.example>\nX-Original-To: " + user +
-                             "@here.example\nDelivered-To: " + user +
-                             "@here.example\nSubject: x\n\nbody\n");
+                             "@here.example\nDelivered-To: " + user + "@here.example\nSubject: x\n\nbody\n");
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_and_an_alias_lead_to_the_same_mailbox) {
@@ -29,13 +28,11 @@ BOOST_AUTO_TEST_CASE(an_unknown_user_fails_unless_luser_relay_takes_him) {
   rules.luser_relay = "catch+$user@relay.example";
   s = deliver("no-such-user@here.example");
   BOOST_TEST(s.text == "forwarded as NEW1");
-  BOOST_TEST(outbox.sent.at(0).envelope.recipients.at(0).address ==
-             "catch+no-such-user@relay.example");
+  BOOST_TEST(outbox.sent.at(0).envelope.recipients.at(0).address == "catch+no-such-user@relay.example");
 }
 
 BOOST_AUTO_TEST_CASE(names_that_are_paths_are_unknown_users) {
-  for (const auto* name :
-       {"../root@here.example", "\"a/b\"@here.example", ".@here.example", "\"\"@here.example"})
+  for (const auto* name : {"../root@here.example", "\"a/b\"@here.example", ".@here.example", "\"\"@here.example"})
     BOOST_TEST(deliver(name).dsn == "5.1.1", name);
 }
 
@@ -118,8 +115,8 @@ BOOST_AUTO_TEST_CASE(what_fails_under_a_list_is_told_to_its_owner) {
 
 BOOST_AUTO_TEST_CASE(what_fails_under_a_list_waits_with_soft_bounce_and_the_rest_is_not_repeated) {
   prepare_commands();
-  aliases = "inline:{ {team = \"|echo 1 >> " + out("good") + "\", far@x.example, \"|echo 1 >> " +
-            out("bad") + "; exit 70\"}, {owner-team = boss} }";
+  aliases = "inline:{ {team = \"|echo 1 >> " + out("good") + "\", far@x.example, \"|echo 1 >> " + out("bad") +
+            "; exit 70\"}, {owner-team = boss} }";
   message->soft_refusals = true;
   BOOST_TEST((deliver("team@here.example").action == mail::Action::failed));
   BOOST_TEST((again("team@here.example").action == mail::Action::failed));
@@ -174,9 +171,7 @@ BOOST_AUTO_TEST_CASE(an_include_file_of_a_user_is_bounded_more_narrowly_than_the
 }
 
 BOOST_AUTO_TEST_CASE(an_include_file_of_an_alias_is_not_read_as_root,
-                     *boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
-                       return ::geteuid() == 0;
-                     })) {
+                     *boost::unit_test::precondition([](boost::unit_test::test_unit_id) { return ::geteuid() == 0; })) {
   BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
   const auto secret = scratch.write("secret", "a word of root's@x.example\n");
   BOOST_REQUIRE(::chmod(secret.c_str(), 0600) == 0);
@@ -234,8 +229,8 @@ BOOST_AUTO_TEST_CASE(a_path_of_forward_path_counts_if_every_name_in_it_has_a_val
   deliver(user + "+wd@here.example");
   std::vector<std::string> to;
   for (const auto& next : outbox.sent) to.push_back(next.envelope.recipients.at(0).address);
-  const std::vector<std::string> expected = {"far@x.example", "lists@x.example", "far@x.example",
-                                             "far+other@x.example", "far+wd@x.example"};
+  const std::vector<std::string> expected = {"far@x.example", "lists@x.example", "far@x.example", "far+other@x.example",
+                                             "far+wd@x.example"};
   BOOST_TEST(to == expected, boost::test_tools::per_element());
 }
 
@@ -254,8 +249,8 @@ BOOST_AUTO_TEST_CASE(why_a_forward_file_is_not_obeyed_is_told) {
   };
   const auto open = forward_file("open", "far@x.example\n");
   BOOST_REQUIRE(::chmod(open.c_str(), 0666) == 0);
-  BOOST_TEST(told(open) == "forward file not obeyed: " + open +
-                               " may be written by everybody: " + "Operation not permitted");
+  BOOST_TEST(told(open) ==
+             "forward file not obeyed: " + open + " may be written by everybody: " + "Operation not permitted");
   const auto link = scratch.file("link");
   BOOST_REQUIRE(::symlink(open.c_str(), link.c_str()) == 0);
   BOOST_TEST(told(link).starts_with("forward file not obeyed: cannot read " + link));
@@ -314,29 +309,25 @@ BOOST_AUTO_TEST_CASE(a_mailbox_that_another_user_planted_is_not_used) {
 
 BOOST_AUTO_TEST_CASE(a_command_of_an_alias_runs_with_default_privs_and_gets_the_mbox_form) {
   prepare_commands();
-  aliases = alias(
-      "box", "\"|cat > " + out("got") + "; env > " + out("env") + "; id -u > " + out("id") + "\"");
+  aliases = alias("box", "\"|cat > " + out("got") + "; env > " + out("env") + "; id -u > " + out("id") + "\"");
   message->envelope.client.helo = "evil\nPATH=/tmp;$(x)";
   rules.exported = {"TZ=UTC"};
   BOOST_TEST(deliver("box+a`b@here.example").text.starts_with("delivered to command: cat > "));
   const auto got = text_of("got");
   BOOST_TEST(got.starts_with("From ada@sender.example  "));
   BOOST_TEST(got.find("\nReturn-Path: <ada@sender.example>\nX-Original-To: box+a`b@here.example\n"
-                      "Delivered-To: box+a`b@here.example\nSubject: x\n\nbody\n") !=
-             std::string::npos);
+                      "Delivered-To: box+a`b@here.example\nSubject: x\n\nbody\n") != std::string::npos);
   BOOST_TEST(text_of("id") == std::to_string(uid) + "\n");
   const auto env = "\n" + text_of("env");
-  for (const auto* line :
-       {"TZ=UTC", "SENDER=ada@sender.example", "RECIPIENT=box+a_b@here.example", "LOCAL=box+a_b",
-        "EXTENSION=a_b", "DOMAIN=here.example", "CLIENT_HELO=evil_PATH=/tmp___x_"})
+  for (const auto* line : {"TZ=UTC", "SENDER=ada@sender.example", "RECIPIENT=box+a_b@here.example", "LOCAL=box+a_b",
+                           "EXTENSION=a_b", "DOMAIN=here.example", "CLIENT_HELO=evil_PATH=/tmp___x_"})
     BOOST_TEST(env.find("\n" + std::string(line) + "\n") != std::string::npos, line);
   BOOST_TEST(env.find("\nHOME=") == std::string::npos);  // nobody's in particular
 }
 
 BOOST_AUTO_TEST_CASE(mailbox_command_runs_as_the_user_with_his_environment) {
   prepare_commands();
-  rules.mailbox_command =
-      "id -un > " + out("id") + "; echo $USER $LOGNAME $EXTENSION > " + out("env");
+  rules.mailbox_command = "id -un > " + out("id") + "; echo $USER $LOGNAME $EXTENSION > " + out("env");
   BOOST_TEST(deliver(user + "+ext@here.example").dsn == "2.0.0");
   BOOST_TEST(text_of("id") == user + "\n");
   BOOST_TEST(text_of("env") == user + " " + user + " ext\n");
@@ -378,8 +369,8 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_a_link_a_program_or_no_file_is_not_written) 
 
 BOOST_AUTO_TEST_CASE(of_several_destinations_only_what_failed_is_tried_again) {
   prepare_commands();
-  aliases = alias("team", "\"|echo 1 >> " + out("good") + "\", far@x.example, \"|echo 1 >> " +
-                              out("bad") + "; exit 75\"");
+  aliases =
+      alias("team", "\"|echo 1 >> " + out("good") + "\", far@x.example, \"|echo 1 >> " + out("bad") + "; exit 75\"");
   BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
   BOOST_TEST((again("team@here.example").action == mail::Action::deferred));
   BOOST_TEST(text_of("good") == "1\n");
@@ -408,9 +399,8 @@ BOOST_AUTO_TEST_CASE(a_forward_file_that_names_its_user_in_any_way_ends_in_the_m
     return address.ends_with("@second.example") || address.ends_with("@here.example");
   };
   std::size_t boxes = 0;
-  for (const auto& self :
-       std::vector<std::string>{user, user + "+x", "self", user + "@second.example",
-                                "self@second.example", "\\" + user}) {
+  for (const auto& self : std::vector<std::string>{user, user + "+x", "self", user + "@second.example",
+                                                   "self@second.example", "\\" + user}) {
     rules.forward_paths = {forward_file("fwd", self + ", far@x.example\n")};
     BOOST_TEST((deliver(user + "@here.example").action != mail::Action::deferred), self);
     BOOST_TEST(box().size() == ++boxes, self);
@@ -448,11 +438,8 @@ BOOST_AUTO_TEST_CASE(forward_files_that_lead_to_one_another_are_followed_once_ea
 
 BOOST_AUTO_TEST_CASE(a_mailbox_gets_the_message_once_whatever_leads_to_it) {
   const auto& u = user;
-  for (const auto& [alias_value, forward] :
-       std::vector<std::pair<std::string, std::string>>{{"", "\\" + u + ", staff"},
-                                                        {"", u + ", " + u + "+x"},
-                                                        {u + ", \\" + u, ""},
-                                                        {u + ", " + u + "+x", ""}}) {
+  for (const auto& [alias_value, forward] : std::vector<std::pair<std::string, std::string>>{
+           {"", "\\" + u + ", staff"}, {"", u + ", " + u + "+x"}, {u + ", \\" + u, ""}, {u + ", " + u + "+x", ""}}) {
     fs::remove_all(scratch.path() / user);
     aliases = "inline:{ {staff = " + u + ", carol}" +
               (alias_value.empty() ? "" : ", {" + u + " = " + alias_value + "}") + " }";
@@ -478,8 +465,7 @@ BOOST_AUTO_TEST_CASE(members_whose_forward_files_name_their_list_get_and_send_no
   BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
   const auto& first = outbox.sent[0];
   BOOST_TEST(first.envelope.recipients.at(0).address == "far@x.example");
-  BOOST_TEST(first.fields ==
-             "Delivered-To: " + user + "@here.example\r\nDelivered-To: team@here.example\r\n");
+  BOOST_TEST(first.fields == "Delivered-To: " + user + "@here.example\r\nDelivered-To: team@here.example\r\n");
   BOOST_TEST(box().size() == 1U);
   message->header = "Delivered-To: team@here.example\r\n\r\n";  // to the list, by which it came
   deliver(user + "@here.example");
@@ -492,8 +478,7 @@ BOOST_AUTO_TEST_CASE(the_same_place_by_alias_and_by_forward_file_is_two_when_one
   const auto count = "\"|echo 1 >> " + out("count") + "\"";
   const auto gate = out("gate");
   // The alias's command and the forward file's are the same words; the forward file's second one waits for the gate.
-  rules.forward_paths = {
-      forward_file("fwd", "\"|test -e " + gate + " || exit 75\", " + count + "\n")};
+  rules.forward_paths = {forward_file("fwd", "\"|test -e " + gate + " || exit 75\", " + count + "\n")};
   aliases = alias(user, count + ", " + user);
   BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
   BOOST_TEST(text_of("count") == "1\n1\n");
@@ -508,8 +493,8 @@ BOOST_AUTO_TEST_CASE(the_mailbox_named_within_a_forward_file_does_not_stand_for_
   prepare_commands();
   BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
   const auto gate = out("gate");
-  rules.forward_paths = {forward_file(
-      "fwd", user + ", \"|test -e " + gate + " || exit 75; touch " + out("ran") + "\"\n")};
+  rules.forward_paths = {
+      forward_file("fwd", user + ", \"|test -e " + gate + " || exit 75; touch " + out("ran") + "\"\n")};
   aliases = alias(user, user + ", \"|true\"");
   BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
   BOOST_TEST(box().size() == 1U);
@@ -577,13 +562,10 @@ BOOST_AUTO_TEST_CASE(mail_for_a_user_without_the_home_that_is_required_waits) {
 BOOST_AUTO_TEST_CASE(what_takes_a_users_mail_is_told_the_user_and_not_his_alias) {
   prepare_commands();
   aliases = alias("postmaster", user + "+Ext");
-  rules.mailbox_command =
-      "echo $RECIPIENT $LOCAL $ORIGINAL_RECIPIENT > " + out("env") + "; cat > " + out("got");
+  rules.mailbox_command = "echo $RECIPIENT $LOCAL $ORIGINAL_RECIPIENT > " + out("env") + "; cat > " + out("got");
   BOOST_TEST(deliver("postmaster@there.example").dsn == "2.0.0");
-  BOOST_TEST(text_of("env") ==
-             user + "+Ext@there.example " + user + "+Ext postmaster@there.example\n");
-  BOOST_TEST(text_of("got").find("\nDelivered-To: postmaster@there.example\n") !=
-             std::string::npos);
+  BOOST_TEST(text_of("env") == user + "+Ext@there.example " + user + "+Ext postmaster@there.example\n");
+  BOOST_TEST(text_of("got").find("\nDelivered-To: postmaster@there.example\n") != std::string::npos);
   rules.mailbox_transport = "lmtp:there";
   BOOST_TEST(deliver("postmaster").dsn == "2.0.0");
   aliases = alias("postmaster", "\"no body\"");
@@ -611,8 +593,7 @@ BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
   const auto path = forward_file("fwd", "far@x.example\n");
   rules.expansion.propagate.forward = true;
   rules.forward_filter = "/+.-_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@";
-  rules.forward_paths = {scratch.file("${local}"), path + "${recipient_delimiter}${extension}",
-                         path};
+  rules.forward_paths = {scratch.file("${local}"), path + "${recipient_delimiter}${extension}", path};
   BOOST_TEST(deliver(user + "+/../fwd@here.example").text == "forwarded as NEW1");
   BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
   BOOST_TEST(outbox.sent[0].envelope.recipients.at(0).address == "far@x.example");
@@ -653,8 +634,7 @@ BOOST_AUTO_TEST_CASE(prepend_delivered_header_says_where_delivered_to_is_put) {
   prepare_commands();
   BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
   rules.expansion.files = {true, true, true};
-  aliases = "inline:{ {robot = |cat > " + out("got") + "}, {file = " + out("file") +
-            "}, {far = far@x.example} }";
+  aliases = "inline:{ {robot = |cat > " + out("got") + "}, {file = " + out("file") + "}, {far = far@x.example} }";
   for (const bool mark : {true, false}) {
     rules.mark_files = rules.mark_forwards = rules.mark_commands = mark;
     outbox.sent.clear();
@@ -711,8 +691,7 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_gets_no_turn_in_time_is_tried_again) {
   for (std::size_t i = 0; i < his.size(); ++i)
     loop.spawn("his", deliver_one(this, fmt::format("a{}@here.example", i), &his[i]));
   loop.run();
-  BOOST_TEST((his[0].action == mail::Action::delivered) !=
-             (his[1].action == mail::Action::delivered));
+  BOOST_TEST((his[0].action == mail::Action::delivered) != (his[1].action == mail::Action::delivered));
   const auto& late = his[0].action == mail::Action::delivered ? his[1] : his[0];
   BOOST_TEST((late.action == mail::Action::deferred));
   BOOST_TEST(late.text == "1 deliveries for \"" + user + "\" are not ended yet");
@@ -757,14 +736,11 @@ BOOST_AUTO_TEST_CASE(a_probe_follows_aliases_and_forward_files_and_delivers_noth
   BOOST_TEST(ends(user + "+x") == "delivers to maildir");
   BOOST_TEST(ends("no-such-user") == "no: unknown user: \"no-such-user\"");
   const std::string file = out("file"), ran = out("ran");
-  aliases =
-      "inline:{ {all = " + user + ", a@x.example, |/bin/touch " + ran + ", " + file +
-      "} {list = a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, f@x.example}}";
-  BOOST_TEST(ends("all") == "delivers to command: /bin/touch " + ran + "; delivers to file: " +
-                                file + "; forwards to a@x.example, " + user + "@here.example");
-  BOOST_TEST(
-      ends("list") ==
-      "forwards to a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, and 1 more");
+  aliases = "inline:{ {all = " + user + ", a@x.example, |/bin/touch " + ran + ", " + file +
+            "} {list = a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, f@x.example}}";
+  BOOST_TEST(ends("all") == "delivers to command: /bin/touch " + ran + "; delivers to file: " + file +
+                                "; forwards to a@x.example, " + user + "@here.example");
+  BOOST_TEST(ends("list") == "forwards to a@x.example, b@x.example, c@x.example, d@x.example, e@x.example, and 1 more");
   rules.forward_paths = {scratch.file("fwd")};
   forward_file("fwd", "\\" + user + ", away@x.example\n");
   BOOST_TEST(ends(user) == "delivers to maildir; forwards to away@x.example");

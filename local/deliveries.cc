@@ -21,13 +21,11 @@ Result<mailbox::Account> account_for(const Rules& rules, std::optional<uid_t> ow
   if (owner && *owner != 0) {
     PEN_TRY_ASSIGN(auto found, mailbox::find_account(*owner));
     if (found) return *std::move(found);
-    return fail_errno(
-        fmt::format("no account has uid {}, whose alias or include file it is", *owner), ENOENT);
+    return fail_errno(fmt::format("no account has uid {}, whose alias or include file it is", *owner), ENOENT);
   }
   PEN_TRY_ASSIGN(auto found, rules.account(rules.default_privs));
   if (!found || found->identity.uid == 0)
-    return fail_errno(
-        fmt::format("default_privs = {} is no unprivileged account", rules.default_privs), EPERM);
+    return fail_errno(fmt::format("default_privs = {} is no unprivileged account", rules.default_privs), EPERM);
   return *std::move(found);
 }
 
@@ -40,28 +38,25 @@ Result<mailbox::Account> account_named(const Rules& rules, const std::string& na
 
 /// The user's account; nullopt: there is none.
 Result<std::optional<mailbox::Account>> account_of(const Rules& rules, const std::string& base) {
-  const bool odd = base.empty() || base.size() > 255 || base.find('/') != std::string::npos ||
-                   base.starts_with('.') || base.find('\0') != std::string::npos;
+  const bool odd = base.empty() || base.size() > 255 || base.find('/') != std::string::npos || base.starts_with('.') ||
+                   base.find('\0') != std::string::npos;
   if (odd) return std::nullopt;
   return rules.account(base);
 }
 
 /// An :include: file, read in a process that is given up at `until`: the disk may hang. Without a reader it is named by
-/// the administrator's alias table, and read as default_privs: what is in it comes back in notices, and whoever may write
-/// in its directory may have made a link of its name.
-Result<OwnedText> read_include(const Rules& rules, const std::string& path,
-                               std::optional<uid_t> reader, const std::string& name,
-                               std::chrono::steady_clock::time_point until) {
+/// the administrator's alias table, and read as default_privs: what is in it comes back in notices, and whoever may
+/// write in its directory may have made a link of its name.
+Result<OwnedText> read_include(const Rules& rules, const std::string& path, std::optional<uid_t> reader,
+                               const std::string& name, std::chrono::steady_clock::time_point until) {
   const auto left = std::chrono::ceil<seconds>(until - std::chrono::steady_clock::now());
   if (left <= seconds(0))
-    return fail(LocalError::unreadable,
-                fmt::format("{} after {} s for others", path, rules.include_time.count()));
+    return fail(LocalError::unreadable, fmt::format("{} after {} s for others", path, rules.include_time.count()));
   const bool administrators = !reader || *reader == 0;
   mailbox::Work work;
   work.read_path = path;
   if (!administrators) {
-    PEN_TRY_ASSIGN(const auto account,
-                   name.empty() ? account_for(rules, reader) : account_named(rules, name));
+    PEN_TRY_ASSIGN(const auto account, name.empty() ? account_for(rules, reader) : account_named(rules, name));
     PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
     work.read_limit = mailbox::kMaxUserInclude;
   } else if (::geteuid() == 0) {  // the rest of an ordinary user's instance is that user's too
@@ -89,8 +84,7 @@ Lookups lookups_of(const Shared& shared) {
     return out;
   };
   const auto until = std::chrono::steady_clock::now() + shared.rules.include_time;
-  lookups.include = [&shared, until](const std::string& path, std::optional<uid_t> reader,
-                                     const std::string& account) {
+  lookups.include = [&shared, until](const std::string& path, std::optional<uid_t> reader, const std::string& account) {
     return read_include(shared.rules, path, reader, account, until);
   };
   lookups.ours = shared.rules.ours;
@@ -147,8 +141,7 @@ class ToUser {
   Outcome operator()() {
     auto found = account_of(rules_, base_);
     if (!found) return settled(deferred("4.3.0", found.error().message()));
-    auto way =
-        transport(rules_.mailbox_transports, "mailbox_transport_maps", rules_.mailbox_transport);
+    auto way = transport(rules_.mailbox_transports, "mailbox_transport_maps", rules_.mailbox_transport);
     if (!way) return settled(deferred("4.3.0", way.error().message()));
     if (!*found) return way->empty() ? unknown() : pass_once(*way);
     account_ = **std::move(found);
@@ -156,20 +149,17 @@ class ToUser {
     if (root) {
       auto stand_in = account_for(rules_, std::nullopt);
       if (!stand_in)
-        return settled(
-            deferred("4.3.5", "mail for root needs an alias, or an unprivileged account: " +
-                                  stand_in.error().message()));
+        return settled(deferred(
+            "4.3.5", "mail for root needs an alias, or an unprivileged account: " + stand_in.error().message()));
       account_.identity = stand_in->identity;
     }
     facts_.account = root ? nullptr : &account_;
     auto become = mailbox::rights_for(account_.identity);
     if (!become)
-      return settled(deferred(
-          "4.3.5", fmt::format("mailbox of user \"{}\": {}", base_, become.error().context())));
+      return settled(deferred("4.3.5", fmt::format("mailbox of user \"{}\": {}", base_, become.error().context())));
     work_.become = *std::move(become);
     if (rules_.require_home) work_.home = account_.home;
-    if (!skip_forward_ && !root && task_.followed.size() < kMaxFollowed)
-      work_.forward_files = forward_files();
+    if (!skip_forward_ && !root && task_.followed.size() < kMaxFollowed) work_.forward_files = forward_files();
     if (!way->empty() && work_.forward_files.empty()) return pass_once(*way);
     if (way->empty()) {
       auto command = mailbox_command();
@@ -207,15 +197,13 @@ class ToUser {
   }
 
   Outcome unknown() const {
-    auto way =
-        transport(rules_.fallback_transports, "fallback_transport_maps", rules_.fallback_transport);
+    auto way = transport(rules_.fallback_transports, "fallback_transport_maps", rules_.fallback_transport);
     if (!way) return settled(deferred("4.3.0", way.error().message()));
     if (!way->empty()) return pass(*way);
     Outcome out;
     if (!rules_.luser_relay.empty() && !skip_forward_)
       out.relay_to = mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_));
-    if (out.relay_to.empty())
-      out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
+    if (out.relay_to.empty()) out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
     return out;
   }
 
@@ -251,8 +239,7 @@ class ToUser {
       // It led here: it is there, and would come before the rest.
       if (std::ranges::find(followed, expanded.text) != followed.end()) break;
       if (!expanded.text.starts_with('/')) continue;
-      if (std::ranges::find(expanded.used, "extension") != expanded.used.end())
-        extension_files_.insert(expanded.text);
+      if (std::ranges::find(expanded.used, "extension") != expanded.used.end()) extension_files_.insert(expanded.text);
       files.push_back(std::move(expanded.text));
     }
     return files;
@@ -260,8 +247,8 @@ class ToUser {
 
   Outcome child(const std::string& way) {
     const bool only_look = work_.only_look;
-    auto answer = mailbox::deliver_in_child(std::move(work_), task_.message->body,
-                                            rules_.time_limit, task_.message->ending.get());
+    auto answer = mailbox::deliver_in_child(std::move(work_), task_.message->body, rules_.time_limit,
+                                            task_.message->ending.get());
     if (!answer.file_found) {
       const bool looked = only_look && answer.status.action == mail::Action::delivered;
       const bool again = task_.tour->boxes.contains(box_);
@@ -269,25 +256,20 @@ class ToUser {
       Outcome out = looked && !way.empty() ? pass_once(way)
                     : looked && again      ? settled(done_before())
                                            : settled(std::move(answer.status));
-      if (!answer.file_ignored.empty())
-        out.warning = "forward file not obeyed: " + answer.file_ignored;
+      if (!answer.file_ignored.empty()) out.warning = "forward file not obeyed: " + answer.file_ignored;
       return out;
     }
     if (!task_.tour->files.insert(answer.file_path).second) return settled(done_before());
     ForwardFile file{std::move(answer.file_text), account_.name, account_.identity.uid, {}};
     file.been.push_back(task_.recipient.address);
-    for (const auto address : mailbox::delivered_to(task_.message->header))
-      file.been.emplace_back(address);
-    if (split_.delimiter != '\0' && !path_like_extension() &&
-        !extension_files_.contains(answer.file_path))
+    for (const auto address : mailbox::delivered_to(task_.message->header)) file.been.emplace_back(address);
+    if (split_.delimiter != '\0' && !path_like_extension() && !extension_files_.contains(answer.file_path))
       file.extension = name_.substr(split_.user.size());
-    auto expansion =
-        expand_forward(file, expansion_rules(rules_, task_.recipient.address), lookups_of(shared_));
+    auto expansion = expand_forward(file, expansion_rules(rules_, task_.recipient.address), lookups_of(shared_));
     if (!expansion)
-      return settled(expansion_trouble(
-          std::move(expansion).error().within("forward file of " + account_.name)));
-    const bool nothing = !expansion->only_user && expansion->direct.empty() &&
-                         expansion->forwards.empty() && !expansion->discard;
+      return settled(expansion_trouble(std::move(expansion).error().within("forward file of " + account_.name)));
+    const bool nothing =
+        !expansion->only_user && expansion->direct.empty() && expansion->forwards.empty() && !expansion->discard;
     if (nothing) expansion->only_user = account_.name;  // nothing but comments
     return {.forward = *std::move(expansion), .forward_file = std::move(answer.file_path)};
   }
@@ -325,8 +307,7 @@ mailbox::Command command_of(const Rules& rules, const CommandFacts& facts, std::
   command.line = std::move(line);
   command.shell = rules.shell;
   command.environment = command_environment(facts, rules.exported, rules.command_filter);
-  const auto directory =
-      mailbox::expand_macros(rules.directory, delivery_values(facts), rules.directory_filter);
+  const auto directory = mailbox::expand_macros(rules.directory, delivery_values(facts), rules.directory_filter);
   if (!directory.empty()) command.directory = directory;
   command.from_line = true;
   return command;
@@ -388,10 +369,8 @@ ExpandRules expansion_rules(const Rules& rules, const std::string& address) {
   return out;
 }
 
-std::string user_address(const std::string& user, const Rules& rules,
-                         const std::string& recipient) {
-  return mail::quote_local(mail::unquote_local(user)) + "@" +
-         expansion_rules(rules, recipient).domain;
+std::string user_address(const std::string& user, const Rules& rules, const std::string& recipient) {
+  return mail::quote_local(mail::unquote_local(user)) + "@" + expansion_rules(rules, recipient).domain;
 }
 
 std::string account_name(const std::string& user, const Rules& rules) {
@@ -400,39 +379,29 @@ std::string account_name(const std::string& user, const Rules& rules) {
 }
 
 Result<Expansion> expand_name(const Shared& shared, const std::string& address) {
-  return expand(std::string(mail::local_part(address)), expansion_rules(shared.rules, address),
-                lookups_of(shared));
+  return expand(std::string(mail::local_part(address)), expansion_rules(shared.rules, address), lookups_of(shared));
 }
 
 Result<std::string> owner_of(const Shared& shared, const std::string& address) {
-  return list_owner(std::string(mail::local_part(address)), expansion_rules(shared.rules, address),
-                    lookups_of(shared));
+  return list_owner(std::string(mail::local_part(address)), expansion_rules(shared.rules, address), lookups_of(shared));
 }
 
-Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user,
-                        bool skip_forward) {
+Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward) {
   return ToUser(shared, task, user, skip_forward)();
 }
 
-mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task,
-                                      const Direct& direct) {
+mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task, const Direct& direct) {
   const Rules& rules = shared.rules;
   if (direct.kind == Direct::Kind::refused) return failed("5.7.1", direct.text);
-  const auto account = direct.account.empty() ? account_for(rules, direct.owner)
-                                              : account_named(rules, direct.account);
-  if (!account)
-    return deferred("4.3.5",
-                    fmt::format("{}: {}", printable(direct.text, 100), account.error().message()));
+  const auto account = direct.account.empty() ? account_for(rules, direct.owner) : account_named(rules, direct.account);
+  if (!account) return deferred("4.3.5", fmt::format("{}: {}", printable(direct.text, 100), account.error().message()));
   auto become = mailbox::rights_for(account->identity);
-  if (!become)
-    return deferred("4.3.5",
-                    fmt::format("{}: {}", printable(direct.text, 100), become.error().context()));
+  if (!become) return deferred("4.3.5", fmt::format("{}: {}", printable(direct.text, 100), become.error().context()));
   mailbox::Work work;
   work.become = *std::move(become);
   work.only_look = task.message->envelope.purpose == mail::Purpose::probe;
   if (direct.kind == Direct::Kind::command) {
-    const std::string local =
-        to_lower(mail::unquote_local(mail::local_part(task.recipient.address)));
+    const std::string local = to_lower(mail::unquote_local(mail::local_part(task.recipient.address)));
     const auto split = mail::split_extension(local, rules.delimiters);
     CommandFacts facts;
     facts.message = &task.message->envelope;
@@ -453,8 +422,7 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
       const bool somebodys = direct.owner && *direct.owner != 0 && account->home.starts_with('/');
       if (!path.starts_with("~/") || !somebodys)
         return failed("5.3.5", fmt::format("{}: {}", printable(path, 100),
-                                           somebodys ? "only ~/ is a home directory here"
-                                                     : "nobody's home directory"));
+                                           somebodys ? "only ~/ is a home directory here" : "nobody's home directory"));
       path.replace(0, 1, account->home == "/" ? "" : account->home);
     }
     aim_at(path, work.target);
@@ -464,8 +432,7 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
     work.target.any_owner = true;
     work.target.shown = "file: " + printable(path, 200);
   }
-  return mailbox::deliver_in_child(std::move(work), task.message->body, rules.time_limit,
-                                   task.message->ending.get())
+  return mailbox::deliver_in_child(std::move(work), task.message->body, rules.time_limit, task.message->ending.get())
       .status;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 /// The part of local delivery that blocks: look-ups, and deliveries in a process of their own (lib/mailbox/child.h).
 ///
-/// Rights:  never root's. A user's mail is delivered as the user; root's, and what belongs to nobody in particular, with
-///          default_privs; commands and files of an alias as expand.h says.
+/// Rights:  never root's. A user's mail is delivered as the user; root's, and what belongs to nobody in particular,
+///          with default_privs; commands and files of an alias as expand.h says.
 /// Thread:  any number at once, on handler threads; what is called concurrently must not change.
 #include <memory>
 #include <optional>
@@ -20,8 +20,8 @@ struct Shared {
   map::MapList aliases;
 };
 
-/// What one try at a recipient has done so far, whatever way it came there: so that forward files that lead to one another
-/// cost each of them once, and a mailbox gets the message once. Its deliveries are made one after the other.
+/// What one try at a recipient has done so far, whatever way it came there: so that forward files that lead to one
+/// another cost each of them once, and a mailbox gets the message once. Its deliveries are made one after the other.
 struct Tour {
   std::set<std::string> files;  // forward files that were followed
   // accounts with mailboxes; names with extension where a command or transport takes the mail, which may go by it
@@ -45,9 +45,9 @@ struct Delivery {
 struct Outcome {
   std::optional<mail::DeliveryStatus> status = {};  // it is settled
   std::string relay_to = {};                        // an address: luser_relay
-  std::string pass_to = {};  // "transport:nexthop": mailbox_transport, fallback_transport
-  std::optional<Expansion> forward = {};  // the user's forward file says so
-  std::string forward_file = {};          // which
+  std::string pass_to = {};                         // "transport:nexthop": mailbox_transport, fallback_transport
+  std::optional<Expansion> forward = {};            // the user's forward file says so
+  std::string forward_file = {};                    // which
   std::string warning = {};  // with any of these: why a forward file that is there was not obeyed
 };
 
@@ -72,15 +72,14 @@ Result<Expansion> expand_name(const Shared& shared, const std::string& address);
 /// list_owner() of an address.
 Result<std::string> owner_of(const Shared& shared, const std::string& address);
 
-/// Where "~/path" is: as with home_mailbox, links in the home directory to directories of its user are followed. Nothing changes for a path with "..". home: absolute.
+/// Where "~/path" is: as with home_mailbox, links in the home directory to directories of its user are followed.
+/// Nothing changes for a path with "..". home: absolute.
 void aim_below_home(const std::string& home, const std::string& path, mailbox::Target& target);
 
 /// To a user's mailbox, or on as the user has it. user: with extension. skip_forward: forward files and luser_relay do
 /// not count ("\\user").
-Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user,
-                        bool skip_forward);
+Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward);
 /// To a command or a file of an alias or forward file.
-mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task,
-                                      const Direct& direct);
+mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task, const Direct& direct);
 
 }  // namespace pen::local

@@ -24,8 +24,7 @@ mailbox::Values delivery_values(const CommandFacts& facts) {
   return values;
 }
 
-std::vector<std::string> command_environment(const CommandFacts& facts,
-                                             const std::vector<std::string>& exported,
+std::vector<std::string> command_environment(const CommandFacts& facts, const std::vector<std::string>& exported,
                                              std::string_view filter) {
   std::vector<std::string> out = exported;
   out.emplace_back("PATH=" _PATH_DEFPATH);

@@ -15,9 +15,9 @@ namespace pen::local {
 struct CommandFacts {
   const mail::Envelope* message = nullptr;
   const mail::Recipient* recipient = nullptr;
-  std::string sender;           // owner- aliases are in place
-  std::string user, extension;  // of the local part; of a forward file's command: its user
-  char delimiter = '\0';        // the one in the address, else the first of recipient_delimiter
+  std::string sender;                         // owner- aliases are in place
+  std::string user, extension;                // of the local part; of a forward file's command: its user
+  char delimiter = '\0';                      // the one in the address, else the first of recipient_delimiter
   const mailbox::Account* account = nullptr;  // whose command it is; nullptr: default_privs
 };
 
@@ -25,8 +25,7 @@ struct CommandFacts {
 mailbox::Values delivery_values(const CommandFacts& facts);
 
 /// "NAME=value", all of it: `exported` first, PATH and the names of local(8) after.
-std::vector<std::string> command_environment(const CommandFacts& facts,
-                                             const std::vector<std::string>& exported,
+std::vector<std::string> command_environment(const CommandFacts& facts, const std::vector<std::string>& exported,
                                              std::string_view filter);
 
 }  // namespace pen::local

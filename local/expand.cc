@@ -169,10 +169,8 @@ class Walk {
   }
 
   Result<void> include(const std::string& path, const Context& context) {
-    if (!path.starts_with('/'))
-      return fail(LocalError::untrusted, ":include:" + path + " needs an absolute path");
-    if (open_.size() >= kMaxDepth || std::ranges::find(open_, path) != open_.end())
-      return fail(LocalError::loop, path);
+    if (!path.starts_with('/')) return fail(LocalError::untrusted, ":include:" + path + " needs an absolute path");
+    if (open_.size() >= kMaxDepth || std::ranges::find(open_, path) != open_.end()) return fail(LocalError::loop, path);
     Context inner = context;
     inner.place = Place::include;
     PEN_TRY_ASSIGN(const auto targets, read(path, inner));
@@ -187,8 +185,7 @@ class Walk {
     if (++files_ > kMaxFiles) return fail(LocalError::too_many, ":include: files");
     PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner, context.account));
     bytes_ += file.text.size();
-    if (bytes_ > kMaxFileBytes)
-      return fail(LocalError::too_many, "bytes of :include: files, with " + path);
+    if (bytes_ > kMaxFileBytes) return fail(LocalError::too_many, "bytes of :include: files, with " + path);
     if (!context.owner) context.owner = file.owner;
     return parse_target_file(file.text, left());
   }
@@ -223,8 +220,7 @@ class Walk {
 
   /// A walk from one name, for follow_home. Errors: a look-up that may succeed later. False: the name leads round in a
   /// circle, which its own delivery will tell.
-  Result<bool> attempt(Walk& trial, const std::string& local, const std::string& domain,
-                       const std::string& sender) {
+  Result<bool> attempt(Walk& trial, const std::string& local, const std::string& domain, const std::string& sender) {
     if (tried_ > rules_.limit) return fail(LocalError::too_many);
     trial.files_ = files_;
     trial.bytes_ = bytes_;
@@ -232,8 +228,7 @@ class Walk {
     files_ = trial.files_;
     bytes_ = trial.bytes_;
     tried_ += 1 + trial.count_;
-    if (!done && !done.error().is(LocalError::loop))
-      return std::unexpected(std::move(done).error());
+    if (!done && !done.error().is(LocalError::loop)) return std::unexpected(std::move(done).error());
     return done.has_value();
   }
 
@@ -251,8 +246,7 @@ class Walk {
 
   /// In a forward file: takes in what a local name leads to, if that is the file's user among others. False: it is not;
   /// then the name is sent on.
-  Result<bool> follow_home(const std::string& local, const std::string& domain,
-                           const Context& context) {
+  Result<bool> follow_home(const std::string& local, const std::string& domain, const Context& context) {
     if (!followed_.insert(to_lower(local + "@" + domain)).second) return true;
     PEN_TRY(find_been());
     Walk trial(rules_, lookups_);
@@ -302,30 +296,27 @@ class Walk {
   std::set<std::string> visited_;         // aliases
   std::set<std::string> been_;            // aliases that the message has been through before
   std::set<std::string> addresses_been_;  // that been_ is still to be found from
-  bool only_home_ = false;  // within one of been_: nothing counts but the user at the root of path_
-  std::string own_;         // whose forward file this is; empty: it is an alias
-  std::vector<std::string> open_;      // :include: files within one another
-  std::size_t count_ = 0;              // destinations
-  std::size_t files_ = 0, bytes_ = 0;  // :include: files read
-  std::size_t tried_ = 0;              // names looked at by follow_home
+  bool only_home_ = false;                // within one of been_: nothing counts but the user at the root of path_
+  std::string own_;                       // whose forward file this is; empty: it is an alias
+  std::vector<std::string> open_;         // :include: files within one another
+  std::size_t count_ = 0;                 // destinations
+  std::size_t files_ = 0, bytes_ = 0;     // :include: files read
+  std::size_t tried_ = 0;                 // names looked at by follow_home
 };
 
 }  // namespace
 
-Result<Expansion> expand(const std::string& name, const ExpandRules& rules,
-                         const Lookups& lookups) {
+Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups) {
   Walk walk(rules, lookups);
   PEN_TRY(walk.name(name, rules.domain, {}));
   return walk.finish();
 }
 
-Result<std::string> list_owner(const std::string& name, const ExpandRules& rules,
-                               const Lookups& lookups) {
+Result<std::string> list_owner(const std::string& name, const ExpandRules& rules, const Lookups& lookups) {
   return Walk(rules, lookups).owner_of(name);
 }
 
-Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules,
-                                 const Lookups& lookups) {
+Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules, const Lookups& lookups) {
   Walk walk(rules, lookups);
   PEN_TRY(walk.forward_file(file));
   auto done = walk.finish();

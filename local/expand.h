@@ -5,15 +5,17 @@
 ///          forward becomes a recipient of a new message, and only `direct` is delivered here: commands, files, and
 ///          names that came up again within their own alias (bob: bob, carol), which sent on would expand for ever.
 /// Circles: an address in a forward file that leads back to its user, by himself, an extension, an alias or another
-///          domain that is delivered to here, is followed at once and not sent on: the next round would find it again. Of an
-///          alias that the message has been through already (`been`) only the user is taken: its others have the mail.
+///          domain that is delivered to here, is followed at once and not sent on: the next round would find it
+///          again. Of an alias that the message has been through already (`been`) only the user is taken: its others
+///          have the mail.
 /// Rights:  a command or file is used with the rights of the user it is for (forward files); in aliases with those of
 ///          the owner of the alias table, else of the :include: file; where that is root or nobody in particular, with
 ///          default_privs.
-/// Bounds:  kMaxDepth aliases and files deep, ExpandRules::limit destinations, kMaxFiles files of kMaxFileBytes together,
-///          of which one is in memory; a destination found twice counts once.
-/// Source:  aliases(5); Postfix local(8) (owner- aliases, delivery rights, recipient_delimiter), allow_mail_to_commands,
-///          allow_mail_to_files, expand_owner_alias, reset_owner_alias, propagate_unmatched_extensions.
+/// Bounds:  kMaxDepth aliases and files deep, ExpandRules::limit destinations, kMaxFiles files of kMaxFileBytes
+///          together, of which one is in memory; a destination found twice counts once.
+/// Source:  aliases(5); Postfix local(8) (owner- aliases, delivery rights, recipient_delimiter),
+///          allow_mail_to_commands, allow_mail_to_files, expand_owner_alias, reset_owner_alias,
+///          propagate_unmatched_extensions.
 #include <sys/types.h>
 
 #include <functional>
@@ -28,8 +30,7 @@
 namespace pen::local {
 
 inline constexpr std::size_t kMaxDepth = 50;
-inline constexpr std::size_t kMaxFiles =
-    200;  // :include: files of one expansion; each costs a process
+inline constexpr std::size_t kMaxFiles = 200;  // :include: files of one expansion; each costs a process
 inline constexpr std::size_t kMaxFileBytes = 16 * 1024 * 1024;  // of these together
 
 /// Text and whose word it is; nullopt: root's, or nobody's in particular.
@@ -43,11 +44,10 @@ struct Lookups {
   std::function<Result<std::optional<OwnedText>>(const std::string& name)> alias;
   /// Content of an :include: file, read with the rights of `reader`; of `account` if it is not empty: several accounts
   /// may share a uid.
-  std::function<Result<OwnedText>(const std::string& path, std::optional<uid_t> reader,
-                                  const std::string& account)>
+  std::function<Result<OwnedText>(const std::string& path, std::optional<uid_t> reader, const std::string& account)>
       include;
-  /// Whether mail for an address comes here, by its domain and its route. Not set: what is in the recipient's domain does.
-  /// An error: try later.
+  /// Whether mail for an address comes here, by its domain and its route. Not set: what is in the recipient's domain
+  /// does. An error: try later.
   std::function<Result<bool>(const std::string& address)> ours = {};
 };
 
@@ -102,10 +102,9 @@ struct Expansion {
 /// (temporary); LocalError.
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 
-/// Who is told of what happens to mail for a name: by its owner- alias, as expand() has it for its destinations; "": the
-/// sender. Errors: those of the look-ups.
-Result<std::string> list_owner(const std::string& name, const ExpandRules& rules,
-                               const Lookups& lookups);
+/// Who is told of what happens to mail for a name: by its owner- alias, as expand() has it for its destinations; "":
+/// the sender. Errors: those of the look-ups.
+Result<std::string> list_owner(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 
 /// A user's forward file, found for him.
 struct ForwardFile {
@@ -118,7 +117,6 @@ struct ForwardFile {
 };
 /// The same from the content of a forward file. What leads back to the user is a Direct of kind user or mailbox; the
 /// caller knows which forward files it has followed already.
-Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules,
-                                 const Lookups& lookups);
+Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules, const Lookups& lookups);
 
 }  // namespace pen::local

@@ -26,21 +26,20 @@ struct Aliases {
     lookups.include = include();
     lookups.ours = [this](const std::string& address) -> Result<bool> {
       if (routes_broken) return fail_errno("transport table", EIO);
-      return address != elsewhere &&
-             (address.ends_with("@second.example") || address.ends_with("@example.org"));
+      return address != elsewhere && (address.ends_with("@second.example") || address.ends_with("@example.org"));
     };
     return lookups;
   }
   Result<Expansion> run(const std::string& name) { return expand(name, rules, all()); }
   decltype(Lookups::include) include() {
-    return [this](const std::string& path, std::optional<uid_t> reader,
-                  const std::string& account) -> Result<OwnedText> {
-      accounts.push_back(account);
-      const auto it = files.find(path);
-      if (it == files.end()) return fail_errno(path, ENOENT);
-      readers.push_back(reader);
-      return OwnedText{it->second, file_owner};
-    };
+    return
+        [this](const std::string& path, std::optional<uid_t> reader, const std::string& account) -> Result<OwnedText> {
+          accounts.push_back(account);
+          const auto it = files.find(path);
+          if (it == files.end()) return fail_errno(path, ENOENT);
+          readers.push_back(reader);
+          return OwnedText{it->second, file_owner};
+        };
   }
   Result<Expansion> forward(std::string text, std::string extension = "") {
     return expand_forward({std::move(text), "bob", 1001, std::move(extension), been}, rules, all());
@@ -68,14 +67,13 @@ Names sent(const Expansion& e) { return e.forwards.size() == 1 ? e.forwards[0].t
 BOOST_FIXTURE_TEST_SUITE(local_expand, Aliases)
 
 BOOST_AUTO_TEST_CASE(a_value_is_read_into_its_kinds_of_destination) {
-  const auto t = parse_targets(
-      R"(bob, carol@example.net, "|prog a, b", /var/x, :include:/etc/list, \dave, <eve@x.org>)");
+  const auto t =
+      parse_targets(R"(bob, carol@example.net, "|prog a, b", /var/x, :include:/etc/list, \dave, <eve@x.org>)");
   BOOST_REQUIRE(t);
-  const std::vector<AliasTarget> want = {
-      {Kind::address, "bob"},       {Kind::address, "carol@example.net"},
-      {Kind::command, "prog a, b"}, {Kind::file, "/var/x"},
-      {Kind::include, "/etc/list"}, {Kind::mailbox, "dave"},
-      {Kind::address, "eve@x.org"}};
+  const std::vector<AliasTarget> want = {{Kind::address, "bob"},       {Kind::address, "carol@example.net"},
+                                         {Kind::command, "prog a, b"}, {Kind::file, "/var/x"},
+                                         {Kind::include, "/etc/list"}, {Kind::mailbox, "dave"},
+                                         {Kind::address, "eve@x.org"}};
   BOOST_TEST((*t == want));
 }
 
@@ -180,8 +178,7 @@ BOOST_AUTO_TEST_CASE(every_form_of_a_destination_is_read_as_its_writer_means_it)
 BOOST_AUTO_TEST_CASE(a_quote_or_comment_that_does_not_end_takes_one_line_of_a_file) {
   const auto t = parse_target_file("bob (not closed\n\"|cmd\neve\r\n\n");
   BOOST_REQUIRE(t);
-  const std::vector<AliasTarget> want = {
-      {Kind::address, "bob"}, {Kind::command, "cmd"}, {Kind::address, "eve"}};
+  const std::vector<AliasTarget> want = {{Kind::address, "bob"}, {Kind::command, "cmd"}, {Kind::address, "eve"}};
   BOOST_TEST((*t == want));
 }
 
@@ -207,8 +204,7 @@ BOOST_AUTO_TEST_CASE(a_chain_of_aliases_to_one_user_is_delivered_directly) {
 }
 
 BOOST_AUTO_TEST_CASE(several_destinations_become_recipients_of_a_new_message_each_once) {
-  aliases = {{"team", "bob, remote@example.net, carol"},
-             {"carol", "bob, REMOTE@example.net, dave"}};
+  aliases = {{"team", "bob, remote@example.net, carol"}, {"carol", "bob, REMOTE@example.net, dave"}};
   const auto e = run("team");
   BOOST_REQUIRE(e);
   BOOST_TEST(!e->only_user);
@@ -319,9 +315,8 @@ BOOST_AUTO_TEST_CASE(a_list_within_a_list_has_its_own_owner_if_it_has_one) {
   BOOST_TEST((e->forwards == kept));
   rules.reset_owner = true;
   e = run("all");
-  const std::vector<Group> reset = {{"owner-all@example.org", {"a@x.org"}},
-                                    {"owner-some@example.org", {"b@x.org"}},
-                                    {"", {"c@x.org"}}};
+  const std::vector<Group> reset = {
+      {"owner-all@example.org", {"a@x.org"}}, {"owner-some@example.org", {"b@x.org"}}, {"", {"c@x.org"}}};
   BOOST_TEST((e->forwards == reset));
 }
 
@@ -375,21 +370,17 @@ BOOST_AUTO_TEST_CASE(a_broken_table_is_an_error_and_not_an_unknown_user) {
 BOOST_AUTO_TEST_CASE(a_forward_file_sends_on_what_does_not_lead_back_to_its_user) {
   aliases = {{"team", "carol, dave"}, {"circle", ":include:/circle"}};
   files = {{"/circle", ":include:/circle"}};
-  const auto e =
-      forward("bob, carol@example.net, dave, eve+x, team, TEAM, circle, fay@second.example\n");
+  const auto e = forward("bob, carol@example.net, dave, eve+x, team, TEAM, circle, fay@second.example\n");
   BOOST_REQUIRE(e);
   BOOST_TEST((here(*e) == Names{"bob"}));
-  BOOST_TEST((sent(*e) == Names{"carol@example.net", "dave@example.org", "eve+x@example.org",
-                                "team@example.org", "circle@example.org", "fay@second.example"}));
+  BOOST_TEST((sent(*e) == Names{"carol@example.net", "dave@example.org", "eve+x@example.org", "team@example.org",
+                                "circle@example.org", "fay@second.example"}));
   BOOST_TEST((here(*forward("\\bob\n")) == Names{"\\bob"}));
   BOOST_TEST((sent(*forward("dave\n")) == Names{"dave@example.org"}));
 }
 
 BOOST_AUTO_TEST_CASE(what_leads_back_to_the_user_of_a_forward_file_is_followed_at_once) {
-  aliases = {{"postmaster", "admin"},
-             {"admin", "Bob, far@x.org, carol"},
-             {"self", "\\bob"},
-             {"both", "both, bob"}};
+  aliases = {{"postmaster", "admin"}, {"admin", "Bob, far@x.org, carol"}, {"self", "\\bob"}, {"both", "both, bob"}};
   for (const auto* self : {"BOB", "bob@example.org", "bob@second.example", "<Bob@Example.Org>"})
     BOOST_TEST(forward(self)->only_user.value() == "bob", self);
   BOOST_TEST(forward("bob+x")->only_user.value() == "bob+x");
@@ -414,8 +405,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_looked_up_now_in_a_forward_file_waits_and_is
   BOOST_TEST(forward("bob")->only_user.value() == "bob");
 }
 
-BOOST_AUTO_TEST_CASE(
-    of_an_alias_that_the_message_has_been_through_a_forward_file_gets_its_user_only) {
+BOOST_AUTO_TEST_CASE(of_an_alias_that_the_message_has_been_through_a_forward_file_gets_its_user_only) {
   aliases = {{"all", "team, boss@x.org"},
              {"team", "bob, far@x.org, \"|prog\", /dev/null, carol"},
              {"crew", "team, eve"},
@@ -485,9 +475,7 @@ BOOST_AUTO_TEST_CASE(all_include_files_of_an_expansion_have_a_bound_together) {
   BOOST_TEST(run("list").error().is(LocalError::too_many));
   // Those of the aliases that a forward file leads through as well.
   BOOST_TEST(forward(":include:/a, :include:/a, :include:/a, one\n").has_value());
-  BOOST_TEST(forward(":include:/a, :include:/a, :include:/a, :include:/a, one\n")
-                 .error()
-                 .is(LocalError::too_many));
+  BOOST_TEST(forward(":include:/a, :include:/a, :include:/a, :include:/a, one\n").error().is(LocalError::too_many));
 }
 
 BOOST_AUTO_TEST_CASE(destinations_of_files_within_one_another_count_together) {

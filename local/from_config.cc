@@ -24,8 +24,7 @@ Result<Places> places(const std::vector<std::string>& words, std::string_view se
   for (const auto& word : words)
     if (word != "alias" && word != "forward" && word != "include")
       return fail(config::ConfigError::bad_value,
-                  fmt::format("{}: \"{}\" is none of alias, forward, include", setting,
-                              printable(word, 40)));
+                  fmt::format("{}: \"{}\" is none of alias, forward, include", setting, printable(word, 40)));
   return Places{has(words, "alias"), has(words, "forward"), has(words, "include")};
 }
 
@@ -55,8 +54,7 @@ void read_commands(const config::Settings& s, Rules& rules) {
 
 Result<Rules> rules_from(const config::Settings& s, const map::OpenOptions& tables) {
   Rules rules;
-  PEN_TRY(mailbox::check_limit("mailbox_size_limit",
-                               static_cast<std::uint64_t>(s.mailbox_size_limit),
+  PEN_TRY(mailbox::check_limit("mailbox_size_limit", static_cast<std::uint64_t>(s.mailbox_size_limit),
                                static_cast<std::uint64_t>(s.message_size_limit)));
   rules.myhostname = s.myhostname;
   rules.myorigin = s.myorigin;
@@ -66,10 +64,8 @@ Result<Rules> rules_from(const config::Settings& s, const map::OpenOptions& tabl
   PEN_TRY_ASSIGN(rules.mailbox_commands, map::MapList::open(join(s.mailbox_command_maps), tables));
   rules.home_mailbox = s.home_mailbox;
   rules.mail_spool_directory = s.mail_spool_directory;
-  PEN_TRY_ASSIGN(rules.mailbox_transports,
-                 map::MapList::open(join(s.mailbox_transport_maps), tables));
-  PEN_TRY_ASSIGN(rules.fallback_transports,
-                 map::MapList::open(join(s.fallback_transport_maps), tables));
+  PEN_TRY_ASSIGN(rules.mailbox_transports, map::MapList::open(join(s.mailbox_transport_maps), tables));
+  PEN_TRY_ASSIGN(rules.fallback_transports, map::MapList::open(join(s.fallback_transport_maps), tables));
   rules.mailbox_transport = s.mailbox_transport;
   rules.fallback_transport = s.fallback_transport;
   rules.luser_relay = s.luser_relay;

@@ -16,8 +16,7 @@ Result<Rules> rules_of(const std::string& main_cf) {
   config::Surroundings here;
   here.hostname = "mail.example.com";
   const auto config = config::Config::parse({"/etc/pen", main_cf, "", {}}, here);
-  for (const auto& problem : config.problems())
-    BOOST_TEST((problem.severity != config::Severity::error), problem.text);
+  for (const auto& problem : config.problems()) BOOST_TEST((problem.severity != config::Severity::error), problem.text);
   map::OpenOptions tables;
   tables.substitute = false;
   return rules_from(config.settings(), tables);
@@ -49,9 +48,8 @@ std::map<std::string, std::string> shown(const Rules& rules) {
       {"home_mailbox", rules.home_mailbox},
       {"mail_spool_directory", rules.mail_spool_directory},
       {"mailbox_size_limit", std::to_string(rules.mailbox_size_limit)},
-      {"mailbox_delivery_lock",
-       fmt::format("{} {} {}", rules.lock.fcntl ? "fcntl" : "-", rules.lock.flock ? "flock" : "-",
-                   rules.lock.dotlock ? "dotlock" : "-")},
+      {"mailbox_delivery_lock", fmt::format("{} {} {}", rules.lock.fcntl ? "fcntl" : "-",
+                                            rules.lock.flock ? "flock" : "-", rules.lock.dotlock ? "dotlock" : "-")},
       {"deliver_lock_attempts", std::to_string(rules.lock.attempts)},
       {"deliver_lock_delay", std::to_string(rules.lock.delay.count())},
       {"stale_lock_time", std::to_string(rules.lock.stale.count())},
@@ -73,9 +71,8 @@ std::map<std::string, std::string> shown(const Rules& rules) {
       {"mailbox_transport", rules.mailbox_transport},
       {"fallback_transport", rules.fallback_transport},
       {"luser_relay", rules.luser_relay},
-      {"prepend_delivered_header",
-       fmt::format("{} {} {}", rules.mark_commands ? "command" : "-",
-                   rules.mark_files ? "file" : "-", rules.mark_forwards ? "forward" : "-")},
+      {"prepend_delivered_header", fmt::format("{} {} {}", rules.mark_commands ? "command" : "-",
+                                               rules.mark_files ? "file" : "-", rules.mark_forwards ? "forward" : "-")},
   };
 }
 
@@ -160,25 +157,23 @@ BOOST_AUTO_TEST_CASE(each_setting_changes_its_own_rule_and_no_other) {
 BOOST_AUTO_TEST_CASE(what_applies_where_main_cf_says_nothing) {
   const auto rules = rules_of("");
   BOOST_REQUIRE(rules);
-  const std::vector<std::string> paths = {"$home/.forward${recipient_delimiter}${extension}",
-                                          "$home/.forward"};
+  const std::vector<std::string> paths = {"$home/.forward${recipient_delimiter}${extension}", "$home/.forward"};
   BOOST_TEST(rules->forward_paths == paths, boost::test_tools::per_element());
   const auto all = shown(*rules);
-  for (const auto& [name, value] :
-       std::map<std::string, std::string>{{"allow_mail_to_commands", "alias forward "},
-                                          {"allow_mail_to_files", "alias forward "},
-                                          {"propagate_unmatched_extensions", ""},
-                                          {"expand_owner_alias", "no"},
-                                          {"reset_owner_alias", "no"},
-                                          {"home_mailbox", ""},
-                                          {"mailbox_size_limit", "51200000"},
-                                          {"mailbox_delivery_lock", "fcntl - dotlock"},
-                                          {"deliver_lock_attempts", "20"},
-                                          {"deliver_lock_delay", "1"},
-                                          {"strict_mailbox_ownership", "yes"},
-                                          {"mailbox_command_maps", "-"},
-                                          {"mailbox_transport", ""},
-                                          {"luser_relay", ""}})
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"allow_mail_to_commands", "alias forward "},
+                                                                      {"allow_mail_to_files", "alias forward "},
+                                                                      {"propagate_unmatched_extensions", ""},
+                                                                      {"expand_owner_alias", "no"},
+                                                                      {"reset_owner_alias", "no"},
+                                                                      {"home_mailbox", ""},
+                                                                      {"mailbox_size_limit", "51200000"},
+                                                                      {"mailbox_delivery_lock", "fcntl - dotlock"},
+                                                                      {"deliver_lock_attempts", "20"},
+                                                                      {"deliver_lock_delay", "1"},
+                                                                      {"strict_mailbox_ownership", "yes"},
+                                                                      {"mailbox_command_maps", "-"},
+                                                                      {"mailbox_transport", ""},
+                                                                      {"luser_relay", ""}})
     BOOST_TEST(all.at(name) == value, name + " is " + all.at(name));
 }
 
@@ -188,8 +183,7 @@ BOOST_AUTO_TEST_CASE(words_that_mean_nothing_and_limits_that_do_not_fit_are_name
     return rules ? std::string("taken") : rules.error().message();
   };
   for (const std::string setting : {"allow_mail_to_commands", "allow_mail_to_files"})
-    BOOST_TEST(why(setting + " = alias, hope\n")
-                   .contains(setting + ": \"hope\" is none of alias, forward, include"));
+    BOOST_TEST(why(setting + " = alias, hope\n").contains(setting + ": \"hope\" is none of alias, forward, include"));
   BOOST_TEST(why("mailbox_delivery_lock = fcntl, hope\n").contains("no such method: hope"));
   BOOST_TEST(why("mailbox_size_limit = 1000\n").contains("smaller than message_size_limit"));
 }

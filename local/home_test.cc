@@ -167,8 +167,7 @@ BOOST_AUTO_TEST_CASE(a_link_of_the_user_to_a_directory_of_his_own_is_followed) {
   BOOST_TEST(content(scratch.file("disk/box")).contains(kMail));
 }
 
-BOOST_AUTO_TEST_CASE(
-    a_directory_of_somebody_else_gets_nothing_by_a_link_nor_a_users_by_that_of_another) {
+BOOST_AUTO_TEST_CASE(a_directory_of_somebody_else_gets_nothing_by_a_link_nor_a_users_by_that_of_another) {
   if (::geteuid() != 0) return;  // nobody else's can be made
   make_directory("roots", 0, 0777);
   make_directory("strangers", stranger, 0777);

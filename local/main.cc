@@ -62,8 +62,7 @@ struct Server {
         deliveries(context.loop(), std::min(context.limit(), kMaxThreads)),
         lookups(context.loop(), kLookupThreads),
         queue_pool(context.loop(), 4),
-        queue(std::make_shared<intake::EnqueueClient>(context.loop(),
-                                                      context.queue_path(ipc::kQmgrSocket),
+        queue(std::make_shared<intake::EnqueueClient>(context.loop(), context.queue_path(ipc::kQmgrSocket),
                                                       intake::EnqueueClient::Options{})),
         ids(context.loop().clock(), Random(secure_random_u64())),
         intake{.loop = context.loop(),
@@ -73,16 +72,15 @@ struct Server {
                .settings = intake_settings(context.settings()),
                .next_queue_id = [this] { return ids.next(); }},
         requeue(intake),
-        agent(context.loop(), lookups, deliveries, requeue, std::move(rules), std::move(aliases),
-              random),
-        environment(std::make_shared<mailbox::SlotEnvironment>(mailbox::SlotEnvironment{
-            .loop = context.loop(),
-            .pool = queue_pool,
-            .relay = context.service(),
-            .limit = context.limit(),
-            .deliver = [this](auto message, auto recipient) {
-              return agent.deliver(std::move(message), std::move(recipient));
-            }})) {
+        agent(context.loop(), lookups, deliveries, requeue, std::move(rules), std::move(aliases), random),
+        environment(std::make_shared<mailbox::SlotEnvironment>(
+            mailbox::SlotEnvironment{.loop = context.loop(),
+                                     .pool = queue_pool,
+                                     .relay = context.service(),
+                                     .limit = context.limit(),
+                                     .deliver = [this](auto message, auto recipient) {
+                                       return agent.deliver(std::move(message), std::move(recipient));
+                                     }})) {
     environment->draining = &context.draining();
   }
   Random random;
@@ -98,8 +96,7 @@ struct Server {
   std::shared_ptr<mailbox::SlotEnvironment> environment;
 };
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
-                          async::Listener::Accepted accepted) {
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
   co_await mailbox::serve_connection(server->environment, peers, std::move(accepted));
 }
 
@@ -113,8 +110,7 @@ Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto rules, local::rules_from(s, options));
   PEN_TRY_ASSIGN(auto aliases, map::MapList::open(join(s.alias_maps), options));
   for (const auto& problem : aliases.problems()) log::warning("{}", map::advice(problem));
-  for (const auto* maps :
-       {&rules.mailbox_commands, &rules.mailbox_transports, &rules.fallback_transports})
+  for (const auto* maps : {&rules.mailbox_commands, &rules.mailbox_transports, &rules.fallback_transports})
     for (const auto& problem : maps->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
   rules.ours = [resolver, service = context.service()](const std::string& address) -> Result<bool> {
@@ -123,16 +119,14 @@ Result<service::Hooks> start(service::Context& context) {
     PEN_TRY_ASSIGN(const auto route, resolver->route("", address));
     return route.transport == service;
   };
-  auto server =
-      std::make_shared<Server>(context, std::move(rules), std::move(aliases), std::move(resolver));
+  auto server = std::make_shared<Server>(context, std::move(rules), std::move(aliases), std::move(resolver));
   PEN_TRY_ASSIGN(server->environment->filter,
                  mailbox::open_status_filter(context.settings().local_delivery_status_filter,
                                              context.settings().default_database_type));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve([server, peers](async::Listener::Accepted accepted) {
-    return session(server, peers, std::move(accepted));
-  });
+  context.serve(
+      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
   return service::Hooks{.status = [server] { return mailbox::status_lines(*server->environment); }};
 }
 
@@ -141,7 +135,5 @@ Result<service::Hooks> start(service::Context& context) {
 int main(int argc, char** argv) {
   pen::mailbox::Nursery::start_early();
   return pen::service::run(
-      argc, argv,
-      {.name = "local", .summary = "delivers to the users of this host", .keep_privileges = true},
-      start);
+      argc, argv, {.name = "local", .summary = "delivers to the users of this host", .keep_privileges = true}, start);
 }

@@ -139,7 +139,8 @@ class ListReader {
     if (name_of_brackets() || !special(raw, whole)) words_.push_back(std::move(raw));
   }
 
-  /// Whether the words up to here are the name before an address in angle brackets: the next of these or of commas decides.
+  /// Whether the words up to here are the name before an address in angle brackets: the next of these or of commas
+  /// decides.
   bool name_of_brackets() {
     if (decided_at_ > 0 && at_ <= decided_at_) return brackets_;
     bool quoted = false;
@@ -163,9 +164,7 @@ class ListReader {
     return brackets_;
   }
 
-  bool closes_after(std::size_t at) const {
-    return last_close_ != std::string_view::npos && last_close_ > at;
-  }
+  bool closes_after(std::size_t at) const { return last_close_ != std::string_view::npos && last_close_ > at; }
 
   /// Takes what is no plain address. raw: as it is written; whole: it is one quoted string.
   bool special(const std::string& raw, bool whole) {
@@ -222,8 +221,7 @@ class ListReader {
   void flush() {
     std::string address;
     for (auto& next : words_) {
-      const bool joins =
-          !address.empty() && (kJoins.contains(address.back()) || kJoins.contains(next.front()));
+      const bool joins = !address.empty() && (kJoins.contains(address.back()) || kJoins.contains(next.front()));
       if (!joins && !address.empty()) {
         add_address(address);
         address.clear();

@@ -1,7 +1,8 @@
 #pragma once
 /// The right-hand side of an alias, and the lines of a .forward or :include: file. Pure.
 ///
-/// Grammar: a list, as in a header: destinations separated by commas, and by white space where both neighbours can stand alone;
+/// Grammar: a list, as in a header: destinations separated by commas, and by white space where both neighbours can
+/// stand alone;
 ///          comments in ( ), which nest; "…" keeps all of that together, \ keeps the next character. Each destination:
 ///            user   user@domain   Name <user@domain>   group: a, b;
 ///            \user  "\user"                      that user's mailbox, no further expansion
@@ -10,7 +11,8 @@
 ///            /file/name   "/file name"   ~/file/name      ~: home directory of whose rights are used
 ///            :include:/file/name   ":include:/file name"
 ///          In files each line is a list, and lines that start with # are comments.
-/// Differs: from Postfix, where |command args without quotes is the command without its arguments, which are addresses, and where
+/// Differs: from Postfix, where |command args without quotes is the command without its arguments, which are
+/// addresses, and where
 ///          \user is user: both as sendmail has them, since that is what is meant.
 /// Lost:    nothing: what cannot be read as an address stays an address as it was written, whose delivery will fail.
 /// Bounds:  the limit given; what lies beyond makes the whole value an error, because mail to half a list is worse
@@ -38,9 +40,7 @@ struct AliasTarget {
 };
 
 /// One list.
-Result<std::vector<AliasTarget>> parse_targets(std::string_view value,
-                                               std::size_t limit = kMaxTargets);
-Result<std::vector<AliasTarget>> parse_target_file(std::string_view text,
-                                                   std::size_t limit = kMaxTargets);
+Result<std::vector<AliasTarget>> parse_targets(std::string_view value, std::size_t limit = kMaxTargets);
+Result<std::vector<AliasTarget>> parse_target_file(std::string_view text, std::size_t limit = kMaxTargets);
 
 }  // namespace pen::local

@@ -91,8 +91,7 @@ Result<void> adopt_first(master::Supervisor& supervisor, const config::Config& c
   const auto end = std::chrono::steady_clock::now() + kFormerSockets;
   for (bool told = false;; told = true) {
     auto ok = supervisor.adopt(config);
-    if (ok || !ok.error().is_errno(EADDRINUSE) || std::chrono::steady_clock::now() >= end)
-      return ok;
+    if (ok || !ok.error().is_errno(EADDRINUSE) || std::chrono::steady_clock::now() >= end) return ok;
     if (!told) log::info("{}: tried again for {} s", ok.error().message(), kFormerSockets.count());
     std::this_thread::sleep_for(milliseconds(10));  // nothing tells of the end of another's socket
   }
@@ -157,8 +156,8 @@ int main(int argc, char** argv) {
 
   Master m;
   m.directory = config->directory();
-  m.supervisor = std::make_unique<master::Supervisor>(
-      m.loop, locks->programs.get(), service::state_directory(settings) + "/master.status");
+  m.supervisor = std::make_unique<master::Supervisor>(m.loop, locks->programs.get(),
+                                                      service::state_directory(settings) + "/master.status");
   const auto stop_once = [&m](int) {
     if (std::exchange(m.stopping, true)) return;
     log::info("terminating on signal");

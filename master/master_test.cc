@@ -74,11 +74,10 @@ struct Instance {
 
   explicit Instance(const std::string& master_cf) {
     std::filesystem::create_directory(dir.path() / "etc");
-    dir.write("etc/main.cf",
-              "queue_directory = " + dir.file("spool") + "\ndata_directory = " + dir.file("data") +
-                  "\nmaillog_file = " + dir.file("log") + "\nmaillog_file_prefixes = /" +
-                  "\ndaemon_directory = " PEN_TEST_PROGRAMS
-                  "\nmail_owner = nobody\nsetgid_group = nogroup\nstop_drain_time = 1s\n");
+    dir.write("etc/main.cf", "queue_directory = " + dir.file("spool") + "\ndata_directory = " + dir.file("data") +
+                                 "\nmaillog_file = " + dir.file("log") + "\nmaillog_file_prefixes = /" +
+                                 "\ndaemon_directory = " PEN_TEST_PROGRAMS
+                                 "\nmail_owner = nobody\nsetgid_group = nogroup\nstop_drain_time = 1s\n");
     dir.write("etc/master.cf", master_cf);
   }
   ~Instance() {
@@ -101,8 +100,7 @@ struct Instance {
     ::close(report[1]);
     std::string text;
     char part[200];
-    for (ssize_t n = 0; (n = ::read(report[0], part, sizeof part)) > 0;)
-      text.append(part, static_cast<std::size_t>(n));
+    for (ssize_t n = 0; (n = ::read(report[0], part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(n));
     ::close(report[0]);
     return text;
   }
@@ -181,8 +179,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_cannot_start_is_paced_and_harms_no_other) {
     ::_exit(127);
   }
   i.master = child;
-  BOOST_TEST(i.status_becomes("bad/unix",
-                              [](const auto& s) { return s["state"] == "waiting to restart"; }));
+  BOOST_TEST(i.status_becomes("bad/unix", [](const auto& s) { return s["state"] == "waiting to restart"; }));
   BOOST_TEST(i.client("one").pid() > 0);
 }
 
@@ -193,9 +190,8 @@ BOOST_AUTO_TEST_CASE(a_reload_keeps_open_sessions_and_serves_new_ones_from_a_new
   const pid_t old_pid = old_session.pid();
   i.dir.write("etc/master.cf", "one unix - n n - 8 testd\n");
   ::kill(i.master, SIGHUP);
-  BOOST_TEST(i.status_becomes("one/unix", [&](const auto& s) {
-    return s["draining"].size() == 1 && s["draining"][0] == old_pid;
-  }));
+  BOOST_TEST(i.status_becomes("one/unix",
+                              [&](const auto& s) { return s["draining"].size() == 1 && s["draining"][0] == old_pid; }));
   // Until it has read the order to drain the old process may still accept.
   Client new_session = i.client("one");
   for (int k = 0; k < 1000 && new_session.ask("limit") == "7"; ++k) new_session = i.client("one");
@@ -217,7 +213,8 @@ BOOST_AUTO_TEST_CASE(an_exclusive_service_is_replaced_one_after_the_other_even_i
   BOOST_TEST(i.client("one").pid() != old_pid);
 }
 
-// A master that slept longer than stop_drain_time and the grace on top. Nothing is waited for: the sleep is what is tested.
+// A master that slept longer than stop_drain_time and the grace on top. Nothing is waited for: the sleep is what is
+// tested.
 void sleep_longer_than_a_drain() { std::this_thread::sleep_for(milliseconds(2500)); }
 
 BOOST_AUTO_TEST_CASE(after_a_long_sleep_a_replaced_program_has_its_whole_time_to_finish) {
@@ -363,8 +360,7 @@ struct Trapped : Instance {
 const bool is_root = ::geteuid() == 0;
 boost::test_tools::assertion_result as_root(boost::unit_test::test_unit_id) { return is_root; }
 
-BOOST_AUTO_TEST_CASE(links_of_mail_owner_lead_root_nowhere,
-                     *boost::unit_test::precondition(as_root)) {
+BOOST_AUTO_TEST_CASE(links_of_mail_owner_lead_root_nowhere, *boost::unit_test::precondition(as_root)) {
   Trapped i;
   for (const char* where : {"data", "spool", "spool/pid"}) i.directory(where);
   for (const char* where : {"data", "spool", "spool/pid"}) {
@@ -378,10 +374,9 @@ BOOST_AUTO_TEST_CASE(links_of_mail_owner_lead_root_nowhere,
   i.victim_is_as_it_was();
 }
 
-BOOST_AUTO_TEST_CASE(a_directory_of_the_queue_that_is_a_link_ends_the_start,
-                     *boost::unit_test::precondition(as_root)) {
-  for (const char* name : {"spool/pid", "spool/private", "spool/public", "spool/maildrop",
-                           "spool/corrupt", "spool/log", "spool/spool", "data"}) {
+BOOST_AUTO_TEST_CASE(a_directory_of_the_queue_that_is_a_link_ends_the_start, *boost::unit_test::precondition(as_root)) {
+  for (const char* name : {"spool/pid", "spool/private", "spool/public", "spool/maildrop", "spool/corrupt", "spool/log",
+                           "spool/spool", "data"}) {
     Trapped i;
     i.directory("spool");
     i.directory("elsewhere");
@@ -405,11 +400,11 @@ BOOST_AUTO_TEST_CASE(what_lies_in_directories_of_mail_owner_is_its_own_and_the_w
     BOOST_TEST(::lstat(i.dir.file(name).c_str(), &st) == 0, name);
     return st;
   };
-  for (const char* name : {"spool/private", "spool/public", "spool/maildrop", "spool/corrupt",
-                           "spool/log", "spool/spool", "data", "spool/private/one"})
+  for (const char* name : {"spool/private", "spool/public", "spool/maildrop", "spool/corrupt", "spool/log",
+                           "spool/spool", "data", "spool/private/one"})
     BOOST_TEST(status_of(name).st_uid == i.owner, name);
-  for (const char* name : {"spool", "spool/pid", "spool/pid/master.lock", "spool/pid/programs.lock",
-                           "spool/pid/master.status"})
+  for (const char* name :
+       {"spool", "spool/pid", "spool/pid/master.lock", "spool/pid/programs.lock", "spool/pid/master.status"})
     BOOST_TEST(status_of(name).st_uid == 0U, name);
   BOOST_TEST((status_of("spool").st_mode & 07777) == 0755U);
   BOOST_TEST((status_of("spool/pid").st_mode & 07777) == 0700U);

@@ -14,9 +14,10 @@ namespace pen::master {
 
 namespace {
 
-/// Who may connect to a Unix socket is a matter of its directory, and of the peer check in every program. Its mode comes
-/// from the umask, as a chmod() by name may reach something else. Made as mail_owner, unless mail_owner cannot even walk there
-/// (all programs are root's then): the directory is an entry of one that is root's, and bind() follows no link.
+/// Who may connect to a Unix socket is a matter of its directory, and of the peer check in every program. Its mode
+/// comes from the umask, as a chmod() by name may reach something else. Made as mail_owner, unless mail_owner cannot
+/// even walk there (all programs are root's then): the directory is an entry of one that is root's, and bind()
+/// follows no link.
 Result<Fd> listen_at(const async::SocketAddress& address, const service::Account& owner) {
   if (!address.is_unix()) return async::listen_on(address);
   const mode_t before = ::umask(0111);
@@ -32,8 +33,8 @@ Result<Fd> listen_at(const async::SocketAddress& address, const service::Account
 
 }  // namespace
 
-Result<void> Sockets::adopt(const std::vector<service::Planned>& services,
-                            const service::Account& owner, std::vector<std::string>& notes) {
+Result<void> Sockets::adopt(const std::vector<service::Planned>& services, const service::Account& owner,
+                            std::vector<std::string>& notes) {
   std::map<std::string, Fd> fresh;
   std::map<std::string, bool> wanted;
   for (const service::Planned& service : services) {
@@ -48,8 +49,7 @@ Result<void> Sockets::adopt(const std::vector<service::Planned>& services,
       }
       auto fd = listen_at(address, owner);
       if (!fd) {
-        const bool no_family =
-            fd.error().is_errno(EAFNOSUPPORT) || fd.error().is_errno(EADDRNOTAVAIL);
+        const bool no_family = fd.error().is_errno(EAFNOSUPPORT) || fd.error().is_errno(EADDRNOTAVAIL);
         if (!service.optional_sockets || !no_family) {
           return fail(std::move(fd).error().within(service.label));
         }
@@ -70,8 +70,7 @@ Result<void> Sockets::adopt(const std::vector<service::Planned>& services,
 std::vector<int> Sockets::of(const service::Planned& service) const {
   std::vector<int> fds;
   for (const auto& address : service.sockets) {
-    if (const auto it = open_.find(address.text()); it != open_.end())
-      fds.push_back(it->second.get());
+    if (const auto it = open_.find(address.text()); it != open_.end()) fds.push_back(it->second.get());
   }
   return fds;
 }
@@ -84,10 +83,9 @@ struct Rights {
   gid_t gid = 0;
 };
 
-/// The directory, made where it is not there, with these rights: what is changed is what was opened, and never the end of a
-/// link. Whoever is not root only makes sure that it is his own.
-Result<Fd> make_directory(int parent, const std::string& name, const std::string& shown,
-                          const Rights& rights) {
+/// The directory, made where it is not there, with these rights: what is changed is what was opened, and never the
+/// end of a link. Whoever is not root only makes sure that it is his own.
+Result<Fd> make_directory(int parent, const std::string& name, const std::string& shown, const Rights& rights) {
   const bool fresh = ::mkdirat(parent, name.c_str(), rights.mode & 0777) == 0;
   if (!fresh && errno != EEXIST) return fail_errno("make " + shown);
   Fd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -98,14 +96,14 @@ Result<Fd> make_directory(int parent, const std::string& name, const std::string
     if (st.st_uid != ::geteuid()) return fail_errno(shown + " belongs to another user", EPERM);
     return fd;
   }
-  if ((st.st_uid != rights.uid || st.st_gid != rights.gid) &&
-      ::fchown(fd.get(), rights.uid, rights.gid) != 0)
+  if ((st.st_uid != rights.uid || st.st_gid != rights.gid) && ::fchown(fd.get(), rights.uid, rights.gid) != 0)
     return fail_errno("chown " + shown);
   if (::fchmod(fd.get(), rights.mode) != 0) return fail_errno("chmod " + shown);
   return fd;
 }
 
-/// The directory of a setting as a name below the queue directory, if it is one: elsewhere qmgr makes it, with its own rights.
+/// The directory of a setting as a name below the queue directory, if it is one: elsewhere qmgr makes it, with its
+/// own rights.
 std::optional<std::string> name_below(const std::string& queue, const std::string& directory) {
   if (!directory.starts_with(queue + "/")) return std::nullopt;
   std::string name = directory.substr(queue.size() + 1);

@@ -50,7 +50,7 @@ struct Supervisor::Service {
   unsigned restarts = 0;
   bool used = false;
   std::string last_end;
-  std::string why;  // what the program said when it did not start; empty since one has
+  std::string why;                                  // what the program said when it did not start; empty since one has
   std::vector<std::unique_ptr<Process>> processes;  // the serving one last
   async::Loop::TimerHandle start_timer, wakeup_timer;
   std::unique_ptr<async::Gate> tasks;  // the watch on the sockets
@@ -107,14 +107,12 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   PEN_TRY(sockets_.adopt(plan.services, owner, notes));
   if (!warning.empty()) log::warning("{}", warning);
   for (const config::Problem& p : config.problems()) {
-    if (p.severity == config::Severity::warning && p.file == config.master_file())
-      log::warning("{}", p.message());
+    if (p.severity == config::Severity::warning && p.file == config.master_file()) log::warning("{}", p.message());
   }
   for (const std::string& note : notes) log::info("{}", note);
   for (const service::Skipped& skipped : plan.skipped) {
-    const auto known = std::ranges::any_of(skipped_, [&](const service::Skipped& s) {
-      return s.label == skipped.label && s.why == skipped.why;
-    });
+    const auto known = std::ranges::any_of(
+        skipped_, [&](const service::Skipped& s) { return s.label == skipped.label && s.why == skipped.why; });
     if (!known) log::warning("service {} is not started: {}", skipped.label, skipped.why);
   }
   skipped_ = std::move(plan.skipped);
@@ -124,17 +122,14 @@ Result<void> Supervisor::adopt(const config::Config& config) {
 
   // Services that are gone finish what they have in hand; they are forgotten when that is done.
   for (auto& s : services_) {
-    if (std::ranges::none_of(plan.services,
-                             [&](const service::Planned& p) { return p.label == s->plan.label; })) {
+    if (std::ranges::none_of(plan.services, [&](const service::Planned& p) { return p.label == s->plan.label; })) {
       retire(*s);
       set_state(*s, State::stopped);
     }
   }
-  std::erase_if(services_,
-                [](const auto& s) { return s->state == State::stopped && s->processes.empty(); });
+  std::erase_if(services_, [](const auto& s) { return s->state == State::stopped && s->processes.empty(); });
   for (service::Planned& planned : plan.services) {
-    auto it = std::ranges::find_if(services_,
-                                   [&](const auto& s) { return s->plan.label == planned.label; });
+    auto it = std::ranges::find_if(services_, [&](const auto& s) { return s->plan.label == planned.label; });
     if (it == services_.end()) {
       services_.push_back(std::make_unique<Service>(loop_, std::move(planned)));
       it = services_.end() - 1;
@@ -168,8 +163,7 @@ void Supervisor::retire(Service& s) {
     const pid_t pid = p->pid;
     ::kill(pid, SIGTERM);
     // Not the turn's time: reading the configuration may have taken long (host names in master.cf).
-    p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace,
-                                  [pid] { ::kill(pid, SIGKILL); });
+    p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace, [pid] { ::kill(pid, SIGKILL); });
   } else {
     p->status->write(service::kDrain);
   }
@@ -191,8 +185,7 @@ Task<void> Supervisor::watch(Supervisor* self, Service* s) {
   if (!(co_await readiness.readable())) co_return;
   s->used = true;
   self->loop_.post([self, s] {
-    const bool lives =
-        std::ranges::any_of(self->services_, [&](const auto& x) { return x.get() == s; });
+    const bool lives = std::ranges::any_of(self->services_, [&](const auto& x) { return x.get() == s; });
     if (lives && s->state == State::asleep) self->start(*s);
   });
 }
@@ -212,8 +205,7 @@ void Supervisor::start(Service& s) {
   auto started = service::launch(what);
   if (!started) {
     const SteadyTime again = s.pacing.died(loop_.now(), kNever);
-    log::error("cannot start {} for {}: {}", s.plan.program, s.plan.label,
-               started.error().message());
+    log::error("cannot start {} for {}: {}", s.plan.program, s.plan.label, started.error().message());
     set_state(s, State::paced);
     s.start_timer = loop_.call_at(again, [this, &s] { start(s); });
     return;
@@ -255,9 +247,8 @@ void Supervisor::collect() {
       }
     }
   }
-  std::erase_if(services_, [this](const auto& s) {
-    return !stopping_ && s->state == State::stopped && s->processes.empty();
-  });
+  std::erase_if(services_,
+                [this](const auto& s) { return !stopping_ && s->state == State::stopped && s->processes.empty(); });
 }
 
 void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
@@ -267,8 +258,7 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
   const bool clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
   s.last_end = fmt::format("pid {} {}", p->pid, how_it_ended(wait_status));
   if (!clean) {
-    log::warning("process {}/{} pid {} {}", program_directory_, s.plan.program, p->pid,
-                 how_it_ended(wait_status));
+    log::warning("process {}/{} pid {} {}", program_directory_, s.plan.program, p->pid, how_it_ended(wait_status));
   }
   if (stopping_ || s.state == State::stopped) {
     set_state(s, s.processes.empty() ? State::stopped : s.state);
@@ -292,9 +282,8 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
     }
     return;
   }
-  log::warning("service {}: {} dies early ({} times): next start in {} s", s.plan.label,
-               s.plan.program, s.pacing.early_deaths(),
-               std::chrono::ceil<seconds>(again - loop_.now()).count());
+  log::warning("service {}: {} dies early ({} times): next start in {} s", s.plan.label, s.plan.program,
+               s.pacing.early_deaths(), std::chrono::ceil<seconds>(again - loop_.now()).count());
   if (s.plan.program == "qmgr" && s.pacing.early_deaths() == kHopeless) {
     log::warning(
         "service {}: if the lines above do not say what ails it, a message may: after \"penstock "
@@ -362,20 +351,16 @@ Task<void> Supervisor::end_all(std::function<bool(const Service&)> which, async:
 
 Task<Result<void>> Supervisor::all_ready(async::Until until) {
   for (;;) {
-    const auto missing = [](const auto& s) {
-      return s->plan.at_once && s->state != State::serving;
-    };
+    const auto missing = [](const auto& s) { return s->plan.at_once && s->state != State::serving; };
     const auto it = std::ranges::find_if(services_, missing);
     if (it == services_.end()) co_return Result<void>{};
-    const std::string text = "service " + (*it)->plan.label + " is " + word((*it)->state) +
-                             ((*it)->why.empty() ? "" : ": " + (*it)->why);
+    const std::string text =
+        "service " + (*it)->plan.label + " is " + word((*it)->state) + ((*it)->why.empty() ? "" : ": " + (*it)->why);
     // Those that have said why, again and again, need an administrator and no time.
-    const bool hopeless = std::ranges::all_of(services_, [&](const auto& s) {
-      return !missing(s) || (s->state == State::paced && !s->why.empty());
-    });
+    const bool hopeless = std::ranges::all_of(
+        services_, [&](const auto& s) { return !missing(s) || (s->state == State::paced && !s->why.empty()); });
     if (hopeless) co_return fail(async::WaitError::timed_out, text);
-    if (auto r = co_await changed_.wait(until); !r)
-      co_return fail(async::WaitError::timed_out, text);
+    if (auto r = co_await changed_.wait(until); !r) co_return fail(async::WaitError::timed_out, text);
   }
 }
 
@@ -403,8 +388,7 @@ std::string Supervisor::status_json() const {
     list.push_back(std::move(one));
   }
   auto& missing = out["not_started"] = nlohmann::ordered_json::array();
-  for (const service::Skipped& s : skipped_)
-    missing.push_back({{"service", s.label}, {"why", s.why}});
+  for (const service::Skipped& s : skipped_) missing.push_back({{"service", s.label}, {"why", s.why}});
   // Plain ASCII whatever is in master.cf: what is shown of it reaches terminals.
   return out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -415,8 +399,7 @@ void Supervisor::write_status() {
   const std::string next = status_path_ + ".new";
   ::unlink(next.c_str());  // of a master that was killed, or from before the directory was root's
   const Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  const bool written =
-      fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool written = fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written || ::rename(next.c_str(), status_path_.c_str()) != 0) {
     log::warning("cannot write {}: {}", status_path_, Error::from_errno(errno).message());
   }

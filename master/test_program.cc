@@ -40,13 +40,12 @@ async::Task<void> drain(service::Context* context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return service::run(
-      argc, argv, {.name = "testd", .summary = "answers the tests of master"},
-      [](service::Context& context) -> Result<service::Hooks> {
-        const auto& words = context.arguments().rest;
-        if (!words.empty() && words.front() == "fails") return fail_errno("told to", EIO);
-        auto* c = &context;
-        context.serve([c](async::Listener::Accepted a) { return session(c, std::move(a)); });
-        return service::Hooks{.drain = [c] { return drain(c); }};
-      });
+  return service::run(argc, argv, {.name = "testd", .summary = "answers the tests of master"},
+                      [](service::Context& context) -> Result<service::Hooks> {
+                        const auto& words = context.arguments().rest;
+                        if (!words.empty() && words.front() == "fails") return fail_errno("told to", EIO);
+                        auto* c = &context;
+                        context.serve([c](async::Listener::Accepted a) { return session(c, std::move(a)); });
+                        return service::Hooks{.drain = [c] { return drain(c); }};
+                      });
 }

@@ -35,14 +35,10 @@ Result<Piece> next_piece(DropReader& reader) {
 
 /// The queue id of the one notice that may be made of a message: always the same, so that qmgr drops what is told again
 /// because the file could not be taken away. No generator's: none ends in a z. "": a new one each time.
-std::string notice_id(const std::string& name) {
-  return name.size() < mail::kMaxQueueId ? name + "z" : std::string();
-}
+std::string notice_id(const std::string& name) { return name.size() < mail::kMaxQueueId ? name + "z" : std::string(); }
 
 std::string status_of(Outcome outcome) {
-  return outcome == Outcome::too_large       ? "5.3.4"
-         : outcome == Outcome::too_many_hops ? "5.4.0"
-                                             : "5.4.6";
+  return outcome == Outcome::too_large ? "5.3.4" : outcome == Outcome::too_many_hops ? "5.4.0" : "5.4.6";
 }
 
 }  // namespace
@@ -54,9 +50,8 @@ async::Task<void> Collector::run(std::shared_ptr<Collector> self, async::Cancel*
     co_await self->look_through(cancel);
     static_cast<void>(co_await self->tasks_.drained());
     if (cancel->raised()) co_return;
-    const async::Until until{
-        .deadline = self->waits_ ? self->loop_.now() + self->options_.pause : kNever,
-        .cancel = cancel};
+    const async::Until until{.deadline = self->waits_ ? self->loop_.now() + self->options_.pause : kNever,
+                             .cancel = cancel};
     const auto woken = co_await self->woken_.wait(until);
     if (!woken && woken.error().is(async::WaitError::cancelled)) co_return;
   }
@@ -177,8 +172,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   scanner.finish(body.content());
   const auto& summary = body.content().summary();
   log::info("{}: uid={} from=<{}>", name, uid, sender);
-  log::info("{}: message-id={}", name,
-            summary.message_id_value.empty() ? "<>" : summary.message_id_value);
+  log::info("{}: message-id={}", name, summary.message_id_value.empty() ? "<>" : summary.message_id_value);
   const intake::Commit commit = co_await message.commit(until);
   std::string why(intake::outcome_text(commit.outcome));
   if (!commit.text.empty()) why += ": " + commit.text;
@@ -202,14 +196,12 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     case Outcome::too_large:
     case Outcome::too_many_hops:
     case Outcome::expansion_limit:
-      co_await give_back(name, reader, std::move(as_given), std::move(head), commit.outcome,
-                         std::move(why), until);
+      co_await give_back(name, reader, std::move(as_given), std::move(head), commit.outcome, std::move(why), until);
   }
 }
 
-async::Task<void> Collector::give_back(const std::string& name, Reader reader,
-                                       mail::Envelope original, std::string head, Outcome outcome,
-                                       std::string why, async::Until until) {
+async::Task<void> Collector::give_back(const std::string& name, Reader reader, mail::Envelope original,
+                                       std::string head, Outcome outcome, std::string why, async::Until until) {
   const bool probe = original.purpose == mail::Purpose::probe;
   // As it would have been sent: without Bcc:, without stray carriage returns.
   intake::ContentBuilder content({.drop_fields = intake_.settings.drop_fields});
@@ -224,8 +216,7 @@ async::Task<void> Collector::give_back(const std::string& name, Reader reader,
   request.now = loop_.clock().wall_now();
   request.headers_only = true;
   const auto status = mail::make_status(mail::Action::failed, status_of(outcome), why);
-  for (const auto& recipient : original.recipients)
-    request.recipients.push_back({recipient, status, request.now});
+  for (const auto& recipient : original.recipients) request.recipients.push_back({recipient, status, request.now});
   request.recipients = mail::dsn_due(request.kind, original, request.recipients);
   if (!request.recipients.empty()) {
     const auto queued = co_await notify(request, std::move(head), until);
@@ -234,16 +225,15 @@ async::Task<void> Collector::give_back(const std::string& name, Reader reader,
       co_return;
     }
     ++(probe ? counts_.probes : counts_.returned);
-    log::info("{}: sender {} notification: {}", name, probe ? "delivery status" : "non-delivery",
-              *queued);
+    log::info("{}: sender {} notification: {}", name, probe ? "delivery status" : "non-delivery", *queued);
   }
   if (!probe) co_return co_await set_aside(name, std::move(why));
   auto removed = co_await pool_.run([reader] { return reader->remove(); });
   if (!removed) put_off(name, removed.error().message());
 }
 
-async::Task<Result<std::string>> Collector::notify(const mail::DsnRequest& request,
-                                                   std::string head, async::Until until) {
+async::Task<Result<std::string>> Collector::notify(const mail::DsnRequest& request, std::string head,
+                                                   async::Until until) {
   mail::DsnReport report = mail::build_dsn(request, options_.notices, random_);
   intake::Derived notice;
   notice.envelope = std::move(report.envelope);
@@ -261,13 +251,11 @@ async::Task<void> Collector::set_aside(const std::string& name, std::string why)
   ++counts_.set_aside;
   const std::string from = options_.drop_directory + "/" + name;
   const std::string to = options_.corrupt_directory + "/" + name;
-  const int error = co_await pool_.run(
-      [from, to] { return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno; });
+  const int error = co_await pool_.run([from, to] { return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno; });
   if (error == 0)
     log::warning("{}: not taken: {}: moved to {}", name, why, to);
   else
-    log::error("{}: not taken: {}: and cannot be moved to {}: {}", name, why, to,
-               Error::from_errno(error).message());
+    log::error("{}: not taken: {}: and cannot be moved to {}: {}", name, why, to, Error::from_errno(error).message());
 }
 
 void Collector::leave(const std::string& name, std::string_view why) {

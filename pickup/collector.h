@@ -6,9 +6,9 @@
 ///          collector->wake();                  // something may have come
 /// Promise: a file is removed after qmgr said that its message is on stable storage, under the queue id that pendrop
 ///          gave it. So a crash loses nothing, and what is submitted again after one is taken once (docs/submission.md
-///          says how long qmgr remembers). A file of another version of the suite stays. One that is no message goes to the corrupt directory with a warning; so
-///          does one that the queue will never take, once a notice with its header is on its way to the sender: one
-///          notice, which has a queue id made from the message's.
+///          says how long qmgr remembers). A file of another version of the suite stays. One that is no message goes
+///          to the corrupt directory with a warning; so does one that the queue will never take, once a notice with
+///          its header is on its way to the sender: one notice, which has a queue id made from the message's.
 /// Bounds:  at_once messages in hand, each with Body::kDrainAt bytes at most; names of one batch of the directory.
 /// Thread:  the loop's; file calls run on the pool.
 #include <set>
@@ -41,7 +41,8 @@ class Collector {
         woken_(loop),
         tasks_(loop) {}
 
-  /// Looks through the directory at once, and again whenever it is woken, until cancelled; then ends with what is in hand.
+  /// Looks through the directory at once, and again whenever it is woken, until cancelled; then ends with what is in
+  /// hand.
   static async::Task<void> run(std::shared_ptr<Collector> self, async::Cancel* cancel);
   void wake() { woken_.set(); }
 
@@ -57,12 +58,10 @@ class Collector {
   async::Task<void> take_file(const std::string& name);
   async::Task<void> take_message(const std::string& name, Reader reader);
   /// Queue id of the notice. head: the beginning of the original.
-  async::Task<Result<std::string>> notify(const mail::DsnRequest& request, std::string head,
-                                          async::Until until);
+  async::Task<Result<std::string>> notify(const mail::DsnRequest& request, std::string head, async::Until until);
   /// The queue will never take it. head: the beginning of the content. Of a probe that is the answer.
-  async::Task<void> give_back(const std::string& name, Reader reader, mail::Envelope original,
-                              std::string head, intake::Outcome outcome, std::string why,
-                              async::Until until);
+  async::Task<void> give_back(const std::string& name, Reader reader, mail::Envelope original, std::string head,
+                              intake::Outcome outcome, std::string why, async::Until until);
   async::Task<void> set_aside(const std::string& name, std::string why);
   /// It is not ours to take: this process does not look at it again.
   void leave(const std::string& name, std::string_view why);

@@ -69,8 +69,7 @@ struct World {
   /// One pass over the directory.
   std::shared_ptr<Collector> pass() {
     auto collector = std::make_shared<Collector>(
-        loop, pool, intake,
-        Collector::Options{.drop_directory = drop, .corrupt_directory = corrupt});
+        loop, pool, intake, Collector::Options{.drop_directory = drop, .corrupt_directory = corrupt});
     async::Cancel cancel;
     async::Gate gate(loop);
     gate.spawn("collector", Collector::run(collector, &cancel));
@@ -92,8 +91,7 @@ struct World {
 BOOST_FIXTURE_TEST_SUITE(collector, World)
 
 BOOST_AUTO_TEST_CASE(a_message_gets_what_its_header_lacks_and_keeps_its_id) {
-  const auto id =
-      submit("Subject: x\nBcc: secret@example.org,\n more@example.org\nTo: y\n\nbody\rx\r\n.\n");
+  const auto id = submit("Subject: x\nBcc: secret@example.org,\n more@example.org\nTo: y\n\nbody\rx\r\n.\n");
   pass();
   BOOST_REQUIRE(queue.stored.size() == 1U);
   const auto& m = queue.stored.front();
@@ -115,8 +113,7 @@ BOOST_AUTO_TEST_CASE(fields_that_are_there_stay) {
   submit("From: me\nDate: today\nMessage-ID: <a@b>\n\nx\n", "");
   pass();
   const auto& m = queue.stored.front();
-  BOOST_TEST(m.content.ends_with(
-      "\r\nFrom: me@example.org\r\nDate: today\r\nMessage-ID: <a@b>\r\n\r\nx\r\n"));
+  BOOST_TEST(m.content.ends_with("\r\nFrom: me@example.org\r\nDate: today\r\nMessage-ID: <a@b>\r\n\r\nx\r\n"));
   BOOST_TEST(m.envelope.sender == "");
   BOOST_TEST(m.envelope.message_id == "<a@b>");
 }
@@ -237,8 +234,7 @@ BOOST_AUTO_TEST_CASE(a_probe_of_aliases_without_end_is_answered_at_once) {
 BOOST_AUTO_TEST_CASE(refused_mail_comes_back_and_goes_to_no_filter) {
   intake.settings.content_filter = "scan:[127.0.0.1]:10025";
   intake::CheckTables::Specs specs;
-  specs.header =
-      "regexp:" + scratch.write("checks", "/^Subject: secret/ REJECT 5.7.1 no secrets\n");
+  specs.header = "regexp:" + scratch.write("checks", "/^Subject: secret/ REJECT 5.7.1 no secrets\n");
   auto tables = intake::CheckTables::open(specs);
   BOOST_REQUIRE(tables);
   intake.settings.checks = *tables;
@@ -255,8 +251,7 @@ BOOST_AUTO_TEST_CASE(refused_mail_comes_back_and_goes_to_no_filter) {
 }
 
 BOOST_AUTO_TEST_CASE(a_notice_shows_the_header_as_it_would_have_been_sent) {
-  submit(around() +
-         "Bcc: secret@example.org,\n more@example.org\nSubject: a\rb \xc3\xa4\n\nbody\n");
+  submit(around() + "Bcc: secret@example.org,\n more@example.org\nSubject: a\rb \xc3\xa4\n\nbody\n");
   pass();
   BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
   const auto& notice = queue.stored.front();

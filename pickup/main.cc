@@ -19,11 +19,10 @@ using namespace pen;
 constexpr std::size_t kThreads = 4;
 
 struct Program {
-  Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver,
-          intake::Settings settings, mail::DsnSettings notices)
+  Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, intake::Settings settings,
+          mail::DsnSettings notices)
       : pool(context.loop(), kThreads),
-        queue(std::make_shared<intake::EnqueueClient>(context.loop(),
-                                                      context.queue_path(ipc::kQmgrSocket),
+        queue(std::make_shared<intake::EnqueueClient>(context.loop(), context.queue_path(ipc::kQmgrSocket),
                                                       intake::EnqueueClient::Options{})),
         ids(context.loop().clock(), Random(secure_random_u64())),
         intake{.loop = context.loop(),
@@ -32,18 +31,17 @@ struct Program {
                .resolve = resolver,
                .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
-               .expansion_waits =
-                   intake::expansion_may_wait(resolver->options(), intake.settings.copies),
+               .expansion_waits = intake::expansion_may_wait(resolver->options(), intake.settings.copies),
                .log_info = [](const std::string& line) { log::info("{}", line); },
                .log_warning = [](const std::string& line) { log::warning("{}", line); }},
         collector(std::make_shared<pickup::Collector>(
             context.loop(), pool, intake,
-            pickup::Collector::Options{.drop_directory = context.queue_path("maildrop"),
-                                       .corrupt_directory = context.queue_path("corrupt"),
-                                       .notices = std::move(notices),
-                                       .notice = intake::own_mail(context.settings(), "bounce"),
-                                       .detect_smtputf8_of_probes = intake::detects_smtputf8(
-                                           context.settings(), "verify")})) {}
+            pickup::Collector::Options{
+                .drop_directory = context.queue_path("maildrop"),
+                .corrupt_directory = context.queue_path("corrupt"),
+                .notices = std::move(notices),
+                .notice = intake::own_mail(context.settings(), "bounce"),
+                .detect_smtputf8_of_probes = intake::detects_smtputf8(context.settings(), "verify")})) {}
 
   async::HandlerPool pool;
   std::shared_ptr<intake::EnqueueClient> queue;
@@ -74,37 +72,31 @@ Result<service::Hooks> start(service::Context& context) {
   for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto settings, intake_settings(context.settings()));
   if (settings.checks) {
-    for (const auto& problem : settings.checks->problems())
-      log::warning("{}", map::advice(problem));
+    for (const auto& problem : settings.checks->problems()) log::warning("{}", map::advice(problem));
     if (const auto why = settings.checks->slower_because(); !why.empty()) log::info("{}", why);
   }
   if (resolver->canonical_blocking())
     log::warning("canonical tables that ask another process do not see addresses in headers");
   auto notices = bounce::notice_form(context.config());
   if (!notices.problem.empty()) log::warning("{}", notices.problem);
-  auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings),
-                                           std::move(notices.settings));
+  auto program =
+      std::make_shared<Program>(context, std::move(resolver), std::move(settings), std::move(notices.settings));
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
-  context.sessions().spawn("collector",
-                           pickup::Collector::run(program->collector, &context.draining()));
-  context.serve([program](async::Listener::Accepted accepted) {
-    return woken(program, std::move(accepted));
-  });
-  return service::Hooks{
-      .status =
-          [program] {
-            const auto& c = program->collector->counts();
-            return std::vector<std::string>{
-                fmt::format("taken {}, put off {}, set aside {}, of these returned {}, probes {}",
-                            c.taken, c.put_off, c.set_aside, c.returned, c.probes)};
-          },
-      .wakeup = [program] { program->collector->wake(); }};
+  context.sessions().spawn("collector", pickup::Collector::run(program->collector, &context.draining()));
+  context.serve([program](async::Listener::Accepted accepted) { return woken(program, std::move(accepted)); });
+  return service::Hooks{.status =
+                            [program] {
+                              const auto& c = program->collector->counts();
+                              return std::vector<std::string>{
+                                  fmt::format("taken {}, put off {}, set aside {}, of these returned {}, probes {}",
+                                              c.taken, c.put_off, c.set_aside, c.returned, c.probes)};
+                            },
+                        .wakeup = [program] { program->collector->wake(); }};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(
-      argc, argv, {.name = "pickup", .summary = "takes locally submitted mail into the queue"},
-      start);
+  return pen::service::run(argc, argv, {.name = "pickup", .summary = "takes locally submitted mail into the queue"},
+                           start);
 }

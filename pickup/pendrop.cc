@@ -1,5 +1,5 @@
-/// pendrop: puts a submitted message where pickup finds it. Manual: man/pendrop.1. Installed setgid $setgid_group: whatever
-/// comes from its caller is a stranger's.
+/// pendrop: puts a submitted message where pickup finds it. Manual: man/pendrop.1. Installed setgid $setgid_group:
+/// whatever comes from its caller is a stranger's.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
@@ -67,16 +67,14 @@ class SignalsBlocked {
 /// Descriptors, signals, umask, environment: nothing of the caller's stays but standard input, output and error.
 void shut_out_the_caller() {
   for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd)
-      ::_exit(EX_OSERR);
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) ::_exit(EX_OSERR);
   }
   ::close_range(3, ~0U, 0);
   ::umask(022);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int signo : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU})
-    std::signal(signo, SIG_IGN);
+  for (const int signo : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU}) std::signal(signo, SIG_IGN);
   struct sigaction action{};
   action.sa_handler = on_signal;
   ::sigfillset(&action.sa_mask);
@@ -107,8 +105,8 @@ config::Config load(const std::string& option) {
   const bool more_than_caller = ::getegid() != ::getgid() || ::geteuid() != ::getuid();
   const std::string directory = config::config_directory(option);
   // A stranger chooses neither where we write nor what he is forbidden.
-  auto config = more_than_caller && ::getuid() != 0 ? config::load_trusted(directory)
-                                                    : config::load(directory, {}, false);
+  auto config =
+      more_than_caller && ::getuid() != 0 ? config::load_trusted(directory) : config::load(directory, {}, false);
   if (!config) {
     const bool refused = config.error().is(config::TrustError::not_trusted);
     const bool early = config.error().is(config::TrustError::no_record);
@@ -118,8 +116,7 @@ config::Config load(const std::string& option) {
 }
 
 void check_permission(const config::Settings& s) {
-  auto users =
-      map::MatchList::open(map::MatchList::Kind::string, join(s.authorized_submit_users), {});
+  auto users = map::MatchList::open(map::MatchList::Kind::string, join(s.authorized_submit_users), {});
   if (!users) die(EX_TEMPFAIL, "authorized_submit_users: " + users.error().message());
   const passwd* self = ::getpwuid(::getuid());
   const std::string name = self != nullptr ? self->pw_name : "unknown";
@@ -132,13 +129,11 @@ void check_permission(const config::Settings& s) {
 
 /// Ends the process if the user may not submit with this sender.
 void check_sender(const config::Settings& s, const std::string& sender) {
-  auto maps = map::MapList::open(join(s.local_login_sender_maps),
-                                 {.default_type = s.default_database_type});
+  auto maps = map::MapList::open(join(s.local_login_sender_maps), {.default_type = s.default_database_type});
   if (!maps) die(EX_TEMPFAIL, "local_login_sender_maps: " + maps.error().message());
-  const submission::LoginSenders senders{
-      .maps = *std::move(maps),
-      .null_pattern = s.empty_address_local_login_sender_maps_lookup_key,
-      .delimiters = s.recipient_delimiter};
+  const submission::LoginSenders senders{.maps = *std::move(maps),
+                                         .null_pattern = s.empty_address_local_login_sender_maps_lookup_key,
+                                         .delimiters = s.recipient_delimiter};
   const std::string login = submission::login_name(::getuid());
   const auto permitted = senders.permit(login, sender);
   if (!permitted) die(EX_TEMPFAIL, "local_login_sender_maps: " + permitted.error().message());
@@ -173,16 +168,12 @@ std::string read_piece(std::size_t most) {
   return text;
 }
 
-[[noreturn]] void die_writing(const Error& error, const std::string& directory,
-                              const config::Settings& s) {
+[[noreturn]] void die_writing(const Error& error, const std::string& directory, const config::Settings& s) {
   if (error.is_errno(EACCES) || error.is_errno(EPERM)) {
-    die(EX_NOPERM,
-        fmt::format(
-            "cannot write to {}: pendrop must be installed setgid {} (chgrp {} and chmod 2755)",
-            directory, s.setgid_group, s.setgid_group));
+    die(EX_NOPERM, fmt::format("cannot write to {}: pendrop must be installed setgid {} (chgrp {} and chmod 2755)",
+                               directory, s.setgid_group, s.setgid_group));
   }
-  if (error.is_errno(ENOENT))
-    die(EX_UNAVAILABLE, directory + " does not exist: start the mail system once");
+  if (error.is_errno(ENOENT)) die(EX_UNAVAILABLE, directory + " does not exist: start the mail system once");
   die(EX_TEMPFAIL, "message not taken: " + error.message());
 }
 
@@ -209,8 +200,7 @@ int submit(const config::Settings& s, bool verbose) {
   std::unique_ptr<submission::DropWriter> writer;
   {
     const SignalsBlocked blocked;
-    auto created = submission::DropWriter::create(directory, *std::move(submission),
-                                                  [&ids] { return ids.next(); });
+    auto created = submission::DropWriter::create(directory, *std::move(submission), [&ids] { return ids.next(); });
     if (!created) die_writing(created.error(), directory, s);
     writer = *std::move(created);
     const std::string& path = writer->path();
@@ -230,8 +220,7 @@ int submit(const config::Settings& s, bool verbose) {
     if (size == 0) break;
     if (size > submission::kMaxPiece) die(EX_DATAERR, "the input is not what sendmail writes");
     piece.resize(size);
-    if (!read_input(piece.data(), size))
-      die(EX_DATAERR, "the message on standard input is not whole");
+    if (!read_input(piece.data(), size)) die(EX_DATAERR, "the message on standard input is not whole");
     const auto limit = static_cast<std::uint64_t>(s.message_size_limit);
     if (limit != 0 && writer->content_size() + size > limit)
       die(EX_UNAVAILABLE, fmt::format("message too large: message_size_limit is {} bytes", limit));

@@ -12,8 +12,7 @@ namespace pen::pipes {
 Result<mailbox::Identity> identity_of(const Options& options, uid_t owner_uid, gid_t owner_gid,
                                       const std::string& service) {
   const auto wrong = [&](const std::string& why) {
-    return fail(config::ConfigError::bad_value,
-                fmt::format("master.cf: {}: user={}", service, why));
+    return fail(config::ConfigError::bad_value, fmt::format("master.cf: {}: user={}", service, why));
   };
   PEN_TRY_ASSIGN(const auto account, mailbox::find_account(options.user));
   if (!account) return wrong(options.user + ": there is no such user");

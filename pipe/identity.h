@@ -1,8 +1,8 @@
 #pragma once
 /// As whom a command runs: user= of master.cf, looked up.
 ///
-/// Errors:  ConfigError::bad_value with a sentence that names the service: no such user or group, root, or the account that
-///          the queue belongs to. What asking for the account says.
+/// Errors:  ConfigError::bad_value with a sentence that names the service: no such user or group, root, or the
+///          account that the queue belongs to. What asking for the account says.
 #include <sys/types.h>
 
 #include <string>

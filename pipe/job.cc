@@ -13,8 +13,8 @@
 namespace pen::pipes {
 namespace {
 
-constexpr std::string_view kOfRecipient[] = {
-    "recipient", "original_recipient", "user", "extension", "mailbox", "domain"};
+constexpr std::string_view kOfRecipient[] = {"recipient", "original_recipient", "user", "extension", "mailbox",
+                                             "domain"};
 
 /// An address as the flags h, u and q want it.
 std::string folded(const Options& o, std::string_view address) {
@@ -85,11 +85,10 @@ std::optional<mail::DeliveryStatus> objection(const Rules& rules, const mailbox:
     return !rules.allow_minus && mail::unquote_local(address).starts_with('-');
   };
   if (minus(message.envelope.sender)) return no("5.1.7", "bad sender address syntax");
-  if (minus(recipient.address) || minus(recipient.shown_original()))
-    return no("5.1.3", "bad address syntax");
+  if (minus(recipient.address) || minus(recipient.shown_original())) return no("5.1.3", "bad address syntax");
   if (o.size_limit != 0 && message.body.size() > o.size_limit)
-    return no("5.2.3", fmt::format("message size {} exceeds size limit {} of service {}",
-                                   message.body.size(), o.size_limit, rules.service));
+    return no("5.2.3", fmt::format("message size {} exceeds size limit {} of service {}", message.body.size(),
+                                   o.size_limit, rules.service));
   if (o.delivered_to && mailbox::was_delivered_to(message.header, recipient.address))
     return no("5.4.6", "mail forwarding loop for " + recipient.address);
   return std::nullopt;
@@ -132,10 +131,8 @@ mailbox::Work work_for(const Rules& rules, const mailbox::Incoming& message,
   command.directory = o.directory;
   command.from_line = o.from_line;
   command.delivered = fmt::format("delivered via {} service", rules.service);
-  command.form = {.quote_from = o.quote_from,
-                  .double_dots = o.double_dots,
-                  .empty_line_at_end = o.empty_line_at_end,
-                  .eol = o.eol};
+  command.form = {
+      .quote_from = o.quote_from, .double_dots = o.double_dots, .empty_line_at_end = o.empty_line_at_end, .eol = o.eol};
   return work;
 }
 

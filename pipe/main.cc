@@ -34,8 +34,8 @@ Result<pipes::Rules> read_rules(const service::Context& context) {
   rules.options = *std::move(options);
   if (!rules.options.root.empty() && ::geteuid() != 0)
     return wrong(context.service(), "chroot= needs a mail system that root has started");
-  PEN_TRY_ASSIGN(rules.identity, pipes::identity_of(rules.options, context.owner().uid,
-                                                    context.owner().gid, context.service()));
+  PEN_TRY_ASSIGN(rules.identity,
+                 pipes::identity_of(rules.options, context.owner().uid, context.owner().gid, context.service()));
   rules.service = context.service();
   rules.delimiters = s.recipient_delimiter;
   rules.environment = mailbox::exported_environment(s.export_environment);
@@ -58,9 +58,7 @@ mail::DeliveryStatus run(const pipes::Rules& rules, const mailbox::Incoming& mes
   work.become = *std::move(become);
   const bool probe = message.envelope.purpose == mail::Purpose::probe;
   work.only_look = probe;
-  auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit,
-                                          message.ending.get())
-                    .status;
+  auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit, message.ending.get()).status;
   if (status.action == mail::Action::delivered && !probe && !rules.options.final_delivery)
     status.action = mail::Action::relayed;
   return status;
@@ -84,8 +82,7 @@ struct Server {
     environment->draining = &context.draining();
   }
 
-  async::Task<std::vector<mail::DeliveryStatus>> deliver(Message message,
-                                                         std::vector<mail::Recipient> recipients) {
+  async::Task<std::vector<mail::DeliveryStatus>> deliver(Message message, std::vector<mail::Recipient> recipients) {
     std::vector<mail::DeliveryStatus> answers(recipients.size());
     std::vector<std::size_t> wanted;
     for (std::size_t i = 0; i < recipients.size(); ++i) {
@@ -98,9 +95,7 @@ struct Server {
     for (std::size_t at = 0; at < wanted.size(); at += step) {
       std::vector<mail::Recipient> group;
       for (std::size_t i = at; i < at + step; ++i) group.push_back(recipients[wanted[i]]);
-      auto work = [r = rules, message, group, now = clock.wall_now()] {
-        return run(*r, *message, group, now);
-      };
+      auto work = [r = rules, message, group, now = clock.wall_now()] { return run(*r, *message, group, now); };
       const auto status = co_await pool.run(std::move(work));
       for (std::size_t i = at; i < at + step; ++i) answers[wanted[i]] = status;
     }
@@ -115,8 +110,7 @@ struct Server {
   std::shared_ptr<mailbox::SlotEnvironment> environment;
 };
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
-                          async::Listener::Accepted accepted) {
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
   co_await mailbox::serve_connection(server->environment, peers, std::move(accepted));
 }
 
@@ -127,9 +121,8 @@ Result<service::Hooks> start(service::Context& context) {
                  mailbox::open_status_filter(context.settings().pipe_delivery_status_filter,
                                              context.settings().default_database_type));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve([server, peers](async::Listener::Accepted accepted) {
-    return session(server, peers, std::move(accepted));
-  });
+  context.serve(
+      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
   return service::Hooks{.status = [server] { return mailbox::status_lines(*server->environment); }};
 }
 
@@ -137,7 +130,6 @@ Result<service::Hooks> start(service::Context& context) {
 
 int main(int argc, char** argv) {
   pen::mailbox::Nursery::start_early();
-  return pen::service::run(
-      argc, argv, {.name = "pipe", .summary = "delivers by commands", .keep_privileges = true},
-      start);
+  return pen::service::run(argc, argv, {.name = "pipe", .summary = "delivers by commands", .keep_privileges = true},
+                           start);
 }

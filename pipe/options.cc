@@ -41,16 +41,14 @@ std::string take(std::string_view name, std::string_view value, Options& o) {
   if (name == "flags") {
     for (const char letter : value) {
       bool* const which = flag(o, letter);
-      if (which == nullptr)
-        return "flags=: there is no flag \"" + printable(std::string_view(&letter, 1)) + "\"";
+      if (which == nullptr) return "flags=: there is no flag \"" + printable(std::string_view(&letter, 1)) + "\"";
       *which = true;
     }
   } else if (name == "user") {
     const auto colon = value.find(':');
     o.user = value.substr(0, colon);
     if (colon != std::string_view::npos) o.group = value.substr(colon + 1);
-    if (o.user.empty() || (colon != std::string_view::npos && o.group.empty()))
-      return "user= needs user or user:group";
+    if (o.user.empty() || (colon != std::string_view::npos && o.group.empty())) return "user= needs user or user:group";
   } else if (name == "directory") {
     o.directory = value;
     if (!value.starts_with('/')) return "directory= needs an absolute path";
@@ -66,8 +64,7 @@ std::string take(std::string_view name, std::string_view value, Options& o) {
     o.root = value;
     if (!value.starts_with('/')) return "chroot= needs an absolute path";
   } else {
-    return "\"" + printable(name, 40) +
-           "\" is none of flags, user, chroot, directory, eol, null_sender, size, argv";
+    return "\"" + printable(name, 40) + "\" is none of flags, user, chroot, directory, eol, null_sender, size, argv";
   }
   return {};
 }
@@ -89,9 +86,7 @@ std::string unescape(std::string_view text) {
     } else if (c >= '0' && c <= '7') {
       unsigned value = 0;
       std::size_t digits = 0;
-      for (; digits < 3 && i + digits < text.size() && text[i + digits] >= '0' &&
-             text[i + digits] <= '7';
-           ++digits)
+      for (; digits < 3 && i + digits < text.size() && text[i + digits] >= '0' && text[i + digits] <= '7'; ++digits)
         value = value * 8 + static_cast<unsigned>(text[i + digits] - '0');
       i += digits - 1;
       out += static_cast<char>(value);
@@ -109,8 +104,7 @@ std::expected<Options, std::string> parse_options(const std::vector<std::string>
     const std::string_view word = words[i];
     const auto equals = word.find('=');
     if (equals == std::string_view::npos)
-      return std::unexpected("\"" + printable(word, 40) +
-                             "\" is no name=value; argv= comes before the command");
+      return std::unexpected("\"" + printable(word, 40) + "\" is no name=value; argv= comes before the command");
     const auto name = trim(word.substr(0, equals));
     const auto value = trim(word.substr(equals + 1));
     if (name == "argv") {
@@ -120,8 +114,7 @@ std::expected<Options, std::string> parse_options(const std::vector<std::string>
     }
     if (auto error = take(name, value, o); !error.empty()) return std::unexpected(std::move(error));
   }
-  if (o.user.empty())
-    return std::unexpected("user= is missing: a command needs an account to run as");
+  if (o.user.empty()) return std::unexpected("user= is missing: a command needs an account to run as");
   if (o.argv.empty()) return std::unexpected("argv= is missing: there is no command to run");
   return o;
 }

@@ -52,8 +52,8 @@ std::string error(const Words& words) {
 BOOST_FIXTURE_TEST_SUITE(pipe_service, Service)
 
 BOOST_AUTO_TEST_CASE(a_service_is_read_as_master_cf_has_it) {
-  options({"flags=DRhu", "user=vmail:mail", "size=1000", "eol=\\r\\n", "directory=/tmp",
-           "argv=/usr/bin/maildrop", "-d", "${recipient}", "flags=x"});
+  options({"flags=DRhu", "user=vmail:mail", "size=1000", "eol=\\r\\n", "directory=/tmp", "argv=/usr/bin/maildrop", "-d",
+           "${recipient}", "flags=x"});
   const Options& o = rules.options;
   BOOST_TEST((o.delivered_to && o.return_path && o.fold_domain && o.fold_user && !o.quote));
   BOOST_TEST(o.one_by_one());
@@ -84,18 +84,15 @@ BOOST_AUTO_TEST_CASE(escapes_of_eol_are_those_of_c) {
 
 BOOST_AUTO_TEST_CASE(names_in_the_command_are_those_of_pipe) {
   BOOST_TEST((line({"$recipient", "${user}/${extension}", "$mailbox", "$domain", "${sender}"}) ==
-              Words{"Jo+Lists@Here.Example", "Jo/Lists", "Jo+Lists", "Here.Example",
-                    "Ada@Sender.Example"}));
-  BOOST_TEST((line({"$nexthop", "$queue_id", "$size", "$client_address", "$sasl_username",
-                    "$original_recipient", "$$x"}) == Words{"Hop.Example", "4ID", "20", "192.0.2.1",
-                                                            "ada", "Jo+Lists@Here.Example", "$x"}));
+              Words{"Jo+Lists@Here.Example", "Jo/Lists", "Jo+Lists", "Here.Example", "Ada@Sender.Example"}));
+  BOOST_TEST((line({"$nexthop", "$queue_id", "$size", "$client_address", "$sasl_username", "$original_recipient",
+                    "$$x"}) == Words{"Hop.Example", "4ID", "20", "192.0.2.1", "ada", "Jo+Lists@Here.Example", "$x"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_word_of_a_recipient_is_there_once_for_each) {
   to("\"a b;rm\"@x.example");
-  BOOST_TEST(
-      (line({"-s", "${sender}", "--", "to=${recipient}"}) ==
-       Words{"-s", "Ada@Sender.Example", "--", "to=Jo+Lists@Here.Example", "to=a b;rm@x.example"}));
+  BOOST_TEST((line({"-s", "${sender}", "--", "to=${recipient}"}) ==
+              Words{"-s", "Ada@Sender.Example", "--", "to=Jo+Lists@Here.Example", "to=a b;rm@x.example"}));
 }
 
 BOOST_AUTO_TEST_CASE(flags_fold_and_quote_addresses) {
@@ -103,8 +100,8 @@ BOOST_AUTO_TEST_CASE(flags_fold_and_quote_addresses) {
   BOOST_TEST((line({"$recipient"}, "h") == Words{"Jo+Lists@here.example", "A b@x.example"}));
   BOOST_TEST((line({"$recipient"}, "u") == Words{"jo+lists@Here.Example", "a b@X.Example"}));
   BOOST_TEST((line({"$recipient"}, "q") == Words{"Jo+Lists@Here.Example", "\"A b\"@X.Example"}));
-  BOOST_TEST((line({"$user", "$domain", "$nexthop"}, "hu") ==
-              Words{"jo", "a b", "here.example", "x.example", "hop.example"}));
+  BOOST_TEST(
+      (line({"$user", "$domain", "$nexthop"}, "hu") == Words{"jo", "a b", "here.example", "x.example", "hop.example"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_value_is_never_looked_into_for_names) {

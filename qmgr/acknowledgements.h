@@ -1,8 +1,8 @@
 #pragma once
 /// What happens when a record is durable: answers to receivers and tools, results that count.
 ///
-/// Use:     when_durable(ticket, then) right after the append; `while (call_next())` in each settle(). after_commit(then)
-///          for what only needs the next commit; commit_came() calls those.
+/// Use:     when_durable(ticket, then) right after the append; `while (call_next())` in each settle().
+///          after_commit(then) for what only needs the next commit; commit_came() calls those.
 /// Order:   calls come in the order in which they were asked for, each at the earliest when its ticket is durable, and
 ///          never from within when_durable().
 /// State:   the calls that wait. The queue log must outlive them.

@@ -69,16 +69,14 @@ Active& ActiveSet::at(MessageNumber number) {
 }
 
 bool ActiveSet::has_room() const {
-  return messages_.size() + promised_ < around_.options.active_messages &&
-         bytes_ < around_.options.active_bytes;
+  return messages_.size() + promised_ < around_.options.active_messages && bytes_ < around_.options.active_bytes;
 }
 
 std::optional<std::string> ActiveSet::body_of(const Active& m) const {
   if (m.spool_file != 0) return std::string();
   if (m.body_kept) return m.body;
   auto stored = around_.log.read(m.place);
-  if (!stored && !stored.error().is(QueueLogError::damaged) &&
-      !stored.error().is(QueueLogError::not_found))
+  if (!stored && !stored.error().is(QueueLogError::damaged) && !stored.error().is(QueueLogError::not_found))
     around_.ports.fatal(stored.error());
   auto again = stored ? from_log(*std::move(stored)) : nullptr;
   if (!again) {

@@ -45,8 +45,8 @@ class ActiveSet {
   std::optional<std::string> body_of(const Active& m) const;
   /// Writes the message as it stands to the journal, if there is space. Work on it goes on.
   void renew(Active& m);
-  /// Packs the envelopes that were unpacked first, but for the last kUnpacked. Between two events only: it ends the life
-  /// of references into them.
+  /// Packs the envelopes that were unpacked first, but for the last kUnpacked. Between two events only: it ends the
+  /// life of references into them.
   void pack();
   static constexpr std::size_t kUnpacked = 256;
 

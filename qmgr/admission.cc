@@ -10,8 +10,8 @@ namespace pen::qmgr {
 using queue_log::QueueLogError;
 
 namespace {
-/// For the scheduler's fairness: a sender, as one client names him, so that nobody can forge his way into another's turns.
-/// 0, nobody in particular, for notifications. Two that get the same number only share their turns.
+/// For the scheduler's fairness: a sender, as one client names him, so that nobody can forge his way into another's
+/// turns. 0, nobody in particular, for notifications. Two that get the same number only share their turns.
 SourceNumber source_of(const mail::Envelope& e) {
   if (e.sender.empty()) return 0;
   const std::hash<std::string_view> hash;
@@ -23,11 +23,9 @@ Admission::Begun Admission::begun(const std::string& queue_id, Result<void> star
   if (started) return Begun::yes;
   const Error& e = started.error();
   if (e.is(QueueLogError::superseded)) {
-    // Its spool file, if it has one of its own, is found to be nobody's by the next start: until its mark is on the disk a
-    // crash may bring this version back.
-    log::info(
-        "{}: another version of this message is in the queue, and counts; this one is dropped",
-        queue_id);
+    // Its spool file, if it has one of its own, is found to be nobody's by the next start: until its mark is on the
+    // disk a crash may bring this version back.
+    log::info("{}: another version of this message is in the queue, and counts; this one is dropped", queue_id);
     return Begun::superseded;
   }
   if (e.is(QueueLogError::not_found)) return Begun::moving;
@@ -57,8 +55,8 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   }
   Active& m = active_.add(std::move(owned));
   const auto left = m.remaining.count();
-  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope().sender,
-            m.envelope().body.size, left);
+  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope().sender, m.envelope().body.size,
+            left);
   m.outstanding = left;
   if (left == 0) rounds_.look_at(m.number);
   Ordinals wanted;

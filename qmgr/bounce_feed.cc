@@ -18,9 +18,7 @@ void BounceFeed::notify(const ipc::bounce::Notify& request, Fd body) {
 }
 
 void BounceFeed::on_connected() { manager().event()->reports.ready(); }
-void BounceFeed::on_refused(const Error& why) {
-  manager().event()->reports.unavailable(why.message());
-}
+void BounceFeed::on_refused(const Error& why) { manager().event()->reports.unavailable(why.message()); }
 void BounceFeed::on_message(ipc::bounce::FromBounce& message) {
   manager().event()->reports.notified(std::get<ipc::bounce::Notified>(message));
 }

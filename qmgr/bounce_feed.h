@@ -9,8 +9,7 @@ namespace pen::qmgr {
 
 class BounceFeed final : public Feed<ipc::bounce::FromBounce, ipc::bounce::ToBounce> {
  public:
-  BounceFeed(async::Loop& loop, std::string path)
-      : Feed(loop, std::move(path), ipc::bounce::kName) {}
+  BounceFeed(async::Loop& loop, std::string path) : Feed(loop, std::move(path), ipc::bounce::kName) {}
   /// Without a connection the request is forgotten here; once there is one, or none can be had, the manager is told
   /// and asks again or lets the message wait.
   void notify(const ipc::bounce::Notify& request, Fd body);

@@ -29,8 +29,7 @@ std::optional<LeaseReply> lease_reply(const Reply& reply, std::uint32_t wanted) 
   const auto lease = destdb::LeaseAnswer::checked(numbers, wanted);
   const auto version = number_reply(reply.items[kNumbers]);
   const Reply& facts = reply.items[kNumbers + 1];
-  if (!lease || !version || facts.kind != Reply::Kind::array || facts.items.size() % 2 != 0)
-    return std::nullopt;
+  if (!lease || !version || facts.kind != Reply::Kind::array || facts.items.size() % 2 != 0) return std::nullopt;
   LeaseReply out{*lease, {*version, {}}};
   for (std::size_t i = 0; i < std::min(facts.items.size(), 2 * kMaxFields); i += 2) {
     const Reply &name = facts.items[i], &value = facts.items[i + 1];

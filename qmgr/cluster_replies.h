@@ -2,8 +2,8 @@
 /// What the redis server answers to the scripts of lib/destdb/leases.h, taken apart.
 ///
 /// Use:     if (auto a = lease_reply(reply, wanted)) sharing.answered(id, a->lease, a->facts);
-/// Rules:   nullopt for whatever is not exactly such an answer: the server is given up then. Facts that make no sense are
-///          left to lib/destdb/groups.h.
+/// Rules:   nullopt for whatever is not exactly such an answer: the server is given up then. Facts that make no sense
+///          are left to lib/destdb/groups.h.
 /// Pure; any thread.
 #include <cstdint>
 #include <optional>

@@ -8,8 +8,8 @@
 namespace pen::qmgr {
 
 Result<DeferralRule> deferral_rule(std::string_view list, const map::OpenOptions& options) {
-  PEN_TRY_ASSIGN(auto opened, map::MatchList::open(map::MatchList::Kind::host, list,
-                                                   {.parent_domains = false, .open = options}));
+  PEN_TRY_ASSIGN(auto opened,
+                 map::MatchList::open(map::MatchList::Kind::host, list, {.parent_domains = false, .open = options}));
   if (opened.empty()) return DeferralRule();
   if (opened.blocking())
     return fail(map::MapError::bad_spec,
@@ -27,8 +27,7 @@ Result<DeferralRule> deferral_rule(std::string_view list, const map::OpenOptions
     if (const SteadyTime now = state->clock->now();
         state->warned == SteadyTime::min() || now - state->warned >= seconds(60)) {
       state->warned = now;
-      log::warning("defer_destinations: {}; mail that it is asked about waits",
-                   matches.error().message());
+      log::warning("defer_destinations: {}; mail that it is asked about waits", matches.error().message());
     }
     return "defer_destinations, whose table cannot be read";
   };

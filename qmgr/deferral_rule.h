@@ -2,10 +2,10 @@
 /// defer_destinations: the rule by which the scheduler puts deliveries off.
 ///
 /// Use:     PEN_TRY_ASSIGN(options.deferral_rule, deferral_rule(settings.defer_destinations, {}));
-/// Form:    a match list of next hops, domains (".parent" for all below), hosts, addresses and networks, /file names and
-///          type:table look-ups. Tables are read in qmgr's own loop: those that may wait are refused.
-/// Errors:  a list that cannot be read; a table that waits. A table that is broken later puts everything off that is asked
-///          of it, because "don't know" must not deliver what was to wait; the log says so once a minute.
+/// Form:    a match list of next hops, domains (".parent" for all below), hosts, addresses and networks, /file names
+///          and type:table look-ups. Tables are read in qmgr's own loop: those that may wait are refused.
+/// Errors:  a list that cannot be read; a table that waits. A table that is broken later puts everything off that is
+///          asked of it, because "don't know" must not deliver what was to wait; the log says so once a minute.
 /// Thread:  the rule is for one thread.
 #include <functional>
 #include <string>

@@ -16,8 +16,7 @@ BOOST_AUTO_TEST_SUITE(defer_destinations)
 BOOST_AUTO_TEST_CASE(no_list_is_no_rule) { BOOST_TEST(!rule("")); }
 
 BOOST_AUTO_TEST_CASE(names_sub_domains_addresses_and_networks_are_put_off_and_exceptions_are_not) {
-  const auto r =
-      rule("!ok.sub.example, a.example, .sub.example, 192.0.2.0/24, inline:{ {t.example=x} }");
+  const auto r = rule("!ok.sub.example, a.example, .sub.example, 192.0.2.0/24, inline:{ {t.example=x} }");
   for (const char* name : {"a.example", "A.Example", "x.sub.example", "t.example"})
     BOOST_TEST(r(name, "") == "defer_destinations", name);
   for (const char* name : {"b.a.example", "sub.example", "ok.sub.example", "other.example"})

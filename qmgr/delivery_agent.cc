@@ -11,13 +11,8 @@ namespace pen::qmgr {
 
 using ipc::delivery::Stage;
 
-DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path,
-                             Manager& manager)
-    : loop_(loop),
-      transport_(std::move(transport)),
-      path_(std::move(path)),
-      manager_(manager),
-      wanted_(loop) {
+DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path, Manager& manager)
+    : loop_(loop), transport_(std::move(transport)), path_(std::move(path)), manager_(manager), wanted_(loop) {
   loop_.spawn("delivery agent " + transport_, run());
 }
 
@@ -90,8 +85,7 @@ void DeliveryAgent::release(JobNumber job) {
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return;
   free_slots_.push_back(it->second.slot);
-  if (auto c = connections_.find(it->second.connection); c != connections_.end())
-    std::erase(c->second, job);
+  if (auto c = connections_.find(it->second.connection); c != connections_.end()) std::erase(c->second, job);
   jobs_.erase(it);
 }
 
@@ -115,8 +109,7 @@ void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
   for (const JobNumber job : std::vector<JobNumber>(it->second)) release(job);
   forget(m.connection, m.lingers);
   // The next program is there when this one has hung up: until then its jobs wait.
-  if (m.trouble == ipc::delivery::Trouble::replaced)
-    manager_.event()->scheduler.transport_up(transport_, false);
+  if (m.trouble == ipc::delivery::Trouble::replaced) manager_.event()->scheduler.transport_up(transport_, false);
   manager_.event()->jobs.connection_closed(m);
 }
 
@@ -161,17 +154,15 @@ async::Task<void> DeliveryAgent::run() {
   for (;;) {
     if (failures == 0) static_cast<void>(co_await wanted_.wait());
     wanted_.reset();
-    auto channel =
-        co_await ipc::connect_channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>(
-            loop_, path_, ipc::delivery::kName, {.deadline = loop_.now() + seconds(60)});
+    auto channel = co_await ipc::connect_channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>(
+        loop_, path_, ipc::delivery::kName, {.deadline = loop_.now() + seconds(60)});
     Result<void> page;
     if (channel) page = make_page();
     if (!channel || !page) {
       const std::string why = channel ? page.error().message() : channel.error().message();
       if (failures++ == 0) log::warning("connect to {}: {}", path_, why);
       died(false, why);
-      if (failures > 1)
-        manager_.event()->jobs.transport_failed(transport_, "mail transport unavailable");
+      if (failures > 1) manager_.event()->jobs.transport_failed(transport_, "mail transport unavailable");
       static_cast<void>(co_await loop_.sleep(pace.next()));
       continue;
     }

@@ -19,8 +19,7 @@ constexpr auto kRouteWait = seconds(60);  // for trivial-rewrite
 constexpr auto kCountsWait = seconds(5);  // for anvil
 
 Entry to_entry(std::uint64_t request, const DestinationState& s) {
-  static_assert(static_cast<int>(DestinationClass::suspended) ==
-                static_cast<int>(Class::suspended));
+  static_assert(static_cast<int>(DestinationClass::suspended) == static_cast<int>(Class::suspended));
   Entry e;
   e.request = request;
   e.key = s.key;
@@ -46,9 +45,9 @@ bool fits(const std::string& name, const destdb::Facts& facts) {
 }
 }  // namespace
 
-DestinationServer::DestinationServer(async::Loop& loop, Manager& manager,
-                                     destdb::DestDb& destinations, SharedDestinations* shared,
-                                     Limits limits, SessionClasses session_classes, Write write)
+DestinationServer::DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations,
+                                     SharedDestinations* shared, Limits limits, SessionClasses session_classes,
+                                     Write write)
     : loop_(loop),
       manager_(manager),
       destinations_(destinations),
@@ -78,8 +77,7 @@ async::Task<void> DestinationServer::serve(ipc::Opening opening, Guests::Guest* 
   for (;;) {
     auto received = co_await channel.receive({.deadline = loop_.now() + kToolIdle});
     if (!received) {
-      if (!received.error().is(async::WaitError::closed) &&
-          !received.error().is(async::WaitError::timed_out))
+      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::timed_out))
         log::warning("destinations: {}", received.error().message());
       co_return;
     }
@@ -117,8 +115,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
   for (const Entry& e : found) {
     ++count;
     static_cast<void>(channel.send(e));
-    if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)}))
-      co_return;
+    if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
   static_cast<void>(channel.send(Done{m.request, Outcome::ok, count, {}}));
 }
@@ -152,8 +149,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
       }
       break;
     case Verb::forget: {
-      for (const std::string& key :
-           destinations_.keys_if([&](const destdb::Facts& f) { return fits(*name, f); })) {
+      for (const std::string& key : destinations_.keys_if([&](const destdb::Facts& f) { return fits(*name, f); })) {
         destinations_.forget(key);
         manager_.event()->scheduler.forgotten(key);
         if (shared_ != nullptr) shared_->forgotten(key);
@@ -193,8 +189,7 @@ async::Task<std::vector<ClassSeen>> DestinationServer::classes_of(const Explanat
     for (const DestinationState& s : level) {
       if (!s.session_class) continue;
       const auto& known = session_classes_.classes->list()[*s.session_class];
-      if (std::ranges::any_of(found, [&](const auto& c) { return c.counts.mask == known.mask; }))
-        continue;
+      if (std::ranges::any_of(found, [&](const auto& c) { return c.counts.mask == known.mask; })) continue;
       ClassSeen& seen = found.emplace_back();
       seen.counts.mask = known.mask;
       seen.counts.total = known.total;
@@ -207,8 +202,7 @@ async::Task<std::vector<ClassSeen>> DestinationServer::classes_of(const Explanat
   const auto& status = asked->answer;
   for (ClassSeen& seen : found) {
     if (!status || !*status) {
-      seen.unknown =
-          "anvil cannot be asked: " + (status ? status->error().message() : "no answer in time");
+      seen.unknown = "anvil cannot be asked: " + (status ? status->error().message() : "no answer in time");
       continue;
     }
     const auto& classes = (*status)->classes;
@@ -236,8 +230,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   static_cast<void>(co_await looked->event.wait({.deadline = loop_.now() + kRouteWait}));
   manager_.event()->routes.forget_look_up(request);
   if (!looked->answer) {
-    static_cast<void>(
-        channel.send(Done{m.request, Outcome::failed, 0, "trivial-rewrite does not answer"}));
+    static_cast<void>(channel.send(Done{m.request, Outcome::failed, 0, "trivial-rewrite does not answer"}));
     co_return;
   }
   Explained e;

@@ -31,11 +31,10 @@ class DestinationServer {
     std::string anvil;
   };
   /// shared: what other hosts share (nullptr: nothing is shared).
-  DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations,
-                    SharedDestinations* shared, Limits limits, SessionClasses session_classes,
-                    Write write);
-  /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for root and
-  /// the mail system, who may give orders.
+  DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations, SharedDestinations* shared,
+                    Limits limits, SessionClasses session_classes, Write write);
+  /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for
+  /// root and the mail system, who may give orders.
   async::Task<void> serve(ipc::Opening opening, Guests::Guest* guest);
 
  private:

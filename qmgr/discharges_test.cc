@@ -8,8 +8,7 @@ namespace {
 
 struct Notices : PartsFixture {
   Discharges discharges{around};
-  mail::Envelope notice(const std::string& id, const std::string& about,
-                        const std::string& from = "") {
+  mail::Envelope notice(const std::string& id, const std::string& about, const std::string& from = "") {
     mail::Envelope e = envelope(id, {"s@x.example"}, from);
     e.discharges.push_back({about, {0}, static_cast<std::uint8_t>(ipc::bounce::Kind::failure)});
     return e;

@@ -9,8 +9,7 @@ using ipc::enqueue::Enqueued;
 using ipc::enqueue::Outcome;
 using ipc::enqueue::QueueState;
 
-EnqueueServer::EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* spool,
-                             std::size_t inline_limit)
+EnqueueServer::EnqueueServer(async::Loop& loop, Manager& manager, spool::Spool* spool, std::size_t inline_limit)
     : loop_(loop), manager_(manager), spool_(spool), inline_limit_(inline_limit) {}
 
 std::size_t EnqueueServer::leases() const {
@@ -26,8 +25,7 @@ std::size_t EnqueueServer::queued() const {
 }
 
 void EnqueueServer::queue_state(bool accepting) {
-  for (const auto& s : sessions_)
-    static_cast<void>(s->channel.send(QueueState{accepting, inline_limit_}));
+  for (const auto& s : sessions_) static_cast<void>(s->channel.send(QueueState{accepting, inline_limit_}));
 }
 
 async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
@@ -37,8 +35,7 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
   for (;;) {
     auto received = co_await session->channel.receive();
     if (!received) {
-      if (!received.error().is(async::WaitError::closed))
-        log::warning("enqueue: {}", received.error().message());
+      if (!received.error().is(async::WaitError::closed)) log::warning("enqueue: {}", received.error().message());
       break;
     }
     if (closed_) continue;  // the end of the process is the answer; earlier ones must still leave
@@ -47,8 +44,7 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
       session->drained.reset();
       static_cast<void>(co_await session->drained.wait());
     }
-    if (session->channel.congested() &&
-        !co_await session->channel.flush({.deadline = loop_.now() + seconds(60)})) {
+    if (session->channel.congested() && !co_await session->channel.flush({.deadline = loop_.now() + seconds(60)})) {
       break;
     }
   }
@@ -66,9 +62,8 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
   spool::BodyRef ref = 0;
   if (m.lease != 0) {
     if (s->leases.erase(m.lease) == 0) {
-      log::warning(
-          "{}: message refused: its body is in a spool file that the receiver does not hold",
-          m.envelope.queue_id);
+      log::warning("{}: message refused: its body is in a spool file that the receiver does not hold",
+                   m.envelope.queue_id);
       static_cast<void>(s->channel.send(Enqueued{m.request, Outcome::refused, "no such lease"}));
       return;
     }
@@ -76,8 +71,7 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
     if (!taken) {
       spool_->give_back(m.lease);
       log::warning("{}: message refused: {}", m.envelope.queue_id, taken.error().message());
-      static_cast<void>(
-          s->channel.send(Enqueued{m.request, Outcome::refused, taken.error().message()}));
+      static_cast<void>(s->channel.send(Enqueued{m.request, Outcome::refused, taken.error().message()}));
       return;
     }
     ref = *taken;
@@ -88,14 +82,12 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
   std::string queue_id = m.envelope.queue_id;
   manager_.event()->new_mail.enqueue(
       std::move(m.envelope), m.permit, m.inline_body, ref, ref == 0 ? 0 : spool::kContentOffset,
-      [this, s, size, request = m.request, id = std::move(queue_id)](Outcome outcome,
-                                                                     std::string text) {
+      [this, s, size, request = m.request, id = std::move(queue_id)](Outcome outcome, std::string text) {
         s->unanswered -= size;
         --unanswered_;
         if (s->unanswered <= kMaxUnanswered / 2) s->drained.set();
         if (outcome == Outcome::refused) log::warning("{}: message refused: {}", id, text);
-        if (s->alive)
-          static_cast<void>(s->channel.send(Enqueued{request, outcome, std::move(text)}));
+        if (s->alive) static_cast<void>(s->channel.send(Enqueued{request, outcome, std::move(text)}));
       });
 }
 

@@ -54,8 +54,8 @@ class Feed {
     for (;;) {
       static_cast<void>(co_await wanted_.wait());
       wanted_.reset();
-      auto channel = co_await ipc::connect_channel<In, Out>(
-          loop_, path_, conversation_, {.deadline = loop_.now() + seconds(60)});
+      auto channel =
+          co_await ipc::connect_channel<In, Out>(loop_, path_, conversation_, {.deadline = loop_.now() + seconds(60)});
       if (channel) {
         complained = false;
         channel_.emplace(*std::move(channel));
@@ -73,8 +73,7 @@ class Feed {
         channel_.reset();
         on_lost();
       } else {
-        if (!std::exchange(complained, true))
-          log::warning("connect to {}: {}", path_, channel.error().message());
+        if (!std::exchange(complained, true)) log::warning("connect to {}: {}", path_, channel.error().message());
         on_refused(channel.error());
       }
       static_cast<void>(co_await loop_.sleep(pace.next()));

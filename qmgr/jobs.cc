@@ -10,14 +10,12 @@ namespace {
 /// A delivery program's words for a host that cannot keep what REQUIRETLS asks for (smtp/tls.h), as the scheduler
 /// remembers them. What a peer says never begins so.
 bool refuses_requiretls(const mail::DeliveryStatus& status) {
-  return status.text.starts_with("REQUIRETLS ") &&
-         (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
+  return status.text.starts_with("REQUIRETLS ") && (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
 }
 
 /// The answer to a probe that cannot be asked.
 mail::DeliveryStatus asking_ends_program() {
-  return mail::make_status(mail::Action::deferred, "4.3.0",
-                           "given up: asking ends the delivery program");
+  return mail::make_status(mail::Action::deferred, "4.3.0", "given up: asking ends the delivery program");
 }
 }  // namespace
 
@@ -55,8 +53,7 @@ ipc::delivery::Job Jobs::job_of(const Active& m, HandJob& a) const {
 }
 
 void Jobs::cannot_hand(Active& m, const HandJob& a, std::string_view why) {
-  rounds_.deferred(m, a.ordinals,
-                   mail::make_status(mail::Action::deferred, "4.3.0", std::string(why)));
+  rounds_.deferred(m, a.ordinals, mail::make_status(mail::Action::deferred, "4.3.0", std::string(why)));
   around_.scheduler.job_done(a.job, microseconds(0), JobEnd::own_fault);
 }
 
@@ -95,8 +92,8 @@ void Jobs::deferred(const DeferRecipients& a) {
     rounds_.deferred(m, a.ordinals, asking_ends_program());
     return;
   }
-  // RFC 8689 section 4.2.1: where no host offers what the sender requires, the mail goes back. The destination is of such
-  // mail only (ipc::Destination::requiretls), so its last trouble is this message's too.
+  // RFC 8689 section 4.2.1: where no host offers what the sender requires, the mail goes back. The destination is of
+  // such mail only (ipc::Destination::requiretls), so its last trouble is this message's too.
   if (m.envelope().requiretls == mail::RequireTls::yes && refuses_requiretls(a.status) &&
       !around_.options.soft_bounce) {
     mail::DeliveryStatus status = a.status;
@@ -113,8 +110,7 @@ void Jobs::deferred(const DeferRecipients& a) {
 void Jobs::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
   for (const auto job : closed.unstarted) jobs_.erase(job);
   if (closed.out_of_step) around_.scheduler.out_of_step(closed.connection);
-  around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status,
-                           closed.unstarted);
+  around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
 }
 
 void Jobs::survived_death(JobNumber job) {
@@ -123,21 +119,18 @@ void Jobs::survived_death(JobNumber job) {
   around_.ports.readers_lost();
   Active& m = active_.at(it->second.message);
   std::uint8_t most = 0;
-  for (const std::uint32_t ordinal : it->second.ordinals)
-    most = std::max(most, ++m.rare().deaths[ordinal]);
+  for (const std::uint32_t ordinal : it->second.ordinals) most = std::max(most, ++m.rare().deaths[ordinal]);
   if (most == kDeathsAlone) around_.scheduler.isolate(job);
   if (most < kDeathsHeld || m.order != Active::Order::none) return;
   if (m.envelope().purpose == mail::Purpose::probe) {
-    log::error("{}: its delivery program ended {} times with it in hand; it is asked no more",
-               m.id(), most);
+    log::error("{}: its delivery program ended {} times with it in hand; it is asked no more", m.id(), most);
     // The job itself comes back by DeferRecipients.
     const Ordinals back = around_.scheduler.withdraw(m.number);
     if (back.empty()) return;
     rounds_.log_undelivered(m, back, asking_ends_program());
     rounds_.deferred(m, back, asking_ends_program());
   } else {
-    log::error("{}: its delivery program ended {} times with it in hand; message placed on hold",
-               m.id(), most);
+    log::error("{}: its delivery program ended {} times with it in hand; message placed on hold", m.id(), most);
     rounds_.end_by_order(m, Active::Order::hold);
   }
 }
@@ -149,9 +142,7 @@ void Jobs::result(ipc::delivery::JobResult& result) {
   jobs_.erase(it);
   Active& m = active_.at(job.message);
   Ordinals left = job.ordinals;
-  JobEnd end = result.own_fault   ? JobEnd::own_fault
-               : result.cut_short ? JobEnd::cut_short
-                                  : JobEnd::put_off;
+  JobEnd end = result.own_fault ? JobEnd::own_fault : result.cut_short ? JobEnd::cut_short : JobEnd::put_off;
   for (auto& r : result.results) {
     Ordinals mine;
     for (const std::uint32_t ordinal : r.ordinals) {
@@ -162,8 +153,7 @@ void Jobs::result(ipc::delivery::JobResult& result) {
       mine.push_back(ordinal);
     }
     if (mine.empty()) continue;
-    if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain))
-      end = JobEnd::served;
+    if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain)) end = JobEnd::served;
     rounds_.soften(m, r.status);
     if ((r.try_next_host || r.one_domain) && r.status.action == mail::Action::deferred &&
         m.order == Active::Order::none) {
@@ -180,19 +170,16 @@ void Jobs::result(ipc::delivery::JobResult& result) {
     }
   }
   if (!left.empty()) {
-    log::warning("{}: a delivery program reported no result for {} recipients", m.id(),
-                 left.size());
+    log::warning("{}: a delivery program reported no result for {} recipients", m.id(), left.size());
     rounds_.deferred(m, left,
-                     mail::make_status(mail::Action::deferred, "4.3.0",
-                                       "the delivery program reported no result"));
+                     mail::make_status(mail::Action::deferred, "4.3.0", "the delivery program reported no result"));
   }
   around_.scheduler.job_done(result.job, result.service_time, end);
 }
 
 void Jobs::transport_failed(const std::string& transport, const std::string& why) {
   if (draining_) return;
-  around_.scheduler.transport_failed(transport,
-                                     mail::make_status(mail::Action::deferred, "4.3.0", why));
+  around_.scheduler.transport_failed(transport, mail::make_status(mail::Action::deferred, "4.3.0", why));
 }
 
 }  // namespace pen::qmgr

@@ -64,23 +64,22 @@ async::Task<Result<void>> Maildrop::each(std::vector<std::string> names, See see
 
 async::Task<Result<Maildrop::Removed>> Maildrop::remove(std::string name) const {
   using State = submission::DropReader::State;
-  auto removed =
-      co_await pool_.run([directory = directory_, name = std::move(name)]() -> Result<Removed> {
-        PEN_TRY_ASSIGN(auto file, submission::DropReader::open(directory, name));
-        switch (file.state()) {
-          case State::gone:
-          case State::abandoned:
-            return Removed::gone;
-          case State::being_written:
-            return Removed::busy;
-          case State::complete:
-          case State::damaged:
-          case State::foreign:
-            break;
-        }
-        PEN_TRY(file.remove());
-        return Removed::yes;
-      });
+  auto removed = co_await pool_.run([directory = directory_, name = std::move(name)]() -> Result<Removed> {
+    PEN_TRY_ASSIGN(auto file, submission::DropReader::open(directory, name));
+    switch (file.state()) {
+      case State::gone:
+      case State::abandoned:
+        return Removed::gone;
+      case State::being_written:
+        return Removed::busy;
+      case State::complete:
+      case State::damaged:
+      case State::foreign:
+        break;
+    }
+    PEN_TRY(file.remove());
+    return Removed::yes;
+  });
   co_return removed;
 }
 

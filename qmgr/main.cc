@@ -19,15 +19,13 @@ namespace {
 using namespace pen;
 
 /// What the scheduler does for smtp or lmtp, by the settings of the transport's service.
-void add_client_limits(const config::Config& c, const config::Service* service,
-                       qmgr::TransportLimits& limits) {
+void add_client_limits(const config::Config& c, const config::Service* service, qmgr::TransportLimits& limits) {
   if (service == nullptr || (service->command != "smtp" && service->command != "lmtp")) return;
   std::vector<config::Override> own;
   for (const auto& o : service->overrides) own.push_back({o.name, o.value});
   const auto add = [&](const config::Settings& s) {
     const bool lmtp = service->command == "lmtp";
-    limits.sessions =
-        static_cast<std::uint32_t>(lmtp ? s.lmtp_mx_session_limit : s.smtp_mx_session_limit);
+    limits.sessions = static_cast<std::uint32_t>(lmtp ? s.lmtp_mx_session_limit : s.smtp_mx_session_limit);
     limits.combine_domains = !lmtp && s.smtp_combine_domains;
   };
   if (own.empty())
@@ -51,20 +49,18 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.allow_minus = s.allow_min_user;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
   // With words that are none bounce tells the postmaster nothing, and says so.
-  o.manager.double_bounces = mail::parse_error_classes(s.notify_classes)
-                                 .value_or(mail::ErrorClasses())
-                                 .has(mail::ErrorClass::double_bounce);
+  o.manager.double_bounces =
+      mail::parse_error_classes(s.notify_classes).value_or(mail::ErrorClasses()).has(mail::ErrorClass::double_bounce);
   o.manager.double_bounce_sender = s.double_bounce_sender + "@" + s.myhostname;  // as bounce has it
-  o.scheduler.fairness.max_message_concurrency =
-      static_cast<std::uint32_t>(s.max_message_concurrency);
+  o.scheduler.fairness.max_message_concurrency = static_cast<std::uint32_t>(s.max_message_concurrency);
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
   o.scheduler.routing_workers = ipc::route::kMaxUnderWay;
   o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
   o.scheduler.backoff_min = std::max(o.manager.backoff_min, seconds(1));
   o.scheduler.backoff_max = std::max(o.manager.backoff_max, seconds(1));
   if (s.active_share_limit < 100)
-    o.scheduler.share_limit = std::max<std::size_t>(
-        1, o.manager.active_messages * static_cast<std::size_t>(s.active_share_limit) / 100);
+    o.scheduler.share_limit =
+        std::max<std::size_t>(1, o.manager.active_messages * static_cast<std::size_t>(s.active_share_limit) / 100);
   o.scheduler.share_time = o.manager.backoff_min;
   o.limits = [&c](std::string_view name) {
     const auto t = c.config().transport(name);
@@ -92,8 +88,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
 }
 
 /// destdb_backend = redis.
-Result<qmgr::SharedDestinations::Options> cluster_of(const config::Settings& s,
-                                                     const map::OpenOptions& tables) {
+Result<qmgr::SharedDestinations::Options> cluster_of(const config::Settings& s, const map::OpenOptions& tables) {
   qmgr::SharedDestinations::Options o;
   PEN_TRY_ASSIGN(o.client, redis::client_options(s));
   o.client.seed = secure_random_u64();
@@ -101,8 +96,7 @@ Result<qmgr::SharedDestinations::Options> cluster_of(const config::Settings& s,
   // A process that is started again is another one: what it held before is closed, and runs out.
   o.instance = printable(s.myhostname, 100) + "/" + fmt::format("{:016x}", secure_random_u64());
   o.lease = s.destdb_lease_time;
-  PEN_TRY_ASSIGN(o.unshared, map::MatchList::open(map::MatchList::Kind::network,
-                                                  join(s.destdb_unshared_networks, ", "),
+  PEN_TRY_ASSIGN(o.unshared, map::MatchList::open(map::MatchList::Kind::network, join(s.destdb_unshared_networks, ", "),
                                                   {.parent_domains = false, .open = tables}));
   if (o.unshared.blocking())
     return fail(map::MapError::bad_spec,
@@ -112,19 +106,17 @@ Result<qmgr::SharedDestinations::Options> cluster_of(const config::Settings& s,
 }
 
 /// The session class of a destination: by the name of the MX host, or by its address.
-decltype(qmgr::Options::session_class) class_finder(
-    std::shared_ptr<const sessions::Classes> classes) {
-  return [classes](std::string_view host,
-                   std::string_view address) -> std::optional<qmgr::Options::SessionClass> {
+decltype(qmgr::Options::session_class) class_finder(std::shared_ptr<const sessions::Classes> classes) {
+  return [classes](std::string_view host, std::string_view address) -> std::optional<qmgr::Options::SessionClass> {
     const auto found = classes->find(host, address);
     if (!found) return std::nullopt;
     const bool by_name = classes->find({}, address) != found;
-    return qmgr::Options::SessionClass{*found,
-                                       by_name ? classes->list()[*found].mask : std::string()};
+    return qmgr::Options::SessionClass{*found, by_name ? classes->list()[*found].mask : std::string()};
   };
 }
 
-/// What a delivery depends on besides the queue: session classes, deferrals by rule, the cluster; and who may ask for what.
+/// What a delivery depends on besides the queue: session classes, deferrals by rule, the cluster; and who may ask for
+/// what.
 Result<void> add_delivery_options(service::Context& c, qmgr::ProgramOptions& program_options) {
   const config::Settings& s = c.settings();
   auto classes = sessions::Classes::parse(s.session_classes);
@@ -137,8 +129,7 @@ Result<void> add_delivery_options(service::Context& c, qmgr::ProgramOptions& pro
   tables.default_type = s.default_database_type;
   PEN_TRY_ASSIGN(program_options.scheduler.deferral_rule,
                  qmgr::deferral_rule(join(s.defer_destinations, ", "), tables));
-  PEN_TRY_ASSIGN(auto rights,
-                 qmgr::Rights::open(s.authorized_mailq_users, s.authorized_flush_users, tables));
+  PEN_TRY_ASSIGN(auto rights, qmgr::Rights::open(s.authorized_mailq_users, s.authorized_flush_users, tables));
   program_options.rights = std::make_shared<const qmgr::Rights>(std::move(rights));
   if (s.destdb_backend == config::DestdbBackend::redis) {
     PEN_TRY_ASSIGN(program_options.cluster, cluster_of(s, tables));
@@ -156,8 +147,8 @@ class NoDestinations final : public destdb::File {
 /// The word of the command line with which a tool starts us while the mail system is down (tools/offline_qmgr.h).
 constexpr std::string_view kOrdersOnly = "orders-only";
 
-/// A tool may still be ending, or work on the queue while the mail system is down: for short work we wait here, for more
-/// master starts us again and again.
+/// A tool may still be ending, or work on the queue while the mail system is down: for short work we wait here, for
+/// more master starts us again and again.
 constexpr seconds kQueueLock{10};
 
 /// Connections to public/qmgr: a quarter of the descriptors at most. The queue log, the spool and the programs that
@@ -205,8 +196,8 @@ Result<service::Hooks> start(service::Context& c) {
   options.segment_size = static_cast<std::uint32_t>(s.queue_log_segment_size);
   options.intervals = queue_log::retry_ladder(std::chrono::ceil<seconds>(s.minimal_backoff_time),
                                               std::chrono::ceil<seconds>(s.maximal_backoff_time));
-  options.expected_working = std::min<std::size_t>(
-      static_cast<std::size_t>(s.qmgr_message_active_limit), std::size_t{1} << 20U);
+  options.expected_working =
+      std::min<std::size_t>(static_cast<std::size_t>(s.qmgr_message_active_limit), std::size_t{1} << 20U);
   auto* kept = storage->release();
   auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
   if (!log) {
@@ -229,15 +220,14 @@ Result<service::Hooks> start(service::Context& c) {
                                   : destdb::DestDb::open(s.data_directory + "/destdb", now);
   if (!destinations) return fail(std::move(destinations).error());
   if (!(*destinations)->warning().empty()) log::warning("{}", (*destinations)->warning());
-  auto* program = new qmgr::Program(c.loop(), std::move(program_options), *kept, *log->release(),
-                                    spool->release(), *destinations->release());
+  auto* program = new qmgr::Program(c.loop(), std::move(program_options), *kept, *log->release(), spool->release(),
+                                    *destinations->release());
   program->start();
   if (orders_only) {
     for (Fd& tool : c.take_listeners())
       c.loop().spawn("tool", program->serve(async::Stream(c.loop(), std::move(tool))));
   }
-  c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); },
-          connection_bound());
+  c.serve([program](async::Listener::Accepted a) { return program->serve(std::move(a.stream)); }, connection_bound());
   service::Hooks hooks;
   hooks.drain = [program] { return program->drain(); };
   hooks.status = [program] {
@@ -251,6 +241,5 @@ Result<service::Hooks> start(service::Context& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(
-      argc, argv, {.name = "qmgr", .summary = "queue manager: queue, routing, scheduling"}, start);
+  return pen::service::run(argc, argv, {.name = "qmgr", .summary = "queue manager: queue, routing, scheduling"}, start);
 }

@@ -7,10 +7,9 @@
 
 namespace pen::qmgr {
 
-Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler,
-                 Ports& ports, const Clock& clock)
-    : around_{std::move(options), log, scheduler, ports, clock},
-      accepting_(around_.log.has_space()) {
+Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
+                 const Clock& clock)
+    : around_{std::move(options), log, scheduler, ports, clock}, accepting_(around_.log.has_space()) {
   const Turn turn(turns_, Turn::Then::nothing);  // the scheduler has a time from the start
 }
 
@@ -87,8 +86,7 @@ void Manager::finish(Active& m) {
 
 void Manager::defer(Active& m) {
   const WallTime now = around_.now();
-  const auto log =
-      around_.log.retry_log_for(m.parked ? seconds(0) : retry_delay(around_.options, m, now));
+  const auto log = around_.log.retry_log_for(m.parked ? seconds(0) : retry_delay(around_.options, m, now));
   const auto body = active_.body_of(m);
   if (!body) return rounds_.lose(m);
   around_.must(around_.log.defer(m.id(), log, to_log(m, *body)));

@@ -6,10 +6,10 @@
 /// they are durable and nothing is outstanding the round ends (conclude()): the message is finished, a report goes to
 /// bounce, or a replacement goes to a retry log, from where a runner brings it back.
 /// State:   its parts have it (docs/queue-manager.md says which has what); the Manager has the turn.
-/// Use:     edges (enqueue_server, router_feed, delivery_agent, bounce_feed, queue_server) reach the parts by event(); the
-///          parts call the edges by Ports. An event opens a Turn, at whose end Ports::settle_soon() asks for settle().
-///          settle() is wanted as well when wake_at() has come. The edge that owns the writer thread takes batches
-///          (queue_log::Writer in Program) and calls committed().
+/// Use:     edges (enqueue_server, router_feed, delivery_agent, bounce_feed, queue_server) reach the parts by
+///          event(); the parts call the edges by Ports. An event opens a Turn, at whose end Ports::settle_soon() asks
+///          for settle(). settle() is wanted as well when wake_at() has come. The edge that owns the writer thread
+///          takes batches (queue_log::Writer in Program) and calls committed().
 /// Rules:   nothing is acknowledged before its record is durable; the active set is bounded in messages and bytes;
 ///          io_error of the log ends the process (Ports::fatal).
 /// Source:  docs/design.md "The queue log", RFC 5321 section 6.1; log lines as Postfix's qmgr.
@@ -38,8 +38,7 @@ namespace pen::qmgr {
 
 class Manager {
  public:
-  Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
-          const Clock& clock);
+  Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports, const Clock& clock);
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
@@ -70,7 +69,8 @@ class Manager {
   void committed();
   /// A connection that was to be opened has a lease of its session class, or is refused one.
   void session_answer(ConnectionNumber connection, bool granted);
-  /// A connection is closed on the wire, or was taken back before the program was reached: what it held of limits is free.
+  /// A connection is closed on the wire, or was taken back before the program was reached: what it held of limits is
+  /// free.
   void connection_gone(ConnectionNumber connection) { around_.ports.release_session(connection); }
 
   // --- tools ---
@@ -79,9 +79,8 @@ class Manager {
   /// A flush: destinations that wait for their retry time may be tried at once.
   void forgive();
   /// Looks for these queue ids in the queue log; none: for every message that is stored.
-  std::unique_ptr<queue_log::Scan> find_stored(
-      std::vector<std::string> queue_ids,
-      queue_log::InTransit transit = queue_log::InTransit::left_out);
+  std::unique_ptr<queue_log::Scan> find_stored(std::vector<std::string> queue_ids,
+                                               queue_log::InTransit transit = queue_log::InTransit::left_out);
   /// Calls fn once when the next commit is back, and has records written that nobody else waits for.
   void after_commit(std::function<void()> fn);
   /// Calls fn in a settle() once recovery has ended: before that no order can be given.
@@ -140,9 +139,8 @@ class Manager {
   Orders orders_{around_, active_, acknowledgements_, rounds_, admission_, runners_};
   const Parts parts_{new_mail_, routes_, jobs_, reports_, orders_, runners_, around_.scheduler};
 
-  std::vector<Action> actions_;  // being carried out; their memory serves the next ones
-  static constexpr std::size_t kKeptActions =
-      2000;  // some hundred bytes each; a flood's memory goes
+  std::vector<Action> actions_;                      // being carried out; their memory serves the next ones
+  static constexpr std::size_t kKeptActions = 2000;  // some hundred bytes each; a flood's memory goes
   std::unordered_map<ConnectionNumber, OpenConnection> session_asked_;  // no lease yet
   std::vector<std::function<void()>> when_recovered_;
   bool order_turn_ = false;

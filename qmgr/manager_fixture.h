@@ -3,7 +3,8 @@
 /// played by the test.
 ///
 /// Use:     BOOST_FIXTURE_TEST_SUITE(name, Fixture)
-/// Parts:   Outside: what outlives qmgr. Qmgr: one life of it, and what the other programs do. Fixture: both, and a disk.
+/// Parts:   Outside: what outlives qmgr. Qmgr: one life of it, and what the other programs do. Fixture: both, and a
+///          disk.
 #include <boost/test/unit_test.hpp>
 
 #include <deque>
@@ -26,9 +27,9 @@ using testing::FaultStorage;
 /// What outlives qmgr: the disk, the clock, and what the world saw.
 struct Outside {
   testing::ManualClock clock;
-  std::map<std::string, int> delivered;        // "id address" → times
-  std::map<std::string, int> in_flight_twice;  // deliveries whose record may have been lost
-  std::set<std::string> acknowledged;          // ids
+  std::map<std::string, int> delivered;                    // "id address" → times
+  std::map<std::string, int> in_flight_twice;              // deliveries whose record may have been lost
+  std::set<std::string> acknowledged;                      // ids
   std::map<std::string, std::vector<std::string>> wanted;  // id → addresses
   std::vector<std::string> notices;                        // "kind id: addresses"
   int next_notice = 0;
@@ -47,8 +48,8 @@ class Qmgr : public Ports {
     auto log = QueueLog::open(storage_, log_options, outside.clock, random_);
     BOOST_REQUIRE_MESSAGE(log.has_value(), (log ? "" : log.error().message()));
     log_ = std::move(*log);
-    scheduler_ = std::make_unique<Scheduler>(
-        scheduler, [](std::string_view) { return limits(); }, table_, scheduler_random_);
+    scheduler_ =
+        std::make_unique<Scheduler>(scheduler, [](std::string_view) { return limits(); }, table_, scheduler_random_);
     manager_ = std::make_unique<Manager>(options, *log_, *scheduler_, *this, outside.clock);
   }
 
@@ -75,10 +76,8 @@ class Qmgr : public Ports {
     e.queue_id = id;
     e.arrival = outside_.clock.wall_now();
     e.sender = from;
-    for (const auto& a : to)
-      e.recipients.push_back({.address = a, .original = {}, .orcpt = {}, .notify = notify_bits});
-    const std::string body =
-        "Subject: " + id + "\r\n\r\nbody of " + id + std::string(padding, '.') + "\r\n";
+    for (const auto& a : to) e.recipients.push_back({.address = a, .original = {}, .orcpt = {}, .notify = notify_bits});
+    const std::string body = "Subject: " + id + "\r\n\r\nbody of " + id + std::string(padding, '.') + "\r\n";
     e.body.size = body.size();
     e.discharges = std::move(discharges);
     e.filter = filter;
@@ -86,13 +85,11 @@ class Qmgr : public Ports {
     e.hold = hold;
     if (e.discharges.empty()) e.purpose = purpose;
     outside_.wanted[id] = to;
-    manager_->event()->new_mail.enqueue(std::move(e), permit, spool_file == 0 ? body : "",
-                                        spool_file, 0,
+    manager_->event()->new_mail.enqueue(std::move(e), permit, spool_file == 0 ? body : "", spool_file, 0,
                                         [this, id](ipc::enqueue::Outcome o, const std::string&) {
                                           last_ = o;
                                           active_at_answer = manager_->figures().active;
-                                          if (o == ipc::enqueue::Outcome::ok)
-                                            outside_.acknowledged.insert(id);
+                                          if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
                                         });
   }
 
@@ -119,8 +116,7 @@ class Qmgr : public Ports {
     for (int i = 0; i < 10000; ++i) {
       manager_->settle();
       const bool moved = play();
-      if (!commit() && !moved && work_.empty() && manager_->wake_at() > outside_.clock.now())
-        return;
+      if (!commit() && !moved && work_.empty() && manager_->wake_at() > outside_.clock.now()) return;
     }
     BOOST_FAIL("the manager does not come to rest");
   }
@@ -168,8 +164,8 @@ class Qmgr : public Ports {
     return std::nullopt;
   }
 
-  /// How a recipient fares: by its local part: ok…, no… (fails), later… (deferred), hang… (stays in hand), ours… (a fault
-  /// of the delivery program).
+  /// How a recipient fares: by its local part: ok…, no… (fails), later… (deferred), hang… (stays in hand), ours… (a
+  /// fault of the delivery program).
   bool play() {
     bool moved = false;
     for (auto& r : std::exchange(routes_, {})) {
@@ -177,8 +173,7 @@ class Qmgr : public Ports {
       ipc::route::Routed answer;
       answer.request = r.first;
       if (r.second.starts_with("nowhere")) {
-        answer.answer =
-            ipc::route::Unroutable{{mail::Action::failed, "5.1.2", "no such domain", {}, {}}};
+        answer.answer = ipc::route::Unroutable{{mail::Action::failed, "5.1.2", "no such domain", {}, {}}};
       } else {
         ipc::route::Resolved resolved;
         resolved.transport = "smtp";
@@ -202,12 +197,11 @@ class Qmgr : public Ports {
       if (hosts_answer) {
         manager_->event()->scheduler.opened(c, f);
       } else {
-        manager_->event()->jobs.connection_closed(
-            {.connection = c,
-             .opened = false,
-             .trouble = ipc::delivery::Trouble::refused,
-             .status = {mail::Action::deferred, "4.4.1", "refused", {}, {}},
-             .unstarted = {}});
+        manager_->event()->jobs.connection_closed({.connection = c,
+                                                   .opened = false,
+                                                   .trouble = ipc::delivery::Trouble::refused,
+                                                   .status = {mail::Action::deferred, "4.4.1", "refused", {}, {}},
+                                                   .unstarted = {}});
       }
     }
     for (auto& job : std::exchange(work_, {})) {
@@ -263,8 +257,7 @@ class Qmgr : public Ports {
       const std::string& a = r.recipient.address;
       mail::DeliveryStatus status{mail::Action::delivered, "2.0.0", "250 ok", {}, {}};
       if (a.starts_with("no")) status = {mail::Action::failed, "5.1.1", "550 no such user", {}, {}};
-      if (a.starts_with("later") && !all_well)
-        status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
+      if (a.starts_with("later") && !all_well) status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
       if (a.starts_with("ours")) {
         status = {mail::Action::deferred, "4.3.0", "our own fault", {}, {}};
         result.own_fault = true;
@@ -284,8 +277,8 @@ class Qmgr : public Ports {
     ways_asked.push_back(std::string(r.transport));
     routes_.emplace_back(r.request, std::string(r.recipient));
   }
-  void open_connection(const std::string&, const ipc::delivery::OpenConnection& o,
-                       const std::string&, std::uint32_t) override {
+  void open_connection(const std::string&, const ipc::delivery::OpenConnection& o, const std::string&,
+                       std::uint32_t) override {
     opening_.push_back(o.connection);
   }
   void close_connection(const std::string&, ConnectionNumber) override {}
@@ -337,8 +330,7 @@ class Qmgr : public Ports {
   mail::Purpose purpose = mail::Purpose::mail;
   std::uint64_t spool_file = 0;
   std::vector<std::string> ways_asked;  // the transports that routes were asked for
-  std::vector<std::string>
-      handed;  // the ids of the jobs, in the order in which they were handed out
+  std::vector<std::string> handed;      // the ids of the jobs, in the order in which they were handed out
   std::size_t routes_asked = 0, settles_asked = 0;
   bool routes_for_domains = false;
   std::size_t active_at_answer = 99;  // messages in the active set when the last answer came
@@ -346,8 +338,8 @@ class Qmgr : public Ports {
   bool hosts_silent = false;          // connections that are being opened stay so
   microseconds service_time{0};       // of every job
   bool spool_opens = true;
-  bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true,
-       all_well = false, bounce_waits = false;
+  bool routers_answer = true, hosts_answer = true, bounce_works = true, bounce_answers = true, all_well = false,
+       bounce_waits = false;
 };
 
 struct Fixture {

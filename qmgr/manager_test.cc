@@ -29,8 +29,8 @@ BOOST_AUTO_TEST_CASE(the_same_id_again_is_ok_again_and_delivered_once) {
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
 }
 
-/// Its receiver, or its drop file, asks again when the log cannot know it any more: two processes died, the first of them
-/// with the answer, and positions were saved in between.
+/// Its receiver, or its drop file, asks again when the log cannot know it any more: two processes died, the first of
+/// them with the answer, and positions were saved in between.
 BOOST_AUTO_TEST_CASE(two_versions_of_a_message_that_is_worked_on_end_nothing) {
   qmgr->send("A1", "s@x.example", {"hang@a.example", "later@b.example"});
   qmgr->run();
@@ -124,8 +124,7 @@ BOOST_AUTO_TEST_CASE(an_answer_does_not_wait_for_the_work_on_its_message) {
 }
 
 BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
-  constexpr int kMessages =
-      900;  // more than stay unpacked at once, in each way that a message can go
+  constexpr int kMessages = 900;  // more than stay unpacked at once, in each way that a message can go
   const char* fates[] = {"ok", "later", "no"};
   for (int i = 0; i < kMessages; ++i) {
     const std::string number = std::to_string(i);
@@ -150,8 +149,7 @@ BOOST_AUTO_TEST_CASE(messages_whose_envelopes_were_packed_fare_like_others) {
   BOOST_TEST(delivered("A1 later1@a.example") == 1);
 }
 
-BOOST_AUTO_TEST_CASE(
-    an_address_that_a_command_may_take_for_an_option_is_returned_unless_it_is_let_through) {
+BOOST_AUTO_TEST_CASE(an_address_that_a_command_may_take_for_an_option_is_returned_unless_it_is_let_through) {
   for (const bool allowed : {false, true}) {
     ManagerOptions options;
     options.allow_minus = allowed;
@@ -161,8 +159,8 @@ BOOST_AUTO_TEST_CASE(
     qmgr->run();
     BOOST_TEST(delivered(id + " ok@a.example") == 1);
     BOOST_TEST(delivered(id + " -v@a.example") == (allowed ? 1 : 0));
-    const bool told = std::count(outside.notices.begin(), outside.notices.end(),
-                                 "failure " + id + ": -v@a.example") == 1;
+    const bool told =
+        std::count(outside.notices.begin(), outside.notices.end(), "failure " + id + ": -v@a.example") == 1;
     BOOST_TEST(told == !allowed);
   }
 }
@@ -272,8 +270,7 @@ BOOST_AUTO_TEST_CASE(more_mail_than_the_active_set_holds_follows_from_the_log) {
   start(options);
   for (int i = 0; i < 20; ++i) qmgr->send("A" + std::to_string(i), "s@x.example", {"ok@a.example"});
   qmgr->run();
-  for (int i = 0; i < 20; ++i)
-    BOOST_TEST(delivered("A" + std::to_string(i) + " ok@a.example") == 1);
+  for (int i = 0; i < 20; ++i) BOOST_TEST(delivered("A" + std::to_string(i) + " ok@a.example") == 1);
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
@@ -282,8 +279,7 @@ BOOST_AUTO_TEST_CASE(new_and_deferred_mail_are_admitted_by_turns) {
   options.active_messages = 2;
   start(options);
   constexpr int kEach = 8;
-  for (int i = 0; i < kEach; ++i)
-    qmgr->send("D" + std::to_string(i), "s@x.example", {"later@a.example"});
+  for (int i = 0; i < kEach; ++i) qmgr->send("D" + std::to_string(i), "s@x.example", {"later@a.example"});
   qmgr->run();
   // Nothing more is admitted until one of these is answered.
   for (const char* id : {"H0", "H1"}) qmgr->send(id, "s@x.example", {"hang@a.example"});
@@ -291,8 +287,7 @@ BOOST_AUTO_TEST_CASE(new_and_deferred_mail_are_admitted_by_turns) {
   BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 2U);
   qmgr->handed.clear();
   outside.clock.advance(seconds(301));  // the deferred ones are due
-  for (int i = 0; i < kEach; ++i)
-    qmgr->send("N" + std::to_string(i), "s@x.example", {"ok@a.example"});
+  for (int i = 0; i < kEach; ++i) qmgr->send("N" + std::to_string(i), "s@x.example", {"ok@a.example"});
   qmgr->run();
   BOOST_TEST_REQUIRE(qmgr->handed.empty());
   qmgr->all_well = true;
@@ -313,8 +308,7 @@ BOOST_AUTO_TEST_CASE(a_tarpit_keeps_its_share_of_the_active_set_and_makes_room_f
   scheduler.backlog_threshold = scheduler.ride_limit = 1;
   scheduler.share_limit = 5;
   start(options, scheduler);
-  for (int i = 0; i < 200; ++i)
-    qmgr->send("T" + std::to_string(i), "s@x.example", {"hang@tar.example"});
+  for (int i = 0; i < 200; ++i) qmgr->send("T" + std::to_string(i), "s@x.example", {"hang@tar.example"});
   qmgr->run();
   BOOST_TEST(qmgr->manager_->figures().active == 150U);
   const auto parked = [&] { return qmgr->manager_->figures().parked; };
@@ -323,8 +317,7 @@ BOOST_AUTO_TEST_CASE(a_tarpit_keeps_its_share_of_the_active_set_and_makes_room_f
   qmgr->run();
   BOOST_TEST(parked() == 0U);  // nobody has waited for long
   for (int i = 0; i < 10; ++i) qmgr->advance(seconds(1));
-  for (int i = 0; i < 10; ++i)
-    BOOST_TEST(delivered("A" + std::to_string(i) + " ok@a.example") == 1);
+  for (int i = 0; i < 10; ++i) BOOST_TEST(delivered("A" + std::to_string(i) + " ok@a.example") == 1);
   BOOST_TEST(parked() > 0U);
   BOOST_TEST(qmgr->manager_->figures().deferred == 0U);
   BOOST_TEST(qmgr->listed() == 200U);
@@ -345,8 +338,7 @@ BOOST_AUTO_TEST_CASE(a_relay_host_that_takes_what_it_is_given_may_have_the_whole
   scheduler.backlog_threshold = scheduler.ride_limit = 1;
   scheduler.share_limit = 5;
   start(options, scheduler);
-  for (int i = 0; i < 500; ++i)
-    qmgr->send("A" + std::to_string(i), "s@x.example", {"ok@a.example"});
+  for (int i = 0; i < 500; ++i) qmgr->send("A" + std::to_string(i), "s@x.example", {"ok@a.example"});
   for (int i = 0; i < 8; ++i) qmgr->advance(seconds(1));
   BOOST_TEST(qmgr->manager_->figures().parked == 0U);
   BOOST_TEST(qmgr->listed() == 0U);
@@ -377,8 +369,7 @@ BOOST_AUTO_TEST_CASE(a_message_whose_record_is_damaged_meanwhile_is_told_of_and_
   BOOST_TEST_REQUIRE(where.has_value());
   for (queue_log::Slot slot = 1; slot < disk.slots(); ++slot) {
     const std::string bytes = disk.content(slot);
-    for (auto at = bytes.find("body of A1"); at != std::string::npos;
-         at = bytes.find("body of A1", at + 1))
+    for (auto at = bytes.find("body of A1"); at != std::string::npos; at = bytes.find("body of A1", at + 1))
       disk.flip(slot, at, 0x40);
   }
   for (const auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
@@ -444,8 +435,7 @@ BOOST_AUTO_TEST_CASE(orders_remove_hold_release_and_requeue) {
 /// Gives an order and has it carried out as far as can be without time passing.
 static void obeyed(Qmgr& qmgr, const std::string& id, ipc::queue::Verb verb) {
   std::optional<ipc::queue::Outcome> outcome;
-  qmgr.manager_->event()->orders.give(*qmgr.where(id), verb,
-                                      [&](ipc::queue::Outcome o) { outcome = o; });
+  qmgr.manager_->event()->orders.give(*qmgr.where(id), verb, [&](ipc::queue::Outcome o) { outcome = o; });
   qmgr.run();
   BOOST_TEST_REQUIRE(outcome.has_value());
   BOOST_TEST((*outcome == ipc::queue::Outcome::ok));
@@ -501,12 +491,11 @@ BOOST_AUTO_TEST_CASE(an_order_to_expire_that_was_answered_outlives_a_crash) {
       };
       if (!at_work) end_delivery();
       std::optional<FaultStorage> answered;
-      qmgr->manager_->event()->orders.give(*qmgr->where(id), ipc::queue::Verb::expire,
-                                           [&](ipc::queue::Outcome o) {
-                                             BOOST_TEST((o == ipc::queue::Outcome::ok));
-                                             Random random(3);
-                                             answered = disk.cut(FaultStorage::Cut::kill, random);
-                                           });
+      qmgr->manager_->event()->orders.give(*qmgr->where(id), ipc::queue::Verb::expire, [&](ipc::queue::Outcome o) {
+        BOOST_TEST((o == ipc::queue::Outcome::ok));
+        Random random(3);
+        answered = disk.cut(FaultStorage::Cut::kill, random);
+      });
       qmgr->run();
       BOOST_TEST(answered.has_value() == !at_work);
       end_delivery();
@@ -534,9 +523,8 @@ BOOST_AUTO_TEST_CASE(of_two_orders_for_a_message_on_the_wire_the_later_stands) {
     BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 1U);
     std::size_t answers = 0;
     for (const Verb verb : orders)
-      qmgr->manager_->event()->orders.give(*qmgr->where(id), verb, [&](ipc::queue::Outcome o) {
-        answers += o == ipc::queue::Outcome::ok;
-      });
+      qmgr->manager_->event()->orders.give(*qmgr->where(id), verb,
+                                           [&](ipc::queue::Outcome o) { answers += o == ipc::queue::Outcome::ok; });
     qmgr->run();
     BOOST_TEST(answers == 0U, "not before the delivery has ended");
     for (auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
@@ -567,9 +555,8 @@ BOOST_AUTO_TEST_CASE(a_message_can_come_in_for_the_hold_log_and_be_released) {
   BOOST_TEST_REQUIRE(at.has_value());
   BOOST_TEST(at->place.log == queue_log::kHold);
   bool released = false;
-  qmgr->manager_->event()->orders.give(*at, ipc::queue::Verb::release, [&](ipc::queue::Outcome o) {
-    released = o == ipc::queue::Outcome::ok;
-  });
+  qmgr->manager_->event()->orders.give(*at, ipc::queue::Verb::release,
+                                       [&](ipc::queue::Outcome o) { released = o == ipc::queue::Outcome::ok; });
   qmgr->run();
   BOOST_TEST(released);
   BOOST_TEST(delivered("A1 ok@a.example") == 1);
@@ -590,12 +577,10 @@ BOOST_AUTO_TEST_CASE(a_filter_takes_the_place_of_every_recipients_route) {
   BOOST_TEST(qmgr->ways_asked == both, boost::test_tools::per_element());
   kill();  // the one that is left keeps its filter
   start(options);
-  BOOST_TEST(qmgr->ways_asked == std::vector<std::string>{"scan:[127.0.0.9]:10025"},
-             boost::test_tools::per_element());
+  BOOST_TEST(qmgr->ways_asked == std::vector<std::string>{"scan:[127.0.0.9]:10025"}, boost::test_tools::per_element());
   for (const char* way : {"scan", "scan:", "scan: "}) {
     qmgr->filter = way;
-    qmgr->send(std::string("B") + std::to_string(qmgr->ways_asked.size()), "s@x.example",
-               {"ok@a.example"});
+    qmgr->send(std::string("B") + std::to_string(qmgr->ways_asked.size()), "s@x.example", {"ok@a.example"});
     qmgr->run();
     BOOST_TEST(qmgr->ways_asked.back() == "scan:[127.0.0.1]:10025");
   }
@@ -611,8 +596,7 @@ BOOST_AUTO_TEST_CASE(a_removed_message_with_a_job_on_the_wire_ends_with_it) {
   qmgr->run();
   BOOST_TEST_REQUIRE(qmgr->in_hand.size() >= 1U);
   std::optional<Outcome> outcome;
-  qmgr->manager_->event()->orders.give(*qmgr->where("A1"), ipc::queue::Verb::remove,
-                                       [&](Outcome o) { outcome = o; });
+  qmgr->manager_->event()->orders.give(*qmgr->where("A1"), ipc::queue::Verb::remove, [&](Outcome o) { outcome = o; });
   qmgr->run();
   BOOST_TEST(!outcome.has_value());
   for (auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
@@ -686,9 +670,9 @@ BOOST_AUTO_TEST_CASE(whatever_the_moment_of_the_crash_nothing_acknowledged_is_lo
   disk.before_operation = [&](const FaultStorage& now) {
     for (const auto how : FaultStorage::kCuts) {
       outside.notice_was_durable = outside.acknowledged.contains("N1A1");
-      cuts.push_back({now.cut(how, random), outside,
-                      "operation " + std::to_string(now.operations()) + " cut " +
-                          std::to_string(static_cast<int>(how))});
+      cuts.push_back(
+          {now.cut(how, random), outside,
+           "operation " + std::to_string(now.operations()) + " cut " + std::to_string(static_cast<int>(how))});
     }
   };
   qmgr->send("A1", "s@x.example", {"ok@a.example", "no@b.example", "later@c.example"});

@@ -11,11 +11,9 @@ namespace pen::qmgr {
 
 namespace {
 
-std::vector<std::string> domains_of(const mail::Envelope& envelope,
-                                    const queue_log::OrdinalSet& remaining) {
+std::vector<std::string> domains_of(const mail::Envelope& envelope, const queue_log::OrdinalSet& remaining) {
   std::vector<std::string> out;
-  for (std::uint32_t i = 0; i < envelope.recipients.size() && out.size() <= queue_log::kMaxDomains;
-       ++i) {
+  for (std::uint32_t i = 0; i < envelope.recipients.size() && out.size() <= queue_log::kMaxDomains; ++i) {
     if (!remaining.contains(i)) continue;
     const std::string& address = envelope.recipients[i].address;
     const auto at = address.rfind('@');
@@ -105,8 +103,8 @@ Beginning beginning_of(const mail::Envelope& envelope, WallTime now) {
   return b;
 }
 
-void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::string_view body,
-            std::uint64_t spool_file, std::uint64_t spool_offset, queue_log::Envelope& out) {
+void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::string_view body, std::uint64_t spool_file,
+            std::uint64_t spool_offset, queue_log::Envelope& out) {
   out.queue_id = envelope.queue_id;
   out.recipients = static_cast<std::uint32_t>(envelope.recipients.size());
   out.remaining = beginning.remaining;
@@ -119,8 +117,8 @@ void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::str
   const StoredPayload fresh;
   out.payload.clear();
   out.payload.reserve(body.size() + 512);
-  Encoder(out.payload)(PayloadLayout{}, envelope, beginning.notes, fresh.forced_expire, spool_file,
-                       spool_offset, body, fresh.deaths);
+  Encoder(out.payload)(PayloadLayout{}, envelope, beginning.notes, fresh.forced_expire, spool_file, spool_offset, body,
+                       fresh.deaths);
 }
 
 queue_log::Envelope to_log(const Active& m, std::string_view body) {
@@ -145,8 +143,7 @@ queue_log::Envelope to_log(const Active& m, std::string_view body) {
   for (std::size_t words = kMaxWords;;) {
     out.payload.clear();
     out.payload.reserve(body.size() + 512);
-    Encoder(out.payload)(PayloadLayout{}, envelope, notes, m.forced_expire, m.spool_file,
-                         m.spool_offset, body, deaths);
+    Encoder(out.payload)(PayloadLayout{}, envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body, deaths);
     if (words == 0 || out.payload.size() <= queue_log::QueueLog::kMaxMessage) return out;
     words /= 4;
     for (Note& n : notes) shorten(n.status, words);
@@ -169,11 +166,8 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   }
   for (const auto& d : payload->deaths) m->rare().deaths[d.ordinal] = d.count;
   m->forced_expire = payload->forced_expire;
-  const auto known = [count = stored.envelope.recipients](const auto& of) {
-    return of.first < count;
-  };
-  if (!std::ranges::all_of(m->notes, known) || !std::ranges::all_of(m->seldom().deaths, known))
-    return nullptr;
+  const auto known = [count = stored.envelope.recipients](const auto& of) { return of.first < count; };
+  if (!std::ranges::all_of(m->notes, known) || !std::ranges::all_of(m->seldom().deaths, known)) return nullptr;
   m->body = payload->inline_body;
   m->spool_file = payload->spool_file;
   m->spool_offset = payload->spool_offset;
@@ -182,14 +176,13 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
     // When the message is traced no more, what is left is a later part of a report that has begun.
     const bool first_try = m->envelope().purpose != mail::Purpose::mail;
     const unsigned anew =
-        mail::notify::kDelay |
-        (first_try && m->remaining.contains(ordinal) ? kFirstTry : std::uint8_t{0});
+        mail::notify::kDelay | (first_try && m->remaining.contains(ordinal) ? kFirstTry : std::uint8_t{0});
     n.owed = static_cast<std::uint8_t>(n.owed & ~anew);
   }
   m->recovered = m->owes();
   // A report on the first try may be made of the version that came in.
-  m->restarted = m->place.log == queue_log::kJournal &&
-                 (m->generation > 0 || m->envelope().purpose != mail::Purpose::mail);
+  m->restarted =
+      m->place.log == queue_log::kJournal && (m->generation > 0 || m->envelope().purpose != mail::Purpose::mail);
   return m;
 }
 

@@ -34,8 +34,8 @@ struct Unpacked {
   const Active& first() const { return *static_cast<const Entry*>(messages.next)->message; }
 };
 
-/// Twenty thousand of these wait when the active set is full: what a message rarely has lies apart, and the envelope of one
-/// that nobody works with is kept packed, in its encoded form, which takes a quarter.
+/// Twenty thousand of these wait when the active set is full: what a message rarely has lies apart, and the envelope
+/// of one that nobody works with is kept packed, in its encoded form, which takes a quarter.
 struct Active {
   Active() = default;
   ~Active();
@@ -49,8 +49,8 @@ struct Active {
   void end_trace();
   /// For a message that goes no further.
   mail::Envelope take_envelope();
-  /// From now on the message is listed while its envelope is unpacked. Those with many recipients never are: they would be
-  /// unpacked for each.
+  /// From now on the message is listed while its envelope is unpacked. Those with many recipients never are: they
+  /// would be unpacked for each.
   void keep_in(Unpacked& unpacked);
   void pack();
   static constexpr std::size_t kPackRecipients = 20;
@@ -92,8 +92,7 @@ struct Active {
   /// The message cannot end before a report is made. (A warning may be given up.)
   bool owes() const {
     for (const auto& [ordinal, n] : notes) {
-      if ((n.owed & (mail::notify::kFailure | mail::notify::kSuccess | kFirstTry)) != 0)
-        return true;
+      if ((n.owed & (mail::notify::kFailure | mail::notify::kSuccess | kFirstTry)) != 0) return true;
     }
     return false;
   }
@@ -117,8 +116,8 @@ struct Beginning {
 };
 Beginning beginning_of(const mail::Envelope& envelope, WallTime now);
 /// A new message, into `out`, whose memory is used again.
-void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::string_view body,
-            std::uint64_t spool_file, std::uint64_t spool_offset, queue_log::Envelope& out);
+void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::string_view body, std::uint64_t spool_file,
+            std::uint64_t spool_offset, queue_log::Envelope& out);
 /// The message behind a stored version; nullptr: the payload is damaged.
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored);
 /// The spool file of a stored version, 0: its body is in it. nullopt: the payload is damaged.

@@ -26,8 +26,8 @@ mail::Envelope envelope(std::size_t recipients = 1) {
   return e;
 }
 
-/// What older layouts wrote of one message, in hex: up to Envelope::transport, and from the notes on. Between them layout 2
-/// has the filter and hold, layout 3 the purpose too.
+/// What older layouts wrote of one message, in hex: up to Envelope::transport, and from the notes on. Between them
+/// layout 2 has the filter and hold, layout 3 the purpose too.
 constexpr std::string_view kOldEnvelope =
     "103462474e737833596e787a316b477a388080c489e5c5b2060f616461406f6e652e6578616d706c"
     "65020f626f624074776f2e6578616d706c6512726f626572744074776f2e6578616d706c65197266"
@@ -57,8 +57,7 @@ mail::Envelope old_envelope() {
                           .original = "robert@two.example",
                           .orcpt = "rfc822;robert@two.example",
                           .notify = mail::notify::kFailure});
-  e.recipients.push_back(
-      {.address = "eve@three.example", .original = {}, .orcpt = {}, .notify = 0});
+  e.recipients.push_back({.address = "eve@three.example", .original = {}, .orcpt = {}, .notify = 0});
   e.envid = "id7";
   e.ret = mail::Ret::headers;
   e.body_type = mail::BodyType::eight_bit_mime;
@@ -222,13 +221,12 @@ BOOST_AUTO_TEST_CASE(what_is_known_of_recipients_fits_beside_an_immense_envelope
   e.queue_id = "A1";
   const std::size_t kRecipients = 50'000;
   for (std::uint32_t i = 0; i < kRecipients; ++i) {
-    e.recipients.push_back(
-        {.address = std::string(500, 'a'), .original = {}, .orcpt = {}, .notify = 0});
-    m.notes[i] = Note{i,
-                      {mail::Action::failed, "5.1.1", std::string(500, 't'), std::string(500, 'd'),
-                       std::string(255, 'h')},
-                      WallTime(seconds(1)),
-                      mail::notify::kFailure};
+    e.recipients.push_back({.address = std::string(500, 'a'), .original = {}, .orcpt = {}, .notify = 0});
+    m.notes[i] =
+        Note{i,
+             {mail::Action::failed, "5.1.1", std::string(500, 't'), std::string(500, 'd'), std::string(255, 'h')},
+             WallTime(seconds(1)),
+             mail::notify::kFailure};
   }
   m.set_envelope(std::move(e));
   const auto stored = to_log(m, std::string(20'000'000, 'b'));

@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kKeptBuffer = 256 * 1024;  // more is given back after a large message
 }
 
-std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permit,
-                                  std::string_view inline_body, std::uint64_t spool_file) const {
+std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
+                                  std::uint64_t spool_file) const {
   if (envelope.queue_id.empty() || envelope.recipients.empty() ||
       envelope.recipients.size() > around_.options.message_recipients)
     return "no queue id, no recipients, or too many";
@@ -38,8 +38,7 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
   if (beginning.remaining.empty()) return refuse(Outcome::refused, "nobody to deliver to");
   to_log(envelope, beginning, inline_body, spool_file, spool_offset, record_);
   // What becomes of the recipients will have to fit beside it.
-  if (record_.payload.size() + envelope.recipients.size() * kLeastNote >
-      queue_log::QueueLog::kMaxMessage) {
+  if (record_.payload.size() + envelope.recipients.size() * kLeastNote > queue_log::QueueLog::kMaxMessage) {
     record_.payload = {};
     return refuse(Outcome::refused, "the envelope is too large");
   }
@@ -77,8 +76,8 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
 void NewMail::appended(queue_log::QueueLog::Appended appended, std::unique_ptr<Active> fresh,
                        std::vector<mail::Discharge> discharges, Answer answer) {
   acknowledgements_.when_durable(
-      appended.ticket, [this, fresh = std::move(fresh), duplicate = appended.duplicate,
-                        answer = std::move(answer), discharges = std::move(discharges)] mutable {
+      appended.ticket, [this, fresh = std::move(fresh), duplicate = appended.duplicate, answer = std::move(answer),
+                        discharges = std::move(discharges)] mutable {
         for (const auto& d : discharges) reports_.discharge(d);
         answer(Outcome::ok, {});
         if (fresh)
@@ -93,8 +92,7 @@ void NewMail::admit() {
     auto m = std::move(durable_.front());
     durable_.pop_front();
     active_.give_back_place();
-    const auto begun =
-        admission_.begun(m->id(), around_.log.start(m->id(), m->place, m->replacement_bytes));
+    const auto begun = admission_.begun(m->id(), around_.log.start(m->id(), m->place, m->replacement_bytes));
     if (begun == Admission::Begun::yes) {
       admission_.admit(std::move(m));
       active_.pack();

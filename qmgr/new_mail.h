@@ -1,10 +1,11 @@
 #pragma once
-/// New mail: refused at once, or appended to the journal, answered for when it is durable, and then admitted from memory.
+/// New mail: refused at once, or appended to the journal, answered for when it is durable, and then admitted from
+/// memory.
 ///
 /// State:   the messages that are durable and not yet admitted; how many were accepted.
 /// Use:     enqueue() is the receivers' event; admit() in each settle(), after the answers.
-/// Rules:   the answer ok means that the message survives. What finds no room in the active set stays in the journal, for
-///          its runner.
+/// Rules:   the answer ok means that the message survives. What finds no room in the active set stays in the journal,
+///          for its runner.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -24,8 +25,8 @@ namespace pen::qmgr {
 
 class NewMail {
  public:
-  NewMail(const Surroundings& around, ActiveSet& active, Acknowledgements& acknowledgements,
-          Reports& reports, Admission& admission, Runners& runners)
+  NewMail(const Surroundings& around, ActiveSet& active, Acknowledgements& acknowledgements, Reports& reports,
+          Admission& admission, Runners& runners)
       : around_(around),
         active_(active),
         acknowledgements_(acknowledgements),
@@ -36,8 +37,8 @@ class NewMail {
   using Answer = std::function<void(ipc::enqueue::Outcome, std::string)>;
   /// answer is called once, in this call (refused) or when the message is durable. An envelope that discharges reports
   /// needs the permit that bounce was given with the request for just them (docs/ipc.md, "Who may say what").
-  void enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
-               std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer);
+  void enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body, std::uint64_t spool_file,
+               std::uint64_t spool_offset, Answer answer);
   /// Takes what is durable into the active set: no answer waits for that work.
   void admit();
   bool any_to_admit() const { return !durable_.empty(); }
@@ -45,8 +46,8 @@ class NewMail {
 
  private:
   /// Why the message cannot be taken, whatever room there is; empty: it can.
-  std::string_view refusal(const mail::Envelope& envelope, std::uint64_t permit,
-                           std::string_view inline_body, std::uint64_t spool_file) const;
+  std::string_view refusal(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
+                           std::uint64_t spool_file) const;
   void appended(queue_log::QueueLog::Appended appended, std::unique_ptr<Active> fresh,
                 std::vector<mail::Discharge> discharges, Answer answer);
 

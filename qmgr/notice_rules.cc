@@ -22,8 +22,8 @@ std::uint8_t notices_due(const ManagerOptions& options, const Active& m, std::ui
 
 /// Its sender is to be told that it waits.
 bool late(const ManagerOptions& options, const Active& m, WallTime now) {
-  return options.delay_warning > seconds(0) && !m.parked && !m.remaining.empty() &&
-         !m.envelope().sender.empty() && now - m.envelope().arrival >= options.delay_warning;
+  return options.delay_warning > seconds(0) && !m.parked && !m.remaining.empty() && !m.envelope().sender.empty() &&
+         now - m.envelope().arrival >= options.delay_warning;
 }
 
 }  // namespace
@@ -35,17 +35,14 @@ std::uint8_t owed_for(const ManagerOptions& options, const Active& m, std::uint3
   // The note says so where a part of the report has made the message an ordinary one.
   const bool reported = (e.purpose != mail::Purpose::mail && !e.sender.empty()) ||
                         (note != m.notes.end() && (note->second.owed & kFirstTry) != 0);
-  const unsigned due =
-      e.purpose == mail::Purpose::probe ? 0U : notices_due(options, m, ordinal, status);
+  const unsigned due = e.purpose == mail::Purpose::probe ? 0U : notices_due(options, m, ordinal, status);
   return static_cast<std::uint8_t>(due | (reported ? kFirstTry : 0U));
 }
 
-std::optional<ipc::bounce::Kind> next_report(const ManagerOptions& options, Active& m,
-                                             WallTime now) {
+std::optional<ipc::bounce::Kind> next_report(const ManagerOptions& options, Active& m, WallTime now) {
   using ipc::bounce::Kind;
   std::uint8_t owed = 0;
-  const bool traced =
-      m.envelope().purpose == mail::Purpose::traced && !m.envelope().sender.empty() && !m.parked;
+  const bool traced = m.envelope().purpose == mail::Purpose::traced && !m.envelope().sender.empty() && !m.parked;
   for (auto& [ordinal, n] : m.notes) {
     if (traced && m.remaining.contains(ordinal)) n.owed |= kFirstTry;
     owed |= n.owed;

@@ -16,8 +16,7 @@ std::uint8_t owed_for(const ManagerOptions& options, const Active& m, std::uint3
                       const mail::DeliveryStatus& status);
 
 /// Which report is asked for next; marks who is to be warned of the delay. nullopt: none.
-std::optional<ipc::bounce::Kind> next_report(const ManagerOptions& options, Active& m,
-                                             WallTime now);
+std::optional<ipc::bounce::Kind> next_report(const ManagerOptions& options, Active& m, WallTime now);
 
 /// The bit of Note::owed that a report of this kind pays.
 std::uint8_t bit_of(ipc::bounce::Kind kind);

@@ -16,8 +16,7 @@ struct Rules {
     e.queue_id = "A1";
     e.arrival = arrival;
     e.sender = sender;
-    e.recipients.push_back(
-        {.address = "r@x.example", .original = {}, .orcpt = {}, .notify = notify});
+    e.recipients.push_back({.address = "r@x.example", .original = {}, .orcpt = {}, .notify = notify});
     m.remaining.add(0);
     m.set_envelope(std::move(e));
   }
@@ -45,8 +44,7 @@ BOOST_AUTO_TEST_CASE(a_failure_is_owed_unless_notify_leaves_it_out) {
 BOOST_AUTO_TEST_CASE(a_success_is_owed_where_it_is_asked_for_and_is_ours_to_tell) {
   BOOST_TEST(Rules(0).owed(ok()) == 0);
   BOOST_TEST(Rules(kSuccess).owed(ok()) == kSuccess);
-  BOOST_TEST(
-      Rules(kSuccess).owed(mail::make_status(mail::Action::transferred, "2.0.0", "250 ok")) == 0);
+  BOOST_TEST(Rules(kSuccess).owed(mail::make_status(mail::Action::transferred, "2.0.0", "250 ok")) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(of_a_notice_only_the_postmaster_hears) {

@@ -101,9 +101,8 @@ void Orders::Order::on_active(Active& m) {
     if (m.forced_expire && m.order == Active::Order::none) return done_(Outcome::ok);
     m.forced_expire = true;
   }
-  orders_->rounds_.end_by_order(
-      m, held_already ? Active::Order::hold : order,
-      [done = done_](bool obeyed) { done(obeyed ? Outcome::ok : Outcome::failed); });
+  orders_->rounds_.end_by_order(m, held_already ? Active::Order::hold : order,
+                                [done = done_](bool obeyed) { done(obeyed ? Outcome::ok : Outcome::failed); });
 }
 
 void Orders::Order::at_rest() {
@@ -121,8 +120,7 @@ void Orders::Order::at_rest() {
 
 bool Orders::Order::remove_unread() {
   // When the record surely holds the whole body, there is nothing to free but the record.
-  if (where_.stored < where_.size || where_.size > orders_->around_.options.inline_limit)
-    return false;
+  if (where_.stored < where_.size || where_.size > orders_->around_.options.inline_limit) return false;
   const auto ticket = orders_->around_.log.remove(where_.place, where_.queue_id, where_.generation);
   if (!ticket) return false;
   log::info("{}: removed", where_.queue_id);
@@ -145,8 +143,7 @@ void Orders::Order::rewrite(queue_log::Stored stored) {
   auto m = from_log(queue_log::Stored(stored));
   if (expires(verb_) && !m) return done_(Outcome::failed);
   const bool stays_held = held() && verb_ == Verb::expire;
-  if ((verb_ == Verb::hold && held()) || (stays_held && m->forced_expire))
-    return done_(Outcome::ok);
+  if ((verb_ == Verb::hold && held()) || (stays_held && m->forced_expire)) return done_(Outcome::ok);
   if (!around.log.has_space()) {
     // The reserve is for deliveries. Segments come with the next commits if the disk has any.
     around.log.save_positions();
@@ -161,8 +158,7 @@ void Orders::Order::rewrite(queue_log::Stored stored) {
     written = to_log(*m, m->body);  // folds results in
   }
   const auto ticket =
-      around.must(verb_ == Verb::hold || stays_held ? around.log.hold(id, written)
-                                                    : around.log.release(id, written));
+      around.must(verb_ == Verb::hold || stays_held ? around.log.hold(id, written) : around.log.release(id, written));
   if (const auto said = effect_of(verb_).said; !said.empty()) log::info("{}: {}", id, said);
   if (held() && !stays_held) log::info("{}: released from hold", id);
   orders_->runners_.wake(kJournal);
@@ -184,8 +180,7 @@ void Orders::Order::refused(const Error& why) {
   if (why.is(QueueLogError::superseded)) return done_(Outcome::not_found);
   if (why.is(QueueLogError::no_space)) return done_(Outcome::no_space);
   // It was just put into this log and the end of its last round is not on disk yet: after a sync it is.
-  if (!why.is(QueueLogError::not_found) && !why.is(QueueLogError::recovering))
-    around.ports.fatal(why);
+  if (!why.is(QueueLogError::not_found) && !why.is(QueueLogError::recovering)) around.ports.fatal(why);
   around.log.save_positions();
   around.log.flush();
   if (!again(moving_)) done_(Outcome::failed);

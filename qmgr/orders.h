@@ -1,13 +1,13 @@
 #pragma once
 /// Orders of tools for one message, wherever it is: remove, hold, release, requeue, expire, flush.
 ///
-/// State:   the flushes that wait for room in the active set, the orders that are tried again after a commit, and how many
-///          orders for many messages (QueueServer) are being carried out. An order for a message that is being worked on is
-///          kept in the message (Active::order), and carried out when its round ends.
-/// Use:     give() is an event of the tools; carry_out() ends the round of a message that has an order; run_waiting() in
-///          turn with the runners; commit_came() after each commit.
-/// Rules:   success is said when the order is durable. An order that leaves the message in the queue writes it anew, and
-///          needs space that is not kept for deliveries.
+/// State:   the flushes that wait for room in the active set, the orders that are tried again after a commit, and how
+///          many orders for many messages (QueueServer) are being carried out. An order for a message that is being
+///          worked on is kept in the message (Active::order), and carried out when its round ends.
+/// Use:     give() is an event of the tools; carry_out() ends the round of a message that has an order; run_waiting()
+///          in turn with the runners; commit_came() after each commit.
+/// Rules:   success is said when the order is durable. An order that leaves the message in the queue writes it anew,
+///          and needs space that is not kept for deliveries.
 #include <deque>
 #include <functional>
 #include <utility>
@@ -25,8 +25,8 @@ namespace pen::qmgr {
 
 class Orders {
  public:
-  Orders(const Surroundings& around, ActiveSet& active, Acknowledgements& acknowledgements,
-         Rounds& rounds, Admission& admission, Runners& runners)
+  Orders(const Surroundings& around, ActiveSet& active, Acknowledgements& acknowledgements, Rounds& rounds,
+         Admission& admission, Runners& runners)
       : around_(around),
         active_(active),
         acknowledgements_(acknowledgements),
@@ -48,8 +48,8 @@ class Orders {
   /// Messages that orders removed while they were being worked on.
   std::uint64_t removed() const { return removed_; }
 
-  /// An order for many messages is being carried out while one of these lives. Meanwhile the hold log is not compacted: a
-  /// message that it moves would look newer than the order.
+  /// An order for many messages is being carried out while one of these lives. Meanwhile the hold log is not
+  /// compacted: a message that it moves would look newer than the order.
   class Bulk {
    public:
     explicit Bulk(Orders& orders) : number_(orders.bulk_) { ++number_; }
@@ -90,8 +90,8 @@ class Orders {
     queue_log::Listed where_;
     ipc::queue::Verb verb_;
     Done done_;
-    /// Commits that a message on its way between two logs is waited for: each of those in hand when it set out ends before
-    /// the one that takes it there.
+    /// Commits that a message on its way between two logs is waited for: each of those in hand when it set out ends
+    /// before the one that takes it there.
     int moving_ = 2 * queue_log::QueueLog::kBatchesAtOnce;
     int space_ = 100;  // commits that may bring a free segment
   };

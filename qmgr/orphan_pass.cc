@@ -2,8 +2,7 @@
 
 namespace pen::qmgr {
 
-OrphanPass::OrphanPass(queue_log::QueueLog& log, spool::Spool& spool, BodyOf body_of,
-                       Missing missing)
+OrphanPass::OrphanPass(queue_log::QueueLog& log, spool::Spool& spool, BodyOf body_of, Missing missing)
     : log_(log), spool_(spool), body_of_(std::move(body_of)), missing_(std::move(missing)) {}
 OrphanPass::~OrphanPass() = default;
 
@@ -48,8 +47,7 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
   }
   if (!scan_->done()) return Step::more;
   scan_.reset();
-  if (log_.report().damage_count !=
-      0) {  // whose files those are that were named there, nobody knows
+  if (log_.report().damage_count != 0) {  // whose files those are that were named there, nobody knows
     gave_up_ = {{}, "the queue log is damaged"};
     return Step::given_up;
   }

@@ -4,10 +4,10 @@
 /// Use:     OrphanPass pass(log, spool, body_of, missing);
 ///          while (…) switch (pass.step(50)) …           // in slices, beside all other work; after recovery
 /// Rules:   a message that is missed loses its body. So versions in transit between two logs are looked at as well,
-///          where anything cannot be read no file is used again, and each of the scan's two passes begins when what was appended
-///          before it is written (Scan::settled()). New mail gets new files until the pass has ended.
-/// Cost:    goes through the footers of the queue once, and reads the envelopes of which these do not say that they name
-///          no file (queue_log::Envelope::self_contained): large messages; no message stays in memory.
+///          where anything cannot be read no file is used again, and each of the scan's two passes begins when what
+///          was appended before it is written (Scan::settled()). New mail gets new files until the pass has ended.
+/// Cost:    goes through the footers of the queue once, and reads the envelopes of which these do not say that they
+///          name no file (queue_log::Envelope::self_contained): large messages; no message stays in memory.
 /// Owns:    the scan. Log and spool must outlive it.
 /// Source:  docs/spool.md.
 #include <cstdint>
@@ -49,8 +49,7 @@ class OrphanPass {
   const Figures& figures() const { return figures_; }
   /// What ended the pass before its time.
   struct GaveUp {
-    std::string
-        queue_id;  // the message that cannot be read; empty: the scan of the queue log failed
+    std::string queue_id;  // the message that cannot be read; empty: the scan of the queue log failed
     std::string why;
   };
   const GaveUp& gave_up() const { return gave_up_; }

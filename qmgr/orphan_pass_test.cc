@@ -70,8 +70,7 @@ struct Fixture {
   }
   /// Runs the pass to its end, committing only when it waits for that; then how it ended.
   OrphanPass::Step pass(OrphanPass::BodyOf body_of) {
-    OrphanPass pass(*log, *spool, std::move(body_of),
-                    [this](const std::string& id) { missing.push_back(id); });
+    OrphanPass pass(*log, *spool, std::move(body_of), [this](const std::string& id) { missing.push_back(id); });
     for (int i = 0; i < 1000; ++i) {
       const auto step = pass.step(1);
       if (step == OrphanPass::Step::unsettled) commit();
@@ -117,8 +116,7 @@ BOOST_AUTO_TEST_CASE(a_message_on_its_way_between_two_logs_keeps_its_file) {
 BOOST_AUTO_TEST_CASE(a_message_that_cannot_be_read_keeps_every_file_from_use) {
   queued("A1");
   open_spool();
-  BOOST_TEST(
-      (pass([](const queue_log::Stored&) { return std::nullopt; }) == OrphanPass::Step::given_up));
+  BOOST_TEST((pass([](const queue_log::Stored&) { return std::nullopt; }) == OrphanPass::Step::given_up));
   BOOST_TEST(spool->figures().unknown == 1U);
   BOOST_TEST(gave_up.queue_id == "A1");
   BOOST_TEST(gave_up.why.find("envelope is damaged") != std::string::npos);

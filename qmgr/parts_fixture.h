@@ -48,9 +48,7 @@ struct NotedPorts final : Ports {
     return Fd();
   }
   void readers_lost() override { ++readers_gone; }
-  void release_body(std::uint64_t spool_file, const std::string&) override {
-    released.push_back(spool_file);
-  }
+  void release_body(std::uint64_t spool_file, const std::string&) override { released.push_back(spool_file); }
   void queue_state(bool) override {}
   [[noreturn]] void fatal(const Error& why) override {
     BOOST_FAIL("fatal: " << why.message());
@@ -71,8 +69,7 @@ struct PartsFixture {
   /// routing_workers 0: the scheduler keeps every recipient that it is given.
   explicit PartsFixture(std::uint32_t routing_workers = 0)
       : scheduler(
-            scheduling(routing_workers), [](std::string_view) { return TransportLimits{}; },
-            destinations, random) {
+            scheduling(routing_workers), [](std::string_view) { return TransportLimits{}; }, destinations, random) {
     recover();
   }
 
@@ -107,15 +104,13 @@ struct PartsFixture {
     BOOST_REQUIRE(log->complete(std::move(*batch), done).has_value());
     return true;
   }
-  mail::Envelope envelope(const std::string& id,
-                          const std::vector<std::string>& to = {"r@x.example"},
+  mail::Envelope envelope(const std::string& id, const std::vector<std::string>& to = {"r@x.example"},
                           const std::string& from = "s@x.example") const {
     mail::Envelope e;
     e.queue_id = id;
     e.arrival = clock.wall_now();
     e.sender = from;
-    for (const auto& a : to)
-      e.recipients.push_back({.address = a, .original = {}, .orcpt = {}, .notify = 0});
+    for (const auto& a : to) e.recipients.push_back({.address = a, .original = {}, .orcpt = {}, .notify = 0});
     return e;
   }
   /// A message that is in the journal, on the disk.
@@ -233,14 +228,8 @@ struct AdmissionFixture : RoundsFixture {
   }
 };
 
-inline mail::DeliveryStatus ok() {
-  return mail::make_status(mail::Action::delivered, "2.0.0", "250 ok");
-}
-inline mail::DeliveryStatus failed() {
-  return mail::make_status(mail::Action::failed, "5.1.1", "550 no such user");
-}
-inline mail::DeliveryStatus later() {
-  return mail::make_status(mail::Action::deferred, "4.2.1", "450 later");
-}
+inline mail::DeliveryStatus ok() { return mail::make_status(mail::Action::delivered, "2.0.0", "250 ok"); }
+inline mail::DeliveryStatus failed() { return mail::make_status(mail::Action::failed, "5.1.1", "550 no such user"); }
+inline mail::DeliveryStatus later() { return mail::make_status(mail::Action::deferred, "4.2.1", "450 later"); }
 
 }  // namespace pen::qmgr

@@ -10,24 +10,23 @@ namespace {
 struct DottedFacts : mail::BodyFacts {
   std::vector<std::uint64_t> dots;
   bool many_dots = false;
-  PEN_FIELDS(size, header_size, longest_line, eight_bit_header, eight_bit_body, nul, dots,
-             many_dots)
+  PEN_FIELDS(size, header_size, longest_line, eight_bit_header, eight_bit_body, nul, dots, many_dots)
 };
 /// Envelopes as older layouts have them.
 struct DottedEnvelope : mail::Envelope {
   DottedFacts facts;  // in place of body
 };
 struct EnvelopeLayout1 : DottedEnvelope {
-  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, facts, message_id, discharges, transport)
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, facts,
+             message_id, discharges, transport)
 };
 struct EnvelopeLayout2 : DottedEnvelope {
-  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, facts, message_id, discharges, transport, filter, hold)
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, facts,
+             message_id, discharges, transport, filter, hold)
 };
 struct EnvelopeLayout3 : DottedEnvelope {
-  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, facts, message_id, discharges, transport, filter, hold, purpose)
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, facts,
+             message_id, discharges, transport, filter, hold, purpose)
 };
 template <class Envelope>
 struct OldPayload {

@@ -27,11 +27,11 @@ struct Note {
 };
 /// In Note::owed: the sender has been told that this recipient's mail is late.
 inline constexpr std::uint8_t kWarned = 16;
-/// In Note::owed: the sender of a traced message or probe is still to be told of this try (mail::Purpose). Found anew each
-/// round for recipients that are left.
+/// In Note::owed: the sender of a traced message or probe is still to be told of this try (mail::Purpose). Found anew
+/// each round for recipients that are left.
 inline constexpr std::uint8_t kFirstTry = 32;
-static_assert(((kWarned | kFirstTry) & (mail::notify::kSuccess | mail::notify::kFailure |
-                                        mail::notify::kDelay | mail::notify::kNever)) == 0);
+static_assert(((kWarned | kFirstTry) &
+               (mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay | mail::notify::kNever)) == 0);
 
 /// Bytes of each text of a status that are kept: with them the notes of 50,000 recipients fit into a record.
 inline constexpr std::size_t kMaxWords = 500;
@@ -67,9 +67,9 @@ struct StoredPayload {
   std::vector<Deaths> deaths;
   PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
 };
-/// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never 0.
-/// Up to layout 3 mail::BodyFacts say where the body's dots are. Layout 2 has no mail::Envelope::purpose, layout 1 no filter
-/// and no hold either.
+/// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never
+/// 0. Up to layout 3 mail::BodyFacts say where the body's dots are. Layout 2 has no mail::Envelope::purpose, layout 1
+/// no filter and no hold either.
 struct PayloadLayout {
   std::uint8_t mark = 0;
   std::uint8_t layout = 4;

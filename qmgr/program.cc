@@ -33,8 +33,8 @@ bool advise_on_disk(std::string_view where, const Error& why) {
   return false;
 }
 
-Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
-                 queue_log::QueueLog& log, spool::Spool* spool, destdb::DestDb& destinations)
+Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage, queue_log::QueueLog& log,
+                 spool::Spool* spool, destdb::DestDb& destinations)
     : loop_(loop),
       options_(std::move(options)),
       log_(log),
@@ -45,12 +45,9 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       writer_(loop, log, storage, [this](const Error& e) { fatal(e); }),
       router_(loop, options_.path(ipc::kRewriteSocket)),
       bounce_(loop, options_.path(ipc::kBounceSocket)),
-      shared_(options_.cluster
-                  ? std::make_unique<SharedDestinations>(loop, *options_.cluster, destinations)
-                  : nullptr),
-      scheduler_(std::make_unique<Scheduler>(
-          options_.scheduler, options_.limits,
-          shared_ ? static_cast<destdb::Table&>(*shared_) : destinations, random_)),
+      shared_(options_.cluster ? std::make_unique<SharedDestinations>(loop, *options_.cluster, destinations) : nullptr),
+      scheduler_(std::make_unique<Scheduler>(options_.scheduler, options_.limits,
+                                             shared_ ? static_cast<destdb::Table&>(*shared_) : destinations, random_)),
       manager_(std::make_unique<Manager>(options_.manager, log, *scheduler_, *this, loop.clock())),
       enqueue_(loop, *manager_, spool, options_.manager.inline_limit),
       queue_(
@@ -73,15 +70,12 @@ void Program::start_sessions() {
   if (!options_.classes) return;
   sessions_ = std::make_shared<sessions::Holder>(
       loop_, options_.path(ipc::kAnvilSocket), options_.classes,
-      sessions::Holder::Events{.room =
-                                   [this](std::uint32_t session_class) {
-                                     manager_->event()->scheduler.session_room(session_class);
-                                   },
-                               .wanted =
-                                   [this](std::uint32_t session_class) {
-                                     return manager_->event()->scheduler.yield_session(
-                                         session_class);
-                                   }},
+      sessions::Holder::Events{
+          .room = [this](std::uint32_t session_class) { manager_->event()->scheduler.session_room(session_class); },
+          .wanted =
+              [this](std::uint32_t session_class) {
+                return manager_->event()->scheduler.yield_session(session_class);
+              }},
       sessions::Holder::Options{});
   loop_.spawn("anvil", sessions::Holder::keep_connected(sessions_));
 }
@@ -89,12 +83,11 @@ void Program::start_sessions() {
 void Program::ask_session(ConnectionNumber connection, std::uint32_t session_class,
                           const ipc::Destination& destination) {
   PEN_CHECK(sessions_ != nullptr, "a session class where there are none");
-  leases_[connection] =
-      sessions_->take(sessions::Direction::outgoing, session_class, destination.host,
-                      destination.address, [this, connection](bool granted) {
-                        if (!granted) leases_.erase(connection);
-                        manager_->session_answer(connection, granted);
-                      });
+  leases_[connection] = sessions_->take(sessions::Direction::outgoing, session_class, destination.host,
+                                        destination.address, [this, connection](bool granted) {
+                                          if (!granted) leases_.erase(connection);
+                                          manager_->session_answer(connection, granted);
+                                        });
 }
 
 void Program::release_session(ConnectionNumber connection) {
@@ -116,10 +109,9 @@ void Program::start() {
   router_.start(*manager_);
   bounce_.start(*manager_);
   if (shared_) {
-    shared_->start(*manager_,
-                   [this](const std::string& transport, const ipc::delivery::OpenConnection& open) {
-                     agent(transport).open(open);
-                   });
+    shared_->start(*manager_, [this](const std::string& transport, const ipc::delivery::OpenConnection& open) {
+      agent(transport).open(open);
+    });
   }
   start_sessions();
   loop_.spawn("destinations", keep_destinations());
@@ -228,9 +220,8 @@ void Program::report_damage() {
                                    : d.log == queue_log::kJournal                    ? "journal"
                                    : d.log == queue_log::kHold                       ? "hold log"
                                                                                      : "retry log";
-    log::error("queue log damaged: {}, slot {}, use {}, offset {}, {} bytes: {}{}{}", where, d.slot,
-               d.use, d.offset, d.bytes, d.what, d.queue_id.empty() ? "" : ": message ",
-               d.queue_id);
+    log::error("queue log damaged: {}, slot {}, use {}, offset {}, {} bytes: {}{}{}", where, d.slot, d.use, d.offset,
+               d.bytes, d.what, d.queue_id.empty() ? "" : ": message ", d.queue_id);
   }
   damage_told_ = log_.report().damage_count;
   log::error(
@@ -241,8 +232,8 @@ void Program::report_damage() {
 }
 
 void Program::give_memory_back() {
-  // The messages of a large active set lie between what lives longer: free() gives back only what is at the end, and even
-  // malloc_trim() nothing while the log remembers each of them, until its garbage marks are written with a save.
+  // The messages of a large active set lie between what lives longer: free() gives back only what is at the end, and
+  // even malloc_trim() nothing while the log remembers each of them, until its garbage marks are written with a save.
   constexpr std::size_t kWorthIt = 2000;  // messages: some megabytes, for a few milliseconds
   if (trim_after_ && log_.last_save() >= *trim_after_) {
     trim_after_.reset();
@@ -275,8 +266,7 @@ async::Task<void> Program::keep_flushing() {
     const auto appended = log_.figures().appended_bytes;
     const bool files_wait = spool_ != nullptr && spool_->files_wait();
     if (spool_ != nullptr)
-      if (auto shrunk = spool_->shrink(loop_.now()); !shrunk)
-        log::warning("spool: {}", shrunk.error().message());
+      if (auto shrunk = spool_->shrink(loop_.now()); !shrunk) log::warning("spool: {}", shrunk.error().message());
     if (appended == seen && log_.has_space() && !files_wait) continue;
     seen = appended;
     if (files_wait) log_.save_positions();
@@ -286,15 +276,15 @@ async::Task<void> Program::keep_flushing() {
 }
 
 async::Task<void> Program::keep_destinations() {
-  // Off the hot path: what changed in five seconds is written on another thread, some thousands in one transaction. Stale
-  // records are looked for in slices that go round in about an hour: no turn of the loop walks over all of them.
+  // Off the hot path: what changed in five seconds is written on another thread, some thousands in one transaction.
+  // Stale records are looked for in slices that go round in about an hour: no turn of the loop walks over all of
+  // them.
   constexpr seconds kEvery{5};
   constexpr std::size_t kRounds = 3600 / 5;
   SteadyTime warned = loop_.now() - seconds(600);
   for (;;) {
     static_cast<void>(co_await loop_.sleep(kEvery));
-    const auto gone =
-        destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
+    const auto gone = destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
     if (!gone.empty()) {
       auto event = manager_->event();
       for (const auto& key : gone) event->scheduler.forgotten(key);
@@ -303,9 +293,8 @@ async::Task<void> Program::keep_destinations() {
     auto done = co_await write_destinations();
     if (done || loop_.now() - warned < seconds(600)) continue;
     warned = loop_.now();
-    log::warning(
-        "destination database: {}; what was learned stays in memory, and is written when it can be",
-        done.error().message());
+    log::warning("destination database: {}; what was learned stays in memory, and is written when it can be",
+                 done.error().message());
   }
 }
 
@@ -314,11 +303,9 @@ async::Task<Result<void>> Program::write_destinations() {
   // The pool has one thread: batches are written in the order in which they were taken.
   // What changes meanwhile is for the next time.
   for (std::size_t left = destinations_.changes(); left > 0;) {
-    auto changes =
-        std::make_shared<const std::vector<destdb::Change>>(destinations_.take_changes(kBatch));
+    auto changes = std::make_shared<const std::vector<destdb::Change>>(destinations_.take_changes(kBatch));
     if (changes->empty()) break;  // written by another caller
-    auto done = co_await pool_.run(
-        [changes, file = destinations_.file()] { return file->write(*changes); });
+    auto done = co_await pool_.run([changes, file = destinations_.file()] { return file->write(*changes); });
     if (!done) {
       destinations_.put_back(*changes);
       co_return done;
@@ -331,16 +318,14 @@ async::Task<Result<void>> Program::write_destinations() {
 DeliveryAgent& Program::agent(const std::string& transport) {
   auto& slot = agents_[transport];
   if (!slot) {
-    slot = std::make_unique<DeliveryAgent>(loop_, transport, options_.path("private/" + transport),
-                                           *manager_);
+    slot = std::make_unique<DeliveryAgent>(loop_, transport, options_.path("private/" + transport), *manager_);
     if (shared_) slot->gone = [this](ConnectionNumber connection) { shared_->gone(connection); };
   }
   return *slot;
 }
 
-void Program::open_connection(const std::string& transport,
-                              const ipc::delivery::OpenConnection& open, const std::string& key,
-                              std::uint32_t limit) {
+void Program::open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open,
+                              const std::string& key, std::uint32_t limit) {
   if (shared_) return shared_->open(transport, open, key, limit);
   agent(transport).open(open);
 }
@@ -368,8 +353,7 @@ void Program::release_body(std::uint64_t spool_file, const std::string&) {
 async::Task<void> Program::make_way(SteadyTime began) {
   constexpr int kPause = 9;  // times what the work took
   const auto took = loop_.clock().now() - began;
-  static_cast<void>(
-      co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took)));
+  static_cast<void>(co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took)));
 }
 
 async::Task<void> Program::next_commit() {
@@ -413,9 +397,8 @@ void warn_of_orphans(const OrphanPass& pass) {
   if (queue_id.empty())
     log::warning("spool: the queue cannot be looked through ({}): {}. Check the disk", why, kWaste);
   else
-    log::warning(
-        "{}: {}: {}. Check the disk, and remove the message (pensuper -d {}) once it was looked at",
-        queue_id, why, kWaste, queue_id);
+    log::warning("{}: {}: {}. Check the disk, and remove the message (pensuper -d {}) once it was looked at", queue_id,
+                 why, kWaste, queue_id);
 }
 }  // namespace
 
@@ -427,14 +410,11 @@ async::Task<void> Program::find_orphans() {
   const SteadyTime start = loop_.clock().now();
   OrphanPass pass(
       log_, *spool_, [](const queue_log::Stored& stored) { return spool_file_of(stored); },
-      [](const std::string& queue_id) {
-        log::error("{}: the spool file with its content is missing", queue_id);
-      });
+      [](const std::string& queue_id) { log::error("{}: the spool file with its content is missing", queue_id); });
   for (bool ended = false; !ended;) {
     const SteadyTime began = loop_.clock().now();
     auto step = OrphanPass::Step::more;
-    while (step == OrphanPass::Step::more && loop_.clock().now() - began < kTurn)
-      step = pass.step(kSlice);
+    while (step == OrphanPass::Step::more && loop_.clock().now() - began < kTurn) step = pass.step(kSlice);
     writer_.kick();
     switch (step) {
       case OrphanPass::Step::ended:
@@ -467,8 +447,7 @@ async::Task<void> Program::serve(async::Stream stream) {
     co_return;
   }
   const uid_t uid = peer->uid;
-  const bool trusted =
-      uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
+  const bool trusted = uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
   std::unique_ptr<Guests::Guest> guest;
   if (!trusted) guest = guests_.enter(uid);
   if (!trusted && !guest) {
@@ -525,8 +504,7 @@ async::Task<void> Program::drain() {
   while (loop_.now() < until) {
     if (manager_->scheduler().figures().in_hand == 0 && enqueue_.leases() == 0) break;
     committed_.reset();
-    static_cast<void>(
-        co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))}));
+    static_cast<void>(co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))}));
   }
   // What was acknowledged to nobody yet is, and the results of what ended just now are written: a
   // receiver without its answer would hand in its message again, a delivery without its record be
@@ -549,9 +527,7 @@ async::Task<void> Program::drain() {
 
 std::vector<ipc::queue::StatusLine> Program::status() const {
   std::vector<ipc::queue::StatusLine> out;
-  const auto add = [&](const char* name, auto value) {
-    out.push_back({name, std::to_string(value)});
-  };
+  const auto add = [&](const char* name, auto value) { out.push_back({name, std::to_string(value)}); };
   const auto m = manager_->figures();
   const auto s = manager_->scheduler().figures();
   const auto l = log_.figures();

@@ -31,8 +31,9 @@
 
 namespace pen::qmgr {
 
-/// Logs what to do about an error of the disk under `where`: one that fails (EIO), or is full (ENOSPC, EDQUOT, the queue
-/// log's no_space). The error itself is for the caller to log, in the next line. False, and nothing is logged: it is neither.
+/// Logs what to do about an error of the disk under `where`: one that fails (EIO), or is full (ENOSPC, EDQUOT, the
+/// queue log's no_space). The error itself is for the caller to log, in the next line. False, and nothing is logged:
+/// it is neither.
 bool advise_on_disk(std::string_view where, const Error& why);
 
 struct ProgramOptions {
@@ -49,16 +50,16 @@ struct ProgramOptions {
   std::optional<SharedDestinations::Options> cluster;  // destdb_backend = redis
   /// session_classes; nullptr: there are none.
   std::shared_ptr<const sessions::Classes> classes;
-  /// One tool is served while the mail system is down: no other program is asked or told anything, nothing is scheduled, no
-  /// mail is taken. With manager.active_messages = 0, so that no message is taken into work.
+  /// One tool is served while the mail system is down: no other program is asked or told anything, nothing is
+  /// scheduled, no mail is taken. With manager.active_messages = 0, so that no message is taken into work.
   bool orders_only = false;
 };
 
 class Program final : public Ports {
  public:
   /// loop, storage, log, spool (nullptr: none, large bodies are refused) and destinations must outlive the program.
-  Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage,
-          queue_log::QueueLog& log, spool::Spool* spool, destdb::DestDb& destinations);
+  Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& storage, queue_log::QueueLog& log,
+          spool::Spool* spool, destdb::DestDb& destinations);
   ~Program() override;
   /// Starts recovery and the feeds.
   void start();
@@ -72,13 +73,11 @@ class Program final : public Ports {
 
   void settle_soon() override;
   void route(const ipc::route::Route& request) override { router_.route(request); }
-  void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open,
-                       const std::string& key, std::uint32_t limit) override;
+  void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open, const std::string& key,
+                       std::uint32_t limit) override;
   void close_connection(const std::string& transport, ConnectionNumber connection) override;
   void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) override;
-  void notify(const ipc::bounce::Notify& request, Fd body) override {
-    bounce_.notify(request, std::move(body));
-  }
+  void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
   Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void readers_lost() override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;

@@ -43,8 +43,7 @@ class Peer {
     for (;;) {
       auto accepted = co_await listener_->accept();
       if (!accepted) co_return;
-      auto opening =
-          co_await ipc::greet(std::move(accepted->stream), {.everyone = true, .mail_owner = {}});
+      auto opening = co_await ipc::greet(std::move(accepted->stream), {.everyone = true, .mail_owner = {}});
       if (!opening) continue;
       channel.emplace(std::move(*opening));
       ++conversations;
@@ -82,8 +81,8 @@ struct Fixture {
   Fixture() {
     std::filesystem::create_directories(scratch.path() / "private");
     std::filesystem::create_directories(scratch.path() / "public");
-    rewrite = std::make_unique<Peer<ipc::route::ToRewrite, ipc::route::FromRewrite>>(
-        loop, scratch.file("private/rewrite"));
+    rewrite =
+        std::make_unique<Peer<ipc::route::ToRewrite, ipc::route::FromRewrite>>(loop, scratch.file("private/rewrite"));
     rewrite->on_message = [this](ipc::route::ToRewrite& m, std::vector<Fd>&) {
       const auto& r = std::get<ipc::route::Route>(m);
       ipc::route::Resolved resolved;
@@ -98,11 +97,9 @@ struct Fixture {
       resolved.levels.push_back({{d}});
       static_cast<void>(rewrite->channel->send(ipc::route::Routed{r.request, resolved}));
     };
-    smtp = std::make_unique<Peer<ipc::delivery::ToProgram, ipc::delivery::FromProgram>>(
-        loop, scratch.file("private/smtp"));
-    smtp->on_message = [this](ipc::delivery::ToProgram& m, std::vector<Fd>& fds) {
-      deliver(m, fds);
-    };
+    smtp = std::make_unique<Peer<ipc::delivery::ToProgram, ipc::delivery::FromProgram>>(loop,
+                                                                                        scratch.file("private/smtp"));
+    smtp->on_message = [this](ipc::delivery::ToProgram& m, std::vector<Fd>& fds) { deliver(m, fds); };
     start();
   }
 
@@ -126,8 +123,7 @@ struct Fixture {
     ProgramOptions program_options;
     program_options.limits = [](std::string_view) { return TransportLimits{}; };
     program_options.path = [this](std::string_view name) { return scratch.file(name); };
-    program = std::make_unique<Program>(loop, std::move(program_options), *storage, *log,
-                                        spool.get(), *destinations);
+    program = std::make_unique<Program>(loop, std::move(program_options), *storage, *log, spool.get(), *destinations);
     program->start();
     auto fd = async::listen_on(async::SocketAddress::unix(scratch.file("public/qmgr")));
     BOOST_REQUIRE(fd.has_value());
@@ -151,8 +147,7 @@ struct Fixture {
     if (std::holds_alternative<ipc::delivery::StagePage>(m)) {
       BOOST_REQUIRE(fds.size() == 1U);
       if (page != nullptr) ::munmap(page, 65536);
-      page = static_cast<unsigned char*>(
-          ::mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0].get(), 0));
+      page = static_cast<unsigned char*>(::mmap(nullptr, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0].get(), 0));
     } else if (auto* open = std::get_if<ipc::delivery::OpenConnection>(&m)) {
       ipc::delivery::Features f;
       f.window = 10;
@@ -172,9 +167,8 @@ struct Fixture {
       std::string body(job->inline_body);
       if (!fds.empty()) {
         body.resize(job->body.size);
-        BOOST_REQUIRE(
-            ::pread(fds[0].get(), body.data(), body.size(), static_cast<off_t>(job->body_offset)) ==
-            static_cast<ssize_t>(body.size()));
+        BOOST_REQUIRE(::pread(fds[0].get(), body.data(), body.size(), static_cast<off_t>(job->body_offset)) ==
+                      static_cast<ssize_t>(body.size()));
       }
       ipc::delivery::JobResult result;
       result.job = job->job;
@@ -189,8 +183,7 @@ struct Fixture {
 
   using Receiver = ipc::Channel<ipc::enqueue::FromQmgr, ipc::enqueue::ToQmgr>;
   static async::Task<Result<Receiver>> connect(async::Loop& l, std::string path) {
-    co_return co_await ipc::connect_channel<ipc::enqueue::FromQmgr, ipc::enqueue::ToQmgr>(
-        l, path, ipc::enqueue::kName);
+    co_return co_await ipc::connect_channel<ipc::enqueue::FromQmgr, ipc::enqueue::ToQmgr>(l, path, ipc::enqueue::kName);
   }
   static mail::Envelope envelope(const std::string& id, std::size_t size) {
     mail::Envelope e;
@@ -202,8 +195,7 @@ struct Fixture {
     return e;
   }
   /// Sends over a connection of its own; the body goes through a spool file when it is large.
-  static async::Task<ipc::enqueue::Outcome> send(async::Loop& l, std::string path, std::string id,
-                                                 std::string body) {
+  static async::Task<ipc::enqueue::Outcome> send(async::Loop& l, std::string path, std::string id, std::string body) {
     auto channel = co_await connect(l, path);
     BOOST_REQUIRE(channel.has_value());
     ipc::enqueue::Enqueue e{1, envelope(id, body.size()), 0, body};
@@ -216,8 +208,7 @@ struct Fixture {
         if (leased == nullptr) continue;
         BOOST_REQUIRE((leased->outcome == ipc::enqueue::Outcome::ok));
         BOOST_REQUIRE(r->fds.size() == 1U);
-        BOOST_REQUIRE(::pwrite(r->fds[0].get(), body.data(), body.size(),
-                               static_cast<off_t>(leased->content_offset)) ==
+        BOOST_REQUIRE(::pwrite(r->fds[0].get(), body.data(), body.size(), static_cast<off_t>(leased->content_offset)) ==
                       static_cast<ssize_t>(body.size()));
         BOOST_REQUIRE(::fdatasync(r->fds[0].get()) == 0);
         e.lease = leased->lease;
@@ -233,8 +224,7 @@ struct Fixture {
     }
   }
   void send(const std::string& id, const std::string& body) {
-    const auto outcome =
-        async::testing::run(loop, send(loop, scratch.file("public/qmgr"), id, body));
+    const auto outcome = async::testing::run(loop, send(loop, scratch.file("public/qmgr"), id, body));
     BOOST_TEST((outcome == ipc::enqueue::Outcome::ok));
   }
   std::size_t active() { return program->manager().figures().active; }
@@ -329,8 +319,8 @@ BOOST_AUTO_TEST_CASE(a_receiver_that_sends_nonsense_harms_nobody_else) {
 }
 
 /// What qmgr answers to this, from a receiver with a spool file in its hands.
-static async::Task<ipc::enqueue::Outcome> ask(async::Loop& l, std::string path, mail::Envelope e,
-                                              std::uint64_t permit, std::string body) {
+static async::Task<ipc::enqueue::Outcome> ask(async::Loop& l, std::string path, mail::Envelope e, std::uint64_t permit,
+                                              std::string body) {
   auto channel = co_await Fixture::connect(l, path);
   BOOST_REQUIRE(channel.has_value());
   ipc::enqueue::Enqueue request{2, std::move(e), 0, body, permit};
@@ -342,8 +332,7 @@ static async::Task<ipc::enqueue::Outcome> ask(async::Loop& l, std::string path, 
     }
     auto r = co_await channel->receive();
     BOOST_REQUIRE(r.has_value());
-    if (auto* leased = std::get_if<ipc::enqueue::SpoolLeased>(&r->message))
-      request.lease = leased->lease;
+    if (auto* leased = std::get_if<ipc::enqueue::SpoolLeased>(&r->message)) request.lease = leased->lease;
     if (auto* done = std::get_if<ipc::enqueue::Enqueued>(&r->message)) co_return done->outcome;
   }
 }
@@ -351,15 +340,13 @@ static async::Task<ipc::enqueue::Outcome> ask(async::Loop& l, std::string path, 
 BOOST_AUTO_TEST_CASE(a_receiver_that_says_what_it_may_not_is_refused_and_harms_nobody_else) {
   const std::string path = scratch.file("public/qmgr");
   const auto refused = ipc::enqueue::Outcome::refused;
-  for (const std::string& id : {std::string(), std::string(5000, 'A'), std::string("A\nB"),
-                                std::string("../../x"), std::string("A\0B", 3)}) {
-    BOOST_TEST(
-        (async::testing::run(loop, ask(loop, path, envelope(id, 5), 0, "body\n")) == refused));
+  for (const std::string& id :
+       {std::string(), std::string(5000, 'A'), std::string("A\nB"), std::string("../../x"), std::string("A\0B", 3)}) {
+    BOOST_TEST((async::testing::run(loop, ask(loop, path, envelope(id, 5), 0, "body\n")) == refused));
     BOOST_TEST((async::testing::run(loop, ask(loop, path, envelope(id, 5), 0, {})) == refused));
   }
   for (const std::uint64_t size : {UINT64_MAX, UINT64_MAX - spool::kContentOffset + 1, 1UL << 40})
-    BOOST_TEST(
-        (async::testing::run(loop, ask(loop, path, envelope("4bBAD", size), 0, {})) == refused));
+    BOOST_TEST((async::testing::run(loop, ask(loop, path, envelope("4bBAD", size), 0, {})) == refused));
   auto e = envelope("4bBAD", 5);
   e.discharges.push_back({"4bAAA", {0}, 0});
   for (const std::uint64_t permit : {0UL, 1UL, UINT64_MAX})
@@ -382,8 +369,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_the_receiver_does_not_hold_is_refused) {
       if (auto* done = std::get_if<ipc::enqueue::Enqueued>(&r->message)) co_return done->outcome;
     }
   };
-  BOOST_TEST((async::testing::run(loop, forged(loop, scratch.file("public/qmgr"))) ==
-              ipc::enqueue::Outcome::refused));
+  BOOST_TEST((async::testing::run(loop, forged(loop, scratch.file("public/qmgr"))) == ipc::enqueue::Outcome::refused));
 }
 
 BOOST_AUTO_TEST_CASE(what_to_do_about_a_disk_is_said_for_each_way_it_fails) {
@@ -401,9 +387,7 @@ BOOST_AUTO_TEST_CASE(what_to_do_about_a_disk_is_said_for_each_way_it_fails) {
     BOOST_TEST(given == !text.empty());
     return text;
   };
-  const auto has = [](const std::string& text, std::string_view part) {
-    return text.find(part) != std::string::npos;
-  };
+  const auto has = [](const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; };
   for (const Error& full : {Error::from_errno(ENOSPC, "write"), Error::from_errno(EDQUOT, "write"),
                             Error(queue_log::QueueLogError::no_space)}) {
     const std::string text = advice(full);

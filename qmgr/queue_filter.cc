@@ -10,8 +10,7 @@ namespace {
 /// wanted: an address, "@domain", or "<>".
 bool is_meant(std::string_view wanted, std::string_view address) {
   if (wanted == "<>") return address.empty();
-  if (wanted.starts_with('@'))
-    return !address.empty() && iequals(domain_of(address), wanted.substr(1));
+  if (wanted.starts_with('@')) return !address.empty() && iequals(domain_of(address), wanted.substr(1));
   return iequals(address, wanted);
 }
 
@@ -55,8 +54,7 @@ QueueFilter::Answer QueueFilter::footer(const queue_log::Listed& l) const {
        {std::string_view(site_), std::string_view(filter_.domain), domain_of(filter_.recipient)}) {
     if (wanted.empty()) continue;
     ++conditions;
-    if (!cut && std::none_of(l.domains.begin(), l.domains.end(),
-                             [&](const auto& d) { return iequals(d, wanted); }))
+    if (!cut && std::none_of(l.domains.begin(), l.domains.end(), [&](const auto& d) { return iequals(d, wanted); }))
       return Answer::no;
   }
   if (!filter_.recipient.empty() && !filter_.recipient.starts_with('@')) sure = false;
@@ -68,8 +66,7 @@ QueueFilter::Answer QueueFilter::footer(const queue_log::Listed& l) const {
 }
 
 bool QueueFilter::any_recipient() const {
-  return site_.empty() && filter_.recipient.empty() && filter_.domain.empty() &&
-         filter_.reply.empty();
+  return site_.empty() && filter_.recipient.empty() && filter_.domain.empty() && filter_.reply.empty();
 }
 
 bool QueueFilter::recipient(const std::string& address) const {
@@ -85,8 +82,7 @@ bool QueueFilter::dropped(const submission::Dropped& d) const {
   if (!filter_.sender.empty() && !is_meant(filter_.sender, d.submission->sender)) return false;
   if (any_recipient()) return true;
   return filter_.reply.empty() &&
-         std::ranges::any_of(d.submission->recipients,
-                             [&](const mail::Recipient& r) { return recipient(r.address); });
+         std::ranges::any_of(d.submission->recipients, [&](const mail::Recipient& r) { return recipient(r.address); });
 }
 
 bool QueueFilter::envelope(const Active& m) const {

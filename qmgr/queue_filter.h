@@ -30,9 +30,7 @@ class QueueFilter {
     return filter_.places == 0 || (filter_.places & ipc::queue::bit_of(place)) != 0;
   }
   /// Whether messages in the queue may be meant.
-  bool covers_queue() const {
-    return filter_.places != ipc::queue::bit_of(ipc::queue::Place::maildrop);
-  }
+  bool covers_queue() const { return filter_.places != ipc::queue::bit_of(ipc::queue::Place::maildrop); }
   /// Nothing is asked for: every message is meant.
   bool empty() const { return filter_ == ipc::queue::Filter{} && site_.empty(); }
 

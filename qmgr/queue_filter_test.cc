@@ -74,8 +74,7 @@ bool meant(const Filter& filter, const Message& m, const std::string& site = {})
   const bool envelope = f.envelope(m.active);
   switch (f.footer(m.listed)) {
     case Answer::no:
-      BOOST_TEST(!(envelope && filter.places == 0),
-                 "the footer rules out what the envelope affirms");
+      BOOST_TEST(!(envelope && filter.places == 0), "the footer rules out what the envelope affirms");
       return false;
     case Answer::yes:
       BOOST_TEST(envelope, "the footer affirms what the envelope rules out");
@@ -152,8 +151,7 @@ BOOST_AUTO_TEST_CASE(age_is_that_of_the_message_not_of_its_last_try) {
 }
 
 BOOST_AUTO_TEST_CASE(the_reply_is_searched_for_its_part) {
-  Message m("a@s.example", {"b@x.example"},
-            "host mx[192.0.2.1] said: 450 4.2.0 Greylisted, try again");
+  Message m("a@s.example", {"b@x.example"}, "host mx[192.0.2.1] said: 450 4.2.0 Greylisted, try again");
   BOOST_TEST(meant(With().reply_is("greylisted"), m));
   BOOST_TEST(!meant(With().reply_is("mailbox full"), m));
 }
@@ -165,19 +163,13 @@ BOOST_AUTO_TEST_CASE(conditions_on_a_recipient_hold_for_one_and_the_same) {
   BOOST_TEST(!meant(With().domain_is("x.example").reply_is("greylisted"), m));
   BOOST_TEST(!meant(With().recipient_is("b@x.example"), m, "y.example"));
   BOOST_TEST(!meant(With().sender_is("a@other.example").domain_is("y.example"), m));
-  BOOST_TEST(meant(With()
-                       .sender_is("a@s.example")
-                       .recipient_is("@x.example")
-                       .older_is(seconds(60))
-                       .reply_is("refused"),
-                   m));
+  BOOST_TEST(
+      meant(With().sender_is("a@s.example").recipient_is("@x.example").older_is(seconds(60)).reply_is("refused"), m));
 }
 
 BOOST_AUTO_TEST_CASE(places_are_a_choice) {
   Message m("a@s.example", {"b@x.example"});
-  const auto bit = [](Place p) {
-    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(p));
-  };
+  const auto bit = [](Place p) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(p)); };
   BOOST_TEST(meant(With().places_is(bit(Place::deferred)), m));
   BOOST_TEST(!meant(With().places_is(bit(Place::hold)), m));
   m.listed.place.log = queue_log::kHold;
@@ -186,14 +178,12 @@ BOOST_AUTO_TEST_CASE(places_are_a_choice) {
   BOOST_TEST(meant(With().places_is(bit(Place::active)), m));
 }
 
-BOOST_AUTO_TEST_CASE(
-    a_message_in_maildrop_is_chosen_by_its_envelope_and_no_message_by_its_time_alone) {
+BOOST_AUTO_TEST_CASE(a_message_in_maildrop_is_chosen_by_its_envelope_and_no_message_by_its_time_alone) {
   submission::Dropped d;
   d.arrival = kNow - seconds(3600);
   d.submission.emplace().sender = "ada@one.example";
   for (const char* address : {"x@rcpt.example", "y@other.example"})
-    d.submission->recipients.push_back(
-        {.address = address, .original = {}, .orcpt = {}, .notify = 0});
+    d.submission->recipients.push_back({.address = address, .original = {}, .orcpt = {}, .notify = 0});
   const auto chosen = [&](const Filter& f) { return QueueFilter(f, {}, kNow).dropped(d); };
   BOOST_TEST(chosen({}));
   BOOST_TEST(chosen(With().sender_is("@one.example").older_is(seconds(3600))));
@@ -209,9 +199,7 @@ BOOST_AUTO_TEST_CASE(
 }
 
 BOOST_AUTO_TEST_CASE(maildrop_is_covered_where_all_is_or_it_is_named) {
-  const auto of = [](std::uint8_t places) {
-    return QueueFilter(With().places_is(places), {}, kNow);
-  };
+  const auto of = [](std::uint8_t places) { return QueueFilter(With().places_is(places), {}, kNow); };
   const auto maildrop = ipc::queue::bit_of(Place::maildrop), hold = ipc::queue::bit_of(Place::hold);
   BOOST_TEST((of(0).covers(Place::maildrop) && of(0).covers_queue()));
   BOOST_TEST((of(maildrop).covers(Place::maildrop) && !of(maildrop).covers_queue()));

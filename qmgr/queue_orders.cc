@@ -16,15 +16,14 @@ namespace pen::qmgr {
 using namespace ipc::queue;
 
 namespace {
-constexpr std::size_t kSlice = 200;    // messages looked at between two turns of the loop
-constexpr std::size_t kWindow = 4096;  // orders given and not yet durable: they share commits
+constexpr std::size_t kSlice = 200;            // messages looked at between two turns of the loop
+constexpr std::size_t kWindow = 4096;          // orders given and not yet durable: they share commits
 constexpr std::size_t kWindowBytes = 4 << 20;  // and the bytes of the records that they write anew
 // Remembers which messages an order met, for those that it meets again where they went: 1,000,000 with one in 20,000
 // mistaken for such, 5,000,000 with one in 25.
 constexpr std::size_t kMetBytes = 4 << 20;
-constexpr std::size_t kMissed =
-    65536;                  // messages that moved away from an order, and are looked for again
-constexpr int kRounds = 5;  // how often
+constexpr std::size_t kMissed = 65536;  // messages that moved away from an order, and are looked for again
+constexpr int kRounds = 5;              // how often
 constexpr auto kProgressEvery = milliseconds(250);
 
 bool writes_anew(Verb verb) { return verb != Verb::remove && verb != Verb::flush; }
@@ -48,14 +47,12 @@ struct QueueServer::Run {
   std::vector<std::string> missed;  // were not where they had been when their turn came
   queue_log::IdFilter met;          // of those that stay in the queue, and may be met again
 
-  static bool remembers(const Act& m) {
-    return m.dry_run || m.verb == Verb::requeue || expires(m.verb);
-  }
+  static bool remembers(const Act& m) { return m.dry_run || m.verb == Verb::requeue || expires(m.verb); }
   bool full() const { return window >= kWindow || bytes >= kWindowBytes; }
 };
 
-bool QueueServer::meant(const Act& m, const QueueFilter& filter, const queue_log::Listed& l,
-                        WallTime began, const Run& run) {
+bool QueueServer::meant(const Act& m, const QueueFilter& filter, const queue_log::Listed& l, WallTime began,
+                        const Run& run) {
   const bool held = l.place.log == queue_log::kHold;
   const bool by_id = !m.queue_ids.empty();
   switch (m.verb) {
@@ -79,11 +76,9 @@ bool QueueServer::meant(const Act& m, const QueueFilter& filter, const queue_log
     // finds moved was just tried; what is on hold now was not when the release began.
     if (l.arrived > began) return false;
     if (m.verb == Verb::flush || m.verb == Verb::release) return false;
-    if (run.remembers(m) && run.met.may_contain(queue_log::IdFilter::hash(l.queue_id)))
-      return false;
+    if (run.remembers(m) && run.met.may_contain(queue_log::IdFilter::hash(l.queue_id))) return false;
     const Active* active = manager_.find(l.queue_id);
-    if (active != nullptr && (active->order != Active::Order::none || active->forced_expire))
-      return false;
+    if (active != nullptr && (active->order != Active::Order::none || active->forced_expire)) return false;
   }
   switch (filter.footer(l)) {
     case QueueFilter::Answer::no:
@@ -104,8 +99,7 @@ void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_
   const bool active = manager_.find(l.queue_id) != nullptr;
   const std::size_t bytes = writes_anew(verb) ? l.stored : 0;
   ++(active ? run->active : run->window);
-  if (active)
-    run->met.add(queue_log::IdFilter::hash(l.queue_id));  // it is obeyed when its work ends
+  if (active) run->met.add(queue_log::IdFilter::hash(l.queue_id));  // it is obeyed when its work ends
   run->bytes += bytes;
   manager_.event()->orders.give(l, verb, [run, active, bytes, id = l.queue_id](Outcome o) {
     --(active ? run->active : run->window);
@@ -130,8 +124,7 @@ async::Task<bool> QueueServer::report_progress(Session& s, std::uint64_t request
     run.reported = loop_.now();
     static_cast<void>(s.channel.send(Progress{request, run.looked, run.of, run.count}));
   }
-  if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)}))
-    co_return false;
+  if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)})) co_return false;
   co_return s.channel.is_open();
 }
 
@@ -142,8 +135,7 @@ async::Task<void> QueueServer::recovered() {
   static_cast<void>(co_await done->wait());
 }
 
-async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& run,
-                                      const queue_log::Scan& scan) {
+async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan) {
   while (!scan.settled()) {
     auto committed = std::make_shared<async::Event>(loop_);
     manager_.after_commit([committed] { committed->set(); });
@@ -228,8 +220,8 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
   co_return there;
 }
 
-async::Task<bool> QueueServer::remove_dropped(Session& s, const Act& m, const QueueFilter& filter,
-                                              Run& run, const submission::Dropped& d) {
+async::Task<bool> QueueServer::remove_dropped(Session& s, const Act& m, const QueueFilter& filter, Run& run,
+                                              const submission::Dropped& d) {
   // Other names are not pendrop's: pickup leaves them alone, and so do orders for all.
   if (!mail::is_queue_id(d.name) || !filter.dropped(d)) co_return true;
   run.known = true;
@@ -261,10 +253,9 @@ async::Task<bool> QueueServer::remove_dropped(Session& s, const Act& m, const Qu
 async::Task<void> QueueServer::carry_out(Session& s, const Act& m, std::shared_ptr<Run> run) {
   const QueueFilter filter(m.filter, m.site, loop_.clock().wall_now());
   if ((m.filter.places & bit_of(Place::maildrop)) != 0) {
-    auto all =
-        co_await maildrop_.each(m.queue_ids, [this, &s, &m, &filter, &run](const auto& dropped) {
-          return remove_dropped(s, m, filter, *run, dropped);
-        });
+    auto all = co_await maildrop_.each(m.queue_ids, [this, &s, &m, &filter, &run](const auto& dropped) {
+      return remove_dropped(s, m, filter, *run, dropped);
+    });
     if (!all) {
       run->why = Outcome::failed;
       run->failed = all.error().message();

@@ -34,8 +34,7 @@ class Parts {
     cut(bytes);
   }
   void add(BouncedRecipient recipient) {
-    const auto bytes =
-        recipient.address.size() + recipient.original.size() + recipient.reason.size();
+    const auto bytes = recipient.address.size() + recipient.original.size() + recipient.reason.size();
     entry_.bounced.push_back(std::move(recipient));
     cut(bytes);
   }
@@ -96,8 +95,7 @@ Entry to_entry(const submission::Dropped& d) {
 }
 
 QueueServer::QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
-                         std::function<std::vector<StatusLine>()> status, OpenBody open_body,
-                         spool::Spool* spool)
+                         std::function<std::vector<StatusLine>()> status, OpenBody open_body, spool::Spool* spool)
     : loop_(loop),
       manager_(manager),
       maildrop_(std::move(maildrop)),
@@ -111,8 +109,7 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, Right right, Guests::
   for (;;) {
     auto received = co_await session->channel.receive({.deadline = loop_.now() + kToolIdle});
     if (!received) {
-      if (!received.error().is(async::WaitError::closed) &&
-          !received.error().is(async::WaitError::timed_out))
+      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::timed_out))
         log::warning("queue: {}", received.error().message());
       co_return;
     }
@@ -134,8 +131,8 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, Right right, Guests::
   }
 }
 
-async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vector<std::string> ids,
-                                            Shown& shown, See see) {
+async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vector<std::string> ids, Shown& shown,
+                                            See see) {
   SteadyTime reported = loop_.now();
   const WallTime began = loop_.clock().wall_now();
   std::optional<WallTime> second;
@@ -151,8 +148,7 @@ async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vect
     if (loop_.now() - reported >= kProgressEvery) {
       reported = loop_.now();
       const auto progress = scan->progress();
-      static_cast<void>(
-          s.channel.send(Progress{m.request, progress.done, progress.of, shown.count}));
+      static_cast<void>(s.channel.send(Progress{m.request, progress.done, progress.of, shown.count}));
     }
     for (const auto& l : *some) {
       // An old message in a version of the second pass was shown by the first one, where it was.
@@ -188,10 +184,8 @@ async::Task<bool> QueueServer::list_briefly(Session& s, const List& m, const Que
   e.request = m.request;
   e.domains = l.domains;
   ++count;
-  if (auto sent = s.channel.send(e); !sent)
-    log::warning("queue: {}: {}", l.queue_id, sent.error().message());
-  co_return !s.channel.congested() ||
-      co_await s.channel.flush({.deadline = loop_.now() + seconds(300)});
+  if (auto sent = s.channel.send(e); !sent) log::warning("queue: {}: {}", l.queue_id, sent.error().message());
+  co_return !s.channel.congested() || co_await s.channel.flush({.deadline = loop_.now() + seconds(300)});
 }
 
 async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFilter& filter,
@@ -220,8 +214,7 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFi
     for (std::uint32_t i = range.first; i < range.end; ++i) {
       const mail::Recipient& recipient = message->envelope().recipients[i];
       const auto note = message->notes.find(i);
-      parts.add({recipient.address,
-                 note == message->notes.end() ? std::string() : note->second.status.text},
+      parts.add({recipient.address, note == message->notes.end() ? std::string() : note->second.status.text},
                 recipient.shown_original());
     }
   }
@@ -237,11 +230,8 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFi
 /// false: the tool is gone.
 async::Task<bool> QueueServer::send(Session& s, std::vector<Entry> parts) {
   for (const Entry& part : parts) {
-    if (auto sent = s.channel.send(part); !sent)
-      log::warning("queue: {}: {}", part.queue_id, sent.error().message());
-    if (s.channel.congested() &&
-        !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)}))
-      co_return false;
+    if (auto sent = s.channel.send(part); !sent) log::warning("queue: {}: {}", part.queue_id, sent.error().message());
+    if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)})) co_return false;
   }
   co_return true;
 }
@@ -263,8 +253,7 @@ async::Task<bool> QueueServer::list_dropped(Session& s, const List& m, const Que
   }
   Parts parts(std::move(e));
   if (!m.brief && d.submission) {
-    for (const mail::Recipient& r : d.submission->recipients)
-      parts.add({r.address, {}}, r.shown_original());
+    for (const mail::Recipient& r : d.submission->recipients) parts.add({r.address, {}}, r.shown_original());
   }
   co_return co_await send(s, parts.take());
 }
@@ -282,20 +271,16 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
   const QueueFilter filter(m.filter, m.site, loop_.clock().wall_now());
   Result<void> all;
   if (filter.covers(Place::maildrop)) {
-    all =
-        co_await maildrop_.each(ids, [this, &s, &m, &filter, &shown](const submission::Dropped& d) {
-          return list_dropped(*s, m, filter, d, shown);
-        });
-    std::erase_if(ids, [&](const std::string& id) {
-      return shown.ids.contains(queue_log::IdFilter::hash(id));
+    all = co_await maildrop_.each(ids, [this, &s, &m, &filter, &shown](const submission::Dropped& d) {
+      return list_dropped(*s, m, filter, d, shown);
     });
+    std::erase_if(ids, [&](const std::string& id) { return shown.ids.contains(queue_log::IdFilter::hash(id)); });
   }
   if (filter.covers_queue() && (!by_id || !ids.empty())) {
-    auto queued = co_await each(*s, m, std::move(ids), shown,
-                                [this, &s, &m, &filter, &shown](const queue_log::Listed& l) {
-                                  return m.brief ? list_briefly(*s, m, filter, l, shown.count)
-                                                 : list_one(*s, m, filter, l, shown.count);
-                                });
+    auto queued =
+        co_await each(*s, m, std::move(ids), shown, [this, &s, &m, &filter, &shown](const queue_log::Listed& l) {
+          return m.brief ? list_briefly(*s, m, filter, l, shown.count) : list_one(*s, m, filter, l, shown.count);
+        });
     if (all) all = std::move(queued);
   }
   Done done{m.request, Outcome::ok, shown.count, {}};
@@ -308,20 +293,20 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
   static_cast<void>(s->channel.send(done));
 }
 
-Result<void> QueueServer::tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l,
-                                     std::string what) {
+Result<void> QueueServer::tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l, std::string what) {
   Entry e = to_entry(l);
   e.request = request;
   e.fault = std::move(what);
   return s.channel.send(e);
 }
 
-/// What is damaged is told, and of the message shown what there is. false: it is not there any more. Errors: of the channel.
+/// What is damaged is told, and of the message shown what there is. false: it is not there any more. Errors: of the
+/// channel.
 Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queue_log::Listed& l) {
   const auto no_envelope = [&](std::string_view why) -> Result<bool> {
     PEN_TRY(tell_fault(s, request, l,
-                       fmt::format("its envelope is damaged, record {}:{} in penqueue --log: {}",
-                                   l.place.position.use, l.place.position.offset, why)));
+                       fmt::format("its envelope is damaged, record {}:{} in penqueue --log: {}", l.place.position.use,
+                                   l.place.position.offset, why)));
     return true;
   };
   auto stored = manager_.log().read(l.place);
@@ -389,9 +374,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
       if (!tell_fault(*s, m.request, place->second, shown.error().message())) co_return;
     }
     if (!shown || *shown) ++done.count;
-    if (s->channel.congested() &&
-        !co_await s->channel.flush({.deadline = loop_.now() + seconds(300)}))
-      co_return;
+    if (s->channel.congested() && !co_await s->channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
   if (done.count == ids.size()) done.outcome = Outcome::ok;
   static_cast<void>(s->channel.send(done));

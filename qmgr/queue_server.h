@@ -5,13 +5,12 @@
 /// Listings stream in slices between other work; a listing that nobody reads waits, holding one slice.
 /// Orders for many messages (queue_orders.cc) go through the queue once, in slices, and are given as the scan meets the
 /// messages, with a bounded number and a bounded number of bytes not yet durable: they share commits, memory stays flat
-/// however many there are, and other mail flows between the slices. A message that arrives after the order is not meant.
-/// An order ends early when its tool goes away.
-/// Maildrop is listed before the queue, so that what pickup takes meanwhile is not missed; ids shown there are passed over
-/// in the queue. Orders there: queue_orders.cc.
-/// Spool files are listed (queue_spool.cc) after one pass through the queue, which tells whose they are.
-/// Orders only: the program runs for one tool while the mail system is down (Program), nothing is delivered; so orders that
-/// need deliveries are refused.
+/// however many there are, and other mail flows between the slices. A message that arrives after the order is not
+/// meant. An order ends early when its tool goes away. Maildrop is listed before the queue, so that what pickup takes
+/// meanwhile is not missed; ids shown there are passed over in the queue. Orders there: queue_orders.cc. Spool files
+/// are listed (queue_spool.cc) after one pass through the queue, which tells whose they are. Orders only: the program
+/// runs for one tool while the mail system is down (Program), nothing is delivered; so orders that need deliveries
+/// are refused.
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,10 +32,9 @@ class QueueServer {
  public:
   using OpenBody = std::function<Result<Fd>(std::uint64_t spool_file, const std::string& queue_id)>;
   QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
-              std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body,
-              spool::Spool* spool);
-  /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for root and
-  /// the mail system.
+              std::function<std::vector<ipc::queue::StatusLine>()> status, OpenBody open_body, spool::Spool* spool);
+  /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for
+  /// root and the mail system.
   async::Task<void> serve(ipc::Opening opening, Right right, Guests::Guest* guest);
 
  private:
@@ -54,8 +52,8 @@ class QueueServer {
   /// Calls see() for each message that lives and may be meant; false from see(): enough.
   using See = std::function<async::Task<bool>(const queue_log::Listed&)>;
   /// For a listing, which is told how far it is. shown.ids: passed over.
-  async::Task<Result<void>> each(Session& s, const ipc::queue::List& m,
-                                 std::vector<std::string> ids, Shown& shown, See see);
+  async::Task<Result<void>> each(Session& s, const ipc::queue::List& m, std::vector<std::string> ids, Shown& shown,
+                                 See see);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::List m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
@@ -72,14 +70,13 @@ class QueueServer {
                                  const submission::Dropped& d, Shown& shown);
   async::Task<bool> send(Session& s, std::vector<ipc::queue::Entry> parts);
   /// Tells of damage to a message that was to be shown. Errors: of the channel.
-  Result<void> tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l,
-                          std::string what);
+  Result<void> tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l, std::string what);
   Result<bool> show_one(Session& s, std::uint64_t request, const queue_log::Listed& l);
 
   struct Run;
   /// The order to remove, in maildrop. false: the tool is gone.
-  async::Task<bool> remove_dropped(Session& s, const ipc::queue::Act& m, const QueueFilter& filter,
-                                   Run& run, const submission::Dropped& d);
+  async::Task<bool> remove_dropped(Session& s, const ipc::queue::Act& m, const QueueFilter& filter, Run& run,
+                                   const submission::Dropped& d);
   async::Task<void> carry_out(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run);
   /// Why the order cannot be given here; empty: it can.
   std::string refusal(const ipc::queue::Act& m) const;
@@ -87,14 +84,13 @@ class QueueServer {
   async::Task<bool> look_through(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run,
                                  std::vector<std::string> ids, WallTime began);
   /// Whether the order is for this message. Reads its envelope if it must.
-  bool meant(const ipc::queue::Act& m, const QueueFilter& filter, const queue_log::Listed& l,
-             WallTime began, const Run& run);
+  bool meant(const ipc::queue::Act& m, const QueueFilter& filter, const queue_log::Listed& l, WallTime began,
+             const Run& run);
   void give(const queue_log::Listed& l, ipc::queue::Verb verb, const std::shared_ptr<Run>& run);
   async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
   async::Task<void> recovered();
   /// Until the scan can miss no message that is on its way from one log to another. false: the tool is gone.
-  async::Task<bool> settle(Session& s, std::uint64_t request, Run& run,
-                           const queue_log::Scan& scan);
+  async::Task<bool> settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan);
 
   async::Loop& loop_;
   Manager& manager_;

@@ -96,9 +96,8 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, ListSpool m) {
   List all;
   all.request = m.request;
   Shown shown;
-  if (auto scanned = co_await each(
-          *s, all, {}, shown,
-          [this, &known](const queue_log::Listed& l) { return note_owner(l, known); });
+  if (auto scanned = co_await each(*s, all, {}, shown,
+                                   [this, &known](const queue_log::Listed& l) { return note_owner(l, known); });
       !scanned) {
     done.outcome = Outcome::failed;
     done.text = scanned.error().message();
@@ -119,9 +118,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, ListSpool m) {
     file.request = m.request;
     ++done.count;
     static_cast<void>(s->channel.send(file));
-    if (s->channel.congested() &&
-        !co_await s->channel.flush({.deadline = loop_.now() + seconds(300)}))
-      co_return;
+    if (s->channel.congested() && !co_await s->channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
   if (by_number && done.count == 0) done.outcome = Outcome::not_found;
   static_cast<void>(s->channel.send(done));

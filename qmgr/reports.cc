@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kReportBytes = 8U << 20;
 /// In the frame, numbers and lengths reckoned large.
 std::size_t size_in_report(const mail::Recipient& r, const mail::DeliveryStatus& s) {
-  return r.address.size() + r.original.size() + r.orcpt.size() + s.dsn.size() + s.text.size() +
-         s.diagnostic.size() + s.remote_mta.size() + 64;
+  return r.address.size() + r.original.size() + r.orcpt.size() + s.dsn.size() + s.text.size() + s.diagnostic.size() +
+         s.remote_mta.size() + 64;
 }
 
 }  // namespace
@@ -22,16 +22,14 @@ std::size_t size_in_report(const mail::Recipient& r, const mail::DeliveryStatus&
 bool Reports::start(Active& m) {
   auto kind = next_report(around_.options, m, around_.now());
   if (!kind) return false;
-  if (m.envelope().sender.empty() &&
-      (*kind != ipc::bounce::Kind::failure || !around_.options.double_bounces)) {
+  if (m.envelope().sender.empty() && (*kind != ipc::bounce::Kind::failure || !around_.options.double_bounces)) {
     // Nobody to tell: a notification about a notification is never sent (RFC 5321 section 6.1).
     for (auto& [ordinal, n] : m.notes) n.owed = 0;
     return false;
   }
   // A warning, as what is said of a first try that has to be repeated, leaves nothing in the message but in the version
   // that a crash may have cut off.
-  if ((*kind == ipc::bounce::Kind::delay || *kind == ipc::bounce::Kind::first_try) &&
-      std::exchange(m.restarted, false))
+  if ((*kind == ipc::bounce::Kind::delay || *kind == ipc::bounce::Kind::first_try) && std::exchange(m.restarted, false))
     m.recovered = true;
   if (m.recovered && !discharges_.known()) {
     m.reporting = true;
@@ -54,8 +52,7 @@ bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
   ipc::bounce::Notify notify;
   notify.request = next_request_++;
   notify.kind = kind;
-  if (kind == ipc::bounce::Kind::delay)
-    notify.will_retry_until = m.envelope().arrival + around_.options.lifetime;
+  if (kind == ipc::bounce::Kind::delay) notify.will_retry_until = m.envelope().arrival + around_.options.lifetime;
   notify.permit = around_.options.new_permit();
   Asked asked{m.number, notify.permit, notify.kind, {}};
   std::size_t bytes = 0;
@@ -67,8 +64,7 @@ bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
     asked.ordinals.add(ordinal);
     notify.recipients.push_back({ordinal, m.envelope().recipients[ordinal], n.status, n.when});
     // confirm_delay_cleared: told that it is late, the sender is told that it is not, whatever NOTIFY says of success.
-    if (kind == ipc::bounce::Kind::success)
-      notify.recipients.back().recipient.notify |= mail::notify::kSuccess;
+    if (kind == ipc::bounce::Kind::success) notify.recipients.back().recipient.notify |= mail::notify::kSuccess;
   }
   notify.envelope = m.envelope();
   notify.envelope.recipients.clear();
@@ -82,8 +78,7 @@ bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
   if (m.spool_file != 0) {
     auto opened = around_.ports.open_body(m.spool_file, m.id());
     if (!opened) {
-      log::error("{}: cannot open the message's content for a report: {}", m.id(),
-                 opened.error().message());
+      log::error("{}: cannot open the message's content for a report: {}", m.id(), opened.error().message());
       m.report_refused = true;
       return false;
     }
@@ -108,8 +103,7 @@ void Reports::notified(const ipc::bounce::Notified& answer) {
     ++made_;
     mark_told(*m, asked.ordinals, asked.kind);
   } else {
-    log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope().sender,
-                 answer.text);
+    log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope().sender, answer.text);
     m->report_refused = true;
   }
   rounds_.look_at(m->number);
@@ -124,16 +118,14 @@ void Reports::give_up(Active& m) {
     ++given_up;
   }
   if (given_up > 0)
-    log::error(
-        "{}: from=<{}>, the report on {} recipients could not be made for too long, given up",
-        m.id(), m.envelope().sender, given_up);
+    log::error("{}: from=<{}>, the report on {} recipients could not be made for too long, given up", m.id(),
+               m.envelope().sender, given_up);
 }
 
 bool Reports::may_discharge(const mail::Discharge& d, std::uint64_t permit) const {
   return permit != 0 && std::any_of(asked_.begin(), asked_.end(), [&](const auto& r) {
            const Asked& asked = r.second;
-           if (asked.permit != permit || d.kind != static_cast<std::uint8_t>(asked.kind))
-             return false;
+           if (asked.permit != permit || d.kind != static_cast<std::uint8_t>(asked.kind)) return false;
            const Active* m = active_.find(d.queue_id);
            return m != nullptr && m->number == asked.message &&
                   std::all_of(d.ordinals.begin(), d.ordinals.end(),

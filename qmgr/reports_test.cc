@@ -67,12 +67,10 @@ BOOST_AUTO_TEST_CASE(a_report_is_discharged_only_by_whom_it_was_asked_of_and_as_
   BOOST_TEST((tried({right}, 0) == Outcome::refused));
   BOOST_TEST((tried({right}, first.permit + 1) == Outcome::refused));
   BOOST_TEST((tried({right}, second.permit) == Outcome::refused));
-  BOOST_TEST(
-      (tried({{right.queue_id, right.ordinals, success}}, first.permit) == Outcome::refused));
+  BOOST_TEST((tried({{right.queue_id, right.ordinals, success}}, first.permit) == Outcome::refused));
   BOOST_TEST((tried({{second.envelope.queue_id, {0}, failure}}, first.permit) == Outcome::refused));
   BOOST_TEST((tried({{right.queue_id, {7}, failure}}, first.permit) == Outcome::refused));
-  BOOST_TEST((tried({{right.queue_id, {right.ordinals[0], 7}, failure}}, first.permit) ==
-              Outcome::refused));
+  BOOST_TEST((tried({{right.queue_id, {right.ordinals[0], 7}, failure}}, first.permit) == Outcome::refused));
   BOOST_TEST((tried({right, {"A9", {0}, failure}}, first.permit) == Outcome::refused));
   const auto before = qmgr->manager_->figures().bounced;
   BOOST_TEST((tried({right}, first.permit) == Outcome::ok));
@@ -229,8 +227,7 @@ BOOST_FIXTURE_TEST_CASE(nobody_is_warned_who_does_not_want_it, Warned) {
   BOOST_TEST(outside.notices[0] == "delay A4: later@a.example");
 }
 
-BOOST_FIXTURE_TEST_CASE(a_sender_who_was_warned_is_told_of_the_delivery_where_that_is_asked_for,
-                        Warned) {
+BOOST_FIXTURE_TEST_CASE(a_sender_who_was_warned_is_told_of_the_delivery_where_that_is_asked_for, Warned) {
   options.confirm_delay_cleared = true;
   start(options);
   qmgr->send("A1", "s@x.example", {"later@a.example"});
@@ -252,18 +249,13 @@ BOOST_AUTO_TEST_CASE(an_alias_that_became_several_is_reported_as_expanded_and_de
     e.queue_id = id;
     e.arrival = outside.clock.wall_now();
     e.sender = from;
-    e.recipients = {{.address = "list@a.example",
-                     .original = {},
-                     .orcpt = {},
-                     .notify = mail::notify::kSuccess | mail::notify::kExpanded},
-                    {.address = "ok@a.example",
-                     .original = "list@a.example",
-                     .orcpt = {},
-                     .notify = mail::notify::kNever},
-                    {.address = "later@b.example",
-                     .original = "list@a.example",
-                     .orcpt = {},
-                     .notify = mail::notify::kNever}};
+    e.recipients = {
+        {.address = "list@a.example",
+         .original = {},
+         .orcpt = {},
+         .notify = mail::notify::kSuccess | mail::notify::kExpanded},
+        {.address = "ok@a.example", .original = "list@a.example", .orcpt = {}, .notify = mail::notify::kNever},
+        {.address = "later@b.example", .original = "list@a.example", .orcpt = {}, .notify = mail::notify::kNever}};
     qmgr->manager_->event()->new_mail.enqueue(std::move(e), 0, "", 0, 0,
                                               [](ipc::enqueue::Outcome, const std::string&) {});
   };
@@ -309,9 +301,9 @@ BOOST_FIXTURE_TEST_CASE(whatever_the_moment_of_the_crash_a_sender_is_warned_and_
   disk.before_operation = [&](const FaultStorage& now) {
     for (const auto how : FaultStorage::kCuts) {
       outside.notice_was_durable = outside.acknowledged.contains("N1A1");
-      cuts.push_back({now.cut(how, random), outside,
-                      "operation " + std::to_string(now.operations()) + " cut " +
-                          std::to_string(static_cast<int>(how))});
+      cuts.push_back(
+          {now.cut(how, random), outside,
+           "operation " + std::to_string(now.operations()) + " cut " + std::to_string(static_cast<int>(how))});
     }
   };
   for (int i = 0; i < 12; ++i) qmgr->advance(seconds(300));
@@ -435,8 +427,7 @@ struct Probing : Fixture {
   /// What the report told last says of an address: "failed 5.1.1".
   std::string said_of(const std::string& address) {
     BOOST_REQUIRE(!qmgr->told.empty());
-    const char* const words[] = {"delivered", "deferred", "failed",
-                                 "relayed",   "expanded", "transferred"};
+    const char* const words[] = {"delivered", "deferred", "failed", "relayed", "expanded", "transferred"};
     for (const auto& r : qmgr->told.back().recipients)
       if (r.recipient.address == address)
         return std::string(words[static_cast<int>(r.status.action)]) + " " + r.status.dsn;
@@ -449,12 +440,10 @@ struct Probing : Fixture {
 };
 
 BOOST_FIXTURE_TEST_CASE(a_probe_has_one_try_delivers_nothing_and_is_reported, Probing) {
-  qmgr->send("P1", "s@x.example",
-             {"ok@a.example", "no@a.example", "later@b.example", "nowhere@c.example"});
+  qmgr->send("P1", "s@x.example", {"ok@a.example", "no@a.example", "later@b.example", "nowhere@c.example"});
   qmgr->run();
   BOOST_REQUIRE(outside.notices.size() == 1U);
-  BOOST_TEST(outside.notices[0] ==
-             "first try P1: ok@a.example no@a.example later@b.example nowhere@c.example");
+  BOOST_TEST(outside.notices[0] == "first try P1: ok@a.example no@a.example later@b.example nowhere@c.example");
   BOOST_TEST(said_of("ok@a.example") == "delivered 2.0.0");
   BOOST_TEST(said_of("no@a.example") == "failed 5.1.1");
   BOOST_TEST(said_of("later@b.example") == "deferred 4.2.1");
@@ -516,8 +505,7 @@ BOOST_FIXTURE_TEST_CASE(a_probe_that_ends_its_program_is_answered_with_that, Pro
   BOOST_REQUIRE(outside.notices.size() == 1U);
   BOOST_TEST(said_of("ok@b.example") == "delivered 2.0.0");
   BOOST_TEST(said_of("hang@a.example") == "deferred 4.3.0");
-  BOOST_TEST(qmgr->told[0].recipients[0].status.text ==
-             "given up: asking ends the delivery program");
+  BOOST_TEST(qmgr->told[0].recipients[0].status.text == "given up: asking ends the delivery program");
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
@@ -574,9 +562,9 @@ BOOST_AUTO_TEST_CASE(whatever_the_moment_of_the_crash_a_first_try_is_reported_an
     disk.before_operation = [&](const FaultStorage& now) {
       for (const auto how : FaultStorage::kCuts) {
         outside.notice_was_durable = outside.acknowledged.contains("N1T1");
-        cuts.push_back({now.cut(how, random), outside,
-                        "operation " + std::to_string(now.operations()) + " cut " +
-                            std::to_string(static_cast<int>(how))});
+        cuts.push_back(
+            {now.cut(how, random), outside,
+             "operation " + std::to_string(now.operations()) + " cut " + std::to_string(static_cast<int>(how))});
       }
     };
     qmgr->purpose = purpose;
@@ -595,8 +583,7 @@ BOOST_AUTO_TEST_CASE(whatever_the_moment_of_the_crash_a_first_try_is_reported_an
         again.recover();
         again.run();
         for (int i = 0; i < 4; ++i) again.advance(seconds(4000));
-        for (const auto& notice : after.notices)
-          BOOST_TEST(notice == "first try T1: ok@a.example later@c.example");
+        for (const auto& notice : after.notices) BOOST_TEST(notice == "first try T1: ok@a.example later@c.example");
         if (taken) BOOST_TEST(after.notices.size() >= 1U);
         BOOST_TEST(after.notices.size() <= 2U);
         if (cut.outside.notice_was_durable) BOOST_TEST(!after.acknowledged.contains("N2T1"));

@@ -22,16 +22,14 @@ seconds retry_delay(const ManagerOptions& options, const Active& m, WallTime now
       seconds wait = usual;
       if (note != m.notes.end()) {
         const mail::DeliveryStatus& status = note->second.status;
-        if (last == nullptr || *last != status.text)
-          last_wait = mail::stated_delay(status).value_or(usual);
+        if (last == nullptr || *last != status.text) last_wait = mail::stated_delay(status).value_or(usual);
         last = &status.text;
         wait = last_wait;
       }
       least = least ? std::min(*least, wait) : wait;
     }
   }
-  return std::clamp(least.value_or(usual), std::max(options.backoff_min, usual / 4),
-                    options.backoff_max);
+  return std::clamp(least.value_or(usual), std::max(options.backoff_min, usual / 4), options.backoff_max);
 }
 
 }  // namespace pen::qmgr

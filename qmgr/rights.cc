@@ -11,15 +11,13 @@ namespace pen::qmgr {
 namespace {
 Result<map::MatchList> users(const char* setting, const std::vector<std::string>& value,
                              const map::OpenOptions& options) {
-  auto list = map::MatchList::open(map::MatchList::Kind::string, join(value),
-                                   {.parent_domains = false, .open = options});
+  auto list =
+      map::MatchList::open(map::MatchList::Kind::string, join(value), {.parent_domains = false, .open = options});
   if (!list) return fail(std::move(list).error().within(setting));
   return list;
 }
 
-bool everyone(const std::vector<std::string>& value) {
-  return value == std::vector<std::string>{"static:anyone"};
-}
+bool everyone(const std::vector<std::string>& value) { return value == std::vector<std::string>{"static:anyone"}; }
 
 std::string name_of(uid_t uid) {
   std::vector<char> memory(16384);
@@ -36,8 +34,7 @@ bool permitted(const map::MatchList& list, const char* setting, const std::strin
 }
 }  // namespace
 
-Result<Rights> Rights::open(const std::vector<std::string>& mailq_users,
-                            const std::vector<std::string>& flush_users,
+Result<Rights> Rights::open(const std::vector<std::string>& mailq_users, const std::vector<std::string>& flush_users,
                             const map::OpenOptions& options) {
   Rights r;
   r.everyone_lists_ = everyone(mailq_users);

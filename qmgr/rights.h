@@ -3,8 +3,8 @@
 ///
 /// Use:     auto rights = Rights::open(s.authorized_mailq_users, s.authorized_flush_users);
 ///          const Right right = co_await pool.run([&] { return rights->of(uid); });
-/// Rules:   authorized_mailq_users may look at the queue, authorized_flush_users have mail tried now. Orders that change
-///          or show mail are for root, ourselves and mail_owner: the caller knows those.
+/// Rules:   authorized_mailq_users may look at the queue, authorized_flush_users have mail tried now. Orders that
+///          change or show mail are for root, ourselves and mail_owner: the caller knows those.
 /// Thread:  of() reads the user database and may block: a handler thread. Any thread; immutable.
 /// Source:  Postfix: authorized_mailq_users, authorized_flush_users.
 #include <sys/types.h>
@@ -24,8 +24,7 @@ struct Right {
 
 /// What the others are told.
 inline constexpr const char* kMayNotList = "you may not look at the queue (authorized_mailq_users)";
-inline constexpr const char* kMayNotFlush =
-    "you may not have mail tried now (authorized_flush_users)";
+inline constexpr const char* kMayNotFlush = "you may not have mail tried now (authorized_flush_users)";
 inline constexpr const char* kMayNotChange = "only root and the mail owner may do that";
 
 class Rights {
@@ -33,8 +32,7 @@ class Rights {
   /// Everyone may look and flush.
   Rights() = default;
   /// Errors: those of MatchList::open, with the name of the setting.
-  static Result<Rights> open(const std::vector<std::string>& mailq_users,
-                             const std::vector<std::string>& flush_users,
+  static Result<Rights> open(const std::vector<std::string>& mailq_users, const std::vector<std::string>& flush_users,
                              const map::OpenOptions& options);
   /// A user without name is "unknown". What cannot be looked up now is refused, with a warning in the log.
   Right of(uid_t uid) const;

@@ -38,8 +38,8 @@ void Rounds::deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryS
 void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
   ResultPayload payload;
   queue_log::OrdinalSet set;
-  if (status.action == mail::Action::failed && m.envelope().sender.empty() &&
-      !around_.options.double_bounces && m.envelope().purpose != mail::Purpose::probe)
+  if (status.action == mail::Action::failed && m.envelope().sender.empty() && !around_.options.double_bounces &&
+      m.envelope().purpose != mail::Purpose::probe)
     log::info("{}: undeliverable notification discarded", m.id());
   for (const std::uint32_t ordinal : ordinals) {
     set.add(ordinal);
@@ -53,21 +53,19 @@ void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatu
     payload.notes.push_back(n);
     m.notes[ordinal] = std::move(n);
   }
-  const auto ticket = around_.must(
-      around_.log.delivered(m.id(), set, payload.notes.empty() ? std::string() : encode(payload)));
+  const auto ticket =
+      around_.must(around_.log.delivered(m.id(), set, payload.notes.empty() ? std::string() : encode(payload)));
   m.remaining.remove(set);
   returned(m, ordinals.size());
   ++m.syncing;
   acknowledgements_.when_durable(
-      ticket,
-      [this, number = m.number, said = log::debug_enabled() ? set : queue_log::OrdinalSet()] {
+      ticket, [this, number = m.number, said = log::debug_enabled() ? set : queue_log::OrdinalSet()] {
         Active* later = active_.find(number);
         PEN_CHECK(later != nullptr && later->syncing > 0);
         --later->syncing;
         for (const auto& range : said.ranges()) {
           for (std::uint32_t i = range.first; i < range.end; ++i)
-            log::debug("{}: to=<{}>, result synced", later->id(),
-                       later->envelope().recipients[i].address);
+            log::debug("{}: to=<{}>, result synced", later->id(), later->envelope().recipients[i].address);
         }
         look_at(number);
       });
@@ -81,15 +79,13 @@ void Rounds::soften(const Active& m, mail::DeliveryStatus& status) const {
   if (!status.dsn.empty()) status.dsn[0] = '4';
 }
 
-void Rounds::log_undelivered(const Active& m, const Ordinals& ordinals,
-                             const mail::DeliveryStatus& status, std::string_view relay) const {
-  const mail::Delays delays =
-      mail::delays_between(m.envelope().arrival, m.active, around_.now(), around_.now());
+void Rounds::log_undelivered(const Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,
+                             std::string_view relay) const {
+  const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, around_.now(), around_.now());
   for (const std::uint32_t ordinal : ordinals) {
-    log::info("{}", mail::delivery_line(
-                        m.id(), m.envelope().recipients[ordinal], relay.empty() ? "none" : relay, 1,
-                        delays, status,
-                        mail::wording_of(m.envelope().purpose, around_.options.soft_bounce)));
+    log::info("{}",
+              mail::delivery_line(m.id(), m.envelope().recipients[ordinal], relay.empty() ? "none" : relay, 1, delays,
+                                  status, mail::wording_of(m.envelope().purpose, around_.options.soft_bounce)));
   }
 }
 
@@ -101,8 +97,7 @@ void Rounds::end_by_order(Active& m, Active::Order order, std::function<void(boo
 
 bool Rounds::expire(Active& m) {
   if (m.remaining.empty()) return false;
-  const auto lifetime =
-      m.envelope().sender.empty() ? around_.options.bounce_lifetime : around_.options.lifetime;
+  const auto lifetime = m.envelope().sender.empty() ? around_.options.bounce_lifetime : around_.options.lifetime;
   if (!m.forced_expire && around_.now() - m.envelope().arrival < lifetime) return false;
   log::info("{}: from=<{}>, status={}, returned to sender", m.id(), m.envelope().sender,
             m.forced_expire ? "force-expired" : "expired");

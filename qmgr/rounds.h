@@ -34,8 +34,8 @@ class Rounds {
   void soften(const Active& m, mail::DeliveryStatus& status) const;
   /// The line of the log for recipients that no delivery program had a result for. relay empty:
   /// none.
-  void log_undelivered(const Active& m, const Ordinals& ordinals,
-                       const mail::DeliveryStatus& status, std::string_view relay = {}) const;
+  void log_undelivered(const Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,
+                       std::string_view relay = {}) const;
 
   /// The round ends early, as an order says; `then` hears whether the order was obeyed. Recipients
   /// in hand end first.

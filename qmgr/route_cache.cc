@@ -35,15 +35,13 @@ const ipc::route::Resolved* RouteCache::find(std::string_view recipient, SteadyT
   return &route.answer;
 }
 
-void RouteCache::add(std::string_view recipient, const ipc::route::Resolved& answer,
-                     SteadyTime now) {
+void RouteCache::add(std::string_view recipient, const ipc::route::Resolved& answer, SteadyTime now) {
   // An address that was completed or rewritten says nothing about how the next one would be.
   if (!answer.for_domain || answer.recipient != recipient) return;
   const std::string_view domain = domain_of(recipient);
   if (domain.empty()) return;
   if (routes_.size() >= kMost) routes_.clear();
-  routes_.insert_or_assign(std::string(domain),
-                           Route{answer, now + std::min(answer.valid_for, kLongest)});
+  routes_.insert_or_assign(std::string(domain), Route{answer, now + std::min(answer.valid_for, kLongest)});
 }
 
 }  // namespace pen::qmgr

@@ -1,12 +1,13 @@
 #pragma once
 /// Routes that hold for every plain address of a domain, so that trivial-rewrite is asked once for it and not once for
-/// each recipient. It says for which answers that is so (ipc::route::Resolved::for_domain): no table was asked, and nothing
-/// but the domain was looked at. Not kept: answers that completed or rewrote the address.
+/// each recipient. It says for which answers that is so (ipc::route::Resolved::for_domain): no table was asked, and
+/// nothing but the domain was looked at. Not kept: answers that completed or rewrote the address.
 ///
-/// Use:     if (auto* known = cache.find(recipient, now)) scheduler.routed(…, *known); else ask, and cache.add(recipient, answer, now);
-/// Bounds:  kMost domains (then it begins anew); kLongest seconds and never beyond the answer's own time, so that a name
-///          that changes, and a choice among very many hosts, does not stay. clear() when trivial-rewrite went away: the
-///          next one may have another configuration.
+/// Use:     if (auto* known = cache.find(recipient, now)) scheduler.routed(…, *known); else ask, and
+///          cache.add(recipient, answer, now);
+/// Bounds:  kMost domains (then it begins anew); kLongest seconds and never beyond the answer's own time, so that a
+///          name that changes, and a choice among very many hosts, does not stay. clear() when trivial-rewrite went
+///          away: the next one may have another configuration.
 /// No I/O; the time is a parameter.
 #include <string>
 #include <string_view>

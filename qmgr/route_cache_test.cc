@@ -41,9 +41,8 @@ BOOST_AUTO_TEST_CASE(what_may_hide_another_host_is_asked_for) {
   RouteCache cache;
   const SteadyTime now{};
   cache.add("first@a.example", answer(seconds(60)), now);
-  for (const char* recipient :
-       {"user%host@a.example", "host!user@a.example", "\"user@host\"@a.example", "@a.example",
-        "a.example", "user@", "\"a b\"@a.example", "us\xc3\xa9r@a.example"})
+  for (const char* recipient : {"user%host@a.example", "host!user@a.example", "\"user@host\"@a.example", "@a.example",
+                                "a.example", "user@", "\"a b\"@a.example", "us\xc3\xa9r@a.example"})
     BOOST_TEST(cache.find(recipient, now) == nullptr, recipient);
   BOOST_TEST(cache.find("user@a.example", now) != nullptr);
   cache.clear();
@@ -62,8 +61,7 @@ BOOST_AUTO_TEST_CASE(only_answers_for_a_domain_are_kept_and_so_many) {
     cache.add(recipient, answer(seconds(60), true, recipient), now);
   }
   BOOST_TEST(cache.size() <= RouteCache::kMost);
-  BOOST_TEST(cache.find("u@d" + std::to_string(3 * RouteCache::kMost - 1) + ".example", now) !=
-             nullptr);
+  BOOST_TEST(cache.find("u@d" + std::to_string(3 * RouteCache::kMost - 1) + ".example", now) != nullptr);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

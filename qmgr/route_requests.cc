@@ -9,19 +9,15 @@ namespace pen::qmgr {
 
 namespace {
 /// Of an address that begins with "-".
-mail::DeliveryStatus bad_syntax() {
-  return mail::make_status(mail::Action::failed, "5.1.3", "bad address syntax");
-}
+mail::DeliveryStatus bad_syntax() { return mail::make_status(mail::Action::failed, "5.1.3", "bad address syntax"); }
 
 /// "transport:nexthop" of a message that is not routed by its recipients; empty: it is.
 std::string transport_of(const mail::Envelope& e, const std::string& default_filter_nexthop) {
   // `transport` is set for refused messages (error:) and for mail that has passed the filter.
   // Probes skip filters: a filter could only answer for itself.
-  if (!e.transport.empty() || e.filter.empty() || e.purpose == mail::Purpose::probe)
-    return e.transport;
+  if (!e.transport.empty() || e.filter.empty() || e.purpose == mail::Purpose::probe) return e.transport;
   const auto colon = e.filter.find(':');
-  const bool has_nexthop =
-      colon != std::string::npos && !trim(std::string_view(e.filter).substr(colon + 1)).empty();
+  const bool has_nexthop = colon != std::string::npos && !trim(std::string_view(e.filter).substr(colon + 1)).empty();
   return has_nexthop ? e.filter : e.filter.substr(0, colon) + ":" + default_filter_nexthop;
 }
 }  // namespace
@@ -43,13 +39,11 @@ void RouteRequests::unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryS
 
 void RouteRequests::ask(const RouteRecipient& a) {
   Active& m = active_.at(a.message);
-  if (may_be_option(m.envelope().recipients[a.ordinal].address))
-    return unroutable(m, a.ordinal, bad_syntax());
+  if (may_be_option(m.envelope().recipients[a.ordinal].address)) return unroutable(m, a.ordinal, bad_syntax());
   const std::string way = transport_of(m.envelope(), around_.options.default_filter_nexthop);
   // What is known of a domain holds for mail that asks nothing special of TLS, and has no way of its own.
   if (known_ < kKnown && m.envelope().requiretls == mail::RequireTls::unspecified && way.empty())
-    if (const auto* known =
-            cache_.find(m.envelope().recipients[a.ordinal].address, around_.clock.now())) {
+    if (const auto* known = cache_.find(m.envelope().recipients[a.ordinal].address, around_.clock.now())) {
       ++known_;
       return around_.scheduler.routed(a.message, a.ordinal, *known);
     }
@@ -63,12 +57,10 @@ void RouteRequests::ask(const RouteRecipient& a) {
                        .flushed = around_.scheduler.deferral_overridden(a.message)});
 }
 
-std::uint64_t RouteRequests::look_up(const std::string& recipient, const std::string& sender,
-                                     LookedUp then) {
+std::uint64_t RouteRequests::look_up(const std::string& recipient, const std::string& sender, LookedUp then) {
   const std::uint64_t request = next_request_++;
   looked_up_[request] = std::move(then);
-  around_.ports.route(
-      {.request = request, .recipient = recipient, .sender = sender, .flushed = true});
+  around_.ports.route({.request = request, .recipient = recipient, .sender = sender, .flushed = true});
   return request;
 }
 
@@ -87,8 +79,7 @@ void RouteRequests::routed(ipc::route::Routed& answer) {
   Active& m = active_.at(number);
   if (auto* resolved = std::get_if<ipc::route::Resolved>(&answer.answer)) {
     if (may_be_option(resolved->recipient)) return unroutable(m, ordinal, bad_syntax());
-    if (!resolved->recipient.empty() &&
-        resolved->recipient != m.envelope().recipients[ordinal].address) {
+    if (!resolved->recipient.empty() && resolved->recipient != m.envelope().recipients[ordinal].address) {
       m.rare().rewritten[ordinal] = resolved->recipient;
     }
     if (resolved->recipient.empty()) resolved->recipient = m.envelope().recipients[ordinal].address;
@@ -110,8 +101,7 @@ void RouteRequests::lost(std::uint64_t last_sent) {
   for (const auto& asked : asked_) {
     if (asked.first <= last_sent) lost.emplace_back(asked);
   }
-  std::sort(lost.begin(), lost.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(lost.begin(), lost.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& asked : lost) asked_.erase(asked.first);
   for (const auto& [request, asked] : lost) {
     const std::uint8_t deaths = ++deaths_[{asked.message, asked.ordinal}];
@@ -129,15 +119,13 @@ void RouteRequests::give_up(const Asked& asked, std::uint8_t deaths) {
              m.envelope().recipients[asked.ordinal].address, deaths);
   around_.scheduler.unroutable(asked.message, asked.ordinal);
   if (m.envelope().purpose == mail::Purpose::probe) {
-    const auto status = mail::make_status(mail::Action::deferred, "4.3.0",
-                                          "given up: the look-up ends its program");
+    const auto status = mail::make_status(mail::Action::deferred, "4.3.0", "given up: the look-up ends its program");
     rounds_.log_undelivered(m, {asked.ordinal}, status);
     rounds_.deferred(m, {asked.ordinal}, status);
     return;
   }
-  rounds_.deferred(
-      m, {asked.ordinal},
-      mail::make_status(mail::Action::deferred, "4.3.0", "held: look-up ends its program"));
+  rounds_.deferred(m, {asked.ordinal},
+                   mail::make_status(mail::Action::deferred, "4.3.0", "held: look-up ends its program"));
   rounds_.end_by_order(m, Active::Order::hold);
 }
 

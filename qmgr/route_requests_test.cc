@@ -18,8 +18,7 @@ struct Requests : RoundsFixture {
       if (const auto* route = std::get_if<RouteRecipient>(&a)) routes.ask(*route);
   }
   std::uint64_t last() const { return ports.routes.back().request; }
-  void answer(std::uint64_t request,
-              std::variant<ipc::route::Resolved, ipc::route::Unroutable> with) {
+  void answer(std::uint64_t request, std::variant<ipc::route::Resolved, ipc::route::Unroutable> with) {
     ipc::route::Routed routed;
     routed.request = request;
     routed.answer = std::move(with);

@@ -7,8 +7,8 @@ void RouterFeed::route(const ipc::route::Route& request) {
     send(request);
     return;
   }
-  waiting_.push_back({request.request, std::string(request.recipient), std::string(request.sender),
-                      request.requiretls, std::string(request.transport), request.flushed});
+  waiting_.push_back({request.request, std::string(request.recipient), std::string(request.sender), request.requiretls,
+                      std::string(request.transport), request.flushed});
   want();
 }
 

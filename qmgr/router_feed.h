@@ -12,8 +12,7 @@ namespace pen::qmgr {
 
 class RouterFeed final : public Feed<ipc::route::FromRewrite, ipc::route::ToRewrite> {
  public:
-  RouterFeed(async::Loop& loop, std::string path)
-      : Feed(loop, std::move(path), ipc::route::kName) {}
+  RouterFeed(async::Loop& loop, std::string path) : Feed(loop, std::move(path), ipc::route::kName) {}
   void route(const ipc::route::Route& request);
 
  private:

@@ -45,16 +45,14 @@ void Runners::flush_all() {
 
 bool Runners::any_due() const {
   const WallTime now = around_.now();
-  return std::any_of(runners_.begin(), runners_.end(),
-                     [now](const Runner& r) { return r.due(now); });
+  return std::any_of(runners_.begin(), runners_.end(), [now](const Runner& r) { return r.due(now); });
 }
 
 bool Runners::run_one() {
   const WallTime now = around_.now();
   for (int side = 0; side < 2; ++side) {
     journal_turn_ = !journal_turn_;
-    if (journal_turn_ ? runners_[kJournal].due(now) && run(kJournal) : run_a_retry_log(now))
-      return true;
+    if (journal_turn_ ? runners_[kJournal].due(now) && run(kJournal) : run_a_retry_log(now)) return true;
   }
   return false;
 }
@@ -112,8 +110,7 @@ SteadyTime Runners::wake_at() const {
     if (r.look) return now;
     // At most a minute at once: the wall clock may be set meanwhile.
     if (r.next)
-      at = std::min(at, now + std::clamp<microseconds>(*r.next - around_.now(), microseconds(0),
-                                                       seconds(60)));
+      at = std::min(at, now + std::clamp<microseconds>(*r.next - around_.now(), microseconds(0), seconds(60)));
   }
   return at;
 }

@@ -17,7 +17,7 @@ using redis::Reply;
 
 namespace {
 
-constexpr std::size_t kMaxPlainKey = 200;  // longer ones are cut, and told apart by a hash
+constexpr std::size_t kMaxPlainKey = 200;                      // longer ones are cut, and told apart by a hash
 constexpr milliseconds kKeptFor = std::chrono::hours(24 * 7);  // as DestDb keeps what is not used
 
 std::vector<std::vector<std::string>> greeting(const SharedDestinations::Options& o) {
@@ -26,8 +26,7 @@ std::vector<std::vector<std::string>> greeting(const SharedDestinations::Options
           {"SCRIPT", "LOAD", text(destdb::kFactsScript)},
           {"SCRIPT", "LOAD", text(destdb::kHostScript)},
           // Writes: a server that cannot be written is of no use.
-          {"EVAL", text(destdb::kHostScript), "1", o.prefix + "hosts", o.instance,
-           std::to_string(o.lease.count())}};
+          {"EVAL", text(destdb::kHostScript), "1", o.prefix + "hosts", o.instance, std::to_string(o.lease.count())}};
 }
 
 }  // namespace
@@ -68,8 +67,7 @@ void SharedDestinations::went_up(const std::vector<Reply>& greeted) {
   const WallTime now = loop_.clock().wall_now();
   if (ever_up_ || !why_down_.empty()) {
     log::info("destination database: shared through {}{}", client_.server().text(),
-              ever_up_ ? fmt::format(" again, after {} s",
-                                     std::chrono::round<seconds>(now - since_).count())
+              ever_up_ ? fmt::format(" again, after {} s", std::chrono::round<seconds>(now - since_).count())
                        : fmt::format(" as {}, {} hosts", options_.instance, hosts_));
   }
   ever_up_ = true;
@@ -105,23 +103,20 @@ void SharedDestinations::put(std::string_view key, const destdb::Facts& facts) {
   own_.put(key, facts);
   set_time();
   const bool own_trouble =
-      facts.failures > 0 &&
-      facts.trouble == static_cast<std::uint8_t>(ipc::delivery::Trouble::local);
+      facts.failures > 0 && facts.trouble == static_cast<std::uint8_t>(ipc::delivery::Trouble::local);
   sharing_.changed(key, facts, own_trouble);
   wake();
 }
 
-void SharedDestinations::doubted(std::string_view key, std::string_view address,
-                                 const destdb::Facts& facts) {
+void SharedDestinations::doubted(std::string_view key, std::string_view address, const destdb::Facts& facts) {
   if (!sharing_.is_up() || !shares(address)) return;
   set_time();
   sharing_.doubted(key, facts);
   wake();
 }
 
-void SharedDestinations::open(const std::string& transport,
-                              const ipc::delivery::OpenConnection& open, const std::string& key,
-                              std::uint32_t limit) {
+void SharedDestinations::open(const std::string& transport, const ipc::delivery::OpenConnection& open,
+                              const std::string& key, std::uint32_t limit) {
   if (leaving_ || !shares(open.destination.address)) {
     open_(transport, open);
     return;
@@ -218,8 +213,7 @@ template <class Take>
 void SharedDestinations::take(Result<Reply> reply, std::string_view what, Take&& taken) {
   if (!reply) return;  // the server is gone: went_down() comes
   if (reply->kind == Reply::Kind::error) {
-    client_.give_up(
-        Error(RedisError::refused, std::string(what) + ": " + printable(reply->text, 200)));
+    client_.give_up(Error(RedisError::refused, std::string(what) + ": " + printable(reply->text, 200)));
     return;
   }
   set_time();
@@ -232,18 +226,17 @@ void SharedDestinations::send(const Sharing::Request& request) {
 }
 
 void SharedDestinations::send(const Sharing::AskLease& ask) {
-  const bool sent =
-      client_.send({"EVALSHA", lease_script_, "2", name_of('l', ask.key), name_of('f', ask.key),
-                    options_.instance, std::to_string(ask.held), std::to_string(ask.wanted),
-                    std::to_string(ask.limit), std::to_string(options_.lease.count()),
-                    std::to_string(destdb::kPatience.count()), std::to_string(ask.version)},
-                   [this, id = ask.id, wanted = ask.wanted](Result<Reply> reply) {
-                     take(std::move(reply), "lease", [&](const Reply& r) {
-                       const auto answer = lease_reply(r, wanted);
-                       if (answer) sharing_.answered(id, answer->lease, answer->facts);
-                       return answer.has_value();
-                     });
-                   });
+  const bool sent = client_.send(
+      {"EVALSHA", lease_script_, "2", name_of('l', ask.key), name_of('f', ask.key), options_.instance,
+       std::to_string(ask.held), std::to_string(ask.wanted), std::to_string(ask.limit),
+       std::to_string(options_.lease.count()), std::to_string(destdb::kPatience.count()), std::to_string(ask.version)},
+      [this, id = ask.id, wanted = ask.wanted](Result<Reply> reply) {
+        take(std::move(reply), "lease", [&](const Reply& r) {
+          const auto answer = lease_reply(r, wanted);
+          if (answer) sharing_.answered(id, answer->lease, answer->facts);
+          return answer.has_value();
+        });
+      });
   // More under way than a server that keeps up would ever have.
   if (!sent) client_.give_up(Error(RedisError::no_answer));
 }
@@ -267,8 +260,8 @@ void SharedDestinations::send(const Sharing::TellFacts& tell) {
 
 void SharedDestinations::say_that_we_live() {
   alive_again_ = loop_.clock().now() + options_.lease / 3;
-  static_cast<void>(client_.send({"EVALSHA", host_script_, "1", options_.prefix + "hosts",
-                                  options_.instance, std::to_string(options_.lease.count())},
+  static_cast<void>(client_.send({"EVALSHA", host_script_, "1", options_.prefix + "hosts", options_.instance,
+                                  std::to_string(options_.lease.count())},
                                  [this](Result<Reply> reply) {
                                    take(std::move(reply), "hosts", [&](const Reply& r) {
                                      const auto hosts = number_reply(r);
@@ -287,9 +280,8 @@ async::Task<void> SharedDestinations::leave(SteadyTime until) {
   for (const std::string& key : sharing_.held_keys()) {
     static_cast<void>(client_.send({"HDEL", name_of('l', key), options_.instance}, {}));
   }
-  const bool sent = client_.send(
-      {"EVALSHA", host_script_, "1", options_.prefix + "hosts", options_.instance, "0"},
-      [left](Result<Reply>) { left->set(); });
+  const bool sent = client_.send({"EVALSHA", host_script_, "1", options_.prefix + "hosts", options_.instance, "0"},
+                                 [left](Result<Reply>) { left->set(); });
   if (sent) static_cast<void>(co_await left->wait({.deadline = until}));
 }
 

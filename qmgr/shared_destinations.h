@@ -1,9 +1,9 @@
 #pragma once
 /// The destination database with destdb_backend = redis: own knowledge, corrected by what other hosts say.
 ///
-/// The scheduler asks this Table; the file's answer comes at once, as without a cluster. What a connection may be opened
-/// for is asked of the redis server first, for a fifth of a second at most; without a server nothing is asked. The core is
-/// lib/destdb/sharing.h, the connection lib/redis/client.h; this brings them together with the manager.
+/// The scheduler asks this Table; the file's answer comes at once, as without a cluster. What a connection may be
+/// opened for is asked of the redis server first, for a fifth of a second at most; without a server nothing is asked.
+/// The core is lib/destdb/sharing.h, the connection lib/redis/client.h; this brings them together with the manager.
 ///
 /// Use:     SharedDestinations shared(loop, options, own);  scheduler over shared;  shared.start(manager, open);
 ///          open() for every connection that is to be opened, close() for one that is to be closed, gone() for one that
@@ -38,8 +38,7 @@ class SharedDestinations final : public destdb::Table {
     milliseconds lease{15'000};
     map::MatchList unshared;  // destdb_unshared_networks
   };
-  using Open =
-      std::function<void(const std::string& transport, const ipc::delivery::OpenConnection&)>;
+  using Open = std::function<void(const std::string& transport, const ipc::delivery::OpenConnection&)>;
 
   SharedDestinations(async::Loop& loop, Options options, destdb::DestDb& own);
   ~SharedDestinations() override;
@@ -50,8 +49,8 @@ class SharedDestinations final : public destdb::Table {
   const destdb::Suspensions& suspensions() const override { return own_.suspensions(); }
   void doubted(std::string_view key, std::string_view address, const destdb::Facts& facts) override;
 
-  void open(const std::string& transport, const ipc::delivery::OpenConnection& open,
-            const std::string& key, std::uint32_t limit);
+  void open(const std::string& transport, const ipc::delivery::OpenConnection& open, const std::string& key,
+            std::uint32_t limit);
   /// True: it was never opened, and there is nothing to close.
   bool close(ConnectionNumber connection);
   void gone(ConnectionNumber connection);

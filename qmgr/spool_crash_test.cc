@@ -1,5 +1,5 @@
-// Cuts the power, or kills qmgr, at every operation of random workloads on a spool together with its queue log, and looks
-// at what the next start makes of it. Deterministic; PEN_CRASH_SEED and PEN_CRASH_CUTS change seed and amount.
+// Cuts the power, or kills qmgr, at every operation of random workloads on a spool together with its queue log, and
+// looks at what the next start makes of it. Deterministic; PEN_CRASH_SEED and PEN_CRASH_CUTS change seed and amount.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -125,8 +125,7 @@ struct Machine {
     auto fd = spool->open_to_read(p.body);
     if (!fd) throw Violation{id + ": " + fd.error().message()};
     auto bytes = read_some(fd->get(), p.size, kContentOffset);
-    if (!bytes || *bytes != Content{p.seed, p.size}.bytes())
-      throw Violation{id + " has other content"};
+    if (!bytes || *bytes != Content{p.seed, p.size}.bytes()) throw Violation{id + " has other content"};
   }
   queue_log::Envelope envelope(const std::string& id, const Payload& p) {
     queue_log::Envelope e;
@@ -136,8 +135,7 @@ struct Machine {
     e.size = p.size;
     e.self_contained = p.body == 0;
     Encoder(e.payload)(p);
-    e.domains = {
-        std::string(p.seed % 1200, 'd')};  // so that messages live in segments with footers, too
+    e.domains = {std::string(p.seed % 1200, 'd')};  // so that messages live in segments with footers, too
     return e;
   }
   void commit() {
@@ -153,8 +151,7 @@ struct Machine {
 /// What a cut left, started again. Chains further cuts while it starts.
 class Checker {
  public:
-  Checker(const Ledger& ledger, Random& random, std::uint64_t& cuts)
-      : ledger_(ledger), random_(random), cuts_(cuts) {}
+  Checker(const Ledger& ledger, Random& random, std::uint64_t& cuts) : ledger_(ledger), random_(random), cuts_(cuts) {}
 
   void check(FaultStorage log_disk, FaultDisk disk, int depth) {
     ++cuts_;
@@ -192,8 +189,8 @@ class Checker {
     if (figures.unknown != 0 || figures.leased != 0 || figures.retiring != 0)
       throw Violation{"files in no state that a pool at rest has"};
     if (figures.used != found.size() || figures.used + figures.free != m.disk.file_count())
-      throw Violation{fmt::format("a file leaked: {} files, {} messages, {} free",
-                                  m.disk.file_count(), found.size(), figures.free)};
+      throw Violation{fmt::format("a file leaked: {} files, {} messages, {} free", m.disk.file_count(), found.size(),
+                                  figures.free)};
     use_every_free_file(m);
     for (const auto& [id, payload] : found) m.verify(id, payload);
     finish_all(m, found.size());
@@ -228,8 +225,7 @@ class Checker {
         const Payload p = Machine::payload_of(*stored);
         found.emplace(listed.queue_id, p);
         const auto known = ledger_.find(listed.queue_id);
-        const bool given =
-            known != ledger_.end() ? known->second.has(p) : early_[listed.queue_id].body == p.body;
+        const bool given = known != ledger_.end() ? known->second.has(p) : early_[listed.queue_id].body == p.body;
         if (!given) throw Violation{listed.queue_id + " refers to another file"};
         m.verify(listed.queue_id, p);
       }
@@ -273,8 +269,7 @@ class Checker {
     m.log->save_positions();
     m.log->flush();
     m.commit();
-    if (m.spool->figures().free + lost != m.disk.file_count())
-      throw Violation{"a file did not come back to the pool"};
+    if (m.spool->figures().free + lost != m.disk.file_count()) throw Violation{"a file did not come back to the pool"};
   }
 
   const Ledger& ledger_;
@@ -321,8 +316,7 @@ class Workload {
   void cut() {
     for (const auto how : FaultStorage::kCuts) {
       const int depth = random_.chance(0.3) ? 1 + static_cast<int>(random_.below(2)) : 0;
-      Checker(ledger_, random_, cuts_)
-          .check(m_.log_disk.cut(how, random_), m_.disk.cut(how, random_), depth);
+      Checker(ledger_, random_, cuts_).check(m_.log_disk.cut(how, random_), m_.disk.cut(how, random_), depth);
     }
   }
 
@@ -413,8 +407,7 @@ class Workload {
       if (!ledger_.empty() && random_.chance(0.1)) {
         auto one = ledger_.begin();
         std::advance(one, static_cast<std::ptrdiff_t>(random_.below(ledger_.size())));
-        if (std::ranges::none_of(uploads_, [&](const Upload& o) { return o.id == one->first; }))
-          u.id = one->first;
+        if (std::ranges::none_of(uploads_, [&](const Upload& o) { return o.id == one->first; })) u.id = one->first;
       }
       u.payload.seed = random_.next() % 100000;
       u.payload.size = 1 + random_.below(random_.chance(0.3) ? 9000 : 700);
@@ -426,8 +419,7 @@ class Workload {
       return;
     }
     if (uploads_.empty()) return;
-    const auto which =
-        uploads_.begin() + static_cast<std::ptrdiff_t>(random_.below(uploads_.size()));
+    const auto which = uploads_.begin() + static_cast<std::ptrdiff_t>(random_.below(uploads_.size()));
     Upload& u = *which;
     const std::string bytes = Content{u.payload.seed, u.payload.size}.bytes();
     if (u.lease == 0) {  // its lease is over, and it does not know
@@ -437,8 +429,7 @@ class Workload {
     }
     if (u.written < bytes.size()) {
       const std::uint64_t n = std::min<std::uint64_t>(bytes.size() - u.written, 3000);
-      m_.disk.write(u.fd.get(), std::string_view(bytes).substr(u.written, n),
-                    kContentOffset + u.written);
+      m_.disk.write(u.fd.get(), std::string_view(bytes).substr(u.written, n), kContentOffset + u.written);
       u.written += n;
       // It gives up; a write of its own may still be under way, and come later.
       if (random_.chance(0.1)) {
@@ -538,8 +529,7 @@ class Workload {
   int process_ = 0;
   std::map<std::string, Payload> working_;
   std::multimap<queue_log::Ticket, std::string> tickets_;
-  std::multimap<std::uint64_t, std::string>
-      over_;  // by the save after which no cut brings them back
+  std::multimap<std::uint64_t, std::string> over_;  // by the save after which no cut brings them back
   int serial_ = 0;
 };
 
@@ -556,8 +546,7 @@ constexpr std::uint64_t kCutsInCheck = 30'000;
 #endif
 
 /// Runs workloads until so many cuts were made; nullopt: no violation.
-std::optional<std::string> campaign(std::uint64_t wanted, std::uint64_t& cuts,
-                                    Receiver kind = Receiver::correct) {
+std::optional<std::string> campaign(std::uint64_t wanted, std::uint64_t& cuts, Receiver kind = Receiver::correct) {
   for (std::uint64_t seed = from_environment("PEN_CRASH_SEED", 1); cuts < wanted; ++seed) {
     try {
       Workload(seed, cuts, kind).run(120);
@@ -587,8 +576,7 @@ BOOST_AUTO_TEST_CASE(each_deliberate_breakage_is_caught) {
     std::uint64_t cuts = 0;
     const auto violation = campaign(20'000, cuts);
     BOOST_CHECK_MESSAGE(violation, "breakage " << b << " was not caught in " << cuts << " cuts");
-    if (violation)
-      std::cout << "breakage " << b << ": after " << cuts << " cuts: " << *violation << std::endl;
+    if (violation) std::cout << "breakage " << b << ": after " << cuts << " cuts: " << *violation << std::endl;
   }
   std::uint64_t cuts = 0;
   BOOST_TEST(campaign(20'000, cuts, Receiver::does_not_sync).has_value());

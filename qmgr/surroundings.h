@@ -29,7 +29,7 @@ struct ManagerOptions {
   seconds lifetime{432'000}, bounce_lifetime{432'000};
   seconds delay_warning{0};            // delay_warning_time; 0: none
   bool confirm_delay_cleared = false;  // tell a sender who was warned of the delivery as well
-  bool double_bounces = false;  // notify_classes has 2bounce: undeliverable notices are reported
+  bool double_bounces = false;         // notify_classes has 2bounce: undeliverable notices are reported
   /// Whole address of double_bounce_sender: besides the null sender the one whose mail discharges reports.
   std::string double_bounce_sender = {};
   bool soft_bounce = false;  // refused mail is tried again
@@ -49,17 +49,15 @@ class Ports {
   virtual void settle_soon() = 0;
   virtual void route(const ipc::route::Route& request) = 0;
   /// key and limit of the destination: OpenConnection in scheduler.h.
-  virtual void open_connection(const std::string& transport,
-                               const ipc::delivery::OpenConnection& open, const std::string& key,
-                               std::uint32_t limit) = 0;
+  virtual void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open,
+                               const std::string& key, std::uint32_t limit) = 0;
   virtual void close_connection(const std::string& transport, ConnectionNumber connection) = 0;
   /// The slot is the edge's to fill. body: open when the body is not inline.
   virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) = 0;
   virtual void notify(const ipc::bounce::Notify& request, Fd body) = 0;
-  /// A lease of the session class for a connection to this host, answered by Manager::session_answer(). Only with session
-  /// classes.
-  virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/,
-                           const ipc::Destination&) {}
+  /// A lease of the session class for a connection to this host, answered by Manager::session_answer(). Only with
+  /// session classes.
+  virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/, const ipc::Destination&) {}
   /// The connection is closed, or wanted no more; it may have no lease.
   virtual void release_session(ConnectionNumber) {}
   /// A descriptor on a spooled body, for reading.

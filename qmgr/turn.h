@@ -23,8 +23,7 @@ class [[nodiscard]] Turn {
   enum class Then : std::uint8_t { settle, nothing };
   explicit Turn(Turns& turns, Then then = Then::settle) : turns_(turns), then_(then) {
     if (turns_.open_++ == 0)
-      turns_.around_.scheduler.set_time(turns_.around_.clock.now(),
-                                        turns_.around_.clock.wall_now());
+      turns_.around_.scheduler.set_time(turns_.around_.clock.now(), turns_.around_.clock.wall_now());
   }
   ~Turn() {
     if (--turns_.open_ == 0 && then_ == Then::settle) turns_.around_.ports.settle_soon();

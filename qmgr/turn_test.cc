@@ -70,9 +70,7 @@ BOOST_AUTO_TEST_CASE(each_event_of_the_manager_is_settled) {
     m.event()->routes.routed(answer);
   });
   settled("router_lost", [](Manager& m) { m.event()->routes.lost(0); });
-  settled("look_up", [](Manager& m) {
-    m.event()->routes.look_up("r@x.example", {}, [](ipc::route::Routed*) {});
-  });
+  settled("look_up", [](Manager& m) { m.event()->routes.look_up("r@x.example", {}, [](ipc::route::Routed*) {}); });
   settled("connection_opened", [](Manager& m) { m.event()->scheduler.opened(99, {}); });
   settled("connection_closed", [](Manager& m) {
     ipc::delivery::ConnectionClosed closed;
@@ -91,9 +89,7 @@ BOOST_AUTO_TEST_CASE(each_event_of_the_manager_is_settled) {
   settled("bounce_ready", [](Manager& m) { m.event()->reports.ready(); });
   settled("bounce_lost", [](Manager& m) { m.event()->reports.lost(); });
   settled("bounce_unavailable", [](Manager& m) { m.event()->reports.unavailable("gone"); });
-  settled("order", [](Manager& m) {
-    m.event()->orders.give({}, ipc::queue::Verb::flush, [](ipc::queue::Outcome) {});
-  });
+  settled("order", [](Manager& m) { m.event()->orders.give({}, ipc::queue::Verb::flush, [](ipc::queue::Outcome) {}); });
   settled("flush_all", [](Manager& m) { m.flush_all(); });
   settled("look_again", [](Manager& m) { m.event()->runners.look_again(); });
   settled("find_stored", [](Manager& m) { m.find_stored({}); });

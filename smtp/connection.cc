@@ -31,8 +31,7 @@ Peer peer_of(const ipc::Destination& d) {
   return {d.host, d.host + "[" + d.unix_path + "]"};
 }
 async::SocketAddress socket_of(const ipc::Destination& d) {
-  return d.address.empty() ? async::SocketAddress::unix(d.unix_path)
-                           : async::SocketAddress::inet(d.address, d.port);
+  return d.address.empty() ? async::SocketAddress::unix(d.unix_path) : async::SocketAddress::inet(d.address, d.port);
 }
 }  // namespace
 
@@ -45,9 +44,8 @@ std::string connect_failure_text(const ipc::Destination& destination, const Erro
   return "connect to " + destination.shown() + ": " + why;
 }
 
-Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id,
-                       ipc::Destination destination, const Settings& settings,
-                       std::unique_ptr<TlsPlan> tls)
+Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination,
+                       const Settings& settings, std::unique_ptr<TlsPlan> tls)
     : loop_(loop),
       host_(host),
       id_(id),
@@ -146,16 +144,14 @@ void Connection::give_up(mail::DeliveryStatus status) {
 
 Ended Connection::connect_failure(const Error& error) {
   Ended ended;
-  ended.status = {
-      mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error), {}, {}};
+  ended.status = {mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error), {}, {}};
   if (error.is(WaitError::timed_out) || error.is_errno(ETIMEDOUT))
     ended.trouble = Trouble::timed_out;
   else if (error.is(WaitError::cancelled))
     ended.trouble = Trouble::none;
   else if (error.is_errno(ECONNREFUSED) || error.is_errno(ENOENT))
     ended.trouble = Trouble::refused;
-  else if (error.is_errno(EMFILE) || error.is_errno(ENFILE) || error.is_errno(ENOMEM) ||
-           error.is_errno(ENOBUFS) ||
+  else if (error.is_errno(EMFILE) || error.is_errno(ENFILE) || error.is_errno(ENOMEM) || error.is_errno(ENOBUFS) ||
            // without an address of our own it is the family that this host does not have
            (error.is_errno(EADDRNOTAVAIL) && !destination_.source.empty()))
     ended.trouble = Trouble::local;
@@ -178,10 +174,8 @@ Task<void> Connection::run() {
   connect_start_ = progress_ = loop_.clock().now();
   {
     Until until{async::Until{}.deadline, &cancel_};
-    if (settings_.connect_timeout.count() > 0)
-      until.deadline = loop_.now() + settings_.connect_timeout;
-    auto stream =
-        co_await async::connect(loop_, socket_of(destination_), until, destination_.source);
+    if (settings_.connect_timeout.count() > 0) until.deadline = loop_.now() + settings_.connect_timeout;
+    auto stream = co_await async::connect(loop_, socket_of(destination_), until, destination_.source);
     if (!stream) {
       host_.closed(*this, connect_failure(stream.error()));
       co_return;
@@ -200,12 +194,10 @@ Task<void> Connection::run() {
       pump();
       continue;
     }
-    auto line =
-        co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
+    auto line = co_await stream_->read_line(kMaxReplyLine, {.deadline = kNever, .cancel = &cancel_});
     if (!line && line.error().is(WaitError::line_too_long)) {
       take_line(stream_->buffered().substr(0, kMaxReplyLine));
-      if (auto r = co_await stream_->discard_line({.deadline = kNever, .cancel = &cancel_});
-          !r && !end_) {
+      if (auto r = co_await stream_->discard_line({.deadline = kNever, .cancel = &cancel_}); !r && !end_) {
         end_ = End::closed;
       }
     } else if (!line) {
@@ -226,8 +218,7 @@ Task<void> Connection::run() {
   if (lingers_) {
     // A courtesy: the answer changes nothing, and nobody but who wants another session in its place waits for this.
     cancel_.reset();
-    const Until until{.deadline = loop_.now() + std::min(kQuitWait, settings_.quit_timeout),
-                      .cancel = nullptr};
+    const Until until{.deadline = loop_.now() + std::min(kQuitWait, settings_.quit_timeout), .cancel = nullptr};
     if (co_await stream_->shutdown(until)) {
       while (co_await stream_->read_some(kMaxReplyLine, until)) {
       }
@@ -262,8 +253,7 @@ Task<void> Connection::start_tls() {
                               .reason = printable(info.error().message(), 300)};
     engine_.tls_failed(handshake_failure(destination_, info.error()));
   } else {
-    if (settings_.tls.log_level > 0)
-      log::info("{}", tls::log_line(*info, "to", destination_.shown()));
+    if (settings_.tls.log_level > 0) log::info("{}", tls::log_line(*info, "to", destination_.shown()));
     auto no = refusal(destination_, *info);
     tls_outcome_ = TlsOutcome{.reason = {}, .resumed = info->resumed};
     if (no || (!tls_->blind && falls_short_of_sts(destination_, *info))) {
@@ -306,8 +296,7 @@ void Connection::salvage_lines() {
     text.append(more, static_cast<std::size_t>(n));
   }
   std::size_t at = 0;
-  for (std::size_t lf; !engine_.ended() && (lf = text.find('\n', at)) != std::string::npos;
-       at = lf + 1) {
+  for (std::size_t lf; !engine_.ended() && (lf = text.find('\n', at)) != std::string::npos; at = lf + 1) {
     std::string_view line(text.data() + at, lf - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
     on_line(line.substr(0, kMaxReplyLine), progress_);
@@ -327,10 +316,9 @@ void Connection::pump() {
     progress_ = loop_.clock().now();
     for (const Job* job : send->begun) {
       host_.stages().set(job->slot, Stage::started);
-      if (job->body.eight_bit_body && !engine_.offers().eight_bit_mime &&
-          !settings_.convert_eight_bit)
-        log::info("{}: 8-bit content goes as it is to {}, which does not offer 8BITMIME",
-                  job->queue_id, destination_.shown());
+      if (job->body.eight_bit_body && !engine_.offers().eight_bit_mime && !settings_.convert_eight_bit)
+        log::info("{}: 8-bit content goes as it is to {}, which does not offer 8BITMIME", job->queue_id,
+                  destination_.shown());
     }
     if (transcript_ && send->response)
       transcript_->response();
@@ -360,8 +348,7 @@ void Connection::pump() {
 Task<void> Connection::watch_proof() {
   while (const auto due = engine_.proof_due()) {
     const auto wait = *due - loop_.clock().now();
-    if (wait.count() > 0 && !co_await loop_.sleep(wait, {.deadline = kNever, .cancel = &cancel_}))
-      break;
+    if (wait.count() > 0 && !co_await loop_.sleep(wait, {.deadline = kNever, .cancel = &cancel_})) break;
     engine_.on_time(loop_.clock().now());
     handle_events();
   }
@@ -389,8 +376,7 @@ void Connection::write_inline(Work& work, Form form) {
 }
 
 /// Tables are asked about each line: other connections get their turns in between.
-Task<void> Connection::feed_in_turns(RewrittenContent& rules, std::string_view content,
-                                     std::string& out) {
+Task<void> Connection::feed_in_turns(RewrittenContent& rules, std::string_view content, std::string& out) {
   constexpr std::size_t kPiece = 1024;
   constexpr std::chrono::microseconds kTurn{300};
   auto begun = loop_.clock().now();
@@ -497,8 +483,7 @@ void Connection::handle_events() {
       if (auto* opened = std::get_if<Opened>(&event)) {
         opened_at_ = loop_.clock().wall_now();
         // From sending EHLO to its answer would be one round trip and the peer's name look-up; the handshake is purer.
-        host_.opened(*this, *opened,
-                     std::chrono::duration_cast<microseconds>(loop_.clock().now() - connect_start_),
+        host_.opened(*this, *opened, std::chrono::duration_cast<microseconds>(loop_.clock().now() - connect_start_),
                      connect_time_);
       } else if (auto* done = std::get_if<JobDone>(&event)) {
         const auto found = works_.find(done->job);

@@ -7,10 +7,10 @@
 /// Writing: commands and inline content are queued in the turn that allows them and leave in one system call; larger
 ///          content is read and written piece by piece in a coroutine of its own, so that replies are read meanwhile
 ///          and neither side can block the other.
-/// TLS:     by STARTTLS or from the first byte, as its plan says. Before the peer has shown what its level demands nothing
-///          but EHLO and STARTTLS is sent.
-/// Time:    Postfix's time-outs by what is awaited, counted from the last progress in either direction: a whole reply, or
-///          bytes that the peer took. With smtp_per_request_deadline content has a deadline as a whole.
+/// TLS:     by STARTTLS or from the first byte, as its plan says. Before the peer has shown what its level demands
+///          nothing but EHLO and STARTTLS is sent.
+/// Time:    Postfix's time-outs by what is awaited, counted from the last progress in either direction: a whole
+///          reply, or bytes that the peer took. With smtp_per_request_deadline content has a deadline as a whole.
 /// End:     destroying it closes the socket at once: what was not sent stays unsent (qmgr has gone, nobody hears the
 ///          result).
 #include <memory>
@@ -45,7 +45,8 @@ struct Work {
   WallTime handed{};
   // the recipients' addresses for the log, where generic maps have changed the job's
   std::vector<mail::Recipient> given = {};
-  // From the null sender or double_bounce, as qmgr gave it, before generic maps: what goes wrong with it makes no notice.
+  // From the null sender or double_bounce, as qmgr gave it, before generic maps: what goes wrong with it makes no
+  // notice.
   bool notice = false;
 };
 
@@ -54,8 +55,7 @@ class Connection {
   class Host {
    public:
     virtual ~Host() = default;
-    virtual void opened(Connection& c, const Opened& opened, microseconds connect_time,
-                        microseconds round_trip) = 0;
+    virtual void opened(Connection& c, const Opened& opened, microseconds connect_time, microseconds round_trip) = 0;
     /// The work is forgotten after the call.
     virtual void done(Connection& c, const Work& work, const JobDone& done) = 0;
     /// Last: nothing more comes from c.
@@ -64,8 +64,8 @@ class Connection {
   };
 
   /// tls: nullptr where settings.starttls and wrapped ask for none.
-  Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination,
-             const Settings& settings, std::unique_ptr<TlsPlan> tls);
+  Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination, const Settings& settings,
+             std::unique_ptr<TlsPlan> tls);
   ~Connection();
 
   /// To the end of the connection. The Connection must outlive the task.
@@ -104,8 +104,7 @@ class Connection {
   async::Task<void> writer();
   async::Task<void> start_tls();
   async::Task<Result<void>> write_content(Work& work, Form form);
-  async::Task<void> feed_in_turns(RewrittenContent& rules, std::string_view content,
-                                  std::string& out);
+  async::Task<void> feed_in_turns(RewrittenContent& rules, std::string_view content, std::string& out);
   /// Of the next part of content, with which so many bytes are sent.
   SteadyTime content_deadline(SteadyTime begun, std::uint64_t sent) const;
   void pump();

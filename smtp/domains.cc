@@ -15,23 +15,19 @@ std::string domain_of(std::string_view address) {
   return at == std::string_view::npos ? std::string() : to_lower(address.substr(at + 1));
 }
 
-/// "Multiple destination domains per transaction is unsupported", "Recipients belong to multiple regions", "one domain per
-/// message", and their like.
+/// "Multiple destination domains per transaction is unsupported", "Recipients belong to multiple regions", "one
+/// domain per message", and their like.
 bool speaks_of_domains(std::string_view reply) {
   const std::string text = to_lower(reply);
-  const auto has = [&text](std::string_view words) {
-    return text.find(words) != std::string::npos;
-  };
+  const auto has = [&text](std::string_view words) { return text.find(words) != std::string::npos; };
   if (has("multiple regions")) return true;
-  return has("domain") && (has("multiple") || has("one domain") || has("single domain") ||
-                           has("different domain") || has("same domain"));
+  return has("domain") && (has("multiple") || has("one domain") || has("single domain") || has("different domain") ||
+                           has("same domain"));
 }
 }  // namespace
 
 std::vector<bool> want_one_domain(const Job& job, const JobDone& done) {
-  const auto put_off = [&](std::size_t i) {
-    return done.results[i].action == mail::Action::deferred;
-  };
+  const auto put_off = [&](std::size_t i) { return done.results[i].action == mail::Action::deferred; };
   bool any = false;
   for (std::size_t i = 0; i < done.results.size() && !any; ++i) any = put_off(i);
   if (!any || done.cut_short || done.own_fault || done.results.size() < 2) return {};

@@ -33,10 +33,10 @@ std::string apart(std::initializer_list<Outcome> outcomes) {
 BOOST_AUTO_TEST_SUITE(smtp_domains)
 
 BOOST_AUTO_TEST_CASE(a_host_that_takes_one_domain_is_known_by_its_words) {
-  for (const char* reply : {"451-4.3.0 Multiple destination domains per transaction is "
-                            "unsupported. Please 451 4.3.0 try again.",
-                            "452 4.5.3 Recipients belong to multiple regions ATTR38",
-                            "451 4.5.0 only one domain per message, please"}) {
+  for (const char* reply :
+       {"451-4.3.0 Multiple destination domains per transaction is "
+        "unsupported. Please 451 4.3.0 try again.",
+        "452 4.5.3 Recipients belong to multiple regions ATTR38", "451 4.5.0 only one domain per message, please"}) {
     BOOST_TEST(apart({{"a@x", "250 ok"}, {"b@y", reply}}) == "ny");
     BOOST_TEST(apart({{"a@x", reply}, {"b@y", reply}}) == "yy");  // to DATA
     BOOST_TEST(apart({{"a@x", "250 ok"}, {"b@x", reply}}) == "nn");
@@ -44,8 +44,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_takes_one_domain_is_known_by_its_words) {
 }
 
 BOOST_AUTO_TEST_CASE(or_by_taking_one_and_putting_off_the_others) {
-  BOOST_TEST(apart({{"a@x", "250 ok"}, {"b@X", "250 ok"}, {"c@y", "450 no"}, {"d@z", "450 no"}}) ==
-             "nnyy");
+  BOOST_TEST(apart({{"a@x", "250 ok"}, {"b@X", "250 ok"}, {"c@y", "450 no"}, {"d@z", "450 no"}}) == "nnyy");
   BOOST_TEST(apart({{"a@x", "250 ok"}, {"b@y", "250 ok"}, {"c@y", "450 later"}}) == "nnn");
   BOOST_TEST(apart({{"a@x", "450 later"}, {"b@y", "450 later"}}) == "nn");
   BOOST_TEST(apart({{"a@x", "550 no"}, {"b@y", "450 later"}}) == "nn");

@@ -50,8 +50,7 @@ Engine::Engine(const Settings& settings, Peer peer) : settings_(settings), peer_
 Engine::~Engine() = default;
 
 std::uint32_t Engine::window() const {
-  if (!pipelining())
-    return 2;  // one at work and the next at hand, so that it need not be fetched first
+  if (!pipelining()) return 2;  // one at work and the next at hand, so that it need not be fetched first
   if (!offers_.chunking || settings_.lmtp) return std::min<std::uint32_t>(4, settings_.window);
   return static_cast<std::uint32_t>(scaled(settings_.window));
 }
@@ -61,15 +60,13 @@ std::uint64_t Engine::window_bytes() const { return scaled(settings_.window_byte
 std::uint64_t Engine::scaled(std::uint64_t window) const {
   const microseconds base = kWindowRoundTrip;
   const microseconds trip = std::clamp(round_trip_, base, base * kWindowGrowth);
-  return window * static_cast<std::uint64_t>(trip.count()) /
-         static_cast<std::uint64_t>(base.count());
+  return window * static_cast<std::uint64_t>(trip.count()) / static_cast<std::uint64_t>(base.count());
 }
 
 std::optional<Step> Engine::awaiting() const {
   if (owed_.empty()) return std::nullopt;
   const Owed& front = owed_.front();
-  if (writing_ != 0 && front.transaction == writing_ &&
-      (front.step == Step::end_of_data || front.step == Step::bdat))
+  if (writing_ != 0 && front.transaction == writing_ && (front.step == Step::end_of_data || front.step == Step::bdat))
     return Step::content;
   return front.step;
 }
@@ -117,19 +114,16 @@ void Engine::refuse_locally(Transaction& t) {
   };
   // Postfix's words at their beginning, which people look for.
   auto without_smtputf8 = [&](std::string_view what) {
-    return "SMTPUTF8 is required, but was not offered by host " + peer_.shown + ": " +
-           std::string(what) + " is in UTF-8";
+    return "SMTPUTF8 is required, but was not offered by host " + peer_.shown + ": " + std::string(what) +
+           " is in UTF-8";
   };
   if (not_for_us_) {
     settle_rest(t, *not_for_us_);
   } else if (offers_.size_limit > 0 && job.body.size > offers_.size_limit) {
-    settle_rest(t, failed("5.3.4", "message size " + std::to_string(job.body.size) +
-                                       " exceeds size limit " + std::to_string(offers_.size_limit) +
-                                       " of server " + peer_.shown));
-  } else if (job.body_type == mail::BodyType::binary_mime &&
-             !(offers_.binary_mime && offers_.chunking)) {
-    settle_rest(t, not_offered("5.6.1", "host " + peer_.shown +
-                                            " does not accept binary content (BINARYMIME)"));
+    settle_rest(t, failed("5.3.4", "message size " + std::to_string(job.body.size) + " exceeds size limit " +
+                                       std::to_string(offers_.size_limit) + " of server " + peer_.shown));
+  } else if (job.body_type == mail::BodyType::binary_mime && !(offers_.binary_mime && offers_.chunking)) {
+    settle_rest(t, not_offered("5.6.1", "host " + peer_.shown + " does not accept binary content (BINARYMIME)"));
   } else if (!offers_.smtputf8 && !mail::all_ascii(job.sender)) {
     settle_rest(t, not_offered("5.6.7", without_smtputf8("the sender's address")));
   } else if (!offers_.smtputf8 && !settings_.utf8_header_as_is && header_needs_smtputf8(job)) {
@@ -164,8 +158,7 @@ void Engine::begin(Transaction& t, Send& send, SteadyTime now) {
   t.at = settings_.send_xforward && offers_.xforward != 0 ? At::xforward : At::mail;
   const bool binary = t.job->body_type == mail::BodyType::binary_mime;
   // RFC 6152 section 3: converted, or returned. BDAT would need the converted size beforehand.
-  t.to_seven_bit = settings_.convert_eight_bit && t.job->body.eight_bit_body && !binary &&
-                   !offers_.eight_bit_mime;
+  t.to_seven_bit = settings_.convert_eight_bit && t.job->body.eight_bit_body && !binary && !offers_.eight_bit_mime;
   // Nor is its size known when rules may change it.
   const bool changes = t.to_seven_bit || (settings_.rules && !binary);
   t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary) && !changes;
@@ -187,8 +180,7 @@ void Engine::skip_rest(Transaction& t) {
 bool Engine::send_commands(Transaction& t, std::string& out) {
   if (t.at == At::xforward) {
     const mail::Client& client = t.job->client;
-    const auto lines =
-        mail::xforward_commands(offers_.xforward, client, t.job->queue_id, client.address.empty());
+    const auto lines = mail::xforward_commands(offers_.xforward, client, t.job->queue_id, client.address.empty());
     for (; t.next_xforward < lines.size(); ++t.next_xforward) {
       if (!pipelining() && t.owed > 0) return false;
       out += lines[t.next_xforward];
@@ -215,8 +207,7 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
   }
   if (t.at == At::data && t.is_probe()) return end_probe(t, out);
   if (t.at == At::data) {
-    const bool wait = !pipelining() ||
-                      (t.uses_bdat && (settings_.lmtp || t.job->body.size > settings_.eager_limit));
+    const bool wait = !pipelining() || (t.uses_bdat && (settings_.lmtp || t.job->body.size > settings_.eager_limit));
     if (wait && t.owed > 0) return false;
     // Were that RSET refused, the probe's recipients would get this message. (DATA waits for a reply anyhow.)
     if (t.uses_bdat && probe_resets_ > 0) return false;
@@ -238,8 +229,8 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
   return t.at != At::data_wait;
 }
 
-/// RSET at once, so that the peer does not sit on half a transaction until somebody has mail for it. Its answer belongs to
-/// the probe: it shows that those before were for what they seem to be.
+/// RSET at once, so that the peer does not sit on half a transaction until somebody has mail for it. Its answer
+/// belongs to the probe: it shows that those before were for what they seem to be.
 bool Engine::end_probe(Transaction& t, std::string& out) {
   if (!pipelining() && t.owed > 0) return false;
   out += "RSET\r\n";

@@ -92,7 +92,7 @@ struct JobDone {
   microseconds service_time{0};
   std::uint32_t connection_use = 1;  // how many transactions this connection has seen
   bool cut_short = false;            // the connection ended before the peer had answered all of it
-  bool own_fault = false;  // what is deferred is so because of us: no other host would do better
+  bool own_fault = false;            // what is deferred is so because of us: no other host would do better
 };
 struct Ended {
   bool opened = false;  // whether Opened was reported before
@@ -119,8 +119,8 @@ class Engine {
   /// Credentials for AUTH, before the first line. None: the connection does not log in.
   void set_login(std::shared_ptr<const Login> login) { settings_.login = std::move(login); }
 
-  /// What one round trip to the peer takes, by the handshake; before the first line. The reply to EHLO corrects it upwards,
-  /// replies to MAIL downwards.
+  /// What one round trip to the peer takes, by the handshake; before the first line. The reply to EHLO corrects it
+  /// upwards, replies to MAIL downwards.
   void set_round_trip(microseconds round_trip) { round_trip_ = round_trip; }
   /// Any time before ended(); jobs are done in the order of submission.
   void submit(const Job* job, SteadyTime now);
@@ -149,7 +149,8 @@ class Engine {
   /// Settles every job: the events end with Ended. Called once.
   void finish(End how, SteadyTime now);
 
-  /// The peer has agreed to STARTTLS: the caller shakes hands, and gives no line that came before. Nothing else is sent.
+  /// The peer has agreed to STARTTLS: the caller shakes hands, and gives no line that came before. Nothing else is
+  /// sent.
   bool handshake_due() const { return phase_ == Phase::tls; }
   /// The handshake is done: what the peer said before is forgotten, EHLO is said again.
   void tls_started(SteadyTime now);
@@ -268,14 +269,14 @@ class Engine {
     cut_short,  // by the end: its recipients have a status from that
     unstarted   // it was not begun in earnest and its job goes back
   };
-  /// What the connection's end, with that status, means for t. culprit_found: whether a transaction bears the end already.
+  /// What the connection's end, with that status, means for t. culprit_found: whether a transaction bears the end
+  /// already.
   Fate settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status, bool out_of_step,
                      bool& culprit_found);
   void settle_rest(Transaction& t, const mail::DeliveryStatus& status);
   void report_settled(SteadyTime now);
   void report(Transaction& t, SteadyTime now, bool cut_short = false, bool own_fault = false);
-  mail::DeliveryStatus said(const mail::Reply& reply, std::string_view command,
-                            bool treat_552_as_452 = false) const;
+  mail::DeliveryStatus said(const mail::Reply& reply, std::string_view command, bool treat_552_as_452 = false) const;
   mail::DeliveryStatus success(const mail::Recipient& recipient, const mail::Reply& reply) const;
   mail::DeliveryStatus would_take(const mail::Reply& reply) const;
   mail::DeliveryStatus loss_status(End how, std::string_view doing_what) const;
@@ -297,8 +298,8 @@ class Engine {
   std::uint64_t next_number_ = 1;
   std::uint64_t cursor_ = 1;   // the transaction whose turn to send it is
   std::uint64_t writing_ = 0;  // transaction whose content the caller is writing
-  std::uint64_t held_ = 0;  // transaction whose good end waits for proof that replies are in step
-  SteadyTime proof_due_{};  // held_ != 0: until then
+  std::uint64_t held_ = 0;     // transaction whose good end waits for proof that replies are in step
+  SteadyTime proof_due_{};     // held_ != 0: until then
   std::uint64_t scaled(std::uint64_t window) const;
 
   microseconds round_trip_{0};  // 0: not known
@@ -321,8 +322,8 @@ class Engine {
   bool login_settled_ = false;
   std::optional<mail::DeliveryStatus> not_for_us_;  // what every job gets: we may not log in
   bool encrypted_ = false;                          // by STARTTLS
-  bool mail_answered_ = false;  // some command of a transaction was, whatever the answer
-  bool starttls_said_ = false;  // and neither declined nor, with an EHLO after it, done
+  bool mail_answered_ = false;                      // some command of a transaction was, whatever the answer
+  bool starttls_said_ = false;                      // and neither declined nor, with an EHLO after it, done
   bool misbehaved_ = false;
   mail::ErrorClasses errors_;
   bool finished_ = false;

@@ -13,8 +13,7 @@ constexpr unsigned kMaxChallenges = 8;  // no mechanism that is spoken here need
 void Engine::login_failed(const mail::Reply* reply, std::string_view why) {
   mail::DeliveryStatus status{mail::Action::deferred, "4.7.0", {}, {}, peer_.host};
   if (reply == nullptr) {
-    status.text = "SASL authentication failed; cannot authenticate to server " + peer_.shown +
-                  ": " + std::string(why);
+    status.text = "SASL authentication failed; cannot authenticate to server " + peer_.shown + ": " + std::string(why);
     leave(Trouble::greeting_4xx, std::move(status));
     return;
   }
@@ -41,8 +40,7 @@ bool Engine::login_comes_first() {
   exchange_ = sasl::choose(
       offers_.auth,
       [&](const sasl::Mechanism& m) {
-        return options.allow(m.properties) &&
-               (!login.filter || login.filter->matches(m.name).value_or(false));
+        return options.allow(m.properties) && (!login.filter || login.filter->matches(m.name).value_or(false));
       },
       login.credentials, login.nonce);
   if (!exchange_) {

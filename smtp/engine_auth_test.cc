@@ -83,8 +83,7 @@ struct Talk {
 BOOST_AUTO_TEST_SUITE(smtp_engine_auth)
 
 BOOST_AUTO_TEST_CASE(auth_comes_after_ehlo_and_mail_after_auth) {
-  for (const char* ehlo :
-       {"250 AUTH GSSAPI LOGIN PLAIN", "250 AUTH=PLAIN LOGIN", "250 auth plain"}) {
+  for (const char* ehlo : {"250 AUTH GSSAPI LOGIN PLAIN", "250 AUTH=PLAIN LOGIN", "250 auth plain"}) {
     Talk talk(ehlo);
     talk.engine.submit(&talk.job, {});
     BOOST_TEST(talk.said.ends_with("AUTH PLAIN AHVzZXIAcGVuY2ls\r\n"), talk.said);
@@ -109,16 +108,14 @@ BOOST_AUTO_TEST_CASE(without_an_offer_or_credentials_nobody_logs_in) {
 
 BOOST_AUTO_TEST_CASE(a_scram_exchange_runs_to_the_server_s_proof) {
   Talk talk("250 AUTH SCRAM-SHA-256 PLAIN");
-  BOOST_TEST(talk.said.ends_with("AUTH SCRAM-SHA-256 " +
-                                 sasl::base64_encode("n,,n=user,r=rOprNGfwEbeRWgbNEkqO") + "\r\n"));
   BOOST_TEST(
-      talk.say("334 " + sasl::base64_encode("r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
-                                            "s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")) ==
-      sasl::base64_encode("c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
-                          "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=") +
-          "\r\n");
-  BOOST_TEST(talk.say("334 " + sasl::base64_encode(
-                                   "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")) == "\r\n");
+      talk.said.ends_with("AUTH SCRAM-SHA-256 " + sasl::base64_encode("n,,n=user,r=rOprNGfwEbeRWgbNEkqO") + "\r\n"));
+  BOOST_TEST(talk.say("334 " + sasl::base64_encode("r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+                                                   "s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")) ==
+             sasl::base64_encode("c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+                                 "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=") +
+                 "\r\n");
+  BOOST_TEST(talk.say("334 " + sasl::base64_encode("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")) == "\r\n");
   talk.say("235 ok");
   BOOST_TEST(talk.opened);
 }
@@ -148,10 +145,9 @@ BOOST_AUTO_TEST_CASE(a_refusal_defers_the_mail_unless_it_is_to_bounce) {
     const char* dsn;
     Trouble trouble;
   };
-  for (const auto& row : {Row{"535 5.7.8 no", "4.7.8", Trouble::greeting_4xx},
-                          Row{"454 4.7.0 later", "4.7.0", Trouble::greeting_4xx},
-                          Row{"500 what", "4.0.0", Trouble::greeting_4xx},
-                          Row{"421 4.3.2 bye", "4.3.2", Trouble::peer_421}}) {
+  for (const auto& row :
+       {Row{"535 5.7.8 no", "4.7.8", Trouble::greeting_4xx}, Row{"454 4.7.0 later", "4.7.0", Trouble::greeting_4xx},
+        Row{"500 what", "4.0.0", Trouble::greeting_4xx}, Row{"421 4.3.2 bye", "4.3.2", Trouble::peer_421}}) {
     Talk talk("250 AUTH PLAIN");
     talk.say(row.reply);
     const Ended& end = talk.end();
@@ -159,8 +155,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_defers_the_mail_unless_it_is_to_bounce) {
     BOOST_TEST((end.status.action == mail::Action::deferred));
     BOOST_TEST((end.trouble == row.trouble));
     BOOST_TEST(end.status.text ==
-               "SASL authentication failed; server peer.example[192.0.2.1] said: " +
-                   std::string(row.reply));
+               "SASL authentication failed; server peer.example[192.0.2.1] said: " + std::string(row.reply));
   }
   Login hard = Talk::usual();
   hard.defer_refused = false;

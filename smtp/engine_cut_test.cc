@@ -78,8 +78,7 @@ bool worth_cutting(int bits) {
 
 BOOST_AUTO_TEST_SUITE(smtp_engine_cut)
 
-BOOST_AUTO_TEST_CASE(
-    a_connection_lost_after_any_byte_of_the_replies_leaves_every_message_its_fate) {
+BOOST_AUTO_TEST_CASE(a_connection_lost_after_any_byte_of_the_replies_leaves_every_message_its_fate) {
   for (int bits = 0; bits < 32; ++bits) {
     if (!worth_cutting(bits)) continue;
     Harness whole(settings(bits));
@@ -100,8 +99,7 @@ BOOST_AUTO_TEST_CASE(
   }
 }
 
-BOOST_AUTO_TEST_CASE(
-    a_connection_lost_after_any_byte_that_the_peer_read_leaves_every_message_its_fate) {
+BOOST_AUTO_TEST_CASE(a_connection_lost_after_any_byte_that_the_peer_read_leaves_every_message_its_fate) {
   for (int bits = 0; bits < 32; ++bits) {
     if (!worth_cutting(bits)) continue;
     const std::size_t size = all_commands(bits);
@@ -157,8 +155,7 @@ BOOST_AUTO_TEST_CASE(a_good_end_is_told_of_though_the_peer_hangs_at_any_command_
 }
 
 BOOST_AUTO_TEST_CASE(windows_grow_with_the_round_trip_and_shrink_when_it_proves_shorter) {
-  const auto opened = [](milliseconds handshake, milliseconds mail_reply,
-                         milliseconds ehlo_reply = milliseconds(0)) {
+  const auto opened = [](milliseconds handshake, milliseconds mail_reply, milliseconds ehlo_reply = milliseconds(0)) {
     Harness h(settings(3));
     h.engine.set_round_trip(handshake);
     fill(h, 1000, 1);

@@ -18,8 +18,8 @@ void fill_mixed(Harness& h, int jobs, int recipients) {
     if (is_probe(n)) h.jobs[static_cast<std::size_t>(n)]->job.purpose = mail::Purpose::probe;
 }
 std::size_t count(const ScriptedPeer& peer, std::string_view command) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      peer.commands(), [&](const auto& c) { return c.starts_with(command); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(peer.commands(), [&](const auto& c) { return c.starts_with(command); }));
 }
 }  // namespace
 
@@ -29,8 +29,7 @@ BOOST_AUTO_TEST_CASE(a_probe_says_mail_and_rcpt_and_takes_them_back) {
   for (int bits = 0; bits < 32; ++bits) {
     BOOST_TEST_CONTEXT(mode(bits)) {
       Harness h(settings(bits));
-      auto& probe =
-          h.job("ada@a.example", {"yes@b.example", "no@b.example", "later@b.example"}, content(0));
+      auto& probe = h.job("ada@a.example", {"yes@b.example", "no@b.example", "later@b.example"}, content(0));
       probe.job.purpose = mail::Purpose::probe;
       probe.job.recipients[0].recipient.notify = mail::notify::kSuccess;
       auto o = offers(bits);
@@ -132,8 +131,8 @@ BOOST_AUTO_TEST_CASE(a_fault_in_a_probe_or_beside_one_is_credited_to_nobody_else
   };
   for (int bits = 0; bits < 16; ++bits) {
     for (const std::string stage : {"mail", "rcpt", "data", "end", "rset"}) {
-      for (const std::string fault : {"450 4.1.0 not now", "500 5.5.2 what", "502 5.5.1 not here",
-                                      "503 5.5.1 now", "550 5.1.0 never", "drop", "421"}) {
+      for (const std::string fault : {"450 4.1.0 not now", "500 5.5.2 what", "502 5.5.1 not here", "503 5.5.1 now",
+                                      "550 5.1.0 never", "drop", "421"}) {
         for (int nth = 0; nth < 8; ++nth) {
           BOOST_TEST_CONTEXT(mode(bits) << " " << stage << " " << fault << " at " << nth) {
             Harness h(settings(bits));
@@ -147,15 +146,14 @@ BOOST_AUTO_TEST_CASE(a_fault_in_a_probe_or_beside_one_is_credited_to_nobody_else
             h.run(peer);
             check_ledger(h, peer);
             BOOST_TEST(!h.timed_out);
-            // A lost connection leaves committed messages in doubt. Of refusals only that of a RSET does: by one who knows the
-            // command the message before it, in a flow of BDAT those whose content is behind it.
+            // A lost connection leaves committed messages in doubt. Of refusals only that of a RSET does: by one who
+            // knows the command the message before it, in a flow of BDAT those whose content is behind it.
             const bool flow = (bits & 11) == 3;
-            const bool may_doubt = fault == "drop" || fault == "421" ||
-                                   (stage == "rset" && (flow || !fault.starts_with("50")));
+            const bool may_doubt =
+                fault == "drop" || fault == "421" || (stage == "rset" && (flow || !fault.starts_with("50")));
             for (const auto& j : h.jobs) {
               if (may_doubt || !j->done) continue;
-              for (const auto& r : j->done->results)
-                BOOST_TEST(!r.text.contains("may be sent more than once"), r.text);
+              for (const auto& r : j->done->results) BOOST_TEST(!r.text.contains("may be sent more than once"), r.text);
             }
           }
         }

@@ -14,8 +14,7 @@ std::string soft(std::string dsn) {
 }
 }  // namespace
 
-mail::DeliveryStatus Engine::said(const mail::Reply& reply, std::string_view command,
-                                  bool treat_552_as_452) const {
+mail::DeliveryStatus Engine::said(const mail::Reply& reply, std::string_view command, bool treat_552_as_452) const {
   mail::DeliveryStatus status;
   const bool hard = reply.permanent() && !(treat_552_as_452 && reply.code == 552);
   status.action = hard ? mail::Action::failed : mail::Action::deferred;
@@ -31,8 +30,7 @@ mail::DeliveryStatus Engine::said(const mail::Reply& reply, std::string_view com
   return status;
 }
 
-mail::DeliveryStatus Engine::success(const mail::Recipient& recipient,
-                                     const mail::Reply& reply) const {
+mail::DeliveryStatus Engine::success(const mail::Recipient& recipient, const mail::Reply& reply) const {
   auto action = mail::Action::delivered;
   if ((recipient.notify & mail::notify::kSuccess) != 0) {
     if (offers_.dsn)
@@ -47,8 +45,7 @@ mail::DeliveryStatus Engine::success(const mail::Recipient& recipient,
 
 /// A probe's recipient was accepted.
 mail::DeliveryStatus Engine::would_take(const mail::Reply& reply) const {
-  return {mail::Action::delivered, reply.dsn_or_default(), reply.text, "smtp; " + reply.text,
-          peer_.host};
+  return {mail::Action::delivered, reply.dsn_or_default(), reply.text, "smtp; " + reply.text, peer_.host};
 }
 
 mail::DeliveryStatus Engine::loss_status(End how, std::string_view doing_what) const {
@@ -73,15 +70,13 @@ void Engine::leave(Trouble trouble, mail::DeliveryStatus status) {
 }
 
 void Engine::note_refusal(const mail::Reply& reply) {
-  if ((reply.code >= 500 && reply.code < 510) || reply.code == 555)
-    errors_.add(mail::ErrorClass::protocol);
+  if ((reply.code >= 500 && reply.code < 510) || reply.code == 555) errors_.add(mail::ErrorClass::protocol);
 }
 
 void Engine::protocol_error(std::string_view what, Step step, const mail::Reply& reply) {
   errors_.add(mail::ErrorClass::protocol);
   if (pipelining()) misbehaved_ = true;
-  mail::DeliveryStatus status{
-      mail::Action::deferred, "4.5.0", {}, "smtp; " + reply.text, peer_.host};
+  mail::DeliveryStatus status{mail::Action::deferred, "4.5.0", {}, "smtp; " + reply.text, peer_.host};
   status.text = "protocol error: host " + peer_.shown + " sent " + std::string(what) + " while " +
                 std::string(doing(step)) + ": " + printable(reply.text, 200);
   last_was_421_ = false;
@@ -127,8 +122,7 @@ void Engine::on_reply(const mail::Reply& reply, SteadyTime now) {
       last_was_421_ = true;
       leave(Trouble::peer_421, said(reply, {}));
     } else {
-      protocol_error(reply.malformed ? "garbage" : "a reply that answers nothing", Step::quit,
-                     reply);
+      protocol_error(reply.malformed ? "garbage" : "a reply that answers nothing", Step::quit, reply);
     }
     return;
   }
@@ -200,15 +194,14 @@ void Engine::on_reply(const mail::Reply& reply, SteadyTime now) {
     }
   }
   if (owed_.empty()) held_ = 0;
-  if (leaving_ && owed_.empty() && writing_ == 0)
-    leave(Trouble::peer_421, std::move(trouble_status_));
+  if (leaving_ && owed_.empty() && writing_ == 0) leave(Trouble::peer_421, std::move(trouble_status_));
 }
 
 void Engine::on_421(const Owed& owed) {
   leaving_ = true;
   Transaction* t = find(owed.transaction);
-  if (t != nullptr && (owed.step == Step::xforward || owed.step == Step::mail ||
-                       owed.step == Step::rcpt || owed.step == Step::data))
+  if (t != nullptr &&
+      (owed.step == Step::xforward || owed.step == Step::mail || owed.step == Step::rcpt || owed.step == Step::data))
     t->by_421 = true;
 }
 
@@ -250,8 +243,7 @@ void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
   parser_.keep_lines(false);
   if (step != Step::helo) offers_ = parse_offers(reply.lines, settings_.discard_keywords);
   if (tls_comes_first()) return;
-  if (!encrypted())
-    offers_.requiretls = false;  // RFC 8689 section 2: it means nothing in clear text
+  if (!encrypted()) offers_.requiretls = false;  // RFC 8689 section 2: it means nothing in clear text
   if (settings_.requiretls && !offers_.requiretls) {
     requiretls_not_offered();
     return;
@@ -320,8 +312,7 @@ void Engine::on_data(Transaction& t, const mail::Reply& reply) {
   }
 }
 
-void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply,
-                            SteadyTime now) {
+void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply, SteadyTime now) {
   --t.final_owed;
   const bool early = !t.written && !t.dot_only;
   const std::string_view command = t.uses_bdat ? "BDAT command" : "end of DATA command";
@@ -346,9 +337,7 @@ void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply&
   }
   auto outcome = [&](std::size_t i) {
     if (t.recipients[i].state != Recipient::State::accepted) return;
-    settle(
-        t, i,
-        reply.positive() ? success(t.job->recipients[i].recipient, reply) : said(reply, command));
+    settle(t, i, reply.positive() ? success(t.job->recipients[i].recipient, reply) : said(reply, command));
   };
   if (settings_.lmtp) {
     outcome(owed.recipient);
@@ -398,9 +387,7 @@ void Engine::report_settled(SteadyTime now) {
   if (phase_ == Phase::over) return;  // finish() decides
   while (!transactions_.empty()) {
     Transaction& t = transactions_.front();
-    if (!t.all_settled() || t.owed > 0 || t.at != At::sent || t.number == held_ ||
-        (t.by_421 && leaving_))
-      return;
+    if (!t.all_settled() || t.owed > 0 || t.at != At::sent || t.number == held_ || (t.by_421 && leaving_)) return;
     report(t, now);
     transactions_.pop_front();
   }
@@ -408,9 +395,8 @@ void Engine::report_settled(SteadyTime now) {
 
 Ended Engine::why_ended(End how) const {
   const Step step = awaiting().value_or(writing_ != 0 ? Step::content : Step::rset);
-  const bool begun = std::any_of(transactions_.begin(), transactions_.end(), [](const auto& t) {
-    return t.at != At::queued && !t.all_settled();
-  });
+  const bool begun = std::any_of(transactions_.begin(), transactions_.end(),
+                                 [](const auto& t) { return t.at != At::queued && !t.all_settled(); });
   Ended ended;
   ended.opened = opened_;
   if (how == End::by_engine || (phase_ == Phase::over && trouble_ != Trouble::none)) {
@@ -433,18 +419,16 @@ Ended Engine::why_ended(End how) const {
       ended.trouble = Trouble::lost;
   }
   if (ended.trouble == Trouble::none && how == End::by_engine && ended.status.text.empty()) {
-    ended.status = {
-        mail::Action::deferred, "4.4.2", "connection with " + peer_.shown + " was closed", {}, {}};
+    ended.status = {mail::Action::deferred, "4.4.2", "connection with " + peer_.shown + " was closed", {}, {}};
   }
   return ended;
 }
 
-Engine::Fate Engine::settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status,
-                                   bool out_of_step, bool& culprit_found) {
+Engine::Fate Engine::settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status, bool out_of_step,
+                                   bool& culprit_found) {
   if (t.number == held_ && out_of_step) {
     for (auto& r : t.recipients) {
-      if (r.status.action != mail::Action::failed)
-        r.status = loss_status(End::closed, doing(Step::end_of_data));
+      if (r.status.action != mail::Action::failed) r.status = loss_status(End::closed, doing(Step::end_of_data));
     }
     return Fate::cut_short;
   }
@@ -492,8 +476,7 @@ void Engine::finish(End how, SteadyTime now) {
   if (pipelining() && opened_ && !owed_.empty()) {
     // A lost reply looks like silence, and a peer that cannot take groups of commands hangs up in
     // its first one.
-    if (how == End::timed_out ||
-        (how == End::closed && completed_ == 0 && owed_.size() > 1 && !last_was_421_))
+    if (how == End::timed_out || (how == End::closed && completed_ == 0 && owed_.size() > 1 && !last_was_421_))
       misbehaved_ = true;
   }
   // In clear text the next connection gets further, so nobody has to bear the end of this one.

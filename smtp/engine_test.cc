@@ -69,8 +69,7 @@ BOOST_AUTO_TEST_CASE(with_pipelining_alone_a_message_takes_one_round_trip) {
 
 BOOST_AUTO_TEST_CASE(a_peer_that_wants_to_know_is_told_of_each_messages_client) {
   const auto told = [](const ScriptedPeer& peer) {
-    return std::ranges::count_if(peer.commands(),
-                                 [](const auto& c) { return c.starts_with("XFORWARD "); });
+    return std::ranges::count_if(peer.commands(), [](const auto& c) { return c.starts_with("XFORWARD "); });
   };
   for (int bits = 0; bits < 16; ++bits) {
     BOOST_TEST_CONTEXT(mode(bits)) {
@@ -144,12 +143,10 @@ bool at_stage(const std::string& stage, std::string_view command) {
 BOOST_AUTO_TEST_CASE(a_fault_at_any_stage_of_any_message_is_credited_to_nobody_else) {
   for (int bits = 0; bits < 16; ++bits) {
     for (const auto& stage : kStages) {
-      for (const std::string fault :
-           {"450 4.1.0 not now", "550 5.1.0 never", "552 5.2.2 full", "drop", "421"}) {
+      for (const std::string fault : {"450 4.1.0 not now", "550 5.1.0 never", "552 5.2.2 full", "drop", "421"}) {
         for (int nth = 0; nth < 5; ++nth) {
           for (const bool go_ahead : {false, true}) {
-            BOOST_TEST_CONTEXT(mode(bits)
-                               << " " << stage << " " << fault << " at occurrence " << nth) {
+            BOOST_TEST_CONTEXT(mode(bits) << " " << stage << " " << fault << " at occurrence " << nth) {
               Harness h(settings(bits));
               fill(h, 8, 2);
               auto o = offers(bits);
@@ -197,9 +194,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_refuses_recipients_gets_only_the_others) {
         const auto& r = j->done->results;
         BOOST_TEST((r[0].action == Action::failed));
         BOOST_TEST(r[0].dsn == "5.1.1");
-        BOOST_TEST(
-            r[0].text ==
-            "host peer.example[192.0.2.1] said: 550 5.1.1 unknown (in reply to RCPT TO command)");
+        BOOST_TEST(r[0].text == "host peer.example[192.0.2.1] said: 550 5.1.1 unknown (in reply to RCPT TO command)");
         BOOST_TEST(r[0].diagnostic == "smtp; 550 5.1.1 unknown");
         BOOST_TEST(r[0].remote_mta == "peer.example");
         BOOST_TEST((r[1].action == Action::deferred));
@@ -225,8 +220,7 @@ BOOST_AUTO_TEST_CASE(all_recipients_refused_leaves_the_next_message_unharmed) {
         ScriptedPeer peer(o);
         h.run(peer);
         check_ledger(h, peer);
-        if (go_ahead && (bits & 8))
-          continue;  // LMTP: the connection ends there, the rest is unstarted
+        if (go_ahead && (bits & 8)) continue;  // LMTP: the connection ends there, the rest is unstarted
         BOOST_TEST(peer.ledger().size() == 5u);
       }
     }
@@ -313,8 +307,8 @@ BOOST_AUTO_TEST_CASE(after_a_bare_close_only_messages_whose_data_had_ended_are_i
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_greeting_leaves_all_jobs_unstarted) {
-  for (const auto& [line, trouble] : {std::pair{"421 4.3.2 busy", Trouble::greeting_4xx},
-                                      std::pair{"554 5.7.1 go away", Trouble::greeting_5xx}}) {
+  for (const auto& [line, trouble] :
+       {std::pair{"421 4.3.2 busy", Trouble::greeting_4xx}, std::pair{"554 5.7.1 go away", Trouble::greeting_5xx}}) {
     Harness h(settings(0));
     fill(h, 1, 1);
     h.submit_some();
@@ -325,8 +319,7 @@ BOOST_AUTO_TEST_CASE(a_refused_greeting_leaves_all_jobs_unstarted) {
     BOOST_TEST(!h.ended->opened);
     BOOST_TEST((h.ended->status.action == Action::deferred));
     BOOST_TEST(h.ended->status.dsn[0] == '4');
-    BOOST_TEST(h.ended->status.text ==
-               "host peer.example[192.0.2.1] refused to talk to me: " + std::string(line));
+    BOOST_TEST(h.ended->status.text == "host peer.example[192.0.2.1] refused to talk to me: " + std::string(line));
     BOOST_TEST(h.jobs[0]->unstarted);
   }
 }
@@ -398,8 +391,7 @@ BOOST_AUTO_TEST_CASE(a_header_in_utf8_goes_without_smtputf8_only_where_that_is_a
     BOOST_TEST((undeclared.done->results[0].action == Action::delivered));
     for (const auto* j : {&sender, &recipient}) {
       BOOST_TEST(j->done->results[0].dsn == "5.6.7");
-      BOOST_TEST(j->done->results[0].text.contains("'s address is in UTF-8") ==
-                 (as_is || j == &sender));
+      BOOST_TEST(j->done->results[0].text.contains("'s address is in UTF-8") == (as_is || j == &sender));
     }
     for (const auto& c : peer.commands()) BOOST_TEST(!c.contains("SMTPUTF8"));
   }
@@ -422,10 +414,8 @@ BOOST_AUTO_TEST_CASE(parameters_go_only_where_they_are_offered) {
     h.run(peer);
     check_ledger(h, peer);
     if (dsn) {
-      BOOST_TEST(peer.commands()[1] ==
-                 "MAIL FROM:<a@x> SIZE=3 BODY=8BITMIME ENVID=id+2B1+20x RET=HDRS");
-      BOOST_TEST(peer.commands()[2] ==
-                 "RCPT TO:<b@x> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;orig+2Bx@y");
+      BOOST_TEST(peer.commands()[1] == "MAIL FROM:<a@x> SIZE=3 BODY=8BITMIME ENVID=id+2B1+20x RET=HDRS");
+      BOOST_TEST(peer.commands()[2] == "RCPT TO:<b@x> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;orig+2Bx@y");
       BOOST_TEST(peer.commands()[3] == "RCPT TO:<c@x> NOTIFY=NEVER");
       BOOST_TEST((j.done->results[0].action == Action::transferred), "success is theirs to report");
     } else {
@@ -452,8 +442,7 @@ BOOST_AUTO_TEST_CASE(eight_bit_content_goes_converted_and_by_data_where_8bitmime
     job.body.eight_bit_body = row.eight_bit;
     job.recipients.push_back({0, {.address = "b@y", .original = {}, .orcpt = {}, .notify = 0}});
     const SteadyTime now{};
-    for (const auto* line : {"220 peer.example ESMTP", "250-peer.example", "250-PIPELINING"})
-      engine.on_line(line, now);
+    for (const auto* line : {"220 peer.example ESMTP", "250-peer.example", "250-PIPELINING"}) engine.on_line(line, now);
     if (row.offered) engine.on_line("250-8BITMIME", now);
     engine.on_line("250 CHUNKING", now);
     engine.submit(&job, now);
@@ -507,9 +496,9 @@ BOOST_AUTO_TEST_CASE(random_faults_cuts_and_delays_never_credit_wrongly) {
       const double rate = random.unit() * 0.3;
       o.fault = [&](std::string_view c) -> std::string {
         if (c == "greeting" || c == "ehlo" || c == "rset" || !random.chance(rate)) return {};
-        static const std::vector<std::string> kFaults{
-            "450 4.1.1 a",          "550 5.1.1 b", "499 c", "599 d",
-            "552-x\r\n552 5.2.3 e", "drop",        "421",   "421 4.7.0 but stays"};
+        static const std::vector<std::string> kFaults{"450 4.1.1 a", "550 5.1.1 b",          "499 c",
+                                                      "599 d",       "552-x\r\n552 5.2.3 e", "drop",
+                                                      "421",         "421 4.7.0 but stays"};
         return kFaults[random.below(kFaults.size())];
       };
       ScriptedPeer peer(o);
@@ -547,8 +536,7 @@ BOOST_AUTO_TEST_CASE(missing_and_doubled_replies_never_lose_a_message_where_data
         BOOST_TEST(j->outcomes == 1);
         for (std::size_t r = 0; r < j->done->results.size(); ++r)
           if (j->done->results[r].action == Action::delivered)
-            BOOST_TEST(peer_has(peer, *j, j->job.recipients[r].recipient.address),
-                       j->job.queue_id << " " << r);
+            BOOST_TEST(peer_has(peer, *j, j->job.recipients[r].recipient.address), j->job.queue_id << " " << r);
       }
     }
   }

@@ -62,9 +62,8 @@ void Engine::requiretls_not_offered() {
 }
 
 bool Engine::lost_in_tls(End how) const {
-  return opened_ && encrypted_ && settings_.starttls == StartTls::if_offered && !settings_.login &&
-         !mail_answered_ && first_begun_at_ - ready_at_ <= kIdle &&
-         (how == End::closed || how == End::timed_out);
+  return opened_ && encrypted_ && settings_.starttls == StartTls::if_offered && !settings_.login && !mail_answered_ &&
+         first_begun_at_ - ready_at_ <= kIdle && (how == End::closed || how == End::timed_out);
 }
 
 void Engine::tls_started(SteadyTime now) {

@@ -87,8 +87,7 @@ BOOST_AUTO_TEST_CASE(where_tls_is_required_an_offer_that_is_missing_ends_the_ses
     ScriptedPeer peer(o);
     h.run(peer);
     check_nothing_sent(h, peer, Trouble::tls);
-    BOOST_TEST(h.ended->status.text ==
-               "TLS is required, but was not offered by host peer.example[192.0.2.1]");
+    BOOST_TEST(h.ended->status.text == "TLS is required, but was not offered by host peer.example[192.0.2.1]");
     BOOST_TEST(h.ended->status.dsn == "4.7.4");
   }
 }
@@ -113,8 +112,7 @@ BOOST_AUTO_TEST_CASE(requiretls_goes_only_to_who_offers_it_in_tls) {
     } else {
       check_nothing_sent(h, peer, Trouble::tls);
       BOOST_TEST(h.ended->status.dsn == "4.7.30");
-      BOOST_TEST(h.ended->status.text ==
-                 "REQUIRETLS is needed, but host peer.example[192.0.2.1] does not offer it");
+      BOOST_TEST(h.ended->status.text == "REQUIRETLS is needed, but host peer.example[192.0.2.1] does not offer it");
     }
   }
 }
@@ -146,8 +144,7 @@ BOOST_AUTO_TEST_CASE(requiretls_without_starttls_says_what_is_missing) {
   h.run(peer);
   check_nothing_sent(h, peer, Trouble::tls);
   BOOST_TEST(h.ended->status.dsn == "4.7.10");
-  BOOST_TEST(h.ended->status.text ==
-             "REQUIRETLS asks for TLS, which host peer.example[192.0.2.1] does not offer");
+  BOOST_TEST(h.ended->status.text == "REQUIRETLS asks for TLS, which host peer.example[192.0.2.1] does not offer");
 }
 
 BOOST_AUTO_TEST_CASE(keywords_that_are_not_to_be_used_hide_the_offer) {
@@ -225,8 +222,7 @@ BOOST_AUTO_TEST_CASE(clear_text_behind_the_go_ahead_is_never_believed) {
     ScriptedPeer peer(o);
     h.run(peer);
     check_nothing_sent(h, peer, Trouble::tls);
-    BOOST_TEST(h.ended->status.text.find("sent clear text after it agreed to start TLS") !=
-               std::string::npos);
+    BOOST_TEST(h.ended->status.text.find("sent clear text after it agreed to start TLS") != std::string::npos);
     int hellos = 0;
     for (const auto& c : peer.commands()) hellos += c.starts_with("EHLO");
     BOOST_TEST(hellos == 1);
@@ -241,9 +237,7 @@ BOOST_AUTO_TEST_CASE(what_was_offered_before_the_handshake_is_forgotten) {
   o.fault = [&](std::string_view c) -> std::string {
     // In clear text everything is on offer, under TLS nothing.
     if (c != "ehlo") return {};
-    return ++hellos == 1
-               ? "250-peer\r\n250-PIPELINING\r\n250-CHUNKING\r\n250-SIZE 1\r\n250 STARTTLS"
-               : "250 peer";
+    return ++hellos == 1 ? "250-peer\r\n250-PIPELINING\r\n250-CHUNKING\r\n250-SIZE 1\r\n250 STARTTLS" : "250 peer";
   };
   ScriptedPeer peer(o);
   h.run(peer);
@@ -258,9 +252,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_knows_no_ehlo_under_tls_has_offered_nothing) {
   fill(h, 2, 1);
   auto o = offers(kBits);
   int hellos = 0;
-  o.fault = [&](std::string_view c) -> std::string {
-    return c == "ehlo" && ++hellos == 2 ? "502 5.5.1 what" : "";
-  };
+  o.fault = [&](std::string_view c) -> std::string { return c == "ehlo" && ++hellos == 2 ? "502 5.5.1 what" : ""; };
   ScriptedPeer peer(o);
   h.run(peer);
   check_ledger(h, peer);
@@ -274,9 +266,7 @@ BOOST_AUTO_TEST_CASE(a_connection_lost_between_handshake_and_ehlo_is_trouble_wit
   fill(h, 1, 1);
   auto o = offers(kBits);
   int hellos = 0;
-  o.fault = [&](std::string_view c) -> std::string {
-    return c == "ehlo" && ++hellos == 2 ? "drop" : "";
-  };
+  o.fault = [&](std::string_view c) -> std::string { return c == "ehlo" && ++hellos == 2 ? "drop" : ""; };
   ScriptedPeer peer(o);
   h.run(peer);
   check_nothing_sent(h, peer, Trouble::tls);
@@ -299,9 +289,7 @@ BOOST_AUTO_TEST_CASE(a_connection_lost_in_tls_before_mail_is_answered_may_do_wit
       Harness h(with(row.wanted, 16));
       fill(h, 2, 1);
       auto o = offers(16);
-      o.fault = [&](std::string_view c) -> std::string {
-        return c.starts_with(row.command) ? row.fault : "";
-      };
+      o.fault = [&](std::string_view c) -> std::string { return c.starts_with(row.command) ? row.fault : ""; };
       ScriptedPeer peer(o);
       h.run(peer);
       BOOST_REQUIRE(h.ended);

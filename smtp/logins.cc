@@ -8,8 +8,7 @@
 
 namespace pen::smtp {
 
-Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmtp,
-                                             async::Loop& loop) {
+Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmtp, async::Loop& loop) {
   const bool enabled = lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable;
   const std::string name = lmtp ? "lmtp_sasl_" : "smtp_sasl_";
   const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
@@ -19,8 +18,7 @@ Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmt
   auto maps = map::MapList::open(join(tables), open);
   if (!maps) return fail(std::move(maps).error().within(name + "password_maps"));
   logins->maps_ = *std::move(maps);
-  logins->delimiter_ =
-      lmtp ? s.lmtp_sasl_password_result_delimiter : s.smtp_sasl_password_result_delimiter;
+  logins->delimiter_ = lmtp ? s.lmtp_sasl_password_result_delimiter : s.smtp_sasl_password_result_delimiter;
   logins->usual_.defer_refused = lmtp ? s.lmtp_sasl_auth_soft_bounce : s.smtp_sasl_auth_soft_bounce;
   const auto options = [&](sasl::SecurityOptions& into, const std::vector<std::string>& words,
                            const char* which) -> Result<void> {
@@ -29,16 +27,13 @@ Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmt
     into = *parsed;
     return {};
   };
-  PEN_TRY(options(logins->usual_.clear,
-                  lmtp ? s.lmtp_sasl_security_options : s.smtp_sasl_security_options,
+  PEN_TRY(options(logins->usual_.clear, lmtp ? s.lmtp_sasl_security_options : s.smtp_sasl_security_options,
                   "security_options"));
-  PEN_TRY(options(logins->usual_.secured,
-                  lmtp ? s.lmtp_sasl_tls_security_options : s.smtp_sasl_tls_security_options,
+  PEN_TRY(options(logins->usual_.secured, lmtp ? s.lmtp_sasl_tls_security_options : s.smtp_sasl_tls_security_options,
                   "tls_security_options"));
-  PEN_TRY(options(
-      logins->verified_,
-      lmtp ? s.lmtp_sasl_tls_verified_security_options : s.smtp_sasl_tls_verified_security_options,
-      "tls_verified_security_options"));
+  PEN_TRY(options(logins->verified_,
+                  lmtp ? s.lmtp_sasl_tls_verified_security_options : s.smtp_sasl_tls_verified_security_options,
+                  "tls_verified_security_options"));
   const auto& filter = lmtp ? s.lmtp_sasl_mechanism_filter : s.smtp_sasl_mechanism_filter;
   if (!filter.empty()) {
     auto list = map::MatchList::open(map::MatchList::Kind::string, join(filter), {.open = open});
@@ -52,8 +47,8 @@ async::Task<Result<Login>> Logins::find(std::string key, bool verified) {
   auto value = co_await tables_.ask([&] { return maps_.lookup(key); });
   if (!value) co_return fail(std::move(value).error().within("look-up of the password"));
   if (!*value || (*value)->empty())
-    co_return fail(sasl::SaslError::bad_setting, "the entry for \"" + printable(key, 200) +
-                                                     "\" has gone from the password table");
+    co_return fail(sasl::SaslError::bad_setting,
+                   "the entry for \"" + printable(key, 200) + "\" has gone from the password table");
   Login login = usual_;
   if (verified) login.secured = verified_;
   const std::string& text = **value;

@@ -18,8 +18,7 @@ namespace pen::smtp {
 class Logins {
  public:
   /// nullptr: nobody logs in. Errors: a bad option, a table that cannot be opened.
-  static Result<std::shared_ptr<Logins>> open(const config::Settings& s, bool lmtp,
-                                              async::Loop& loop);
+  static Result<std::shared_ptr<Logins>> open(const config::Settings& s, bool lmtp, async::Loop& loop);
   /// key: Destination::credentials. verified: the peer's certificate is checked before mail is sent.
   async::Task<Result<Login>> find(std::string key, bool verified);
 

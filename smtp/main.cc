@@ -20,8 +20,7 @@ namespace delivery = ipc::delivery;
 using Channel = ipc::Channel<delivery::ToProgram, delivery::FromProgram>;
 
 constexpr seconds kHelloWait{30};
-constexpr milliseconds kDrainLook{
-    200};  // how often a draining process looks whether its connections have ended
+constexpr milliseconds kDrainLook{200};  // how often a draining process looks whether its connections have ended
 
 /// Made while keys that only root can read can be read.
 std::shared_ptr<smtp::ClientTls> client_tls;
@@ -40,8 +39,8 @@ struct Server {
 };
 
 async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
-  auto opening = co_await ipc::greet(std::move(accepted.stream), server->peers,
-                                     {.deadline = server->loop.now() + kHelloWait});
+  auto opening =
+      co_await ipc::greet(std::move(accepted.stream), server->peers, {.deadline = server->loop.now() + kHelloWait});
   if (!opening) {
     log::warning("connection refused: {}", opening.error().message());
     co_return;
@@ -67,9 +66,8 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
       server->tls.get(), server->logins);
   if (server->reports) deliveries.report_tls(server->reports, server->skip_resumed);
   if (server->session_errors)
-    deliveries.tell_postmaster([told = server->session_errors](ipc::session_errors::Session s) {
-      told->tell(std::move(s));
-    });
+    deliveries.tell_postmaster(
+        [told = server->session_errors](ipc::session_errors::Session s) { told->tell(std::move(s)); });
   server->sessions.insert(&deliveries);
   bool draining = false;
   for (;;) {
@@ -109,39 +107,32 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
   PEN_TRY_ASSIGN(settings.rules, smtp::open_rules(context.settings(), lmtp));
   PEN_TRY_ASSIGN(settings.filter, smtp::open_filter(context.settings(), lmtp));
   if (settings.filter)
-    for (const auto& problem : settings.filter->problems())
-      log::warning("{}", map::advice(problem));
+    for (const auto& problem : settings.filter->problems()) log::warning("{}", map::advice(problem));
   if (settings.rules) {
     for (const auto& problem : settings.rules->problems()) log::warning("{}", map::advice(problem));
     if (settings.rules->checks)
-      if (const auto why = settings.rules->checks->slower_because(); !why.empty())
-        log::info("{}", why);
+      if (const auto why = settings.rules->checks->slower_because(); !why.empty()) log::info("{}", why);
   }
-  auto server =
-      std::make_shared<Server>(Server{context.loop(),
-                                      context.draining(),
-                                      {.everyone = false, .mail_owner = context.owner().uid},
-                                      settings,
-                                      client_tls,
-                                      std::move(logins),
-                                      nullptr,
-                                      context.settings().smtp_tlsrpt_skip_reused_handshakes,
-                                      nullptr,
-                                      {}});
+  auto server = std::make_shared<Server>(Server{context.loop(),
+                                                context.draining(),
+                                                {.everyone = false, .mail_owner = context.owner().uid},
+                                                settings,
+                                                client_tls,
+                                                std::move(logins),
+                                                nullptr,
+                                                context.settings().smtp_tlsrpt_skip_reused_handshakes,
+                                                nullptr,
+                                                {}});
   if (!settings.told.empty()) {
-    server->session_errors = std::make_shared<ipc::SessionErrors>(
-        context.loop(), context.queue_path(ipc::kBounceSocket));
-    context.loop().spawn("session errors",
-                         ipc::SessionErrors::keep_connected(server->session_errors));
+    server->session_errors =
+        std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket));
+    context.loop().spawn("session errors", ipc::SessionErrors::keep_connected(server->session_errors));
   }
   if (!lmtp && context.settings().smtp_tlsrpt_enable) {
-    server->reports = std::make_shared<ipc::TlsReports>(context.loop(),
-                                                        context.queue_path(ipc::kTlsReportSocket));
+    server->reports = std::make_shared<ipc::TlsReports>(context.loop(), context.queue_path(ipc::kTlsReportSocket));
     context.loop().spawn("tls reports", ipc::TlsReports::keep_connected(server->reports));
   }
-  context.serve([server](async::Listener::Accepted accepted) {
-    return session(server, std::move(accepted));
-  });
+  context.serve([server](async::Listener::Accepted accepted) { return session(server, std::move(accepted)); });
   return service::Hooks{.status = [server] {
     std::vector<std::string> lines;
     for (const auto* s : server->sessions)
@@ -156,8 +147,8 @@ int main(int argc, char** argv) {
   const std::string_view self(argc > 0 ? argv[0] : "smtp");
   const bool lmtp = self.substr(self.rfind('/') + 1) == "lmtp";
   const auto with_privileges = [lmtp](const pen::config::Config& config) {
-    client_tls = std::make_shared<pen::smtp::ClientTls>(
-        pen::smtp::settings_from(config.settings(), lmtp).tls, pen::system_clock());
+    client_tls = std::make_shared<pen::smtp::ClientTls>(pen::smtp::settings_from(config.settings(), lmtp).tls,
+                                                        pen::system_clock());
     client_tls->preload();
   };
   return pen::service::run(argc, argv,

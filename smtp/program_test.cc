@@ -36,10 +36,9 @@ struct Program {
   explicit Program(const std::string& called) {
     std::filesystem::create_directories(scratch.path() / "etc");
     scratch.write("etc/main.cf",
-                  "compatibility_level = 3.8\nmyhostname = me.example\nqueue_directory = " +
-                      scratch.file("spool") + "\ndata_directory = " + scratch.file("data") +
-                      "\nmaillog_file = " + scratch.file("log") + "\nmaillog_file_prefixes = " +
-                      scratch.path().string() + "\nmail_owner = nobody\n");
+                  "compatibility_level = 3.8\nmyhostname = me.example\nqueue_directory = " + scratch.file("spool") +
+                      "\ndata_directory = " + scratch.file("data") + "\nmaillog_file = " + scratch.file("log") +
+                      "\nmaillog_file_prefixes = " + scratch.path().string() + "\nmail_owner = nobody\n");
     scratch.write("etc/master.cf", called + " unix - - n - - " + called + "\n");
     std::filesystem::create_directories(scratch.path() / "spool");
     const std::string program = scratch.file(called);
@@ -57,8 +56,8 @@ struct Program {
       const int s = ::fcntl(pair[1], F_DUPFD, 100), l = ::fcntl(listener->get(), F_DUPFD, 100);
       ::dup2(s, service::kStatusFd);
       ::dup2(l, service::kFirstListener);
-      ::execl(program.c_str(), program.c_str(), "-n", called.c_str(), "-t", "unix", "-s", "1", "-c",
-              config.c_str(), static_cast<char*>(nullptr));
+      ::execl(program.c_str(), program.c_str(), "-n", called.c_str(), "-t", "unix", "-s", "1", "-c", config.c_str(),
+              static_cast<char*>(nullptr));
       ::_exit(127);
     }
     ::close(pair[1]);
@@ -95,11 +94,10 @@ struct Seen {
   bool opened = false, closed = false, failed = false;
 };
 
-async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned short port,
-                            std::size_t jobs, Seen* seen) {
+async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned short port, std::size_t jobs, Seen* seen) {
   const async::Until until{.deadline = loop->now() + seconds(60), .cancel = nullptr};
-  auto channel = co_await ipc::connect_channel<delivery::FromProgram, delivery::ToProgram>(
-      *loop, socket, delivery::kName, until);
+  auto channel =
+      co_await ipc::connect_channel<delivery::FromProgram, delivery::ToProgram>(*loop, socket, delivery::kName, until);
   if (!channel) {
     seen->failed = true;
     BOOST_ERROR(channel.error().message());
@@ -127,11 +125,8 @@ async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned shor
     j.connection = 1;
     j.slot = static_cast<std::uint32_t>(i % 16);
     j.queue_id = "Q" + std::to_string(i);
-    j.recipients.push_back({0,
-                            {.address = "r" + std::to_string(i) + "@x.example",
-                             .original = {},
-                             .orcpt = {},
-                             .notify = 0}});
+    j.recipients.push_back(
+        {0, {.address = "r" + std::to_string(i) + "@x.example", .original = {}, .orcpt = {}, .notify = 0}});
     j.sender = "a@x.example";
     const std::string content = ".message " + std::to_string(i) + "\r\n";
     j.body.size = content.size();
@@ -180,18 +175,15 @@ BOOST_AUTO_TEST_CASE(the_program_delivers_what_qmgr_hands_it_by_smtp_and_by_lmtp
       Seen seen;
       loop.spawn("host", Host::serve(&host, &listener));
       loop.spawn("qmgr", play_qmgr(&loop, program.socket, port, 20, &seen));
-      for (int i = 0; i < 4000 && !seen.closed && !seen.failed; ++i)
-        loop.run_once(milliseconds(20));
+      for (int i = 0; i < 4000 && !seen.closed && !seen.failed; ++i) loop.run_once(milliseconds(20));
       BOOST_TEST(seen.opened);
       BOOST_TEST(seen.closed);
       BOOST_REQUIRE(seen.results.size() == 20u);
-      for (const auto& r : seen.results)
-        BOOST_TEST((r.results.at(0).status.action == Action::delivered));
+      for (const auto& r : seen.results) BOOST_TEST((r.results.at(0).status.action == Action::delivered));
       BOOST_REQUIRE(host.peer.ledger().size() == 20u);
       for (std::size_t i = 0; i < 20; ++i)
         BOOST_TEST(host.peer.ledger()[i].content == ".message " + std::to_string(i) + "\r\n");
-      BOOST_TEST(host.peer.commands().at(0) ==
-                 (options.lmtp ? "LHLO me.example" : "EHLO me.example"));
+      BOOST_TEST(host.peer.commands().at(0) == (options.lmtp ? "LHLO me.example" : "EHLO me.example"));
     }
   }
 }

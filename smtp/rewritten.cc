@@ -15,8 +15,7 @@ namespace {
 
 Checks::Reporter reporter(std::string queue_id) {
   const auto note = [queue_id](const Checks::Note& n) {
-    log::info("{}: {}: {} {}{}{}", queue_id, n.action, n.where, n.content,
-              n.text.empty() ? "" : ": ", n.text);
+    log::info("{}: {}: {} {}{}{}", queue_id, n.action, n.where, n.content, n.text.empty() ? "" : ": ", n.text);
   };
   const auto warn = [queue_id](const std::string& what) { log::warning("{}: {}", queue_id, what); };
   return {note, warn};
@@ -59,8 +58,7 @@ Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Setti
   options.default_type = s.default_database_type;
   PEN_TRY_ASSIGN(auto filter, map::StatusFilter::open(tables, options));
   if (filter.blocking())
-    return fail(intake::CheckError::may_wait,
-                lmtp ? "lmtp_delivery_status_filter" : "smtp_delivery_status_filter");
+    return fail(intake::CheckError::may_wait, lmtp ? "lmtp_delivery_status_filter" : "smtp_delivery_status_filter");
   return std::make_shared<const map::StatusFilter>(std::move(filter));
 }
 
@@ -92,8 +90,7 @@ Result<bool> map_envelope(const ContentRules& rules, ipc::delivery::Job& job) {
 }
 
 RewrittenContent::RewrittenContent(const ContentRules& rules, std::string queue_id)
-    : RewrittenChecks{rules.checks ? std::optional<Checks>(std::in_place, rules.checks,
-                                                           Checks::Side::delivering,
+    : RewrittenChecks{rules.checks ? std::optional<Checks>(std::in_place, rules.checks, Checks::Side::delivering,
                                                            reporter(std::move(queue_id)))
                                    : std::nullopt},
       CheckedContent(RewrittenChecks::checks ? &*RewrittenChecks::checks : nullptr,
@@ -130,12 +127,11 @@ bool RewrittenContent::message_field(std::string_view, std::string& text, bool k
   if (!kept || !rules_.generic || !whole) return kept;
   const auto name = mail::field_name_length(text);
   const auto use = mail::field_use(std::string_view(text).substr(0, name));
-  if (use != mail::FieldUse::sender_address && use != mail::FieldUse::recipient_address)
-    return true;
+  if (use != mail::FieldUse::sender_address && use != mail::FieldUse::recipient_address) return true;
   const auto start = text.find(':') + 1;
   std::string value = text.substr(start);
-  const auto changed = mail::replace_addresses(
-      value, [&](std::string_view address) { return rules_.generic->map(address); });
+  const auto changed =
+      mail::replace_addresses(value, [&](std::string_view address) { return rules_.generic->map(address); });
   if (!changed) {
     if (failed_.empty()) failed_ = changed.error().message();
   } else if (*changed) {

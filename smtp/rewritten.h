@@ -6,8 +6,8 @@
 ///          out.clear(); content.feed(chunk, out); send out; …     // in order, cut anywhere
 ///          content.finish(out);  if (!content.failed().empty()) … // the message must not end here
 ///          map_envelope(*settings.rules, job)
-/// Rules:   the stored message stays as it is: what is changed is changed for one delivery. Such content goes by DATA, for
-///          its size is not known beforehand; binary content is not looked at.
+/// Rules:   the stored message stays as it is: what is changed is changed for one delivery. Such content goes by
+///          DATA, for its size is not known beforehand; binary content is not looked at.
 /// Bounds:  one header field or line of a body in memory.
 /// Source:  header_checks(5) (FILTERS WHILE DELIVERING MAIL), generic(5) of Postfix; docs/content-checks.md.
 #include <memory>
@@ -33,8 +33,7 @@ struct ContentRules {
 /// The rules of a service; nullptr: nothing is set. Errors: a table that cannot be used.
 Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& settings, bool lmtp);
 /// smtp_delivery_status_filter; nullptr: there is none. Errors as open_rules().
-Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Settings& settings,
-                                                             bool lmtp);
+Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Settings& settings, bool lmtp);
 
 /// Puts generic addresses into the envelope. True: something changed. Errors: of tables: temporary.
 Result<bool> map_envelope(const ContentRules& rules, ipc::delivery::Job& job);

@@ -24,9 +24,7 @@ struct Rig {
     settings.relay_transport = "relay";
     settings.default_transport = "smtp";
   }
-  std::string rules(std::string_view name, std::string_view text) {
-    return "regexp:" + dir.write(name, text);
-  }
+  std::string rules(std::string_view name, std::string_view text) { return "regexp:" + dir.write(name, text); }
   std::shared_ptr<const ContentRules> open(bool lmtp = false) {
     auto opened = open_rules(settings, lmtp);
     BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().message()));
@@ -71,12 +69,11 @@ BOOST_AUTO_TEST_CASE(checks_change_what_is_sent_however_it_is_cut) {
 
 BOOST_AUTO_TEST_CASE(generic_addresses_in_header_and_envelope) {
   settings.smtp_generic_maps = {"inline:{ jo@here.example=jo@isp.example }"};
-  BOOST_TEST(
-      sent("From: Jo <jo@here.example>\r\nTo: x@y, jo@here.example\r\nSubject: "
-           "jo@here.example\r\n\r\n"
-           "To: jo@here.example\r\n") ==
-      "From: Jo <jo@isp.example>\r\nTo: x@y, jo@isp.example\r\nSubject: jo@here.example\r\n\r\n"
-      "To: jo@here.example\r\n");
+  BOOST_TEST(sent("From: Jo <jo@here.example>\r\nTo: x@y, jo@here.example\r\nSubject: "
+                  "jo@here.example\r\n\r\n"
+                  "To: jo@here.example\r\n") ==
+             "From: Jo <jo@isp.example>\r\nTo: x@y, jo@isp.example\r\nSubject: jo@here.example\r\n\r\n"
+             "To: jo@here.example\r\n");
   ipc::delivery::Job job;
   job.sender = "jo@here.example";
   job.recipients.resize(2);

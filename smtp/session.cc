@@ -17,8 +17,7 @@ namespace pen::smtp {
 namespace delivery = ipc::delivery;
 using async::Task;
 
-Session::Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls,
-                 std::shared_ptr<Logins> logins)
+Session::Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls, std::shared_ptr<Logins> logins)
     : loop_(loop),
       settings_(std::move(settings)),
       out_(std::move(out)),
@@ -71,8 +70,7 @@ Result<void> Session::handle(delivery::ToProgram message, std::span<Fd> fds) {
     return stages_.map(fds[0].get(), page->slots);
   }
   if (auto* o = std::get_if<delivery::OpenConnection>(&message)) {
-    if (connections_.contains(o->connection))
-      return fail_errno("connection number used twice", EBADMSG);
+    if (connections_.contains(o->connection)) return fail_errno("connection number used twice", EBADMSG);
     open(std::move(*o));
     return {};
   }
@@ -93,13 +91,12 @@ void Session::drain() {
 std::vector<std::string> Session::status() const {
   std::vector<std::string> lines;
   for (const auto& [id, entry] : connections_)
-    lines.push_back(entry.connection->destination().shown() + (entry.closed ? " closing" : "") +
-                    " jobs " + std::to_string(entry.connection->jobs_in_hand()));
+    lines.push_back(entry.connection->destination().shown() + (entry.closed ? " closing" : "") + " jobs " +
+                    std::to_string(entry.connection->jobs_in_hand()));
   return lines;
 }
 
-Result<std::unique_ptr<TlsPlan>> Session::plan_tls(const delivery::OpenConnection& message,
-                                                   Settings& settings) {
+Result<std::unique_ptr<TlsPlan>> Session::plan_tls(const delivery::OpenConnection& message, Settings& settings) {
   const ipc::Destination& to = message.destination;
   const bool optional = to.tls.level == ipc::TlsLevel::may && !settings.wrapped;
   if (to.tls.level == ipc::TlsLevel::none && settings.wrapped)
@@ -134,8 +131,7 @@ void Session::open(delivery::OpenConnection message) {
     else
       misbehaved_.erase(it);
   }
-  const bool no_address =
-      message.destination.address.empty() && message.destination.unix_path.empty();
+  const bool no_address = message.destination.address.empty() && message.destination.unix_path.empty();
   auto tls = plan_tls(message, settings);
   if (draining_ || connections_.size() >= kMaxConnections || no_address || !tls) {
     delivery::ConnectionClosed refused;
@@ -147,8 +143,8 @@ void Session::open(delivery::OpenConnection message) {
       refused.status.text = "the delivery program is being replaced";
     } else if (!tls) {
       refused.status.dsn = "4.7.5";
-      refused.status.text = "TLS is required, but there is a client TLS configuration problem: " +
-                            tls.error().message();
+      refused.status.text =
+          "TLS is required, but there is a client TLS configuration problem: " + tls.error().message();
     } else if (no_address) {
       refused.status.text = "destination " + message.destination.shown() + " has no address";
     } else {
@@ -156,8 +152,7 @@ void Session::open(delivery::OpenConnection message) {
     }
     if (!draining_) {
       log::warning("{}", refused.status.text);
-      tell_errors(message.destination,
-                  !tls || no_address ? mail::ErrorClass::software : mail::ErrorClass::resource,
+      tell_errors(message.destination, !tls || no_address ? mail::ErrorClass::software : mail::ErrorClass::resource,
                   nullptr, refused.status.text);
     }
     out_(refused);
@@ -170,11 +165,10 @@ void Session::open(delivery::OpenConnection message) {
   }
   auto& entry = connections_[message.connection];
   // Reports are for domains that mail is addressed to, not for hosts that an administrator named.
-  if (reports_ && *tls != nullptr && !settings_.lmtp &&
-      message.nexthop.find_first_of("[]:/") == std::string::npos)
+  if (reports_ && *tls != nullptr && !settings_.lmtp && message.nexthop.find_first_of("[]:/") == std::string::npos)
     entry.policy_domain = to_lower(message.nexthop);
-  entry.connection = std::make_unique<Connection>(
-      loop_, *this, message.connection, std::move(message.destination), settings, *std::move(tls));
+  entry.connection = std::make_unique<Connection>(loop_, *this, message.connection, std::move(message.destination),
+                                                  settings, *std::move(tls));
   gate_.spawn("connection " + entry.connection->destination().shown(), run(message.connection));
 }
 
@@ -186,14 +180,13 @@ Task<void> Session::run(std::uint64_t id) {
                          : Result<Login>(fail(sasl::SaslError::bad_setting, "no password tables"));
     if (!login) {
       log::warning("{}: {}", connection.destination().shown(), login.error().message());
-      tell_errors(connection.destination(), mail::ErrorClass::data, nullptr,
-                  login.error().message());
-      connection.give_up({mail::Action::deferred,
-                          "4.3.0",
-                          "no password to log in with at " + connection.destination().shown() +
-                              ": " + login.error().message(),
-                          {},
-                          {}});
+      tell_errors(connection.destination(), mail::ErrorClass::data, nullptr, login.error().message());
+      connection.give_up(
+          {mail::Action::deferred,
+           "4.3.0",
+           "no password to log in with at " + connection.destination().shown() + ": " + login.error().message(),
+           {},
+           {}});
       connections_.erase(id);
       co_return;
     }
@@ -206,8 +199,7 @@ Task<void> Session::run(std::uint64_t id) {
 
 Task<void> Session::watch_time() {
   for (;;) {
-    if (!co_await loop_.sleep(milliseconds(500), {.deadline = kNever, .cancel = &gate_.cancel()}))
-      co_return;
+    if (!co_await loop_.sleep(milliseconds(500), {.deadline = kNever, .cancel = &gate_.cancel()})) co_return;
     for (auto& [id, entry] : connections_) entry.connection->check_time();
   }
 }
@@ -232,8 +224,7 @@ Result<void> Session::take_job(delivery::Job job, std::span<Fd> fds) {
   work->job.inline_body = {};
   work->handed = loop_.clock().wall_now();
   work->notice = work->job.sender.empty() || iequals(work->job.sender, settings_.double_bounce);
-  if (work->job.recipients.empty())
-    return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
+  if (work->job.recipients.empty()) return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
   if (settings_.rules) {
     std::vector<mail::Recipient> given;
     for (const auto& r : work->job.recipients) given.push_back(r.recipient);
@@ -242,8 +233,7 @@ Result<void> Session::take_job(delivery::Job job, std::span<Fd> fds) {
       log::warning("{}: {}", work->job.queue_id, mapped.error().message());
       it->second.failed = true;
       if (!work->notice)
-        tell_errors(it->second.connection->destination(), mail::ErrorClass::data, nullptr,
-                    mapped.error().message());
+        tell_errors(it->second.connection->destination(), mail::ErrorClass::data, nullptr, mapped.error().message());
       put_back(*it->second.connection, *work);
       return {};
     }
@@ -256,14 +246,12 @@ Result<void> Session::take_job(delivery::Job job, std::span<Fd> fds) {
 /// Answered without a word to the peer: a table could not be read.
 void Session::put_back(Connection& c, const Work& work) {
   JobDone answer{.job = &work.job, .results = {}, .service_time = {}, .own_fault = true};
-  answer.results.assign(
-      work.job.recipients.size(),
-      {mail::Action::deferred, "4.3.0", "generic address table lookup problem", {}, {}});
+  answer.results.assign(work.job.recipients.size(),
+                        {mail::Action::deferred, "4.3.0", "generic address table lookup problem", {}, {}});
   done(c, work, answer);
 }
 
-void Session::opened(Connection& c, const Opened& opened, microseconds setup,
-                     microseconds round_trip) {
+void Session::opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) {
   tell_tls(c, nullptr);
   delivery::ConnectionOpened message;
   message.connection = c.id();
@@ -287,9 +275,7 @@ void Session::opened(Connection& c, const Opened& opened, microseconds setup,
 void Session::done(Connection& c, const Work& work, const JobDone& done) {
   const Job& job = work.job;
   const WallTime now = loop_.clock().wall_now();
-  const auto floor = [](auto d) {
-    return std::max(std::chrono::duration_cast<microseconds>(d), microseconds(0));
-  };
+  const auto floor = [](auto d) { return std::max(std::chrono::duration_cast<microseconds>(d), microseconds(0)); };
   mail::Delays delays;
   const WallTime begun = now - done.service_time;
   delays.before_active = floor(job.active - job.arrival);
@@ -318,12 +304,10 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
     const bool goes_on = may_go_on(job, done, status);
     const bool one_domain = !apart.empty() && apart[i] && status.action == mail::Action::deferred;
     if (!goes_on && !one_domain)
-      log::info("{}",
-                mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays, status,
-                                    mail::wording_of(job.purpose, job.soft_refusals)));
-    const auto same = std::find_if(
-        result.results.begin(), result.results.end(),
-        [&](const auto& r) { return r.status == status && r.one_domain == one_domain; });
+      log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays, status,
+                                          mail::wording_of(job.purpose, job.soft_refusals)));
+    const auto same = std::find_if(result.results.begin(), result.results.end(),
+                                   [&](const auto& r) { return r.status == status && r.one_domain == one_domain; });
     if (same != result.results.end()) {
       same->ordinals.push_back(recipient.ordinal);
       continue;
@@ -338,8 +322,7 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
 bool Session::may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status) {
   return job.other_hosts && !done.own_fault &&
          (status.action == mail::Action::deferred ||
-          (status.action == mail::Action::failed && job.soft_refusals &&
-           job.purpose != mail::Purpose::probe));
+          (status.action == mail::Action::failed && job.soft_refusals && job.purpose != mail::Purpose::probe));
 }
 
 void Session::filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const {
@@ -348,8 +331,8 @@ void Session::filter(mail::DeliveryStatus& status, std::string_view about, bool 
     log::warning("{}: {}", about, warning);
 }
 
-void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
-                          const mail::Transcript* transcript, const std::string& reason) {
+void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors, const mail::Transcript* transcript,
+                          const std::string& reason) {
   if (!tell_postmaster_) return;
   errors = told_lately_.tell(to.shown(), errors.among(settings_.told), loop_.now());
   if (errors.empty()) return;
@@ -365,9 +348,7 @@ void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
 
 void Session::note_broken_tls(const Connection& c, const Ended& ended) {
   const ipc::Destination& to = c.destination();
-  if (ended.trouble != Trouble::tls || to.tls.level != ipc::TlsLevel::may ||
-      !to.credentials.empty())
-    return;
+  if (ended.trouble != Trouble::tls || to.tls.level != ipc::TlsLevel::may || !to.credentials.empty()) return;
   if (broken_tls_.size() >= kMaxMisbehaved)
     std::erase_if(broken_tls_, [&](const auto& b) { return b.second <= loop_.now(); });
   if (broken_tls_.size() < kMaxMisbehaved) broken_tls_[to.key()] = loop_.now() + kMisbehaved;
@@ -382,9 +363,8 @@ void Session::closed(Connection& c, const Ended& ended) {
   note_broken_tls(c, ended);
   if (ended.misbehaved && misbehaved_.size() < kMaxMisbehaved) {
     misbehaved_[c.destination().key()] = loop_.now() + kMisbehaved;
-    log::warning(
-        "{}: pipelining is off for this host for a while: its replies did not fit the commands",
-        c.destination().shown());
+    log::warning("{}: pipelining is off for this host for a while: its replies did not fit the commands",
+                 c.destination().shown());
   } else if (ended.misbehaved) {
     std::erase_if(misbehaved_, [&](const auto& m) { return m.second <= loop_.now(); });
   }
@@ -399,8 +379,7 @@ void Session::closed(Connection& c, const Ended& ended) {
   message.opened = ended.opened;
   message.trouble = ended.trouble;
   // Given up because this program ends: the destination has not failed, and its jobs are the next program's.
-  if (draining_ && !ended.opened && ended.trouble == Trouble::none)
-    message.trouble = Trouble::replaced;
+  if (draining_ && !ended.opened && ended.trouble == Trouble::none) message.trouble = Trouble::replaced;
   message.status = ended.status;
   // The text alone, and not of mail that requires TLS: qmgr knows such a failure by its code and words.
   if (!c.destination().requiretls) {

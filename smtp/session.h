@@ -5,11 +5,11 @@
 ///          session.handle(message, fds);                         // each message from qmgr, in order
 ///          Destroying it closes every connection at once: what was not ended by end-of-data has no effect.
 /// Rules:   peers that misbehave when spoken to in groups of commands are told to qmgr, whose destination database
-///          remembers them, and are spoken to one command at a time. Here too (at most kMaxMisbehaved, for kMisbehaved): for
-///          connections that were ordered before qmgr heard of it. The same holds for peers whose TLS is broken, where
-///          the TLS level is may: they are spoken to in clear text.
-///          The postmaster is told of errors with a host once an hour at most, or after a connection that went well, and
-///          never of a connection that was given notices (smtp/told_lately.h).
+///          remembers them, and are spoken to one command at a time. Here too (at most kMaxMisbehaved, for
+///          kMisbehaved): for connections that were ordered before qmgr heard of it. The same holds for peers whose
+///          TLS is broken, where the TLS level is may: they are spoken to in clear text. The postmaster is told of
+///          errors with a host once an hour at most, or after a connection that went well, and never of a connection
+///          that was given notices (smtp/told_lately.h).
 /// Errors:  handle() fails when qmgr breaks the conversation (unknown numbers, no room): the caller logs and closes.
 #include <functional>
 #include <map>
@@ -44,9 +44,7 @@ class Session final : public Connection::Host {
   /// Results of TLS are told to it from now on. skip_resumed: not of sessions begun before.
   void report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed);
   /// Where connections with errors are told of that notify_classes names.
-  void tell_postmaster(std::function<void(ipc::session_errors::Session)> tell) {
-    tell_postmaster_ = std::move(tell);
-  }
+  void tell_postmaster(std::function<void(ipc::session_errors::Session)> tell) { tell_postmaster_ = std::move(tell); }
   ~Session() override;
 
   Result<void> handle(ipc::delivery::ToProgram message, std::span<Fd> fds);
@@ -64,20 +62,18 @@ class Session final : public Connection::Host {
     bool failed = false;        // something was wrong here with a job of it
   };
 
-  void opened(Connection& c, const Opened& opened, microseconds setup,
-              microseconds round_trip) override;
+  void opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) override;
   void done(Connection& c, const Work& work, const JobDone& done) override;
   void closed(Connection& c, const Ended& ended) override;
   ipc::StagePage& stages() override { return stages_; }
 
   void open(ipc::delivery::OpenConnection message);
   /// What the destination's TLS level asks for; settings: of the connection. Error: it cannot be given.
-  Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message,
-                                            Settings& settings);
+  Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message, Settings& settings);
   void tell_tls(const Connection& c, const Ended* ended);
   /// Unless it was told lately. transcript: nullptr: nothing was said.
-  void tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
-                   const mail::Transcript* transcript, const std::string& reason);
+  void tell_errors(const ipc::Destination& to, mail::ErrorClasses errors, const mail::Transcript* transcript,
+                   const std::string& reason);
   void note_broken_tls(const Connection& c, const Ended& ended);
   void put_back(Connection& c, const Work& work);
   static bool may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status);
@@ -100,9 +96,8 @@ class Session final : public Connection::Host {
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;
   std::map<std::string, SteadyTime> misbehaved_;  // key of the destination, until when
-  std::map<std::string, SteadyTime>
-      broken_tls_;    // the same, for clear text where TLS may be left out
-  async::Gate gate_;  // last: the tasks die before what they use
+  std::map<std::string, SteadyTime> broken_tls_;  // the same, for clear text where TLS may be left out
+  async::Gate gate_;                              // last: the tasks die before what they use
 };
 
 }  // namespace pen::smtp

@@ -29,8 +29,7 @@ struct Told : SessionFixture {
   }
   void start_telling() {
     start();
-    session->tell_postmaster(
-        [this](ipc::session_errors::Session s) { told.push_back(std::move(s)); });
+    session->tell_postmaster([this](ipc::session_errors::Session s) { told.push_back(std::move(s)); });
   }
   /// One message to a host that answers `command` with `answer`.
   void refused(const std::string& command, const std::string& answer) {
@@ -54,9 +53,7 @@ struct Told : SessionFixture {
     BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
     until([&] { return closed.size() == 1 && session->connections() == 0; });
   }
-  bool is(ErrorClass one) const {
-    return told.size() == 1 && told[0].classes == mail::ErrorClasses(one).bits();
-  }
+  bool is(ErrorClass one) const { return told.size() == 1 && told[0].classes == mail::ErrorClasses(one).bits(); }
   std::vector<ipc::session_errors::Session> told;
 };
 
@@ -69,8 +66,7 @@ BOOST_AUTO_TEST_CASE(replies_against_the_protocol_are_told_with_the_transcript) 
   BOOST_TEST(is(ErrorClass::protocol));
   BOOST_TEST((told.at(0).role == Role::smtp_client));
   BOOST_TEST(told.at(0).peer.starts_with("mx.example[127.0.0.1]"));
-  BOOST_TEST(
-      told.at(0).transcript.starts_with("In:  220 peer ESMTP\nOut: EHLO me.example\nIn:  250"));
+  BOOST_TEST(told.at(0).transcript.starts_with("In:  220 peer ESMTP\nOut: EHLO me.example\nIn:  250"));
   BOOST_TEST(told.at(0).transcript.find("In:  gibberish\n") != std::string::npos);
   BOOST_TEST(told.at(0).transcript.find("private") == std::string::npos);
   BOOST_TEST(told.at(0).reason.starts_with("protocol error: host mx.example[127.0.0.1] sent"));
@@ -200,8 +196,7 @@ BOOST_AUTO_TEST_CASE(a_notice_is_one_whatever_generic_maps_make_of_its_sender) {
   surroundings.hostname = "me.example";
   const auto config = config::Config::parse(
       {.directory = "/",
-       .main_cf =
-           "myhostname = me.example\nsmtp_generic_maps = inline:{a@x.example=ada@out.example}\n",
+       .main_cf = "myhostname = me.example\nsmtp_generic_maps = inline:{a@x.example=ada@out.example}\n",
        .master_cf = {},
        .overrides = {}},
       surroundings);

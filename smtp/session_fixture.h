@@ -1,8 +1,8 @@
 #pragma once
 /// For tests of the session: hosts on loopback, and a session whose answers are kept.
 ///
-/// Use:     BOOST_FIXTURE_TEST_SUITE(…, SessionFixture):  start(); Host host(loop, options); open(1, host.port); job(1, "x");
-///          until([&] { return closed.size() == 1; });
+/// Use:     BOOST_FIXTURE_TEST_SUITE(…, SessionFixture):  start(); Host host(loop, options); open(1, host.port);
+///          job(1, "x"); until([&] { return closed.size() == 1; });
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,11 +27,10 @@ struct Host {
   async::Listener listener;
   unsigned short port;
   int ended = 0;
-  bool silent = false;  // reads and never answers
-  std::size_t cut_after =
-      SIZE_MAX;           // bytes read: then it hangs up, with what it has said till then
-  bool reset = false;     // by RST
-  milliseconds pause{0};  // before each 64 KiB that it reads
+  bool silent = false;                      // reads and never answers
+  std::size_t cut_after = SIZE_MAX;         // bytes read: then it hangs up, with what it has said till then
+  bool reset = false;                       // by RST
+  milliseconds pause{0};                    // before each 64 KiB that it reads
   std::shared_ptr<const tls::Context> tls;  // for STARTTLS
   bool shakes_hands = true;                 // false: it agrees to STARTTLS and then says nothing
   std::vector<Result<tls::SessionInfo>> handshakes;
@@ -45,13 +44,10 @@ struct Host {
         gate(l) {
     gate.spawn("accept", accept_all(this));
   }
-  static Fd listen() {
-    return std::move(*async::listen_on(async::SocketAddress::inet("127.0.0.1", 0)));
-  }
+  static Fd listen() { return std::move(*async::listen_on(async::SocketAddress::inet("127.0.0.1", 0))); }
   static async::Task<void> accept_all(Host* self) {
     for (;;) {
-      auto accepted =
-          co_await self->listener.accept({.deadline = kNever, .cancel = &self->gate.cancel()});
+      auto accepted = co_await self->listener.accept({.deadline = kNever, .cancel = &self->gate.cancel()});
       if (!accepted) co_return;
       self->peers.push_back(std::make_unique<ScriptedPeer>(self->options));
       self->gate.spawn("serve", serve(self, self->peers.back().get(), std::move(*accepted)));
@@ -69,8 +65,7 @@ struct Host {
         break;
       }
       if (self->pause.count() > 0 && !co_await self->loop.sleep(self->pause, until)) break;
-      auto in =
-          co_await a.stream.read_some(std::min<std::size_t>(65536, self->cut_after - read), until);
+      auto in = co_await a.stream.read_some(std::min<std::size_t>(65536, self->cut_after - read), until);
       if (!in) break;
       peer->input(*in);
       read += in->size();
@@ -91,9 +86,7 @@ struct Host {
       a.stream.write(peer->take_output());
       (void)co_await a.stream.flush(until);
       const linger at_once{1, 0};
-      if (self->reset)
-        BOOST_TEST(::setsockopt(a.stream.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) ==
-                   0);
+      if (self->reset) BOOST_TEST(::setsockopt(a.stream.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
       break;
     }
     ++self->ended;
@@ -116,8 +109,7 @@ struct SessionFixture {
 
   SessionFixture() {
     settings.helo_name = "me.example";
-    BOOST_REQUIRE(log::open(
-        {.program = "smtp", .hostname = {}, .target = log::Target::file, .path = "/dev/null"}));
+    BOOST_REQUIRE(log::open({.program = "smtp", .hostname = {}, .target = log::Target::file, .path = "/dev/null"}));
   }
   void start() {
     session = std::make_unique<Session>(
@@ -125,8 +117,7 @@ struct SessionFixture {
         [this](const delivery::FromProgram& m) {
           if (const auto* o = std::get_if<delivery::ConnectionOpened>(&m)) opened.push_back(*o);
           if (const auto* c = std::get_if<delivery::ConnectionClosed>(&m)) closed.push_back(*c);
-          if (const auto* g = std::get_if<delivery::ConnectionGone>(&m))
-            gone.push_back(g->connection);
+          if (const auto* g = std::get_if<delivery::ConnectionGone>(&m)) gone.push_back(g->connection);
           if (const auto* r = std::get_if<delivery::JobResult>(&m)) {
             BOOST_TEST(results.emplace(r->job, *r).second, "one result per job");
           }
@@ -139,8 +130,7 @@ struct SessionFixture {
     fds.push_back(*std::move(page));
     BOOST_REQUIRE(session->handle(delivery::StagePage{64}, fds));
   }
-  void open(std::uint64_t id, unsigned short port, bool clear_text = false,
-            bool requiretls = false) {
+  void open(std::uint64_t id, unsigned short port, bool clear_text = false, bool requiretls = false) {
     delivery::OpenConnection o;
     o.connection = id;
     o.destination.transport = "smtp";
@@ -152,8 +142,8 @@ struct SessionFixture {
     o.clear_text = clear_text;
     BOOST_REQUIRE(session->handle(o, {}));
   }
-  std::uint64_t job(std::uint64_t connection, std::string_view content, bool by_file = false,
-                    bool broken = false, bool other_hosts = false) {
+  std::uint64_t job(std::uint64_t connection, std::string_view content, bool by_file = false, bool broken = false,
+                    bool other_hosts = false) {
     delivery::Job j;
     j.job = next_job++;
     j.connection = connection;

@@ -38,8 +38,7 @@ BOOST_AUTO_TEST_CASE(messages_inline_and_from_a_file_arrive_byte_for_byte) {
         start();
         Host host(loop, o);
         open(1, host.port);
-        const std::vector<std::string> bodies{"a\r\n", large('x'), ".\r\n..\r\n", large('y'),
-                                              "end\r\n"};
+        const std::vector<std::string> bodies{"a\r\n", large('x'), ".\r\n..\r\n", large('y'), "end\r\n"};
         std::vector<std::uint64_t> ids;
         for (const auto& body : bodies) ids.push_back(job(1, body, body.size() > 1000));
         until([&] { return results.size() == bodies.size(); });
@@ -73,8 +72,7 @@ BOOST_AUTO_TEST_CASE(a_refused_connection_hands_its_jobs_back) {
   until([&] { return closed.size() == 1; });
   BOOST_TEST(!closed[0].opened);
   BOOST_TEST((closed[0].trouble == Trouble::refused));
-  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id},
-             boost::test_tools::per_element());
+  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id}, boost::test_tools::per_element());
   BOOST_TEST(closed[0].status.text ==
              "connect to mx.example[127.0.0.1]:" + std::to_string(port) + ": Connection refused");
   BOOST_TEST(closed[0].status.dsn == "4.4.1");
@@ -93,8 +91,7 @@ BOOST_AUTO_TEST_CASE(a_silent_peer_is_given_up_after_the_time_out) {
   BOOST_TEST(closed[0].status.text ==
              "conversation with mx.example[127.0.0.1] timed out while receiving the initial server "
              "greeting");
-  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id},
-             boost::test_tools::per_element());
+  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id}, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(each_stage_has_its_own_time_out) {
@@ -108,8 +105,7 @@ BOOST_AUTO_TEST_CASE(each_stage_has_its_own_time_out) {
       {"mail", &Settings::mail_timeout, "sending MAIL FROM"},
       {"rcpt", &Settings::rcpt_timeout, "sending RCPT TO"},
       {"data", &Settings::data_init_timeout, "sending DATA command"},
-      {"dot", &Settings::data_done_timeout,
-       "sending end of data -- message may be sent more than once"},
+      {"dot", &Settings::data_done_timeout, "sending end of data -- message may be sent more than once"},
   };
   for (const auto& stage : stages_of_a_session) {
     BOOST_TEST_CONTEXT(stage.fault) {
@@ -120,16 +116,13 @@ BOOST_AUTO_TEST_CASE(each_stage_has_its_own_time_out) {
       start();
       PeerOptions o;
       o.chunking = o.pipelining = false;
-      o.fault = [&](std::string_view c) -> std::string {
-        return c.starts_with(stage.fault) ? "swallow" : "";
-      };
+      o.fault = [&](std::string_view c) -> std::string { return c.starts_with(stage.fault) ? "swallow" : ""; };
       Host host(loop, o);
       open(1, host.port);
       const auto id = job(1, "x\r\n");
       until([&] { return closed.size() == 1; });
       BOOST_TEST((closed[0].trouble == Trouble::timed_out));
-      const std::string text =
-          "conversation with mx.example[127.0.0.1] timed out while " + std::string(stage.doing);
+      const std::string text = "conversation with mx.example[127.0.0.1] timed out while " + std::string(stage.doing);
       if (closed[0].opened) {
         BOOST_TEST(status(id).text == text);
         BOOST_TEST((status(id).action == Action::deferred));
@@ -173,8 +166,7 @@ BOOST_AUTO_TEST_CASE(a_finished_delivery_is_told_of_while_the_peer_hangs_at_the_
 }
 
 namespace {
-async::Task<void> send_lines_for_ever(async::Loop* loop, async::Listener* listener,
-                                      async::Gate* gate) {
+async::Task<void> send_lines_for_ever(async::Loop* loop, async::Listener* listener, async::Gate* gate) {
   const async::Until until{.deadline = kNever, .cancel = &gate->cancel()};
   auto accepted = co_await listener->accept(until);
   if (!accepted) co_return;
@@ -211,8 +203,7 @@ BOOST_AUTO_TEST_CASE(with_a_deadline_content_that_is_taken_too_slowly_is_given_u
   const auto id = job(1, std::string(32 << 20, 'x'), true);
   until([&] { return closed.size() == 1; });
   BOOST_TEST((closed[0].trouble == Trouble::timed_out));
-  BOOST_TEST(status(id).text ==
-             "conversation with mx.example[127.0.0.1] timed out while sending message body");
+  BOOST_TEST(status(id).text == "conversation with mx.example[127.0.0.1] timed out while sending message body");
   BOOST_TEST(results[id].cut_short);
 }
 
@@ -240,8 +231,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_says_quit_is_gone_when_it_is_closed_on_th
 
 BOOST_AUTO_TEST_CASE(what_another_host_may_take_is_handed_back_and_not_told_of_as_deferred) {
   for (const bool others : {false, true}) {
-    for (const std::string_view fault :
-         {"451 4.3.0 not now", "421 4.3.2 going away", "drop", "550 5.7.1 no"}) {
+    for (const std::string_view fault : {"451 4.3.0 not now", "421 4.3.2 going away", "drop", "550 5.7.1 no"}) {
       BOOST_TEST_CONTEXT(fault << (others ? " with other hosts" : "")) {
         results.clear();
         closed.clear();
@@ -288,15 +278,12 @@ BOOST_AUTO_TEST_CASE(when_qmgr_goes_a_message_under_way_is_never_completed) {
   start();
   PeerOptions o;
   o.chunking = false;
-  o.fault = [](std::string_view c) -> std::string {
-    return c == "data" ? "swallow" : "";
-  };  // holds the client at DATA
+  o.fault = [](std::string_view c) -> std::string { return c == "data" ? "swallow" : ""; };  // holds the client at DATA
   Host host(loop, o);
   open(1, host.port);
   job(1, "x\r\n");
   until([&] {
-    return !host.peers.empty() && !host.peers[0]->commands().empty() &&
-           host.peers[0]->commands().back() == "DATA";
+    return !host.peers.empty() && !host.peers[0]->commands().empty() && host.peers[0]->commands().back() == "DATA";
   });
   session.reset();
   until([&] { return host.ended == 1; });
@@ -306,17 +293,14 @@ BOOST_AUTO_TEST_CASE(when_qmgr_goes_a_message_under_way_is_never_completed) {
 BOOST_AUTO_TEST_CASE(a_job_that_crosses_the_end_of_its_connection_had_no_effect) {
   start();
   PeerOptions o;
-  o.fault = [](std::string_view c) -> std::string {
-    return c == "greeting" ? "554 5.7.1 go away" : "";
-  };
+  o.fault = [](std::string_view c) -> std::string { return c == "greeting" ? "554 5.7.1 go away" : ""; };
   Host host(loop, o);
   open(1, host.port);
   until([&] { return closed.size() == 1; });
   BOOST_TEST((closed[0].trouble == Trouble::greeting_5xx));
   const auto id = job(1, "x\r\n");
   until([&] { return closed.size() == 2; });
-  BOOST_TEST(closed[1].unstarted == std::vector<std::uint64_t>{id},
-             boost::test_tools::per_element());
+  BOOST_TEST(closed[1].unstarted == std::vector<std::uint64_t>{id}, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(hundreds_of_connections_work_side_by_side) {
@@ -330,8 +314,7 @@ BOOST_AUTO_TEST_CASE(hundreds_of_connections_work_side_by_side) {
   }
   until([&] { return results.size() == 900; });
   for (const auto& [id, r] : results) BOOST_TEST((r.results[0].status.action == Action::delivered));
-  for (std::uint64_t c = 1; c <= 300; ++c)
-    BOOST_REQUIRE(session->handle(delivery::CloseConnection{c}, {}));
+  for (std::uint64_t c = 1; c <= 300; ++c) BOOST_REQUIRE(session->handle(delivery::CloseConnection{c}, {}));
   until([&] { return closed.size() == 300 && session->connections() == 0; });
 }
 
@@ -340,9 +323,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_spoils_its_replies_is_spoken_to_in_turn_next_ti
   PeerOptions o;
   int dots = 0;
   o.chunking = false;
-  o.fault = [&](std::string_view c) -> std::string {
-    return c == "dot" && dots++ == 0 ? "twice" : "";
-  };
+  o.fault = [&](std::string_view c) -> std::string { return c == "dot" && dots++ == 0 ? "twice" : ""; };
   Host host(loop, o);
   open(1, host.port);
   for (int i = 0; i < 4; ++i) job(1, "message\r\n");
@@ -370,8 +351,8 @@ BOOST_AUTO_TEST_CASE(a_peer_that_closes_or_resets_at_any_byte_has_every_job_end_
         closed.clear();
         results.clear();
         open(connection, host.port);
-        const std::vector<std::uint64_t> jobs{
-            job(connection, "one\r\n"), job(connection, "two\r\n"), job(connection, "three\r\n")};
+        const std::vector<std::uint64_t> jobs{job(connection, "one\r\n"), job(connection, "two\r\n"),
+                                              job(connection, "three\r\n")};
         BOOST_REQUIRE(session->handle(delivery::CloseConnection{connection}, {}));
         until([&] { return closed.size() == 1; });
         std::size_t taken = 0;
@@ -383,12 +364,10 @@ BOOST_AUTO_TEST_CASE(a_peer_that_closes_or_resets_at_any_byte_has_every_job_end_
           BOOST_TEST(back != results.contains(id));
           bool has = false;
           for (const auto& p : host.peers)
-            for (const auto& t : p->ledger())
-              has = has || t.recipients[0] == "r" + std::to_string(id) + "@x.example";
+            for (const auto& t : p->ledger()) has = has || t.recipients[0] == "r" + std::to_string(id) + "@x.example";
           if (back) BOOST_TEST(!has, "handed back, though the peer took it");
           if (!results.contains(id)) continue;
-          const bool good =
-              status(id).action == Action::delivered || status(id).action == Action::relayed;
+          const bool good = status(id).action == Action::delivered || status(id).action == Action::relayed;
           if (good) ++delivered;
           if (good) BOOST_TEST(has, "credited, but never taken");
         }

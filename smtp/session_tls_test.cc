@@ -19,8 +19,7 @@ namespace {
 struct TlsFixture : SessionFixture {
   pen::testing::ScratchDir scratch;
   tls::testing::Authority ca{"Test CA"}, other{"Other CA"};
-  std::shared_ptr<tls::TicketKeys> tickets =
-      std::make_shared<tls::TicketKeys>("", seconds(3600), system_clock());
+  std::shared_ptr<tls::TicketKeys> tickets = std::make_shared<tls::TicketKeys>("", seconds(3600), system_clock());
   PeerOptions offers;
   int files = 0;
 
@@ -34,8 +33,7 @@ struct TlsFixture : SessionFixture {
     std::ofstream(path) << text;
     return path;
   }
-  std::shared_ptr<const tls::Context> server(tls::testing::Authority& by,
-                                             const std::string& name = "mx.example") {
+  std::shared_ptr<const tls::Context> server(tls::testing::Authority& by, const std::string& name = "mx.example") {
     const auto issued = by.issue({.common_name = name, .names = {name}});
     tls::ContextOptions o;
     o.pairs = {{write(issued.certificate), write(issued.key)}};
@@ -125,12 +123,10 @@ BOOST_AUTO_TEST_CASE(each_level_takes_what_it_asks_for_and_nothing_less) {
         BOOST_TEST((closed[0].trouble == Trouble::tls));
         BOOST_TEST(closed[0].status.dsn == "4.7.5");
         BOOST_TEST(closed[0].status.text.starts_with("Server certificate not "));
-        BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id},
-                   boost::test_tools::per_element());
+        BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id}, boost::test_tools::per_element());
         // What was not good enough has heard no more than this.
-        BOOST_TEST(
-            host.peers[0]->commands() == (std::vector<std::string>{"EHLO me.example", "STARTTLS"}),
-            boost::test_tools::per_element());
+        BOOST_TEST(host.peers[0]->commands() == (std::vector<std::string>{"EHLO me.example", "STARTTLS"}),
+                   boost::test_tools::per_element());
       }
       stop();
     }
@@ -190,8 +186,7 @@ BOOST_AUTO_TEST_CASE(where_tls_may_be_left_out_a_broken_one_is_done_without_from
   until([&] { return closed.size() == 1; });
   BOOST_TEST((closed[0].trouble == Trouble::tls));
   BOOST_TEST(closed[0].status.text.starts_with("Cannot start TLS with host mx.example[127.0.0.1]"));
-  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{first},
-             boost::test_tools::per_element());
+  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{first}, boost::test_tools::per_element());
   open(2, host.port);
   job(2, "x\r\n");
   until([&] { return results.size() == 1; });
@@ -232,8 +227,7 @@ BOOST_AUTO_TEST_CASE(a_handshake_that_never_ends_is_bounded) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(
-    a_connection_without_work_is_given_up_in_the_handshake_and_a_session_ends_in_it) {
+BOOST_AUTO_TEST_CASE(a_connection_without_work_is_given_up_in_the_handshake_and_a_session_ends_in_it) {
   start_with(TlsLevel::encrypt);
   Host host(loop, offers);
   host.tls = server(ca);
@@ -279,15 +273,14 @@ BOOST_AUTO_TEST_CASE(files_of_ours_that_are_broken_stop_what_needs_tls_and_are_t
 
 BOOST_AUTO_TEST_CASE(suites_without_a_certificate_are_offered_only_where_none_is_looked_at) {
   ClientTls tls(settings.tls, loop.clock());
-  for (const auto level : {TlsLevel::may, TlsLevel::encrypt, TlsLevel::fingerprint,
-                           TlsLevel::verify, TlsLevel::secure, TlsLevel::dane}) {
+  for (const auto level :
+       {TlsLevel::may, TlsLevel::encrypt, TlsLevel::fingerprint, TlsLevel::verify, TlsLevel::secure, TlsLevel::dane}) {
     ipc::Destination d;
     d.tls.level = level;
     if (level == TlsLevel::dane) d.tls.tlsa = {"3 1 1 " + std::string(64, 'a')};
     const auto plan = tls.plan(d);
     BOOST_REQUIRE(plan.has_value());
-    BOOST_TEST((plan->options.ciphers.find("!aNULL") != std::string::npos) ==
-               (level > TlsLevel::encrypt));
+    BOOST_TEST((plan->options.ciphers.find("!aNULL") != std::string::npos) == (level > TlsLevel::encrypt));
   }
 }
 

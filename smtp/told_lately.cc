@@ -2,13 +2,11 @@
 
 namespace pen::smtp {
 
-mail::ErrorClasses ToldLately::tell(const std::string& host, mail::ErrorClasses classes,
-                                    SteadyTime now) {
+mail::ErrorClasses ToldLately::tell(const std::string& host, mail::ErrorClasses classes, SteadyTime now) {
   if (classes.empty()) return {};
   auto it = hosts_.find(host);
   if (it == hosts_.end()) {
-    if (hosts_.size() >= kMost)
-      std::erase_if(hosts_, [&](const auto& h) { return h.second.until <= now; });
+    if (hosts_.size() >= kMost) std::erase_if(hosts_, [&](const auto& h) { return h.second.until <= now; });
     if (hosts_.size() >= kMost) return {};
     it = hosts_.emplace(host, Told{}).first;
   }

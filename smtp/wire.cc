@@ -14,11 +14,10 @@ bool header_needs_smtputf8(const ipc::delivery::Job& job) {
 
 void append_mail(std::string& out, const ipc::delivery::Job& job, const Offers& offers) {
   const bool utf8 =
-      offers.smtputf8 &&
-      (job.smtputf8 || !mail::all_ascii(job.sender) ||
-       std::any_of(job.recipients.begin(), job.recipients.end(), [](const auto& r) {
-         return !mail::all_ascii(r.recipient.address) || !mail::all_ascii(r.recipient.orcpt);
-       }));
+      offers.smtputf8 && (job.smtputf8 || !mail::all_ascii(job.sender) ||
+                          std::any_of(job.recipients.begin(), job.recipients.end(), [](const auto& r) {
+                            return !mail::all_ascii(r.recipient.address) || !mail::all_ascii(r.recipient.orcpt);
+                          }));
   mail::append_mail(out,
                     {.sender = job.sender,
                      .size = job.body.size,

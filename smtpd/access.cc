@@ -63,11 +63,9 @@ AccessAction parse_access(std::string_view value) {
                          "FILTER needs transport:destination");
   if (iequals(word, "REDIRECT"))
     return with_argument(Kind::redirect, rest.find('@') != rest.npos, "REDIRECT needs user@domain");
-  if (iequals(word, "BCC"))
-    return with_argument(Kind::bcc, rest.find('@') != rest.npos, "BCC needs user@domain");
+  if (iequals(word, "BCC")) return with_argument(Kind::bcc, rest.find('@') != rest.npos, "BCC needs user@domain");
   if (iequals(word, "PREPEND"))
-    return with_argument(Kind::prepend, mail::field_name_length(rest) > 0,
-                         "PREPEND needs a header field");
+    return with_argument(Kind::prepend, mail::field_name_length(rest) > 0, "PREPEND needs a header field");
   action.kind = Kind::restrictions;
   action.text = std::string(value);
   return action;

@@ -14,28 +14,22 @@ constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's
 
 Checks::Name Checks::client_name() const { return {subject_.client->peer.shown(), "Client host"}; }
 Checks::Name Checks::helo_label() const { return {subject_.client->helo, "Helo command"}; }
-Checks::Name Checks::sender_label() const {
-  return {subject_.sender.value_or(""), "Sender address"};
-}
-Checks::Name Checks::recipient_label() const {
-  return {subject_.recipient.value_or(""), "Recipient address"};
-}
+Checks::Name Checks::sender_label() const { return {subject_.sender.value_or(""), "Sender address"}; }
+Checks::Name Checks::recipient_label() const { return {subject_.recipient.value_or(""), "Recipient address"}; }
 
 void Checks::log_line(std::string_view verb, std::string_view reply) const {
-  std::string line = fmt::format("{}: {}: {} from {}: {};",
-                                 subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id, verb,
-                                 subject_.where, subject_.client->peer.shown(), reply);
+  std::string line = fmt::format("{}: {}: {} from {}: {};", subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id,
+                                 verb, subject_.where, subject_.client->peer.shown(), reply);
   if (subject_.sender) line += fmt::format(" from=<{}>", *subject_.sender);
   if (subject_.recipient) line += fmt::format(" to=<{}>", *subject_.recipient);
   line += fmt::format(" proto={}", subject_.client->protocol());
   if (!subject_.client->helo.empty()) line += fmt::format(" helo=<{}>", subject_.client->helo);
-  if (subject_.client->login)
-    line += fmt::format(" sasl_username=<{}>", subject_.client->login->username);
+  if (subject_.client->login) line += fmt::format(" sasl_username=<{}>", subject_.client->login->username);
   log::info("{}", line);
 }
 
-Checks::Answer Checks::refuse(int code, std::string_view dsn, const Name& name,
-                              std::string_view text, mail::ErrorClass error) {
+Checks::Answer Checks::refuse(int code, std::string_view dsn, const Name& name, std::string_view text,
+                              mail::ErrorClass error) {
   // What may be better later must not be refused for good.
   const bool soften = (if_reject_ || policy_.settings.soft_bounce) && code >= 500;
   if (soften) code = 450;
@@ -57,8 +51,7 @@ Checks::Answer Checks::refuse(int code, std::string_view dsn, const Name& name,
 }
 
 Checks::Answer Checks::table_problem(std::string_view subject) {
-  return refuse(451, "4.3.0", Name{std::string(subject), ""}, "Temporary lookup failure",
-                mail::ErrorClass::data);
+  return refuse(451, "4.3.0", Name{std::string(subject), ""}, "Temporary lookup failure", mail::ErrorClass::data);
 }
 
 Checks::Answer Checks::server_error(std::string_view what) {
@@ -69,15 +62,14 @@ Checks::Answer Checks::server_error(std::string_view what) {
   return Answer::reject;
 }
 
-Checks::Answer Checks::refuse_if_permitted(int code, std::string_view dsn, const Name& name,
-                                           std::string_view text) {
+Checks::Answer Checks::refuse_if_permitted(int code, std::string_view dsn, const Name& name, std::string_view text) {
   if (warn_) return Answer::dunno;
   if (if_permit_.empty()) {
     std::string status(dsn);
     status[0] = '4';
-    if_permit_ = name.kind.empty() ? fmt::format("{} {} {}", code, status, text)
-                                   : fmt::format("{} {} <{}>: {} rejected: {}", code, status,
-                                                 name.value, name.kind, text);
+    if_permit_ = name.kind.empty()
+                     ? fmt::format("{} {} {}", code, status, text)
+                     : fmt::format("{} {} <{}>: {} rejected: {}", code, status, name.value, name.kind, text);
   }
   return Answer::dunno;
 }
@@ -133,8 +125,7 @@ async::Task<Checks::Answer> Checks::run_lists_before_recipient(bool with_sender)
       co_await run(policy_.helo, helo_label()) == Answer::reject)
     co_return Answer::reject;
   if_reject_ = false;
-  if (with_sender && !policy_.sender.empty() &&
-      co_await run(policy_.sender, sender_label()) == Answer::reject)
+  if (with_sender && !policy_.sender.empty() && co_await run(policy_.sender, sender_label()) == Answer::reject)
     co_return Answer::reject;
   if_reject_ = false;
   co_return Answer::dunno;
@@ -179,16 +170,14 @@ async::Task<Verdict> Checks::recipient() {
   // Without a domain it is taken from anybody (RFC 5321 sections 2.3.5 and 4.5.1), as Postfix does.
   if (iequals(*subject_.recipient, "postmaster")) co_return Verdict{};
   Answer answer = Answer::dunno;
-  if (s.smtpd_delay_reject)
-    answer = co_await run_lists_before_recipient(subject_.sender.has_value());
+  if (s.smtpd_delay_reject) answer = co_await run_lists_before_recipient(subject_.sender.has_value());
   for (int i = 0; i < 2 && answer != Answer::reject; ++i) {
     const bool relay = (i == 0) == s.smtpd_relay_before_recipient_restrictions;
     if_reject_ = false;
     const RestrictionList& list = relay ? policy_.relay : policy_.recipient;
     if (!list.empty()) answer = co_await run(list, recipient_label());
   }
-  if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient &&
-      policy_.unknown_recipient_checks) {
+  if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient && policy_.unknown_recipient_checks) {
     if_reject_ = false;
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }

@@ -72,8 +72,8 @@ class Checks {
   template <config::Waits waits>
   using AnswerOf = std::conditional_t<waits == config::Waits::never, Answer, async::Task<Answer>>;
 
-  // One function for each row of restrictions.def, with the row's name. `about` is the subject of the list: replies name it
-  // unless the restriction has a subject of its own.
+  // One function for each row of restrictions.def, with the row's name. `about` is the subject of the list: replies
+  // name it unless the restriction has a subject of its own.
 #define PEN_RESTRICTION(name, argument, waits, relaying) \
   AnswerOf<config::Waits::waits> name(const Restriction& r, const Name& about);
 #define PEN_RESTRICTION_ALIAS(name, restriction)
@@ -91,21 +91,17 @@ class Checks {
   Answer refuse(int code, std::string_view dsn, const Name& name, std::string_view text,
                 mail::ErrorClass error = mail::ErrorClass::policy);
   /// Notes a refusal (4xx) that counts only if the lists permit in the end.
-  Answer refuse_if_permitted(int code, std::string_view dsn, const Name& name,
-                             std::string_view text);
+  Answer refuse_if_permitted(int code, std::string_view dsn, const Name& name, std::string_view text);
   /// Refuses because a table cannot be read.
   Answer table_problem(std::string_view subject);
   Answer server_error(std::string_view what);
 
   // checks_access.cc
   [[gnu::noinline]] async::Task<map::AddressValue> look_up(map::MapList maps, std::string key);
-  [[gnu::noinline]] async::Task<Answer> name_access(const Restriction& r, std::string host,
-                                                    Name name);
-  [[gnu::noinline]] async::Task<Answer> address_access(const Restriction& r, std::string address,
-                                                       Name name);
+  [[gnu::noinline]] async::Task<Answer> name_access(const Restriction& r, std::string host, Name name);
+  [[gnu::noinline]] async::Task<Answer> address_access(const Restriction& r, std::string address, Name name);
   /// Acts on what r's tables returned for `name`.
-  [[gnu::noinline]] async::Task<Answer> act_on(const map::AddressValue& found, const Restriction& r,
-                                               Name name);
+  [[gnu::noinline]] async::Task<Answer> act_on(const map::AddressValue& found, const Restriction& r, Name name);
   /// Carries out an action that is neither malformed nor a list of restrictions.
   Answer act(const AccessAction& action, const Name& name);
   /// Carries out an action on the whole message (HOLD, BCC, …), or warns that it comes too early or too late.
@@ -117,8 +113,7 @@ class Checks {
 
   // checks_tls.cc
   /// Looks up the fingerprints of the certificate and its key. `name` becomes the last one asked about.
-  [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps,
-                                                                       Name& name);
+  [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps, Name& name);
   // checks_login.cc
   /// owned_only: a client that has logged in may use addresses without an owner.
   [[gnu::noinline]] async::Task<Answer> login_mismatch(bool owned_only);
@@ -135,14 +130,11 @@ class Checks {
   int unlisted_code(resolve::AddressClass cls) const;
   std::string unlisted_text(resolve::AddressClass cls) const;
   /// Refuses with the text of relocated_maps.
-  [[gnu::noinline]] async::Task<Answer> moved_away(std::string given, std::string address,
-                                                   Name name, bool sender);
+  [[gnu::noinline]] async::Task<Answer> moved_away(std::string given, std::string address, Name name, bool sender);
   /// Refuses if the routing tables lead to the transport error, with its text.
-  [[gnu::noinline]] async::Task<Result<Answer>> refused_by_route(std::string address, Name name,
-                                                                 bool sender);
+  [[gnu::noinline]] async::Task<Result<Answer>> refused_by_route(std::string address, Name name, bool sender);
   [[gnu::noinline]] async::Task<Answer> domain_known(const std::string& address, Name name,
-                                                     std::string_view missing_dsn,
-                                                     std::string_view null_mx_dsn,
+                                                     std::string_view missing_dsn, std::string_view null_mx_dsn,
                                                      int null_mx_code);
 
   void log_line(std::string_view verb, std::string_view reply) const;

@@ -19,8 +19,7 @@ map::AddressValue find_key(const map::MapList& maps, const std::string& key) {
 }  // namespace
 
 async::Task<map::AddressValue> Checks::look_up(map::MapList maps, std::string key) {
-  return tools_.tables.ask(
-      [maps = std::move(maps), key = std::move(key)] { return find_key(maps, key); });
+  return tools_.tables.ask([maps = std::move(maps), key = std::move(key)] { return find_key(maps, key); });
 }
 
 async::Task<Checks::Answer> Checks::check_client_access(const Restriction& r, const Name&) {
@@ -34,8 +33,7 @@ async::Task<Checks::Answer> Checks::check_client_access(const Restriction& r, co
   co_return co_await act_on(found, r, client_name());
 }
 
-async::Task<Checks::Answer> Checks::check_reverse_client_hostname_access(const Restriction& r,
-                                                                         const Name&) {
+async::Task<Checks::Answer> Checks::check_reverse_client_hostname_access(const Restriction& r, const Name&) {
   return name_access(r, subject_.client->peer.reverse_name, client_name());
 }
 
@@ -45,10 +43,8 @@ async::Task<Checks::Answer> Checks::check_helo_access(const Restriction& r, cons
 }
 
 async::Task<Checks::Answer> Checks::name_access(const Restriction& r, std::string host, Name name) {
-  const auto found =
-      co_await tools_.tables.ask([maps = r.maps, host, parents = policy_.parent_domains] {
-        return map::find_access_name(maps, host, parents);
-      });
+  const auto found = co_await tools_.tables.ask(
+      [maps = r.maps, host, parents = policy_.parent_domains] { return map::find_access_name(maps, host, parents); });
   co_return co_await act_on(found, r, std::move(name));
 }
 
@@ -62,11 +58,9 @@ async::Task<Checks::Answer> Checks::check_recipient_access(const Restriction& r,
   co_return co_await address_access(r, *subject_.recipient, recipient_label());
 }
 
-async::Task<Checks::Answer> Checks::address_access(const Restriction& r, std::string address,
-                                                   Name name) {
+async::Task<Checks::Answer> Checks::address_access(const Restriction& r, std::string address, Name name) {
   const auto found = co_await tools_.tables.ask(
-      [maps = r.maps, address, delimiters = policy_.settings.recipient_delimiter,
-       parents = policy_.parent_domains,
+      [maps = r.maps, address, delimiters = policy_.settings.recipient_delimiter, parents = policy_.parent_domains,
        null_key = policy_.settings.smtpd_null_access_lookup_key]() -> map::AddressValue {
         if (address.empty()) return find_key(maps, null_key);
         return map::find_access_address(maps, address, delimiters, parents);
@@ -86,19 +80,16 @@ async::Task<Checks::Answer> Checks::check_sasl_access(const Restriction& r, cons
   co_return co_await act_on(found, r, Name{subject_.client->login->username, "SASL login name"});
 }
 
-async::Task<Checks::Answer> Checks::act_on(const map::AddressValue& found, const Restriction& r,
-                                           Name name) {
+async::Task<Checks::Answer> Checks::act_on(const map::AddressValue& found, const Restriction& r, Name name) {
   if (!found) {
     log::warning("{}: {}", r.name, found.error().message());
-    co_return refuse(451, "4.3.5", Name{name.value, ""}, "Server configuration error",
-                     mail::ErrorClass::data);
+    co_return refuse(451, "4.3.5", Name{name.value, ""}, "Server configuration error", mail::ErrorClass::data);
   }
   if (!*found) co_return Answer::dunno;
 
   const AccessAction action = parse_access((*found)->value);
   if (action.kind == AccessAction::Kind::malformed)
-    co_return server_error(
-        fmt::format("access table {} entry \"{}\": {}", r.name, (*found)->key, action.text));
+    co_return server_error(fmt::format("access table {} entry \"{}\": {}", r.name, (*found)->key, action.text));
   if (action.kind != AccessAction::Kind::restrictions) co_return act(action, name);
   // Restrictions and classes by name, as if they stood in place of the look-up.
   std::vector<std::string> items = split_list(action.text);
@@ -112,11 +103,8 @@ async::Task<Checks::Answer> Checks::act_on(const map::AddressValue& found, const
 Checks::Answer Checks::act(const AccessAction& action, const Name& name) {
   using Kind = AccessAction::Kind;
   const auto& s = policy_.settings;
-  const std::string_view text =
-      action.text.empty() ? std::string_view("Access denied") : std::string_view(action.text);
-  const auto dsn = [&](const char* otherwise) {
-    return action.dsn.empty() ? std::string(otherwise) : action.dsn;
-  };
+  const std::string_view text = action.text.empty() ? std::string_view("Access denied") : std::string_view(action.text);
+  const auto dsn = [&](const char* otherwise) { return action.dsn.empty() ? std::string(otherwise) : action.dsn; };
   switch (action.kind) {
     case Kind::permit:
       return Answer::permit;
@@ -127,8 +115,7 @@ Checks::Answer Checks::act(const AccessAction& action, const Name& name) {
     case Kind::code:
       return refuse(action.code, dsn(action.code >= 500 ? "5.7.1" : "4.7.1"), name, text);
     case Kind::defer_if_permit:
-      return refuse_if_permitted(450, dsn("4.7.1"), name,
-                                 action.text.empty() ? "Service unavailable" : text);
+      return refuse_if_permitted(450, dsn("4.7.1"), name, action.text.empty() ? "Service unavailable" : text);
     case Kind::defer_if_reject:
       if_reject_ = true;
       return Answer::dunno;
@@ -186,8 +173,7 @@ Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& na
   const bool too_late = action.kind == Kind::prepend && after_content_;
   const bool not_ours = action.kind != Kind::prepend && policy_.proxy;
   if (no_message || too_late || not_ours) {
-    log::warning("{}: {} {} for <{}> has no effect: {}", subject_.client->peer.shown(), word,
-                 action.text, name.value,
+    log::warning("{}: {} {} for <{}> has no effect: {}", subject_.client->peer.shown(), word, action.text, name.value,
                  no_message ? "there is no message yet (smtpd_delay_reject = no)"
                  : too_late ? "the message's header is complete"
                             : "the message goes to smtpd_proxy_filter");

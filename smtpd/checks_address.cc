@@ -13,10 +13,8 @@ Checks::Answer Checks::fully_qualified(std::string_view address, const Name& nam
   if (address.empty()) return Answer::dunno;
   const auto domain = mail::domain_part(address);
   const bool literal = domain.starts_with('[') && mail::literal_address(domain);
-  if (literal || mail::fully_qualified(domain, policy_.settings.smtputf8_enable))
-    return Answer::dunno;
-  return refuse(policy_.settings.non_fqdn_reject_code, "5.5.2", name,
-                "need fully-qualified address");
+  if (literal || mail::fully_qualified(domain, policy_.settings.smtputf8_enable)) return Answer::dunno;
+  return refuse(policy_.settings.non_fqdn_reject_code, "5.5.2", name, "need fully-qualified address");
 }
 
 Checks::Answer Checks::reject_non_fqdn_sender(const Restriction&, const Name&) {
@@ -24,8 +22,7 @@ Checks::Answer Checks::reject_non_fqdn_sender(const Restriction&, const Name&) {
 }
 
 Checks::Answer Checks::reject_non_fqdn_recipient(const Restriction&, const Name&) {
-  return subject_.recipient ? fully_qualified(*subject_.recipient, recipient_label())
-                            : Answer::dunno;
+  return subject_.recipient ? fully_qualified(*subject_.recipient, recipient_label()) : Answer::dunno;
 }
 
 async::Task<Result<resolve::AddressClass>> Checks::class_of(std::string_view domain) {
@@ -77,8 +74,7 @@ async::Task<Checks::Answer> Checks::reject_unlisted_recipient(const Restriction&
   co_return co_await unlisted(*subject_.recipient, recipient_label(), false);
 }
 
-Checks::Answer Checks::unreadable(const std::string& given, const std::string& address,
-                                  const Error& error) {
+Checks::Answer Checks::unreadable(const std::string& given, const std::string& address, const Error& error) {
   log::warning("{}: recipient tables: {}", address, error.message());
   return table_problem(given);
 }
@@ -89,11 +85,10 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
   const std::string address = policy_.resolve->rewrite(given);
   const auto cls = co_await class_of(mail::domain_part(address));
   if (!cls) co_return unreadable(given, address, cls.error());
-  const auto listed = co_await tools_.tables.ask(
-      [resolve = policy_.resolve, address] { return resolve->listed(address); });
+  const auto listed =
+      co_await tools_.tables.ask([resolve = policy_.resolve, address] { return resolve->listed(address); });
   if (!listed) co_return unreadable(given, address, listed.error());
-  if (*listed == resolve::Listed::moved)
-    co_return co_await moved_away(given, address, name, sender);
+  if (*listed == resolve::Listed::moved) co_return co_await moved_away(given, address, name, sender);
   if (*listed == resolve::Listed::elsewhere) co_return Answer::dunno;
   if (*cls != AddressClass::virtual_alias) {  // of that one the table alone decides
     const auto refused = co_await refused_by_route(address, name, sender);
@@ -136,10 +131,9 @@ std::string Checks::unlisted_text(resolve::AddressClass cls) const {
   return text;
 }
 
-async::Task<Checks::Answer> Checks::moved_away(std::string given, std::string address, Name name,
-                                               bool sender) {
-  const auto moved = co_await tools_.tables.ask(
-      [resolve = policy_.resolve, address] { return resolve->moved(address); });
+async::Task<Checks::Answer> Checks::moved_away(std::string given, std::string address, Name name, bool sender) {
+  const auto moved =
+      co_await tools_.tables.ask([resolve = policy_.resolve, address] { return resolve->moved(address); });
   if (!moved) co_return unreadable(given, address, moved.error());
   if (!*moved) co_return Answer::dunno;  // the table has changed meanwhile
   const std::string_view says = **moved;
@@ -149,11 +143,10 @@ async::Task<Checks::Answer> Checks::moved_away(std::string given, std::string ad
                    trim(says.substr(dsn.size())), mail::ErrorClass::bounce);
 }
 
-async::Task<Result<Checks::Answer>> Checks::refused_by_route(std::string address, Name name,
-                                                             bool sender) {
+async::Task<Result<Checks::Answer>> Checks::refused_by_route(std::string address, Name name, bool sender) {
   const std::string from = subject_.sender.value_or("");
-  PEN_CO_TRY_ASSIGN(const auto route, co_await tools_.tables.ask(
-                                          [&] { return policy_.resolve->route(from, address); }));
+  PEN_CO_TRY_ASSIGN(const auto route,
+                    co_await tools_.tables.ask([&] { return policy_.resolve->route(from, address); }));
   if (route.transport != "error") co_return Answer::dunno;
   std::string_view text = route.nexthop;
   std::string dsn = take_dsn(text);
@@ -168,14 +161,12 @@ async::Task<Checks::Answer> Checks::reject_unknown_sender_domain(const Restricti
   co_return co_await domain_known(*subject_.sender, sender_label(), "4.1.8", "5.7.27", 550);
 }
 
-async::Task<Checks::Answer> Checks::reject_unknown_recipient_domain(const Restriction&,
-                                                                    const Name&) {
+async::Task<Checks::Answer> Checks::reject_unknown_recipient_domain(const Restriction&, const Name&) {
   if (!subject_.recipient) co_return Answer::dunno;
   co_return co_await domain_known(*subject_.recipient, recipient_label(), "4.1.2", "5.1.10", 556);
 }
 
-async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name name,
-                                                 std::string_view missing_dsn,
+async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name name, std::string_view missing_dsn,
                                                  std::string_view null_mx_dsn, int null_mx_code) {
   const std::string address = policy_.resolve->rewrite(given);
   std::string domain(mail::domain_part(address));
@@ -190,9 +181,8 @@ async::Task<Checks::Answer> Checks::domain_known(const std::string& given, Name 
     case NameState::missing:
       co_return refuse(s.unknown_address_reject_code, missing_dsn, name, "Domain not found");
     case NameState::null_mx:
-      co_return refuse(
-          null_mx_code, null_mx_dsn, name,
-          fmt::format("Domain {} does not accept mail (nullMX)", mail::domain_part(address)));
+      co_return refuse(null_mx_code, null_mx_dsn, name,
+                       fmt::format("Domain {} does not accept mail (nullMX)", mail::domain_part(address)));
     case NameState::temporary:
       break;
   }

@@ -44,20 +44,17 @@ Checks::Answer Checks::unknown(const Restriction& r, const Name&) {
 
 Checks::Answer Checks::reject_unauth_pipelining(const Restriction&, const Name& name) {
   if (!subject_.client->improper_pipelining) return Answer::dunno;
-  return refuse(503, "5.5.0", name, "Improper use of SMTP command pipelining",
-                mail::ErrorClass::protocol);
+  return refuse(503, "5.5.0", name, "Improper use of SMTP command pipelining", mail::ErrorClass::protocol);
 }
 
 Checks::Answer Checks::reject_multi_recipient_bounce(const Restriction&, const Name& name) {
   if (subject_.sender != "" || subject_.recipient_count <= 1) return Answer::dunno;
-  return refuse(policy_.settings.multi_recipient_bounce_reject_code, "5.5.3", name,
-                "Multi-recipient bounce");
+  return refuse(policy_.settings.multi_recipient_bounce_reject_code, "5.5.3", name, "Multi-recipient bounce");
 }
 
 Checks::Answer Checks::reject_plaintext_session(const Restriction&, const Name&) {
   if (subject_.client->tls) return Answer::dunno;
-  return refuse(policy_.settings.plaintext_reject_code, "4.7.1", Name{},
-                "Session encryption is required");
+  return refuse(policy_.settings.plaintext_reject_code, "4.7.1", Name{}, "Session encryption is required");
 }
 
 // The client.
@@ -74,10 +71,8 @@ Checks::Answer Checks::permit_inet_interfaces(const Restriction&, const Name&) {
 
 Checks::Answer Checks::client_named(NameState state, std::string_view what) {
   if (state == NameState::ok) return Answer::dunno;
-  return refuse(state == NameState::temporary ? 450 : policy_.settings.unknown_client_reject_code,
-                "4.7.25", Name{},
-                fmt::format("Client host rejected: cannot find your {}, [{}]", what,
-                            subject_.client->peer.address));
+  return refuse(state == NameState::temporary ? 450 : policy_.settings.unknown_client_reject_code, "4.7.25", Name{},
+                fmt::format("Client host rejected: cannot find your {}, [{}]", what, subject_.client->peer.address));
 }
 
 Checks::Answer Checks::reject_unknown_client_hostname(const Restriction&, const Name&) {
@@ -90,17 +85,14 @@ Checks::Answer Checks::reject_unknown_reverse_client_hostname(const Restriction&
 
 // Its HELO name.
 
-Checks::Answer Checks::reject_invalid_helo_hostname(const Restriction&, const Name&) {
-  return valid_helo();
-}
+Checks::Answer Checks::reject_invalid_helo_hostname(const Restriction&, const Name&) { return valid_helo(); }
 
 Checks::Answer Checks::valid_helo() {
   const std::string& helo = subject_.client->helo;
   if (helo.empty()) return Answer::dunno;
   const auto& s = policy_.settings;
   const bool valid = helo.front() == '[' ? mail::literal_address(helo).has_value()
-                                         : mail::valid_hostname(helo, s.smtputf8_enable) ||
-                                               mail::valid_address(helo);
+                                         : mail::valid_hostname(helo, s.smtputf8_enable) || mail::valid_address(helo);
   if (valid) return Answer::dunno;
   return refuse(s.invalid_hostname_reject_code, "5.5.2", helo_label(), "Invalid name");
 }
@@ -109,8 +101,8 @@ Checks::Answer Checks::reject_non_fqdn_helo_hostname(const Restriction&, const N
   const std::string& helo = subject_.client->helo;
   if (helo.empty()) return Answer::dunno;
   const auto& s = policy_.settings;
-  const bool full = helo.front() == '[' ? mail::literal_address(helo).has_value()
-                                        : mail::fully_qualified(helo, s.smtputf8_enable);
+  const bool full =
+      helo.front() == '[' ? mail::literal_address(helo).has_value() : mail::fully_qualified(helo, s.smtputf8_enable);
   if (full) return Answer::dunno;
   return refuse(s.non_fqdn_reject_code, "5.5.2", helo_label(), "need fully-qualified hostname");
 }

@@ -11,8 +11,7 @@
 namespace pen::smtpd {
 
 Checks::Answer Checks::permit_sasl_authenticated(const Restriction&, const Name&) {
-  const bool proved =
-      subject_.client->login && !iequals(subject_.client->login->method, "ANONYMOUS");
+  const bool proved = subject_.client->login && !iequals(subject_.client->login->method, "ANONYMOUS");
   return proved ? Answer::permit : Answer::dunno;
 }
 
@@ -20,20 +19,17 @@ async::Task<Checks::Answer> Checks::reject_sender_login_mismatch(const Restricti
   return login_mismatch(false);
 }
 
-async::Task<Checks::Answer> Checks::reject_authenticated_sender_login_mismatch(const Restriction&,
-                                                                               const Name&) {
+async::Task<Checks::Answer> Checks::reject_authenticated_sender_login_mismatch(const Restriction&, const Name&) {
   if (!subject_.client->login) co_return Answer::dunno;
   co_return co_await login_mismatch(false);
 }
 
-async::Task<Checks::Answer> Checks::reject_unauthenticated_sender_login_mismatch(const Restriction&,
-                                                                                 const Name&) {
+async::Task<Checks::Answer> Checks::reject_unauthenticated_sender_login_mismatch(const Restriction&, const Name&) {
   if (subject_.client->login) co_return Answer::dunno;
   co_return co_await login_mismatch(false);
 }
 
-async::Task<Checks::Answer> Checks::reject_known_sender_login_mismatch(const Restriction&,
-                                                                       const Name&) {
+async::Task<Checks::Answer> Checks::reject_known_sender_login_mismatch(const Restriction&, const Name&) {
   return login_mismatch(true);
 }
 
@@ -46,15 +42,13 @@ async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
   // the domain is local, @domain.
   const std::string address = policy_.resolve->rewrite(*subject_.sender);
   const auto cls = co_await class_of(mail::domain_part(address));
-  auto owners = co_await tools_.tables.ask(
-      [maps, address, delimiters = policy_.settings.recipient_delimiter,
-       local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
-        return map::find_address(maps, address,
-                                 {.bare_user = local, .at_domain = true, .delimiters = delimiters});
+  auto owners =
+      co_await tools_.tables.ask([maps, address, delimiters = policy_.settings.recipient_delimiter,
+                                  local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
+        return map::find_address(maps, address, {.bare_user = local, .at_domain = true, .delimiters = delimiters});
       });
   if (!cls || !owners) {
-    log::warning("smtpd_sender_login_maps: {}",
-                 owners ? cls.error().message() : owners.error().message());
+    log::warning("smtpd_sender_login_maps: {}", owners ? cls.error().message() : owners.error().message());
     co_return table_problem(*subject_.sender);
   }
   if (!login) {  // an address that has an owner is for its owner
@@ -64,11 +58,9 @@ async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
   if (!*owners && owned_only) co_return Answer::dunno;
   if (*owners) {
     const auto names = split((*owners)->value);
-    if (std::ranges::any_of(names, [&](auto name) { return iequals(name, login->username); }))
-      co_return Answer::dunno;
+    if (std::ranges::any_of(names, [&](auto name) { return iequals(name, login->username); })) co_return Answer::dunno;
   }
-  co_return refuse(553, "5.7.1", sender_label(),
-                   fmt::format("not owned by user {}", login->username));
+  co_return refuse(553, "5.7.1", sender_label(), fmt::format("not owned by user {}", login->username));
 }
 
 }  // namespace pen::smtpd

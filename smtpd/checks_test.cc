@@ -11,12 +11,10 @@ using pen::smtpd::testing::Rig;
 
 namespace {
 
-const std::string kRelay =
-    "smtpd_relay_restrictions = permit_mynetworks, reject_unauth_destination\n";
+const std::string kRelay = "smtpd_relay_restrictions = permit_mynetworks, reject_unauth_destination\n";
 
 struct Open : Rig {
-  explicit Open(std::string main_cf = {}, std::string address = "192.0.2.7")
-      : Rig(std::move(main_cf)) {
+  explicit Open(std::string main_cf = {}, std::string address = "192.0.2.7") : Rig(std::move(main_cf)) {
     BOOST_TEST_REQUIRE(problem == "");
     connect(std::move(address));
     say("EHLO client.example\r\n");
@@ -24,8 +22,7 @@ struct Open : Rig {
   /// The reply to RCPT after MAIL.
   std::string rcpt(std::string_view to, std::string_view from = "s@remote.example") {
     say("RSET\r\n");
-    if (auto mail = say("MAIL FROM:<" + std::string(from) + ">\r\n"); !mail.starts_with("250"))
-      return mail;
+    if (auto mail = say("MAIL FROM:<" + std::string(from) + ">\r\n"); !mail.starts_with("250")) return mail;
     return say("RCPT TO:<" + std::string(to) + ">\r\n");
   }
 };
@@ -37,21 +34,19 @@ BOOST_AUTO_TEST_SUITE(checks)
 
 BOOST_AUTO_TEST_CASE(by_default_strangers_reach_only_our_domains_and_trusted_clients_all) {
   Open stranger;
-  BOOST_TEST(stranger.rcpt("x@elsewhere.example") ==
-             "454 4.7.1 <x@elsewhere.example>: Relay access denied\r\n");
+  BOOST_TEST(stranger.rcpt("x@elsewhere.example") == "454 4.7.1 <x@elsewhere.example>: Relay access denied\r\n");
   BOOST_TEST(stranger.rcpt("user@example.org") == kOk);
   Open trusted("", "127.0.0.1");
   BOOST_TEST(trusted.rcpt("x@elsewhere.example") == kOk);
   Open relay(kRelay);
-  BOOST_TEST(relay.rcpt("x@elsewhere.example") ==
-             "554 5.7.1 <x@elsewhere.example>: Relay access denied\r\n");
+  BOOST_TEST(relay.rcpt("x@elsewhere.example") == "554 5.7.1 <x@elsewhere.example>: Relay access denied\r\n");
   relay.resolver->relay_domains.insert("customer.example");
   BOOST_TEST(relay.rcpt("anyone@customer.example") == kOk);
 }
 
 BOOST_AUTO_TEST_CASE(an_open_relay_is_refused_at_start) {
-  BOOST_TEST(Rig("smtpd_relay_restrictions = permit_mynetworks\n")
-                 .problem.find("reject_unauth_destination") != std::string::npos);
+  BOOST_TEST(Rig("smtpd_relay_restrictions = permit_mynetworks\n").problem.find("reject_unauth_destination") !=
+             std::string::npos);
   BOOST_TEST(Rig("smtpd_relay_restrictions =\n").problem != "");
   BOOST_TEST(Rig("smtpd_relay_restrictions =\nsmtpd_recipient_restrictions = permit_mynetworks, "
                  "reject_unauth_destination\n")
@@ -69,8 +64,8 @@ BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
   Open lax("smtpd_reject_unlisted_recipient = no\n");
   BOOST_TEST(lax.rcpt("nobody@example.org") == kOk);
   Open sender("smtpd_reject_unlisted_sender = yes\n");
-  BOOST_TEST(sender.rcpt("user@example.org", "nobody@example.org")
-                 .starts_with("550 5.1.0 <nobody@example.org>: Sender"));
+  BOOST_TEST(
+      sender.rcpt("user@example.org", "nobody@example.org").starts_with("550 5.1.0 <nobody@example.org>: Sender"));
   rig.resolver->broken = true;
   BOOST_TEST(rig.rcpt("user@example.org").starts_with("451 4.3.0 "));
 }
@@ -79,8 +74,7 @@ BOOST_AUTO_TEST_CASE(recipients_whose_route_is_error_are_refused_with_its_text) 
   Open rig("", "127.0.0.1");
   rig.resolver->answer.transport = "error";
   rig.resolver->answer.nexthop = "5.1.2 no such place";
-  const std::string no =
-      "550 5.1.2 <a@gone.example>: Recipient address rejected: no such place\r\n";
+  const std::string no = "550 5.1.2 <a@gone.example>: Recipient address rejected: no such place\r\n";
   BOOST_TEST(rig.rcpt("a@gone.example") == no);
   rig.resolver->aliases = {{"list@example.org", {"a@b"}}};
   BOOST_TEST(rig.rcpt("list@example.org") == kOk);  // goes elsewhere
@@ -167,10 +161,8 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
        "550 5.7.1 <s@x.example>: Sender address rejected: Access denied"},
       {"smtpd_recipient_restrictions = defer", "s@x.example", "user@example.org",
        "450 4.3.2 <user@example.org>: Recipient address rejected: Try again later"},
-      {"smtpd_recipient_restrictions = warn_if_reject reject", "s@x.example", "user@example.org",
-       ok},
-      {"smtpd_recipient_restrictions = warn_if_reject reject, reject", "s@x.example",
-       "user@example.org",
+      {"smtpd_recipient_restrictions = warn_if_reject reject", "s@x.example", "user@example.org", ok},
+      {"smtpd_recipient_restrictions = warn_if_reject reject, reject", "s@x.example", "user@example.org",
        "554 5.7.1 <user@example.org>: Recipient address rejected: Access denied"},
       {"smtpd_recipient_restrictions = permit, reject", "s@x.example", "user@example.org", ok},
       {"smtpd_recipient_restrictions = defer_if_permit", "s@x.example", "user@example.org",
@@ -182,39 +174,30 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
       {"smtpd_sender_restrictions = reject_non_fqdn_sender", "", "user@example.org", ok},
       {"smtpd_recipient_restrictions = reject_non_fqdn_recipient", "s@x.example", "user",
        "504 5.5.2 <user>: Recipient address rejected: need fully-qualified address"},
-      {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@gone.example",
-       "user@example.org", "450 4.1.8 <s@gone.example>: Sender address rejected: Domain not found"},
+      {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@gone.example", "user@example.org",
+       "450 4.1.8 <s@gone.example>: Sender address rejected: Domain not found"},
       {"smtpd_sender_restrictions = reject_unknown_sender_domain\nunknown_address_reject_code = "
        "550",
-       "s@gone.example", "user@example.org",
-       "550 5.1.8 <s@gone.example>: Sender address rejected: Domain not found"},
+       "s@gone.example", "user@example.org", "550 5.1.8 <s@gone.example>: Sender address rejected: Domain not found"},
       {"smtpd_sender_restrictions = reject_unknown_sender_domain\nunknown_address_reject_code = "
        "550",
-       "s@slow.example", "user@example.org",
-       "450 4.1.8 <s@slow.example>: Sender address rejected: Domain not found"},
-      {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@null.example",
-       "user@example.org",
+       "s@slow.example", "user@example.org", "450 4.1.8 <s@slow.example>: Sender address rejected: Domain not found"},
+      {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@null.example", "user@example.org",
        "550 5.7.27 <s@null.example>: Sender address rejected: Domain null.example does not accept "
        "mail (nullMX)"},
-      {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@good.example",
-       "user@example.org", ok},
-      {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@slow.example",
-       "nobody@example.org",
+      {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@good.example", "user@example.org", ok},
+      {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@slow.example", "nobody@example.org",
        "550 5.1.1 <nobody@example.org>: Recipient address rejected: User unknown in local "
        "recipient table"},
-      {"smtpd_relay_restrictions = reject_unknown_recipient_domain, defer", "s@x.example",
-       "a@null.example",
+      {"smtpd_relay_restrictions = reject_unknown_recipient_domain, defer", "s@x.example", "a@null.example",
        "556 5.1.10 <a@null.example>: Recipient address rejected: Domain null.example does not "
        "accept mail (nullMX)"},
-      {"smtpd_relay_restrictions = reject_unknown_recipient_domain, defer", "s@x.example",
-       "a@gone.example",
+      {"smtpd_relay_restrictions = reject_unknown_recipient_domain, defer", "s@x.example", "a@gone.example",
        "450 4.1.2 <a@gone.example>: Recipient address rejected: Domain not found"},
-      {"smtpd_helo_restrictions = reject_unknown_helo_hostname", "s@x.example", "user@example.org",
-       ok},
-      {"smtpd_helo_restrictions = reject_non_fqdn_helo_hostname, reject_invalid_helo_hostname",
-       "s@x.example", "user@example.org", ok},
-      {"smtpd_recipient_restrictions = permit_auth_destination, reject", "s@x.example",
+      {"smtpd_helo_restrictions = reject_unknown_helo_hostname", "s@x.example", "user@example.org", ok},
+      {"smtpd_helo_restrictions = reject_non_fqdn_helo_hostname, reject_invalid_helo_hostname", "s@x.example",
        "user@example.org", ok},
+      {"smtpd_recipient_restrictions = permit_auth_destination, reject", "s@x.example", "user@example.org", ok},
       {"smtpd_relay_restrictions = reject_unauth_destination\nsmtpd_recipient_restrictions = "
        "reject_unlisted_recipient, permit",
        "s@x.example", "nobody@example.org",
@@ -222,21 +205,18 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
        "recipient table"},
       {"smtpd_client_restrictions = reject_plaintext_session", "s@x.example", "user@example.org",
        "450 4.7.1 Session encryption is required"},
-      {"smtpd_recipient_restrictions = permit_sasl_authenticated, reject", "s@x.example",
-       "user@example.org",
+      {"smtpd_recipient_restrictions = permit_sasl_authenticated, reject", "s@x.example", "user@example.org",
        "554 5.7.1 <user@example.org>: Recipient address rejected: Access denied"},
-      {"smtpd_recipient_restrictions = reject_rbl_client zen.example, permit", "s@x.example",
-       "user@example.org", "451 4.3.5 Server configuration error"},
+      {"smtpd_recipient_restrictions = reject_rbl_client zen.example, permit", "s@x.example", "user@example.org",
+       "451 4.3.5 Server configuration error"},
       {"smtpd_recipient_restrictions = reject_everyhting", "s@x.example", "user@example.org",
        "451 4.3.5 Server configuration error"},
       {"smtpd_restriction_classes = strict\nstrict = reject_non_fqdn_sender, reject\n"
        "smtpd_recipient_restrictions = strict",
-       "s@x.example", "user@example.org",
-       "554 5.7.1 <user@example.org>: Recipient address rejected: Access denied"},
-      {"smtpd_restriction_classes = a, b\na = b\nb = a\nsmtpd_recipient_restrictions = a",
-       "s@x.example", "user@example.org", "451 4.3.5 Server configuration error"},
-      {"soft_bounce = yes\nsmtpd_recipient_restrictions = reject", "s@x.example",
-       "user@example.org",
+       "s@x.example", "user@example.org", "554 5.7.1 <user@example.org>: Recipient address rejected: Access denied"},
+      {"smtpd_restriction_classes = a, b\na = b\nb = a\nsmtpd_recipient_restrictions = a", "s@x.example",
+       "user@example.org", "451 4.3.5 Server configuration error"},
+      {"soft_bounce = yes\nsmtpd_recipient_restrictions = reject", "s@x.example", "user@example.org",
        "450 4.7.1 <user@example.org>: Recipient address rejected: Access denied"},
       // recipient restrictions do not open what relay restrictions close
       {"smtpd_recipient_restrictions = permit", "s@x.example", "x@elsewhere.example",
@@ -256,22 +236,18 @@ BOOST_AUTO_TEST_CASE(client_names_are_believed_only_when_they_lead_back) {
   rig.names.client_name = {NameState::missing, NameState::ok, "", "liar.example"};
   rig.connect();
   rig.say("EHLO x\r\n");
-  BOOST_TEST(
-      rig.say("MAIL FROM:<a@b.example>\r\nRCPT TO:<user@example.org>\r\n")
-          .ends_with(
-              "450 4.7.25 Client host rejected: cannot find your hostname, [192.0.2.7]\r\n"));
+  BOOST_TEST(rig.say("MAIL FROM:<a@b.example>\r\nRCPT TO:<user@example.org>\r\n")
+                 .ends_with("450 4.7.25 Client host rejected: cannot find your hostname, [192.0.2.7]\r\n"));
 }
 
 BOOST_AUTO_TEST_CASE(helo_names_are_judged) {
-  const std::string lists =
-      "smtpd_helo_restrictions = reject_invalid_helo_hostname, reject_non_fqdn_helo_hostname\n";
+  const std::string lists = "smtpd_helo_restrictions = reject_invalid_helo_hostname, reject_non_fqdn_helo_hostname\n";
   struct Row {
     std::string_view helo, code;
   };
   for (const auto& row :
-       {Row{"ok.example", "250"}, Row{"[192.0.2.1]", "250"}, Row{"[IPv6:::1]", "250"},
-        Row{"short", "504"}, Row{"bad_.-x.example", "501"}, Row{"[999.1.1.1]", "501"},
-        Row{"a..b", "501"}}) {
+       {Row{"ok.example", "250"}, Row{"[192.0.2.1]", "250"}, Row{"[IPv6:::1]", "250"}, Row{"short", "504"},
+        Row{"bad_.-x.example", "501"}, Row{"[999.1.1.1]", "501"}, Row{"a..b", "501"}}) {
     Rig rig(lists);
     rig.connect();
     rig.say("EHLO " + std::string(row.helo) + "\r\n");
@@ -283,10 +259,8 @@ BOOST_AUTO_TEST_CASE(helo_names_are_judged) {
 
 BOOST_AUTO_TEST_CASE(without_delay_reject_each_stage_answers_for_itself) {
   Rig client("smtpd_delay_reject = no\nsmtpd_client_restrictions = reject\n");
-  BOOST_TEST(client.connect() ==
-             "554 5.7.1 <client.example[192.0.2.7]>: Client host rejected: Access denied\r\n");
-  BOOST_TEST(client.say("EHLO x\r\n") ==
-             "503 5.7.0 Error: access denied for client.example[192.0.2.7]\r\n");
+  BOOST_TEST(client.connect() == "554 5.7.1 <client.example[192.0.2.7]>: Client host rejected: Access denied\r\n");
+  BOOST_TEST(client.say("EHLO x\r\n") == "503 5.7.0 Error: access denied for client.example[192.0.2.7]\r\n");
   BOOST_TEST(client.say("QUIT\r\n") == "221 2.0.0 Bye\r\n");
   Rig helo("smtpd_delay_reject = no\nsmtpd_helo_restrictions = reject_non_fqdn_helo_hostname\n");
   helo.connect();
@@ -360,12 +334,10 @@ BOOST_AUTO_TEST_CASE(discard_takes_the_message_and_drops_it) {
 BOOST_AUTO_TEST_CASE(data_and_end_of_data_have_their_lists) {
   Open data("smtpd_data_restrictions = reject_multi_recipient_bounce\n");
   data.say("MAIL FROM:<>\r\nRCPT TO:<user@example.org>\r\nRCPT TO:<root@example.org>\r\n");
-  BOOST_TEST(data.say("DATA\r\n") ==
-             "550 5.5.3 <DATA>: Data command rejected: Multi-recipient bounce\r\n");
+  BOOST_TEST(data.say("DATA\r\n") == "550 5.5.3 <DATA>: Data command rejected: Multi-recipient bounce\r\n");
   Open end("smtpd_end_of_data_restrictions = defer\n");
   end.say("MAIL FROM:<s@x.example>\r\nRCPT TO:<user@example.org>\r\nDATA\r\n");
-  BOOST_TEST(end.say("x\r\n.\r\n") ==
-             "450 4.3.2 <END-OF-MESSAGE>: End-of-data rejected: Try again later\r\n");
+  BOOST_TEST(end.say("x\r\n.\r\n") == "450 4.3.2 <END-OF-MESSAGE>: End-of-data rejected: Try again later\r\n");
   BOOST_TEST(end.queue.stored.empty());
 }
 
@@ -385,8 +357,7 @@ BOOST_AUTO_TEST_CASE(pipelined_recipients_are_looked_up_together_and_answered_in
   gate.set();
   std::string expected;
   for (int i = 0; i < 8; ++i)
-    expected +=
-        i == 3 ? "450 4.1.2 <r@d3.example>: Recipient address rejected: Domain not found\r\n" : kOk;
+    expected += i == 3 ? "450 4.1.2 <r@d3.example>: Recipient address rejected: Domain not found\r\n" : kOk;
   BOOST_TEST(rig.settle() == expected + "354 End data with <CR><LF>.<CR><LF>\r\n");
   BOOST_TEST(rig.say("x\r\n.\r\n").starts_with("250"));
   BOOST_TEST(rig.queue.stored.at(0).envelope.recipients.size() == 7u);
@@ -460,8 +431,7 @@ BOOST_AUTO_TEST_CASE(access_values_are_read_as_access_5_says) {
   BOOST_TEST((parse_access("BCC a@b").kind == Kind::bcc));
   BOOST_TEST((parse_access("PREPEND X-A: b  c").kind == Kind::prepend));
   BOOST_TEST(parse_access("PREPEND X-A: b  c").text == "X-A: b  c");
-  for (const char* lame :
-       {"FILTER", "FILTER scan", "FILTER :x", "REDIRECT me", "BCC", "PREPEND no"})
+  for (const char* lame : {"FILTER", "FILTER scan", "FILTER :x", "REDIRECT me", "BCC", "PREPEND no"})
     BOOST_TEST((parse_access(lame).kind == Kind::malformed));
   BOOST_TEST((parse_access("permit_mynetworks reject").kind == Kind::restrictions));
 }

@@ -6,8 +6,7 @@ namespace pen::smtpd {
 
 async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& maps, Name& name) {
   if (!subject_.client->tls || !subject_.client->tls->certificate) co_return std::nullopt;
-  for (const std::string* print :
-       {&subject_.client->tls->fingerprint, &subject_.client->tls->key_fingerprint}) {
+  for (const std::string* print : {&subject_.client->tls->fingerprint, &subject_.client->tls->key_fingerprint}) {
     name = Name{*print, "Client certificate"};
     map::AddressValue found = co_await look_up(maps, *print);
     if (!found || *found) co_return found;

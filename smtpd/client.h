@@ -1,8 +1,8 @@
 #pragma once
 /// What a session knows of its client: who it is, what it said of itself, how it is connected.
 ///
-/// Use:     the Session owns one ClientFacts and changes it (EHLO, STARTTLS, AUTH, XCLIENT, XFORWARD); a Transaction, Checks
-///          and ClientLimits look at it.
+/// Use:     the Session owns one ClientFacts and changes it (EHLO, STARTTLS, AUTH, XCLIENT, XFORWARD); a Transaction,
+///          Checks and ClientLimits look at it.
 /// Thread:  the loop's.
 #include <cstdint>
 #include <memory>

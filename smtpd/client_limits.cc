@@ -15,10 +15,9 @@ ClientLimits::ClientLimits(Server& server, const config::Settings& settings, con
 bool ClientLimits::over(Event event, std::uint32_t rate, int limit) const {
   if (limit <= 0 || rate <= static_cast<std::uint32_t>(limit)) return false;
   static constexpr std::string_view kNames[ipc::clients::kEvents] = {
-      "Connection", "Message delivery request", "Recipient address", "AUTH command",
-      "New TLS session"};
-  log::warning("{} rate limit exceeded: {} from {} for service {}",
-               kNames[static_cast<std::size_t>(event)], rate, peer_.shown(), server_.service);
+      "Connection", "Message delivery request", "Recipient address", "AUTH command", "New TLS session"};
+  log::warning("{} rate limit exceeded: {} from {} for service {}", kNames[static_cast<std::size_t>(event)], rate,
+               peer_.shown(), server_.service);
   return true;
 }
 
@@ -33,11 +32,10 @@ async::Task<bool> ClientLimits::too_many_connections() {
   const int rate_limit = settings_.smtpd_client_connection_rate_limit;
   if ((count_limit <= 0 && rate_limit <= 0) || !counted()) co_return false;
   place_.emplace(server_.clients, counted_as_);
-  const auto count =
-      co_await server_.clients->count(Event::connection, counted_as_, server_.until(settings_));
+  const auto count = co_await server_.clients->count(Event::connection, counted_as_, server_.until(settings_));
   if (count_limit > 0 && count.live > static_cast<std::uint32_t>(count_limit)) {
-    log::warning("Connection concurrency limit exceeded: {} from {} for service {}", count.live,
-                 peer_.shown(), server_.service);
+    log::warning("Connection concurrency limit exceeded: {} from {} for service {}", count.live, peer_.shown(),
+                 server_.service);
     co_return true;
   }
   co_return over(Event::connection, count.rate, rate_limit);
@@ -46,8 +44,7 @@ async::Task<bool> ClientLimits::too_many_connections() {
 async::Task<bool> ClientLimits::too_many_handshakes() {
   const int limit = settings_.smtpd_client_new_tls_session_rate_limit;
   if (limit <= 0 || !counted()) co_return false;
-  const auto seen =
-      co_await server_.clients->look(Event::tls, counted_as_, server_.until(settings_));
+  const auto seen = co_await server_.clients->look(Event::tls, counted_as_, server_.until(settings_));
   co_return seen.rate >= static_cast<std::uint32_t>(limit);
 }
 

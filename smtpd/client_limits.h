@@ -4,8 +4,8 @@
 ///
 /// Use:     ClientLimits limits(server, settings, client.peer);    // limits.exempt(…) once it is known who that is
 ///          if (co_await limits.too_often(Event::message, s.smtpd_client_message_rate_limit)) … refuse …
-/// Counts:  anvil's, over all processes (docs/smtpd.md); a thing is counted only where it has a limit. Whatever is above a
-///          limit has been logged.
+/// Counts:  anvil's, over all processes (docs/smtpd.md); a thing is counted only where it has a limit. Whatever is
+///          above a limit has been logged.
 /// Thread:  the loop's. The peer must outlive it.
 #include <optional>
 #include <string>

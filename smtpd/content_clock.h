@@ -3,8 +3,9 @@
 ///
 /// Use:     ContentClock clock(settings, loop);
 ///          auto part = co_await read(clock.until(until()));  clock.came(bytes);
-/// Rule:    it has smtpd_timeout for all of it; every smtpd_min_data_rate bytes give a second more, up to smtpd_timeout. Only
-///          time spent waiting for the client counts. Without smtpd_per_request_deadline each read has the whole time anew.
+/// Rule:    it has smtpd_timeout for all of it; every smtpd_min_data_rate bytes give a second more, up to
+///          smtpd_timeout. Only time spent waiting for the client counts. Without smtpd_per_request_deadline each
+///          read has the whole time anew.
 /// Source:  postconf(5), smtpd_per_request_deadline and smtpd_min_data_rate.
 #include <algorithm>
 

@@ -3,9 +3,10 @@
 ///
 /// Use:     ContentTurn turn(loop, scans, body.content());
 ///          taken = co_await turn.feed(scanner, stream.buffered());   // of its beginning, as much as is good at once
-/// Rules:   content that nobody looks at goes by bytes. Where tables are asked about each line it goes by small pieces, and
-///          others have their turn after kTime of the processor's. A field that is very long, and all content for a while
-///          after a look-up that was slow, is looked at by threads that do nothing else (Server::scans).
+/// Rules:   content that nobody looks at goes by bytes. Where tables are asked about each line it goes by small
+///          pieces, and others have their turn after kTime of the processor's. A field that is very long, and all
+///          content for a while after a look-up that was slow, is looked at by threads that do nothing else
+///          (Server::scans).
 /// Errors:  none; what is wrong with the content is known to it.
 /// Thread:  the loop's.
 #include "lib/async/borrowed.h"
@@ -46,9 +47,7 @@ class ContentTurn {
   static constexpr std::chrono::microseconds kTime{300};
   static constexpr std::chrono::microseconds kSlow{1000};
 
-  std::size_t scan(mail::DataScanner& scanner, std::string_view text) {
-    return scanner.feed(text, content_);
-  }
+  std::size_t scan(mail::DataScanner& scanner, std::string_view text) { return scanner.feed(text, content_); }
   std::size_t scan(mail::BdatScanner& scanner, std::string_view text) {
     scanner.feed(text, content_);
     return text.size();

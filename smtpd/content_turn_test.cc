@@ -25,9 +25,8 @@ struct Fixture {
     BOOST_REQUIRE(opened);
     tables = *opened;
     asked_in = {};
-    intake::Checks checks(
-        tables, intake::Checks::Side::receiving,
-        {.note = [this](const auto&) { asked_in = std::this_thread::get_id(); }, .warn = {}});
+    intake::Checks checks(tables, intake::Checks::Side::receiving,
+                          {.note = [this](const auto&) { asked_in = std::this_thread::get_id(); }, .warn = {}});
     intake::ContentOptions options;
     options.checks = &checks;
     intake::ContentBuilder content(std::move(options));
@@ -38,8 +37,7 @@ struct Fixture {
     ContentTurn turn(loop, pool, content);
     mail::DataScanner scanner;
     int pieces = 0;
-    for (std::string_view rest = text; !scanner.done(); ++pieces)
-      rest.remove_prefix(co_await turn.feed(scanner, rest));
+    for (std::string_view rest = text; !scanner.done(); ++pieces) rest.remove_prefix(co_await turn.feed(scanner, rest));
     BOOST_TEST(content.finish().size == text.size() - 3);
     co_return pieces;
   }
@@ -82,9 +80,8 @@ BOOST_AUTO_TEST_CASE(others_have_their_turns_while_a_large_message_is_looked_at)
 
 BOOST_AUTO_TEST_CASE(content_that_nobody_looks_at_is_taken_whole) {
   intake::ContentBuilder content(intake::ContentOptions{});
-  BOOST_TEST(
-      async::testing::run(loop, feed_all(content, "Subject: x\r\n\r\n" + std::string(200'000, 'x') +
-                                                      "\r\n.\r\n")) == 1);
+  BOOST_TEST(async::testing::run(
+                 loop, feed_all(content, "Subject: x\r\n\r\n" + std::string(200'000, 'x') + "\r\n.\r\n")) == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -15,16 +15,12 @@ using net::RecordType;
 
 namespace {
 
-bool is_loopback(std::string_view address) {
-  return address.starts_with("127.") || address == "::1";
-}
+bool is_loopback(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
 
 /// A name that could not be looked up as it stands (U-labels): taken as it is rather than refused.
 bool beyond_dns(std::string_view name) { return !mail::all_ascii(name); }
 
-bool wanted(Families families, RecordType type) {
-  return type == RecordType::aaaa ? families.ipv6 : families.ipv4;
-}
+bool wanted(Families families, RecordType type) { return type == RecordType::aaaa ? families.ipv6 : families.ipv4; }
 
 }  // namespace
 
@@ -38,8 +34,7 @@ async::Task<ClientName> DnsNames::client(std::string address, async::Until until
   }
   const net::DnsAnswer reverse = co_await resolver_.lookup_reverse(address, until);
   if (reverse.outcome != DnsOutcome::found || reverse.records.empty()) {
-    if (reverse.outcome == DnsOutcome::temporary)
-      result.verified = result.reverse = NameState::temporary;
+    if (reverse.outcome == DnsOutcome::temporary) result.verified = result.reverse = NameState::temporary;
     co_return result;
   }
   std::string name = reverse.records.front().data;
@@ -51,8 +46,7 @@ async::Task<ClientName> DnsNames::client(std::string address, async::Until until
   const net::DnsAnswer forward = co_await resolver_.lookup(name, type, until);
   if (forward.outcome == DnsOutcome::temporary) {
     result.verified = NameState::temporary;
-  } else if (std::ranges::any_of(forward.records,
-                                 [&](const auto& r) { return parse_ip(r.data) == own; })) {
+  } else if (std::ranges::any_of(forward.records, [&](const auto& r) { return parse_ip(r.data) == own; })) {
     result.verified = NameState::ok;
     result.name = std::move(name);
   }
@@ -65,16 +59,13 @@ async::Task<NameState> DnsNames::has_address(std::string name, async::Until unti
   if (a.outcome == DnsOutcome::no_domain) co_return NameState::missing;
   const net::DnsAnswer aaaa = co_await resolver_.lookup(name, RecordType::aaaa, until);
   if (aaaa.outcome == DnsOutcome::found) co_return NameState::ok;
-  if (a.outcome == DnsOutcome::temporary || aaaa.outcome == DnsOutcome::temporary)
-    co_return NameState::temporary;
+  if (a.outcome == DnsOutcome::temporary || aaaa.outcome == DnsOutcome::temporary) co_return NameState::temporary;
   co_return NameState::missing;
 }
 
-async::Task<HostAddresses> DnsNames::addresses(std::string name, Families families,
-                                               async::Until until) {
+async::Task<HostAddresses> DnsNames::addresses(std::string name, Families families, async::Until until) {
   HostAddresses out;
-  const auto listed =
-      co_await pool_.run([path = hosts_file_, name] { return net::read_hosts_file(path, name); });
+  const auto listed = co_await pool_.run([path = hosts_file_, name] { return net::read_hosts_file(path, name); });
   if (!listed) {
     out.state = NameState::temporary;
     out.why = listed.error().message();
@@ -108,8 +99,7 @@ async::Task<NameState> DnsNames::mail_domain(std::string domain, async::Until un
   const net::DnsAnswer mx = co_await resolver_.lookup(domain, RecordType::mx, until);
   switch (mx.outcome) {
     case DnsOutcome::found:
-      co_return mx.records.size() == 1 && mx.records.front().data.empty() ? NameState::null_mx
-                                                                          : NameState::ok;
+      co_return mx.records.size() == 1 && mx.records.front().data.empty() ? NameState::null_mx : NameState::ok;
     case DnsOutcome::no_domain:
       co_return NameState::missing;
     case DnsOutcome::temporary:

@@ -19,8 +19,7 @@ class DnsNames final : public Names {
       : resolver_(resolver), pool_(pool), hosts_file_(std::move(hosts_file)) {}
   async::Task<ClientName> client(std::string address, async::Until until) override;
   async::Task<NameState> mail_domain(std::string domain, async::Until until) override;
-  async::Task<HostAddresses> addresses(std::string name, Families families,
-                                       async::Until until) override;
+  async::Task<HostAddresses> addresses(std::string name, Families families, async::Until until) override;
   async::Task<NameState> host(std::string name, async::Until until) override;
 
  private:

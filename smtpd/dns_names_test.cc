@@ -27,16 +27,13 @@ struct World {
     o.tries = 1;
     return o;
   }
-  World()
-      : resolver(loop, pool, options(server.port())), names(resolver, pool, dir.file("hosts")) {}
+  World() : resolver(loop, pool, options(server.port())), names(resolver, pool, dir.file("hosts")) {}
   /// "ok 192.0.2.1 …", "missing", "temporary".
   std::string addresses(const std::string& name, Families families = {}) {
     const HostAddresses found = run(loop, names.addresses(name, families, {}));
     BOOST_TEST(found.why.empty() == (found.state == NameState::ok));
     BOOST_TEST(found.addresses.empty() == (found.state != NameState::ok));
-    std::string out = found.state == NameState::ok        ? "ok"
-                      : found.state == NameState::missing ? "missing"
-                                                          : "temporary";
+    std::string out = found.state == NameState::ok ? "ok" : found.state == NameState::missing ? "missing" : "temporary";
     for (const auto& address : found.addresses) out += " " + address;
     return out;
   }

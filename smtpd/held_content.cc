@@ -7,8 +7,7 @@
 namespace pen::smtpd {
 
 HeldContent::HeldContent(async::HandlerPool& pool, const intake::Body& body) : body_(body) {
-  if (const auto* lease = body.lease())
-    file_.emplace(pool, Fd(::fcntl(lease->fd(), F_DUPFD_CLOEXEC, 0)));
+  if (const auto* lease = body.lease()) file_.emplace(pool, Fd(::fcntl(lease->fd(), F_DUPFD_CLOEXEC, 0)));
 }
 
 async::Task<Result<std::string>> HeldContent::next() {

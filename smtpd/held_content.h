@@ -30,8 +30,7 @@ class HeldContent {
 
  private:
   const intake::Body& body_;
-  std::optional<async::File>
-      file_;  // a descriptor of its own: a read may outlive the task and the lease
+  std::optional<async::File> file_;  // a descriptor of its own: a read may outlive the task and the lease
   std::uint64_t at_ = 0;
 };
 

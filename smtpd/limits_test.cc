@@ -19,8 +19,7 @@ struct Limited : testing::Rig {
 };
 
 /// The reply to each line of a session from that address.
-std::string codes(Limited& rig, const std::string& address,
-                  std::initializer_list<const char*> lines) {
+std::string codes(Limited& rig, const std::string& address, std::initializer_list<const char*> lines) {
   std::string out = rig.connect(address).substr(0, 3);
   for (const char* line : lines) out += " " + rig.say(std::string(line) + "\r\n").substr(0, 3);
   return out;
@@ -41,8 +40,7 @@ BOOST_AUTO_TEST_CASE(who_does_too_much_is_told_to_come_later) {
   BOOST_TEST(codes(connections, "192.0.2.7", {}) == "220");
 
   Limited messages("smtpd_client_message_rate_limit = 2\nsmtpd_client_ipv4_prefix_length = 24\n");
-  BOOST_TEST(codes(messages, "192.0.2.7", {mail, "RSET", mail, "RSET", mail}) ==
-             "220 250 250 250 250 450");
+  BOOST_TEST(codes(messages, "192.0.2.7", {mail, "RSET", mail, "RSET", mail}) == "220 250 250 250 250 450");
   BOOST_TEST(codes(messages, "192.0.2.8", {mail}) == "220 450");
   BOOST_TEST(codes(messages, "192.0.3.8", {mail}) == "220 250");
 
@@ -53,10 +51,8 @@ BOOST_AUTO_TEST_CASE(who_does_too_much_is_told_to_come_later) {
 }
 
 BOOST_AUTO_TEST_CASE(addresses_of_one_prefix_are_one_client) {
-  for (const auto& [prefix, second] :
-       std::vector<std::pair<std::string, std::string>>{{"64", "421"}, {"128", "220"}}) {
-    Limited rig("smtpd_client_connection_rate_limit = 1\nsmtpd_client_ipv6_prefix_length = " +
-                prefix + "\n");
+  for (const auto& [prefix, second] : std::vector<std::pair<std::string, std::string>>{{"64", "421"}, {"128", "220"}}) {
+    Limited rig("smtpd_client_connection_rate_limit = 1\nsmtpd_client_ipv6_prefix_length = " + prefix + "\n");
     BOOST_TEST(codes(rig, "2001:db8::1", {}) == "220");
     BOOST_TEST(codes(rig, "2001:db8::2", {}) == second, prefix);
     BOOST_TEST(codes(rig, "2001:db8:1::1", {}) == "220");
@@ -88,8 +84,7 @@ BOOST_AUTO_TEST_CASE(who_speaks_for_others_by_xclient_is_not_limited) {
       "smtpd_authorized_xclient_hosts = 192.0.2.7\nsmtpd_client_message_rate_limit = 1\n"
       "smtpd_client_connection_rate_limit = 1\n");
   for (int i = 0; i < 2; ++i)
-    BOOST_TEST(codes(rig, "192.0.2.7", {one, mail, "RSET", two, mail}) ==
-               "220 220 250 250 220 250");
+    BOOST_TEST(codes(rig, "192.0.2.7", {one, mail, "RSET", two, mail}) == "220 220 250 250 220 250");
   BOOST_TEST(codes(rig, "192.0.2.8", {mail, "RSET", mail}) == "220 250 250 450");
 }
 

@@ -33,16 +33,15 @@ struct Program {
         ids(context.loop().clock(), Random(secure_random_u64())),
         queue(std::make_shared<intake::EnqueueClient>(
             context.loop(), context.queue_path(ipc::kQmgrSocket),
-            intake::EnqueueClient::Options{.inline_limit = static_cast<std::uint64_t>(
-                                               context.settings().queue_inline_limit)})),
+            intake::EnqueueClient::Options{.inline_limit =
+                                               static_cast<std::uint64_t>(context.settings().queue_inline_limit)})),
         intake{.loop = context.loop(),
                .pool = files,
                .queue = *queue,
                .resolve = resolve,
                .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
-               .expansion_waits =
-                   intake::expansion_may_wait(resolve->options(), intake.settings.copies),
+               .expansion_waits = intake::expansion_may_wait(resolve->options(), intake.settings.copies),
                .log_info = [](const std::string& line) { log::info("{}", line); },
                .log_warning = [](const std::string& line) { log::warning("{}", line); }},
         server(context.loop(), files, names, intake) {}
@@ -58,18 +57,17 @@ struct Program {
 
 std::vector<std::string> status(const Program& program) {
   const auto& c = program.server.counts;
-  return {
-      fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live,
-                  c.sessions, c.messages, c.refused),
-      fmt::format("queue manager {}{}", program.queue->connected() ? "connected" : "not connected",
-                  program.queue->last_error().empty() ? "" : ": " + program.queue->last_error()),
-      fmt::format("TLS sessions {}, resumed {}; handshakes failed {}", c.tls_sessions,
-                  c.tls_resumed, c.failed_handshakes),
-      program.server.classes ? fmt::format("anvil {}connected, {} sessions of classes",
-                                           program.server.classes->connected() ? "" : "not ",
-                                           program.server.classes->size())
-                             : "no session classes",
-      program.intake.tables.status_line()};
+  return {fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live, c.sessions, c.messages,
+                      c.refused),
+          fmt::format("queue manager {}{}", program.queue->connected() ? "connected" : "not connected",
+                      program.queue->last_error().empty() ? "" : ": " + program.queue->last_error()),
+          fmt::format("TLS sessions {}, resumed {}; handshakes failed {}", c.tls_sessions, c.tls_resumed,
+                      c.failed_handshakes),
+          program.server.classes
+              ? fmt::format("anvil {}connected, {} sessions of classes",
+                            program.server.classes->connected() ? "" : "not ", program.server.classes->size())
+              : "no session classes",
+          program.intake.tables.status_line()};
 }
 
 /// The holder of session leases; none: session_classes is empty.
@@ -88,8 +86,8 @@ Result<std::shared_ptr<sessions::Holder>> session_holder(Context& context) {
     told = context.loop().now();
     log::warning("every session class is full: clients wait in the kernel until a session ends");
   };
-  return std::make_shared<sessions::Holder>(context.loop(), context.queue_path(ipc::kAnvilSocket),
-                                            classes, sessions::Holder::Events{.all_full = all_full},
+  return std::make_shared<sessions::Holder>(context.loop(), context.queue_path(ipc::kAnvilSocket), classes,
+                                            sessions::Holder::Events{.all_full = all_full},
                                             sessions::Holder::Options{});
 }
 
@@ -105,8 +103,8 @@ Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
   const config::Settings& s = context.settings();
   if (!smtpd::AuthPolicy::available(s)) return nullptr;
   PEN_TRY_ASSIGN(auto address, smtpd::AuthPolicy::service(s));
-  auto service = std::make_shared<sasl::DovecotService>(context.loop(), std::move(address),
-                                                        sasl::DovecotService::Options{});
+  auto service =
+      std::make_shared<sasl::DovecotService>(context.loop(), std::move(address), sasl::DovecotService::Options{});
   service->on_down = [](const std::string& why) {
     log::warning("SASL: {}: clients cannot log in until it is back", why);
   };
@@ -138,8 +136,7 @@ Result<Hooks> start(Context& context) {
 
   PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
   if (settings.checks) {
-    for (const auto& problem : settings.checks->problems())
-      log::warning("{}", map::advice(problem));
+    for (const auto& problem : settings.checks->problems()) log::warning("{}", map::advice(problem));
     if (const auto why = settings.checks->slower_because(); !why.empty()) log::info("{}", why);
   }
   if (resolve->canonical_blocking())
@@ -155,18 +152,15 @@ Result<Hooks> start(Context& context) {
   program->server.set_policy(std::move(policy));
   program->server.service = context.service();
   if (counts_clients(s)) {
-    const auto counts = std::make_shared<sessions::AnvilCounts>(
-        context.loop(), context.queue_path(ipc::kAnvilSocket), sessions::AnvilCounts::Options{});
+    const auto counts = std::make_shared<sessions::AnvilCounts>(context.loop(), context.queue_path(ipc::kAnvilSocket),
+                                                                sessions::AnvilCounts::Options{});
     context.loop().spawn("client counts", sessions::AnvilCounts::keep_connected(counts));
     program->server.clients = counts;
   }
   if (!program->server.policy()->told.empty()) {
-    const auto told = std::make_shared<ipc::SessionErrors>(context.loop(),
-                                                           context.queue_path(ipc::kBounceSocket));
+    const auto told = std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket));
     context.loop().spawn("session errors", ipc::SessionErrors::keep_connected(told));
-    program->server.tell_postmaster = [told](ipc::session_errors::Session session) {
-      told->tell(std::move(session));
-    };
+    program->server.tell_postmaster = [told](ipc::session_errors::Session session) { told->tell(std::move(session)); };
   }
   if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
   program->server.classes = std::move(holder);
@@ -175,12 +169,11 @@ Result<Hooks> start(Context& context) {
   program->server.authenticator = std::move(logins);
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.serve([program](async::Listener::Accepted accepted) {
-    return smtpd::Session::serve(program->server, std::move(accepted.stream),
-                                 std::move(accepted.peer), std::move(accepted.slot));
+    return smtpd::Session::serve(program->server, std::move(accepted.stream), std::move(accepted.peer),
+                                 std::move(accepted.slot));
   });
   // At a reload the sessions go on with the settings that they began with; only a stop ends them.
-  return Hooks{.stop = [program] { program->server.stop(); },
-               .status = [program] { return status(*program); }};
+  return Hooks{.stop = [program] { program->server.stop(); }, .status = [program] { return status(*program); }};
 }
 
 }  // namespace
@@ -189,7 +182,6 @@ int main(int argc, char** argv) {
   const auto before_privileges = [](const pen::config::Config& config) {
     server_tls = pen::smtpd::ServerTls::open(config, pen::system_clock());
   };
-  return pen::service::run(
-      argc, argv, {.name = "smtpd", .summary = "SMTP server", .with_privileges = before_privileges},
-      start);
+  return pen::service::run(argc, argv,
+                           {.name = "smtpd", .summary = "SMTP server", .with_privileges = before_privileges}, start);
 }

@@ -36,10 +36,9 @@ class Names {
   virtual async::Task<ClientName> client(std::string address, async::Until until) = 0;
   /// Whether mail to the domain could go anywhere: MX, or A or AAAA.
   virtual async::Task<NameState> mail_domain(std::string domain, async::Until until) = 0;
-  /// A host's addresses, of these families: from /etc/hosts as it is now or, where that has none, from the suite's DNS servers
-  /// and what is kept of their answers.
-  virtual async::Task<HostAddresses> addresses(std::string name, Families families,
-                                               async::Until until) = 0;
+  /// A host's addresses, of these families: from /etc/hosts as it is now or, where that has none, from the suite's
+  /// DNS servers and what is kept of their answers.
+  virtual async::Task<HostAddresses> addresses(std::string name, Families families, async::Until until) = 0;
   /// Whether a host of that name exists: A, AAAA or MX.
   virtual async::Task<NameState> host(std::string name, async::Until until) = 0;
 };

@@ -43,14 +43,12 @@ async::Task<mail::Reply> Proxy::receive(const char* step) {
   for (;;) {
     auto line = co_await stream_->read_line(kMaxReplyLine, until());
     if (!line) {
-      if (line.error().is(async::WaitError::timed_out))
-        co_return broken(fmt::format("timed out after {}", step));
+      if (line.error().is(async::WaitError::timed_out)) co_return broken(fmt::format("timed out after {}", step));
       co_return broken(fmt::format("lost connection after {}: {}", step, line.error().message()));
     }
     auto reply = parser.feed(*line);
     if (!reply) continue;
-    if (reply->malformed || reply->code < 200)
-      co_return broken(fmt::format("garbage after {}: {}", step, reply->text));
+    if (reply->malformed || reply->code < 200) co_return broken(fmt::format("garbage after {}: {}", step, reply->text));
     // It ends its connection, not the client's.
     if (reply->code == 421) {
       (void)broken(fmt::format("after {}: {}", step, reply->text));
@@ -64,8 +62,7 @@ async::Task<mail::Reply> Proxy::command(std::string text, const char* step) {
   if (broken_) co_return broken({});
   stream_->write(text);
   if (auto sent = co_await stream_->flush(until()); !sent)
-    co_return broken(
-        fmt::format("lost connection while sending {}: {}", step, sent.error().message()));
+    co_return broken(fmt::format("lost connection while sending {}: {}", step, sent.error().message()));
   co_return co_await receive(step);
 }
 
@@ -77,16 +74,15 @@ async::Task<std::expected<async::Stream, std::string>> Proxy::connect() {
   } else {
     const HostAddresses host = co_await names_.addresses(settings_.host, settings_.families, all);
     if (host.state != NameState::ok)
-      co_return std::unexpected(fmt::format(
-          "host {} {}: {}", settings_.host,
-          host.state == NameState::temporary ? "cannot be looked up now" : "not found", host.why));
+      co_return std::unexpected(
+          fmt::format("host {} {}: {}", settings_.host,
+                      host.state == NameState::temporary ? "cannot be looked up now" : "not found", host.why));
     for (const auto& address : host.addresses | std::views::take(kMaxAddresses))
       ways.push_back(async::SocketAddress::inet(address, settings_.address.port));
   }
   for (std::size_t i = 0;; ++i) {
     const auto left = all.deadline - loop_.now();
-    const async::Until own{.deadline =
-                               loop_.now() + left / static_cast<std::int64_t>(ways.size() - i)};
+    const async::Until own{.deadline = loop_.now() + left / static_cast<std::int64_t>(ways.size() - i)};
     auto connected = co_await async::connect(loop_, ways[i], own);
     if (connected) co_return *std::move(connected);
     if (i + 1 == ways.size()) co_return std::unexpected(connected.error().message());
@@ -117,8 +113,7 @@ async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, boo
     const mail::Reply told = co_await command(std::move(line), "XFORWARD");
     if (broken_) co_return told;
     // It is for the log only.
-    if (!told.positive())
-      log::warning("proxy filter {}: XFORWARD: {}", settings_.shown(), told.text);
+    if (!told.positive()) log::warning("proxy filter {}: XFORWARD: {}", settings_.shown(), told.text);
   }
   co_return reply;
 }
@@ -177,8 +172,7 @@ async::Task<void> Proxy::say_goodbye() {
 std::vector<std::string> lines_of(const mail::Reply& reply) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < reply.lines.size(); ++i)
-    out.push_back(
-        fmt::format("{}{}{}", reply.code, i + 1 < reply.lines.size() ? '-' : ' ', reply.lines[i]));
+    out.push_back(fmt::format("{}{}{}", reply.code, i + 1 < reply.lines.size() ? '-' : ' ', reply.lines[i]));
   if (out.empty()) out.push_back(fmt::format("{} ", reply.code));
   return out;
 }

@@ -3,9 +3,11 @@
 /// command at a time, and whose replies are the client's.
 ///
 /// Use:     Proxy proxy(loop, names, *policy.proxy, ends);
-///          mail::Reply r = co_await proxy.open(client, ident, local); r = co_await proxy.mail(line); … rcpt() … data();
-///          co_await proxy.content(text);  …;  r = co_await proxy.end_of_data();  co_await proxy.say_goodbye();
-/// Replies: the filter's; where there is none, or none that fits, 451 4.3.0, and then for ever: what failed has been logged.
+///          mail::Reply r = co_await proxy.open(client, ident, local); r = co_await proxy.mail(line); … rcpt() …
+///          data(); co_await proxy.content(text);  …;  r = co_await proxy.end_of_data();  co_await
+///          proxy.say_goodbye();
+/// Replies: the filter's; where there is none, or none that fits, 451 4.3.0, and then for ever: what failed has been
+/// logged.
 ///          Only a positive reply to end_of_data() means that anybody has the message.
 /// End:     destroying it hangs up at once: a filter that has not had its end of data has no message.
 /// Bounds:  smtpd_proxy_timeout for each wait; a reply by mail::ReplyParser.
@@ -38,8 +40,7 @@ class Proxy {
   static constexpr std::size_t kMaxAddresses = 5;
 
   /// names must outlive it.
-  Proxy(async::Loop& loop, Names& names, const ProxySettings& settings,
-        std::shared_ptr<ProxyEnds> ends)
+  Proxy(async::Loop& loop, Names& names, const ProxySettings& settings, std::shared_ptr<ProxyEnds> ends)
       : loop_(loop), names_(names), settings_(settings), ends_(std::move(ends)) {}
   ~Proxy();
   Proxy(const Proxy&) = delete;
@@ -47,8 +48,8 @@ class Proxy {
 
   /// Connects, says EHLO and, where it is offered, XFORWARD; local: its SOURCE.
   async::Task<mail::Reply> open(mail::Client client, std::string ident, bool local);
-  /// SMTPUTF8 that the client said and the filter does not offer is refused here, with 553 5.6.7. DSN parameters are passed
-  /// on whether it offers them or not.
+  /// SMTPUTF8 that the client said and the filter does not offer is refused here, with 553 5.6.7. DSN parameters are
+  /// passed on whether it offers them or not.
   async::Task<mail::Reply> mail(const mail::MailLine& line);
   async::Task<mail::Reply> rcpt(const mail::Recipient& recipient);
   /// A good reply is 354.

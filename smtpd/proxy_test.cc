@@ -25,8 +25,7 @@ struct ScriptedFilter {
   }
   static async::Task<void> accept_all(ScriptedFilter* self) {
     for (;;) {
-      auto accepted =
-          co_await self->listener.accept({.deadline = kNever, .cancel = &self->gate.cancel()});
+      auto accepted = co_await self->listener.accept({.deadline = kNever, .cancel = &self->gate.cancel()});
       if (!accepted) co_return;
       ++self->connections;
       self->gate.spawn("serve", serve(self, std::move(accepted->stream)));
@@ -40,8 +39,7 @@ struct ScriptedFilter {
       auto line = co_await stream.read_line(4096, until);
       if (!line) co_return;
       if (content && *line != ".") continue;
-      const std::string verb =
-          content ? "DOT" : std::string(line->substr(0, line->find_first_of(" :")));
+      const std::string verb = content ? "DOT" : std::string(line->substr(0, line->find_first_of(" :")));
       content = false;
       if (!self->answer(stream, verb, verb == "DATA" ? "354 go on" : "250 ok")) co_return;
       content = verb == "DATA" && !self->replies.contains("DATA");
@@ -135,9 +133,8 @@ BOOST_AUTO_TEST_CASE(a_message_that_the_filter_takes) {
 
 BOOST_AUTO_TEST_CASE(a_filter_that_is_silent_is_given_up_at_every_step) {
   const std::pair<const char*, const char*> steps[] = {
-      {"GREETING", "451 451 451 451 451"}, {"EHLO", "451 451 451 451 451"},
-      {"MAIL", "250 451 451 451 451"},     {"RCPT", "250 250 451 451 451"},
-      {"DATA", "250 250 250 451 451"},     {"DOT", "250 250 250 354 451"}};
+      {"GREETING", "451 451 451 451 451"}, {"EHLO", "451 451 451 451 451"}, {"MAIL", "250 451 451 451 451"},
+      {"RCPT", "250 250 451 451 451"},     {"DATA", "250 250 250 451 451"}, {"DOT", "250 250 250 354 451"}};
   for (const char* how : {"silence", "hang up", "garbage"}) {
     for (const auto& [step, replies] : steps) {
       BOOST_TEST_CONTEXT(how << " after " << step) {
@@ -219,8 +216,7 @@ BOOST_AUTO_TEST_CASE(an_address_that_never_answers_leaves_time_for_the_others) {
 }
 
 BOOST_AUTO_TEST_CASE(the_setting_names_a_host_a_number_or_a_socket) {
-  const auto read = [](const std::string& value,
-                       std::vector<std::string> protocols = {"all"}) -> std::string {
+  const auto read = [](const std::string& value, std::vector<std::string> protocols = {"all"}) -> std::string {
     config::Settings s;
     s.inet_protocols = std::move(protocols);
     s.smtpd_proxy_filter = value;

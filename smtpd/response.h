@@ -23,15 +23,9 @@ struct Response {
   bool counts = false;              // of put_off: it is an error of the client after all
   std::vector<std::string> before;  // the lines in front of it
 
-  static Response good(std::string text) {
-    return {.text = std::move(text), .error = {}, .before = {}};
-  }
+  static Response good(std::string text) { return {.text = std::move(text), .error = {}, .before = {}}; }
   static Response put_off(std::string text, mail::ErrorClasses error, bool counts = false) {
-    return {.text = std::move(text),
-            .kind = Kind::put_off,
-            .error = error,
-            .counts = counts,
-            .before = {}};
+    return {.text = std::move(text), .kind = Kind::put_off, .error = error, .counts = counts, .before = {}};
   }
   static Response refused(std::string text, mail::ErrorClasses error = mail::ErrorClass::protocol) {
     return {.text = std::move(text), .kind = Kind::refused, .error = error, .before = {}};

@@ -25,8 +25,7 @@ namespace pen::smtpd {
 
 class Server {
  public:
-  Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in,
-         intake::Intake& intake_in)
+  Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in, intake::Intake& intake_in)
       : loop(loop_in), pool(pool_in), scans(loop_in, kScans), names(names_in), intake(intake_in) {}
 
   void set_policy(std::shared_ptr<const Policy> policy) { policy_ = std::move(policy); }
@@ -65,8 +64,7 @@ class Server {
   std::shared_ptr<ProxyEnds> proxy_ends = std::make_shared<ProxyEnds>();
 
   struct Counts {
-    std::uint64_t sessions = 0, messages = 0, refused = 0, tls_sessions = 0, tls_resumed = 0,
-                  failed_handshakes = 0;
+    std::uint64_t sessions = 0, messages = 0, refused = 0, tls_sessions = 0, tls_resumed = 0, failed_handshakes = 0;
     std::size_t live = 0;
   };
   Counts counts;

@@ -40,11 +40,7 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
     : server_(server),
       policy_(server.policy()),
       stream_(std::move(stream)),
-      client_{.peer = peer_at(from, settings()),
-              .helo = {},
-              .login = nullptr,
-              .tls = nullptr,
-              .forwarded = nullptr},
+      client_{.peer = peer_at(from, settings()), .helo = {}, .login = nullptr, .tls = nullptr, .forwarded = nullptr},
       limits_(server_, settings(), client_.peer) {
   if (server_.tell_postmaster && !policy_->told.empty())
     transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::server);
@@ -53,16 +49,14 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
 void Server::tell_short_memory(const std::string& client) {
   if (told_short_ != SteadyTime::min() && loop.now() < told_short_ + seconds(60)) return;
   told_short_ = loop.now();
-  log::warning(
-      "recipients of all sessions together take {} bytes: further ones are put off, now of {}",
-      intake.memory.used(), client);
+  log::warning("recipients of all sessions together take {} bytes: further ones are put off, now of {}",
+               intake.memory.used(), client);
 }
 
 void Session::reply(std::string_view text) {
   std::string line;
   line.reserve(text.size() + 2);
-  for (const char c : text.substr(0, kMaxReplyLine))
-    line += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+  for (const char c : text.substr(0, kMaxReplyLine)) line += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
   line += "\r\n";
   write_reply(line);
 }
@@ -83,8 +77,7 @@ async::Task<Session::Flow> Session::refuse(std::string_view text, mail::ErrorCla
   if (static_cast<int>(errors_) > settings().smtpd_soft_error_limit &&
       settings().smtpd_error_sleep_time > milliseconds(0)) {
     (void)co_await stream_.flush(until());
-    (void)co_await server_.loop.sleep(settings().smtpd_error_sleep_time,
-                                      {.cancel = &server_.stop_cancel()});
+    (void)co_await server_.loop.sleep(settings().smtpd_error_sleep_time, {.cancel = &server_.stop_cancel()});
   }
   if (const std::string more = footer(); !more.empty() && own.size() > 4) {
     if (more.starts_with("\\c")) {  // on the reply's own line
@@ -93,8 +86,7 @@ async::Task<Session::Flow> Session::refuse(std::string_view text, mail::ErrorCla
       std::string first = own;
       first[3] = '-';
       reply(first);
-      std::string_view code = std::string_view(own).substr(0, 4),
-                       rest = std::string_view(own).substr(4);
+      std::string_view code = std::string_view(own).substr(0, 4), rest = std::string_view(own).substr(4);
       const std::string dsn = take_dsn(rest);
       reply(std::string(code) + (dsn.empty() ? "" : dsn + " ") + more);
     }
@@ -194,15 +186,12 @@ async::Task<void> Session::run() {
     went_wrong(mail::ErrorClass::policy);
     // Not worth a handshake; in clear text it would not be understood.
     if (!policy_->tls.wrapper)
-      reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname,
-                        client_.peer.address));
+      reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname, client_.peer.address));
   } else if (const auto place = co_await limits_.class_place(); !place.granted) {
     log::warning("Session limit exceeded: {} sessions or more in class {} from {} for service {}",
-                 place.refused_by->refuse, place.refused_by->mask, client_.peer.shown(),
-                 server_.service);
+                 place.refused_by->refuse, place.refused_by->mask, client_.peer.shown(), server_.service);
     went_wrong(mail::ErrorClass::policy);
-    if (!policy_->tls.wrapper)
-      reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
+    if (!policy_->tls.wrapper) reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
   } else if (policy_->tls.wrapper && co_await wrap() == Flow::close) {
     // said by wrap()
   } else if (co_await greet() == Flow::go_on) {
@@ -215,8 +204,7 @@ async::Task<void> Session::run() {
 
 async::Task<Session::Flow> Session::answer(Response response) {
   for (const auto& line : response.before) reply(line);
-  if (response.kind == Response::Kind::refused)
-    co_return co_await refuse(response.text, response.error);
+  if (response.kind == Response::Kind::refused) co_return co_await refuse(response.text, response.error);
   if (response.kind == Response::Kind::put_off) {
     failed_ = true;
     went_wrong(response.error);
@@ -247,8 +235,7 @@ async::Task<void> Session::learn_standing() {
     Found out;
     if (client_.peer.address != kUnknownAddress) {
       out.trusted = policy_->mynetworks.matches_address(client_.peer.address);
-      out.standing.local =
-          policy_->local_rewrite_addresses.matches_address(client_.peer.address).value_or(false);
+      out.standing.local = policy_->local_rewrite_addresses.matches_address(client_.peer.address).value_or(false);
     }
     out.standing.may_xclient = first_peer_ ? standing_.may_xclient : is_in(policy_->xclient_hosts);
     out.standing.may_xforward = is_in(policy_->xforward_hosts);
@@ -301,8 +288,7 @@ async::Task<void> Session::commands() {
         co_return;
       }
     }
-    auto line =
-        co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit), until());
+    auto line = co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit), until());
     if (!line) {
       if (line.error().is(async::WaitError::line_too_long)) {
         if (auto skipped = co_await stream_.discard_line(until()); !skipped) {
@@ -341,8 +327,7 @@ Session::Flow Session::bare_newline() {
   const auto& s = settings();
   log::info("bare <LF> received after {} from {}", last_command_, client_.peer.shown());
   went_wrong(mail::ErrorClass::protocol);
-  reply(fmt::format("{} 5.5.2 {} Error: bare <LF> received",
-                    s.smtpd_forbid_bare_newline_reject_code, s.myhostname));
+  reply(fmt::format("{} 5.5.2 {} Error: bare <LF> received", s.smtpd_forbid_bare_newline_reject_code, s.myhostname));
   return Flow::close;
 }
 

@@ -4,7 +4,8 @@
 ///
 /// Use:     loop.spawn("session", Session::serve(server, std::move(stream), peer, std::move(slot)));
 /// Order:   commands are answered in order; the replies of a pipelined batch leave in one write. RCPT TO of one batch
-///          that may have to wait for look-ups are looked up together and answered in order (docs/origins.md, "Multifoo").
+///          that may have to wait for look-ups are looked up together and answered in order (docs/origins.md,
+///          "Multifoo").
 /// Memory:  an idle session holds its Session object and two coroutine frames; a transaction is there from MAIL on.
 /// Source:  RFC 5321 section 4, and the RFCs of the extensions; Postfix smtpd(8) for texts, limits and settings.
 /// Thread:  the loop's.
@@ -86,12 +87,10 @@ class Session {
 
   // session_auth.cc
   /// Runs one AUTH exchange. response: the initial response, base 64.
-  [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism,
-                                             std::optional<std::string> response);
+  [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism, std::optional<std::string> response);
   sasl::Authenticator::Request login_request(std::string mechanism) const;
   /// Reads the client's answer to a challenge, base 64. Without one: how the session goes on. mechanism: for the log.
-  [[gnu::noinline]] async::Task<std::expected<std::string, Flow>> read_response(
-      std::string_view mechanism);
+  [[gnu::noinline]] async::Task<std::expected<std::string, Flow>> read_response(std::string_view mechanism);
   [[gnu::noinline]] async::Task<Flow> end_log_in(sasl::Answer answer, std::string mechanism);
   /// The mechanisms that EHLO offers, separated by blanks. Empty: AUTH is not offered.
   [[gnu::noinline]] async::Task<std::string> auth_keyword();
@@ -180,9 +179,8 @@ class Session {
   std::unique_ptr<Transaction> transaction_;
   std::unique_ptr<mail::Transcript> transcript_;  // nullptr: nothing is reported to the postmaster
   const char* aborted_ = "";                      // why it ended, if not by QUIT
-  std::unique_ptr<Peer>
-      first_peer_;  // the host that connected; set when XCLIENT has replaced client_.peer
-  std::string last_command_ = "CONNECT";  // for the log
+  std::unique_ptr<Peer> first_peer_;              // the host that connected; set when XCLIENT has replaced client_.peer
+  std::string last_command_ = "CONNECT";          // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
   std::uint32_t errors_ = 0, junk_ = 0;
   bool failed_ = false;  // the command under way was refused

@@ -19,8 +19,8 @@ constexpr std::size_t kShown = 100;  // of what the client chose, in log lines
 
 async::Task<std::string> Session::auth_keyword() {
   const AuthPolicy& auth = policy_->auth;
-  if (!auth.enabled || !server_.authenticator ||
-      (settings().smtpd_tls_auth_only && !client_.secured()) || standing_.no_auth)
+  if (!auth.enabled || !server_.authenticator || (settings().smtpd_tls_auth_only && !client_.secured()) ||
+      standing_.no_auth)
     co_return std::string();
   async::Until wait = until();
   wait.deadline = std::min(wait.deadline, server_.loop.now() + kSettle);
@@ -31,23 +31,18 @@ async::Task<std::string> Session::auth_keyword() {
 
 async::Task<Session::Flow> Session::auth(const mail::CommandLine& line) {
   const auto& s = settings();
-  if (s.smtpd_helo_required && client_.helo.empty())
-    co_return co_await refuse("503 5.5.1 Error: send HELO/EHLO first");
-  if (!policy_->auth.enabled || !server_.authenticator ||
-      (policy_->discarded_keywords & keyword::kAuth) != 0)
+  if (s.smtpd_helo_required && client_.helo.empty()) co_return co_await refuse("503 5.5.1 Error: send HELO/EHLO first");
+  if (!policy_->auth.enabled || !server_.authenticator || (policy_->discarded_keywords & keyword::kAuth) != 0)
     co_return co_await refuse("503 5.5.1 Error: authentication not enabled");
   if (transaction_) co_return co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
   if (s.smtpd_tls_auth_only && !client_.secured())
-    co_return co_await refuse(
-        "504 5.5.4 Encryption required for requested authentication mechanism");
+    co_return co_await refuse("504 5.5.4 Encryption required for requested authentication mechanism");
   if (client_.login) co_return co_await refuse("503 5.5.1 Error: already authenticated");
   if (co_await limits_.too_often(ClientLimits::Event::auth, s.smtpd_client_auth_rate_limit))
-    co_return co_await refuse(
-        "450 4.7.1 Error: too many AUTH commands from " + client_.peer.address,
-        mail::ErrorClass::policy);
+    co_return co_await refuse("450 4.7.1 Error: too many AUTH commands from " + client_.peer.address,
+                              mail::ErrorClass::policy);
   const auto words = split(line.args, " \t");
-  if (words.empty() || words.size() > 2)
-    co_return co_await refuse("501 5.5.4 Syntax: AUTH mechanism");
+  if (words.empty() || words.size() > 2) co_return co_await refuse("501 5.5.4 Syntax: AUTH mechanism");
   std::string mechanism(words[0]);
   for (char& c : mechanism)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
@@ -70,20 +65,16 @@ sasl::Authenticator::Request Session::login_request(std::string mechanism) const
   return request;
 }
 
-async::Task<std::expected<std::string, Session::Flow>> Session::read_response(
-    std::string_view mechanism) {
+async::Task<std::expected<std::string, Session::Flow>> Session::read_response(std::string_view mechanism) {
   const auto limit = static_cast<std::size_t>(settings().smtpd_sasl_response_limit);
   auto line = co_await stream_.read_raw_line(limit + 1, until());  // with its CR
   if (!line) {
-    if (!line.error().is(async::WaitError::line_too_long))
-      co_return std::unexpected(read_failed(line.error()));
+    if (!line.error().is(async::WaitError::line_too_long)) co_return std::unexpected(read_failed(line.error()));
     if (auto skipped = co_await stream_.discard_line(until()); !skipped)
       co_return std::unexpected(read_failed(skipped.error()));
     heard_response();
-    log::warning("{}: SASL {} authentication failed: response too long", client_.peer.shown(),
-                 mechanism);
-    co_return std::unexpected(
-        co_await refuse("500 5.5.6 Error: authentication exchange line is too long"));
+    log::warning("{}: SASL {} authentication failed: response too long", client_.peer.shown(), mechanism);
+    co_return std::unexpected(co_await refuse("500 5.5.6 Error: authentication exchange line is too long"));
   }
   line->remove_suffix(1);
   const bool bare = !line->ends_with('\r');
@@ -97,25 +88,21 @@ async::Task<std::expected<std::string, Session::Flow>> Session::read_response(
   co_return std::string(*line);
 }
 
-async::Task<Session::Flow> Session::log_in(std::string mechanism,
-                                           std::optional<std::string> response) {
+async::Task<Session::Flow> Session::log_in(std::string mechanism, std::optional<std::string> response) {
   sasl::Authenticator& authenticator = *server_.authenticator;
   co_await authenticator.settled(until());
   const auto& known = authenticator.mechanisms();
   const auto offered = policy_->auth.offered(known, client_.secured());
   const std::string shown = printable(mechanism, kShown);
   if (!known.empty() && std::ranges::find(offered, mechanism) == offered.end()) {
-    log::warning("{}: SASL {} authentication failed: Invalid authentication mechanism",
-                 client_.peer.shown(), shown);
-    co_return co_await refuse(
-        "535 5.7.8 Error: authentication failed: Invalid authentication mechanism", {});
+    log::warning("{}: SASL {} authentication failed: Invalid authentication mechanism", client_.peer.shown(), shown);
+    co_return co_await refuse("535 5.7.8 Error: authentication failed: Invalid authentication mechanism", {});
   }
   const auto exchange = authenticator.begin();
   sasl::Authenticator::Request request = login_request(std::move(mechanism));
   for (bool first = true;; first = false) {
     if (response && !sasl::valid_base64(*response)) {
-      log::warning("{}: SASL {} authentication failed: malformed response", client_.peer.shown(),
-                   shown);
+      log::warning("{}: SASL {} authentication failed: malformed response", client_.peer.shown(), shown);
       co_return co_await refuse("501 5.5.2 Error: authentication failed: cannot decode response");
     }
     sasl::Answer answer;
@@ -125,8 +112,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
     } else {
       answer = co_await exchange->respond(*std::exchange(response, {}), until());
     }
-    if (answer.kind != sasl::Answer::Kind::challenge)
-      co_return co_await end_log_in(std::move(answer), shown);
+    if (answer.kind != sasl::Answer::Kind::challenge) co_return co_await end_log_in(std::move(answer), shown);
     write_reply("334 " + answer.text + "\r\n");
     auto next = co_await read_response(shown);
     if (!next) co_return next.error();
@@ -137,23 +123,20 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism,
 async::Task<Session::Flow> Session::end_log_in(sasl::Answer answer, std::string mechanism) {
   using Kind = sasl::Answer::Kind;
   if (answer.kind == Kind::ok) {
-    client_.login = std::make_unique<Login>(
-        Login{.method = std::move(mechanism), .username = printable(answer.user)});
+    client_.login = std::make_unique<Login>(Login{.method = std::move(mechanism), .username = printable(answer.user)});
     reply("235 2.7.0 Authentication successful");
     co_return Flow::go_on;
   }
   const std::string user = answer.user.empty() ? "(unavailable)" : printable(answer.user, kShown);
-  const std::string why =
-      answer.text.empty() ? "(reason unavailable)" : printable(answer.text, 200);
+  const std::string why = answer.text.empty() ? "(reason unavailable)" : printable(answer.text, 200);
   if (answer.kind == Kind::temporary) {
     // Not "authentication failed": that is what tools that lock out guessers look for, and this is nobody's guess.
-    log::warning("{}: SASL {} authentication not possible now: {}, sasl_username={}",
-                 client_.peer.shown(), mechanism, why, user);
+    log::warning("{}: SASL {} authentication not possible now: {}, sasl_username={}", client_.peer.shown(), mechanism,
+                 why, user);
     co_return co_await refuse("454 4.7.0 Temporary authentication failure: try again later",
                               mail::ErrorClass::software);
   }
-  log::warning("{}: SASL {} authentication failed: {}, sasl_username={}", client_.peer.shown(),
-               mechanism, why, user);
+  log::warning("{}: SASL {} authentication failed: {}, sasl_username={}", client_.peer.shown(), mechanism, why, user);
   co_return co_await refuse("535 5.7.8 Error: authentication failed: " + why, {});  // a wrong guess
 }
 

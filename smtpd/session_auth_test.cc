@@ -29,9 +29,8 @@ struct Script final : sasl::Authenticator {
     async::Task<Answer> start(Request request, async::Until) override {
       script.client = request.remote_address;
       script.service = request.service;
-      script.asked.push_back(
-          std::string(request.mechanism) + " " +
-          (request.initial ? "<" + std::string(*request.initial) + ">" : "none"));
+      script.asked.push_back(std::string(request.mechanism) + " " +
+                             (request.initial ? "<" + std::string(*request.initial) + ">" : "none"));
       co_return next();
     }
     async::Task<Answer> respond(std::string text, async::Until) override {
@@ -71,33 +70,25 @@ struct AuthRig : testing::Rig {
     BOOST_TEST(say("AUTH PLAIN QQ==\r\n").starts_with("235"));
   }
 };
-Answer challenge(std::string text) {
-  return {.kind = Kind::challenge, .text = std::move(text), .user = {}};
-}
+Answer challenge(std::string text) { return {.kind = Kind::challenge, .text = std::move(text), .user = {}}; }
 
 BOOST_AUTO_TEST_SUITE(session_auth)
 
 BOOST_AUTO_TEST_CASE(ehlo_offers_what_the_settings_leave) {
   BOOST_TEST(AuthRig().auth_line() == "AUTH PLAIN LOGIN SCRAM-SHA-256");
-  BOOST_TEST(AuthRig("smtpd_sasl_security_options = noanonymous, noplaintext\n").auth_line() ==
-             "AUTH SCRAM-SHA-256");
-  BOOST_TEST(
-      AuthRig("smtpd_sasl_security_options =\nsmtpd_sasl_mechanism_filter = plain, anonymous\n")
-          .auth_line() == "AUTH PLAIN ANONYMOUS");
-  BOOST_TEST(AuthRig("smtpd_sasl_mechanism_filter =\n").auth_line() ==
-             "AUTH PLAIN LOGIN SCRAM-SHA-256 EXTERNAL");
+  BOOST_TEST(AuthRig("smtpd_sasl_security_options = noanonymous, noplaintext\n").auth_line() == "AUTH SCRAM-SHA-256");
+  BOOST_TEST(AuthRig("smtpd_sasl_security_options =\nsmtpd_sasl_mechanism_filter = plain, anonymous\n").auth_line() ==
+             "AUTH PLAIN ANONYMOUS");
+  BOOST_TEST(AuthRig("smtpd_sasl_mechanism_filter =\n").auth_line() == "AUTH PLAIN LOGIN SCRAM-SHA-256 EXTERNAL");
   BOOST_TEST(AuthRig("smtpd_tls_auth_only = yes\n").auth_line() == "");
   BOOST_TEST(AuthRig("smtpd_discard_ehlo_keywords = auth\n").auth_line() == "");
   BOOST_TEST(AuthRig("smtpd_sasl_exceptions_networks = 192.0.2.0/24\n").auth_line() == "");
-  BOOST_TEST(AuthRig("smtpd_sasl_exceptions_networks = !192.0.2.7, 192.0.2.0/24\n").auth_line() !=
-             "");
-  BOOST_TEST(AuthRig("broken_sasl_auth_clients = yes\n").greet().find("AUTH=PLAIN LOGIN") !=
-             std::string::npos);
+  BOOST_TEST(AuthRig("smtpd_sasl_exceptions_networks = !192.0.2.7, 192.0.2.0/24\n").auth_line() != "");
+  BOOST_TEST(AuthRig("broken_sasl_auth_clients = yes\n").greet().find("AUTH=PLAIN LOGIN") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(settings_that_make_no_sense_are_refused_at_start) {
-  BOOST_TEST(AuthRig("smtpd_sasl_security_options = noplain\n").problem.find("noplain") !=
-             std::string::npos);
+  BOOST_TEST(AuthRig("smtpd_sasl_security_options = noplain\n").problem.find("noplain") != std::string::npos);
   BOOST_TEST(testing::Rig("smtpd_sasl_type = cyrus\n").problem == "");
 }
 
@@ -112,8 +103,7 @@ BOOST_AUTO_TEST_CASE(the_service_is_named_and_responses_are_bounded) {
   named.greet();
   named.log_in();
   BOOST_TEST(named.script->service == "submission");
-  for (const auto& [limit, code] :
-       std::vector<std::pair<std::string, std::string>>{{"12288", "235"}, {"512", "5"}}) {
+  for (const auto& [limit, code] : std::vector<std::pair<std::string, std::string>>{{"12288", "235"}, {"512", "5"}}) {
     AuthRig rig("smtpd_sasl_response_limit = " + limit + "\n");
     rig.greet();
     rig.script->answers = {challenge(""), {.kind = Kind::ok, .text = {}, .user = "anna"}};
@@ -124,10 +114,8 @@ BOOST_AUTO_TEST_CASE(the_service_is_named_and_responses_are_bounded) {
 
 BOOST_AUTO_TEST_CASE(initial_responses_come_through_as_they_were_meant) {
   AuthRig rig;
-  for (const auto& [command, asked] :
-       std::vector<std::pair<std::string, std::string>>{{"AUTH PLAIN", "PLAIN none"},
-                                                        {"AUTH plain =", "PLAIN <>"},
-                                                        {"AUTH PLAIN QQ==", "PLAIN <QQ==>"}}) {
+  for (const auto& [command, asked] : std::vector<std::pair<std::string, std::string>>{
+           {"AUTH PLAIN", "PLAIN none"}, {"AUTH plain =", "PLAIN <>"}, {"AUTH PLAIN QQ==", "PLAIN <QQ==>"}}) {
     rig.greet();
     rig.script->answers = {{.kind = Kind::failed, .text = "no", .user = {}}};
     BOOST_TEST(rig.say(command + "\r\n") == "535 5.7.8 Error: authentication failed: no\r\n");
@@ -150,12 +138,10 @@ BOOST_AUTO_TEST_CASE(the_authenticator_hears_the_clients_address_where_it_is_kno
 BOOST_AUTO_TEST_CASE(a_dialogue_goes_on_until_it_is_decided) {
   AuthRig rig;
   rig.greet();
-  rig.script->answers = {challenge("VXNlcm5hbWU6"),
-                         challenge(std::string(4000, 'Q')),
-                         {.kind = Kind::ok, .text = {}, .user = "anna"}};
+  rig.script->answers = {
+      challenge("VXNlcm5hbWU6"), challenge(std::string(4000, 'Q')), {.kind = Kind::ok, .text = {}, .user = "anna"}};
   BOOST_TEST(rig.say("AUTH LOGIN\r\n") == "334 VXNlcm5hbWU6\r\n");
-  BOOST_TEST(rig.say("YW5uYQ==\r\n") ==
-             "334 " + std::string(4000, 'Q') + "\r\n");  // a long one is not cut
+  BOOST_TEST(rig.say("YW5uYQ==\r\n") == "334 " + std::string(4000, 'Q') + "\r\n");  // a long one is not cut
   BOOST_TEST(rig.say("\r\n") == "235 2.7.0 Authentication successful\r\n");
   BOOST_TEST(rig.script->asked.back() == "");
   BOOST_TEST(rig.script->live == 0u);
@@ -165,11 +151,10 @@ BOOST_AUTO_TEST_CASE(a_dialogue_goes_on_until_it_is_decided) {
 }
 
 BOOST_AUTO_TEST_CASE(what_ends_a_dialogue_early_ends_it_at_the_service_too) {
-  const std::pair<std::string, std::string> rows[] = {
-      {"*\r\n", "501 5.7.0 "},
-      {"no base64\r\n", "501 5.5.2 "},
-      {"QQ=\r\n", "501 5.5.2 "},
-      {std::string(12289, 'A') + "\r\n", "500 5.5.6 "}};
+  const std::pair<std::string, std::string> rows[] = {{"*\r\n", "501 5.7.0 "},
+                                                      {"no base64\r\n", "501 5.5.2 "},
+                                                      {"QQ=\r\n", "501 5.5.2 "},
+                                                      {std::string(12289, 'A') + "\r\n", "500 5.5.6 "}};
   AuthRig rig("smtpd_hard_error_limit = 100\n");
   for (const auto& [line, code] : rows) {
     rig.greet();
@@ -196,10 +181,8 @@ BOOST_AUTO_TEST_CASE(trouble_of_the_service_is_temporary_and_reasons_cannot_brea
   rig.script->answers = {{.kind = Kind::temporary, .text = "down", .user = {}},
                          {.kind = Kind::failed, .text = "a\r\n250 b\xc3", .user = {}}};
   BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n").starts_with("454 4.7.0 "));
-  BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n") ==
-             "535 5.7.8 Error: authentication failed: a??250 b?\r\n");
-  BOOST_TEST(
-      rig.say("AUTH ANONYMOUS QQ==\r\n").starts_with("535 5.7.8 "));  // not offered: not asked
+  BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n") == "535 5.7.8 Error: authentication failed: a??250 b?\r\n");
+  BOOST_TEST(rig.say("AUTH ANONYMOUS QQ==\r\n").starts_with("535 5.7.8 "));  // not offered: not asked
   BOOST_TEST(rig.script->asked.size() == 2u);
   rig.script->offers.clear();  // it has never been there
   rig.script->answers = {{.kind = Kind::temporary, .text = "down", .user = {}}};
@@ -215,8 +198,7 @@ BOOST_AUTO_TEST_CASE(a_login_permits_and_is_kept_with_the_message) {
   BOOST_TEST(rig.say("MAIL FROM:<a@x.example>\r\n" + rcpt).find("554 5.7.1") != std::string::npos);
   rig.say("RSET\r\n");
   rig.log_in();
-  BOOST_TEST(rig.say("MAIL FROM:<a@x.example> AUTH=b+2Bc@x.example\r\n" + rcpt) ==
-             "250 2.1.0 Ok\r\n250 2.1.5 Ok\r\n");
+  BOOST_TEST(rig.say("MAIL FROM:<a@x.example> AUTH=b+2Bc@x.example\r\n" + rcpt) == "250 2.1.0 Ok\r\n250 2.1.5 Ok\r\n");
   rig.say("DATA\r\n");
   rig.say("Subject: x\r\n\r\nx\r\n.\r\n");
   BOOST_REQUIRE(rig.queue.stored.size() == 1u);

@@ -25,8 +25,7 @@ async::Task<Session::Flow> Session::data(const mail::CommandLine& line) {
   if (!line.args.empty()) co_return co_await refuse("501 5.5.4 Syntax: DATA");
   if (!transaction_) co_return co_await refuse("503 5.5.1 Error: need RCPT command");
   if (transaction_->in_chunks()) co_return co_await refuse("503 5.5.1 Error: DATA after BDAT");
-  if (auto no = co_await transaction_->start_content("DATA", 0))
-    co_return co_await answer(*std::move(no));
+  if (auto no = co_await transaction_->start_content("DATA", 0)) co_return co_await answer(*std::move(no));
   reply("354 End data with <CR><LF>.<CR><LF>");
   if (auto all = co_await transaction_->receive_data(stream_, any_end_of_data_); !all) {
     last_command_ = fmt::format("DATA ({} bytes)", transaction_->received());
@@ -52,11 +51,9 @@ async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
   }
   const mail::BdatCommand chunk = *parsed;
   if (!transaction_ || transaction_->recipients() == 0)
-    co_return co_await skip_chunk(
-        chunk, Response::refused(transaction_ ? "554 5.5.1 Error: no valid recipients"
-                                              : "503 5.5.1 Error: need RCPT command"));
-  if (auto no = co_await transaction_->start_chunk(chunk))
-    co_return co_await skip_chunk(chunk, *std::move(no));
+    co_return co_await skip_chunk(chunk, Response::refused(transaction_ ? "554 5.5.1 Error: no valid recipients"
+                                                                        : "503 5.5.1 Error: need RCPT command"));
+  if (auto no = co_await transaction_->start_chunk(chunk)) co_return co_await skip_chunk(chunk, *std::move(no));
   if (auto all = co_await transaction_->receive_chunk(stream_, chunk.size); !all) {
     last_command_ = fmt::format("BDAT ({} bytes)", transaction_->received());
     co_return read_failed(all.error());
@@ -75,8 +72,7 @@ async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, Response
     // Nobody is bound to read so much for nothing. What is a little too large is read off, for a client that is cut off
     // while it sends does not hear the reply.
     co_await refuse(response.text, response.error);
-    reply(
-        fmt::format("421 4.7.0 {} Error: chunk is too large to be skipped", settings().myhostname));
+    reply(fmt::format("421 4.7.0 {} Error: chunk is too large to be skipped", settings().myhostname));
     co_return Flow::close;
   }
   ContentClock clock(settings(), server_.loop);

@@ -50,8 +50,7 @@ class Rig {
         "myhostname = mx.example.org\nmydestination = example.org\nmynetworks = 127.0.0.0/8\n"
         "smtpd_error_sleep_time = 0\nlocal_header_rewrite_clients =\n";
     const auto config = config::Config::parse(
-        {.directory = "/", .main_cf = base + main_cf, .master_cf = {}, .overrides = {}},
-        surroundings);
+        {.directory = "/", .main_cf = base + main_cf, .master_cf = {}, .overrides = {}}, surroundings);
     resolver = std::make_shared<intake::fakes::SetResolve>();
     auto opened = Policy::open_policy(config, resolver);
     problem = opened ? "" : opened.error().message();
@@ -59,8 +58,7 @@ class Rig {
       policy = *opened;
       intake.resolve = resolver;
       intake.settings.myhostname = "mx.example.org";
-      intake.settings.message_size_limit =
-          static_cast<std::uint64_t>(policy->settings.message_size_limit);
+      intake.settings.message_size_limit = static_cast<std::uint64_t>(policy->settings.message_size_limit);
       intake.settings.hopcount_limit = static_cast<unsigned>(policy->settings.hopcount_limit);
       intake.settings.tls_required_header = policy->settings.tls_required_enable;
       intake.expansion_waits = false;
@@ -74,13 +72,11 @@ class Rig {
   std::string connect(std::string address = "192.0.2.7", std::string_view early = {}) {
     hang_up();
     int fds[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0)
-      std::abort();
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) std::abort();
     client = fds[1];
     if (!early.empty()) send(early);
-    sessions.spawn("session",
-                   Session::serve(server, async::Stream(loop, Fd(fds[0])),
-                                  async::SocketAddress::inet(std::move(address), 4711), {}));
+    sessions.spawn("session", Session::serve(server, async::Stream(loop, Fd(fds[0])),
+                                             async::SocketAddress::inet(std::move(address), 4711), {}));
     return settle();
   }
   void send(std::string_view text) {

@@ -17,8 +17,7 @@ std::string_view Session::attributes_refused(bool permitted) const {
 }
 
 async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(standing_.may_xforward); !no.empty())
-    co_return co_await refuse(no);
+  if (const auto no = attributes_refused(standing_.may_xforward); !no.empty()) co_return co_await refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
     co_return co_await refuse("501 5.5.4 Bad XFORWARD attribute syntax");
@@ -30,15 +29,13 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
       next.client.name = value.empty() ? "unknown" : value;
     } else if (a.name == "addr") {
       // Without one it would be mail that was submitted here.
-      next.client.address =
-          a.kind == Kind::value ? mail::client_address(value) : std::string(kUnknownAddress);
+      next.client.address = a.kind == Kind::value ? mail::client_address(value) : std::string(kUnknownAddress);
       if (next.client.address.empty()) {
         co_return co_await refuse("501 5.5.4 Bad XFORWARD ADDR syntax");
       }
     } else if (a.name == "port") {
       const auto port = parse_unsigned(value);
-      next.client.port =
-          port && *port < 65536 ? static_cast<std::uint16_t>(*port) : std::uint16_t{0};
+      next.client.port = port && *port < 65536 ? static_cast<std::uint16_t>(*port) : std::uint16_t{0};
     } else if (a.name == "proto") {
       next.client.protocol = value;
     } else if (a.name == "helo") {
@@ -48,8 +45,7 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
     } else if (a.name == "source") {
       next.local = a.kind == Kind::value ? std::optional(iequals(value, "LOCAL")) : std::nullopt;
     } else {
-      co_return co_await refuse(
-          fmt::format("501 5.5.4 Bad XFORWARD attribute name: {}", printable(a.name, 50)));
+      co_return co_await refuse(fmt::format("501 5.5.4 Bad XFORWARD attribute name: {}", printable(a.name, 50)));
     }
   }
   client_.forwarded = std::make_unique<Forwarded>(std::move(next));
@@ -58,8 +54,7 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
 }
 
 async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
-  if (const auto no = attributes_refused(standing_.may_xclient); !no.empty())
-    co_return co_await refuse(no);
+  if (const auto no = attributes_refused(standing_.may_xclient); !no.empty()) co_return co_await refuse(no);
   const auto attributes = mail::parse_client_attributes(line.args);
   if (!attributes) {
     co_return co_await refuse("501 5.5.4 Bad XCLIENT attribute syntax");
@@ -85,8 +80,7 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
       name(a, next.reverse_name, next.reverse_state);
       reverse = true;
     } else if (a.name == "addr") {
-      next.address =
-          a.kind == Kind::unavailable ? std::string(kUnknownAddress) : mail::client_address(value);
+      next.address = a.kind == Kind::unavailable ? std::string(kUnknownAddress) : mail::client_address(value);
       if (next.address.empty()) bad = "ADDR";
     } else if (a.name == "port") {
       const auto port = parse_unsigned(value);

@@ -19,11 +19,8 @@ constexpr std::size_t kMaxBatch = 64;
 
 bool Session::proxy_loop() const {
   const Peer& peer = first_peer_ ? *first_peer_ : client_.peer;
-  const bool loop =
-      server_.proxy_ends->contains(async::SocketAddress::inet(peer.address, peer.port).text());
-  if (loop)
-    log::warning("mail loop: smtpd_proxy_filter of service {} leads back to that service",
-                 server_.service);
+  const bool loop = server_.proxy_ends->contains(async::SocketAddress::inet(peer.address, peer.port).text());
+  if (loop) log::warning("mail loop: smtpd_proxy_filter of service {} leads back to that service", server_.service);
   return loop;
 }
 
@@ -45,11 +42,9 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
                              mail::ErrorClass::policy);
   if (mail.size && beyond_limit(*mail.size))
-    return Response::refused("552 5.3.4 Message size exceeds fixed limit",
-                             mail::ErrorClass::policy);
+    return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy);
   if (!server_.intake.queue.accepting()) {
-    log::warning("not enough free space in mail queue: refusing mail from {}",
-                 client_.peer.shown());
+    log::warning("not enough free space in mail queue: refusing mail from {}", client_.peer.shown());
     return Response::refused("452 4.3.1 Insufficient system storage", mail::ErrorClass::resource);
   }
   return std::nullopt;
@@ -73,8 +68,7 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   if (policy_->proxy && proxy_loop())
     co_return co_await refuse("451 4.3.5 Server configuration error", mail::ErrorClass::software);
   if (co_await limits_.too_often(ClientLimits::Event::message, s.smtpd_client_message_rate_limit))
-    co_return co_await refuse("450 4.7.1 Error: too much mail from " + client_.peer.address,
-                              mail::ErrorClass::policy);
+    co_return co_await refuse("450 4.7.1 Error: too much mail from " + client_.peer.address, mail::ErrorClass::policy);
   const mail::CommandOptions options = offered_parameters();
   auto mail = mail::parse_mail(line.args, options);
   if (!mail) co_return co_await refuse(mail::command_refusal(mail.error(), false));
@@ -88,8 +82,8 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
     effects = std::move(verdict.effects);
   }
   const bool local = co_await completes_header();
-  transaction_ = std::make_unique<Transaction>(server_, *policy_, client_, options,
-                                               *std::move(mail), std::move(effects), local);
+  transaction_ =
+      std::make_unique<Transaction>(server_, *policy_, client_, options, *std::move(mail), std::move(effects), local);
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }
@@ -98,10 +92,8 @@ async::Task<void> Session::answer_rcpt(Transaction::RcptJob& job) {
   failed_ = false;
   if (!job.refusal.empty())
     co_await refuse(job.refusal);
-  else if (co_await limits_.too_often(ClientLimits::Event::recipient,
-                                      settings().smtpd_client_recipient_rate_limit))
-    co_await refuse("450 4.7.1 Error: too many recipients from " + client_.peer.address,
-                    mail::ErrorClass::policy);
+  else if (co_await limits_.too_often(ClientLimits::Event::recipient, settings().smtpd_client_recipient_rate_limit))
+    co_await refuse("450 4.7.1 Error: too many recipients from " + client_.peer.address, mail::ErrorClass::policy);
   else
     co_await answer(co_await transaction_->take(job));
   count(mail::Verb::rcpt, !failed_);
@@ -110,12 +102,10 @@ async::Task<void> Session::answer_rcpt(Transaction::RcptJob& job) {
 async::Task<Session::Flow> Session::rcpt_to(const mail::CommandLine& line) {
   if (!transaction_ || transaction_->in_chunks()) {
     count(mail::Verb::rcpt, false);
-    co_return co_await refuse(transaction_ ? "503 5.5.1 Error: RCPT after BDAT"
-                                           : "503 5.5.1 Error: need MAIL command");
+    co_return co_await refuse(transaction_ ? "503 5.5.1 Error: RCPT after BDAT" : "503 5.5.1 Error: need MAIL command");
   }
   const auto first = transaction_->parse_rcpt(line.args, 0);
-  if (policy_->rcpt_may_wait && client_.esmtp && istarts_with(stream_.buffered(), "RCPT ") &&
-      stream_.line_buffered())
+  if (policy_->rcpt_may_wait && client_.esmtp && istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered())
     co_return co_await rcpt_batch(*first);
   if (!first->done) co_await first->judge();
   co_await answer_rcpt(*first);
@@ -131,11 +121,10 @@ async::Task<Session::Flow> Session::rcpt_batch(Transaction::RcptJob& first) {
   if (!first.done) gate.spawn("rcpt", Job::judge_aside(&first, &changed));
   // Further RCPT lines of this group, as far as they are here.
   Server::Judged judged(server_);
-  while (more.size() + 1 < kMaxBatch && judged.one_more() &&
-         istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered()) {
+  while (more.size() + 1 < kMaxBatch && judged.one_more() && istarts_with(stream_.buffered(), "RCPT ") &&
+         stream_.line_buffered()) {
     const auto line_end = stream_.buffered().find('\n');
-    if (line_end >= static_cast<std::size_t>(s.line_length_limit))
-      break;  // the main loop knows what to say
+    if (line_end >= static_cast<std::size_t>(s.line_length_limit)) break;  // the main loop knows what to say
     if (forbid_bare_newline_ && stream_.buffered()[line_end - 1] != '\r') break;
     auto next = co_await stream_.read_line(static_cast<std::size_t>(s.line_length_limit), until());
     if (!next) co_return read_failed(next.error());
@@ -150,8 +139,7 @@ async::Task<Session::Flow> Session::rcpt_batch(Transaction::RcptJob& first) {
       (void)co_await changed.wait();  // every look-up has a bound of its own
     }
     co_await answer_rcpt(*job);
-    if (hang_up_ || static_cast<int>(errors_) >= s.smtpd_hard_error_limit)
-      break;  // the rest is not worth an answer
+    if (hang_up_ || static_cast<int>(errors_) >= s.smtpd_hard_error_limit) break;  // the rest is not worth an answer
     if (i == more.size()) break;
     job = more[i].get();
   }

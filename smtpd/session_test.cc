@@ -51,12 +51,10 @@ BOOST_AUTO_TEST_CASE(ehlo_lists_keywords_in_postfix_s_order_and_helo_none) {
   BOOST_TEST(rig.say("HELO me\r\n") == "250 mx.example.org\r\n");
   BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=1\r\n")) == "555");  // HELO brings no extensions
   BOOST_TEST(codes(rig.say("BDAT 3\r\n")) == "502");
-  Open fewer(
-      "smtpd_discard_ehlo_keywords = chunking, silent-discard, dsn\ndisable_vrfy_command = yes\n");
-  BOOST_TEST(
-      fewer.say("EHLO me\r\n") ==
-      "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250-ENHANCEDSTATUSCODES\r\n"
-      "250-8BITMIME\r\n250 SMTPUTF8\r\n");
+  Open fewer("smtpd_discard_ehlo_keywords = chunking, silent-discard, dsn\ndisable_vrfy_command = yes\n");
+  BOOST_TEST(fewer.say("EHLO me\r\n") ==
+             "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250-ENHANCEDSTATUSCODES\r\n"
+             "250-8BITMIME\r\n250 SMTPUTF8\r\n");
   BOOST_TEST(codes(fewer.say("VRFY user\r\n")) == "502");
 }
 
@@ -65,8 +63,7 @@ BOOST_AUTO_TEST_CASE(a_message_comes_in_and_is_queued_with_a_trace_field) {
   BOOST_TEST(rig.say(kMail) == "250 2.1.0 Ok\r\n");
   BOOST_TEST(rig.say(kRcpt) == "250 2.1.5 Ok\r\n");
   BOOST_TEST(rig.say("DATA\r\n") == "354 End data with <CR><LF>.<CR><LF>\r\n");
-  BOOST_TEST(rig.say("Subject: x\r\nMessage-ID: <m@x>\r\n\r\n..\r\n.\r\n") ==
-             "250 2.0.0 Ok: queued as Q1\r\n");
+  BOOST_TEST(rig.say("Subject: x\r\nMessage-ID: <m@x>\r\n\r\n..\r\n.\r\n") == "250 2.0.0 Ok: queued as Q1\r\n");
   BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
   const auto& [envelope, content, was_inline] = rig.queue.stored[0];
   BOOST_TEST(envelope.sender == "s@remote.example");
@@ -77,9 +74,9 @@ BOOST_AUTO_TEST_CASE(a_message_comes_in_and_is_queued_with_a_trace_field) {
   BOOST_TEST(envelope.client.protocol == "ESMTP");
   BOOST_TEST(envelope.client.address == "192.0.2.7");
   BOOST_TEST(was_inline);
-  BOOST_TEST(content.starts_with(
-      "Received: from client.example (client.example [192.0.2.7])\r\n\tby mx.example.org "
-      "(Penstock) with ESMTP id Q1\r\n\tfor <user@example.org>; "));
+  BOOST_TEST(
+      content.starts_with("Received: from client.example (client.example [192.0.2.7])\r\n\tby mx.example.org "
+                          "(Penstock) with ESMTP id Q1\r\n\tfor <user@example.org>; "));
   BOOST_TEST(content.ends_with("\r\nSubject: x\r\nMessage-ID: <m@x>\r\n\r\n.\r\n"));
   BOOST_TEST(envelope.body.size == content.size());
   BOOST_TEST(rig.say("QUIT\r\n") == "221 2.0.0 Bye\r\n");
@@ -91,8 +88,7 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
   struct Row {
     std::string_view state, command, code;
   };
-  const std::string mail = kMail, rcpt = kMail + kRcpt,
-                    refused = kMail + "RCPT TO:<x@elsewhere.example>\r\n",
+  const std::string mail = kMail, rcpt = kMail + kRcpt, refused = kMail + "RCPT TO:<x@elsewhere.example>\r\n",
                     chunk = rcpt + "BDAT 2\r\nab";
   const Row rows[] = {
       {"", "MAIL FROM:<a@b>", "250"},
@@ -172,11 +168,9 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
 }
 
 BOOST_AUTO_TEST_CASE(where_tls_is_required_no_mail_is_taken_in_clear_text) {
-  for (const char* setting :
-       {"smtpd_tls_security_level = encrypt\n", "smtpd_enforce_tls = yes\n"}) {
+  for (const char* setting : {"smtpd_tls_security_level = encrypt\n", "smtpd_enforce_tls = yes\n"}) {
     Open rig(setting);
-    BOOST_TEST(rig.say("MAIL FROM:<a@b.example>\r\n") ==
-               "530 5.7.0 Must issue a STARTTLS command first\r\n");
+    BOOST_TEST(rig.say("MAIL FROM:<a@b.example>\r\n") == "530 5.7.0 Must issue a STARTTLS command first\r\n");
     BOOST_TEST(codes(rig.say("RCPT TO:<user@example.org>\r\n")) == "530");
     BOOST_TEST(codes(rig.say("VRFY user\r\n")) == "530");
     BOOST_TEST(codes(rig.say("NOOP\r\n")) == "250");
@@ -188,11 +182,10 @@ BOOST_AUTO_TEST_CASE(where_tls_is_required_no_mail_is_taken_in_clear_text) {
 
 BOOST_AUTO_TEST_CASE(every_reply_after_ehlo_has_an_enhanced_code_of_its_class) {
   Open rig;
-  const std::string replies =
-      rig.say("MAIL\r\n" + kMail + kMail + "RCPT TO:<a@b>\r\nRCPT TO:<nobody@example.org>\r\n" +
-              kRcpt + "RSET\r\nFOO\r\n") +
-      rig.say("NOOP\r\n") + rig.say("VRFY user\r\n") + rig.say("HELP\r\n") + rig.say("DATA\r\n") +
-      rig.say("QUIT\r\n");
+  const std::string replies = rig.say("MAIL\r\n" + kMail + kMail + "RCPT TO:<a@b>\r\nRCPT TO:<nobody@example.org>\r\n" +
+                                      kRcpt + "RSET\r\nFOO\r\n") +
+                              rig.say("NOOP\r\n") + rig.say("VRFY user\r\n") + rig.say("HELP\r\n") +
+                              rig.say("DATA\r\n") + rig.say("QUIT\r\n");
   std::string_view rest = replies;
   int lines = 0;
   for (; !rest.empty(); rest.remove_prefix(rest.find("\r\n") + 2), ++lines) {
@@ -212,14 +205,12 @@ BOOST_AUTO_TEST_CASE(ehlo_and_rset_forget_the_transaction) {
 }
 
 BOOST_AUTO_TEST_CASE(a_pipelined_group_is_answered_in_order_wherever_it_is_cut) {
-  const std::string group =
-      kMail + kRcpt + "RCPT TO:<nobody@example.org>\r\nRCPT TO:<root@example.org>\r\nDATA\r\n";
+  const std::string group = kMail + kRcpt + "RCPT TO:<nobody@example.org>\r\nRCPT TO:<root@example.org>\r\nDATA\r\n";
   const std::string rest = "S: x\r\n\r\na\r\n.\r\n" + kMail + kRcpt + "RSET\r\nQUIT\r\n";
   for (std::size_t cut = 1; cut <= group.size(); ++cut) {
     Open rig;
     const std::string first = rig.say(std::string_view(group).substr(0, cut));
-    BOOST_TEST_REQUIRE(codes(first + rig.say(std::string_view(group).substr(cut))) ==
-                       "250 250 550 250 354");
+    BOOST_TEST_REQUIRE(codes(first + rig.say(std::string_view(group).substr(cut))) == "250 250 550 250 354");
     BOOST_TEST_REQUIRE(codes(rig.say_in_pieces(rest, cut)) == "250 250 250 250 221");
     BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
     BOOST_TEST_REQUIRE(rig.queue.stored[0].envelope.recipients.size() == 2u);
@@ -236,18 +227,16 @@ BOOST_AUTO_TEST_CASE(the_next_transaction_may_follow_the_data_in_one_write) {
 }
 
 BOOST_AUTO_TEST_CASE(no_stray_ending_smuggles_a_second_message) {
-  const std::string_view endings[] = {"\n.\n",       "\n.\r\n",  "\r\n.\n", "\r.\r",
-                                      "\r\n.\r",     "\r.\r\n",  "\n.\r",   "\r\r\n.\r\r\n",
-                                      "\r\n.\r\r\n", "\n\r.\r\n"};
+  const std::string_view endings[] = {"\n.\n",   "\n.\r\n", "\r\n.\n",       "\r.\r",       "\r\n.\r",
+                                      "\r.\r\n", "\n.\r",   "\r\r\n.\r\r\n", "\r\n.\r\r\n", "\n\r.\r\n"};
   for (const auto ending : endings)
     for (const bool chunked : {false, true}) {
       Open rig;
       const std::string evil =
-          "x" + std::string(ending) +
-          "MAIL FROM:<evil@x>\r\nRCPT TO:<user@example.org>\r\nDATA\r\nevil\r\n";
+          "x" + std::string(ending) + "MAIL FROM:<evil@x>\r\nRCPT TO:<user@example.org>\r\nDATA\r\nevil\r\n";
       if (chunked) {
-        BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT " + std::to_string(evil.size()) +
-                                 " LAST\r\n" + evil)) == "250 250 250");
+        BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT " + std::to_string(evil.size()) + " LAST\r\n" + evil)) ==
+                   "250 250 250");
       } else {
         rig.say(kMail + kRcpt + "DATA\r\n");
         BOOST_TEST(codes(rig.say(evil + ".\r\n")) == "250");
@@ -263,8 +252,7 @@ BOOST_AUTO_TEST_CASE(no_stray_ending_smuggles_a_second_message) {
 }
 
 BOOST_AUTO_TEST_CASE(bare_newlines_are_refused_when_the_setting_says_so_but_for_excluded_clients) {
-  const std::string reject =
-      "smtpd_forbid_bare_newline = reject\nsmtpd_forbid_bare_newline_exclusions = 127.0.0.0/8\n";
+  const std::string reject = "smtpd_forbid_bare_newline = reject\nsmtpd_forbid_bare_newline_exclusions = 127.0.0.0/8\n";
   Open rig(reject);
   BOOST_TEST(codes(rig.say("NOOP\n")) == "550");
   BOOST_TEST(rig.closed());
@@ -294,8 +282,8 @@ BOOST_AUTO_TEST_CASE(old_clients_may_end_a_message_with_bare_newlines_where_sett
     BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
     BOOST_TEST(rig.queue.stored[0].content.ends_with("\r\n\r\nline\r\n"));
   }
-  for (const auto* settings : {"", "mynetworks = 192.0.2.0/24\n",
-                               "smtpd_forbid_bare_newline_exclusions = 127.0.0.0/8\n"}) {
+  for (const auto* settings :
+       {"", "mynetworks = 192.0.2.0/24\n", "smtpd_forbid_bare_newline_exclusions = 127.0.0.0/8\n"}) {
     Open rig(settings);
     rig.say(kMail + kRcpt + "DATA\r\n");
     BOOST_TEST(codes(rig.say(message)) == "", settings);
@@ -315,8 +303,8 @@ BOOST_AUTO_TEST_CASE(commands_to_pass_over_and_to_hang_up_on_are_found_in_tables
 BOOST_AUTO_TEST_CASE(chunks_are_counted_to_the_octet) {
   for (std::size_t piece : {1u, 2u, 7u, 1000u}) {
     Open rig;
-    const std::string input = kMail + kRcpt + "BDAT 10\r\nS: x\r\n\r\nab" + "BDAT 5\r\n.\r\nQU" +
-                              "BDAT 0\r\n" + "BDAT 4 LAST\r\nIT\r\n" + "NOOP\r\n";
+    const std::string input = kMail + kRcpt + "BDAT 10\r\nS: x\r\n\r\nab" + "BDAT 5\r\n.\r\nQU" + "BDAT 0\r\n" +
+                              "BDAT 4 LAST\r\nIT\r\n" + "NOOP\r\n";
     BOOST_TEST(codes(rig.say_in_pieces(input, piece)) == "250 250 250 250 250 250 250");
     BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
     BOOST_TEST(rig.queue.stored[0].content.ends_with("S: x\r\n\r\nab.\r\nQUIT\r\n"));
@@ -324,8 +312,7 @@ BOOST_AUTO_TEST_CASE(chunks_are_counted_to_the_octet) {
   Open lost;  // octets of a refused chunk are read off
   BOOST_TEST(codes(lost.say("BDAT 6\r\nQUIT\r\nNOOP\r\n")) == "503 250");
   lost.say("RSET\r\n");
-  BOOST_TEST(codes(lost.say(kMail + kRcpt + "BDAT 3\r\nabcRSET\r\n" + kRcpt)) ==
-             "250 250 250 250 503");
+  BOOST_TEST(codes(lost.say(kMail + kRcpt + "BDAT 3\r\nabcRSET\r\n" + kRcpt)) == "250 250 250 250 503");
   BOOST_TEST(lost.queue.stored.empty());
 }
 
@@ -337,8 +324,8 @@ BOOST_AUTO_TEST_CASE(the_size_limit_holds_for_data_and_chunks) {
   rig.say(kMail + kRcpt + "DATA\r\n");
   BOOST_TEST(codes(rig.say(std::string(999, 'x') + "\r\n.\r\nNOOP\r\n")) == "552 250");
   const std::string chunk = "BDAT 1000\r\n" + std::string(1000, 'x');
-  BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT 2001\r\n" + std::string(2001, 'x') +
-                           "BDAT 1\r\nxRSET\r\n")) == "250 250 552 503 250");
+  BOOST_TEST(codes(rig.say(kMail + kRcpt + "BDAT 2001\r\n" + std::string(2001, 'x') + "BDAT 1\r\nxRSET\r\n")) ==
+             "250 250 552 503 250");
   BOOST_TEST(codes(rig.say(kMail + kRcpt + chunk + chunk + chunk + "BDAT 1\r\nxRSET\r\n")) ==
              "250 250 250 250 552 503 250");
   // declared too small
@@ -417,8 +404,7 @@ BOOST_AUTO_TEST_CASE(recipients_beyond_the_limit_get_452_and_the_rest_deliver) {
 
 BOOST_AUTO_TEST_CASE(early_talkers_and_unauthorised_pipelining_are_refused) {
   Rig early;
-  BOOST_TEST(early.connect("192.0.2.7", "EHLO x\r\n") ==
-             "554 5.5.0 Error: SMTP protocol synchronization\r\n");
+  BOOST_TEST(early.connect("192.0.2.7", "EHLO x\r\n") == "554 5.5.0 Error: SMTP protocol synchronization\r\n");
   BOOST_TEST(early.closed());
   Rig hello;
   hello.connect();
@@ -430,8 +416,7 @@ BOOST_AUTO_TEST_CASE(early_talkers_and_unauthorised_pipelining_are_refused) {
   BOOST_TEST(data.queue.stored.empty());
   Open lenient("smtpd_forbid_unauth_pipelining = no\n");
   BOOST_TEST(codes(lenient.say(kMail + kRcpt + "DATA\r\nx\r\n.\r\n")) == "250 250 354 250");
-  Open checked(
-      "smtpd_forbid_unauth_pipelining = no\nsmtpd_data_restrictions = reject_unauth_pipelining\n");
+  Open checked("smtpd_forbid_unauth_pipelining = no\nsmtpd_data_restrictions = reject_unauth_pipelining\n");
   BOOST_TEST(codes(checked.say(kMail + kRcpt + "DATA\r\nNOOP\r\n")) == "250 250 503 250");
 }
 
@@ -470,8 +455,7 @@ BOOST_AUTO_TEST_CASE(idle_sessions_time_out_with_421) {
 }
 
 BOOST_AUTO_TEST_CASE(chunks_that_would_be_skipped_for_ever_end_the_session_at_once) {
-  for (const std::string count :
-       {"2002", "900000000000", "18446744073709551615", "99999999999999999999"}) {
+  for (const std::string count : {"2002", "900000000000", "18446744073709551615", "99999999999999999999"}) {
     for (const std::string& before : {std::string(), kMail, kMail + kRcpt}) {
       Open rig("message_size_limit = 1000\n");
       BOOST_TEST(codes(rig.say(before + "BDAT " + count + "\r\n")).ends_with(" 421"));
@@ -479,8 +463,7 @@ BOOST_AUTO_TEST_CASE(chunks_that_would_be_skipped_for_ever_end_the_session_at_on
     }
   }
   Open unlimited("message_size_limit = 0\n");
-  BOOST_TEST(codes(unlimited.say(kMail + kRcpt + "BDAT 99999999999999999999\r\n")) ==
-             "250 250 552 421");
+  BOOST_TEST(codes(unlimited.say(kMail + kRcpt + "BDAT 99999999999999999999\r\n")) == "250 250 552 421");
 }
 
 BOOST_AUTO_TEST_CASE(content_has_a_floor_for_its_rate) {
@@ -528,22 +511,19 @@ BOOST_AUTO_TEST_CASE(content_has_a_floor_for_its_rate) {
 
 BOOST_AUTO_TEST_CASE(replies_of_421_and_521_end_the_session) {
   for (const std::string code : {"421", "521"}) {
-    const std::string table =
-        "inline:{ {192.0.2.7 = " + code + " go away} {bad.example = " + code + " go} }";
+    const std::string table = "inline:{ {192.0.2.7 = " + code + " go away} {bad.example = " + code + " go} }";
     Rig rig("smtpd_client_restrictions = check_client_access " + table + "\n");
     rig.connect();
     rig.say("EHLO x\r\n");
     BOOST_TEST(codes(rig.say(kMail + kRcpt + kRcpt + "NOOP\r\n")) == "250 " + code);
     BOOST_TEST(rig.closed());
-    Rig early("smtpd_delay_reject = no\nsmtpd_client_restrictions = check_client_access " + table +
-              "\n");
+    Rig early("smtpd_delay_reject = no\nsmtpd_client_restrictions = check_client_access " + table + "\n");
     BOOST_TEST(codes(early.connect()) == code);
     BOOST_TEST(early.closed());
     Rig sender("smtpd_sender_restrictions = check_sender_access " + table + "\n");
     sender.connect();
     sender.say("EHLO x\r\n");
-    BOOST_TEST(codes(sender.say("MAIL FROM:<a@bad.example>\r\n" + kRcpt + "QUIT\r\n"))
-                   .ends_with("250 " + code));
+    BOOST_TEST(codes(sender.say("MAIL FROM:<a@bad.example>\r\n" + kRcpt + "QUIT\r\n")).ends_with("250 " + code));
     BOOST_TEST(sender.closed());
   }
 }
@@ -554,9 +534,7 @@ BOOST_AUTO_TEST_CASE(recipients_of_all_sessions_together_take_bounded_memory) {
   rig.say(kMail);
   std::string all;
   for (int i = 0; i < 100; ++i)
-    all += codes(rig.say("RCPT TO:<user@example.org> ORCPT=rfc822;" + std::string(400, 'x') +
-                         "\r\n")) +
-           " ";
+    all += codes(rig.say("RCPT TO:<user@example.org> ORCPT=rfc822;" + std::string(400, 'x') + "\r\n")) + " ";
   BOOST_TEST(all.starts_with("250 250 "));
   BOOST_TEST(all.ends_with("452 452 "));
   BOOST_TEST(rig.intake.memory.used() > 20'000U);
@@ -573,8 +551,7 @@ BOOST_AUTO_TEST_CASE(recipients_of_all_sessions_together_take_bounded_memory) {
     rig.settle();
   }
   std::string got(4096, '\0');
-  got.resize(static_cast<std::size_t>(
-      std::max<ssize_t>(0, ::recv(other.get(), got.data(), got.size(), 0))));
+  got.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::recv(other.get(), got.data(), got.size(), 0))));
   BOOST_TEST(codes(got).ends_with("250 250 250 354"));
   rig.say("RSET\r\n");
   BOOST_TEST(rig.intake.memory.used() < 2'000U);
@@ -582,8 +559,7 @@ BOOST_AUTO_TEST_CASE(recipients_of_all_sessions_together_take_bounded_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(a_drain_says_421_in_any_waiting_state) {
-  for (const std::string& state :
-       {std::string(), kMail, kMail + kRcpt + "DATA\r\n", kMail + kRcpt + "BDAT 10\r\n"}) {
+  for (const std::string& state : {std::string(), kMail, kMail + kRcpt + "DATA\r\n", kMail + kRcpt + "BDAT 10\r\n"}) {
     Open rig;
     if (!state.empty()) rig.say(state);
     rig.server.stop();
@@ -596,8 +572,8 @@ BOOST_AUTO_TEST_CASE(over_long_lines_are_refused_whole) {
   Open rig;
   BOOST_TEST(codes(rig.say("NOOP " + std::string(2100, 'x') + "\r\nNOOP\r\n")) == "500 250");
   Open path;
-  BOOST_TEST(codes(path.say("MAIL FROM:<" + std::string(64, 'l') + "@" + std::string(60, 'd') +
-                            ".example>\r\n")) == "250");
+  BOOST_TEST(codes(path.say("MAIL FROM:<" + std::string(64, 'l') + "@" + std::string(60, 'd') + ".example>\r\n")) ==
+             "250");
   Open domain;
   BOOST_TEST(codes(domain.say("MAIL FROM:<a@" + std::string(300, 'd') + ">\r\n")) == "501");
   Open text;
@@ -667,8 +643,7 @@ BOOST_AUTO_TEST_CASE(recipient_checks_can_be_left_to_others) {
 
 BOOST_AUTO_TEST_CASE(xforward_tells_of_the_client_that_a_filter_speaks_for) {
   Open stranger;
-  BOOST_TEST(stranger.say("XFORWARD NAME=a\r\n") ==
-             "550 5.7.0 Error: insufficient authorization\r\n");
+  BOOST_TEST(stranger.say("XFORWARD NAME=a\r\n") == "550 5.7.0 Error: insufficient authorization\r\n");
   Open rig("smtpd_authorized_xforward_hosts = 192.0.2.7\n");
   BOOST_TEST(rig.say("EHLO filter.example\r\n")
                  .find("XFORWARD NAME ADDR PORT PROTO HELO IDENT "
@@ -692,8 +667,7 @@ BOOST_AUTO_TEST_CASE(xforward_tells_of_the_client_that_a_filter_speaks_for) {
   BOOST_TEST(client.helo == "h x");
   BOOST_TEST(client.protocol == "ESMTPS");
   // Received: is about this hop; SOURCE=LOCAL has the header completed.
-  BOOST_TEST(rig.queue.stored[0].content.starts_with(
-      "Received: from filter.example (client.example [192.0.2.7])\r\n"));
+  BOOST_TEST(rig.queue.stored[0].content.starts_with("Received: from filter.example (client.example [192.0.2.7])\r\n"));
   BOOST_TEST(rig.queue.stored[0].content.find("\r\nDate: ") != std::string::npos);
   // It counted for that message.
   rig.say(kMail + kRcpt + "DATA\r\n");
@@ -717,8 +691,8 @@ BOOST_AUTO_TEST_CASE(xclient_makes_the_session_another_clients) {
   BOOST_TEST(codes(rig.say(far)) == "454");
   BOOST_TEST(codes(rig.say("XCLIENT ADDR=127.0.0.1\r\n")) == "503");
   rig.say("RSET\r\n");
-  for (const char* bad : {"ADDR=x", "ADDR=[TEMPUNAVAIL]", "PORT=70000", "PROTO=UUCP", "COLOUR=red",
-                          "DESTADDR=x", "DESTPORT=70000", "DESTPORT=x"})
+  for (const char* bad : {"ADDR=x", "ADDR=[TEMPUNAVAIL]", "PORT=70000", "PROTO=UUCP", "COLOUR=red", "DESTADDR=x",
+                          "DESTPORT=70000", "DESTPORT=x"})
     BOOST_TEST(codes(rig.say(std::string("XCLIENT ") + bad + "\r\n")) == "501", bad);
   BOOST_TEST(rig.say("XCLIENT NAME=own.example ADDR=127.0.0.1 DESTADDR=IPV6:2001:db8::1 "
                      "DESTPORT=25\r\n")
@@ -771,8 +745,7 @@ BOOST_AUTO_TEST_CASE(a_listed_name_is_that_host_and_with_a_dot_in_front_all_belo
     return first + " " + codes(rig.say("XFORWARD PORT=1\r\n"));
   };
   const auto hosts = [](const std::string& item) {
-    return "smtpd_authorized_xclient_hosts = " + item +
-           "\nsmtpd_authorized_xforward_hosts = " + item + "\n";
+    return "smtpd_authorized_xclient_hosts = " + item + "\nsmtpd_authorized_xforward_hosts = " + item + "\n";
   };
   BOOST_TEST(told(hosts("proxy.example"), "proxy.example") == "220 250");
   BOOST_TEST(told(hosts("proxy.example"), "a.proxy.example") == "550 550");
@@ -810,8 +783,7 @@ BOOST_AUTO_TEST_CASE(memory_for_what_is_declared_is_counted_and_little_where_it_
   memory = intake::BodyMemory(100'000);
   const auto opened = [&] {
     const auto before = memory.used();
-    BOOST_TEST(codes(rig.say("MAIL FROM:<s@remote.example> SIZE=10000000\r\n" + kRcpt +
-                             "DATA\r\n")) == "250 250 354");
+    BOOST_TEST(codes(rig.say("MAIL FROM:<s@remote.example> SIZE=10000000\r\n" + kRcpt + "DATA\r\n")) == "250 250 354");
     const auto taken = memory.used() - before;
     BOOST_TEST(codes(rig.say("\r\n.\r\n")) == "250");
     return taken;

@@ -11,8 +11,8 @@ namespace {
 
 /// What Postfix writes into Received: for smtpd_tls_received_header.
 std::string trace_lines(const tls::SessionInfo& info, bool asked) {
-  std::string text = fmt::format("(using {} with cipher {} ({}/{} bits)", info.protocol,
-                                 info.cipher, info.used_bits, info.cipher_bits);
+  std::string text = fmt::format("(using {} with cipher {} ({}/{} bits)", info.protocol, info.cipher, info.used_bits,
+                                 info.cipher_bits);
   const char* lead = "\r\n\t ";
   if (!info.key_exchange.empty()) {
     text += lead + ("key-exchange " + info.key_exchange);
@@ -31,8 +31,8 @@ std::string trace_lines(const tls::SessionInfo& info, bool asked) {
       return name;
     };
     text += fmt::format("(Client CN \"{}\", Issuer \"{}\" ({}))",
-                        info.subject.empty() ? "(not extracted)" : quoted(info.subject),
-                        quoted(info.issuer), info.trusted ? "verified OK" : "not verified");
+                        info.subject.empty() ? "(not extracted)" : quoted(info.subject), quoted(info.issuer),
+                        info.trusted ? "verified OK" : "not verified");
   } else {
     text += asked ? "(Client did not present a certificate)" : "(No client certificate requested)";
   }
@@ -44,27 +44,23 @@ std::string trace_lines(const tls::SessionInfo& info, bool asked) {
 async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
   if (!line.args.empty()) co_return co_await refuse("501 5.5.4 Syntax: STARTTLS");
   if (client_.tls) co_return co_await refuse("503 5.5.1 Error: TLS already active");
-  if (policy_->tls.level == TlsLevel::none ||
-      (policy_->discarded_keywords & keyword::kStartTls) != 0)
+  if (policy_->tls.level == TlsLevel::none || (policy_->discarded_keywords & keyword::kStartTls) != 0)
     co_return co_await refuse("502 5.5.1 Error: command not implemented");
   if (co_await limits_.too_many_handshakes())
-    co_return co_await refuse(
-        fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", client_.peer.address),
-        mail::ErrorClass::policy);
+    co_return co_await refuse(fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", client_.peer.address),
+                              mail::ErrorClass::policy);
   auto context = server_.tls ? server_.tls->context() : nullptr;
   if (!context)
-    co_return co_await refuse("454 4.7.0 TLS not available due to local problem",
-                              mail::ErrorClass::software);
+    co_return co_await refuse("454 4.7.0 TLS not available due to local problem", mail::ErrorClass::software);
   // What came behind the command came in clear text: it is not the client's word (RFC 3207 section 4.2). Where it is
   // an error it was refused before we got here; where that is switched off it is dropped.
   if (!stream_.buffered().empty()) {
-    log::info("{} bytes in clear text behind STARTTLS from {} are dropped",
-              stream_.buffered().size(), client_.peer.shown());
+    log::info("{} bytes in clear text behind STARTTLS from {} are dropped", stream_.buffered().size(),
+              client_.peer.shown());
     stream_.consume(stream_.buffered().size());
   }
   reply("220 2.0.0 Ready to start TLS");
-  if (auto flushed = co_await stream_.flush(until()); !flushed)
-    co_return read_failed(flushed.error());
+  if (auto flushed = co_await stream_.flush(until()); !flushed) co_return read_failed(flushed.error());
   co_return co_await start_tls(std::move(context));
 }
 
@@ -85,8 +81,7 @@ async::Task<Session::Flow> Session::wrap() {
     stream_.close();
     co_return Flow::close;
   }
-  if (auto context = server_.tls ? server_.tls->context() : nullptr)
-    co_return co_await start_tls(std::move(context));
+  if (auto context = server_.tls ? server_.tls->context() : nullptr) co_return co_await start_tls(std::move(context));
   log::warning("TLS is not available: {} is disconnected", client_.peer.shown());
   went_wrong(mail::ErrorClass::software);
   stream_.close();
@@ -97,9 +92,9 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
   const auto& s = settings();
   const auto asked = context->options().client_certificate;
   using Ask = tls::ContextOptions::ClientCertificate;
-  auto done = co_await tls::accept(stream_, std::move(context),
-                                   {.deadline = server_.loop.now() + s.smtpd_starttls_timeout,
-                                    .cancel = &server_.stop_cancel()});
+  auto done = co_await tls::accept(
+      stream_, std::move(context),
+      {.deadline = server_.loop.now() + s.smtpd_starttls_timeout, .cancel = &server_.stop_cancel()});
   if (!done) {
     // Nothing can be said any more: the client expects TLS.
     if (done.error().is(async::WaitError::timed_out)) {
@@ -118,24 +113,21 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
   if (info.resumed)
     ++server_.counts.tls_resumed;
   else  // refused from the next one on: what this one cost is spent
-    (void)co_await limits_.too_often(ClientLimits::Event::tls,
-                                     s.smtpd_client_new_tls_session_rate_limit);
+    (void)co_await limits_.too_often(ClientLimits::Event::tls, s.smtpd_client_new_tls_session_rate_limit);
   if (s.smtpd_tls_loglevel > 0) log::info("{}", tls::log_line(info, "from", client_.peer.shown()));
   // What was said before counts for nothing (RFC 3207 section 4.2).
   client_.helo.clear();
   client_.esmtp = false;
   client_.login.reset();
   reset_transaction();
-  client_.tls.reset(new SecureClient{.trace = s.smtpd_tls_received_header
-                                                  ? trace_lines(info, asked != Ask::unasked)
-                                                  : std::string(),
-                                     .certificate = info.peer_certificate,
-                                     .trusted = info.trusted,
-                                     .fingerprint = info.fingerprint,
-                                     .key_fingerprint = info.key_fingerprint});
+  client_.tls.reset(
+      new SecureClient{.trace = s.smtpd_tls_received_header ? trace_lines(info, asked != Ask::unasked) : std::string(),
+                       .certificate = info.peer_certificate,
+                       .trusted = info.trusted,
+                       .fingerprint = info.fingerprint,
+                       .key_fingerprint = info.key_fingerprint});
   if (asked == Ask::required && !info.trusted) {
-    log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})",
-              client_.peer.shown(), info.why_not);
+    log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", client_.peer.shown(), info.why_not);
     failed_ = true;
     went_wrong(mail::ErrorClass::policy);
     reply(fmt::format("421 4.7.1 {} Error: Client certificate not trusted", s.myhostname));

@@ -24,8 +24,7 @@ struct TlsRig {
     config::Surroundings surroundings;
     surroundings.hostname = "mx.example.org";
     const auto config = config::Config::parse(
-        {.directory = "/", .main_cf = files(settings), .master_cf = {}, .overrides = {}},
-        surroundings);
+        {.directory = "/", .main_cf = files(settings), .master_cf = {}, .overrides = {}}, surroundings);
     rig.server.tls = ServerTls::open(config, rig.clock);
     if (rig.server.tls) problems = rig.server.tls->take_warnings();
     tls::ContextOptions options;
@@ -49,8 +48,7 @@ struct TlsRig {
     if (const auto said = rig.say("STARTTLS\r\n"); !said.starts_with("220 2.0.0")) return said;
     stream = std::make_unique<async::Stream>(rig.loop, Fd(std::exchange(rig.client, -1)));
     auto done = async::testing::run(
-        rig.loop,
-        tls::connect(*stream, client_context, {}, {.deadline = rig.loop.now() + seconds(9)}));
+        rig.loop, tls::connect(*stream, client_context, {}, {.deadline = rig.loop.now() + seconds(9)}));
     return done ? done->subject : done.error().message();
   }
   static async::Task<std::string> line(async::Stream* s, std::string text) {
@@ -61,9 +59,7 @@ struct TlsRig {
       if (got->size() > 3 && (*got)[3] == ' ') co_return std::string(*got);
     }
   }
-  std::string tell(const std::string& text) {
-    return async::testing::run(rig.loop, line(stream.get(), text));
-  }
+  std::string tell(const std::string& text) { return async::testing::run(rig.loop, line(stream.get(), text)); }
 
   ScratchDir dir;
   Authority ca;
@@ -96,21 +92,18 @@ BOOST_AUTO_TEST_CASE(requiretls_is_offered_and_taken_in_tls_only) {
              "530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first\r\n");
   BOOST_TEST(r.starttls() == "mx.example.org");
   BOOST_TEST(r.tell("EHLO a").starts_with("250 "));
-  BOOST_TEST(r.tell("MAIL FROM:<a@b.example> REQUIRETLS=1") ==
-             "501 5.5.4 Bad REQUIRETLS parameter syntax");
+  BOOST_TEST(r.tell("MAIL FROM:<a@b.example> REQUIRETLS=1") == "501 5.5.4 Bad REQUIRETLS parameter syntax");
   BOOST_TEST(r.tell("MAIL FROM:<a@b.example> RequireTLS") == "250 2.1.0 Ok");
   TlsRig off("smtpd_tls_security_level = may\nrequiretls_enable = no\n");
   BOOST_TEST(off.starttls() == "mx.example.org");
   BOOST_TEST(off.tell("EHLO a").starts_with("250 "));
-  BOOST_TEST(off.tell("MAIL FROM:<a@b.example> REQUIRETLS") ==
-             "555 5.5.4 Unsupported option: REQUIRETLS");
+  BOOST_TEST(off.tell("MAIL FROM:<a@b.example> REQUIRETLS") == "555 5.5.4 Unsupported option: REQUIRETLS");
 }
 
 BOOST_AUTO_TEST_CASE(commands_behind_starttls_are_refused) {
   TlsRig r;
   r.rig.connect();
-  BOOST_TEST(r.rig.say("STARTTLS\r\nRSET\r\n") ==
-             "554 5.5.0 Error: SMTP protocol synchronization\r\n");
+  BOOST_TEST(r.rig.say("STARTTLS\r\nRSET\r\n") == "554 5.5.0 Error: SMTP protocol synchronization\r\n");
   BOOST_TEST(r.rig.closed());
 }
 
@@ -136,8 +129,7 @@ BOOST_AUTO_TEST_CASE(full_handshakes_of_a_client_are_limited) {
   BOOST_TEST(r.starttls() == "mx.example.org");
   BOOST_TEST(r.tell("NOOP") == "250 2.0.0 Ok");  // the server has finished the handshake, too
   using Event = sessions::ClientCounts::Event;
-  BOOST_TEST(counts->clients.count(Event::tls, "smtp:192.0.2.7", true, r.rig.loop.now(), {}).rate ==
-             1U);
+  BOOST_TEST(counts->clients.count(Event::tls, "smtp:192.0.2.7", true, r.rig.loop.now(), {}).rate == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_usable_certificate_starttls_gets_454_and_is_not_offered) {
@@ -174,8 +166,7 @@ BOOST_AUTO_TEST_CASE(levels_come_from_the_new_name_and_from_the_old_ones) {
       {"smtpd_tls_security_level = none\nsmtpd_enforce_tls = yes\n", TlsLevel::none, false, false},
       {"smtpd_tls_security_level = Encrypt\n", TlsLevel::encrypt, false, false},
       {"smtpd_tls_security_level = dane\n", TlsLevel::encrypt, false, true},
-      {"smtpd_tls_security_level = may\nsmtpd_tls_wrappermode = yes\n", TlsLevel::encrypt, true,
-       false}};
+      {"smtpd_tls_security_level = may\nsmtpd_tls_wrappermode = yes\n", TlsLevel::encrypt, true, false}};
   for (const Row& row : rows) {
     testing::Rig rig(row.settings);
     BOOST_TEST_CONTEXT(row.settings) {

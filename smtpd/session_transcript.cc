@@ -6,8 +6,7 @@ namespace pen::smtpd {
 
 void Session::limit_transcript() {
   if (!transcript_) return;
-  if (transcript_->lines() <= static_cast<std::uint64_t>(settings().smtpd_history_flush_threshold))
-    return;
+  if (transcript_->lines() <= static_cast<std::uint64_t>(settings().smtpd_history_flush_threshold)) return;
   tell_postmaster();
   transcript_->clear();
 }

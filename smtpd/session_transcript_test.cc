@@ -11,11 +11,8 @@ namespace {
 
 /// A server whose postmaster is told of what `classes` names.
 struct Told : smtpd::testing::Rig {
-  explicit Told(std::string classes, std::string main_cf = {})
-      : Rig("notify_classes = " + classes + "\n" + main_cf) {
-    server.tell_postmaster = [this](ipc::session_errors::Session s) {
-      told.push_back(std::move(s));
-    };
+  explicit Told(std::string classes, std::string main_cf = {}) : Rig("notify_classes = " + classes + "\n" + main_cf) {
+    server.tell_postmaster = [this](ipc::session_errors::Session s) { told.push_back(std::move(s)); };
   }
   /// One session, a line at a time; what the postmaster is told of it.
   std::vector<ipc::session_errors::Session> after(std::string_view commands) {
@@ -80,9 +77,9 @@ BOOST_AUTO_TEST_CASE(only_what_notify_classes_names_is_told) {
   BOOST_TEST(told.at(0).peer == "client.example[192.0.2.7]");
   BOOST_TEST(told.at(0).reason == "");
   BOOST_TEST(told.at(0).transcript.starts_with("Out: 220 mx.example.org"));
-  for (const char* line : {"In:  EHLO there\nOut: 250-mx.example.org\n",
-                           "In:  RCPT TO:<x@elsewhere.example>\nOut: 454 ", "In:  FROB\nOut: 500 ",
-                           "In:  QUIT\nOut: 221 2.0.0 Bye\n"})
+  for (const char* line :
+       {"In:  EHLO there\nOut: 250-mx.example.org\n", "In:  RCPT TO:<x@elsewhere.example>\nOut: 454 ",
+        "In:  FROB\nOut: 500 ", "In:  QUIT\nOut: 221 2.0.0 Bye\n"})
     BOOST_TEST(told.at(0).transcript.find(line) != std::string::npos, line);
 }
 
@@ -99,8 +96,7 @@ BOOST_AUTO_TEST_CASE(without_a_class_nothing_is_kept) {
 
 BOOST_AUTO_TEST_CASE(content_is_not_told_and_pipelined_recipients_are) {
   Told rig("policy", "smtpd_end_of_data_restrictions = reject\n");
-  auto told =
-      rig.after(mail_to("user@example.org") + "DATA\r\nSubject: private\r\n\r\nwords\r\n.\r\n");
+  auto told = rig.after(mail_to("user@example.org") + "DATA\r\nSubject: private\r\n\r\nwords\r\n.\r\n");
   BOOST_TEST(is(told, ErrorClass::policy));
   BOOST_TEST(told.at(0).transcript.find("private") == std::string::npos);
   BOOST_TEST(told.at(0).transcript.find("words") == std::string::npos);
@@ -118,14 +114,12 @@ BOOST_AUTO_TEST_CASE(content_is_not_told_and_pipelined_recipients_are) {
       "RCPT TO:<b@none.example>\r\nRCPT TO:<root@example.org>\r\nQUIT\r\n");
   BOOST_TEST(is(told, ErrorClass::policy));
   for (const char* rcpt : {"<user@example.org>", "<b@none.example>", "<root@example.org>"})
-    BOOST_TEST(told.at(0).transcript.find(std::string("In:  RCPT TO:") + rcpt) !=
-               std::string::npos);
+    BOOST_TEST(told.at(0).transcript.find(std::string("In:  RCPT TO:") + rcpt) != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(what_went_well_is_forgotten) {
   Told rig("protocol");
-  const auto told =
-      rig.after(mail_to("user@example.org") + "DATA\r\nx\r\n.\r\nNOOP\r\nFROB\r\nQUIT\r\n");
+  const auto told = rig.after(mail_to("user@example.org") + "DATA\r\nx\r\n.\r\nNOOP\r\nFROB\r\nQUIT\r\n");
   BOOST_TEST(is(told, ErrorClass::protocol));
   BOOST_TEST(told.at(0).transcript.find("RCPT") == std::string::npos);
   BOOST_TEST(told.at(0).transcript.find("In:  FROB\n") != std::string::npos);

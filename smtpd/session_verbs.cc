@@ -14,11 +14,9 @@ using mail::Verb;
 
 struct Session::VerbRow {
   Verb verb;
-  bool
-      ends_group;  // must be the last command of a pipelined group (RFC 2920 section 3.1), as Postfix enforces it
-  bool
-      before_tls;  // is served before TLS where TLS is required (RFC 3207 section 4), as in Postfix
-  bool junk;       // does nothing for mail: smtpd_junk_command_limit counts it
+  bool ends_group;  // must be the last command of a pipelined group (RFC 2920 section 3.1), as Postfix enforces it
+  bool before_tls;  // is served before TLS where TLS is required (RFC 3207 section 4), as in Postfix
+  bool junk;        // does nothing for mail: smtpd_junk_command_limit counts it
   async::Task<Flow> (Session::*handler)(const mail::CommandLine& line);
 };
 
@@ -92,9 +90,8 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   if (!access_denied_.empty() && verb != Verb::quit) {
     count(verb, false);
     last_command_ = mail::verb_name(verb);
-    co_return co_await refuse(
-        fmt::format("503 5.7.0 Error: access denied for {}", client_.peer.shown()),
-        mail::ErrorClass::policy);
+    co_return co_await refuse(fmt::format("503 5.7.0 Error: access denied for {}", client_.peer.shown()),
+                              mail::ErrorClass::policy);
   }
   if (row.junk && static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
   if (verb != Verb::bdat && improper_pipelining(verb, mail::verb_name(verb))) {
@@ -105,8 +102,7 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   if (policy_->tls.level == TlsLevel::encrypt && !client_.secured() && !row.before_tls) {
     last_command_ = mail::verb_name(verb);
     count(verb, false);
-    co_return co_await refuse("530 5.7.0 Must issue a STARTTLS command first",
-                              mail::ErrorClass::policy);
+    co_return co_await refuse("530 5.7.0 Must issue a STARTTLS command first", mail::ErrorClass::policy);
   }
   last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
   const Flow flow = co_await (this->*row.handler)(line);
@@ -120,8 +116,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
   const auto end = line.args.find_first_of(" \t");
   std::string name(line.args.substr(0, end));
   if (name.empty())
-    co_return co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname"
-                                       : "501 5.5.4 Syntax: HELO hostname");
+    co_return co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname" : "501 5.5.4 Syntax: HELO hostname");
   if (name.size() > 255) co_return co_await refuse("501 5.5.4 Error: hostname too long");
   const std::string before = std::exchange(client_.helo, std::move(name));
   const bool esmtp_before = std::exchange(client_.esmtp, extended);
@@ -152,11 +147,9 @@ std::string Session::ehlo_reply(std::string_view mechanisms) const {
     text.append("250-").append(word).append("\r\n");
   };
   add(keyword::kPipelining, "PIPELINING");
-  add(keyword::kSize,
-      s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
+  add(keyword::kSize, s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
   if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
-  if (policy_->tls.level != TlsLevel::none && !client_.secured() && server_.tls &&
-      server_.tls->available())
+  if (policy_->tls.level != TlsLevel::none && !client_.secured() && server_.tls && server_.tls->available())
     add(keyword::kStartTls, "STARTTLS");
   if (client_.secured()) add(keyword::kRequireTls, "REQUIRETLS");
   if (!mechanisms.empty()) {
@@ -164,18 +157,15 @@ std::string Session::ehlo_reply(std::string_view mechanisms) const {
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, fmt::format("AUTH={}", mechanisms));
   }
   if (standing_.may_xclient)
-    add(keyword::kXclient,
-        "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
-  if (standing_.may_xforward)
-    add(keyword::kXforward, fmt::format("XFORWARD {}", mail::xforward::kAll));
+    add(keyword::kXclient, "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
+  if (standing_.may_xforward) add(keyword::kXforward, fmt::format("XFORWARD {}", mail::xforward::kAll));
   add(keyword::kEnhancedStatusCodes, "ENHANCEDSTATUSCODES");
   add(keyword::kEightBitMime, "8BITMIME");
   add(keyword::kDsn, "DSN");
   add(keyword::kSmtpUtf8, "SMTPUTF8");
   add(keyword::kChunking, "CHUNKING");
   text[last + 3] = ' ';
-  if (!policy_->discarded_words.empty())
-    log::info("discarding EHLO keywords: {}", policy_->discarded_words);
+  if (!policy_->discarded_words.empty()) log::info("discarding EHLO keywords: {}", policy_->discarded_words);
   return text;
 }
 
@@ -205,8 +195,7 @@ async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
   auto address = mail::take_path(rest, false);
   if (!address || address->empty() || !rest.empty())
     co_return co_await refuse("501 5.1.3 Bad recipient address syntax");
-  if (!mail::all_ascii(*address) && !smtputf8)
-    co_return co_await refuse("553 5.6.7 Address needs SMTPUTF8");
+  if (!mail::all_ascii(*address) && !smtputf8) co_return co_await refuse("553 5.6.7 Address needs SMTPUTF8");
   Subject about = subject();
   about.where = "VRFY";
   about.recipient = *address;

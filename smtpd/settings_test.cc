@@ -27,8 +27,7 @@ const std::string kMail = "MAIL FROM:<s@remote.example>\r\n";
 const std::string kRcpt = "RCPT TO:<user@example.org>\r\n";
 
 void domains(Rig& rig) {
-  rig.names.domains = {{"gone.example", NameState::missing},
-                       {"slow.example", NameState::temporary}};
+  rig.names.domains = {{"gone.example", NameState::missing}, {"slow.example", NameState::temporary}};
 }
 
 }  // namespace
@@ -41,30 +40,24 @@ BOOST_AUTO_TEST_CASE(each_reply_code_is_the_settings) {
   };
   const std::string to = kStart + kMail + kRcpt;
   const Row rows[] = {
-      {"access_map_reject_code", "554",
-       "smtpd_recipient_restrictions = check_recipient_access static:REJECT", to},
-      {"access_map_defer_code", "450",
-       "smtpd_recipient_restrictions = check_recipient_access static:DEFER", to},
+      {"access_map_reject_code", "554", "smtpd_recipient_restrictions = check_recipient_access static:REJECT", to},
+      {"access_map_defer_code", "450", "smtpd_recipient_restrictions = check_recipient_access static:DEFER", to},
       {"defer_code", "450", "smtpd_recipient_restrictions = defer", to},
       {"reject_code", "554", "smtpd_recipient_restrictions = reject", to},
-      {"invalid_hostname_reject_code", "501",
-       "smtpd_helo_restrictions = reject_invalid_helo_hostname", "EHLO a..b\r\n" + kMail + kRcpt},
+      {"invalid_hostname_reject_code", "501", "smtpd_helo_restrictions = reject_invalid_helo_hostname",
+       "EHLO a..b\r\n" + kMail + kRcpt},
       {"non_fqdn_reject_code", "504", "smtpd_sender_restrictions = reject_non_fqdn_sender",
        kStart + "MAIL FROM:<s@short>\r\n" + kRcpt},
-      {"unknown_address_reject_code", "450",
-       "smtpd_sender_restrictions = reject_unknown_sender_domain",
+      {"unknown_address_reject_code", "450", "smtpd_sender_restrictions = reject_unknown_sender_domain",
        kStart + "MAIL FROM:<s@gone.example>\r\n" + kRcpt},
-      {"unknown_hostname_reject_code", "450",
-       "smtpd_helo_restrictions = reject_unknown_helo_hostname",
+      {"unknown_hostname_reject_code", "450", "smtpd_helo_restrictions = reject_unknown_helo_hostname",
        "EHLO gone.example\r\n" + kMail + kRcpt},
       {"relay_domains_reject_code", "554", "smtpd_relay_restrictions = reject_unauth_destination",
        kStart + kMail + "RCPT TO:<x@elsewhere.example>\r\n"},
-      {"multi_recipient_bounce_reject_code", "550",
-       "smtpd_data_restrictions = reject_multi_recipient_bounce",
+      {"multi_recipient_bounce_reject_code", "550", "smtpd_data_restrictions = reject_multi_recipient_bounce",
        kStart + "MAIL FROM:<>\r\n" + kRcpt + "RCPT TO:<root@example.org>\r\nDATA\r\n"},
       {"plaintext_reject_code", "450", "smtpd_client_restrictions = reject_plaintext_session", to},
-      {"unknown_local_recipient_reject_code", "550", "",
-       kStart + kMail + "RCPT TO:<nobody@example.org>\r\n"},
+      {"unknown_local_recipient_reject_code", "550", "", kStart + kMail + "RCPT TO:<nobody@example.org>\r\n"},
   };
   for (const Row& row : rows) {
     const bool defers = row.setting.find("defer") != std::string::npos;
@@ -89,8 +82,7 @@ BOOST_AUTO_TEST_CASE(each_reply_code_is_the_settings) {
     BOOST_TEST(last_reply(rig, to).substr(0, 3) == code);
   }
   for (const std::string& code : {std::string("550"), std::string("521")}) {
-    Rig rig("smtpd_forbid_bare_newline = reject\nsmtpd_forbid_bare_newline_reject_code = " + code +
-            "\n");
+    Rig rig("smtpd_forbid_bare_newline = reject\nsmtpd_forbid_bare_newline_reject_code = " + code + "\n");
     rig.connect();
     BOOST_TEST(last_reply(rig, "NOOP\n").substr(0, 3) == code);
   }
@@ -103,17 +95,15 @@ BOOST_AUTO_TEST_CASE(what_a_failed_look_up_does_is_the_settings) {
   // With defer_if_permit a later refusal is final; with defer the failure is the answer.
   const std::string refused = "RCPT TO:<nobody@example.org>\r\n";
   const Row rows[] = {
-      {"unknown_address_tempfail_action",
-       "smtpd_sender_restrictions = reject_unknown_sender_domain",
+      {"unknown_address_tempfail_action", "smtpd_sender_restrictions = reject_unknown_sender_domain",
        kStart + "MAIL FROM:<s@slow.example>\r\n" + refused},
-      {"unknown_helo_hostname_tempfail_action",
-       "smtpd_helo_restrictions = reject_unknown_helo_hostname",
+      {"unknown_helo_hostname_tempfail_action", "smtpd_helo_restrictions = reject_unknown_helo_hostname",
        "EHLO slow.example\r\n" + kMail + refused},
   };
   for (const Row& row : rows) {
     for (const std::string& name : {row.setting, std::string("reject_tempfail_action")}) {
-      for (const auto& [action, code] : std::vector<std::pair<std::string, std::string>>{
-               {"defer_if_permit", "550"}, {"defer", "450"}}) {
+      for (const auto& [action, code] :
+           std::vector<std::pair<std::string, std::string>>{{"defer_if_permit", "550"}, {"defer", "450"}}) {
         Rig rig(row.list + "\n" + name + " = " + action + "\n");
         domains(rig);
         rig.connect();
@@ -125,8 +115,7 @@ BOOST_AUTO_TEST_CASE(what_a_failed_look_up_does_is_the_settings) {
 }
 
 BOOST_AUTO_TEST_CASE(the_null_sender_has_a_key_in_access_tables) {
-  for (const auto& [key, code] :
-       std::vector<std::pair<std::string, std::string>>{{"<>", "554"}, {"nobody", "250"}}) {
+  for (const auto& [key, code] : std::vector<std::pair<std::string, std::string>>{{"<>", "554"}, {"nobody", "250"}}) {
     Rig rig("smtpd_null_access_lookup_key = " + key +
             "\nsmtpd_sender_restrictions = check_sender_access inline:{ <>=REJECT }\n");
     rig.connect();
@@ -135,8 +124,7 @@ BOOST_AUTO_TEST_CASE(the_null_sender_has_a_key_in_access_tables) {
 }
 
 BOOST_AUTO_TEST_CASE(strict_envelopes_need_angle_brackets) {
-  for (const auto& [strict, code] :
-       std::vector<std::pair<std::string, std::string>>{{"no", "250"}, {"yes", "501"}}) {
+  for (const auto& [strict, code] : std::vector<std::pair<std::string, std::string>>{{"no", "250"}, {"yes", "501"}}) {
     Rig rig("strict_rfc821_envelopes = " + strict + "\n");
     rig.connect();
     BOOST_TEST(last_reply(rig, kStart + "MAIL FROM: s@remote.example\r\n").substr(0, 3) == code);
@@ -144,8 +132,7 @@ BOOST_AUTO_TEST_CASE(strict_envelopes_need_angle_brackets) {
 }
 
 BOOST_AUTO_TEST_CASE(recipients_beyond_the_limit_become_errors_after_the_overshoot) {
-  for (const auto& [overshoot, live] :
-       std::vector<std::pair<std::string, bool>>{{"1000", true}, {"1", false}}) {
+  for (const auto& [overshoot, live] : std::vector<std::pair<std::string, bool>>{{"1000", true}, {"1", false}}) {
     Rig rig(
         "smtpd_recipient_limit = 1\nsmtpd_hard_error_limit = 3\nsmtpd_recipient_overshoot_limit "
         "= " +
@@ -167,8 +154,7 @@ BOOST_AUTO_TEST_CASE(the_clients_port_is_shown_where_it_is_wanted) {
 }
 
 BOOST_AUTO_TEST_CASE(tls_required_no_is_heard_only_where_it_is_enabled) {
-  for (const auto& [enabled, heard] :
-       std::vector<std::pair<std::string, bool>>{{"yes", true}, {"no", false}}) {
+  for (const auto& [enabled, heard] : std::vector<std::pair<std::string, bool>>{{"yes", true}, {"no", false}}) {
     Rig rig("tls_required_enable = " + enabled + "\n");
     rig.connect();
     last_reply(rig, kStart + kMail + kRcpt + "DATA\r\n");

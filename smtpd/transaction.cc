@@ -10,8 +10,8 @@
 namespace pen::smtpd {
 
 Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts& client,
-                         const mail::CommandOptions& options, mail::MailCommand mail,
-                         intake::Effects effects, bool local)
+                         const mail::CommandOptions& options, mail::MailCommand mail, intake::Effects effects,
+                         bool local)
     : server_(server),
       policy_(policy),
       client_(client),
@@ -69,23 +69,21 @@ Subject Transaction::subject() {
 
 void Transaction::log_client() {
   const mail::Client& c = message_.envelope().client;
-  std::string line = (message_.queue_id().empty() ? "NOQUEUE" : message_.queue_id()) +
-                     ": client=" + client_.peer.shown();
+  std::string line =
+      (message_.queue_id().empty() ? "NOQUEUE" : message_.queue_id()) + ": client=" + client_.peer.shown();
   if (!c.sasl_method.empty()) line += ", sasl_method=" + c.sasl_method;
   if (!c.sasl_username.empty()) line += ", sasl_username=" + c.sasl_username;
   if (!c.sasl_sender.empty()) line += ", sasl_sender=" + c.sasl_sender;
   if (const Forwarded* told = client_.forwarded.get()) {
     if (!told->ident.empty()) line += ", orig_queue_id=" + told->ident;
     if (!told->client.address.empty())
-      line += fmt::format(", orig_client={}[{}]",
-                          told->client.name.empty() ? "unknown" : told->client.name,
+      line += fmt::format(", orig_client={}[{}]", told->client.name.empty() ? "unknown" : told->client.name,
                           told->client.address);
   }
   log::info("{}", line);
 }
 
-std::unique_ptr<Transaction::RcptJob> Transaction::parse_rcpt(std::string_view args,
-                                                              std::size_t ahead) {
+std::unique_ptr<Transaction::RcptJob> Transaction::parse_rcpt(std::string_view args, std::size_t ahead) {
   auto job = std::make_unique<RcptJob>();
   auto parsed = mail::parse_rcpt(args, options_, smtputf8_);
   if (!parsed) {
@@ -120,14 +118,12 @@ async::Task<Response> Transaction::take(RcptJob& job) {
   if (message_.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
     // Counts as an error only far beyond the limit: a client may well send the rest in another transaction.
     const bool counts = ++too_many_ > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit);
-    co_return Response::put_off("452 4.5.3 Error: too many recipients", mail::ErrorClass::policy,
-                                counts);
+    co_return Response::put_off("452 4.5.3 Error: too many recipients", mail::ErrorClass::policy, counts);
   }
   if (message_.memory_is_short()) {
     server_.tell_short_memory(client_.peer.shown());
-    co_return Response::put_off(
-        "452 4.3.1 Error: too many recipients of all clients, try again later",
-        mail::ErrorClass::resource);
+    co_return Response::put_off("452 4.3.1 Error: too many recipients of all clients, try again later",
+                                mail::ErrorClass::resource);
   }
   if (!job.checks) {  // it was over the limit when it came in, and is not any more
     Subject about = subject();
@@ -135,8 +131,7 @@ async::Task<Response> Transaction::take(RcptJob& job) {
     job.checks.emplace(policy_, tools(), std::move(about));
     job.verdict = co_await job.checks->recipient();
   }
-  if (job.verdict.rejected())
-    co_return Response::refused(std::move(job.verdict.reply), job.verdict.error);
+  if (job.verdict.rejected()) co_return Response::refused(std::move(job.verdict.reply), job.verdict.error);
   mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
                             .original = {},
                             .orcpt = std::move(job.rcpt.orcpt),

@@ -1,13 +1,14 @@
 #pragma once
-/// One mail transaction, from MAIL to the end of its content: whom the message is from and for, its content, its way into
-/// the queue or to a proxy filter.
+/// One mail transaction, from MAIL to the end of its content: whom the message is from and for, its content, its way
+/// into the queue or to a proxy filter.
 ///
 /// Use:     Transaction t(server, policy, client, options, mail, effects, local);           // MAIL was accepted
 ///          auto job = t.parse_rcpt(args, 0);  job->judge();  Response r = co_await t.take(*job);    // for each RCPT
 ///          if (auto no = co_await t.start_content("DATA", 0)) …
 ///          if (auto lost = co_await t.receive_data(stream, …); !lost) …
 ///          Response r = co_await t.finish();                   // the session destroys it then, whatever the response
-/// Talks:   not itself: each step returns what the client is to be told. It reads content from the stream, nothing else.
+/// Talks:   not itself: each step returns what the client is to be told. It reads content from the stream, nothing
+///          else.
 /// Ends:    destroyed at any moment: nobody has the message then, unless finish() gave a good response.
 /// Thread:  the loop's. Server, policy and client must outlive it.
 #include <memory>
@@ -27,9 +28,8 @@ namespace pen::smtpd {
 class Transaction {
  public:
   /// options: what parameters the session offers. local: the header is completed, here or behind the filter.
-  Transaction(Server& server, const Policy& policy, const ClientFacts& client,
-              const mail::CommandOptions& options, mail::MailCommand mail, intake::Effects effects,
-              bool local);
+  Transaction(Server& server, const Policy& policy, const ClientFacts& client, const mail::CommandOptions& options,
+              mail::MailCommand mail, intake::Effects effects, bool local);
 
   /// What the restriction lists are asked about.
   Subject subject();
@@ -54,18 +54,14 @@ class Transaction {
   // transaction_content.cc
   /// Before the first byte: asks the data lists, opens the body, tells the filter. expected: bytes of content that are
   /// sure to come. nullopt: go on.
-  [[gnu::noinline]] async::Task<std::optional<Response>> start_content(const char* verb,
-                                                                       std::uint64_t expected);
+  [[gnu::noinline]] async::Task<std::optional<Response>> start_content(const char* verb, std::uint64_t expected);
   /// To the end of data. Errors: of the stream; received() bytes have come.
-  [[gnu::noinline]] async::Task<Result<void>> receive_data(async::Stream& stream,
-                                                           bool any_end_of_data);
+  [[gnu::noinline]] async::Task<Result<void>> receive_data(async::Stream& stream, bool any_end_of_data);
   /// BDAT came: RCPT and DATA are out of order.
   bool in_chunks() const { return chunks_ != nullptr; }
   /// Before a chunk. A response: it must be skipped.
-  [[gnu::noinline]] async::Task<std::optional<Response>> start_chunk(
-      const mail::BdatCommand& chunk);
-  [[gnu::noinline]] async::Task<Result<void>> receive_chunk(async::Stream& stream,
-                                                            std::uint64_t size);
+  [[gnu::noinline]] async::Task<std::optional<Response>> start_chunk(const mail::BdatCommand& chunk);
+  [[gnu::noinline]] async::Task<Result<void>> receive_chunk(async::Stream& stream, std::uint64_t size);
   std::uint64_t received() { return message_.body()->content().received(); }
   /// Lines in the content that ended without CR.
   std::uint64_t bare_lf() const { return chunks_ ? chunks_->bare_lf() : bare_lf_; }
@@ -89,8 +85,7 @@ class Transaction {
   /// Content goes to the filter as it comes.
   bool streams_to_proxy() const { return proxy_ != nullptr; }
   /// Connects to the filter and says MAIL. size: bytes of the content; nullopt: not known. nullopt: the filter took it.
-  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> open_proxy(
-      std::optional<std::uint64_t> size);
+  [[gnu::noinline]] async::Task<std::optional<mail::Reply>> open_proxy(std::optional<std::uint64_t> size);
   /// Passes RCPT on, opening first.
   [[gnu::noinline]] async::Task<Response> proxy_rcpt(const mail::Recipient& recipient);
   /// Passes DATA on. nullopt: go on.

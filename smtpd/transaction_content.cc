@@ -18,10 +18,8 @@ async::Task<std::optional<Response>> Transaction::ask(Checks::AtStage stage) {
   co_return std::nullopt;
 }
 
-async::Task<std::optional<Response>> Transaction::start_content(const char* verb,
-                                                                std::uint64_t expected) {
-  if (message_.recipients() == 0)
-    co_return Response::refused("554 5.5.1 Error: no valid recipients");
+async::Task<std::optional<Response>> Transaction::start_content(const char* verb, std::uint64_t expected) {
+  if (message_.recipients() == 0) co_return Response::refused("554 5.5.1 Error: no valid recipients");
   if (!policy_.data.empty())
     if (auto no = co_await ask(&Checks::data)) co_return no;
   message_.open_body(std::max(expected, message_.envelope().body.size));
@@ -31,8 +29,8 @@ async::Task<std::optional<Response>> Transaction::start_content(const char* verb
 
 async::Task<Result<void>> Transaction::receive_data(async::Stream& stream, bool any_end_of_data) {
   intake::Body& body = *message_.body();
-  mail::DataScanner scanner({.replace_bare_cr = server_.intake.settings.replace_bare_cr,
-                             .any_end_of_data = any_end_of_data});
+  mail::DataScanner scanner(
+      {.replace_bare_cr = server_.intake.settings.replace_bare_cr, .any_end_of_data = any_end_of_data});
   ContentClock clock(settings(), server_.loop);
   ContentTurn turn(server_.loop, server_.scans, body.content());
   while (!scanner.done()) {
@@ -69,8 +67,7 @@ async::Task<std::optional<Response>> Transaction::start_chunk(const mail::BdatCo
   if (chunk.size != kEndless && !beyond) co_return std::nullopt;
   // Clearly over the limit before a byte was read; the last word is had at the end.
   chunks_failed_ = true;
-  co_return Response::refused("552 5.3.4 Chunk exceeds message size limit",
-                              mail::ErrorClass::policy);
+  co_return Response::refused("552 5.3.4 Chunk exceeds message size limit", mail::ErrorClass::policy);
 }
 
 async::Task<Result<void>> Transaction::receive_chunk(async::Stream& stream, std::uint64_t size) {
@@ -78,15 +75,13 @@ async::Task<Result<void>> Transaction::receive_chunk(async::Stream& stream, std:
   ContentClock clock(settings(), server_.loop);
   ContentTurn turn(server_.loop, server_.scans, body.content());
   while (size > 0) {
-    const auto most =
-        static_cast<std::size_t>(std::min<std::uint64_t>(size, intake::Body::kDrainAt));
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, intake::Body::kDrainAt));
     stream.limit_reads(server_.intake.bodies.read_limit());
     auto part = co_await stream.read_some(most, clock.until(server_.until(settings())));
     if (!part) co_return std::unexpected(std::move(part).error());
     clock.came(part->size());
     size -= part->size();
-    for (std::string_view rest = *part; !rest.empty();)
-      rest.remove_prefix(co_await turn.feed(*chunks_, rest));
+    for (std::string_view rest = *part; !rest.empty();) rest.remove_prefix(co_await turn.feed(*chunks_, rest));
     if (body.must_drain()) {
       stream.shrink_input();
       co_await move_content();
@@ -119,17 +114,15 @@ async::Task<Response> Transaction::commit() {
   const std::string& id = message_.body()->content().summary().message_id_value;
   log::info("{}: message-id={}", queue_id, id.empty() ? "<>" : std::string_view(id));
   // Not to be called off by a drain: the message is all here.
-  const intake::Commit commit = co_await message_.commit(
-      {.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});
-  if (commit.outcome == intake::Outcome::ok)
-    co_return Response::good("250 2.0.0 Ok: queued as " + queue_id);
+  const intake::Commit commit =
+      co_await message_.commit({.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});
+  if (commit.outcome == intake::Outcome::ok) co_return Response::good("250 2.0.0 Ok: queued as " + queue_id);
   Response response = not_taken(commit);
   if (commit.outcome == intake::Outcome::refused) {
     // said by the check that refused it
   } else if (commit.text.empty())
-    log::info("{}: reject: END-OF-MESSAGE from {}: {}; from=<{}> proto={} helo=<{}>", queue_id,
-              client_.peer.shown(), response.text, message_.envelope().sender, client_.protocol(),
-              client_.helo);
+    log::info("{}: reject: END-OF-MESSAGE from {}: {}; from=<{}> proto={} helo=<{}>", queue_id, client_.peer.shown(),
+              response.text, message_.envelope().sender, client_.protocol(), client_.helo);
   else
     log::warning("{}: {}: {}", queue_id, commit.text, response.text);
   co_return response;
@@ -144,11 +137,9 @@ Response Transaction::not_taken(const intake::Commit& commit) {
     case Outcome::too_many_hops:
       return Response::refused("554 5.4.0 Error: too many hops", ErrorClass::bounce);
     case Outcome::expansion_limit:
-      return Response::refused("554 5.4.6 Error: alias expansion exceeds limit",
-                               ErrorClass::bounce);
+      return Response::refused("554 5.4.6 Error: alias expansion exceeds limit", ErrorClass::bounce);
     case Outcome::refused:
-      return Response::refused((commit.text.starts_with('5') ? "550 " : "451 ") + commit.text,
-                               ErrorClass::policy);
+      return Response::refused((commit.text.starts_with('5') ? "550 " : "451 ") + commit.text, ErrorClass::policy);
     case Outcome::no_space:
       return Response::refused("452 4.3.1 Error: queue file write error", ErrorClass::resource);
     case Outcome::lookup_failed:

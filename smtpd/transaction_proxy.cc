@@ -26,8 +26,7 @@ Response passed_on(const mail::Reply& reply) {
 
 void Transaction::log_proxy(std::string_view verb, const char* where, const mail::Reply& answer) {
   const mail::Envelope& e = message_.envelope();
-  std::string line =
-      fmt::format("NOQUEUE: {}: {}: {}; from=<{}>", verb, where, answer.text, e.sender);
+  std::string line = fmt::format("NOQUEUE: {}: {}: {}; from=<{}>", verb, where, answer.text, e.sender);
   if (!e.recipients.empty()) line += fmt::format(" to=<{}>", e.recipients.front().address);
   line += fmt::format(" proto={}", client_.protocol());
   if (!client_.helo.empty()) line += fmt::format(" helo=<{}>", client_.helo);
@@ -48,8 +47,8 @@ async::Task<std::optional<mail::Reply>> Transaction::open_proxy(std::optional<st
   proxy_ = std::make_unique<Proxy>(server_.loop, server_.names, *policy_.proxy, server_.proxy_ends);
   const mail::Envelope& e = message_.envelope();
   mail::Client client = client_.forwarded ? client_.forwarded->client : e.client;
-  mail::Reply answer = co_await proxy_->open(
-      std::move(client), client_.forwarded ? client_.forwarded->ident : "", local_);
+  mail::Reply answer =
+      co_await proxy_->open(std::move(client), client_.forwarded ? client_.forwarded->ident : "", local_);
   if (answer.positive())
     answer = co_await proxy_->mail({.sender = e.sender,
                                     .size = size,

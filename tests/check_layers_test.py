@@ -40,18 +40,35 @@ class CheckLayers(unittest.TestCase):
 
     def test_each_broken_rule_is_named_with_its_place(self):
         for file, text, words in (
-                ("lib/base/text.cc", '#include "lib/base/text.h"\n#include "lib/mail/address.h"\n',
-                 "lib/base/text.cc:2: lib/base may not include lib/mail/address.h"),
-                ("lib/base/text.h", '#include "lib/mail/address.h"\n', "lib/base/text.h:1: lib/base may not include"),
-                ("smtp/main.cc", '\n\n#include "bounce/notice.h"\n', "smtp/main.cc:3: bounce/notice.h is the program bounce's"),
-                ("bounce/main.cc", "#include <openssl/evp.h>\n", "bounce/main.cc:1: <openssl/evp.h> belongs to lib/net/tls"),
-                ("bounce/main.cc", '#include "lib/mail/testing/words.h"\n', "is for tests, and bounce/main.cc ships"),
-                ("lib/mail/address.cc", '#include <string>\n#include "lib/mail/address.h"\n',
-                 'lib/mail/address.cc:1: its first include is not "lib/mail/address.h"'),
-                ("lib/new/thing.h", "", "lib/new/thing.h:1: lib/new is not in the table"),
-                ("bounce/CMakeLists.txt", "pen_program(bounce SOURCES main.cc)\n",
-                 "bounce/notice.h:1: includes lib/mail/address.h, and bounce_program (bounce/CMakeLists.txt:1) does not link mail"),
-                ("bounce/notice.h", "", "bounce/CMakeLists.txt:1: bounce_program links mail, and no file of it includes"),
+            (
+                "lib/base/text.cc",
+                '#include "lib/base/text.h"\n#include "lib/mail/address.h"\n',
+                "lib/base/text.cc:2: lib/base may not include lib/mail/address.h",
+            ),
+            ("lib/base/text.h", '#include "lib/mail/address.h"\n', "lib/base/text.h:1: lib/base may not include"),
+            (
+                "smtp/main.cc",
+                '\n\n#include "bounce/notice.h"\n',
+                "smtp/main.cc:3: bounce/notice.h is the program bounce's",
+            ),
+            (
+                "bounce/main.cc",
+                "#include <openssl/evp.h>\n",
+                "bounce/main.cc:1: <openssl/evp.h> belongs to lib/net/tls",
+            ),
+            ("bounce/main.cc", '#include "lib/mail/testing/words.h"\n', "is for tests, and bounce/main.cc ships"),
+            (
+                "lib/mail/address.cc",
+                '#include <string>\n#include "lib/mail/address.h"\n',
+                'lib/mail/address.cc:1: its first include is not "lib/mail/address.h"',
+            ),
+            ("lib/new/thing.h", "", "lib/new/thing.h:1: lib/new is not in the table"),
+            (
+                "bounce/CMakeLists.txt",
+                "pen_program(bounce SOURCES main.cc)\n",
+                "bounce/notice.h:1: includes lib/mail/address.h, and bounce_program (bounce/CMakeLists.txt:1) does not link mail",
+            ),
+            ("bounce/notice.h", "", "bounce/CMakeLists.txt:1: bounce_program links mail, and no file of it includes"),
         ):
             with self.subTest(file=file, words=words):
                 code, said = self.said(**{file: text})

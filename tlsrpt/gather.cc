@@ -19,8 +19,7 @@ std::vector<std::string> cut(const std::vector<std::string>& texts) {
 /// What may stand in a DNS name and in a header field.
 bool host_name(std::string_view text) {
   return !text.empty() && text.size() <= 255 && text.front() != '.' &&
-         std::ranges::all_of(
-             text, [](char c) { return ascii_alnum(c) || c == '-' || c == '.' || c == '_'; });
+         std::ranges::all_of(text, [](char c) { return ascii_alnum(c) || c == '-' || c == '.' || c == '_'; });
 }
 
 /// FNV-1a with the seed mixed in: spread, not secrecy.
@@ -32,9 +31,7 @@ std::uint64_t spread(std::uint64_t seed, std::string_view text) {
 
 }  // namespace
 
-std::int64_t day_of(WallTime t) {
-  return std::chrono::floor<std::chrono::days>(t).time_since_epoch().count();
-}
+std::int64_t day_of(WallTime t) { return std::chrono::floor<std::chrono::days>(t).time_since_epoch().count(); }
 
 WallTime Gathering::send_time(std::int64_t day, std::string_view domain) const {
   const auto end = WallTime(std::chrono::days(day + 1));
@@ -71,9 +68,8 @@ bool Gathering::add(const Attempt& attempt, WallTime now) {
     return true;
   }
   ++p->failures;
-  Failure f{attempt.result,       cut(attempt.sending_ip),
-            cut(attempt.mx_host), cut(attempt.receiving_ip),
-            cut(attempt.reason),  1};
+  Failure f{
+      attempt.result, cut(attempt.sending_ip), cut(attempt.mx_host), cut(attempt.receiving_ip), cut(attempt.reason), 1};
   const auto same = std::ranges::find_if(p->details, [&](const Failure& d) {
     return d.result == f.result && d.sending_ip == f.sending_ip && d.mx_host == f.mx_host &&
            d.receiving_ip == f.receiving_ip && d.reason == f.reason;
@@ -105,8 +101,7 @@ const DomainDay* Gathering::find(std::int64_t day, const std::string& domain) co
   return at == days_.end() ? nullptr : &at->second;
 }
 
-void Gathering::note_reached(std::int64_t day, const std::string& domain,
-                             const std::string& target) {
+void Gathering::note_reached(std::int64_t day, const std::string& domain, const std::string& target) {
   const auto at = days_.find({day, domain});
   if (at == days_.end()) return;
   at->second.reached.push_back(target);

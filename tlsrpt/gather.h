@@ -7,7 +7,8 @@
 /// Time:    a parameter. A day's report is due when the day is over and a while more, up to kSpread, that differs
 ///          by domain and by host, so that not all the world reports at midnight (RFC 8460 section 4.1).
 /// Bounds:  kMaxDomains domain days, kMaxPolicies policies each, kMaxDetails kinds of failures in each; beyond them
-///          failures are still counted, new domains are not. What is older than kOldest is dropped: a report of it would help nobody.
+///          failures are still counted, new domains are not. What is older than kOldest is dropped: a report of it
+///          would help nobody.
 /// Thread:  one. No I/O.
 /// Source:  RFC 8460 section 4.
 #include <cstdint>

@@ -7,9 +7,7 @@ using namespace pen::tlsrpt;
 
 namespace {
 
-WallTime at(std::int64_t day, seconds into = seconds(0)) {
-  return WallTime(std::chrono::days(day)) + into;
-}
+WallTime at(std::int64_t day, seconds into = seconds(0)) { return WallTime(std::chrono::days(day)) + into; }
 Attempt attempt(const std::string& domain, ResultType result = ResultType::success,
                 const std::string& host = "mx.example") {
   Attempt a;

@@ -33,8 +33,7 @@ constexpr std::size_t kThreads = 8;  // writing the store, posting
 constexpr seconds kWriteEach{5};     // what a kill may cost
 constexpr seconds kLookEach{60};     // for reports whose time has come
 constexpr std::size_t kAtOnce = 8;   // reports being looked up, queued and posted
-constexpr seconds kRetryEach{
-    900};  // of a report that could not be handed over, within a day (RFC 8460 section 5.5)
+constexpr seconds kRetryEach{900};   // of a report that could not be handed over, within a day (RFC 8460 section 5.5)
 
 std::uint64_t seed_of(const std::string& host) {
   std::uint64_t h = 0;
@@ -43,8 +42,8 @@ std::uint64_t seed_of(const std::string& host) {
 }
 
 struct Server {
-  Server(service::Context& context, net::ResolverOptions dns_options,
-         std::shared_ptr<const resolve::Resolve> resolver, std::shared_ptr<Store> opened)
+  Server(service::Context& context, net::ResolverOptions dns_options, std::shared_ptr<const resolve::Resolve> resolver,
+         std::shared_ptr<Store> opened)
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
@@ -70,8 +69,7 @@ struct Server {
         store(std::move(opened)),
         room(loop, kAtOnce),
         draining(context.draining()),
-        posting{.ca_file = context.settings().tlsrpt_CAfile,
-                .agent = context.settings().mail_name + "-tlsrpt"} {}
+        posting{.ca_file = context.settings().tlsrpt_CAfile, .agent = context.settings().mail_name + "-tlsrpt"} {}
 
   async::Loop& loop;
   Random random;
@@ -96,9 +94,7 @@ struct Server {
 async::Task<void> write_changes(std::shared_ptr<Server> server) {
   auto changes = server->gathering.take_changes();
   if (changes.empty()) co_return;
-  auto work = [store = server->store, changes = std::move(changes)] {
-    return store->write(changes);
-  };
+  auto work = [store = server->store, changes = std::move(changes)] { return store->write(changes); };
   const auto written = co_await server->pool.run(std::move(work));
   if (!written) log::warning("what has gathered is not on disk: {}", written.error().message());
 }
@@ -109,18 +105,15 @@ async::Task<void> keep_written(std::shared_ptr<Server> server) {
 }
 
 /// Queues one report. False: it could not be, and is worth another try.
-async::Task<bool> mail_report(std::shared_ptr<Server> server, const DomainDay* day,
-                              std::string address) {
+async::Task<bool> mail_report(std::shared_ptr<Server> server, const DomainDay* day, std::string address) {
   intake::Derived message;
   message.envelope.sender = server->from.sender;
   message.envelope.client.protocol = "local";
   message.envelope.recipients.push_back(
       {.address = address, .original = {}, .orcpt = {}, .notify = mail::notify::kNever});
-  message.before =
-      report_mail(*day, server->from, address, compress(report_json(*day, server->from)),
-                  server->loop.clock().wall_now(), server->random);
-  const async::Until until{.deadline =
-                               server->loop.now() + server->intake.settings.enqueue_timeout};
+  message.before = report_mail(*day, server->from, address, compress(report_json(*day, server->from)),
+                               server->loop.clock().wall_now(), server->random);
+  const async::Until until{.deadline = server->loop.now() + server->intake.settings.enqueue_timeout};
   auto queue_id = co_await intake::enqueue_derived(server->intake, std::move(message), until);
   if (!queue_id) {
     log::warning("cannot queue the TLS report for {}: {}", day->domain, queue_id.error().message());
@@ -138,8 +131,7 @@ async::Task<bool> post(std::shared_ptr<Server> server, const DomainDay* day, std
   };
   const auto posted = co_await server->pool.run(std::move(work));
   if (!posted) {
-    log::warning("TLS report for {} to {}: {}", day->domain, url,
-                 printable(posted.error().message(), 300));
+    log::warning("TLS report for {} to {}: {}", day->domain, url, printable(posted.error().message(), 300));
     co_return false;
   }
   ++server->posted;
@@ -148,15 +140,14 @@ async::Task<bool> post(std::shared_ptr<Server> server, const DomainDay* day, std
 }
 
 /// Hands the day to everyone who wants it and has not got it. Returns how many took it; `all`: whether none is left.
-async::Task<std::uint64_t> hand_over(std::shared_ptr<Server> server, const DomainDay* day,
-                                     std::vector<Target> targets, bool* all) {
+async::Task<std::uint64_t> hand_over(std::shared_ptr<Server> server, const DomainDay* day, std::vector<Target> targets,
+                                     bool* all) {
   std::uint64_t sent = 0;
   *all = true;
   for (const Target& target : targets) {
     if (std::ranges::find(day->reached, target.value) != day->reached.end()) continue;
-    const bool taken = target.kind == Target::Kind::mail
-                           ? co_await mail_report(server, day, target.value)
-                           : co_await post(server, day, target.value);
+    const bool taken = target.kind == Target::Kind::mail ? co_await mail_report(server, day, target.value)
+                                                         : co_await post(server, day, target.value);
     if (taken) server->gathering.note_reached(day->day, day->domain, target.value);
     sent += taken ? 1 : 0;
     *all = *all && taken;
@@ -164,15 +155,14 @@ async::Task<std::uint64_t> hand_over(std::shared_ptr<Server> server, const Domai
   co_return sent;
 }
 
-/// One domain's day: asks who wants a report and sends it. now: even if it was tried a while ago. Returns how many took it.
-async::Task<std::uint64_t> report(std::shared_ptr<Server> server, std::int64_t number,
-                                  std::string domain, bool now) {
+/// One domain's day: asks who wants a report and sends it. now: even if it was tried a while ago. Returns how many
+/// took it.
+async::Task<std::uint64_t> report(std::shared_ptr<Server> server, std::int64_t number, std::string domain, bool now) {
   const auto key = std::pair(number, domain);
   const auto [at, mine] = server->in_hand.try_emplace(key, kNever);
   if (!mine && (at->second == kNever || (!now && at->second > server->loop.now()))) co_return 0;
   at->second = kNever;  // nobody else takes it meanwhile
-  const net::DnsAnswer answer =
-      co_await server->dns.lookup("_smtp._tls." + domain, net::RecordType::txt);
+  const net::DnsAnswer answer = co_await server->dns.lookup("_smtp._tls." + domain, net::RecordType::txt);
   std::uint64_t sent = 0;
   bool all = answer.outcome != net::DnsOutcome::temporary;
   std::vector<std::string> texts;
@@ -205,8 +195,7 @@ struct Round {
   async::Gate gate;  // last: its tasks die first
 };
 
-async::Task<void> one_of(std::shared_ptr<Server> server, Round* round, std::int64_t day,
-                         std::string domain, bool now) {
+async::Task<void> one_of(std::shared_ptr<Server> server, Round* round, std::int64_t day, std::string domain, bool now) {
   round->sent += co_await report(server, day, std::move(domain), now);
   server->room.release();
 }
@@ -216,8 +205,7 @@ async::Task<std::uint64_t> send_due(std::shared_ptr<Server> server, bool all) {
   Round round(server->loop);
   const WallTime now = server->loop.clock().wall_now();
   std::erase_if(server->in_hand, [&](const auto& one) {
-    return server->gathering.find(one.first.first, one.first.second) == nullptr &&
-           one.second != kNever;
+    return server->gathering.find(one.first.first, one.first.second) == nullptr && one.second != kNever;
   });
   if (const std::size_t old = server->gathering.drop_old(now); old > 0)
     log::warning("{} TLS reports could not be sent for days and are dropped", old);
@@ -233,14 +221,11 @@ async::Task<std::uint64_t> send_due(std::shared_ptr<Server> server, bool all) {
 async::Task<void> keep_reporting(std::shared_ptr<Server> server) {
   do {
     co_await send_due(server, false);
-  } while (
-      co_await server->loop.sleep(kLookEach, {.deadline = kNever, .cancel = &server->draining}));
+  } while (co_await server->loop.sleep(kLookEach, {.deadline = kNever, .cancel = &server->draining}));
 }
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
-                          async::Listener::Accepted accepted) {
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
-                                     {.deadline = server->loop.now() + seconds(30)});
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = server->loop.now() + seconds(30)});
   if (!opening) {
     log::warning("connection refused: {}", opening.error().message());
     co_return;
@@ -253,8 +238,7 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
   for (;;) {
     auto received = co_await channel.receive({.deadline = kNever, .cancel = &server->draining});
     if (!received) {
-      if (!received.error().is(async::WaitError::closed) &&
-          !received.error().is(async::WaitError::cancelled))
+      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::cancelled))
         log::warning("pid {}: {}", channel.peer().pid, received.error().message());
       co_return;
     }
@@ -276,10 +260,10 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
 async::Task<void> drain(std::shared_ptr<Server> server) { co_await write_changes(server); }
 
 std::vector<std::string> status(const Server& s) {
-  return {fmt::format("gathered: attempts {}, not taken {}, domain days {}", s.attempts,
-                      s.not_taken, s.gathering.size()),
-          fmt::format("reports: mailed {}, posted {}, not wanted {}, to be tried again {}",
-                      s.mailed, s.posted, s.not_wanted, s.failed)};
+  return {
+      fmt::format("gathered: attempts {}, not taken {}, domain days {}", s.attempts, s.not_taken, s.gathering.size()),
+      fmt::format("reports: mailed {}, posted {}, not wanted {}, to be tried again {}", s.mailed, s.posted,
+                  s.not_wanted, s.failed)};
 }
 
 Result<service::Hooks> start(service::Context& context) {
@@ -289,8 +273,7 @@ Result<service::Hooks> start(service::Context& context) {
   if (!store->warning().empty()) log::warning("{}", store->warning());
   auto stored = store->load();
   if (!stored) log::warning("what had gathered cannot be read: {}", stored.error().message());
-  auto server =
-      std::make_shared<Server>(context, std::move(dns), std::move(resolver), std::move(store));
+  auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolver), std::move(store));
   if (context.settings().smtp_mta_sts_enable) {
     auto policies = mta_sts::open_store(context.settings().data_directory + "/mta_sts");
     if (policies)
@@ -304,18 +287,15 @@ Result<service::Hooks> start(service::Context& context) {
   context.loop().spawn("store", keep_written(server));
   context.loop().spawn("reports", keep_reporting(server));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve([server, peers](async::Listener::Accepted accepted) {
-    return session(server, peers, std::move(accepted));
-  });
-  return service::Hooks{.drain = [server] { return drain(server); },
-                        .status = [server] { return status(*server); }};
+  context.serve(
+      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
+  return service::Hooks{.drain = [server] { return drain(server); }, .status = [server] { return status(*server); }};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   pen::tlsrpt::post_start();
-  return pen::service::run(
-      argc, argv, {.name = "tlsrpt", .summary = "gathers and sends reports on TLS (RFC 8460)"},
-      start);
+  return pen::service::run(argc, argv, {.name = "tlsrpt", .summary = "gathers and sends reports on TLS (RFC 8460)"},
+                           start);
 }

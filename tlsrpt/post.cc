@@ -8,8 +8,7 @@ namespace pen::tlsrpt {
 
 void post_start() { https::start(); }
 
-Result<void> post_report(const std::string& url, const std::string& compressed,
-                         const PostOptions& options) {
+Result<void> post_report(const std::string& url, const std::string& compressed, const PostOptions& options) {
   const https::Answer answer = https::ask({.url = url,
                                            .ca_file = options.ca_file,
                                            .agent = options.agent,

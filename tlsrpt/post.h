@@ -27,7 +27,6 @@ struct PostOptions {
 
 void post_start();
 /// Errors: failed (no connection, no TLS, no answer), refused (an answer that is not 2xx), with words for the log.
-Result<void> post_report(const std::string& url, const std::string& compressed,
-                         const PostOptions& options);
+Result<void> post_report(const std::string& url, const std::string& compressed, const PostOptions& options);
 
 }  // namespace pen::tlsrpt

@@ -73,8 +73,7 @@ std::vector<Target> read_records(const std::vector<std::string>& texts) {
     if (equals == pair.npos || trim(pair.substr(0, equals)) != "rua") continue;
     for (const auto uri : split(pair.substr(equals + 1), ",")) {
       auto target = read_target(trim(uri));
-      if (target && targets.size() < kMaxTargets &&
-          std::ranges::find(targets, *target) == targets.end())
+      if (target && targets.size() < kMaxTargets && std::ranges::find(targets, *target) == targets.end())
         targets.push_back(*std::move(target));
     }
     break;  // one rua; a second is no part of the grammar

@@ -2,8 +2,8 @@
 /// The TXT record of a domain that wants reports: "v=TLSRPTv1; rua=mailto:tls@example.org,https://example.org/tls".
 ///
 /// Use:     auto targets = read_records(texts_at("_smtp._tls." + domain));    // none: nobody wants a report
-/// Rules:   RFC 8460 section 3. Records that do not begin with "v=TLSRPTv1;" are not counted; of more than one that do, none
-///          holds. Unknown fields and schemes are passed over.
+/// Rules:   RFC 8460 section 3. Records that do not begin with "v=TLSRPTv1;" are not counted; of more than one that
+///          do, none holds. Unknown fields and schemes are passed over.
 /// Bounds:  kMaxTargets targets, each of at most kMaxTarget bytes. Pure.
 #include <string>
 #include <string_view>

@@ -9,8 +9,7 @@ namespace {
 std::string read(const std::vector<std::string>& texts) {
   std::string out;
   for (const auto& t : read_records(texts))
-    out += (out.empty() ? "" : "; ") +
-           std::string(t.kind == Target::Kind::mail ? "mail " : "https ") + t.value;
+    out += (out.empty() ? "" : "; ") + std::string(t.kind == Target::Kind::mail ? "mail " : "https ") + t.value;
   return out;
 }
 }  // namespace
@@ -37,10 +36,9 @@ BOOST_AUTO_TEST_CASE(other_records_do_not_count_and_two_are_none) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_plain_address_or_url_is_passed_over) {
-  for (const char* uri :
-       {"http://a.example/", "https:///x", "mailto:", "mailto:a", "mailto:@b", "mailto:a@",
-        "mailto:a@b@c", "mailto:a%0d%0aX:@b.example", "mailto:%3ca@b.example%3e", "mailto:a%2",
-        "mailto:a%2cb@c.example", "ftp://a.example", "mailto:a\x80@b.example"})
+  for (const char* uri : {"http://a.example/", "https:///x", "mailto:", "mailto:a", "mailto:@b", "mailto:a@",
+                          "mailto:a@b@c", "mailto:a%0d%0aX:@b.example", "mailto:%3ca@b.example%3e", "mailto:a%2",
+                          "mailto:a%2cb@c.example", "ftp://a.example", "mailto:a\x80@b.example"})
     BOOST_TEST(read({"v=TLSRPTv1; rua=" + std::string(uri)}) == "", uri);
   BOOST_TEST(read({"v=TLSRPTv1; rua=mailto:a%2Bb@c.example?subject=x"}) == "mail a+b@c.example");
   BOOST_TEST(read({"v=TLSRPTv1; rua=x:y,mailto:a@b.example"}) == "mail a@b.example");
@@ -48,12 +46,10 @@ BOOST_AUTO_TEST_CASE(what_is_no_plain_address_or_url_is_passed_over) {
 
 BOOST_AUTO_TEST_CASE(targets_are_bounded_and_named_once) {
   std::string many = "v=TLSRPTv1; rua=mailto:a@b.example";
-  for (int i = 0; i < 50; ++i)
-    many += ",mailto:a@b.example,mailto:a" + std::to_string(i) + "@b.example";
+  for (int i = 0; i < 50; ++i) many += ",mailto:a@b.example,mailto:a" + std::to_string(i) + "@b.example";
   BOOST_TEST(read_records({many}).size() == kMaxTargets);
   BOOST_TEST(read({"v=TLSRPTv1; rua=https://a.example/" + std::string(kMaxTarget, 'x')}) == "");
-  BOOST_TEST(read({"v=TLSRPTv1; rua=mailto:a@b.example; rua=mailto:c@d.example"}) ==
-             "mail a@b.example");
+  BOOST_TEST(read({"v=TLSRPTv1; rua=mailto:a@b.example; rua=mailto:c@d.example"}) == "mail a@b.example");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -12,10 +12,8 @@ using namespace pen::tlsrpt;
 
 namespace {
 
-const Submitter kUs{.host = "mx.us.example",
-                    .organization = "Us",
-                    .contact = "postmaster@us.example",
-                    .sender = "tls@us.example"};
+const Submitter kUs{
+    .host = "mx.us.example", .organization = "Us", .contact = "postmaster@us.example", .sender = "tls@us.example"};
 
 DomainDay day() {
   DomainDay d;
@@ -26,8 +24,8 @@ DomainDay day() {
   dane.strings = {"3 1 1 aabb"};
   dane.successes = 5326;
   dane.failures = 3;
-  dane.details = {{ResultType::certificate_expired, "192.0.2.1", "mx.them.example", "198.51.100.2",
-                   "it \xff expired", 3}};
+  dane.details = {
+      {ResultType::certificate_expired, "192.0.2.1", "mx.them.example", "198.51.100.2", "it \xff expired", 3}};
   d.policies = {dane};
   return d;
 }
@@ -83,16 +81,14 @@ BOOST_AUTO_TEST_CASE(every_result_has_its_word) {
 BOOST_AUTO_TEST_CASE(the_message_carries_the_compressed_report) {
   Random random(1);
   const std::string json = report_json(day(), kUs);
-  const std::string text =
-      report_mail(day(), kUs, "r@them.example", compress(json), WallTime{}, random);
-  for (const char* has :
-       {"From: tls@us.example\r\n", "To: r@them.example\r\n", "TLS-Report-Domain: them.example\r\n",
-        "TLS-Report-Submitter: mx.us.example\r\n", "TLS-Required: No\r\n",
-        "Content-Type: multipart/report; report-type=\"tlsrpt\";",
-        "Subject: Report Domain: them.example\r\n Submitter: mx.us.example\r\n Report-ID: "
-        "<2026-11-22.them.example@mx.us.example>\r\n",
-        "Content-Type: application/tlsrpt+gzip\r\n",
-        "filename=\"mx.us.example!them.example!1795305600!1795391999.json.gz\"\r\n\r\n"})
+  const std::string text = report_mail(day(), kUs, "r@them.example", compress(json), WallTime{}, random);
+  for (const char* has : {"From: tls@us.example\r\n", "To: r@them.example\r\n", "TLS-Report-Domain: them.example\r\n",
+                          "TLS-Report-Submitter: mx.us.example\r\n", "TLS-Required: No\r\n",
+                          "Content-Type: multipart/report; report-type=\"tlsrpt\";",
+                          "Subject: Report Domain: them.example\r\n Submitter: mx.us.example\r\n Report-ID: "
+                          "<2026-11-22.them.example@mx.us.example>\r\n",
+                          "Content-Type: application/tlsrpt+gzip\r\n",
+                          "filename=\"mx.us.example!them.example!1795305600!1795391999.json.gz\"\r\n\r\n"})
     BOOST_TEST(text.find(has) != std::string::npos, has);
   const auto begin = text.find(".json.gz\"\r\n\r\n") + 13;
   std::string base64 = text.substr(begin, text.find("\r\n\r\n--", begin) - begin);

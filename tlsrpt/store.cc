@@ -12,8 +12,7 @@ constexpr std::size_t kMapSize = std::size_t{1} << 30;  // address space, not me
 
 std::string stored_key(std::int64_t day, const std::string& domain) {
   std::string key;
-  for (int shift = 56; shift >= 0; shift -= 8)
-    key += static_cast<char>(static_cast<std::uint64_t>(day) >> shift);
+  for (int shift = 56; shift >= 0; shift -= 8) key += static_cast<char>(static_cast<std::uint64_t>(day) >> shift);
   return key + domain;  // 8 and at most 255 bytes: LMDB takes 511
 }
 
@@ -24,10 +23,9 @@ Store::~Store() = default;
 
 Result<std::shared_ptr<Store>> Store::open(const std::string& directory) {
   std::string warning;
-  PEN_TRY_ASSIGN(
-      auto database,
-      lmdb::open_or_begin_anew(directory, "what had gathered for TLS reports begins anew", warning,
-                               [&] { return lmdb::open_hints(directory, kMapSize); }));
+  PEN_TRY_ASSIGN(auto database,
+                 lmdb::open_or_begin_anew(directory, "what had gathered for TLS reports begins anew", warning,
+                                          [&] { return lmdb::open_hints(directory, kMapSize); }));
   std::shared_ptr<Store> store(new Store(std::move(database)));
   store->warning_ = std::move(warning);
   return store;

@@ -1,5 +1,6 @@
 #pragma once
-/// What has gathered, on disk: an LMDB file below data_directory, so that a crash costs the last seconds and not the day.
+/// What has gathered, on disk: an LMDB file below data_directory, so that a crash costs the last seconds and not the
+/// day.
 ///
 /// Use:     auto store = Store::open(directory);          // a damaged one is set aside: warning()
 ///          for (auto& day : store->load()) gathering.restore(day);

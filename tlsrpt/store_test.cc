@@ -58,8 +58,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside_and_made_anew) {
     BOOST_REQUIRE(store.has_value());
     BOOST_REQUIRE((*store)->write({{5, "a.example", day(5, "a.example", 1)}}).has_value());
   }
-  std::ofstream(path + "/data.mdb", std::ios::in | std::ios::out)
-      .write("garbage garbage garbage", 23);
+  std::ofstream(path + "/data.mdb", std::ios::in | std::ios::out).write("garbage garbage garbage", 23);
   auto store = Store::open(path);
   BOOST_REQUIRE(store.has_value());
   BOOST_TEST((*store)->warning().find("set aside") != std::string::npos);

@@ -11,7 +11,8 @@
 
 namespace pen::tlsrpt {
 
-/// known: of the attempt's domain, at the time of the attempt. An attempt under another policy (TLSA records) stays as it is.
+/// known: of the attempt's domain, at the time of the attempt. An attempt under another policy (TLSA records) stays
+/// as it is.
 void name_sts_policy(ipc::tls_report::Attempt& attempt, const mta_sts::Known& known, WallTime now);
 
 }  // namespace pen::tlsrpt

@@ -33,8 +33,7 @@ BOOST_AUTO_TEST_SUITE(sts_policy_of_an_attempt)
 BOOST_AUTO_TEST_CASE(an_enforced_policy_is_named) {
   const Attempt attempt = named(known(mta_sts::Mode::enforce));
   BOOST_TEST((attempt.policy == PolicyType::sts));
-  BOOST_TEST(join(attempt.policy_strings, "|") ==
-             "version: STSv1|mode: enforce|mx: mx.example|max_age: 600");
+  BOOST_TEST(join(attempt.policy_strings, "|") == "version: STSv1|mode: enforce|mx: mx.example|max_age: 600");
   BOOST_TEST(join(attempt.mx_patterns) == "mx.example");
 }
 
@@ -46,8 +45,7 @@ BOOST_AUTO_TEST_CASE(what_was_not_verified_is_not_said_to_have_been) {
 BOOST_AUTO_TEST_CASE(an_attempt_under_a_policy_in_testing_gets_its_text) {
   const Attempt attempt = named(known(mta_sts::Mode::testing), PolicyType::sts);
   BOOST_TEST((attempt.policy == PolicyType::sts));
-  BOOST_TEST(join(attempt.policy_strings, "|") ==
-             "version: STSv1|mode: testing|mx: mx.example|max_age: 600");
+  BOOST_TEST(join(attempt.policy_strings, "|") == "version: STSv1|mode: testing|mx: mx.example|max_age: 600");
 }
 
 BOOST_AUTO_TEST_CASE(a_policy_that_could_not_be_fetched_has_no_text) {

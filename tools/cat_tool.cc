@@ -42,8 +42,8 @@ MessageSource of_queue(ipc::queue::Content& content, const std::vector<Fd>& fds)
     return source;
   }
   source.content += " in " + file_behind(fds[0].get());
-  source.read = [fd = fds[0].get(), offset = content.body_offset](
-                    std::uint64_t from, std::size_t most) -> Result<std::string> {
+  source.read = [fd = fds[0].get(), offset = content.body_offset](std::uint64_t from,
+                                                                  std::size_t most) -> Result<std::string> {
     std::string piece(most, '\0');
     const ssize_t n = ::pread(fd, piece.data(), most, static_cast<off_t>(offset + from));
     if (n < 0) return fail_errno("read");
@@ -57,12 +57,10 @@ MessageSource of_queue(ipc::queue::Content& content, const std::vector<Fd>& fds)
 /// that of a submitted message: nothing else is copied.
 Fd spool_standard_input() {
   struct stat st{};
-  if (::fstat(STDIN_FILENO, &st) != 0)
-    die(kProgram, EX_IOERR, Error::from_errno(errno, "standard input").message());
+  if (::fstat(STDIN_FILENO, &st) != 0) die(kProgram, EX_IOERR, Error::from_errno(errno, "standard input").message());
   if (S_ISREG(st.st_mode)) return {};
   const char* wanted = std::getenv("TMPDIR");
-  std::string path =
-      std::string(wanted != nullptr && *wanted != '\0' ? wanted : "/tmp") + "/pencat.XXXXXX";
+  std::string path = std::string(wanted != nullptr && *wanted != '\0' ? wanted : "/tmp") + "/pencat.XXXXXX";
   Fd file(::mkostemp(path.data(), O_CLOEXEC));
   if (!file) die(kProgram, EX_CANTCREAT, Error::from_errno(errno, "create " + path).message());
   ::unlink(path.c_str());
@@ -102,22 +100,20 @@ std::expected<CatTool::Options, service::Ending> CatTool::read(int argc, const c
           "Shows messages in the queue of a Penstock instance, and files of its maildrop and "
           "corrupt directories. Without ID and FILE: the file on standard input. A word that "
           "could be an ID is a FILE where there is no such message; ./ID always.",
-      .options = {
-          {"-e", "envelope", set(parts.envelope)},
-          {"-h", "header", set(parts.header)},
-          {"-b", "body, with the empty line before it\nnone of these: all three", set(parts.body)},
-          {"-f", "the id or the file's name before each line", set(parts.names)},
-          {"-q", "every word is an ID, never a file", set(o.ids_only)},
-          service::directory_option(o.directory),
-          {"-v", "accepted, and changes nothing", service::accepted()},
-          {"-d, -o, -r, -s", "refused: messages are no files of records here",
-           service::refused("messages are no files of records here; the records of the "
-                            "queue log are shown by penqueue --log -v")}}};
+      .options = {{"-e", "envelope", set(parts.envelope)},
+                  {"-h", "header", set(parts.header)},
+                  {"-b", "body, with the empty line before it\nnone of these: all three", set(parts.body)},
+                  {"-f", "the id or the file's name before each line", set(parts.names)},
+                  {"-q", "every word is an ID, never a file", set(o.ids_only)},
+                  service::directory_option(o.directory),
+                  {"-v", "accepted, and changes nothing", service::accepted()},
+                  {"-d, -o, -r, -s", "refused: messages are no files of records here",
+                   service::refused("messages are no files of records here; the records of the "
+                                    "queue log are shown by penqueue --log -v")}}};
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   o.words = *std::move(words);
-  if (!parts.envelope && !parts.header && !parts.body)
-    parts.envelope = parts.header = parts.body = true;
+  if (!parts.envelope && !parts.header && !parts.body) parts.envelope = parts.header = parts.body = true;
   return o;
 }
 
@@ -134,8 +130,7 @@ int CatTool::run() {
     }
     show_ids();
     const Shown shown = show_path(word, word);
-    if (shown == Shown::no)
-      die(kProgram, EX_NOINPUT, "neither a queue id nor a file: " + printable(word));
+    if (shown == Shown::no) die(kProgram, EX_NOINPUT, "neither a queue id nor a file: " + printable(word));
     if (shown == Shown::damaged) status_ = EX_DATAERR;
   }
   show_ids();
@@ -172,8 +167,7 @@ bool CatTool::show_file(const std::string& name, int fd, Found where) {
   return false;
 }
 
-CatTool::Shown CatTool::show_path(const std::string& name, const std::string& path, int flags,
-                                  Found where) {
+CatTool::Shown CatTool::show_path(const std::string& name, const std::string& path, int flags, Found where) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   if (fd.get() < 0) {
     if (errno == ENOENT) return Shown::no;
@@ -198,16 +192,14 @@ void CatTool::show_ids() {
   std::fflush(stdout);
   for (const auto& id : missing) {
     const Shown shown = options_.ids_only ? Shown::no : show_path(id, id);
-    if (shown == Shown::no)
-      std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
+    if (shown == Shown::no) std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
     if (shown != Shown::yes) status_ = EX_DATAERR;
   }
 }
 
 CatTool::Shown CatTool::show_dropped(const std::string& id) {
   // Names in there are mail_owner's making: root reads nothing that mail_owner could not.
-  const service::AsAccount owner(
-      service::mail_owner(config_->settings()).value_or(service::Account{}));
+  const service::AsAccount owner(service::mail_owner(config_->settings()).value_or(service::Account{}));
   const std::string& queue = config_->settings().queue_directory;
   const Shown shown = show_path(id, queue + "/maildrop/" + id, O_NOFOLLOW, Found::in_maildrop);
   return shown != Shown::no ? shown : show_path(id, queue + "/corrupt/" + id, O_NOFOLLOW);
@@ -218,30 +210,28 @@ bool CatTool::show_queued(std::vector<std::string>& ids) {
   bool whole = true;
   std::string without_content;              // a message of which only the envelope is left
   std::vector<mail::Recipient> recipients;  // of a message with so many that they come in parts
-  const auto done =
-      client_->ask(ipc::queue::Show{1, {}, ids}, [&](ipc::queue::FromQmgr& m, auto& fds) {
-        if (const auto* damaged = std::get_if<ipc::queue::Entry>(&m)) {
-          complain_of(kProgram, damaged->queue_id, damaged->fault);
-          whole = false;
-          without_content = damaged->queue_id;
-          recipients.clear();
-          std::erase(ids, damaged->queue_id);
-          return;
-        }
-        auto* content = std::get_if<ipc::queue::Content>(&m);
-        if (content == nullptr) return;
-        auto& part = content->envelope.recipients;
-        std::move(part.begin(), part.end(), std::back_inserter(recipients));
-        if (content->more) return;
-        part = std::exchange(recipients, {});
-        const MessageSource source = of_queue(*content, fds);
-        MessageParts there = options_.parts;
-        if (source.name == without_content) there.header = there.body = false;
-        if (!show_message(kProgram, source, there)) whole = false;
-        std::erase(ids, source.name);
-      });
-  if (done.outcome == Outcome::denied)
-    die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
+  const auto done = client_->ask(ipc::queue::Show{1, {}, ids}, [&](ipc::queue::FromQmgr& m, auto& fds) {
+    if (const auto* damaged = std::get_if<ipc::queue::Entry>(&m)) {
+      complain_of(kProgram, damaged->queue_id, damaged->fault);
+      whole = false;
+      without_content = damaged->queue_id;
+      recipients.clear();
+      std::erase(ids, damaged->queue_id);
+      return;
+    }
+    auto* content = std::get_if<ipc::queue::Content>(&m);
+    if (content == nullptr) return;
+    auto& part = content->envelope.recipients;
+    std::move(part.begin(), part.end(), std::back_inserter(recipients));
+    if (content->more) return;
+    part = std::exchange(recipients, {});
+    const MessageSource source = of_queue(*content, fds);
+    MessageParts there = options_.parts;
+    if (source.name == without_content) there.header = there.body = false;
+    if (!show_message(kProgram, source, there)) whole = false;
+    std::erase(ids, source.name);
+  });
+  if (done.outcome == Outcome::denied) die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
   if (done.outcome == Outcome::failed) die(kProgram, EX_SOFTWARE, "failed: " + done.text);
   return whole;
 }

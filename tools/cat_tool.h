@@ -39,11 +39,11 @@ class CatTool {
   int show_standard_input();
   /// A file that local submission left. Returns whether it is whole.
   bool show_file(const std::string& name, int fd, Found where = Found::elsewhere);
-  Shown show_path(const std::string& name, const std::string& path, int flags = 0,
-                  Found where = Found::elsewhere);
+  Shown show_path(const std::string& name, const std::string& path, int flags = 0, Found where = Found::elsewhere);
   void show_ids();
   Shown show_dropped(const std::string& id);
-  /// Those that are there, in their order; takes them out of `ids`. Whether all of them are whole; if not, it was said why.
+  /// Those that are there, in their order; takes them out of `ids`. Whether all of them are whole; if not, it was
+  /// said why.
   bool show_queued(std::vector<std::string>& ids);
 
   Options options_;

@@ -56,13 +56,12 @@ void check_accounts(const config::Settings& s, Report& report) {
     return;
   }
   if (auto owner = service::mail_owner(s); !owner) {
-    report.add(Severity::error,
-               owner.error().message() + ": make it with scripts/accounts, or set mail_owner");
+    report.add(Severity::error, owner.error().message() + ": make it with scripts/accounts, or set mail_owner");
   }
   const group* drop = ::getgrnam(s.setgid_group.c_str());
   if (drop == nullptr) {
-    report.add(Severity::warning, "no group \"" + s.setgid_group +
-                                      "\" (setgid_group): only root can hand in mail by sendmail");
+    report.add(Severity::warning,
+               "no group \"" + s.setgid_group + "\" (setgid_group): only root can hand in mail by sendmail");
     return;
   }
   std::error_code error;  // they lie beside this command
@@ -71,21 +70,20 @@ void check_accounts(const config::Settings& s, Report& report) {
   struct Setgid {
     const char *name, *otherwise;
   };
-  for (const auto& [name, otherwise] : {Setgid{"pendrop", "only root can hand in mail by sendmail"},
-                                        Setgid{"penqueue", "only root can look at the queue"},
-                                        Setgid{"mailq", "only root can look at the queue"},
-                                        Setgid{"penshape", "only root can look at the queue"}}) {
+  for (const auto& [name, otherwise] :
+       {Setgid{"pendrop", "only root can hand in mail by sendmail"},
+        Setgid{"penqueue", "only root can look at the queue"}, Setgid{"mailq", "only root can look at the queue"},
+        Setgid{"penshape", "only root can look at the queue"}}) {
     const std::string path = (self.parent_path() / name).string();
     struct stat st{};
     if (::stat(path.c_str(), &st) != 0) continue;
     if (st.st_gid == drop->gr_gid && (st.st_mode & S_ISGID) != 0) continue;
-    report.add(Severity::note, path + " is not setgid " + s.setgid_group + ": " + otherwise +
-                                   " (chgrp " + s.setgid_group + " and chmod 2755 " + path + ")");
+    report.add(Severity::note, path + " is not setgid " + s.setgid_group + ": " + otherwise + " (chgrp " +
+                                   s.setgid_group + " and chmod 2755 " + path + ")");
   }
 }
 
-void check_directory(const std::string& name, const std::string& path, const config::Settings& s,
-                     Report& report) {
+void check_directory(const std::string& name, const std::string& path, const config::Settings& s, Report& report) {
   struct stat st{};
   if (::stat(path.c_str(), &st) != 0) {
     if (errno == ENOENT) {
@@ -95,26 +93,22 @@ void check_directory(const std::string& name, const std::string& path, const con
     }
     return;
   }
-  if (!S_ISDIR(st.st_mode))
-    return report.add(Severity::error, name + " " + path + " is not a directory");
+  if (!S_ISDIR(st.st_mode)) return report.add(Severity::error, name + " " + path + " is not a directory");
   if ((st.st_mode & S_IWOTH) != 0) {
     report.add(Severity::error, name + " " + path + " can be written by everyone");
   }
   const auto owner = service::mail_owner(s);
   if (owner && st.st_uid != owner->uid && st.st_uid != 0) {
-    report.add(Severity::warning,
-               fmt::format("{} {} belongs to uid {}, not to mail_owner", name, path, st.st_uid));
+    report.add(Severity::warning, fmt::format("{} {} belongs to uid {}, not to mail_owner", name, path, st.st_uid));
   }
 }
 
 void check_config_file(const std::string& path, Report& report) {
   struct stat st{};
   if (::stat(path.c_str(), &st) != 0) return;
-  if ((st.st_mode & S_IWOTH) != 0)
-    report.add(Severity::error, path + " can be written by everyone");
+  if ((st.st_mode & S_IWOTH) != 0) report.add(Severity::error, path + " can be written by everyone");
   if (::geteuid() == 0 && st.st_uid != 0) {
-    report.add(Severity::warning,
-               fmt::format("{} belongs to uid {}, not to root", path, st.st_uid));
+    report.add(Severity::warning, fmt::format("{} belongs to uid {}, not to root", path, st.st_uid));
   }
 }
 
@@ -133,22 +127,19 @@ void check_mailbox_limits(const config::Config& config, Report& report) {
     const auto own = config.with(service);
     const config::Settings& s = own.settings();
     const bool local = service.command == "local";
-    const auto fits = mailbox::check_limit(
-        local ? "mailbox_size_limit" : "virtual_mailbox_limit",
-        static_cast<std::uint64_t>(local ? s.mailbox_size_limit : s.virtual_mailbox_limit),
-        static_cast<std::uint64_t>(s.message_size_limit));
+    const auto fits =
+        mailbox::check_limit(local ? "mailbox_size_limit" : "virtual_mailbox_limit",
+                             static_cast<std::uint64_t>(local ? s.mailbox_size_limit : s.virtual_mailbox_limit),
+                             static_cast<std::uint64_t>(s.message_size_limit));
     if (fits) continue;
     const bool used = config::transport_is_used(config.settings(), service.name);
     report.add(used ? Severity::error : Severity::note,
-               "service " + service.name +
-                   (used ? " will not start: " : " would not start if mail came for it: ") +
+               "service " + service.name + (used ? " will not start: " : " would not start if mail came for it: ") +
                    fits.error().context());
   }
 }
 
-std::set<std::string> as_set(const std::vector<std::string>& list) {
-  return {list.begin(), list.end()};
-}
+std::set<std::string> as_set(const std::vector<std::string>& list) { return {list.begin(), list.end()}; }
 
 /// What smtpd says at its start, of every service that runs it: why it will not start, or what it does without.
 void check_smtpd(const config::Config& config, Report& report) {
@@ -186,8 +177,7 @@ void check_commands(const config::Config& config, Report& report) {
   const auto owner = service::mail_owner(config.settings());
   for (const auto& service : config.master()) {
     if (service.command != "pipe") continue;
-    const std::string start =
-        "service " + service.label() + " would not start if mail came for it: ";
+    const std::string start = "service " + service.label() + " would not start if mail came for it: ";
     const auto options = pipes::parse_options(service.arguments);
     if (!options) {
       report.add(Severity::warning, start + options.error());
@@ -202,13 +192,11 @@ void check_commands(const config::Config& config, Report& report) {
 void check_tables(const config::Config& config, Report& report) {
   std::string missing;
   for (const OwnTable& table : own_tables(config)) {
-    if (table.has_text() && !table.is_made())
-      missing += (missing.empty() ? "" : ", ") + table.file();
+    if (table.has_text() && !table.is_made()) missing += (missing.empty() ? "" : ", ") + table.file();
   }
   if (!missing.empty())
-    report.add(Severity::warning, "tables that are not made yet: " + missing +
-                                      "; make them all: penmap -c " + config.directory() +
-                                      " --all");
+    report.add(Severity::warning, "tables that are not made yet: " + missing + "; make them all: penmap -c " +
+                                      config.directory() + " --all");
 }
 
 /// What keeps smtpd, smtp and lmtp from speaking TLS: files, keys, protocols, ciphers. Mail at level may goes without.
@@ -232,8 +220,7 @@ std::vector<std::string> redis_faults(const config::Settings& s) {
   std::vector<std::string> out;
   if (s.destdb_backend != config::DestdbBackend::redis) return out;
   if (auto options = redis::client_options(s); !options) out.push_back(options.error().message());
-  auto unshared = map::MatchList::open(map::MatchList::Kind::network,
-                                       join(s.destdb_unshared_networks, ", "), {});
+  auto unshared = map::MatchList::open(map::MatchList::Kind::network, join(s.destdb_unshared_networks, ", "), {});
   if (!unshared) out.push_back("destdb_unshared_networks: " + unshared.error().message());
   if (unshared && unshared->blocking())
     out.push_back(
@@ -259,8 +246,8 @@ int check(const std::string& config_directory) {
     told.insert(p.name);
   }
   for (const auto& p : table_problems(*config)) report.add(p.severity, p.message());
-  const bool unreadable = std::ranges::any_of(
-      config->problems(), [](const auto& p) { return p.severity == Severity::error; });
+  const bool unreadable =
+      std::ranges::any_of(config->problems(), [](const auto& p) { return p.severity == Severity::error; });
   if (unreadable) {  // no program could work with these settings
     report.add(Severity::note, "no further checks before these errors are put right");
     return EX_CONFIG;
@@ -282,8 +269,7 @@ int check(const std::string& config_directory) {
   if (!passed_over.empty()) report.add(Severity::warning, passed_over);
   const auto machine = service::real_machine(programs);
   if (!machine.has_program("master")) {
-    report.add(Severity::error,
-               "the programs of Penstock are missing: " + programs + " holds no master");
+    report.add(Severity::error, "the programs of Penstock are missing: " + programs + " holds no master");
   }
   const auto plan = service::make_plan(*config, machine);
   for (const auto& skipped : plan.skipped) {

@@ -15,16 +15,14 @@ namespace pen::tools {
 using namespace ipc::destinations;
 
 DestinationClient::DestinationClient(std::string program, const config::Config& config)
-    : program_(std::move(program)),
-      path_(config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket)) {}
+    : program_(std::move(program)), path_(config.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket)) {}
 
-async::Task<void> DestinationClient::converse(async::Loop& loop, const ToQmgr& request,
-                                              const See& see, std::optional<Done>& done) {
-  Persistence persistence(
-      program_, /*order=*/false);  // a destination's state: giving an order twice changes no answer
+async::Task<void> DestinationClient::converse(async::Loop& loop, const ToQmgr& request, const See& see,
+                                              std::optional<Done>& done) {
+  Persistence persistence(program_, /*order=*/false);  // a destination's state: giving an order twice changes no answer
   while (!done) {
-    auto channel = co_await ipc::connect_channel<FromQmgr, ToQmgr>(
-        loop, path_, kName, {.deadline = loop.now() + seconds(30)});
+    auto channel =
+        co_await ipc::connect_channel<FromQmgr, ToQmgr>(loop, path_, kName, {.deadline = loop.now() + seconds(30)});
     if (!channel) {
       why_ = channel.error().message();
       break;
@@ -56,8 +54,7 @@ std::optional<Done> DestinationClient::ask(const ToQmgr& request, const See& see
 }
 
 DestinationFile::DestinationFile(const config::Config& config)
-    : directory_(config.settings().data_directory + "/destdb"),
-      owner_(service::mail_owner(config.settings())) {}
+    : directory_(config.settings().data_directory + "/destdb"), owner_(service::mail_owner(config.settings())) {}
 
 Result<void> DestinationFile::there() const {
   const std::string path = directory_ + "/data.mdb";
@@ -65,9 +62,8 @@ Result<void> DestinationFile::there() const {
   return {};
 }
 
-Result<void> DestinationFile::each(
-    bool quiet,
-    const std::function<void(const std::string& key, const destdb::Facts& facts)>& see) {
+Result<void> DestinationFile::each(bool quiet,
+                                   const std::function<void(const std::string& key, const destdb::Facts& facts)>& see) {
   PEN_TRY_ASSIGN(const service::Account account, owner_);
   const service::AsAccount owner(account);
   if (!owner.ok()) return fail_errno("become mail_owner");

@@ -31,9 +31,7 @@ std::string when(WallTime t) {
   return text;
 }
 
-std::string milliseconds_of(microseconds t) {
-  return fmt::format("{:.1f} ms", static_cast<double>(t.count()) / 1000);
-}
+std::string milliseconds_of(microseconds t) { return fmt::format("{:.1f} ms", static_cast<double>(t.count()) / 1000); }
 
 std::string limit_of(std::uint32_t n) { return n == 0 ? "no limit" : std::to_string(n); }
 
@@ -79,16 +77,15 @@ std::string rule_text(const Explained& e) {
 }
 
 std::string_view rule_word(Rule rule) {
-  static constexpr std::string_view kWords[] = {"room",    "idle",      "unused", "closed",
-                                                "retry",   "fewest",    "ride",   "wait",
-                                                "nothing", "unroutable"};
+  static constexpr std::string_view kWords[] = {"room",   "idle", "unused", "closed",  "retry",
+                                                "fewest", "ride", "wait",   "nothing", "unroutable"};
   return kWords[static_cast<std::size_t>(rule)];
 }
 
 std::string class_text(const ClassSeen& c) {
   const auto& n = c.counts;
-  std::string text = fmt::format("{}: outgoing sessions wait at {}, clients are refused at {}",
-                                 n.mask, n.total, n.refuse);
+  std::string text =
+      fmt::format("{}: outgoing sessions wait at {}, clients are refused at {}", n.mask, n.total, n.refuse);
   if (!c.unknown.empty()) return text + "; its counts are not known: " + printable(c.unknown);
   text += fmt::format("; {} outgoing (leases of qmgr) and {} incoming now", n.outgoing, n.incoming);
   if (n.outgoing + n.incoming >= n.total) text += ": full";
@@ -156,8 +153,7 @@ ordered_json json_of(const Seen& d) {
     j["round_trip_us"] = f.round_trip.count();
     j["service_time_us"] = f.service_time.count();
   }
-  if (f.step_by_step_until != WallTime{})
-    j["step_by_step_until"] = unix_seconds(f.step_by_step_until);
+  if (f.step_by_step_until != WallTime{}) j["step_by_step_until"] = unix_seconds(f.step_by_step_until);
   if (f.clear_text_until != WallTime{}) j["clear_text_until"] = unix_seconds(f.clear_text_until);
   if (f.asked_last_until != WallTime{}) j["asked_last_until"] = unix_seconds(f.asked_last_until);
   if (f.one_domain_until != WallTime{}) j["one_domain_until"] = unix_seconds(f.one_domain_until);
@@ -179,8 +175,7 @@ ordered_json json_of(const Seen& d) {
 }  // namespace
 
 std::string_view class_word(Class c) {
-  static constexpr std::string_view kWords[] = {"active", "idle",    "closed",   "unused",
-                                                "retry",  "failing", "suspended"};
+  static constexpr std::string_view kWords[] = {"active", "idle", "closed", "unused", "retry", "failing", "suspended"};
   const auto i = static_cast<std::size_t>(c);
   return i < std::size(kWords) ? kWords[i] : "unknown";
 }
@@ -193,46 +188,40 @@ Seen from_qmgr(Entry entry) {
   return d;
 }
 
-Seen from_file(const std::string& key, const destdb::Facts& facts,
-               const destdb::Suspensions& suspensions, WallTime now) {
+Seen from_file(const std::string& key, const destdb::Facts& facts, const destdb::Suspensions& suspensions,
+               WallTime now) {
   Seen d;
   d.facts = facts;
   d.entry.key = key;
   d.entry.shown = facts.shown;
   d.entry.transport = key.substr(0, key.find('\0'));
-  d.entry.classification = facts.failures == 0      ? Class::closed
-                           : facts.next_retry > now ? Class::failing
-                                                    : Class::retry;
+  d.entry.classification = facts.failures == 0 ? Class::closed : facts.next_retry > now ? Class::failing : Class::retry;
   const auto shown = destdb::parse_shown(facts.shown);
   for (const auto& name : destdb::names_of(shown.host, shown.address, shown.port)) {
     const auto it = suspensions.find(name);
     if (it == suspensions.end()) continue;
     d.entry.classification = Class::suspended;
-    d.entry.suspended = "delivery to " + name + " is suspended" +
-                        (it->second.reason.empty() ? "" : ": " + it->second.reason);
+    d.entry.suspended =
+        "delivery to " + name + " is suspended" + (it->second.reason.empty() ? "" : ": " + it->second.reason);
     break;
   }
   return d;
 }
 
-std::string list_header() {
-  return "STATE      CONN JOBS FAIL NEXT TRY            DESTINATION (TRANSPORT) REASON\n";
-}
+std::string list_header() { return "STATE      CONN JOBS FAIL NEXT TRY            DESTINATION (TRANSPORT) REASON\n"; }
 
 std::string list_line(const Seen& d) {
   const std::string reason = why(d);
-  return fmt::format(
-      "{:<10} {:>4} {:>4} {:>4} {:<19} {} ({}){}\n", class_word(d.entry.classification),
-      d.live ? std::to_string(d.entry.connections) : "-",
-      d.live ? std::to_string(d.entry.in_hand + d.entry.waiting) : "-", d.facts.failures,
-      d.facts.failures > 0 ? when(d.facts.next_retry) : "-", printable(d.entry.shown),
-      d.entry.transport, reason.empty() ? "" : " " + reason);
+  return fmt::format("{:<10} {:>4} {:>4} {:>4} {:<19} {} ({}){}\n", class_word(d.entry.classification),
+                     d.live ? std::to_string(d.entry.connections) : "-",
+                     d.live ? std::to_string(d.entry.in_hand + d.entry.waiting) : "-", d.facts.failures,
+                     d.facts.failures > 0 ? when(d.facts.next_retry) : "-", printable(d.entry.shown), d.entry.transport,
+                     reason.empty() ? "" : " " + reason);
 }
 
 std::string list_line(const destdb::Suspension& s) {
-  return fmt::format("{:<10} {:>4} {:>4} {:>4} {:<19} {} (by hand since {}){}\n", "suspended", "-",
-                     "-", "-", "-", printable(s.name), when(s.since),
-                     s.reason.empty() ? "" : " " + printable(s.reason));
+  return fmt::format("{:<10} {:>4} {:>4} {:>4} {:<19} {} (by hand since {}){}\n", "suspended", "-", "-", "-", "-",
+                     printable(s.name), when(s.since), s.reason.empty() ? "" : " " + printable(s.reason));
 }
 
 std::string show_text(const destdb::Suspension& s) {
@@ -249,15 +238,12 @@ std::string show_text(const Seen& d) {
   line("state", std::string(class_word(d.entry.classification)));
   if (!d.entry.suspended.empty()) line("why", printable(d.entry.suspended));
   if (d.live) {
-    line("connections",
-         fmt::format("{}{} (limit now: {})", d.entry.connections,
-                     d.entry.shared ? fmt::format(" and {} of other hosts", d.entry.elsewhere) : "",
-                     limit_of(d.entry.limit)));
-    line("jobs", fmt::format("{} in hand, {} waiting on its connections", d.entry.in_hand,
-                             d.entry.waiting));
+    line("connections", fmt::format("{}{} (limit now: {})", d.entry.connections,
+                                    d.entry.shared ? fmt::format(" and {} of other hosts", d.entry.elsewhere) : "",
+                                    limit_of(d.entry.limit)));
+    line("jobs", fmt::format("{} in hand, {} waiting on its connections", d.entry.in_hand, d.entry.waiting));
     if (!d.entry.session_class.empty())
-      line("session class",
-           d.entry.session_class + (d.entry.in_line ? ": it waits for a session to end" : ""));
+      line("session class", d.entry.session_class + (d.entry.in_line ? ": it waits for a session to end" : ""));
   }
   if (f.failures > 0) {
     line("failures in a row", fmt::format("{} ({})", f.failures, trouble_word(f.trouble)));
@@ -268,51 +254,46 @@ std::string show_text(const Seen& d) {
   line("last closed", when(f.last_close));
   if (f.last_connect != WallTime{}) {
     std::string offers;
-    for (const auto& [has, name] : {std::pair{f.pipelining, "PIPELINING"},
-                                    {f.chunking, "CHUNKING"},
-                                    {f.starttls, "STARTTLS"}})
+    for (const auto& [has, name] :
+         {std::pair{f.pipelining, "PIPELINING"}, {f.chunking, "CHUNKING"}, {f.starttls, "STARTTLS"}})
       if (has) offers += (offers.empty() ? "" : " ") + std::string(name);
-    if (f.size_limit > 0)
-      offers += fmt::format("{}SIZE {}", offers.empty() ? "" : " ", f.size_limit);
+    if (f.size_limit > 0) offers += fmt::format("{}SIZE {}", offers.empty() ? "" : " ", f.size_limit);
     line("offers", offers.empty() ? "nothing" : offers);
     line("connecting takes", milliseconds_of(f.connect_time));
     line("round trip", milliseconds_of(f.round_trip));
     line("a job takes", milliseconds_of(f.service_time));
   }
   if (f.tolerated_connections > 0)
-    line("tolerates", fmt::format("{} connections; one more is tried after {}",
-                                  f.tolerated_connections, when(f.tolerated_until)));
+    line("tolerates",
+         fmt::format("{} connections; one more is tried after {}", f.tolerated_connections, when(f.tolerated_until)));
   if (f.paying_connections > 0)
-    line("more do not pay", fmt::format("than {} connections; some more are tried after {}",
-                                        f.paying_connections, when(f.paying_until)));
+    line("more do not pay",
+         fmt::format("than {} connections; some more are tried after {}", f.paying_connections, when(f.paying_until)));
   if (f.step_by_step_until != WallTime{})
-    line("broke when pipelined",
-         fmt::format("one command at a time until {}", when(f.step_by_step_until)));
+    line("broke when pipelined", fmt::format("one command at a time until {}", when(f.step_by_step_until)));
   if (f.clear_text_until != WallTime{})
-    line("TLS broke",
-         fmt::format("clear text until {}, where the policy permits it", when(f.clear_text_until)));
+    line("TLS broke", fmt::format("clear text until {}, where the policy permits it", when(f.clear_text_until)));
   if (f.asked_last_until != WallTime{})
-    line("took nothing", fmt::format("{} times in a row; other hosts come first until {}",
-                                     f.deferrals, when(f.asked_last_until)));
+    line("took nothing",
+         fmt::format("{} times in a row; other hosts come first until {}", f.deferrals, when(f.asked_last_until)));
   if (f.one_domain_until != WallTime{})
     line("takes", fmt::format("one domain in a transaction, until {}", when(f.one_domain_until)));
   if (f.messages_per_connection > 0)
-    line("closes after", fmt::format("{} messages; more are tried after {}",
-                                     f.messages_per_connection, when(f.messages_until)));
+    line("closes after",
+         fmt::format("{} messages; more are tried after {}", f.messages_per_connection, when(f.messages_until)));
   return out;
 }
 
 std::string backend_text(const Backend& b) {
   if (b.name != "redis") return "own knowledge of this host (destdb_backend = lmdb)";
   if (b.up)
-    return fmt::format("redis at {} since {}: {} hosts, this one is {}", printable(b.server),
-                       when(b.since), b.hosts, printable(b.instance));
-  return fmt::format("own knowledge of this host: redis at {} is not reached since {}: {}",
-                     printable(b.server), when(b.since), printable(b.why));
+    return fmt::format("redis at {} since {}: {} hosts, this one is {}", printable(b.server), when(b.since), b.hosts,
+                       printable(b.instance));
+  return fmt::format("own knowledge of this host: redis at {} is not reached since {}: {}", printable(b.server),
+                     when(b.since), printable(b.why));
 }
 
-std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, const Backend& backend,
-                         WallTime now) {
+std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, const Backend& backend, WallTime now) {
   std::string out;
   const auto line = [&out](std::string_view name, const std::string& value) {
     out += fmt::format("{:<12} {}\n", name, value);
@@ -323,39 +304,32 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
     line("says", e.status + " " + printable(e.text));
     return out;
   }
-  line("transport",
-       e.transport + (e.transport_up ? "" : " (its program cannot be reached: jobs wait)"));
+  line("transport", e.transport + (e.transport_up ? "" : " (its program cannot be reached: jobs wait)"));
   line("next hop", printable(e.nexthop));
   if (!e.by_sender.empty()) line("by sender", e.by_sender);
   if (!e.tls.empty()) line("TLS", printable(e.tls));
   line("knowledge", backend_text(backend));
   line("route", fmt::format("good for {} s, then looked up again", e.valid_for.count()));
-  line("limits",
-       fmt::format("{} connections of {} (free: {}), {} a destination, {} recipients a delivery",
-                   limit_of(e.workers), e.transport,
-                   e.workers == 0 ? "any" : std::to_string(e.free_workers), limit_of(e.concurrency),
-                   limit_of(e.recipients)));
+  line("limits", fmt::format("{} connections of {} (free: {}), {} a destination, {} recipients a delivery",
+                             limit_of(e.workers), e.transport, e.workers == 0 ? "any" : std::to_string(e.free_workers),
+                             limit_of(e.concurrency), limit_of(e.recipients)));
   if (e.rate_delay.count() > 0)
-    line("rate delay", fmt::format("{} s between two deliveries to a destination",
-                                   static_cast<double>(e.rate_delay.count()) / 1000));
+    line("rate delay",
+         fmt::format("{} s between two deliveries to a destination", static_cast<double>(e.rate_delay.count()) / 1000));
   for (const auto& c : e.classes) line("class", class_text(c));
-  if (e.pooled > 0)
-    line("waiting", fmt::format("{} jobs for a connection to these hosts", e.pooled));
+  if (e.pooled > 0) line("waiting", fmt::format("{} jobs for a connection to these hosts", e.pooled));
   for (const Seen& d : hosts) {
     const auto& entry = d.entry;
-    std::string text = fmt::format("{} {:<9} {}", entry.chosen ? "*" : " ",
-                                   class_word(entry.classification), printable(entry.shown));
+    std::string text =
+        fmt::format("{} {:<9} {}", entry.chosen ? "*" : " ", class_word(entry.classification), printable(entry.shown));
     if (entry.connections > 0)
-      text += fmt::format(", {} connections with {} jobs", entry.connections,
-                          entry.in_hand + entry.waiting);
-    if (entry.shared && entry.elsewhere > 0)
-      text += fmt::format(", {} connections of other hosts", entry.elsewhere);
+      text += fmt::format(", {} connections with {} jobs", entry.connections, entry.in_hand + entry.waiting);
+    if (entry.shared && entry.elsewhere > 0) text += fmt::format(", {} connections of other hosts", entry.elsewhere);
     text += ", limit " + limit_of(entry.limit);
     if (!entry.session_class.empty()) text += ", session class " + entry.session_class;
     if (entry.in_line) text += " (waits for a session to end)";
     if (entry.paused.count() > 0)
-      text += fmt::format(", next delivery in {} s by its rate delay",
-                          (entry.paused.count() + 999) / 1000);
+      text += fmt::format(", next delivery in {} s by its rate delay", (entry.paused.count() + 999) / 1000);
     if (d.facts.failures > 0) {
       const auto left = std::chrono::ceil<seconds>(d.facts.next_retry - now);
       text += fmt::format(", {} failures, next try {}", d.facts.failures,

@@ -18,8 +18,8 @@ struct Seen {
 };
 Seen from_qmgr(ipc::destinations::Entry entry);
 /// suspensions: those of the file, which decide with the facts how it is classified at `now`.
-Seen from_file(const std::string& key, const destdb::Facts& facts,
-               const destdb::Suspensions& suspensions, WallTime now);
+Seen from_file(const std::string& key, const destdb::Facts& facts, const destdb::Suspensions& suspensions,
+               WallTime now);
 
 std::string_view class_word(ipc::destinations::Class c);
 

@@ -26,9 +26,7 @@ using Command = DestinationTool::Command;
 /// Each returns what is wrong with the words behind the command; empty: nothing.
 std::string take_destination(Options& o, const std::vector<std::string>& words) {
   const auto formed = destdb::destination_name(words[0]);
-  if (!formed)
-    return "neither a host, an address nor a domain (networks: defer_destinations): " +
-           printable(words[0]);
+  if (!formed) return "neither a host, an address nor a domain (networks: defer_destinations): " + printable(words[0]);
   o.destination = *formed;
   o.reason = join({words.begin() + 1, words.end()});
   return {};
@@ -36,8 +34,7 @@ std::string take_destination(Options& o, const std::vector<std::string>& words) 
 std::string take_addresses(Options& o, const std::vector<std::string>& words) {
   o.recipient = words[0];
   const auto at = o.recipient.rfind('@');
-  if (at == std::string::npos || at == 0 || at + 1 == o.recipient.size() ||
-      o.recipient.size() > kMaxAddress)
+  if (at == std::string::npos || at == 0 || at + 1 == o.recipient.size() || o.recipient.size() > kMaxAddress)
     return "not an address user@domain: " + printable(o.recipient);
   // Without one it is a notice, whose sender is empty.
   if (words.size() == 2 && words[1] != "<>") o.sender = words[1];
@@ -56,16 +53,15 @@ struct Row {
 };
 constexpr std::size_t kAny = static_cast<std::size_t>(-1);
 constexpr Row kCommands[] = {
-    {"list", "", "every destination: state, connections, failures, next try", Command::list, 0, 0,
-     take_nothing},
+    {"list", "", "every destination: state, connections, failures, next try", Command::list, 0, 0, take_nothing},
     {"show", " DEST", "everything known of it", Command::show, 1, 1, take_destination},
-    {"suspend", " DEST [REASON]", "deliver nothing there until it is resumed, also after a restart",
-     Command::suspend, 1, kAny, take_destination},
+    {"suspend", " DEST [REASON]", "deliver nothing there until it is resumed, also after a restart", Command::suspend,
+     1, kAny, take_destination},
     {"resume", " DEST", "deliver again", Command::resume, 1, 1, take_destination},
-    {"forget", " DEST", "drop what was learned of it: failures, limits, times", Command::forget, 1,
-     1, take_destination},
-    {"explain", " USER@DOMAIN [SENDER]", "where mail for this recipient would go now, and why",
-     Command::explain, 1, 2, take_addresses}};
+    {"forget", " DEST", "drop what was learned of it: failures, limits, times", Command::forget, 1, 1,
+     take_destination},
+    {"explain", " USER@DOMAIN [SENDER]", "where mail for this recipient would go now, and why", Command::explain, 1, 2,
+     take_addresses}};
 
 /// What is wrong with the command; empty: nothing.
 std::string take_command(Options& o, std::vector<std::string> words) {
@@ -93,28 +89,23 @@ bool fits(const std::string& name, const destdb::Facts& facts) {
 
 }  // namespace
 
-std::expected<DestinationTool::Options, service::Ending> DestinationTool::read(
-    int argc, const char* const* argv) {
+std::expected<DestinationTool::Options, service::Ending> DestinationTool::read(int argc, const char* const* argv) {
   Options o;
-  service::CommandLine line{
-      .program = kProgram,
-      .usage = {"pendest [-c DIR] [-j] COMMAND"},
-      .about = "Looks at the destinations of a Penstock instance, and has mail for them wait.",
-      .options = {}};
-  for (const Row& row : kCommands)
-    line.options.push_back({std::string(row.name) + row.words, row.text});
-  line.options.insert(
-      line.options.end(),
-      {{"",
-        "DEST is a host name, an address, either with a port ([192.0.2.1]:25), a domain, or "
-        ".DOMAIN for all that is below it."},
-       {"-j, --json", "one JSON object a line, for list, show and explain", service::set(o.json)},
-       service::directory_option(o.directory)});
+  service::CommandLine line{.program = kProgram,
+                            .usage = {"pendest [-c DIR] [-j] COMMAND"},
+                            .about = "Looks at the destinations of a Penstock instance, and has mail for them wait.",
+                            .options = {}};
+  for (const Row& row : kCommands) line.options.push_back({std::string(row.name) + row.words, row.text});
+  line.options.insert(line.options.end(),
+                      {{"",
+                        "DEST is a host name, an address, either with a port ([192.0.2.1]:25), a domain, or "
+                        ".DOMAIN for all that is below it."},
+                       {"-j, --json", "one JSON object a line, for list, show and explain", service::set(o.json)},
+                       service::directory_option(o.directory)});
   const auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   if (words->empty()) return std::unexpected(line.incomplete());
-  if (const std::string wrong = take_command(o, *words); !wrong.empty())
-    return std::unexpected(line.misuse(wrong));
+  if (const std::string wrong = take_command(o, *words); !wrong.empty()) return std::unexpected(line.misuse(wrong));
   return o;
 }
 
@@ -155,20 +146,19 @@ int DestinationTool::look(const std::string& name) {
   std::map<std::string, Seen> live;
   destdb::Suspensions suspensions;
   Backend backend;
-  const bool up =
-      qmgr_
-          .ask(Find{1, name},
-               [&](FromQmgr& m) {
-                 if (auto* s = std::get_if<Suspended>(&m)) {
-                   suspensions.emplace(s->name, destdb::Suspension{s->name, s->reason, s->since});
-                 } else if (auto* e = std::get_if<Entry>(&m)) {
-                   const std::string key = e->key;
-                   live.insert_or_assign(key, from_qmgr(std::move(*e)));
-                 } else if (auto* b = std::get_if<Backend>(&m)) {
-                   backend = std::move(*b);
-                 }
-               })
-          .has_value();
+  const bool up = qmgr_
+                      .ask(Find{1, name},
+                           [&](FromQmgr& m) {
+                             if (auto* s = std::get_if<Suspended>(&m)) {
+                               suspensions.emplace(s->name, destdb::Suspension{s->name, s->reason, s->since});
+                             } else if (auto* e = std::get_if<Entry>(&m)) {
+                               const std::string key = e->key;
+                               live.insert_or_assign(key, from_qmgr(std::move(*e)));
+                             } else if (auto* b = std::get_if<Backend>(&m)) {
+                               backend = std::move(*b);
+                             }
+                           })
+                      .has_value();
   std::uint64_t count = 0;
   bool begun = false;
   const auto begin = [&](const destdb::Suspensions& all) {
@@ -201,19 +191,14 @@ int DestinationTool::look(const std::string& name) {
     print_one(d, whole);
   }
   const bool missing = !read && read.error().is_errno(ENOENT);
-  if (!up)
-    note("the mail system is not running; this is what it knew when it last wrote (" + qmgr_.why() +
-         ")");
+  if (!up) note("the mail system is not running; this is what it knew when it last wrote (" + qmgr_.why() + ")");
   if (!read && !missing) {
-    note((up ? "only what is in memory is shown, the file cannot be read: "
-             : "the file cannot be read: ") +
+    note((up ? "only what is in memory is shown, the file cannot be read: " : "the file cannot be read: ") +
          read.error().message());
-    if (!up)
-      return read.error().is_errno(EACCES) || read.error().is_errno(EPERM) ? EX_NOPERM : EX_IOERR;
+    if (!up) return read.error().is_errno(EACCES) || read.error().is_errno(EPERM) ? EX_NOPERM : EX_IOERR;
   }
   if (whole && count == 0) {
-    note("nothing is known of " + name + " (a domain's hosts: " + kProgram + " explain user@" +
-         name + ")");
+    note("nothing is known of " + name + " (a domain's hosts: " + kProgram + " explain user@" + name + ")");
     return EX_DATAERR;
   }
   return 0;
@@ -227,8 +212,7 @@ int DestinationTool::order_in_file(const Order& order) {
   });
   if (!read) {
     if (read.error().is_errno(ENOENT))
-      die(kProgram, EX_UNAVAILABLE,
-          "the mail system is not running and has never run here: " + qmgr_.why());
+      die(kProgram, EX_UNAVAILABLE, "the mail system is not running and has never run here: " + qmgr_.why());
     die(kProgram, read.error().is_errno(EACCES) ? EX_NOPERM : EX_IOERR, read.error().message());
   }
   if (order.verb == Verb::suspend)
@@ -240,8 +224,7 @@ int DestinationTool::order_in_file(const Order& order) {
     changes.push_back({destdb::Change::Kind::suspension, order.name, {}, {}});
   if (changes.empty()) return EX_DATAERR;
   if (auto written = file_.write(changes); !written)
-    die(kProgram, written.error().is_errno(EACCES) ? EX_NOPERM : EX_IOERR,
-        written.error().message());
+    die(kProgram, written.error().is_errno(EACCES) ? EX_NOPERM : EX_IOERR, written.error().message());
   note("the mail system is not running; it goes by this from its next start on");
   return 0;
 }
@@ -249,8 +232,7 @@ int DestinationTool::order_in_file(const Order& order) {
 int DestinationTool::give(const Order& order) {
   const auto nothing = [&] {
     die(kProgram, EX_DATAERR,
-        order.verb == Verb::resume ? order.name + " is not suspended by hand"
-                                   : "nothing is known of " + order.name);
+        order.verb == Verb::resume ? order.name + " is not suspended by hand" : "nothing is known of " + order.name);
   };
   const auto done = qmgr_.ask(order, [](FromQmgr&) {});
   if (!done) {
@@ -294,29 +276,26 @@ int DestinationTool::explain_without_qmgr(const std::string& recipient, const st
   std::vector<Seen> hosts;
   const WallTime t = now();
   const auto read = file_.each(true, [&](const std::string& key, const destdb::Facts& facts) {
-    if (std::any_of(names.begin(), names.end(),
-                    [&](const auto& n) { return !n.starts_with('.') && fits(n, facts); }))
+    if (std::any_of(names.begin(), names.end(), [&](const auto& n) { return !n.starts_with('.') && fits(n, facts); }))
       hosts.push_back(from_file(key, facts, file_.suspensions(), t));
   });
   std::string suspended;
   for (const auto& n : names) {
     const auto it = file_.suspensions().find(n);
     if (it != file_.suspensions().end() && suspended.empty())
-      suspended = "delivery to " + n + " is suspended" +
-                  (it->second.reason.empty() ? "" : ": " + it->second.reason);
+      suspended = "delivery to " + n + " is suspended" + (it->second.reason.empty() ? "" : ": " + it->second.reason);
   }
   if (options_.json) {
     e.suspended = suspended;
     print(json_line(e, hosts, {}));
   } else {
-    print("recipient    " + printable(e.recipient) + "\ntransport    " + e.transport +
-          "\nnext hop     " + printable(e.nexthop) + "\n");
+    print("recipient    " + printable(e.recipient) + "\ntransport    " + e.transport + "\nnext hop     " +
+          printable(e.nexthop) + "\n");
     if (!e.by_sender.empty()) print("by sender    " + e.by_sender + "\n");
     for (const auto& d : hosts) print(show_text(d));
     if (!suspended.empty()) print("decision     deferred: " + printable(suspended) + "\n");
   }
-  note("the mail system is not running: its hosts and what would be chosen are not known (" +
-       qmgr_.why() + ")");
+  note("the mail system is not running: its hosts and what would be chosen are not known (" + qmgr_.why() + ")");
   if (!read && !read.error().is_errno(ENOENT)) note(read.error().message());
   return 0;
 }
@@ -332,8 +311,7 @@ int DestinationTool::explain(const std::string& recipient, const std::string& se
   });
   if (!done) return explain_without_qmgr(recipient, sender);
   if (done->outcome != Outcome::ok) die(kProgram, EX_TEMPFAIL, done->text);
-  print(options_.json ? json_line(explained, hosts, backend)
-                      : explain_text(explained, hosts, backend, now()));
+  print(options_.json ? json_line(explained, hosts, backend) : explain_text(explained, hosts, backend, now()));
   return 0;
 }
 

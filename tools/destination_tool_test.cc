@@ -16,8 +16,7 @@ BOOST_AUTO_TEST_CASE(a_command_has_its_words_and_options_stand_anywhere) {
   BOOST_REQUIRE(listed);
   BOOST_CHECK(listed->command == Command::list);
   BOOST_TEST(listed->json);
-  const auto suspended =
-      read_options<DestinationTool>({"-c", "etc", "suspend", "MX.Example.COM", "until", "Monday"});
+  const auto suspended = read_options<DestinationTool>({"-c", "etc", "suspend", "MX.Example.COM", "until", "Monday"});
   BOOST_REQUIRE(suspended);
   BOOST_CHECK(suspended->command == Command::suspend);
   BOOST_TEST(suspended->directory == "etc");

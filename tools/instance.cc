@@ -61,8 +61,7 @@ std::string owner_here() {
 
 std::string_view error_module(InstanceError) { return "instance"; }
 std::string_view describe(InstanceError e) {
-  return e == InstanceError::exists ? "holds an instance already"
-                                    : "shipped configuration not found";
+  return e == InstanceError::exists ? "holds an instance already" : "shipped configuration not found";
 }
 
 std::string with_setting(std::string text, const std::string& name, const std::string& value) {
@@ -114,9 +113,9 @@ Result<void> make_instance(const NewInstance& what) {
   main_cf = with_setting(std::move(main_cf), "maillog_file_prefixes", place + "/log, /dev/stdout");
   main_cf = with_setting(std::move(main_cf), "mail_owner", owner_here());
   // An ordinary user may not make a file in /var/mail, and a trial must not fill the home directory.
-  if (::geteuid() != 0)
-    main_cf = with_setting(std::move(main_cf), "mail_spool_directory", place + "/mail/");
-  // The pool of segments is made before the first mail: small ones keep a small instance small (docs/queue-recovery.md).
+  if (::geteuid() != 0) main_cf = with_setting(std::move(main_cf), "mail_spool_directory", place + "/mail/");
+  // The pool of segments is made before the first mail: small ones keep a small instance small
+  // (docs/queue-recovery.md).
   main_cf = with_setting(std::move(main_cf), "queue_log_segment_size", "4m");
   main_cf = with_setting(std::move(main_cf), "alias_maps", "lmdb:$config_directory/aliases");
   main_cf = with_setting(std::move(main_cf), "alias_database", "lmdb:$config_directory/aliases");

@@ -64,21 +64,19 @@ int fail_with(int status, const std::string& text) {
 
 int cannot_tell(const Error& why) {
   const bool busy = why.is_errno(EAGAIN);
-  return fail_with(
-      busy ? EX_TEMPFAIL : EX_NOPERM,
-      busy ? why.message()
-           : "whether the mail system is running is known to whoever starts it, as a rule "
-             "root: " +
-                 why.message());
+  return fail_with(busy ? EX_TEMPFAIL : EX_NOPERM,
+                   busy ? why.message()
+                        : "whether the mail system is running is known to whoever starts it, as a rule "
+                          "root: " +
+                              why.message());
 }
 
 int InstanceControl::start() {
   // What cannot be known here master will say: it takes the lock.
   const auto running = service::running_master(service::state_directory(config_.settings()));
   if (running && *running && !(*running)->gone_within(service::kDyingMaster)) {
-    return fail_with(
-        EX_UNAVAILABLE,
-        fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
+    return fail_with(EX_UNAVAILABLE,
+                     fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
   }
   // As with any value that cannot be read. The programs that need it would not start, and keep all mail waiting.
   bool wrong = false;
@@ -97,12 +95,10 @@ int InstanceControl::start() {
 
 int InstanceControl::run_master() {
   int pipe_fds[2];
-  if (::pipe(pipe_fds) != 0)
-    return fail_with(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
+  if (::pipe(pipe_fds) != 0) return fail_with(EX_OSERR, "pipe: " + Error::from_errno(errno).message());
   ::fcntl(pipe_fds[0], F_SETFD, FD_CLOEXEC);
   const std::string path = programs(config_) + "/master";
-  const std::vector<std::string> words = {"master", "-c", config_.directory(), "-w",
-                                          std::to_string(pipe_fds[1])};
+  const std::vector<std::string> words = {"master", "-c", config_.directory(), "-w", std::to_string(pipe_fds[1])};
   const auto argv = pointers(words);
   const pid_t pid = ::fork();
   if (pid < 0) return fail_with(EX_OSERR, "fork: " + Error::from_errno(errno).message());
@@ -118,8 +114,7 @@ int InstanceControl::run_master() {
   ::close(pipe_fds[1]);
   std::string text;
   char part[512];
-  for (ssize_t n = 0; (n = ::read(pipe_fds[0], part, sizeof part)) > 0;)
-    text.append(part, static_cast<std::size_t>(n));
+  for (ssize_t n = 0; (n = ::read(pipe_fds[0], part, sizeof part)) > 0;) text.append(part, static_cast<std::size_t>(n));
   if (text == "ok") {
     print(fmt::format("started: master pid {}\n", pid));
     return EX_OK;
@@ -166,8 +161,7 @@ int InstanceControl::reload() {
   const auto faults = tools::faults(config_);
   for (const std::string& fault : faults) fail_with(EX_CONFIG, fault);
   say_warnings(config_);
-  if (!faults.empty())
-    return fail_with(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
+  if (!faults.empty()) return fail_with(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
   return signal_master(SIGHUP, "reloading", {});
 }
 

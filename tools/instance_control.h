@@ -2,8 +2,9 @@
 /// Starts, stops and reloads the mail system of an instance.
 ///
 /// Use:     const config::Config config = …;  return InstanceControl(config).start();
-/// Errors:  each returns the exit status, after standard error says what is wrong: EX_UNAVAILABLE (it runs already, or does
-///          not run), EX_CONFIG, EX_NOPERM, EX_TEMPFAIL (it takes longer), EX_OSERR, or what master ended with.
+/// Errors:  each returns the exit status, after standard error says what is wrong: EX_UNAVAILABLE (it runs already,
+///          or does not run), EX_CONFIG, EX_NOPERM, EX_TEMPFAIL (it takes longer), EX_OSERR, or what master ended
+///          with.
 #include <string>
 
 #include "lib/base/result.h"

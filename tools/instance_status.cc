@@ -47,24 +47,21 @@ nlohmann::ordered_json to_json(const SessionClasses& classes) {
 
 std::string classes_table(const SessionClasses& classes) {
   if (!classes) return line("session classes: {}", classes.error());
-  std::string out = line("{:<24} {:>9} {:>9} {:>12} {:>13} {:>9}", "session class", "incoming",
-                         "outgoing", "total limit", "refuse limit", "refused");
+  std::string out = line("{:<24} {:>9} {:>9} {:>12} {:>13} {:>9}", "session class", "incoming", "outgoing",
+                         "total limit", "refuse limit", "refused");
   for (const auto& c : classes->classes)
-    out += line("{:<24} {:>9} {:>9} {:>12} {:>13} {:>9}{}", c.mask, c.incoming, c.outgoing, c.total,
-                c.refuse, c.refused, c.outgoing_waits ? "  outgoing mail waits" : "");
+    out += line("{:<24} {:>9} {:>9} {:>12} {:>13} {:>9}{}", c.mask, c.incoming, c.outgoing, c.total, c.refuse,
+                c.refused, c.outgoing_waits ? "  outgoing mail waits" : "");
   return out;
 }
 
 std::string services_table(const nlohmann::ordered_json& status) {
-  std::string text =
-      line("{:<24} {:<20} {:>8} {:>9}  {}", "service", "state", "pid", "restarts", "program");
+  std::string text = line("{:<24} {:<20} {:>8} {:>9}  {}", "service", "state", "pid", "restarts", "program");
   for (const auto& s : status.value("services", nlohmann::ordered_json::array())) {
     const int service_pid = s.value("pid", 0);
-    text += line(
-        "{:<24} {:<20} {:>8} {:>9}  {}{}", text_of(s, "service"), text_of(s, "state"),
-        service_pid ? std::to_string(service_pid) : "-", s.value("restarts", 0),
-        text_of(s, "program"),
-        s.contains("draining") && !s["draining"].empty() ? " (an old process is draining)" : "");
+    text += line("{:<24} {:<20} {:>8} {:>9}  {}{}", text_of(s, "service"), text_of(s, "state"),
+                 service_pid ? std::to_string(service_pid) : "-", s.value("restarts", 0), text_of(s, "program"),
+                 s.contains("draining") && !s["draining"].empty() ? " (an old process is draining)" : "");
   }
   for (const auto& s : status.value("not_started", nlohmann::ordered_json::array())) {
     text += line("{:<24} not started: {}", text_of(s, "service"), text_of(s, "why"));

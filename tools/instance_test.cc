@@ -15,9 +15,8 @@ BOOST_AUTO_TEST_CASE(a_setting_takes_the_place_of_its_line_or_comment_or_goes_to
 }
 
 BOOST_AUTO_TEST_CASE(only_the_smtp_server_gets_the_port) {
-  BOOST_TEST(
-      with_smtp_port("# smtp inet\nsmtp  inet n - n - - smtpd\nsmtp unix - - n - - smtp\n", 2525) ==
-      "# smtp inet\n2525        inet n - n - - smtpd\nsmtp unix - - n - - smtp\n");
+  BOOST_TEST(with_smtp_port("# smtp inet\nsmtp  inet n - n - - smtpd\nsmtp unix - - n - - smtp\n", 2525) ==
+             "# smtp inet\n2525        inet n - n - - smtpd\nsmtp unix - - n - - smtp\n");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -31,21 +31,18 @@ struct Row {
   Command command;
 };
 constexpr Row kCommands[] = {
-    {"init", " DIR [--port N]",
-     "make an instance: DIR/etc, DIR/spool, DIR/data, DIR/log (port 2525)", Command::init},
+    {"init", " DIR [--port N]", "make an instance: DIR/etc, DIR/spool, DIR/data, DIR/log (port 2525)", Command::init},
     {"start", "", "start it in the background; returns when it serves", Command::start},
     {"start-fg", "", "the same in the foreground", Command::start_foreground},
     {"stop", "", "let what is in hand finish, at most stop_drain_time, and stop", Command::stop},
     {"abort", "", "stop at once", Command::abort},
     {"reload", "", "use the changed configuration; open sessions go on", Command::reload},
     {"flush", "", "try all deferred mail now", Command::flush},
-    {"status", " [--json]", "what runs; session classes with their limits and counts",
-     Command::status},
+    {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
     {"check", "", "what is wrong with the configuration and the directories", Command::check}};
 
 /// The words behind a command, into the options.
-std::expected<void, service::Ending> read_command(const Row& row,
-                                                  const std::vector<std::string>& words,
+std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
                                                   InstanceTool::Options& o) {
   int port = static_cast<int>(o.instance.port);
   service::CommandLine line{.program = kProgram,
@@ -53,10 +50,8 @@ std::expected<void, service::Ending> read_command(const Row& row,
                             .about = row.text,
                             .options = {}};
   if (row.command == Command::init)
-    line.options.push_back(
-        {"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
-  if (row.command == Command::status)
-    line.options.push_back({"--json", "as JSON", service::set(o.json)});
+    line.options.push_back({"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
+  if (row.command == Command::status) line.options.push_back({"--json", "as JSON", service::set(o.json)});
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
   auto rest = line.read(static_cast<int>(argv.size()), argv.data());
@@ -68,8 +63,7 @@ std::expected<void, service::Ending> read_command(const Row& row,
     rest->erase(rest->begin());
   }
   if (rest->empty()) return {};
-  return std::unexpected(
-      line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
+  return std::unexpected(line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
 }
 
 template <class... T>
@@ -79,8 +73,7 @@ void say(fmt::format_string<T...> format, T&&... values) {
 
 }  // namespace
 
-std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int argc,
-                                                                         const char* const* argv) {
+std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int argc, const char* const* argv) {
   Options o;
   service::CommandLine line{.program = kProgram,
                             .usage = {"penstock [-c DIR] COMMAND"},
@@ -88,12 +81,10 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
                             .options = {},
                             .options_end_at_a_word = true,
                             .help_names = "-h, --help"};
-  for (const Row& row : kCommands)
-    line.options.push_back({std::string(row.name) + row.words, row.text});
+  for (const Row& row : kCommands) line.options.push_back({std::string(row.name) + row.words, row.text});
   line.options.push_back({"", "Options before the command:"});
-  line.options.push_back(
-      {"-c DIR", "the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock)",
-       service::into(o.directory)});
+  line.options.push_back({"-c DIR", "the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock)",
+                          service::into(o.directory)});
   const auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   if (words->empty()) return std::unexpected(line.incomplete());
@@ -136,10 +127,8 @@ int InstanceTool::run() {
 
 int InstanceTool::init() {
   const NewInstance& what = options_.instance;
-  if (const auto ok = make_instance(what); !ok)
-    return fail_with(EX_CANTCREAT, ok.error().message());
-  say("made an instance in {}: it will listen on port {} of the loopback interface", what.directory,
-      what.port);
+  if (const auto ok = make_instance(what); !ok) return fail_with(EX_CANTCREAT, ok.error().message());
+  say("made an instance in {}: it will listen on port {} of the loopback interface", what.directory, what.port);
   say("edit {0}/etc/main.cf, then: penstock -c {0}/etc start", what.directory);
   if (::geteuid() != 0) {
     say("it will run as this user: your mail goes to Maildirs below {}/mail, that of other users "

@@ -19,8 +19,8 @@ BOOST_AUTO_TEST_CASE(options_stand_before_the_command_and_its_own_behind_it) {
   BOOST_CHECK(status->command == Command::status);
   BOOST_TEST(status->directory == "etc");
   BOOST_TEST(status->json);
-  for (const auto& words : std::initializer_list<std::initializer_list<const char*>>{
-           {"init", "here", "--port", "26"}, {"init", "--port=26", "here"}}) {
+  for (const auto& words : std::initializer_list<std::initializer_list<const char*>>{{"init", "here", "--port", "26"},
+                                                                                     {"init", "--port=26", "here"}}) {
     const auto made = read_options<InstanceTool>(words);
     BOOST_REQUIRE(made);
     BOOST_TEST(made->instance.directory == "here");
@@ -48,8 +48,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
 BOOST_AUTO_TEST_CASE(help_is_for_all_commands_or_for_one) {
   for (const char* option : {"-h", "--help"})
     BOOST_TEST(refusal<InstanceTool>({option}).find("start-fg") != std::string::npos);
-  BOOST_TEST(refusal<InstanceTool>({"init", "--help"})
-                 .starts_with("usage: penstock [-c DIR] init DIR [--port N]\n"));
+  BOOST_TEST(refusal<InstanceTool>({"init", "--help"}).starts_with("usage: penstock [-c DIR] init DIR [--port N]\n"));
 }
 
 BOOST_AUTO_TEST_CASE(services_are_a_table_fit_for_a_terminal) {
@@ -58,14 +57,12 @@ BOOST_AUTO_TEST_CASE(services_are_a_table_fit_for_a_terminal) {
                    {"service": "a\u001bb", "draining": [5]}],
       "not_started": [{"service": "uucp", "why": "no such program"}]})");
   const std::string text = services_table(status);
-  BOOST_TEST(
-      text.find("smtp                     up                          7         1  smtpd\n") !=
-      std::string::npos);
+  BOOST_TEST(text.find("smtp                     up                          7         1  smtpd\n") !=
+             std::string::npos);
   BOOST_TEST(text.find("a?b ") != std::string::npos);
   BOOST_TEST(text.find(" - ") != std::string::npos);
   BOOST_TEST(text.find("(an old process is draining)") != std::string::npos);
-  BOOST_TEST(text.find("uucp                     not started: no such program\n") !=
-             std::string::npos);
+  BOOST_TEST(text.find("uucp                     not started: no such program\n") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

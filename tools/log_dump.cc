@@ -89,8 +89,7 @@ int dump_log(const std::string& program, const std::vector<std::string>& paths, 
       status = EX_NOINPUT;
     }
   }
-  print(fmt::format("{} records, {} damaged places, {} bytes\n", dump.records(), dump.damage(),
-                    dump.damaged_bytes()));
+  print(fmt::format("{} records, {} damaged places, {} bytes\n", dump.records(), dump.damage(), dump.damaged_bytes()));
   if (std::fflush(stdout) != 0) return EX_IOERR;
   return status == 0 && dump.damage() + dump.other_versions() != 0 ? EX_DATAERR : status;
 }

@@ -19,9 +19,8 @@ std::optional<log::Level> LogTool::level_of(std::string_view name) {
   static constexpr struct {
     std::string_view name;
     log::Level level;
-  } kLevels[] = {{"info", log::Level::info},       {"warn", log::Level::warning},
-                 {"warning", log::Level::warning}, {"error", log::Level::error},
-                 {"fatal", log::Level::fatal},     {"panic", log::Level::panic}};
+  } kLevels[] = {{"info", log::Level::info},   {"warn", log::Level::warning}, {"warning", log::Level::warning},
+                 {"error", log::Level::error}, {"fatal", log::Level::fatal},  {"panic", log::Level::panic}};
   for (const auto& known : kLevels)
     if (name == known.name) return known.level;
   return std::nullopt;
@@ -41,12 +40,11 @@ std::expected<LogTool::Options, service::Ending> LogTool::read(int argc, const c
       .about =
           "Writes TEXT to the log of a Penstock instance; without TEXT, each line of standard "
           "input.",
-      .options = {
-          {"-p PRIORITY", "info (the default), warn, error, fatal or panic", priority},
-          {"-t TAG", "what a line begins with (default: syslog_name/penlog)", service::into(o.tag)},
-          {"-i", "accepted: the process id is always there", service::accepted()},
-          {"-v", "accepted", service::accepted()},
-          service::directory_option(o.directory)}};
+      .options = {{"-p PRIORITY", "info (the default), warn, error, fatal or panic", priority},
+                  {"-t TAG", "what a line begins with (default: syslog_name/penlog)", service::into(o.tag)},
+                  {"-i", "accepted: the process id is always there", service::accepted()},
+                  {"-v", "accepted", service::accepted()},
+                  service::directory_option(o.directory)}};
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   o.words = *std::move(words);
@@ -56,8 +54,7 @@ std::expected<LogTool::Options, service::Ending> LogTool::read(int argc, const c
 int LogTool::run() {
   config::Settings settings = load_instance(kProgram, options_.directory).settings();
   if (!options_.tag.empty()) settings.syslog_name = options_.tag;
-  if (auto opened = service::open_log(settings, options_.tag.empty() ? kProgram : "", false);
-      !opened)
+  if (auto opened = service::open_log(settings, options_.tag.empty() ? kProgram : "", false); !opened)
     die(kProgram, EX_CANTCREAT, opened.error().message());
   if (!options_.words.empty()) {
     write(join(options_.words));
@@ -71,8 +68,7 @@ int LogTool::run() {
 void LogTool::write(const std::string& text) {
   log::write(options_.level, text);
   // Whoever calls it by hand sees what was said.
-  if (::isatty(STDERR_FILENO) == 1)
-    std::fprintf(stderr, "%s: %s\n", kProgram, printable(text).c_str());
+  if (::isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "%s: %s\n", kProgram, printable(text).c_str());
 }
 
 }  // namespace pen::tools

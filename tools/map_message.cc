@@ -8,8 +8,7 @@ namespace {
 class Keys final : public mail::MimeWalker::Sink {
  public:
   using Header = mail::MimeWalker::Header;
-  Keys(const MessageKeys& wanted, const std::function<bool(const std::string&)>& see)
-      : wanted_(wanted), see_(see) {}
+  Keys(const MessageKeys& wanted, const std::function<bool(const std::string&)>& see) : wanted_(wanted), see_(see) {}
   /// Nothing that is wanted can come any more.
   bool done() const { return done_; }
 
@@ -33,8 +32,7 @@ class Keys final : public mail::MimeWalker::Sink {
 
 }  // namespace
 
-void each_key(std::istream& in, const MessageKeys& wanted,
-              const std::function<bool(const std::string& key)>& see) {
+void each_key(std::istream& in, const MessageKeys& wanted, const std::function<bool(const std::string& key)>& see) {
   Keys keys(wanted, see);
   mail::MimeWalker walker(keys, {.mime = wanted.mime, .lines = true});
   std::string line;

@@ -14,8 +14,7 @@ std::function<std::string(const service::Given&)> into(std::optional<std::string
 
 /// Whether the tables are named, or --all stands for them, and at most one thing is to be done with them.
 bool one_task(const MapOptions& o) {
-  const int tasks =
-      (o.query ? 1 : 0) + (o.remove ? 1 : 0) + (o.list ? 1 : 0) + (o.incremental ? 1 : 0);
+  const int tasks = (o.query ? 1 : 0) + (o.remove ? 1 : 0) + (o.list ? 1 : 0) + (o.incremental ? 1 : 0);
   if (o.tables.empty() != o.all || tasks > (o.all ? 0 : 1)) return false;
   return !(o.query && o.query->empty()) && !(o.remove && o.remove->empty());
 }
@@ -25,16 +24,15 @@ std::string fault_of(const MapOptions& o) {
   const bool of_message = o.message.header || o.message.body;
   if (of_message && (!o.query || *o.query != "-"))
     return "-h and -b take the keys from a message on standard input: with -q -";
-  if (o.message.mime && !of_message)
-    return "-m says what -h and -b take from a message: with one of them";
+  if (o.message.mime && !of_message) return "-m says what -h and -b take from a message: with one of them";
   if (o.json && !o.query && !o.list) return "-j is for what is printed: with -q or -s";
   return {};
 }
 
 }  // namespace
 
-std::expected<MapOptions, service::Ending> MapOptions::read(int argc, const char* const* argv,
-                                                            const char* name, Source source) {
+std::expected<MapOptions, service::Ending> MapOptions::read(int argc, const char* const* argv, const char* name,
+                                                            Source source) {
   using service::choose;
   using service::set;
   MapOptions o;
@@ -54,42 +52,34 @@ std::expected<MapOptions, service::Ending> MapOptions::read(int argc, const char
       .about =
           "Without -q, -d and -s: makes FILE's table FILE.lmdb (cdb: FILE.cdb) anew from its "
           "text, in one step.",
-      .options = {
-          {"--all", "make every table that main.cf and master.cf name, aliases among them",
-           set(o.all)},
-          {"-c DIR",
-           "the directory of main.cf (default_database_type, and settings that tables name)",
-           service::into(o.directory)},
-          {"-q KEY", "print the value of KEY; -q - reads keys from standard input", into(o.query)},
-          {"-h, -b",
-           "with -q -: standard input is a message; keys are its header fields, its body's lines",
-           [&o](const service::Given& given) {
-             (given.name == "-h" ? o.message.header : o.message.body) = true;
-             return std::string();
-           }},
-          {"-m", "with -h, -b: fields of parts and of messages inside are header too",
-           set(o.message.mime)},
-          {"-d KEY", "remove KEY; -d - reads keys from standard input", into(o.remove)},
-          {"-s", "print every key and value", set(o.list)},
-          {"-j", "with -q, -s: print JSON, an object {\"KEY\": \"VALUE\"} a line", set(o.json)},
-          {"-i", "add what standard input says to the table", set(o.incremental)},
-          {"-r", "a later entry replaces an earlier one", duplicates(Duplicates::replace)},
-          {"-w", "no warning about a second entry with the same key",
-           duplicates(Duplicates::ignore)},
-          {"-f", "keep upper and lower case of keys apart", set(o.build.fold_keys, false)},
-          {"-F",
-           "values name files, whose content is stored in base 64; with -q, -s: decode values",
-           set(o.values_are_files)},
-          {"-o", "stay root", set(o.keep_root)},
-          {"-p", "do not take the permissions of FILE", set(o.inherit_mode, false)},
-          // Postfix's switches for what its formats leave open; here there is one way.
-          {"-n, -N, -u, -U, -v", "accepted, and change nothing", service::accepted()}}};
+      .options = {{"--all", "make every table that main.cf and master.cf name, aliases among them", set(o.all)},
+                  {"-c DIR", "the directory of main.cf (default_database_type, and settings that tables name)",
+                   service::into(o.directory)},
+                  {"-q KEY", "print the value of KEY; -q - reads keys from standard input", into(o.query)},
+                  {"-h, -b", "with -q -: standard input is a message; keys are its header fields, its body's lines",
+                   [&o](const service::Given& given) {
+                     (given.name == "-h" ? o.message.header : o.message.body) = true;
+                     return std::string();
+                   }},
+                  {"-m", "with -h, -b: fields of parts and of messages inside are header too", set(o.message.mime)},
+                  {"-d KEY", "remove KEY; -d - reads keys from standard input", into(o.remove)},
+                  {"-s", "print every key and value", set(o.list)},
+                  {"-j", "with -q, -s: print JSON, an object {\"KEY\": \"VALUE\"} a line", set(o.json)},
+                  {"-i", "add what standard input says to the table", set(o.incremental)},
+                  {"-r", "a later entry replaces an earlier one", duplicates(Duplicates::replace)},
+                  {"-w", "no warning about a second entry with the same key", duplicates(Duplicates::ignore)},
+                  {"-f", "keep upper and lower case of keys apart", set(o.build.fold_keys, false)},
+                  {"-F", "values name files, whose content is stored in base 64; with -q, -s: decode values",
+                   set(o.values_are_files)},
+                  {"-o", "stay root", set(o.keep_root)},
+                  {"-p", "do not take the permissions of FILE", set(o.inherit_mode, false)},
+                  // Postfix's switches for what its formats leave open; here there is one way.
+                  {"-n, -N, -u, -U, -v", "accepted, and change nothing", service::accepted()}}};
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   o.tables = *std::move(words);
   if (!one_task(o)) return std::unexpected(line.incomplete());
-  if (const std::string fault = fault_of(o); !fault.empty())
-    return std::unexpected(line.misuse(fault));
+  if (const std::string fault = fault_of(o); !fault.empty()) return std::unexpected(line.misuse(fault));
   return o;
 }
 

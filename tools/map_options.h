@@ -28,8 +28,8 @@ struct MapOptions {
   map::BuildOptions build;
   std::vector<std::string> tables;
 
-  static std::expected<MapOptions, service::Ending> read(int argc, const char* const* argv,
-                                                         const char* name, Source source);
+  static std::expected<MapOptions, service::Ending> read(int argc, const char* const* argv, const char* name,
+                                                         Source source);
 };
 
 }  // namespace pen::tools

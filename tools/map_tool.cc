@@ -64,13 +64,10 @@ Result<Spec> parse_spec(const Invocation& in, const std::string& text) {
 /// How far a large table is: entries are put together, which is one half of the work, and written.
 class TableBar {
  public:
-  explicit TableBar(const std::string& what)
-      : bar_(what, ProgressBar::patient("entry", "entries")) {}
+  explicit TableBar(const std::string& what) : bar_(what, ProgressBar::patient("entry", "entries")) {}
   /// As long as this lives.
   map::Progress progress() {
-    return [this](std::size_t done, std::size_t of) {
-      bar_.show(done, of, done <= of / 2 ? done : done - of / 2);
-    };
+    return [this](std::size_t done, std::size_t of) { bar_.show(done, of, done <= of / 2 ? done : done - of / 2); };
   }
   void clear() { bar_.clear(); }
 
@@ -81,8 +78,7 @@ class TableBar {
 std::string all_of_stdin() {
   std::string text, chunk(65536, '\0');
   std::size_t got = 0;
-  while ((got = std::fread(chunk.data(), 1, chunk.size(), stdin)) > 0 &&
-         text.size() < map::kMaxFile)
+  while ((got = std::fread(chunk.data(), 1, chunk.size(), stdin)) > 0 && text.size() < map::kMaxFile)
     text.append(chunk, 0, got);
   return text;
 }
@@ -150,19 +146,17 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   // What the text names is the business of whoever wrote it: root reads nothing in their place.
   std::optional<service::AsAccount> owner;
   if (there && !in.keep_root) owner.emplace(owner_of_file(source));
-  if (owner && !owner->ok())
-    return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
+  if (owner && !owner->ok()) return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
   const std::string shown = from_stdin ? "standard input" : spec.file;
-  map::TableText table =
-      kind == Source::aliases ? map::parse_aliases(text, shown) : map::parse_table(text, shown);
+  map::TableText table = kind == Source::aliases ? map::parse_aliases(text, shown) : map::parse_table(text, shown);
   if (in.values_are_files) {
     std::erase_if(table.entries, [&](map::TableEntry& entry) {
       auto content = files_in_base64(entry.value);
       if (content)
         entry.value = *std::move(content);
       else
-        table.warnings.push_back(shown + ", line " + std::to_string(entry.line) + ": " +
-                                 content.error().message() + ": skipping this entry");
+        table.warnings.push_back(shown + ", line " + std::to_string(entry.line) + ": " + content.error().message() +
+                                 ": skipping this entry");
       return !content;
     });
   }
@@ -188,8 +182,7 @@ int build_all(const Invocation& in) {
   std::size_t made = 0, failed_ones = 0;
   for (const OwnTable& table : own_tables(*config)) {
     if (!table.has_text() && table.is_made()) {
-      std::printf("%s: kept, there is no %s to make it from\n", table.file().c_str(),
-                  table.text.c_str());
+      std::printf("%s: kept, there is no %s to make it from\n", table.file().c_str(), table.text.c_str());
       continue;
     }
     const Source kind = table.aliases ? Source::aliases : Source::table;
@@ -207,8 +200,7 @@ int build_all(const Invocation& in) {
 Result<std::string> shown_value(const Invocation& in, const std::string& key, std::string value) {
   if (!in.values_are_files) return value;
   auto decoded = sasl::base64_decode(value);
-  if (!decoded)
-    return fail(map::MapError::syntax, "value of " + key + " (-F): neither base 64 nor made by -F");
+  if (!decoded) return fail(map::MapError::syntax, "value of " + key + " (-F): neither base 64 nor made by -F");
   return *std::move(decoded);
 }
 
@@ -227,8 +219,8 @@ bool print(const Invocation& in, std::string_view key, std::string_view value, b
 }
 
 /// One key asked of every table in turn. 0: found, 1: nowhere, else a failure.
-int ask(const Invocation& in, const std::vector<std::shared_ptr<map::Map>>& tables,
-        const std::string& key, bool print_key) {
+int ask(const Invocation& in, const std::vector<std::shared_ptr<map::Map>>& tables, const std::string& key,
+        bool print_key) {
   for (const auto& table : tables) {
     auto value = table->lookup(key);
     if (!value) {
@@ -280,12 +272,10 @@ int remove(const Invocation& in, const Spec& spec) {
     keys.push_back(*in.remove);
   }
   struct stat source{};
-  if (::stat(spec.path().c_str(), &source) != 0)
-    return failed(in, Error::from_errno(errno, "open " + spec.path()));
+  if (::stat(spec.path().c_str(), &source) != 0) return failed(in, Error::from_errno(errno, "open " + spec.path()));
   std::optional<service::AsAccount> owner;
   if (!in.keep_root) owner.emplace(owner_of_file(source));
-  if (owner && !owner->ok())
-    return failed(in, Error::from_errno(errno, "become the owner of " + spec.path()));
+  if (owner && !owner->ok()) return failed(in, Error::from_errno(errno, "become the owner of " + spec.path()));
   const bool fold = in.build.fold_keys;
   TableBar bar("Making " + spec.path());
   auto removed = spec.cdb() ? map::remove_from_cdb(spec.path(), keys, fold, bar.progress())
@@ -346,9 +336,7 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
   } else {
     bool any_removed = false;
     for (const auto& spec : specs) {
-      const int status = in.remove ? remove(in, spec)
-                         : in.list ? list(in, spec)
-                                   : build(in, spec, in.source);
+      const int status = in.remove ? remove(in, spec) : in.list ? list(in, spec) : build(in, spec, in.source);
       any_removed = any_removed || status == EX_OK;
       if (status > 1 || (status == 1 && !in.remove)) worst = status;
     }

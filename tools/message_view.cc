@@ -17,16 +17,14 @@ namespace {
 constexpr std::size_t kPiece = 256 * 1024;
 
 /// What cannot be read of it, which ends it; empty: it is whole.
-std::string print_content(LineOutput& out, const MessageSource& source, std::uint64_t from,
-                          std::uint64_t end) {
+std::string print_content(LineOutput& out, const MessageSource& source, std::uint64_t from, std::uint64_t end) {
   std::string fault;
   while (from < end && fault.empty()) {
     const auto piece = source.read(from, std::min<std::uint64_t>(kPiece, end - from));
     if (!piece) {
       fault = source.content + " cannot be read: " + piece.error().message();
     } else if (piece->empty()) {
-      fault =
-          fmt::format("{} is cut short, after {} of {} bytes", source.content, from, source.size);
+      fault = fmt::format("{} is cut short, after {} of {} bytes", source.content, from, source.size);
     } else {
       out.put(*piece);
       from += piece->size();
@@ -113,8 +111,7 @@ void LineOutput::end() {
 
 void complain_of(const std::string& program, const std::string& name, const std::string& what) {
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s: %s\n", program.c_str(), printable(name).c_str(),
-               printable(what).c_str());
+  std::fprintf(stderr, "%s: %s: %s\n", program.c_str(), printable(name).c_str(), printable(what).c_str());
 }
 
 Result<std::uint64_t> header_size_of(const MessageSource& source) {
@@ -143,8 +140,7 @@ Result<std::uint64_t> header_size_of(const MessageSource& source) {
   return source.size;
 }
 
-bool show_message(const std::string& program, const MessageSource& source,
-                  const MessageParts& parts) {
+bool show_message(const std::string& program, const MessageSource& source, const MessageParts& parts) {
   std::string fault;
   LineOutput out(parts.names ? source.name + ": " : "", print);
   const auto mark = [&](const char* what) {

@@ -36,8 +36,7 @@ struct MessageSource {
 };
 
 /// To standard output. Whether all of it could be shown; if not, standard error says why.
-bool show_message(const std::string& program, const MessageSource& source,
-                  const MessageParts& parts);
+bool show_message(const std::string& program, const MessageSource& source, const MessageParts& parts);
 
 /// "program: name: what" to standard error, after what was shown so far.
 void complain_of(const std::string& program, const std::string& name, const std::string& what);

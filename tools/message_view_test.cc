@@ -51,8 +51,7 @@ BOOST_AUTO_TEST_CASE(pencat_shows_all_three_parts_or_those_that_are_named) {
   const auto all = read_options<CatTool>({"-f", "ID", "./file"});
   BOOST_REQUIRE(all);
   BOOST_TEST((all->parts.envelope && all->parts.header && all->parts.body && all->parts.names));
-  BOOST_TEST(all->words == (std::vector<std::string>{"ID", "./file"}),
-             boost::test_tools::per_element());
+  BOOST_TEST(all->words == (std::vector<std::string>{"ID", "./file"}), boost::test_tools::per_element());
   const auto some = read_options<CatTool>({"-hb"});
   BOOST_REQUIRE(some);
   BOOST_TEST((!some->parts.envelope && some->parts.header && some->parts.body));

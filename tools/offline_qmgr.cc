@@ -25,13 +25,11 @@ constexpr const char* kOrdersOnly = "orders-only";
 
 /// As master.cf has the queue manager, with the settings it gives it.
 service::Arguments arguments_of(const config::Config& config) {
-  const service::Machine nowhere = {
-      .has_program = [](const auto&) { return true; },
-      .port = [](const auto&) { return std::nullopt; },
-      .addresses = [](const auto&) { return std::vector<std::string>{}; }};
+  const service::Machine nowhere = {.has_program = [](const auto&) { return true; },
+                                    .port = [](const auto&) { return std::nullopt; },
+                                    .addresses = [](const auto&) { return std::vector<std::string>{}; }};
   service::Plan plan = service::make_plan(config, nowhere);
-  const auto found =
-      std::ranges::find(plan.services, std::string_view("qmgr"), &service::Planned::program);
+  const auto found = std::ranges::find(plan.services, std::string_view("qmgr"), &service::Planned::program);
   service::Arguments arguments;
   if (found != plan.services.end()) {
     arguments = std::move(found->arguments);
@@ -51,10 +49,9 @@ std::optional<OfflineQmgr::Refusal> OfflineQmgr::refusal(const config::Config& c
   const auto& s = config.settings();
   // Not everybody may know; the queue's own lock holds in any case.
   if (const auto master = service::running_master(service::state_directory(s)); master && *master)
-    return Refusal{EX_UNAVAILABLE,
-                   fmt::format("the mail system runs (master pid {}), but its queue manager cannot "
-                               "be reached: it is being started or stopped, or the log says why",
-                               (*master)->pid())};
+    return Refusal{EX_UNAVAILABLE, fmt::format("the mail system runs (master pid {}), but its queue manager cannot "
+                                               "be reached: it is being started or stopped, or the log says why",
+                                               (*master)->pid())};
   struct stat st{};
   const bool there = ::stat(s.queue_log_directory.c_str(), &st) == 0;
   const int why = errno;
@@ -63,15 +60,13 @@ std::optional<OfflineQmgr::Refusal> OfflineQmgr::refusal(const config::Config& c
                    "the mail system is not running: until it is started (penstock start) only root "
                    "and the mail owner can look at its queue"};
   if (there) return std::nullopt;
-  if (why == ENOENT)
-    return Refusal{EX_UNAVAILABLE, "the mail system is not running, and has no queue yet"};
+  if (why == ENOENT) return Refusal{EX_UNAVAILABLE, "the mail system is not running, and has no queue yet"};
   return Refusal{EX_OSERR, Error::from_errno(why, s.queue_log_directory).message()};
 }
 
 Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
-    return fail_errno("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) return fail_errno("socketpair");
   Fd ours(pair[0]);
   const Fd theirs(pair[1]);
   service::raise_descriptor_limit();
@@ -80,8 +75,7 @@ Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   what.words = arguments_of(config).to_words();
   what.environment = service::program_environment(config.settings());
   what.sockets = {theirs.get()};
-  what.output =
-      STDERR_FILENO;  // maillog_file = /dev/stdout: a log is no part of what the tool prints
+  what.output = STDERR_FILENO;  // maillog_file = /dev/stdout: a log is no part of what the tool prints
   std::fflush(nullptr);
   PEN_TRY_ASSIGN(auto started, service::launch(what));
   return OfflineQmgr(std::move(what.path), started.pid, std::move(started.status), std::move(ours));
@@ -96,8 +90,7 @@ OfflineQmgr::End OfflineQmgr::wait() {
     if (n == 0) break;
     if (n > 0) {
       const std::string_view text(word, static_cast<std::size_t>(n));
-      if (text.starts_with(service::kFailed))
-        end.word = std::string(text.substr(service::kFailed.size()));
+      if (text.starts_with(service::kFailed)) end.word = std::string(text.substr(service::kFailed.size()));
       continue;
     }
     if (errno != EAGAIN && errno != EINTR) break;
@@ -120,8 +113,7 @@ std::string OfflineQmgr::failure() {
 
 void OfflineQmgr::finish() {
   // It may be gone already; what it answered for is on stable storage.
-  static_cast<void>(::send(status_.get(), service::kDrain.data(), service::kDrain.size(),
-                           MSG_NOSIGNAL | MSG_DONTWAIT));
+  static_cast<void>(::send(status_.get(), service::kDrain.data(), service::kDrain.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   static_cast<void>(wait());
 }
 

@@ -1,14 +1,14 @@
 #pragma once
-/// A queue manager for one tool, while the mail system is down: the one program that knows the queue's files, started with
-/// one connection and told to carry out orders only.
+/// A queue manager for one tool, while the mail system is down: the one program that knows the queue's files, started
+/// with one connection and told to carry out orders only.
 ///
 /// Use:     if (auto why = OfflineQmgr::refusal(config)) … say why->text, end with why->code
 ///          auto qmgr = OfflineQmgr::start(config);
 ///          … converse over qmgr->connection() …                    // it broke: qmgr->failure() says why
 ///          qmgr->finish();                                         // after this the queue is free for others
 /// Rights:  it runs as mail_owner, as under master; the tool must be root's or the owner's.
-/// Beside:  it takes the queue's lock, as any queue manager does. So the suite, started meanwhile, waits for it: its own
-///          queue manager for some seconds, then master starts that one again and again.
+/// Beside:  it takes the queue's lock, as any queue manager does. So the suite, started meanwhile, waits for it: its
+///          own queue manager for some seconds, then master starts that one again and again.
 /// Ends:    with finish(); with the tool, however that ends, and then nothing is lost that was answered for.
 /// Thread:  of a process that has no other.
 #include <sys/types.h>
@@ -43,10 +43,7 @@ class OfflineQmgr {
 
  private:
   OfflineQmgr(std::string path, pid_t pid, Fd status, Fd connection)
-      : path_(std::move(path)),
-        pid_(pid),
-        status_(std::move(status)),
-        connection_(std::move(connection)) {}
+      : path_(std::move(path)), pid_(pid), status_(std::move(status)), connection_(std::move(connection)) {}
   /// What it said over the status socket until it ended, and how it ended.
   struct End {
     std::string word;

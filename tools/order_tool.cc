@@ -39,8 +39,7 @@ Words words(Verb verb) {
 }
 
 /// What is wrong with it; empty: nothing.
-std::string add_order(std::vector<OrderTool::Order>& orders, Verb verb,
-                      const std::string& argument) {
+std::string add_order(std::vector<OrderTool::Order>& orders, Verb verb, const std::string& argument) {
   if (argument == "ALL") {
     orders.push_back({verb, true, false, {}});
   } else if (argument == "-") {
@@ -61,20 +60,17 @@ std::string fault_of(const OrderTool::Options& o) {
   if (o.orders.empty()) return "say what to do with these messages: -d ALL deletes them";
   const bool in_maildrop = (o.filter.places & ipc::queue::bit_of(ipc::queue::Place::maildrop)) != 0;
   for (const auto& order : o.orders)
-    if (in_maildrop && order.verb != Verb::remove)
-      return "what is in maildrop can be deleted (-d) and nothing else";
+    if (in_maildrop && order.verb != Verb::remove) return "what is in maildrop can be deleted (-d) and nothing else";
   return {};
 }
 
 }  // namespace
 
-std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc,
-                                                                   const char* const* argv) {
+std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc, const char* const* argv) {
   Options o;
   Selection selection;
   const auto order = [&o](Verb verb) {
-    return
-        [&o, verb](const service::Given& given) { return add_order(o.orders, verb, given.value); };
+    return [&o, verb](const service::Given& given) { return add_order(o.orders, verb, given.value); };
   };
   service::CommandLine line{
       .program = kProgram,
@@ -88,34 +84,29 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc,
           {"-h ID", "put on hold", order(Verb::hold)},
           {"-H ID", "release from hold", order(Verb::release)},
           {"-r ID", "requeue: routed again, as new", order(Verb::requeue)},
-          {"-e ID",
-           "expire: tried once more at once, then returned to the sender; on hold: when released",
+          {"-e ID", "expire: tried once more at once, then returned to the sender; on hold: when released",
            order(Verb::expire)},
           {"-f ID", "expire, and release from hold", order(Verb::expire_release)},
-          {"-n, --dry-run", "list the messages that would be acted on, and do nothing",
-           service::set(o.dry_run)},
+          {"-n, --dry-run", "list the messages that would be acted on, and do nothing", service::set(o.dry_run)},
           service::directory_option(o.directory),
           {"-v", "name each message that is asked for", service::set(o.verbose)},
           {"-p, -s, -S", "refused: there are no queue files to purge or to repair",
            service::refused("not needed here: the queue has no files to repair or purge")},
           {"", "Of the messages named, only those that every CHOICE fits:"}}};
   for (auto& row : selection.rows()) line.options.push_back(std::move(row));
-  line.options.push_back(
-      {"",
-       "and that are in one of the QUEUEs: incoming, active, deferred, hold (default: all "
-       "of these); or maildrop, where messages wait that were submitted and not yet taken: "
-       "-d deletes them."});
+  line.options.push_back({"",
+                          "and that are in one of the QUEUEs: incoming, active, deferred, hold (default: all "
+                          "of these); or maildrop, where messages wait that were submitted and not yet taken: "
+                          "-d deletes them."});
   const auto queues = line.read(argc, argv);
   if (!queues) return std::unexpected(queues.error());
   for (const std::string& queue : *queues)
     if (!selection.take_queue(queue))
-      return std::unexpected(line.misuse("not a queue: " + printable(queue) +
-                                         " (incoming, active, deferred, hold, maildrop)"));
+      return std::unexpected(
+          line.misuse("not a queue: " + printable(queue) + " (incoming, active, deferred, hold, maildrop)"));
   o.filter = selection.filter();
-  if (o.orders.empty() && selection.empty() && !o.dry_run)
-    return std::unexpected(line.incomplete());
-  if (const std::string fault = fault_of(o); !fault.empty())
-    return std::unexpected(line.misuse(fault));
+  if (o.orders.empty() && selection.empty() && !o.dry_run) return std::unexpected(line.incomplete());
+  if (const std::string fault = fault_of(o); !fault.empty()) return std::unexpected(line.misuse(fault));
   return o;
 }
 
@@ -153,8 +144,7 @@ void OrderTool::carry_out(QueueClient& client, const Order& order) {
                static_cast<unsigned long long>(count), count == 1 ? "" : "s");
 }
 
-std::uint64_t OrderTool::ask(QueueClient& client, const Order& order,
-                             std::vector<std::string> ids) {
+std::uint64_t OrderTool::ask(QueueClient& client, const Order& order, std::vector<std::string> ids) {
   using ipc::queue::Outcome;
   ipc::queue::Act act;
   act.request = 1;
@@ -166,8 +156,7 @@ std::uint64_t OrderTool::ask(QueueClient& client, const Order& order,
   const std::string named = act.queue_ids.empty() ? std::string() : act.queue_ids.front();
   const std::size_t count = act.queue_ids.size();
   if (options_.verbose)
-    for (const auto& id : act.queue_ids)
-      std::fprintf(stderr, "%s: %s: asked for\n", kProgram, id.c_str());
+    for (const auto& id : act.queue_ids) std::fprintf(stderr, "%s: %s: asked for\n", kProgram, id.c_str());
   ProgressBar bar(words(order.verb).doing);
   const auto done = client.ask(act, [&bar](ipc::queue::FromQmgr& m, auto&) {
     if (const auto* p = std::get_if<ipc::queue::Progress>(&m)) {

@@ -34,8 +34,7 @@ BOOST_AUTO_TEST_CASE(ids_one_after_the_other_for_one_verb_are_one_order) {
 }
 
 BOOST_AUTO_TEST_CASE(what_chooses_messages_goes_with_every_order) {
-  const auto o = read_options<OrderTool>(
-      {"-nv", "-e", "ALL", "--sender", "MAILER-DAEMON", "--older=2h", "deferred"});
+  const auto o = read_options<OrderTool>({"-nv", "-e", "ALL", "--sender", "MAILER-DAEMON", "--older=2h", "deferred"});
   BOOST_REQUIRE(o);
   BOOST_TEST(o->dry_run);
   BOOST_TEST(o->verbose);

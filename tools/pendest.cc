@@ -1,5 +1,3 @@
 #include "tools/destination_tool.h"
 
-int main(int argc, char** argv) {
-  return pen::service::run_tool<pen::tools::DestinationTool>(argc, argv);
-}
+int main(int argc, char** argv) { return pen::service::run_tool<pen::tools::DestinationTool>(argc, argv); }

@@ -1,5 +1,3 @@
 #include "tools/instance_tool.h"
 
-int main(int argc, char** argv) {
-  return pen::service::run_tool<pen::tools::InstanceTool>(argc, argv);
-}
+int main(int argc, char** argv) { return pen::service::run_tool<pen::tools::InstanceTool>(argc, argv); }

@@ -15,14 +15,13 @@ ProgressBar::ProgressBar(std::string what, BarForm form, const Clock& clock)
       next_(clock.now() + form_.after),
       terminal_(::isatty(STDERR_FILENO) != 0) {}
 
-std::string ProgressBar::line(const std::string& what, std::uint64_t done, std::uint64_t total,
-                              std::uint64_t count, const BarForm& form) {
+std::string ProgressBar::line(const std::string& what, std::uint64_t done, std::uint64_t total, std::uint64_t count,
+                              const BarForm& form) {
   constexpr std::uint64_t kWidth = 30;
   done = std::min(done, total);
   const std::uint64_t parts = total == 0 ? 0 : done * kWidth / total;
-  return fmt::format("{}: [{}{}] {:3}%  {} {}", what, std::string(parts, '#'),
-                     std::string(kWidth - parts, '.'), total == 0 ? 0 : done * 100 / total, count,
-                     count == 1 ? form.one : form.more);
+  return fmt::format("{}: [{}{}] {:3}%  {} {}", what, std::string(parts, '#'), std::string(kWidth - parts, '.'),
+                     total == 0 ? 0 : done * 100 / total, count, count == 1 ? form.one : form.more);
 }
 
 void ProgressBar::show(std::uint64_t done, std::uint64_t total, std::uint64_t count) {

@@ -2,7 +2,8 @@
 /// How far a long order is: a bar that is drawn over itself on a terminal, and nothing where standard error is none.
 ///
 /// Use:     ProgressBar bar("Deleting"); bar.show(segments, of, messages); …; bar.clear();
-///          ProgressBar bar("Making t.lmdb", ProgressBar::patient("entry", "entries"));    // for work that is mostly short
+///          ProgressBar bar("Making t.lmdb", ProgressBar::patient("entry", "entries"));    // for work that is mostly
+///          short
 #include <cstdint>
 #include <string>
 
@@ -32,8 +33,8 @@ class ProgressBar {
   void show(std::uint64_t done, std::uint64_t total, std::uint64_t count);
   void clear();
   /// What show() writes. Pure.
-  static std::string line(const std::string& what, std::uint64_t done, std::uint64_t total,
-                          std::uint64_t count, const BarForm& form = BarForm());
+  static std::string line(const std::string& what, std::uint64_t done, std::uint64_t total, std::uint64_t count,
+                          const BarForm& form = BarForm());
 
  private:
   std::string what_;

@@ -18,9 +18,7 @@ namespace {
 /// Puts something in the place of standard error while it lives.
 class StandardError {
  public:
-  explicit StandardError(int instead) : before_(::dup(STDERR_FILENO)) {
-    ::dup2(instead, STDERR_FILENO);
-  }
+  explicit StandardError(int instead) : before_(::dup(STDERR_FILENO)) { ::dup2(instead, STDERR_FILENO); }
   ~StandardError() { ::dup2(before_.get(), STDERR_FILENO); }
 
  private:
@@ -46,10 +44,8 @@ std::string arrived(int fd, std::size_t size) {
 BOOST_AUTO_TEST_SUITE(progress_bar)
 
 BOOST_AUTO_TEST_CASE(the_line_tells_the_part_that_is_done_and_the_messages) {
-  BOOST_TEST(ProgressBar::line("Deleting", 0, 40, 0) ==
-             "Deleting: [..............................]   0%  0 messages");
-  BOOST_TEST(ProgressBar::line("Deleting", 10, 40, 1) ==
-             "Deleting: [#######.......................]  25%  1 message");
+  BOOST_TEST(ProgressBar::line("Deleting", 0, 40, 0) == "Deleting: [..............................]   0%  0 messages");
+  BOOST_TEST(ProgressBar::line("Deleting", 10, 40, 1) == "Deleting: [#######.......................]  25%  1 message");
   BOOST_TEST(ProgressBar::line("Deleting", 40, 40, 123456) ==
              "Deleting: [##############################] 100%  123456 messages");
   // The queue grows while it is looked through; a total that is not known yet is no progress.

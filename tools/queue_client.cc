@@ -26,8 +26,7 @@ class SavedGroup {
   SavedGroup& operator=(const SavedGroup&) = delete;
 };
 
-async::Task<Result<QueueChannel>> connect(const std::string& program, async::Loop& loop,
-                                          const std::string& path) {
+async::Task<Result<QueueChannel>> connect(const std::string& program, async::Loop& loop, const std::string& path) {
   const SavedGroup group(program);
   co_return co_await ipc::connect_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(
       loop, path, ipc::queue::kName, {.deadline = loop.now() + seconds(30)});
@@ -36,8 +35,7 @@ async::Task<Result<QueueChannel>> connect(const std::string& program, async::Loo
 }  // namespace
 
 void keep_group_for_the_socket(const char* program) {
-  if (::setegid(::getgid()) != 0)
-    die(program, EX_OSERR, "setegid: " + Error::from_errno(errno).message());
+  if (::setegid(::getgid()) != 0) die(program, EX_OSERR, "setegid: " + Error::from_errno(errno).message());
 }
 
 namespace {
@@ -45,8 +43,7 @@ namespace {
 /// Orders that make deliveries: nothing carries them out while the mail system is down.
 bool needs_deliveries(const ipc::queue::ToQmgr& request) {
   const auto* act = std::get_if<ipc::queue::Act>(&request);
-  return act != nullptr && !act->dry_run &&
-         (act->verb == ipc::queue::Verb::flush || expires(act->verb));
+  return act != nullptr && !act->dry_run && (act->verb == ipc::queue::Verb::flush || expires(act->verb));
 }
 
 /// The other end has gone: it was stopped, replaced or has died.
@@ -85,12 +82,10 @@ async::Task<QueueChannel> QueueClient::reach(async::Loop& loop, const ipc::queue
   if (channel) co_return *std::move(channel);
   const Error& error = channel.error();
   if (!error.is_errno(ECONNREFUSED) && !error.is_errno(ENOENT)) {
-    const char* hint =
-        error.is(async::WaitError::timed_out)
-            ? "one that cannot live is worked around: penstock stop, this command again"
-            : "is the mail system running?";
-    die(program_, EX_UNAVAILABLE,
-        fmt::format("cannot reach the queue manager ({}): {}", hint, error.message()));
+    const char* hint = error.is(async::WaitError::timed_out)
+                           ? "one that cannot live is worked around: penstock stop, this command again"
+                           : "is the mail system running?";
+    die(program_, EX_UNAVAILABLE, fmt::format("cannot reach the queue manager ({}): {}", hint, error.message()));
   }
   if (const auto why = OfflineQmgr::refusal(config_)) die(program_, why->code, why->text);
   if (needs_deliveries(request))
@@ -105,13 +100,12 @@ async::Task<QueueChannel> QueueClient::reach(async::Loop& loop, const ipc::queue
       {.deadline = loop.now() + seconds(600)});
   if (!channel)
     die(program_, EX_UNAVAILABLE,
-        "the mail system is not running, and its queue cannot be worked on: " +
-            reason(channel.error(), own));
+        "the mail system is not running, and its queue cannot be worked on: " + reason(channel.error(), own));
   co_return *std::move(channel);
 }
 
-async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQmgr& request,
-                                        const See& see, ipc::queue::Done& done) {
+async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQmgr& request, const See& see,
+                                        ipc::queue::Done& done) {
   Persistence persistence(program_, std::holds_alternative<ipc::queue::Act>(request));
   for (bool finished = false; !finished;) {
     std::optional<OfflineQmgr> own;
@@ -121,8 +115,7 @@ async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQ
       auto received = co_await channel.receive({.deadline = loop.now() + seconds(600)});
       if (!received) {
         if (!own && persistence.again(received.error())) break;
-        die(program_, EX_UNAVAILABLE,
-            "the queue manager went away: " + reason(received.error(), own));
+        die(program_, EX_UNAVAILABLE, "the queue manager went away: " + reason(received.error(), own));
       }
       if (auto* end = std::get_if<ipc::queue::Done>(&received->message)) {
         done = std::move(*end);

@@ -17,14 +17,15 @@ namespace pen::tools {
 
 using QueueChannel = ipc::Channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>;
 
-/// For a command that is installed setgid $setgid_group, so that users reach the queue manager's socket: from here on that
-/// group counts only while QueueClient connects; files are read as the user. First thing in main; without effect where
-/// the command is not setgid. Ends the program (EX_OSERR) if it cannot be.
+/// For a command that is installed setgid $setgid_group, so that users reach the queue manager's socket: from here on
+/// that group counts only while QueueClient connects; files are read as the user. First thing in main; without effect
+/// where the command is not setgid. Ends the program (EX_OSERR) if it cannot be.
 void keep_group_for_the_socket(const char* program);
 
-/// Of one conversation with qmgr that broke: whether the request is put to its successor. A reload replaces qmgr, and what
-/// its tools had asked is cut off. Listings are asked for again while nothing of them was seen; orders mean the same when
-/// they are given twice, but the second answer counts only what the first giving left, which is said on standard error.
+/// Of one conversation with qmgr that broke: whether the request is put to its successor. A reload replaces qmgr, and
+/// what its tools had asked is cut off. Listings are asked for again while nothing of them was seen; orders mean the
+/// same when they are given twice, but the second answer counts only what the first giving left, which is said on
+/// standard error.
 class Persistence {
  public:
   /// order: the request changes something.
@@ -42,10 +43,10 @@ class Persistence {
   int times_ = 0;
 };
 
-/// One request: sends it and calls see() for every answer until Done, which is returned. While the mail system is down a
-/// queue manager is started for it (offline_qmgr.h), where the caller may have that.
-/// Ends the program with EX_UNAVAILABLE when the queue manager cannot be reached or goes away, or when what is asked for
-/// needs a mail system that runs.
+/// One request: sends it and calls see() for every answer until Done, which is returned. While the mail system is
+/// down a queue manager is started for it (offline_qmgr.h), where the caller may have that. Ends the program with
+/// EX_UNAVAILABLE when the queue manager cannot be reached or goes away, or when what is asked for needs a mail
+/// system that runs.
 class QueueClient {
  public:
   /// config must outlive the client.

@@ -12,9 +12,7 @@ namespace pen::tools {
 using ipc::queue::Entry;
 using ipc::queue::Place;
 
-std::string mailq_header() {
-  return "----Queue ID------ --Size-- ---Arrival Time---- --Sender/Recipient------\n";
-}
+std::string mailq_header() { return "----Queue ID------ --Size-- ---Arrival Time---- --Sender/Recipient------\n"; }
 
 std::string mailq_line(const Entry& e) {
   const std::time_t t = unix_seconds(e.arrival);
@@ -22,10 +20,7 @@ std::string mailq_line(const Entry& e) {
   ::localtime_r(&t, &tm);
   char when[32];
   std::strftime(when, sizeof when, "%a %b %d %H:%M:%S", &tm);
-  const char mark = e.place == Place::active ? '*'
-                    : e.place == Place::hold ? '!'
-                    : e.forced_expire        ? '#'
-                                             : ' ';
+  const char mark = e.place == Place::active ? '*' : e.place == Place::hold ? '!' : e.forced_expire ? '#' : ' ';
   const std::string id = printable(e.queue_id) + mark;  // in maildrop it is a file's name
   const std::string sender = !e.fault.empty() && e.sender.empty() ? "?"
                              : e.sender.empty()                   ? "MAILER-DAEMON"
@@ -52,8 +47,7 @@ std::string mailq_entry(const Entry& e) {
 }
 
 std::string mailq_footer(std::uint64_t bytes, std::uint64_t entries) {
-  return fmt::format("-- {} Kbytes in {} Request{}.\n", (bytes + 1023) / 1024, entries,
-                     entries == 1 ? "" : "s");
+  return fmt::format("-- {} Kbytes in {} Request{}.\n", (bytes + 1023) / 1024, entries, entries == 1 ? "" : "s");
 }
 
 std::string json_entry(const Entry& e) {
@@ -66,8 +60,8 @@ std::string json_entry(const Entry& e) {
   j["sender"] = e.sender.empty() ? "MAILER-DAEMON" : e.sender;
   if (!e.fault.empty()) j["fault"] = e.fault;
   j["recipients"] = nlohmann::ordered_json::array();
-  const auto recipient = [&](const std::string& original, const std::string& address,
-                             const char* what, const std::string& reason) {
+  const auto recipient = [&](const std::string& original, const std::string& address, const char* what,
+                             const std::string& reason) {
     nlohmann::ordered_json one;
     one["orig_address"] = original;
     one["address"] = address;
@@ -76,8 +70,7 @@ std::string json_entry(const Entry& e) {
   };
   for (std::size_t i = 0; i < e.recipients.size(); ++i) {
     const auto& r = e.recipients[i];
-    recipient(i < e.originals.size() ? e.originals[i] : r.address, r.address, "delay_reason",
-              r.delay_reason);
+    recipient(i < e.originals.size() ? e.originals[i] : r.address, r.address, "delay_reason", r.delay_reason);
   }
   for (const auto& r : e.bounced) recipient(r.original, r.address, "bounce_reason", r.reason);
   return j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -18,8 +18,7 @@ std::vector<service::Option> Selection::rows() {
            [this](const Given& given) { return condition(filter_.recipient, given.value); }},
           {"--domain DOMAIN", "to that domain",
            [this](const Given& given) {
-             return condition(filter_.domain,
-                              given.value.substr(given.value.starts_with('@') ? 1 : 0));
+             return condition(filter_.domain, given.value.substr(given.value.starts_with('@') ? 1 : 0));
            }},
           {"--older TIME", "arrived at least that long ago: 90s, 5m, 2h, 3d, 1w",
            [this](const Given& given) { return older(given.value); }},
@@ -35,8 +34,7 @@ std::string Selection::condition(std::string& to, const std::string& text) {
 std::string Selection::older(const std::string& text) {
   const auto time = config::parse_time(text, 's');
   if (text.empty()) return "an empty condition chooses nothing";
-  if (!time || *time < seconds(1))
-    return "not a time: " + printable(text) + " (90s, 5m, 2h, 3d, 1w)";
+  if (!time || *time < seconds(1)) return "not a time: " + printable(text) + " (90s, 5m, 2h, 3d, 1w)";
   filter_.older = std::chrono::duration_cast<seconds>(*time);
   return {};
 }
@@ -44,8 +42,7 @@ std::string Selection::older(const std::string& text) {
 bool Selection::take_queue(std::string_view name) {
   const auto* found = std::ranges::find(ipc::queue::kPlaceNames, name);
   if (found == std::end(ipc::queue::kPlaceNames)) return false;
-  filter_.places |=
-      ipc::queue::bit_of(static_cast<ipc::queue::Place>(found - ipc::queue::kPlaceNames));
+  filter_.places |= ipc::queue::bit_of(static_cast<ipc::queue::Place>(found - ipc::queue::kPlaceNames));
   return true;
 }
 

@@ -22,8 +22,7 @@ std::string_view domain_of(std::string_view address) {
 std::string parent_of(std::string_view domain) {
   if (domain.starts_with('.')) domain.remove_prefix(1);
   const auto dot = domain.find('.');
-  if (dot == std::string_view::npos || domain.find('.', dot + 1) == std::string_view::npos)
-    return {};
+  if (dot == std::string_view::npos || domain.find('.', dot + 1) == std::string_view::npos) return {};
   return std::string(domain.substr(dot));
 }
 
@@ -37,8 +36,7 @@ std::string cut(const std::string& name, std::size_t width) {
 
 std::vector<minutes> shape_ages(minutes first, std::size_t columns, bool linear) {
   std::vector<minutes> ages;
-  for (minutes age = first; ages.size() < columns; age = linear ? age + first : age * 2)
-    ages.push_back(age);
+  for (minutes age = first; ages.size() < columns; age = linear ? age + first : age * 2) ages.push_back(age);
   return ages;
 }
 
@@ -53,11 +51,10 @@ void Shape::count(Row& row, std::size_t column) const {
 void Shape::add(const ipc::queue::Entry& entry) {
   // In minutes, as the columns: the last of these begin later than nanoseconds can count.
   const auto age = std::chrono::floor<minutes>(now_ - entry.arrival);
-  const auto column = static_cast<std::size_t>(
-      std::upper_bound(options_.ages.begin(), options_.ages.end(), age) - options_.ages.begin());
+  const auto column = static_cast<std::size_t>(std::upper_bound(options_.ages.begin(), options_.ages.end(), age) -
+                                               options_.ages.begin());
   if (options_.by_sender) {
-    add_to(entry.sender.empty() ? std::string(kNullSender) : to_lower(domain_of(entry.sender)),
-           column);
+    add_to(entry.sender.empty() ? std::string(kNullSender) : to_lower(domain_of(entry.sender)), column);
   } else {
     for (const std::string& domain : entry.domains) add_to(to_lower(domain), column);
   }
@@ -79,11 +76,9 @@ std::vector<Shape::Rows::const_iterator> Shape::sorted() const {
   std::vector<Rows::const_iterator> rows;
   rows.reserve(rows_.size());
   for (auto row = rows_.begin(); row != rows_.end(); ++row)
-    if (!row->first.starts_with('.') || row->second.subdomains >= options_.parents)
-      rows.push_back(row);
+    if (!row->first.starts_with('.') || row->second.subdomains >= options_.parents) rows.push_back(row);
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a->second.total != b->second.total ? a->second.total > b->second.total
-                                              : a->first < b->first;
+    return a->second.total != b->second.total ? a->second.total > b->second.total : a->first < b->first;
   });
   if (options_.rows != 0 && rows.size() > options_.rows) rows.resize(options_.rows);
   return rows;
@@ -109,15 +104,13 @@ std::string Shape::table() const {
     name_width = std::max(kLeast, options_.width - std::min(options_.width, numbers));
   }
   const auto line = [&](std::string_view name, const std::string& total, auto cell) {
-    std::string out =
-        fmt::format("{:>{}} {:>{}}", name, name_width, total, width("T", totals.total));
+    std::string out = fmt::format("{:>{}} {:>{}}", name, name_width, total, width("T", totals.total));
     for (std::size_t i = 0; i < heads.size(); ++i)
       out += fmt::format(" {:>{}}", cell(i), width(heads[i], totals.by_age[i]));
     return out + "\n";
   };
   std::string out = line("", "T", [&](std::size_t i) { return heads[i]; });
-  out += line("TOTAL", std::to_string(totals.total),
-              [&](std::size_t i) { return std::to_string(totals.by_age[i]); });
+  out += line("TOTAL", std::to_string(totals.total), [&](std::size_t i) { return std::to_string(totals.by_age[i]); });
   for (const auto& row : rows)
     out += line(cut(printable(row->first), name_width), std::to_string(row->second.total),
                 [&](std::size_t i) { return std::to_string(row->second.by_age[i]); });
@@ -133,8 +126,8 @@ std::string Shape::json() const {
     j["ages"] = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < row->second.by_age.size(); ++i) {
       nlohmann::ordered_json age;
-      age["minutes"] = i < options_.ages.size() ? nlohmann::ordered_json(options_.ages[i].count())
-                                                : nlohmann::ordered_json(nullptr);
+      age["minutes"] =
+          i < options_.ages.size() ? nlohmann::ordered_json(options_.ages[i].count()) : nlohmann::ordered_json(nullptr);
       age["messages"] = row->second.by_age[i];
       j["ages"].push_back(std::move(age));
     }

@@ -25,12 +25,11 @@ class Shape {
   struct Options {
     std::vector<minutes> ages;  // ascending; one more column takes what is older
     bool by_sender = false;
-    // Rows for parent domains too, ".example.com", of those that have so many subdomains here at least; top-level domains
-    // have none. 0: no such rows.
+    // Rows for parent domains too, ".example.com", of those that have so many subdomains here at least; top-level
+    // domains have none. 0: no such rows.
     std::size_t parents = 0;
-    std::size_t rows = 0;  // so many at most, those with most messages; 0: all
-    std::size_t width =
-        0;  // of the table's lines: longer names lose their beginning; 0: as wide as the names ask for
+    std::size_t rows = 0;   // so many at most, those with most messages; 0: all
+    std::size_t width = 0;  // of the table's lines: longer names lose their beginning; 0: as wide as the names ask for
   };
   Shape(Options options, WallTime now);
   void add(const ipc::queue::Entry& entry);

@@ -19,10 +19,9 @@ ipc::queue::Entry entry(minutes age, std::string sender, std::vector<std::string
 BOOST_AUTO_TEST_SUITE(queue_shape)
 
 BOOST_AUTO_TEST_CASE(ages_double_or_go_in_equal_steps) {
-  BOOST_TEST((shape_ages(minutes(5), 4, false) ==
-              std::vector<minutes>{minutes(5), minutes(10), minutes(20), minutes(40)}));
-  BOOST_TEST((shape_ages(minutes(5), 3, true) ==
-              std::vector<minutes>{minutes(5), minutes(10), minutes(15)}));
+  BOOST_TEST(
+      (shape_ages(minutes(5), 4, false) == std::vector<minutes>{minutes(5), minutes(10), minutes(20), minutes(40)}));
+  BOOST_TEST((shape_ages(minutes(5), 3, true) == std::vector<minutes>{minutes(5), minutes(10), minutes(15)}));
   BOOST_TEST(shape_ages(minutes(5), 0, true).empty());
 }
 
@@ -32,10 +31,10 @@ BOOST_AUTO_TEST_CASE(the_widest_columns_there_can_be_are_counted_right) {
   Shape shape({.ages = ages, .by_sender = false}, kNow);
   for (const int age : {0, 999'999, 1'000'000, 2'500'000})
     shape.add(entry(minutes(age), "a@x.example", {"one.example"}));
-  BOOST_TEST(shape.json().starts_with(
-      R"({"domain":"one.example","messages":4,"ages":[{"minutes":1000000,"messages":2},)"
-      R"({"minutes":2000000,"messages":1},{"minutes":4000000,"messages":1},)"
-      R"({"minutes":8000000,"messages":0},)"));
+  BOOST_TEST(
+      shape.json().starts_with(R"({"domain":"one.example","messages":4,"ages":[{"minutes":1000000,"messages":2},)"
+                               R"({"minutes":2000000,"messages":1},{"minutes":4000000,"messages":1},)"
+                               R"({"minutes":8000000,"messages":0},)"));
 }
 
 BOOST_AUTO_TEST_CASE(messages_are_counted_by_domain_and_age) {
@@ -46,14 +45,12 @@ BOOST_AUTO_TEST_CASE(messages_are_counted_by_domain_and_age) {
   shape.add(entry(minutes(9), "a@x.example", {"two.example"}));
   shape.add(entry(minutes(-3), "a@x.example", {"three.example"}));  // the clock was set back
   const std::string indent(40 - 11, ' ');
-  BOOST_TEST(shape.table() == std::string(40, ' ') + " T 5 10 10+\n" + std::string(35, ' ') +
-                                  "TOTAL 6 2  3   1\n" + indent + "two.example 3 0  2   1\n" +
-                                  indent + "one.example 2 1  1   0\n" + std::string(27, ' ') +
-                                  "three.example 1 1  0   0\n");
-  BOOST_TEST(shape.json().starts_with(
-      R"({"domain":"two.example","messages":3,"ages":[{"minutes":5,"messages":0},)"
-      R"({"minutes":10,"messages":2},{"minutes":null,"messages":1}]})"
-      "\n"));
+  BOOST_TEST(shape.table() == std::string(40, ' ') + " T 5 10 10+\n" + std::string(35, ' ') + "TOTAL 6 2  3   1\n" +
+                                  indent + "two.example 3 0  2   1\n" + indent + "one.example 2 1  1   0\n" +
+                                  std::string(27, ' ') + "three.example 1 1  0   0\n");
+  BOOST_TEST(shape.json().starts_with(R"({"domain":"two.example","messages":3,"ages":[{"minutes":5,"messages":0},)"
+                                      R"({"minutes":10,"messages":2},{"minutes":null,"messages":1}]})"
+                                      "\n"));
 }
 
 BOOST_AUTO_TEST_CASE(messages_are_counted_by_the_senders_domain) {
@@ -69,8 +66,8 @@ BOOST_AUTO_TEST_CASE(messages_are_counted_by_the_senders_domain) {
 
 BOOST_AUTO_TEST_CASE(parent_domains_with_enough_subdomains_have_rows) {
   Shape shape({.ages = {}, .by_sender = false, .parents = 2, .rows = 0, .width = 0}, kNow);
-  for (const char* domain : {"a.one.example", "b.one.example", "b.one.example", "x.two.example",
-                             "deep.a.one.example", "three.example"})
+  for (const char* domain :
+       {"a.one.example", "b.one.example", "b.one.example", "x.two.example", "deep.a.one.example", "three.example"})
     shape.add(entry(minutes(0), "", {domain}));
   const std::string table = shape.table();
   // .one.example has a.one.example, b.one.example and .a.one.example; .two.example and .a.one.example have one each.
@@ -83,8 +80,7 @@ BOOST_AUTO_TEST_CASE(parent_domains_with_enough_subdomains_have_rows) {
 
 BOOST_AUTO_TEST_CASE(only_the_largest_domains_are_shown_when_so_many_are_asked_for) {
   Shape shape({.ages = {}, .by_sender = false, .parents = 0, .rows = 1, .width = 0}, kNow);
-  for (const char* domain : {"one.example", "two.example", "two.example"})
-    shape.add(entry(minutes(0), "", {domain}));
+  for (const char* domain : {"one.example", "two.example", "two.example"}) shape.add(entry(minutes(0), "", {domain}));
   BOOST_TEST(shape.table().find("two.example 2") != std::string::npos);
   BOOST_TEST(shape.table().find("one.example") == std::string::npos);
   BOOST_TEST(shape.table().find("TOTAL 3") != std::string::npos);
@@ -93,8 +89,7 @@ BOOST_AUTO_TEST_CASE(only_the_largest_domains_are_shown_when_so_many_are_asked_f
 
 BOOST_AUTO_TEST_CASE(a_name_too_long_for_the_width_loses_its_beginning) {
   const std::string label(100, 'x');
-  Shape shape({.ages = {minutes(5)}, .by_sender = false, .parents = 1, .rows = 0, .width = 80},
-              kNow);
+  Shape shape({.ages = {minutes(5)}, .by_sender = false, .parents = 1, .rows = 0, .width = 80}, kNow);
   shape.add(entry(minutes(0), "", {"a." + label + ".example"}));
   const std::string table = shape.table();
   for (std::size_t at = 0; at < table.size(); at = table.find('\n', at) + 1)

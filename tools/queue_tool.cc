@@ -40,26 +40,21 @@ std::string take_words(Options& o, Selection& selection, const std::vector<std::
 /// The files of the spool that a listing is of. Returns what is wrong with the words; empty: nothing.
 std::string take_files(Options& o, const std::vector<std::string>& words) {
   for (const std::string& word : words)
-    if (!o.files.take(word))
-      return "neither a file of the spool nor a queue id: " + printable(word);
+    if (!o.files.take(word)) return "neither a file of the spool nor a queue id: " + printable(word);
   return {};
 }
 
 /// What is wrong with the target of -i, -s; empty: nothing.
 std::string take_target(Options& o) {
-  if (o.action == Action::message && !mail::is_queue_id(o.target))
-    return "not a queue id: " + printable(o.target);
+  if (o.action == Action::message && !mail::is_queue_id(o.target)) return "not a queue id: " + printable(o.target);
   if (o.action != Action::site) return {};
-  if (!QueueTool::is_site(o.target))
-    return "not a destination: " + printable(o.target) + " (a domain or [host])";
+  if (!QueueTool::is_site(o.target)) return "not a destination: " + printable(o.target) + " (a domain or [host])";
   if (o.target.starts_with('@')) o.target.erase(0, 1);
   return {};
 }
 
 std::vector<service::Option> table(Options& o) {
-  const auto action = [&o](Action which) {
-    return service::choose(o.action, which, "-p, -j, -f, -i, -s, --log");
-  };
+  const auto action = [&o](Action which) { return service::choose(o.action, which, "-p, -j, -f, -i, -s, --log"); };
   const auto with_target = [&o, action](Action which) {
     return [&o, take = action(which)](const service::Given& given) {
       o.target = given.value;
@@ -84,21 +79,18 @@ std::vector<service::Option> table(Options& o) {
 
 }  // namespace
 
-std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc,
-                                                                   const char* const* argv) {
+std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc, const char* const* argv) {
   Options o;
   Selection selection;
   const char* slash = argc > 0 ? std::strrchr(argv[0], '/') : nullptr;
-  const bool mailq =
-      argc > 0 && std::string_view(slash != nullptr ? slash + 1 : argv[0]) == "mailq";
-  service::CommandLine line{
-      .program = mailq ? "mailq" : kProgram,
-      .usage = {"penqueue [-v] [-c DIR] -p | -j  [CHOICE ...] [ID ...] [QUEUE ...]",
-                "penqueue [-v] [-c DIR] -f | -i ID | -s SITE",
-                "penqueue [-c DIR] --spool [-p | -j] [FILE | NUMBER | ID ...]",
-                "penqueue [-v] [-c DIR] --log [FILE | DIR ...]"},
-      .about = "Lists the queue of a Penstock instance and has messages tried now.",
-      .options = table(o)};
+  const bool mailq = argc > 0 && std::string_view(slash != nullptr ? slash + 1 : argv[0]) == "mailq";
+  service::CommandLine line{.program = mailq ? "mailq" : kProgram,
+                            .usage = {"penqueue [-v] [-c DIR] -p | -j  [CHOICE ...] [ID ...] [QUEUE ...]",
+                                      "penqueue [-v] [-c DIR] -f | -i ID | -s SITE",
+                                      "penqueue [-c DIR] --spool [-p | -j] [FILE | NUMBER | ID ...]",
+                                      "penqueue [-v] [-c DIR] --log [FILE | DIR ...]"},
+                            .about = "Lists the queue of a Penstock instance and has messages tried now.",
+                            .options = table(o)};
   if (mailq) {
     line.usage = {"mailq [-C DIR] [CHOICE ...] [ID ...] [QUEUE ...]"};
     line.about = "Lists the queue of a Penstock instance.";
@@ -109,8 +101,7 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc,
   line.options.push_back({"-v", "say what was done", service::set(o.verbose)});
   line.options.push_back({"", "Only messages that every CHOICE fits are listed:"});
   for (auto& row : selection.rows()) line.options.push_back(std::move(row));
-  line.options.push_back(
-      {"", "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop."});
+  line.options.push_back({"", "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop."});
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   std::string wrong = take_target(o);
@@ -121,8 +112,7 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc,
     wrong = take_words(o, selection, *words);
     o.wanted.request = 1;
     o.wanted.filter = selection.filter();
-  } else if (o.action == Action::none || !selection.empty() ||
-             (o.action != Action::log && !words->empty())) {
+  } else if (o.action == Action::none || !selection.empty() || (o.action != Action::log && !words->empty())) {
     return std::unexpected(line.incomplete());
   } else {
     o.paths = *std::move(words);
@@ -142,11 +132,10 @@ bool QueueTool::is_site(std::string_view text) {
     text = text.substr(1, end - 1);
   }
   if (text.empty() || text.size() > mail::kMaxDomain) return false;
-  if (!literal && (text.starts_with('.') || text.find("..") != std::string_view::npos))
-    return false;
+  if (!literal && (text.starts_with('.') || text.find("..") != std::string_view::npos)) return false;
   return std::ranges::all_of(text, [&](char c) {
-    return ascii_alpha(c) || ascii_digit(c) || c == '.' || c == '-' || c == '_' ||
-           (literal && c == ':') || static_cast<unsigned char>(c) >= 128;
+    return ascii_alpha(c) || ascii_digit(c) || c == '.' || c == '-' || c == '_' || (literal && c == ':') ||
+           static_cast<unsigned char>(c) >= 128;
   });
 }
 
@@ -154,8 +143,7 @@ int QueueTool::run() {
   if (options_.action == Action::log) return dump();
   const config::Config config = load_instance(kProgram, options_.directory);
   QueueClient client(kProgram, config);
-  if (options_.spool)
-    return list_spool(kProgram, client, options_.files, options_.action == Action::json);
+  if (options_.spool) return list_spool(kProgram, client, options_.files, options_.action == Action::json);
   return lists(options_.action) ? list(client) : flush(client);
 }
 
@@ -163,8 +151,7 @@ int QueueTool::dump() {
   if (!options_.paths.empty()) return dump_log(kProgram, options_.paths, options_.verbose);
   const config::Config config = load_instance(kProgram, options_.directory);
   // Names in there are mail_owner's making: root reads nothing that mail_owner could not.
-  const service::AsAccount owner(
-      service::mail_owner(config.settings()).value_or(service::Account{}));
+  const service::AsAccount owner(service::mail_owner(config.settings()).value_or(service::Account{}));
   return dump_log(kProgram, {config.settings().queue_log_directory}, options_.verbose);
 }
 
@@ -192,10 +179,8 @@ int QueueTool::list(QueueClient& client) {
   if (done.outcome != ipc::queue::Outcome::not_found) expect_ok(kProgram, done);
   if (!json && count > 0) print(mailq_footer(bytes, count));
   if (!json && count == 0 && options_.wanted.queue_ids.empty()) print("Mail queue is empty\n");
-  if (options_.wanted.filter != ipc::queue::Filter{})
-    return EX_OK;  // they may be there and not fit
-  for (const auto& id : missing)
-    std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
+  if (options_.wanted.filter != ipc::queue::Filter{}) return EX_OK;  // they may be there and not fit
+  for (const auto& id : missing) std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
   return missing.empty() ? EX_OK : EX_DATAERR;
 }
 
@@ -208,8 +193,7 @@ int QueueTool::flush(QueueClient& client) {
   if (options_.action == Action::message) act.queue_ids.push_back(options_.target);
   ProgressBar bar("Flushing");
   const auto done = client.ask(act, [&bar](ipc::queue::FromQmgr& m, auto&) {
-    if (const auto* p = std::get_if<ipc::queue::Progress>(&m))
-      bar.show(p->done, p->total, p->count);
+    if (const auto* p = std::get_if<ipc::queue::Progress>(&m)) bar.show(p->done, p->total, p->count);
   });
   bar.clear();
   if (done.outcome == ipc::queue::Outcome::not_found && options_.action == Action::message)

@@ -16,8 +16,7 @@ BOOST_AUTO_TEST_CASE(a_listing_is_of_messages_queues_and_choices) {
   const auto o = read_options<QueueTool>({"-p", kId, "deferred", "--reply", "busy"});
   BOOST_REQUIRE(o);
   BOOST_CHECK(o->action == Action::list);
-  BOOST_TEST(o->wanted.queue_ids == std::vector<std::string>{kId},
-             boost::test_tools::per_element());
+  BOOST_TEST(o->wanted.queue_ids == std::vector<std::string>{kId}, boost::test_tools::per_element());
   BOOST_TEST(o->wanted.filter.reply == "busy");
   BOOST_TEST(o->wanted.filter.places == ipc::queue::bit_of(ipc::queue::Place::deferred));
   BOOST_CHECK(read_options<QueueTool>({"-jv", "-c", "etc"})->action == Action::json);
@@ -30,8 +29,7 @@ BOOST_AUTO_TEST_CASE(called_mailq_it_lists_and_does_nothing_else) {
   BOOST_CHECK(o->action == Action::list);
   BOOST_TEST(o->directory == "etc");
   const char* const flush[] = {"mailq", "-f"};
-  BOOST_TEST(QueueTool::read(2, flush).error().text ==
-             "mailq: no such option: -f; see mailq --help\n");
+  BOOST_TEST(QueueTool::read(2, flush).error().text == "mailq: no such option: -f; see mailq --help\n");
 }
 
 BOOST_AUTO_TEST_CASE(messages_are_tried_by_id_by_site_or_all) {
@@ -67,11 +65,10 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(a_site_is_a_domain_or_a_host_in_brackets) {
-  for (const char* site : {"example.com", "@example.com", "[192.0.2.1]", "[mx.example.com]:25",
-                           "[IPv6:2001:db8::1]", "a_b", "b\xC3\xBC.example"})
+  for (const char* site : {"example.com", "@example.com", "[192.0.2.1]", "[mx.example.com]:25", "[IPv6:2001:db8::1]",
+                           "a_b", "b\xC3\xBC.example"})
     BOOST_TEST(QueueTool::is_site(site), site);
-  for (const char* site :
-       {"", "@", "[]", "[a", "[a]x", "[a]:", ".com", "a..b", "a b", "a:25", "a/b"})
+  for (const char* site : {"", "@", "[]", "[a", "[a]x", "[a]:", ".com", "a..b", "a b", "a:25", "a/b"})
     BOOST_TEST(!QueueTool::is_site(site), site);
 }
 

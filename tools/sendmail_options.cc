@@ -62,9 +62,7 @@ std::string take_named_option(SendmailOptions& v, std::string_view word) {
   const auto equals = word.find('=');
   const auto name = word.substr(0, equals);
   const auto value = equals == std::string_view::npos ? "" : word.substr(equals + 1);
-  std::string* to = iequals(name, "requiretls") ? &v.requiretls
-                    : iequals(name, "smtputf8") ? &v.smtputf8
-                                                : nullptr;
+  std::string* to = iequals(name, "requiretls") ? &v.requiretls : iequals(name, "smtputf8") ? &v.smtputf8 : nullptr;
   if (to == nullptr) return {};
   if (!iequals(value, "yes") && !iequals(value, "no"))
     return "-O " + std::string(name) + "=: yes or no, not " + printable(value);
@@ -74,8 +72,7 @@ std::string take_named_option(SendmailOptions& v, std::string_view word) {
 
 /// One of the words, in any case: sets `to` to its meaning. Returns what is wrong; empty: nothing.
 template <class T>
-std::string take_word(T& to, const service::Given& given, const char* one, T is_one,
-                      const char* other, T is_other) {
+std::string take_word(T& to, const service::Given& given, const char* one, T is_one, const char* other, T is_other) {
   if (!iequals(given.value, one) && !iequals(given.value, other))
     return given.name + ": " + one + " or " + other + ", not " + printable(given.value);
   to = iequals(given.value, one) ? is_one : is_other;
@@ -90,12 +87,10 @@ std::string fault_of(const SendmailOptions& v) {
   const std::string of_another = ": not with -b or -q of another task";
   if (v.reading.header_recipients && !sends) return "-t" + of_another;
   if (flushes_some && v.mode != 'm') return (v.flush_id.empty() ? "-qR" : "-qI") + of_another;
-  if (!v.words.empty() && v.mode == 's')
-    return "-bs takes the recipients from RCPT commands: none on the command line";
+  if (!v.words.empty() && v.mode == 's') return "-bs takes the recipients from RCPT commands: none on the command line";
   if (!v.words.empty() && !sends) return "recipients" + of_another;
   if (!v.mail.probe) return {};
-  if (v.reading.header_recipients)
-    return "-bv reads no message: give the addresses on the command line, not -t";
+  if (v.reading.header_recipients) return "-bv reads no message: give the addresses on the command line, not -t";
   const char* of_mail = v.reading.notify != 0                  ? "-N"
                         : v.mail.ret != mail::Ret::unspecified ? "-R"
                         : v.verbose                            ? "-v"
@@ -123,8 +118,7 @@ std::vector<service::Option> table(SendmailOptions& v) {
   const Take sender = doing([&v](const std::string& value) { v.sender = value; });
   const Take mode = doing([&v](const std::string& value) { take_mode(v, value.c_str()[0]); });
   const Take config_directory = doing([&v](const std::string& value) {
-    v.config_directory =
-        value.ends_with(".cf") ? std::filesystem::path(value).parent_path().string() : value;
+    v.config_directory = value.ends_with(".cf") ? std::filesystem::path(value).parent_path().string() : value;
   });
   const Take other = doing([&v](const std::string& value) {
     if (value.starts_with('i')) v.reading.dot_ends = false;
@@ -141,52 +135,47 @@ std::vector<service::Option> table(SendmailOptions& v) {
     if (!given.value.starts_with('V')) return {};
     return "-XV: sender addresses that name the recipient (VERP) are not made here";
   };
-  return {
-      {"-f, -r ADDR", "envelope sender; default: the user", sender},
-      {"-F NAME", "full name for a From: that is missing", into(v.mail.full_name)},
-      {"-i", "a line of one dot does not end the message", set(v.reading.dot_ends, false)},
-      {"-oi", "the same"},
-      {"-t", "recipients from the header; Bcc: is removed", set(v.reading.header_recipients)},
-      {"-N LIST", "notices: never, or some of success,failure,delay",
-       [&v](const Given& given) { return take_notify(v, given.value); }},
-      {"-R full|hdrs", "what a notice of failure returns", ret},
-      {"-V ID", "envelope id for notices", into(v.mail.envid)},
-      {"-O requiretls=yes|no", "every host on the way must offer REQUIRETLS",
-       [&v](const Given& given) { return take_named_option(v, given.value); }},
-      {"-O smtputf8=yes|no", "the message is declared as one with addresses or a header in UTF-8"},
-      {"-G", "from elsewhere: nothing is added to the header, nor rewritten in it",
-       set(v.mail.gateway)},
-      {"-B 7BIT|8BITMIME", "body type", body_type},
-      {"-C DIR", "the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)",
-       config_directory},
-      {"-b TASK", "another task than to submit a message:", mode},
-      {"-bp", "list the queue (mailq)"},
-      {"-bi", "make the tables of alias_database (newaliases)"},
-      {"-bd, -bl", "start the mail system (penstock start)"},
-      {"-bh, -bH", "nothing"},
-      {"-bs", "speak SMTP on standard input and output"},
-      {"-bv", "report to the sender what would come of mail to the recipients"},
-      {"-bm", "submit a message, as without"},
-      {"-I", "as -bi", doing([&v](const std::string&) { take_mode(v, 'i'); })},
-      {"-oA TABLE", "with -bi, -I: that table alone"},
-      {"-q[WHAT]",
-       "try every deferred message now; -qI ID one; -qR SITE those for a domain; -qTIME "
-       "nothing",
-       [&v](const Given& given) { return take_queue_option(v, given.value); }},
-      {"-v", "print the queue id; report to the sender by mail how the first try went",
-       set(v.verbose)},
-      {"", "Taken, and change nothing:"},
-      {"-c, -m, -n, -U, -x", "", accepted()},
-      {"-A, -e, -h, -L, -p VALUE", "", accepted()},
-      {"-d[VALUE]", "", accepted()},
-      {"-o NAME[=VALUE]", "other than -oi and -oA; also other -O", other},
-      {"-X FILE", "but -XV, which is refused", transcript}};
+  return {{"-f, -r ADDR", "envelope sender; default: the user", sender},
+          {"-F NAME", "full name for a From: that is missing", into(v.mail.full_name)},
+          {"-i", "a line of one dot does not end the message", set(v.reading.dot_ends, false)},
+          {"-oi", "the same"},
+          {"-t", "recipients from the header; Bcc: is removed", set(v.reading.header_recipients)},
+          {"-N LIST", "notices: never, or some of success,failure,delay",
+           [&v](const Given& given) { return take_notify(v, given.value); }},
+          {"-R full|hdrs", "what a notice of failure returns", ret},
+          {"-V ID", "envelope id for notices", into(v.mail.envid)},
+          {"-O requiretls=yes|no", "every host on the way must offer REQUIRETLS",
+           [&v](const Given& given) { return take_named_option(v, given.value); }},
+          {"-O smtputf8=yes|no", "the message is declared as one with addresses or a header in UTF-8"},
+          {"-G", "from elsewhere: nothing is added to the header, nor rewritten in it", set(v.mail.gateway)},
+          {"-B 7BIT|8BITMIME", "body type", body_type},
+          {"-C DIR", "the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)", config_directory},
+          {"-b TASK", "another task than to submit a message:", mode},
+          {"-bp", "list the queue (mailq)"},
+          {"-bi", "make the tables of alias_database (newaliases)"},
+          {"-bd, -bl", "start the mail system (penstock start)"},
+          {"-bh, -bH", "nothing"},
+          {"-bs", "speak SMTP on standard input and output"},
+          {"-bv", "report to the sender what would come of mail to the recipients"},
+          {"-bm", "submit a message, as without"},
+          {"-I", "as -bi", doing([&v](const std::string&) { take_mode(v, 'i'); })},
+          {"-oA TABLE", "with -bi, -I: that table alone"},
+          {"-q[WHAT]",
+           "try every deferred message now; -qI ID one; -qR SITE those for a domain; -qTIME "
+           "nothing",
+           [&v](const Given& given) { return take_queue_option(v, given.value); }},
+          {"-v", "print the queue id; report to the sender by mail how the first try went", set(v.verbose)},
+          {"", "Taken, and change nothing:"},
+          {"-c, -m, -n, -U, -x", "", accepted()},
+          {"-A, -e, -h, -L, -p VALUE", "", accepted()},
+          {"-d[VALUE]", "", accepted()},
+          {"-o NAME[=VALUE]", "other than -oi and -oA; also other -O", other},
+          {"-X FILE", "but -XV, which is refused", transcript}};
 }
 
 }  // namespace
 
-std::expected<SendmailOptions, service::Ending> SendmailOptions::read(int argc,
-                                                                      const char* const* argv) {
+std::expected<SendmailOptions, service::Ending> SendmailOptions::read(int argc, const char* const* argv) {
   SendmailOptions v;
   const char* slash = argc > 0 ? std::strrchr(argv[0], '/') : nullptr;
   const std::string name = argc > 0 ? (slash != nullptr ? slash + 1 : argv[0]) : "sendmail";
@@ -205,8 +194,7 @@ std::expected<SendmailOptions, service::Ending> SendmailOptions::read(int argc,
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   v.words = *std::move(words);
-  if (const std::string fault = fault_of(v); !fault.empty())
-    return std::unexpected(line.misuse(fault));
+  if (const std::string fault = fault_of(v); !fault.empty()) return std::unexpected(line.misuse(fault));
   return v;
 }
 

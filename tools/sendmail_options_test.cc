@@ -15,9 +15,8 @@ auto read(std::vector<const char*> words, const char* name = "/usr/sbin/sendmail
 BOOST_AUTO_TEST_SUITE(sendmail_options)
 
 BOOST_AUTO_TEST_CASE(a_message_has_what_the_options_say) {
-  const auto o =
-      read({"-oi", "-ffrom@example.com", "-FA Name", "-N", "success,delay", "-Rhdrs", "-V", "id",
-            "-B8bitmime", "-Orequiretls=YES", "-G", "-v", "to@example.com", "-t"});
+  const auto o = read({"-oi", "-ffrom@example.com", "-FA Name", "-N", "success,delay", "-Rhdrs", "-V", "id",
+                       "-B8bitmime", "-Orequiretls=YES", "-G", "-v", "to@example.com", "-t"});
   BOOST_REQUIRE(o);
   BOOST_TEST(o->mode == 'm');
   BOOST_TEST(o->sender.value() == "from@example.com");
@@ -58,8 +57,8 @@ BOOST_AUTO_TEST_CASE(the_directory_may_be_named_by_its_main_cf) {
 }
 
 BOOST_AUTO_TEST_CASE(options_of_other_sendmails_are_taken) {
-  BOOST_TEST(read({"-Am", "-c", "-d0.1", "-d", "-em", "-h", "3", "-L", "tag", "-m", "-n", "-om",
-                   "-p", "x", "-U", "-x", "-X", "log", "-Oother=1"})
+  BOOST_TEST(read({"-Am", "-c", "-d0.1", "-d", "-em", "-h", "3", "-L", "tag", "-m", "-n", "-om", "-p", "x", "-U", "-x",
+                   "-X", "log", "-Oother=1"})
                  .has_value());
 }
 

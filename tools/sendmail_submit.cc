@@ -43,8 +43,7 @@ bool Pendrop::start(const submission::Submission& mail) {
     return false;
   }
   std::vector<std::string> words = {"pendrop"};
-  if (!options_.config_directory.empty())
-    words.insert(words.end(), {"-c", options_.config_directory});
+  if (!options_.config_directory.empty()) words.insert(words.end(), {"-c", options_.config_directory});
   if (options_.verbose) words.emplace_back("-v");
   std::vector<char*> argv;
   for (auto& w : words) argv.push_back(w.data());
@@ -125,8 +124,7 @@ int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int i
       for (const auto& recipient : mail.recipients) given.insert(recipient.address);
       for (auto& address : header.take())
         if (!given.contains(address))
-          mail.recipients.push_back(
-              {.address = std::move(address), .original = {}, .orcpt = {}, .notify = how.notify});
+          mail.recipients.push_back({.address = std::move(address), .original = {}, .orcpt = {}, .notify = how.notify});
       if (mail.recipients.empty()) {
         complain("no recipient addresses found in the message header");
         return EX_USAGE;

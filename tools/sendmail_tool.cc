@@ -110,11 +110,9 @@ void SendmailTool::take_extensions() {
   if (v.requiretls.empty() && v.smtputf8.empty()) return;
   const config::Config config = settings();
   const config::Settings& s = config.settings();
-  const auto wanted = [](const std::string& word, bool enabled, const char* option,
-                         const char* setting) {
+  const auto wanted = [](const std::string& word, bool enabled, const char* option, const char* setting) {
     if (word != "yes") return false;
-    if (!enabled)
-      complain(std::string("warning: -O ") + option + "=yes has no effect: " + setting + " = no");
+    if (!enabled) complain(std::string("warning: -O ") + option + "=yes has no effect: " + setting + " = no");
     return enabled;
   };
   if (wanted(v.requiretls, s.requiretls_enable, "requiretls", "requiretls_enable"))
@@ -149,8 +147,7 @@ int SendmailTool::submit_message() {
       v.mail.recipients.push_back(
           {.address = address.address, .original = {}, .orcpt = {}, .notify = v.reading.notify});
   }
-  Pendrop drop(
-      {.program = beside("pendrop"), .config_directory = v.config_directory, .verbose = v.verbose});
+  Pendrop drop({.program = beside("pendrop"), .config_directory = v.config_directory, .verbose = v.verbose});
   if (!v.mail.probe) return submit(drop, std::move(v.mail), v.reading, 0);
   drop.start(v.mail);
   return drop.finish();
@@ -166,8 +163,8 @@ int SendmailTool::speak_smtp() {
                          .recipient_limit = static_cast<std::size_t>(s.smtpd_recipient_limit),
                          .smtputf8 = s.smtputf8_enable},
                         [&] {
-                          return std::make_unique<Pendrop>(Pendrop::Options{
-                              .program = program, .config_directory = options_.config_directory});
+                          return std::make_unique<Pendrop>(
+                              Pendrop::Options{.program = program, .config_directory = options_.config_directory});
                         });
   return serve_smtp(dialogue, 0, 1, kSmtpTimeout);
 }

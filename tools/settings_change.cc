@@ -33,8 +33,8 @@ const char* option_of(SettingsChange change) {
   return "";
 }
 
-std::expected<std::vector<config::Edit>, std::string> edits_of(
-    SettingsChange change, const std::vector<std::string>& words) {
+std::expected<std::vector<config::Edit>, std::string> edits_of(SettingsChange change,
+                                                               const std::vector<std::string>& words) {
   if (words.empty()) return std::unexpected(std::string(option_of(change)) + " needs settings");
   std::vector<config::Edit> all;
   for (const std::string& argument : words) {
@@ -47,10 +47,8 @@ std::expected<std::vector<config::Edit>, std::string> edits_of(
       edit.value = assignment.value;
     } else {
       if (argument.find('=') != std::string::npos)
-        return std::unexpected(std::string(option_of(change)) + " takes names, not \"" + argument +
-                               "\"");
-      edit.kind = change == SettingsChange::remove ? config::Edit::Kind::remove
-                                                   : config::Edit::Kind::comment_out;
+        return std::unexpected(std::string(option_of(change)) + " takes names, not \"" + argument + "\"");
+      edit.kind = change == SettingsChange::remove ? config::Edit::Kind::remove : config::Edit::Kind::comment_out;
       edit.name = argument;
     }
     all.push_back(std::move(edit));
@@ -67,12 +65,10 @@ int change_main_cf(const std::string& directory, const std::vector<config::Edit>
   const auto after = config::edit_main_cf(before, edits);
   if (!after) return complain(EX_DATAERR, after.error().message());
   // A value that no program could start with is refused here rather than there.
-  const config::Config checked =
-      config::Config::parse({directory, *after, "", {}}, config::system_surroundings());
+  const config::Config checked = config::Config::parse({directory, *after, "", {}}, config::system_surroundings());
   bool refused = false;
   for (const config::Problem& p : checked.problems()) {
-    const bool ours =
-        std::ranges::any_of(edits, [&](const config::Edit& e) { return e.name == p.name; });
+    const bool ours = std::ranges::any_of(edits, [&](const config::Edit& e) { return e.name == p.name; });
     if (p.severity != config::Severity::error || !ours) continue;
     std::fprintf(stderr, "penconf: %s: %s\n", p.name.c_str(), p.text.c_str());
     refused = true;

@@ -16,8 +16,8 @@ enum class SettingsChange { none, set, comment_out, remove };
 const char* option_of(SettingsChange change);
 
 /// One edit for each word. The error says which word cannot be meant.
-std::expected<std::vector<config::Edit>, std::string> edits_of(
-    SettingsChange change, const std::vector<std::string>& words);
+std::expected<std::vector<config::Edit>, std::string> edits_of(SettingsChange change,
+                                                               const std::vector<std::string>& words);
 
 /// Replaces main.cf in one step. Returns the exit status, after what was wrong was said on standard error: EX_CONFIG,
 /// EX_IOERR, EX_DATAERR (a value that no program could start with; the file is unchanged).

@@ -26,13 +26,10 @@ std::string json_line(const std::string& name, const std::string& value) {
   return "{" + quoted(name) + ": " + quoted(value) + "}";  // with a blank, as postconf has it
 }
 
-void show(const Listing& o, const std::string& name, const std::string& value) {
-  print(o.line(name, value) + "\n");
-}
+void show(const Listing& o, const std::string& name, const std::string& value) { print(o.line(name, value) + "\n"); }
 
 /// The value to show, or nullopt after a warning.
-std::optional<std::string> value_of(const config::Config& config, const Listing& o,
-                                    const std::string& name) {
+std::optional<std::string> value_of(const config::Config& config, const Listing& o, const std::string& name) {
   std::optional<std::string> value;
   if (o.defaults) {
     if (const config::Row* row = config::find_row(name)) value = std::string(row->default_text);
@@ -65,14 +62,11 @@ Selector parse_selector(std::string_view text) {
   if (second != std::string_view::npos) s.name = text.substr(second + 1);
   return s;
 }
-bool fits(const std::string& wanted, std::string_view is) {
-  return wanted.empty() || wanted == "*" || wanted == is;
-}
+bool fits(const std::string& wanted, std::string_view is) { return wanted.empty() || wanted == "*" || wanted == is; }
 
 /// "-o name=value", with braces where the value has blanks.
 std::string option_text(std::string_view written) {
-  if (written.starts_with('{') && written.ends_with('}'))
-    written = trim(written.substr(1, written.size() - 2));
+  if (written.starts_with('{') && written.ends_with('}')) written = trim(written.substr(1, written.size() - 2));
   config::Assignment a;
   if (!config::parse_assignment(written, a).empty()) return std::string(written);
   const std::string text = a.name + "=" + a.value;
@@ -181,8 +175,7 @@ int show_settings(const config::Config& config, const Listing& o, std::vector<st
   return status;
 }
 
-int show_services(const config::Config& config, const Listing& o,
-                  const std::vector<std::string>& selectors) {
+int show_services(const config::Config& config, const Listing& o, const std::vector<std::string>& selectors) {
   int status = EX_OK;
   for (const config::Problem& p : config.problems())
     if (p.severity == config::Severity::error) warn(p.message());

@@ -2,8 +2,8 @@
 /// What penconf shows: settings of main.cf, services of master.cf.
 ///
 /// Use:     int status = show_settings(config, listing, names);
-/// Prints:  to standard output; what is wrong, to standard error. Each returns the exit status: EX_UNAVAILABLE when a name
-///          is not known.
+/// Prints:  to standard output; what is wrong, to standard error. Each returns the exit status: EX_UNAVAILABLE when a
+///          name is not known.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +22,9 @@ struct Listing {
   std::string line(const std::string& name, const std::string& value) const;
 };
 
-int show_settings(const config::Config& config, const Listing& listing,
-                  std::vector<std::string> names);
+int show_settings(const config::Config& config, const Listing& listing, std::vector<std::string> names);
 /// Of the services "service/type/name", where each part may be "*" or missing.
-int show_services(const config::Config& config, const Listing& listing,
-                  const std::vector<std::string>& selectors);
+int show_services(const config::Config& config, const Listing& listing, const std::vector<std::string>& selectors);
 /// The types of look-up tables.
 int show_table_types();
 

@@ -3,8 +3,8 @@
 ///
 /// Use:     return service::run_tool<SettingsTool>(argc, argv);
 /// Parts:   settings_listing.h shows, settings_change.h edits main.cf.
-/// Errors:  EX_UNAVAILABLE (a name that is not known), EX_CONFIG, EX_DATAERR (a value that no program could start with),
-///          EX_IOERR.
+/// Errors:  EX_UNAVAILABLE (a name that is not known), EX_CONFIG, EX_DATAERR (a value that no program could start
+///          with), EX_IOERR.
 #include <expected>
 #include <string>
 #include <vector>

@@ -12,8 +12,7 @@ using Of = Listing::Of;
 BOOST_AUTO_TEST_SUITE(settings_tool)
 
 BOOST_AUTO_TEST_CASE(a_listing_is_as_its_options_say) {
-  const auto o =
-      read_options<SettingsTool>({"-c", "/etc/here", "-nxfj", "-o", "a = b c", "-H", "myhostname"});
+  const auto o = read_options<SettingsTool>({"-c", "/etc/here", "-nxfj", "-o", "a = b c", "-H", "myhostname"});
   BOOST_REQUIRE(o);
   BOOST_TEST(o->directory == "/etc/here");
   BOOST_TEST((o->listing.set_only && o->listing.expand && o->listing.fold && o->listing.json));

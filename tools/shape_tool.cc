@@ -19,8 +19,7 @@ constexpr const char* kClear = "\033[H\033[2J";
 
 }  // namespace
 
-std::expected<ShapeTool::Options, service::Ending> ShapeTool::read(int argc,
-                                                                   const char* const* argv) {
+std::expected<ShapeTool::Options, service::Ending> ShapeTool::read(int argc, const char* const* argv) {
   using service::into;
   using service::set;
   Options o;
@@ -44,26 +43,21 @@ std::expected<ShapeTool::Options, service::Ending> ShapeTool::read(int argc,
            into(columns, 1, kMaxColumns)},
           {"-l", "columns of equal width", set(linear)},
           {"-p", "a line for each parent domain too: .example.com", set(parents)},
-          {"-m COUNT", "with -p: that has so many subdomains (default: 5)",
-           into(subdomains, 1, kMaxRows)},
+          {"-m COUNT", "with -p: that has so many subdomains (default: 5)", into(subdomains, 1, kMaxRows)},
           {"-n COUNT", "only so many domains, those with most messages", into(rows, 1, kMaxRows)},
-          {"-N COUNT", "on a terminal show what there is after each so many messages",
-           into(batch, 1, kMaxRows)},
-          {"-w WIDTH", "lines of so many characters: longer names lose their beginning",
-           into(width, 80, kMaxWidth)},
+          {"-N COUNT", "on a terminal show what there is after each so many messages", into(batch, 1, kMaxRows)},
+          {"-w WIDTH", "lines of so many characters: longer names lose their beginning", into(width, 80, kMaxWidth)},
           {"-j", "one JSON object a line", set(o.json)},
           service::directory_option(o.directory),
           {"", "Only messages that every CHOICE fits are counted:"}}};
   for (auto& row : selection.rows()) line.options.push_back(std::move(row));
-  line.options.push_back(
-      {"",
-       "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop "
-       "(default: incoming and active)."});
+  line.options.push_back({"",
+                          "and that are in one of the QUEUEs: incoming, active, deferred, hold, maildrop "
+                          "(default: incoming and active)."});
   const auto queues = line.read(argc, argv);
   if (!queues) return std::unexpected(queues.error());
   for (const std::string& queue : *queues)
-    if (!selection.take_queue(queue))
-      return std::unexpected(line.misuse("not a queue: " + printable(queue)));
+    if (!selection.take_queue(queue)) return std::unexpected(line.misuse("not a queue: " + printable(queue)));
   if (queues->empty())
     for (const char* queue : {"incoming", "active"}) selection.take_queue(queue);
   o.filter = selection.filter();

@@ -22,8 +22,8 @@ BOOST_AUTO_TEST_CASE(without_options_ten_columns_of_what_is_incoming_and_active)
 }
 
 BOOST_AUTO_TEST_CASE(columns_rows_and_queues_are_as_asked_for) {
-  const auto o = read_options<ShapeTool>({"-lps", "-b3", "-t", "7", "-m", "2", "-n4", "-w", "90",
-                                          "-N", "6", "--domain", "@example.com", "deferred"});
+  const auto o = read_options<ShapeTool>(
+      {"-lps", "-b3", "-t", "7", "-m", "2", "-n4", "-w", "90", "-N", "6", "--domain", "@example.com", "deferred"});
   BOOST_REQUIRE(o);
   BOOST_CHECK((o->shape.ages == std::vector<minutes>{minutes(7), minutes(14)}));
   BOOST_TEST(o->shape.by_sender);

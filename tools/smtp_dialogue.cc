@@ -107,8 +107,7 @@ std::string SmtpDialogue::command(std::string_view line, bool crlf) {
 }
 
 std::string SmtpDialogue::hello(std::string_view name, bool extended) {
-  if (name.empty())
-    return extended ? "501 5.5.4 Syntax: EHLO hostname" : "501 5.5.4 Syntax: HELO hostname";
+  if (name.empty()) return extended ? "501 5.5.4 Syntax: EHLO hostname" : "501 5.5.4 Syntax: HELO hostname";
   reset();
   extensions_.size = extensions_.eight_bit_mime = extensions_.dsn = extended;
   extensions_.smtputf8 = extended && options_.smtputf8;
@@ -139,8 +138,7 @@ std::string SmtpDialogue::rcpt_to(std::string_view args) {
   if (!mail_) return "503 5.5.1 Error: need MAIL command";
   auto parsed = mail::parse_rcpt(args, extensions_, mail_->smtputf8);
   if (!parsed) return mail::command_refusal(parsed.error(), true);
-  if (mail_->recipients.size() >= options_.recipient_limit)
-    return "452 4.5.3 Error: too many recipients";
+  if (mail_->recipients.size() >= options_.recipient_limit) return "452 4.5.3 Error: too many recipients";
   mail::Recipient recipient;
   recipient.address = std::move(parsed->recipient);
   recipient.orcpt = std::move(parsed->orcpt);

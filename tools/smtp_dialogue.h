@@ -3,7 +3,8 @@
 ///
 /// Use:     SmtpDialogue dialogue(options, [] { return std::make_unique<Pendrop>(…); });
 ///          write(dialogue.greeting());
-///          while (!dialogue.ended() && read(bytes)) { replies.clear(); dialogue.feed(bytes, replies); write(replies); }
+///          while (!dialogue.ended() && read(bytes)) { replies.clear(); dialogue.feed(bytes, replies);
+///          write(replies); }
 /// Takes:   what the user may submit by any other way: no client is checked and no recipient looked up, the mail system
 ///          need not run. A transaction is one message; 250 after it means what exit status 0 of sendmail means.
 /// Lines:   CRLF. A client whose DATA command ends in a bare LF writes its message so too, and is understood; with any

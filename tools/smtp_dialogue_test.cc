@@ -43,8 +43,7 @@ struct User {
   }
   SmtpDialogue& dialogue() {
     if (!dialogue_)
-      dialogue_ =
-          std::make_unique<SmtpDialogue>(options, [this] { return std::make_unique<Box>(*this); });
+      dialogue_ = std::make_unique<SmtpDialogue>(options, [this] { return std::make_unique<Box>(*this); });
     return *dialogue_;
   }
   /// Codes alone, the last of each reply.
@@ -54,8 +53,7 @@ struct User {
       if (all[at + 3] == ' ') out += (out.empty() ? "" : " ") + all.substr(at, 3);
     return out;
   }
-  SmtpDialogue::Options options{
-      .hostname = "here.example", .mail_name = "Penstock", .size_limit = 1000};
+  SmtpDialogue::Options options{.hostname = "here.example", .mail_name = "Penstock", .size_limit = 1000};
   int status = EX_OK;
   std::vector<Taken> taken;
   std::unique_ptr<SmtpDialogue> dialogue_;
@@ -100,8 +98,8 @@ BOOST_AUTO_TEST_CASE(several_messages_go_in_one_session_each_for_itself) {
 
 BOOST_AUTO_TEST_CASE(what_is_declared_smtputf8_is_submitted_so_even_if_its_addresses_are_ascii) {
   const std::string rest = "RCPT TO:<c@d>\r\nDATA\r\nx\r\n.\r\n";
-  BOOST_TEST(codes("EHLO x\r\nMAIL FROM:<a@b> SMTPUTF8\r\n" + rest + "MAIL FROM:<a@b>\r\n" +
-                   rest) == "250 250 250 354 250 250 250 354 250");
+  BOOST_TEST(codes("EHLO x\r\nMAIL FROM:<a@b> SMTPUTF8\r\n" + rest + "MAIL FROM:<a@b>\r\n" + rest) ==
+             "250 250 250 354 250 250 250 354 250");
   BOOST_REQUIRE_EQUAL(taken.size(), 2U);
   BOOST_TEST(taken[0].mail.smtputf8);
   BOOST_TEST(!taken[1].mail.smtputf8);
@@ -111,42 +109,36 @@ BOOST_AUTO_TEST_CASE(a_client_of_bare_line_feeds_is_understood) {
   for (const std::size_t piece : {0U, 1U}) {
     dialogue_.reset();
     taken.clear();
-    BOOST_TEST(codes("MAIL FROM:<a@b>\nRCPT TO:<c@d>\nDATA\nx\n..y\nz\r\n.\nQUIT\n", piece) ==
-               "250 250 354 250 221");
+    BOOST_TEST(codes("MAIL FROM:<a@b>\nRCPT TO:<c@d>\nDATA\nx\n..y\nz\r\n.\nQUIT\n", piece) == "250 250 354 250 221");
     BOOST_REQUIRE_EQUAL(taken.size(), 1U);
     BOOST_TEST(taken[0].content == "x\n.y\nz\n");
   }
 }
 
 BOOST_AUTO_TEST_CASE(with_a_client_of_crlf_a_dot_between_bare_line_feeds_is_content) {
-  BOOST_TEST(
-      codes("MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\nx\n.\nMAIL FROM:<evil@b>\r\n.\r\n") ==
-      "250 250 354 250");
+  BOOST_TEST(codes("MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\nx\n.\nMAIL FROM:<evil@b>\r\n.\r\n") ==
+             "250 250 354 250");
   BOOST_REQUIRE_EQUAL(taken.size(), 1U);
   BOOST_TEST(taken[0].content == "x\n.\nMAIL FROM:<evil@b>\n");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_refused_and_the_session_goes_on) {
-  BOOST_TEST(
-      codes("RCPT TO:<a@b>\r\nDATA\r\nMAIL FROM:<a@b> SIZE=1\r\nEHLO x\r\nMAIL FROM:<a@b> "
-            "SIZE=1001\r\n"
-            "MAIL FROM:<a@b> BODY=BINARYMIME\r\nMAIL FROM:<a@b>\r\nMAIL FROM:<a@b>\r\nDATA\r\n"
-            "RCPT TO:<>\r\nSTARTTLS\r\nnonsense\r\n") ==
-      "503 503 555 250 552 501 250 503 554 501 502 502");
+  BOOST_TEST(codes("RCPT TO:<a@b>\r\nDATA\r\nMAIL FROM:<a@b> SIZE=1\r\nEHLO x\r\nMAIL FROM:<a@b> "
+                   "SIZE=1001\r\n"
+                   "MAIL FROM:<a@b> BODY=BINARYMIME\r\nMAIL FROM:<a@b>\r\nMAIL FROM:<a@b>\r\nDATA\r\n"
+                   "RCPT TO:<>\r\nSTARTTLS\r\nnonsense\r\n") == "503 503 555 250 552 501 250 503 554 501 502 502");
   BOOST_TEST(codes(std::string(5000, 'x') + "\r\nNOOP\r\n") == "500 250");
   BOOST_TEST(taken.empty());
 }
 
 BOOST_AUTO_TEST_CASE(the_recipients_of_one_message_are_bounded) {
   options.recipient_limit = 2;
-  BOOST_TEST(codes("MAIL FROM:<>\r\nRCPT TO:<a@b>\r\nRCPT TO:<c@b>\r\nRCPT TO:<d@b>\r\n") ==
-             "250 250 250 452");
+  BOOST_TEST(codes("MAIL FROM:<>\r\nRCPT TO:<a@b>\r\nRCPT TO:<c@b>\r\nRCPT TO:<d@b>\r\n") == "250 250 250 452");
 }
 
 BOOST_AUTO_TEST_CASE(a_message_that_is_too_large_or_not_taken_is_refused_at_its_end) {
   const std::string envelope = "MAIL FROM:<>\r\nRCPT TO:<a@b>\r\nDATA\r\n";
-  BOOST_TEST(codes(envelope + std::string(1500, 'x') + "\r\n.\r\nNOOP\r\n") ==
-             "250 250 354 552 250");
+  BOOST_TEST(codes(envelope + std::string(1500, 'x') + "\r\n.\r\nNOOP\r\n") == "250 250 354 552 250");
   for (const auto& [ended, code] :
        {std::pair{EX_TEMPFAIL, "451"}, std::pair{EX_NOPERM, "550"}, std::pair{EX_CONFIG, "554"}}) {
     status = ended;

@@ -34,8 +34,8 @@ std::string_view name_of(SpoolState state) {
 }
 
 std::string line_of(const SpoolFile& f) {
-  std::string line = fmt::format("{:>10} {:>12} {:<8} {:<18} {:>12} {}", f.number, f.size,
-                                 name_of(f.state), f.queue_id.empty() ? "-" : printable(f.queue_id),
+  std::string line = fmt::format("{:>10} {:>12} {:<8} {:<18} {:>12} {}", f.number, f.size, name_of(f.state),
+                                 f.queue_id.empty() ? "-" : printable(f.queue_id),
                                  f.queue_id.empty() ? "-" : std::to_string(f.content), f.path);
   if (!f.fault.empty()) line += " (" + printable(f.fault) + ")";
   return line + "\n";
@@ -89,10 +89,8 @@ bool SpoolChoice::found(const SpoolFile& file) {
 
 std::vector<std::string> SpoolChoice::missing() const {
   std::vector<std::string> lines;
-  for (const auto number : missing_files_)
-    lines.push_back(fmt::format("{}: no such file in the spool", number));
-  for (const auto& id : missing_ids_)
-    lines.push_back(id + ": no file of the spool is this message's");
+  for (const auto number : missing_files_) lines.push_back(fmt::format("{}: no such file in the spool", number));
+  for (const auto& id : missing_ids_) lines.push_back(id + ": no file of the spool is this message's");
   return lines;
 }
 
@@ -104,8 +102,7 @@ int list_spool(const std::string& program, QueueClient& client, SpoolChoice choi
   const auto done = client.ask(request, [&](ipc::queue::FromQmgr& m, std::vector<Fd>&) {
     const auto* file = std::get_if<SpoolFile>(&m);
     if (file == nullptr || !choice.found(*file)) return;
-    if (count++ == 0 && !json)
-      print("----File-- ----Size---- --State- ----Queue ID------ --Message--- --Path------\n");
+    if (count++ == 0 && !json) print("----File-- ----Size---- --State- ----Queue ID------ --Message--- --Path------\n");
     print(json ? json_of(*file) : line_of(*file));
   });
   if (done.outcome != ipc::queue::Outcome::not_found) expect_ok(program, done);

@@ -61,8 +61,7 @@ class Finder {
     for (const std::string& item : *items) {
       const bool named = all_tables || std::exchange(table_next, asks_table(item));
       const std::string_view type = type_of(item);
-      const bool looks_like_one =
-          type != "unix" && std::ranges::count(map::known_types(), type) != 0;
+      const bool looks_like_one = type != "unix" && std::ranges::count(map::known_types(), type) != 0;
       if (named || looks_like_one) table(name, place, item);
     }
   }
@@ -70,9 +69,7 @@ class Finder {
   config::Problems found;
 
  private:
-  static bool asks_table(std::string_view item) {
-    return item.starts_with("check_") && item.ends_with("_access");
-  }
+  static bool asks_table(std::string_view item) { return item.starts_with("check_") && item.ends_with("_access"); }
 
   void table(const std::string& name, const std::optional<Place>& place, std::string item) {
     item.erase(0, item.find_first_not_of('!'));
@@ -112,8 +109,8 @@ class Finder {
   }
 
   void complain(const std::string& name, const std::optional<Place>& place, std::string text) {
-    Problem p{place || overrides_ ? Severity::error : Severity::warning,
-              place ? place->file : std::string(), place ? place->line : 0, name, std::move(text)};
+    Problem p{place || overrides_ ? Severity::error : Severity::warning, place ? place->file : std::string(),
+              place ? place->line : 0, name, std::move(text)};
     found.push_back(std::move(p));
   }
 
@@ -130,8 +127,8 @@ config::Problems class_problems(const config::Config& config) {
   const auto look = [&](const std::string& text, const std::optional<Place>& place) {
     auto parsed = sessions::Classes::parse(text);
     if (!parsed) {
-      found.push_back({Severity::error, place ? place->file : std::string(),
-                       place ? place->line : 0, "session_classes", parsed.error()});
+      found.push_back({Severity::error, place ? place->file : std::string(), place ? place->line : 0, "session_classes",
+                       parsed.error()});
     }
     return parsed && !parsed->empty();
   };
@@ -139,9 +136,7 @@ config::Problems class_problems(const config::Config& config) {
   for (const config::Service& service : config.master()) {
     for (const config::Assignment& a : service.overrides) {
       if (a.name == "session_classes")
-        any = look(config.with(service).settings().session_classes,
-                   Place{config.master_file(), service.line}) ||
-              any;
+        any = look(config.with(service).settings().session_classes, Place{config.master_file(), service.line}) || any;
     }
   }
   if (any && config.find_service("anvil", config::ServiceType::unix_stream) == nullptr) {
@@ -159,8 +154,7 @@ config::Problems table_problems(const config::Config& config) {
     const std::string name(row.name);
     finder.setting(name, config.where(name));
   }
-  for (const std::string& name : config.settings().smtpd_restriction_classes)
-    finder.setting(name, config.where(name));
+  for (const std::string& name : config.settings().smtpd_restriction_classes) finder.setting(name, config.where(name));
   config::Problems found = std::move(finder.found);
   for (const config::Service& service : config.master()) {
     if (service.overrides.empty()) continue;

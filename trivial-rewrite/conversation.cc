@@ -15,14 +15,12 @@ struct Conversation {
   ConversationCounts& counts;
   async::Semaphore places;
 
-  static Task<void> answer(Conversation* self, std::uint64_t request, std::string sender,
-                           std::string recipient, mail::RequireTls wish, std::string way,
-                           bool flushed) {
+  static Task<void> answer(Conversation* self, std::uint64_t request, std::string sender, std::string recipient,
+                           mail::RequireTls wish, std::string way, bool flushed) {
     ipc::route::Routed routed;
     routed.request = request;
     ++self->counts.under_way;
-    routed.answer = co_await self->router.route(std::move(sender), std::move(recipient), wish,
-                                                std::move(way), flushed);
+    routed.answer = co_await self->router.route(std::move(sender), std::move(recipient), wish, std::move(way), flushed);
     --self->counts.under_way;
     if (const auto* no = std::get_if<ipc::route::Unroutable>(&routed.answer)) {
       ++(no->status.action == mail::Action::failed ? self->counts.failed : self->counts.deferred);
@@ -43,10 +41,9 @@ struct Conversation {
 
 }  // namespace
 
-Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening opening,
-                                ConversationCounts& counts, async::Cancel& stop) {
-  Conversation self{router, RouteChannel(std::move(opening)), counts,
-                    async::Semaphore(loop, ipc::route::kMaxUnderWay)};
+Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening opening, ConversationCounts& counts,
+                                async::Cancel& stop) {
+  Conversation self{router, RouteChannel(std::move(opening)), counts, async::Semaphore(loop, ipc::route::kMaxUnderWay)};
   async::Gate jobs(loop);  // declared last: what still runs dies before what it uses
   const async::Until until{.deadline = kNever, .cancel = &stop};
   for (;;) {
@@ -66,9 +63,8 @@ Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening 
     ++counts.requests;
     const auto& request = std::get<ipc::route::Route>(received->message);
     jobs.spawn("route " + std::string(request.recipient),
-               Conversation::answer(&self, request.request, std::string(request.sender),
-                                    std::string(request.recipient), request.requiretls,
-                                    std::string(request.transport), request.flushed));
+               Conversation::answer(&self, request.request, std::string(request.sender), std::string(request.recipient),
+                                    request.requiretls, std::string(request.transport), request.flushed));
   }
   // Drained: what is in hand is answered first.
   PEN_CO_TRY(co_await jobs.drained({.deadline = loop.now() + seconds(5)}));

@@ -26,16 +26,14 @@ config::Config configured(const std::string& main_cf) {
   config::Surroundings here;
   here.hostname = "mx.example.org";
   return config::Config::parse(
-      {.directory = "/nonexistent", .main_cf = main_cf, .master_cf = kMasterCf, .overrides = {}},
-      here);
+      {.directory = "/nonexistent", .main_cf = main_cf, .master_cf = kMasterCf, .overrides = {}}, here);
 }
 
 struct Asked {
   std::vector<std::string> answers;
   bool done = false;
 };
-Task<void> ask_all(async::Loop* loop, std::string path, std::vector<std::string> recipients,
-                   Asked* out) {
+Task<void> ask_all(async::Loop* loop, std::string path, std::vector<std::string> recipients, Asked* out) {
   auto channel = co_await ipc::connect_channel<ipc::route::FromRewrite, ipc::route::ToRewrite>(
       *loop, path, ipc::route::kName, {.deadline = loop->now() + seconds(10)});
   BOOST_REQUIRE(channel.has_value());
@@ -61,8 +59,8 @@ Task<void> ask_all(async::Loop* loop, std::string path, std::vector<std::string>
   }
   out->done = true;
 }
-Task<void> serve_one(async::Loop* loop, async::Listener* listener, Router* router,
-                     ConversationCounts* counts, async::Cancel* stop, Result<void>* ended) {
+Task<void> serve_one(async::Loop* loop, async::Listener* listener, Router* router, ConversationCounts* counts,
+                     async::Cancel* stop, Result<void>* ended) {
   auto accepted = co_await listener->accept();
   BOOST_REQUIRE(accepted.has_value());
   auto opening = co_await ipc::greet(std::move(accepted->stream), {});
@@ -132,10 +130,9 @@ BOOST_AUTO_TEST_CASE(many_requests_at_once_are_each_answered_once_and_slow_names
 }
 
 BOOST_AUTO_TEST_CASE(transports_take_their_own_overrides_of_master_cf) {
-  const auto t =
-      read_transports(configured("smtp_fallback_relay = [back.example]\nsmtp_host_lookup = native, "
-                                 "dns\ninet_protocols = ipv4\n"),
-                      {"192.0.2.1"});
+  const auto t = read_transports(configured("smtp_fallback_relay = [back.example]\nsmtp_host_lookup = native, "
+                                            "dns\ninet_protocols = ipv4\n"),
+                                 {"192.0.2.1"});
   BOOST_REQUIRE_MESSAGE(t.has_value(), (t ? "" : t.error().message()));
   BOOST_TEST(t->at("smtp").hosts.fallback_relay == "[back.example]");
   BOOST_TEST(t->at("relay").hosts.fallback_relay.empty());
@@ -149,16 +146,13 @@ BOOST_AUTO_TEST_CASE(transports_take_their_own_overrides_of_master_cf) {
   BOOST_TEST(!read_transports(configured("smtp_tcp_port = nonsense-port\n"), {}).has_value());
 }
 BOOST_AUTO_TEST_CASE(name_servers_come_from_the_setting_or_resolv_conf) {
-  const auto set = resolve::name_servers(
-      configured("dns_resolver_addresses = 127.0.0.1:5300\n").settings(), "nameserver 192.0.2.1\n");
+  const auto set = resolve::name_servers(configured("dns_resolver_addresses = 127.0.0.1:5300\n").settings(),
+                                         "nameserver 192.0.2.1\n");
   BOOST_REQUIRE(set.has_value());
   BOOST_TEST(set->servers.at(0).text() == "[127.0.0.1]:5300");
-  BOOST_TEST(resolve::name_servers(configured("").settings(), "nameserver 192.0.2.1\n")
-                 ->servers.at(0)
-                 .host == "192.0.2.1");
-  BOOST_TEST(
-      !resolve::name_servers(configured("dns_resolver_addresses = ns.example\n").settings(), "")
-           .has_value());
+  BOOST_TEST(resolve::name_servers(configured("").settings(), "nameserver 192.0.2.1\n")->servers.at(0).host ==
+             "192.0.2.1");
+  BOOST_TEST(!resolve::name_servers(configured("dns_resolver_addresses = ns.example\n").settings(), "").has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

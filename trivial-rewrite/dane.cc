@@ -45,8 +45,7 @@ TlsaSet read_tlsa(const DnsAnswer& answer) {
   return set;
 }
 
-async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned short port,
-                               HostFacts facts) {
+async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned short port, HostFacts facts) {
   std::vector<std::string> bases;
   if (facts.secure) {
     bases.push_back(facts.canonical);
@@ -66,8 +65,7 @@ async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned sh
   }
   TlsaSet none;
   for (const std::string& base : bases) {
-    const DnsAnswer answer =
-        co_await dns.lookup("_" + std::to_string(port) + "._tcp." + base, RecordType::tlsa);
+    const DnsAnswer answer = co_await dns.lookup("_" + std::to_string(port) + "._tcp." + base, RecordType::tlsa);
     none.ttl = std::min(none.ttl, std::max(answer.ttl, seconds(1)));
     if (answer.outcome == DnsOutcome::temporary) {
       none.kind = TlsaSet::Kind::failed;
@@ -83,8 +81,8 @@ async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned sh
   co_return none;
 }
 
-void apply_dane(Decision& decision, const NextHop& hop, const std::string& host,
-                const HostFacts& facts, const TlsaSet& set, TlsLevel insecure_mx) {
+void apply_dane(Decision& decision, const NextHop& hop, const std::string& host, const HostFacts& facts,
+                const TlsaSet& set, TlsLevel insecure_mx) {
   ipc::TlsPolicy& policy = decision.policy;
   const bool only = policy.level == TlsLevel::dane_only;
   if (facts.by_mx && !facts.mx_secure && (only || insecure_mx < TlsLevel::dane)) {
@@ -94,15 +92,14 @@ void apply_dane(Decision& decision, const NextHop& hop, const std::string& host,
   switch (set.kind) {
     case TlsaSet::Kind::failed:
       decision.dsn = "4.7.4";
-      decision.problem = "TLSA look-up error for " + host + ":" + std::to_string(hop.port) + ": " +
-                         printable(set.text, 200);
+      decision.problem =
+          "TLSA look-up error for " + host + ":" + std::to_string(hop.port) + ": " + printable(set.text, 200);
       return;
     case TlsaSet::Kind::none:
       settle_for(decision, TlsLevel::may, "host " + host + " has no secure TLSA records");
       return;
     case TlsaSet::Kind::unusable:
-      settle_for(decision, TlsLevel::encrypt,
-                 "the TLSA records of host " + host + " cannot be used");
+      settle_for(decision, TlsLevel::encrypt, "the TLSA records of host " + host + " cannot be used");
       return;
     case TlsaSet::Kind::usable:
       break;
@@ -110,13 +107,12 @@ void apply_dane(Decision& decision, const NextHop& hop, const std::string& host,
   policy.level = TlsLevel::dane;
   policy.tlsa = set.records;
   std::ranges::sort(policy.tlsa);  // equal sets, equal keys
-  // Section 3.2.2: for DANE-TA the certificate is for the base, or for what the mail is addressed to where nobody else can have
-  // led us here: by secure MX records, or because it is the host itself.
+  // Section 3.2.2: for DANE-TA the certificate is for the base, or for what the mail is addressed to where nobody
+  // else can have led us here: by secure MX records, or because it is the host itself.
   policy.servername = set.base;
   policy.match = {set.base};
   const auto also = [&](const std::string& name) {
-    if (!name.empty() && std::ranges::find(policy.match, name) == policy.match.end())
-      policy.match.push_back(name);
+    if (!name.empty() && std::ranges::find(policy.match, name) == policy.match.end()) policy.match.push_back(name);
   };
   if (facts.by_mx && facts.mx_secure) {
     also(hop.host);

@@ -69,8 +69,8 @@ struct Dane {
         1);
     const Answer a = run(loop, router.route("s@example.org", "user@" + domain, wish));
     if (const auto* u = std::get_if<ipc::route::Unroutable>(&a))
-      return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn +
-             " " + u->status.text;
+      return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn + " " +
+             u->status.text;
     std::vector<std::string> all;
     for (const auto& level : std::get<ipc::route::Resolved>(a).levels) {
       for (const auto& d : level.destinations) {
@@ -135,10 +135,9 @@ BOOST_AUTO_TEST_CASE(without_secure_records_dane_is_may_and_dane_only_waits) {
   secure({"d.example", "mx.example", "_25._tcp.mx.example"});
   BOOST_TEST(policy() == "mx.example may");
   tls.security_level = "dane-only";
-  BOOST_TEST(
-      policy() ==
-      "deferred 4.7.4 TLS is required at level dane-only (smtp_tls_security_level), but host "
-      "mx.example has no secure TLSA records");
+  BOOST_TEST(policy() ==
+             "deferred 4.7.4 TLS is required at level dane-only (smtp_tls_security_level), but host "
+             "mx.example has no secure TLSA records");
 }
 
 BOOST_AUTO_TEST_CASE(insecure_records_are_as_none) {
@@ -163,8 +162,8 @@ BOOST_AUTO_TEST_CASE(one_insecure_family_makes_a_host_insecure) {
   server.on("mx.example", [](const DnsServer::Query& q) {
     DnsServer::Reply reply;
     reply.authenticated = q.type == 1;
-    reply.answers.push_back({"mx.example", q.type, 300,
-                             q.type == 1 ? DnsServer::a_data("198.51.100.1") : std::string(16, 1)});
+    reply.answers.push_back(
+        {"mx.example", q.type, 300, q.type == 1 ? DnsServer::a_data("198.51.100.1") : std::string(16, 1)});
     return std::vector{DnsServer::wire(q, reply)};
   });
   BOOST_TEST(policy() == "mx.example may; mx.example may");
@@ -189,14 +188,12 @@ BOOST_AUTO_TEST_CASE(records_that_smtp_cannot_use_demand_encryption_alone) {
   server.mx("e.example", 10, "other.example");
   server.a("other.example", "198.51.100.2");
   secure({"e.example", "other.example", "_25._tcp.other.example"});
-  for (const std::string& text :
-       {"0 0 1 " + kHash, "1 1 1 " + kHash, "3 2 1 " + kHash, "3 1 3 " + kHash,
-        "3 1 1 " + kHash.substr(2), std::string("3 1 2 aa")})
+  for (const std::string& text : {"0 0 1 " + kHash, "1 1 1 " + kHash, "3 2 1 " + kHash, "3 1 3 " + kHash,
+                                  "3 1 1 " + kHash.substr(2), std::string("3 1 2 aa")})
     server.tlsa("_25._tcp.other.example", text);
   BOOST_TEST(policy("e.example") == "other.example encrypt");
   tls.security_level = "dane-only";
-  BOOST_TEST(
-      policy("e.example").ends_with("the TLSA records of host other.example cannot be used"));
+  BOOST_TEST(policy("e.example").ends_with("the TLSA records of host other.example cannot be used"));
   tls.security_level = "dane";
   server.tlsa("_25._tcp.other.example", "2 0 1 " + kHash);
   BOOST_TEST(policy("e.example") == "other.example dane {2 0 1} [other.example e.example]");
@@ -233,8 +230,7 @@ BOOST_AUTO_TEST_CASE(records_are_looked_for_where_aliases_lead_and_then_at_the_h
   server.cname("mx.example", "real.example");
   server.a("real.example", "198.51.100.1");
   server.tlsa("_25._tcp.mx.example", "3 0 1 " + kHash);
-  secure(
-      {"d.example", "mx.example", "real.example", "_25._tcp.mx.example", "_25._tcp.real.example"});
+  secure({"d.example", "mx.example", "real.example", "_25._tcp.mx.example", "_25._tcp.real.example"});
   BOOST_TEST(policy() == "mx.example dane {3 0 1} [mx.example d.example]");
   server.tlsa("_25._tcp.real.example", kEndEntity);
   BOOST_TEST(policy() == "mx.example dane {3 1 1} [real.example d.example]");
@@ -272,8 +268,7 @@ BOOST_AUTO_TEST_CASE(an_alias_that_cannot_be_looked_at_makes_the_host_unusable) 
       reply.rcode = 2;
     } else {
       reply.answers.push_back({"mx.example", 5, 300, DnsServer::wire_name("hosted.example")});
-      if (q.type == 1)
-        reply.answers.push_back({"hosted.example", 1, 300, DnsServer::a_data("198.51.100.1")});
+      if (q.type == 1) reply.answers.push_back({"hosted.example", 1, 300, DnsServer::a_data("198.51.100.1")});
     }
     return std::vector{DnsServer::wire(q, reply)};
   });
@@ -282,8 +277,7 @@ BOOST_AUTO_TEST_CASE(an_alias_that_cannot_be_looked_at_makes_the_host_unusable) 
 
 BOOST_AUTO_TEST_CASE(a_look_up_without_an_answer_makes_the_host_unusable) {
   usual();
-  server.on("_25._tcp.mx.example",
-            [](const DnsServer::Query&) { return std::vector<std::string>(); });
+  server.on("_25._tcp.mx.example", [](const DnsServer::Query&) { return std::vector<std::string>(); });
   BOOST_TEST(policy().starts_with("deferred 4.7.4 TLSA look-up error for mx.example:25"));
 }
 
@@ -323,9 +317,7 @@ BOOST_AUTO_TEST_CASE(each_host_of_a_domain_has_its_own_level) {
   server.a("odd.example", "198.51.100.3");
   server.tlsa("_25._tcp.odd.example", "1 1 1 " + kHash);
   secure({"odd.example", "_25._tcp.odd.example"});
-  BOOST_TEST(
-      policy() ==
-      "insecure.example may; mx.example dane {3 1 1} [mx.example d.example]; odd.example encrypt");
+  BOOST_TEST(policy() == "insecure.example may; mx.example dane {3 1 1} [mx.example d.example]; odd.example encrypt");
 }
 
 BOOST_AUTO_TEST_CASE(of_mixed_records_the_usable_ones_count) {
@@ -408,12 +400,11 @@ BOOST_AUTO_TEST_CASE(records_are_read_strictly_and_bounded) {
     record.data = text;
     answer.records.push_back(record);
   };
-  for (const std::string& text :
-       {std::string(), std::string("3 1 1"), "3 1 1 " + kHash + " x",
-        "3 1 0 " + std::string(40'000, 'a'), std::string("3 1 0 "),
-        // whole data that is no key and no certificate
-        std::string("3 1 0 00"), "3 0 0 " + kHash, std::string("2 0 0 3000"),
-        "3 1 1 " + std::string(64, 'x'), "256 1 1 " + kHash})
+  for (const std::string& text : {std::string(), std::string("3 1 1"), "3 1 1 " + kHash + " x",
+                                  "3 1 0 " + std::string(40'000, 'a'), std::string("3 1 0 "),
+                                  // whole data that is no key and no certificate
+                                  std::string("3 1 0 00"), "3 0 0 " + kHash, std::string("2 0 0 3000"),
+                                  "3 1 1 " + std::string(64, 'x'), "256 1 1 " + kHash})
     add(text);
   BOOST_TEST((read_tlsa(answer).kind == TlsaSet::Kind::unusable));
   for (int i = 0; i < 1000; ++i) add(kEndEntity);

@@ -35,8 +35,7 @@ constexpr std::size_t kMaxHosts = 50;
 bool names_no_host(const std::string& address) {
   static const auto networks = [] {
     std::vector<Network> all;
-    for (const char* text :
-         {"0.0.0.0", "224.0.0.0/4", "255.255.255.255", "::", "fe80::/10", "ff00::/8"})
+    for (const char* text : {"0.0.0.0", "224.0.0.0/4", "255.255.255.255", "::", "fe80::/10", "ff00::/8"})
       all.push_back(parse_network(text).value());
     return all;
   }();
@@ -46,13 +45,11 @@ bool names_no_host(const std::string& address) {
 
 bool is_ipv6(const Destination& d) { return d.address.find(':') != std::string::npos; }
 
-mail::DeliveryStatus dns_status(const DnsAnswer& answer, const std::string& name,
-                                std::string_view type) {
+mail::DeliveryStatus dns_status(const DnsAnswer& answer, const std::string& name, std::string_view type) {
   const bool temporary = answer.outcome == DnsOutcome::temporary;
-  return mail::make_status(
-      temporary ? mail::Action::deferred : mail::Action::failed, temporary ? "4.4.3" : "5.4.4",
-      "Host or domain name not found. Name service error for name=" + printable(name, 255) +
-          " type=" + std::string(type) + ": " + answer.text);
+  return mail::make_status(temporary ? mail::Action::deferred : mail::Action::failed, temporary ? "4.4.3" : "5.4.4",
+                           "Host or domain name not found. Name service error for name=" + printable(name, 255) +
+                               " type=" + std::string(type) + ": " + answer.text);
 }
 bool permanent(const mail::DeliveryStatus& s) { return s.action == mail::Action::failed; }
 
@@ -60,9 +57,7 @@ bool watches_for_loops(const NextHop& hop, const HostOptions& options) {
   if (options.lmtp || !options.own_ports.contains(hop.port)) return false;
   return !hop.explicit_port || hop.port == 25;
 }
-bool is_own(const std::string& address, const HostOptions& options) {
-  return options.own_addresses.contains(address);
-}
+bool is_own(const std::string& address, const HostOptions& options) { return options.own_addresses.contains(address); }
 
 /// All of 127.0.0.0/8 leads to who listens on all addresses: what an MX record says of it is no other host.
 bool is_loopback(const std::string& address) {
@@ -124,8 +119,7 @@ void limit_addresses(std::vector<Level>& levels, std::size_t limit, bool balance
 Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptions options) {
   Addresses out;
   const auto lookup = options.dns_disabled ? net::HostLookup::native : options.lookup;
-  out.status = mail::make_status(mail::Action::failed, "5.4.4",
-                                 "unable to look up host " + printable(name, 255));
+  out.status = mail::make_status(mail::Action::failed, "5.4.4", "unable to look up host " + printable(name, 255));
   bool temporary = false;
   out.secure = true;
   for (const bool six : {false, true}) {
@@ -139,9 +133,9 @@ Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptio
           out.addresses.push_back(record.data);
         } else if (!temporary) {  // who runs the zone may notice
           temporary = true;
-          out.status = mail::make_status(
-              mail::Action::deferred, "4.4.4",
-              "host " + printable(name, 255) + " has no address but " + printable(record.data));
+          out.status =
+              mail::make_status(mail::Action::deferred, "4.4.4",
+                                "host " + printable(name, 255) + " has no address but " + printable(record.data));
         }
       }
       out.canonical = answer.name;
@@ -193,8 +187,7 @@ void HostFinder::append_level(std::vector<Level>& levels, std::vector<Destinatio
   std::vector<Destination> preferred, others;
   for (auto& d : destinations) {
     if (!seen.insert(d.address + " " + std::to_string(d.port)).second) continue;
-    const bool second =
-        options.preference != Family::any && is_ipv6(d) != (options.preference == Family::ipv6);
+    const bool second = options.preference != Family::any && is_ipv6(d) != (options.preference == Family::ipv6);
     (second ? others : preferred).push_back(std::move(d));
   }
   if (!preferred.empty()) levels.push_back({std::move(preferred)});
@@ -213,8 +206,7 @@ Task<Found> HostFinder::by_host(NextHop hop, const HostOptions& options) {
   found.ttl = addresses.ttl;
   found.status = std::move(addresses.status);
   if (options.dnssec)
-    found.facts[{hop.text, hop.host}] = {addresses.canonical, addresses.secure, false, false,
-                                         std::string()};
+    found.facts[{hop.text, hop.host}] = {addresses.canonical, addresses.secure, false, false, std::string()};
   std::vector<Destination> destinations;
   for (const auto& address : addresses.addresses) {
     if (watches_for_loops(hop, options) && is_own(address, options)) {
@@ -253,8 +245,7 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
       found.status = dns_status(mx, hop.host, "MX");
       found.ttl = std::max(mx.ttl, seconds(1));
       // A name in the host's own files need not be in DNS.
-      if (options.lookup != net::HostLookup::dns)
-        co_return co_await by_host(std::move(hop), options);
+      if (options.lookup != net::HostLookup::dns) co_return co_await by_host(std::move(hop), options);
       co_return found;
     case DnsOutcome::no_data: {
       Found own = co_await by_host(std::move(hop), options);
@@ -273,9 +264,8 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
   const std::vector<Host> hosts = best_hosts(mx, options.randomize);
   // RFC 7505: an empty name alone means that no mail is taken; beside others it means nothing.
   if (hosts.empty() && !mx.records.empty()) {
-    found.status =
-        mail::make_status(mail::Action::failed, "5.1.10",
-                          "Domain " + printable(hop.host, 255) + " does not accept mail (nullMX)");
+    found.status = mail::make_status(mail::Action::failed, "5.1.10",
+                                     "Domain " + printable(hop.host, 255) + " does not accept mail (nullMX)");
     co_return found;
   }
   std::vector<std::string> names;
@@ -283,8 +273,8 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
   const auto resolved = co_await resolve_all(std::move(names), options);
   take_levels(found, hop, hosts, resolved, options);
   for (std::size_t i = 0; options.dnssec && i < hosts.size(); ++i)
-    found.facts[{hop.text, hosts[i].name}] = {resolved[i].canonical, resolved[i].secure, true,
-                                              mx.authenticated, mx.name};
+    found.facts[{hop.text, hosts[i].name}] = {resolved[i].canonical, resolved[i].secure, true, mx.authenticated,
+                                              mx.name};
   co_return found;
 }
 
@@ -310,8 +300,7 @@ void HostFinder::take_levels(Found& found, const NextHop& hop, const std::vector
         any_temporary = any_temporary || !permanent(why);
       }
       if (preference >= self) continue;
-      for (const auto& address : addresses)
-        destinations.push_back(destination(hosts[i].name, address, hop.port));
+      for (const auto& address : addresses) destinations.push_back(destination(hosts[i].name, address, hop.port));
     }
     append_level(found.levels, std::move(destinations), options);
   }
@@ -339,8 +328,7 @@ Task<Found> HostFinder::find_one(NextHop hop, const HostOptions& options) {
 
 Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
   Found found;
-  found.status = mail::make_status(mail::Action::deferred, "4.3.5",
-                                   "bad next hop \"" + printable(nexthop, 255) + "\"");
+  found.status = mail::make_status(mail::Action::deferred, "4.3.5", "bad next hop \"" + printable(nexthop, 255) + "\"");
   auto hops = parse_nexthops(nexthop, options.lmtp, options.default_port);
   if (!hops) co_return found;
   std::size_t fallback_from = hops->size();
@@ -357,8 +345,7 @@ Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
     Found one = co_await find_one((*hops)[i], options);
     found.ttl = std::min(found.ttl, one.ttl);
     const bool failed = one.levels.empty();
-    if (failed && (first || (permanent(found.status) && !permanent(one.status))))
-      found.status = one.status;
+    if (failed && (first || (permanent(found.status) && !permanent(one.status)))) found.status = one.status;
     // Elsewhere would only make it worse: the mail would come back from there, or the domain wants none.
     if (failed && i < fallback_from && (one.status.dsn == "5.4.6" || one.status.dsn == "5.1.10")) {
       found.status = std::move(one.status);

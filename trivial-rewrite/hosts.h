@@ -5,8 +5,8 @@
 /// Rules:   RFC 5321 section 5.1: MX hosts by preference, equal ones shuffled; no MX: the domain's own addresses; MX
 ///          hosts without addresses are no reason to fall back to these. Null MX (RFC 7505): permanent. This host in
 ///          the list: it and everything not preferred to it is left out; nothing left: the mail would come back.
-///          Addresses that no host can have (unspecified, multicast, link-local in IPv6) are left out; nothing else: wait.
-///          A level never mixes preferences, nor, with an address preference, families.
+///          Addresses that no host can have (unspecified, multicast, link-local in IPv6) are left out; nothing else:
+///          wait. A level never mixes preferences, nor, with an address preference, families.
 /// Thread:  the loop's.
 #include <map>
 #include <set>
@@ -32,13 +32,13 @@ struct HostOptions {
   bool randomize = true;
   bool balance = true;
   net::HostLookup lookup = net::HostLookup::dns;
-  bool dns_disabled = false;            // disable_dns_lookups
-  bool dnssec = false;                  // smtp_dns_support_level = dnssec
-  bool defer_if_no_mx_address = false;  // smtp_defer_if_no_mx_address_found
-  bool ignore_mx_error = false;         // ignore_mx_lookup_error
-  std::string fallback_relay;           // next hops that are tried last
-  std::set<std::string> own_addresses;  // numeric
-  bool whole_loopback = true;  // this host answers on all of 127.0.0.0/8: inet_interfaces = all
+  bool dns_disabled = false;                  // disable_dns_lookups
+  bool dnssec = false;                        // smtp_dns_support_level = dnssec
+  bool defer_if_no_mx_address = false;        // smtp_defer_if_no_mx_address_found
+  bool ignore_mx_error = false;               // ignore_mx_lookup_error
+  std::string fallback_relay;                 // next hops that are tried last
+  std::set<std::string> own_addresses;        // numeric
+  bool whole_loopback = true;                 // this host answers on all of 127.0.0.0/8: inet_interfaces = all
   std::set<unsigned short> own_ports = {25};  // where this host itself takes mail
 };
 
@@ -63,8 +63,7 @@ struct Found {
 
 class HostFinder {
  public:
-  HostFinder(async::Loop& loop, net::Resolver& dns, Random& random)
-      : loop_(loop), dns_(dns), random_(random) {}
+  HostFinder(async::Loop& loop, net::Resolver& dns, Random& random) : loop_(loop), dns_(dns), random_(random) {}
   /// options is copied: it may change meanwhile.
   async::Task<Found> find(std::string nexthop, HostOptions options);
 
@@ -91,13 +90,12 @@ class HostFinder {
   void take_levels(Found& found, const NextHop& hop, const std::vector<Host>& hosts,
                    const std::vector<Addresses>& resolved, const HostOptions& options);
   async::Task<Found> by_host(NextHop hop, const HostOptions& options);
-  async::Task<std::vector<Addresses>> resolve_all(std::vector<std::string> names,
-                                                  const HostOptions& options);
+  async::Task<std::vector<Addresses>> resolve_all(std::vector<std::string> names, const HostOptions& options);
   async::Task<Addresses> resolve_host(std::string name, HostOptions options);
   static async::Task<void> resolve_into(HostFinder* self, std::string name, HostOptions options,
                                         std::shared_ptr<struct Gathering> into, std::size_t index);
-  void append_level(std::vector<ipc::route::Level>& levels,
-                    std::vector<ipc::Destination> destinations, const HostOptions& options);
+  void append_level(std::vector<ipc::route::Level>& levels, std::vector<ipc::Destination> destinations,
+                    const HostOptions& options);
 
   async::Loop& loop_;
   net::Resolver& dns_;

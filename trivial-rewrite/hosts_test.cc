@@ -48,8 +48,7 @@ struct Net {
   std::string find(const std::string& nexthop) {
     const Found f = found(nexthop);
     if (!f.levels.empty()) return shown(f.levels);
-    return (f.status.action == mail::Action::failed ? "failed " : "deferred ") + f.status.dsn +
-           " " + f.status.text;
+    return (f.status.action == mail::Action::failed ? "failed " : "deferred ") + f.status.dsn + " " + f.status.text;
   }
 };
 
@@ -75,8 +74,7 @@ BOOST_AUTO_TEST_CASE(equal_preferences_are_shuffled) {
   server.a("a1.example", "198.51.100.1");
   server.a("a2.example", "198.51.100.2");
   int first = 0;
-  for (int i = 0; i < 60; ++i)
-    first += found("d.example").levels[0].destinations[0].host == "a1.example" ? 1 : 0;
+  for (int i = 0; i < 60; ++i) first += found("d.example").levels[0].destinations[0].host == "a1.example" ? 1 : 0;
   BOOST_TEST(first > 10);
   BOOST_TEST(first < 50);
 }
@@ -119,8 +117,7 @@ BOOST_AUTO_TEST_CASE(addresses_at_which_no_host_can_be_are_left_out) {
 BOOST_AUTO_TEST_CASE(null_mx_refuses_mail_only_when_it_stands_alone) {
   server.mx("null.example", 0, "");
   server.a("null.example", "198.51.100.1");
-  BOOST_TEST(find("null.example") ==
-             "failed 5.1.10 Domain null.example does not accept mail (nullMX)");
+  BOOST_TEST(find("null.example") == "failed 5.1.10 Domain null.example does not accept mail (nullMX)");
   server.mx("both.example", 0, "");
   server.mx("both.example", 10, "a.example");
   server.a("a.example", "198.51.100.1");
@@ -174,10 +171,9 @@ BOOST_AUTO_TEST_CASE(another_port_of_this_host_is_no_loop) {
 }
 BOOST_AUTO_TEST_CASE(server_failure_is_temporary_and_a_missing_name_permanent) {
   server.rcode("fail.example", 2);
-  BOOST_TEST(
-      find("fail.example")
-          .starts_with("deferred 4.4.3 Host or domain name not found. Name service error for "
-                       "name=fail.example type=MX: "));
+  BOOST_TEST(find("fail.example")
+                 .starts_with("deferred 4.4.3 Host or domain name not found. Name service error for "
+                              "name=fail.example type=MX: "));
   BOOST_TEST(find("none.example")
                  .starts_with("failed 5.4.4 Host or domain name not found. Name service error for "
                               "name=none.example type=MX: Host not found"));
@@ -187,8 +183,7 @@ BOOST_AUTO_TEST_CASE(server_failure_is_temporary_and_a_missing_name_permanent) {
   server.on("mxfail.example", [](const DnsServer::Query& q) {
     DnsServer::Reply r;
     if (q.type == 15) r.rcode = 2;
-    if (q.type == 1)
-      r.answers.push_back({"mxfail.example", 1, 300, DnsServer::a_data("198.51.100.1")});
+    if (q.type == 1) r.answers.push_back({"mxfail.example", 1, 300, DnsServer::a_data("198.51.100.1")});
     return std::vector{DnsServer::wire(q, r)};
   });
   BOOST_TEST(find("mxfail.example").starts_with("deferred 4.4.3"));
@@ -237,8 +232,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_mx_hosts_do_not_cause_a_thousand_questions) {
     DnsServer::Reply r;
     r.truncated = !q.tcp;
     for (int i = 0; q.tcp && i < 900; ++i) {
-      r.answers.push_back(
-          {"flood.example", 15, 300, DnsServer::mx_data(10, "m" + std::to_string(i) + ".example")});
+      r.answers.push_back({"flood.example", 15, 300, DnsServer::mx_data(10, "m" + std::to_string(i) + ".example")});
     }
     return std::vector{DnsServer::wire(q, r)};
   });
@@ -273,8 +267,7 @@ BOOST_AUTO_TEST_CASE(the_answer_holds_as_long_as_the_shortest_ttl) {
   BOOST_TEST(found("d.example").ttl.count() > 20);
 }
 BOOST_AUTO_TEST_CASE(next_hops_that_cannot_be_read_are_deferred) {
-  for (const char* bad :
-       {"[a", "[a]x", "a:", "[a]:", "a:99999", "a:no-such-service", "[]", "", "::1"}) {
+  for (const char* bad : {"[a", "[a]x", "a:", "[a]:", "a:99999", "a:no-such-service", "[]", "", "::1"}) {
     BOOST_TEST(find(bad).starts_with("deferred 4.3.5"), bad);
   }
 }
@@ -313,11 +306,10 @@ struct Routes : Net {
           return t == transports.end() ? nullptr : &t->second;
         },
         1);
-    const Answer a = run(
-        loop, router.route("s@example.org", recipient, mail::RequireTls::unspecified, {}, flushed));
+    const Answer a = run(loop, router.route("s@example.org", recipient, mail::RequireTls::unspecified, {}, flushed));
     if (const auto* u = std::get_if<ipc::route::Unroutable>(&a)) {
-      return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn +
-             " " + u->status.text;
+      return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn + " " +
+             u->status.text;
     }
     const auto& r = std::get<ipc::route::Resolved>(a);
     return r.transport + ":" + r.nexthop + " <" + r.recipient + "> " + shown(r.levels) + " " +
@@ -333,10 +325,8 @@ BOOST_AUTO_TEST_CASE(local_mail_has_one_destination) {
 }
 BOOST_AUTO_TEST_CASE(remote_mail_has_hosts_and_a_bounded_validity) {
   server.a("far.example", "198.51.100.1", 1);
-  BOOST_TEST(route("jo@far.example") ==
-             "smtp:far.example <jo@far.example> far.example[198.51.100.1]:25 5");
-  BOOST_TEST(route("jo%far.example@example.org") ==
-             "smtp:far.example <jo@far.example> far.example[198.51.100.1]:25 5");
+  BOOST_TEST(route("jo@far.example") == "smtp:far.example <jo@far.example> far.example[198.51.100.1]:25 5");
+  BOOST_TEST(route("jo%far.example@example.org") == "smtp:far.example <jo@far.example> far.example[198.51.100.1]:25 5");
 }
 BOOST_AUTO_TEST_CASE(mail_for_a_deferred_transport_waits_before_a_host_can_be_missing) {
   transports["smtp"].deferred = true;

@@ -22,8 +22,7 @@ struct LoginKeys {
 
   bool blocking() const { return maps.blocking(); }
   /// Empty: no log-in there.
-  Result<std::string> find(std::string_view sender, std::string_view next_hop,
-                           std::string_view host) const;
+  Result<std::string> find(std::string_view sender, std::string_view next_hop, std::string_view host) const;
 };
 
 }  // namespace pen::rewrite

@@ -6,8 +6,7 @@ namespace pen::rewrite {
 namespace {
 
 LoginKeys keys(const std::string& table, bool by_sender = false) {
-  return {
-      .sender_dependent = by_sender, .maps = map::MapList::open(table).value(), .delimiters = "+"};
+  return {.sender_dependent = by_sender, .maps = map::MapList::open(table).value(), .delimiters = "+"};
 }
 
 BOOST_AUTO_TEST_SUITE(login_keys)

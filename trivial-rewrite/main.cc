@@ -39,8 +39,7 @@ std::unique_ptr<mta_sts::Finder> open_sts(service::Context& context, net::Resolv
   };
   auto store = mta_sts::open_store(s.data_directory + "/mta_sts");
   if (!store) {
-    log::warning("{}: MTA-STS policies are kept in memory only, until this process ends",
-                 store.error().message());
+    log::warning("{}: MTA-STS policies are kept in memory only, until this process ends", store.error().message());
     store = mta_sts::memory_store();
   } else if (!(*store)->warning.empty()) {
     log::warning("{}", (*store)->warning);
@@ -48,15 +47,15 @@ std::unique_ptr<mta_sts::Finder> open_sts(service::Context& context, net::Resolv
   auto fetcher = mta_sts::https_fetcher({.ca_file = s.smtp_mta_sts_CAfile,
                                          .port = static_cast<unsigned short>(s.smtp_mta_sts_port),
                                          .limit = options.limit});
-  auto finder = std::make_unique<mta_sts::Finder>(context.loop(), dns, *std::move(store),
-                                                  std::move(fetcher), std::move(options));
+  auto finder =
+      std::make_unique<mta_sts::Finder>(context.loop(), dns, *std::move(store), std::move(fetcher), std::move(options));
   context.loop().spawn("MTA-STS policies", finder->keep());
   return finder;
 }
 
 struct Server {
-  Server(service::Context& c, net::ResolverOptions dns_options,
-         std::shared_ptr<const resolve::Resolve> r, std::map<std::string, Transport> t)
+  Server(service::Context& c, net::ResolverOptions dns_options, std::shared_ptr<const resolve::Resolve> r,
+         std::map<std::string, Transport> t)
       : context(c),
         names(c.loop(), kNameThreads),
         tables(c.loop()),
@@ -70,13 +69,10 @@ struct Server {
               return found == transports.end() ? nullptr : &found->second;
             },
             secure_random_u64(), sts.get()) {
-    if (std::ranges::none_of(transports, [](const auto& t) { return t.second.reports_tls; }))
-      return;
-    const auto reports =
-        std::make_shared<ipc::TlsReports>(c.loop(), c.queue_path(ipc::kTlsReportSocket));
+    if (std::ranges::none_of(transports, [](const auto& t) { return t.second.reports_tls; })) return;
+    const auto reports = std::make_shared<ipc::TlsReports>(c.loop(), c.queue_path(ipc::kTlsReportSocket));
     c.loop().spawn("tls reports", ipc::TlsReports::keep_connected(reports));
-    router.report_tls(
-        [reports](ipc::tls_report::Attempt attempt) { reports->tell(std::move(attempt)); });
+    router.report_tls([reports](ipc::tls_report::Attempt attempt) { reports->tell(std::move(attempt)); });
   }
 
   service::Context& context;
@@ -91,20 +87,18 @@ struct Server {
   std::vector<std::string> status() const {
     const auto d = dns.counts();
     std::vector<std::string> lines = {
-        fmt::format("routes: requests={}, resolved={}, failed={}, deferred={}, under_way={}",
-                    counts.requests, counts.resolved, counts.failed, counts.deferred,
-                    counts.under_way),
-        fmt::format(
-            "dns: asked={}, cached={}, joined={}, sent={}, over_tcp={}, timed_out={}, refused={}, "
-            "under_way={}, cache={}",
-            d.asked, d.cached, d.joined, d.sent, d.over_tcp, d.timed_out, d.refused_answers,
-            d.under_way, d.cache_entries),
+        fmt::format("routes: requests={}, resolved={}, failed={}, deferred={}, under_way={}", counts.requests,
+                    counts.resolved, counts.failed, counts.deferred, counts.under_way),
+        fmt::format("dns: asked={}, cached={}, joined={}, sent={}, over_tcp={}, timed_out={}, refused={}, "
+                    "under_way={}, cache={}",
+                    d.asked, d.cached, d.joined, d.sent, d.over_tcp, d.timed_out, d.refused_answers, d.under_way,
+                    d.cache_entries),
         tables.status_line()};
     if (sts) {
       const auto m = sts->counts();
-      lines.push_back(fmt::format(
-          "mta_sts: asked={}, applied={}, fetched={}, failed={}, waited_in_vain={}, under_way={}",
-          m.asked, m.applied, m.fetched, m.failed, m.waited_in_vain, m.under_way));
+      lines.push_back(
+          fmt::format("mta_sts: asked={}, applied={}, fetched={}, failed={}, waited_in_vain={}, under_way={}", m.asked,
+                      m.applied, m.fetched, m.failed, m.waited_in_vain, m.under_way));
     }
     return lines;
   }
@@ -114,8 +108,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
   auto& loop = server->context.loop();
   ipc::AllowedPeers peers;
   peers.mail_owner = server->context.owner().uid;
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
-                                     {.deadline = loop.now() + seconds(30)});
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = loop.now() + seconds(30)});
   if (!opening) {
     log::warning("connection refused: {}", opening.error().message());
     co_return;
@@ -124,8 +117,8 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
     log::warning("unknown conversation \"{}\"", printable(opening->conversation, 50));
     co_return;
   }
-  auto ended = co_await serve_routes(loop, server->router, *std::move(opening), server->counts,
-                                     server->context.draining());
+  auto ended =
+      co_await serve_routes(loop, server->router, *std::move(opening), server->counts, server->context.draining());
   if (!ended) log::warning("conversation ended: {}", ended.error().message());
 }
 
@@ -134,17 +127,13 @@ Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto dns, resolve::name_servers(context.settings(), resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(auto transports, read_transports(context.config(), options.own_addresses));
   dns.max_under_way = std::size_t{ipc::route::kQuestions} * ipc::route::kMaxUnderWay;
-  for (const auto& [name, transport] : transports)
-    dns.dnssec = dns.dnssec || transport.hosts.dnssec;
+  for (const auto& [name, transport] : transports) dns.dnssec = dns.dnssec || transport.hosts.dnssec;
   PEN_TRY_ASSIGN(auto resolving, resolve::Resolve::open(std::move(options)));
   for (const auto& problem : resolving->problems()) log::warning("{}", map::advice(problem));
   for (const auto& [name, transport] : transports)
     for (const auto& problem : transport.tls.problems()) log::warning("{}: {}", name, problem);
-  auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolving),
-                                         std::move(transports));
-  context.serve([server](async::Listener::Accepted accepted) {
-    return session(server, std::move(accepted));
-  });
+  auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolving), std::move(transports));
+  context.serve([server](async::Listener::Accepted accepted) { return session(server, std::move(accepted)); });
   service::Hooks hooks;
   hooks.status = [server] { return server->status(); };
   return hooks;
@@ -154,7 +143,6 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace pen::rewrite
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv,
-                           {.name = "trivial-rewrite", .summary = "routes recipients for qmgr"},
+  return pen::service::run(argc, argv, {.name = "trivial-rewrite", .summary = "routes recipients for qmgr"},
                            pen::rewrite::start);
 }

@@ -57,8 +57,7 @@ std::optional<NextHop> parse_one(std::string_view text, bool lmtp, unsigned shor
 
 }  // namespace
 
-std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp,
-                                                   unsigned short default_port) {
+std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp, unsigned short default_port) {
   std::vector<NextHop> hops;
   for (const auto part : split(text)) {
     auto hop = parse_one(part, lmtp, default_port);
@@ -79,8 +78,7 @@ std::optional<unsigned short> parse_port(std::string_view text) {
   servent* found = nullptr;
   std::array<char, 4096> buffer{};
   const std::string name(text);
-  if (getservbyname_r(name.c_str(), "tcp", &entry, buffer.data(), buffer.size(), &found) == 0 &&
-      found != nullptr) {
+  if (getservbyname_r(name.c_str(), "tcp", &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
     return ntohs(static_cast<std::uint16_t>(found->s_port));
   }
   // Minimal systems have no /etc/services; these two names are the defaults of settings.

@@ -22,8 +22,7 @@ struct NextHop {
 };
 /// Every next hop of the text, or nullopt when one cannot be read (no host, no such port or service).
 /// lmtp: which program will connect; default_port: for those without.
-std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp,
-                                                   unsigned short default_port);
+std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp, unsigned short default_port);
 /// "25" or a service name of /etc/services; nullopt: neither. May read a file: for start-up and rare explicit names.
 std::optional<unsigned short> parse_port(std::string_view text);
 

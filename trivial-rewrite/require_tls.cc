@@ -18,8 +18,7 @@ std::optional<RequireTlsRule> rule_of(std::string_view word) {
 
 }  // namespace
 
-Result<RequireTlsPolicies> RequireTlsPolicies::open(std::string_view setting,
-                                                    std::string_view mydomain,
+Result<RequireTlsPolicies> RequireTlsPolicies::open(std::string_view setting, std::string_view mydomain,
                                                     const map::OpenOptions& options) {
   RequireTlsPolicies p;
   setting = trim(setting);
@@ -33,8 +32,7 @@ Result<RequireTlsPolicies> RequireTlsPolicies::open(std::string_view setting,
     setting = last == std::string_view::npos ? std::string_view() : trim(setting.substr(0, last));
     while (setting.ends_with(',')) setting = trim(setting.substr(0, setting.size() - 1));
   } else if (!word.empty() && word.find_first_of(":}") == word.npos) {
-    return fail(resolve::ResolveError::bad_setting,
-                "\"" + printable(word, 50) + "\" is neither a rule nor a table");
+    return fail(resolve::ResolveError::bad_setting, "\"" + printable(word, 50) + "\" is neither a rule nor a table");
   }
   if (setting.empty()) return p;
   PEN_TRY_ASSIGN(p.tables_, map::MapList::open(setting, options));
@@ -50,17 +48,16 @@ RequireTlsPolicies RequireTlsPolicies::opportunistic() {
 Result<RequireTlsRule> RequireTlsPolicies::find(const NextHop& hop) const {
   const std::string_view name = hop.host;
   if (built_in_) {
-    const bool own = !mydomain_.empty() &&
-                     (name == mydomain_ || (name.ends_with(mydomain_) &&
-                                            name[name.size() - mydomain_.size() - 1] == '.'));
+    const bool own =
+        !mydomain_.empty() &&
+        (name == mydomain_ || (name.ends_with(mydomain_) && name[name.size() - mydomain_.size() - 1] == '.'));
     return own || hop.numeric || name == "localhost" ? RequireTlsRule::opportunistic : rest_;
   }
   for (std::string_view part = name;;) {
     PEN_TRY_ASSIGN(const auto value, tables_.lookup(part));
     if (value) {
       if (const auto rule = rule_of(trim(*value))) return *rule;
-      return fail(resolve::ResolveError::bad_setting,
-                  "\"" + printable(*value, 50) + "\" is no rule for REQUIRETLS");
+      return fail(resolve::ResolveError::bad_setting, "\"" + printable(*value, 50) + "\" is no rule for REQUIRETLS");
     }
     const auto dot = hop.numeric ? part.npos : part.find('.', 1);
     if (dot == part.npos) break;
@@ -69,8 +66,8 @@ Result<RequireTlsRule> RequireTlsPolicies::find(const NextHop& hop) const {
   return rest_;
 }
 
-std::optional<std::string> require_tls(ipc::Destination& destination, const NextHop& hop,
-                                       const HostFacts& facts, RequireTlsRule rule) {
+std::optional<std::string> require_tls(ipc::Destination& destination, const NextHop& hop, const HostFacts& facts,
+                                       RequireTlsRule rule) {
   ipc::TlsPolicy& policy = destination.tls;
   if (rule == RequireTlsRule::opportunistic || !destination.unix_path.empty()) return std::nullopt;
   if (rule == RequireTlsRule::opportunistic_starttls) {
@@ -79,8 +76,7 @@ std::optional<std::string> require_tls(ipc::Destination& destination, const Next
   }
   if (policy.level < TlsLevel::fingerprint) {
     // No policy says how the host is known; its name does, if nobody else can have put it there.
-    if (hop.numeric)
-      return "REQUIRETLS asks for a verified server, and " + hop.text + " has no name to verify";
+    if (hop.numeric) return "REQUIRETLS asks for a verified server, and " + hop.text + " has no name to verify";
     if (hop.mx && !(facts.by_mx && facts.mx_secure))
       return "REQUIRETLS asks for a verified server, but the MX records of " + hop.host +
              " are not secure in DNS and it has no policy (DANE, MTA-STS)";

@@ -47,8 +47,7 @@ BOOST_AUTO_TEST_CASE(without_a_setting_only_hosts_of_ones_own_are_excused) {
 
 BOOST_AUTO_TEST_CASE(tables_come_first_and_a_last_word_is_for_the_rest) {
   using enum RequireTlsRule;
-  const std::string setting =
-      "inline:{ a.example=opportunistic, .b.example = opportunistic+starttls } enforce";
+  const std::string setting = "inline:{ a.example=opportunistic, .b.example = opportunistic+starttls } enforce";
   BOOST_CHECK(rule(setting, "a.example") == opportunistic);
   BOOST_CHECK(rule(setting, "x.a.example") == enforce);
   BOOST_CHECK(rule(setting, "x.y.b.example") == opportunistic_starttls);
@@ -93,8 +92,7 @@ BOOST_AUTO_TEST_CASE(secure_mx_records_and_names_of_the_administrator_are_verifi
 }
 
 BOOST_AUTO_TEST_CASE(a_level_that_verifies_stays_what_it_is) {
-  for (const TlsLevel level :
-       {TlsLevel::fingerprint, TlsLevel::verify, TlsLevel::secure, TlsLevel::dane}) {
+  for (const TlsLevel level : {TlsLevel::fingerprint, TlsLevel::verify, TlsLevel::secure, TlsLevel::dane}) {
     auto d = at(level);
     d.tls.match = {"x"};
     const auto before = d.tls;
@@ -112,8 +110,7 @@ BOOST_AUTO_TEST_CASE(such_mail_shares_no_connection_with_other_mail) {
 
 BOOST_AUTO_TEST_CASE(opportunistic_rules_ask_for_tls_at_most) {
   auto d = at(TlsLevel::may), e = at(TlsLevel::may);
-  BOOST_TEST(
-      !require_tls(d, hop("example.org"), {}, RequireTlsRule::opportunistic_starttls).has_value());
+  BOOST_TEST(!require_tls(d, hop("example.org"), {}, RequireTlsRule::opportunistic_starttls).has_value());
   BOOST_CHECK(d.tls.level == TlsLevel::encrypt);
   BOOST_TEST(!d.requiretls);
   BOOST_TEST(!require_tls(e, hop("example.org"), {}, RequireTlsRule::opportunistic).has_value());

@@ -58,8 +58,8 @@ mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry) {
 }
 
 Router::Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns,
-               std::shared_ptr<const resolve::Resolve> resolve, Transports transports,
-               std::uint64_t seed, mta_sts::Finder* sts)
+               std::shared_ptr<const resolve::Resolve> resolve, Transports transports, std::uint64_t seed,
+               mta_sts::Finder* sts)
     : loop_(loop),
       tables_(tables),
       dns_(dns),
@@ -72,9 +72,7 @@ Router::Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns,
 Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::string sender) {
   for (std::size_t i = 0; i < found.levels.size(); ++i) {
     for (auto& d : found.levels[i].destinations) {
-      auto look_up = [keys, sender, hop = found.hops[i].text, host = d.host] {
-        return keys.find(sender, hop, host);
-      };
+      auto look_up = [keys, sender, hop = found.hops[i].text, host = d.host] { return keys.find(sender, hop, host); };
       auto key = co_await tables_.ask(look_up);
       if (!key) co_return fail(std::move(key).error());
       d.credentials = *std::move(key);
@@ -83,20 +81,18 @@ Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::
   co_return Result<void>{};
 }
 
-Task<void> Router::find_one_tlsa(net::Resolver* dns, std::string host, unsigned short port,
-                                 HostFacts facts, std::shared_ptr<TlsaSets> sets) {
+Task<void> Router::find_one_tlsa(net::Resolver* dns, std::string host, unsigned short port, HostFacts facts,
+                                 std::shared_ptr<TlsaSets> sets) {
   TlsaSet set = co_await find_tlsa(*dns, host, port, std::move(facts));
   sets->insert_or_assign(std::move(host), std::move(set));
 }
 
-Task<std::shared_ptr<Router::TlsaSets>> Router::find_tlsa_sets(std::set<std::string> hosts,
-                                                               const NextHop& hop,
+Task<std::shared_ptr<Router::TlsaSets>> Router::find_tlsa_sets(std::set<std::string> hosts, const NextHop& hop,
                                                                const Found& found) {
   auto sets = std::make_shared<TlsaSets>();
   async::Gate gate(loop_);  // dies, with what still runs, when this does
   for (const auto& host : hosts)
-    gate.spawn("TLSA of " + host,
-               find_one_tlsa(&dns_, host, hop.port, facts_of(found, hop, host), sets));
+    gate.spawn("TLSA of " + host, find_one_tlsa(&dns_, host, hop.port, facts_of(found, hop, host), sets));
   static_cast<void>(co_await gate.drained());  // nobody calls it off
   co_return sets;
 }
@@ -104,9 +100,7 @@ Task<std::shared_ptr<Router::TlsaSets>> Router::find_tlsa_sets(std::set<std::str
 Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std::size_t level,
                             const Transport& transport) {
   const NextHop& hop = found.hops[level];
-  const auto host_of = [&](std::size_t n) -> const std::string& {
-    return found.levels[level].destinations[n].host;
-  };
+  const auto host_of = [&](std::size_t n) -> const std::string& { return found.levels[level].destinations[n].host; };
   std::set<std::string> hosts, told;
   std::vector<std::size_t> wanted;
   for (std::size_t n = 0; n < decisions.size(); ++n) {
@@ -121,8 +115,7 @@ Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std:
     const TlsaSet& set = sets->at(host);
     const auto before = decisions[n].policy.level;
     found.ttl = std::min(found.ttl, set.ttl);
-    apply_dane(decisions[n], hop, host, facts_of(found, hop, host), set,
-               transport.tls.insecure_mx());
+    apply_dane(decisions[n], hop, host, facts_of(found, hop, host), set, transport.tls.insecure_mx());
     if (told.insert(host).second)  // once, however many addresses it has
       tell(transport, dane_failure(hop, host, before, set, decisions[n]));
   }
@@ -138,11 +131,9 @@ Task<void> Router::add_sts(std::vector<Decision>& decisions, Found& found, std::
     if (!applied) applied = co_await sts_->find(hop.host);
     found.ttl = std::min(found.ttl, applied->ttl);
     const std::string& host = found.levels[level].destinations[n].host;
-    if (const std::string words = apply_sts(decisions[n], host, *applied, transport.sts);
-        !words.empty())
+    if (const std::string words = apply_sts(decisions[n], host, *applied, transport.sts); !words.empty())
       sts_->tell(words);
-    if (auto failure = sts_failure(hop, host, *applied);
-        failure && told.insert(failure->mx_host).second)
+    if (auto failure = sts_failure(hop, host, *applied); failure && told.insert(failure->mx_host).second)
       tell(transport, std::move(failure));
   }
 }
@@ -156,16 +147,13 @@ Task<std::string> Router::add_tls(Found& found, const Transport& transport, mail
     auto& destinations = found.levels[i].destinations;
     std::vector<std::string> hosts;
     for (const auto& d : destinations) hosts.push_back(d.host);
-    auto look_up = [&policies, &hosts, &hop = found.hops[i]] {
-      return policies.decide(hop, hosts);
-    };
+    auto look_up = [&policies, &hosts, &hop = found.hops[i]] { return policies.decide(hop, hosts); };
     auto decisions = co_await tables_.ask(look_up);
     if (wish == mail::RequireTls::no)
       for (auto& decision : decisions) give_up_published(decision.policy);
     co_await add_dane(decisions, found, i, transport);
     // TLS-Required: No does without what the domain has published (RFC 8689 section 4.2.2).
-    if (has_sts(transport) && wish != mail::RequireTls::no)
-      co_await add_sts(decisions, found, i, transport);
+    if (has_sts(transport) && wish != mail::RequireTls::no) co_await add_sts(decisions, found, i, transport);
     std::vector<ipc::Destination> usable;
     for (std::size_t n = 0; n < decisions.size(); ++n) {
       const Decision& decision = decisions[n];
@@ -173,8 +161,7 @@ Task<std::string> Router::add_tls(Found& found, const Transport& transport, mail
         found.status = mail::make_status(mail::Action::deferred, decision.dsn, decision.problem);
         continue;
       }
-      if (decided.empty())
-        decided = std::string(level_name(decision.policy.level)) + ", by " + decision.rule;
+      if (decided.empty()) decided = std::string(level_name(decision.policy.level)) + ", by " + decision.rule;
       destinations[n].tls = decision.policy;
       usable.push_back(std::move(destinations[n]));
     }
@@ -195,9 +182,9 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
     auto look_up = [&policies, &hop] { return policies.find(hop); };
     const auto rule = co_await tables_.ask(look_up);
     if (!rule) {
-      found.status = mail::make_status(
-          mail::Action::deferred, "4.7.5",
-          "REQUIRETLS policy of " + hop.text + ": " + printable(rule.error().message(), 400));
+      found.status =
+          mail::make_status(mail::Action::deferred, "4.7.5",
+                            "REQUIRETLS policy of " + hop.text + ": " + printable(rule.error().message(), 400));
       continue;
     }
     std::vector<ipc::Destination> usable;
@@ -215,25 +202,21 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
   found.hops = std::move(hops);
 }
 
-Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish,
-                           std::string way, bool flushed) {
+Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
+                           bool flushed) {
   Result<resolve::Route> route;
   if (way.empty()) {
     route = co_await tables_.ask([&] { return resolve_->route(sender, recipient); });
   } else {  // no table is asked: what cannot be read now does not keep it from there
     auto given = resolve::parse_transport(way);
     route->transport = std::move(given.transport);
-    route->nexthop =
-        given.nexthop.empty() ? mail::domain_part(recipient) : std::move(given.nexthop);
+    route->nexthop = given.nexthop.empty() ? mail::domain_part(recipient) : std::move(given.nexthop);
     route->recipient = recipient;
   }
-  if (!route)
-    co_return deferred("4.3.0",
-                       "address resolving failed: " + printable(route.error().message(), 400));
+  if (!route) co_return deferred("4.3.0", "address resolving failed: " + printable(route.error().message(), 400));
 
   const Transport* transport = transports_(route->transport);
-  if (transport != nullptr && transport->deferred && !flushed)
-    co_return deferred("4.3.2", "deferred transport");
+  if (transport != nullptr && transport->deferred && !flushed) co_return deferred("4.3.2", "deferred transport");
   const bool retry = route->transport == "retry";
   if (transport == nullptr && (retry || route->transport == "error")) {
     Unroutable u;
@@ -241,8 +224,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
     co_return u;
   }
   if (transport == nullptr) {
-    co_return deferred(
-        "4.3.5", "mail transport \"" + printable(route->transport, 100) + "\" is not in master.cf");
+    co_return deferred("4.3.5", "mail transport \"" + printable(route->transport, 100) + "\" is not in master.cf");
   }
   Resolved out;
   out.transport = route->transport;
@@ -250,8 +232,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
   out.by_sender = std::move(route->by_sender);
   out.for_domain = way.empty() && !route->routed && resolve_->route_by_domain();
   // Only routing brought out of the local part changes an address, not the case of its domain.
-  out.recipient =
-      iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
+  out.recipient = iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
   if (transport->program == Transport::Program::other) {
     ipc::Destination d;
     d.transport = out.transport;
@@ -266,12 +247,12 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
     u.status = std::move(found.status);
     co_return u;
   }
-  // A notice that cannot keep the promise goes all the same: it says little, and lost it helps nobody (RFC 8689 section 5).
+  // A notice that cannot keep the promise goes all the same: it says little, and lost it helps nobody (RFC 8689
+  // section 5).
   const bool require = wish == mail::RequireTls::yes && !sender.empty();
   if (const LoginKeys& keys = transport->logins; !keys.maps.empty()) {
     if (auto added = co_await add_logins(found, keys, std::move(sender)); !added)
-      co_return deferred(
-          "4.3.0", "look-up of credentials failed: " + printable(added.error().message(), 400));
+      co_return deferred("4.3.0", "look-up of credentials failed: " + printable(added.error().message(), 400));
     if (keys.sender_dependent) out.for_domain = false;
   }
   if (!transport->tls.same_for_all() || has_sts(*transport)) {

@@ -1,7 +1,8 @@
 #pragma once
 /// The route of one recipient: resolving, then for SMTP and LMTP the hosts of the next hop.
 ///
-/// Use:     Router router(loop, tables, dns, resolve, transports, seed); Answer a = co_await router.route(sender, rcpt);
+/// Use:     Router router(loop, tables, dns, resolve, transports, seed); Answer a = co_await router.route(sender,
+///          rcpt);
 /// Answers: ipc::route::Resolved with at least one destination, or Unroutable (failed or deferred).
 /// Thread:  the loop's. Tables that somebody else answers for hold up the routes that need them and no other.
 #include <functional>
@@ -42,17 +43,17 @@ class Router {
   /// transports: nullptr for a name that master.cf does not have.
   using Transports = std::function<const Transport*(const std::string& name)>;
   /// sts: where policies come from; null: transports are taken to have MTA-STS turned off. It must outlive the router.
-  Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns,
-         std::shared_ptr<const resolve::Resolve> resolve, Transports transports, std::uint64_t seed,
-         mta_sts::Finder* sts = nullptr);
+  Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns, std::shared_ptr<const resolve::Resolve> resolve,
+         Transports transports, std::uint64_t seed, mta_sts::Finder* sts = nullptr);
   /// What fails for want of DNSSEC, TLSA records or a policy is told, from now on.
   using Reports = std::function<void(ipc::tls_report::Attempt)>;
   void report_tls(Reports reports) { reports_ = std::move(reports); }
 
-  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: defer_transports does not hold it.
+  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: defer_transports does not
+  /// hold it.
   async::Task<Answer> route(std::string sender, std::string recipient,
-                            mail::RequireTls wish = mail::RequireTls::unspecified,
-                            std::string way = {}, bool flushed = false);
+                            mail::RequireTls wish = mail::RequireTls::unspecified, std::string way = {},
+                            bool flushed = false);
 
  private:
   /// Puts the key of the credentials into each destination that has any.
@@ -70,10 +71,10 @@ class Router {
                             const Transport& transport);
   /// The TLSA records of each host, looked up at the same time.
   using TlsaSets = std::map<std::string, TlsaSet>;
-  async::Task<std::shared_ptr<TlsaSets>> find_tlsa_sets(std::set<std::string> hosts,
-                                                        const NextHop& hop, const Found& found);
-  static async::Task<void> find_one_tlsa(net::Resolver* dns, std::string host, unsigned short port,
-                                         HostFacts facts, std::shared_ptr<TlsaSets> sets);
+  async::Task<std::shared_ptr<TlsaSets>> find_tlsa_sets(std::set<std::string> hosts, const NextHop& hop,
+                                                        const Found& found);
+  static async::Task<void> find_one_tlsa(net::Resolver* dns, std::string host, unsigned short port, HostFacts facts,
+                                         std::shared_ptr<TlsaSets> sets);
   void tell(const Transport& transport, std::optional<ipc::tls_report::Attempt> failure) const {
     if (failure && transport.reports_tls && reports_) reports_(*std::move(failure));
   }

@@ -11,15 +11,13 @@ using ipc::TlsLevel;
 namespace {
 
 std::string date(WallTime t) {
-  return fmt::format("{:%Y-%m-%d %H:%M} UTC",
-                     fmt::gmtime(static_cast<std::time_t>(unix_seconds(t))));
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<std::time_t>(unix_seconds(t))));
 }
 
 /// "MTA-STS policy of example.org (enforce, id 2026, fetched 2026-11-22 05:40 UTC, ends 2026-11-29 05:40 UTC)".
 std::string describe(const mta_sts::Applied& a) {
-  return "MTA-STS policy of " + a.domain + " (" + std::string(mode_name(a.policy->mode)) + ", id " +
-         a.id + ", fetched " + date(a.fetched) + ", ends " + date(a.fetched + a.policy->max_age) +
-         ")";
+  return "MTA-STS policy of " + a.domain + " (" + std::string(mode_name(a.policy->mode)) + ", id " + a.id +
+         ", fetched " + date(a.fetched) + ", ends " + date(a.fetched + a.policy->max_age) + ")";
 }
 
 }  // namespace
@@ -45,8 +43,8 @@ std::string apply_sts(Decision& decision, const std::string& host, const mta_sts
                       const StsOptions& options) {
   if (!applied.policy) {
     if (applied.outcome != mta_sts::FetchOutcome::ok)
-      decision.rule += "; the MTA-STS policy of " + applied.domain +
-                       " could not be fetched: " + printable(applied.why, 200);
+      decision.rule +=
+          "; the MTA-STS policy of " + applied.domain + " could not be fetched: " + printable(applied.why, 200);
     return {};
   }
   const mta_sts::Policy& policy = *applied.policy;
@@ -65,15 +63,14 @@ std::string apply_sts(Decision& decision, const std::string& host, const mta_sts
       return {};
     }
     decision.rule += " does not name host " + host;
-    return "MTA-STS policy of " + applied.domain + " (testing): host " + host +
-           " is none of those that it names (" + printable(join(policy.mx), 300) +
-           "); if it were enforced mail would not go there";
+    return "MTA-STS policy of " + applied.domain + " (testing): host " + host + " is none of those that it names (" +
+           printable(join(policy.mx), 300) + "); if it were enforced mail would not go there";
   }
   decision.rule = describe(applied);
   if (!named) {
     decision.dsn = "4.7.5";
-    decision.problem = "host " + host + " is not one that the MTA-STS policy of " + applied.domain +
-                       " (enforce, id " + applied.id + ") names";
+    decision.problem = "host " + host + " is not one that the MTA-STS policy of " + applied.domain + " (enforce, id " +
+                       applied.id + ") names";
     return {};
   }
   ipc::TlsPolicy& tls = decision.policy;

@@ -10,8 +10,7 @@ using ipc::TlsLevel;
 
 namespace {
 
-const std::string kText =
-    "(enforce, id 2026, fetched 2027-01-15 08:00 UTC, ends 2027-01-22 08:00 UTC)";
+const std::string kText = "(enforce, id 2026, fetched 2027-01-15 08:00 UTC, ends 2027-01-22 08:00 UTC)";
 
 Decision at(TlsLevel level, bool by_table = false) {
   Decision d;
@@ -20,9 +19,7 @@ Decision at(TlsLevel level, bool by_table = false) {
   d.by_table = by_table;
   return d;
 }
-NextHop hop(std::string_view text = "d.example") {
-  return parse_nexthops(text, false, 25).value().front();
-}
+NextHop hop(std::string_view text = "d.example") { return parse_nexthops(text, false, 25).value().front(); }
 mta_sts::Applied applied(mta_sts::Mode mode) {
   mta_sts::Applied a;
   a.domain = "d.example";
@@ -51,8 +48,7 @@ BOOST_AUTO_TEST_CASE(an_entry_of_the_policy_table_rules) {
 BOOST_AUTO_TEST_CASE(dane_and_what_demands_more_than_a_policy_stay) {
   for (const auto level : {TlsLevel::none, TlsLevel::may, TlsLevel::encrypt, TlsLevel::verify})
     BOOST_TEST(sts_may_decide(at(level), hop()), level_name(level));
-  for (const auto level :
-       {TlsLevel::fingerprint, TlsLevel::secure, TlsLevel::dane, TlsLevel::dane_only})
+  for (const auto level : {TlsLevel::fingerprint, TlsLevel::secure, TlsLevel::dane, TlsLevel::dane_only})
     BOOST_TEST(!sts_may_decide(at(level), hop()), level_name(level));
 }
 

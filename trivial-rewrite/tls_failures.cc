@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kMaxReason = 300;
 
 /// Reports are for domains that mail is addressed to, not for hosts that an administrator named.
-std::optional<Attempt> attempt(const NextHop& hop, const std::string& host, PolicyType policy,
-                               ResultType result, std::string_view reason) {
+std::optional<Attempt> attempt(const NextHop& hop, const std::string& host, PolicyType policy, ResultType result,
+                               std::string_view reason) {
   if (!hop.mx) return std::nullopt;
   Attempt a;
   a.domain = to_lower(hop.host);
@@ -28,8 +28,8 @@ std::optional<Attempt> attempt(const NextHop& hop, const std::string& host, Poli
 
 }  // namespace
 
-std::optional<Attempt> dane_failure(const NextHop& hop, const std::string& host, TlsLevel before,
-                                    const TlsaSet& set, const Decision& after) {
+std::optional<Attempt> dane_failure(const NextHop& hop, const std::string& host, TlsLevel before, const TlsaSet& set,
+                                    const Decision& after) {
   using enum ResultType;
   const std::string& reason = after.problem.empty() ? after.rule : after.problem;
   switch (set.kind) {
@@ -46,14 +46,11 @@ std::optional<Attempt> dane_failure(const NextHop& hop, const std::string& host,
   return std::nullopt;
 }
 
-std::optional<Attempt> sts_failure(const NextHop& hop, const std::string& host,
-                                   const mta_sts::Applied& applied) {
+std::optional<Attempt> sts_failure(const NextHop& hop, const std::string& host, const mta_sts::Applied& applied) {
   using enum ResultType;
   if (applied.policy) {
-    if (applied.policy->mode == mta_sts::Mode::none || applied.policy->names_host(host))
-      return std::nullopt;
-    return attempt(hop, host, PolicyType::sts, validation_failure,
-                   "the policy does not name this host");
+    if (applied.policy->mode == mta_sts::Mode::none || applied.policy->names_host(host)) return std::nullopt;
+    return attempt(hop, host, PolicyType::sts, validation_failure, "the policy does not name this host");
   }
   // No connection is to blame for it, and no MX host.
   switch (applied.outcome) {

@@ -11,9 +11,7 @@ using mta_sts::FetchOutcome;
 
 namespace {
 
-NextHop hop(std::string_view text = "D.example") {
-  return parse_nexthops(text, false, 25).value().front();
-}
+NextHop hop(std::string_view text = "D.example") { return parse_nexthops(text, false, 25).value().front(); }
 TlsaSet set(TlsaSet::Kind kind) {
   TlsaSet s;
   s.kind = kind;
@@ -44,18 +42,16 @@ BOOST_AUTO_TEST_CASE(what_dns_lacks_for_dane_is_told_by_its_name) {
     std::optional<ResultType> result;
   };
   using enum TlsaSet::Kind;
-  const Row rows[] = {
-      {failed, TlsLevel::dane, "TLSA look-up error", ResultType::dnssec_invalid},
-      {unusable, TlsLevel::dane, "", ResultType::tlsa_invalid},
-      {unusable, TlsLevel::dane_only, "cannot be used", ResultType::tlsa_invalid},
-      {none, TlsLevel::dane_only, "no secure records", ResultType::dane_required},
-      {usable, TlsLevel::dane_only, "the MX records are not secure", ResultType::dane_required},
-      {none, TlsLevel::dane, "", std::nullopt},
-      {usable, TlsLevel::dane, "", std::nullopt},
-      {usable, TlsLevel::dane_only, "", std::nullopt}};
+  const Row rows[] = {{failed, TlsLevel::dane, "TLSA look-up error", ResultType::dnssec_invalid},
+                      {unusable, TlsLevel::dane, "", ResultType::tlsa_invalid},
+                      {unusable, TlsLevel::dane_only, "cannot be used", ResultType::tlsa_invalid},
+                      {none, TlsLevel::dane_only, "no secure records", ResultType::dane_required},
+                      {usable, TlsLevel::dane_only, "the MX records are not secure", ResultType::dane_required},
+                      {none, TlsLevel::dane, "", std::nullopt},
+                      {usable, TlsLevel::dane, "", std::nullopt},
+                      {usable, TlsLevel::dane_only, "", std::nullopt}};
   for (const Row& row : rows) {
-    const auto told =
-        dane_failure(hop(), "mx.d.example", row.level, set(row.kind), waits(row.problem));
+    const auto told = dane_failure(hop(), "mx.d.example", row.level, set(row.kind), waits(row.problem));
     BOOST_REQUIRE(told.has_value() == row.result.has_value());
     if (!told) continue;
     BOOST_TEST((told->result == *row.result));
@@ -67,10 +63,9 @@ BOOST_AUTO_TEST_CASE(what_dns_lacks_for_dane_is_told_by_its_name) {
 }
 
 BOOST_AUTO_TEST_CASE(a_policy_that_cannot_be_had_is_told_by_what_failed) {
-  const std::pair<FetchOutcome, ResultType> rows[] = {
-      {FetchOutcome::fetch_failed, ResultType::sts_policy_fetch_error},
-      {FetchOutcome::webpki_invalid, ResultType::sts_webpki_invalid},
-      {FetchOutcome::policy_invalid, ResultType::sts_policy_invalid}};
+  const std::pair<FetchOutcome, ResultType> rows[] = {{FetchOutcome::fetch_failed, ResultType::sts_policy_fetch_error},
+                                                      {FetchOutcome::webpki_invalid, ResultType::sts_webpki_invalid},
+                                                      {FetchOutcome::policy_invalid, ResultType::sts_policy_invalid}};
   for (const auto& [outcome, result] : rows) {
     const auto told = sts_failure(hop(), "mx.d.example", failed(outcome));
     BOOST_REQUIRE(told.has_value());
@@ -98,9 +93,9 @@ BOOST_AUTO_TEST_CASE(a_host_that_a_policy_does_not_name_is_told) {
 }
 
 BOOST_AUTO_TEST_CASE(hosts_that_an_administrator_named_get_no_reports) {
-  BOOST_TEST(!dane_failure(hop("[mx.d.example]"), "mx.d.example", TlsLevel::dane,
-                           set(TlsaSet::Kind::failed), waits("x"))
-                  .has_value());
+  BOOST_TEST(
+      !dane_failure(hop("[mx.d.example]"), "mx.d.example", TlsLevel::dane, set(TlsaSet::Kind::failed), waits("x"))
+           .has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -88,13 +88,11 @@ std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_vie
     return {};
   };
   const auto not_here = [&] {
-    return "attribute \"" + shown + "\" means nothing at level \"" +
-           std::string(level_name(level)) + "\"";
+    return "attribute \"" + shown + "\" means nothing at level \"" + std::string(level_name(level)) + "\"";
   };
   if (iequals(name, "protocols")) return once(policy.protocols);
   if (iequals(name, "ciphers")) {
-    const bool known =
-        std::ranges::any_of(kGrades, [&](std::string_view g) { return iequals(g, value); });
+    const bool known = std::ranges::any_of(kGrades, [&](std::string_view g) { return iequals(g, value); });
     return known ? once(policy.ciphers) : "no such cipher grade \"" + printable(value, 50) + "\"";
   }
   if (iequals(name, "exclude")) return once(policy.exclude);
@@ -105,8 +103,7 @@ std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_vie
   if (iequals(name, "match")) {
     if (level <= TlsLevel::encrypt || level >= TlsLevel::dane) return not_here();
     if (!match) match.emplace();
-    std::ranges::move(words(value, level == TlsLevel::fingerprint ? "|" : ":"),
-                      std::back_inserter(*match));
+    std::ranges::move(words(value, level == TlsLevel::fingerprint ? "|" : ":"), std::back_inserter(*match));
     return {};
   }
   if (iequals(name, "tafile")) {
@@ -139,9 +136,8 @@ void TlsPolicies::Entry::read(std::string_view text) {
   if (level == TlsLevel::none) return;
   for (std::size_t i = 1; i < tokens.size(); ++i) {
     const auto equals = tokens[i].find('=');
-    problem = equals == std::string_view::npos
-                  ? "\"" + printable(tokens[i], 50) + "\" is not name=value"
-                  : attribute(tokens[i].substr(0, equals), tokens[i].substr(equals + 1));
+    problem = equals == std::string_view::npos ? "\"" + printable(tokens[i], 50) + "\" is not name=value"
+                                               : attribute(tokens[i].substr(0, equals), tokens[i].substr(equals + 1));
     if (!problem.empty()) return;
   }
 }
@@ -152,9 +148,8 @@ Result<TlsPolicies> TlsPolicies::open(const TlsOptions& options) {
   if (!options.security_level.empty()) {
     const auto level = level_of(options.security_level);
     if (!level) {
-      return fail(resolve::ResolveError::bad_setting,
-                  options.program + "_tls_security_level: no such level \"" +
-                      printable(options.security_level, 50) + "\"");
+      return fail(resolve::ResolveError::bad_setting, options.program + "_tls_security_level: no such level \"" +
+                                                          printable(options.security_level, 50) + "\"");
     }
     p.level_ = *level;
     p.level_from_ = options.program + "_tls_security_level";
@@ -166,11 +161,11 @@ Result<TlsPolicies> TlsPolicies::open(const TlsOptions& options) {
     p.level_from_ = options.program + (options.use_tls ? "_use_tls" : "_tls_security_level");
   }
   const auto insecure_mx = level_of(options.insecure_mx);
-  if (!insecure_mx || (*insecure_mx != TlsLevel::may && *insecure_mx != TlsLevel::encrypt &&
-                       *insecure_mx != TlsLevel::dane)) {
-    return fail(resolve::ResolveError::bad_setting,
-                options.program + "_tls_dane_insecure_mx_policy: \"" +
-                    printable(options.insecure_mx, 50) + "\" is not may, encrypt or dane");
+  if (!insecure_mx ||
+      (*insecure_mx != TlsLevel::may && *insecure_mx != TlsLevel::encrypt && *insecure_mx != TlsLevel::dane)) {
+    return fail(resolve::ResolveError::bad_setting, options.program + "_tls_dane_insecure_mx_policy: \"" +
+                                                        printable(options.insecure_mx, 50) +
+                                                        "\" is not may, encrypt or dane");
   }
   p.insecure_mx_ = *insecure_mx;
   PEN_TRY_ASSIGN(p.policy_maps_, map::MapList::open(options.policy_maps, options.maps));
@@ -224,8 +219,8 @@ TlsPolicies::Entry TlsPolicies::look_up(const NextHop& hop) const {
   return entry;
 }
 
-/// Both the next hop and the host count; NONE is stronger than MAY, whatever demands encryption is stronger than both, and
-/// a MAY from here does not weaken what main.cf demands.
+/// Both the next hop and the host count; NONE is stronger than MAY, whatever demands encryption is stronger than
+/// both, and a MAY from here does not weaken what main.cf demands.
 void TlsPolicies::apply_per_site(Entry& entry, const NextHop& hop, const std::string& host) const {
   const std::string table = options_.program + "_tls_per_site";
   std::optional<TlsLevel> site;
@@ -261,8 +256,7 @@ void TlsPolicies::apply_per_site(Entry& entry, const NextHop& hop, const std::st
   if (*site == TlsLevel::may && level_ > TlsLevel::may) entry.found = false;
 }
 
-Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop,
-                             const std::string& host) const {
+Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::string& host) const {
   Decision d;
   d.policy = entry.policy;
   d.policy.level = entry.found ? entry.level : level_;
@@ -287,20 +281,16 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop,
   }
   const bool by_dane = level == TlsLevel::dane || level == TlsLevel::dane_only;
   if (by_dane && (!options_.dnssec || options_.wrapped || !hop.unix_path.empty())) {
-    d.problem = "client TLS configuration problem: " + d.rule + ": level " +
-                std::string(level_name(level)) +
-                (!options_.dnssec ? " needs " + options_.program + "_dns_support_level = dnssec"
-                 : options_.wrapped
-                     ? " goes with STARTTLS, not with " + options_.program + "_tls_wrappermode"
-                     : " is for hosts in DNS");
+    d.problem = "client TLS configuration problem: " + d.rule + ": level " + std::string(level_name(level)) +
+                (!options_.dnssec   ? " needs " + options_.program + "_dns_support_level = dnssec"
+                 : options_.wrapped ? " goes with STARTTLS, not with " + options_.program + "_tls_wrappermode"
+                                    : " is for hosts in DNS");
     return d;
   }
   const std::string& domain = hop.unix_path.empty() ? hop.host : host;
   if (d.policy.servername.empty()) {
     const std::string& said = options_.servername;
-    d.policy.servername = iequals(said, "hostname")  ? host
-                          : iequals(said, "nexthop") ? domain
-                                                     : said;
+    d.policy.servername = iequals(said, "hostname") ? host : iequals(said, "nexthop") ? domain : said;
   }
   // An address is no name to ask for (RFC 6066 section 3).
   if (!host_name(d.policy.servername)) d.policy.servername.clear();
@@ -308,17 +298,14 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop,
     const auto said = entry.match ? *entry.match : words(options_.fingerprint_match, " \t\r\n,|");
     for (const auto& digest : said) {
       d.policy.match.push_back(digest_form(digest));
-      if (d.policy.match.back().empty())
-        d.problem = "\"" + printable(digest, 200) + "\" is no fingerprint";
+      if (d.policy.match.back().empty()) d.problem = "\"" + printable(digest, 200) + "\" is no fingerprint";
     }
     if (said.empty()) d.problem = "level fingerprint, but there is no fingerprint to match";
-    if (!d.problem.empty())
-      d.problem = "client TLS configuration problem: " + d.rule + ": " + d.problem;
+    if (!d.problem.empty()) d.problem = "client TLS configuration problem: " + d.rule + ": " + d.problem;
   } else if (by_name(level)) {
-    const auto said = entry.match ? *entry.match
-                                  : words(level == TlsLevel::verify ? options_.verify_match
-                                                                    : options_.secure_match,
-                                          " \t\r\n,:");
+    const auto said =
+        entry.match ? *entry.match
+                    : words(level == TlsLevel::verify ? options_.verify_match : options_.secure_match, " \t\r\n,:");
     for (const auto& name : said) {
       d.policy.match.push_back(iequals(name, "nexthop")       ? domain
                                : iequals(name, "dot-nexthop") ? "." + domain
@@ -326,14 +313,13 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop,
                                                               : to_lower(name));
     }
     if (said.empty())
-      d.problem = "client TLS configuration problem: " + d.rule + ": level " +
-                  std::string(level_name(level)) + ", but there is no name to match";
+      d.problem = "client TLS configuration problem: " + d.rule + ": level " + std::string(level_name(level)) +
+                  ", but there is no name to match";
   }
   return d;
 }
 
-std::vector<Decision> TlsPolicies::decide(const NextHop& hop,
-                                          std::span<const std::string> hosts) const {
+std::vector<Decision> TlsPolicies::decide(const NextHop& hop, std::span<const std::string> hosts) const {
   std::vector<Decision> out;
   const Entry entry = policy_maps_.empty() ? Entry() : look_up(hop);
   for (const std::string& host : hosts) {

@@ -4,13 +4,13 @@
 /// Use:     auto policies = TlsPolicies::open(options);           // one transport's settings
 ///          auto decisions = policies.decide(next_hop, hosts);      // through an Asker
 /// Order:   <program>_tls_policy_maps decides alone where it is set: the next hop as it was written, for a name without
-///          port and brackets also its parents (".example.org"). Else <program>_tls_per_site, by next hop and by host. Where
-///          neither has an entry, <program>_tls_security_level (or the older settings before it).
-/// Errors:  a table that cannot be asked, a bad entry and a level that cannot be kept are a Decision with a problem: mail
-///          waits. Nothing is ever sent with less than what was asked for.
+///          port and brackets also its parents (".example.org"). Else <program>_tls_per_site, by next hop and by
+///          host. Where neither has an entry, <program>_tls_security_level (or the older settings before it).
+/// Errors:  a table that cannot be asked, a bad entry and a level that cannot be kept are a Decision with a problem:
+///          mail waits. Nothing is ever sent with less than what was asked for.
 /// Thread:  any.
-/// Source:  Postfix TLS_README "Client TLS security levels", postconf(5) smtp_tls_policy_maps, smtp_tls_per_site. No I/O
-///          but the tables'.
+/// Source:  Postfix TLS_README "Client TLS security levels", postconf(5) smtp_tls_policy_maps, smtp_tls_per_site. No
+///          I/O but the tables'.
 #include <span>
 #include <string>
 #include <vector>
@@ -40,10 +40,9 @@ struct TlsOptions {
 
 struct Decision {
   ipc::TlsPolicy policy;
-  std::string
-      rule;  // what decided: "smtp_tls_security_level", "smtp_tls_policy_maps (example.org)"
-  bool by_table = false;  // an entry for this next hop or host: it rules over what domains publish
-  std::string problem;    // not empty: mail for this host has to wait, and why
+  std::string rule;           // what decided: "smtp_tls_security_level", "smtp_tls_policy_maps (example.org)"
+  bool by_table = false;      // an entry for this next hop or host: it rules over what domains publish
+  std::string problem;        // not empty: mail for this host has to wait, and why
   std::string dsn = "4.7.5";  // of the problem; 4.7.4 where it is the host's or its domain's
 };
 

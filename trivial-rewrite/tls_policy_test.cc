@@ -101,8 +101,7 @@ BOOST_AUTO_TEST_CASE(match_strategies_are_filled_in) {
   BOOST_TEST(said("example.org") == "verify mx.example.net");
   options.security_level = "secure";
   BOOST_TEST(said("example.org") == "secure example.org,.example.org");
-  BOOST_TEST(said("[Relay.example.org]:587", "relay.example.org") ==
-             "secure relay.example.org,.relay.example.org");
+  BOOST_TEST(said("[Relay.example.org]:587", "relay.example.org") == "secure relay.example.org,.relay.example.org");
   options.secure_match = "hostname, nexthop:Other.example .example.com";
   BOOST_TEST(said("example.org") == "secure mx.example.net,example.org,other.example,.example.com");
   table(
@@ -185,8 +184,7 @@ BOOST_AUTO_TEST_CASE(a_bad_entry_makes_mail_wait_and_says_why) {
 
 BOOST_AUTO_TEST_CASE(per_site_weighs_next_hop_and_host_as_postfix_does) {
   const auto site = [this](const std::string& hop, const std::string& host) {
-    options.per_site =
-        "inline:{ { example.org = " + hop + " }, { mx.example.net = " + host + " } }";
+    options.per_site = "inline:{ { example.org = " + hop + " }, { mx.example.net = " + host + " } }";
     return said("example.org");
   };
   options.security_level = "may";

@@ -15,8 +15,7 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
 net::HostLookup lookup_order(const std::vector<std::string>& words) {
   const bool dns = has(words, "dns"), native = has(words, "native");
   if (dns && native) {
-    return iequals(words.front(), "native") ? net::HostLookup::native_then_dns
-                                            : net::HostLookup::dns_then_native;
+    return iequals(words.front(), "native") ? net::HostLookup::native_then_dns : net::HostLookup::dns_then_native;
   }
   return native ? net::HostLookup::native : net::HostLookup::dns;
 }
@@ -27,8 +26,7 @@ std::set<unsigned short> smtp_ports(const config::Config& config) {
   for (const auto& service : config.master()) {
     if (service.type != config::ServiceType::inet || service.command != "smtpd") continue;
     const auto colon = service.name.rfind(':');
-    if (const auto port = parse_port(colon == std::string::npos ? service.name
-                                                                : service.name.substr(colon + 1))) {
+    if (const auto port = parse_port(colon == std::string::npos ? service.name : service.name.substr(colon + 1))) {
       ports.insert(*port);
     }
   }
@@ -41,9 +39,8 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   const std::string& port = lmtp ? s.lmtp_tcp_port : s.smtp_tcp_port;
   const auto number = parse_port(port);
   if (!number) {
-    return fail(resolve::ResolveError::bad_setting, std::string(lmtp ? "lmtp" : "smtp") +
-                                                        "_tcp_port: no such port \"" +
-                                                        printable(port, 50) + "\"");
+    return fail(resolve::ResolveError::bad_setting,
+                std::string(lmtp ? "lmtp" : "smtp") + "_tcp_port: no such port \"" + printable(port, 50) + "\"");
   }
   o.default_port = *number;
   o.address_limit = static_cast<std::size_t>(s.smtp_mx_address_limit);
@@ -65,8 +62,8 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   o.balance = s.smtp_balance_inet_protocols;
   o.lookup = lookup_order(s.smtp_host_lookup);
   const config::DnsSupport support = lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level;
-  o.dns_disabled = support == config::DnsSupport::unset ? s.disable_dns_lookups
-                                                        : support == config::DnsSupport::disabled;
+  o.dns_disabled =
+      support == config::DnsSupport::unset ? s.disable_dns_lookups : support == config::DnsSupport::disabled;
   o.dnssec = support == config::DnsSupport::dnssec;
   o.defer_if_no_mx_address = s.smtp_defer_if_no_mx_address_found;
   o.ignore_mx_error = s.ignore_mx_lookup_error;
@@ -76,28 +73,22 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
 
 TlsOptions tls_options(const config::Config& config, bool lmtp) {
   const config::Settings& s = config.settings();
-  const auto yes = [&](const char* setting) {
-    return iequals(config.text(setting).value_or(std::string()), "yes");
-  };
+  const auto yes = [&](const char* setting) { return iequals(config.text(setting).value_or(std::string()), "yes"); };
   TlsOptions o;
   o.program = lmtp ? "lmtp" : "smtp";
   o.security_level = lmtp ? s.lmtp_tls_security_level : s.smtp_tls_security_level;
   o.use_tls = yes(lmtp ? "lmtp_use_tls" : "smtp_use_tls");
   o.enforce_tls = yes(lmtp ? "lmtp_enforce_tls" : "smtp_enforce_tls");
-  const auto peername =
-      config.text(lmtp ? "lmtp_tls_enforce_peername" : "smtp_tls_enforce_peername");
+  const auto peername = config.text(lmtp ? "lmtp_tls_enforce_peername" : "smtp_tls_enforce_peername");
   o.enforce_peername = !iequals(peername.value_or("yes"), "no");
   o.policy_maps = join(lmtp ? s.lmtp_tls_policy_maps : s.smtp_tls_policy_maps);
-  o.per_site =
-      config.text(lmtp ? "lmtp_tls_per_site" : "smtp_tls_per_site").value_or(std::string());
+  o.per_site = config.text(lmtp ? "lmtp_tls_per_site" : "smtp_tls_per_site").value_or(std::string());
   o.verify_match = lmtp ? s.lmtp_tls_verify_cert_match : s.smtp_tls_verify_cert_match;
   o.secure_match = lmtp ? s.lmtp_tls_secure_cert_match : s.smtp_tls_secure_cert_match;
-  o.fingerprint_match =
-      lmtp ? s.lmtp_tls_fingerprint_cert_match : s.smtp_tls_fingerprint_cert_match;
+  o.fingerprint_match = lmtp ? s.lmtp_tls_fingerprint_cert_match : s.smtp_tls_fingerprint_cert_match;
   o.servername = lmtp ? s.lmtp_tls_servername : s.smtp_tls_servername;
   o.wrapped = lmtp ? s.lmtp_tls_wrappermode : s.smtp_tls_wrappermode;
-  o.dnssec =
-      (lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level) == config::DnsSupport::dnssec;
+  o.dnssec = (lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level) == config::DnsSupport::dnssec;
   // The setting is smtp's alone, in Postfix too.
   o.insecure_mx = lmtp ? "may" : s.smtp_tls_dane_insecure_mx_policy;
   o.maps.default_type = s.default_database_type;
@@ -111,8 +102,7 @@ StsOptions sts_options(const config::Settings& s) {
   // What cannot be read smtp says itself, and does not use.
   const auto permitted = tls::Protocols::parse(s.smtp_tls_mandatory_protocols);
   constexpr std::uint16_t kTls10 = 0x0301, kTls11 = 0x0302;
-  if (permitted && (permitted->permits(kTls10) || permitted->permits(kTls11)))
-    o.protocols = ">=TLSv1.2";
+  if (permitted && (permitted->permits(kTls10) || permitted->permits(kTls11))) o.protocols = ">=TLSv1.2";
   return o;
 }
 
@@ -121,20 +111,17 @@ Result<LoginKeys> login_keys(const config::Settings& s, bool lmtp) {
   if (!(lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable)) return keys;
   const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
   auto maps = map::MapList::open(join(tables), {.default_type = s.default_database_type});
-  if (!maps)
-    return fail(std::move(maps).error().within(lmtp ? "lmtp_sasl_password_maps"
-                                                    : "smtp_sasl_password_maps"));
+  if (!maps) return fail(std::move(maps).error().within(lmtp ? "lmtp_sasl_password_maps" : "smtp_sasl_password_maps"));
   keys.maps = *std::move(maps);
-  keys.sender_dependent =
-      lmtp ? s.lmtp_sender_dependent_authentication : s.smtp_sender_dependent_authentication;
+  keys.sender_dependent = lmtp ? s.lmtp_sender_dependent_authentication : s.smtp_sender_dependent_authentication;
   keys.delimiters = s.recipient_delimiter;
   return keys;
 }
 
 }  // namespace
 
-Result<std::map<std::string, Transport>> read_transports(
-    const config::Config& config, const std::vector<std::string>& own_addresses) {
+Result<std::map<std::string, Transport>> read_transports(const config::Config& config,
+                                                         const std::vector<std::string>& own_addresses) {
   std::map<std::string, Transport> transports;
   const auto ports = smtp_ports(config);
   const auto& held = config.settings().defer_transports;
@@ -157,12 +144,10 @@ Result<std::map<std::string, Transport>> read_transports(
       const config::Settings& settings = own.settings();
       if (settings.requiretls_enable) {
         const char* name = lmtp ? "lmtp_requiretls_policy" : "smtp_requiretls_policy";
-        auto require = RequireTlsPolicies::open(
-            join(lmtp ? settings.lmtp_requiretls_policy : settings.smtp_requiretls_policy),
-            settings.mydomain, {.default_type = settings.default_database_type});
-        if (!require)
-          return fail(
-              std::move(require).error().within(std::string(name) + ", " + service.label()));
+        auto require =
+            RequireTlsPolicies::open(join(lmtp ? settings.lmtp_requiretls_policy : settings.smtp_requiretls_policy),
+                                     settings.mydomain, {.default_type = settings.default_database_type});
+        if (!require) return fail(std::move(require).error().within(std::string(name) + ", " + service.label()));
         t.require_tls = *std::move(require);
       } else {
         t.require_tls = RequireTlsPolicies::opportunistic();
@@ -172,8 +157,7 @@ Result<std::map<std::string, Transport>> read_transports(
       t.logins = *std::move(logins);
       t.hosts.own_addresses = {own_addresses.begin(), own_addresses.end()};
       t.hosts.own_ports = ports;
-      t.hosts.whole_loopback =
-          std::ranges::count(own.settings().inet_interfaces, std::string("all")) > 0;
+      t.hosts.whole_loopback = std::ranges::count(own.settings().inet_interfaces, std::string("all")) > 0;
     }
     transports.insert_or_assign(service.name, std::move(t));
   }

@@ -33,8 +33,7 @@ struct Place {
   mailbox::Identity identity;
 };
 /// The status says why not: 5.1.1 unknown user, 4.3.x what an administrator must repair.
-std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules,
-                                                      const std::string& address);
+std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules, const std::string& address);
 
 class Agent {
  public:

@@ -49,14 +49,14 @@ struct Server {
       : random(secure_random_u64()),
         pool(context.loop(), std::min(context.limit(), kMaxThreads)),
         agent(context.loop(), pool, std::move(rules), random),
-        environment(std::make_shared<mailbox::SlotEnvironment>(mailbox::SlotEnvironment{
-            .loop = context.loop(),
-            .pool = pool,
-            .relay = context.service(),
-            .limit = context.limit(),
-            .deliver = [this](auto message, auto recipient) {
-              return agent.deliver(std::move(message), std::move(recipient));
-            }})) {
+        environment(std::make_shared<mailbox::SlotEnvironment>(
+            mailbox::SlotEnvironment{.loop = context.loop(),
+                                     .pool = pool,
+                                     .relay = context.service(),
+                                     .limit = context.limit(),
+                                     .deliver = [this](auto message, auto recipient) {
+                                       return agent.deliver(std::move(message), std::move(recipient));
+                                     }})) {
     environment->draining = &context.draining();
   }
   Random random;
@@ -65,8 +65,7 @@ struct Server {
   std::shared_ptr<mailbox::SlotEnvironment> environment;
 };
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers,
-                          async::Listener::Accepted accepted) {
+async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
   co_await mailbox::serve_connection(server->environment, peers, std::move(accepted));
 }
 
@@ -77,9 +76,8 @@ Result<service::Hooks> start(service::Context& context) {
                  mailbox::open_status_filter(context.settings().virtual_delivery_status_filter,
                                              context.settings().default_database_type));
   const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve([server, peers](async::Listener::Accepted accepted) {
-    return session(server, peers, std::move(accepted));
-  });
+  context.serve(
+      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
   return service::Hooks{.status = [server] { return mailbox::status_lines(*server->environment); }};
 }
 
@@ -87,9 +85,8 @@ Result<service::Hooks> start(service::Context& context) {
 
 int main(int argc, char** argv) {
   pen::mailbox::Nursery::start_early();
-  return pen::service::run(argc, argv,
-                           {.name = "virtual",
-                            .summary = "delivers into mailboxes of users without an account",
-                            .keep_privileges = true},
-                           start);
+  return pen::service::run(
+      argc, argv,
+      {.name = "virtual", .summary = "delivers into mailboxes of users without an account", .keep_privileges = true},
+      start);
 }

@@ -16,8 +16,7 @@ Report session_classes(const Setting& setting) {
   like.hosts = 2000;
   like.domains = 20'000;
   like.customer = 40;
-  const Internet net =
-      internet_of({setting.seed, 1, {}}, like);  // the limits are no matter of size
+  const Internet net = internet_of({setting.seed, 1, {}}, like);  // the limits are no matter of size
   auto parsed = sessions::Classes::parse(kClasses);
   PEN_CHECK(parsed.has_value());
   const auto classes = std::make_shared<const sessions::Classes>(*std::move(parsed));
@@ -51,15 +50,14 @@ Report session_classes(const Setting& setting) {
     const Outcome o = Simulation(Kind::penstock, net, {inside, outside}, p).run();
     for (std::size_t n = 0; n < 2; ++n) {
       const StreamOutcome& s = o.streams[n];
-      report.text += fmt::format(
-          "| {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} |", with ? "as above" : "none",
-          n == 0 ? "inside" : "outside", s.messages, s.delivered, s.deferred, mean_delay(s, 0, kTo),
-          delay_percentile(s, 0.5, 0, kTo), delay_percentile(s, 0.99, 0, kTo));
+      report.text +=
+          fmt::format("| {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} |", with ? "as above" : "none",
+                      n == 0 ? "inside" : "outside", s.messages, s.delivered, s.deferred, mean_delay(s, 0, kTo),
+                      delay_percentile(s, 0.5, 0, kTo), delay_percentile(s, 0.99, 0, kTo));
       if (with) {
         const Sessions::Seen& seen = o.sessions[n];
-        report.text +=
-            fmt::format(" {} | {} | {} | {:.0f} | {} | {} |\n", classes->list()[n].mask, seen.most,
-                        seen.most_outgoing, seen.full, seen.calls_taken, seen.calls_refused);
+        report.text += fmt::format(" {} | {} | {} | {:.0f} | {} | {} |\n", classes->list()[n].mask, seen.most,
+                                   seen.most_outgoing, seen.full, seen.calls_taken, seen.calls_refused);
       } else {
         report.text += "  |  |  |  |  |  |\n";
       }

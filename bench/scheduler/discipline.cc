@@ -30,8 +30,7 @@ std::string long_name(Kind kind) {
   return "Penstock";
 }
 
-std::unique_ptr<Discipline> make(Kind kind, World& world, const Limits& limits,
-                                 std::uint64_t seed) {
+std::unique_ptr<Discipline> make(Kind kind, World& world, const Limits& limits, std::uint64_t seed) {
   switch (kind) {
     case Kind::first_come:
       return make_first_come(world, limits, seed);

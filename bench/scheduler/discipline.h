@@ -26,8 +26,8 @@ struct Limits {
   std::uint32_t destination_concurrency = 20;  // default_destination_concurrency_limit
   std::uint32_t destination_recipients = 50;   // default_destination_recipient_limit
   milliseconds idle_age{2000};                 // smtp_connection_cache_time_limit
-  std::size_t active_messages = 20'000;  // qmgr_message_active_limit: the simulation sees to it
-  bool share_limit = true;  // active_share_limit, of which only ours knows: a quarter; false: none
+  std::size_t active_messages = 20'000;        // qmgr_message_active_limit: the simulation sees to it
+  bool share_limit = true;                     // active_share_limit, of which only ours knows: a quarter; false: none
   /// session_classes, for who knows them; nullptr: there are none.
   std::shared_ptr<const sessions::Classes> session_classes;
 };
@@ -48,8 +48,7 @@ class World {
   /// The same when a lease of its session class is granted: Discipline::session_granted or session_refused comes first.
   virtual void open_in_class(ConnectionNumber connection, HostNumber host) = 0;
   /// A delivery of the message to these recipients, in order behind others on the connection; done follows.
-  virtual void hand(ConnectionNumber connection, JobNumber job, MessageNumber message,
-                    const Ordinals& ordinals) = 0;
+  virtual void hand(ConnectionNumber connection, JobNumber job, MessageNumber message, const Ordinals& ordinals) = 0;
   /// After what it has in hand. Nothing follows.
   virtual void close(ConnectionNumber connection) = 0;
   /// These recipients wait for a later round: the message comes again by itself.

@@ -46,9 +46,7 @@ class Events {
   }
 
  private:
-  static bool later(const Event& x, const Event& y) {
-    return std::tie(x.at, x.order) > std::tie(y.at, y.order);
-  }
+  static bool later(const Event& x, const Event& y) { return std::tie(x.at, x.order) > std::tie(y.at, y.order); }
   std::vector<Event> heap_;
   std::uint64_t order_ = 0;
 };

@@ -10,17 +10,14 @@ namespace pen::simulation {
 
 const std::vector<Experiment>& experiments() {
   static const std::vector<Experiment> all = {
-      {"drain", "a 100,000-recipient envelope while single messages load the system heavily",
-       drain},
+      {"drain", "a 100,000-recipient envelope while single messages load the system heavily", drain},
       {"light", "the same envelope under a light load of single messages", drain_light},
       {"mix", "messages of 1 to 100,000 recipients and a burst", mix},
       {"hostile", "one sender's 50,000-recipient envelope and 10,000 messages", hostile},
       {"tarpit", "50,000 messages that wait for a tarpit", tarpit},
-      {"classes", "session classes: a customer's hosts and all others share a slow line",
-       session_classes},
+      {"classes", "session classes: a customer's hosts and all others share a slow line", session_classes},
       {"dead", "a third of the mail goes to hosts that are dead", dead_hosts},
-      {"scale", "CPU time and memory of a job with up to a million in hand and ten million done",
-       scale},
+      {"scale", "CPU time and memory of a job with up to a million in hand and ten million done", scale},
       {"million",
        "CPU time of a job with a million in hand on the whole internet, run by run: to profile, "
        "and "
@@ -39,13 +36,10 @@ Internet internet_of(const Setting& setting, const InternetParameters& like) {
 }
 
 std::uint64_t scaled(const Setting& setting, std::uint64_t number) {
-  return std::max<std::uint64_t>(
-      1, static_cast<std::uint64_t>(static_cast<double>(number) * setting.size));
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(number) * setting.size));
 }
 
-double since_start(SteadyTime t) {
-  return std::chrono::duration<double>(t.time_since_epoch()).count();
-}
+double since_start(SteadyTime t) { return std::chrono::duration<double>(t.time_since_epoch()).count(); }
 
 namespace {
 
@@ -60,8 +54,7 @@ std::vector<float> delays_between(const StreamOutcome& stream, double from, doub
 
 double share_of(std::vector<float> values, double share) {
   if (values.empty()) return 0;
-  const auto at = std::min(values.size() - 1,
-                           static_cast<std::size_t>(share * static_cast<double>(values.size())));
+  const auto at = std::min(values.size() - 1, static_cast<std::size_t>(share * static_cast<double>(values.size())));
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
   return static_cast<double>(values[at]);
 }
@@ -108,8 +101,7 @@ Plot::Line cumulative(const std::string& name, std::vector<float> values) {
   Plot::Line line{name, {}};
   const std::size_t step = std::max<std::size_t>(1, values.size() / 190);
   for (std::size_t i = 0; i < values.size(); i += step) {
-    line.points.emplace_back(
-        values[i], 100.0 * static_cast<double>(i + 1) / static_cast<double>(values.size()));
+    line.points.emplace_back(values[i], 100.0 * static_cast<double>(i + 1) / static_cast<double>(values.size()));
   }
   return line;
 }
@@ -121,9 +113,8 @@ Report drain_with(const Setting& setting, double rate, const std::string& file) 
   p.limits.workers = static_cast<std::uint32_t>(std::max<std::uint64_t>(10, scaled(setting, 300)));
   const auto recipients = static_cast<std::uint32_t>(scaled(setting, 100'000));
   rate *= setting.size;
-  const std::vector<Stream> streams = {
-      {"singles", seconds(0), static_cast<std::uint64_t>(rate * 600), rate},
-      {"envelope", seconds(static_cast<long>(kEnvelopeAt)), 1, 0, recipients}};
+  const std::vector<Stream> streams = {{"singles", seconds(0), static_cast<std::uint64_t>(rate * 600), rate},
+                                       {"envelope", seconds(static_cast<long>(kEnvelopeAt)), 1, 0, recipients}};
   Report report;
   report.text = fmt::format(
       "{} hosts, {} domains, {} workers; {:.4g} single messages/s for 600 s; {} recipients in one "
@@ -150,26 +141,20 @@ Report drain_with(const Setting& setting, double rate, const std::string& file) 
     const StreamOutcome& envelope = o.streams[1];
     const double ninety = since_start(envelope.ninety), half = since_start(envelope.half);
     const auto [held, serving] = mean_use(o, kEnvelopeAt, ninety);
-    const auto at = [&](double share) {
-      return delay_percentile(singles, share, kEnvelopeAt, ninety);
-    };
+    const auto at = [&](double share) { return delay_percentile(singles, share, kEnvelopeAt, ninety); };
     report.text += fmt::format(
         "| {} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | {:.2f} | "
         "{:.2f} |\n",
-        short_name(kind), at(0.5), at(0.9), at(0.99), at(1), half - kEnvelopeAt,
-        ninety - kEnvelopeAt, held, serving,
-        static_cast<double>(o.counts.attempts) / static_cast<double>(o.counts.deliveries),
-        o.jobs_per_connection());
-    delays.lines.push_back(
-        cumulative(long_name(kind), delays_between(singles, kEnvelopeAt, ninety)));
+        short_name(kind), at(0.5), at(0.9), at(0.99), at(1), half - kEnvelopeAt, ninety - kEnvelopeAt, held, serving,
+        static_cast<double>(o.counts.attempts) / static_cast<double>(o.counts.deliveries), o.jobs_per_connection());
+    delays.lines.push_back(cumulative(long_name(kind), delays_between(singles, kEnvelopeAt, ninety)));
     Plot::Line left{long_name(kind), {}}, serves{long_name(kind), {}};
     double written = 200;
     for (const Sample& s : o.samples) {
       const double t = static_cast<double>(s.at) - kEnvelopeAt;
       const double share = 100 - 100.0 * static_cast<double>(s.delivered[1]) / recipients;
       if (t >= 1 && std::abs(share - written) >= 0.5) left.points.emplace_back(t, written = share);
-      if (t >= -50 && t <= 400 && static_cast<long>(t) % 3 == 0)
-        serves.points.emplace_back(t, s.serving);
+      if (t >= -50 && t <= 400 && static_cast<long>(t) % 3 == 0) serves.points.emplace_back(t, s.serving);
     }
     rest.lines.push_back(std::move(left));
     use.lines.push_back(std::move(serves));
@@ -197,20 +182,18 @@ Report mix(const Setting& setting) {
     s.messages = std::max<std::uint64_t>(2, static_cast<std::uint64_t>(rate * 600));
     return s;
   };
-  std::vector<Stream> streams = {
-      of(150 * setting.size, 1, 0, "1"), of(2 * setting.size, 10, 100, "10 - 99"),
-      of(0.2 * setting.size, 100, 1000, "100 - 999"), of(0.02, 1000, 10'000, "1,000 - 9,999"),
-      of(0.005, 10'000, 100'000, "10,000 - 99,999")};
+  std::vector<Stream> streams = {of(150 * setting.size, 1, 0, "1"), of(2 * setting.size, 10, 100, "10 - 99"),
+                                 of(0.2 * setting.size, 100, 1000, "100 - 999"),
+                                 of(0.02, 1000, 10'000, "1,000 - 9,999"),
+                                 of(0.005, 10'000, 100'000, "10,000 - 99,999")};
   for (std::size_t i = 3; i < streams.size(); ++i) {
     streams[i].recipients = static_cast<std::uint32_t>(scaled(setting, streams[i].recipients));
-    streams[i].recipients_most =
-        static_cast<std::uint32_t>(scaled(setting, streams[i].recipients_most));
+    streams[i].recipients_most = static_cast<std::uint32_t>(scaled(setting, streams[i].recipients_most));
   }
   streams.push_back({"burst of 5,000", seconds(300), scaled(setting, 5000), 0});
   Report report;
-  report.text =
-      fmt::format("{} hosts, {} domains, {} workers.\n\n| recipients of a message | messages |",
-                  net.hosts(), net.domains(), p.limits.workers);
+  report.text = fmt::format("{} hosts, {} domains, {} workers.\n\n| recipients of a message | messages |", net.hosts(),
+                            net.domains(), p.limits.workers);
   std::vector<std::vector<double>> table;
   std::vector<double> index, per_connection, end;
   std::vector<std::uint64_t> messages;

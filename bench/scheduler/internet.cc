@@ -17,8 +17,7 @@ std::uint32_t between(Random& random, double least, double most) {
 }  // namespace
 
 Internet::Internet(const InternetParameters& parameters) : parameters_(parameters) {
-  PEN_CHECK(parameters.hosts >= 10 && parameters.domains >= 10,
-            "an internet of ten hosts at least");
+  PEN_CHECK(parameters.hosts >= 10 && parameters.domains >= 10, "an internet of ten hosts at least");
   Random random(parameters.seed);
   hosts_.reserve(parameters.hosts);
   // Providers: up to a fiftieth of all hosts, quick, behind limits.
@@ -46,8 +45,7 @@ Internet::Internet(const InternetParameters& parameters) : parameters_(parameter
     like.processing = between(random, 20'000, 300'000);
     like.window = 10;
     like.connections_limit = static_cast<std::uint16_t>(10 + random.below(90));
-    add_cluster(static_cast<std::uint32_t>(1 + random.below(4)), random.chance(0.3) ? 1 : 0, like,
-                random);
+    add_cluster(static_cast<std::uint32_t>(1 + random.below(4)), random.chance(0.3) ? 1 : 0, like, random);
   }
   const auto own_first = static_cast<ClusterNumber>(clusters_.size());
   while (hosts_.size() < parameters.hosts) {
@@ -56,8 +54,7 @@ Internet::Internet(const InternetParameters& parameters) : parameters_(parameter
     like.processing = between(random, 20'000, 1'000'000);
     like.window = random.chance(0.8) ? 10 : 1;
     like.connections_limit = static_cast<std::uint16_t>(2 + random.below(20));
-    add_cluster(1, hosts_.size() + 1 < parameters.hosts && random.chance(0.25) ? 1 : 0, like,
-                random);
+    add_cluster(1, hosts_.size() + 1 < parameters.hosts && random.chance(0.25) ? 1 : 0, like, random);
   }
   // One tarpit at least, alone in its cluster.
   const auto last = static_cast<ClusterNumber>(clusters_.size() - 1);
@@ -70,13 +67,11 @@ Internet::Internet(const InternetParameters& parameters) : parameters_(parameter
   for (std::uint32_t i = 0; i < providers_; ++i) domains_.push_back(i);
   tarpit_ = static_cast<DomainNumber>(domains_.size());
   domains_.push_back(last);
-  for (ClusterNumber c = own_first; c < last && domains_.size() < parameters.domains; ++c)
-    domains_.push_back(c);
+  for (ClusterNumber c = own_first; c < last && domains_.size() < parameters.domains; ++c) domains_.push_back(c);
   while (domains_.size() < parameters.domains) {
-    domains_.push_back(random.chance(0.1)
-                           ? static_cast<ClusterNumber>(random.below(providers_))
-                           : hosting_first + static_cast<ClusterNumber>(random.below(
-                                                 std::max(1U, own_first - hosting_first))));
+    domains_.push_back(random.chance(0.1) ? static_cast<ClusterNumber>(random.below(providers_))
+                                          : hosting_first + static_cast<ClusterNumber>(
+                                                                random.below(std::max(1U, own_first - hosting_first))));
   }
   // Popular and unpopular ones in any order.
   for (std::size_t i = domains_.size() - 1; i > tarpit_ + 1; --i)
@@ -125,8 +120,7 @@ DomainNumber Internet::draw(Random& random) const {
   if (u < parameters_.provider_mail) {
     const double share = u / parameters_.provider_mail;
     const auto at = std::lower_bound(provider_shares_.begin(), provider_shares_.end(), share);
-    return static_cast<DomainNumber>(
-        std::min<std::ptrdiff_t>(at - provider_shares_.begin(), providers_ - 1));
+    return static_cast<DomainNumber>(std::min<std::ptrdiff_t>(at - provider_shares_.begin(), providers_ - 1));
   }
   // The rest by the cube of a uniform number: the first thousandth of the domains gets a tenth of this mail.
   const double v = random.unit();

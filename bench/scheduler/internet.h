@@ -8,7 +8,8 @@
 ///
 /// Use:     Internet net(parameters); net.draw(random) gives a recipient's domain by its popularity.
 /// Memory:  about 32 bytes a host and 4 a domain: 1 M domains on 100 k hosts take 8 MiB.
-/// Source:  docs/origins.md "The scheduler"; the shares are the author's guesses and are told in docs/scheduler-simulation.md.
+/// Source:  docs/origins.md "The scheduler"; the shares are the author's guesses and are told in
+///          docs/scheduler-simulation.md.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -58,8 +58,7 @@ BOOST_AUTO_TEST_CASE(clusters_lie_within_the_hosts_and_every_domain_has_one) {
     hosts += k.primary + k.backup;
   }
   BOOST_TEST(hosts == net.hosts());
-  for (DomainNumber d = 0; d < net.domains(); ++d)
-    BOOST_REQUIRE_LT(net.cluster_of(d), net.clusters());
+  for (DomainNumber d = 0; d < net.domains(); ++d) BOOST_REQUIRE_LT(net.cluster_of(d), net.clusters());
 }
 
 BOOST_AUTO_TEST_CASE(the_shares_of_dead_and_greylisting_hosts_are_kept) {
@@ -111,8 +110,7 @@ BOOST_AUTO_TEST_CASE(streams_find_the_addressees_that_they_ask_for) {
   dead.to = Stream::To::dead;
   Stream live = dead;
   live.to = Stream::To::reachable;
-  for (const DomainNumber d : Workload(net, {dead}, 1).take().domains)
-    BOOST_TEST(!net.reachable(d));
+  for (const DomainNumber d : Workload(net, {dead}, 1).take().domains) BOOST_TEST(!net.reachable(d));
   for (const DomainNumber d : Workload(net, {live}, 1).take().domains) BOOST_TEST(net.reachable(d));
 }
 

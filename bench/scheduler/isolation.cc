@@ -1,4 +1,5 @@
-/// What some mail does to that of others: a hostile sender, a tarpit, dead hosts. Each with and without, all else equal.
+/// What some mail does to that of others: a hostile sender, a tarpit, dead hosts. Each with and without, all else
+/// equal.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,8 +64,7 @@ Report hostile(const Setting& setting) {
   for (const Kind kind : setting.kinds) {
     for (const auto& [name, streams] : cases) {
       const Outcome o = Simulation(kind, net, streams, p).run();
-      report.text +=
-          fmt::format("| {} | {} | {} |\n", short_name(kind), name, delays(o.streams[0]));
+      report.text += fmt::format("| {} | {} | {} |\n", short_name(kind), name, delays(o.streams[0]));
     }
   }
   return report;
@@ -85,17 +85,14 @@ Report tarpit(const Setting& setting) {
       "| --- | --- | --- | --- | --- | --- | --- | --- |\n",
       p.limits.workers, rate, slow.messages, kFrom);
   for (const Kind kind : setting.kinds) {
-    for (const std::size_t active :
-         {scaled(setting, 100'000), scaled(setting, 20'000), scaled(setting, 1000)}) {
+    for (const std::size_t active : {scaled(setting, 100'000), scaled(setting, 20'000), scaled(setting, 1000)}) {
       p.limits.active_messages = active;
       for (const bool with : {false, true}) {
         const Outcome o =
-            Simulation(kind, net,
-                       with ? std::vector<Stream>{others, slow} : std::vector<Stream>{others}, p)
-                .run();
-        report.text += fmt::format("| {} | {} | {} | {:.2f} | {} |\n", short_name(kind), active,
-                                   with ? "the tarpit's" : "nobody", throughput(o, 0, kFrom, kTo),
-                                   delays(o.streams[0]));
+            Simulation(kind, net, with ? std::vector<Stream>{others, slow} : std::vector<Stream>{others}, p).run();
+        report.text +=
+            fmt::format("| {} | {} | {} | {:.2f} | {} |\n", short_name(kind), active, with ? "the tarpit's" : "nobody",
+                        throughput(o, 0, kFrom, kTo), delays(o.streams[0]));
       }
     }
   }
@@ -111,8 +108,7 @@ Report dead_hosts(const Setting& setting) {
       "| hosts, three in ten of them dead | workers | scheduler | live mail delivered/s alone | "
       "beside dead hosts' mail | "
       "lost |\n| --- | --- | --- | --- | --- | --- |\n";
-  for (const auto& [hosts, domains] :
-       {std::pair(100U, 1000U), {1000U, 10'000U}, {100'000U, 1'000'000U}}) {
+  for (const auto& [hosts, domains] : {std::pair(100U, 1000U), {1000U, 10'000U}, {100'000U, 1'000'000U}}) {
     InternetParameters like;
     like.hosts = hosts;
     like.domains = domains;
@@ -123,17 +119,14 @@ Report dead_hosts(const Setting& setting) {
     const double rate = 5000 * setting.size;
     Stream live{"live", seconds(0), static_cast<std::uint64_t>(rate * kDeadUntil), rate};
     live.to = Stream::To::reachable;
-    Stream dead{"dead", seconds(0), static_cast<std::uint64_t>(rate * kDeadUntil * 3 / 7),
-                rate * 3 / 7};
+    Stream dead{"dead", seconds(0), static_cast<std::uint64_t>(rate * kDeadUntil * 3 / 7), rate * 3 / 7};
     dead.to = Stream::To::dead;
     p.keep_delays = false;
     for (const Kind kind : setting.kinds) {
       const double alone = throughput(Simulation(kind, net, {live}, p).run(), 0, kFrom, kDeadUntil);
-      const double beside =
-          throughput(Simulation(kind, net, {live, dead}, p).run(), 0, kFrom, kDeadUntil);
-      report.text += fmt::format("| {} | {} | {} | {:.0f} | {:.0f} | {:.1f} % |\n", net.hosts(),
-                                 p.limits.workers, short_name(kind), alone, beside,
-                                 100 * (1 - beside / alone));
+      const double beside = throughput(Simulation(kind, net, {live, dead}, p).run(), 0, kFrom, kDeadUntil);
+      report.text += fmt::format("| {} | {} | {} | {:.0f} | {:.0f} | {:.1f} % |\n", net.hosts(), p.limits.workers,
+                                 short_name(kind), alone, beside, 100 * (1 - beside / alone));
     }
   }
   return report;

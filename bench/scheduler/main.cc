@@ -21,8 +21,7 @@ int main(int argc, char** argv) {
   app.add_option("--size", setting.size, "of the internet and the work, as a share (1)")
       ->check(CLI::Range(0.001, 10.0));
   std::vector<std::string> only;
-  app.add_option("--scheduler", only,
-                 "only this one: fcfs, equal, slots or penstock; may be repeated")
+  app.add_option("--scheduler", only, "only this one: fcfs, equal, slots or penstock; may be repeated")
       ->check(CLI::IsMember({"fcfs", "equal", "slots", "penstock"}));
   app.add_option("--plots", plots, "an existing directory where the plots are written as SVG");
   try {
@@ -31,15 +30,14 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 64;
   }
   if (!only.empty()) {
-    std::erase_if(setting.kinds, [&](Kind kind) {
-      return std::find(only.begin(), only.end(), short_name(kind)) == only.end();
-    });
+    std::erase_if(setting.kinds,
+                  [&](Kind kind) { return std::find(only.begin(), only.end(), short_name(kind)) == only.end(); });
   }
   for (const Experiment& e : experiments()) {
     if (e.name != name) continue;
     const Report report = e.run(setting);
-    std::printf("Seed %llu, size %g. %s", static_cast<unsigned long long>(setting.seed),
-                setting.size, report.text.c_str());
+    std::printf("Seed %llu, size %g. %s", static_cast<unsigned long long>(setting.seed), setting.size,
+                report.text.c_str());
     for (const auto& [file, plot] : report.plots) {
       if (plots.empty()) break;
       const auto path = std::filesystem::path(plots) / (file + ".svg");
@@ -47,8 +45,7 @@ int main(int argc, char** argv) {
       out << plot.svg();
       out.close();
       if (!out) {
-        std::fprintf(stderr, "%s: cannot be written; --plots wants a directory that exists\n",
-                     path.c_str());
+        std::fprintf(stderr, "%s: cannot be written; --plots wants a directory that exists\n", path.c_str());
         return 73;
       }
     }

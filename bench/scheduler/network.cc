@@ -64,8 +64,7 @@ void Network::serve(SteadyTime now, ConnectionNumber number, const Connection& c
   const Host& h = internet_.host(c.host);
   const Delivery& d = c.in_hand.front();
   // What was sent while the delivery before it was served has its round trips behind it.
-  SteadyTime at = std::max(now, d.handed + 2 * microseconds(h.round_trip)) +
-                  microseconds(h.processing) +
+  SteadyTime at = std::max(now, d.handed + 2 * microseconds(h.round_trip)) + microseconds(h.processing) +
                   kRecipientTime * static_cast<std::int64_t>(d.ordinals.size() - 1);
   if (h.kind == Host::Kind::tarpit) at += internet_.parameters().tarpit_reply;
   events_.add(at, Event::Kind::result, number);
@@ -78,8 +77,7 @@ void Network::result(SteadyTime now, ConnectionNumber number) {
   const Host& h = internet_.host(c.host);
   Delivery delivery = std::move(c.in_hand.front());
   c.in_hand.pop_front();
-  const auto service =
-      std::chrono::duration_cast<microseconds>(now - std::max(delivery.handed, c.last_result));
+  const auto service = std::chrono::duration_cast<microseconds>(now - std::max(delivery.handed, c.last_result));
   c.last_result = now;
   ++c.served;
   ++counts_.deliveries;
@@ -93,8 +91,7 @@ void Network::result(SteadyTime now, ConnectionNumber number) {
   listener_.result(number, h, std::move(delivery), service);
   entry = connections_.find(number);  // the listener may have given it more, or closed it
   if (entry == connections_.end() || !ends) {
-    if (entry != connections_.end() && entry->second.closing && entry->second.in_hand.empty())
-      remove(entry);
+    if (entry != connections_.end() && entry->second.closing && entry->second.in_hand.empty()) remove(entry);
     return;
   }
   std::vector<JobNumber> unstarted;

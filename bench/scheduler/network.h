@@ -29,8 +29,7 @@ class Network {
    public:
     virtual ~Listener() = default;
     virtual void connection_opened(ConnectionNumber connection, const Host& host) = 0;
-    virtual void connection_closed(ConnectionNumber connection, bool was_opened,
-                                   ipc::delivery::Trouble trouble,
+    virtual void connection_closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
                                    const std::vector<JobNumber>& unstarted) = 0;
     virtual void result(ConnectionNumber connection, const Host& host, Delivery&& delivery,
                         microseconds service_time) = 0;
@@ -38,8 +37,7 @@ class Network {
     virtual void connection_ended(ConnectionNumber) {}
   };
   struct Counts {
-    std::uint64_t attempts = 0, accepted = 0, refused = 0, timed_out = 0, deliveries = 0,
-                  closed_by_peer = 0;
+    std::uint64_t attempts = 0, accepted = 0, refused = 0, timed_out = 0, deliveries = 0, closed_by_peer = 0;
   };
 
   Network(const Internet& internet, Events& events, Listener& listener)

@@ -32,10 +32,7 @@ ipc::Destination destination(const Internet& internet, HostNumber n) {
 class Penstock final : public Discipline {
  public:
   Penstock(World& world, const Limits& limits, std::uint64_t seed)
-      : world_(world),
-        random_(seed),
-        limits_(limits),
-        scheduler_(options(limits), limits_of(), table_, random_) {}
+      : world_(world), random_(seed), limits_(limits), scheduler_(options(limits), limits_of(), table_, random_) {}
 
   void admit(MessageNumber m, const Ordinals& recipients) override {
     tell([&] { scheduler_.admit(m, recipients, world_.sender_of(m)); });
@@ -108,27 +105,21 @@ class Penstock final : public Discipline {
     }
   }
   SteadyTime next_wake() const override { return wake_; }
-  std::uint32_t workers_held() const override {
-    return static_cast<std::uint32_t>(scheduler_.figures().connections);
-  }
+  std::uint32_t workers_held() const override { return static_cast<std::uint32_t>(scheduler_.figures().connections); }
   /// Without what this adapter does: a router's answers are made here.
-  std::optional<microseconds> own_time() const override {
-    return std::chrono::duration_cast<microseconds>(own_);
-  }
+  std::optional<microseconds> own_time() const override { return std::chrono::duration_cast<microseconds>(own_); }
 
  private:
   // As main.cf has them when nothing is set.
   static qmgr::Options options(const Limits& limits) {
     qmgr::Options o;
-    if (limits.share_limit)
-      o.share_limit = std::max<std::size_t>(1, limits.active_messages / 4);  // active_share_limit
+    if (limits.share_limit) o.share_limit = std::max<std::size_t>(1, limits.active_messages / 4);  // active_share_limit
     o.fairness.max_message_concurrency = 4;
     o.fairness.scale_max_concurrency = 10;
     if (limits.session_classes != nullptr) {  // every mask here is a name, or all
-      o.session_class =
-          [classes = limits.session_classes](
-              std::string_view host,
-              std::string_view address) -> std::optional<qmgr::Options::SessionClass> {
+      o.session_class = [classes = limits.session_classes](
+                            std::string_view host,
+                            std::string_view address) -> std::optional<qmgr::Options::SessionClass> {
         const auto found = classes->find(host, address);
         if (!found) return std::nullopt;
         return qmgr::Options::SessionClass{*found, classes->list()[*found].mask};
@@ -169,8 +160,7 @@ class Penstock final : public Discipline {
       own_ += std::chrono::steady_clock::now() - start - clock_cost();
     };
     timed([&] {
-      scheduler_.set_time(
-          now, WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch() + kEpoch)));
+      scheduler_.set_time(now, WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch() + kEpoch)));
       call();
       scheduler_.take_actions(actions_);
       wake_ = scheduler_.next_wake();

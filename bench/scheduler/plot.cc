@@ -13,8 +13,7 @@ constexpr double kWidth = 720, kHeight = 380;
 constexpr double kLeft = 70, kRight = 20, kTop = 40, kBottom = 50;
 constexpr std::size_t kPoints = 200;
 // Told apart by people who see few colours, too: the dashes differ.
-constexpr const char* kColours[] = {"#d55e00", "#e69f00", "#0072b2",
-                                    "#009e73", "#cc79a7", "#777777"};
+constexpr const char* kColours[] = {"#d55e00", "#e69f00", "#0072b2", "#009e73", "#cc79a7", "#777777"};
 constexpr const char* kDashes[] = {"6 3", "2 2", "9 3 2 3", "", "1 3", "4 4"};
 
 std::string escaped(const std::string& text) {
@@ -36,32 +35,24 @@ struct Scale {
   double from = 0, to = 1, least = 0, most = 1;
   bool logarithmic = false;
   double at(double v) const {
-    const double share =
-        logarithmic ? std::log(v / least) / std::log(most / least) : (v - least) / (most - least);
+    const double share = logarithmic ? std::log(v / least) / std::log(most / least) : (v - least) / (most - least);
     return from + std::clamp(share, 0.0, 1.0) * (to - from);
   }
   std::vector<double> ticks() const {
     std::vector<double> out;
     if (logarithmic) {
-      for (double t = std::pow(10, std::ceil(std::log10(least) - 1e-9)); t <= most * 1.0001;
-           t *= 10)
-        out.push_back(t);
+      for (double t = std::pow(10, std::ceil(std::log10(least) - 1e-9)); t <= most * 1.0001; t *= 10) out.push_back(t);
       return out;
     }
     const double rough = (most - least) / 6;
     const double power = std::pow(10, std::floor(std::log10(rough)));
-    const double step = power * (rough / power < 1.5   ? 1
-                                 : rough / power < 3.5 ? 2
-                                 : rough / power < 7   ? 5
-                                                       : 10);
-    for (double t = std::ceil(least / step - 1e-9) * step; t <= most + step * 1e-6; t += step)
-      out.push_back(t);
+    const double step = power * (rough / power < 1.5 ? 1 : rough / power < 3.5 ? 2 : rough / power < 7 ? 5 : 10);
+    for (double t = std::ceil(least / step - 1e-9) * step; t <= most + step * 1e-6; t += step) out.push_back(t);
     return out;
   }
 };
 
-Scale scale(const Plot::Axis& axis, const std::vector<Plot::Line>& lines, bool second, double from,
-            double to) {
+Scale scale(const Plot::Axis& axis, const std::vector<Plot::Line>& lines, bool second, double from, double to) {
   Scale s{from, to, axis.least, axis.most, axis.logarithmic};
   if (axis.least == axis.most) {
     bool any = false;
@@ -107,8 +98,7 @@ std::string Plot::svg() const {
   out += fmt::format(
       "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n"
       "<text transform=\"translate(16 {:.0f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-      (kLeft + kWidth - kRight) / 2, kHeight - 12, escaped(x.label), (kTop + kHeight - kBottom) / 2,
-      escaped(y.label));
+      (kLeft + kWidth - kRight) / 2, kHeight - 12, escaped(x.label), (kTop + kHeight - kBottom) / 2, escaped(y.label));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     std::string path;
     const auto& points = lines[i].points;

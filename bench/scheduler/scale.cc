@@ -26,8 +26,8 @@ struct Cost {
   }
 };
 
-Cost run_once(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs,
-              std::size_t in_hand, bool share_limit = true) {
+Cost run_once(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs, std::size_t in_hand,
+              bool share_limit = true) {
   Parameters p;
   p.seed = seed;
   p.limits.workers = 1000;
@@ -52,8 +52,7 @@ Cost run_once(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t 
 }
 
 /// Of three runs the one that took least: the machine does other things as well. One of the largest must do.
-Cost cost_of(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs,
-             std::size_t in_hand) {
+Cost cost_of(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs, std::size_t in_hand) {
   Cost best = run_once(kind, net, seed, jobs, in_hand);
   for (int again = 0; again < 2 && jobs <= kRepeated; ++again) {
     Cost c = run_once(kind, net, seed, jobs, in_hand);
@@ -89,10 +88,9 @@ Report scale(const Setting& setting) {
     const Internet net(like);
     Plot::Line line{fmt::format("{} domains on {} hosts", domains, hosts), {}};
     const auto row = [&](const Cost& c, std::string_view note) {
-      report.text += fmt::format(
-          "| {} | {} | {}{} | {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {} |\n", hosts, domains,
-          c.jobs, note, std::min<std::size_t>(c.jobs, in_hand), since_start(c.outcome.end),
-          c.outcome.jobs_per_connection(), c.own(), c.all(), c.bytes());
+      report.text += fmt::format("| {} | {} | {}{} | {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {} |\n", hosts, domains,
+                                 c.jobs, note, std::min<std::size_t>(c.jobs, in_hand), since_start(c.outcome.end),
+                                 c.outcome.jobs_per_connection(), c.own(), c.all(), c.bytes());
       line.points.emplace_back(static_cast<double>(c.jobs), c.own());
     };
     const std::uint64_t most = scaled(setting, 10'000'000U);
@@ -111,8 +109,8 @@ Report scale(const Setting& setting) {
     plot.lines.push_back(std::move(line));
     for (const Kind kind : setting.kinds) {
       const Cost c = cost_of(kind, net, setting.seed, compared, compared);
-      others += fmt::format("| {} | {} | {} | {} | {:.2f} | {:.2f} | {} |\n", hosts, domains,
-                            compared, short_name(kind), c.own(), c.all(), c.bytes());
+      others += fmt::format("| {} | {} | {} | {} | {:.2f} | {:.2f} | {} |\n", hosts, domains, compared,
+                            short_name(kind), c.own(), c.all(), c.bytes());
     }
   }
   report.text +=

@@ -8,8 +8,8 @@ namespace pen::simulation {
 
 using namespace ipc::sessions;
 
-Sessions::Sessions(std::shared_ptr<const sessions::Classes> classes, std::vector<Callers> callers,
-                   std::uint64_t seed, Events& events, Listener& listener)
+Sessions::Sessions(std::shared_ptr<const sessions::Classes> classes, std::vector<Callers> callers, std::uint64_t seed,
+                   Events& events, Listener& listener)
     : classes_(std::move(classes)),
       callers_(std::move(callers)),
       random_(seed),
@@ -24,8 +24,7 @@ Sessions::Sessions(std::shared_ptr<const sessions::Classes> classes, std::vector
   for (std::size_t kind = 0; kind < callers_.size(); ++kind) next_call(SteadyTime{}, kind);
 }
 
-void Sessions::take(SteadyTime now, ConnectionNumber connection, const std::string& host,
-                    const std::string& address) {
+void Sessions::take(SteadyTime now, ConnectionNumber connection, const std::string& host, const std::string& address) {
   ledger_.set_time(now);
   asked_.insert(connection);
   PEN_CHECK(ledger_.take(qmgr_, {connection, Direction::outgoing, host, address, false}));
@@ -56,8 +55,7 @@ void Sessions::next_call(SteadyTime now, std::size_t kind) {
 void Sessions::call(SteadyTime now, std::size_t kind) {
   const Callers& c = callers_[kind];
   kind_of_.push_back(kind);
-  PEN_CHECK(
-      ledger_.take(clients_, {kind_of_.size(), Direction::incoming, c.host, c.address, false}));
+  PEN_CHECK(ledger_.take(clients_, {kind_of_.size(), Direction::incoming, c.host, c.address, false}));
   next_call(now, kind);
 }
 
@@ -77,8 +75,7 @@ void Sessions::carry_out(SteadyTime now) {
           Seen& seen = seen_[number_of(taken->mask)];
           ++(taken->granted ? seen.calls_taken : seen.calls_refused);
           if (taken->granted)
-            events_.add(now + callers_[kind_of_[taken->lease - 1]].stay, Event::Kind::hang_up,
-                        taken->lease);
+            events_.add(now + callers_[kind_of_[taken->lease - 1]].stay, Event::Kind::hang_up, taken->lease);
         } else if (asked_.erase(taken->lease) > 0) {  // else it was given up meanwhile
           if (taken->granted) held_.insert(taken->lease);
           listener_.lease_answered(taken->lease, taken->granted);

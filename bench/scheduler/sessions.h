@@ -44,11 +44,10 @@ class Sessions {
     double full = 0;  // s at the total limit
   };
 
-  Sessions(std::shared_ptr<const sessions::Classes> classes, std::vector<Callers> callers,
-           std::uint64_t seed, Events& events, Listener& listener);
+  Sessions(std::shared_ptr<const sessions::Classes> classes, std::vector<Callers> callers, std::uint64_t seed,
+           Events& events, Listener& listener);
 
-  void take(SteadyTime now, ConnectionNumber connection, const std::string& host,
-            const std::string& address);
+  void take(SteadyTime now, ConnectionNumber connection, const std::string& host, const std::string& address);
   /// Also for one that holds and asks for none.
   void release(SteadyTime now, ConnectionNumber connection);
   void happened(SteadyTime now, const Event& event);

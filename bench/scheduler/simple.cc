@@ -1,5 +1,6 @@
-/// The two schedulers that docs/origins.md says do not work: first come first served, and equal workers for each message.
-/// Both keep default_destination_concurrency_limit, by domain: what is over it waits aside and costs no worker.
+/// The two schedulers that docs/origins.md says do not work: first come first served, and equal workers for each
+/// message. Both keep default_destination_concurrency_limit, by domain: what is over it waits aside and costs no
+/// worker.
 #include <map>
 #include <set>
 
@@ -11,8 +12,7 @@ namespace {
 
 class Simple : public WithWorkers {
  public:
-  Simple(World& world, const Limits& limits, std::uint64_t seed)
-      : WithWorkers(world, limits, seed) {}
+  Simple(World& world, const Limits& limits, std::uint64_t seed) : WithWorkers(world, limits, seed) {}
 
  protected:
   virtual bool ready() const = 0;
@@ -60,8 +60,7 @@ class FirstCome final : public Simple {
  public:
   using Simple::Simple;
   void admit(MessageNumber m, const Ordinals& recipients) override {
-    for (Task& t : tasks_of(world_, m, recipients, limits_.destination_recipients))
-      queue_.push_back(std::move(t));
+    for (Task& t : tasks_of(world_, m, recipients, limits_.destination_recipients)) queue_.push_back(std::move(t));
     pump();
   }
   void forget(MessageNumber) override {}
@@ -140,8 +139,7 @@ class Equal final : public Simple {
 
 }  // namespace
 
-std::unique_ptr<Discipline> make_first_come(World& world, const Limits& limits,
-                                            std::uint64_t seed) {
+std::unique_ptr<Discipline> make_first_come(World& world, const Limits& limits, std::uint64_t seed) {
   return std::make_unique<FirstCome>(world, limits, seed);
 }
 std::unique_ptr<Discipline> make_equal(World& world, const Limits& limits, std::uint64_t seed) {

@@ -34,8 +34,7 @@ std::size_t resident_memory() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-Simulation::Simulation(Kind kind, const Internet& internet, std::vector<Stream> streams,
-                       const Parameters& parameters)
+Simulation::Simulation(Kind kind, const Internet& internet, std::vector<Stream> streams, const Parameters& parameters)
     : internet_(internet),
       parameters_(parameters),
       workload_(internet, std::move(streams), parameters.seed),
@@ -45,8 +44,8 @@ Simulation::Simulation(Kind kind, const Internet& internet, std::vector<Stream> 
   outcome_.streams.resize(workload_.streams().size());
   if (parameters.limits.session_classes == nullptr) return;
   Sessions::Listener& listener = *this;
-  sessions_ = std::make_unique<Sessions>(parameters.limits.session_classes, parameters.callers,
-                                         parameters.seed, events_, listener);
+  sessions_ = std::make_unique<Sessions>(parameters.limits.session_classes, parameters.callers, parameters.seed,
+                                         events_, listener);
 }
 
 Outcome Simulation::run() {
@@ -81,8 +80,7 @@ Outcome Simulation::run() {
   const double share = outcome_.cpu / (clock_seconds(CLOCK_MONOTONIC) - elapsed);
   const auto measured = std::chrono::duration_cast<microseconds>(own_);
   outcome_.own_cpu =
-      std::chrono::duration<double>(discipline_->own_time().value_or(measured)).count() *
-      std::min(1.0, share);
+      std::chrono::duration<double>(discipline_->own_time().value_or(measured)).count() * std::min(1.0, share);
   return std::move(outcome_);
 }
 
@@ -186,8 +184,8 @@ void Simulation::end_round(MessageNumber number) {
   if (!parked) s.deferred += m.deferred.size();
   if (!m.deferred.empty() && (parked || ++m.round < parameters_.rounds)) {
     const std::uint32_t doublings = parked || m.round == 0 ? 0 : m.round - 1;
-    const auto wait = std::min<std::int64_t>(parameters_.retry_first.count() << doublings,
-                                             parameters_.retry_most.count());
+    const auto wait =
+        std::min<std::int64_t>(parameters_.retry_first.count() << doublings, parameters_.retry_most.count());
     ++waiting_;
     events_.add(now_ + seconds(wait), Event::Kind::again, number);
     return;
@@ -226,9 +224,7 @@ void Simulation::lease_answered(ConnectionNumber connection, bool granted) {
   const HostNumber host = at->second;
   for_lease_.erase(at);
   if (granted) network_.open(now_, connection, host);
-  tell([&] {
-    granted ? discipline_->session_granted(connection) : discipline_->session_refused(connection);
-  });
+  tell([&] { granted ? discipline_->session_granted(connection) : discipline_->session_refused(connection); });
 }
 
 void Simulation::room(std::uint32_t session_class) {
@@ -245,8 +241,7 @@ void Simulation::connection_ended(ConnectionNumber connection) {
   if (sessions_) sessions_->release(now_, connection);
 }
 
-void Simulation::hand(ConnectionNumber connection, JobNumber job, MessageNumber m,
-                      const Ordinals& ordinals) {
+void Simulation::hand(ConnectionNumber connection, JobNumber job, MessageNumber m, const Ordinals& ordinals) {
   const InWorld world(*this);
   network_.hand(now_, connection, {job, m, ordinals, {}});
 }
@@ -277,8 +272,7 @@ void Simulation::connection_opened(ConnectionNumber connection, const Host& host
   tell([&] { discipline_->opened(connection, host); });
 }
 
-void Simulation::connection_closed(ConnectionNumber connection, bool was_opened,
-                                   ipc::delivery::Trouble trouble,
+void Simulation::connection_closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
                                    const std::vector<JobNumber>& unstarted) {
   tell([&] { discipline_->closed(connection, was_opened, trouble, unstarted); });
 }
@@ -300,8 +294,7 @@ void Simulation::result(ConnectionNumber connection, const Host& host, Network::
 
 void Simulation::delivered(Message& m, std::uint32_t recipients, DomainNumber domain) {
   StreamOutcome& s = outcome_.streams[m.stream];
-  const std::uint64_t total =
-      workload_.streams()[m.stream].messages == s.messages ? s.recipients : 0;
+  const std::uint64_t total = workload_.streams()[m.stream].messages == s.messages ? s.recipients : 0;
   s.delivered += recipients;
   if (total != 0 && s.half == kNever && s.delivered * 2 >= total) s.half = now_;
   if (total != 0 && s.ninety == kNever && s.delivered * 10 >= total * 9) s.ninety = now_;
@@ -324,8 +317,8 @@ float Simulation::ideal_time(const std::vector<DomainNumber>& domains) const {
   alone.reserve(domains.size());
   for (const DomainNumber d : domains) {
     const Host& h = internet_.host(internet_.cluster(internet_.cluster_of(d)).first);
-    alone.push_back(in_seconds(5 * microseconds(h.round_trip) + microseconds(h.processing) +
-                               parameters_.look_up_cached));
+    alone.push_back(
+        in_seconds(5 * microseconds(h.round_trip) + microseconds(h.processing) + parameters_.look_up_cached));
   }
   const double work = std::accumulate(alone.begin(), alone.end(), 0.0);
   const auto at = alone.begin() + static_cast<std::ptrdiff_t>((alone.size() - 1) * 9 / 10);
@@ -340,8 +333,7 @@ void Simulation::take_sample() {
   sample.serving = network_.serving();
   sample.active = static_cast<std::uint32_t>(active_);
   if (parameters_.measure_memory) {
-    const std::size_t own =
-        messages_.capacity() * sizeof(Message) + (messages_.size() - free_.size()) * kDomainsBytes;
+    const std::size_t own = messages_.capacity() * sizeof(Message) + (messages_.size() - free_.size()) * kDomainsBytes;
     sample.memory = resident_memory();
     sample.memory -= std::min(sample.memory, own);
   }

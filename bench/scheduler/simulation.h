@@ -30,15 +30,14 @@ struct Parameters {
   std::optional<seconds> until;  // virtual time; none: until everything has ended
   bool measure_memory = false;   // takes time: at each sample
   bool keep_delays = true;       // of every single-recipient message
-  std::vector<Callers>
-      callers;  // clients that share limits.session_classes with the mail that goes out
+  std::vector<Callers> callers;  // clients that share limits.session_classes with the mail that goes out
 };
 
 /// Of one stream.
 struct StreamOutcome {
-  std::uint64_t messages = 0, recipients = 0;  // arrived
-  std::uint64_t delivered = 0, given_up = 0;   // recipients
-  std::uint64_t deferred = 0;                  // recipients, each time; parked ones are not
+  std::uint64_t messages = 0, recipients = 0;                  // arrived
+  std::uint64_t delivered = 0, given_up = 0;                   // recipients
+  std::uint64_t deferred = 0;                                  // recipients, each time; parked ones are not
   SteadyTime first{}, half = kNever, ninety = kNever, last{};  // arrival; that share delivered; end
   struct Delay {
     float arrival, delay;  // s
@@ -56,7 +55,7 @@ struct Sample {
   float at = 0;  // s
   std::uint32_t held = 0, serving = 0;
   std::uint32_t active = 0;
-  std::size_t memory = 0;  // resident, less what the simulation's own messages take; bytes
+  std::size_t memory = 0;                // resident, less what the simulation's own messages take; bytes
   std::vector<std::uint64_t> delivered;  // by stream
 };
 
@@ -69,9 +68,7 @@ struct Outcome {
   double cpu = 0;      // s, of everything
   double own_cpu = 0;  // s, of the scheduler's own calls
   double jobs_per_connection() const {
-    return counts.accepted == 0
-               ? 0
-               : static_cast<double>(counts.deliveries) / static_cast<double>(counts.accepted);
+    return counts.accepted == 0 ? 0 : static_cast<double>(counts.deliveries) / static_cast<double>(counts.accepted);
   }
 };
 
@@ -80,8 +77,7 @@ std::size_t resident_memory();
 
 class Simulation final : private World, private Network::Listener, private Sessions::Listener {
  public:
-  Simulation(Kind kind, const Internet& internet, std::vector<Stream> streams,
-             const Parameters& parameters);
+  Simulation(Kind kind, const Internet& internet, std::vector<Stream> streams, const Parameters& parameters);
   Outcome run();
 
  private:
@@ -112,15 +108,13 @@ class Simulation final : private World, private Network::Listener, private Sessi
   void look_up(MessageNumber m, std::uint32_t ordinal) override;
   void open(ConnectionNumber connection, HostNumber host) override;
   void open_in_class(ConnectionNumber connection, HostNumber host) override;
-  void hand(ConnectionNumber connection, JobNumber job, MessageNumber m,
-            const Ordinals& ordinals) override;
+  void hand(ConnectionNumber connection, JobNumber job, MessageNumber m, const Ordinals& ordinals) override;
   void close(ConnectionNumber connection) override;
   void deferred(MessageNumber m, const Ordinals& ordinals) override;
   void parked(MessageNumber m, const Ordinals& ordinals) override;
   // Network::Listener
   void connection_opened(ConnectionNumber connection, const Host& host) override;
-  void connection_closed(ConnectionNumber connection, bool was_opened,
-                         ipc::delivery::Trouble trouble,
+  void connection_closed(ConnectionNumber connection, bool was_opened, ipc::delivery::Trouble trouble,
                          const std::vector<JobNumber>& unstarted) override;
   void result(ConnectionNumber connection, const Host& host, Network::Delivery&& delivery,
               microseconds service_time) override;

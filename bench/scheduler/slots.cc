@@ -26,8 +26,7 @@ constexpr seconds kDeadTime{300};  // minimal_backoff_time
 
 class Slots final : public WithWorkers {
  public:
-  Slots(World& world, const Limits& limits, std::uint64_t seed)
-      : WithWorkers(world, limits, seed) {}
+  Slots(World& world, const Limits& limits, std::uint64_t seed) : WithWorkers(world, limits, seed) {}
 
   void admit(MessageNumber number, const Ordinals& recipients) override {
     Job& job = jobs_[number];
@@ -188,8 +187,7 @@ class Slots final : public WithWorkers {
       }
     } else {
       q.failed_cohorts = 0;
-      const std::uint32_t limit =
-          limits_.destination_concurrency == 0 ? 1'000'000 : limits_.destination_concurrency;
+      const std::uint32_t limit = limits_.destination_concurrency == 0 ? 1'000'000 : limits_.destination_concurrency;
       if (q.window < limit && q.window < q.busy + 1 + kInitialConcurrency) ++q.window;
     }
     for (std::uint32_t n = q.busy; n < q.window && !q.waiting.empty(); ++n) {

@@ -37,7 +37,10 @@ def claim_isolation(tool):
     # 20,000 messages and 1,000: less than the tarpit's connections could carry.
     for what, alone, beside in (("an", *tarpit[:2]), ("a small", *tarpit[2:])):
         print(f"others beside a tarpit that fills {what} active set, per second and mean delay:", alone, beside)
-        claim(beside[0] > 0.99 * alone[0] and beside[1] < 1.01 * alone[1], f"a tarpit in {what} active set costs others little")
+        claim(
+            beside[0] > 0.99 * alone[0] and beside[1] < 1.01 * alone[1],
+            f"a tarpit in {what} active set costs others little",
+        )
     lost = [float(row[5].split()[0]) for row in cells(run(tool, "dead", "--size", "0.06", *only))]
     print("lost beside dead hosts, %:", lost)
     claim(max(lost) < 5, "unknown dead hosts cost live ones little")
@@ -50,7 +53,10 @@ def claim_classes(tool):
     for name, row, limit in (("inside", inside, 8), ("outside", outside, 3)):
         messages, delivered, deferred, most, full = row[0], row[1], row[2], row[6], row[8]
         claim(most == limit, f"{name}: {limit} sessions at once, and never more")
-        claim(delivered == messages and deferred == 0, f"{name}: what waits for its class is delivered, and nothing is deferred")
+        claim(
+            delivered == messages and deferred == 0,
+            f"{name}: what waits for its class is delivered, and nothing is deferred",
+        )
         claim(full > 0, f"{name}: the class was full")
 
 

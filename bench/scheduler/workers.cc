@@ -14,8 +14,7 @@ std::uint64_t look_up_key(MessageNumber m, std::uint32_t ordinal) { return (m <<
 
 }  // namespace
 
-std::vector<Task> tasks_of(const World& world, MessageNumber message, const Ordinals& recipients,
-                           std::uint32_t most) {
+std::vector<Task> tasks_of(const World& world, MessageNumber message, const Ordinals& recipients, std::uint32_t most) {
   std::vector<Task> tasks;
   std::unordered_map<DomainNumber, std::size_t> open;
   for (const std::uint32_t ordinal : recipients) {
@@ -72,8 +71,7 @@ void Workers::proceed(std::unique_ptr<Worker> worker) {
     const auto add = [&](HostNumber first, std::uint32_t count) {
       std::vector<HostNumber> level;
       for (std::uint32_t i = 0; i < count; ++i) level.push_back(first + i);
-      for (std::size_t i = level.size(); i > 1; --i)
-        std::swap(level[i - 1], level[random_.below(i)]);
+      for (std::size_t i = level.size(); i > 1; --i) std::swap(level[i - 1], level[random_.below(i)]);
       worker->candidates.insert(worker->candidates.end(), level.begin(), level.end());
     };
     add(cluster.first, cluster.primary);
@@ -147,8 +145,6 @@ void Workers::tick() {
   }
 }
 
-SteadyTime Workers::next_wake() const {
-  return idle_.empty() ? kNever : idle_.front().since + limits_.idle_age;
-}
+SteadyTime Workers::next_wake() const { return idle_.empty() ? kNever : idle_.front().since + limits_.idle_age; }
 
 }  // namespace pen::simulation

@@ -1,6 +1,6 @@
 #pragma once
-/// Delivery processes as the schedulers know them that do not share connections between waiting deliveries: one delivery
-/// each at a time, from the look-up to the last reply.
+/// Delivery processes as the schedulers know them that do not share connections between waiting deliveries: one
+/// delivery each at a time, from the look-up to the last reply.
 ///
 /// A worker finds the hosts, takes an idle connection to one of them from a cache that all workers share, else tries
 /// up to five addresses by preference, those of one level in random order, and leaves its connection in the cache for
@@ -76,8 +76,8 @@ class Workers {
   std::unordered_map<ConnectionNumber, SteadyTime> idle_since_;
 };
 
-/// A scheduler over such processes: what the world says goes to the workers, and then pump() gives work to those that are
-/// free.
+/// A scheduler over such processes: what the world says goes to the workers, and then pump() gives work to those that
+/// are free.
 class WithWorkers : public Discipline, protected Workers::Owner {
  public:
   void looked_up(MessageNumber m, std::uint32_t ordinal) override {
@@ -85,8 +85,7 @@ class WithWorkers : public Discipline, protected Workers::Owner {
     pump();
   }
   void opened(ConnectionNumber c, const Host&) override { workers_.opened(c); }
-  void closed(ConnectionNumber c, bool was_opened, ipc::delivery::Trouble,
-              const std::vector<JobNumber>&) override {
+  void closed(ConnectionNumber c, bool was_opened, ipc::delivery::Trouble, const std::vector<JobNumber>&) override {
     workers_.closed(c, was_opened);
     pump();
   }
@@ -109,7 +108,6 @@ class WithWorkers : public Discipline, protected Workers::Owner {
 };
 
 /// The tasks of a message: its recipients of one domain together, up to the limit; in the order of first appearance.
-std::vector<Task> tasks_of(const World& world, MessageNumber message, const Ordinals& recipients,
-                           std::uint32_t most);
+std::vector<Task> tasks_of(const World& world, MessageNumber message, const Ordinals& recipients, std::uint32_t most);
 
 }  // namespace pen::simulation

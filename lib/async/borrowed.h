@@ -2,8 +2,9 @@
 /// Work on the handler pool that uses what belongs to the coroutine that waits for it.
 ///
 /// Use:     const auto taken = co_await run_borrowing(pool, [&] { return scanner.feed(piece, content); });
-/// Rules:   nobody else touches what the work uses until it has ended. When the waiting coroutine is destroyed meanwhile, its
-///          end waits for the work's, if that has begun; else the work is never done. So it must be short.
+/// Rules:   nobody else touches what the work uses until it has ended. When the waiting coroutine is destroyed
+///          meanwhile, its end waits for the work's, if that has begun; else the work is never done. So it must be
+///          short.
 /// Thread:  called in the loop's.
 #include <condition_variable>
 #include <memory>

@@ -73,8 +73,7 @@ std::string borrow_text() {
 }
 
 void return_text(std::string&& text) {
-  if (text.capacity() < kTextCapacity || text.capacity() > kMaxKeptText ||
-      free_texts.size() >= kKeepTexts) {
+  if (text.capacity() < kTextCapacity || text.capacity() > kMaxKeptText || free_texts.size() >= kKeepTexts) {
     std::string().swap(text);
     return;
   }

@@ -35,8 +35,7 @@ ssize_t until_done(Call call) {
 
 }  // namespace
 
-Result<void> send_descriptor_message(int socket, std::string_view bytes, int descriptor,
-                                     int flags) {
+Result<void> send_descriptor_message(int socket, std::string_view bytes, int descriptor, int flags) {
   Message message(const_cast<char*>(bytes.data()), bytes.size());
   if (descriptor < 0) {
     message.header.msg_controllen = 0;
@@ -47,22 +46,19 @@ Result<void> send_descriptor_message(int socket, std::string_view bytes, int des
     header->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
   }
-  const ssize_t sent =
-      until_done([&] { return ::sendmsg(socket, &message.header, MSG_NOSIGNAL | flags); });
+  const ssize_t sent = until_done([&] { return ::sendmsg(socket, &message.header, MSG_NOSIGNAL | flags); });
   if (sent < 0) return fail_errno("sendmsg");
   return {};
 }
 
 Result<DescriptorMessage> receive_descriptor_message(int socket, std::span<char> room) {
   Message message(room.data(), room.size());
-  const ssize_t got =
-      until_done([&] { return ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC); });
+  const ssize_t got = until_done([&] { return ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC); });
   if (got < 0) return fail_errno("recvmsg");
   DescriptorMessage out;
   out.size = static_cast<std::size_t>(got);
   const cmsghdr* header = CMSG_FIRSTHDR(&message.header);
-  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-    return out;
+  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) return out;
   // Alignment leaves room for a second one, which must not stay open.
   const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Messages with one descriptor over a Unix socket that keeps them apart (SOCK_SEQPACKET, SOCK_DGRAM). Blocking code's: a Stream has
-/// its own way.
+/// Messages with one descriptor over a Unix socket that keeps them apart (SOCK_SEQPACKET, SOCK_DGRAM). Blocking
+/// code's: a Stream has its own way.
 ///
 /// Use:     send_descriptor_message(socket, bytes, file.get());
 ///          auto got = receive_descriptor_message(socket, room);      // got->size bytes of room, got->descriptor
@@ -13,8 +13,7 @@
 namespace pen::async {
 
 /// descriptor: -1 for a message without one. flags: those of sendmsg(), beside MSG_NOSIGNAL. Errors: errno.
-Result<void> send_descriptor_message(int socket, std::string_view bytes, int descriptor,
-                                     int flags = 0);
+Result<void> send_descriptor_message(int socket, std::string_view bytes, int descriptor, int flags = 0);
 
 struct DescriptorMessage {
   std::size_t size = 0;

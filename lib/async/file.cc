@@ -33,8 +33,7 @@ Task<Result<std::string>> File::pread(std::size_t size, std::uint64_t offset) co
     std::string text(size, '\0');
     std::size_t done = 0;
     while (done < size) {
-      const ssize_t n =
-          ::pread(fd->get(), text.data() + done, size - done, static_cast<off_t>(offset + done));
+      const ssize_t n = ::pread(fd->get(), text.data() + done, size - done, static_cast<off_t>(offset + done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return fail_errno("read");
       if (n == 0) break;
@@ -50,13 +49,12 @@ Task<Result<void>> File::pwrite(std::string data, std::uint64_t offset) const {
   return pwrite(std::make_shared<const std::string>(std::move(data)), offset);
 }
 
-Task<Result<void>> File::pwrite(std::shared_ptr<const std::string> data,
-                                std::uint64_t offset) const {
+Task<Result<void>> File::pwrite(std::shared_ptr<const std::string> data, std::uint64_t offset) const {
   auto write_now = [fd = fd_, data = std::move(data), offset]() -> Result<void> {
     std::size_t done = 0;
     while (done < data->size()) {
-      const ssize_t n = ::pwrite(fd->get(), data->data() + done, data->size() - done,
-                                 static_cast<off_t>(offset + done));
+      const ssize_t n =
+          ::pwrite(fd->get(), data->data() + done, data->size() - done, static_cast<off_t>(offset + done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return fail_errno("write");
       done += static_cast<std::size_t>(n);

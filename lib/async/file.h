@@ -20,8 +20,7 @@ namespace pen::async {
 class File {
  public:
   /// Opens (open(2) flags, mode for a new file); O_CLOEXEC is added.
-  static Task<Result<File>> open(HandlerPool& pool, std::string path, int flags,
-                                 unsigned mode = 0600);
+  static Task<Result<File>> open(HandlerPool& pool, std::string path, int flags, unsigned mode = 0600);
   /// Takes an open descriptor.
   File(HandlerPool& pool, Fd fd);
 

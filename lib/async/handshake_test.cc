@@ -59,9 +59,7 @@ Task<std::string> greet(Stream* s, Until until = {}) {
 
 struct Fixture {
   Fixture() : loop(clock), pair(stream_pair(loop)) {}
-  void start(Slow::Script* script) {
-    pair.a.start_transport(std::make_unique<Slow>(pair.a.fd(), script));
-  }
+  void start(Slow::Script* script) { pair.a.start_transport(std::make_unique<Slow>(pair.a.fd(), script)); }
   void turns(int count = 5) {
     for (int i = 0; i < count; ++i) loop.run_once();
   }
@@ -104,8 +102,7 @@ struct Queue {
       pairs.push_back(stream_pair(f.loop));
       pairs[i].a.start_transport(std::make_unique<Slow>(pairs[i].a.fd(), &script));
     }
-    for (unsigned i = 0; i < count; ++i)
-      gate.spawn("greet", store_result(greet(&pairs[i].a), &ends[i]));
+    for (unsigned i = 0; i < count; ++i) gate.spawn("greet", store_result(greet(&pairs[i].a), &ends[i]));
   }
   Slow::Script script;
   std::vector<testing::Pair> pairs;
@@ -143,8 +140,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_its_turn_is_ended_by_its_deadline) {
   Queue queue(*this, 20, milliseconds(1));
   Slow::Script script;
   start(&script);
-  loop.spawn("greet",
-             store_result(greet(&pair.a, {.deadline = loop.now() + milliseconds(3)}), &end));
+  loop.spawn("greet", store_result(greet(&pair.a, {.deadline = loop.now() + milliseconds(3)}), &end));
   for (int i = 0; i < 100 && !end; ++i) {
     clock.advance(milliseconds(16));
     loop.run_once();

@@ -17,8 +17,7 @@ constexpr unsigned kAcceptsPerTurn = 64;
 }  // namespace
 
 struct ListenerState final : detail::PollClient {
-  ListenerState(Loop& l, Fd f, std::size_t b)
-      : loop(l), fd(std::move(f)), poll(l, *this), bound(b) {}
+  ListenerState(Loop& l, Fd f, std::size_t b) : loop(l), fd(std::move(f)), poll(l, *this), bound(b) {}
 
   void on_ready(bool, bool) override {
     if (open() && accepters.linked()) {
@@ -74,9 +73,7 @@ struct AcceptAwaiter {
   Result<void> await_resume() const { return waiter.result(); }
 };
 
-bool out_of_resources(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
+bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 // Holds the state by value: the Listener may be moved or destroyed meanwhile.
 Task<Result<Listener::Accepted>> accept_next(std::shared_ptr<ListenerState> s, Until until) {
@@ -94,15 +91,13 @@ Task<Result<Listener::Accepted>> accept_next(std::shared_ptr<ListenerState> s, U
         if (!peer) continue;  // it has gone already
         const int on = 1;
         if (!peer->is_unix()) ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        co_return Listener::Accepted{Stream(s->loop, std::move(fd)), std::move(*peer),
-                                     Listener::Slot(s)};
+        co_return Listener::Accepted{Stream(s->loop, std::move(fd)), std::move(*peer), Listener::Slot(s)};
       }
       if (const int error = errno; out_of_resources(error)) {
         PEN_CO_TRY(co_await s->loop.sleep(kPause, until));
         co_return fail_errno("accept", error);
       } else if (error != EAGAIN) {
-        if (error == EBADF || error == EINVAL || error == ENOTSOCK)
-          co_return fail_errno("accept", error);
+        if (error == EBADF || error == EINVAL || error == ENOTSOCK) co_return fail_errno("accept", error);
         continue;  // an error of that one connection (accept(2)): take the next
       }
     }
@@ -129,9 +124,7 @@ Listener::Slot::~Slot() {
   if (state_ && state_->live-- == state_->bound) state_->wake();
 }
 
-Task<Result<Listener::Accepted>> Listener::accept(Until until) {
-  return accept_next(state_, until);
-}
+Task<Result<Listener::Accepted>> Listener::accept(Until until) { return accept_next(state_, until); }
 std::size_t Listener::live() const { return state_->live; }
 void Listener::pause(bool paused) {
   if (std::exchange(state_->paused, paused) == paused || paused) return;

@@ -14,8 +14,8 @@ namespace {
 // The ready list runs in rounds until it is empty; a chain of wake-ups that never ends must not
 // keep I/O waiting.
 constexpr unsigned kMaxRounds = 64;
-// What a turn spends on long steps before others come again. Below what anybody at the other end of a network notices, and
-// long enough that the look at I/O between two steps costs them nothing.
+// What a turn spends on long steps before others come again. Below what anybody at the other end of a network
+// notices, and long enough that the look at I/O between two steps costs them nothing.
 constexpr milliseconds kLongSteps{1};
 }  // namespace
 
@@ -66,8 +66,7 @@ struct Loop::Impl {
 
   void refresh() { now = clock.now(); }
   bool runnable() const {
-    return ready.linked() || ready_next.linked() || end_of_turn.linked() || long_steps.linked() ||
-           !posts.empty();
+    return ready.linked() || ready_next.linked() || end_of_turn.linked() || long_steps.linked() || !posts.empty();
   }
   void take_thread_posts() {
     const std::lock_guard lock(mutex);
@@ -167,8 +166,7 @@ Loop::~Loop() {
   i.posts.clear();
   i.thread_posts.clear();
   while (i.polls.linked()) static_cast<detail::Poll*>(i.polls.next)->detach();
-  for (auto& [signo, handle] : i.signals)
-    uv_close(reinterpret_cast<uv_handle_t*>(&handle->uv), nullptr);
+  for (auto& [signo, handle] : i.signals) uv_close(reinterpret_cast<uv_handle_t*>(&handle->uv), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&i.async), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&i.wheel_timer), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&i.wait_timer), nullptr);
@@ -307,8 +305,8 @@ struct ReadyAwaiter {
 Task<Result<void>> Loop::sleep(std::chrono::nanoseconds time, Until until) {
   const SteadyTime end = time < kNever - now() ? now() + time : kNever;
   const bool cut = until.deadline < end;
-  const auto outcome = co_await SleepAwaiter{
-      detail::Waiter(*this), {.deadline = cut ? until.deadline : end, .cancel = until.cancel}};
+  const auto outcome =
+      co_await SleepAwaiter{detail::Waiter(*this), {.deadline = cut ? until.deadline : end, .cancel = until.cancel}};
   if (outcome == detail::Waiter::Outcome::cancelled) co_return fail(WaitError::cancelled);
   if (cut) co_return fail(WaitError::timed_out);
   co_return Result<void>{};
@@ -360,9 +358,7 @@ void Waiter::suspend(std::coroutine_handle<> h, const Until& until) {
   if (until.deadline == kNever) return;
   if (until.deadline <= loop_.now()) return settle(Outcome::timed_out);
   wheel_link_.owner = this;
-  wheel_link_.fire = [](WheelNode& node) {
-    static_cast<DeadlineNode&>(node).owner->settle(Outcome::timed_out);
-  };
+  wheel_link_.fire = [](WheelNode& node) { static_cast<DeadlineNode&>(node).owner->settle(Outcome::timed_out); };
   loop_.impl().wheel.insert(wheel_link_, until.deadline);
 }
 
@@ -400,8 +396,7 @@ Result<void> Waiter::result() const {
 
 void Cancel::raise() {
   raised_ = true;
-  while (detail::Waiter* w = detail::Waiter::first(waiters_))
-    w->settle(detail::Waiter::Outcome::cancelled);
+  while (detail::Waiter* w = detail::Waiter::first(waiters_)) w->settle(detail::Waiter::Outcome::cancelled);
 }
 
 }  // namespace pen::async

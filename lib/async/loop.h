@@ -77,9 +77,7 @@ class Waiter {
   };
   Node queue_link{this};  // in the list of what is waited for
   /// The waiter at the head of a list of queue_links, or null.
-  static Waiter* first(const Link& list) {
-    return list.linked() ? static_cast<Node*>(list.next)->owner : nullptr;
-  }
+  static Waiter* first(const Link& list) { return list.linked() ? static_cast<Node*>(list.next)->owner : nullptr; }
 
  private:
   friend class pen::async::Loop;
@@ -162,7 +160,7 @@ class Loop {
   void make_ready_next_turn(detail::ReadyNode& node);  // resumed after the next look at I/O
   void* native();                                      // uv_loop_t
   std::uint64_t turn() const;                          // number of the current turn
-  void hold();  // work elsewhere (threads) that will come back: run() goes on
+  void hold();                                         // work elsewhere (threads) that will come back: run() goes on
   void unhold();
 
  private:

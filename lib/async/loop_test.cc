@@ -129,8 +129,7 @@ BOOST_AUTO_TEST_CASE(a_spawned_task_starts_through_the_ready_list_in_order) {
 BOOST_AUTO_TEST_CASE(sleep_ends_after_its_time_and_not_before) {
   ManualClock clock;
   Loop loop(clock);
-  for (const auto time :
-       {milliseconds(1), milliseconds(500), milliseconds(70'000), milliseconds(5'000'000)}) {
+  for (const auto time : {milliseconds(1), milliseconds(500), milliseconds(70'000), milliseconds(5'000'000)}) {
     std::optional<Result<void>> done;
     loop.spawn("sleep", testing::store_result(loop.sleep(time), &done));
     settle(loop);
@@ -148,8 +147,7 @@ BOOST_AUTO_TEST_CASE(sleep_tells_a_deadline_and_a_cancel_apart) {
   Loop loop(clock);
   Cancel cancel;
   std::optional<Result<void>> late, called_off, before;
-  loop.spawn("a", testing::store_result(
-                      loop.sleep(seconds(9), {.deadline = loop.now() + seconds(3)}), &late));
+  loop.spawn("a", testing::store_result(loop.sleep(seconds(9), {.deadline = loop.now() + seconds(3)}), &late));
   loop.spawn("b", testing::store_result(loop.sleep(seconds(9), {.cancel = &cancel}), &called_off));
   settle(loop);
   clock.advance(seconds(4));
@@ -261,8 +259,7 @@ BOOST_AUTO_TEST_CASE(a_signal_function_has_the_time_of_now_however_long_the_loop
   BOOST_TEST(loop.on_signal(SIGUSR2,
                             [&](int) {
                               seen = loop.now();
-                              limit =
-                                  loop.call_at(loop.now() + seconds(5), [&over] { over = true; });
+                              limit = loop.call_at(loop.now() + seconds(5), [&over] { over = true; });
                             })
                  .has_value());
   loop.spawn("sleep", sleep_until_signalled(&clock));
@@ -337,8 +334,7 @@ BOOST_AUTO_TEST_CASE(every_deadline_fires_within_one_tick_after_it_whatever_the_
   alarms.resize(1900);  // the last hundred withdraw by dying
   while (wheel.next() != kNever) {
     const SteadyTime before = now;
-    now = random.chance(0.5) ? std::max(wheel.next(), now + milliseconds(1))
-                             : now + milliseconds(random.below(20'000));
+    now = random.chance(0.5) ? std::max(wheel.next(), now + milliseconds(1)) : now + milliseconds(random.below(20'000));
     wheel.advance(now);
     for (const auto& alarm : alarms) {
       const bool due = alarm->deadline + detail::TimerWheel::kTick <= now;

@@ -15,8 +15,7 @@ int Poll::arm(int fd, unsigned events) {
     auto* handle = new Handle;
     handle->owner = this;
     handle->uv.data = handle;
-    if (const int rc = uv_poll_init(static_cast<uv_loop_t*>(loop_.native()), &handle->uv, fd);
-        rc != 0) {
+    if (const int rc = uv_poll_init(static_cast<uv_loop_t*>(loop_.native()), &handle->uv, fd); rc != 0) {
       delete handle;
       return -rc;
     }
@@ -46,8 +45,7 @@ void Poll::detach() {
   armed_ = 0;
   if (!handle_) return;
   handle_->owner = nullptr;
-  uv_close(reinterpret_cast<uv_handle_t*>(&handle_->uv),
-           [](uv_handle_t* h) { delete static_cast<Handle*>(h->data); });
+  uv_close(reinterpret_cast<uv_handle_t*>(&handle_->uv), [](uv_handle_t* h) { delete static_cast<Handle*>(h->data); });
   handle_ = nullptr;
 }
 

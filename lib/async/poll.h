@@ -48,9 +48,10 @@ class Poll : public Link {
 
 Link& poll_list(Loop& loop);
 
-/// Runs node.run once, in this turn or a later one, behind all that is ready: for steps that take long (the arithmetic of a
-/// handshake). First come, first served; a turn spends about a millisecond on such steps, and does one at least, so that
-/// a thousand that come together hold up nobody else by more than that. Asking again before it has run changes nothing.
+/// Runs node.run once, in this turn or a later one, behind all that is ready: for steps that take long (the
+/// arithmetic of a handshake). First come, first served; a turn spends about a millisecond on such steps, and does
+/// one at least, so that a thousand that come together hold up nobody else by more than that. Asking again before it
+/// has run changes nothing.
 void run_when_there_is_time(Loop& loop, EndOfTurn& node);
 
 }  // namespace pen::async::detail

@@ -51,20 +51,17 @@ Result<RawAddress> raw_address(const SocketAddress& at) {
     in6.sin6_port = htons(at.port);
     std::string host = at.host;
     if (const auto percent = host.find('%'); percent != std::string::npos) {
-      in6.sin6_scope_id =
-          static_cast<std::uint32_t>(std::strtoul(host.c_str() + percent + 1, nullptr, 10));
+      in6.sin6_scope_id = static_cast<std::uint32_t>(std::strtoul(host.c_str() + percent + 1, nullptr, 10));
       host.resize(percent);
     }
-    if (::inet_pton(AF_INET6, host.c_str(), &in6.sin6_addr) != 1)
-      return fail_errno(at.text(), EINVAL);
+    if (::inet_pton(AF_INET6, host.c_str(), &in6.sin6_addr) != 1) return fail_errno(at.text(), EINVAL);
     std::memcpy(&raw.storage, &in6, sizeof in6);
     raw.size = sizeof in6;
   } else {
     sockaddr_in in{};
     in.sin_family = AF_INET;
     in.sin_port = htons(at.port);
-    if (::inet_pton(AF_INET, at.host.c_str(), &in.sin_addr) != 1)
-      return fail_errno(at.text(), EINVAL);
+    if (::inet_pton(AF_INET, at.host.c_str(), &in.sin_addr) != 1) return fail_errno(at.text(), EINVAL);
     std::memcpy(&raw.storage, &in, sizeof in);
     raw.size = sizeof in;
   }
@@ -162,24 +159,21 @@ Task<Result<Stream>> connect(Loop& loop, SocketAddress to, Until until, std::str
 Result<SocketAddress> peer_address(int fd) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0)
-    return fail_errno("getpeername");
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return fail_errno("getpeername");
   return cooked(storage, size);
 }
 
 Result<SocketAddress> local_address(int fd) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0)
-    return fail_errno("getsockname");
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return fail_errno("getsockname");
   return cooked(storage, size);
 }
 
 Result<PeerCredentials> peer_credentials(int fd) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
-    return fail_errno("peer credentials");
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return fail_errno("peer credentials");
   return PeerCredentials{static_cast<unsigned>(credentials.pid), credentials.uid, credentials.gid};
 }
 

@@ -18,9 +18,7 @@ struct SocketAddress {
   unsigned short port = 0;
   std::string path;  // Unix
   static SocketAddress unix(std::string path_in) { return {{}, 0, std::move(path_in)}; }
-  static SocketAddress inet(std::string host_in, unsigned short port_in) {
-    return {std::move(host_in), port_in, {}};
-  }
+  static SocketAddress inet(std::string host_in, unsigned short port_in) { return {std::move(host_in), port_in, {}}; }
   bool is_unix() const { return !path.empty(); }
   bool is_ipv6() const { return host.find(':') != std::string::npos; }
   /// "[192.0.2.1]:25" or the path.

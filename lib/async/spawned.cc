@@ -9,12 +9,8 @@ namespace {
 struct Detached {
   struct promise_type {
     static void* operator new(std::size_t size) { return allocate_frame(size); }
-    static void operator delete(void* frame, std::size_t size) noexcept {
-      release_frame(frame, size);
-    }
-    Detached get_return_object() {
-      return {std::coroutine_handle<promise_type>::from_promise(*this)};
-    }
+    static void operator delete(void* frame, std::size_t size) noexcept { release_frame(frame, size); }
+    Detached get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
     std::suspend_always initial_suspend() const noexcept { return {}; }
     std::suspend_never final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}
@@ -35,8 +31,7 @@ Detached run(Spawned* self, Task<void> task) {
 
 }  // namespace
 
-Spawned* Spawned::start(Loop& loop, std::string name, Task<void> task, void (*ended)(void*),
-                        void* context) {
+Spawned* Spawned::start(Loop& loop, std::string name, Task<void> task, void (*ended)(void*), void* context) {
   auto* self = new Spawned{loop, std::move(name), loop.now(), ended, context, {}};
   self->ready.handle = run(self, std::move(task)).handle;
   spawned_list(loop).push_back(self->in_loop);

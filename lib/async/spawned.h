@@ -15,8 +15,7 @@ struct Spawned {
     Spawned* owner;
   };
   /// Starts through the ready list. ended(context) is called after a task ended by itself, not after abandon().
-  static Spawned* start(Loop& loop, std::string name, Task<void> task, void (*ended)(void*),
-                        void* context);
+  static Spawned* start(Loop& loop, std::string name, Task<void> task, void (*ended)(void*), void* context);
   /// Destroys the task where it is suspended. Not from inside itself.
   void abandon();
   std::string describe() const;  // name and age

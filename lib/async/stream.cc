@@ -19,8 +19,7 @@ Stream& Stream::operator=(Stream&&) noexcept = default;
 // The coroutines below use the Impl, not the Stream: a Stream may be moved while one of its reads waits.
 namespace {
 
-Task<Result<std::string_view>> read_until_lf(Stream::Impl& s, std::size_t max, Until until,
-                                             bool raw) {
+Task<Result<std::string_view>> read_until_lf(Stream::Impl& s, std::size_t max, Until until, bool raw) {
   s.set_need(Need::line, max);
   PEN_CO_TRY((co_await InputAwaiter{s, until, detail::Waiter(s.loop)}));
   const auto at = s.in.view().substr(0, max + 1).find('\n');
@@ -39,8 +38,7 @@ Task<Result<void>> discard(Stream::Impl& s, Until until) {
   co_return co_await InputAwaiter{s, until, detail::Waiter(s.loop)};
 }
 
-Task<Result<std::string_view>> read_bytes(Stream::Impl& s, Need need, std::size_t size,
-                                          Until until) {
+Task<Result<std::string_view>> read_bytes(Stream::Impl& s, Need need, std::size_t size, Until until) {
   if (size == 0) co_return std::string_view();
   s.set_need(need, size);
   PEN_CO_TRY((co_await InputAwaiter{s, until, detail::Waiter(s.loop)}));
@@ -70,8 +68,7 @@ Task<Result<void>> greet(Stream::Impl& s, Until until) {
 Task<Result<void>> end_output(Stream::Impl& s, Until until) {
   PEN_CO_TRY(co_await drain(s, until));
   if (s.transport) {
-    if (const auto put = s.transport->close_write(); put.error != 0)
-      co_return fail_errno("close", put.error);
+    if (const auto put = s.transport->close_write(); put.error != 0) co_return fail_errno("close", put.error);
   }
   if (::shutdown(s.fd.get(), SHUT_WR) != 0 && errno != ENOTCONN) co_return fail_errno("shutdown");
   co_return Result<void>{};
@@ -130,8 +127,7 @@ bool Stream::is_open() const { return impl_->open; }
 bool Stream::broken() const { return impl_->error || impl_->hung_up; }
 
 void Stream::start_transport(std::unique_ptr<Transport> transport) {
-  PEN_CHECK(impl_->in.size() == 0,
-            "plaintext is buffered: it must not be read as if it came encrypted");
+  PEN_CHECK(impl_->in.size() == 0, "plaintext is buffered: it must not be read as if it came encrypted");
   PEN_CHECK(impl_->queued() == 0, "flush before start_transport()");
   impl_->transport = std::move(transport);
   impl_->drained = false;

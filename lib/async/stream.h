@@ -54,11 +54,12 @@ class Stream {
   std::string_view buffered() const;
   bool line_buffered() const;
   void consume(std::size_t size);
-  /// Gives back what of the input buffer nothing is in, as every read does that waits. For a wait that is not the stream's.
+  /// Gives back what of the input buffer nothing is in, as every read does that waits. For a wait that is not the
+  /// stream's.
   void shrink_input();
-  /// From now on one read takes about *most bytes from the socket (a line or read_exact() that needs more gets it), 0: what
-  /// fits into the buffer. Looked up when something has come, so that many streams that wait can share a limit that changes;
-  /// it must outlive the stream or the next call. nullptr: no limit.
+  /// From now on one read takes about *most bytes from the socket (a line or read_exact() that needs more gets it),
+  /// 0: what fits into the buffer. Looked up when something has come, so that many streams that wait can share a
+  /// limit that changes; it must outlive the stream or the next call. nullptr: no limit.
   void limit_reads(const std::uint32_t* most);
   /// Asks the socket once, without waiting, for more input (early-talker tests). True when something is buffered then.
   bool poll_input();
@@ -76,9 +77,9 @@ class Stream {
   /// At once, dropping what is queued. Waits on the stream end with closed.
   void close();
   bool is_open() const;
-  /// Whether a background write has failed: the next flush says how. After EPIPE or ECONNRESET of a socket without a transport
-  /// what the peer had sent before it hung up can still be read, and then comes this error; any other, and any with a
-  /// transport, ends reads too: only what a transport has brought into the buffer before is still given.
+  /// Whether a background write has failed: the next flush says how. After EPIPE or ECONNRESET of a socket without a
+  /// transport what the peer had sent before it hung up can still be read, and then comes this error; any other, and
+  /// any with a transport, ends reads too: only what a transport has brought into the buffer before is still given.
   bool broken() const;
 
   /// Puts a transport below. Nothing may be buffered in either direction (PEN_CHECKed): what came in clear text must
@@ -112,7 +113,6 @@ class Stream {
 };
 
 /// Connects; `source` (may be empty) binds the local address first. Errors: timed_out, cancelled, errno of connect.
-Task<Result<Stream>> connect(Loop& loop, SocketAddress to, Until until = {},
-                             std::string source = {});
+Task<Result<Stream>> connect(Loop& loop, SocketAddress to, Until until = {}, std::string source = {});
 
 }  // namespace pen::async

@@ -170,8 +170,7 @@ bool Stream::Impl::receive_fds(std::span<std::byte> into, Outcome& outcome) {
 Result<void> Stream::Impl::input_outcome() {
   if (satisfied()) return {};
   if (!open) return pen::fail(WaitError::closed);
-  if (hung_up)
-    return pen::fail(*hung_up);  // the earlier of the two, and it tells more than the end
+  if (hung_up) return pen::fail(*hung_up);  // the earlier of the two, and it tells more than the end
   if (error) return pen::fail(*error);
   return pen::fail(WaitError::closed);
 }
@@ -434,8 +433,7 @@ void Stream::Impl::on_ready(bool readable, bool writable) {
 
 void Stream::Impl::fail_output(const Outcome& outcome) {
   // A transport in this state can no longer be read from.
-  if (transport || (outcome.error != EPIPE && outcome.error != ECONNRESET))
-    return fail_with_outcome(outcome, "write");
+  if (transport || (outcome.error != EPIPE && outcome.error != ECONNRESET)) return fail_with_outcome(outcome, "write");
   hung_up = std::make_unique<Error>(Error::from_errno(outcome.error, "write"));
   if (write_armed) poll.drop_write();
   drop_output();
@@ -457,9 +455,7 @@ void Stream::Impl::fail_with(Error e) {
   while (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
 }
 
-void Stream::Impl::fail_with_errno(int value, const char* what) {
-  fail_with(Error::from_errno(value, what));
-}
+void Stream::Impl::fail_with_errno(int value, const char* what) { fail_with(Error::from_errno(value, what)); }
 
 void Stream::Impl::fail_with_outcome(const Outcome& outcome, const char* what) {
   const std::string said = transport ? transport->explain() : std::string();

@@ -77,9 +77,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   void close();
 
   void on_ready(bool readable, bool writable) override;
-  bool waiting() const override {
-    return reader.linked() || writer.linked() || (open && output_pending());
-  }
+  bool waiting() const override { return reader.linked() || writer.linked() || (open && output_pending()); }
 
   Loop& loop;
   Fd fd;

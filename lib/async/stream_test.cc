@@ -23,8 +23,7 @@ struct FramesComeBack {
 };
 
 // Names do not die with the coroutine: plain functions with values as parameters.
-Task<void> read_lines(Stream* s, std::size_t max, std::vector<std::string>* lines,
-                      std::string* end) {
+Task<void> read_lines(Stream* s, std::size_t max, std::vector<std::string>* lines, std::string* end) {
   for (;;) {
     auto line = co_await s->read_line(max);
     if (!line) {
@@ -206,8 +205,7 @@ BOOST_AUTO_TEST_CASE(all_who_wait_for_the_output_are_told) {
   loop.spawn("two", testing::store_result(a.flush(), &two));
   settle(loop);
   BOOST_TEST(!one.has_value());
-  for (std::size_t got = 0; got < 2'000'000;)
-    got += run(loop, b.read_some(1'000'000)).value().size();
+  for (std::size_t got = 0; got < 2'000'000;) got += run(loop, b.read_some(1'000'000)).value().size();
   settle(loop);
   BOOST_TEST(one.value().has_value());
   BOOST_TEST(two.value().has_value());
@@ -284,8 +282,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_ends_a_read_and_the_stream_goes_on) {
   Loop loop(clock);
   auto [a, b] = stream_pair(loop);
   std::optional<std::string> got;
-  loop.spawn("reader", testing::store_result(
-                           one_line(&b, 100, {.deadline = loop.now() + seconds(300)}), &got));
+  loop.spawn("reader", testing::store_result(one_line(&b, 100, {.deadline = loop.now() + seconds(300)}), &got));
   settle(loop);
   clock.advance(seconds(299));
   settle(loop);
@@ -365,13 +362,10 @@ BOOST_AUTO_TEST_CASE(descriptors_travel_with_their_bytes_in_order) {
   Loop loop;
   pen::testing::ScratchDir dir;
   auto [a, b] = stream_pair(loop);
-  auto opened = [&](const char* name) {
-    return Fd(::open(dir.write(name, name).c_str(), O_RDONLY | O_CLOEXEC));
-  };
+  auto opened = [&](const char* name) { return Fd(::open(dir.write(name, name).c_str(), O_RDONLY | O_CLOEXEC)); };
   auto content = [](const Fd& fd) {
     char text[10] = {};
-    return std::string(text, static_cast<std::size_t>(
-                                 std::max<ssize_t>(0, ::pread(fd.get(), text, sizeof text, 0))));
+    return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(0, ::pread(fd.get(), text, sizeof text, 0))));
   };
   a.write("plain ");
   std::vector<Fd> one, two;

@@ -34,8 +34,7 @@ Task<Result<void>> Gate::drained(Until until) { co_return co_await empty_.wait(u
 
 std::vector<std::string> Gate::list() const {
   std::vector<std::string> lines;
-  for (Link* l = tasks_.next; l != &tasks_; l = l->next)
-    lines.push_back(detail::Spawned::of(*l).describe());
+  for (Link* l = tasks_.next; l != &tasks_; l = l->next) lines.push_back(detail::Spawned::of(*l).describe());
   return lines;
 }
 
@@ -65,9 +64,7 @@ Semaphore::~Semaphore() {
   while (granted_.linked()) granted_.next->unlink();
 }
 
-Task<Result<void>> Semaphore::acquire(Until until) {
-  co_return co_await Awaiter{*this, until, Waiter(loop_)};
-}
+Task<Result<void>> Semaphore::acquire(Until until) { co_return co_await Awaiter{*this, until, Waiter(loop_)}; }
 
 void Semaphore::release() {
   Waiter* w = Waiter::first(waiters_);

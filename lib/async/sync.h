@@ -40,9 +40,7 @@ struct Event::Awaiter {
     return waiter.result();
   }
 };
-inline Event::Awaiter Event::wait(Until until) {
-  return Awaiter{*this, until, detail::Waiter(loop_)};
-}
+inline Event::Awaiter Event::wait(Until until) { return Awaiter{*this, until, detail::Waiter(loop_)}; }
 
 /// Owns spawned tasks so that their owner can cancel and outlive them.
 ///

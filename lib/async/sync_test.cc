@@ -102,9 +102,7 @@ BOOST_AUTO_TEST_CASE(set_cancel_and_deadline_in_one_turn_give_one_result_the_fir
 
 BOOST_AUTO_TEST_CASE(a_deadline_already_past_ends_the_wait) {
   Event e(loop);
-  BOOST_TEST(run(loop, wait_for(&e, {.deadline = loop.now() - seconds(1)}))
-                 .error()
-                 .is(WaitError::timed_out));
+  BOOST_TEST(run(loop, wait_for(&e, {.deadline = loop.now() - seconds(1)})).error().is(WaitError::timed_out));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -34,9 +34,7 @@ struct PromiseBase {
   enum class Stage : unsigned char { lazy, starting, suspended, ended };
 
   static void* operator new(std::size_t size) { return allocate_frame(size); }
-  static void operator delete(void* frame, std::size_t size) noexcept {
-    release_frame(frame, size);
-  }
+  static void operator delete(void* frame, std::size_t size) noexcept { release_frame(frame, size); }
 
   struct Final {
     bool await_ready() const noexcept { return false; }

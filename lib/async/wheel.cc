@@ -13,8 +13,7 @@ std::uint64_t tick_floor(SteadyTime t) {
 }
 std::uint64_t tick_ceil(SteadyTime t) {
   const std::uint64_t floor = tick_floor(t);
-  return t.time_since_epoch() % TimerWheel::kTick == std::chrono::nanoseconds(0) ? floor
-                                                                                 : floor + 1;
+  return t.time_since_epoch() % TimerWheel::kTick == std::chrono::nanoseconds(0) ? floor : floor + 1;
 }
 }  // namespace
 

@@ -13,8 +13,8 @@ void set_check_handler(void (*handler)(const char* line)) { check_handler = hand
 
 void check_failed(const char* condition, const char* file, int line, const char* why) {
   char text[512];
-  std::snprintf(text, sizeof text, "check failed: %s (%s:%d)%s%s", condition, file, line,
-                why ? ": " : "", why ? why : "");
+  std::snprintf(text, sizeof text, "check failed: %s (%s:%d)%s%s", condition, file, line, why ? ": " : "",
+                why ? why : "");
   if (auto* handler = check_handler.load())
     handler(text);
   else

@@ -5,13 +5,11 @@
 /// Not for: anything that a peer, a disk or a configuration can cause: that is a Result (result.h).
 
 namespace pen {
-[[noreturn]] void check_failed(const char* condition, const char* file, int line,
-                               const char* why = nullptr);
+[[noreturn]] void check_failed(const char* condition, const char* file, int line, const char* why = nullptr);
 /// Called with one line of text before the abort; the log module puts itself here. Async-signal-unsafe.
 void set_check_handler(void (*handler)(const char* line));
 }  // namespace pen
 
-#define PEN_CHECK(condition, ...) \
-  (static_cast<bool>(condition)   \
-       ? void(0)                  \
-       : ::pen::check_failed(#condition, __FILE__, __LINE__ __VA_OPT__(, ) __VA_ARGS__))
+#define PEN_CHECK(condition, ...)         \
+  (static_cast<bool>(condition) ? void(0) \
+                                : ::pen::check_failed(#condition, __FILE__, __LINE__ __VA_OPT__(, ) __VA_ARGS__))

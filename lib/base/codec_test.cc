@@ -44,9 +44,7 @@ Outer sample() {
 
 BOOST_AUTO_TEST_SUITE(codec)
 
-BOOST_AUTO_TEST_CASE(a_struct_comes_back_as_it_went) {
-  BOOST_TEST((decode<Outer>(encode(sample())) == sample()));
-}
+BOOST_AUTO_TEST_CASE(a_struct_comes_back_as_it_went) { BOOST_TEST((decode<Outer>(encode(sample())) == sample())); }
 
 BOOST_AUTO_TEST_CASE(fields_added_at_the_end_take_defaults_from_older_bytes) {
   const auto now = decode<Outer>(encode(Old{"only"}));

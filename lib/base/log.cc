@@ -26,8 +26,7 @@ struct State {
 };
 
 thread_local bool gathering = false;
-constexpr std::size_t kGathered =
-    32 * 1024;  // lines are written in pieces of about this size at the most
+constexpr std::size_t kGathered = 32 * 1024;  // lines are written in pieces of about this size at the most
 
 State& state() {
   static State* instance = new State;  // never destroyed: threads may log until the very end
@@ -64,26 +63,23 @@ int syslog_level(Level level) {
   }
 }
 
-/// Whether nobody but root and ourselves can have put a name into the directory: then a link in it is meant (/dev/stdout).
+/// Whether nobody but root and ourselves can have put a name into the directory: then a link in it is meant
+/// (/dev/stdout).
 bool trusted(const std::string& directory) {
   struct stat st{};
   return ::stat(directory.c_str(), &st) == 0 && (st.st_uid == 0 || st.st_uid == ::geteuid()) &&
          (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// Addresses and login names of everybody are for whoever keeps the log (as in Postfix 3.9). Elsewhere than in a trusted
-/// directory neither a link nor a second name of another file is taken. Returns -1 with errno.
+/// Addresses and login names of everybody are for whoever keeps the log (as in Postfix 3.9). Elsewhere than in a
+/// trusted directory neither a link nor a second name of another file is taken. Returns -1 with errno.
 int open_file(const std::string& path) {
   const auto slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "."
-                                : slash == 0               ? "/"
-                                                           : path.substr(0, slash);
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   const bool free = !trusted(directory);
-  const int fd = ::open(path.c_str(),
-                        O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | (free ? O_NOFOLLOW : 0), 0600);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | (free ? O_NOFOLLOW : 0), 0600);
   struct stat st{};
-  if (fd < 0 || !free || (::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1))
-    return fd;
+  if (fd < 0 || !free || (::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)) return fd;
   ::close(fd);
   errno = EMLINK;
   return -1;
@@ -118,8 +114,7 @@ Result<void> open(Options options) {
   s.fd = fd;
   s.options = std::move(options);
   s.ident = s.options.tag + (s.options.program.empty() ? "" : "/" + s.options.program);
-  if (s.options.target == Target::syslog)
-    ::openlog(s.ident.c_str(), LOG_PID | LOG_NDELAY, s.options.syslog_facility);
+  if (s.options.target == Target::syslog) ::openlog(s.ident.c_str(), LOG_PID | LOG_NDELAY, s.options.syslog_facility);
   set_check_handler(log_check);
   return {};
 }
@@ -165,8 +160,7 @@ void write(Level level, std::string_view text) {
   if (s.ident.empty())
     s.gathered += body + "\n";
   else
-    s.gathered +=
-        fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, s.ident, ::getpid(), body);
+    s.gathered += fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, s.ident, ::getpid(), body);
   const bool waits = gathering && level <= Level::info && s.options.target == Target::file;
   if (!waits || s.gathered.size() >= kGathered) write_gathered(s);
 }

@@ -12,9 +12,7 @@ namespace {
 
 constexpr std::array<std::uint8_t, 12> kMappedPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-bool bit(const IpAddress& address, unsigned index) {
-  return (address.bytes[index / 8] >> (7 - index % 8) & 1) != 0;
-}
+bool bit(const IpAddress& address, unsigned index) { return (address.bytes[index / 8] >> (7 - index % 8) & 1) != 0; }
 
 }  // namespace
 
@@ -33,8 +31,7 @@ std::optional<IpAddress> parse_ip(std::string_view text) {
     text = text.substr(1, text.size() - 2);
     if (istarts_with(text, "ipv6:")) text.remove_prefix(5);
   }
-  if (text.size() >= INET6_ADDRSTRLEN || text.find('\0') != std::string_view::npos)
-    return std::nullopt;
+  if (text.size() >= INET6_ADDRSTRLEN || text.find('\0') != std::string_view::npos) return std::nullopt;
   const std::string copy(text);
   IpAddress address;
   if (inet_pton(AF_INET, copy.c_str(), address.bytes.data()) == 1) {
@@ -64,8 +61,7 @@ bool Network::contains(const IpAddress& address) const {
 
 Result<Network> parse_network(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return fail(NetworkError::syntax,
-                "network \"" + printable(text, 64) + "\": " + std::string(why));
+    return fail(NetworkError::syntax, "network \"" + printable(text, 64) + "\": " + std::string(why));
   };
   const auto slash = text.find('/');
   const auto base = parse_ip(text.substr(0, slash));

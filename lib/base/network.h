@@ -4,7 +4,8 @@
 /// Use:     auto net = parse_network("192.0.2.0/24"); net->contains(*parse_ip("192.0.2.7"));
 /// Form:    IPv4 dotted quads and IPv6, with or without brackets, "/bits" optional. IPv4-mapped IPv6 addresses
 ///          are taken as IPv4, so that a client is the same host on both kinds of socket;
-///          the bits of such a network count from the beginning of the IPv6 address: [::ffff:127.0.0.0]/104 is 127.0.0.0/8.
+///          the bits of such a network count from the beginning of the IPv6 address: [::ffff:127.0.0.0]/104 is
+///          127.0.0.0/8.
 #include <array>
 #include <cstdint>
 #include <optional>

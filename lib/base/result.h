@@ -30,9 +30,7 @@ template <ModuleError E>
 class EnumCategory final : public std::error_category {
  public:
   const char* name() const noexcept override { return error_module(E{}).data(); }
-  std::string message(int value) const override {
-    return std::string(describe(static_cast<E>(value)));
-  }
+  std::string message(int value) const override { return std::string(describe(static_cast<E>(value))); }
 };
 template <ModuleError E>
 const std::error_category& category() {
@@ -46,9 +44,7 @@ class [[nodiscard]] Error {
  public:
   template <ModuleError E>
   Error(E e, std::string context = {}, int sys_errno = 0)
-      : code_(static_cast<int>(e), detail::category<E>()),
-        sys_errno_(sys_errno),
-        context_(std::move(context)) {}
+      : code_(static_cast<int>(e), detail::category<E>()), sys_errno_(sys_errno), context_(std::move(context)) {}
   static Error from_errno(int value, std::string context = {}) {
     Error e;
     e.code_ = std::error_code(value, std::generic_category());
@@ -96,10 +92,9 @@ inline std::unexpected<Error> fail_errno(std::string_view context, int value = e
 #define PEN_CONCAT_INNER(a, b) a##b
 #define PEN_CONCAT(a, b) PEN_CONCAT_INNER(a, b)
 /// PEN_TRY(expr): in a plain function returning Result, hand an error on. PEN_TRY_ASSIGN(auto x, expr) keeps the value.
-#define PEN_TRY(expr)                                            \
-  do {                                                           \
-    if (auto pen_try_result = (expr); !pen_try_result)           \
-      return std::unexpected(std::move(pen_try_result).error()); \
+#define PEN_TRY(expr)                                                                                             \
+  do {                                                                                                            \
+    if (auto pen_try_result = (expr); !pen_try_result) return std::unexpected(std::move(pen_try_result).error()); \
   } while (0)
 #define PEN_TRY_ASSIGN(decl, expr) PEN_TRY_ASSIGN_INNER(PEN_CONCAT(pen_try_, __LINE__), decl, expr)
 #define PEN_TRY_ASSIGN_INNER(tmp, decl, expr)               \
@@ -107,13 +102,11 @@ inline std::unexpected<Error> fail_errno(std::string_view context, int value = e
   if (!tmp) return std::unexpected(std::move(tmp).error()); \
   decl = *std::move(tmp)
 /// The same inside a coroutine.
-#define PEN_CO_TRY(expr)                                            \
-  do {                                                              \
-    if (auto pen_try_result = (expr); !pen_try_result)              \
-      co_return std::unexpected(std::move(pen_try_result).error()); \
+#define PEN_CO_TRY(expr)                                                                                             \
+  do {                                                                                                               \
+    if (auto pen_try_result = (expr); !pen_try_result) co_return std::unexpected(std::move(pen_try_result).error()); \
   } while (0)
-#define PEN_CO_TRY_ASSIGN(decl, expr) \
-  PEN_CO_TRY_ASSIGN_INNER(PEN_CONCAT(pen_try_, __LINE__), decl, expr)
+#define PEN_CO_TRY_ASSIGN(decl, expr) PEN_CO_TRY_ASSIGN_INNER(PEN_CONCAT(pen_try_, __LINE__), decl, expr)
 #define PEN_CO_TRY_ASSIGN_INNER(tmp, decl, expr)               \
   auto tmp = (expr);                                           \
   if (!tmp) co_return std::unexpected(std::move(tmp).error()); \

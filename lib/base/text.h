@@ -8,9 +8,7 @@
 namespace pen {
 
 constexpr char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-constexpr bool ascii_space(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
-}
+constexpr bool ascii_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v'; }
 constexpr bool ascii_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool ascii_alpha(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 constexpr bool ascii_alnum(char c) { return ascii_digit(c) || ascii_alpha(c); }
@@ -22,8 +20,7 @@ bool iequals(std::string_view a, std::string_view b);
 bool istarts_with(std::string_view text, std::string_view prefix);
 std::string_view trim(std::string_view text);
 /// Splits at any of the separator characters; runs of them count once and empty parts are left out.
-std::vector<std::string_view> split(std::string_view text,
-                                    std::string_view separators = " \t\r\n,");
+std::vector<std::string_view> split(std::string_view text, std::string_view separators = " \t\r\n,");
 /// The words with a separator between them.
 std::string join(const std::vector<std::string>& words, std::string_view separator = " ");
 /// Items of a list as settings and tables write it: split at white space and commas outside { }; groups keep their

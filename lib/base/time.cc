@@ -29,10 +29,9 @@ std::string rfc5322_date(WallTime t) {
   const long offset = tm.tm_gmtoff / 60;
   const long abs = offset < 0 ? -offset : offset;
   char text[96];
-  const int n = std::snprintf(text, sizeof text, "%s, %d %s %d %02d:%02d:%02d %c%02ld%02ld (%s)",
-                              kDays[tm.tm_wday], tm.tm_mday, kMonths[tm.tm_mon], tm.tm_year + 1900,
-                              tm.tm_hour, tm.tm_min, tm.tm_sec, offset < 0 ? '-' : '+', abs / 60,
-                              abs % 60, tm.tm_zone ? tm.tm_zone : "");
+  const int n = std::snprintf(text, sizeof text, "%s, %d %s %d %02d:%02d:%02d %c%02ld%02ld (%s)", kDays[tm.tm_wday],
+                              tm.tm_mday, kMonths[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec,
+                              offset < 0 ? '-' : '+', abs / 60, abs % 60, tm.tm_zone ? tm.tm_zone : "");
   return std::string(text, static_cast<std::size_t>(n));
 }
 }  // namespace pen

@@ -27,9 +27,7 @@ class Clock {
 const Clock& system_clock();
 
 /// Seconds since 1970, whole and as a fraction for log lines.
-inline long long unix_seconds(WallTime t) {
-  return std::chrono::floor<seconds>(t.time_since_epoch()).count();
-}
+inline long long unix_seconds(WallTime t) { return std::chrono::floor<seconds>(t.time_since_epoch()).count(); }
 /// RFC 5322 section 3.3 date-time in local time, e.g. "Sat, 21 Nov 2026 08:46:56 +0000 (UTC)".
 std::string rfc5322_date(WallTime t);
 

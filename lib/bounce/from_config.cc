@@ -22,8 +22,7 @@ constexpr std::string_view kOurName = "Mail Delivery System";
 
 /// delay_warning_time_hours and its kind, in whole units, rounded up.
 std::optional<std::string> time_in_units(const config::Settings& s, std::string_view name) {
-  const auto in_units = [&](std::string_view prefix,
-                            milliseconds time) -> std::optional<std::string> {
+  const auto in_units = [&](std::string_view prefix, milliseconds time) -> std::optional<std::string> {
     if (!name.starts_with(prefix)) return std::nullopt;
     const auto unit = name.substr(prefix.size());
     const std::int64_t of = unit == "seconds"   ? 1
@@ -48,8 +47,7 @@ std::optional<std::string> value_of(const config::Config& config, std::string_vi
 std::string expand_text(const config::Config& config, mail::NoticeTemplate& t) {
   for (const auto& use : config::names_in(t.text)) {
     if (!use.tested && !value_of(config, use.name))
-      return fmt::format("${}: there is no setting of that name ($$ is a dollar sign)",
-                         printable(use.name, 60));
+      return fmt::format("${}: there is no setting of that name ($$ is a dollar sign)", printable(use.name, 60));
   }
   auto done = config::expand(t.text, [&](std::string_view name) { return value_of(config, name); });
   if (done.error.empty()) t.text = std::move(done.text);
@@ -68,11 +66,10 @@ Result<std::string> read_file(const std::string& path) {
 }
 
 Result<mail::NoticeTemplates> expanded(const config::Config& config, mail::NoticeTemplates t) {
-  const std::pair<std::string_view, mail::NoticeTemplate*> all[] = {
-      {"failure_template", &t.failure},
-      {"delay_template", &t.delay},
-      {"success_template", &t.success},
-      {"verify_template", &t.verify}};
+  const std::pair<std::string_view, mail::NoticeTemplate*> all[] = {{"failure_template", &t.failure},
+                                                                    {"delay_template", &t.delay},
+                                                                    {"success_template", &t.success},
+                                                                    {"verify_template", &t.verify}};
   for (const auto& [name, one] : all) {
     if (auto error = expand_text(config, *one); !error.empty())
       return fail(mail::TemplateError::bad_template, fmt::format("{}: {}", name, error));
@@ -93,8 +90,7 @@ Result<PostmasterCopies> copies_from(const config::Settings& settings) {
   PostmasterCopies copies;
   if (told.has(mail::ErrorClass::bounce)) copies.failures = settings.bounce_notice_recipient;
   if (told.has(mail::ErrorClass::delay)) copies.delays = settings.delay_notice_recipient;
-  if (told.has(mail::ErrorClass::double_bounce))
-    copies.failing_notices = settings.double_bounce_notice_recipient;
+  if (told.has(mail::ErrorClass::double_bounce)) copies.failing_notices = settings.double_bounce_notice_recipient;
   return copies;
 }
 
@@ -102,8 +98,7 @@ Result<mail::NoticeTemplates> templates_from(const config::Config& config) {
   const std::string& path = config.settings().bounce_template_file;
   if (path.empty()) return builtin_templates(config);
   auto loaded = load(config, path);
-  if (!loaded)
-    return std::unexpected(std::move(loaded.error()).within("bounce_template_file: " + path));
+  if (!loaded) return std::unexpected(std::move(loaded.error()).within("bounce_template_file: " + path));
   return loaded;
 }
 
@@ -120,9 +115,8 @@ NoticeForm notice_form(const config::Config& config) {
                                .mail_name = s.mail_name,
                                .size_limit = static_cast<std::uint64_t>(s.bounce_size_limit),
                                .redact_requiretls = s.requiretls_redact_dsn,
-                               .from = mail::named_address(
-                                   kOurName, "MAILER-DAEMON",
-                                   s.header_from_format == config::FromFormat::obsolete),
+                               .from = mail::named_address(kOurName, "MAILER-DAEMON",
+                                                           s.header_from_format == config::FromFormat::obsolete),
                                .threaded = s.enable_threaded_bounces},
                   .problem = {}};
   form.settings.plain = builtin_templates(config);

@@ -28,8 +28,8 @@ BOOST_AUTO_TEST_CASE(the_built_in_words_are_expanded) {
 BOOST_AUTO_TEST_CASE(a_file_of_templates_is_read_and_expanded) {
   const testing::ScratchDir scratch;
   const auto with = [&](const std::string& text) {
-    return templates_from(main_cf("mine = ours\ndelay_warning_time = 4h\nbounce_template_file = " +
-                                  scratch.write("bounce.cf", text) + "\n"));
+    return templates_from(main_cf(
+        "mine = ours\ndelay_warning_time = 4h\nbounce_template_file = " + scratch.write("bounce.cf", text) + "\n"));
   };
   const auto t = with(
       "delay_template = <<EOF\nSubject: late\n\n"
@@ -38,8 +38,7 @@ BOOST_AUTO_TEST_CASE(a_file_of_templates_is_read_and_expanded) {
   BOOST_TEST(t->delay.text == "ours 240 mail.example.com $5\n");
   const auto wrong = with("delay_template = <<EOF\n\n$nobody_knows\nEOF\n");
   BOOST_REQUIRE(!wrong);
-  BOOST_TEST(wrong.error().message().find("delay_template: $nobody_knows: there is no setting") !=
-             std::string::npos);
+  BOOST_TEST(wrong.error().message().find("delay_template: $nobody_knows: there is no setting") != std::string::npos);
   const auto broken = with("failure_template = <<EOF\n");
   BOOST_REQUIRE(!broken);
   BOOST_TEST(broken.error().message().starts_with("bounce_template_file: "));

@@ -54,8 +54,7 @@ constexpr std::string_view kCleanupSettings[] = {
     "virtual_alias_recursion_limit",
 };
 
-constexpr std::array<std::string_view, 5> kTakesMailIn = {"smtpd", "pickup", "bounce", "local",
-                                                          "tlsrpt"};
+constexpr std::array<std::string_view, 5> kTakesMailIn = {"smtpd", "pickup", "bounce", "local", "tlsrpt"};
 
 /// As told; line 0: of the whole file.
 struct Teller {
@@ -67,16 +66,14 @@ struct Teller {
 };
 
 void adapt_fifo(Service& service, const Teller& tell) {
-  const bool of_old =
-      service.command == "qmgr" || service.command == "oqmgr" || service.command == "pickup";
+  const bool of_old = service.command == "qmgr" || service.command == "oqmgr" || service.command == "pickup";
   if (service.type != ServiceType::fifo || !of_old) return;
   service.type = ServiceType::unix_stream;
-  tell(Severity::note, service.line, service.label(),
-       "type fifo, as before Postfix 2.11, is taken as unix");
+  tell(Severity::note, service.line, service.label(), "type fifo, as before Postfix 2.11, is taken as unix");
 }
 
-void adapt_postscreen(Service& service, const std::vector<Service>& all,
-                      const std::string& handed_to, const Teller& tell) {
+void adapt_postscreen(Service& service, const std::vector<Service>& all, const std::string& handed_to,
+                      const Teller& tell) {
   if (service.type != ServiceType::inet || service.command != "postscreen") return;
   std::string lost;
   for (const Assignment& a : service.overrides) lost += (lost.empty() ? "" : ", ") + a.name;
@@ -87,8 +84,7 @@ void adapt_postscreen(Service& service, const std::vector<Service>& all,
   const auto behind = std::ranges::find_if(all, [&](const Service& s) {
     return s.type == ServiceType::pass && s.name == handed_to && s.command == "smtpd";
   });
-  std::string settings =
-      "master.cf has no service " + printable(handed_to, 60) + "/pass, so those of main.cf";
+  std::string settings = "master.cf has no service " + printable(handed_to, 60) + "/pass, so those of main.cf";
   if (behind != all.end()) {
     service.overrides = behind->overrides;
     service.arguments = behind->arguments;
@@ -119,8 +115,7 @@ void adapt_chroot(std::vector<Service>& services, const Teller& tell) {
 
 }  // namespace
 
-void adapt_services(std::vector<Service>& services,
-                    const std::function<std::string(const Service&)>& handed_to,
+void adapt_services(std::vector<Service>& services, const std::function<std::string(const Service&)>& handed_to,
                     const std::string& file, Problems& problems) {
   const Teller tell{file, problems};
   for (Service& service : services) {

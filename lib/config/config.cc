@@ -17,12 +17,9 @@ constexpr TransportSuffix kSuffixes[] = {
     {"_initial_destination_concurrency", "initial_destination_concurrency", true},
     {"_destination_recipient_limit", "default_destination_recipient_limit", true},
     {"_destination_rate_delay", "default_destination_rate_delay", true},
-    {"_destination_concurrency_failed_cohort_limit",
-     "default_destination_concurrency_failed_cohort_limit", false},
-    {"_destination_concurrency_positive_feedback",
-     "default_destination_concurrency_positive_feedback", false},
-    {"_destination_concurrency_negative_feedback",
-     "default_destination_concurrency_negative_feedback", false},
+    {"_destination_concurrency_failed_cohort_limit", "default_destination_concurrency_failed_cohort_limit", false},
+    {"_destination_concurrency_positive_feedback", "default_destination_concurrency_positive_feedback", false},
+    {"_destination_concurrency_negative_feedback", "default_destination_concurrency_negative_feedback", false},
     {"_transport_rate_delay", "default_transport_rate_delay", false},
     {"_delivery_slot_cost", "default_delivery_slot_cost", false},
     {"_delivery_slot_discount", "default_delivery_slot_discount", false},
@@ -47,10 +44,8 @@ struct Parser {
 
   std::string bounds(std::int64_t value, std::string_view unit) const {
     if (row.min == 0 && row.max == 0) return {};
-    if (value < row.min)
-      return "the value must be at least " + std::to_string(row.min) + std::string(unit);
-    if (value > row.max)
-      return "the value must be at most " + std::to_string(row.max) + std::string(unit);
+    if (value < row.min) return "the value must be at least " + std::to_string(row.min) + std::string(unit);
+    if (value > row.max) return "the value must be at most " + std::to_string(row.max) + std::string(unit);
     return {};
   }
   /// A size that is larger than any of use here: Postfix takes it, and the largest of use does the same.
@@ -92,9 +87,8 @@ struct Parser {
     if (row.min == 0 && row.max == 0) return {};
     // A bound of one second stands for "not zero": ms values are for tests.
     if (out.count() == 0 && row.min > 0) return "the value must not be 0";
-    return std::chrono::duration_cast<std::chrono::seconds>(out).count() > row.max
-               ? bounds(row.max + 1, " seconds")
-               : std::string();
+    return std::chrono::duration_cast<std::chrono::seconds>(out).count() > row.max ? bounds(row.max + 1, " seconds")
+                                                                                   : std::string();
   }
   template <class Enum>
     requires std::is_enum_v<Enum>
@@ -135,8 +129,8 @@ Config Config::parse(Sources sources, const Surroundings& surroundings) {
 
 void Config::complain(std::string_view name, std::string what) {
   const auto place = where(name);
-  problems_.push_back({Severity::error, place ? place->file : std::string(),
-                       place ? place->line : 0, std::string(name), std::move(what)});
+  problems_.push_back({Severity::error, place ? place->file : std::string(), place ? place->line : 0, std::string(name),
+                       std::move(what)});
 }
 
 void Config::read() {
@@ -146,8 +140,7 @@ void Config::read() {
       names_.push_back(a.name);
     } else {
       problems_.push_back({Severity::warning, main_file(), a.line, a.name,
-                           "it is set in line " + std::to_string(at->second.line) +
-                               " already; this value is used"});
+                           "it is set in line " + std::to_string(at->second.line) + " already; this value is used"});
     }
     at->second = {std::move(a.value), a.line, false};
   }
@@ -157,9 +150,7 @@ void Config::read() {
     at->second = {o.value, 0, true};
   }
   services_ = parse_master_cf(sources_.master_cf, master_file(), problems_);
-  const auto handed_to = [this](const Service& s) {
-    return own_setting(s, "smtpd_service_name").value_or("smtpd");
-  };
+  const auto handed_to = [this](const Service& s) { return own_setting(s, "smtpd_service_name").value_or("smtpd"); };
   adapt_services(services_, handed_to, master_file(), problems_);
 }
 
@@ -168,29 +159,23 @@ void Config::derive() {
   derived_["install_prefix"] = surroundings_.install_prefix;
   derived_["software_version"] = PEN_VERSION;
   // The host's name needs a domain, and the domain is what is left of the host's name: each from what is set.
-  const auto set = [this](std::string_view name) {
-    return entries_.contains(name) ? text(name).value_or("") : "";
-  };
+  const auto set = [this](std::string_view name) { return entries_.contains(name) ? text(name).value_or("") : ""; };
   std::string host = set("myhostname"), domain = set("mydomain");
   if (host.empty()) {
     host = surroundings_.hostname.empty() ? "localhost" : surroundings_.hostname;
-    if (host.find('.') == std::string::npos)
-      host += "." + (domain.empty() ? "localdomain" : domain);
+    if (host.find('.') == std::string::npos) host += "." + (domain.empty() ? "localdomain" : domain);
     derived_["myhostname"] = host;
   }
   if (domain.empty()) {
     const std::size_t dot = host.find('.');
-    derived_["mydomain"] =
-        dot == std::string::npos || dot + 1 == host.size() ? "localdomain" : host.substr(dot + 1);
+    derived_["mydomain"] = dot == std::string::npos || dot + 1 == host.size() ? "localdomain" : host.substr(dot + 1);
   }
-  if (std::string origin = text("myorigin").value_or(""); origin.starts_with('/'))
-    read_origin(origin);
+  if (std::string origin = text("myorigin").value_or(""); origin.starts_with('/')) read_origin(origin);
   if (entries_.contains("mynetworks")) return;
   const auto style = parse_choice(trim(text("mynetworks_style").value_or("")), NetworksStyle{});
-  derived_["mynetworks"] =
-      own_networks(surroundings_.interfaces, style.value_or(NetworksStyle::host),
-                   split_list(text("inet_interfaces").value_or("all")),
-                   split_list(text("inet_protocols").value_or("all")));
+  derived_["mynetworks"] = own_networks(surroundings_.interfaces, style.value_or(NetworksStyle::host),
+                                        split_list(text("inet_interfaces").value_or("all")),
+                                        split_list(text("inet_protocols").value_or("all")));
 }
 
 void Config::read_origin(const std::string& path) {
@@ -207,16 +192,14 @@ std::optional<std::string> Config::transport_default(std::string_view name) cons
     if (known == name) return std::string(value);
   const auto split = split_transport_name(name);
   if (!split) return std::nullopt;
-  const bool exists = std::ranges::any_of(services_, [&](const Service& s) {
-    return s.name == split->transport && s.type != ServiceType::inet;
-  });
+  const bool exists = std::ranges::any_of(
+      services_, [&](const Service& s) { return s.name == split->transport && s.type != ServiceType::inet; });
   if (!exists) return std::nullopt;
   return "$" + std::string(split->suffix->fallback);
 }
 
 std::optional<std::string> Config::unexpanded(std::string_view name) const {
-  if (const auto resolved = resolved_.find(name); resolved != resolved_.end())
-    return resolved->second;
+  if (const auto resolved = resolved_.find(name); resolved != resolved_.end()) return resolved->second;
   return written(name);
 }
 
@@ -304,16 +287,14 @@ void Config::check_transports() {
     const auto raw = expand(entry.value);
     if (!raw) {
       complain(name, raw.error().context());
-    } else if (split->suffix->suffix.ends_with("_delay") ? !parse_time(*raw, 's')
-                                                         : !parse_unsigned(*raw)) {
-      complain(name, Parser::shown(*raw) + " is not a " +
-                         (split->suffix->suffix.ends_with("_delay") ? "time" : "number"));
+    } else if (split->suffix->suffix.ends_with("_delay") ? !parse_time(*raw, 's') : !parse_unsigned(*raw)) {
+      complain(name,
+               Parser::shown(*raw) + " is not a " + (split->suffix->suffix.ends_with("_delay") ? "time" : "number"));
     }
   }
 }
 
-std::optional<std::string> Config::lookup_transport(std::string_view transport,
-                                                    std::string_view suffix) const {
+std::optional<std::string> Config::lookup_transport(std::string_view transport, std::string_view suffix) const {
   const std::string name = std::string(transport) + "_" + std::string(suffix);
   if (auto value = text(name)) return value;
   const auto split = split_transport_name(name);
@@ -331,15 +312,14 @@ TransportSettings Config::transport(std::string_view transport) const {
   result.destination_recipient_limit = number("destination_recipient_limit");
   const Service* service = find_service(transport, ServiceType::unix_stream);
   if (service && one_recipient_only(*service)) result.destination_recipient_limit = 1;
-  result.destination_rate_delay =
-      parse_time(lookup_transport(transport, "destination_rate_delay").value_or(""), 's')
-          .value_or(std::chrono::milliseconds{});
+  result.destination_rate_delay = parse_time(lookup_transport(transport, "destination_rate_delay").value_or(""), 's')
+                                      .value_or(std::chrono::milliseconds{});
   return result;
 }
 
 const Service* Config::find_service(std::string_view name, ServiceType type) const {
-  const auto found = std::ranges::find_if(
-      services_, [&](const Service& s) { return s.name == name && s.type == type; });
+  const auto found =
+      std::ranges::find_if(services_, [&](const Service& s) { return s.name == name && s.type == type; });
   return found == services_.end() ? nullptr : &*found;
 }
 
@@ -349,8 +329,7 @@ Config Config::with(const std::vector<Override>& overrides) const {
   return parse(std::move(sources), surroundings_);
 }
 
-std::optional<std::string> Config::own_setting(const Service& service,
-                                               std::string_view name) const {
+std::optional<std::string> Config::own_setting(const Service& service, std::string_view name) const {
   const Assignment* own = nullptr;
   for (const Assignment& a : service.overrides) {
     if (a.name == name) own = &a;  // the last one counts

@@ -93,10 +93,9 @@ class Config {
 
   /// text("<transport>_<suffix>"), or what applies where it is not set: default_<suffix>, or
   /// <suffix> itself for initial_destination_concurrency. nullopt: no such setting.
-  std::optional<std::string> lookup_transport(std::string_view transport,
-                                              std::string_view suffix) const;
-  /// The numbers of one transport; a value that is none was reported when the configuration was read. A pipe service with
-  /// flag D or O has the recipient limit 1 whatever is set.
+  std::optional<std::string> lookup_transport(std::string_view transport, std::string_view suffix) const;
+  /// The numbers of one transport; a value that is none was reported when the configuration was read. A pipe service
+  /// with flag D or O has the recipient limit 1 whatever is set.
   TransportSettings transport(std::string_view transport) const;
 
   /// What a service has on top of main.cf: its -o of master.cf; where it takes mail in, also those -o of the cleanup
@@ -170,8 +169,7 @@ Surroundings system_surroundings();
 std::string config_directory(std::string_view directory = {});
 /// Reads both files of the directory. Errors: unreadable, too_large, and the first error of the
 /// text (bad_syntax). A missing master.cf is an error for load() only if need_master.
-Result<Config> load(const std::string& directory, std::vector<Override> overrides = {},
-                    bool need_master = true);
+Result<Config> load(const std::string& directory, std::vector<Override> overrides = {}, bool need_master = true);
 /// The same, but what is wrong with the text is in problems() and only an unreadable file fails.
 Result<Config> inspect(const std::string& directory, std::vector<Override> overrides = {});
 

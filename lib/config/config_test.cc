@@ -27,8 +27,7 @@ constexpr std::string_view kMaster =
 Surroundings machine() {
   Surroundings here;
   here.hostname = "mail.example.com";
-  here.interfaces = {
-      {"127.0.0.1", 8, false}, {"192.0.2.9", 24, false}, {"::1", 128, true}, {"fd00::9", 64, true}};
+  here.interfaces = {{"127.0.0.1", 8, false}, {"192.0.2.9", 24, false}, {"::1", 128, true}, {"fd00::9", 64, true}};
   here.install_prefix = "/opt/pen";
   here.read_file = [](const std::string& path) -> Result<std::string> {
     if (path == "/etc/mailname") return "origin.example\nmore\n";
@@ -37,10 +36,8 @@ Surroundings machine() {
   return here;
 }
 
-Config config(std::string main_cf, std::vector<Override> overrides = {},
-              std::string_view master = kMaster) {
-  return Config::parse({"/etc/pen", std::move(main_cf), std::string(master), std::move(overrides)},
-                       machine());
+Config config(std::string main_cf, std::vector<Override> overrides = {}, std::string_view master = kMaster) {
+  return Config::parse({"/etc/pen", std::move(main_cf), std::string(master), std::move(overrides)}, machine());
 }
 std::string messages(const Problems& problems, Severity severity) {
   std::string out;
@@ -56,9 +53,7 @@ std::string joined(const std::vector<std::string>& items) {
   for (const auto& item : items) out += "<" + item + ">";
   return out;
 }
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 std::string file_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -102,15 +97,13 @@ BOOST_AUTO_TEST_CASE(low_compatibility_levels_give_postfix_old_defaults_but_neve
   const Config c = config("compatibility_level = 0");
   BOOST_TEST(c.settings().append_dot_mydomain);
   BOOST_TEST(c.settings().relay_domains.size() == 3U);
-  BOOST_TEST(joined(c.settings().mynetworks) ==
-             "<127.0.0.0/8><192.0.2.0/24><[::1]/128><[fd00::]/64>");
+  BOOST_TEST(joined(c.settings().mynetworks) == "<127.0.0.0/8><192.0.2.0/24><[::1]/128><[fd00::]/64>");
   BOOST_TEST(c.settings().smtpd_relay_restrictions.size() == 3U);
 }
 BOOST_AUTO_TEST_CASE(a_host_name_without_domain_is_completed) {
   Surroundings here = machine();
   here.hostname = "mail";
-  BOOST_TEST(Config::parse({"/x", "mydomain = example.net", "", {}}, here).settings().myhostname ==
-             "mail.example.net");
+  BOOST_TEST(Config::parse({"/x", "mydomain = example.net", "", {}}, here).settings().myhostname == "mail.example.net");
   const Config c = Config::parse({"/x", "", "", {}}, here);
   BOOST_TEST(c.settings().myhostname == "mail.localdomain");
   BOOST_TEST(c.settings().mydomain == "localdomain");
@@ -118,8 +111,7 @@ BOOST_AUTO_TEST_CASE(a_host_name_without_domain_is_completed) {
   BOOST_TEST(config("myhostname =").settings().myhostname == "mail.example.com");
 }
 BOOST_AUTO_TEST_CASE(myhostname_may_be_made_of_mydomain_and_the_other_way_round) {
-  BOOST_TEST(config("mydomain = d.example\nmyhostname = mx.$mydomain").settings().myhostname ==
-             "mx.d.example");
+  BOOST_TEST(config("mydomain = d.example\nmyhostname = mx.$mydomain").settings().myhostname == "mx.d.example");
 }
 BOOST_AUTO_TEST_CASE(myorigin_may_be_a_file_and_is_still_shown_as_written) {
   const Config c = config("myorigin = /etc/mailname\nmasquerade_domains = $myorigin");
@@ -130,17 +122,14 @@ BOOST_AUTO_TEST_CASE(myorigin_may_be_a_file_and_is_still_shown_as_written) {
 }
 BOOST_AUTO_TEST_CASE(mynetworks_follows_the_style_the_interfaces_and_the_protocols) {
   const auto made = [](const char* text) { return joined(config(text).settings().mynetworks); };
-  BOOST_TEST(made("mynetworks_style = subnet\ninet_protocols = ipv4") ==
-             "<127.0.0.0/8><192.0.2.0/24>");
-  BOOST_TEST(made("mynetworks_style = class\ninet_protocols = ipv4") ==
-             "<127.0.0.0/8><192.0.2.0/24>");
+  BOOST_TEST(made("mynetworks_style = subnet\ninet_protocols = ipv4") == "<127.0.0.0/8><192.0.2.0/24>");
+  BOOST_TEST(made("mynetworks_style = class\ninet_protocols = ipv4") == "<127.0.0.0/8><192.0.2.0/24>");
   BOOST_TEST(made("inet_interfaces = loopback-only") == "<127.0.0.1/32><[::1]/128>");
   BOOST_TEST(made("inet_interfaces = 192.0.2.9, [fd00::9]") == "<192.0.2.9/32><[fd00::9]/128>");
   BOOST_TEST(made("mynetworks =") == "");
-  BOOST_TEST(own_networks({{"172.16.5.4", 20, false}}, NetworksStyle::subnet, {"all"}, {"all"}) ==
-             "172.16.0.0/20");
-  BOOST_TEST(own_networks({{"172.16.5.4", 20, false}}, NetworksStyle::address_class, {"all"},
-                          {"all"}) == "172.16.0.0/16");
+  BOOST_TEST(own_networks({{"172.16.5.4", 20, false}}, NetworksStyle::subnet, {"all"}, {"all"}) == "172.16.0.0/20");
+  BOOST_TEST(own_networks({{"172.16.5.4", 20, false}}, NetworksStyle::address_class, {"all"}, {"all"}) ==
+             "172.16.0.0/16");
 }
 BOOST_AUTO_TEST_CASE(names_of_the_administrators_own_expand) {
   const Config c = config("mua = permit_mynetworks, reject\nsmtpd_client_restrictions = $mua");
@@ -163,8 +152,7 @@ BOOST_AUTO_TEST_CASE(overrides_win_over_main_cf_and_may_use_its_names) {
 }
 BOOST_AUTO_TEST_CASE(a_service_has_its_own_view) {
   const Config c =
-      config("mine = 3", {},
-             "587 inet n - n - - smtpd -o smtpd_recipient_limit=$mine -o { syslog_name = a/b }\n");
+      config("mine = 3", {}, "587 inet n - n - - smtpd -o smtpd_recipient_limit=$mine -o { syslog_name = a/b }\n");
   const Config own = c.with(c.master()[0]);
   BOOST_TEST(own.settings().smtpd_recipient_limit == 3);
   BOOST_TEST(own.settings().syslog_name == "a/b");
@@ -172,9 +160,8 @@ BOOST_AUTO_TEST_CASE(a_service_has_its_own_view) {
 }
 BOOST_AUTO_TEST_CASE(values_that_do_not_fit_are_errors_with_file_line_and_what_is_expected) {
   const auto error = [](const char* text) { return errors(config(text)); };
-  BOOST_TEST(
-      error("# x\nsmtpd_timeout = soon") ==
-      "/etc/pen/main.cf:2: smtpd_timeout: \"soon\" is not a time: a number with s, m, h, d or w\n");
+  BOOST_TEST(error("# x\nsmtpd_timeout = soon") ==
+             "/etc/pen/main.cf:2: smtpd_timeout: \"soon\" is not a time: a number with s, m, h, d or w\n");
   BOOST_TEST(has(error("smtpd_timeout = 0"), "must not be 0"));
   BOOST_TEST(has(error("smtpd_timeout = 9999999"), "at most"));
   BOOST_TEST(has(error("soft_bounce = maybe"), "neither yes nor no"));
@@ -211,15 +198,13 @@ BOOST_AUTO_TEST_CASE(pipe_with_a_flag_for_one_recipient_takes_one_at_a_time) {
   BOOST_TEST(c.transport("one").destination_recipient_limit == 1);
   BOOST_TEST(c.transport("also").destination_recipient_limit == 1);
   BOOST_TEST(c.transport("many").destination_recipient_limit == 50);
-  BOOST_TEST(
-      has(notes(c), "one_destination_recipient_limit: taken as 1: one/unix has flag D or O"));
+  BOOST_TEST(has(notes(c), "one_destination_recipient_limit: taken as 1: one/unix has flag D or O"));
 }
 BOOST_AUTO_TEST_CASE(an_option_of_a_service_that_is_not_run_is_reported) {
-  const Config c =
-      config("", {},
-             "cleanup unix n - n - 0 cleanup -o syslog_name=x -o header_checks=pcre:/a\n"
-             "flush unix n - n - 0 flush -o soft_bounce=yes\n"
-             "25 inet n - n - - smtpd -o cleanup_service_name=nowhere\n");
+  const Config c = config("", {},
+                          "cleanup unix n - n - 0 cleanup -o syslog_name=x -o header_checks=pcre:/a\n"
+                          "flush unix n - n - 0 flush -o soft_bounce=yes\n"
+                          "25 inet n - n - - smtpd -o cleanup_service_name=nowhere\n");
   BOOST_TEST(has(notes(c), "syslog_name: -o without effect: the program cleanup is not run"));
   BOOST_TEST(has(notes(c), "soft_bounce: -o without effect: the program flush is not run"));
   BOOST_TEST(!has(notes(c), "header_checks"));
@@ -237,8 +222,7 @@ BOOST_AUTO_TEST_CASE(the_log_file_must_lie_below_a_prefix) {
   BOOST_TEST(has(errors(config("maillog_file = /variable")), "maillog_file_prefixes"));
 }
 BOOST_AUTO_TEST_CASE(a_raw_setting_keeps_its_dollars) {
-  BOOST_TEST(config("luser_relay = $user@other.example").settings().luser_relay ==
-             "$user@other.example");
+  BOOST_TEST(config("luser_relay = $user@other.example").settings().luser_relay == "$user@other.example");
 }
 
 BOOST_AUTO_TEST_CASE(a_transport_has_its_numbers_or_the_defaults) {
@@ -262,15 +246,10 @@ BOOST_AUTO_TEST_CASE(a_setting_that_does_not_act_is_reported_with_its_line_and_m
   const Config c = config(
       "\nsmtp_tls_trace_size_limit = yes\nbiff = no\nsmtpd_use_tls = yes\nmilter_default_action "
       "= tempfail");
-  BOOST_TEST(
-      has(warnings(c),
-          "main.cf:2: smtp_tls_trace_size_limit: not supported: not there yet when sending"));
+  BOOST_TEST(has(warnings(c), "main.cf:2: smtp_tls_trace_size_limit: not supported: not there yet when sending"));
   BOOST_TEST(has(notes(c), "main.cf:3: biff: accepted, without effect: "));
-  BOOST_TEST(
-      has(warnings(c), "main.cf:4: smtpd_use_tls: an old name; set smtpd_tls_security_level: "));
-  BOOST_TEST(
-      has(notes(c),
-          "main.cf:5: milter_default_action: not supported, and set to what is the case anyway"));
+  BOOST_TEST(has(warnings(c), "main.cf:4: smtpd_use_tls: an old name; set smtpd_tls_security_level: "));
+  BOOST_TEST(has(notes(c), "main.cf:5: milter_default_action: not supported, and set to what is the case anyway"));
 }
 BOOST_AUTO_TEST_CASE(an_unknown_name_is_reported_with_the_nearest_known_one) {
   BOOST_TEST(has(warnings(config("smtpd_recipent_restrictions = reject")),
@@ -284,20 +263,17 @@ BOOST_AUTO_TEST_CASE(names_that_are_used_are_not_unknown) {
       "strict\nstrict = reject\n"
       "virtual_alias_maps = proxy:ldap:people\npeople_server_host = h\nfor_master = "
       "reject\nsmtp_destination_recipient_limit = 4",
-      {},
-      std::string(kMaster) + "587 inet n - n - - smtpd -o smtpd_client_restrictions=$for_master\n");
+      {}, std::string(kMaster) + "587 inet n - n - - smtpd -o smtpd_client_restrictions=$for_master\n");
   BOOST_TEST(warnings(c) == "");
   BOOST_TEST(has(notes(c), "people_server_host: taken as a setting of the table"));
 }
 BOOST_AUTO_TEST_CASE(a_reference_to_a_name_that_nobody_sets_is_reported_unless_it_is_tested) {
   BOOST_TEST(has(warnings(config("smtpd_client_restrictions = $mua_client_restrictions")),
                  "refers to $mua_client_restrictions"));
-  BOOST_TEST(!has(warnings(config("smtpd_client_restrictions = ${mua?{$mua}:{reject}}")),
-                  "refers to $mua_client"));
+  BOOST_TEST(!has(warnings(config("smtpd_client_restrictions = ${mua?{$mua}:{reject}}")), "refers to $mua_client"));
 }
 BOOST_AUTO_TEST_CASE(a_number_for_a_transport_that_does_not_exist_is_reported) {
-  BOOST_TEST(has(warnings(config("dovecot_destination_recipient_limit = 1")),
-                 "master.cf has no service dovecot"));
+  BOOST_TEST(has(warnings(config("dovecot_destination_recipient_limit = 1")), "master.cf has no service dovecot"));
 }
 BOOST_AUTO_TEST_CASE(a_transport_that_master_cf_lacks_is_reported) {
   BOOST_TEST(has(warnings(config("relay_domains = x\nrelay_transport = other:host")),
@@ -306,25 +282,20 @@ BOOST_AUTO_TEST_CASE(a_transport_that_master_cf_lacks_is_reported) {
 BOOST_AUTO_TEST_CASE(restrictions_that_would_let_anybody_relay_are_an_error_of_the_check) {
   const char* open = "smtpd_relay_restrictions =\nsmtpd_recipient_restrictions = permit_mynetworks";
   BOOST_TEST(has(messages(config(open).report(), Severity::error), "anybody could relay"));
-  BOOST_TEST(messages(config(std::string(open) + ", reject_unauth_destination").report(),
-                      Severity::error) == "");
+  BOOST_TEST(messages(config(std::string(open) + ", reject_unauth_destination").report(), Severity::error) == "");
 }
 BOOST_AUTO_TEST_CASE(services_of_postfix_are_accepted_with_a_sentence_on_where_their_work_is_done) {
-  const Config c =
-      config("", {},
-             std::string(kMaster) +
-                 "cleanup unix n - y - 0 cleanup\nscache unix - - y - 1 scache\nmine unix - n n - "
-                 "- spawn\n"
-                 "odd unix - - n - - frobnicate -o nosuch_thing=1 -o smtpd_timeout=never\n");
-  BOOST_TEST(has(
-      notes(c),
-      "master.cf:8: cleanup/unix: the program cleanup is not run: its work is done inside smtpd"));
+  const Config c = config("", {},
+                          std::string(kMaster) +
+                              "cleanup unix n - y - 0 cleanup\nscache unix - - y - 1 scache\nmine unix - n n - "
+                              "- spawn\n"
+                              "odd unix - - n - - frobnicate -o nosuch_thing=1 -o smtpd_timeout=never\n");
+  BOOST_TEST(has(notes(c), "master.cf:8: cleanup/unix: the program cleanup is not run: its work is done inside smtpd"));
   BOOST_TEST(has(notes(c), "master.cf:9: scache/unix: "));
   BOOST_TEST(has(warnings(c), "master.cf:10: mine/unix: the program spawn is not run: "));
   BOOST_TEST(has(warnings(c), "master.cf:11: odd/unix: there is no program frobnicate"));
   BOOST_TEST(has(warnings(c), "master.cf:11: nosuch_thing: no setting has this name"));
-  BOOST_TEST(has(messages(c.report(), Severity::error),
-                 "master.cf:11: smtpd_timeout: \"never\" is not a time"));
+  BOOST_TEST(has(messages(c.report(), Severity::error), "master.cf:11: smtpd_timeout: \"never\" is not a time"));
 }
 
 BOOST_AUTO_TEST_CASE(load_reads_a_directory_and_fails_at_the_first_error) {
@@ -351,8 +322,7 @@ BOOST_AUTO_TEST_CASE(every_setting_has_one_row_and_a_text) {
     BOOST_TEST(valid_name(row.name), row.name);
     BOOST_TEST((row.text.ends_with('.') && row.text.size() > 10), row.name);
     BOOST_TEST((row.kind != Class::acts || !row.programs.empty()), row.name);
-    BOOST_TEST((row.successor.empty() || row.successor == "reject_rbl_client" ||
-                find_row(row.successor) != nullptr),
+    BOOST_TEST((row.successor.empty() || row.successor == "reject_rbl_client" || find_row(row.successor) != nullptr),
                row.name);
     BOOST_TEST(find_row(row.name) == &row);
   }
@@ -361,14 +331,12 @@ BOOST_AUTO_TEST_CASE(every_setting_has_one_row_and_a_text) {
 BOOST_AUTO_TEST_CASE(every_default_expands) {
   const Config c = config("");
   for (const Row& row : rows())
-    if (row.type != Type::raw && row.kind == Class::acts)
-      BOOST_TEST(c.text(row.name).has_value(), row.name);
+    if (row.type != Type::raw && row.kind == Class::acts) BOOST_TEST(c.text(row.name).has_value(), row.name);
 }
 BOOST_AUTO_TEST_CASE(the_pages_are_not_stale) {
   BOOST_TEST((file_text("docs/settings.md") == settings_markdown()),
              "run: cmake --build … --target settings_pages_update");
-  BOOST_TEST((file_text("man/main.cf.5") == main_cf_man_page()),
-             "run: cmake --build … --target settings_pages_update");
+  BOOST_TEST((file_text("man/main.cf.5") == main_cf_man_page()), "run: cmake --build … --target settings_pages_update");
 }
 BOOST_AUTO_TEST_CASE(the_nearest_name_is_close) {
   const std::vector<std::string_view> known = {"mydestination", "myorigin", "mynetworks"};

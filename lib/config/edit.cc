@@ -68,8 +68,7 @@ std::string applied(std::string_view text, const Edit& edit) {
         instead.push_back("#" + line);
       }
     }
-    const auto from =
-        lines.erase(lines.begin() + stretch->first - 1, lines.begin() + stretch->last);
+    const auto from = lines.erase(lines.begin() + stretch->first - 1, lines.begin() + stretch->last);
     lines.insert(from, instead.begin(), instead.end());
   }
   return join(lines);
@@ -87,8 +86,7 @@ struct Closer {
 Result<std::string> edit_main_cf(std::string_view text, const std::vector<Edit>& edits) {
   std::string result(text);
   for (const Edit& edit : edits) {
-    if (!valid_name(edit.name))
-      return fail(ConfigError::bad_value, "the name \"" + printable(edit.name, 60) + "\"");
+    if (!valid_name(edit.name)) return fail(ConfigError::bad_value, "the name \"" + printable(edit.name, 60) + "\"");
     if (edit.value.find_first_of(std::string_view("\n\0", 2)) != std::string::npos)
       return fail(ConfigError::bad_value, edit.name + ": a line break or NUL");
     result = applied(result, edit);
@@ -102,20 +100,17 @@ Result<void> replace_file(const std::string& path, std::string_view text) {
   const std::string target = real.get(), temporary = target + ".tmp";
   struct stat was{};
   if (::stat(target.c_str(), &was) != 0) return fail_errno(target);
-  const Closer file{
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, was.st_mode & 0777)};
+  const Closer file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, was.st_mode & 0777)};
   if (file.fd < 0)
-    return fail_errno(errno == EEXIST
-                          ? temporary + " (left by another edit: remove it if none is running)"
-                          : temporary);
+    return fail_errno(errno == EEXIST ? temporary + " (left by another edit: remove it if none is running)"
+                                      : temporary);
   const auto give_up = [&](const std::string& step) {
     const int error = errno;
     ::unlink(temporary.c_str());
     return fail_errno(step, error);
   };
   // Only root may give a file away; for others it is theirs already.
-  if (::geteuid() == 0 && ::fchown(file.fd, was.st_uid, was.st_gid) != 0)
-    return give_up("chown " + temporary);
+  if (::geteuid() == 0 && ::fchown(file.fd, was.st_uid, was.st_gid) != 0) return give_up("chown " + temporary);
   if (::fchmod(file.fd, was.st_mode & 07777) != 0) return give_up("chmod " + temporary);
   while (!text.empty()) {
     const ssize_t n = ::write(file.fd, text.data(), text.size());

@@ -16,21 +16,17 @@ std::string edited(std::string_view text, std::vector<Edit> edits) {
   const auto result = edit_main_cf(text, edits);
   return result ? *result : "error: " + result.error().message();
 }
-Edit set(std::string name, std::string value) {
-  return {Edit::Kind::set, std::move(name), std::move(value)};
-}
+Edit set(std::string name, std::string value) { return {Edit::Kind::set, std::move(name), std::move(value)}; }
 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(edit_test)
 
 BOOST_AUTO_TEST_CASE(a_setting_is_changed_where_it_stands_and_the_rest_stays) {
-  BOOST_TEST(edited("# head\na = 1\n\nb=2 # x\n", {set("a", "9 8")}) ==
-             "# head\na = 9 8\n\nb=2 # x\n");
+  BOOST_TEST(edited("# head\na = 1\n\nb=2 # x\n", {set("a", "9 8")}) == "# head\na = 9 8\n\nb=2 # x\n");
 }
 BOOST_AUTO_TEST_CASE(continuation_lines_go_and_comments_between_them_stay) {
-  BOOST_TEST(edited("a = 1,\n  2\n# why\n  3\n# after\nb = 1", {set("a", "x")}) ==
-             "a = x\n# why\n# after\nb = 1\n");
+  BOOST_TEST(edited("a = 1,\n  2\n# why\n  3\n# after\nb = 1", {set("a", "x")}) == "a = x\n# why\n# after\nb = 1\n");
 }
 BOOST_AUTO_TEST_CASE(a_new_setting_is_added_at_the_end) {
   BOOST_TEST(edited("a = 1", {set("b", "2"), set("c", "")}) == "a = 1\nb = 2\nc =\n");
@@ -39,8 +35,7 @@ BOOST_AUTO_TEST_CASE(of_two_places_the_one_that_counts_is_changed_and_the_other_
   BOOST_TEST(edited("a = 1\nb = 1\na = 2\n", {set("a", "3")}) == "b = 1\na = 3\n");
 }
 BOOST_AUTO_TEST_CASE(a_setting_is_commented_out_with_all_its_lines) {
-  BOOST_TEST(edited("a = 1\n  2\nb = 1\n", {{Edit::Kind::comment_out, "a", ""}}) ==
-             "#a = 1\n#  2\nb = 1\n");
+  BOOST_TEST(edited("a = 1\n  2\nb = 1\n", {{Edit::Kind::comment_out, "a", ""}}) == "#a = 1\n#  2\nb = 1\n");
 }
 BOOST_AUTO_TEST_CASE(a_setting_is_removed_with_all_its_lines) {
   BOOST_TEST(edited("a = 1\n  2\nb = 1\n", {{Edit::Kind::remove, "a", ""}}) == "b = 1\n");

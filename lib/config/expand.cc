@@ -30,8 +30,7 @@ class Walk {
                        " deep; break the loop");
     walked_ += in.size();
     if (walked_ > kMaxWalked)
-      return fail_with("it takes more than " + std::to_string(kMaxWalked) +
-                       " bytes of text to expand");
+      return fail_with("it takes more than " + std::to_string(kMaxWalked) + " bytes of text to expand");
     while (!in.empty() && error.empty()) {
       const std::size_t dollar = in.find('$');
       append(out, in.substr(0, dollar));
@@ -60,8 +59,8 @@ class Walk {
     if (in.starts_with('{') || in.starts_with('(')) {
       const std::size_t end = in[0] == '{' ? group_end(in, '{', '}') : group_end(in, '(', ')');
       if (end == std::string_view::npos) {
-        fail_with("the \"" + std::string(in.substr(0, 1)) + "\" of " +
-                  quoted("$" + std::string(in)) + " is not closed");
+        fail_with("the \"" + std::string(in.substr(0, 1)) + "\" of " + quoted("$" + std::string(in)) +
+                  " is not closed");
         return in.size();
       }
       inside(in.substr(1, end - 2), out, depth + 1);
@@ -107,8 +106,7 @@ class Walk {
     while (n < in.size() && braced_name_char(in[n])) ++n;
     const std::string_view name = in.substr(0, n);
     const std::string_view rest = trim_left(in.substr(n));
-    if (name.empty())
-      return fail_with("a name is missing in " + quoted("${" + std::string(in) + "}"));
+    if (name.empty()) return fail_with("a name is missing in " + quoted("${" + std::string(in) + "}"));
     if (rest.empty()) return value(name, out, depth);
     if (rest[0] != '?' && rest[0] != ':')
       return fail_with("after the name " + quoted(name) + " comes " + quoted(rest) +
@@ -135,8 +133,7 @@ class Walk {
       }
     }
     if (!rest.empty())
-      return fail_with(quoted(rest) +
-                       " is left over after the text of a ${name?text} or ${name:text}");
+      return fail_with(quoted(rest) + " is left over after the text of a ${name?text} or ${name:text}");
     if (!lookup_) {
       text(yes, out, depth + 1);
       text(no, out, depth + 1);
@@ -160,10 +157,8 @@ class Walk {
   void comparison(std::string_view in, std::string& out, int depth) {
     const std::string whole = quoted("${" + std::string(in) + "}");
     std::string left, right;
-    if (!operand(in, left, depth))
-      return fail_with("the { of the left side is not closed in " + whole);
-    static constexpr std::array<std::string_view, 6> kOperators = {
-        "==", "!=", "<=", ">=", "<", ">"};
+    if (!operand(in, left, depth)) return fail_with("the { of the left side is not closed in " + whole);
+    static constexpr std::array<std::string_view, 6> kOperators = {"==", "!=", "<=", ">=", "<", ">"};
     std::string_view op;
     for (const auto candidate : kOperators) {
       if (in.starts_with(candidate)) {
@@ -171,8 +166,7 @@ class Walk {
         break;
       }
     }
-    if (op.empty())
-      return fail_with("one of == != < <= > >= is expected after the left side in " + whole);
+    if (op.empty()) return fail_with("one of == != < <= > >= is expected after the left side in " + whole);
     in.remove_prefix(op.size());
     const bool level = in.starts_with("level");
     if (level) in.remove_prefix(5);
@@ -183,8 +177,7 @@ class Walk {
     int order = 0;
     if (level && lookup_) {
       const auto compared = compare_levels(left, right);
-      if (!compared)
-        return fail_with("a compatibility level is expected (2, 3.6) on both sides of " + whole);
+      if (!compared) return fail_with("a compatibility level is expected (2, 3.6) on both sides of " + whole);
       order = *compared;
     } else {
       order = compare(left, right);
@@ -196,8 +189,7 @@ class Walk {
                        : op == "<"  ? order < 0
                                     : order > 0;
     if (in.empty()) return append(out, holds ? "true" : "");
-    if (in[0] != '?' && in[0] != ':')
-      return fail_with("\"?\" is expected after the comparison in " + whole);
+    if (in[0] != '?' && in[0] != ':') return fail_with("\"?\" is expected after the comparison in " + whole);
     branch(holds, in, out, depth);
   }
   /// Takes "{ text }" and the blanks after it off in; false: not closed.

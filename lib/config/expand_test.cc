@@ -28,12 +28,8 @@ struct Names {
   }
 };
 
-const Names kNames{{{"a", "1"},
-                    {"b", "two"},
-                    {"empty", ""},
-                    {"chain", "<$b>"},
-                    {"self", "x$self"},
-                    {"dovecot-lmtp_limit", "7"}}};
+const Names kNames{
+    {{"a", "1"}, {"b", "two"}, {"empty", ""}, {"chain", "<$b>"}, {"self", "x$self"}, {"dovecot-lmtp_limit", "7"}}};
 
 }  // namespace
 
@@ -43,15 +39,9 @@ BOOST_AUTO_TEST_CASE(a_name_stands_for_its_value_in_all_three_spellings) {
   BOOST_TEST(kNames.text("$a ${a} $(a) $b.x") == "1 1 1 two.x");
   BOOST_TEST(kNames.text("$chain") == "<two>");
 }
-BOOST_AUTO_TEST_CASE(a_name_that_is_not_set_stands_for_nothing) {
-  BOOST_TEST(kNames.text("[$none]") == "[]");
-}
-BOOST_AUTO_TEST_CASE(two_dollars_are_one) {
-  BOOST_TEST(kNames.text("a$$b $$a $$$a") == "a$b $a $1");
-}
-BOOST_AUTO_TEST_CASE(a_name_with_a_hyphen_needs_braces) {
-  BOOST_TEST(kNames.text("${dovecot-lmtp_limit}") == "7");
-}
+BOOST_AUTO_TEST_CASE(a_name_that_is_not_set_stands_for_nothing) { BOOST_TEST(kNames.text("[$none]") == "[]"); }
+BOOST_AUTO_TEST_CASE(two_dollars_are_one) { BOOST_TEST(kNames.text("a$$b $$a $$$a") == "a$b $a $1"); }
+BOOST_AUTO_TEST_CASE(a_name_with_a_hyphen_needs_braces) { BOOST_TEST(kNames.text("${dovecot-lmtp_limit}") == "7"); }
 BOOST_AUTO_TEST_CASE(a_question_mark_gives_the_text_if_the_value_is_not_empty) {
   BOOST_TEST(kNames.text("${a?yes $b}${empty?no}${none?no}") == "yes two");
   BOOST_TEST(kNames.text("${a?{ yes }}") == "yes");
@@ -73,18 +63,12 @@ BOOST_AUTO_TEST_CASE(branches_nest) {
 }
 BOOST_AUTO_TEST_CASE(numbers_compare_as_numbers_and_text_by_its_bytes) {
   BOOST_TEST(kNames.text("${{9} < {10} ? {y} : {n}}${{9a} < {10a} ? {y} : {n}}") == "yn");
-  BOOST_TEST(
-      kNames.text(
-          "${{$a} == {1} ? {y} : {n}}${{$b}!={two}?{y}:{n}}${{2}>={2}?{y}}${{2}>{2}?{y}:n}") ==
-      "ynyn");
+  BOOST_TEST(kNames.text("${{$a} == {1} ? {y} : {n}}${{$b}!={two}?{y}:{n}}${{2}>={2}?{y}}${{2}>{2}?{y}:n}") == "ynyn");
   BOOST_TEST(kNames.text("${{1} <= {0} ? {y}}") == "");
 }
 BOOST_AUTO_TEST_CASE(compatibility_levels_compare_part_by_part) {
-  BOOST_TEST(kNames.text("${{3.6} <level {3.10} ? {y} : {n}}${{2} <level {3.6} ? {y} : {n}}") ==
-             "yy");
-  BOOST_TEST(
-      kNames.text("${{3.6} >=level {3.6} ? {y} : {n}}${{3.10.1} <level {3.10} ? {y} : {n}}") ==
-      "yn");
+  BOOST_TEST(kNames.text("${{3.6} <level {3.10} ? {y} : {n}}${{2} <level {3.6} ? {y} : {n}}") == "yy");
+  BOOST_TEST(kNames.text("${{3.6} >=level {3.6} ? {y} : {n}}${{3.10.1} <level {3.10} ? {y} : {n}}") == "yn");
   BOOST_TEST(kNames.error("${{soon} <level {3} ? {y} : {n}}").find("level") != std::string::npos);
 }
 BOOST_AUTO_TEST_CASE(a_value_that_refers_to_itself_is_an_error_and_says_so) {
@@ -105,9 +89,8 @@ BOOST_AUTO_TEST_CASE(a_dollar_without_a_name_is_an_error_that_tells_what_to_writ
   BOOST_TEST(kNames.error("x$").find("$$") != std::string::npos);
 }
 BOOST_AUTO_TEST_CASE(malformed_braces_are_errors) {
-  for (const char* text :
-       {"${a", "$(a", "${}", "${?x}", "${a x}", "${a?{x}y}", "${a:{x}:{y}}", "${{a}",
-        "${{a} = {b} ? {x}}", "${{a} == b ? {x}}", "${{a} == {b} x}", "${a;b}"})
+  for (const char* text : {"${a", "$(a", "${}", "${?x}", "${a x}", "${a?{x}y}", "${a:{x}:{y}}", "${{a}",
+                           "${{a} = {b} ? {x}}", "${{a} == b ? {x}}", "${{a} == {b} x}", "${a;b}"})
     BOOST_TEST(!kNames.error(text).empty(), text);
 }
 BOOST_AUTO_TEST_CASE(all_names_of_a_text_are_found_also_in_branches_not_taken) {
@@ -127,8 +110,7 @@ BOOST_AUTO_TEST_CASE(it_is_told_whose_values_are_in_the_text_and_whether_one_was
   BOOST_TEST(fine.used == std::vector<std::string>{"set"}, boost::test_tools::per_element());
   BOOST_TEST(expand("${set}$unset", one).undefined);
   BOOST_TEST(expand("${unset:$unset}", one).undefined);
-  const auto compared =
-      expand("${{$unset}=={}?{none}:{$unset}}${{${set?$unset}$set}!={}?{y}}", one);
+  const auto compared = expand("${{$unset}=={}?{none}:{$unset}}${{${set?$unset}$set}!={}?{y}}", one);
   BOOST_TEST(compared.text == "noney");
   BOOST_TEST(!compared.undefined);
   BOOST_TEST(compared.used.empty());

@@ -17,8 +17,7 @@ namespace {
 
 /// A whole small file; larger than the limit is too_large.
 Result<std::string> read_whole(const std::string& path, std::size_t limit) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
-                                                             &std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
   if (!file) return fail(ConfigError::unreadable, path, errno);
   std::string text;
   char block[16384];
@@ -32,12 +31,11 @@ Result<std::string> read_whole(const std::string& path, std::size_t limit) {
 
 unsigned mask_bits(const sockaddr* mask, bool ipv6) {
   if (!mask) return ipv6 ? 128 : 32;
-  const auto* bytes = ipv6 ? reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr
-                           : reinterpret_cast<const unsigned char*>(
-                                 &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr);
+  const auto* bytes =
+      ipv6 ? reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr
+           : reinterpret_cast<const unsigned char*>(&reinterpret_cast<const sockaddr_in*>(mask)->sin_addr);
   unsigned bits = 0;
-  for (int i = 0; i < (ipv6 ? 16 : 4); ++i)
-    bits += static_cast<unsigned>(__builtin_popcount(bytes[i]));
+  for (int i = 0; i < (ipv6 ? 16 : 4); ++i) bits += static_cast<unsigned>(__builtin_popcount(bytes[i]));
   return bits;
 }
 
@@ -51,8 +49,8 @@ std::vector<InterfaceAddress> own_interfaces() {
     if (family != AF_INET && family != AF_INET6) continue;
     const bool ipv6 = family == AF_INET6;
     char text[NI_MAXHOST] = "";
-    if (getnameinfo(i->ifa_addr, ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in), text,
-                    sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+    if (getnameinfo(i->ifa_addr, ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in), text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) != 0)
       continue;
     std::string address = text;
     address.resize(std::min(address.size(), address.find('%')));  // fe80::1%eth0
@@ -62,8 +60,7 @@ std::vector<InterfaceAddress> own_interfaces() {
   return found;
 }
 
-Result<Config> read_files(const std::string& directory, std::vector<Override> overrides,
-                          bool need_master) {
+Result<Config> read_files(const std::string& directory, std::vector<Override> overrides, bool need_master) {
   Sources sources;
   sources.directory = directory;
   sources.overrides = std::move(overrides);
@@ -100,11 +97,9 @@ std::string config_directory(std::string_view directory) {
   return error ? path : absolute.lexically_normal().string();
 }
 
-Result<Config> load(const std::string& directory, std::vector<Override> overrides,
-                    bool need_master) {
+Result<Config> load(const std::string& directory, std::vector<Override> overrides, bool need_master) {
   auto config = read_files(directory, std::move(overrides), need_master);
-  if (config && !config->problems().empty() &&
-      config->problems().front().severity == Severity::error)
+  if (config && !config->problems().empty() && config->problems().front().severity == Severity::error)
     return fail(ConfigError::bad_syntax, config->problems().front().message());
   return config;
 }

@@ -14,9 +14,7 @@ std::string shown(const std::vector<Assignment>& all) {
   for (const auto& a : all) out += std::to_string(a.line) + ":" + a.name + "=[" + a.value + "]\n";
   return out;
 }
-std::string first(const Problems& problems) {
-  return problems.empty() ? "" : problems[0].message();
-}
+std::string first(const Problems& problems) { return problems.empty() ? "" : problems[0].message(); }
 
 std::string main_cf(std::string_view text) {
   Problems problems;
@@ -41,9 +39,7 @@ std::string service_error(std::string_view line) {
   BOOST_TEST(parse_master_cf(line, "master.cf", problems).empty());
   return first(problems);
 }
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 std::string joined(const std::vector<std::string>& items) {
   std::string out;
   for (const auto& item : items) out += "<" + item + ">";
@@ -58,25 +54,19 @@ BOOST_AUTO_TEST_CASE(settings_are_read_with_blanks_trimmed_and_their_line) {
   BOOST_TEST(main_cf("a = 1\nb=2  \n\nc =\n") == "1:a=[1]\n2:b=[2]\n4:c=[]\n");
 }
 BOOST_AUTO_TEST_CASE(continuation_lines_join_and_comments_between_them_do_not_end_them) {
-  BOOST_TEST(main_cf("a = 1,\n  2\n# no\n\n   # nor this\n\t3\nb = 4") ==
-             "1:a=[1, 2 3]\n7:b=[4]\n");
+  BOOST_TEST(main_cf("a = 1,\n  2\n# no\n\n   # nor this\n\t3\nb = 4") == "1:a=[1, 2 3]\n7:b=[4]\n");
 }
-BOOST_AUTO_TEST_CASE(a_hash_inside_a_line_is_part_of_the_value) {
-  BOOST_TEST(main_cf("a = 1 # 2") == "1:a=[1 # 2]\n");
-}
+BOOST_AUTO_TEST_CASE(a_hash_inside_a_line_is_part_of_the_value) { BOOST_TEST(main_cf("a = 1 # 2") == "1:a=[1 # 2]\n"); }
 BOOST_AUTO_TEST_CASE(lines_may_end_in_crlf) {
   BOOST_TEST(main_cf("a = 1\r\n  2\r\nb = 3\r\n") == "1:a=[1 2]\n3:b=[3]\n");
 }
-BOOST_AUTO_TEST_CASE(a_value_keeps_its_equal_signs) {
-  BOOST_TEST(main_cf("a = b=c") == "1:a=[b=c]\n");
-}
+BOOST_AUTO_TEST_CASE(a_value_keeps_its_equal_signs) { BOOST_TEST(main_cf("a = b=c") == "1:a=[b=c]\n"); }
 BOOST_AUTO_TEST_CASE(what_is_no_setting_is_reported_with_file_and_line) {
   BOOST_TEST(main_cf_error("a = 1\nnonsense\n").starts_with("main.cf:2: \"=\" is missing"));
   BOOST_TEST(has(main_cf_error("= 1"), "name before \"=\" is missing"));
   BOOST_TEST(has(main_cf_error("two words = 1"), "cannot be a name"));
   BOOST_TEST(main_cf_error(" a = 1").starts_with("main.cf:1: the first line starts with a blank"));
-  BOOST_TEST(main_cf_error(std::string_view("a = 1\nb = \0", 11))
-                 .starts_with("main.cf:2: the line holds a NUL"));
+  BOOST_TEST(main_cf_error(std::string_view("a = 1\nb = \0", 11)).starts_with("main.cf:2: the line holds a NUL"));
 }
 BOOST_AUTO_TEST_CASE(an_endless_logical_line_is_refused) {
   std::string text = "a = 1\n";
@@ -105,8 +95,7 @@ BOOST_AUTO_TEST_CASE(a_dash_takes_the_default) {
   BOOST_TEST(!service("smtp inet - - - - - smtpd").is_private);
 }
 BOOST_AUTO_TEST_CASE(overrides_are_read_in_all_their_forms) {
-  const Service s =
-      service("587 inet n - n - 0 smtpd\n  -o a=1 -ob=2\n  -o { c = 3 4 }\n  -o d=$e -v\n");
+  const Service s = service("587 inet n - n - 0 smtpd\n  -o a=1 -ob=2\n  -o { c = 3 4 }\n  -o d=$e -v\n");
   BOOST_TEST(shown(s.overrides) == "1:a=[1]\n1:b=[2]\n1:c=[3 4]\n1:d=[$e]\n");
   BOOST_TEST(joined(s.arguments) == "<-v>");
   BOOST_TEST(s.process_limit.value() == 0);
@@ -118,8 +107,7 @@ BOOST_AUTO_TEST_CASE(an_option_after_the_first_plain_argument_belongs_to_the_com
 }
 BOOST_AUTO_TEST_CASE(every_type_is_known) {
   for (const char* type : {"unix", "fifo", "pass", "unix-dgram"})
-    BOOST_TEST(service("x " + std::string(type) + " - - n - - smtp").label() ==
-               "x/" + std::string(type));
+    BOOST_TEST(service("x " + std::string(type) + " - - n - - smtp").label() == "x/" + std::string(type));
 }
 BOOST_AUTO_TEST_CASE(a_line_that_cannot_be_read_says_which_column) {
   BOOST_TEST(service_error("smtp inet n").starts_with("master.cf:1: eight columns"));
@@ -136,12 +124,11 @@ BOOST_AUTO_TEST_CASE(a_line_that_cannot_be_read_says_which_column) {
 }
 BOOST_AUTO_TEST_CASE(the_last_of_two_services_with_one_name_and_type_counts) {
   Problems problems;
-  const auto all = parse_master_cf(
-      "x unix - - - - 1 smtp\nx inet n - - - 2 smtpd\nx unix - - - - 3 smtp\n", "m", problems);
+  const auto all =
+      parse_master_cf("x unix - - - - 1 smtp\nx inet n - - - 2 smtpd\nx unix - - - - 3 smtp\n", "m", problems);
   BOOST_REQUIRE_EQUAL(all.size(), 2U);
   BOOST_TEST(all[0].process_limit.value() == 3);
-  BOOST_TEST(
-      (problems.size() == 1 && problems[0].severity == Severity::warning && problems[0].line == 3));
+  BOOST_TEST((problems.size() == 1 && problems[0].severity == Severity::warning && problems[0].line == 3));
 }
 
 BOOST_AUTO_TEST_CASE(times_take_units_and_a_default_unit) {

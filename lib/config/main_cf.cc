@@ -32,17 +32,15 @@ std::string Problem::message() const {
 
 void sort_problems(Problems& problems) {
   std::ranges::sort(problems, [](const Problem& a, const Problem& b) {
-    return std::tie(a.severity, a.file, a.line, a.name, a.text) <
-           std::tie(b.severity, b.file, b.line, b.name, b.text);
+    return std::tie(a.severity, a.file, a.line, a.name, a.text) < std::tie(b.severity, b.file, b.line, b.name, b.text);
   });
 }
 
-std::vector<LogicalLine> logical_lines(std::string_view text, const std::string& file,
-                                       Problems& problems) {
+std::vector<LogicalLine> logical_lines(std::string_view text, const std::string& file, Problems& problems) {
   std::vector<LogicalLine> lines;
   if (text.size() > kMaxFile) {
-    problems.push_back({Severity::error, file, 0, "",
-                        "the file is larger than " + std::to_string(kMaxFile) + " bytes"});
+    problems.push_back(
+        {Severity::error, file, 0, "", "the file is larger than " + std::to_string(kMaxFile) + " bytes"});
     return lines;
   }
   bool skipping = false;  // the rest of a line that was refused
@@ -56,8 +54,7 @@ std::vector<LogicalLine> logical_lines(std::string_view text, const std::string&
     const std::string_view content = trim(line);
     if (content.empty() || content.front() == '#') continue;
     if (line.find('\0') != std::string_view::npos) {
-      problems.push_back(
-          {Severity::error, file, number, "", "the line holds a NUL byte; remove it"});
+      problems.push_back({Severity::error, file, number, "", "the line holds a NUL byte; remove it"});
       skipping = true;
       continue;
     }
@@ -73,8 +70,8 @@ std::vector<LogicalLine> logical_lines(std::string_view text, const std::string&
       skipping = true;
     } else if (lines.back().text.size() + line.size() > kMaxLine) {
       problems.push_back({Severity::error, file, lines.back().first, "",
-                          "with its continuation lines it is longer than " +
-                              std::to_string(kMaxLine) + " bytes; use a table or a /file name"});
+                          "with its continuation lines it is longer than " + std::to_string(kMaxLine) +
+                              " bytes; use a table or a /file name"});
       skipping = true;
     } else {
       std::string& whole = lines.back().text;
@@ -87,9 +84,8 @@ std::vector<LogicalLine> logical_lines(std::string_view text, const std::string&
 }
 
 bool valid_name(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return ascii_alnum(c) || c == '_' || c == '-' || c == '.';
-  });
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char c) { return ascii_alnum(c) || c == '_' || c == '-' || c == '.'; });
 }
 
 std::string parse_assignment(std::string_view text, Assignment& out) {
@@ -100,15 +96,13 @@ std::string parse_assignment(std::string_view text, Assignment& out) {
            ", and begin the line with a blank if it continues the one before";
   if (name.empty()) return "the name before \"=\" is missing";
   if (!valid_name(name))
-    return "\"" + printable(name, 60) +
-           "\" cannot be a name: letters, digits, \"_\", \"-\" and \".\" only";
+    return "\"" + printable(name, 60) + "\" cannot be a name: letters, digits, \"_\", \"-\" and \".\" only";
   out.name = name;
   out.value = trim(text.substr(equals + 1));
   return {};
 }
 
-std::vector<Assignment> parse_main_cf(std::string_view text, const std::string& file,
-                                      Problems& problems) {
+std::vector<Assignment> parse_main_cf(std::string_view text, const std::string& file, Problems& problems) {
   std::vector<Assignment> result;
   for (const LogicalLine& line : logical_lines(text, file, problems)) {
     Assignment assignment;

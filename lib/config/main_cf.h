@@ -24,8 +24,7 @@ struct LogicalLine {
   int first = 0, last = 0;
 };
 /// Shared by main.cf and master.cf. file names the text in problems.
-std::vector<LogicalLine> logical_lines(std::string_view text, const std::string& file,
-                                       Problems& problems);
+std::vector<LogicalLine> logical_lines(std::string_view text, const std::string& file, Problems& problems);
 
 struct Assignment {
   std::string name, value;
@@ -34,8 +33,7 @@ struct Assignment {
 /// "name = value" with blanks trimmed. Error: what is wrong and what to do.
 std::string parse_assignment(std::string_view text, Assignment& out);
 /// Assignments in order, repeats included. A line that is none is a problem and is left out.
-std::vector<Assignment> parse_main_cf(std::string_view text, const std::string& file,
-                                      Problems& problems);
+std::vector<Assignment> parse_main_cf(std::string_view text, const std::string& file, Problems& problems);
 
 /// Whether text can be the name of a setting: letters, digits, "_", "-" and ".".
 bool valid_name(std::string_view text);

@@ -32,9 +32,9 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not taken"},
 };
-constexpr std::array<std::string_view, 15> kOwn = {
-    "smtpd", "qmgr",  "trivial-rewrite", "smtp",  "lmtp",   "local",  "virtual", "bounce",
-    "error", "retry", "discard",         "anvil", "tlsrpt", "pickup", "pipe"};
+constexpr std::array<std::string_view, 15> kOwn = {"smtpd",   "qmgr",    "trivial-rewrite", "smtp",   "lmtp",
+                                                   "local",   "virtual", "bounce",          "error",  "retry",
+                                                   "discard", "anvil",   "tlsrpt",          "pickup", "pipe"};
 
 /// Columns and arguments: split at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {
@@ -57,8 +57,7 @@ std::vector<std::string_view> fields(std::string_view text) {
 }
 
 std::string_view without_braces(std::string_view text) {
-  if (text.size() >= 2 && text.front() == '{' && text.back() == '}')
-    return trim(text.substr(1, text.size() - 2));
+  if (text.size() >= 2 && text.front() == '{' && text.back() == '}') return trim(text.substr(1, text.size() - 2));
   return text;
 }
 
@@ -109,17 +108,14 @@ std::string parse_service(std::string_view text, Service& service) {
   service.name = words[0];
   const auto type = std::ranges::find(kTypes, words[1]);
   if (type == kTypes.end())
-    return "the type \"" + printable(words[1], 40) +
-           "\" is none of inet, unix, fifo, pass, unix-dgram";
+    return "the type \"" + printable(words[1], 40) + "\" is none of inet, unix, fifo, pass, unix-dgram";
   service.type = static_cast<ServiceType>(type - kTypes.begin());
   service.is_private = service.type != ServiceType::inet;
   const auto bad_column = [&](std::size_t i, const char* name, const char* want) {
-    return std::string("the column ") + name + " is \"" + printable(words[i], 40) + "\" where " +
-           want + " is expected";
+    return std::string("the column ") + name + " is \"" + printable(words[i], 40) + "\" where " + want + " is expected";
   };
   if (!flag(words[2], service.is_private)) return bad_column(2, "private", "y, n or -");
-  if (service.type == ServiceType::inet && service.is_private)
-    return "an inet service cannot be private: write n";
+  if (service.type == ServiceType::inet && service.is_private) return "an inet service cannot be private: write n";
   if (!flag(words[3], service.unprivileged)) return bad_column(3, "unpriv", "y, n or -");
   if (!flag(words[4], service.chroot)) return bad_column(4, "chroot", "y, n or -");
   std::string_view wakeup = words[5];
@@ -146,13 +142,12 @@ std::string_view to_word(ServiceType type) { return kTypes[static_cast<std::size
 
 std::string Service::label() const { return name + "/" + std::string(to_word(type)); }
 
-std::vector<Service> parse_master_cf(std::string_view text, const std::string& file,
-                                     Problems& problems) {
+std::vector<Service> parse_master_cf(std::string_view text, const std::string& file, Problems& problems) {
   std::vector<Service> services;
   for (const LogicalLine& line : logical_lines(text, file, problems)) {
     if (services.size() == kMaxServices) {
-      problems.push_back({Severity::error, file, line.first, "",
-                          "there are more than " + std::to_string(kMaxServices) + " services"});
+      problems.push_back(
+          {Severity::error, file, line.first, "", "there are more than " + std::to_string(kMaxServices) + " services"});
       break;
     }
     Service service;
@@ -161,16 +156,14 @@ std::vector<Service> parse_master_cf(std::string_view text, const std::string& f
       problems.push_back({Severity::error, file, line.first, "", std::move(error)});
       continue;
     }
-    const auto same = std::ranges::find_if(services, [&](const Service& other) {
-      return other.name == service.name && other.type == service.type;
-    });
+    const auto same = std::ranges::find_if(
+        services, [&](const Service& other) { return other.name == service.name && other.type == service.type; });
     if (same == services.end()) {
       services.push_back(std::move(service));
       continue;
     }
     problems.push_back({Severity::warning, file, service.line, service.label(),
-                        "the service stands in line " + std::to_string(same->line) +
-                            " already; this one is used"});
+                        "the service stands in line " + std::to_string(same->line) + " already; this one is used"});
     *same = std::move(service);
   }
   return services;
@@ -181,8 +174,6 @@ const ProgramNote* note_on_program(std::string_view program) {
   return found == std::end(kNotes) ? nullptr : found;
 }
 
-bool is_own_program(std::string_view program) {
-  return std::ranges::find(kOwn, program) != kOwn.end();
-}
+bool is_own_program(std::string_view program) { return std::ranges::find(kOwn, program) != kOwn.end(); }
 
 }  // namespace pen::config

@@ -41,8 +41,7 @@ struct Service {
 };
 
 /// A line that cannot be read is a problem and left out; of two services with one name and type the last stays.
-std::vector<Service> parse_master_cf(std::string_view text, const std::string& file,
-                                     Problems& problems);
+std::vector<Service> parse_master_cf(std::string_view text, const std::string& file, Problems& problems);
 
 /// What is known of a Postfix program whose work is done elsewhere here, or not yet.
 struct ProgramNote {

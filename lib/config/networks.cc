@@ -12,9 +12,7 @@ namespace {
 
 using Raw = std::array<unsigned char, 16>;
 
-bool loopback(const InterfaceAddress& a) {
-  return a.ipv6 ? a.address == "::1" : a.address.starts_with("127.");
-}
+bool loopback(const InterfaceAddress& a) { return a.ipv6 ? a.address == "::1" : a.address.starts_with("127."); }
 
 /// Loopback is the whole of 127/8 unless only hosts are asked for.
 unsigned prefix_of(const InterfaceAddress& a, const Raw& raw, NetworksStyle style) {
@@ -48,8 +46,7 @@ bool spoken(const InterfaceAddress& a, const std::vector<std::string>& protocols
 }  // namespace
 
 std::string own_networks(const std::vector<InterfaceAddress>& interfaces, NetworksStyle style,
-                         const std::vector<std::string>& listen,
-                         const std::vector<std::string>& protocols) {
+                         const std::vector<std::string>& listen, const std::vector<std::string>& protocols) {
   std::vector<std::string> found;
   for (const bool ipv6 : {false, true}) {
     for (const InterfaceAddress& a : interfaces) {

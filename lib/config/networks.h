@@ -12,7 +12,6 @@ namespace pen::config {
 /// protocols: the items of inet_protocols.
 /// Source: postconf(5) mynetworks, mynetworks_style. IPv6 has no address classes: class means subnet there.
 std::string own_networks(const std::vector<InterfaceAddress>& interfaces, NetworksStyle style,
-                         const std::vector<std::string>& listen,
-                         const std::vector<std::string>& protocols);
+                         const std::vector<std::string>& listen, const std::vector<std::string>& protocols);
 
 }  // namespace pen::config

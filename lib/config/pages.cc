@@ -48,12 +48,9 @@ std::string type_words(const Row& row) {
 /// A bound that is only there to keep numbers sane is not worth a reader's time.
 std::string bounds(const Row& row) {
   if (row.min == 0 && row.max == 0) return {};
-  return std::to_string(row.min) + " to " + std::to_string(row.max) +
-         (row.type == Type::time ? " s" : "");
+  return std::to_string(row.min) + " to " + std::to_string(row.max) + (row.type == Type::time ? " s" : "");
 }
-std::string programs(const Row& row) {
-  return row.programs == "all" ? "all programs" : std::string(row.programs);
-}
+std::string programs(const Row& row) { return row.programs == "all" ? "all programs" : std::string(row.programs); }
 
 std::string successor(const Row& row) {
   return row.successor.empty() ? std::string("remove it") : std::string(row.successor);
@@ -88,18 +85,16 @@ std::string settings_markdown() {
       "| --- | --- | --- | --- |\n";
   for (const Row& row : rows()) {
     if (row.kind != Class::acts) continue;
-    out += "| " + markdown(row.name) + " | " + type_words(row) + " | " + code(row.default_text) +
-           " | " + bounds(row) + " | " + programs(row) + " | " +
-           (row.applies == Applies::reload ? "reload" : "restart") + " | " + markdown(row.text) +
-           " |\n";
+    out += "| " + markdown(row.name) + " | " + type_words(row) + " | " + code(row.default_text) + " | " + bounds(row) +
+           " | " + programs(row) + " | " + (row.applies == Applies::reload ? "reload" : "restart") + " | " +
+           markdown(row.text) + " |\n";
   }
   out +=
       "\n## Settings by transport\n\nWith the name of a service of master.cf in place of "
       "*transport*:\n\n";
   for (const auto& s : transport_suffixes())
     if (s.acts)
-      out += "- *transport*" + markdown(s.suffix) +
-             ", where not set: " + code("$" + std::string(s.fallback)) + "\n";
+      out += "- *transport*" + markdown(s.suffix) + ", where not set: " + code("$" + std::string(s.fallback)) + "\n";
   out += "\nAccepted without effect:";
   for (const auto& s : transport_suffixes())
     if (!s.acts) out += " *transport*" + markdown(s.suffix);
@@ -120,8 +115,7 @@ std::string settings_markdown() {
   out += "\n## Old names\n\n| name | use | why |\n| --- | --- | --- |\n";
   for (const Row& row : rows())
     if (row.kind == Class::obsolete)
-      out += "| " + markdown(row.name) + " | " + markdown(successor(row)) + " | " +
-             markdown(row.text) + " |\n";
+      out += "| " + markdown(row.name) + " | " + markdown(successor(row)) + " | " + markdown(row.text) + " |\n";
   return out;
 }
 
@@ -158,20 +152,18 @@ std::string main_cf_man_page() {
       ".SH SETTINGS\n";
   for (const Row& row : rows()) {
     if (row.kind != Class::acts) continue;
-    out += ".TP\n\\fB" + roff(row.name) + "\\fR (" +
-           roff(row.default_text.empty() ? "empty" : row.default_text) + ")\n" + roff(row.text) +
-           "\n.br\n" + roff(type_words(row));
+    out += ".TP\n\\fB" + roff(row.name) + "\\fR (" + roff(row.default_text.empty() ? "empty" : row.default_text) +
+           ")\n" + roff(row.text) + "\n.br\n" + roff(type_words(row));
     if (const auto b = bounds(row); !b.empty()) out += ", " + b;
-    out += "; " + roff(programs(row)) +
-           (row.applies == Applies::restart ? "; after stop and start" : "") + ".\n";
+    out += "; " + roff(programs(row)) + (row.applies == Applies::restart ? "; after stop and start" : "") + ".\n";
   }
   out +=
       ".SH SETTINGS BY TRANSPORT\nWith the name of a service of master.cf in place of "
       "\\fItransport\\fR:\n";
   for (const auto& s : transport_suffixes())
     if (s.acts)
-      out += ".TP\n\\fItransport\\fB" + roff(s.suffix) + "\\fR ($" + roff(s.fallback) + ")\nAs " +
-             roff(s.fallback) + ", for one transport.\n";
+      out += ".TP\n\\fItransport\\fB" + roff(s.suffix) + "\\fR ($" + roff(s.fallback) + ")\nAs " + roff(s.fallback) +
+             ", for one transport.\n";
   const auto section = [&](Class kind, std::string_view title) {
     out += ".SH " + std::string(title) + "\n";
     bool first = true;
@@ -189,8 +181,7 @@ std::string main_cf_man_page() {
   out += ".SH OLD NAMES\n";
   for (const Row& row : rows())
     if (row.kind == Class::obsolete)
-      out += ".TP\n\\fB" + roff(row.name) + "\\fR: " + roff(successor(row)) + "\n" +
-             roff(row.text) + "\n";
+      out += ".TP\n\\fB" + roff(row.name) + "\\fR: " + roff(successor(row)) + "\n" + roff(row.text) + "\n";
   out += ".SH SEE ALSO\npenconf(1), penstock(1), master.cf(5)\n";
   return out;
 }

@@ -14,8 +14,7 @@ namespace pen::config {
 namespace {
 
 // Table types whose source may be settings of main.cf that begin with the table's name.
-constexpr std::array<std::string_view, 6> kSourceTypes = {"ldap",   "mysql",    "pgsql",
-                                                          "sqlite", "memcache", "mongodb"};
+constexpr std::array<std::string_view, 6> kSourceTypes = {"ldap", "mysql", "pgsql", "sqlite", "memcache", "mongodb"};
 
 /// start and the text of a row as one sentence part: no capital in the middle, no full stop.
 std::string joined(std::string_view start, std::string_view text) {
@@ -64,13 +63,11 @@ class Reporter {
   void service(const Service& s) {
     const Place place{config_.master_file(), s.line};
     if (const ProgramNote* note = note_on_program(s.command)) {
-      found.push_back({note->work_is_done ? Severity::note : Severity::warning, place.file,
-                       place.line, s.label(),
+      found.push_back({note->work_is_done ? Severity::note : Severity::warning, place.file, place.line, s.label(),
                        "the program " + s.command + " is not run: " + std::string(note->text)});
     } else if (!is_own_program(s.command)) {
-      found.push_back(
-          {Severity::warning, place.file, place.line, s.label(),
-           "there is no program " + printable(s.command, 60) + "; the service is not run"});
+      found.push_back({Severity::warning, place.file, place.line, s.label(),
+                       "there is no program " + printable(s.command, 60) + "; the service is not run"});
     }
     for (const Assignment& a : s.overrides) override_set(s, a, place);
     if (takes_mail_in(s)) cleanup_of(s, place);
@@ -86,20 +83,17 @@ class Reporter {
 
   void transports() {
     const Settings& s = config_.settings();
-    const auto need = [this](const std::string& name, const std::string& value, bool used,
-                             std::string_view mail) {
+    const auto need = [this](const std::string& name, const std::string& value, bool used, std::string_view mail) {
       const std::string transport = value.substr(0, value.find(':'));
       if (!used || transport.empty() || find_transport(transport)) return;
       const auto place = config_.where(name).value_or(Place{config_.main_file(), 0});
-      found.push_back(
-          {Severity::warning, place.file, place.line, name,
-           "master.cf has no service " + transport + ": mail " + std::string(mail) + " will wait"});
+      found.push_back({Severity::warning, place.file, place.line, name,
+                       "master.cf has no service " + transport + ": mail " + std::string(mail) + " will wait"});
     };
     need("default_transport", s.default_transport, true, "for other domains");
     need("relay_transport", s.relay_transport, !s.relay_domains.empty(), "for relay_domains");
     need("local_transport", s.local_transport, !s.mydestination.empty(), "for mydestination");
-    need("virtual_transport", s.virtual_transport, !s.virtual_mailbox_domains.empty(),
-         "for virtual_mailbox_domains");
+    need("virtual_transport", s.virtual_transport, !s.virtual_mailbox_domains.empty(), "for virtual_mailbox_domains");
   }
 
   void relaying() {
@@ -112,12 +106,10 @@ class Reporter {
         if (std::ranges::find(kGuards, item) != kGuards.end()) return;
         if (classes_.contains(item)) return;  // what is in a class is smtpd's to judge
       }
-    const auto place =
-        config_.where("smtpd_relay_restrictions").value_or(Place{config_.main_file(), 0});
-    found.push_back(
-        {Severity::error, place.file, place.line, "smtpd_relay_restrictions",
-         "neither this nor smtpd_recipient_restrictions holds reject_unauth_destination or another "
-         "refusal: anybody could relay; smtpd will not take mail"});
+    const auto place = config_.where("smtpd_relay_restrictions").value_or(Place{config_.main_file(), 0});
+    found.push_back({Severity::error, place.file, place.line, "smtpd_relay_restrictions",
+                     "neither this nor smtpd_recipient_restrictions holds reject_unauth_destination or another "
+                     "refusal: anybody could relay; smtpd will not take mail"});
   }
 
   /// What the lists of smtpd hold that cannot act.
@@ -142,8 +134,8 @@ class Reporter {
       if (known == nullptr) {
         const bool table = item.find(':') != std::string::npos;
         if (!table && !classes_.contains(item))
-          say(Severity::warning, "no restriction is called " + printable(item, 60) +
-                                     ": mail that reaches it gets 451 4.3.5");
+          say(Severity::warning,
+              "no restriction is called " + printable(item, 60) + ": mail that reaches it gets 451 4.3.5");
         continue;
       }
       if (known->check == Check::unsupported)
@@ -155,11 +147,10 @@ class Reporter {
 
   void level() {
     if (config_.where("compatibility_level") || config_.names_set().empty()) return;
-    found.push_back(
-        {Severity::note, config_.main_file(), 0, "compatibility_level",
-         "not set: the defaults of " + config_.settings().compatibility_level +
-             " apply, where Postfix would take those of 0 (append_dot_mydomain, mynetworks_style, "
-             "relay_domains, smtputf8_enable)"});
+    found.push_back({Severity::note, config_.main_file(), 0, "compatibility_level",
+                     "not set: the defaults of " + config_.settings().compatibility_level +
+                         " apply, where Postfix would take those of 0 (append_dot_mydomain, mynetworks_style, "
+                         "relay_domains, smtputf8_enable)"});
   }
 
   Problems found;
@@ -171,24 +162,20 @@ class Reporter {
       const std::size_t colon = item.rfind(':');
       if (colon == std::string::npos || colon == 0) continue;
       const std::size_t before = item.rfind(':', colon - 1);
-      const std::string_view type =
-          std::string_view(item).substr(before == std::string::npos ? 0 : before + 1,
-                                        colon - (before == std::string::npos ? 0 : before + 1));
-      if (std::ranges::find(kSourceTypes, type) != kSourceTypes.end() &&
-          item.find('/') == std::string::npos)
+      const std::string_view type = std::string_view(item).substr(
+          before == std::string::npos ? 0 : before + 1, colon - (before == std::string::npos ? 0 : before + 1));
+      if (std::ranges::find(kSourceTypes, type) != kSourceTypes.end() && item.find('/') == std::string::npos)
         tables_.insert(item.substr(colon + 1));
     }
   }
 
   /// An -o of master.cf: that of a service which is not run changes nothing, but for what cleanup hands on.
   void override_set(const Service& s, const Assignment& a, const Place& place) {
-    const bool handed_on =
-        s.command == "cleanup" && std::ranges::binary_search(cleanup_settings(), a.name);
+    const bool handed_on = s.command == "cleanup" && std::ranges::binary_search(cleanup_settings(), a.name);
     const bool runs = is_own_program(s.command) && s.type != ServiceType::pass;
     const bool hands_on = s.type == ServiceType::pass;  // to the smtpd in postscreen's place
     const Row* row = find_row(a.name);
-    if (runs || hands_on || handed_on || !row || row->kind != Class::acts)
-      return name_set(a.name, a.value, place);
+    if (runs || hands_on || handed_on || !row || row->kind != Class::acts) return name_set(a.name, a.value, place);
     found.push_back({Severity::note, place.file, place.line, a.name,
                      "-o without effect: the program " + s.command + " is not run"});
   }
@@ -223,42 +210,36 @@ class Reporter {
       }
       case Class::obsolete:
         problem.severity = Severity::warning;
-        problem.text =
-            row.successor.empty()
-                ? joined("an old name: ", row.text)
-                : joined("an old name; set " + std::string(row.successor) + ": ", row.text);
+        problem.text = row.successor.empty()
+                           ? joined("an old name: ", row.text)
+                           : joined("an old name; set " + std::string(row.successor) + ": ", row.text);
         return true;
     }
     return false;
   }
 
   bool find_transport(std::string_view name) const {
-    return std::ranges::any_of(config_.master(), [&](const Service& s) {
-      return s.name == name && s.type != ServiceType::inet;
-    });
+    return std::ranges::any_of(config_.master(),
+                               [&](const Service& s) { return s.name == name && s.type != ServiceType::inet; });
   }
 
   bool judge_transport(const TransportName& split, std::string_view value, Problem& problem) const {
     if (!find_transport(split.transport)) {
       problem.severity = Severity::warning;
-      problem.text =
-          "master.cf has no service " + std::string(split.transport) + ", so this has no effect";
+      problem.text = "master.cf has no service " + std::string(split.transport) + ", so this has no effect";
       return true;
     }
     const Service* service = config_.find_service(split.transport, ServiceType::unix_stream);
-    const std::string_view command =
-        service ? std::string_view(service->command) : std::string_view();
+    const std::string_view command = service ? std::string_view(service->command) : std::string_view();
     if (split.suffix->suffix == "_time_limit") {
       if (command == "pipe") return false;
-      problem.text = command == "spawn"
-                         ? "without effect: the program spawn is not run"
-                         : "accepted, without effect: only commands of pipe have such a limit";
+      problem.text = command == "spawn" ? "without effect: the program spawn is not run"
+                                        : "accepted, without effect: only commands of pipe have such a limit";
       return true;
     }
-    if (split.suffix->suffix == "_destination_recipient_limit" && service &&
-        one_recipient_only(*service) && trim(value) != "1") {
-      problem.text =
-          "taken as 1: " + service->label() + " has flag D or O, for one recipient at a time";
+    if (split.suffix->suffix == "_destination_recipient_limit" && service && one_recipient_only(*service) &&
+        trim(value) != "1") {
+      problem.text = "taken as 1: " + service->label() + " has flag D or O, for one recipient at a time";
       return true;
     }
     if (split.suffix->acts) return false;
@@ -272,8 +253,7 @@ class Reporter {
     for (const NameUse& use : names_in(value)) {
       if (use.tested || config_.written(use.name)) continue;
       found.push_back({Severity::warning, place.file, place.line, std::string(row.name),
-                       "it refers to $" + printable(use.name, 60) +
-                           ", which is not set and stands for nothing"});
+                       "it refers to $" + printable(use.name, 60) + ", which is not set and stands for nothing"});
     }
   }
 

@@ -12,11 +12,9 @@ using enum RestrictionName::Argument;
 constexpr bool guards = true, open = false;
 
 constexpr RestrictionName kNames[] = {
-#define PEN_RESTRICTION(name, argument, waits, relaying) \
-  {#name, Check::name, argument, Waits::waits, relaying},
+#define PEN_RESTRICTION(name, argument, waits, relaying) {#name, Check::name, argument, Waits::waits, relaying},
 #define PEN_RESTRICTION_ALIAS(name, restriction)
-#define PEN_RESTRICTION_MISSING(name, argument) \
-  {#name, Check::unsupported, argument, Waits::never, open},
+#define PEN_RESTRICTION_MISSING(name, argument) {#name, Check::unsupported, argument, Waits::never, open},
 #include "lib/config/restrictions.def"
 };
 
@@ -32,8 +30,7 @@ constexpr Alias kAliases[] = {
 
 template <class Row>
 const Row* find(std::span<const Row> rows, std::string_view name) {
-  const auto found =
-      std::ranges::find_if(rows, [&](const Row& r) { return iequals(r.name, name); });
+  const auto found = std::ranges::find_if(rows, [&](const Row& r) { return iequals(r.name, name); });
   return found == rows.end() ? nullptr : &*found;
 }
 

@@ -3,7 +3,8 @@
 /// restrictions.def, the one place where restrictions are declared.
 ///
 /// Use:     const RestrictionName* r = find_restriction(item);  // nullptr: a table, a restriction class, or a mistake
-/// Source:  Postfix postconf(5) smtpd_*_restrictions; ../smtpd evaluates them, `penstock check` reports what cannot act.
+/// Source:  Postfix postconf(5) smtpd_*_restrictions; ../smtpd evaluates them, `penstock check` reports what cannot
+///          act.
 #include <cstdint>
 #include <string_view>
 

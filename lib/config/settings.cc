@@ -9,8 +9,7 @@ namespace pen::config {
 namespace {
 
 template <class Enum, std::size_t N>
-std::optional<Enum> pick(std::string_view word,
-                         const std::pair<std::string_view, Enum> (&words)[N]) {
+std::optional<Enum> pick(std::string_view word, const std::pair<std::string_view, Enum> (&words)[N]) {
   for (const auto& [name, value] : words)
     if (iequals(name, word)) return value;
   return std::nullopt;
@@ -32,14 +31,11 @@ std::vector<Row> make_rows() {
 #define PEN_CHOICE(type, f, words, def, p, w, t) \
   rows.push_back({#f, Type::choice, Class::acts, def, 0, 0, p, Applies::w, t, "", words});
 #define PEN_ACCEPTED(name, def, text) \
-  rows.push_back(                     \
-      {name, Type::untyped, Class::accepted, def, 0, 0, "", Applies::reload, text, "", ""});
+  rows.push_back({name, Type::untyped, Class::accepted, def, 0, 0, "", Applies::reload, text, "", ""});
 #define PEN_UNSUPPORTED(name, def, text) \
-  rows.push_back(                        \
-      {name, Type::untyped, Class::unsupported, def, 0, 0, "", Applies::reload, text, "", ""});
-#define PEN_OBSOLETE(name, def, successor, text)                                              \
-  rows.push_back({name, Type::untyped, Class::obsolete, def, 0, 0, "", Applies::reload, text, \
-                  successor, ""});
+  rows.push_back({name, Type::untyped, Class::unsupported, def, 0, 0, "", Applies::reload, text, "", ""});
+#define PEN_OBSOLETE(name, def, successor, text) \
+  rows.push_back({name, Type::untyped, Class::obsolete, def, 0, 0, "", Applies::reload, text, successor, ""});
 #include "lib/config/params.def"
 #undef PEN_PLAIN
   std::ranges::sort(rows, {}, &Row::name);
@@ -56,9 +52,8 @@ std::optional<BareNewline> parse_choice(std::string_view word, BareNewline) {
                                   {"note", BareNewline::note}});
 }
 std::optional<AddressPreference> parse_choice(std::string_view word, AddressPreference) {
-  return pick<AddressPreference>(word, {{"any", AddressPreference::any},
-                                        {"ipv4", AddressPreference::ipv4},
-                                        {"ipv6", AddressPreference::ipv6}});
+  return pick<AddressPreference>(
+      word, {{"any", AddressPreference::any}, {"ipv4", AddressPreference::ipv4}, {"ipv6", AddressPreference::ipv6}});
 }
 std::optional<DnsSupport> parse_choice(std::string_view word, DnsSupport) {
   return pick<DnsSupport>(word, {{"", DnsSupport::unset},
@@ -67,21 +62,19 @@ std::optional<DnsSupport> parse_choice(std::string_view word, DnsSupport) {
                                  {"dnssec", DnsSupport::dnssec}});
 }
 std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle) {
-  return pick<NetworksStyle>(word, {{"host", NetworksStyle::host},
-                                    {"subnet", NetworksStyle::subnet},
-                                    {"class", NetworksStyle::address_class}});
+  return pick<NetworksStyle>(
+      word,
+      {{"host", NetworksStyle::host}, {"subnet", NetworksStyle::subnet}, {"class", NetworksStyle::address_class}});
 }
 std::optional<FromFormat> parse_choice(std::string_view word, FromFormat) {
-  return pick<FromFormat>(word,
-                          {{"standard", FromFormat::standard}, {"obsolete", FromFormat::obsolete}});
+  return pick<FromFormat>(word, {{"standard", FromFormat::standard}, {"obsolete", FromFormat::obsolete}});
 }
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction) {
-  return pick<TempfailAction>(word, {{"defer_if_permit", TempfailAction::defer_if_permit},
-                                     {"defer", TempfailAction::defer}});
+  return pick<TempfailAction>(word,
+                              {{"defer_if_permit", TempfailAction::defer_if_permit}, {"defer", TempfailAction::defer}});
 }
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend) {
-  return pick<DestdbBackend>(word,
-                             {{"lmdb", DestdbBackend::lmdb}, {"redis", DestdbBackend::redis}});
+  return pick<DestdbBackend>(word, {{"lmdb", DestdbBackend::lmdb}, {"redis", DestdbBackend::redis}});
 }
 
 std::span<const Row> rows() {

@@ -11,9 +11,6 @@ int main(int argc, char** argv) {
     std::fputs("usage: settings_pages markdown|man\n", stderr);
     return 64;
   }
-  const std::string text =
-      page == "man" ? pen::config::main_cf_man_page() : pen::config::settings_markdown();
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0
-             ? 0
-             : 74;
+  const std::string text = page == "man" ? pen::config::main_cf_man_page() : pen::config::settings_markdown();
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 ? 0 : 74;
 }

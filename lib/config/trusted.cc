@@ -42,19 +42,16 @@ std::string place_of(const File& directory) {
   char text[PATH_MAX];
   const std::string link = "/proc/self/fd/" + std::to_string(directory.get());
   const ssize_t n = ::readlink(link.c_str(), text, sizeof text);
-  return n > 0 && static_cast<std::size_t>(n) < sizeof text
-             ? std::string(text, static_cast<std::size_t>(n))
-             : std::string();
+  return n > 0 && static_cast<std::size_t>(n) < sizeof text ? std::string(text, static_cast<std::size_t>(n))
+                                                            : std::string();
 }
 
 /// The directory that the mail system with this queue was started with.
 Result<std::string> recorded(const std::string& queue_directory) {
-  const File queue(
-      ::open(queue_directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const File queue(::open(queue_directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!queue.is_open() && errno == ENOENT) return fail(TrustError::no_record, queue_directory);
   if (!queue.is_open()) return fail_errno(queue_directory);
-  if (!written_by_root(queue, S_IFDIR))
-    return not_trusted(queue_directory, "the queue directory must belong to root");
+  if (!written_by_root(queue, S_IFDIR)) return not_trusted(queue_directory, "the queue directory must belong to root");
   char text[PATH_MAX];
   const ssize_t n = ::readlinkat(queue.get(), kRecord, text, sizeof text);
   if (n < 0 && errno == ENOENT) return fail(TrustError::no_record, queue_directory);
@@ -94,8 +91,8 @@ Result<Config> load_trusted(const std::string& directory) {
   const std::string& queue = config.settings().queue_directory;
   PEN_TRY_ASSIGN(const std::string record, recorded(queue));
   if (record != config.directory())
-    return not_trusted(directory, "the mail system with the queue " + queue +
-                                      " was started with another configuration");
+    return not_trusted(directory,
+                       "the mail system with the queue " + queue + " was started with another configuration");
   return config;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// The configuration that a stranger names to a program with more rights than his own (pendrop, setgid): which of them it obeys.
+/// The configuration that a stranger names to a program with more rights than his own (pendrop, setgid): which of
+/// them it obeys.
 ///
 /// Rule:    the directory and its main.cf belong to root and nobody else may write them; and the mail system whose
 ///          queue_directory it names was started with this very directory. Another main.cf of root's, as shipped, of an
@@ -18,8 +19,7 @@ inline constexpr const char* kRecord = "config_directory";
 enum class TrustError { not_trusted = 1, no_record };
 inline std::string_view error_module(TrustError) { return "configuration"; }
 inline std::string_view describe(TrustError e) {
-  return e == TrustError::no_record ? "the mail system has not been started yet"
-                                    : "not used for you";
+  return e == TrustError::no_record ? "the mail system has not been started yet" : "not used for you";
 }
 
 /// Errors: not_trusted; no_record; otherwise those of load(). No master.cf is read.

@@ -16,8 +16,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
   const auto n = parse_unsigned(text);
-  if (!n || *n > static_cast<unsigned long long>(std::numeric_limits<std::int64_t>::max()))
-    return std::nullopt;
+  if (!n || *n > static_cast<unsigned long long>(std::numeric_limits<std::int64_t>::max())) return std::nullopt;
   const auto value = static_cast<std::int64_t>(*n);
   return negative ? -value : value;
 }
@@ -74,10 +73,8 @@ std::optional<std::chrono::milliseconds> parse_time(std::string_view text, char 
 char time_unit(std::string_view default_text) {
   if (default_text.empty()) return 's';
   const char last = default_text.back();
-  return std::string_view("smhdw").find(last) != std::string_view::npos &&
-                 default_text.size() > 1 &&
-                 (ascii_digit(default_text[default_text.size() - 2]) ||
-                  default_text[default_text.size() - 2] == '}')
+  return std::string_view("smhdw").find(last) != std::string_view::npos && default_text.size() > 1 &&
+                 (ascii_digit(default_text[default_text.size() - 2]) || default_text[default_text.size() - 2] == '}')
              ? last
              : 's';
 }

@@ -8,8 +8,8 @@ namespace pen::destdb {
 
 Result<std::unique_ptr<DestDb>> DestDb::open(const std::string& directory, WallTime now) {
   std::string warning;
-  auto db = lmdb::open_or_begin_anew(directory, "what it held is lost, suspensions by pendest too",
-                                     warning, [&]() -> Result<std::unique_ptr<DestDb>> {
+  auto db = lmdb::open_or_begin_anew(directory, "what it held is lost, suspensions by pendest too", warning,
+                                     [&]() -> Result<std::unique_ptr<DestDb>> {
                                        PEN_TRY_ASSIGN(auto file, open_lmdb(directory));
                                        return over(std::move(file), now);
                                      });
@@ -76,24 +76,20 @@ std::vector<Change> DestDb::take_changes(std::size_t most) {
   out.reserve(std::min(most, changed_.size() + changed_suspensions_.size()));
   // Orders of people first.
   const auto take = [&](std::unordered_set<std::string>& from, auto&& make) {
-    for (auto it = from.begin(); it != from.end() && out.size() < most; it = from.erase(it))
-      out.push_back(make(*it));
+    for (auto it = from.begin(); it != from.end() && out.size() < most; it = from.erase(it)) out.push_back(make(*it));
   };
   take(changed_suspensions_, [this](const std::string& name) {
     Change c{Change::Kind::suspension, name, {}, {}};
-    if (const auto it = suspensions_.find(name); it != suspensions_.end())
-      c.suspension = it->second;
+    if (const auto it = suspensions_.find(name); it != suspensions_.end()) c.suspension = it->second;
     return c;
   });
-  take(changed_,
-       [this](const std::string& key) { return Change{Change::Kind::facts, key, find(key), {}}; });
+  take(changed_, [this](const std::string& key) { return Change{Change::Kind::facts, key, find(key), {}}; });
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.key < b.key; });
   return out;
 }
 
 void DestDb::put_back(const std::vector<Change>& changes) {
-  for (const Change& c : changes)
-    (c.kind == Change::Kind::facts ? changed_ : changed_suspensions_).insert(c.key);
+  for (const Change& c : changes) (c.kind == Change::Kind::facts ? changed_ : changed_suspensions_).insert(c.key);
 }
 
 bool DestDb::stale(const Facts& f, WallTime now) {

@@ -9,8 +9,8 @@
 ///          auto changes = db->take_changes();
 ///          pool.run([changes, file = db->file()] { return file->write(changes); });
 ///          db->collect_some(wall_now, 1000);                              // now and then: forgets stale records
-/// Rules:   hints, but for suspensions, whose order is done when write() is back. A kill loses the changes since the last
-///          write(), nothing else: LMDB's transactions are synced.
+/// Rules:   hints, but for suspensions, whose order is done when write() is back. A kill loses the changes since the
+///          last write(), nothing else: LMDB's transactions are synced.
 /// Bounds:  kMaxRecords in memory and on disk; for a new one the least recently changed of a few goes.
 /// Source:  docs/origins.md "The scheduler" (destdb, its garbage collector), docs/design.md.
 #include <algorithm>
@@ -49,12 +49,13 @@ class File {
 /// LMDB in a directory, made if missing. Errors: damaged, errno.
 Result<std::shared_ptr<File>> open_lmdb(const std::string& directory);
 
-/// The file read by a tool while its owner may be writing it: slices in the order of the keys, each a read of its own, so
-/// that a slow reader never keeps pages from being used again. Thread: the caller's one.
+/// The file read by a tool while its owner may be writing it: slices in the order of the keys, each a read of its
+/// own, so that a slow reader never keeps pages from being used again. Thread: the caller's one.
 class Reader {
  public:
   virtual ~Reader() = default;
-  /// At most `most` records after those of the last call; done() when there are no more. Suspensions come with the last.
+  /// At most `most` records after those of the last call; done() when there are no more. Suspensions come with the
+  /// last.
   virtual Result<Contents> next(std::size_t most) = 0;
   virtual bool done() const = 0;
 };
@@ -95,8 +96,8 @@ class DestDb final : public MemoryTable {
   /// longest unused beyond kMaxRecords.
   /// Returns how many. Walks over all: for the start.
   std::size_t collect(WallTime now);
-  /// The same rules for the next `most` places of the table, in turn: short however many records there are. Returns the keys:
-  /// who keeps a copy of the facts forgets it too (Scheduler::forgotten).
+  /// The same rules for the next `most` places of the table, in turn: short however many records there are. Returns
+  /// the keys: who keeps a copy of the facts forgets it too (Scheduler::forgotten).
   std::vector<std::string> collect_some(WallTime now, std::size_t most);
   std::size_t places() const { return facts_.bucket_count(); }
   /// For tests: another bound than kMaxRecords.

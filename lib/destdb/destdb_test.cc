@@ -100,8 +100,7 @@ BOOST_AUTO_TEST_CASE(a_file_with_bytes_changed_at_random_never_crashes_us) {
   unsigned set_aside = 0;
   for (int round = 0; round < 300; ++round) {
     std::string content = good;
-    const std::size_t page =
-        random.below(3) == 0 ? random.below(2) : random.below(good.size() / 4096);
+    const std::size_t page = random.below(3) == 0 ? random.below(2) : random.below(good.size() / 4096);
     content[page * 4096 + random.below(200)] = static_cast<char>(random.below(256));
     std::ofstream(file, std::ios::binary) << content;
     auto db = open();
@@ -162,8 +161,8 @@ BOOST_AUTO_TEST_CASE(changes_are_taken_in_batches_orders_first) {
   db->suspend({"mx.example", "why", kNow});
   const auto first = db->take_changes(4);
   BOOST_TEST(first.size() == 4U);
-  BOOST_TEST(std::any_of(first.begin(), first.end(),
-                         [](const Change& c) { return c.kind == Change::Kind::suspension; }));
+  BOOST_TEST(
+      std::any_of(first.begin(), first.end(), [](const Change& c) { return c.kind == Change::Kind::suspension; }));
   BOOST_TEST(db->changed());
   BOOST_TEST(db->take_changes(4).size() == 4U);
   BOOST_TEST(db->take_changes(4).size() == 3U);
@@ -239,20 +238,17 @@ BOOST_AUTO_TEST_CASE(names_have_one_form) {
   BOOST_TEST(form("[192.0.2.1]:25") == "[192.0.2.1]:25");
   BOOST_TEST(form("mx.example:587") == "[mx.example]:587");
   BOOST_TEST(form("2001:DB8::1") == "2001:db8::1");
-  for (const char* wrong :
-       {"", "a b", "user@example.org", "[mx", "mx]", "mx.example:", "mx.example:0",
-        "[mx.example]:70000", "[]:25", "*", "a,b", ".", "192.0.2.0/24", "2001:db8::/32"})
+  for (const char* wrong : {"", "a b", "user@example.org", "[mx", "mx]", "mx.example:", "mx.example:0",
+                            "[mx.example]:70000", "[]:25", "*", "a,b", ".", "192.0.2.0/24", "2001:db8::/32"})
     BOOST_TEST(form(wrong) == "none", wrong);
   BOOST_TEST(form(std::string(301, 'a')) == "none");
   BOOST_TEST(form(".Example.org.") == ".example.org");
   BOOST_TEST(form("unix:private/x") == "unix:private/x");
   using Names = std::vector<std::string>;
   BOOST_TEST((names_of("MX.b.example", "192.0.2.1", 25) ==
-              Names{"mx.b.example", "[mx.b.example]:25", ".b.example", ".example", "192.0.2.1",
-                    "[192.0.2.1]:25"}));
+              Names{"mx.b.example", "[mx.b.example]:25", ".b.example", ".example", "192.0.2.1", "[192.0.2.1]:25"}));
   BOOST_TEST((names_of("", "2001:db8::1", 0) == Names{"2001:db8::1"}));
-  BOOST_TEST((names_of_nexthop("[relay.example]:587") ==
-              Names{"relay.example", "[relay.example]:587", ".example"}));
+  BOOST_TEST((names_of_nexthop("[relay.example]:587") == Names{"relay.example", "[relay.example]:587", ".example"}));
   BOOST_TEST((names_of_nexthop("unix:private/x.y") == Names{"unix:private/x.y"}));
   const auto shown = parse_shown("mx.example[2001:db8::1]:25");
   BOOST_TEST(shown.host == "mx.example");

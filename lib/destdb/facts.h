@@ -37,23 +37,19 @@ struct Facts {
   WallTime tolerated_until{};                 // when to try one more than that
   WallTime used{};                            // last change: what the garbage collector goes by
   std::string shown;                          // for people: host[address]:port
-  std::uint32_t closed_after = 0;  // messages when the peer last closed by itself; 0: never
-  WallTime messages_until{};       // when to try more than messages_per_connection
-  WallTime measured{};             // when service_time last changed
-  WallTime step_by_step_until{};   // it broke under pipelining: one command at a time until then
-  WallTime
-      clear_text_until{};  // TLS with it broke where TLS may be left out: clear text until then
-  std::uint32_t deferrals =
-      0;  // transactions in a row of which it took nothing, and refused nothing for good
-  WallTime asked_last_until{};  // for that: the other hosts of a route come first until then
-  WallTime
-      one_domain_until{};  // it refused recipients in several domains in one transaction: one until then
+  std::uint32_t closed_after = 0;             // messages when the peer last closed by itself; 0: never
+  WallTime messages_until{};                  // when to try more than messages_per_connection
+  WallTime measured{};                        // when service_time last changed
+  WallTime step_by_step_until{};              // it broke under pipelining: one command at a time until then
+  WallTime clear_text_until{};                // TLS with it broke where TLS may be left out: clear text until then
+  std::uint32_t deferrals = 0;           // transactions in a row of which it took nothing, and refused nothing for good
+  WallTime asked_last_until{};           // for that: the other hosts of a route come first until then
+  WallTime one_domain_until{};           // it refused recipients in several domains in one transaction: one until then
   std::uint32_t paying_connections = 0;  // more bring no more messages per second; 0: not known
   WallTime paying_until{};               // when to try whether that is still so
-  PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining,
-             chunking, starttls, size_limit, connect_time, round_trip, service_time,
-             messages_per_connection, tolerated_connections, tolerated_until, used, shown,
-             closed_after, messages_until, measured, step_by_step_until, clear_text_until,
+  PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining, chunking, starttls,
+             size_limit, connect_time, round_trip, service_time, messages_per_connection, tolerated_connections,
+             tolerated_until, used, shown, closed_after, messages_until, measured, step_by_step_until, clear_text_until,
              deferrals, asked_last_until, one_domain_until, paying_connections, paying_until)
   bool operator==(const Facts&) const = default;
 };
@@ -88,9 +84,7 @@ class MemoryTable : public Table {
     if (it == facts_.end()) return std::nullopt;
     return it->second;
   }
-  void put(std::string_view key, const Facts& facts) override {
-    facts_.insert_or_assign(std::string(key), facts);
-  }
+  void put(std::string_view key, const Facts& facts) override { facts_.insert_or_assign(std::string(key), facts); }
   std::size_t size() const { return facts_.size(); }
   const Suspensions& suspensions() const override { return suspensions_; }
   virtual void suspend(Suspension s) {

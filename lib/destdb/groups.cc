@@ -45,22 +45,16 @@ struct State {
   std::string shown;
   WallTime step_by_step_until{};
   WallTime clear_text_until{};
-  PEN_FIELDS(changed, last_connect, last_close, pipelining, chunking, starttls, size_limit,
-             connect_time, round_trip, service_time, measured, shown, step_by_step_until,
-             clear_text_until)
+  PEN_FIELDS(changed, last_connect, last_close, pipelining, chunking, starttls, size_limit, connect_time, round_trip,
+             service_time, measured, shown, step_by_step_until, clear_text_until)
 };
 
-auto failure_fields(const Facts& f) {
-  return std::tie(f.failures, f.next_retry, f.trouble, f.dsn, f.reason);
-}
+auto failure_fields(const Facts& f) { return std::tie(f.failures, f.next_retry, f.trouble, f.dsn, f.reason); }
 auto ceiling_fields(const Facts& f) { return std::tie(f.tolerated_connections, f.tolerated_until); }
-auto quota_fields(const Facts& f) {
-  return std::tie(f.messages_per_connection, f.closed_after, f.messages_until);
-}
+auto quota_fields(const Facts& f) { return std::tie(f.messages_per_connection, f.closed_after, f.messages_until); }
 auto state_fields(const Facts& f) {
-  return std::tie(f.last_connect, f.last_close, f.pipelining, f.chunking, f.starttls, f.size_limit,
-                  f.connect_time, f.round_trip, f.service_time, f.measured, f.shown,
-                  f.step_by_step_until, f.clear_text_until);
+  return std::tie(f.last_connect, f.last_close, f.pipelining, f.chunking, f.starttls, f.size_limit, f.connect_time,
+                  f.round_trip, f.service_time, f.measured, f.shown, f.step_by_step_until, f.clear_text_until);
 }
 
 bool past(WallTime t, WallTime now) { return t <= now + kClockSlack; }
@@ -71,8 +65,8 @@ bool sane_dsn(std::string_view dsn) {
 }
 
 std::optional<DatedFacts> checked(const Failure& g, WallTime now) {
-  const bool believed = g.failures <= kMaxCount && g.trouble <= kMaxTrouble && sane_dsn(g.dsn) &&
-                        g.next_retry <= now + kLongestBackOff;
+  const bool believed =
+      g.failures <= kMaxCount && g.trouble <= kMaxTrouble && sane_dsn(g.dsn) && g.next_retry <= now + kLongestBackOff;
   if (!believed) return std::nullopt;
   DatedFacts out{{}, g.changed};
   out.facts.failures = g.failures;
@@ -83,16 +77,14 @@ std::optional<DatedFacts> checked(const Failure& g, WallTime now) {
   return out;
 }
 std::optional<DatedFacts> checked(const Ceiling& g, WallTime now) {
-  if (g.tolerated_connections > kMaxCount || g.tolerated_until > now + kLongestBackOff)
-    return std::nullopt;
+  if (g.tolerated_connections > kMaxCount || g.tolerated_until > now + kLongestBackOff) return std::nullopt;
   DatedFacts out{{}, g.changed};
   out.facts.tolerated_connections = g.tolerated_connections;
   out.facts.tolerated_until = g.tolerated_until;
   return out;
 }
 std::optional<DatedFacts> checked(const Quota& g, WallTime now) {
-  if (g.messages_per_connection > kMaxCount || g.closed_after > kMaxCount ||
-      g.messages_until > now + kLongestBackOff)
+  if (g.messages_per_connection > kMaxCount || g.closed_after > kMaxCount || g.messages_until > now + kLongestBackOff)
     return std::nullopt;
   DatedFacts out{{}, g.changed};
   out.facts.messages_per_connection = g.messages_per_connection;
@@ -101,10 +93,9 @@ std::optional<DatedFacts> checked(const Quota& g, WallTime now) {
   return out;
 }
 std::optional<DatedFacts> checked(const State& g, WallTime now) {
-  const bool believed = past(g.last_connect, now) && past(g.last_close, now) &&
-                        past(g.measured, now) && sane(g.connect_time) && sane(g.round_trip) &&
-                        sane(g.service_time) && g.shown.size() <= kMaxShown &&
-                        g.step_by_step_until <= now + kLongestBackOff &&
+  const bool believed = past(g.last_connect, now) && past(g.last_close, now) && past(g.measured, now) &&
+                        sane(g.connect_time) && sane(g.round_trip) && sane(g.service_time) &&
+                        g.shown.size() <= kMaxShown && g.step_by_step_until <= now + kLongestBackOff &&
                         g.clear_text_until <= now + kLongestBackOff;
   if (!believed) return std::nullopt;
   DatedFacts out{{}, g.changed};
@@ -209,10 +200,9 @@ std::string encode_group(Group g, const Facts& f, WallTime changed) {
       encode_to(out, Quota{changed, f.messages_per_connection, f.closed_after, f.messages_until});
       break;
     case Group::state:
-      encode_to(out,
-                State{changed, f.last_connect, f.last_close, f.pipelining, f.chunking, f.starttls,
-                      f.size_limit, f.connect_time, f.round_trip, f.service_time, f.measured,
-                      f.shown.substr(0, kMaxShown), f.step_by_step_until, f.clear_text_until});
+      encode_to(out, State{changed, f.last_connect, f.last_close, f.pipelining, f.chunking, f.starttls, f.size_limit,
+                           f.connect_time, f.round_trip, f.service_time, f.measured, f.shown.substr(0, kMaxShown),
+                           f.step_by_step_until, f.clear_text_until});
       break;
   }
   return out;

@@ -7,8 +7,8 @@
 /// Use:     for (Group g : kAllGroups) if (!same_group(g, old, now)) send(group_name(g), encode_group(g, now, wall));
 ///          if (auto got = decode_group(g, bytes, wall)) copy_group(g, got->facts, into);
 /// Form:    one byte kGroupForm, then the group's fields (lib/base/codec.h); fields are added at the end only.
-/// Rules:   what is decoded was written by others: numbers and times out of any sense make it no group at all, words for
-///          people are cut and made printable.
+/// Rules:   what is decoded was written by others: numbers and times out of any sense make it no group at all, words
+///          for people are cut and made printable.
 /// Pure; any thread.
 #include <array>
 #include <optional>
@@ -26,8 +26,7 @@ enum class Group : std::uint8_t {
   state     // what it offers, times of connections, measures
 };
 inline constexpr std::size_t kGroups = 4;
-inline constexpr std::array<Group, kGroups> kAllGroups{Group::failure, Group::ceiling, Group::quota,
-                                                       Group::state};
+inline constexpr std::array<Group, kGroups> kAllGroups{Group::failure, Group::ceiling, Group::quota, Group::state};
 inline constexpr char kGroupForm = '1';
 inline constexpr std::size_t kMaxGroup = 4096;  // bytes, encoded
 // Clocks of a cluster may differ by so much; what is dated later was not written by one of it.

@@ -4,8 +4,7 @@
 
 namespace pen::destdb {
 
-std::optional<LeaseAnswer> LeaseAnswer::checked(const std::int64_t (&numbers)[5],
-                                                std::uint32_t wanted) {
+std::optional<LeaseAnswer> LeaseAnswer::checked(const std::int64_t (&numbers)[5], std::uint32_t wanted) {
   for (const std::int64_t n : numbers)
     if (n < 0 || n > kMaxHeld) return std::nullopt;
   LeaseAnswer a;
@@ -18,12 +17,10 @@ std::optional<LeaseAnswer> LeaseAnswer::checked(const std::int64_t (&numbers)[5]
   return a;
 }
 
-std::uint32_t surplus(std::uint32_t held, std::uint32_t limit, const LeaseAnswer& a,
-                      SteadyTime::duration had_for) {
+std::uint32_t surplus(std::uint32_t held, std::uint32_t limit, const LeaseAnswer& a, SteadyTime::duration had_for) {
   if (held == 0) return 0;
   const std::uint64_t all = std::uint64_t{held} + a.others;
-  const auto over =
-      static_cast<std::uint32_t>(all > limit ? std::min<std::uint64_t>(all - limit, held) : 0);
+  const auto over = static_cast<std::uint32_t>(all > limit ? std::min<std::uint64_t>(all - limit, held) : 0);
   const std::uint32_t part = std::max<std::uint32_t>(1, limit / (a.members + 1));
   if (held > part) {
     if (over > 0) return std::min(over, held - part);

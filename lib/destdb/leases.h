@@ -1,12 +1,12 @@
 #pragma once
 /// Leases: how the hosts of a cluster share the connections that a destination tolerates.
 ///
-/// A host says how many connections it holds to a destination and how many more it wants; the server, which has everybody's
-/// word, says how many of these it gets (kLeaseScript, one step there, so nobody comes between). What a host says counts
-/// until its lease ends, by the server's clock; it says it again before. Numbers are said whole, never as differences: a
-/// word that is lost or said twice does no harm.
-/// Fair:    who holds fewer comes first, then who has waited longer. Who holds more than his part while others wait gives
-///          some back (surplus()).
+/// A host says how many connections it holds to a destination and how many more it wants; the server, which has
+/// everybody's word, says how many of these it gets (kLeaseScript, one step there, so nobody comes between). What a
+/// host says counts until its lease ends, by the server's clock; it says it again before. Numbers are said whole,
+/// never as differences: a word that is lost or said twice does no harm.
+/// Fair:    who holds fewer comes first, then who has waited longer. Who holds more than his part while others wait
+///          gives some back (surplus()).
 /// Pure; any thread.
 #include <cstdint>
 #include <optional>
@@ -37,12 +37,12 @@ struct LeaseAnswer {
 };
 
 /// How many of the `held` connections are to be given back now. had_for: how long this host has had any.
-std::uint32_t surplus(std::uint32_t held, std::uint32_t limit, const LeaseAnswer& answer,
-                      SteadyTime::duration had_for);
+std::uint32_t surplus(std::uint32_t held, std::uint32_t limit, const LeaseAnswer& answer, SteadyTime::duration had_for);
 
 /// KEYS: the destination's leases, its facts. ARGV: the host, held, wanted, limit, the lease's and the patience's
 /// milliseconds, the version of the facts that is known.
-/// Reply: granted, others, members, waiting, least, version of the facts, and these as field, value, … if it is another.
+/// Reply: granted, others, members, waiting, least, version of the facts, and these as field, value, … if it is
+/// another.
 extern const std::string_view kLeaseScript;
 /// KEYS: the facts. ARGV: milliseconds to keep them, then field, value, … Reply: their version.
 extern const std::string_view kFactsScript;

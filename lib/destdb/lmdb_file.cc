@@ -25,9 +25,7 @@ std::string stored_key(const std::string& key) {
   return "h" + std::string(reinterpret_cast<const char*>(&h), sizeof h);
 }
 
-std::string stored_key(const Change& c) {
-  return c.kind == Change::Kind::suspension ? "s" + c.key : stored_key(c.key);
-}
+std::string stored_key(const Change& c) { return c.kind == Change::Kind::suspension ? "s" + c.key : stored_key(c.key); }
 
 /// A record that cannot be read is a hint less, not damage: an older or newer form.
 void take_record(std::string_view key, std::string_view value, Contents& into) {

@@ -21,8 +21,8 @@ std::string bare(std::string_view host) {
 
 /// ".b.c", ".c" of "a.b.c"; nothing of an address or a path.
 void add_domains_above(std::vector<std::string>& out, std::string_view host) {
-  const bool numeric = host.find_first_not_of("0123456789.") == std::string_view::npos ||
-                       host.find(':') != std::string_view::npos;
+  const bool numeric =
+      host.find_first_not_of("0123456789.") == std::string_view::npos || host.find(':') != std::string_view::npos;
   if (numeric || host.find('/') != std::string_view::npos) return;
   for (auto dot = host.find('.', 1); dot != std::string_view::npos; dot = host.find('.', dot + 1))
     if (dot + 1 < host.size()) out.emplace_back(host.substr(dot));
@@ -54,8 +54,8 @@ std::optional<std::string> destination_name(std::string_view text) {
   if (text.find_first_of("[]") != std::string_view::npos) return std::nullopt;
   // One colon: host:port. More: an IPv6 address. A path keeps its colons and its case.
   if (text.front() == '/' || text.starts_with("unix:")) return std::string(text);
-  const bool network = text.find('/') != std::string_view::npos &&
-                       text.find_first_not_of("0123456789abcdefABCDEF.:/") == text.npos;
+  const bool network =
+      text.find('/') != std::string_view::npos && text.find_first_not_of("0123456789abcdefABCDEF.:/") == text.npos;
   if (network || text == ".") return std::nullopt;
   if (std::count(text.begin(), text.end(), ':') == 1) {
     const auto colon = text.find(':');
@@ -66,8 +66,7 @@ std::optional<std::string> destination_name(std::string_view text) {
   return bare(text);
 }
 
-std::vector<std::string> names_of(std::string_view host, std::string_view address,
-                                  std::uint16_t port) {
+std::vector<std::string> names_of(std::string_view host, std::string_view address, std::uint16_t port) {
   std::vector<std::string> out;
   for (const std::string_view name : {host, address}) {
     if (name.empty()) continue;
@@ -101,8 +100,7 @@ Shown parse_shown(std::string_view shown) {
   }
   out.host = shown.substr(0, open);
   out.address = shown.substr(open + 1, close - open - 1);
-  if (shown.substr(close + 1).starts_with(':'))
-    out.port = parse_port(shown.substr(close + 2)).value_or(0);
+  if (shown.substr(close + 1).starts_with(':')) out.port = parse_port(shown.substr(close + 2)).value_or(0);
   return out;
 }
 

@@ -90,15 +90,12 @@ void Sharing::show(Entry& e, std::uint32_t connections, bool again) {
 }
 
 std::uint32_t Sharing::limit_of(const Entry& e) const {
-  if (e.facts.failures > 0 && !e.opened)
-    return std::min(e.limit, 1U);  // one tries whether it is back
+  if (e.facts.failures > 0 && !e.opened) return std::min(e.limit, 1U);  // one tries whether it is back
   if (e.facts.tolerated_connections == 0) return e.limit;
-  return std::min(e.limit,
-                  e.facts.tolerated_connections + (wall_ >= e.facts.tolerated_until ? 1U : 0U));
+  return std::min(e.limit, e.facts.tolerated_connections + (wall_ >= e.facts.tolerated_until ? 1U : 0U));
 }
 
-void Sharing::want(Connection connection, std::string_view key, std::uint32_t limit,
-                   const Facts* known) {
+void Sharing::want(Connection connection, std::string_view key, std::uint32_t limit, const Facts* known) {
   Entry* e = entry(key, known);
   if (e == nullptr) {  // no room for another: own knowledge
     effects_.emplace_back(Open{connection});
@@ -148,8 +145,7 @@ void Sharing::gone(Connection connection) {
 void Sharing::changed(std::string_view key, const Facts& facts, bool own_trouble) {
   Entry* e = find(key);
   if (e == nullptr) return;
-  if (!e->held.empty() && facts.failures == 0 && facts.last_connect > e->facts.last_connect)
-    e->opened = true;
+  if (!e->held.empty() && facts.failures == 0 && facts.last_connect > e->facts.last_connect) e->opened = true;
   bool urgent = false, any = false;
   for (const Group g : kAllGroups) {
     if (same_group(g, e->facts, facts) || (g == Group::failure && own_trouble)) continue;
@@ -228,8 +224,7 @@ std::vector<Sharing::Request> Sharing::take_requests() {
   std::vector<Request> out;
   if (!up_) return out;
   // Each gets one look: what has to wait for its answer queues itself again then.
-  for (std::size_t left = queue_.size(); left > 0 && requests_.size() + 1 < options_.under_way;
-       --left) {
+  for (std::size_t left = queue_.size(); left > 0 && requests_.size() + 1 < options_.under_way; --left) {
     Entry& e = *queue_.front();
     queue_.pop_front();
     e.queued = false;
@@ -237,8 +232,7 @@ std::vector<Sharing::Request> Sharing::take_requests() {
       TellFacts tell{next_id_++, e.key, {}};
       for (const Group g : kAllGroups) {
         if ((e.untold & bit(g)) == 0) continue;
-        tell.groups.emplace_back(group_name(g),
-                                 encode_group(g, e.facts, e.changed[static_cast<std::size_t>(g)]));
+        tell.groups.emplace_back(group_name(g), encode_group(g, e.facts, e.changed[static_cast<std::size_t>(g)]));
       }
       e.untold = 0;
       e.tell = kNever;
@@ -348,8 +342,7 @@ void Sharing::answered(std::uint64_t id, const LeaseAnswer& lease, const Told& t
   for (const Connection c : refused) effects_.emplace_back(Refuse{c});
   if (!e.wants.empty() || e.said != e.held.size()) e.ask = true;
   e.renew = e.held.empty() ? kNever : now_ + options_.lease / 3;
-  if (const std::uint32_t back = surplus(count(e.held.size()), limit, lease, now_ - e.held_since);
-      back > 0)
+  if (const std::uint32_t back = surplus(count(e.held.size()), limit, lease, now_ - e.held_since); back > 0)
     effects_.emplace_back(GiveBack{e.key, count(e.held.size()) - back});
   if (e.ask) queue(e);
   settle(e);
@@ -362,8 +355,7 @@ void Sharing::answered(std::uint64_t id, std::uint64_t version) {
   requests_.erase(it);
   if (e.telling != id) return;
   e.telling = 0;
-  if (version == e.version + 1)
-    e.version = version;  // else others changed it too: read it at the next question
+  if (version == e.version + 1) e.version = version;  // else others changed it too: read it at the next question
   if (e.untold != 0 && e.tell <= now_) queue(e);
   settle(e);
 }
@@ -384,8 +376,7 @@ void Sharing::tick() {
       e.probe = kNever;
       effects_.emplace_back(LookAgain{e.key});
     }
-    if (std::any_of(e.wants.begin(), e.wants.end(),
-                    [&](const Want& w) { return w.until <= now_; })) {
+    if (std::any_of(e.wants.begin(), e.wants.end(), [&](const Want& w) { return w.until <= now_; })) {
       // Mail does not wait for the server. Until it answers again nobody asks it first.
       slow_ = true;
       grant_all(e);

@@ -37,7 +37,7 @@ class Sharing {
     milliseconds lease{15'000};  // destdb_lease_time
     milliseconds patience{200};  // a connection waits for its lease at most so long
     milliseconds lazy{5000};     // measures and times are told so often at most
-    milliseconds doubt{2000};  // the facts of a failing destination are asked for so often at most
+    milliseconds doubt{2000};    // the facts of a failing destination are asked for so often at most
     std::size_t entries = 20'000;
     std::size_t under_way = 256;
   };
@@ -163,8 +163,8 @@ class Sharing {
     std::list<Entry*>::iterator unused;
     bool is_unused = false;
     bool busy() const {
-      return !held.empty() || !wants.empty() || asking != 0 || telling != 0 || untold != 0 ||
-             queued || probe != kNever;  // who was refused is to be told when to look again
+      return !held.empty() || !wants.empty() || asking != 0 || telling != 0 || untold != 0 || queued ||
+             probe != kNever;  // who was refused is to be told when to look again
     }
   };
 

@@ -166,8 +166,7 @@ BOOST_AUTO_TEST_CASE(words_of_others_that_make_no_sense_are_no_facts) {
 }
 
 BOOST_AUTO_TEST_CASE(numbers_that_cannot_be_are_no_answer) {
-  const auto ok = [](std::int64_t g, std::int64_t o, std::int64_t m, std::int64_t w,
-                     std::int64_t l) {
+  const auto ok = [](std::int64_t g, std::int64_t o, std::int64_t m, std::int64_t w, std::int64_t l) {
     const std::int64_t n[5] = {g, o, m, w, l};
     return LeaseAnswer::checked(n, 2).has_value();
   };
@@ -179,8 +178,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_cannot_be_are_no_answer) {
 }
 
 BOOST_AUTO_TEST_CASE(who_has_more_than_his_part_gives_back_half_of_it_at_a_time) {
-  const auto lease = [](std::uint32_t others, std::uint32_t members, std::uint32_t waiting,
-                        std::uint32_t least) {
+  const auto lease = [](std::uint32_t others, std::uint32_t members, std::uint32_t waiting, std::uint32_t least) {
     return LeaseAnswer{0, others, members, waiting, least};
   };
   const auto long_ago = std::chrono::minutes(1);
@@ -189,8 +187,7 @@ BOOST_AUTO_TEST_CASE(who_has_more_than_his_part_gives_back_half_of_it_at_a_time)
   BOOST_TEST(surplus(20, 20, lease(0, 1, 1, 0), long_ago) == 5U);  // its part is ten
   BOOST_TEST(surplus(11, 20, lease(9, 1, 1, 9), long_ago) == 1U);
   BOOST_TEST(surplus(10, 20, lease(10, 1, 1, 9), long_ago) == 0U);
-  BOOST_TEST(surplus(20, 20, lease(20, 1, 0, 0), long_ago) ==
-             10U);  // after an outage both have all
+  BOOST_TEST(surplus(20, 20, lease(20, 1, 0, 0), long_ago) == 10U);  // after an outage both have all
   BOOST_TEST(surplus(0, 20, lease(20, 1, 1, 0), long_ago) == 0U);
   // Fewer connections than hosts: by turns.
   BOOST_TEST(surplus(1, 1, lease(0, 1, 1, 0), seconds(1)) == 0U);

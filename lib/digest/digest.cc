@@ -19,9 +19,7 @@ const EVP_MD* type_of(Digest digest) {
   return EVP_sha256();
 }
 
-const unsigned char* bytes(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
+const unsigned char* bytes(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 unsigned char* bytes(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
 
 }  // namespace
@@ -29,8 +27,7 @@ unsigned char* bytes(std::string& text) { return reinterpret_cast<unsigned char*
 std::string hash(Digest digest, std::string_view data) {
   std::string out(EVP_MAX_MD_SIZE, '\0');
   unsigned size = 0;
-  if (EVP_Digest(data.data(), data.size(), bytes(out), &size, type_of(digest), nullptr) != 1)
-    size = 0;
+  if (EVP_Digest(data.data(), data.size(), bytes(out), &size, type_of(digest), nullptr) != 1) size = 0;
   out.resize(size);
   return out;
 }
@@ -38,20 +35,18 @@ std::string hash(Digest digest, std::string_view data) {
 std::string hmac(Digest digest, std::string_view key, std::string_view data) {
   std::string out(EVP_MAX_MD_SIZE, '\0');
   unsigned size = 0;
-  if (HMAC(type_of(digest), key.data(), static_cast<int>(key.size()), bytes(data), data.size(),
-           bytes(out), &size) == nullptr)
+  if (HMAC(type_of(digest), key.data(), static_cast<int>(key.size()), bytes(data), data.size(), bytes(out), &size) ==
+      nullptr)
     size = 0;
   out.resize(size);
   return out;
 }
 
-std::string pbkdf2(Digest digest, std::string_view password, std::string_view salt,
-                   unsigned iterations) {
+std::string pbkdf2(Digest digest, std::string_view password, std::string_view salt, unsigned iterations) {
   const EVP_MD* type = type_of(digest);
   std::string out(static_cast<std::size_t>(EVP_MD_get_size(type)), '\0');
-  if (PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), bytes(salt),
-                        static_cast<int>(salt.size()), static_cast<int>(iterations), type,
-                        static_cast<int>(out.size()), bytes(out)) != 1)
+  if (PKCS5_PBKDF2_HMAC(password.data(), static_cast<int>(password.size()), bytes(salt), static_cast<int>(salt.size()),
+                        static_cast<int>(iterations), type, static_cast<int>(out.size()), bytes(out)) != 1)
     out.clear();
   return out;
 }

@@ -14,8 +14,7 @@ enum class Digest : unsigned char { md5, sha1, sha256 };
 /// Raw bytes.
 std::string hash(Digest digest, std::string_view data);
 std::string hmac(Digest digest, std::string_view key, std::string_view data);
-std::string pbkdf2(Digest digest, std::string_view password, std::string_view salt,
-                   unsigned iterations);
+std::string pbkdf2(Digest digest, std::string_view password, std::string_view salt, unsigned iterations);
 /// Equal, in a time that does not tell where they differ.
 bool equal_secrets(std::string_view a, std::string_view b);
 

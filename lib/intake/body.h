@@ -5,12 +5,13 @@
 ///          if (body.must_drain()) co_await body.drain(until);     // between feeds: writes what has gathered
 ///          co_await body.finish(until);                            // the rest, and one fdatasync
 ///          body.facts(), body.lease(), body.text()                 // for Queue::enqueue
-/// Bounds:  kDrainAt bytes in memory, whatever the message's size; when the bodies of the process together take more than
-///          BodyMemory allows, kLeastDrain (or what may stay inline, if that is more), so that a thousand uploads at once
-///          write smaller pieces instead of taking a thousand times as much. Of headers that are looked at,
-///          BodyMemory::kAllowedHeaders in all; beyond that a message with more than kLeastHeader of it is not taken now.
-/// Size:    the file is leased when the first piece is written, for the size that the peer declared: who declares much and
-///          sends nothing gets none. What is all here when the file is leased needs no more than it is.
+/// Bounds:  kDrainAt bytes in memory, whatever the message's size; when the bodies of the process together take more
+///          than BodyMemory allows, kLeastDrain (or what may stay inline, if that is more), so that a thousand
+///          uploads at once write smaller pieces instead of taking a thousand times as much. Of headers that are
+///          looked at, BodyMemory::kAllowedHeaders in all; beyond that a message with more than kLeastHeader of it is
+///          not taken now.
+/// Size:    the file is leased when the first piece is written, for the size that the peer declared: who declares
+///          much and sends nothing gets none. What is all here when the file is leased needs no more than it is.
 /// Errors:  a problem of the spool is kept in problem(); content that comes after it is dropped, so that the receiver
 ///          can go on reading and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
@@ -62,13 +63,8 @@ class Body {
   static constexpr std::size_t kLeastHeader = 8 * 1024;
 
   /// declared: bytes that the peer says will come; 0: it did not say.
-  Body(async::HandlerPool& pool, Queue& queue, BodyMemory& memory, ContentOptions options,
-       std::uint64_t declared = 0)
-      : pool_(pool),
-        queue_(queue),
-        memory_(memory),
-        content_(std::move(options)),
-        declared_(declared) {}
+  Body(async::HandlerPool& pool, Queue& queue, BodyMemory& memory, ContentOptions options, std::uint64_t declared = 0)
+      : pool_(pool), queue_(queue), memory_(memory), content_(std::move(options)), declared_(declared) {}
   ~Body() {
     memory_.change(held_, 0);
     memory_.headers_ -= held_header_;
@@ -107,9 +103,7 @@ class Body {
   mail::BodyFacts take_facts() { return std::move(facts_); }
   Lease* lease() const { return lease_.get(); }
   /// The content when there is no lease.
-  std::string_view text() const {
-    return lease_ ? std::string_view() : std::string_view(content_.pending());
-  }
+  std::string_view text() const { return lease_ ? std::string_view() : std::string_view(content_.pending()); }
 
  private:
   async::Task<void> write_out(async::Until until, bool sync);

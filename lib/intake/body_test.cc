@@ -70,9 +70,7 @@ BOOST_AUTO_TEST_CASE(headers_that_are_looked_at_take_bounded_memory_together) {
   BodyMemory headers(std::size_t{1} << 30, 100'000);
   const auto open = [&](std::size_t size) {
     ContentOptions options;
-    options.map_address = [](std::string_view address, bool) -> Result<std::string> {
-      return std::string(address);
-    };
+    options.map_address = [](std::string_view address, bool) -> Result<std::string> { return std::string(address); };
     auto b = std::make_unique<Body>(pool, queue, headers, std::move(options));
     b->content().text("X: " + std::string(size, 'x'));
     (void)b->must_drain();

@@ -23,8 +23,8 @@ Result<Characters> parse_characters(std::string_view text) {
         c = at == std::string_view::npos ? 256 : static_cast<unsigned char>(kMeant[at]);
       }
       if (c > 255)
-        return fail(CharactersError::bad_escape, "\"\\" + std::string(text.substr(begin, 3)) +
-                                                     "\" in \"" + std::string(text) + "\"");
+        return fail(CharactersError::bad_escape,
+                    "\"\\" + std::string(text.substr(begin, 3)) + "\" in \"" + std::string(text) + "\"");
     }
     set.set(c);
   }

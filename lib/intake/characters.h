@@ -2,8 +2,8 @@
 /// Sets of characters as message_strip_characters and message_reject_characters name them.
 ///
 /// Use:     auto set = parse_characters("\\0\\033");  if ((*set)[static_cast<unsigned char>(c)]) …
-/// Source:  Postfix message_strip_characters: any character stands for itself, and \a \b \f \n \r \t \v \\ and \ddd (one to
-///          three octal digits) for what they are in C. Pure.
+/// Source:  Postfix message_strip_characters: any character stands for itself, and \a \b \f \n \r \t \v \\ and \ddd
+///          (one to three octal digits) for what they are in C. Pure.
 /// Errors:  any other character after a backslash, and a number above 255: what is meant cannot be told.
 #include <bitset>
 #include <string_view>

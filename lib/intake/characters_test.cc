@@ -13,8 +13,8 @@ BOOST_AUTO_TEST_CASE(characters_stand_for_themselves_and_escapes_for_what_they_a
   BOOST_TEST((plain['a'] && plain['b'] && plain[0xff]));
   const auto escaped = parse_characters("\\0\\33\\377\\n\\\\\\1014").value();
   BOOST_TEST(escaped.count() == 7U);
-  BOOST_TEST((escaped[0] && escaped[27] && escaped[255] && escaped['\n'] && escaped['\\'] &&
-              escaped['A'] && escaped['4']));
+  BOOST_TEST(
+      (escaped[0] && escaped[27] && escaped[255] && escaped['\n'] && escaped['\\'] && escaped['A'] && escaped['4']));
   BOOST_TEST(parse_characters("").value().none());
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 /// A message's lines on their way through checks: what a MimeWalker finds goes to Checks, and what is left of it out.
 ///
-/// Use:     derive; feed walker() with lines; the rest comes as out() and out_end(). message_field() and the other hooks are
-///          for what else is done with the header: ContentBuilder (receiving), smtp's RewrittenContent (sending).
-/// Rules:   a field or line that is dropped goes with its line end; of a field that is longer than is looked at the rest
-///          shares the fate of its beginning.
+/// Use:     derive; feed walker() with lines; the rest comes as out() and out_end(). message_field() and the other
+///          hooks are for what else is done with the header: ContentBuilder (receiving), smtp's RewrittenContent
+///          (sending).
+/// Rules:   a field or line that is dropped goes with its line end; of a field that is longer than is looked at the
+///          rest shares the fate of its beginning.
 #include "lib/intake/checks.h"
 
 namespace pen::intake {
@@ -13,8 +14,7 @@ class CheckedContent : public mail::MimeWalker::Sink {
  public:
   using Header = mail::MimeWalker::Header;
   /// checks: nullptr: none; else it outlives this.
-  CheckedContent(Checks* checks, const mail::MimeWalker::Options& walk)
-      : checks_(checks), walker_(*this, walk) {}
+  CheckedContent(Checks* checks, const mail::MimeWalker::Options& walk) : checks_(checks), walker_(*this, walk) {}
   mail::MimeWalker& walker() { return walker_; }
 
  protected:
@@ -24,8 +24,7 @@ class CheckedContent : public mail::MimeWalker::Sink {
   virtual void checked() {}
   /// A field of the message's own header after checks. original: as it came; text: as it is now; kept: checks leave it;
   /// whole: text is all of it, and may be changed. False: it is left out.
-  virtual bool message_field(std::string_view /*original*/, std::string& /*text*/, bool kept,
-                             bool /*whole*/) {
+  virtual bool message_field(std::string_view /*original*/, std::string& /*text*/, bool kept, bool /*whole*/) {
     return kept;
   }
   virtual void header_ended(Header /*header*/, bool /*separator*/) {}

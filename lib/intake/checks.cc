@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::size_t kShown = 200;  // of a line in the log
 
-Result<map::MapList> open_maps(const CheckTables::Specs& specs, std::string_view name,
-                               const std::string& value) {
+Result<map::MapList> open_maps(const CheckTables::Specs& specs, std::string_view name, const std::string& value) {
   const std::string setting = specs.prefix + std::string(name);
   auto maps = map::MapList::open(value, specs.open);
   if (!maps) return fail(std::move(maps).error().within(setting));
@@ -58,9 +57,7 @@ std::string field_lines(std::string_view text, std::string_view eol) {
 }
 
 std::string_view error_module(CheckError) { return "content checks"; }
-std::string_view describe(CheckError) {
-  return "a table that asks another process cannot be used for content checks";
-}
+std::string_view describe(CheckError) { return "a table that asks another process cannot be used for content checks"; }
 
 Result<std::shared_ptr<const CheckTables>> CheckTables::open(const Specs& specs) {
   auto tables = std::make_shared<CheckTables>();
@@ -68,8 +65,7 @@ Result<std::shared_ptr<const CheckTables>> CheckTables::open(const Specs& specs)
   PEN_TRY_ASSIGN(tables->mime, open_maps(specs, "mime_header_checks", specs.mime));
   PEN_TRY_ASSIGN(tables->nested, open_maps(specs, "nested_header_checks", specs.nested));
   PEN_TRY_ASSIGN(tables->body, open_maps(specs, "body_checks", specs.body));
-  const auto read = [&](Characters& into, const char* name,
-                        const std::string& value) -> Result<void> {
+  const auto read = [&](Characters& into, const char* name, const std::string& value) -> Result<void> {
     auto set = parse_characters(value);
     if (!set) return fail(std::move(set).error().within(specs.prefix + name));
     into = *set;
@@ -80,8 +76,7 @@ Result<std::shared_ptr<const CheckTables>> CheckTables::open(const Specs& specs)
   if (specs.walk.mime) tables->strict = specs.strict;
   const bool strict = tables->strict.any();
   const bool fields = !tables->mime.empty() || !tables->nested.empty();
-  if (!fields && tables->header.empty() && tables->body.empty() && !strict && !tables->raw())
-    return nullptr;
+  if (!fields && tables->header.empty() && tables->body.empty() && !strict && !tables->raw()) return nullptr;
   tables->prefix = specs.prefix;
   tables->body_size_limit = specs.body_size_limit;
   tables->walk = specs.walk;
@@ -102,8 +97,7 @@ std::vector<Error> CheckTables::problems() const {
 std::string CheckTables::slower_because() const {
   for (const auto* maps : {&header, &mime, &nested, &body})
     for (const auto& table : maps->maps())
-      if (const auto why = map::why_pcre_is_interpreted();
-          why && table->name().find("pcre:") != std::string::npos)
+      if (const auto why = map::why_pcre_is_interpreted(); why && table->name().find("pcre:") != std::string::npos)
         return "pcre tables of content checks take several times as long as they could: " + *why;
   return {};
 }
@@ -114,8 +108,7 @@ bool Checks::field(mail::MimeWalker::Header header, std::string& text, std::stri
   const auto name = std::string_view(text).substr(0, mail::field_name_length(text));
   if (header == Header::part || mail::field_use(name) == mail::FieldUse::mime)
     return act(tables_->mime, "mime_header_checks", true, text, before);
-  if (header == Header::inner)
-    return act(tables_->nested, "nested_header_checks", true, text, before);
+  if (header == Header::inner) return act(tables_->nested, "nested_header_checks", true, text, before);
   return act(tables_->header, "header_checks", true, text, before);
 }
 
@@ -125,8 +118,7 @@ bool Checks::body(std::string& text, std::uint64_t offset, std::string& before) 
   return act(tables_->body, "body_checks", false, text, before);
 }
 
-void Checks::note(std::string_view action, std::string_view where, std::string_view line,
-                  std::string_view text) const {
+void Checks::note(std::string_view action, std::string_view where, std::string_view line, std::string_view text) const {
   const std::string shown = printable(line.substr(0, kShown), kShown);
   reporter_.note({.action = action, .where = where, .content = shown, .text = text});
 }
@@ -140,8 +132,7 @@ void Checks::fail_with(std::string_view setting, std::string_view what) {
   looking_ = false;
 }
 
-std::optional<std::string> Checks::look_up(const map::MapList& maps, std::string_view setting,
-                                           std::string_view key) {
+std::optional<std::string> Checks::look_up(const map::MapList& maps, std::string_view setting, std::string_view key) {
   if (slow_time_ > kMaxSlowTime) {
     fail_with(setting, "matching takes too long");
     return std::nullopt;
@@ -155,8 +146,8 @@ std::optional<std::string> Checks::look_up(const map::MapList& maps, std::string
   return std::nullopt;
 }
 
-bool Checks::act(const map::MapList& maps, std::string_view setting, bool in_header,
-                 std::string& text, std::string& before) {
+bool Checks::act(const map::MapList& maps, std::string_view setting, bool in_header, std::string& text,
+                 std::string& before) {
   if (maps.empty() || text.empty()) return true;
   const std::string key = look_up_key(text, in_header);
   const auto found = look_up(maps, setting, key.empty() ? text : key);
@@ -183,9 +174,8 @@ bool Checks::act(const map::MapList& maps, std::string_view setting, bool in_hea
     if (argument.empty()) {
       warn(setting, std::string(replace ? "REPLACE" : "PREPEND") + " without text");
     } else if (in_header && mail::field_name_length(argument) == 0) {
-      warn(setting, std::string(replace ? "REPLACE" : "PREPEND") +
-                        " in a header needs \"name: value\", not \"" + printable(argument, kShown) +
-                        "\"");
+      warn(setting, std::string(replace ? "REPLACE" : "PREPEND") + " in a header needs \"name: value\", not \"" +
+                        printable(argument, kShown) + "\"");
     } else {
       note(replace ? "replace" : "prepend", where, text, argument);
       const auto lines = [&](std::string_view eol) {
@@ -234,8 +224,7 @@ bool Checks::receiving(std::string_view word, std::string_view argument, std::st
     effects_.hold = true;
   } else if (is("FILTER")) {
     if (argument.find(':') == std::string_view::npos) {
-      warn(setting,
-           "FILTER needs transport:destination, not \"" + printable(argument, kShown) + "\"");
+      warn(setting, "FILTER needs transport:destination, not \"" + printable(argument, kShown) + "\"");
     } else {
       effects_.filter = one_line(argument);
       note("filter", where, line, argument);
@@ -251,8 +240,7 @@ bool Checks::receiving(std::string_view word, std::string_view argument, std::st
   } else if (is("BCC")) {
     if (!address) {
       warn(setting, "BCC needs user@domain, not \"" + printable(argument, kShown) + "\"");
-    } else if (std::string copy = one_line(argument);
-               std::ranges::find(effects_.bcc, copy) == effects_.bcc.end()) {
+    } else if (std::string copy = one_line(argument); std::ranges::find(effects_.bcc, copy) == effects_.bcc.end()) {
       if (effects_.bcc.size() >= kMaxCopies) {
         fail_with(setting, "too many BCC addresses");
       } else {
@@ -270,17 +258,14 @@ void Checks::refuse(std::string_view kind, std::string_view what, std::string_vi
   if (!looking_) return;
   refusal_ = "5.6.0 " + std::string(what);
   looking_ = false;
-  const std::string shown =
-      content.empty() ? std::string(what) : std::string(what) + ": " + std::string(content);
+  const std::string shown = content.empty() ? std::string(what) : std::string(what) + ": " + std::string(content);
   note("reject", kind, shown, refusal_);
 }
 
 void Checks::refuse_nesting() { refuse("mime-error", "MIME nesting exceeds safety limit", {}); }
 
 std::string_view Checks::characters(std::string_view part, std::string& spare) {
-  const auto in = [](const Characters& set) {
-    return [&set](char c) { return set[static_cast<unsigned char>(c)]; };
-  };
+  const auto in = [](const Characters& set) { return [&set](char c) { return set[static_cast<unsigned char>(c)]; }; };
   if (tables_->reject.any() && std::ranges::any_of(part, in(tables_->reject))) {
     if (looking_) {  // the log shows what there is of the line
       refusal_ = "5.7.1 disallowed character";
@@ -299,9 +284,7 @@ void Checks::strict_field(std::string_view field) {
   if (!looking_ || !tables_->strict.any()) return;
   const auto n = mail::field_name_length(field);
   const auto name = field.substr(0, n);
-  const auto word = [&] {
-    return mail::mime_word(mail::unfold(field.substr(field.find(':', n) + 1)));
-  };
+  const auto word = [&] { return mail::mime_word(mail::unfold(field.substr(field.find(':', n) + 1))); };
   if (iequals(name, "Content-Type")) type_ = word();
   if (iequals(name, "Content-Transfer-Encoding")) encoding_ = word();
   strict_more(field);
@@ -319,8 +302,7 @@ void Checks::strict_header_end() {
   // RFC 2045 section 6.4, RFC 2046 sections 5.2.2 and 5.2.3; a message/global may be encoded (RFC 6532 section 3.5).
   const bool seven_bit_only = type_ == "message/partial" || type_ == "message/external-body";
   const bool wrong =
-      seven_bit_only ? eight_bit
-                     : encoded && (type_.starts_with("multipart/") || type_ == "message/rfc822");
+      seven_bit_only ? eight_bit : encoded && (type_.starts_with("multipart/") || type_ == "message/rfc822");
   if (tables_->strict.encoding && wrong)
     refuse("mime-error", "a part of this type cannot have this encoding", type_ + " " + encoding_);
   body_is_7bit_ = !eight_bit && !encoded;
@@ -338,8 +320,7 @@ std::string note_line(const NoteOrigin& from, const Checks::Note& note) {
   const auto add = [&](std::initializer_list<std::string_view> parts) {
     for (const auto part : parts) line += part;
   };
-  add({from.queue_id, ": ", note.action, ": ", note.where, " ", note.content, " from ", from.origin,
-       ";"});
+  add({from.queue_id, ": ", note.action, ": ", note.where, " ", note.content, " from ", from.origin, ";"});
   add({" from=<", from.sender, ">"});
   if (!from.recipient.empty()) add({" to=<", from.recipient, ">"});
   if (!from.proto.empty()) add({" proto=", from.proto});

@@ -10,8 +10,9 @@
 /// Rules:   REJECT, DISCARD, REDIRECT and PASS end all looking. Side::delivering has only the actions that change, drop
 ///          or note a line; of the others the report says that they do nothing.
 /// Errors:  a table that cannot be read makes the message one for later (failed()): never an unchecked one.
-/// Bounds:  what actions gather: kMaxCopies addresses. Time: look-ups that each take longer than kFairLookup may together
-///          take kMaxSlowTime beyond it for one message; then it is one for later. One look-up is not cut short.
+/// Bounds:  what actions gather: kMaxCopies addresses. Time: look-ups that each take longer than kFairLookup may
+///          together take kMaxSlowTime beyond it for one message; then it is one for later. One look-up is not cut
+///          short.
 /// Tables:  must answer at once: those that ask another process are refused by open().
 /// Source:  header_checks(5) of Postfix; docs/content-checks.md.
 #include <atomic>
@@ -34,15 +35,14 @@ enum class CheckError { may_wait = 1 };
 std::string_view error_module(CheckError);
 std::string_view describe(CheckError e);
 
-/// A header field that a table or a policy server gave, as it may stand in a header: lines that continue it stay, with `eol`
-/// between them; any other control character that ends a line becomes a blank.
+/// A header field that a table or a policy server gave, as it may stand in a header: lines that continue it stay,
+/// with `eol` between them; any other control character that ends a line becomes a blank.
 std::string field_lines(std::string_view text, std::string_view eol);
 
 /// What a message is refused for with 5.6.0; only while MIME is looked at.
 struct StrictMime {
-  bool header = false;  // strict_7bit_headers: 8-bit text in a header, of a part too
-  bool body =
-      false;  // strict_8bitmime_body: 8-bit text in a body whose encoding is 7bit, said or not
+  bool header = false;    // strict_7bit_headers: 8-bit text in a header, of a part too
+  bool body = false;      // strict_8bitmime_body: 8-bit text in a body whose encoding is 7bit, said or not
   bool encoding = false;  // strict_mime_encoding_domain: a multipart or a message that is encoded
   bool any() const { return header || body || encoding; }
 };
@@ -53,9 +53,9 @@ struct CheckTables {
     std::string header, mime, nested, body;
     std::string strip = {}, reject = {};  // message_strip_characters, message_reject_characters
     StrictMime strict = {};
-    std::string prefix = {};  // of the settings' names, for messages: "", "smtp_", "lmtp_"
+    std::string prefix = {};                // of the settings' names, for messages: "", "smtp_", "lmtp_"
     std::uint64_t body_size_limit = 51200;  // of each part; 0: none
-    mail::MimeWalker::Options walk = {};  // limits; mime: false with disable_mime_input_processing
+    mail::MimeWalker::Options walk = {};    // limits; mime: false with disable_mime_input_processing
     map::OpenOptions open = {};
   };
   map::MapList header, mime, nested, body;
@@ -133,18 +133,15 @@ class Checks {
   const CheckTables& tables() const { return *tables_; }
 
  private:
-  bool act(const map::MapList& maps, std::string_view setting, bool in_header, std::string& text,
-           std::string& before);
-  bool receiving(std::string_view word, std::string_view argument, std::string_view setting,
-                 std::string_view where, const std::string& line);
+  bool act(const map::MapList& maps, std::string_view setting, bool in_header, std::string& text, std::string& before);
+  bool receiving(std::string_view word, std::string_view argument, std::string_view setting, std::string_view where,
+                 const std::string& line);
   /// What is found; errors, and what makes the message one for later: nothing, and failed_ says why.
-  std::optional<std::string> look_up(const map::MapList& maps, std::string_view setting,
-                                     std::string_view key);
+  std::optional<std::string> look_up(const map::MapList& maps, std::string_view setting, std::string_view key);
   void fail_with(std::string_view setting, std::string_view what);
   /// Ends the looking. kind: of the line in the log; what: is wrong; content: with which line.
   void refuse(std::string_view kind, std::string_view what, std::string_view content);
-  void note(std::string_view action, std::string_view where, std::string_view line,
-            std::string_view text) const;
+  void note(std::string_view action, std::string_view where, std::string_view line, std::string_view text) const;
   void warn(std::string_view setting, std::string_view what) const;
 
   std::shared_ptr<const CheckTables> tables_;

@@ -19,9 +19,7 @@ struct Rig {
   ContentOptions options;
   testing::ScratchDir dir;
 
-  std::string table(const std::string& name, std::string_view rules) {
-    return "regexp:" + dir.write(name, rules);
-  }
+  std::string table(const std::string& name, std::string_view rules) { return "regexp:" + dir.write(name, rules); }
   void open(Checks::Side side = Checks::Side::receiving) {
     auto tables = CheckTables::open(specs);
     BOOST_REQUIRE_MESSAGE(tables.has_value(), (tables ? "" : tables.error().message()));
@@ -30,9 +28,8 @@ struct Rig {
         *tables, side,
         Checks::Reporter{.note =
                              [this](const Checks::Note& n) {
-                               notes.push_back(std::string(n.action) + ": " + std::string(n.where) +
-                                               " " + std::string(n.content) + ": " +
-                                               std::string(n.text));
+                               notes.push_back(std::string(n.action) + ": " + std::string(n.where) + " " +
+                                               std::string(n.content) + ": " + std::string(n.text));
                              },
                          .warn = [this](const std::string& w) { warnings.push_back(w); }});
   }
@@ -45,8 +42,7 @@ struct Rig {
     ContentBuilder builder(options);
     builder.add_trace("Received: us\r\n\there");
     mail::BdatScanner scanner;
-    for (std::size_t at = 0; at < text.size(); at += step)
-      scanner.feed(text.substr(at, step), builder);
+    for (std::size_t at = 0; at < text.size(); at += step) scanner.feed(text.substr(at, step), builder);
     scanner.finish(builder);
     facts = builder.finish();
     problem = builder.problem();
@@ -69,8 +65,7 @@ BOOST_AUTO_TEST_CASE(lines_are_dropped_replaced_and_put_before_others) {
                        "Subject: new\n/^To:/ PREPEND X-Before: yes\n/^X-Info/ INFO seen\n/^X-Warn/ "
                        "WARN\n/^X-Ok/ DUNNO\n/./ WARN never\n");
   specs.mime = specs.nested = "";
-  specs.body =
-      table("b", "/^secret$/ IGNORE\n/^old (.*)/ REPLACE new $1\n/^here/ PREPEND before\n");
+  specs.body = table("b", "/^secret$/ IGNORE\n/^old (.*)/ REPLACE new $1\n/^here/ PREPEND before\n");
   const std::string text =
       "X-Gone: a\r\n b\r\nX-Strip: c\r\nSubject: old\r\n folded\r\nTo: x@y\r\nX-Ok: "
       "d\r\n\r\nsecret\r\n"
@@ -83,12 +78,11 @@ BOOST_AUTO_TEST_CASE(lines_are_dropped_replaced_and_put_before_others) {
     BOOST_TEST(facts.size == kTrace.size() + expected.size());
     BOOST_TEST(facts.header_size == kTrace.size() + expected.find("\r\n\r\n") + 4);
   }
-  BOOST_TEST(notes == (std::vector<std::string>{
-                          "warning: header Received: us??here: never",
-                          "strip: header X-Strip: c: for a reason",
-                          "replace: header Subject: old? folded: Subject: new",
-                          "prepend: header To: x@y: X-Before: yes",
-                          "replace: body old line: new line", "prepend: body here: before"}));
+  BOOST_TEST(notes ==
+             (std::vector<std::string>{
+                 "warning: header Received: us??here: never", "strip: header X-Strip: c: for a reason",
+                 "replace: header Subject: old? folded: Subject: new", "prepend: header To: x@y: X-Before: yes",
+                 "replace: body old line: new line", "prepend: body here: before"}));
   BOOST_TEST(stored("X-Info: 1\r\nX-Warn: 2\r\n\r\n") == kTrace + "X-Info: 1\r\nX-Warn: 2\r\n\r\n");
   BOOST_TEST(notes[1] == "info: header X-Info: 1: seen");
   BOOST_TEST(notes[2] == "warning: header X-Warn: 2: ");
@@ -104,8 +98,7 @@ BOOST_AUTO_TEST_CASE(our_own_trace_field_can_be_left_out_and_hops_still_count) {
 }
 
 BOOST_AUTO_TEST_CASE(a_replaced_field_decides_what_is_missing) {
-  specs.header =
-      table("h", "/^Message-ID:/ REPLACE X-Old-Id: x\n/^Date:/ IGNORE\n/^X-D:/ REPLACE Bcc: q\n");
+  specs.header = table("h", "/^Message-ID:/ REPLACE X-Old-Id: x\n/^Date:/ IGNORE\n/^X-D:/ REPLACE Bcc: q\n");
   options.message_id = "Message-ID: <new@x>";
   options.date = "Date: now";
   const std::vector<std::string> drop = {"bcc"};
@@ -124,14 +117,12 @@ BOOST_AUTO_TEST_CASE(each_kind_of_header_has_its_table) {
       "Subject: s\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nX-Part: 1\r\n"
       "Content-Type: message/rfc822\r\n\r\nTo: in\r\nMIME-Version: 1.0\r\n\r\ntext\r\n--b--\r\n";
   BOOST_TEST(stored(text) == kTrace + text);
-  BOOST_TEST(notes ==
-             (std::vector<std::string>{
-                 "warning: header Received: us??here: header", "warning: header Subject: s: header",
-                 "warning: header Content-Type: multipart/mixed; boundary=b: mime",
-                 "warning: body --b: body", "warning: header X-Part: 1: mime",
-                 "warning: header Content-Type: message/rfc822: mime",
-                 "warning: header To: in: nested", "warning: header MIME-Version: 1.0: mime",
-                 "warning: body text: body", "warning: body --b--: body"}));
+  BOOST_TEST(notes == (std::vector<std::string>{
+                          "warning: header Received: us??here: header", "warning: header Subject: s: header",
+                          "warning: header Content-Type: multipart/mixed; boundary=b: mime", "warning: body --b: body",
+                          "warning: header X-Part: 1: mime", "warning: header Content-Type: message/rfc822: mime",
+                          "warning: header To: in: nested", "warning: header MIME-Version: 1.0: mime",
+                          "warning: body text: body", "warning: body --b--: body"}));
   specs.walk.mime = false;
   stored(text);
   BOOST_TEST(notes.size() == 10U);
@@ -148,10 +139,9 @@ BOOST_AUTO_TEST_CASE(blanks_before_a_colon_hide_no_field_and_stay) {
   std::string expected = text;
   expected.erase(expected.find("X-Gone"), 12);
   BOOST_TEST(stored(text) == kTrace + expected);
-  BOOST_TEST(notes == (std::vector<std::string>{
-                          "warning: header Content-Type ?: multipart/mixed; boundary=b: ",
-                          "warning: header Subject : win money: ", "warning: header X-Part : 1: ",
-                          "warning: header X-Inner : 1: "}));
+  BOOST_TEST(notes == (std::vector<std::string>{"warning: header Content-Type ?: multipart/mixed; boundary=b: ",
+                                                "warning: header Subject : win money: ", "warning: header X-Part : 1: ",
+                                                "warning: header X-Inner : 1: "}));
   specs.prefix = "smtp_";
   open(Checks::Side::delivering);
   std::string gone = "X-Gone : 1", before;
@@ -159,10 +149,9 @@ BOOST_AUTO_TEST_CASE(blanks_before_a_colon_hide_no_field_and_stay) {
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_has_a_status_and_ends_all_looking) {
-  specs.header =
-      table("h",
-            "/^A:/ REJECT\n/^B:/ REJECT no thanks\n/^C:/ REJECT 5.7.9 policy\n/^D:/ REJECT "
-            "4.7.1 later\n/^E:/ REJECT 2.1.1 odd\n/^Z:/ WARN\n");
+  specs.header = table("h",
+                       "/^A:/ REJECT\n/^B:/ REJECT no thanks\n/^C:/ REJECT 5.7.9 policy\n/^D:/ REJECT "
+                       "4.7.1 later\n/^E:/ REJECT 2.1.1 odd\n/^Z:/ WARN\n");
   const auto refusal = [&](std::string_view name) {
     const std::string kept = stored(std::string(name) + ": x\r\nZ: 1\r\n\r\nbody\r\n");
     BOOST_TEST((problem == ContentProblem::refused));
@@ -185,11 +174,10 @@ BOOST_AUTO_TEST_CASE(a_refusal_has_a_status_and_ends_all_looking) {
 }
 
 BOOST_AUTO_TEST_CASE(effects_gather_until_an_action_ends_it) {
-  specs.header =
-      table("h",
-            "/^A:/ HOLD\n/^B:/ FILTER f:[h]:1\n/^C:/ FILTER g:\n/^D:/ BCC d@x\n/^E:/ BCC e@x\n"
-            "/^F:/ REDIRECT r@x\n/^G:/ DISCARD\n/^H:/ PASS\n/^I:/ BCC nobody\n/^J:/ FILTER "
-            "none\n/^K:/ REDIRECT nobody\n/^L:/ EXPLODE\n/^M:/ PREPEND\n/^N:/ REPLACE no field\n");
+  specs.header = table("h",
+                       "/^A:/ HOLD\n/^B:/ FILTER f:[h]:1\n/^C:/ FILTER g:\n/^D:/ BCC d@x\n/^E:/ BCC e@x\n"
+                       "/^F:/ REDIRECT r@x\n/^G:/ DISCARD\n/^H:/ PASS\n/^I:/ BCC nobody\n/^J:/ FILTER "
+                       "none\n/^K:/ REDIRECT nobody\n/^L:/ EXPLODE\n/^M:/ PREPEND\n/^N:/ REPLACE no field\n");
   stored("A: 1\r\nA: 2\r\nB: 1\r\nC: 1\r\nD: 1\r\nE: 1\r\nD: 2\r\nF: 1\r\nG: 1\r\n\r\n");
   Effects e = checks->take_effects();
   BOOST_TEST(e.hold);
@@ -216,8 +204,7 @@ BOOST_AUTO_TEST_CASE(delivery_has_only_the_actions_that_change_a_line) {
   std::string text = "A: 1", before;
   BOOST_TEST(checks->field(mail::MimeWalker::Header::message, text, before));
   BOOST_TEST(checks->refusal().empty());
-  BOOST_TEST(warnings == std::vector<std::string>{
-                             "smtp_header_checks: no action that can be done here: REJECT"});
+  BOOST_TEST(warnings == std::vector<std::string>{"smtp_header_checks: no action that can be done here: REJECT"});
   text = "B: 1";
   BOOST_TEST(!checks->field(mail::MimeWalker::Header::message, text, before));
 }
@@ -258,12 +245,10 @@ BOOST_AUTO_TEST_CASE(a_message_that_makes_patterns_run_away_is_for_later) {
 BOOST_AUTO_TEST_CASE(body_checks_see_the_beginning_of_each_part_and_long_lines_in_pieces) {
   specs.body = table("b", "/x$/ IGNORE\n/^y+$/ IGNORE\n");
   specs.body_size_limit = 10;
-  BOOST_TEST(stored("A: 1\r\n\r\n1x\r\n4567\r\n9x\r\n12x\r\n") ==
-             kTrace + "A: 1\r\n\r\n4567\r\n12x\r\n");
-  BOOST_TEST(
-      stored("Content-Type: multipart/mixed; "
-             "boundary=b\r\n\r\n123456789\r\n123x\r\n--b\r\n\r\n12x\r\n") ==
-      kTrace + "Content-Type: multipart/mixed; boundary=b\r\n\r\n123456789\r\n123x\r\n--b\r\n\r\n");
+  BOOST_TEST(stored("A: 1\r\n\r\n1x\r\n4567\r\n9x\r\n12x\r\n") == kTrace + "A: 1\r\n\r\n4567\r\n12x\r\n");
+  BOOST_TEST(stored("Content-Type: multipart/mixed; "
+                    "boundary=b\r\n\r\n123456789\r\n123x\r\n--b\r\n\r\n12x\r\n") ==
+             kTrace + "Content-Type: multipart/mixed; boundary=b\r\n\r\n123456789\r\n123x\r\n--b\r\n\r\n");
   specs.body_size_limit = 0;
   specs.walk.max_line = 100;
   const std::string z(100, 'z'), y(100, 'y');
@@ -274,15 +259,13 @@ BOOST_AUTO_TEST_CASE(body_checks_see_the_beginning_of_each_part_and_long_lines_i
 BOOST_AUTO_TEST_CASE(long_fields_are_matched_and_nul_hides_nothing) {
   specs.header = table("h", "/needle/ IGNORE\n");
   options.max_field = 20000;
-  BOOST_TEST(stored("To: " + std::string(10000, 'a') + "\r\n needle\r\nB: 1\r\n\r\n") ==
-             kTrace + "B: 1\r\n\r\n");
+  BOOST_TEST(stored("To: " + std::string(10000, 'a') + "\r\n needle\r\nB: 1\r\n\r\n") == kTrace + "B: 1\r\n\r\n");
   BOOST_TEST(stored(std::string("A: \0needle\r\nB: 1\r\n\r\n", 20)) == kTrace + "B: 1\r\n\r\n");
   // Beyond the limit nothing is seen, and nothing lost.
   const std::string far = "To: " + std::string(30000, 'a') + "\r\n needle\r\nB: 1\r\n\r\n";
   BOOST_TEST(stored(far) == kTrace + far);
   // What is seen decides about the whole field.
-  BOOST_TEST(stored("A: needle" + std::string(30000, 'a') + "\r\n x\r\nB: 1\r\n\r\n") ==
-             kTrace + "B: 1\r\n\r\n");
+  BOOST_TEST(stored("A: needle" + std::string(30000, 'a') + "\r\n x\r\nB: 1\r\n\r\n") == kTrace + "B: 1\r\n\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(folding_that_an_action_takes_over_stays) {
@@ -311,12 +294,10 @@ BOOST_AUTO_TEST_CASE(header_addresses_are_mapped_where_they_stand) {
     if (a == "broken@x") return fail(map::MapError::unreadable, "t");
     return a == "jo" ? std::string(sender ? "jo@sender" : "jo@recipient") : std::string(a);
   };
-  BOOST_TEST(
-      stored(
-          "From: Jo <jo>\r\nX-To: jo,\r\n\tother@x\r\nSubject: jo\r\nSender: a@b\r\n\r\njo\r\n") ==
-      kTrace +
-          "From: Jo <jo@sender>\r\nTo: jo@recipient,\r\n\tother@x\r\nSubject: jo\r\nSender: "
-          "a@b\r\n\r\njo\r\n");
+  BOOST_TEST(stored("From: Jo <jo>\r\nX-To: jo,\r\n\tother@x\r\nSubject: jo\r\nSender: a@b\r\n\r\njo\r\n") ==
+             kTrace +
+                 "From: Jo <jo@sender>\r\nTo: jo@recipient,\r\n\tother@x\r\nSubject: jo\r\nSender: "
+                 "a@b\r\n\r\njo\r\n");
   stored("From: broken@x\r\n\r\n");
   BOOST_TEST((problem == ContentProblem::lookup_failed));
   // Without checks too.
@@ -372,10 +353,9 @@ BOOST_AUTO_TEST_CASE(message_reject_characters_refuse_the_message_wherever_they_
 BOOST_AUTO_TEST_CASE(strict_7bit_headers_refuse_8_bit_text_in_any_header) {
   specs.strict.header = true;
   const std::string part = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n";
-  for (const std::string& text :
-       {std::string("Subject: \xc3\xa9\r\n\r\n"), part + "X: \xe9\r\n\r\n",
-        part + "Content-Type: message/rfc822\r\n\r\nSubject: a\r\n \xe9\r\n\r\n",
-        "X: " + std::string(150000, 'a') + "\xe9\r\n\r\n"}) {
+  for (const std::string& text : {std::string("Subject: \xc3\xa9\r\n\r\n"), part + "X: \xe9\r\n\r\n",
+                                  part + "Content-Type: message/rfc822\r\n\r\nSubject: a\r\n \xe9\r\n\r\n",
+                                  "X: " + std::string(150000, 'a') + "\xe9\r\n\r\n"}) {
     stored(text);
     BOOST_TEST((problem == ContentProblem::refused));
     BOOST_TEST(checks->refusal().starts_with("5.6.0 "));
@@ -391,8 +371,7 @@ BOOST_AUTO_TEST_CASE(strict_8bitmime_body_refuses_8_bit_text_that_is_not_labelle
   specs.strict.body = true;
   const std::string part = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n";
   for (const std::string& text :
-       {std::string("A: 1\r\n\r\nx\r\n\xe9\r\n"),
-        std::string("Content-Transfer-Encoding: 7bit\r\n\r\n\xe9\r\n"),
+       {std::string("A: 1\r\n\r\nx\r\n\xe9\r\n"), std::string("Content-Transfer-Encoding: 7bit\r\n\r\n\xe9\r\n"),
         part + "Content-Transfer-Encoding: 8bit\r\n\r\n\xe9\r\n--b\r\n\r\n\xe9\r\n"})
     for (const std::size_t step : {1U, 100000U}) {
       stored(text, step);
@@ -400,8 +379,7 @@ BOOST_AUTO_TEST_CASE(strict_8bitmime_body_refuses_8_bit_text_that_is_not_labelle
       BOOST_TEST(checks->refusal().starts_with("5.6.0 "));
     }
   for (const std::string& text :
-       {std::string("Subject: \xe9\r\n\r\nx\r\n"),
-        std::string("Content-Transfer-Encoding: (so) 8BIT\r\n\r\n\xe9\r\n"),
+       {std::string("Subject: \xe9\r\n\r\nx\r\n"), std::string("Content-Transfer-Encoding: (so) 8BIT\r\n\r\n\xe9\r\n"),
         std::string("Content-Transfer-Encoding: binary\r\n\r\nx\r\n\xe9\r\n"),
         part + "\r\nx\r\n--b\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\xe9\r\n--b--\r\n"}) {
     BOOST_TEST(stored(text) == kTrace + text);
@@ -412,8 +390,7 @@ BOOST_AUTO_TEST_CASE(strict_8bitmime_body_refuses_8_bit_text_that_is_not_labelle
 BOOST_AUTO_TEST_CASE(strict_mime_encoding_domain_refuses_encoded_multiparts_and_messages) {
   specs.strict.encoding = true;
   const auto refused = [&](const std::string& type, const std::string& encoding) {
-    stored("Content-Type: " + type + "\r\nContent-Transfer-Encoding: " + encoding +
-           "\r\n\r\nx\r\n");
+    stored("Content-Type: " + type + "\r\nContent-Transfer-Encoding: " + encoding + "\r\n\r\nx\r\n");
     return problem == ContentProblem::refused;
   };
   BOOST_TEST(refused("multipart/mixed; boundary=b", "base64"));
@@ -443,17 +420,15 @@ BOOST_AUTO_TEST_CASE(our_own_trace_field_is_not_held_to_what_others_send) {
 }
 
 BOOST_AUTO_TEST_CASE(a_note_is_a_line_as_postfix_writes_it) {
-  BOOST_TEST(
-      note_line(
-          {.queue_id = "4abc",
-           .origin = "unknown[192.0.2.1]",
-           .sender = "s@x",
-           .recipient = "r@y",
-           .proto = "ESMTP",
-           .helo = "h"},
-          {.action = "reject", .where = "header", .content = "Subject: a", .text = "5.7.1 no"}) ==
-      "4abc: reject: header Subject: a from unknown[192.0.2.1]; from=<s@x> to=<r@y> proto=ESMTP "
-      "helo=<h>: 5.7.1 no");
+  BOOST_TEST(note_line({.queue_id = "4abc",
+                        .origin = "unknown[192.0.2.1]",
+                        .sender = "s@x",
+                        .recipient = "r@y",
+                        .proto = "ESMTP",
+                        .helo = "h"},
+                       {.action = "reject", .where = "header", .content = "Subject: a", .text = "5.7.1 no"}) ==
+             "4abc: reject: header Subject: a from unknown[192.0.2.1]; from=<s@x> to=<r@y> proto=ESMTP "
+             "helo=<h>: 5.7.1 no");
 }
 
 BOOST_AUTO_TEST_CASE(a_field_of_a_table_cannot_end_the_header_or_begin_another) {

@@ -27,8 +27,7 @@ struct ContentBuilder::Conversion {
 };
 
 ContentBuilder::ContentBuilder(ContentOptions options) : options_(std::move(options)) {
-  if (options_.checks != nullptr || options_.map_address)
-    inspection_ = std::make_unique<Inspection>(*this);
+  if (options_.checks != nullptr || options_.map_address) inspection_ = std::make_unique<Inspection>(*this);
   if (options_.seven_bit) conversion_ = std::make_unique<Conversion>();
   raw_ = conversion_ != nullptr || (options_.checks != nullptr && options_.checks->tables().raw());
 }
@@ -39,8 +38,7 @@ void ContentBuilder::fail_with(ContentProblem problem) {
 }
 
 bool ContentBuilder::has_room() {
-  if (options_.size_limit != 0 && received_ > options_.size_limit)
-    fail_with(ContentProblem::too_large);
+  if (options_.size_limit != 0 && received_ > options_.size_limit) fail_with(ContentProblem::too_large);
   return problem_ < ContentProblem::too_large;
 }
 
@@ -52,9 +50,7 @@ void ContentBuilder::give_up() {
   in_body_ = true;
 }
 
-std::size_t ContentBuilder::inspected() const {
-  return inspection_ == nullptr ? 0 : inspection_->walker().held();
-}
+std::size_t ContentBuilder::inspected() const { return inspection_ == nullptr ? 0 : inspection_->walker().held(); }
 
 void ContentBuilder::keep(std::string_view part) {
   if (part.empty()) return;
@@ -111,8 +107,7 @@ void ContentBuilder::add_trace(std::string_view field) {
 
 void ContentBuilder::count_hops() {
   // Our own field counts, as in Postfix.
-  if (header_.summary().received + 1 >= options_.hop_limit)
-    fail_with(ContentProblem::too_many_hops);
+  if (header_.summary().received + 1 >= options_.hop_limit) fail_with(ContentProblem::too_many_hops);
 }
 
 void ContentBuilder::header_text(std::string_view part) {
@@ -164,8 +159,7 @@ void ContentBuilder::header_line_end() {
 bool ContentBuilder::dropped(std::string_view line) const {
   if (options_.drop_fields.empty()) return false;
   const auto name = line.substr(0, mail::field_name_length(line));
-  return std::ranges::any_of(options_.drop_fields,
-                             [&](const std::string& f) { return iequals(f, name); });
+  return std::ranges::any_of(options_.drop_fields, [&](const std::string& f) { return iequals(f, name); });
 }
 
 void ContentBuilder::end_header(bool separator) {

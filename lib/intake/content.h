@@ -7,11 +7,11 @@
 ///          scanner.feed(bytes, content);                 // content is a sink of mail::DataScanner and BdatScanner
 ///          if (content.pending().size() > limit) …       // a spool takes what has gathered: content.take()
 ///          auto facts = content.finish();                // then problem(), summary()
-/// Rules:   nothing of what the peer sent is changed, but for header fields that are to be dropped, what checks ask for,
-///          header addresses that are to be mapped, and 8-bit parts where 7 bits are wanted; completion adds fields at the
-///          end of the header.
-/// Speed:   without checks and mapping the body goes through untouched, the header line by line; both are looked at by a
-///          MimeWalker otherwise, as far as there is something to find (content_inspection.cc).
+/// Rules:   nothing of what the peer sent is changed, but for header fields that are to be dropped, what checks ask
+///          for, header addresses that are to be mapped, and 8-bit parts where 7 bits are wanted; completion adds
+///          fields at the end of the header.
+/// Speed:   without checks and mapping the body goes through untouched, the header line by line; both are looked at
+///          by a MimeWalker otherwise, as far as there is something to find (content_inspection.cc).
 /// Source:  RFC 5321 sections 4.4 and 6.3; Postfix message_size_limit, hopcount_limit, local_header_rewrite_clients.
 /// Bounds:  once the size limit is passed nothing more is kept.
 #include <functional>
@@ -26,15 +26,15 @@
 
 namespace pen::intake {
 
-/// The address that stands in the header in place of this one; the same: nothing changes. sender: of a field like From:,
-/// not like To:.
+/// The address that stands in the header in place of this one; the same: nothing changes. sender: of a field like
+/// From:, not like To:.
 using HeaderMapping = std::function<Result<std::string>(std::string_view address, bool sender)>;
 
 struct ContentOptions {
   std::uint64_t size_limit = 0;  // of what the peer sends, trace fields not counted; 0: none
   unsigned hop_limit = 50;
-  /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added. Where the header has any
-  /// Resent- field it is Resent-Date and the like that may be lacking and are added (RFC 5322 section 3.6.6).
+  /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added. Where the header
+  /// has any Resent- field it is Resent-Date and the like that may be lacking and are added (RFC 5322 section 3.6.6).
   std::string date = {}, message_id = {}, from = {};
   /// Such a field for a header without To:, Cc: and their Resent- forms (undisclosed_recipients_header); empty: none.
   std::string undisclosed = {};
@@ -43,8 +43,8 @@ struct ContentOptions {
   bool find_utf8 = false;  // utf8_header() is wanted
   /// Names of fields to leave out, in any case (message_drop_headers). What they point to must outlive the builder.
   std::span<const std::string> drop_fields = {};
-  Checks* checks = nullptr;   // must outlive the builder
-  bool keep_refused = false;  // what checks refuse is stored all the same: the sender gets it back
+  Checks* checks = nullptr;        // must outlive the builder
+  bool keep_refused = false;       // what checks refuse is stored all the same: the sender gets it back
   HeaderMapping map_address = {};  // empty: addresses in the header stay
   std::size_t max_field = 102400;  // header_size_limit: what checks and mapping see of a field
 };
@@ -119,8 +119,8 @@ class ContentBuilder {
   bool utf8_header() const { return utf8_header_; }
   /// Tables may be asked about what comes: it can take its time.
   bool checked() const { return inspection_ != nullptr && !in_body_; }
-  /// It surely will: a long field has gathered, or look-ups in these tables took long of late. text() and line_end() may
-  /// then be called in another thread, by one at a time.
+  /// It surely will: a long field has gathered, or look-ups in these tables took long of late. text() and line_end()
+  /// may then be called in another thread, by one at a time.
   bool slow() const;
   /// Whoever feeds it has found it slow.
   void found_slow() const;

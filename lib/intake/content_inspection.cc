@@ -19,9 +19,7 @@ mail::MimeWalker::Options walk_options(const ContentOptions& options) {
   return walk;
 }
 
-std::string_view name_of(std::string_view field) {
-  return field.substr(0, mail::field_name_length(field));
-}
+std::string_view name_of(std::string_view field) { return field.substr(0, mail::field_name_length(field)); }
 
 }  // namespace
 
@@ -110,8 +108,7 @@ void ContentBuilder::Inspection::scan(std::string_view field) {
   to_.count_hops();
 }
 
-bool ContentBuilder::Inspection::message_field(std::string_view original, std::string& text,
-                                               bool kept, bool whole) {
+bool ContentBuilder::Inspection::message_field(std::string_view original, std::string& text, bool kept, bool whole) {
   // Hops count whatever checks do to their traces: a loop must end.
   const bool hop = iequals(name_of(original), "Received");
   if (hop || kept) scan(hop ? original : std::string_view(text));

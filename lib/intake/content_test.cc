@@ -75,33 +75,27 @@ BOOST_AUTO_TEST_CASE(a_loop_shows_in_the_received_fields_of_the_header_only) {
   for (int i = 0; i < 48; ++i) input += "Received: hop\r\n";
   BOOST_TEST((build(input + "\r\nReceived: not\r\n").problem == ContentProblem::none));
   BOOST_TEST((build(input + "Received: hop\r\n\r\n").problem == ContentProblem::too_many_hops));
-  BOOST_TEST((build(input + "Received: hop\r\n\r\n", 1, {.hop_limit = 100}).problem ==
-              ContentProblem::none));
+  BOOST_TEST((build(input + "Received: hop\r\n\r\n", 1, {.hop_limit = 100}).problem == ContentProblem::none));
 }
 
 BOOST_AUTO_TEST_CASE(beyond_the_size_limit_nothing_is_kept) {
   const std::string head = "S: x\r\n\r\n";
-  BOOST_TEST((build(head + std::string(90, 'x') + "\r\n", 7, {.size_limit = 100}).problem ==
-              ContentProblem::none));
-  const auto b = build(head + std::string(91, 'x') + "\r\n" + std::string(100000, 'y'), 7,
-                       {.size_limit = 100});
+  BOOST_TEST((build(head + std::string(90, 'x') + "\r\n", 7, {.size_limit = 100}).problem == ContentProblem::none));
+  const auto b = build(head + std::string(91, 'x') + "\r\n" + std::string(100000, 'y'), 7, {.size_limit = 100});
   BOOST_TEST((b.problem == ContentProblem::too_large));
   BOOST_TEST(b.content.size() < 200u);
 }
 
 BOOST_AUTO_TEST_CASE(only_missing_fields_are_added_at_the_end_of_the_header) {
-  const ContentOptions options{
-      .date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
+  const ContentOptions options{.date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
   auto b = build("Subject: a\r\nFROM: me\r\n\r\nb\r\n", 3, options);
-  BOOST_TEST(b.content ==
-             kTrace + "Subject: a\r\nFROM: me\r\nMessage-Id: <m@h>\r\nDate: now\r\n\r\nb\r\n");
+  BOOST_TEST(b.content == kTrace + "Subject: a\r\nFROM: me\r\nMessage-Id: <m@h>\r\nDate: now\r\n\r\nb\r\n");
   BOOST_TEST(b.summary.message_id_value == "<m@h>");
   b = build("Message-ID: <own@y>\r\nDate: d\r\nFrom: f\r\n\r\n", 3, options);
   BOOST_TEST(b.content == kTrace + "Message-ID: <own@y>\r\nDate: d\r\nFrom: f\r\n\r\n");
   BOOST_TEST(b.summary.message_id_value == "<own@y>");
   b = build("just text\r\n", 3, options);
-  BOOST_TEST(b.content ==
-             kTrace + "Message-Id: <m@h>\r\nDate: now\r\nFrom: s@x\r\n\r\njust text\r\n");
+  BOOST_TEST(b.content == kTrace + "Message-Id: <m@h>\r\nDate: now\r\nFrom: s@x\r\n\r\njust text\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(undisclosed_recipients_header_stands_for_missing_recipient_fields) {
@@ -132,15 +126,14 @@ BOOST_AUTO_TEST_CASE(force_mime_input_conversion_makes_parts_7_bit_that_say_they
     BOOST_TEST(b.facts.size == b.content.size());
     BOOST_TEST(b.facts.header_size == b.content.find("\r\n\r\n") + 4);
   }
-  for (const std::string text :
-       {"A: 1\r\n\r\n\xe9\r\n", "Content-Transfer-Encoding: 7bit\r\n\r\n\xe9\r\n", "",
-        "Subject: a\r\n folded\r\n", "A: 1\r\n\r\nno end",
-        "Content-Type: multipart/alternative; boundary=b\r\n\r\n"
-        "--b\r\nContent-Type: text/plain\r\n\r\na=b \r\n"
-        "--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n",
-        "Content-Type: multipart/encrypted; boundary=b\r\n\r\n"
-        "--b\r\nContent-Type: application/pgp-encrypted\r\n\r\nVersion: 1\r\n"
-        "--b\r\nContent-Type: application/octet-stream\r\n\r\n=x\r\n--b--\r\n"})
+  for (const std::string text : {"A: 1\r\n\r\n\xe9\r\n", "Content-Transfer-Encoding: 7bit\r\n\r\n\xe9\r\n", "",
+                                 "Subject: a\r\n folded\r\n", "A: 1\r\n\r\nno end",
+                                 "Content-Type: multipart/alternative; boundary=b\r\n\r\n"
+                                 "--b\r\nContent-Type: text/plain\r\n\r\na=b \r\n"
+                                 "--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n",
+                                 "Content-Type: multipart/encrypted; boundary=b\r\n\r\n"
+                                 "--b\r\nContent-Type: application/pgp-encrypted\r\n\r\nVersion: 1\r\n"
+                                 "--b\r\nContent-Type: application/octet-stream\r\n\r\n=x\r\n--b--\r\n"})
     for (const std::size_t piece : {1U, 3U, 100U})
       BOOST_TEST(build(text, piece, options).content == build(text, piece).content);
 }
@@ -181,16 +174,14 @@ BOOST_AUTO_TEST_CASE(a_header_in_utf_8_is_told_from_one_in_another_charset) {
 }
 
 BOOST_AUTO_TEST_CASE(a_message_that_is_sent_on_is_completed_with_fields_of_resending) {
-  const ContentOptions options{
-      .date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
+  const ContentOptions options{.date = "Date: now", .message_id = "Message-Id: <m@h>", .from = "From: s@x"};
   auto b = build("Resent-To: a\r\nSubject: a\r\nMessage-ID: <own@y>\r\n\r\nb\r\n", 3, options);
   BOOST_TEST(b.content == kTrace +
                               "Resent-To: a\r\nSubject: a\r\nMessage-ID: <own@y>\r\n"
                               "Resent-Message-Id: <m@h>\r\nResent-Date: now\r\nResent-From: s@x\r\n"
                               "\r\nb\r\n");
   BOOST_TEST(b.summary.message_id_value == "<own@y>");
-  const std::string whole =
-      "RESENT-DATE: d\r\nresent-from: f\r\nResent-Message-ID: <r@y>\r\n\r\nb\r\n";
+  const std::string whole = "RESENT-DATE: d\r\nresent-from: f\r\nResent-Message-ID: <r@y>\r\n\r\nb\r\n";
   b = build(whole, 3, options);
   BOOST_TEST(b.content == kTrace + whole);  // what the first sender left out is not ours to make up
 }
@@ -206,21 +197,17 @@ BOOST_AUTO_TEST_CASE(fields_that_are_dropped_were_there_all_the_same) {
   const auto both_ways = [&](const std::string& input, const std::string& kept) {
     for (const bool inspected : {false, true}) {
       if (inspected)
-        options.map_address = [](std::string_view a, bool) -> Result<std::string> {
-          return std::string(a);
-        };
+        options.map_address = [](std::string_view a, bool) -> Result<std::string> { return std::string(a); };
       else
         options.map_address = {};
       const auto b = build(input, 5, options);
       BOOST_TEST(b.content == kTrace + kept, "inspected: " << inspected << "\n" << b.content);
-      BOOST_TEST((b.problem == (input.find("Received: b") == std::string::npos
-                                    ? ContentProblem::none
-                                    : ContentProblem::too_many_hops)));
+      BOOST_TEST((b.problem == (input.find("Received: b") == std::string::npos ? ContentProblem::none
+                                                                               : ContentProblem::too_many_hops)));
       BOOST_TEST(b.summary.message_id_value == "<a@b>");
     }
   };
-  const std::string seen =
-      "Received: a\r\n by c\r\nDate: then\r\nFrom: x\r\nMessage-ID:\r\n <a@b>\r\nBcc: y\r\n";
+  const std::string seen = "Received: a\r\n by c\r\nDate: then\r\nFrom: x\r\nMessage-ID:\r\n <a@b>\r\nBcc: y\r\n";
   both_ways(seen + "To: z\r\n\r\nDate: body\r\n", "To: z\r\n\r\nDate: body\r\n");
   both_ways(seen + "Received: b\r\n\r\n", "\r\n");
 }
@@ -267,8 +254,7 @@ BOOST_AUTO_TEST_CASE(an_original_recipient_from_an_earlier_expansion_is_kept) {
   const std::vector<mail::Recipient> expected = {{"user@x", "team@example.org", "", 0},
                                                  {"c@z", "team@example.org", "", 0}};
   BOOST_TEST((e.recipients == expected));
-  BOOST_TEST_REQUIRE(
-      (expand_envelope(resolve, {.original_recipient = false}, e).outcome == Outcome::ok));
+  BOOST_TEST_REQUIRE((expand_envelope(resolve, {.original_recipient = false}, e).outcome == Outcome::ok));
   BOOST_TEST(e.recipients.at(0).original.empty());
 }
 
@@ -278,27 +264,24 @@ BOOST_AUTO_TEST_CASE(copies_go_out_before_aliases_and_are_not_copied_again) {
   Copies copies;
   copies.always = "archive";
   copies.by_sender = *map::MapList::open("inline:{ me@example.org = sent@example.org }");
-  copies.by_recipient = *map::MapList::open(
-      "inline:{ user = in@example.org, @x = in@example.org, in@example.org = loop@example.org }");
+  copies.by_recipient =
+      *map::MapList::open("inline:{ user = in@example.org, @x = in@example.org, in@example.org = loop@example.org }");
   mail::Envelope e;
   e.sender = "me";
   e.recipients = {{"user", "", "rfc822;user", 0}, {"b@x", "", "", 0}, {"c@y", "", "", 0}};
-  BOOST_TEST_REQUIRE((
-      expand_envelope(resolve, {.copies = &copies, .more = {"seen@w"}}, e).outcome == Outcome::ok));
+  BOOST_TEST_REQUIRE((expand_envelope(resolve, {.copies = &copies, .more = {"seen@w"}}, e).outcome == Outcome::ok));
   constexpr std::uint8_t kNever = mail::notify::kNever | mail::notify::kCopy;
-  const std::vector<mail::Recipient> expected = {
-      {"user@example.org", "", "rfc822;user", 0},
-      {"b@x", "", "", 0},
-      {"c@y", "", "", 0},
-      {"in@example.org", "", "", kNever},  // once, whoever it is for
-      {"sent@example.org", "", "", kNever},
-      {"disk@z", "archive@example.org", "", kNever},
-      {"seen@w", "", "", kNever}};
+  const std::vector<mail::Recipient> expected = {{"user@example.org", "", "rfc822;user", 0},
+                                                 {"b@x", "", "", 0},
+                                                 {"c@y", "", "", 0},
+                                                 {"in@example.org", "", "", kNever},  // once, whoever it is for
+                                                 {"sent@example.org", "", "", kNever},
+                                                 {"disk@z", "archive@example.org", "", kNever},
+                                                 {"seen@w", "", "", kNever}};
   BOOST_TEST((e.recipients == expected));
   // enable_original_recipient = no
   e.recipients = {{"archive", "", "", 0}};
-  BOOST_TEST_REQUIRE(
-      (expand_envelope(resolve, {.original_recipient = false}, e).outcome == Outcome::ok));
+  BOOST_TEST_REQUIRE((expand_envelope(resolve, {.original_recipient = false}, e).outcome == Outcome::ok));
   BOOST_TEST((e.recipients == std::vector<mail::Recipient>{{"disk@z", "", "", 0}}));
   copies.by_sender = *map::MapList::open("fail:no");
   e.recipients = {{"user", "", "", 0}};

@@ -17,8 +17,7 @@ Result<std::string> read_at(const ipc::Content& content, std::uint64_t at, std::
 
 }  // namespace
 
-async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,
-                                                 async::Until until) {
+async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived, async::Until until) {
   Message message(intake, std::move(derived.envelope.sender));
   std::vector<mail::Recipient> recipients = std::move(derived.envelope.recipients);
   mail::Envelope& envelope = message.envelope();
@@ -40,8 +39,7 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   message.keep_sender(derived.keep_sender);
   for (auto& r : recipients) message.add_recipient(std::move(r));
 
-  Body& body =
-      message.open_body(derived.before.size() + derived.original_bytes + derived.after.size());
+  Body& body = message.open_body(derived.before.size() + derived.original_bytes + derived.after.size());
   std::string_view fields = derived.fields;
   while (!fields.empty()) {
     // One field at a time; a line that starts with a blank belongs to the field before.
@@ -59,8 +57,7 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   scanner.feed(derived.before, body.content());
   std::uint64_t at = 0;
   while (at < derived.original_bytes) {
-    const auto want =
-        static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, derived.original_bytes - at));
+    const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, derived.original_bytes - at));
     const ipc::Content& original = derived.original;
     if (original.in_memory() && want <= original.size() - std::min(at, original.size())) {
       scanner.feed(original.memory().substr(at, want), body.content());

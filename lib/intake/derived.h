@@ -34,7 +34,6 @@ struct Derived {
   OwnMail own = {};
 };
 
-async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived,
-                                                 async::Until until);
+async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived, async::Until until);
 
 }  // namespace pen::intake

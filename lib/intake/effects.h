@@ -3,7 +3,8 @@
 ///
 /// Use:     message.effects().merge(verdict.effects);   // Message (intake.h) carries them out when it is committed
 /// Rules:   hold and discard stay once they are set; of filters and of redirections the last one counts; copies and
-///          fields add up, each once (a list is asked for every recipient). A redirection is stronger than a filter, discarding than all.
+///          fields add up, each once (a list is asked for every recipient). A redirection is stronger than a filter,
+///          discarding than all.
 /// Source:  Postfix access(5), header_checks(5), cleanup(8).
 #include <algorithm>
 #include <string>
@@ -21,8 +22,7 @@ struct Effects {
   std::vector<std::string> prepend;  // whole header fields without CRLF, for the top of the header
 
   bool none() const {
-    return !hold && !discard && filter.empty() && redirect.empty() && bcc.empty() &&
-           prepend.empty();
+    return !hold && !discard && filter.empty() && redirect.empty() && bcc.empty() && prepend.empty();
   }
   void merge(Effects later) {
     hold = hold || later.hold;

@@ -26,18 +26,14 @@ Enqueued translate(Outcome outcome) {
 
 class EnqueueClient::LeaseImpl final : public Lease {
  public:
-  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t epoch, std::uint64_t id, Fd fd,
-            std::uint64_t offset)
+  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t epoch, std::uint64_t id, Fd fd, std::uint64_t offset)
       : client_(std::move(client)), epoch_(epoch), id_(id), fd_(std::move(fd)), offset_(offset) {}
   ~LeaseImpl() override {
-    if (valid() && !used_)
-      (void)(*client_)->channel_->send(ReturnLease{id_});  // too large it cannot be
+    if (valid() && !used_) (void)(*client_)->channel_->send(ReturnLease{id_});  // too large it cannot be
   }
   int fd() const override { return fd_.get(); }
   std::uint64_t content_offset() const override { return offset_; }
-  bool valid() const override {
-    return *client_ && (*client_)->channel_ && (*client_)->epoch_ == epoch_;
-  }
+  bool valid() const override { return *client_ && (*client_)->channel_ && (*client_)->epoch_ == epoch_; }
   std::uint64_t id() const { return id_; }
   /// While qmgr may be taking the file it is not given back.
   void set_used(bool used) { used_ = used; }
@@ -66,14 +62,12 @@ EnqueueClient::EnqueueClient(async::Loop& loop, std::string path, Options option
 
 EnqueueClient::~EnqueueClient() { *alive_ = nullptr; }
 
-async::Task<void> EnqueueClient::keep_connected(std::shared_ptr<EnqueueClient> self,
-                                                async::Cancel* cancel) {
+async::Task<void> EnqueueClient::keep_connected(std::shared_ptr<EnqueueClient> self, async::Cancel* cancel) {
   EnqueueClient& c = *self;
   milliseconds pause = c.options_.first_pause;
   while (!cancel || !cancel->raised()) {
     auto channel = co_await ipc::connect_channel<FromQmgr, ToQmgr>(
-        c.loop_, c.path_, kName,
-        {.deadline = c.loop_.now() + c.options_.connect_timeout, .cancel = cancel});
+        c.loop_, c.path_, kName, {.deadline = c.loop_.now() + c.options_.connect_timeout, .cancel = cancel});
     if (channel) {
       pause = c.options_.first_pause;
       c.last_error_.clear();
@@ -117,12 +111,11 @@ void EnqueueClient::take(Channel::Received& received) {
   if (auto* leased = std::get_if<SpoolLeased>(&received.message)) {
     std::unique_ptr<LeaseImpl> lease;
     if (leased->outcome == Outcome::ok && !received.fds.empty())
-      lease = std::make_unique<LeaseImpl>(alive_, epoch_, leased->lease,
-                                          std::move(received.fds.front()), leased->content_offset);
+      lease = std::make_unique<LeaseImpl>(alive_, epoch_, leased->lease, std::move(received.fds.front()),
+                                          leased->content_offset);
     const auto found = pending_.find(leased->request);
     if (found == pending_.end()) return;  // nobody waits any more: the lease goes back by itself
-    found->second->outcome =
-        lease || leased->outcome != Outcome::ok ? leased->outcome : Outcome::refused;
+    found->second->outcome = lease || leased->outcome != Outcome::ok ? leased->outcome : Outcome::refused;
     found->second->lease = std::move(lease);
     found->second->answered = true;
     found->second->settled.set();
@@ -154,9 +147,8 @@ async::Task<LeaseAnswer> EnqueueClient::lease(std::uint64_t expected_size, async
   }
 }
 
-async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given,
-                                                  std::string_view body, std::uint64_t permit,
-                                                  async::Until until) {
+async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given, std::string_view body,
+                                                  std::uint64_t permit, async::Until until) {
   auto* lease = static_cast<LeaseImpl*>(given);  // leases come from lease() only
   EnqueueAnswer answer;
   milliseconds pause = options_.first_pause;
@@ -166,8 +158,7 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
       co_return answer;
     }
     if (auto r = co_await connected_.wait(until); !r) {
-      answer.text =
-          "no connection to the queue manager" + (last_error_.empty() ? "" : ": " + last_error_);
+      answer.text = "no connection to the queue manager" + (last_error_.empty() ? "" : ": " + last_error_);
       co_return answer;
     }
     if (lease && !lease->valid()) continue;

@@ -33,8 +33,7 @@ class EnqueueClient final : public Queue {
   ~EnqueueClient() override;
 
   /// Connects, reads answers, connects again, until cancelled or the process ends.
-  static async::Task<void> keep_connected(std::shared_ptr<EnqueueClient> self,
-                                          async::Cancel* cancel = nullptr);
+  static async::Task<void> keep_connected(std::shared_ptr<EnqueueClient> self, async::Cancel* cancel = nullptr);
 
   bool accepting() const override { return accepting_; }
   std::uint64_t inline_limit() const override { return inline_limit_; }

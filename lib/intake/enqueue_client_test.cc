@@ -24,8 +24,7 @@ struct Fixture {
   std::unique_ptr<async::Listener> listener = listen();
   async::Listener::Slot slot;
   std::shared_ptr<EnqueueClient> client = std::make_shared<EnqueueClient>(
-      loop, path,
-      EnqueueClient::Options{.first_pause = milliseconds(1), .longest_pause = milliseconds(5)});
+      loop, path, EnqueueClient::Options{.first_pause = milliseconds(1), .longest_pause = milliseconds(5)});
   async::Cancel stop;
   std::unique_ptr<Server> server;
 
@@ -35,14 +34,12 @@ struct Fixture {
     for (int i = 0; i < 20; ++i) loop.run_once();
   }
   std::unique_ptr<async::Listener> listen() {
-    return std::make_unique<async::Listener>(
-        loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10);
+    return std::make_unique<async::Listener>(loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10);
   }
   void accept() {
     auto accepted = run(loop, listener->accept()).value();
     slot = std::move(accepted.slot);
-    server =
-        std::make_unique<Server>(run(loop, ipc::greet(std::move(accepted.stream), {})).value());
+    server = std::make_unique<Server>(run(loop, ipc::greet(std::move(accepted.stream), {})).value());
     for (int i = 0; i < 1000 && !client->connected(); ++i) loop.run_once(milliseconds(5));
     BOOST_TEST_REQUIRE(client->connected());
   }
@@ -233,8 +230,7 @@ BOOST_AUTO_TEST_CASE(without_a_qmgr_the_answer_comes_by_the_deadline) {
   listener.reset();
   ::unlink(path.c_str());
   auto a = envelope_of("A");
-  const auto answer =
-      run(loop, client->enqueue(a, nullptr, "x", 0, {.deadline = loop.now() + milliseconds(50)}));
+  const auto answer = run(loop, client->enqueue(a, nullptr, "x", 0, {.deadline = loop.now() + milliseconds(50)}));
   BOOST_TEST((answer.outcome == Enqueued::unavailable));
   BOOST_TEST(!answer.text.empty());
 }

@@ -23,10 +23,7 @@ class MemoryQueue final : public Queue {
     bool was_inline = true;
   };
   struct MemoryLease final : Lease {
-    explicit MemoryLease(MemoryQueue& queue_in)
-        : queue(queue_in), file(::memfd_create("lease", 0)) {
-      ++queue.leases;
-    }
+    explicit MemoryLease(MemoryQueue& queue_in) : queue(queue_in), file(::memfd_create("lease", 0)) { ++queue.leases; }
     ~MemoryLease() override {
       ::close(file);
       --queue.leases;
@@ -47,8 +44,8 @@ class MemoryQueue final : public Queue {
     if (lease_outcome == Enqueued::ok) answer.lease = std::make_unique<MemoryLease>(*this);
     co_return answer;
   }
-  async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
-                                     std::uint64_t, async::Until) override {
+  async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body, std::uint64_t,
+                                     async::Until) override {
     if (outcome == Enqueued::ok) {
       Stored s{envelope, std::string(body), lease == nullptr};
       if (lease) {
@@ -72,20 +69,17 @@ class MemoryQueue final : public Queue {
 /// Domains and users from sets; no tables.
 class SetResolve final : public resolve::Resolve {
  public:
-  std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains,
-      users{"user", "root"};
+  std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains, users{"user", "root"};
   std::map<std::string, std::vector<std::string>, std::less<>> aliases;
   std::map<std::string, std::string, std::less<>> gone;  // who moved, and what is said then
   resolve::Route answer;                                 // of route()
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
 
-  std::string rewrite(std::string_view address,
-                      std::optional<std::string_view> = std::nullopt) const override {
+  std::string rewrite(std::string_view address, std::optional<std::string_view> = std::nullopt) const override {
     if (address.empty() || mail::has_domain(address)) return std::string(address);
     if (const auto percent = address.rfind('%'); percent != std::string_view::npos)
-      return std::string(address.substr(0, percent)) + "@" +
-             std::string(address.substr(percent + 1));
+      return std::string(address.substr(0, percent)) + "@" + std::string(address.substr(percent + 1));
     return std::string(address) + "@" + myorigin;
   }
   Result<std::string> canonical(std::string_view address, resolve::Place) const override {
@@ -121,9 +115,7 @@ class SetResolve final : public resolve::Resolve {
     if (found == gone.end()) return std::nullopt;
     return found->second;
   }
-  std::string_view unlisted_text(resolve::AddressClass) const override {
-    return "unknown in local recipient table";
-  }
+  std::string_view unlisted_text(resolve::AddressClass) const override { return "unknown in local recipient table"; }
   bool blocking() const override { return blocks; }
   bool route_blocking() const override { return blocks; }
   bool canonical_blocking() const override { return blocks; }

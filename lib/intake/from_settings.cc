@@ -72,15 +72,13 @@ Result<Settings> from_settings(const config::Settings& s) {
   out.remote_domain = s.remote_header_rewrite_domain;
   out.undisclosed = s.undisclosed_recipients_header;
   if (!out.undisclosed.empty() && mail::field_name_length(out.undisclosed) == 0) {
-    out.warnings.push_back(
-        "undisclosed_recipients_header: not \"name: value\", nothing is added: " +
-        printable(out.undisclosed, 200));
+    out.warnings.push_back("undisclosed_recipients_header: not \"name: value\", nothing is added: " +
+                           printable(out.undisclosed, 200));
     out.undisclosed.clear();
   }
   out.seven_bit = s.force_mime_input_conversion && !s.disable_mime_input_processing;
   if (s.force_mime_input_conversion && s.disable_mime_input_processing)
-    out.warnings.emplace_back(
-        "force_mime_input_conversion has no effect with disable_mime_input_processing");
+    out.warnings.emplace_back("force_mime_input_conversion has no effect with disable_mime_input_processing");
   out.header_size_limit = static_cast<std::size_t>(s.header_size_limit);
   if (steps.header_body_checks) {
     PEN_TRY_ASSIGN(out.checks, CheckTables::open(check_specs(s)));
@@ -88,8 +86,7 @@ Result<Settings> from_settings(const config::Settings& s) {
   out.content_filter = std::string(trim(s.content_filter));
   out.original_recipient = s.enable_original_recipient;
   out.copies.always = s.always_bcc;
-  const auto open = [&](map::MapList& maps, const std::vector<std::string>& value,
-                        const char* name) -> Result<void> {
+  const auto open = [&](map::MapList& maps, const std::vector<std::string>& value, const char* name) -> Result<void> {
     auto opened = map::MapList::open(join(value), {.default_type = s.default_database_type});
     if (!opened) return fail(std::move(opened).error().within(name));
     maps = *std::move(opened);

@@ -28,8 +28,7 @@ std::string new_message_id(const std::string& queue_id, const std::string& host,
 }
 
 /// The copy that the tables have for an address, as sender_bcc_maps and recipient_bcc_maps are searched.
-Result<std::optional<std::string>> find_copy(const map::MapList& maps,
-                                             const resolve::Resolve& resolve,
+Result<std::optional<std::string>> find_copy(const map::MapList& maps, const resolve::Resolve& resolve,
                                              const std::string& address) {
   if (maps.empty() || address.empty()) return std::nullopt;
   const auto domain = mail::domain_part(address);
@@ -120,17 +119,15 @@ Checks::Reporter Message::reporter() {
     if (!intake_.log_info) return;
     const mail::Client& client = envelope_.client;
     const bool local = client.address.empty();
-    const std::string origin =
-        local ? std::string("local") : client.name + "[" + client.address + "]";
+    const std::string origin = local ? std::string("local") : client.name + "[" + client.address + "]";
     const auto& recipients = envelope_.recipients;
-    intake_.log_info(
-        note_line({.queue_id = envelope_.queue_id,
-                   .origin = origin,
-                   .sender = envelope_.sender,
-                   .recipient = recipients.empty() ? std::string_view() : recipients.back().address,
-                   .proto = local ? std::string_view() : client.protocol,
-                   .helo = client.helo},
-                  n));
+    intake_.log_info(note_line({.queue_id = envelope_.queue_id,
+                                .origin = origin,
+                                .sender = envelope_.sender,
+                                .recipient = recipients.empty() ? std::string_view() : recipients.back().address,
+                                .proto = local ? std::string_view() : client.protocol,
+                                .helo = client.helo},
+                               n));
   };
   const auto warn = [this](const std::string& what) {
     if (intake_.log_warning) intake_.log_warning(envelope_.queue_id + ": " + what);
@@ -142,12 +139,10 @@ HeaderMapping Message::header_mapping(bool remote) const {
   const bool mapped = intake_.settings.address_mappings && !intake_.resolve->canonical_blocking();
   std::optional<std::string_view> domain;
   if (remote) domain = intake_.settings.remote_domain;
-  return [&resolve = *intake_.resolve, mapped, domain](std::string_view address,
-                                                       bool sender) -> Result<std::string> {
+  return [&resolve = *intake_.resolve, mapped, domain](std::string_view address, bool sender) -> Result<std::string> {
     std::string rewritten = resolve.rewrite(address, domain);
     if (!mapped || rewritten.empty()) return rewritten;
-    return resolve.canonical(
-        rewritten, sender ? resolve::Place::header_sender : resolve::Place::header_recipient);
+    return resolve.canonical(rewritten, sender ? resolve::Place::header_sender : resolve::Place::header_recipient);
   };
 }
 
@@ -161,12 +156,10 @@ Body& Message::open_body(std::uint64_t expected) {
   if (complete_header_ || remote || (s.complete_all_headers && from_outside)) {
     options.undisclosed = s.undisclosed;
     options.date = "Date: " + rfc5322_date(envelope_.arrival);
-    options.message_id =
-        "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
+    options.message_id = "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
-    options.from =
-        "From: " + mail::named_address(envelope_.sender.empty() ? std::string_view() : full_name_,
-                                       intake_.resolve->rewrite(from), s.obsolete_from);
+    options.from = "From: " + mail::named_address(envelope_.sender.empty() ? std::string_view() : full_name_,
+                                                  intake_.resolve->rewrite(from), s.obsolete_from);
   }
   if ((complete_header_ || remote) && !unqueued_) options.map_address = header_mapping(remote);
   options.seven_bit = s.seven_bit && from_outside;
@@ -178,8 +171,7 @@ Body& Message::open_body(std::uint64_t expected) {
   }
   options.max_field = s.header_size_limit;
   options.drop_fields = s.drop_fields;
-  const std::uint64_t declared =
-      s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
+  const std::uint64_t declared = s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options), declared);
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field_lines(field, "\r\n"));
@@ -209,8 +201,7 @@ Body& Message::open_body(std::uint64_t expected) {
   return *body_;
 }
 
-Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
-                       mail::Envelope& envelope) {
+Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail::Envelope& envelope) {
   using resolve::Place;
   static const Copies kNoCopies;
   const Copies& copies = how.copies != nullptr ? *how.copies : kNoCopies;
@@ -243,13 +234,11 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
     if (!is_copy) {
       auto copy = find_copy(copies.by_recipient, resolve, *canonical);
       if (!copy) return failed(copy.error());
-      if (*copy && std::ranges::find(copied, **copy) == copied.end())
-        copied.push_back(**std::move(copy));
+      if (*copy && std::ranges::find(copied, **copy) == copied.end()) copied.push_back(**std::move(copy));
     }
     auto expansion = resolve.expand_virtual(*canonical);
     if (!expansion) return failed(expansion.error());
-    if (!expansion->limit_passed.empty())
-      return {Outcome::expansion_limit, expansion->limit_passed};
+    if (!expansion->limit_passed.empty()) return {Outcome::expansion_limit, expansion->limit_passed};
     // What another expansion (an alias, a forward file) began with, else this one.
     const std::string& original = given.original.empty() ? first : given.original;
     std::uint8_t notify = given.notify;
@@ -264,8 +253,7 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
            .notify = mail::notify::kSuccess | mail::notify::kExpanded});
     }
     for (auto& address : expansion->addresses) {
-      mail::Recipient r{
-          .address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
+      mail::Recipient r{.address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
       if (r.address != original && how.original_recipient) r.original = original;
       add(std::move(r));
     }
@@ -290,9 +278,8 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
 bool expansion_may_wait(const resolve::Options& o, const Copies& copies) {
   if (copies.by_sender.blocking() || copies.by_recipient.blocking()) return true;
   for (const std::string* spec :
-       {&o.canonical_maps, &o.sender_canonical_maps, &o.recipient_canonical_maps,
-        &o.virtual_alias_maps, &o.virtual_alias_domains, &o.mydestination,
-        &o.virtual_mailbox_domains, &o.relay_domains}) {
+       {&o.canonical_maps, &o.sender_canonical_maps, &o.recipient_canonical_maps, &o.virtual_alias_maps,
+        &o.virtual_alias_domains, &o.mydestination, &o.virtual_mailbox_domains, &o.relay_domains}) {
     if (spec->find(':') == std::string::npos) continue;
     const auto maps = map::MapList::open(*spec, o.open);
     if (!maps || maps->blocking()) return true;  // a mixed list: to be on the safe side
@@ -363,9 +350,8 @@ async::Task<Commit> Message::commit(async::Until until) {
   const auto& summary = body.content().summary();
   envelope_.message_id = summary.message_id_value;
   // RFC 8689 section 4.1: the MAIL parameter wins; a field that is there twice or says anything else means nothing.
-  if (envelope_.requiretls == mail::RequireTls::unspecified &&
-      intake_.settings.tls_required_header && summary.tls_required_fields == 1 &&
-      summary.tls_required_no)
+  if (envelope_.requiretls == mail::RequireTls::unspecified && intake_.settings.tls_required_header &&
+      summary.tls_required_fields == 1 && summary.tls_required_no)
     envelope_.requiretls = mail::RequireTls::no;
   if (Commit bad = outcome_of(body); bad.outcome != Outcome::ok) co_return bad;
   if (auto settled = settle_checks()) co_return *std::move(settled);
@@ -383,15 +369,12 @@ async::Task<Commit> Message::commit(async::Until until) {
   if (instead) envelope_.recipients = {*std::move(instead)};
   if (detect_smtputf8_.value_or(intake_.settings.detect_smtputf8)) {
     const auto beyond_ascii = [](const mail::Recipient& r) { return !mail::all_ascii(r.address); };
-    envelope_.smtputf8 = envelope_.smtputf8 || body.content().utf8_header() ||
-                         !mail::all_ascii(envelope_.sender) ||
+    envelope_.smtputf8 = envelope_.smtputf8 || body.content().utf8_header() || !mail::all_ascii(envelope_.sender) ||
                          std::ranges::any_of(envelope_.recipients, beyond_ascii);
   }
   envelope_.body = body.take_facts();
-  if (body.content().converts())
-    envelope_.body_type = true_body_type(envelope_.body_type, envelope_.body);
-  EnqueueAnswer answer =
-      co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);
+  if (body.content().converts()) envelope_.body_type = true_body_type(envelope_.body_type, envelope_.body);
+  EnqueueAnswer answer = co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);
   switch (answer.outcome) {
     case Enqueued::ok:
       co_return Commit{Outcome::ok, {}};

@@ -57,8 +57,8 @@ struct Settings {
   std::string undisclosed = {};                    // undisclosed_recipients_header, a whole field
   // What headers of clients that are not local are completed with (remote_header_rewrite_domain); empty: they are not.
   std::string remote_domain = {};
-  bool seven_bit = false;        // force_mime_input_conversion
-  bool detect_smtputf8 = false;  // smtputf8_autodetect_classes has what this program takes in
+  bool seven_bit = false;                  // force_mime_input_conversion
+  bool detect_smtputf8 = false;            // smtputf8_autodetect_classes has what this program takes in
   std::vector<std::string> warnings = {};  // to be logged once at start
   /// How long a finished body may wait for qmgr's acknowledgement before the peer is asked to come again.
   seconds enqueue_timeout{60};
@@ -122,8 +122,8 @@ class Message {
   /// What checks refuse for good is queued for its sender to get it back, instead of being refused: there is nobody
   /// left who could be told. Before open_body().
   void return_refused(bool yes) { return_refused_ = yes; }
-  /// A local client's: adds Date:, Message-ID: and From: where they lack, and completes and maps the header's addresses.
-  /// Else the same is done with Settings::remote_domain, where there is one.
+  /// A local client's: adds Date:, Message-ID: and From: where they lack, and completes and maps the header's
+  /// addresses. Else the same is done with Settings::remote_domain, where there is one.
   void complete_header(bool yes) { complete_header_ = yes; }
   /// In place of Settings::detect_smtputf8.
   void detect_smtputf8(bool yes) { detect_smtputf8_ = yes; }
@@ -192,7 +192,6 @@ struct Expand {
 };
 /// The pure part of commit(): envelope addresses after rewriting, canonical maps, copies, aliases. Duplicates (same
 /// address, original, orcpt, notify) are dropped.
-Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how,
-                       mail::Envelope& envelope);
+Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail::Envelope& envelope);
 
 }  // namespace pen::intake

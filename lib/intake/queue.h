@@ -15,9 +15,9 @@ namespace pen::intake {
 
 /// How an enqueueing ended, as far as the receiver's reply goes.
 enum class Enqueued : std::uint8_t {
-  ok,        // on stable storage
-  no_space,  // 452 4.3.1
-  refused,   // qmgr will never take this: our bug; 451 4.3.0 and an error line
+  ok,           // on stable storage
+  no_space,     // 452 4.3.1
+  refused,      // qmgr will never take this: our bug; 451 4.3.0 and an error line
   unavailable,  // qmgr cannot be asked or did not answer in time: 451 4.3.0; it may have the message or not
 };
 
@@ -27,7 +27,8 @@ class Lease {
   virtual ~Lease() = default;
   virtual int fd() const = 0;
   virtual std::uint64_t content_offset() const = 0;
-  /// False after the connection to qmgr on which the lease was given has gone: qmgr takes nothing under that lease any more.
+  /// False after the connection to qmgr on which the lease was given has gone: qmgr takes nothing under that lease
+  /// any more.
   virtual bool valid() const = 0;
 };
 struct LeaseAnswer {
@@ -49,9 +50,8 @@ class Queue {
   virtual async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) = 0;
   /// The body is in the lease (when given; synced) or in `body`. All must live until the answer; the envelope is as
   /// before then. `permit`: ipc::enqueue::Enqueue's; 0: the envelope discharges nothing.
-  virtual async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease,
-                                             std::string_view body, std::uint64_t permit,
-                                             async::Until until) = 0;
+  virtual async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
+                                             std::uint64_t permit, async::Until until) = 0;
 };
 
 }  // namespace pen::intake

@@ -1,7 +1,8 @@
 #pragma once
 /// What the recipients of all messages that come in at one time take: all of one process share one.
 ///
-/// Use:     RecipientMemory::Share share(memory);  share.add(bytes);  if (share.short_of()) … no more for this message …
+/// Use:     RecipientMemory::Share share(memory);  share.add(bytes);  if (share.short_of()) … no more for this
+///          message …
 /// Rule:    beyond kAllowed in all a message has no more than kLeast: who has a few recipients is served whatever the
 ///          others hold.
 /// Lifetime: the memory outlives its shares.

@@ -12,8 +12,7 @@ Result<async::PeerCredentials> check_peer(int fd, const AllowedPeers& allowed) {
   PEN_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(fd));
   const bool ours = peer.uid == 0 || peer.uid == ::geteuid() || peer.uid == allowed.mail_owner;
   if (!ours && !allowed.everyone) {
-    return fail(IpcError::peer_not_allowed,
-                "pid " + std::to_string(peer.pid) + " uid " + std::to_string(peer.uid));
+    return fail(IpcError::peer_not_allowed, "pid " + std::to_string(peer.pid) + " uid " + std::to_string(peer.uid));
   }
   return peer;
 }
@@ -78,20 +77,15 @@ Task<Result<ChannelBase::Received>> ChannelBase::receive_frame(Until until) {
 
 namespace detail {
 
-Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path,
-                                          std::string conversation, Until until) {
-  PEN_CO_TRY_ASSIGN(Stream stream,
-                    co_await async::connect(loop, async::SocketAddress::unix(path), until));
-  co_return co_await greet_server(std::move(stream), std::move(path), std::move(conversation),
-                                  until);
+Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path, std::string conversation, Until until) {
+  PEN_CO_TRY_ASSIGN(Stream stream, co_await async::connect(loop, async::SocketAddress::unix(path), until));
+  co_return co_await greet_server(std::move(stream), std::move(path), std::move(conversation), until);
 }
 
-Task<Result<Connected>> greet_server(Stream stream, std::string name, std::string conversation,
-                                     Until until) {
+Task<Result<Connected>> greet_server(Stream stream, std::string name, std::string conversation, Until until) {
   // Who listens below queue_directory is who could create the socket there: its permissions guard it.
   PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(stream.fd()));
-  static_cast<void>(encode_frame<HelloMessage>(stream.compose(),
-                                               Hello{.conversation = conversation}, 0, kMaxHello));
+  static_cast<void>(encode_frame<HelloMessage>(stream.compose(), Hello{.conversation = conversation}, 0, kMaxHello));
   PEN_CO_TRY_ASSIGN(const Hello hello, co_await read_hello(stream, until));
   if (auto ok = check_hello(hello, conversation); !ok) {
     co_return fail(std::move(ok).error().within(name));

@@ -42,8 +42,7 @@ struct Opening {
   async::PeerCredentials peer;
 };
 /// Server side: checks who the peer is and reads its hello.
-async::Task<Result<Opening>> greet(async::Stream stream, AllowedPeers allowed,
-                                   async::Until until = {});
+async::Task<Result<Opening>> greet(async::Stream stream, AllowedPeers allowed, async::Until until = {});
 
 /// The untyped half of Channel.
 class ChannelBase {
@@ -88,8 +87,8 @@ class Channel : public ChannelBase {
   /// Answers the hello.
   explicit Channel(Opening opening)
       : ChannelBase(std::move(opening.stream), std::move(opening.conversation), opening.peer) {
-    static_cast<void>(encode_frame<HelloMessage>(
-        stream().compose(), Hello{.conversation = conversation()}, 0, kMaxHello));
+    static_cast<void>(
+        encode_frame<HelloMessage>(stream().compose(), Hello{.conversation = conversation()}, 0, kMaxHello));
   }
   /// After both hellos (connect_channel).
   Channel(async::Stream stream, std::string_view conversation, async::PeerCredentials peer)
@@ -104,7 +103,8 @@ class Channel : public ChannelBase {
     co_return Received{*std::move(message), std::move(raw->fds)};
   }
 
-  /// Queues one message; fds travel with it. frame_too_large: nothing was queued, fds are the caller's, the channel lives.
+  /// Queues one message; fds travel with it. frame_too_large: nothing was queued, fds are the caller's, the channel
+  /// lives.
   template <class M>
   Result<void> send(const M& message, std::span<Fd> fds = {}) {
     if (fds.empty()) {
@@ -124,42 +124,36 @@ class Channel : public ChannelBase {
 /// Connects, exchanges hellos, and tells who serves. Errors: as connect() and receive().
 template <class In, class Out>
 async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::string path,
-                                                      std::string_view conversation,
-                                                      async::Until until = {});
+                                                      std::string_view conversation, async::Until until = {});
 
 /// The same over a connection that is there: an end of a socketpair. name: for errors.
 template <class In, class Out>
 async::Task<Result<Channel<In, Out>>> open_channel(async::Stream stream, std::string name,
-                                                   std::string_view conversation,
-                                                   async::Until until = {});
+                                                   std::string_view conversation, async::Until until = {});
 
 namespace detail {
 struct Connected {
   async::Stream stream;
   async::PeerCredentials peer;
 };
-async::Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path,
-                                                 std::string conversation, async::Until until);
-async::Task<Result<Connected>> greet_server(async::Stream stream, std::string name,
-                                            std::string conversation, async::Until until);
+async::Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path, std::string conversation,
+                                                 async::Until until);
+async::Task<Result<Connected>> greet_server(async::Stream stream, std::string name, std::string conversation,
+                                            async::Until until);
 }  // namespace detail
 
 template <class In, class Out>
 async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::string path,
-                                                      std::string_view conversation,
-                                                      async::Until until) {
-  auto connected =
-      co_await detail::connect_and_greet(loop, std::move(path), std::string(conversation), until);
+                                                      std::string_view conversation, async::Until until) {
+  auto connected = co_await detail::connect_and_greet(loop, std::move(path), std::string(conversation), until);
   if (!connected) co_return fail(std::move(connected).error());
   co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer);
 }
 
 template <class In, class Out>
 async::Task<Result<Channel<In, Out>>> open_channel(async::Stream stream, std::string name,
-                                                   std::string_view conversation,
-                                                   async::Until until) {
-  auto connected = co_await detail::greet_server(std::move(stream), std::move(name),
-                                                 std::string(conversation), until);
+                                                   std::string_view conversation, async::Until until) {
+  auto connected = co_await detail::greet_server(std::move(stream), std::move(name), std::string(conversation), until);
   if (!connected) co_return fail(std::move(connected).error());
   co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer);
 }

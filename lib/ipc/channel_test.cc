@@ -43,16 +43,13 @@ struct Fixture {
   };
   Both connected() {
     std::optional<Result<Client>> client;
-    loop.spawn("client", store_result(connect_channel<enqueue::FromQmgr, enqueue::ToQmgr>(
-                                          loop, path, enqueue::kName),
-                                      &client));
+    loop.spawn("client",
+               store_result(connect_channel<enqueue::FromQmgr, enqueue::ToQmgr>(loop, path, enqueue::kName), &client));
     Server server(run(loop, greet(accepted(), {})).value());
     while (!client) loop.run_once(milliseconds(10));
     return {std::move(client->value()), std::move(server)};
   }
-  Stream raw_client() {
-    return run(loop, async::connect(loop, async::SocketAddress::unix(path))).value();
-  }
+  Stream raw_client() { return run(loop, async::connect(loop, async::SocketAddress::unix(path))).value(); }
   void settle() {
     for (int i = 0; i < 10; ++i) loop.run_once();
   }
@@ -181,9 +178,8 @@ BOOST_AUTO_TEST_CASE(a_wrong_hello_is_told_apart) {
 
 BOOST_AUTO_TEST_CASE(the_client_learns_that_the_server_speaks_something_else) {
   std::optional<Result<Client>> client;
-  loop.spawn("client", store_result(connect_channel<enqueue::FromQmgr, enqueue::ToQmgr>(
-                                        loop, path, enqueue::kName),
-                                    &client));
+  loop.spawn("client",
+             store_result(connect_channel<enqueue::FromQmgr, enqueue::ToQmgr>(loop, path, enqueue::kName), &client));
   Stream server = accepted();
   server.write(hello({.conversation = "route"}));
   while (!client) loop.run_once(milliseconds(10));

@@ -29,8 +29,7 @@ Result<void> Content::read(std::uint64_t at, std::span<char> into) const {
     return {};
   }
   while (!into.empty()) {
-    const ssize_t n =
-        ::pread(file_->get(), into.data(), into.size(), static_cast<off_t>(offset_ + at));
+    const ssize_t n = ::pread(file_->get(), into.data(), into.size(), static_cast<off_t>(offset_ + at));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return fail_errno("read content", n < 0 ? errno : ENODATA);
     into = into.subspan(static_cast<std::size_t>(n));
@@ -42,12 +41,10 @@ Result<void> Content::read(std::uint64_t at, std::span<char> into) const {
 
 Result<Content> take_content(std::string_view inline_body, std::span<Fd> fds, std::uint64_t offset,
                              std::uint64_t size) {
-  const bool whole =
-      fds.empty() ? inline_body.size() == size : fds.size() == 1 && inline_body.empty();
+  const bool whole = fds.empty() ? inline_body.size() == size : fds.size() == 1 && inline_body.empty();
   if (!whole)
-    return fail_errno("content of " + std::to_string(inline_body.size()) + " bytes and " +
-                          std::to_string(fds.size()) + " files announced as " +
-                          std::to_string(size) + " bytes",
+    return fail_errno("content of " + std::to_string(inline_body.size()) + " bytes and " + std::to_string(fds.size()) +
+                          " files announced as " + std::to_string(size) + " bytes",
                       EBADMSG);
   if (fds.empty()) return Content::in_memory(std::string(inline_body));
   return Content::in_file(std::move(fds[0]), offset, size);

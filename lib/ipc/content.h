@@ -28,11 +28,9 @@ class Content {
   std::uint64_t size() const { return size_; }
   bool in_memory() const { return file_ == nullptr; }
   /// The bytes; none when they are in a file.
-  std::string_view memory() const {
-    return bytes_ ? std::string_view(*bytes_) : std::string_view();
-  }
-  /// For content in a file that may be used again: called after each read of it, with the file's descriptor; what was read counts only
-  /// when it returns no error. Any thread.
+  std::string_view memory() const { return bytes_ ? std::string_view(*bytes_) : std::string_view(); }
+  /// For content in a file that may be used again: called after each read of it, with the file's descriptor; what was
+  /// read counts only when it returns no error. Any thread.
   using Check = std::function<Result<void>(int)>;
   void check_reads(Check check) { check_ = std::move(check); }
   /// The file's descriptor; -1 for content in memory.
@@ -48,7 +46,6 @@ class Content {
 };
 
 /// What came in one frame: exactly `size` bytes in it, or one descriptor (which is taken) and none. Error: EBADMSG.
-Result<Content> take_content(std::string_view inline_body, std::span<Fd> fds, std::uint64_t offset,
-                             std::uint64_t size);
+Result<Content> take_content(std::string_view inline_body, std::span<Fd> fds, std::uint64_t offset, std::uint64_t size);
 
 }  // namespace pen::ipc

@@ -24,8 +24,8 @@ BOOST_AUTO_TEST_SUITE(content)
 
 BOOST_AUTO_TEST_CASE(memory_and_files_read_alike_within_their_bounds) {
   testing::ScratchDir scratch;
-  for (const auto& content : {Content::in_memory("0123456789"),
-                              Content::in_file(file_with(scratch, "HEAD0123456789TAIL"), 4, 10)}) {
+  for (const auto& content :
+       {Content::in_memory("0123456789"), Content::in_file(file_with(scratch, "HEAD0123456789TAIL"), 4, 10)}) {
     BOOST_TEST(content.size() == 10U);
     BOOST_TEST(read(content, 0, 10) == "0123456789");
     BOOST_TEST(read(content, 7, 3) == "789");

@@ -72,9 +72,8 @@ struct Job {
   mail::Purpose purpose = mail::Purpose::mail;
   // what this host does not take now is offered to another one in this round
   bool other_hosts = false;
-  PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid,
-             ret, body_type, smtputf8, requiretls, client, body, body_offset, inline_body,
-             soft_refusals, purpose, other_hosts)
+  PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid, ret, body_type,
+             smtputf8, requiretls, client, body, body_offset, inline_body, soft_refusals, purpose, other_hosts)
 };
 
 // program → qmgr
@@ -89,8 +88,8 @@ struct Features {
   std::uint32_t window = 1;      // jobs this connection takes at once
   microseconds connect_time{0};
   microseconds round_trip{0};
-  PEN_FIELDS(pipelining, chunking, starttls, eight_bit_mime, dsn, smtputf8, size_limit, window,
-             connect_time, round_trip)
+  PEN_FIELDS(pipelining, chunking, starttls, eight_bit_mime, dsn, smtputf8, size_limit, window, connect_time,
+             round_trip)
 };
 struct ConnectionOpened {
   std::uint64_t connection = 0;
@@ -118,8 +117,8 @@ struct ConnectionClosed {
   Trouble trouble = Trouble::none;
   mail::DeliveryStatus status;           // for the jobs that must be deferred because of it
   std::vector<std::uint64_t> unstarted;  // jobs
-  bool out_of_step = false;  // its replies did not fit the commands, or it broke in a group of them
-  bool lingers = false;      // the session is over, but not closed yet: ConnectionGone follows
+  bool out_of_step = false;              // its replies did not fit the commands, or it broke in a group of them
+  bool lingers = false;                  // the session is over, but not closed yet: ConnectionGone follows
   PEN_FIELDS(connection, opened, trouble, status, unstarted, out_of_step, lingers)
 };
 /// It is closed on the wire.
@@ -144,7 +143,7 @@ struct JobResult {
   std::vector<RecipientResult> results;  // every recipient of the job in exactly one
   microseconds service_time{0};          // from start on the wire to the last reply
   bool cut_short = false;                // the connection ended before the last reply
-  bool own_fault = false;  // what is deferred is so because of us: it says nothing of the peer
+  bool own_fault = false;                // what is deferred is so because of us: it says nothing of the peer
   PEN_FIELDS(job, connection, results, service_time, cut_short, own_fault)
 };
 

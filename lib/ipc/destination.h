@@ -13,16 +13,7 @@
 
 namespace pen::ipc {
 
-enum class TlsLevel : std::uint8_t {
-  none,
-  may,
-  encrypt,
-  fingerprint,
-  verify,
-  secure,
-  dane,
-  dane_only
-};
+enum class TlsLevel : std::uint8_t { none, may, encrypt, fingerprint, verify, secure, dane, dane_only };
 
 /// What an MTA-STS policy wants of the certificate: match names the MX host, as RFC 8461 section 4.1 compares it.
 enum class StsMode : std::uint8_t {
@@ -33,14 +24,12 @@ enum class StsMode : std::uint8_t {
 
 struct TlsPolicy {
   TlsLevel level = TlsLevel::none;
-  std::vector<std::string>
-      match;  // names (verify, secure; ".example.org": any below) or digests (fingerprint)
-  std::vector<std::string> tlsa;   // usable TLSA records (dane), presentation form
-  std::string protocols, ciphers;  // empty: the setting's default
-  std::string exclude;             // ciphers besides those that the settings leave out
-  std::string servername;          // asked for by SNI; empty: none
-  std::vector<std::string>
-      trust_anchors;  // files with certificates to trust in place of the settings' ones
+  std::vector<std::string> match;          // names (verify, secure; ".example.org": any below) or digests (fingerprint)
+  std::vector<std::string> tlsa;           // usable TLSA records (dane), presentation form
+  std::string protocols, ciphers;          // empty: the setting's default
+  std::string exclude;                     // ciphers besides those that the settings leave out
+  std::string servername;                  // asked for by SNI; empty: none
+  std::vector<std::string> trust_anchors;  // files with certificates to trust in place of the settings' ones
   StsMode sts = StsMode::none;
   PEN_FIELDS(level, match, tlsa, protocols, ciphers, exclude, servername, trust_anchors, sts)
   bool operator==(const TlsPolicy&) const = default;

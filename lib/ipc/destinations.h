@@ -1,8 +1,8 @@
 #pragma once
 /// Conversation "destinations": pendest looks at what qmgr knows of destinations and suspends them.
 ///
-/// Any number of Entry, Suspended and Explained, then exactly one Done per request. An order is reported done when it is
-/// on disk. Looking is for everyone, orders are for root, ourselves and mail_owner.
+/// Any number of Entry, Suspended and Explained, then exactly one Done per request. An order is reported done when it
+/// is on disk. Looking is for everyone, orders are for root, ourselves and mail_owner.
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -57,8 +57,8 @@ struct Entry {
   std::uint32_t elsewhere = 0;  // their connections, as last heard
   std::string session_class;    // of its host, by its mask; empty: it belongs to none
   bool in_line = false;         // it waits for a session of its class
-  PEN_FIELDS(request, level, key, shown, transport, classification, suspended, connections, limit,
-             in_hand, waiting, chosen, facts, paused, shared, elsewhere, session_class, in_line)
+  PEN_FIELDS(request, level, key, shown, transport, classification, suspended, connections, limit, in_hand, waiting,
+             chosen, facts, paused, shared, elsewhere, session_class, in_line)
 };
 /// A session class that hosts of an explanation belong to.
 struct ClassSeen {
@@ -86,18 +86,7 @@ struct Suspended {
   PEN_FIELDS(request, name, reason, since)
 };
 /// The rule that decides, in the words of docs/scheduler.md.
-enum class Rule : std::uint8_t {
-  room,
-  idle,
-  unused,
-  closed,
-  retry,
-  fewest,
-  ride,
-  wait,
-  nothing,
-  unroutable
-};
+enum class Rule : std::uint8_t { room, idle, unused, closed, retry, fewest, ride, wait, nothing, unroutable };
 struct Explained {
   std::uint64_t request = 0;
   std::string recipient, transport, nexthop;
@@ -114,9 +103,8 @@ struct Explained {
   std::string tls;  // the level of the first host and what decided it; empty: none anywhere
   std::vector<ClassSeen> classes;
   std::string by_sender;  // the sender-dependent settings that had a say; empty: none
-  PEN_FIELDS(request, recipient, transport, nexthop, valid_for, rule, suspended, status, text,
-             level, pooled, free_workers, transport_up, workers, concurrency, recipients,
-             rate_delay, tls, classes, by_sender)
+  PEN_FIELDS(request, recipient, transport, nexthop, valid_for, rule, suspended, status, text, level, pooled,
+             free_workers, transport_up, workers, concurrency, recipients, rate_delay, tls, classes, by_sender)
 };
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed };
 struct Done {

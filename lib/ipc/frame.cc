@@ -26,8 +26,7 @@ std::string_view describe(IpcError e) {
 std::size_t max_frame(std::string_view conversation) {
   constexpr std::size_t kWithBodies = 64 * 1024 * 1024;
   constexpr std::size_t kOthers = 1024 * 1024;
-  const bool bodies =
-      conversation == "enqueue" || conversation == "delivery" || conversation == "bounce";
+  const bool bodies = conversation == "enqueue" || conversation == "delivery" || conversation == "bounce";
   return bodies ? kWithBodies : kOthers;
 }
 
@@ -35,8 +34,7 @@ Result<std::size_t> frame_size(std::string_view header, std::size_t max) {
   PEN_CHECK(header.size() >= kFrameHeader);
   const std::size_t size = load_le<std::uint32_t>(as_bytes(header).data());
   if (size > max) {
-    return fail(IpcError::frame_too_large,
-                std::to_string(size) + " bytes, " + std::to_string(max) + " permitted");
+    return fail(IpcError::frame_too_large, std::to_string(size) + " bytes, " + std::to_string(max) + " permitted");
   }
   if (size < 2) return fail(IpcError::malformed_frame, "empty");
   return size;
@@ -78,8 +76,7 @@ bool end_frame(std::string& out, std::size_t start, std::size_t max) {
 Result<void> check_hello(const Hello& hello, std::string_view conversation) {
   if (hello.magic != Hello::kMagic) return fail(IpcError::not_a_hello);
   if (hello.version != kVersion) {
-    return fail(IpcError::wrong_version,
-                std::to_string(hello.version) + " instead of " + std::to_string(kVersion));
+    return fail(IpcError::wrong_version, std::to_string(hello.version) + " instead of " + std::to_string(kVersion));
   }
   if (!conversation.empty() && hello.conversation != conversation) {
     return fail(IpcError::wrong_conversation, hello.conversation);

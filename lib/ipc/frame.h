@@ -72,8 +72,7 @@ bool end_frame(std::string& out, std::size_t start, std::size_t max);
 
 /// Appends one frame. False, and nothing is appended, when it would be longer than max.
 template <class Out, class M>
-[[nodiscard]] bool encode_frame(std::string& out, const M& message, std::size_t fds,
-                                std::size_t max) {
+[[nodiscard]] bool encode_frame(std::string& out, const M& message, std::size_t fds, std::size_t max) {
   constexpr std::size_t kIndex = detail::index_of<M>(static_cast<const Out*>(nullptr));
   static_assert(kIndex < std::variant_size_v<Out>, "not a message of this direction");
   const std::size_t start = detail::begin_frame(out, fds);

@@ -5,8 +5,9 @@
 ///          auto told = std::make_shared<SessionErrors>(loop, path);
 ///          loop.spawn("…", SessionErrors::keep_connected(told));
 ///          told->tell(message);
-/// Bounds:  `most` messages wait while there is no connection, or while the program does not read as fast as it is told;
-///          what comes on top is counted, logged and gone: what is told this way is never a reason to hold mail.
+/// Bounds:  `most` messages wait while there is no connection, or while the program does not read as fast as it is
+///          told; what comes on top is counted, logged and gone: what is told this way is never a reason to hold
+///          mail.
 /// Thread:  the loop's.
 #include <algorithm>
 #include <deque>
@@ -48,9 +49,8 @@ class OneWay {
     for (;;) {
       (void)co_await self->wanted_.wait();
       self->wanted_.reset();
-      auto channel = co_await ipc::connect_channel<From, To>(
-          self->loop_, self->path_, self->words_.conversation,
-          {.deadline = self->loop_.now() + seconds(30)});
+      auto channel = co_await ipc::connect_channel<From, To>(self->loop_, self->path_, self->words_.conversation,
+                                                             {.deadline = self->loop_.now() + seconds(30)});
       if (channel) {
         complained = false;
         wait = kFirst;
@@ -58,8 +58,8 @@ class OneWay {
         co_await self->converse();
         self->channel_.reset();
       } else if (!std::exchange(complained, true)) {
-        log::warning("connect to {}: {}: {} are not reported for now", self->path_,
-                     channel.error().message(), self->words_.things);
+        log::warning("connect to {}: {}: {} are not reported for now", self->path_, channel.error().message(),
+                     self->words_.things);
       }
       (void)co_await self->loop_.sleep(wait);
       wait = std::min(wait * 2, kLongest);

@@ -39,16 +39,12 @@ struct Told {
     }
   }
   /// Whether the sessions from this number up to that (not included) arrive next, in order.
-  bool hears(Server& server, std::uint64_t from, std::uint64_t to) {
-    return run(loop, hear(loop, server, from, to));
-  }
-  static async::Task<bool> hear(async::Loop& loop, Server& server, std::uint64_t from,
-                                std::uint64_t to) {
+  bool hears(Server& server, std::uint64_t from, std::uint64_t to) { return run(loop, hear(loop, server, from, to)); }
+  static async::Task<bool> hear(async::Loop& loop, Server& server, std::uint64_t from, std::uint64_t to) {
     for (; from < to; ++from) {
       auto received = co_await server.receive({.deadline = loop.now() + seconds(20)});
       if (!received) co_return false;
-      if (std::get<ipc::session_errors::Session>(received->message).peer != std::to_string(from))
-        co_return false;
+      if (std::get<ipc::session_errors::Session>(received->message).peer != std::to_string(from)) co_return false;
     }
     co_return true;
   }
@@ -82,8 +78,7 @@ BOOST_FIXTURE_TEST_CASE(what_waited_for_the_connection_all_arrives_in_order, Tol
   BOOST_TEST(errors->lost() == 0u);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_program_that_stops_reading_and_goes_on_hears_what_waited_meanwhile,
-                        Told) {
+BOOST_FIXTURE_TEST_CASE(a_program_that_stops_reading_and_goes_on_hears_what_waited_meanwhile, Told) {
   tell(1);
   Server server = accepted();
   BOOST_TEST(hears(server, 0, 1));

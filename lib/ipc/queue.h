@@ -15,12 +15,11 @@ namespace pen::ipc::queue {
 
 inline constexpr std::string_view kName = "queue";
 
-/// maildrop: submitted, and not yet taken into the queue. Shown unless a filter leaves it out; the one order that may be
-/// given there is to remove, and only where the filter names the place.
+/// maildrop: submitted, and not yet taken into the queue. Shown unless a filter leaves it out; the one order that may
+/// be given there is to remove, and only where the filter names the place.
 enum class Place : std::uint8_t { incoming, active, deferred, hold, maildrop };
 /// Their names, as people write and read them.
-inline constexpr std::string_view kPlaceNames[] = {"incoming", "active", "deferred", "hold",
-                                                   "maildrop"};
+inline constexpr std::string_view kPlaceNames[] = {"incoming", "active", "deferred", "hold", "maildrop"};
 inline std::string_view name_of(Place place) {
   const auto i = static_cast<std::size_t>(place);
   return i < std::size(kPlaceNames) ? kPlaceNames[i] : "unknown";
@@ -52,16 +51,13 @@ struct List {
   std::string queue_id;                // only this one; empty: all
   std::vector<std::string> queue_ids;  // only these; empty: all
   Filter filter;
-  bool brief =
-      false;  // Entries with domains instead of recipients: what the footers know, many times as fast
+  bool brief = false;  // Entries with domains instead of recipients: what the footers know, many times as fast
   PEN_FIELDS(request, site, queue_id, queue_ids, filter, brief)
 };
-/// expire: the message is tried once more and then returned to its sender, as if it had grown too old; one on hold stays
-/// there, and is returned when it is released. expire_release: one on hold is released as well.
+/// expire: the message is tried once more and then returned to its sender, as if it had grown too old; one on hold
+/// stays there, and is returned when it is released. expire_release: one on hold is released as well.
 enum class Verb : std::uint8_t { remove, hold, release, requeue, expire, flush, expire_release };
-inline constexpr bool expires(Verb verb) {
-  return verb == Verb::expire || verb == Verb::expire_release;
-}
+inline constexpr bool expires(Verb verb) { return verb == Verb::expire || verb == Verb::expire_release; }
 struct Act {
   std::uint64_t request = 0;
   Verb verb = Verb::flush;
@@ -69,8 +65,7 @@ struct Act {
   std::string site;                    // flush only: one destination
   std::vector<std::string> queue_ids;  // when not all and no site
   Filter filter;
-  bool dry_run =
-      false;  // an Entry, without recipients, for each message that would be acted on; nothing is done
+  bool dry_run = false;  // an Entry, without recipients, for each message that would be acted on; nothing is done
   PEN_FIELDS(request, verb, all, site, queue_ids, filter, dry_run)
 };
 /// The content of messages, for pencat: each is answered by Content with a descriptor or inline, in the order asked
@@ -124,16 +119,15 @@ struct Entry {
   // of a file in maildrop that is no whole message: why; queue_id is its name then, which may be anything.
   // In the answer to Show: what is damaged, and where
   std::string fault;
-  PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire,
-             more, domains, originals, bounced, fault)
+  PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire, more, domains,
+             originals, bounced, fault)
 };
 struct Content {
   std::uint64_t request = 0;
   mail::Envelope envelope;
   std::uint64_t body_offset = 0;
   std::string_view inline_body;
-  bool more =
-      false;  // only recipients; the next Content holds more of them, the last one everything else
+  bool more = false;            // only recipients; the next Content holds more of them, the last one everything else
   Place place = Place::active;  // where the message is
   PEN_FIELDS(request, envelope, body_offset, inline_body, more, place)
 };
@@ -144,8 +138,9 @@ struct Progress {
   std::uint64_t count = 0;            // messages acted on or listed so far
   PEN_FIELDS(request, done, total, count)
 };
-/// used: a message in the queue has it. leased: somebody is writing a message into it that is not in the queue yet. freed: its
-/// message is over, and when the queue log has saved its positions it is free. unknown: damage keeps from knowing.
+/// used: a message in the queue has it. leased: somebody is writing a message into it that is not in the queue yet.
+/// freed: its message is over, and when the queue log has saved its positions it is free. unknown: damage keeps from
+/// knowing.
 enum class SpoolState : std::uint8_t { used, leased, freed, free, unknown };
 struct SpoolFile {
   std::uint64_t request = 0;
@@ -167,8 +162,8 @@ struct Status {
   std::vector<StatusLine> lines;
   PEN_FIELDS(request, lines)
 };
-/// not_found: none of the ids named is in the queue. One that is there and needs nothing (a flush of a message that is being
-/// tried) is ok, and not counted.
+/// not_found: none of the ids named is in the queue. One that is there and needs nothing (a flush of a message that
+/// is being tried) is ok, and not counted.
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed, no_space };
 struct Done {
   std::uint64_t request = 0;

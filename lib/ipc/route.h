@@ -11,10 +11,10 @@
 namespace pen::ipc::route {
 
 inline constexpr std::string_view kName = "route";
-/// Requests of a connection that trivial-rewrite works on at a time, whatever they wait for; and as many qmgr has under way
-/// (Options::routing_workers). Not more, since further ones would wait in the socket, where no fairness sees them. Not fewer,
-/// since none that is worked on holds up another: the resolver has room for kQuestions of each. Not thousands, since all
-/// may have to take turns at the connections to one table server (map::Asker::Limits).
+/// Requests of a connection that trivial-rewrite works on at a time, whatever they wait for; and as many qmgr has
+/// under way (Options::routing_workers). Not more, since further ones would wait in the socket, where no fairness
+/// sees them. Not fewer, since none that is worked on holds up another: the resolver has room for kQuestions of each.
+/// Not thousands, since all may have to take turns at the connections to one table server (map::Asker::Limits).
 inline constexpr std::uint32_t kMaxUnderWay = 500;
 /// A look-up asks DNS one thing at a time (MX), then one for each host: two, as a rule.
 inline constexpr std::uint32_t kQuestions = 2;
@@ -25,9 +25,8 @@ struct Route {
   std::string_view recipient;
   std::string_view sender;
   mail::RequireTls requiretls = mail::RequireTls::unspecified;
-  std::string_view transport =
-      {};                // mail::Envelope::filter, else its transport; empty: by the rules
-  bool flushed = false;  // defer_transports does not hold it
+  std::string_view transport = {};  // mail::Envelope::filter, else its transport; empty: by the rules
+  bool flushed = false;             // defer_transports does not hold it
   PEN_FIELDS(request, recipient, sender, requiretls, transport, flushed)
 };
 
@@ -45,13 +44,12 @@ struct Resolved {
   seconds valid_for{60};      // a job not begun within this is routed again (DNS TTL, bounded)
   // so it is for every recipient at this domain whose local part hides no other host, until then or a new configuration
   bool for_domain = false;
-  std::string
-      tls;  // for people: the level of the first host and what decided it; empty: no TLS anywhere
+  std::string tls;        // for people: the level of the first host and what decided it; empty: no TLS anywhere
   std::string by_sender;  // for people: the sender-dependent settings that had a say; empty: none
   PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain, tls, by_sender)
 };
-/// The recipient has no route: action is failed (permanent) or deferred. Mail for a transport of defer_transports is deferred before
-/// a host of it is looked for, and so before one can be missing.
+/// The recipient has no route: action is failed (permanent) or deferred. Mail for a transport of defer_transports is
+/// deferred before a host of it is looked for, and so before one can be missing.
 struct Unroutable {
   mail::DeliveryStatus status;
   PEN_FIELDS(status)

@@ -40,8 +40,7 @@ using FromBounce = std::variant<Nothing>;
 
 }  // namespace session_errors
 
-class SessionErrors
-    : public OneWay<session_errors::Session, session_errors::ToBounce, session_errors::FromBounce> {
+class SessionErrors : public OneWay<session_errors::Session, session_errors::ToBounce, session_errors::FromBounce> {
  public:
   // each up to mail::Transcript::kMost bytes
   static constexpr std::size_t kMost = 50;

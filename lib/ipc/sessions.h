@@ -2,12 +2,12 @@
 /// Conversation "sessions": programs that hold SMTP sessions take a lease of anvil for each that belongs to a session
 /// class, and give it back when the session ends.
 ///
-/// Leases:  belong to the connection of their holder: when it ends, by whatever cause, they are free. A holder that lost
-///          anvil takes them again with `held`, which is always granted and not answered: the sessions exist.
+/// Leases:  belong to the connection of their holder: when it ends, by whatever cause, they are free. A holder that
+///          lost anvil takes them again with `held`, which is always granted and not answered: the sessions exist.
 /// Numbers: a lease's number is its holder's choice, unique on the connection; 0 is none.
 /// Limits:  anvil's session_classes decide, not the holder's.
-/// Source:  docs/origins.md "Session classes"; docs/session-classes.md. (What clients do per time unit is a conversation of its own
-///          on the same socket: lib/ipc/clients.h.)
+/// Source:  docs/origins.md "Session classes"; docs/session-classes.md. (What clients do per time unit is a
+///          conversation of its own on the same socket: lib/ipc/clients.h.)
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,8 +24,8 @@ enum class Direction : std::uint8_t { incoming, outgoing };
 
 // holder → anvil
 /// First, once: holds sessions. listens: wants AllFull.
-/// again: had a connection to an anvil before. Then others had too, and shall tell what they hold before anybody is granted
-/// more.
+/// again: had a connection to an anvil before. Then others had too, and shall tell what they hold before anybody is
+/// granted more.
 struct Begin {
   bool listens = false;
   bool again = false;

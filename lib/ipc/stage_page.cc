@@ -27,8 +27,7 @@ Result<void> StagePage::map(int fd, std::uint32_t slots) {
   if (slots == 0 || slots > kMaxStageSlots) return fail_errno("stage page: slots", EINVAL);
   // In this order: a size that is sealed is the one that is looked at next.
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return fail_errno("stage page without a sealed size", EPERM);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return fail_errno("stage page without a sealed size", EPERM);
   struct stat st{};
   if (::fstat(fd, &st) != 0) return fail_errno("stage page");
   if (st.st_size < static_cast<off_t>(slots)) return fail_errno("stage page too small", EINVAL);
@@ -41,14 +40,12 @@ Result<void> StagePage::map(int fd, std::uint32_t slots) {
 
 void StagePage::set(std::uint32_t slot, Stage stage) {
   if (slot < slots_)
-    std::atomic_ref<std::uint8_t>(bytes_[slot])
-        .store(static_cast<std::uint8_t>(stage), std::memory_order_release);
+    std::atomic_ref<std::uint8_t>(bytes_[slot]).store(static_cast<std::uint8_t>(stage), std::memory_order_release);
 }
 
 Stage StagePage::at(std::uint32_t slot) const {
   PEN_CHECK(slot < slots_, "a slot beyond the stage page");
-  return static_cast<Stage>(
-      std::atomic_ref<std::uint8_t>(bytes_[slot]).load(std::memory_order_acquire));
+  return static_cast<Stage>(std::atomic_ref<std::uint8_t>(bytes_[slot]).load(std::memory_order_acquire));
 }
 
 void StagePage::unmap() {

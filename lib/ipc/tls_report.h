@@ -44,8 +44,7 @@ struct Attempt {
   std::string receiving_ip;  // numeric, as sending_ip
   std::string sending_ip;
   std::string reason;  // for people
-  PEN_FIELDS(domain, policy, policy_strings, mx_patterns, result, mx_host, receiving_ip, sending_ip,
-             reason)
+  PEN_FIELDS(domain, policy, policy_strings, mx_patterns, result, mx_host, receiving_ip, sending_ip, reason)
 };
 struct Send {
   std::uint64_t request = 0;

@@ -5,8 +5,7 @@
 
 namespace pen::ipc {
 
-class TlsReports
-    : public OneWay<tls_report::Attempt, tls_report::ToTlsrpt, tls_report::FromTlsrpt> {
+class TlsReports : public OneWay<tls_report::Attempt, tls_report::ToTlsrpt, tls_report::FromTlsrpt> {
  public:
   static constexpr std::size_t kMost = 1000;
 

@@ -84,8 +84,7 @@ void Database::forget_dead_readers() const { ::mdb_reader_check(env_, nullptr); 
 
 Result<MDB_txn*> Read::started(const Database& database, bool write) {
   MDB_txn* txn = nullptr;
-  PEN_TRY(outcome(::mdb_txn_begin(database.env_, nullptr, write ? 0U : MDB_RDONLY, &txn),
-                  database.path_));
+  PEN_TRY(outcome(::mdb_txn_begin(database.env_, nullptr, write ? 0U : MDB_RDONLY, &txn), database.path_));
   return txn;
 }
 
@@ -109,9 +108,8 @@ Result<std::optional<std::string_view>> Read::get(std::string_view key) const {
   return view(v);
 }
 
-Result<bool> Read::each(
-    std::string_view from,
-    const std::function<bool(std::string_view key, std::string_view value)>& visit) const {
+Result<bool> Read::each(std::string_view from,
+                        const std::function<bool(std::string_view key, std::string_view value)>& visit) const {
   MDB_cursor* raw = nullptr;
   PEN_TRY(outcome(::mdb_cursor_open(transaction_, database_->table_, &raw), database_->path_));
   const std::unique_ptr<MDB_cursor, decltype(&::mdb_cursor_close)> cursor(raw, &::mdb_cursor_close);

@@ -70,13 +70,11 @@ class Read {
   Result<std::optional<std::string_view>> get(std::string_view key) const;
   /// Calls visit for each entry in the order of the keys, from the first key that is not below `from`, until it returns
   /// false. Returns true at the end of the database.
-  Result<bool> each(
-      std::string_view from,
-      const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
+  Result<bool> each(std::string_view from,
+                    const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
 
  protected:
-  Read(const Database& database, MDB_txn* transaction)
-      : database_(&database), transaction_(transaction) {}
+  Read(const Database& database, MDB_txn* transaction) : database_(&database), transaction_(transaction) {}
   static Result<MDB_txn*> started(const Database& database, bool write);
 
   const Database* database_;

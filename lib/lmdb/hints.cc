@@ -36,8 +36,7 @@ Result<std::unique_ptr<Database>> open_hints(const std::string& directory, std::
   return Database::open(directory, {.map_size = map_size});
 }
 
-Result<std::unique_ptr<Database>> open_hints_to_read(const std::string& directory,
-                                                     std::size_t map_size, Check check) {
+Result<std::unique_ptr<Database>> open_hints_to_read(const std::string& directory, std::size_t map_size, Check check) {
   const std::string data = data_file(directory);
   if (::access(data.c_str(), R_OK) != 0) return fail_errno(data);
   if (check == Check::yes) PEN_TRY(check_file(data));

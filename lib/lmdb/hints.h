@@ -20,17 +20,16 @@ Result<std::unique_ptr<Database>> open_hints(const std::string& directory, std::
 
 enum class Check : bool { no, yes };
 /// One that exists, for a tool. check: only when nobody writes.
-Result<std::unique_ptr<Database>> open_hints_to_read(const std::string& directory,
-                                                     std::size_t map_size, Check check);
+Result<std::unique_ptr<Database>> open_hints_to_read(const std::string& directory, std::size_t map_size, Check check);
 
 /// Renames the directory to DIRECTORY.damaged, in place of one from before. Returns the new name.
 Result<std::string> set_aside(const std::string& directory);
 
-/// open(); what is damaged is set aside for whoever wants to look, and begun anew by a second open(): only hints are lost.
-/// warning: then what happened, ending with cost.
+/// open(); what is damaged is set aside for whoever wants to look, and begun anew by a second open(): only hints are
+/// lost. warning: then what happened, ending with cost.
 template <class Open>
-auto open_or_begin_anew(const std::string& directory, std::string_view cost, std::string& warning,
-                        Open open) -> decltype(open()) {
+auto open_or_begin_anew(const std::string& directory, std::string_view cost, std::string& warning, Open open)
+    -> decltype(open()) {
   auto opened = open();
   if (opened || !opened.error().is(DatabaseError::damaged)) return opened;
   const std::string why = opened.error().message();

@@ -117,8 +117,7 @@ BOOST_AUTO_TEST_CASE(damage_is_told_set_aside_and_begun_anew) {
     BOOST_REQUIRE(!broken.has_value());
     BOOST_TEST(broken.error().is(DatabaseError::damaged));
     std::string warning;
-    const auto anew = open_or_begin_anew(path, "only hints are lost", warning,
-                                         [&] { return open_hints(path, kMap); });
+    const auto anew = open_or_begin_anew(path, "only hints are lost", warning, [&] { return open_hints(path, kMap); });
     BOOST_REQUIRE(anew.has_value());
     BOOST_TEST(warning.ends_with("; set aside as " + path + ".damaged; only hints are lost"));
     BOOST_TEST(get(**anew, "a") == "nothing");
@@ -130,8 +129,7 @@ BOOST_AUTO_TEST_CASE(a_full_file_is_no_damage) {
   const auto database = open_hints(path, 64 * 1024);
   BOOST_REQUIRE(database.has_value());
   Result<void> said;
-  for (int i = 0; i < 1000 && said; ++i)
-    said = put(**database, std::to_string(i), std::string(1000, 'x'));
+  for (int i = 0; i < 1000 && said; ++i) said = put(**database, std::to_string(i), std::string(1000, 'x'));
   BOOST_REQUIRE(!said.has_value());
   BOOST_TEST(said.error().is(DatabaseError::full));
   BOOST_TEST(said.error().context().starts_with(path + ": MDB_MAP_FULL"));

@@ -77,8 +77,8 @@ class Checker {
     if (!S_ISREG(st.st_mode) || size_ == 0) return fail(PageDamage::not_lmdb, "empty");
     PEN_TRY(read_metas());
     if (meta_.last_page >= size_ / page_size_) {
-      return fail(PageDamage::too_short, fmt::format("{} bytes, where {} pages of {} bytes belong",
-                                                     size_, meta_.last_page + 1, page_size_));
+      return fail(PageDamage::too_short,
+                  fmt::format("{} bytes, where {} pages of {} bytes belong", size_, meta_.last_page + 1, page_size_));
     }
     seen_.assign(meta_.last_page + 1, false);
     seen_[0] = seen_[1] = true;
@@ -111,8 +111,7 @@ class Checker {
     const auto meta = load<Meta>(raw.data() + kHeader);
     if ((load<std::uint16_t>(raw.data() + 10) & kMeta) == 0 || meta.magic != kMagic)
       return fail(PageDamage::not_lmdb, fmt::format("page {} is no meta page", number));
-    if (meta.version != kVersion)
-      return fail(PageDamage::not_lmdb, fmt::format("data version {}", meta.version));
+    if (meta.version != kVersion) return fail(PageDamage::not_lmdb, fmt::format("data version {}", meta.version));
     return meta;
   }
 
@@ -141,8 +140,7 @@ class Checker {
     if ((tree.flags & ~(of_free_pages ? kFreeTreeFlags : 0)) != 0)
       return bad(0, fmt::format("unexpected kind of database {:#x}", tree.flags));
     if (tree.root == kNone) return {};
-    if (tree.depth == 0 || tree.depth > kMaxDepth)
-      return bad(0, fmt::format("depth {}", tree.depth));
+    if (tree.depth == 0 || tree.depth > kMaxDepth) return bad(0, fmt::format("depth {}", tree.depth));
     struct Child {
       PageNumber number;
       PageNumber parent;
@@ -157,8 +155,7 @@ class Checker {
       const bool leaf = next.level == tree.depth;
       PEN_TRY(look_at_page(next.number, leaf));
       // liblmdb tolerates a branch of one child among the free pages only.
-      if (nodes_.size() < (leaf || of_free_pages ? 1U : 2U))
-        return bad(next.number, "holds too few nodes");
+      if (nodes_.size() < (leaf || of_free_pages ? 1U : 2U)) return bad(next.number, "holds too few nodes");
       for (const std::size_t at : nodes_) {
         if (!leaf) {
           open.push_back({child(at), next.number, next.level + 1});
@@ -182,8 +179,7 @@ class Checker {
     nodes_.clear();
     for (std::size_t i = kHeader; i < lower; i += 2) {
       const std::size_t at = load<std::uint16_t>(p + i);
-      if (at < upper || at % 2 != 0 || at + kNode > page_size_)
-        return bad(number, "a node is not on it");
+      if (at < upper || at % 2 != 0 || at + kNode > page_size_) return bad(number, "a node is not on it");
       const std::size_t key = load<std::uint16_t>(p + at + 6);
       std::size_t data = 0;
       if (leaf) {
@@ -228,23 +224,20 @@ class Checker {
   /// A count and so many numbers, falling; none of them a page of the main tree, which was walked
   /// first.
   Result<void> look_at_free_pages(PageNumber number, const std::vector<PageNumber>& list) {
-    if (list.empty() || list[0] > list.size() - 1)
-      return bad(number, "a list of free pages is longer than its place");
+    if (list.empty() || list[0] > list.size() - 1) return bad(number, "a list of free pages is longer than its place");
     for (std::size_t i = 1; i <= list[0]; ++i) {
-      if (list[i] < 2 || (i > 1 && list[i] >= list[i - 1]))
-        return bad(number, "a list of free pages is out of order");
+      if (list[i] < 2 || (i > 1 && list[i] >= list[i - 1])) return bad(number, "a list of free pages is out of order");
       PEN_TRY(claim(list[i], number));
     }
     return {};
   }
 
   std::size_t data_size(std::size_t at) const {
-    return load<std::uint16_t>(page_.data() + at) |
-           static_cast<std::size_t>(load<std::uint16_t>(page_.data() + at + 2)) << 16;
+    return load<std::uint16_t>(page_.data() + at) | static_cast<std::size_t>(load<std::uint16_t>(page_.data() + at + 2))
+                                                        << 16;
   }
   PageNumber child(std::size_t at) const {
-    return data_size(at) | static_cast<PageNumber>(load<std::uint16_t>(page_.data() + at + 4))
-                               << 32;
+    return data_size(at) | static_cast<PageNumber>(load<std::uint16_t>(page_.data() + at + 4)) << 32;
   }
 
   int fd_;

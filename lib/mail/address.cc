@@ -57,8 +57,7 @@ bool plausible_domain(std::string_view domain, bool utf8) {
 }
 
 /// Reads the local part of a path at position; leaves position behind it and the internal form in local.
-Result<void> read_local(std::string_view text, std::size_t& position, bool bracketed,
-                        std::string& local) {
+Result<void> read_local(std::string_view text, std::size_t& position, bool bracketed, std::string& local) {
   const std::size_t begin = position;
   while (position < text.size()) {
     const char c = text[position];
@@ -85,8 +84,7 @@ Result<void> read_local(std::string_view text, std::size_t& position, bool brack
       break;
     }
   }
-  if (position == begin)
-    return fail(bracketed ? AddressError::bad_local_part : AddressError::malformed);
+  if (position == begin) return fail(bracketed ? AddressError::bad_local_part : AddressError::malformed);
   return {};
 }
 
@@ -97,21 +95,18 @@ Result<void> skip_route(std::string_view text, std::size_t& position, bool utf8)
     if (position >= text.size() || text[position] != '@') return fail(AddressError::malformed);
     const std::size_t begin = ++position;
     while (position < text.size() && text[position] != ',' && text[position] != ':') {
-      if (text[position] == '>' || ascii_space(text[position]))
-        return fail(AddressError::malformed);
+      if (text[position] == '>' || ascii_space(text[position])) return fail(AddressError::malformed);
       ++position;
     }
     if (position >= text.size()) return fail(AddressError::malformed);
     const std::string_view host = text.substr(begin, position - begin);
     // A literal in a route holds colons only as IPv6, which nobody routes through: not accepted.
-    if (!plausible_domain(host, utf8) && !literal_address(host))
-      return fail(AddressError::bad_domain);
+    if (!plausible_domain(host, utf8) && !literal_address(host)) return fail(AddressError::bad_domain);
     if (text[position++] == ':') return {};
   }
 }
 
-Result<void> read_domain(std::string_view text, std::size_t& position, bool utf8,
-                         std::string& domain) {
+Result<void> read_domain(std::string_view text, std::size_t& position, bool utf8, std::string& domain) {
   const std::size_t begin = position;
   if (position < text.size() && text[position] == '[') {
     const auto close = text.find(']', position);
@@ -121,8 +116,7 @@ Result<void> read_domain(std::string_view text, std::size_t& position, bool utf8
     if (!literal_address(domain)) return fail(AddressError::bad_literal);
     return {};
   }
-  while (position < text.size() && text[position] != '>' && !ascii_space(text[position]))
-    ++position;
+  while (position < text.size() && text[position] != '>' && !ascii_space(text[position])) ++position;
   domain = text.substr(begin, position - begin);
   if (!plausible_domain(domain, utf8)) return fail(AddressError::bad_domain);
   return {};
@@ -153,8 +147,7 @@ std::string_view describe(AddressError e) {
   return "unknown";
 }
 
-Result<std::string> parse_path(std::string_view text, const PathOptions& options,
-                               std::size_t* used) {
+Result<std::string> parse_path(std::string_view text, const PathOptions& options, std::size_t* used) {
   std::size_t position = 0;
   const bool bracketed = !text.empty() && text.front() == '<';
   if (!bracketed && (options.strict || text.empty())) return fail(AddressError::malformed);
@@ -207,9 +200,7 @@ std::size_t at_sign(std::string_view address) {
   }
   return found;
 }
-std::string_view local_part(std::string_view address) {
-  return address.substr(0, at_sign(address));
-}
+std::string_view local_part(std::string_view address) { return address.substr(0, at_sign(address)); }
 std::string_view domain_part(std::string_view address) {
   const auto at = at_sign(address);
   return at == std::string_view::npos ? std::string_view() : address.substr(at + 1);
@@ -251,13 +242,11 @@ std::string to_external(std::string_view internal) {
 
 Extension split_extension(std::string_view local, std::string_view delimiters) {
   const Extension whole{local, {}, '\0'};
-  if (delimiters.empty() || iequals(local, "mailer-daemon") || iequals(local, "double-bounce"))
-    return whole;
+  if (delimiters.empty() || iequals(local, "mailer-daemon") || iequals(local, "double-bounce")) return whole;
   if (delimiters.find('-') != std::string_view::npos) {
     constexpr std::string_view kRequest = "-request";
     if (local.size() > 6 && istarts_with(local, "owner-")) return whole;
-    if (local.size() > kRequest.size() &&
-        iequals(local.substr(local.size() - kRequest.size()), kRequest)) {
+    if (local.size() > kRequest.size() && iequals(local.substr(local.size() - kRequest.size()), kRequest)) {
       return whole;
     }
   }

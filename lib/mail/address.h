@@ -48,17 +48,14 @@ struct PathOptions {
 /// in external form with the local part quoted only where needed and the domain as it came. *used
 /// (may be null) receives how many bytes were read; what follows must be the end or a space
 /// (checked).
-Result<std::string> parse_path(std::string_view text, const PathOptions& options,
-                               std::size_t* used = nullptr);
+Result<std::string> parse_path(std::string_view text, const PathOptions& options, std::size_t* used = nullptr);
 
 /// Where the @ between local part and domain is: the last one outside quotes; npos when there is none.
 std::size_t at_sign(std::string_view address);
 /// What is before that @ (all of it when there is none) and behind it ("" when there is none).
 std::string_view local_part(std::string_view address);
 std::string_view domain_part(std::string_view address);
-inline bool has_domain(std::string_view address) {
-  return at_sign(address) != std::string_view::npos;
-}
+inline bool has_domain(std::string_view address) { return at_sign(address) != std::string_view::npos; }
 
 /// The local part alone, external to internal: quotes and backslashes removed. Unquoted text stays as it is.
 std::string unquote_local(std::string_view local);

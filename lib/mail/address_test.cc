@@ -10,8 +10,7 @@ using namespace pen::mail;
 namespace {
 std::string path(std::string_view text, PathOptions options = {}) {
   auto r = parse_path(text, options);
-  return r ? *r
-           : "error: " + std::string(describe(static_cast<AddressError>(r.error().code().value())));
+  return r ? *r : "error: " + std::string(describe(static_cast<AddressError>(r.error().code().value())));
 }
 PathOptions null_ok() {
   PathOptions o;
@@ -60,9 +59,8 @@ BOOST_AUTO_TEST_CASE(literals_are_checked) {
   BOOST_TEST(path("<a@[192.0.2.1>").starts_with("error"));
 }
 BOOST_AUTO_TEST_CASE(malformed_paths_are_refused) {
-  for (const char* bad :
-       {"<a@b", "a@b>", "<a@b>c", "<a b@c>", "<a@b@c>", "<@>", "<a@>", "<a@.b>", "<a@b..c>",
-        "<\"a@b>", "", " ", "<a@b!c>", "<a@b\\>", "<\"a\\", "<a,b@c>", "<a\t@b>"}) {
+  for (const char* bad : {"<a@b", "a@b>", "<a@b>c", "<a b@c>", "<a@b@c>", "<@>", "<a@>", "<a@.b>", "<a@b..c>",
+                          "<\"a@b>", "", " ", "<a@b!c>", "<a@b\\>", "<\"a\\", "<a,b@c>", "<a\t@b>"}) {
     BOOST_TEST(path(bad).starts_with("error"), bad);
   }
   BOOST_TEST(path("<a\x01@b>").starts_with("error"));

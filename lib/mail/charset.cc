@@ -53,8 +53,7 @@ std::string escape_utf8(std::string_view text) {
     }
     const unsigned more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
     unsigned code = c & (0x3fU >> more);
-    for (unsigned k = 0; k < more; ++k)
-      code = code << 6 | (static_cast<unsigned char>(text[i++]) & 0x3fU);
+    for (unsigned k = 0; k < more; ++k) code = code << 6 | (static_cast<unsigned char>(text[i++]) & 0x3fU);
     out += fmt::format("\\x{{{:X}}}", code);
   }
   return out;

@@ -107,8 +107,8 @@ std::uint8_t xforward_offers(std::string_view attributes) {
   return bits;
 }
 
-std::vector<std::string> xforward_commands(std::uint8_t offers, const Client& client,
-                                           std::string_view ident, bool local) {
+std::vector<std::string> xforward_commands(std::uint8_t offers, const Client& client, std::string_view ident,
+                                           bool local) {
   std::vector<std::string> commands;
   // Two commands, as Postfix has them: a server that knows NAME, ADDR and PORT only is asked no more.
   constexpr std::uint8_t kFirst = xforward::kName | xforward::kAddr | xforward::kPort;

@@ -11,8 +11,7 @@ BOOST_AUTO_TEST_SUITE(client_attributes)
 
 BOOST_AUTO_TEST_CASE(pairs_are_read_with_xtext_and_what_is_not_known) {
   using Kind = ClientAttribute::Kind;
-  const auto a = parse_client_attributes(
-      "name=a+20b ADDR=IPV6:::1  HELO=[UNAVAILABLE] NAME=[tempunavail] PROTO=");
+  const auto a = parse_client_attributes("name=a+20b ADDR=IPV6:::1  HELO=[UNAVAILABLE] NAME=[tempunavail] PROTO=");
   BOOST_TEST_REQUIRE(a.has_value());
   BOOST_TEST_REQUIRE(a->size() == 5U);
   BOOST_TEST((*a)[0].name == "name");
@@ -25,8 +24,7 @@ BOOST_AUTO_TEST_CASE(pairs_are_read_with_xtext_and_what_is_not_known) {
     BOOST_TEST(parse_client_attributes(bad).error().is(CommandError::syntax), bad);
   BOOST_TEST(parse_client_attributes("NAME=a+2").error().is(CommandError::bad_parameter));
   // What would break a log line or a header field does not come through.
-  BOOST_TEST(parse_client_attributes("HELO=x+0D+0Ay")->front().value.find('\r') ==
-             std::string::npos);
+  BOOST_TEST(parse_client_attributes("HELO=x+0D+0Ay")->front().value.find('\r') == std::string::npos);
   std::string many;
   for (int i = 0; i < 33; ++i) many += "A=b ";
   BOOST_TEST(parse_client_attributes(many).error().is(CommandError::syntax));
@@ -48,9 +46,8 @@ BOOST_AUTO_TEST_CASE(what_is_told_is_what_the_peer_wants_to_know) {
   c.helo = "a b";
   c.protocol = "ESMTP";
   const auto all = xforward_commands(xforward_offers(std::string(xforward::kAll)), c, "4bQ", false);
-  const std::vector<std::string> expected{
-      "XFORWARD NAME=mx.example ADDR=IPV6:2001:db8::1 PORT=4711\r\n",
-      "XFORWARD PROTO=ESMTP HELO=a+20b IDENT=4bQ SOURCE=REMOTE\r\n"};
+  const std::vector<std::string> expected{"XFORWARD NAME=mx.example ADDR=IPV6:2001:db8::1 PORT=4711\r\n",
+                                          "XFORWARD PROTO=ESMTP HELO=a+20b IDENT=4bQ SOURCE=REMOTE\r\n"};
   BOOST_TEST(all == expected, boost::test_tools::per_element());
   const auto read = parse_client_attributes(std::string_view(all[0]).substr(9, all[0].size() - 11));
   BOOST_TEST(client_address((*read)[1].value) == c.address);
@@ -61,8 +58,7 @@ BOOST_AUTO_TEST_CASE(what_is_told_is_what_the_peer_wants_to_know) {
   BOOST_TEST(xforward_commands(xforward_offers("ADDR PROTO SOURCE"), c, "", true).back() ==
              "XFORWARD PROTO=[UNAVAILABLE] SOURCE=LOCAL\r\n");
   c.name = c.helo = std::string(300, '(');
-  for (const auto& line : xforward_commands(255, c, std::string(300, ' '), true))
-    BOOST_TEST(line.size() <= 512U);
+  for (const auto& line : xforward_commands(255, c, std::string(300, ' '), true)) BOOST_TEST(line.size() <= 512U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

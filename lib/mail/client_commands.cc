@@ -13,8 +13,7 @@ namespace {
 constexpr std::size_t kMaxMechanisms = 64;
 }  // namespace
 
-Offers parse_offers(const std::vector<std::string>& lines,
-                    const std::vector<std::string>& discard) {
+Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std::string>& discard) {
   Offers offers;
   for (std::size_t i = 1; i < lines.size(); ++i) {  // line 0 is the peer's name
     const auto words = split(lines[i], " \t");
@@ -23,9 +22,7 @@ Offers parse_offers(const std::vector<std::string>& lines,
     // "AUTH=LOGIN" is what a draft of RFC 2554 had, and some servers still say instead.
     const bool old_auth = istarts_with(keyword, "AUTH=");
     if (old_auth) keyword = keyword.substr(0, 4);
-    if (std::any_of(discard.begin(), discard.end(),
-                    [&](const auto& d) { return iequals(d, keyword); }))
-      continue;
+    if (std::any_of(discard.begin(), discard.end(), [&](const auto& d) { return iequals(d, keyword); })) continue;
     if (iequals(keyword, "PIPELINING"))
       offers.pipelining = true;
     else if (iequals(keyword, "CHUNKING"))
@@ -87,8 +84,7 @@ void append_mail(std::string& out, const MailLine& line, const Offers& offers) {
   }
   if (line.body_type == BodyType::binary_mime) {
     if (offers.binary_mime && offers.chunking) out += " BODY=BINARYMIME";
-  } else if (offers.eight_bit_mime &&
-             (line.body_type == BodyType::eight_bit_mime || line.eight_bit_body)) {
+  } else if (offers.eight_bit_mime && (line.body_type == BodyType::eight_bit_mime || line.eight_bit_body)) {
     out += " BODY=8BITMIME";
   }
   if (offers.smtputf8 && line.smtputf8) out += " SMTPUTF8";
@@ -127,9 +123,8 @@ void append_rcpt(std::string& out, const Recipient& recipient, const Offers& off
         out += "NEVER";
       } else {
         const char* comma = "";
-        for (const auto& [bit, word] :
-             {std::pair{notify::kSuccess, "SUCCESS"}, std::pair{notify::kFailure, "FAILURE"},
-              std::pair{notify::kDelay, "DELAY"}}) {
+        for (const auto& [bit, word] : {std::pair{notify::kSuccess, "SUCCESS"}, std::pair{notify::kFailure, "FAILURE"},
+                                        std::pair{notify::kDelay, "DELAY"}}) {
           if ((recipient.notify & bit) == 0) continue;
           out += comma;
           out += word;
@@ -140,8 +135,8 @@ void append_rcpt(std::string& out, const Recipient& recipient, const Offers& off
     if (const std::string orcpt = passed_on(recipient.orcpt, offers); !orcpt.empty()) {
       out += " ORCPT=";
       out += orcpt;
-    } else if (recipient.orcpt.empty() && !recipient.original.empty() &&
-               recipient.original != recipient.address && all_ascii(recipient.original)) {
+    } else if (recipient.orcpt.empty() && !recipient.original.empty() && recipient.original != recipient.address &&
+               all_ascii(recipient.original)) {
       out += " ORCPT=rfc822;";
       out += encode_xtext(recipient.original);
     }

@@ -1,6 +1,6 @@
 #pragma once
-/// What a client says over the wire in front of the content: what the server offers, and MAIL and RCPT with the parameters
-/// that it understands.
+/// What a client says over the wire in front of the content: what the server offers, and MAIL and RCPT with the
+/// parameters that it understands.
 ///
 /// Use:     const Offers offers = parse_offers(ehlo_reply.lines, {});
 ///          append_mail(out, {.sender = …}, offers); append_rcpt(out, recipient, offers);

@@ -52,9 +52,7 @@ std::optional<Parameter> split_parameter(std::string_view word) {
 std::unexpected<Error> unknown(std::string_view word) {
   return fail(CommandError::unknown_parameter, std::string(word));
 }
-std::unexpected<Error> bad_value(std::string_view name) {
-  return fail(CommandError::bad_parameter, std::string(name));
-}
+std::unexpected<Error> bad_value(std::string_view name) { return fail(CommandError::bad_parameter, std::string(name)); }
 
 /// 1 to 20 digits (RFC 1870 section 4); what exceeds 64 bits saturates.
 std::optional<std::uint64_t> parse_size(std::string_view text) {
@@ -74,8 +72,7 @@ int hex_value(char c) {
 /// orcpt-parameter: addr-type ";" xtext (RFC 3461 section 4.2), or utf-8 forms (RFC 6533) when SMTPUTF8.
 bool valid_orcpt(std::string_view value, bool smtputf8) {
   const auto semicolon = value.find(';');
-  if (semicolon == std::string_view::npos || semicolon == 0 || semicolon + 1 == value.size())
-    return false;
+  if (semicolon == std::string_view::npos || semicolon == 0 || semicolon + 1 == value.size()) return false;
   const auto type = value.substr(0, semicolon);
   for (const char c : type)
     if (!ascii_alnum(c) && c != '-') return false;
@@ -130,8 +127,7 @@ Result<void> check_charset(std::string_view address, bool smtputf8) {
   return {};
 }
 
-Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
-                   const CommandOptions& options) {
+Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word, const CommandOptions& options) {
   if (options.size && iequals(p.name, "SIZE")) {
     const auto size = parse_size(p.value);
     if (!size) return fail(CommandError::bad_size, std::string(word));
@@ -155,8 +151,7 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
       return bad_value("RET");
   } else if (options.dsn && iequals(p.name, "ENVID")) {
     auto decoded = decode_xtext(p.value);
-    if (!mail.envid.empty() || !decoded || decoded->empty() || p.value.size() > 100)
-      return bad_value("ENVID");
+    if (!mail.envid.empty() || !decoded || decoded->empty() || p.value.size() > 100) return bad_value("ENVID");
     for (const char c : *decoded)  // RFC 3461 section 4.4: printable US-ASCII only
       if (c < 32 || c > 126) return bad_value("ENVID");
     mail.envid = *std::move(decoded);
@@ -224,8 +219,7 @@ Result<MailCommand> parse_mail(std::string_view args, const CommandOptions& opti
   return mail;
 }
 
-Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& options,
-                               bool smtputf8) {
+Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& options, bool smtputf8) {
   if (!take_prefix(args, "TO:") || args.empty()) return fail(CommandError::syntax);
   RcptCommand rcpt;
   const std::string_view given = args;

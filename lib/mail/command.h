@@ -66,8 +66,7 @@ std::string_view describe(CommandError e);
 
 /// Which parameters a session may use: what its EHLO announced. All false after HELO.
 struct CommandOptions {
-  bool size = true, eight_bit_mime = true, dsn = true, smtputf8 = true, auth = false,
-       requiretls = false;
+  bool size = true, eight_bit_mime = true, dsn = true, smtputf8 = true, auth = false, requiretls = false;
   bool strict_paths = false;  // strict_rfc821_envelopes: the address must stand in <>
 };
 

@@ -12,8 +12,7 @@ std::string command_refusal(const Error& error, bool rcpt) {
   if (error.is(CommandError::bad_address))
     return rcpt ? "501 5.1.3 Bad recipient address syntax" : "501 5.1.7 Bad sender address syntax";
   if (error.is(CommandError::needs_smtputf8)) return "553 5.6.7 Address needs SMTPUTF8";
-  if (error.is(CommandError::unknown_parameter))
-    return "555 5.5.4 Unsupported option: " + error.context();
+  if (error.is(CommandError::unknown_parameter)) return "555 5.5.4 Unsupported option: " + error.context();
   if (error.is(CommandError::bad_size)) return "501 5.5.4 Bad message size syntax";
   return fmt::format("501 5.5.4 Bad {} parameter syntax", error.context());
 }

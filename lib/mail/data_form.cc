@@ -53,8 +53,7 @@ void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
       begin = at;
     }
     if (line_start_) {
-      const PlainLines plain =
-          plain_lines(chunk.substr(at), line_limit_ == 0 ? SIZE_MAX : line_limit_);
+      const PlainLines plain = plain_lines(chunk.substr(at), line_limit_ == 0 ? SIZE_MAX : line_limit_);
       at += plain.size;
       if (at == chunk.size()) break;
     }

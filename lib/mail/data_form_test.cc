@@ -37,8 +37,7 @@ std::string form(std::string_view in, std::size_t limit, Random* cuts) {
   DataForm f(limit);
   std::string out;
   while (!in.empty()) {
-    const auto n =
-        cuts == nullptr ? in.size() : 1 + cuts->below(std::min<std::size_t>(in.size(), 7));
+    const auto n = cuts == nullptr ? in.size() : 1 + cuts->below(std::min<std::size_t>(in.size(), 7));
     std::vector<Bytes> pieces;
     f.feed(in.substr(0, n), pieces);
     for (const auto p : pieces) out += as_text(p);

@@ -7,10 +7,7 @@
 namespace pen::mail {
 
 Delays delays_between(WallTime arrival, WallTime active, WallTime begun, WallTime ended) {
-  return {.before_active = active - arrival,
-          .active = begun - active,
-          .setup = {},
-          .transmission = ended - begun};
+  return {.before_active = active - arrival, .active = begun - active, .setup = {}, .transmission = ended - begun};
 }
 
 std::string delay_text(microseconds delay) {
@@ -48,20 +45,17 @@ Wording wording_of(Purpose purpose, bool soft_bounce) {
   return soft_bounce ? Wording::soft_bounce : Wording::usual;
 }
 
-std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
-                          std::string_view relay, std::uint32_t connection_use,
-                          const Delays& delays, const DeliveryStatus& status, Wording wording) {
+std::string delivery_line(std::string_view queue_id, const Recipient& recipient, std::string_view relay,
+                          std::uint32_t connection_use, const Delays& delays, const DeliveryStatus& status,
+                          Wording wording) {
   std::string line = std::string(queue_id) + ": to=<" + recipient.address + ">";
-  if (recipient.shown_original() != recipient.address)
-    line += ", orig_to=<" + recipient.original + ">";
+  if (recipient.shown_original() != recipient.address) line += ", orig_to=<" + recipient.original + ">";
   line += ", relay=";
   line += relay;
   if (connection_use > 1) line += ", conn_use=" + std::to_string(connection_use);
-  line += fmt::format(", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})",
-                      delay_text(delays.total()), delay_text(delays.before_active),
-                      delay_text(delays.active), delay_text(delays.setup),
-                      delay_text(delays.transmission), status.dsn,
-                      status_word(status.action, wording), status.text);
+  line += fmt::format(", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})", delay_text(delays.total()),
+                      delay_text(delays.before_active), delay_text(delays.active), delay_text(delays.setup),
+                      delay_text(delays.transmission), status.dsn, status_word(status.action, wording), status.text);
   return line;
 }
 

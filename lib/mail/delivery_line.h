@@ -24,19 +24,19 @@ struct Delays {
 /// and ended.
 Delays delays_between(WallTime arrival, WallTime active, WallTime begun, WallTime ended);
 
-/// In seconds, two significant digits, at most two decimals, no trailing zeros: "0.05", "1.2", "12", "0". Never negative.
+/// In seconds, two significant digits, at most two decimals, no trailing zeros: "0.05", "1.2", "12", "0". Never
+/// negative.
 std::string delay_text(microseconds delay);
 
-/// The words of status=. soft_bounce: a refusal is "SOFTBOUNCE", that is one that will be tried again all the same. probe:
-/// "deliverable" and "undeliverable".
+/// The words of status=. soft_bounce: a refusal is "SOFTBOUNCE", that is one that will be tried again all the same.
+/// probe: "deliverable" and "undeliverable".
 enum class Wording : std::uint8_t { usual, soft_bounce, probe };
 /// soft_bounce: the setting.
 Wording wording_of(Purpose purpose, bool soft_bounce);
 
 /// connection_use: how often the connection has been used, this time included; 1: not shown.
-std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
-                          std::string_view relay, std::uint32_t connection_use,
-                          const Delays& delays, const DeliveryStatus& status,
+std::string delivery_line(std::string_view queue_id, const Recipient& recipient, std::string_view relay,
+                          std::uint32_t connection_use, const Delays& delays, const DeliveryStatus& status,
                           Wording wording = Wording::usual);
 
 }  // namespace pen::mail

@@ -21,8 +21,7 @@ BOOST_AUTO_TEST_CASE(delays_show_two_digits) {
 }
 BOOST_AUTO_TEST_CASE(the_line_reads_as_postfix_writes_it) {
   Recipient to{.address = "a@b.example", .original = {}, .orcpt = {}, .notify = 0};
-  const Delays delays{microseconds(20'000), microseconds(0), microseconds(10'000),
-                      microseconds(1'500'000)};
+  const Delays delays{microseconds(20'000), microseconds(0), microseconds(10'000), microseconds(1'500'000)};
   const DeliveryStatus sent{Action::delivered, "2.0.0", "250 2.0.0 Ok: queued as 1", {}, {}};
   BOOST_TEST(delivery_line("4F", to, "mx.b.example[192.0.2.1]:25", 1, delays, sent) ==
              "4F: to=<a@b.example>, relay=mx.b.example[192.0.2.1]:25, delay=1.5, "
@@ -30,16 +29,14 @@ BOOST_AUTO_TEST_CASE(the_line_reads_as_postfix_writes_it) {
              "status=sent (250 2.0.0 Ok: queued as 1)");
   to.original = "alias@b.example";
   const DeliveryStatus bounced{Action::failed, "5.1.1", "host x said: 550", {}, {}};
-  BOOST_TEST(
-      delivery_line("4F", to, "mx[::1]:25", 3, {}, bounced) ==
-      "4F: to=<a@b.example>, orig_to=<alias@b.example>, relay=mx[::1]:25, conn_use=3, delay=0, "
-      "delays=0/0/0/0, dsn=5.1.1, status=bounced (host x said: 550)");
+  BOOST_TEST(delivery_line("4F", to, "mx[::1]:25", 3, {}, bounced) ==
+             "4F: to=<a@b.example>, orig_to=<alias@b.example>, relay=mx[::1]:25, conn_use=3, delay=0, "
+             "delays=0/0/0/0, dsn=5.1.1, status=bounced (host x said: 550)");
 }
 
 BOOST_AUTO_TEST_CASE(the_word_says_what_became_of_it_or_would) {
   const auto word = [](Action action, Wording wording) {
-    const std::string line =
-        delivery_line("4F", {}, "none", 1, {}, {action, "2.0.0", "x", {}, {}}, wording);
+    const std::string line = delivery_line("4F", {}, "none", 1, {}, {action, "2.0.0", "x", {}, {}}, wording);
     const auto at = line.find("status=") + 7;
     return line.substr(at, line.find(' ', at) - at);
   };
@@ -57,12 +54,11 @@ BOOST_AUTO_TEST_CASE(a_delivery_without_a_connection_has_no_set_up_delay) {
   r.address = "bob@example.org";
   r.original = "sales@example.org";
   const WallTime t(seconds(100));
-  const Delays delays =
-      delays_between(t, t + milliseconds(50), t + milliseconds(50), t + milliseconds(80));
-  BOOST_TEST(delivery_line("4ABC", r, "local", 1, delays,
-                           {Action::delivered, "2.0.0", "delivered to maildir", "", ""}) ==
-             "4ABC: to=<bob@example.org>, orig_to=<sales@example.org>, relay=local, delay=0.08, "
-             "delays=0.05/0/0/0.03, dsn=2.0.0, status=sent (delivered to maildir)");
+  const Delays delays = delays_between(t, t + milliseconds(50), t + milliseconds(50), t + milliseconds(80));
+  BOOST_TEST(
+      delivery_line("4ABC", r, "local", 1, delays, {Action::delivered, "2.0.0", "delivered to maildir", "", ""}) ==
+      "4ABC: to=<bob@example.org>, orig_to=<sales@example.org>, relay=local, delay=0.08, "
+      "delays=0.05/0/0/0.03, dsn=2.0.0, status=sent (delivered to maildir)");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

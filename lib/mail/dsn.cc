@@ -21,9 +21,7 @@ bool ascii(std::string_view text) {
 
 /// Length of the well-formed UTF-8 sequence at the start of text; 0: none (RFC 3629).
 std::size_t utf8_sequence(std::string_view text) {
-  const auto at = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
+  const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto tail = [&](std::size_t i) { return (at(i) & 0xC0U) == 0x80U; };
   const unsigned a = at(0);
   if (a >= 0xC2 && a <= 0xDF) return tail(1) ? 2 : 0;
@@ -85,8 +83,7 @@ bool good(Action action) { return action != Action::deferred && action != Action
 std::string_view action_word(Action action, DsnKind kind, Purpose purpose) {
   if (kind == DsnKind::delay) return "delayed";
   // Postfix's words: nothing was done, and RFC 3464 has none for what would be. An alias that became several was so.
-  if (purpose == Purpose::probe && action != Action::expanded)
-    return good(action) ? "deliverable" : "undeliverable";
+  if (purpose == Purpose::probe && action != Action::expanded) return good(action) ? "deliverable" : "undeliverable";
   switch (action) {
     case Action::delivered:
       return "delivered";
@@ -146,17 +143,16 @@ const NoticeTemplate& of_kind(const NoticeTemplates& templates, DsnKind kind) {
 /// The template for this report. Addresses in UTF-8 stand beside its text, so it must be no other character set.
 const NoticeTemplate& words(const DsnSettings& settings, DsnKind kind, bool utf8) {
   const NoticeTemplate& wanted = of_kind(settings.templates, kind);
-  const bool fits =
-      !utf8 || iequals(wanted.charset, "us-ascii") || iequals(wanted.charset, "utf-8");
+  const bool fits = !utf8 || iequals(wanted.charset, "us-ascii") || iequals(wanted.charset, "utf-8");
   return fits ? wanted : of_kind(settings.plain, kind);
 }
 
-/// A From: value with the origin put after an address that has no domain: "MAILER-DAEMON (name)", "name <MAILER-DAEMON>".
+/// A From: value with the origin put after an address that has no domain: "MAILER-DAEMON (name)", "name
+/// <MAILER-DAEMON>".
 std::string qualified(std::string_view from, std::string_view origin) {
   const auto open = from.find('<');
   const auto begin = open == std::string_view::npos ? 0 : open + 1;
-  const auto end = std::min(
-      from.find_first_of(open == std::string_view::npos ? " \t(" : ">", begin), from.size());
+  const auto end = std::min(from.find_first_of(open == std::string_view::npos ? " \t(" : ">", begin), from.size());
   if (from.substr(begin, end - begin).contains('@')) return std::string(from);
   return fmt::format("{}@{}{}", from.substr(0, end), origin, from.substr(end));
 }
@@ -173,12 +169,10 @@ std::string field_word(std::string_view mail_name) {
 std::string what_it_is(const DsnRequest& request, const DsnRecipient& r) {
   if (request.kind != DsnKind::verify) return {};
   const Action action = r.status.action;
-  const std::string via = good(action) && !r.status.remote_mta.empty()
-                              ? " via " + clean(r.status.remote_mta, false)
-                              : std::string();
+  const std::string via =
+      good(action) && !r.status.remote_mta.empty() ? " via " + clean(r.status.remote_mta, false) : std::string();
   std::string_view word = action_word(action, request.kind, request.original->purpose);
-  if (action == Action::deferred && request.original->purpose == Purpose::probe)
-    word = "undeliverable for now";
+  if (action == Action::deferred && request.original->purpose == Purpose::probe) word = "undeliverable for now";
   return fmt::format("{}{}: ", word, via);
 }
 
@@ -201,15 +195,13 @@ void explain(std::string& out, const DsnRequest& request, std::string_view words
   }
 }
 
-void status_part(std::string& out, const DsnRequest& request, const DsnSettings& settings,
-                 bool utf8) {
+void status_part(std::string& out, const DsnRequest& request, const DsnSettings& settings, bool utf8) {
   const Envelope& original = *request.original;
   field(out, "Reporting-MTA", "dns; " + settings.hostname);
   if (!original.envid.empty()) field(out, "Original-Envelope-Id", clean(original.envid, utf8));
   const std::string ours = field_word(settings.mail_name);
   field(out, fmt::format("X-{}-Queue-ID", ours), clean(original.queue_id, false));
-  if (!original.sender.empty())
-    field(out, fmt::format("X-{}-Sender", ours), typed_address(original.sender, utf8));
+  if (!original.sender.empty()) field(out, fmt::format("X-{}-Sender", ours), typed_address(original.sender, utf8));
   if (original.arrival > WallTime{}) field(out, "Arrival-Date", rfc5322_date(original.arrival));
   for (const auto& r : request.recipients) {
     out += "\r\n";
@@ -220,8 +212,7 @@ void status_part(std::string& out, const DsnRequest& request, const DsnSettings&
     field(out, "Final-Recipient", typed_address(r.recipient.address, utf8));
     field(out, "Action", action_word(r.status.action, request.kind, original.purpose));
     field(out, "Status", clean(r.status.dsn.empty() ? "5.0.0" : r.status.dsn, false));
-    if (!r.status.remote_mta.empty())
-      field(out, "Remote-MTA", "dns; " + clean(r.status.remote_mta, false));
+    if (!r.status.remote_mta.empty()) field(out, "Remote-MTA", "dns; " + clean(r.status.remote_mta, false));
     if (!r.status.diagnostic.empty())
       field(out, "Diagnostic-Code", clean(r.status.diagnostic, utf8));
     else if (request.kind != DsnKind::success)
@@ -234,8 +225,7 @@ void status_part(std::string& out, const DsnRequest& request, const DsnSettings&
 
 }  // namespace
 
-std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
-                                  std::span<const DsnRecipient> recipients) {
+std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original, std::span<const DsnRecipient> recipients) {
   std::vector<DsnRecipient> due;
   if (original.sender.empty()) return due;
   for (const auto& r : recipients) {
@@ -270,24 +260,20 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   // RFC 3461 section 4.3: RET speaks of failures only; other reports carry the header. BINARYMIME
   // content could only travel as BINARYMIME, which the way back may not offer. REQUIRETLS: RFC 8689
   // section 5.
-  const bool headers_only =
-      request.kind != DsnKind::failure || request.headers_only || original.ret == Ret::headers ||
-      original.body.size > settings.size_limit || original.body_type == BodyType::binary_mime ||
-      original.requiretls == RequireTls::yes;
-  const bool eight_bit_original =
-      original.body.eight_bit_header || (!headers_only && original.body.eight_bit_body);
+  const bool headers_only = request.kind != DsnKind::failure || request.headers_only || original.ret == Ret::headers ||
+                            original.body.size > settings.size_limit || original.body_type == BodyType::binary_mime ||
+                            original.requiretls == RequireTls::yes;
+  const bool eight_bit_original = original.body.eight_bit_header || (!headers_only && original.body.eight_bit_body);
   bool utf8 = false;
   if (original.smtputf8) {
     utf8 = original.body.eight_bit_header || !ascii(original.sender);
-    for (const auto& r : request.recipients)
-      utf8 = utf8 || !ascii(r.recipient.address) || !ascii(r.recipient.original);
+    for (const auto& r : request.recipients) utf8 = utf8 || !ascii(r.recipient.address) || !ascii(r.recipient.original);
   }
 
   DsnReport report;
   report.envelope.arrival = request.now;
   report.envelope.smtputf8 = utf8;
-  report.envelope.body_type =
-      utf8 || eight_bit_original ? BodyType::eight_bit_mime : BodyType::unspecified;
+  report.envelope.body_type = utf8 || eight_bit_original ? BodyType::eight_bit_mime : BodyType::unspecified;
   // RFC 8689 section 5: a notice is as private as what it is about, or, with nothing but the header in it, "redacted".
   if (original.requiretls == RequireTls::yes && !settings.redact_requiretls)
     report.envelope.requiretls = RequireTls::yes;
@@ -297,25 +283,21 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   if (to_postmaster) report.envelope.sender = request.postmaster_from;
   Recipient to;
   to.address = to_postmaster ? request.postmaster : original.sender;
-  if (!to_postmaster)
-    to.notify = notify::kNever;  // RFC 3461 section 6.2; the log tells of the postmaster's
+  if (!to_postmaster) to.notify = notify::kNever;  // RFC 3461 section 6.2; the log tells of the postmaster's
   report.envelope.recipients.push_back(std::move(to));
 
-  const std::string boundary =
-      fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), settings.hostname);
+  const std::string boundary = fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), settings.hostname);
   report.envelope.message_id =
       fmt::format("<{}.{:016X}@{}>", unix_seconds(request.now), random.next(), settings.hostname);
 
   std::string& out = report.before;
   const std::string date = rfc5322_date(request.now);
   out += fmt::format("Date: {}\r\n", date);
-  out += fmt::format("From: {}\r\n",
-                     qualified(notice.from.empty() ? settings.from : notice.from, settings.origin));
-  out += fmt::format("Subject: {}\r\n", to_postmaster && !notice.postmaster_subject.empty()
-                                            ? notice.postmaster_subject
-                                            : notice.subject);
-  out += fmt::format("To: {}\r\n", to_postmaster ? qualified(request.postmaster, settings.origin)
-                                                 : clean(original.sender, utf8));
+  out += fmt::format("From: {}\r\n", qualified(notice.from.empty() ? settings.from : notice.from, settings.origin));
+  out += fmt::format("Subject: {}\r\n",
+                     to_postmaster && !notice.postmaster_subject.empty() ? notice.postmaster_subject : notice.subject);
+  out += fmt::format("To: {}\r\n",
+                     to_postmaster ? qualified(request.postmaster, settings.origin) : clean(original.sender, utf8));
   if (settings.threaded && original.message_id.size() > 2 && original.message_id.starts_with('<') &&
       original.message_id.ends_with('>')) {
     const std::string id = clean(original.message_id, utf8);
@@ -323,9 +305,8 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   }
   if (original.requiretls == RequireTls::no) out += "TLS-Required: No\r\n";
   out += "Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n";
-  out += fmt::format(
-      "Content-Type: multipart/report; report-type={}delivery-status;\r\n\tboundary=\"{}\"\r\n",
-      utf8 ? "global-" : "", boundary);
+  out += fmt::format("Content-Type: multipart/report; report-type={}delivery-status;\r\n\tboundary=\"{}\"\r\n",
+                     utf8 ? "global-" : "", boundary);
   const std::string_view encoding = eight_bit_text || eight_bit_original ? "8bit" : "7bit";
   out += fmt::format("Content-Transfer-Encoding: {}\r\n", encoding);
   out += fmt::format("Message-ID: {}\r\n", report.envelope.message_id);
@@ -341,8 +322,8 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   out += fmt::format(
       "\r\n--{}\r\nContent-Description: {}\r\nContent-Type: message/{}delivery-status\r\n"
       "Content-Transfer-Encoding: {}\r\n\r\n",
-      boundary, request.kind == DsnKind::delay ? "Delayed delivery report" : "Delivery report",
-      utf8 ? "global-" : "", utf8 ? "8bit" : "7bit");
+      boundary, request.kind == DsnKind::delay ? "Delayed delivery report" : "Delivery report", utf8 ? "global-" : "",
+      utf8 ? "8bit" : "7bit");
   status_part(out, request, settings, utf8);
 
   std::string_view type;
@@ -353,8 +334,8 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
   out += fmt::format(
       "\r\n--{}\r\nContent-Description: {}{}\r\nContent-Type: {}\r\n"
       "Content-Transfer-Encoding: {}\r\n\r\n",
-      boundary, request.kind == DsnKind::failure ? "Undelivered Message" : "Message",
-      headers_only ? " Headers" : "", type, eight_bit_original ? "8bit" : "7bit");
+      boundary, request.kind == DsnKind::failure ? "Undelivered Message" : "Message", headers_only ? " Headers" : "",
+      type, eight_bit_original ? "8bit" : "7bit");
   report.original_bytes = headers_only ? original.body.header_size : original.body.size;
   report.after = fmt::format("\r\n--{}--\r\n", boundary);
   return report;

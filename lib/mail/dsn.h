@@ -76,8 +76,7 @@ inline constexpr std::size_t kMaxText = 900;
 /// Which of the recipients a report of this kind is due for: empty for a message from the null
 /// sender; RFC 3461's NOTIFY obeyed (failure and delay are the default when the parameter was not
 /// given, success is not).
-std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original,
-                                  std::span<const DsnRecipient> recipients);
+std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original, std::span<const DsnRecipient> recipients);
 
 /// request.recipients must not be empty, and the original's sender must not be null unless it is for the postmaster.
 DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Random& random);

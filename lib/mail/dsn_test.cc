@@ -18,8 +18,7 @@ struct Case {
     original.body.header_size = 100;
     DsnRecipient r;
     r.recipient.address = "nobody@example.net";
-    r.status = {Action::failed, "5.1.1",
-                "host mx.example.net[192.0.2.1] said: 550 5.1.1 no such user",
+    r.status = {Action::failed, "5.1.1", "host mx.example.net[192.0.2.1] said: 550 5.1.1 no such user",
                 "smtp; 550 5.1.1 no such user", "mx.example.net"};
     r.when = WallTime(seconds(1'700'000'100));
     recipients.push_back(r);
@@ -43,15 +42,12 @@ struct Case {
   WallTime until{};
   std::string postmaster;
 };
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(dsn, Case)
 
-BOOST_AUTO_TEST_CASE(
-    a_failure_report_goes_from_the_null_sender_to_the_original_sender_without_notices) {
+BOOST_AUTO_TEST_CASE(a_failure_report_goes_from_the_null_sender_to_the_original_sender_without_notices) {
   const auto report = build();
   BOOST_TEST(report.envelope.sender == "");
   BOOST_REQUIRE_EQUAL(report.envelope.recipients.size(), 1U);
@@ -66,9 +62,8 @@ BOOST_AUTO_TEST_CASE(a_failure_report_has_the_fields_of_rfc_3464) {
         "Auto-Submitted: auto-replied\r\n", "report-type=delivery-status;", "Message-ID: <",
         "Content-Type: message/delivery-status\r\n", "Reporting-MTA: dns; mail.example.com\r\n",
         "X-Penstock-Queue-ID: 4ABCD\r\n", "X-Penstock-Sender: rfc822; alice@example.org\r\n",
-        "Arrival-Date: ", "Final-Recipient: rfc822; nobody@example.net\r\n", "Action: failed\r\n",
-        "Status: 5.1.1\r\n", "Remote-MTA: dns; mx.example.net\r\n",
-        "Diagnostic-Code: smtp; 550 5.1.1 no such user\r\n",
+        "Arrival-Date: ", "Final-Recipient: rfc822; nobody@example.net\r\n", "Action: failed\r\n", "Status: 5.1.1\r\n",
+        "Remote-MTA: dns; mx.example.net\r\n", "Diagnostic-Code: smtp; 550 5.1.1 no such user\r\n",
         "Last-Attempt-Date: ", "Content-Type: message/rfc822\r\n"})
     BOOST_TEST(has(text, line), line);
   BOOST_TEST(!has(text, "Will-Retry-Until"));
@@ -127,8 +122,7 @@ BOOST_AUTO_TEST_CASE(a_success_report_tells_delivered_from_relayed) {
 BOOST_AUTO_TEST_CASE(a_report_on_a_probe_says_what_would_be_and_one_on_a_first_try_what_was) {
   recipients.push_back(recipients.front());
   recipients[1].recipient.address = "ok@example.net";
-  recipients[1].status = {Action::delivered, "2.1.5", "250 2.1.5 Ok", "smtp; 250 2.1.5 Ok",
-                          "mx.example.net"};
+  recipients[1].status = {Action::delivered, "2.1.5", "250 2.1.5 Ok", "smtp; 250 2.1.5 Ok", "mx.example.net"};
   recipients.push_back(recipients.front());
   recipients[2].recipient.address = "later@example.net";
   recipients[2].status = {Action::deferred, "4.4.1", "connect to x: refused", {}, {}};
@@ -136,10 +130,8 @@ BOOST_AUTO_TEST_CASE(a_report_on_a_probe_says_what_would_be_and_one_on_a_first_t
   const auto probe = build(DsnKind::verify);
   BOOST_TEST(has(probe.before, "Subject: Mail Delivery Status Report\r\n"));
   BOOST_TEST(has(probe.before, "<nobody@example.net>: undeliverable: host mx.example.net"));
-  BOOST_TEST(
-      has(probe.before, "<ok@example.net>: deliverable via mx.example.net: 250 2.1.5 Ok\r\n"));
-  BOOST_TEST(
-      has(probe.before, "<later@example.net>: undeliverable for now: connect to x: refused"));
+  BOOST_TEST(has(probe.before, "<ok@example.net>: deliverable via mx.example.net: 250 2.1.5 Ok\r\n"));
+  BOOST_TEST(has(probe.before, "<later@example.net>: undeliverable for now: connect to x: refused"));
   BOOST_TEST(has(probe.before,
                  "Action: deliverable\r\nStatus: 2.1.5\r\nRemote-MTA: dns; "
                  "mx.example.net\r\nDiagnostic-Code: smtp; 250 2.1.5 Ok\r\n"));
@@ -188,9 +180,8 @@ BOOST_AUTO_TEST_CASE(smtputf8_originals_get_the_global_forms_of_rfc_6533) {
   recipients[0].recipient.address = "andré@example.net";
   const auto report = build();
   BOOST_TEST(report.envelope.smtputf8);
-  for (const auto* part :
-       {"report-type=global-delivery-status;", "message/global-delivery-status\r\n",
-        "Content-Type: message/global\r\n", "Final-Recipient: utf-8; andré@example.net\r\n"})
+  for (const auto* part : {"report-type=global-delivery-status;", "message/global-delivery-status\r\n",
+                           "Content-Type: message/global\r\n", "Final-Recipient: utf-8; andré@example.net\r\n"})
     BOOST_TEST(has(report.before, part), part);
 }
 
@@ -236,9 +227,8 @@ BOOST_AUTO_TEST_CASE(reports_are_due_as_notify_says) {
     bool failure, delay, success, verify = true;
   };
   for (const Row row :
-       {Row{0, true, true, false}, Row{notify::kNever, false, false, false},
-        Row{notify::kSuccess, false, false, true}, Row{notify::kFailure, true, false, false},
-        Row{notify::kDelay, false, true, false},
+       {Row{0, true, true, false}, Row{notify::kNever, false, false, false}, Row{notify::kSuccess, false, false, true},
+        Row{notify::kFailure, true, false, false}, Row{notify::kDelay, false, true, false},
         Row{notify::kNever | notify::kCopy, false, false, false, false},
         Row{notify::kSuccess | notify::kFailure | notify::kDelay, true, true, true}}) {
     recipients[0].recipient.notify = row.notify;
@@ -298,8 +288,7 @@ BOOST_AUTO_TEST_CASE(a_notice_is_in_the_thread_of_the_original_where_that_is_ask
   original.message_id = "<m1@example.org>";
   BOOST_TEST(!has(build().before, "In-Reply-To"));
   settings.threaded = true;
-  BOOST_TEST(
-      has(build().before, "\r\nIn-Reply-To: <m1@example.org>\r\nReferences: <m1@example.org>\r\n"));
+  BOOST_TEST(has(build().before, "\r\nIn-Reply-To: <m1@example.org>\r\nReferences: <m1@example.org>\r\n"));
   original.message_id = "none";
   BOOST_TEST(!has(build().before, "In-Reply-To"));
 }
@@ -330,8 +319,7 @@ BOOST_AUTO_TEST_CASE(templates_give_subject_sender_text_and_character_set) {
   BOOST_TEST(has(report.before, "\r\n\r\nplain words\r\n"));
   settings.templates.failure.charset = "utf-8";
   settings.templates.failure.text = "Gr\u00fc\u00dfe\n";
-  BOOST_TEST(has(build().before,
-                 "charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\nGr\u00fc\u00dfe\r\n"));
+  BOOST_TEST(has(build().before, "charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\nGr\u00fc\u00dfe\r\n"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,7 +5,8 @@
 /// Rules:   plain data, encodable (lib/base/codec.h); addresses are in external form without angle brackets, the
 ///          null sender is "". Limits are the receivers' to keep. Fields are only added at the end of a struct that
 ///          is sent or stored at top level; nested structs change only with the version of the conversation/log.
-/// Source:  RFC 5321 section 2.3.1, RFC 3461 (DSN parameters), RFC 6531, docs/origins.md "The spool" (body facts kept with the envelope).
+/// Source:  RFC 5321 section 2.3.1, RFC 3461 (DSN parameters), RFC 6531, docs/origins.md "The spool" (body facts kept
+///          with the envelope).
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,8 +30,9 @@ enum class Ret : std::uint8_t { unspecified, full, headers };
 /// "TLS-Required: No", which gives up what recipients' policies would demand.
 enum class RequireTls : std::uint8_t { unspecified, yes, no };
 
-/// What a message is sent for. traced: as any other, and its sender is told of the first try at each recipient (sendmail
-/// -v). probe: nothing of it is handed to anybody, its sender is told what would come of such mail (sendmail -bv).
+/// What a message is sent for. traced: as any other, and its sender is told of the first try at each recipient
+/// (sendmail -v). probe: nothing of it is handed to anybody, its sender is told what would come of such mail
+/// (sendmail -bv).
 enum class Purpose : std::uint8_t { mail, traced, probe };
 
 struct Recipient {
@@ -66,8 +68,7 @@ struct Client {
   std::string protocol;  // "SMTP", "ESMTP", "ESMTPS", "ESMTPSA", … (RFC 3848); "local"
   std::string reverse_name;
   std::string sasl_method, sasl_username, sasl_sender;
-  PEN_FIELDS(name, address, port, helo, protocol, reverse_name, sasl_method, sasl_username,
-             sasl_sender)
+  PEN_FIELDS(name, address, port, helo, protocol, reverse_name, sasl_method, sasl_username, sasl_sender)
   bool operator==(const Client&) const = default;
 };
 
@@ -94,16 +95,16 @@ struct Envelope {
   BodyFacts body;
   std::string message_id;  // for the log
   std::vector<Discharge> discharges;
-  // "transport:nexthop" that all of it takes, whatever the routing rules say; no nexthop: the recipients' domains; "": none
+  // "transport:nexthop" that all of it takes, whatever the routing rules say; no nexthop: the recipients' domains;
+  // "": none
   std::string transport;
   // The content filter that it goes to in place of its recipients' routes, as `transport`; no nexthop:
   // default_filter_nexthop, then the recipients' domains; "": none
   std::string filter;
-  bool hold =
-      false;  // to be put on hold before anything else; a message that is on hold has it no more
+  bool hold = false;                // to be put on hold before anything else; a message that is on hold has it no more
   Purpose purpose = Purpose::mail;  // one that was traced has it no more when its sender was told
-  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls,
-             client, body, message_id, discharges, transport, filter, hold, purpose)
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
+             message_id, discharges, transport, filter, hold, purpose)
   bool operator==(const Envelope&) const = default;
 };
 

@@ -56,8 +56,7 @@ HeaderScanner::Line HeaderScanner::classify(std::string_view start, bool whole, 
   if (first_line && (start.starts_with("From ") || start.starts_with(">From "))) {
     return Line::continuation;
   }
-  if (start.front() == ' ' || start.front() == '\t')
-    return first_line ? Line::body : Line::continuation;
+  if (start.front() == ' ' || start.front() == '\t') return first_line ? Line::body : Line::continuation;
   if (field_name_length(start) > 0) return Line::field;
   if (whole || start.size() >= kDecide) return Line::body;
   // A colon may still come, unless something was seen that no name and no blanks before a colon can hold.
@@ -106,8 +105,7 @@ void HeaderScanner::line(std::string_view text, Line kind) {
         if (iequals(name, "To"))
           summary_.recipients = true;
         else if (iequals(name, "TLS-Required"))
-          summary_.tls_required_no =
-              ++summary_.tls_required_fields == 1 && iequals(trim(value), "no");
+          summary_.tls_required_no = ++summary_.tls_required_fields == 1 && iequals(trim(value), "no");
         break;
       case 'm':
         if (iequals(name, "Message-ID")) {

@@ -35,13 +35,11 @@ BOOST_AUTO_TEST_CASE(lines_are_told_apart) {
   BOOST_TEST((HeaderScanner::classify("Sub", false, false) == Line::undecided));
   BOOST_TEST((HeaderScanner::classify("Sub ", false, false) == Line::undecided));
   BOOST_TEST((HeaderScanner::classify("Sub x", false, false) == Line::body));
-  BOOST_TEST((HeaderScanner::classify(std::string(HeaderScanner::kDecide, 'x'), false, false) ==
-              Line::body));
+  BOOST_TEST((HeaderScanner::classify(std::string(HeaderScanner::kDecide, 'x'), false, false) == Line::body));
 }
 
 BOOST_AUTO_TEST_CASE(received_fields_are_counted_and_folds_belong_to_them) {
-  auto s = summary_of(
-      {"Received: from x", "\tby y; Received: no", "RECEIVED: from z", "Date: now", "From: a@b"});
+  auto s = summary_of({"Received: from x", "\tby y; Received: no", "RECEIVED: from z", "Date: now", "From: a@b"});
   BOOST_TEST(s.received == 2u);
   BOOST_TEST(s.date);
   BOOST_TEST(s.from);
@@ -61,13 +59,8 @@ BOOST_AUTO_TEST_CASE(the_trace_field_has_postfix_s_layout) {
   client.address = "192.0.2.1";
   client.helo = "me.example (x)\r\nEvil: 1";
   client.protocol = "ESMTP";
-  const ReceivedField f{client,
-                        "mx.example.org",
-                        "Penstock",
-                        "ABC",
-                        "r@example.org",
-                        false,
-                        WallTime(seconds(1'800'000'000))};
+  const ReceivedField f{
+      client, "mx.example.org", "Penstock", "ABC", "r@example.org", false, WallTime(seconds(1'800'000'000))};
   const auto text = received_field(f);
   BOOST_TEST(text.starts_with("Received: from me.example ?x???Evil: 1 (unknown "
                               "[192.0.2.1])\r\n\tby mx.example.org (Penstock)"
@@ -75,8 +68,7 @@ BOOST_AUTO_TEST_CASE(the_trace_field_has_postfix_s_layout) {
              text);
   client.address = "2001:db8::1";
   BOOST_TEST(received_field({client, "mx", "Penstock", "ABC", "", true, {}})
-                 .find("[IPv6:2001:db8::1])\r\n\tby mx (Penstock) with UTF8SMTP id ABC; ") !=
-             std::string::npos);
+                 .find("[IPv6:2001:db8::1])\r\n\tby mx (Penstock) with UTF8SMTP id ABC; ") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

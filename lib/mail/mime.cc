@@ -38,8 +38,7 @@ void skip_blanks(std::string_view& text) {
 }
 
 std::string_view take_token(std::string_view& text) {
-  const auto token = text.substr(
-      0, static_cast<std::size_t>(std::ranges::find_if(text, token_end) - text.begin()));
+  const auto token = text.substr(0, static_cast<std::size_t>(std::ranges::find_if(text, token_end) - text.begin()));
   text.remove_prefix(token.size());
   return token;
 }
@@ -104,8 +103,7 @@ std::string percent_decoded(std::string_view text) {
   };
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool whole =
-        text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
+    const bool whole = text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
     out += whole ? static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])) : text[i];
     if (whole) i += 2;
   }
@@ -121,8 +119,7 @@ std::string join_sections(const Sections& sections) {
     std::string_view text = section.second;
     if (section.first && number == 0) {  // charset'language'
       for (int quote = 0; quote < 2; ++quote)
-        if (const auto at = text.find('\''); at != std::string_view::npos)
-          text.remove_prefix(at + 1);
+        if (const auto at = text.find('\''); at != std::string_view::npos) text.remove_prefix(at + 1);
     }
     all += section.first ? percent_decoded(text) : std::string(text);
   }
@@ -157,18 +154,15 @@ std::vector<std::string> mime_boundaries(std::string_view value) {
     if (!value.starts_with('=')) continue;
     value.remove_prefix(1);
     skip_blanks(value);
-    std::string boundary =
-        value.starts_with('"') ? take_quoted(value) : std::string(take_token(value));
+    std::string boundary = value.starts_with('"') ? take_quoted(value) : std::string(take_token(value));
     if (section) {
-      if (section->number < kMaxSections)
-        sections.try_emplace(section->number, section->encoded, std::move(boundary));
+      if (section->number < kMaxSections) sections.try_emplace(section->number, section->encoded, std::move(boundary));
       continue;
     }
     while (boundary.ends_with(' ')) boundary.pop_back();
     if (!boundary.empty()) all.push_back(std::move(boundary));
   }
-  if (std::string joined = join_sections(sections); !joined.empty())
-    all.push_back(std::move(joined));
+  if (std::string joined = join_sections(sections); !joined.empty()) all.push_back(std::move(joined));
   return all;
 }
 

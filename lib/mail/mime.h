@@ -10,8 +10,8 @@ namespace pen::mail {
 
 /// The first word of a field's value in lower case: a type, an encoding. Comments, and blanks around "/", do not count.
 std::string mime_word(std::string_view value);
-/// The boundary parameters of an unfolded Content-Type value, in order: one, as a rule. None is empty. One in the form of
-/// RFC 2231 (boundary*=, boundary*0=; boundary*1=) comes last, decoded.
+/// The boundary parameters of an unfolded Content-Type value, in order: one, as a rule. None is empty. One in the
+/// form of RFC 2231 (boundary*=, boundary*0=; boundary*1=) comes last, decoded.
 std::vector<std::string> mime_boundaries(std::string_view value);
 /// A field's value on one line: line ends left out, tabs made blanks.
 std::string unfold(std::string_view text);

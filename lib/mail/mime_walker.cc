@@ -17,8 +17,7 @@ constexpr std::size_t kDashes = 2;  // in front of a boundary, and behind a last
 MimeWalker::MimeWalker(Sink& sink, const Options& options) : sink_(sink), options_(options) {
   options_.max_field = std::max(options_.max_field, HeaderScanner::kDecide);
   if (options_.lines)  // a delimiter has to fit into what is looked at at once
-    options_.max_boundary =
-        std::min(options_.max_boundary, std::max<std::size_t>(options_.max_line, 80) - 4);
+    options_.max_boundary = std::min(options_.max_boundary, std::max<std::size_t>(options_.max_line, 80) - 4);
 }
 
 void MimeWalker::text(std::string_view part) {
@@ -161,8 +160,7 @@ void MimeWalker::end_field(bool ends) {
   if (field_.empty()) return;
   const std::string_view field = field_;
   const auto n = field_name_length(field);
-  if (options_.mime && iequals(field.substr(0, n), "Content-Type"))
-    take_type(field.substr(field.find(':', n) + 1));
+  if (options_.mime && iequals(field.substr(0, n), "Content-Type")) take_type(field.substr(field.find(':', n) + 1));
   sink_.field(header_, field_, ends);
   field_.clear();
 }

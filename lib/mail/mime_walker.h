@@ -1,6 +1,6 @@
 #pragma once
-/// A message taken apart while it goes by: whole header fields (of the message, of its parts, of messages inside it), and
-/// lines of bodies. Nothing is lost: what it is fed comes out of it in order, as one thing or another.
+/// A message taken apart while it goes by: whole header fields (of the message, of its parts, of messages inside it),
+/// and lines of bodies. Nothing is lost: what it is fed comes out of it in order, as one thing or another.
 ///
 /// Use:     MimeWalker walker(sink, options);
 ///          scanner.feed(bytes, walker);      // it is a sink of mail::DataScanner and BdatScanner: lines without CRLF
@@ -8,10 +8,10 @@
 ///          once plain() the rest is body that nobody asked for: the caller may stop feeding it
 /// Fields:  come unfolded but for their line ends: "\n" between lines. Of a field beyond max_field the rest comes as
 ///          more_field(), and so do lines of a header that belong to no field (a stray "From ").
-/// Parts:   delimiters are found by their beginning, as careless programs write them; a delimiter is a line of the body.
-///          A body of a message/rfc822 or message/global part begins with a header. Where a header has several types or
-///          boundaries, any of them may be the one that a reader goes by: all count. Beyond max_depth boundaries parts are
-///          not entered, and too_deep() says so.
+/// Parts:   delimiters are found by their beginning, as careless programs write them; a delimiter is a line of the
+///          body. A body of a message/rfc822 or message/global part begins with a header. Where a header has several
+///          types or boundaries, any of them may be the one that a reader goes by: all count. Beyond max_depth
+///          boundaries parts are not entered, and too_deep() says so.
 /// Bounds:  one field or line of at most max_field bytes, max_depth boundaries of max_boundary bytes.
 /// Source:  RFC 5322 section 2.2, RFC 2046 section 5.1; Postfix header_size_limit, mime_nesting_limit,
 ///          mime_boundary_length_limit, line_length_limit, disable_mime_input_processing.
@@ -86,15 +86,15 @@ class MimeWalker {
   Options options_;
   bool in_header_ = true;
   Header header_ = Header::message;
-  bool first_line_ = true;  // of a header
-  std::string line_;        // what came of the present line, or piece of it, and is not decided
-  bool at_start_ = true;    // line_ is the beginning of its line
-  bool passing_ = false;    // the rest of the line goes through as it comes
-  bool delimiter_ = false;  // the present line is one, and its parts have headers
-  std::string field_;       // empty: none, or one that is longer than is looked at
-  bool typed_ = false;      // the header has a Content-Type
-  bool message_ = false;    // what the header is of is a message
-  bool digest_ = false;     // and is so without a type
+  bool first_line_ = true;        // of a header
+  std::string line_;              // what came of the present line, or piece of it, and is not decided
+  bool at_start_ = true;          // line_ is the beginning of its line
+  bool passing_ = false;          // the rest of the line goes through as it comes
+  bool delimiter_ = false;        // the present line is one, and its parts have headers
+  std::string field_;             // empty: none, or one that is longer than is looked at
+  bool typed_ = false;            // the header has a Content-Type
+  bool message_ = false;          // what the header is of is a message
+  bool digest_ = false;           // and is so without a type
   std::vector<Multipart> found_;  // boundaries of the header
   std::vector<Multipart> parts_;  // innermost last
   std::uint64_t offset_ = 0;

@@ -24,16 +24,10 @@ struct Events final : MimeWalker::Sink {
     if (ends) whole += "\r\n";
   }
   static std::string_view word(MimeWalker::Header h) {
-    return h == MimeWalker::Header::message ? "message"
-           : h == MimeWalker::Header::part  ? "part"
-                                            : "inner";
+    return h == MimeWalker::Header::message ? "message" : h == MimeWalker::Header::part ? "part" : "inner";
   }
-  void field(MimeWalker::Header h, std::string_view text, bool ends) override {
-    put(word(h), text, ends);
-  }
-  void more_field(MimeWalker::Header, std::string_view text, bool ends) override {
-    put("more", text, ends);
-  }
+  void field(MimeWalker::Header h, std::string_view text, bool ends) override { put(word(h), text, ends); }
+  void more_field(MimeWalker::Header, std::string_view text, bool ends) override { put("more", text, ends); }
   void end_of_header(MimeWalker::Header h, bool separator) override {
     log += "end " + std::string(word(h)) + "\n";
     if (separator) whole += "\r\n";
@@ -50,8 +44,7 @@ struct Walk {
     Events events;
     MimeWalker walker(events, options);
     BdatScanner scanner({.replace_bare_cr = false});
-    for (std::size_t at = 0; at < text.size(); at += step)
-      scanner.feed(text.substr(at, step), walker);
+    for (std::size_t at = 0; at < text.size(); at += step) scanner.feed(text.substr(at, step), walker);
     scanner.finish(walker);
     plain = walker.plain();
     walker.finish();
@@ -73,14 +66,13 @@ constexpr std::string_view kMixed =
 BOOST_FIXTURE_TEST_SUITE(mime_walker, Walk)
 
 BOOST_AUTO_TEST_CASE(fields_of_message_parts_and_inner_messages_are_told_apart) {
-  BOOST_TEST(
-      walk(kMixed) ==
-      "message(Subject: a\n folded)\nmessage(Content-Type: Multipart/Mixed;\n boundary=\"b:1\")\n"
-      "end message\nbody(prolog)\nbody(--b:1)\npart(Content-Type: text/plain)\nend part\n"
-      "body(text)\nbody(--b:1)\npart(Content-Type: message/rfc822)\nend part\n"
-      "inner(Subject: in)\ninner(Content-Type: multipart/digest; boundary=in)\nend inner\n"
-      "body(--in)\nend part\ninner(Subject: digested)\nend inner\nbody(body)\nbody(--in--)\n"
-      "body(--b:1--)\nbody(epilog)\n");
+  BOOST_TEST(walk(kMixed) ==
+             "message(Subject: a\n folded)\nmessage(Content-Type: Multipart/Mixed;\n boundary=\"b:1\")\n"
+             "end message\nbody(prolog)\nbody(--b:1)\npart(Content-Type: text/plain)\nend part\n"
+             "body(text)\nbody(--b:1)\npart(Content-Type: message/rfc822)\nend part\n"
+             "inner(Subject: in)\ninner(Content-Type: multipart/digest; boundary=in)\nend inner\n"
+             "body(--in)\nend part\ninner(Subject: digested)\nend inner\nbody(body)\nbody(--in--)\n"
+             "body(--b:1--)\nbody(epilog)\n");
   BOOST_TEST(whole == kMixed);
 }
 
@@ -135,28 +127,22 @@ BOOST_AUTO_TEST_CASE(a_field_beyond_the_limit_is_seen_cut_and_carried_whole) {
 
 BOOST_AUTO_TEST_CASE(long_body_lines_come_in_pieces) {
   options.max_line = 100;
-  const std::string text =
-      "A: b\r\n\r\n" + std::string(250, 'z') + "\r\n" + std::string(100, 'q') + "\r\n";
+  const std::string text = "A: b\r\n\r\n" + std::string(250, 'z') + "\r\n" + std::string(100, 'q') + "\r\n";
   const auto log = walk(text);
-  BOOST_TEST(log.ends_with("body(" + std::string(100, 'z') + "…)\nbody(" + std::string(100, 'z') +
-                           "…)\nbody(" + std::string(50, 'z') + ")\nbody(" + std::string(100, 'q') +
-                           "…)\nbody()\n"));
+  BOOST_TEST(log.ends_with("body(" + std::string(100, 'z') + "…)\nbody(" + std::string(100, 'z') + "…)\nbody(" +
+                           std::string(50, 'z') + ")\nbody(" + std::string(100, 'q') + "…)\nbody()\n"));
   BOOST_TEST(whole == text);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_header_is_body) {
   BOOST_TEST(walk("no header\r\n") == "end message\nbody(no header)\n");
-  BOOST_TEST(walk("From jo Mon\r\nTo: a\r\n\r\n") ==
-             "more(From jo Mon)\nmessage(To: a)\nend message\n");
-  BOOST_TEST(walk("To: a\r\nbody at once\r\n") ==
-             "message(To: a)\nend message\nbody(body at once)\n");
+  BOOST_TEST(walk("From jo Mon\r\nTo: a\r\n\r\n") == "more(From jo Mon)\nmessage(To: a)\nend message\n");
+  BOOST_TEST(walk("To: a\r\nbody at once\r\n") == "message(To: a)\nend message\nbody(body at once)\n");
   BOOST_TEST(walk("") == "end message\n");
   BOOST_TEST(walk("To: a") == "message(To: a)\nend message\n");
   // A part whose header a delimiter ends, and one that begins with text.
-  const std::string parts =
-      "Content-Type: multipart/x; boundary=b\r\n\r\n--b\r\nA: 1\r\n--b\r\ntext\r\n--b--\r\n";
-  BOOST_TEST(walk(parts).ends_with(
-      "body(--b)\npart(A: 1)\nend part\nbody(--b)\nend part\nbody(text)\nbody(--b--)\n"));
+  const std::string parts = "Content-Type: multipart/x; boundary=b\r\n\r\n--b\r\nA: 1\r\n--b\r\ntext\r\n--b--\r\n";
+  BOOST_TEST(walk(parts).ends_with("body(--b)\npart(A: 1)\nend part\nbody(--b)\nend part\nbody(text)\nbody(--b--)\n"));
   BOOST_TEST(whole == parts);
 }
 
@@ -174,8 +160,7 @@ BOOST_AUTO_TEST_CASE(one_giant_continuation_line_is_seen_up_to_the_limit) {
   }
   // Nothing of the last line fits: the field goes on with it all the same.
   const std::string full = "Subject:" + std::string(991, 'x');
-  BOOST_TEST(walk(full + "\r\n more\r\n\r\n") ==
-             "message(" + full + "…)\nmore()\nmore( more)\nend message\n");
+  BOOST_TEST(walk(full + "\r\n more\r\n\r\n") == "message(" + full + "…)\nmore()\nmore( more)\nend message\n");
 }
 
 BOOST_AUTO_TEST_CASE(boundaries_are_found_behind_strings_and_comments_and_all_of_them_count) {
@@ -184,20 +169,16 @@ BOOST_AUTO_TEST_CASE(boundaries_are_found_behind_strings_and_comments_and_all_of
     for (const char d : delimiters) text += std::string("--") + d + "\r\nX-" + d + ": 1\r\n\r\n";
     std::string found;
     const auto log = walk(text);
-    for (std::size_t at = 0; (at = log.find("part(X-", at)) != std::string::npos; ++at)
-      found += log[at + 7];
+    for (std::size_t at = 0; (at = log.find("part(X-", at)) != std::string::npos; ++at) found += log[at + 7];
     BOOST_TEST(whole == text);
     return found;
   };
   BOOST_TEST(parts("Content-Type: multipart/mixed; x=\"; boundary=n\"; boundary=y", "ny") == "y");
-  BOOST_TEST(parts("Content-Type: multipart/mixed; x=\"\\\"; boundary=n\"; boundary=y", "ny") ==
-             "y");
-  BOOST_TEST(parts("Content-Type: multipart/mixed; (c (;)\\)) boundary (c) = (c) y (c)", "y") ==
-             "y");
+  BOOST_TEST(parts("Content-Type: multipart/mixed; x=\"\\\"; boundary=n\"; boundary=y", "ny") == "y");
+  BOOST_TEST(parts("Content-Type: multipart/mixed; (c (;)\\)) boundary (c) = (c) y (c)", "y") == "y");
   BOOST_TEST(parts("Content-Type: (c) multipart/mixed (;boundary=n); boundary=\"y\"", "ny") == "y");
   BOOST_TEST(parts("Content-Type: multipart / mixed; boundary=y", "y") == "y");
-  BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=; xboundary=n; boundary=y", "ny") ==
-             "y");
+  BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=; xboundary=n; boundary=y", "ny") == "y");
   BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=\"y", "y") == "y");
   // Whichever a reader goes by: one does not end the others.
   BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=a; boundary=b", "abab") == "abab");
@@ -233,10 +214,9 @@ BOOST_AUTO_TEST_CASE(boundaries_in_the_forms_of_rfc_2231_are_found) {
   BOOST_TEST(found("boundary*x=y; boundary*=; boundary*99999999999999999999=n") == "");
   BOOST_TEST(found("boundary*0=x%4") == "x%4");
   Walk w;
-  BOOST_TEST(
-      w.walk("Content-Type: multipart/mixed; boundary*0=in;\r\n boundary*1=ner\r\n\r\n--inner\r\n"
-             "Subject: part\r\n\r\nx\r\n--inner--\r\n")
-          .find("part(Subject: part)") != std::string::npos);
+  BOOST_TEST(w.walk("Content-Type: multipart/mixed; boundary*0=in;\r\n boundary*1=ner\r\n\r\n--inner\r\n"
+                    "Subject: part\r\n\r\nx\r\n--inner--\r\n")
+                 .find("part(Subject: part)") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_delimiter_may_end_the_header_that_it_is_of) {
@@ -247,18 +227,18 @@ BOOST_AUTO_TEST_CASE(a_delimiter_may_end_the_header_that_it_is_of) {
     options.lines = lines;
     const auto log = walk(text);
     BOOST_TEST(whole == text);
-    BOOST_TEST(log.starts_with(
-        "message(Content-Type: multipart/mixed; boundary=b)\nend message\nbody(--b)\n"
-        "part(Content-Type: multipart/x; boundary=in)\nend part\nbody(--in)\npart(X: 1)\nend "
-        "part\n"));
+    BOOST_TEST(
+        log.starts_with("message(Content-Type: multipart/mixed; boundary=b)\nend message\nbody(--b)\n"
+                        "part(Content-Type: multipart/x; boundary=in)\nend part\nbody(--in)\npart(X: 1)\nend "
+                        "part\n"));
   }
 }
 
 BOOST_AUTO_TEST_CASE(nesting_beyond_the_limit_is_told) {
   std::string text;
   for (int i = 0; i < 4; ++i)
-    text += "Content-Type: multipart/mixed; boundary=b" + std::to_string(i) + "\r\n\r\n--b" +
-            std::to_string(i) + "\r\n";
+    text +=
+        "Content-Type: multipart/mixed; boundary=b" + std::to_string(i) + "\r\n\r\n--b" + std::to_string(i) + "\r\n";
   options.max_depth = 4;
   walk(text);
   BOOST_TEST(!too_deep);
@@ -277,8 +257,7 @@ BOOST_AUTO_TEST_CASE(addresses_are_replaced_where_they_stand) {
     return (changed.value() ? "" : "=") + text;
   };
   BOOST_TEST(replaced("X@old") == "y@new");
-  BOOST_TEST(replaced(" \"X, x@old\" <x@old> (x@old),\n\tjo, a@b") ==
-             " \"X, x@old\" <y@new> (x@old),\n\tjo@here, a@b");
+  BOOST_TEST(replaced(" \"X, x@old\" <x@old> (x@old),\n\tjo, a@b") == " \"X, x@old\" <y@new> (x@old),\n\tjo@here, a@b");
   BOOST_TEST(replaced("Friends: x@old, <@r:x@old>;") == "Friends: y@new, <@r:y@new>;");
   BOOST_TEST(replaced("undisclosed-recipients:;") == "=undisclosed-recipients:;");
   BOOST_TEST(replaced("Jo Doe") == "=Jo Doe");

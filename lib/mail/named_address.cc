@@ -25,8 +25,7 @@ std::string named_address(std::string_view name, std::string_view address, bool 
   if (obsolete) return where + " (" + escaped(name, "()\\") + ")";
   // ! and % may stand in atoms, but old programs read routes there.
   const bool atoms = std::ranges::all_of(name, [](char c) {
-    return ascii_alnum(c) || static_cast<unsigned char>(c) >= 128 ||
-           std::string_view(" #$&'*+-/=?^_`{|}~").contains(c);
+    return ascii_alnum(c) || static_cast<unsigned char>(c) >= 128 || std::string_view(" #$&'*+-/=?^_`{|}~").contains(c);
   });
   if (atoms) return std::string(name) + " <" + where + ">";
   return "\"" + escaped(name, "\"\\") + "\" <" + where + ">";

@@ -7,8 +7,8 @@
 
 namespace pen::mail {
 
-/// "name <address>", the name quoted where it is not made of atoms, or has ! or %; obsolete: "address (name)". Without a name the
-/// address alone. The name has no control characters.
+/// "name <address>", the name quoted where it is not made of atoms, or has ! or %; obsolete: "address (name)".
+/// Without a name the address alone. The name has no control characters.
 std::string named_address(std::string_view name, std::string_view address, bool obsolete);
 
 }  // namespace pen::mail

@@ -87,12 +87,10 @@ Result<void> take_field(NoticeTemplate& t, std::string_view line, std::size_t nu
   const auto value = trim(line.substr(colon + 1));
   if (value.empty()) return bad(number, fmt::format("{}: no value", printable(name, 40)));
   if (!plain(value))
-    return bad(number, fmt::format("{}: only ASCII can stand here (RFC 2047 has encoded words)",
-                                   printable(name, 40)));
+    return bad(number, fmt::format("{}: only ASCII can stand here (RFC 2047 has encoded words)", printable(name, 40)));
   if (iequals(name, "Charset")) {
-    const bool token = std::ranges::all_of(value, [](char c) {
-      return ascii_alnum(c) || std::string_view("!#$%&'*+-^_`{|}~").contains(c);
-    });
+    const bool token = std::ranges::all_of(
+        value, [](char c) { return ascii_alnum(c) || std::string_view("!#$%&'*+-^_`{|}~").contains(c); });
     if (!token) return bad(number, "Charset: not the name of a character set");
     t.charset = value;
   } else if (iequals(name, "From")) {
@@ -102,8 +100,7 @@ Result<void> take_field(NoticeTemplate& t, std::string_view line, std::size_t nu
   } else if (iequals(name, "Postmaster-Subject")) {
     t.postmaster_subject = value;
   } else {
-    return bad(number, fmt::format("{}: Charset, From, Subject or Postmaster-Subject is wanted",
-                                   printable(name, 40)));
+    return bad(number, fmt::format("{}: Charset, From, Subject or Postmaster-Subject is wanted", printable(name, 40)));
   }
   return {};
 }
@@ -118,8 +115,7 @@ Result<void> take_template(NoticeTemplate& t, Lines& lines, std::string_view wor
       if (t.text.empty()) return bad(lines.number(), "the template has no text");
       return {};
     }
-    if (line->size() > kMaxLine)
-      return bad(lines.number(), fmt::format("longer than {} bytes", kMaxLine));
+    if (line->size() > kMaxLine) return bad(lines.number(), fmt::format("longer than {} bytes", kMaxLine));
     if (!in_text && !line->empty()) {
       PEN_TRY(take_field(t, *line, lines.number()));
     } else if (!in_text) {
@@ -160,19 +156,15 @@ Result<NoticeTemplates> parse_notice_templates(std::string_view file) {
     if (text.empty() || text.starts_with('#')) continue;
     const auto equals = text.find('=');
     const auto name = trim(text.substr(0, equals));
-    const auto value =
-        equals == std::string_view::npos ? std::string_view() : trim(text.substr(equals + 1));
-    if (!value.starts_with("<<"))
-      return bad(lines.number(), "\"name_template = <<WORD\" is wanted");
+    const auto value = equals == std::string_view::npos ? std::string_view() : trim(text.substr(equals + 1));
+    if (!value.starts_with("<<")) return bad(lines.number(), "\"name_template = <<WORD\" is wanted");
     const auto word = trim(value.substr(2));
     if (word.empty()) return bad(lines.number(), "a word that ends the template must follow <<");
-    const auto* const t =
-        std::ranges::find_if(known, [&](const auto& k) { return k.first == name; });
+    const auto* const t = std::ranges::find_if(known, [&](const auto& k) { return k.first == name; });
     if (t == std::end(known))
-      return bad(lines.number(),
-                 fmt::format("{}: failure_template, delay_template, success_template "
-                             "or verify_template is wanted",
-                             printable(name, 40)));
+      return bad(lines.number(), fmt::format("{}: failure_template, delay_template, success_template "
+                                             "or verify_template is wanted",
+                                             printable(name, 40)));
     if (std::ranges::find(seen, name) != seen.end())
       return bad(lines.number(), fmt::format("{} is defined twice", name));
     seen.push_back(name);

@@ -59,15 +59,13 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_with_its_line) {
            {"failure_template = <<E\nX-Mine: x\n\nx\nE\n", "line 2: X-Mine: Charset, From"},
            {"failure_template = <<E\nSubject: \xc3\xbc\n\nx\nE\n", "line 2: Subject: only ASCII"},
            {"failure_template = <<E\nCharset: a b\n\nx\nE\n", "line 2: Charset: not the name"},
-           {"failure_template = <<E\nSubject: x\n\n\xc3\xbc\nE\n",
-            "line 4: text that is not ASCII"},
+           {"failure_template = <<E\nSubject: x\n\n\xc3\xbc\nE\n", "line 4: text that is not ASCII"},
            {"failure_template = <<E\n\nx\nE\nfailure_template = <<E\n\nx\nE\n",
             "line 5: failure_template is defined twice"},
            {"failure_template = <<E\n\n" + std::string(901, 'x') + "\nE\n", "line 3: longer than"},
            {std::string(kMaxTemplateFile + 1, '\n'), "more than"},
        }) {
-    BOOST_TEST(error_of(file).find(wanted) != std::string::npos, error_of(file)
-                                                                     << " for " << wanted);
+    BOOST_TEST(error_of(file).find(wanted) != std::string::npos, error_of(file) << " for " << wanted);
   }
 }
 

@@ -56,9 +56,7 @@ void mark_sse2(const char* from, std::size_t blocks, Marks* marks) {
   }
 }
 
-[[gnu::target("avx2")]] std::uint64_t bits(__m256i v) {
-  return static_cast<std::uint32_t>(_mm256_movemask_epi8(v));
-}
+[[gnu::target("avx2")]] std::uint64_t bits(__m256i v) { return static_cast<std::uint32_t>(_mm256_movemask_epi8(v)); }
 
 [[gnu::target("avx2")]] void mark_avx2(const char* from, std::size_t blocks, Marks* marks) {
   for (; blocks > 0; --blocks, ++marks, from += kBlock) {
@@ -75,8 +73,7 @@ void mark_sse2(const char* from, std::size_t blocks, Marks* marks) {
   }
 }
 
-[[gnu::target("avx512f,avx512bw")]] void mark_avx512(const char* from, std::size_t blocks,
-                                                     Marks* marks) {
+[[gnu::target("avx512f,avx512bw")]] void mark_avx512(const char* from, std::size_t blocks, Marks* marks) {
   for (; blocks > 0; --blocks, ++marks, from += kBlock) {
     const __m512i v = _mm512_loadu_si512(from);
     marks->lf = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('\n'));
@@ -152,14 +149,12 @@ class LineCount {
     if (found_.longest < kBlock) [[unlikely]]
       return end_short_lines(ends, at);
     const bool any = ends != 0;
-    const std::size_t length =
-        at + static_cast<std::size_t>(std::countr_zero(ends)) - 1 - found_.size;
+    const std::size_t length = at + static_cast<std::size_t>(std::countr_zero(ends)) - 1 - found_.size;
     const std::size_t longest = std::max(found_.longest, any ? length : 0);
     if (longest > max_line_) [[unlikely]]
       return false;
     found_.longest = longest;
-    found_.size =
-        any ? at + kBlock - static_cast<std::size_t>(std::countl_zero(ends)) : found_.size;
+    found_.size = any ? at + kBlock - static_cast<std::size_t>(std::countl_zero(ends)) : found_.size;
     return true;
   }
   bool end_short_lines(std::uint64_t ends, std::size_t at) {
@@ -173,8 +168,7 @@ class LineCount {
     return true;
   }
   static void note_first(std::uint64_t marks, std::size_t at, std::size_t& first) {
-    if (marks != 0 && first == SIZE_MAX)
-      first = at + static_cast<std::size_t>(std::countr_zero(marks));
+    if (marks != 0 && first == SIZE_MAX) first = at + static_cast<std::size_t>(std::countr_zero(marks));
   }
 
   std::size_t max_line_;
@@ -212,8 +206,7 @@ PlainLines plain_lines(std::string_view text, std::size_t max_line) {
   return count_lines(mark, text, max_line);
 }
 
-bool plain_lines_by(BlockCode code, std::string_view text, std::size_t max_line,
-                    PlainLines& found) {
+bool plain_lines_by(BlockCode code, std::string_view text, std::size_t max_line, PlainLines& found) {
   const Mark mark = mark_by(code);
   if (mark == nullptr) return false;
   found = count_lines(mark, text, max_line);

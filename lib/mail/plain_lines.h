@@ -5,8 +5,8 @@
 /// Use:     const auto run = plain_lines(text);       // text begins at the start of a line
 ///          … text.substr(0, run.size) is whole lines; look at the line behind them by itself …
 /// Plain:   a line that ends in CRLF, holds no other CR or LF, does not begin with a dot, and is no longer than asked.
-/// Speed:   AVX-512, AVX2 or SSE2 where the processor has it, else plain code that gives the same. A call costs no more than
-///          the lines that it finds and a few blocks behind them.
+/// Speed:   AVX-512, AVX2 or SSE2 where the processor has it, else plain code that gives the same. A call costs no
+///          more than the lines that it finds and a few blocks behind them.
 /// Pure.
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,7 @@
 namespace pen::mail {
 
 struct PlainLines {
-  std::size_t size =
-      0;  // of all of them with their line ends; 0: the first line is not plain, or not whole
+  std::size_t size = 0;     // of all of them with their line ends; 0: the first line is not plain, or not whole
   std::size_t longest = 0;  // bytes without CRLF
   bool eight_bit = false;
   bool nul = false;

@@ -26,9 +26,8 @@ BOOST_AUTO_TEST_SUITE(plain_lines_suite)
 
 BOOST_AUTO_TEST_CASE(a_run_ends_before_whatever_is_not_plain) {
   const std::string good = "Hello,\r\n\r\nthis is text\r\n";
-  for (const std::string_view odd :
-       {"", "no end\r", "bare\nlf\r\n", "bare\rcr\r\n", ".\r\n", "..x\r\n", "\n", "\r\r\n",
-        "this line is longer than thirty bytes\r\n"}) {
+  for (const std::string_view odd : {"", "no end\r", "bare\nlf\r\n", "bare\rcr\r\n", ".\r\n", "..x\r\n", "\n", "\r\r\n",
+                                     "this line is longer than thirty bytes\r\n"}) {
     const auto run = plain_lines(good + std::string(odd) + good, 30);
     BOOST_TEST(run.size == (odd.empty() ? 2 * good.size() : good.size()));
     BOOST_TEST(run.longest == 12u);

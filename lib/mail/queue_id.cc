@@ -20,8 +20,7 @@ void append_number(std::string& out, std::uint64_t value, std::uint64_t base, st
     out.insert(out.begin() + static_cast<std::ptrdiff_t>(start), kDigits[value % base]);
     value /= base;
   } while (value != 0);
-  if (const std::size_t digits = out.size() - start; digits < width)
-    out.insert(start, width - digits, '0');
+  if (const std::size_t digits = out.size() - start; digits < width) out.insert(start, width - digits, '0');
 }
 
 std::optional<std::int64_t> parse_number(std::string_view text) {
@@ -52,13 +51,11 @@ std::string QueueIdGenerator::next() {
 }
 
 bool is_queue_id(std::string_view text) {
-  return !text.empty() && text.size() <= kMaxQueueId &&
-         std::all_of(text.begin(), text.end(), ascii_alnum);
+  return !text.empty() && text.size() <= kMaxQueueId && std::all_of(text.begin(), text.end(), ascii_alnum);
 }
 
 std::optional<WallTime> queue_id_time(std::string_view id) {
-  if (!is_queue_id(id) || id.size() < kSecondsDigits + kMicrosDigits + 2 ||
-      id[kSecondsDigits + kMicrosDigits] != 'z')
+  if (!is_queue_id(id) || id.size() < kSecondsDigits + kMicrosDigits + 2 || id[kSecondsDigits + kMicrosDigits] != 'z')
     return std::nullopt;
   const auto seconds_part = parse_number(id.substr(0, kSecondsDigits));
   const auto micros_part = parse_number(id.substr(kSecondsDigits, kMicrosDigits));

@@ -8,8 +8,8 @@ namespace {
 /// Control characters, and what would unbalance a comment, become '?'; UTF-8 passes.
 void append_safe(std::string& out, std::string_view text, bool comment) {
   for (const char c : text) {
-    const bool bad = (static_cast<unsigned char>(c) < 32 || c == 127) ||
-                     (comment && (c == '(' || c == ')' || c == '\\'));
+    const bool bad =
+        (static_cast<unsigned char>(c) < 32 || c == 127) || (comment && (c == '(' || c == ')' || c == '\\'));
     out += bad ? '?' : c;
   }
 }
@@ -32,10 +32,7 @@ std::string received_field(const ReceivedField& f) {
   out += "Received: ";
   if (!f.client.address.empty()) {
     out += "from ";
-    append_safe(
-        out,
-        f.client.helo.empty() ? std::string_view(f.client.name) : std::string_view(f.client.helo),
-        true);
+    append_safe(out, f.client.helo.empty() ? std::string_view(f.client.name) : std::string_view(f.client.helo), true);
     out += " (";
     append_safe(out, f.client.name, true);
     out += " [";

@@ -20,8 +20,7 @@ std::string Reply::dsn_or_default() const {
 }
 
 std::optional<std::string_view> enhanced_code(std::string_view text) {
-  if (text.size() < 5 || (text[0] != '2' && text[0] != '4' && text[0] != '5') || text[1] != '.')
-    return std::nullopt;
+  if (text.size() < 5 || (text[0] != '2' && text[0] != '4' && text[0] != '5') || text[1] != '.') return std::nullopt;
   std::size_t at = 2;
   auto number = [&] {
     std::size_t digits = 0;
@@ -47,8 +46,8 @@ Reply ReplyParser::finish(int code, bool malformed) {
 }
 
 std::optional<Reply> ReplyParser::feed(std::string_view line) {
-  const bool coded = line.size() >= 3 && ascii_digit(line[0]) && ascii_digit(line[1]) &&
-                     ascii_digit(line[2]) && (line.size() == 3 || line[3] == ' ' || line[3] == '-');
+  const bool coded = line.size() >= 3 && ascii_digit(line[0]) && ascii_digit(line[1]) && ascii_digit(line[2]) &&
+                     (line.size() == 3 || line[3] == ' ' || line[3] == '-');
   ++count_;
   if (reply_.text.size() < kMaxText) {
     if (count_ > 1) reply_.text += ' ';
@@ -63,8 +62,7 @@ std::optional<Reply> ReplyParser::feed(std::string_view line) {
   // The last line's enhanced code is the one that goes with the code that counts; a last line
   // without one leaves that of the lines before it.
   if (const auto dsn = enhanced_code(rest)) reply_.dsn = std::string(*dsn);
-  if (keep_lines_ && reply_.lines.size() < kMaxLines)
-    reply_.lines.emplace_back(rest.substr(0, kMaxText));
+  if (keep_lines_ && reply_.lines.size() < kMaxLines) reply_.lines.emplace_back(rest.substr(0, kMaxText));
   const int code = (line[0] - '0') * 100 + (line[1] - '0') * 10 + (line[2] - '0');
   if (line.size() > 3 && line[3] == '-') {
     if (count_ >= kMaxReplyLines) return finish(0, true);

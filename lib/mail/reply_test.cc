@@ -49,8 +49,8 @@ BOOST_AUTO_TEST_CASE(a_bare_code_is_a_reply) {
   BOOST_TEST(one({"250-", "250"}).code == 250);
 }
 BOOST_AUTO_TEST_CASE(lines_that_begin_no_reply_are_malformed) {
-  for (const auto* line : {"", "hello", "25", "2500 x", "25x ok", " 250 ok", "250_ok", "150 wait",
-                           "650 what", "000 x"}) {
+  for (const auto* line :
+       {"", "hello", "25", "2500 x", "25x ok", " 250 ok", "250_ok", "150 wait", "650 what", "000 x"}) {
     BOOST_TEST_CONTEXT(line) {
       const auto r = one({line});
       BOOST_TEST(r.malformed);
@@ -65,8 +65,7 @@ BOOST_AUTO_TEST_CASE(text_without_a_code_inside_a_reply_is_text) {
 }
 BOOST_AUTO_TEST_CASE(a_hundred_lines_make_one_reply_and_the_next_starts_clean) {
   ReplyParser parser;
-  for (int i = 0; i < 100; ++i)
-    BOOST_TEST(!parser.feed("550-line of some length to fill the text up"));
+  for (int i = 0; i < 100; ++i) BOOST_TEST(!parser.feed("550-line of some length to fill the text up"));
   const auto r = parser.feed("550 5.7.1 end");
   BOOST_REQUIRE(r);
   BOOST_TEST(r->code == 550);
@@ -98,8 +97,7 @@ BOOST_AUTO_TEST_CASE(kept_lines_are_the_texts_after_the_codes) {
 BOOST_AUTO_TEST_CASE(enhanced_codes_have_three_parts_of_at_most_three_digits) {
   BOOST_TEST((enhanced_code("5.7.26 x") == "5.7.26"));
   BOOST_TEST((enhanced_code("2.0.0") == "2.0.0"));
-  for (const auto* text :
-       {"5.7", "5.7.", "5..1 x", "3.1.1 x", "5.1234.1 x", "5.1.1x", "5.1.1234", "x"})
+  for (const auto* text : {"5.7", "5.7.", "5..1 x", "3.1.1 x", "5.1234.1 x", "5.1.1x", "5.1.1234", "x"})
     BOOST_TEST(!enhanced_code(text), text);
 }
 

@@ -24,9 +24,7 @@ std::string_view without_end(std::string_view line) {
 
 /// A mailbox's "From " line that strayed into a header: no field, and not the header's end (as HeaderScanner takes it).
 /// Not only a first line: what was put on top of the message stands before it.
-bool stray_separator(std::string_view line) {
-  return line.starts_with("From ") || line.starts_with(">From ");
-}
+bool stray_separator(std::string_view line) { return line.starts_with("From ") || line.starts_with(">From "); }
 
 }  // namespace
 
@@ -45,8 +43,8 @@ void SevenBitForm::feed(std::string_view chunk, std::string& out) {
       continue;
     }
     held_ += piece;
-    const bool may_delimit = !multiparts_.empty() && held_.size() <= kMaxDelimiter &&
-                             (held_ == "-" || held_.starts_with("--"));
+    const bool may_delimit =
+        !multiparts_.empty() && held_.size() <= kMaxDelimiter && (held_ == "-" || held_.starts_with("--"));
     const bool wait = in_ == In::header ? held_.size() < kMaxHeld : may_delimit;
     if (!complete && wait) continue;
     line(held_, complete, out);
@@ -117,8 +115,7 @@ void SevenBitForm::begin_header(std::string_view default_type) {
 
 void SevenBitForm::header_line(std::string_view text, bool complete, std::string& out) {
   const auto bare = without_end(text);
-  const bool continues =
-      (text.starts_with(' ') || text.starts_with('\t')) && (!field_.empty() || field_cut_);
+  const bool continues = (text.starts_with(' ') || text.starts_with('\t')) && (!field_.empty() || field_cut_);
   if (continues && !field_cut_ && complete && field_.size() + text.size() <= kMaxHeld) {
     field_ += text;
     return;
@@ -181,15 +178,14 @@ void SevenBitForm::end_header(std::string& out) {
     const std::size_t depth = multiparts_.empty() ? 0 : multiparts_.back().depth + 1;
     bool all = !boundaries.empty();
     for (auto& boundary : boundaries) {
-      const auto same = std::ranges::find(multiparts_.begin() + outer, multiparts_.end(), boundary,
-                                          &Multipart::boundary);
+      const auto same =
+          std::ranges::find(multiparts_.begin() + outer, multiparts_.end(), boundary, &Multipart::boundary);
       if (same != multiparts_.end()) continue;
       if (boundary.size() > kMaxBoundary || multiparts_.size() >= kMaxDepth) {
         all = false;
         continue;
       }
-      multiparts_.push_back(
-          {std::move(boundary), type == "multipart/digest", type == "multipart/signed", depth});
+      multiparts_.push_back({std::move(boundary), type == "multipart/digest", type == "multipart/signed", depth});
     }
     if (labelled_eight) label(all ? "7bit" : "8bit");
     return;
@@ -203,13 +199,11 @@ void SevenBitForm::end_header(std::string& out) {
   if (top_)
     encode_it = encode_it || eight_bit_;
   else if (label_ == Label::none && !labelled_only_)
-    encode_it =
-        !type.starts_with("message/") && std::ranges::none_of(multiparts_, &Multipart::is_signed);
+    encode_it = !type.starts_with("message/") && std::ranges::none_of(multiparts_, &Multipart::is_signed);
   if (!encode_it) return;
   if (top_ && !has_version_) out += "MIME-Version: 1.0\r\n";
   if (top_ && type_.empty()) out += "Content-Type: text/plain; charset=unknown-8bit\r\n";
-  const bool quoted =
-      !type.contains('/') || type.starts_with("text/") || type.starts_with("message/");
+  const bool quoted = !type.contains('/') || type.starts_with("text/") || type.starts_with("message/");
   in_ = quoted ? In::quoted_printable : In::base64;
   label(quoted ? "quoted-printable" : "base64");
 }
@@ -304,8 +298,7 @@ void SevenBitForm::put(char c, bool as_it_is, std::string& out) {
 }
 
 void SevenBitForm::encode(std::string_view bytes, std::string& out) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (const char c : bytes) {
     group_ = group_ << 8 | static_cast<unsigned char>(c);
     if (++in_group_ < 3) continue;

@@ -4,24 +4,22 @@
 /// Use:     SevenBitForm form(facts.eight_bit_body);
 ///          out.clear(); form.feed(chunk, out); send out; …     // in order, cut anywhere
 ///          form.finish(out);                                   // what was held back
-/// Rules:   Only leaf parts are encoded, because a multipart and a message/rfc822 may not be (RFC 2045 section 6.4): text
-///          and message types become quoted-printable, all others base64, so that what a reader decodes is byte for
-///          byte what was sent. Encoded are parts labelled 8bit or binary, parts without a label (a message of one
-///          part: if the body has 8-bit bytes), and nothing else: parts labelled 7bit or encoded already pass as
+/// Rules:   Only leaf parts are encoded, because a multipart and a message/rfc822 may not be (RFC 2045 section 6.4):
+///          text and message types become quoted-printable, all others base64, so that what a reader decodes is byte
+///          for byte what was sent. Encoded are parts labelled 8bit or binary, parts without a label (a message of
+///          one part: if the body has 8-bit bytes), and nothing else: parts labelled 7bit or encoded already pass as
 ///          they are, except that a whole message labelled 7bit whose body has 8-bit bytes counts as labelled 8bit.
-///          Labels of enclosing parts become 7bit.
-///          With LabelledOnly, parts labelled 8bit or binary are encoded and nothing else: what has no label is 7bit by
-///          definition, and where it is not, it passes all the same.
-///          Below a multipart/signed parts without a label pass too: without one they are 7bit (RFC 2045 section 6.1), as
-///          signed parts have to be (RFC 1847 section 2.1), and a signature does not survive another encoding. Where a
-///          part there says 8bit, it is encoded all the same and the signature breaks.
-///          A mailbox's "From " line in a header passes like a field.
-///          8-bit bytes in header fields pass unchanged; so do those outside all parts, because a reader
-///          shows that text where a delimiter is missing or wrong, and it cannot be labelled.
+///          Labels of enclosing parts become 7bit. With LabelledOnly, parts labelled 8bit or binary are encoded and
+///          nothing else: what has no label is 7bit by definition, and where it is not, it passes all the same. Below
+///          a multipart/signed parts without a label pass too: without one they are 7bit (RFC 2045 section 6.1), as
+///          signed parts have to be (RFC 1847 section 2.1), and a signature does not survive another encoding. Where
+///          a part there says 8bit, it is encoded all the same and the signature breaks. A mailbox's "From " line in
+///          a header passes like a field. 8-bit bytes in header fields pass unchanged; so do those outside all parts,
+///          because a reader shows that text where a delimiter is missing or wrong, and it cannot be labelled.
 /// Labels:  a message without Content-Type is called text/plain in charset unknown-8bit (RFC 1428 section 3).
 /// Bounds:  a header field or a line that may be a delimiter is held whole, up to kMaxHeld; kMaxDepth nested multiparts
-///          with boundaries up to kMaxBoundary. What goes beyond is passed as it is. Where a header has several boundaries,
-///          any of them may be the one that a reader goes by: all count.
+///          with boundaries up to kMaxBoundary. What goes beyond is passed as it is. Where a header has several
+///          boundaries, any of them may be the one that a reader goes by: all count.
 /// Source:  RFC 6152 section 3, RFC 2045, RFC 2046; Postfix's disable_mime_output_conversion and, for LabelledOnly,
 ///          force_mime_input_conversion.
 #include <cstdint>

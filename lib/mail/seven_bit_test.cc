@@ -33,8 +33,7 @@ std::string random_body(Random& random, std::size_t size) {
   constexpr std::string_view kSome = "\r\n\r\n--b=. \t\xc3\xbc\xff\0aZ";
   std::string text;
   while (text.size() < size)
-    text += random.next() % 8 == 0 ? static_cast<char>(random.next())
-                                   : kSome[random.next() % kSome.size()];
+    text += random.next() % 8 == 0 ? static_cast<char>(random.next()) : kSome[random.next() % kSome.size()];
   return text;
 }
 
@@ -123,8 +122,7 @@ BOOST_AUTO_TEST_CASE(a_mailbox_separator_in_a_header_does_not_end_it) {
 BOOST_AUTO_TEST_CASE(a_message_labelled_7bit_that_is_not_gets_one_true_label) {
   const std::string head = "MIME-Version: 1.0\r\nContent-Type: text/plain\r\n";
   const std::string wrong = head + "Content-Transfer-Encoding: 7bit\r\n\r\n";
-  check(wrong + "\xc3\xa4\r\n",
-        head + "Content-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n");
+  check(wrong + "\xc3\xa4\r\n", head + "Content-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n");
   const std::string parts =
       "Content-Type: multipart/mixed; boundary=b\r\nContent-Transfer-Encoding: 7bit\r\n\r\n--b\r\n";
   check(parts + "\r\n\xc3\xa4\r\n--b--\r\n",
@@ -147,8 +145,7 @@ BOOST_AUTO_TEST_CASE(signed_parts_without_a_label_keep_their_signature) {
   // Only what is signed: the part after it is converted.
   const std::string outer = "Content-Type: multipart/mixed; boundary=o\r\n\r\n--o\r\n";
   check(outer + signed_part + "--o\r\n\r\n\xc3\xa4\r\n--o--\r\n",
-        outer + signed_part +
-            "--o\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n--o--\r\n");
+        outer + signed_part + "--o\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n--o--\r\n");
   // What says that it is 8bit has to be.
   check(
       "Content-Type: multipart/signed; boundary=s\r\n\r\n"
@@ -182,10 +179,8 @@ BOOST_AUTO_TEST_CASE(with_labelled_only_parts_without_a_label_pass) {
   };
   for (const std::string& text : unlabelled) BOOST_TEST(labelled_only(text) == text);
   // A label inside counts by itself, and for what is around it.
-  const std::string top =
-      "Content-Type: multipart/mixed; boundary=b\r\nContent-Transfer-Encoding: ";
-  const std::string plain =
-      "--b\r\nContent-Type: text/plain\r\n\r\na=b\r\n--b\r\nContent-Transfer-Encoding: ";
+  const std::string top = "Content-Type: multipart/mixed; boundary=b\r\nContent-Transfer-Encoding: ";
+  const std::string plain = "--b\r\nContent-Type: text/plain\r\n\r\na=b\r\n--b\r\nContent-Transfer-Encoding: ";
   BOOST_TEST(labelled_only(top + "8bit\r\n\r\n" + plain + "8bit\r\n\r\n\xc3\xa4\r\n--b--\r\n") ==
              top + "7bit\r\n\r\n" + plain + "quoted-printable\r\n\r\n=C3=A4\r\n--b--\r\n");
 }
@@ -197,8 +192,7 @@ BOOST_AUTO_TEST_CASE(of_several_boundaries_all_count) {
     return "Content-Type: multipart/mixed; boundary=a; boundary=b; boundary*0=a;\r\n "
            "boundary*1=c\r\n"
            "Content-Transfer-Encoding: " +
-           label + "\r\n\r\n--b\r\n" + p + "--a\r\n" + p + "--a--\r\n--b\r\n" + p + "--ac\r\n" + p +
-           "--b--\r\n";
+           label + "\r\n\r\n--b\r\n" + p + "--a\r\n" + p + "--a--\r\n--b\r\n" + p + "--ac\r\n" + p + "--b--\r\n";
   };
   check(content("8bit", part), content("7bit", encoded));
 }
@@ -241,11 +235,10 @@ BOOST_AUTO_TEST_CASE(whatever_the_body_it_decodes_to_what_it_was) {
   for (int round = 0; round < 400; ++round) {
     const std::string body = random_body(random, random.next() % 400);
     const bool text = round % 2 == 0;
-    const std::string head = std::string("MIME-Version: 1.0\r\nContent-Type: ") +
-                             (text ? "text/plain" : "image/x") + "\r\n";
+    const std::string head =
+        std::string("MIME-Version: 1.0\r\nContent-Type: ") + (text ? "text/plain" : "image/x") + "\r\n";
     for (const std::size_t step : {0U, 1U, 5U}) {
-      const std::string out =
-          convert(head + "Content-Transfer-Encoding: 8bit\r\n\r\n" + body, step);
+      const std::string out = convert(head + "Content-Transfer-Encoding: 8bit\r\n\r\n" + body, step);
       BOOST_TEST_REQUIRE(out.starts_with(head));
       const auto encoded = std::string_view(out).substr(out.find("\r\n\r\n") + 4);
       const auto back = text ? decode_quoted_printable(encoded) : decode_base64(encoded);

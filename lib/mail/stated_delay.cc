@@ -12,8 +12,8 @@ constexpr std::size_t kMaxText = 2000;  // what comes after it is not looked at
 
 /// Where the first word that asks to come back ends; npos: there is none.
 std::size_t after_cue(std::string_view text) {
-  static constexpr std::array<std::string_view, 9> kCues = {
-      "again", "retry", "try", "wait", "come back", "greylist", "graylist", "later", "resend"};
+  static constexpr std::array<std::string_view, 9> kCues = {"again",    "retry",    "try",   "wait",  "come back",
+                                                            "greylist", "graylist", "later", "resend"};
   std::size_t first = std::string_view::npos, end = 0;
   for (const std::string_view cue : kCues) {
     const auto at = text.find(cue);
@@ -30,8 +30,8 @@ std::uint64_t unit_seconds(std::string_view word) {
       {"s", 1},    {"sec", 1},   {"secs", 1},   {"second", 1},  {"seconds", 1},
       {"m", 60},   {"min", 60},  {"mins", 60},  {"minute", 60}, {"minutes", 60},
       {"h", 3600}, {"hr", 3600}, {"hrs", 3600}, {"hour", 3600}, {"hours", 3600}};
-  const auto* found = std::find_if(std::begin(kUnits), std::end(kUnits),
-                                   [&](const auto& u) { return u.first == word; });
+  const auto* found =
+      std::find_if(std::begin(kUnits), std::end(kUnits), [&](const auto& u) { return u.first == word; });
   return found == std::end(kUnits) ? 0 : found->second;
 }
 
@@ -88,9 +88,8 @@ std::optional<seconds> stated_delay(std::string_view reply) {
   Scan s{text, from};
   std::uint64_t total = 0;
   while (s.at < text.size()) {
-    if (!ascii_digit(text[s.at]) ||
-        (s.at > 0 && (ascii_alnum(text[s.at - 1]) || text[s.at - 1] == '.' ||
-                      text[s.at - 1] == '-' || text[s.at - 1] == ':'))) {
+    if (!ascii_digit(text[s.at]) || (s.at > 0 && (ascii_alnum(text[s.at - 1]) || text[s.at - 1] == '.' ||
+                                                  text[s.at - 1] == '-' || text[s.at - 1] == ':'))) {
       ++s.at;
       continue;
     }
@@ -122,8 +121,7 @@ std::optional<seconds> stated_delay(std::string_view reply) {
 }
 
 std::optional<seconds> stated_delay(const DeliveryStatus& status) {
-  return stated_delay(status.diagnostic.empty() ? std::string_view(status.text)
-                                                : std::string_view(status.diagnostic));
+  return stated_delay(status.diagnostic.empty() ? std::string_view(status.text) : std::string_view(status.diagnostic));
 }
 
 }  // namespace pen::mail

@@ -45,8 +45,7 @@ BOOST_AUTO_TEST_CASE(it_is_bounded) {
 }
 
 BOOST_AUTO_TEST_CASE(the_peers_words_count_before_ours) {
-  DeliveryStatus s{Action::deferred, "4.7.1",
-                   "host x said: 450 try again in 5 minutes (in reply to RCPT)",
+  DeliveryStatus s{Action::deferred, "4.7.1", "host x said: 450 try again in 5 minutes (in reply to RCPT)",
                    "smtp; 450 try again in 7 minutes", "x"};
   BOOST_TEST(stated_delay(s)->count() == 420);
   s.diagnostic.clear();

@@ -32,14 +32,11 @@ bool beyond_doubt(const CommandLine& line) {
 }
 
 /// Commands that a client may go on after, refused or not, with what is nobody's business.
-bool has_secrets_behind(Verb verb) {
-  return verb == Verb::auth || verb == Verb::data || verb == Verb::bdat;
-}
+bool has_secrets_behind(Verb verb) { return verb == Verb::auth || verb == Verb::data || verb == Verb::bdat; }
 
 /// Of its form (RFC 4422 section 3.1), so that a password in its place is none.
 bool mechanism_name(std::string_view word) {
-  return word.size() <= 20 &&
-         std::ranges::all_of(word, [](char c) { return ascii_alnum(c) || c == '-' || c == '_'; });
+  return word.size() <= 20 && std::ranges::all_of(word, [](char c) { return ascii_alnum(c) || c == '-' || c == '_'; });
 }
 
 template <class F>
@@ -55,8 +52,7 @@ void for_each_line(std::string_view text, F each) {
 }  // namespace
 
 void Transcript::add(bool ours, std::string_view line) {
-  constexpr std::size_t kRoom =
-      10;  // the mark in front, the dots of a line cut short, the line feed
+  constexpr std::size_t kRoom = 10;  // the mark in front, the dots of a line cut short, the line feed
   ++lines_;
   const bool first = tail_.empty() && head_.size() + line.size() + kRoom <= kMost / 2;
   std::string own;

@@ -6,9 +6,7 @@ using namespace pen;
 using namespace pen::mail;
 
 namespace {
-bool has(const Transcript& t, std::string_view what) {
-  return t.text().find(what) != std::string::npos;
-}
+bool has(const Transcript& t, std::string_view what) { return t.text().find(what) != std::string::npos; }
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(transcript)
@@ -117,8 +115,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_goes_on_properly_is_seen_again) {
   t.command("BDAT 5");
   t.reply("250 2.0.0 5 bytes");
   t.command("FROB 4");
-  for (const char* seen : {"FROB 1\n", "FROB 2\n", "FROB 3\n", "FROB 4\n"})
-    BOOST_TEST(has(t, seen), seen);
+  for (const char* seen : {"FROB 1\n", "FROB 2\n", "FROB 3\n", "FROB 4\n"}) BOOST_TEST(has(t, seen), seen);
   BOOST_TEST(!has(t, "hidden"));
 }
 

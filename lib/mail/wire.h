@@ -7,10 +7,10 @@
 ///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is one, and
 ///          others pass on to it. One that says takes_lines() between two lines gets what is plain (plain_lines.h)
 ///          in one piece, by lines(text, what there is to know of it).
-/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), unless the policy takes any line end there. A bare LF
-///          ends a line of content and counts; a bare CR counts and becomes a space, unless the policy keeps it
-///          (then it can never again be told from half a line end; Postfix's cleanup_replace_stray_cr_lf). A
-///          line of one dot that does not end DATA stays a line of one dot.
+/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), unless the policy takes any line end
+///          there. A bare LF ends a line of content and counts; a bare CR counts and becomes a space, unless the
+///          policy keeps it (then it can never again be told from half a line end; Postfix's
+///          cleanup_replace_stray_cr_lf). A line of one dot that does not end DATA stays a line of one dot.
 /// Split:   any cutting of the input into feeds gives the same calls up to how text() is cut.
 /// Bounds:  no memory; the sink bounds what it keeps.
 #include <concepts>
@@ -86,8 +86,8 @@ class LineCutter {
   }
   template <class Sink>
   void put(std::string_view text, Sink& sink) {
-    while (const auto* cr = static_cast<const char*>(
-               text.empty() ? nullptr : std::memchr(text.data(), '\r', text.size()))) {
+    while (const auto* cr =
+               static_cast<const char*>(text.empty() ? nullptr : std::memchr(text.data(), '\r', text.size()))) {
       const auto n = static_cast<std::size_t>(cr - text.data());
       if (n > 0) sink.text(text.substr(0, n));
       stray_cr(sink);

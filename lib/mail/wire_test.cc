@@ -57,8 +57,7 @@ std::string read_bdat(std::string_view in, std::size_t piece) {
 BodyFacts facts_of(std::string_view content, std::size_t piece) {
   FactsCollector facts;
   BdatScanner scan;
-  for (std::size_t at = 0; at < content.size(); at += piece)
-    scan.feed(content.substr(at, piece), facts);
+  for (std::size_t at = 0; at < content.size(); at += piece) scan.feed(content.substr(at, piece), facts);
   scan.finish(facts);
   return std::move(facts).finish();
 }
@@ -77,15 +76,13 @@ BOOST_AUTO_TEST_CASE(dots_are_unstuffed_and_crlf_dot_crlf_ends_data) {
 }
 
 BOOST_AUTO_TEST_CASE(no_stray_form_of_the_ending_ends_data) {
-  const std::string_view endings[] = {"\n.\n",       "\n.\r\n",   "\r\n.\n",     "\r.\r",
-                                      "\r\n.\r",     "\r.\r\n",   "\n.\r",       "\r\r\n.\r\r\n",
-                                      "\r\n.\r\r\n", "\n\r.\r\n", "\r\n.\0\r\n", "\r\n\0.\r\n",
-                                      "\r\n .\r\n",  "\r\n. \r\n"};
+  const std::string_view endings[] = {"\n.\n",       "\n.\r\n",     "\r\n.\n",       "\r.\r",       "\r\n.\r",
+                                      "\r.\r\n",     "\n.\r",       "\r\r\n.\r\r\n", "\r\n.\r\r\n", "\n\r.\r\n",
+                                      "\r\n.\0\r\n", "\r\n\0.\r\n", "\r\n .\r\n",    "\r\n. \r\n"};
   for (const auto ending : endings) {
-    const std::string in = "text" + std::string(ending) +
-                           "MAIL FROM:<evil@x>\r\nRCPT TO:<y@z>\r\nDATA\r\n\r\n.\r\nQUIT\r\n";
-    for (std::size_t piece :
-         {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{7}, SIZE_MAX}) {
+    const std::string in =
+        "text" + std::string(ending) + "MAIL FROM:<evil@x>\r\nRCPT TO:<y@z>\r\nDATA\r\n\r\n.\r\nQUIT\r\n";
+    for (std::size_t piece : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{7}, SIZE_MAX}) {
       const auto r = read_data(in, piece);
       BOOST_TEST(r.done);
       BOOST_TEST(r.left == "QUIT\r\n");
@@ -106,8 +103,7 @@ BOOST_AUTO_TEST_CASE(bare_line_ends_are_counted_and_normalised) {
   BOOST_TEST(r.content == "a\r\nb c \r\n");
   BOOST_TEST(r.bare_lf == 1u);
   BOOST_TEST(r.bare_cr == 2u);
-  BOOST_TEST(read_data("b\rc\r\n.\r\n", SIZE_MAX, {.replace_bare_cr = false}).content ==
-             "b\rc\r\n");
+  BOOST_TEST(read_data("b\rc\r\n.\r\n", SIZE_MAX, {.replace_bare_cr = false}).content == "b\rc\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(any_split_reads_like_the_slow_reference) {
@@ -144,8 +140,7 @@ BOOST_AUTO_TEST_CASE(lines_that_come_in_one_piece_are_the_same_with_the_same_fac
     Lines whole;
     const std::size_t step = 1 + random.below(300);
     std::size_t at = 0;
-    while (at < in.size() && !scan.done())
-      at += scan.feed(std::string_view(in).substr(at, step), whole);
+    while (at < in.size() && !scan.done()) at += scan.feed(std::string_view(in).substr(at, step), whole);
     const auto expected = reference::data(in);
     BOOST_TEST_REQUIRE(scan.done());
     BOOST_TEST_REQUIRE(whole.content == expected.content);
@@ -170,8 +165,7 @@ BOOST_AUTO_TEST_CASE(bdat_keeps_dots_and_ends_the_last_line) {
 }
 
 BOOST_AUTO_TEST_CASE(facts_do_not_depend_on_the_split) {
-  const std::string content =
-      "Subject: \xc3\xa9\r\n\r\n.dot\r\nplain line\r\n..\r\n" + std::string(70, 'x') + "\r\n";
+  const std::string content = "Subject: \xc3\xa9\r\n\r\n.dot\r\nplain line\r\n..\r\n" + std::string(70, 'x') + "\r\n";
   for (std::size_t piece = 1; piece < 20; ++piece) {
     const auto f = facts_of(content, piece);
     BOOST_TEST(f.size == content.size());

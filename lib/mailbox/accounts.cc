@@ -22,8 +22,7 @@ Result<std::optional<Account>> find(const std::string& shown, Look look) {
     buffer.resize(buffer.size() * 2);
   if (found == nullptr) {
     // The C library reports some plain absences this way.
-    if (error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM)
-      return std::nullopt;
+    if (error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM) return std::nullopt;
     return fail_errno("look up user " + shown, error);
   }
   Account account;
@@ -52,19 +51,16 @@ Result<std::optional<Account>> find_account(const std::string& name) {
 }
 
 Result<std::optional<Account>> find_account(uid_t uid) {
-  return find(fmt::format("with uid {}", uid),
-              [&](passwd& entry, std::vector<char>& buffer, passwd** found) {
-                return ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), found);
-              });
+  return find(fmt::format("with uid {}", uid), [&](passwd& entry, std::vector<char>& buffer, passwd** found) {
+    return ::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), found);
+  });
 }
 
 Result<std::optional<Identity>> rights_for(const Identity& who) {
   const uid_t self = ::geteuid();
   if (self == 0) return who;
   if (self == who.uid) return std::nullopt;
-  return fail_errno(
-      fmt::format("this mail system runs as uid {} and cannot deliver as uid {}", self, who.uid),
-      EPERM);
+  return fail_errno(fmt::format("this mail system runs as uid {} and cannot deliver as uid {}", self, who.uid), EPERM);
 }
 
 }  // namespace pen::mailbox

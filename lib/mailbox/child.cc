@@ -95,9 +95,7 @@ class Reply {
   }
 
  private:
-  bool whole() const {
-    return raw_.size() >= kLengthBytes && raw_.size() == kLengthBytes + length_of(raw_);
-  }
+  bool whole() const { return raw_.size() >= kLengthBytes && raw_.size() == kLengthBytes + length_of(raw_); }
   std::size_t most_;
   std::string raw_;
 };
@@ -108,9 +106,7 @@ Talked talk(int socket, Feeder& feeder, Reply& reply, const Ending* ending,
             std::chrono::steady_clock::time_point deadline) {
   feeder.pump(socket);
   for (;;) {
-    const auto left =
-        std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now())
-            .count();
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     if (left <= 0) return Talked::late;
     const short wanted = feeder.done() ? POLLIN : POLLIN | POLLOUT;
     pollfd fds[2] = {{socket, wanted, 0}, {ending != nullptr ? ending->fd() : -1, POLLIN, 0}};
@@ -123,9 +119,7 @@ Talked talk(int socket, Feeder& feeder, Reply& reply, const Ending* ending,
   }
 }
 
-Answer ended_meanwhile() {
-  return trouble("4.3.0", "the conversation with the queue manager has ended");
-}
+Answer ended_meanwhile() { return trouble("4.3.0", "the conversation with the queue manager has ended"); }
 
 /// One delivery as it is asked for, whoever makes it.
 struct Order {
@@ -153,15 +147,13 @@ Outcome talk_with(int socket, const Order& order) {
   if (out.over) {
     out.answer = ended_meanwhile();
   } else if (how == Talked::late) {
-    out.answer = trouble(
-        "4.3.0",
-        fmt::format("delivery took longer than {} seconds and was stopped", order.limit.count()));
+    out.answer =
+        trouble("4.3.0", fmt::format("delivery took longer than {} seconds and was stopped", order.limit.count()));
   } else if (!answer) {
     out.answer = trouble("4.3.0", "delivery process ended without an answer");
   } else {
     out.answer = *std::move(answer);
-    if (!feeder.error().empty() && out.answer.status.action != mail::Action::delivered &&
-        !out.answer.file_found)
+    if (!feeder.error().empty() && out.answer.status.action != mail::Action::delivered && !out.answer.file_found)
       out.answer.status.text += " (" + feeder.error() + ")";
   }
   return out;
@@ -198,13 +190,11 @@ std::optional<Answer> by_postman(const Order& order, const Round& round) {
 
 }  // namespace
 
-Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit,
-                        const Ending* ending) {
+Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit, const Ending* ending) {
   if (ending != nullptr && ending->has_come()) return ended_meanwhile();
   work.message.size = body.size();
   work.message.from_line = mbox_from_line(work.message.sender, work.message.now);
-  const auto deadline =
-      std::chrono::steady_clock::now() + time_limit + (work.command ? 2 * kGrace : seconds(0));
+  const auto deadline = std::chrono::steady_clock::now() + time_limit + (work.command ? 2 * kGrace : seconds(0));
   const std::size_t longest = std::max(kMaxForward, work.read_limit) + 64 * 1024;
   // What is read as root is read by a process that reads nothing else.
   const bool shared = work.read_path.empty();

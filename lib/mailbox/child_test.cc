@@ -69,8 +69,7 @@ BOOST_AUTO_TEST_CASE(a_large_body_comes_through_from_a_file_at_an_offset) {
   const auto path = scratch.write("spool", "HEADER" + content + "rubbish of an older message");
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   BOOST_REQUIRE(fd >= 0);
-  const auto answer =
-      deliver_in_child(work, ipc::Content::in_file(Fd(fd), 6, content.size()), seconds(60));
+  const auto answer = deliver_in_child(work, ipc::Content::in_file(Fd(fd), 6, content.size()), seconds(60));
   BOOST_TEST(answer.status.dsn == "2.0.0");
   std::string expected = "Return-Path: <a@b>\n" + content;
   std::erase(expected, '\r');
@@ -140,17 +139,15 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_waits_for_a_lock_stores_nothing_after_its_c
   (void)deliver_in_child(look, ipc::Content::in_memory(kMail),
                          seconds(900));  // there is a worker now
   Answer answer;
-  std::thread delivery([&] {
-    answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(900), ending->get());
-  });
+  std::thread delivery(
+      [&] { answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(900), ending->get()); });
   (*ending)->come();
   delivery.join();
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   fs::remove(lock);
   // It stands in line behind that one.
-  BOOST_TEST(
-      deliver_in_child(work, ipc::Content::in_memory("Subject: second\r\n\r\n"), seconds(900))
-          .status.dsn == "2.0.0");
+  BOOST_TEST(deliver_in_child(work, ipc::Content::in_memory("Subject: second\r\n\r\n"), seconds(900)).status.dsn ==
+             "2.0.0");
   std::ifstream in(scratch.file("mail"));
   std::ostringstream text;
   text << in.rdbuf();
@@ -207,8 +204,7 @@ BOOST_AUTO_TEST_CASE(a_mailbox_that_hangs_holds_up_no_other_of_its_account) {
   std::vector<Answer> waiting(3);
   std::vector<std::thread> threads;
   for (auto& answer : waiting)
-    threads.emplace_back(
-        [&] { answer = deliver_in_child(hanging, ipc::Content::in_memory(kMail), seconds(900)); });
+    threads.emplace_back([&] { answer = deliver_in_child(hanging, ipc::Content::in_memory(kMail), seconds(900)); });
   for (std::size_t n = 1; n <= 5; ++n) {
     const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(900));
     BOOST_TEST(answer.status.dsn == "2.0.0");
@@ -247,8 +243,7 @@ BOOST_AUTO_TEST_CASE(content_that_is_another_messages_after_a_read_is_not_delive
   std::string content = "Subject: big\r\n\r\n";
   while (content.size() < 300'000) content += "0123456789\r\n";
   const auto path = scratch.write("spool", content);
-  auto body =
-      ipc::Content::in_file(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, content.size());
+  auto body = ipc::Content::in_file(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, content.size());
   int reads = 0;
   body.check_reads([&reads](int) -> Result<void> {
     if (++reads < 3) return {};

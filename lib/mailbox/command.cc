@@ -72,9 +72,7 @@ std::string one_line(std::string_view output) {
 }
 
 /// What the output adds to a status's text.
-std::string said(const std::string& line) {
-  return line.empty() ? "" : ". Command output: " + line;
-}
+std::string said(const std::string& line) { return line.empty() ? "" : ". Command output: " + line; }
 
 /// "4.7.1 text" at the start: {"4.7.1", "text"}.
 std::optional<std::pair<std::string, std::string>> stated(const std::string& line) {
@@ -92,9 +90,8 @@ std::optional<std::pair<std::string, std::string>> stated(const std::string& lin
 }
 
 mail::DeliveryStatus unsuccessful(std::string dsn, std::string text, const std::string& output) {
-  auto status =
-      mail::make_status(dsn.starts_with('4') ? mail::Action::deferred : mail::Action::failed,
-                        std::move(dsn), std::move(text));
+  auto status = mail::make_status(dsn.starts_with('4') ? mail::Action::deferred : mail::Action::failed, std::move(dsn),
+                                  std::move(text));
   status.diagnostic = "x-unix; " + (output.empty() ? status.text : output);
   return status;
 }
@@ -118,8 +115,7 @@ struct Prepared {
   std::vector<char*> argv, envp;
 };
 
-[[noreturn]] void become_command(const Prepared& prepared, pid_t feeder, int in, int out,
-                                 int failure_pipe) {
+[[noreturn]] void become_command(const Prepared& prepared, pid_t feeder, int in, int out, int failure_pipe) {
   const Command& command = prepared.command;
   ::setpgid(0, 0);
   // The end of the process that feeds it, before all was fed, must not look like the end of the message.
@@ -144,8 +140,7 @@ struct Prepared {
     ::execvp(argv[0], argv);
     failure = {errno, false};
     // A word that only a shell knows, such as "exit".
-    if (errno == ENOENT && !command.line.empty() && command.shell.empty() &&
-        std::strchr(argv[0], '/') == nullptr)
+    if (errno == ENOENT && !command.line.empty() && command.shell.empty() && std::strchr(argv[0], '/') == nullptr)
       ::execl("/bin/sh", "sh", "-c", command.line.c_str(), nullptr);
   }
   (void)!::write(high, &failure, sizeof failure);
@@ -201,8 +196,7 @@ class Run {
     // no lock is taken before exec.
     pid_ = ::_Fork();
     if (pid_ < 0) return fail_errno("fork");
-    if (pid_ == 0)
-      become_command(prepared, self, in_read.get(), out_write.get(), failure_write.get());
+    if (pid_ == 0) become_command(prepared, self, in_read.get(), out_write.get(), failure_write.get());
     (void)::setpgid(pid_, pid_);  // whoever is first
     failure_write.reset();
     Failure why;
@@ -224,16 +218,13 @@ class Run {
 
   mail::DeliveryStatus talk(std::chrono::steady_clock::time_point deadline) {
     for (;;) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                            deadline - std::chrono::steady_clock::now())
-                            .count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
       if (left <= 0) {
         stop();
         const std::string line = one_line(output_);
-        return unsuccessful(
-            "5.3.0",
-            fmt::format("Command time limit exceeded: \"{}\"{}", command_.shown(), said(line)),
-            line);
+        return unsuccessful("5.3.0", fmt::format("Command time limit exceeded: \"{}\"{}", command_.shown(), said(line)),
+                            line);
       }
       const bool want = in_ && pending_.size() == sent_ && !ended_;
       const bool offer = in_ && pending_.size() > sent_;
@@ -242,10 +233,7 @@ class Run {
                        {offer ? in_.get() : -1, POLLOUT, 0},
                        {want ? job_.fd() : -1, POLLIN, 0},
                        {job_.fd(), 0, 0}};
-      if (::poll(fds, 5,
-                 want && job_.has_read_ahead()
-                     ? 0
-                     : static_cast<int>(std::min<long long>(left, 60'000))) < 0 &&
+      if (::poll(fds, 5, want && job_.has_read_ahead() ? 0 : static_cast<int>(std::min<long long>(left, 60'000))) < 0 &&
           errno != EINTR) {
         stop();
         return deferred("poll: " + Error::from_errno(errno).message());
@@ -274,8 +262,7 @@ class Run {
   void feed() {
     const auto n = ::write(in_.get(), pending_.data() + sent_, pending_.size() - sent_);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n < 0)
-      return in_.reset();  // it does not want the rest: its exit status will say what that means
+    if (n < 0) return in_.reset();  // it does not want the rest: its exit status will say what that means
     sent_ += static_cast<std::size_t>(n);
     if (sent_ < pending_.size()) return;
     pending_.clear();
@@ -318,9 +305,7 @@ mail::DeliveryStatus run_command(const Command& command, const Message& message,
   return Run(command, message, job)(limit);
 }
 
-std::string Command::shown() const {
-  return printable(line.empty() ? join(argv, " ") : line, kMaxShown);
-}
+std::string Command::shown() const { return printable(line.empty() ? join(argv, " ") : line, kMaxShown); }
 
 std::vector<std::string> command_words(const Command& command) {
   if (command.line.empty()) return command.argv;
@@ -336,16 +321,14 @@ std::vector<std::string> command_words(const Command& command) {
   return words;
 }
 
-mail::DeliveryStatus command_status(const Command& command, int wait_status,
-                                    std::string_view output) {
+mail::DeliveryStatus command_status(const Command& command, int wait_status, std::string_view output) {
   const std::string shown = command.shown();
   const std::string line = one_line(output);
   if (!WIFEXITED(wait_status))
-    return unsuccessful(
-        "4.3.0",
-        fmt::format("Command died with signal {}: \"{}\"{}",
-                    WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, shown, said(line)),
-        line);
+    return unsuccessful("4.3.0",
+                        fmt::format("Command died with signal {}: \"{}\"{}",
+                                    WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0, shown, said(line)),
+                        line);
   const int code = WEXITSTATUS(wait_status);
   if (code == 0) {
     std::string text = command.delivered;
@@ -359,8 +342,7 @@ mail::DeliveryStatus command_status(const Command& command, int wait_status,
   const auto* meaning = std::ranges::find(kMeanings, code, &ExitMeaning::status);
   if (meaning != std::end(kMeanings))
     return unsuccessful(std::string(meaning->dsn), std::string(meaning->text) + said(line), line);
-  return unsuccessful(
-      "5.3.0", fmt::format("Command died with status {}: \"{}\"{}", code, shown, said(line)), line);
+  return unsuccessful("5.3.0", fmt::format("Command died with status {}: \"{}\"{}", code, shown, said(line)), line);
 }
 
 }  // namespace pen::mailbox

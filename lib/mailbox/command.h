@@ -1,5 +1,6 @@
 #pragma once
-/// Runs a command that reads a message on its standard input; blocking, as the current user. Runs in a worker (worker.h).
+/// Runs a command that reads a message on its standard input; blocking, as the current user. Runs in a worker
+/// (worker.h).
 ///
 /// Process: a process group of its own, killed as a whole at the time limit; standard input, and one pipe for standard
 ///          output and error; no other descriptor; the environment that is given and no more; umask 077.
@@ -24,13 +25,12 @@ namespace pen::mailbox {
 class JobStream;
 
 struct Command {
-  std::string line;  // as in an alias: by a shell if it holds more than words; or, when empty,
-  std::vector<std::string> argv;  // executed as it is
-  std::string shell;              // words to put before `line` (local_command_shell)
-  std::vector<std::string>
-      environment;              // "NAME=value": all of it; PATH is looked at for the command
-  std::string directory = "/";  // where it begins
-  bool from_line = false;       // mbox's "From " line first
+  std::string line;                      // as in an alias: by a shell if it holds more than words; or, when empty,
+  std::vector<std::string> argv;         // executed as it is
+  std::string shell;                     // words to put before `line` (local_command_shell)
+  std::vector<std::string> environment;  // "NAME=value": all of it; PATH is looked at for the command
+  std::string directory = "/";           // where it begins
+  bool from_line = false;                // mbox's "From " line first
   // the status's text of success, followed by the output in ( ); "": names the command, and not the output
   std::string delivered = {};
   PipeRules form;
@@ -42,8 +42,8 @@ struct Command {
 inline constexpr std::size_t kWholeContent = 1024 * 1024;
 inline constexpr std::size_t kMaxOutput = 1000;  // of the command's output kept for the status
 
-/// job: brings the content, message.size bytes; when it is called off, the command is killed with its group. From a thread
-/// that lives as long as the command.
+/// job: brings the content, message.size bytes; when it is called off, the command is killed with its group. From a
+/// thread that lives as long as the command.
 mail::DeliveryStatus run_command(const Command& command, const Message& message, JobStream& job,
                                  std::chrono::seconds limit);
 
@@ -51,7 +51,6 @@ mail::DeliveryStatus run_command(const Command& command, const Message& message,
 /// its words and the line as one word. Pure.
 std::vector<std::string> command_words(const Command& command);
 /// The status for waitpid's answer and what the command wrote. Pure.
-mail::DeliveryStatus command_status(const Command& command, int wait_status,
-                                    std::string_view output);
+mail::DeliveryStatus command_status(const Command& command, int wait_status, std::string_view output);
 
 }  // namespace pen::mailbox

@@ -31,8 +31,7 @@ struct Place {
     work.message.sender = "a@b";
     work.message.fields = "Return-Path: <a@b>\n";
   }
-  mail::DeliveryStatus run(std::string line, std::string_view content = kMail,
-                           seconds limit = seconds(60)) {
+  mail::DeliveryStatus run(std::string line, std::string_view content = kMail, seconds limit = seconds(60)) {
     work.command->line = std::move(line);
     return deliver_in_child(work, ipc::Content::in_memory(std::string(content)), limit).status;
   }
@@ -89,9 +88,7 @@ BOOST_AUTO_TEST_CASE(plain_words_need_no_shell_and_anything_else_gets_one) {
 }
 
 BOOST_AUTO_TEST_CASE(exit_statuses_mean_what_sysexits_says) {
-  const auto with = [](int code, std::string_view output = "") {
-    return command_status(prog(), code << 8, output);
-  };
+  const auto with = [](int code, std::string_view output = "") { return command_status(prog(), code << 8, output); };
   BOOST_TEST(with(0).text == "delivered to command: prog");
   BOOST_TEST(with(67).dsn == "5.1.1");
   BOOST_TEST((with(67).action == mail::Action::failed));
@@ -130,11 +127,9 @@ BOOST_AUTO_TEST_CASE(the_form_of_the_content_does_not_depend_on_how_it_is_cut) {
     BOOST_TEST(form({}, content, step) == "H: 1\na\n.b\n..\nFrom c\n\n.");
     BOOST_TEST(form({.quote_from = true}, content, step) == "H: 1\na\n.b\n..\n>From c\n\n.\n");
     BOOST_TEST(form({.double_dots = true}, content, step) == "H: 1\na\n..b\n...\nFrom c\n\n..");
-    BOOST_TEST(form({.empty_line_at_end = true}, content, step) ==
-               "H: 1\na\n.b\n..\nFrom c\n\n.\n\n");
-    BOOST_TEST(
-        form({.quote_from = true, .double_dots = true, .empty_line_at_end = true, .eol = "\r\n"},
-             content, step) == "H: 1\r\na\r\n..b\r\n...\r\n>From c\r\n\r\n..\r\n\r\n");
+    BOOST_TEST(form({.empty_line_at_end = true}, content, step) == "H: 1\na\n.b\n..\nFrom c\n\n.\n\n");
+    BOOST_TEST(form({.quote_from = true, .double_dots = true, .empty_line_at_end = true, .eol = "\r\n"}, content,
+                    step) == "H: 1\r\na\r\n..b\r\n...\r\n>From c\r\n\r\n..\r\n\r\n");
   }
 }
 
@@ -180,13 +175,9 @@ BOOST_AUTO_TEST_CASE(a_command_that_cannot_begin_is_tried_again_later) {
   BOOST_TEST(run("true").text.find("cannot begin in the directory") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(words_that_only_a_shell_knows_are_for_the_shell) {
-  BOOST_TEST(run("exit 67").dsn == "5.1.1");
-}
+BOOST_AUTO_TEST_CASE(words_that_only_a_shell_knows_are_for_the_shell) { BOOST_TEST(run("exit 67").dsn == "5.1.1"); }
 
-BOOST_AUTO_TEST_CASE(a_command_need_not_read) {
-  BOOST_TEST(run("true", std::string(3'000'000, 'x')).dsn == "2.0.0");
-}
+BOOST_AUTO_TEST_CASE(a_command_need_not_read) { BOOST_TEST(run("true", std::string(3'000'000, 'x')).dsn == "2.0.0"); }
 
 BOOST_AUTO_TEST_CASE(a_command_that_talks_while_it_reads_does_not_block) {
   BOOST_TEST(run("cat", std::string(3'000'000, 'x')).dsn == "2.0.0");
@@ -232,8 +223,7 @@ BOOST_AUTO_TEST_CASE(a_large_message_comes_through_whole) {
   std::string content;
   for (int i = 0; i < 200'000; ++i) content += "0123456789abcdef\r\n";
   work.command->line = "cat > big";
-  BOOST_TEST(deliver_in_child(work, spool(content, content.size()), seconds(60)).status.dsn ==
-             "2.0.0");
+  BOOST_TEST(deliver_in_child(work, spool(content, content.size()), seconds(60)).status.dsn == "2.0.0");
   std::erase(content, '\r');
   BOOST_TEST((text("big") == "Return-Path: <a@b>\n" + content));
 }
@@ -247,9 +237,7 @@ BOOST_AUTO_TEST_CASE(a_command_ends_with_the_conversation_that_it_is_for) {
     work.command->line = "sleep 1000 & echo $! > pid; echo > begun; wait";
     mail::DeliveryStatus status;
     std::thread delivery([&] {
-      status =
-          deliver_in_child(work, spool(std::string(size, 'x'), size), seconds(900), ending->get())
-              .status;
+      status = deliver_in_child(work, spool(std::string(size, 'x'), size), seconds(900), ending->get()).status;
     });
     std::ifstream(scratch.file("begun")).get();
     (*ending)->come();

@@ -101,8 +101,7 @@ class Filter {
   Result<void> install() {
     end(kRefuse);
     const sock_fprog program{static_cast<unsigned short>(code_.size()), code_.data()};
-    if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-      return fail_errno("system call filter");
+    if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return fail_errno("system call filter");
     return {};
   }
 
@@ -111,12 +110,8 @@ class Filter {
   void add(unsigned code, std::uint8_t yes, std::uint8_t no, std::uint32_t value) {
     code_.push_back({static_cast<std::uint16_t>(code), yes, no, value});
   }
-  void load(std::size_t offset) {
-    add(BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<std::uint32_t>(offset));
-  }
-  void skip_if(unsigned test, std::uint32_t value, std::uint8_t count) {
-    add(BPF_JMP | test | BPF_K, count, 0, value);
-  }
+  void load(std::size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<std::uint32_t>(offset)); }
+  void skip_if(unsigned test, std::uint32_t value, std::uint8_t count) { add(BPF_JMP | test | BPF_K, count, 0, value); }
   void skip_unless(unsigned test, std::uint32_t value, std::uint8_t count) {
     add(BPF_JMP | test | BPF_K, 0, count, value);
   }
@@ -127,11 +122,10 @@ class Filter {
 Result<void> filter_calls(const Round& round) {
   Filter filter;
   for (const long call : kCalls) filter.allow(call);
-  filter.allow(SYS_setresuid, {{0, BPF_JEQ, kUnchanged},
-                               {1, BPF_JGE, std::max<std::uint32_t>(round.lowest, 1)},
-                               {2, BPF_JEQ, kUnchanged}});
-  filter.allow(SYS_setresgid,
-               {{0, BPF_JEQ, kUnchanged}, {1, BPF_JGE, 1}, {2, BPF_JEQ, kUnchanged}});
+  filter.allow(
+      SYS_setresuid,
+      {{0, BPF_JEQ, kUnchanged}, {1, BPF_JGE, std::max<std::uint32_t>(round.lowest, 1)}, {2, BPF_JEQ, kUnchanged}});
+  filter.allow(SYS_setresgid, {{0, BPF_JEQ, kUnchanged}, {1, BPF_JGE, 1}, {2, BPF_JEQ, kUnchanged}});
   filter.allow(SYS_fcntl, {{1, BPF_JEQ, F_OFD_SETLK}});
   filter.allow(SYS_mmap, {{2, BPF_JSET, PROT_EXEC, false}});
   filter.allow(SYS_mprotect, {{2, BPF_JSET, PROT_EXEC, false}});
@@ -140,13 +134,12 @@ Result<void> filter_calls(const Round& round) {
 
 Result<void> keep_two_capabilities() {
   // After this no set is changed by a uid, and root's uid is that of any other user.
-  constexpr unsigned long kPlain = SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
-                                   SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-                                   SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+  constexpr unsigned long kPlain = SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NOROOT |
+                                   SECBIT_NOROOT_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+                                   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
   if (::prctl(PR_SET_SECUREBITS, kPlain) != 0) return fail_errno("securebits");
   for (unsigned long capability = 0; ::prctl(PR_CAPBSET_READ, capability) >= 0; ++capability)
-    if (capability != CAP_SETUID && capability != CAP_SETGID &&
-        ::prctl(PR_CAPBSET_DROP, capability) != 0)
+    if (capability != CAP_SETUID && capability != CAP_SETGID && ::prctl(PR_CAPBSET_DROP, capability) != 0)
       return fail_errno("capability bounding set");
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   const __user_cap_data_struct data[2] = {{kKept, kKept, 0}, {0, 0, 0}};
@@ -157,8 +150,7 @@ Result<void> keep_two_capabilities() {
 /// A kernel without it, or one whose first version cannot move files between directories, has only the other bounds.
 Result<void> only_files_below(const std::string& base) {
   constexpr long kMoves = 2;
-  const long version =
-      ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  const long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < kMoves) return {};
   const Fd directory(::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   // Root may be nobody there: who delivers will see.
@@ -170,14 +162,12 @@ Result<void> only_files_below(const std::string& base) {
   if (!rules) return fail_errno("rules of files");
   landlock_path_beneath_attr below{};
   below.parent_fd = directory.get();
-  below.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
-                         LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-                         LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |
+  below.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_DIR |
+                         LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |
                          LANDLOCK_ACCESS_FS_REFER;
   if (::syscall(SYS_landlock_add_rule, rules.get(), LANDLOCK_RULE_PATH_BENEATH, &below, 0) != 0)
     return fail_errno("rule of files below " + base);
-  if (::syscall(SYS_landlock_restrict_self, rules.get(), 0) != 0)
-    return fail_errno("files below " + base);
+  if (::syscall(SYS_landlock_restrict_self, rules.get(), 0) != 0) return fail_errno("files below " + base);
   return {};
 }
 
@@ -202,9 +192,8 @@ bool is_within(const Round& round, const Identity& who) {
 }
 
 void act_as(const Identity& who) {
-  if (::setresgid(kUnchanged, who.gid, kUnchanged) != 0 ||
-      ::setresuid(kUnchanged, who.uid, kUnchanged) != 0 || ::getegid() != who.gid ||
-      ::geteuid() != who.uid)
+  if (::setresgid(kUnchanged, who.gid, kUnchanged) != 0 || ::setresuid(kUnchanged, who.uid, kUnchanged) != 0 ||
+      ::getegid() != who.gid || ::geteuid() != who.uid)
     ::_exit(77);
 }
 

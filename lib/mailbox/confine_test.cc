@@ -93,8 +93,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_run_reached_or_looked_into) {
                  {"signals by a descriptor", [] { return ::fcntl(0, F_SETOWN, 1) == 0; }},
                  {"executable memory",
                   [] {
-                    return ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+                    return ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                                  0) != MAP_FAILED;
                   }},
              }) == "");
 }
@@ -116,8 +116,7 @@ BOOST_AUTO_TEST_CASE(files_are_the_accounts_and_only_those_below_the_directory) 
          return ::geteuid() != kUid || ::getegid() != kGid;
        }},
       {"root's file", opens(roots, O_RDONLY)},
-      {"a failure to make a file of its own",
-       [&] { return !opens(scratch.file("mine"), O_WRONLY | O_CREAT)(); }}};
+      {"a failure to make a file of its own", [&] { return !opens(scratch.file("mine"), O_WRONLY | O_CREAT)(); }}};
   // Where the kernel has what it takes.
   if (::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 2) {
     tries.push_back({"a file elsewhere", opens(other.file("x"), O_WRONLY | O_CREAT)});

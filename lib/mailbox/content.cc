@@ -101,17 +101,14 @@ std::string mbox_from_line(std::string_view sender, WallTime when) {
   std::string from = sender.empty() ? "MAILER-DAEMON" : field_safe(sender);
   for (char& c : from)
     if (c == ' ') c = '_';  // readers split this line at spaces; a quoted local part may hold one
-  return fmt::format("From {}  {} {} {:2} {:02}:{:02}:{:02} {}\n", from, kDays[tm.tm_wday],
-                     kMonths[tm.tm_mon], tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-                     tm.tm_year + 1900);
+  return fmt::format("From {}  {} {} {:2} {:02}:{:02}:{:02} {}\n", from, kDays[tm.tm_wday], kMonths[tm.tm_mon],
+                     tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, tm.tm_year + 1900);
 }
 
-std::string prepended_fields(std::string_view sender, std::string_view original_to,
-                             std::string_view delivered_to) {
+std::string prepended_fields(std::string_view sender, std::string_view original_to, std::string_view delivered_to) {
   std::string out = fmt::format("Return-Path: <{}>\n", field_safe(sender));
   if (!delivered_to.empty())
-    out += fmt::format("X-Original-To: {}\nDelivered-To: {}\n", field_safe(original_to),
-                       field_safe(delivered_to));
+    out += fmt::format("X-Original-To: {}\nDelivered-To: {}\n", field_safe(original_to), field_safe(delivered_to));
   return out;
 }
 
@@ -132,19 +129,16 @@ std::vector<std::string_view> delivered_to(std::string_view header) {
 
 bool was_delivered_to(std::string_view header, std::string_view address) {
   const std::string written = field_safe(address);
-  return std::ranges::any_of(delivered_to(header),
-                             [&](std::string_view said) { return iequals(said, written); });
+  return std::ranges::any_of(delivered_to(header), [&](std::string_view said) { return iequals(said, written); });
 }
 
 std::string MaildirName::temporary() const {
-  return fmt::format("{}.P{}Q{}R{:x}.{}", unix_seconds(now), pid, counter, random,
-                     file_safe(hostname));
+  return fmt::format("{}.P{}Q{}R{:x}.{}", unix_seconds(now), pid, counter, random, file_safe(hostname));
 }
 
 std::string MaildirName::final(unsigned long long device, unsigned long long inode) const {
   const auto fraction = (now.time_since_epoch() % seconds(1)).count();
-  return fmt::format("{}.V{:x}I{:x}M{}.{}", unix_seconds(now), device, inode, fraction,
-                     file_safe(hostname));
+  return fmt::format("{}.V{:x}I{:x}M{}.{}", unix_seconds(now), device, inode, fraction, file_safe(hostname));
 }
 
 }  // namespace pen::mailbox

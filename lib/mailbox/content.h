@@ -46,8 +46,7 @@ std::string mbox_from_line(std::string_view sender, WallTime when);
 std::string field_safe(std::string_view address);
 
 /// Return-Path, X-Original-To, Delivered-To, each with LF. delivered_to empty: neither of the latter two.
-std::string prepended_fields(std::string_view sender, std::string_view original_to,
-                             std::string_view delivered_to);
+std::string prepended_fields(std::string_view sender, std::string_view original_to, std::string_view delivered_to);
 
 /// What the Delivered-To fields of a header say, in order.
 std::vector<std::string_view> delivered_to(std::string_view header);

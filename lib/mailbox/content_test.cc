@@ -92,8 +92,7 @@ BOOST_AUTO_TEST_CASE(prepended_fields_cannot_be_broken_out_of) {
 }
 
 BOOST_AUTO_TEST_CASE(a_loop_is_seen_by_delivered_to_in_the_header_only) {
-  const std::string mail =
-      "Received: x\r\nDelivered-To: Bob@Example.org\r\n\r\nDelivered-To: eve@example.org\r\n";
+  const std::string mail = "Received: x\r\nDelivered-To: Bob@Example.org\r\n\r\nDelivered-To: eve@example.org\r\n";
   BOOST_TEST(was_delivered_to(mail, "bob@example.org"));
   BOOST_TEST(!was_delivered_to(mail, "eve@example.org"));
   BOOST_TEST(!was_delivered_to(mail, "ob@example.org"));

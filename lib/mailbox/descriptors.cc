@@ -24,8 +24,7 @@ Result<void> send_message(int socket, std::string_view bytes) {
 }
 
 Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor, Full full) {
-  return async::send_descriptor_message(socket, bytes, descriptor,
-                                        full == Full::fail ? MSG_DONTWAIT : 0);
+  return async::send_descriptor_message(socket, bytes, descriptor, full == Full::fail ? MSG_DONTWAIT : 0);
 }
 
 Result<Received> receive_descriptor(int socket) {

@@ -13,8 +13,7 @@ Result<std::shared_ptr<Ending>> Ending::make() {
 }
 
 void Ending::come() {
-  if (!come_.exchange(true, std::memory_order_acq_rel))
-    PEN_CHECK(::eventfd_write(event_.get(), 1) == 0);
+  if (!come_.exchange(true, std::memory_order_acq_rel)) PEN_CHECK(::eventfd_write(event_.get(), 1) == 0);
 }
 
 }  // namespace pen::mailbox

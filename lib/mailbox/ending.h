@@ -1,6 +1,6 @@
 #pragma once
-/// The end of the conversation with qmgr that a delivery belongs to. Nobody will record what becomes of the delivery then: the next
-/// queue manager makes it again.
+/// The end of the conversation with qmgr that a delivery belongs to. Nobody will record what becomes of the delivery
+/// then: the next queue manager makes it again.
 ///
 /// Use:     auto ending = Ending::make();  …  poll(ending->fd(), POLLIN)   or   ending->has_come()
 /// Thread:  any.

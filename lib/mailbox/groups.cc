@@ -7,11 +7,10 @@
 
 namespace pen::mailbox {
 
-mail::DeliveryStatus Groups::store(const Target& target, const Message& message,
-                                   const Content& content, const CalledOff& called_off) {
+mail::DeliveryStatus Groups::store(const Target& target, const Message& message, const Content& content,
+                                   const CalledOff& called_off) {
   if (target.form == Form::maildir)
-    return store_maildir(target, message, content, called_off,
-                         [this](int fd) { return sync_directory(fd); });
+    return store_maildir(target, message, content, called_off, [this](int fd) { return sync_directory(fd); });
   Waiting mine{.delivery = {&message, &content, &called_off, {}}};
   const std::string key = encode(target);
   std::unique_lock lock(mutex_);

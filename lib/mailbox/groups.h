@@ -1,6 +1,6 @@
 #pragma once
-/// Deliveries of one process's threads that go into the same mailbox at the same time: an mbox is locked and synced once for
-/// many, a directory of a Maildir is synced once for many. Blocking.
+/// Deliveries of one process's threads that go into the same mailbox at the same time: an mbox is locked and synced
+/// once for many, a directory of a Maildir is synced once for many. Blocking.
 ///
 /// Order:   in an mbox, that of the calls.
 /// Bounds:  kMost messages at one lock, so that readers of the mailbox get their turn.

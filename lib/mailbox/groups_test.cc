@@ -65,8 +65,7 @@ BOOST_AUTO_TEST_CASE(what_comes_at_once_is_in_the_mailbox_once_each) {
     std::atomic<int> good{0};
     for (int t = 0; t < 8; ++t)
       threads.emplace_back([&, t] {
-        for (int n = 0; n < 20; ++n)
-          good += delivered(store(fmt::format("X: {}.{}\r\n\r\nbody\r\n", t, n))) ? 1 : 0;
+        for (int n = 0; n < 20; ++n) good += delivered(store(fmt::format("X: {}.{}\r\n\r\nbody\r\n", t, n))) ? 1 : 0;
       });
     for (auto& thread : threads) thread.join();
     BOOST_TEST(good == 160);
@@ -76,8 +75,7 @@ BOOST_AUTO_TEST_CASE(what_comes_at_once_is_in_the_mailbox_once_each) {
   for (std::size_t at = 0; (at = box.find("From a\n", at)) != std::string::npos; ++at) ++froms;
   BOOST_TEST(froms == 160U);
   for (int t = 0; t < 8; ++t)
-    for (int n = 0; n < 20; ++n)
-      BOOST_TEST(box.contains(fmt::format("From a\nX: {}.{}\n\nbody\n\n", t, n)));
+    for (int n = 0; n < 20; ++n) BOOST_TEST(box.contains(fmt::format("From a\nX: {}.{}\n\nbody\n\n", t, n)));
   std::size_t files = 0;
   for (const auto& e : fs::directory_iterator(scratch.path() / "Maildir/new")) files += e.exists();
   BOOST_TEST(files == 160U);
@@ -123,8 +121,7 @@ BOOST_AUTO_TEST_CASE(threads_of_one_process_exclude_each_other_by_other_targets_
     threads.emplace_back([&, t] {
       Boxes mine;
       mine.target = t == 0 ? target : other;
-      for (int n = 0; n < 50; ++n)
-        BOOST_TEST(delivered(mine.store("X: 1\r\n\r\n" + std::string(20000, 'y') + "\r\n")));
+      for (int n = 0; n < 50; ++n) BOOST_TEST(delivered(mine.store("X: 1\r\n\r\n" + std::string(20000, 'y') + "\r\n")));
     });
   for (auto& thread : threads) thread.join();
   const std::string one = "From a\nX: 1\n\n" + std::string(20000, 'y') + "\n\n";
@@ -138,8 +135,7 @@ BOOST_AUTO_TEST_CASE(a_group_that_is_called_off_while_it_waits_for_a_lock_stores
   std::vector<std::thread> threads;
   std::atomic<int> deferred{0};
   for (int t = 0; t < 3; ++t)
-    threads.emplace_back(
-        [&] { deferred += store("x\r\n").action == mail::Action::deferred ? 1 : 0; });
+    threads.emplace_back([&] { deferred += store("x\r\n").action == mail::Action::deferred ? 1 : 0; });
   off = true;
   for (auto& thread : threads) thread.join();
   BOOST_TEST(deferred == 3);

@@ -35,8 +35,7 @@ class Requeue {
  public:
   virtual ~Requeue() = default;
   /// The queue id, once the message is on stable storage.
-  virtual async::Task<Result<std::string>> requeue(std::shared_ptr<const Incoming> message,
-                                                   Successor successor) = 0;
+  virtual async::Task<Result<std::string>> requeue(std::shared_ptr<const Incoming> message, Successor successor) = 0;
 };
 
 }  // namespace pen::mailbox

@@ -10,8 +10,7 @@
 namespace pen::mailbox {
 namespace {
 constexpr std::size_t kChunk = 64 * 1024;
-constexpr std::size_t kMaxJob =
-    16 * 1024 * 1024;  // environments and words of commands, at the most
+constexpr std::size_t kMaxJob = 16 * 1024 * 1024;  // environments and words of commands, at the most
 }  // namespace
 
 /// More of what is sent. False: there is no more.

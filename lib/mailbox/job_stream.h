@@ -16,7 +16,8 @@ class JobStream {
   explicit JobStream(Fd socket) : socket_(std::move(socket)) {}
   /// First. nullopt: the sender has gone, or what came is none.
   std::optional<Job> read_job();
-  /// The next piece of the content, valid until the next call; empty: all of it has come. Errors: EPIPE for an end before that.
+  /// The next piece of the content, valid until the next call; empty: all of it has come. Errors: EPIPE for an end
+  /// before that.
   Result<std::string_view> read();
   /// read() would not wait.
   bool has_read_ahead() const { return !ahead_.empty(); }

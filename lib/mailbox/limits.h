@@ -1,8 +1,8 @@
 #pragma once
 /// Whether the limits on messages and on mailboxes fit together. Pure.
 ///
-/// Source:  postconf(5), mailbox_size_limit and virtual_mailbox_limit: not below message_size_limit, or a message that was
-///          accepted would be returned by a mailbox that is empty.
+/// Source:  postconf(5), mailbox_size_limit and virtual_mailbox_limit: not below message_size_limit, or a message
+///          that was accepted would be returned by a mailbox that is empty.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -13,16 +13,15 @@
 
 namespace pen::mailbox {
 
-/// setting: the mailbox limit's name, for the error text. 0 is no limit, of either. The error: config::ConfigError::bad_value.
-inline Result<void> check_limit(std::string_view setting, std::uint64_t mailbox,
-                                std::uint64_t message) {
+/// setting: the mailbox limit's name, for the error text. 0 is no limit, of either. The error:
+/// config::ConfigError::bad_value.
+inline Result<void> check_limit(std::string_view setting, std::uint64_t mailbox, std::uint64_t message) {
   if (mailbox == 0 || (message != 0 && message <= mailbox)) return {};
   const auto allowed = message == 0 ? std::string("without a limit") : std::to_string(message);
-  return fail(
-      config::ConfigError::bad_value,
-      fmt::format("{} = {} is smaller than message_size_limit ({}): set it to that, to more, "
-                  "or to 0",
-                  setting, mailbox, allowed));
+  return fail(config::ConfigError::bad_value,
+              fmt::format("{} = {} is smaller than message_size_limit ({}): set it to that, to more, "
+                          "or to 0",
+                          setting, mailbox, allowed));
 }
 
 }  // namespace pen::mailbox

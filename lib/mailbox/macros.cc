@@ -11,8 +11,7 @@ std::string filtered(std::string_view value, std::string_view filter) {
   return out;
 }
 
-config::Expanded expand_values(std::string_view text, const Values& values,
-                               std::string_view filter) {
+config::Expanded expand_values(std::string_view text, const Values& values, std::string_view filter) {
   const auto look = [&](std::string_view name) -> std::optional<std::string> {
     const auto found = std::ranges::find(values, name, &Values::value_type::first);
     if (found == values.end() || found->second.empty()) return std::nullopt;

@@ -18,12 +18,10 @@ using Values = std::vector<std::pair<std::string_view, std::string>>;
 
 /// All of $name, ${name}, $(name), ${name?text}, ${name:text}; "$$" is "$". Unknown names become nothing, and so does a
 /// text that is wrong. filter empty: none.
-std::string expand_macros(std::string_view text, const Values& values,
-                          std::string_view filter = {});
+std::string expand_macros(std::string_view text, const Values& values, std::string_view filter = {});
 
 /// The same, and what the text was made of: `used` and `undefined` of config::Expanded. An empty value is not defined.
-config::Expanded expand_values(std::string_view text, const Values& values,
-                               std::string_view filter = {});
+config::Expanded expand_values(std::string_view text, const Values& values, std::string_view filter = {});
 
 /// The value with '_' for each character that the filter does not name.
 std::string filtered(std::string_view value, std::string_view filter);

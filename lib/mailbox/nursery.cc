@@ -18,8 +18,7 @@ constexpr int kSocket = 3;
 void plain_signals() {
   struct sigaction action{};
   action.sa_handler = SIG_DFL;
-  for (int s = 1; s < NSIG; ++s)
-    (void)::sigaction(s, &action, nullptr);  // SIGKILL and the like refuse: fine
+  for (int s = 1; s < NSIG; ++s) (void)::sigaction(s, &action, nullptr);  // SIGKILL and the like refuse: fine
   action.sa_handler = SIG_IGN;
   (void)::sigaction(SIGPIPE, &action, nullptr);
   (void)::sigaction(SIGXFSZ, &action, nullptr);

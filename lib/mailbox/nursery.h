@@ -1,6 +1,7 @@
 #pragma once
-/// Makes the workers of a delivery agent: a small process without threads that does nothing but fork. A fork copies what a
-/// process has in memory, which is little here, and much in a program that has tables, connections and threads.
+/// Makes the workers of a delivery agent: a small process without threads that does nothing but fork. A fork copies
+/// what a process has in memory, which is little here, and much in a program that has tables, connections and
+/// threads.
 ///
 /// Use:     Nursery::start_early();                        // first thing in main(): there is nothing to copy yet
 ///          auto control = Nursery::instance().hire(role); // from any thread

@@ -56,8 +56,7 @@ void run_postman(int control, const Round& round) {
   if (!socket || !socket->descriptor || !token || !token->descriptor) ::_exit(0);
   (void)::close(control);
   ::umask(077);
-  const Result<void> confined =
-      ::chdir("/") == 0 ? confine(round) : Result<void>(fail_errno("cannot change to /"));
+  const Result<void> confined = ::chdir("/") == 0 ? confine(round) : Result<void>(fail_errno("cannot change to /"));
   const int fd = socket->descriptor.get();
   JobStream stream(std::move(socket->descriptor));
   do {

@@ -118,8 +118,7 @@ class Stuck {
       }
       return {};
     });
-    answer_ = std::async(std::launch::async,
-                         [=] { return deliver_in_child(work, *body, limit, ending).status; });
+    answer_ = std::async(std::launch::async, [=] { return deliver_in_child(work, *body, limit, ending).status; });
     began_.get_future().wait();
   }
   ~Stuck() {
@@ -137,8 +136,7 @@ class Stuck {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(mailbox_postman, Street,
-                         *boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
+BOOST_FIXTURE_TEST_SUITE(mailbox_postman, Street, *boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
                            return boost::test_tools::assertion_result(::geteuid() == 0);
                          }))
 
@@ -257,8 +255,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_stored_after_the_end_of_the_conversation) {
   const auto lock = scratch.write(std::to_string(first + 1) + "/mail.lock", "1");
   BOOST_REQUIRE(::chown(lock.c_str(), first + 1, first + 1) == 0);
   auto answer = std::async(std::launch::async, [&] {
-    return deliver_in_child(hanging, ipc::Content::in_memory(kMail), seconds(900), ending->get())
-        .status;
+    return deliver_in_child(hanging, ipc::Content::in_memory(kMail), seconds(900), ending->get()).status;
   });
   (*ending)->come();
   BOOST_TEST((answer.get().action == mail::Action::deferred));
@@ -314,8 +311,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_no_descriptor_of_a_delivery) {
   };
   BOOST_TEST(deliver(work(1)).dsn == "2.0.0");
   const auto first = count_of();
-  for (unsigned n = 0; n < 50; ++n)
-    BOOST_TEST(deliver(work(n % 5, n % 2 == 0 ? "Maildir/" : "mail")).dsn == "2.0.0");
+  for (unsigned n = 0; n < 50; ++n) BOOST_TEST(deliver(work(n % 5, n % 2 == 0 ? "Maildir/" : "mail")).dsn == "2.0.0");
   BOOST_TEST(count_of() == first);
   BOOST_TEST(first == 5);  // the standard ones, the socket, the token
 }

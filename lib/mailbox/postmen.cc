@@ -17,8 +17,7 @@ Result<Postmen::Postman> hire(const Round& round) {
   PEN_TRY_ASSIGN(auto socket, socket_pair(SOCK_STREAM));
   postman.token = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!postman.token) return fail_errno("eventfd");
-  PEN_TRY_ASSIGN(const auto control,
-                 Nursery::instance().hire(Role{.become = {}, .root = {}, .round = round}));
+  PEN_TRY_ASSIGN(const auto control, Nursery::instance().hire(Role{.become = {}, .root = {}, .round = round}));
   PEN_TRY(send_descriptor(control.get(), "socket", socket.theirs.get(), Full::fail));
   PEN_TRY(send_descriptor(control.get(), "token", postman.token.get(), Full::fail));
   postman.socket = std::move(socket.ours);
@@ -69,8 +68,7 @@ void Postmen::give_back(Postman postman) {
 
 void Postmen::unfit(const std::string& why) {
   std::lock_guard lock(mutex_);
-  if (possible_)
-    log::warning("each account has a delivery process of its own, which is slower: {}", why);
+  if (possible_) log::warning("each account has a delivery process of its own, which is slower: {}", why);
   possible_ = false;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 /// The postmen of this process (postman.h): as many as there are deliveries at the same time, made as they are needed.
 ///
-/// Use:     if (auto postman = postmen().take(round)) { …over postman->socket…; postmen().give_back(*std::move(postman)); }
-///          One that is not given back ends after what it has in hand: after a failure, so that the next one finds out anew what is there.
+/// Use:     if (auto postman = postmen().take(round)) { …over postman->socket…;
+///          postmen().give_back(*std::move(postman)); } One that is not given back ends after what it has in hand:
+///          after a failure, so that the next one finds out anew what is there.
 /// Bounds:  idle ones end by themselves (kIdle); those used last are used first. One ends after kMost deliveries.
 /// Thread:  any number at once.
 /// Errors:  errno of what could not be made.

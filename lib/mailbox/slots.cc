@@ -32,10 +32,7 @@ struct Slot {
 /// One connection of qmgr.
 struct Talk {
   Talk(std::shared_ptr<SlotEnvironment> e, SlotChannel c, std::shared_ptr<Ending> end)
-      : environment(std::move(e)),
-        channel(std::move(c)),
-        quiet(environment->loop),
-        ending(std::move(end)) {}
+      : environment(std::move(e)), channel(std::move(c)), quiet(environment->loop), ending(std::move(end)) {}
   std::shared_ptr<SlotEnvironment> environment;
   SlotChannel channel;
   ipc::StagePage page;
@@ -70,16 +67,13 @@ mail::DeliveryStatus broken(std::string text) {
   return s;
 }
 
-Error other_use() {
-  return Error::from_errno(ESTALE, "the spool file is another message's by now");
-}
+Error other_use() { return Error::from_errno(ESTALE, "the spool file is another message's by now"); }
 
-/// qmgr has looked at the file's use before it sent the job, and keeps the file as it is while it knows of a reader. When it dies, the
-/// next one may use the file again under a reader that hangs: its header is written before that.
+/// qmgr has looked at the file's use before it sent the job, and keeps the file as it is while it knows of a reader.
+/// When it dies, the next one may use the file again under a reader that hangs: its header is written before that.
 Result<void> tie_to_use(ipc::Content& content, const std::string& queue_id) {
   PEN_TRY_ASSIGN(const auto header, spool::Spool::read_header(content.descriptor()));
-  if (!header || (!header->queue_id.empty() && header->queue_id != queue_id))
-    return fail(other_use());
+  if (!header || (!header->queue_id.empty() && header->queue_id != queue_id)) return fail(other_use());
   content.check_reads([use = header->use](int fd) -> Result<void> {
     PEN_TRY_ASSIGN(const auto now, spool::Spool::read_header(fd));
     if (!now || now->use != use) return fail(other_use());
@@ -111,8 +105,7 @@ Result<std::shared_ptr<Incoming>> take(JobInHand& in) {
 }
 
 void read_header(Incoming& message) {
-  message.header.resize(std::min<std::uint64_t>(
-      {kMaxHeader, message.envelope.body.header_size, message.body.size()}));
+  message.header.resize(std::min<std::uint64_t>({kMaxHeader, message.envelope.body.header_size, message.body.size()}));
   // The delivery itself will find the file unreadable and say so.
   if (!message.body.read(0, message.header)) message.header.clear();
 }
@@ -164,13 +157,11 @@ async::Task<void> run_job(std::shared_ptr<Talk> talk, std::unique_ptr<JobInHand>
       status = co_await environment.deliver(*message, r.recipient);
     else
       status = broken(message.error().message());
-    if (environment.filter)
-      status = co_await filtered(environment, in->job.queue_id, std::move(status));
+    if (environment.filter) status = co_await filtered(environment, in->job.queue_id, std::move(status));
     if (talk->ending->has_come()) break;
-    const auto delays = mail::delays_between(in->job.arrival, in->job.active, begun,
-                                             environment.loop.clock().wall_now());
-    log::info("{}", mail::delivery_line(in->job.queue_id, r.recipient, environment.relay, 1, delays,
-                                        status,
+    const auto delays =
+        mail::delays_between(in->job.arrival, in->job.active, begun, environment.loop.clock().wall_now());
+    log::info("{}", mail::delivery_line(in->job.queue_id, r.recipient, environment.relay, 1, delays, status,
                                         mail::wording_of(in->job.purpose, in->job.soft_refusals)));
     ++environment.done;
     result.results.push_back({{r.ordinal}, std::move(status)});
@@ -208,8 +199,7 @@ async::Task<void> run_slot(std::shared_ptr<Talk> talk, std::uint64_t id) {
 /// False: the peer breaks the conversation.
 bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message, std::vector<Fd>& fds) {
   if (const auto* page = std::get_if<delivery::StagePage>(&message))
-    return fds.size() == 1 && !talk->page.mapped() &&
-           talk->page.map(fds[0].get(), page->slots).has_value();
+    return fds.size() == 1 && !talk->page.mapped() && talk->page.map(fds[0].get(), page->slots).has_value();
   if (const auto* open = std::get_if<delivery::OpenConnection>(&message)) {
     if (talk->slots.contains(open->connection)) return false;
     if (talk->slots.size() >= talk->environment->limit) {
@@ -237,14 +227,12 @@ bool handle(const std::shared_ptr<Talk>& talk, delivery::ToProgram& message, std
   }
   auto& job = std::get<delivery::Job>(message);
   const auto it = talk->slots.find(job.connection);
-  if (it == talk->slots.end() || it->second.closing || it->second.jobs.size() >= kMaxJobsPerSlot ||
-      fds.size() > 1)
+  if (it == talk->slots.end() || it->second.closing || it->second.jobs.size() >= kMaxJobsPerSlot || fds.size() > 1)
     return false;
   auto content = ipc::take_content(job.inline_body, fds, job.body_offset, job.body.size);
   job.inline_body = {};
   if (content && !content->in_memory()) {
-    if (auto tied = tie_to_use(*content, job.queue_id); !tied)
-      content = std::unexpected(std::move(tied).error());
+    if (auto tied = tie_to_use(*content, job.queue_id); !tied) content = std::unexpected(std::move(tied).error());
   }
   auto in = std::make_unique<JobInHand>(std::move(job), std::move(content));
   const std::uint64_t id = in->job.connection;
@@ -280,8 +268,7 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
     log::error("queue manager: {}", ending.error().message());
     co_return;
   }
-  auto talk =
-      std::make_shared<Talk>(std::move(environment), std::move(channel), *std::move(ending));
+  auto talk = std::make_shared<Talk>(std::move(environment), std::move(channel), *std::move(ending));
   for (;;) {
     async::Until until;
     until.cancel = talk->environment->draining;
@@ -292,8 +279,7 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
       break;
     }
     if (!received) {
-      if (!received.error().is(async::WaitError::closed))
-        log::warning("queue manager: {}", received.error().message());
+      if (!received.error().is(async::WaitError::closed)) log::warning("queue manager: {}", received.error().message());
       break;
     }
     if (!handle(talk, received->message, received->fds)) {
@@ -310,11 +296,10 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
   for (auto& [id, slot] : talk->slots) slot.jobs.clear();
 }
 
-async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,
-                                   ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
+async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment, ipc::AllowedPeers peers,
+                                   async::Listener::Accepted accepted) {
   async::Loop& loop = environment->loop;
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers,
-                                     {.deadline = loop.now() + seconds(30)});
+  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = loop.now() + seconds(30)});
   if (!opening) {
     log::warning("connection refused: {}", opening.error().message());
     co_return;
@@ -323,8 +308,8 @@ async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,
   co_await serve_slots(std::move(environment), SlotChannel(*std::move(opening)));
 }
 
-Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(
-    const std::vector<std::string>& tables, const std::string& default_type) {
+Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(const std::vector<std::string>& tables,
+                                                                    const std::string& default_type) {
   map::OpenOptions options;
   options.default_type = default_type;
   PEN_TRY_ASSIGN(auto filter, map::StatusFilter::open(tables, options));
@@ -334,8 +319,7 @@ Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(
 }
 
 std::vector<std::string> status_lines(const SlotEnvironment& environment) {
-  return {
-      fmt::format("deliveries in hand {}, recipients done {}", environment.busy, environment.done)};
+  return {fmt::format("deliveries in hand {}, recipients done {}", environment.busy, environment.done)};
 }
 
 }  // namespace pen::mailbox

@@ -6,8 +6,8 @@
 /// Logs:    one Postfix-style line per recipient (lib/mail/delivery_line.h).
 /// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers
 ///          it as in doubt instead of assuming that nothing happened.
-/// Ending:  of the connection, while what is in hand is finished too: Incoming::ending tells the deliveries, which end; nothing is
-///          logged of them, for the next queue manager makes them again.
+/// Ending:  of the connection, while what is in hand is finished too: Incoming::ending tells the deliveries, which
+///          end; nothing is logged of them, for the next queue manager makes them again.
 /// Content: in a spool file counts only as long as the file is in the use that it had when the job came (lib/spool).
 #include <functional>
 #include <memory>
@@ -32,8 +32,7 @@ struct SlotEnvironment {
   async::HandlerPool& pool;  // for files
   std::string relay;         // for the log: "local"
   std::size_t limit = 100;   // slots at once; more are refused
-  std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)>
-      deliver;
+  std::function<async::Task<mail::DeliveryStatus>(std::shared_ptr<const Incoming>, mail::Recipient)> deliver;
   // in place of deliver, for an agent that takes all recipients of a job at once: one status for each
   std::function<async::Task<std::vector<mail::DeliveryStatus>>(std::shared_ptr<const Incoming>,
                                                                std::vector<mail::Recipient>)>
@@ -50,11 +49,11 @@ struct SlotEnvironment {
 /// Ends when qmgr closes the connection (deliveries in hand then end soon, by themselves), or drained.
 async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel);
 /// The same for a connection that has just been accepted: refuses (and logs) whom `peers` does not allow.
-async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment,
-                                   ipc::AllowedPeers peers, async::Listener::Accepted accepted);
+async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment, ipc::AllowedPeers peers,
+                                   async::Listener::Accepted accepted);
 /// For SlotEnvironment::filter; what is wrong with its tables is logged. nullptr: there are none.
-Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(
-    const std::vector<std::string>& tables, const std::string& default_type);
+Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(const std::vector<std::string>& tables,
+                                                                    const std::string& default_type);
 /// What the agent does, for its SIGUSR1 status.
 std::vector<std::string> status_lines(const SlotEnvironment& environment);
 

@@ -20,10 +20,10 @@ namespace {
 /// A queue manager and an agent in one loop.
 struct Pair {
   Pair() : pool(loop, 2), gate(loop) {
-    environment = std::make_shared<SlotEnvironment>(SlotEnvironment{
-        .loop = loop, .pool = pool, .relay = "test", .limit = 2, .deliver = [this](auto m, auto r) {
-          return answer(std::move(m), std::move(r));
-        }});
+    environment = std::make_shared<SlotEnvironment>(
+        SlotEnvironment{.loop = loop, .pool = pool, .relay = "test", .limit = 2, .deliver = [this](auto m, auto r) {
+                          return answer(std::move(m), std::move(r));
+                        }});
     environment->draining = &draining;
   }
   async::Task<mail::DeliveryStatus> answer(std::shared_ptr<const Incoming> m, mail::Recipient r) {
@@ -39,8 +39,7 @@ struct Pair {
     s.text = "delivered to test";
     co_return s;
   }
-  static delivery::Job job(std::uint64_t id, std::uint64_t connection,
-                           std::vector<std::string> to) {
+  static delivery::Job job(std::uint64_t id, std::uint64_t connection, std::vector<std::string> to) {
     delivery::Job j;
     j.job = id;
     j.connection = connection;
@@ -69,8 +68,7 @@ struct Pair {
     co_await serve_slots(self->environment, std::move(channel));
     self->served = true;
   }
-  static async::Task<void> play(Pair* self, QmgrSide side,
-                                async::Task<void> (*test)(Pair&, QmgrSide)) {
+  static async::Task<void> play(Pair* self, QmgrSide side, async::Task<void> (*test)(Pair&, QmgrSide)) {
     // The agent's answer to the hello.
     auto size = co_await side.stream().read_exact(4);
     BOOST_REQUIRE(size);
@@ -283,9 +281,7 @@ async::Task<void> used_again(Pair& p, QmgrSide side) {
 
 BOOST_FIXTURE_TEST_SUITE(mailbox_slots, Pair)
 
-BOOST_AUTO_TEST_CASE(a_job_is_delivered_recipient_by_recipient_and_marked_committed) {
-  run(simple);
-}
+BOOST_AUTO_TEST_CASE(a_job_is_delivered_recipient_by_recipient_and_marked_committed) { run(simple); }
 BOOST_AUTO_TEST_CASE(connections_beyond_the_limit_are_refused) { run(too_many); }
 BOOST_AUTO_TEST_CASE(a_body_of_another_size_than_announced_is_deferred) { run(wrong_size); }
 BOOST_AUTO_TEST_CASE(a_job_for_no_connection_ends_the_conversation) { run(unknown_connection); }

@@ -76,8 +76,8 @@ Result<Fd> follow_link(int at, const std::string& name) {
 }
 
 /// Opens (and, with create, makes) a directory step by step below base. follow: as follow_link() does.
-Result<Fd> open_below(const std::string& base, const std::vector<std::string>& parts,
-                      std::size_t count, bool follow, bool create) {
+Result<Fd> open_below(const std::string& base, const std::vector<std::string>& parts, std::size_t count, bool follow,
+                      bool create) {
   Fd at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!at) return fail_errno(base);
   std::string shown = base;
@@ -116,8 +116,8 @@ Result<void> write_out(int fd, std::string_view data) {
 }
 
 /// Copies the content with LF line ends to fd, not synced; limit 0: none. Returns bytes written.
-Result<std::uint64_t> copy(int fd, std::string head, const Message& message, const Content& content,
-                           bool mbox, std::uint64_t limit) {
+Result<std::uint64_t> copy(int fd, std::string head, const Message& message, const Content& content, bool mbox,
+                           std::uint64_t limit) {
   LineEnds line_ends;
   MboxQuoter quoter;
   std::string plain;
@@ -166,27 +166,22 @@ Result<void> move_to(int from, const std::string& name, int to, const std::strin
     return {};
   }
   // Nor are hard links; the name is the file's alone.
-  if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK)
-    return fail_errno("link maildir file");
-  if (::renameat(from, name.c_str(), to, last.c_str()) != 0)
-    return fail_errno("rename maildir file");
+  if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) return fail_errno("link maildir file");
+  if (::renameat(from, name.c_str(), to, last.c_str()) != 0) return fail_errno("rename maildir file");
   return {};
 }
 
 }  // namespace
 
-mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
-                                   const Content& content, const CalledOff& called_off,
-                                   const SyncDirectory& sync) {
+mail::DeliveryStatus store_maildir(const Target& target, const Message& message, const Content& content,
+                                   const CalledOff& called_off, const SyncDirectory& sync) {
   const auto parts = components(target.path);
   auto box = open_below(target.base, parts, parts.size(), target.follow_links, true);
   if (!box) return trouble(box.error(), "maildir delivery failed");
   struct stat st{};
-  if (::fstat(box->get(), &st) != 0 ||
-      (st.st_uid != ::geteuid() && !(target.follow_links && target.any_owner)))
-    return trouble("4.2.0",
-                   fmt::format("maildir delivery failed: {}/{} does not belong to the recipient",
-                               target.base, target.path));
+  if (::fstat(box->get(), &st) != 0 || (st.st_uid != ::geteuid() && !(target.follow_links && target.any_owner)))
+    return trouble("4.2.0", fmt::format("maildir delivery failed: {}/{} does not belong to the recipient", target.base,
+                                        target.path));
   Fd dirs[2];
   bool made = false;
   const char* const names[] = {"tmp", "new", "cur"};
@@ -201,40 +196,32 @@ mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
       fd = ::openat(box->get(), names[i], flags);
     }
     if (fd < 0)
-      return trouble(Error::from_errno(errno, fmt::format("open directory {}", names[i])),
-                     "maildir delivery failed");
+      return trouble(Error::from_errno(errno, fmt::format("open directory {}", names[i])), "maildir delivery failed");
     Fd dir(fd);
     if (i < 2) dirs[i] = std::move(dir);
   }
   if (made && ::fsync(box->get()) != 0)
     return trouble(Error::from_errno(errno, "sync maildir"), "maildir delivery failed");
 
-  MaildirName name{message.now, static_cast<unsigned>(::getpid()), message.unique, message.random,
-                   message.hostname};
+  MaildirName name{message.now, static_cast<unsigned>(::getpid()), message.unique, message.random, message.hostname};
   const std::string tmp = name.temporary();
-  Fd file(::openat(dirs[0].get(), tmp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                   0600));
-  if (!file)
-    return trouble(Error::from_errno(errno, "create maildir file " + tmp),
-                   "maildir delivery failed");
+  Fd file(::openat(dirs[0].get(), tmp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return trouble(Error::from_errno(errno, "create maildir file " + tmp), "maildir delivery failed");
   const auto give_up = [&](const Error& e) {
     // a leftover in tmp is no mail; readers remove it after 36 hours
     (void)::unlinkat(dirs[0].get(), tmp.c_str(), 0);
     return trouble(e, "maildir delivery failed");
   };
-  if (auto copied = copy(file.get(), message.fields, message, content, false, target.size_limit);
-      !copied)
+  if (auto copied = copy(file.get(), message.fields, message, content, false, target.size_limit); !copied)
     return give_up(copied.error());
   if (auto synced = sync_file(file.get()); !synced) return give_up(synced.error());
   if (::fstat(file.get(), &st) != 0) return give_up(Error::from_errno(errno, "fstat"));
   if (called_off()) return give_up(called_off_error());
   const std::string last = name.final(st.st_dev, st.st_ino);
-  if (auto moved = move_to(dirs[0].get(), tmp, dirs[1].get(), last); !moved)
-    return give_up(moved.error());
+  if (auto moved = move_to(dirs[0].get(), tmp, dirs[1].get(), last); !moved) return give_up(moved.error());
   // Not on stable storage yet; a retry after this failure may deliver twice, never lose.
   if (auto synced = sync(dirs[1].get()); !synced)
-    return trouble(std::move(synced).error().within("sync directory new"),
-                   "maildir delivery failed");
+    return trouble(std::move(synced).error().within("sync directory new"), "maildir delivery failed");
   return delivered(target.shown.empty() ? "maildir" : target.shown);
 }
 
@@ -258,12 +245,10 @@ class Dotlock {
     dir_ = -1;
   }
   /// EACCES: no right to make files there; the caller decides whether another lock is enough.
-  Result<void> take(int dir, const std::string& mailbox, const LockRules& rules,
-                    const CalledOff& called_off) {
+  Result<void> take(int dir, const std::string& mailbox, const LockRules& rules, const CalledOff& called_off) {
     name_ = mailbox + ".lock";
     for (unsigned attempt = 0;; ++attempt) {
-      Fd fd(
-          ::openat(dir, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+      Fd fd(::openat(dir, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
       if (fd) {
         dir_ = dir;
         return write_out(fd.get(), std::to_string(::getpid()));
@@ -295,8 +280,7 @@ Result<void> kernel_locks(int fd, const LockRules& rules, const CalledOff& calle
     const bool ok = fcntl_ok && (!rules.flock || ::flock(fd, LOCK_EX | LOCK_NB) == 0);
     if (ok) return {};
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return fail_errno("lock");
-    if (attempt + 1 >= rules.attempts)
-      return fail_errno("unable to lock for exclusive access", EAGAIN);
+    if (attempt + 1 >= rules.attempts) return fail_errno("unable to lock for exclusive access", EAGAIN);
     PEN_TRY(pause(rules.delay, called_off));
   }
 }
@@ -305,8 +289,8 @@ Result<void> kernel_locks(int fd, const LockRules& rules, const CalledOff& calle
 class LockedMbox {
  public:
   /// The error: why no message can be appended now.
-  static std::expected<std::unique_ptr<LockedMbox>, mail::DeliveryStatus> open(
-      const Target& target, const CalledOff& called_off) {
+  static std::expected<std::unique_ptr<LockedMbox>, mail::DeliveryStatus> open(const Target& target,
+                                                                               const CalledOff& called_off) {
     auto box = std::unique_ptr<LockedMbox>(new LockedMbox(target));
     if (auto no = box->lock(called_off)) return std::unexpected(*std::move(no));
     return box;
@@ -314,15 +298,13 @@ class LockedMbox {
 
   /// Not on stable storage before sync(). Of what fails nothing stays, or nothing more can be appended.
   mail::DeliveryStatus append(const MboxDelivery& delivery) {
-    if (!usable_)
-      return trouble("4.2.0", what_ + ": a part of another message could not be removed");
+    if (!usable_) return trouble("4.2.0", what_ + ": a part of another message could not be removed");
     if ((*delivery.called_off)()) return trouble(called_off_error(), what_);
     if (target_.size_limit != 0 && length_ >= target_.size_limit)
       return trouble(Error::from_errno(EFBIG, "mailbox is full"), what_);
     const std::uint64_t room = target_.size_limit == 0 ? 0 : target_.size_limit - length_;
     std::string head = gap_ + delivery.message->from_line + delivery.message->fields;
-    auto copied =
-        copy(file_.get(), std::move(head), *delivery.message, *delivery.content, true, room);
+    auto copied = copy(file_.get(), std::move(head), *delivery.message, *delivery.content, true, room);
     if (!copied) {
       if (cut_back_to(length_)) return trouble(copied.error(), what_);
       return trouble(copied.error(), what_ + " (and the part written could not be removed)");
@@ -351,8 +333,7 @@ class LockedMbox {
   std::optional<mail::DeliveryStatus> lock(const CalledOff& called_off) {
     const auto parts = components(target_.path);
     if (parts.empty() || parts.back() == "..") return trouble("4.3.5", what_ + ": bad path");
-    auto dir = open_below(target_.base, parts, parts.size() - 1, target_.follow_links,
-                          target_.follow_links);
+    auto dir = open_below(target_.base, parts, parts.size() - 1, target_.follow_links, target_.follow_links);
     if (!dir) return trouble(dir.error(), what_);
     dir_ = *std::move(dir);
     const std::string& name = parts.back();
@@ -360,11 +341,10 @@ class LockedMbox {
       auto locked = dotlock_.take(dir_.get(), name, target_.lock, called_off);
       const bool other = target_.lock.fcntl || target_.lock.flock;
       // No right to make files beside an existing mailbox: the other lock has to do, as in Postfix.
-      if (!locked && !(other && locked.error().is_errno(EACCES)))
-        return trouble(locked.error(), what_);
+      if (!locked && !(other && locked.error().is_errno(EACCES))) return trouble(locked.error(), what_);
     }
-    file_ = Fd(::openat(dir_.get(), name.c_str(),
-                        O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
+    file_ =
+        Fd(::openat(dir_.get(), name.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
     if (!file_) return trouble(Error::from_errno(errno, "open"), what_);
     if (auto locked = kernel_locks(file_.get(), target_.lock, called_off); !locked)
       return trouble(locked.error(), what_);
@@ -373,15 +353,13 @@ class LockedMbox {
 
   std::optional<mail::DeliveryStatus> check(const std::string& name) {
     struct stat st{}, path_st{};
-    if (::fstat(file_.get(), &st) != 0 ||
-        ::fstatat(dir_.get(), name.c_str(), &path_st, AT_SYMLINK_NOFOLLOW) != 0)
+    if (::fstat(file_.get(), &st) != 0 || ::fstatat(dir_.get(), name.c_str(), &path_st, AT_SYMLINK_NOFOLLOW) != 0)
       return trouble(Error::from_errno(errno, "stat"), what_);
     if (!S_ISREG(st.st_mode)) return trouble("4.2.0", what_ + ": not a regular file");
     if (st.st_nlink != 1) return trouble("4.2.0", what_ + ": the file has more than one link");
     if (st.st_uid != ::geteuid() && !target_.any_owner)
       return trouble("4.2.0", what_ + ": the file does not belong to the recipient");
-    if (target_.any_owner && (st.st_mode & 0111))
-      return trouble("5.7.1", what_ + ": the file is executable");
+    if (target_.any_owner && (st.st_mode & 0111)) return trouble("5.7.1", what_ + ": the file is executable");
     if (st.st_dev != path_st.st_dev || st.st_ino != path_st.st_ino)
       return trouble("4.2.0", what_ + ": the file changed while it was locked");
     length_ = first_length_ = static_cast<std::uint64_t>(st.st_size);
@@ -389,16 +367,14 @@ class LockedMbox {
     if (length_ == 0) return std::nullopt;
     char end[2] = {'\n', '\n'};
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(length_, 2));
-    if (::pread(file_.get(), end + 2 - want, want, static_cast<off_t>(length_ - want)) !=
-        static_cast<ssize_t>(want))
+    if (::pread(file_.get(), end + 2 - want, want, static_cast<off_t>(length_ - want)) != static_cast<ssize_t>(want))
       return trouble(Error::from_errno(errno, "read"), what_);
     gap_ = end[1] != '\n' ? "\n\n" : end[0] != '\n' ? "\n" : "";
     return std::nullopt;
   }
 
   bool cut_back_to(std::uint64_t length) {
-    usable_ =
-        ::ftruncate(file_.get(), static_cast<off_t>(length)) == 0 && ::fsync(file_.get()) == 0;
+    usable_ = ::ftruncate(file_.get(), static_cast<off_t>(length)) == 0 && ::fsync(file_.get()) == 0;
     return usable_;
   }
 
@@ -425,8 +401,7 @@ Result<LockRules> parse_lock_rules(std::string_view methods) {
     else if (word == "dotlock")
       rules.dotlock = true;
     else
-      return fail_errno(
-          fmt::format("mailbox_delivery_lock: no such method: {}", printable(word, 40)), EINVAL);
+      return fail_errno(fmt::format("mailbox_delivery_lock: no such method: {}", printable(word, 40)), EINVAL);
   }
   if (!rules.fcntl && !rules.flock && !rules.dotlock)
     return fail_errno("mailbox_delivery_lock: no method given", EINVAL);
@@ -451,8 +426,7 @@ void store_mbox(const Target& target, std::span<MboxDelivery* const> deliveries)
 
 mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content,
                            const CalledOff& called_off) {
-  if (target.form == Form::maildir)
-    return store_maildir(target, message, content, called_off, sync_file);
+  if (target.form == Form::maildir) return store_maildir(target, message, content, called_off, sync_file);
   MboxDelivery delivery{&message, &content, &called_off, {}};
   MboxDelivery* const one[] = {&delivery};
   store_mbox(target, one);

@@ -6,8 +6,8 @@
 ///          spool directory have no effect. In the recipient's own home (follow_links) one to a directory is, if it is
 ///          his or root's and the directory his; a mailbox file is never a link (as Postfix's safe_open has it).
 /// Maildir: tmp/ → write → fsync → link into new/ → fsync of new/. A crash leaves at most a file in tmp/.
-/// mbox:    locked, appended, fsynced; on any failure cut back to its former length. Locks belong to the open file, so that they hold
-///          among threads too.
+/// mbox:    locked, appended, fsynced; on any failure cut back to its former length. Locks belong to the open file,
+///          so that they hold among threads too.
 /// Result:  success only when the message is on stable storage.
 /// Source:  Maildir (D. J. Bernstein's manual page), mailbox_delivery_lock, deliver_lock_attempts,
 ///          deliver_lock_delay, stale_lock_time, mailbox_size_limit, virtual_mailbox_limit.
@@ -41,8 +41,8 @@ Result<LockRules> parse_lock_rules(std::string_view methods);
 
 struct Target {
   Form form = Form::maildir;
-  std::string base;  // trusted directory, absolute; must exist
-  std::string path;  // below base, no "..", empty only for a Maildir that is the base itself
+  std::string base;           // trusted directory, absolute; must exist
+  std::string path;           // below base, no "..", empty only for a Maildir that is the base itself
   bool follow_links = false;  // below base, to directories of the current user
   // an mbox of somebody else that the current user may write; with follow_links a Maildir too
   bool any_owner = false;
@@ -54,8 +54,7 @@ struct Target {
 
 struct Message {
   std::string sender;
-  std::string
-      from_line;  // mbox_from_line(): local time, so made before a fork (a lock of the C library)
+  std::string from_line;   // mbox_from_line(): local time, so made before a fork (a lock of the C library)
   std::string fields;      // prepended_fields()
   std::uint64_t size = 0;  // bytes of content to come
   WallTime now{};
@@ -80,9 +79,8 @@ void store_mbox(const Target& target, std::span<MboxDelivery* const> deliveries)
 
 using SyncDirectory = std::function<Result<void>(int fd)>;
 /// sync: brings what was done in the directory before the call onto stable storage.
-mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
-                                   const Content& content, const CalledOff& called_off,
-                                   const SyncDirectory& sync);
+mail::DeliveryStatus store_maildir(const Target& target, const Message& message, const Content& content,
+                                   const CalledOff& called_off, const SyncDirectory& sync);
 
 /// Either of these, for one message alone.
 /// Permanent failure only for what will not get better by itself (full mailbox); the rest is deferred.

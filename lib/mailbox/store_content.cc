@@ -14,8 +14,7 @@ mail::DeliveryStatus would_do(const Work& work) {
 mail::DeliveryStatus store_content(const Work& work, JobStream& job, const Store& store) {
   const auto called_off = [&] { return job.called_off(); };
   const auto chunks = [&] { return job.read(); };
-  if (work.message.size > kWholeContent)
-    return store(work.target, work.message, chunks, called_off);
+  if (work.message.size > kWholeContent) return store(work.target, work.message, chunks, called_off);
   std::string whole;
   whole.reserve(work.message.size);
   for (;;) {
@@ -25,9 +24,7 @@ mail::DeliveryStatus store_content(const Work& work, JobStream& job, const Store
     whole += *chunk;
   }
   std::string_view rest = whole;
-  const auto once = [&]() -> Result<std::string_view> {
-    return std::exchange(rest, std::string_view{});
-  };
+  const auto once = [&]() -> Result<std::string_view> { return std::exchange(rest, std::string_view{}); };
   return store(work.target, work.message, once, called_off);
 }
 

@@ -9,8 +9,7 @@
 namespace pen::mailbox {
 
 /// store(), or what shares locks and syncs (groups.h).
-using Store = std::function<mail::DeliveryStatus(const Target&, const Message&, const Content&,
-                                                 const CalledOff&)>;
+using Store = std::function<mail::DeliveryStatus(const Target&, const Message&, const Content&, const CalledOff&)>;
 /// An mbox cannot be completed later: small content is taken whole before the file is touched, so that the death of
 /// the sender at any moment leaves either all or nothing. Larger content is cut off again by store() at an early end.
 mail::DeliveryStatus store_content(const Work& work, JobStream& job, const Store& store);

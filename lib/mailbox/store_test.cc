@@ -119,12 +119,11 @@ BOOST_AUTO_TEST_CASE(a_maildir_is_made_and_the_message_lands_in_new_with_lf_line
   BOOST_TEST(status.dsn == "2.0.0");
   const auto found = files(scratch.path() / "box/new");
   BOOST_REQUIRE_EQUAL(found.size(), 1U);
-  BOOST_TEST(read_file(found[0]) ==
-             "Return-Path: <a@example.org>\nSubject: x\n\nhello\nFrom here\n");
+  BOOST_TEST(read_file(found[0]) == "Return-Path: <a@example.org>\nSubject: x\n\nhello\nFrom here\n");
   BOOST_TEST(files(scratch.path() / "box/tmp").empty());
   BOOST_TEST(fs::is_directory(scratch.path() / "box/cur"));
-  BOOST_TEST(((fs::status(found[0]).permissions() & fs::perms::all) ==
-              (fs::perms::owner_read | fs::perms::owner_write)));
+  BOOST_TEST(
+      ((fs::status(found[0]).permissions() & fs::perms::all) == (fs::perms::owner_read | fs::perms::owner_write)));
 }
 
 BOOST_AUTO_TEST_CASE(messages_of_the_same_moment_do_not_replace_each_other) {
@@ -156,8 +155,7 @@ BOOST_AUTO_TEST_CASE(an_mbox_grows_by_one_framed_and_quoted_message_at_a_time) {
 BOOST_AUTO_TEST_CASE(a_former_message_without_end_is_ended_first) {
   scratch.write("mail", "From x  y\nSubject: torn\n\nhalf a li");
   BOOST_TEST(put(mbox, kMail).dsn == "2.0.0");
-  BOOST_TEST(read_file(scratch.path() / "mail").find("half a li\n\nFrom a@example.org  ") !=
-             std::string::npos);
+  BOOST_TEST(read_file(scratch.path() / "mail").find("half a li\n\nFrom a@example.org  ") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_mailbox_over_its_limit_is_a_permanent_failure_and_stays_as_it_was) {

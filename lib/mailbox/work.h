@@ -32,11 +32,11 @@ struct Round {
 };
 
 struct Work {
-  std::optional<Identity> become;  // nullopt: stay who we are (an instance of an ordinary user)
-  std::string root;       // the process's root directory (chroot), absolute; "": ours. Needs root
-  std::string read_path;  // not empty: this file is read as `become`, and that is all
+  std::optional<Identity> become;        // nullopt: stay who we are (an instance of an ordinary user)
+  std::string root;                      // the process's root directory (chroot), absolute; "": ours. Needs root
+  std::string read_path;                 // not empty: this file is read as `become`, and that is all
   std::size_t read_limit = kMaxInclude;  // bytes of it
-  std::string home;  // require_home_directory: must be there; empty: not looked at
+  std::string home;                      // require_home_directory: must be there; empty: not looked at
   // absolute, the first that is there counts, even if it is not one to obey; none: do not look
   std::vector<std::string> forward_files;
   // nothing is stored and no command run: the status is "delivered" and says what would be done
@@ -46,8 +46,7 @@ struct Work {
   Message message;  // size and from_line are filled in
   // a process that goes from account to account may do it; not sent: that is settled by then
   std::optional<Round> round = {};
-  PEN_FIELDS(become, root, read_path, read_limit, home, forward_files, only_look, command, target,
-             message)
+  PEN_FIELDS(become, root, read_path, read_limit, home, forward_files, only_look, command, target, message)
 };
 
 struct Answer {
@@ -69,8 +68,8 @@ inline Answer trouble(std::string dsn, std::string text) {
   return a;
 }
 
-/// How a job goes to a worker: its length in four bytes, least first, and this; then the content. The answer comes back the
-/// same way.
+/// How a job goes to a worker: its length in four bytes, least first, and this; then the content. The answer comes
+/// back the same way.
 struct Job {
   seconds limit{0};
   Work work;

@@ -170,8 +170,7 @@ class Worker {
   /// The jobs in hand are finished first, as long as they may take.
   [[noreturn]] void leave() {
     std::unique_lock lock(mutex_);
-    while (running_ > 0 && std::chrono::steady_clock::now() < last_limit_)
-      (void)done_.wait_until(lock, last_limit_);
+    while (running_ > 0 && std::chrono::steady_clock::now() < last_limit_) (void)done_.wait_until(lock, last_limit_);
     ::_exit(0);
   }
 
@@ -189,8 +188,8 @@ class Worker {
     if (::geteuid() == 0) return trouble("4.3.5", "refusing to deliver as root");
     struct stat st{};
     if (!work.home.empty() && ::stat(work.home.c_str(), &st) != 0)
-      return trouble("4.3.0", fmt::format("cannot use the home directory {}: {}", work.home,
-                                          Error::from_errno(errno).message()));
+      return trouble(
+          "4.3.0", fmt::format("cannot use the home directory {}: {}", work.home, Error::from_errno(errno).message()));
     auto forward = find_forward(work.forward_files);
     if (!forward) return trouble("4.3.5", forward.error().message());
     answer.file_ignored = std::move(forward->ignored);
@@ -206,8 +205,7 @@ class Worker {
     else if (work.command)
       answer.status = run_command(*work.command, work.message, job, limit);
     else
-      answer.status =
-          store_content(work, job, [this](const auto&... what) { return groups_.store(what...); });
+      answer.status = store_content(work, job, [this](const auto&... what) { return groups_.store(what...); });
     return answer;
   }
 
@@ -240,8 +238,7 @@ void run_worker(int control) {
 std::string with_length(std::string_view bytes) {
   std::string out;
   out.reserve(kLengthBytes + bytes.size());
-  for (std::size_t i = 0; i < kLengthBytes; ++i)
-    out += static_cast<char>(bytes.size() >> (8 * i) & 0xff);
+  for (std::size_t i = 0; i < kLengthBytes; ++i) out += static_cast<char>(bytes.size() >> (8 * i) & 0xff);
   out += bytes;
   return out;
 }

@@ -1,14 +1,15 @@
 #pragma once
 /// The process that delivers as one account: it became the account before its first job, and nothing brings it back.
 ///
-/// Jobs:    each comes as a connected socket over the control socket, and is a thread's: one that hangs holds up no other. (One that
-///          comes as kAlone is done before the next is looked for: most accounts get one message, which needs no thread.) On the socket:
-///          a Job, the message's content, the Answer (work.h). The process never has a descriptor of the spool.
+/// Jobs:    each comes as a connected socket over the control socket, and is a thread's: one that hangs holds up no
+///          other. (One that comes as kAlone is done before the next is looked for: most accounts get one message,
+///          which needs no thread.) On the socket: a Job, the message's content, the Answer (work.h). The process
+///          never has a descriptor of the spool.
 /// Groups:  what goes into the same mailbox at the same time shares locks and syncs (groups.h).
-/// Safety:  none but :include: files are read as root; nothing is stored and no command run. No other process of the account may
-///          look into this one.
-/// End:     of the control socket, or kIdle without a job: when its jobs are done, or their time limits are over. What a job has whole
-///          in hand is finished even if the program that sent it has died.
+/// Safety:  none but :include: files are read as root; nothing is stored and no command run. No other process of the
+///          account may look into this one.
+/// End:     of the control socket, or kIdle without a job: when its jobs are done, or their time limits are over.
+///          What a job has whole in hand is finished even if the program that sent it has died.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,8 +33,8 @@ struct Role {
 /// What a message of the control socket says of the job whose socket it brings.
 inline constexpr std::string_view kAlone = "alone", kAmongOthers = "among others";
 
-/// In a process of one thread. control: a SOCK_SEQPACKET socket. Its first message is a Role; each of the others brings one
-/// descriptor. A process that is given no role for kIdle ends.
+/// In a process of one thread. control: a SOCK_SEQPACKET socket. Its first message is a Role; each of the others
+/// brings one descriptor. A process that is given no role for kIdle ends.
 [[noreturn]] void run_worker(int control);
 
 }  // namespace pen::mailbox

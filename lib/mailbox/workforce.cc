@@ -19,8 +19,7 @@ Result<Workforce::Handle> Workforce::give(const Role& role, int job_socket, bool
     if (const auto known = workers_.find(key); known != workers_.end()) {
       const Handle worker = known->second;
       others = others || worker->jobs > 0;
-      if (!worker->alone &&
-          send_descriptor(worker->control.get(), kAmongOthers, job_socket, Full::fail)) {
+      if (!worker->alone && send_descriptor(worker->control.get(), kAmongOthers, job_socket, Full::fail)) {
         if (worker->jobs++ == 0) idle_.erase(worker->last_used);
         return worker;
       }
@@ -32,8 +31,7 @@ Result<Workforce::Handle> Workforce::give(const Role& role, int job_socket, bool
   PEN_TRY_ASSIGN(worker->control, Nursery::instance().hire(role));
   // Where there is a second job already there will be more.
   worker->alone = !others;
-  PEN_TRY(send_descriptor(worker->control.get(), others ? kAmongOthers : kAlone, job_socket,
-                          Full::fail));
+  PEN_TRY(send_descriptor(worker->control.get(), others ? kAmongOthers : kAlone, job_socket, Full::fail));
   worker->role = key;
   worker->jobs = 1;
   if (shared)
@@ -73,8 +71,7 @@ void Workforce::forget(const Handle& worker) {
   if (!worker->control) return;
   worker->control.reset();
   if (worker->jobs == 0) idle_.erase(worker->last_used);
-  if (const auto known = workers_.find(worker->role);
-      known != workers_.end() && known->second == worker)
+  if (const auto known = workers_.find(worker->role); known != workers_.end() && known->second == worker)
     workers_.erase(known);
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 /// The workers of this process (worker.h): one for each account that there is work for.
 ///
-/// Use:     auto worker = workforce().give(role, job_socket, keep);  …;  workforce().done(worker);  or  .dismiss(worker)
-///          if (workforce().visit(role)) { …a postman (postmen.h) delivers…; workforce().left(role); }
-/// Bounds:  kMostIdle workers without a job; those that had their last job longest ago go first. They go by themselves too.
+/// Use:     auto worker = workforce().give(role, job_socket, keep);  …;  workforce().done(worker);  or
+///          .dismiss(worker) if (workforce().visit(role)) { …a postman (postmen.h) delivers…; workforce().left(role);
+///          }
+/// Bounds:  kMostIdle workers without a job; those that had their last job longest ago go first. They go by
+///          themselves too.
 /// Thread:  any number at once.
 /// Errors:  errno of what could not be made.
 #include <map>
@@ -33,8 +35,8 @@ class Workforce {
   /// Brings the job to the worker of that role, a new one if there is none. shared: others may have it too.
   Result<Handle> give(const Role& role, int job_socket, bool shared);
   void done(const Handle& worker);
-  /// Whether a postman may make the next delivery of the role's account: it has no worker, and no postman is there. What comes at the same
-  /// time goes to a worker, in which deliveries share locks and syncs.
+  /// Whether a postman may make the next delivery of the role's account: it has no worker, and no postman is there.
+  /// What comes at the same time goes to a worker, in which deliveries share locks and syncs.
   bool visit(const Role& role);
   void left(const Role& role);
   /// It does not answer: no more jobs go to it, and it ends when it can.

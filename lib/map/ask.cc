@@ -25,15 +25,15 @@ thread_local Inquiry* current_inquiry = nullptr;
 constexpr std::size_t kMaxAnswers = 100'000;
 // Names of table servers are looked up again after so long; after a failure at the next question.
 constexpr seconds kNameFresh{60};
-// A question that has been under way for so long does not count among Limits::connections any more: a server that answers
-// some keys and hangs at others still answers those. Their connections together are at most so many times as many.
+// A question that has been under way for so long does not count among Limits::connections any more: a server that
+// answers some keys and hangs at others still answers those. Their connections together are at most so many times as
+// many.
 constexpr seconds kSlow{1};
 constexpr std::size_t kMostSlow = 10;
 
 /// The wait's error in the words of the tables.
 Error trouble(const ServerSource& server, const Error& error) {
-  if (error.is(WaitError::timed_out))
-    return Error(MapError::unreadable, server.name() + ": no answer", ETIMEDOUT);
+  if (error.is(WaitError::timed_out)) return Error(MapError::unreadable, server.name() + ": no answer", ETIMEDOUT);
   if (error.is(WaitError::closed))
     return Error(MapError::unreadable, server.name() + ": the server closed the connection");
   return Error(MapError::unreadable, server.name() + ": " + error.message());
@@ -58,8 +58,7 @@ NameLookup look_up_name(const ServerSource::Address& server, int flags) {
     char host[NI_MAXHOST], port[NI_MAXSERV];
     if (::getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, port, sizeof port,
                       NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-      out.found.push_back(
-          async::SocketAddress::inet(host, static_cast<unsigned short>(std::stoul(port))));
+      out.found.push_back(async::SocketAddress::inet(host, static_cast<unsigned short>(std::stoul(port))));
   }
   ::freeaddrinfo(found);
   return out;
@@ -75,8 +74,7 @@ Inquiry::Scope::Scope(Inquiry& inquiry) {
 Inquiry::Scope::~Scope() { current_inquiry = nullptr; }
 
 Value Inquiry::answer(const std::shared_ptr<const Source>& source, std::string_view key) {
-  if (const auto known = answers_.find(Key(source->name(), key)); known != answers_.end())
-    return known->second;
+  if (const auto known = answers_.find(Key(source->name(), key)); known != answers_.end()) return known->second;
   if (answers_.size() + questions_.size() >= kMaxAnswers)
     return fail(MapError::too_large, source->name() + ": look-ups without end");
   questions_.push_back({source, std::string(key)});
@@ -145,8 +143,7 @@ class Asker::Line {
     co_return server.meaning(*answer);
   }
 
-  Task<Result<std::string>> talk(const ServerSource& server, async::Stream stream,
-                                 std::string request, Until until) {
+  Task<Result<std::string>> talk(const ServerSource& server, async::Stream stream, std::string request, Until until) {
     stream.write(request);
     std::string got;
     for (;;) {
@@ -165,8 +162,7 @@ class Asker::Line {
   Task<Result<async::Stream>> connect_to(const ServerSource& server, Until until) {
     auto addresses = co_await addresses_of(server, until);
     if (!addresses) co_return std::unexpected(std::move(addresses).error());
-    Result<async::Stream> stream =
-        fail(MapError::unreadable, server.name() + ": connect", EHOSTUNREACH);
+    Result<async::Stream> stream = fail(MapError::unreadable, server.name() + ": connect", EHOSTUNREACH);
     for (const auto& address : *addresses) {
       stream = co_await async::connect(loop_, address, until);
       if (stream) break;
@@ -175,13 +171,11 @@ class Asker::Line {
     co_return stream;
   }
 
-  Task<Result<std::vector<async::SocketAddress>>> addresses_of(const ServerSource& server,
-                                                               Until until) {
+  Task<Result<std::vector<async::SocketAddress>>> addresses_of(const ServerSource& server, Until until) {
     using Addresses = std::vector<async::SocketAddress>;
     const auto& at = server.address();
     if (!at.path.empty()) co_return Addresses{async::SocketAddress::unix(at.path)};
-    if (auto numeric = look_up_name(at, AI_NUMERICHOST); !numeric.found.empty())
-      co_return std::move(numeric.found);
+    if (auto numeric = look_up_name(at, AI_NUMERICHOST); !numeric.found.empty()) co_return std::move(numeric.found);
     if (loop_.now() >= fresh_until_) {
       if (!resolving_) {
         resolving_ = true;
@@ -191,8 +185,7 @@ class Asker::Line {
       if (auto waited = co_await resolved_.wait(until); !waited)
         co_return std::unexpected(trouble(server, waited.error()));
     }
-    if (names_.found.empty())
-      co_return fail(MapError::unreadable, server.name() + ": " + names_.problem);
+    if (names_.found.empty()) co_return fail(MapError::unreadable, server.name() + ": " + names_.problem);
     co_return names_.found;
   }
   static Task<void> resolve(Line* self, ServerSource::Address server) {
@@ -220,8 +213,8 @@ Asker::Asker(async::Loop& loop, Limits limits) : loop_(loop), limits_(limits), g
 Asker::~Asker() = default;
 
 std::string Asker::status_line() const {
-  return fmt::format("tables: asked={}, joined={}, failed={}, under_way={}", counts_.asked,
-                     counts_.joined, counts_.failed, counts_.under_way);
+  return fmt::format("tables: asked={}, joined={}, failed={}, under_way={}", counts_.asked, counts_.joined,
+                     counts_.failed, counts_.under_way);
 }
 
 Asker::Line& Asker::line_to(const Inquiry::Question& question) {
@@ -236,8 +229,7 @@ Task<Value> Asker::from_accounts(Inquiry::Question question) {
       [question = std::move(question)] { return question.source->ask_now(question.key); });
 }
 
-Task<void> Asker::answer(Asker* self, Inquiry::Question question,
-                         std::shared_ptr<Pending> pending) {
+Task<void> Asker::answer(Asker* self, Inquiry::Question question, std::shared_ptr<Pending> pending) {
   const Until until{.deadline = self->loop_.now() + self->limits_.patience};
   if (auto server = std::dynamic_pointer_cast<const ServerSource>(question.source))
     pending->value = co_await self->line_to(question).ask(std::move(server), question.key, until);
@@ -273,8 +265,7 @@ Task<void> Asker::settle(Inquiry& inquiry) {
     // The name service has no time limit of its own.
     inquiry.settle(questions[i],
                    waited ? pending[i]->value
-                          : fail(MapError::unreadable, questions[i].source->name() + ": no answer",
-                                 ETIMEDOUT));
+                          : fail(MapError::unreadable, questions[i].source->name() + ": no answer", ETIMEDOUT));
   }
 }
 

@@ -6,8 +6,8 @@
 ///          auto hit = co_await tables.ask([maps, address] { return find_address(maps, address, keys); });
 /// How:     the work is plain code. It runs in the loop's thread as if every answer were there. A table that has to ask
 ///          somebody fails with MapError::pending, which ends the work as any error of a table does; then the question
-///          is asked, and the work runs again and finds the answers to all that it asked before. Only the last run counts.
-///          Work that goes on after an error gets the answers to several questions at once.
+///          is asked, and the work runs again and finds the answers to all that it asked before. Only the last run
+///          counts. Work that goes on after an error gets the answers to several questions at once.
 /// Work:    may run any number of times: it changes nothing outside itself and consumes nothing it holds.
 /// Bounds:  a question is answered within Limits::patience, or is an error. At most Limits::connections to each table
 ///          server, so that one that hangs has no part in another's; the name service has threads of its own. Those who
@@ -111,8 +111,7 @@ class Asker {
   class Line;      // to one table server
   async::Task<void> settle(Inquiry& inquiry);
   std::shared_ptr<Pending> begin(const Inquiry::Question& question);
-  static async::Task<void> answer(Asker* self, Inquiry::Question question,
-                                  std::shared_ptr<Pending> pending);
+  static async::Task<void> answer(Asker* self, Inquiry::Question question, std::shared_ptr<Pending> pending);
   async::Task<Value> from_accounts(Inquiry::Question question);
   Line& line_to(const Inquiry::Question& question);
 

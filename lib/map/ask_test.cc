@@ -79,8 +79,7 @@ struct Fixture {
     return *MapList::open("socketmap:unix:" + dir.file("s") + ":" + table);
   }
   Task<Value> look(MapList maps_in, std::string key) {
-    return tables.ask(
-        [maps = std::move(maps_in), key = std::move(key)] { return maps.lookup(key); });
+    return tables.ask([maps = std::move(maps_in), key = std::move(key)] { return maps.lookup(key); });
   }
   std::string value(const std::string& key) { return shown(run(loop, look(maps(), key))); }
   static std::string shown(const Value& v) {
@@ -93,9 +92,7 @@ struct Fixture {
     loop.spawn("look", keep(look(std::move(maps_in), std::move(key)), out));
     return out;
   }
-  static Task<void> keep(Task<Value> task, std::shared_ptr<std::optional<Value>> out) {
-    out->emplace(co_await task);
-  }
+  static Task<void> keep(Task<Value> task, std::shared_ptr<std::optional<Value>> out) { out->emplace(co_await task); }
   template <class F>
   void turn_until(F done) {
     for (int i = 0; i < 100000 && !done(); ++i) loop.run_once(milliseconds(50));
@@ -163,8 +160,7 @@ BOOST_AUTO_TEST_CASE(a_table_whose_connections_all_hang_has_no_part_in_another_t
 BOOST_AUTO_TEST_CASE(who_asks_the_same_at_the_same_time_gets_the_same_answer) {
   std::vector<std::shared_ptr<std::optional<Value>>> all;
   for (int i = 0; i < 50; ++i) all.push_back(start(maps(), "key"));
-  turn_until(
-      [&] { return std::ranges::all_of(all, [](const auto& one) { return one->has_value(); }); });
+  turn_until([&] { return std::ranges::all_of(all, [](const auto& one) { return one->has_value(); }); });
   for (const auto& one : all) BOOST_TEST(shown(**one) == "key");
   BOOST_TEST(server.asked.size() == 1U);
 }
@@ -216,8 +212,7 @@ BOOST_AUTO_TEST_CASE(a_name_service_that_hangs_holds_nobody_who_asks_a_server) {
   for (int i = 0; i < 20; ++i) {
     stuck.push_back(std::make_shared<std::optional<Value>>());
     loop.spawn("stuck",
-               keep(tables.ask([hanging, i] { return answer_from(hanging, std::to_string(i)); }),
-                    stuck.back()));
+               keep(tables.ask([hanging, i] { return answer_from(hanging, std::to_string(i)); }), stuck.back()));
   }
   for (int i = 0; i < 10; ++i) BOOST_TEST(value("key" + std::to_string(i)).starts_with("key"));
   for (const auto& one : stuck) BOOST_TEST(!one->has_value());
@@ -250,8 +245,7 @@ BOOST_AUTO_TEST_CASE(keys_that_hang_leave_connections_of_their_table_to_others) 
   const auto maps = *MapList::open("socketmap:unix:" + dir.file("s") + ":t");
   std::vector<std::optional<Value>> out(30);
   const auto start = [&](std::size_t i, std::string key) {
-    loop.spawn("ask", async::testing::store_result(
-                          tables.ask([maps, key] { return maps.lookup(key); }), &out[i]));
+    loop.spawn("ask", async::testing::store_result(tables.ask([maps, key] { return maps.lookup(key); }), &out[i]));
   };
   const auto settle = [&] {
     for (int i = 0; i < 200; ++i) loop.run_once(milliseconds(1));
@@ -278,8 +272,7 @@ BOOST_AUTO_TEST_CASE(a_question_without_an_answer_ends_with_an_error_in_its_time
   const auto maps = *MapList::open("socketmap:unix:" + dir.file("s") + ":t");
   std::vector<std::optional<Value>> out(2);
   const auto start = [&](std::size_t i, const char* key) {
-    loop.spawn("ask", async::testing::store_result(
-                          tables.ask([maps, key] { return maps.lookup(key); }), &out[i]));
+    loop.spawn("ask", async::testing::store_result(tables.ask([maps, key] { return maps.lookup(key); }), &out[i]));
   };
   start(0, "hang");
   start(1, "waits for its turn");

@@ -6,8 +6,7 @@
 
 namespace pen::map {
 
-inline std::unexpected<Error> bad_rule(const std::string& path, unsigned line,
-                                       std::string_view why) {
+inline std::unexpected<Error> bad_rule(const std::string& path, unsigned line, std::string_view why) {
   return fail(MapError::syntax, path + ", line " + std::to_string(line) + ": " + std::string(why));
 }
 

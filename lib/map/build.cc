@@ -25,8 +25,7 @@ Result<void> sync_path(const std::string& path, int flags) {
 }  // namespace
 
 Result<std::vector<std::string>> merge(Content& content, const std::vector<TableEntry>& entries,
-                                       std::string_view source, std::size_t max_key,
-                                       const BuildOptions& options) {
+                                       std::string_view source, std::size_t max_key, const BuildOptions& options) {
   std::vector<std::string> warnings;
   std::size_t done = 0;
   for (const auto& e : entries) {
@@ -55,31 +54,26 @@ Result<void> replace_file(const std::string& path, unsigned mode,
   ::unlink(fresh.c_str());
   Result<void> done = write(fresh);
   if (done) done = sync_path(fresh, O_RDONLY);
-  if (done && ::chmod(fresh.c_str(), mode) != 0)
-    done = fail(MapError::unreadable, "chmod " + fresh, errno);
-  if (done && ::rename(fresh.c_str(), path.c_str()) != 0)
-    done = fail(MapError::unreadable, "rename " + path, errno);
+  if (done && ::chmod(fresh.c_str(), mode) != 0) done = fail(MapError::unreadable, "chmod " + fresh, errno);
+  if (done && ::rename(fresh.c_str(), path.c_str()) != 0) done = fail(MapError::unreadable, "rename " + path, errno);
   if (!done) {
     ::unlink(fresh.c_str());
     return done;
   }
   const auto slash = path.rfind('/');
-  return sync_path(slash == std::string::npos ? "." : path.substr(0, slash + 1),
-                   O_RDONLY | O_DIRECTORY);
+  return sync_path(slash == std::string::npos ? "." : path.substr(0, slash + 1), O_RDONLY | O_DIRECTORY);
 }
 
-Result<Content> begin_content(const BuildOptions& options,
-                              const std::function<Result<Content>()>& read) {
+Result<Content> begin_content(const BuildOptions& options, const std::function<Result<Content>()>& read) {
   if (!options.start_from_old) return Content{};
   auto old = read();
   if (!old && old.error().is_errno(ENOENT)) return Content{};
   return old;
 }
 
-Result<std::size_t> remove_keys(
-    const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
-    const std::function<Result<Content>()>& read,
-    const std::function<Result<void>(const Content& content, unsigned mode)>& write) {
+Result<std::size_t> remove_keys(const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
+                                const std::function<Result<Content>()>& read,
+                                const std::function<Result<void>(const Content& content, unsigned mode)>& write) {
   struct stat s{};
   if (::stat(path.c_str(), &s) != 0) return fail(MapError::unreadable, "open " + path, errno);
   PEN_TRY_ASSIGN(Content content, read());

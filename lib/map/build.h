@@ -1,6 +1,6 @@
 #pragma once
-/// What making an indexed table file is, whatever its format: entries checked and put together, and a new file put in the
-/// old one's place.
+/// What making an indexed table file is, whatever its format: entries checked and put together, and a new file put in
+/// the old one's place.
 ///
 /// Use:     Content content; auto warnings = merge(content, entries, source, kMaxKey, options);
 ///          replace_file(path, options.mode, [&](const std::string& fresh) { … write and close it … });
@@ -37,25 +37,22 @@ inline void tell(const Progress& progress, std::size_t done, std::size_t of) {
   if (progress && done % kEvery == 0) progress(done, of);
 }
 
-/// Adds the entries. Returns the warnings (duplicate keys). source: for messages. Errors: too_large (a key beyond max_key,
-/// a value beyond kMaxValue), syntax (a NUL).
+/// Adds the entries. Returns the warnings (duplicate keys). source: for messages. Errors: too_large (a key beyond
+/// max_key, a value beyond kMaxValue), syntax (a NUL).
 Result<std::vector<std::string>> merge(Content& content, const std::vector<TableEntry>& entries,
-                                       std::string_view source, std::size_t max_key,
-                                       const BuildOptions& options);
+                                       std::string_view source, std::size_t max_key, const BuildOptions& options);
 
 /// Has `write` make a file beside path, syncs it and renames it to path. Errors: those of write; unreadable + errno.
 Result<void> replace_file(const std::string& path, unsigned mode,
                           const std::function<Result<void>(const std::string& fresh)>& write);
 
 /// The old file's content for BuildOptions::start_from_old, read by `read`; none when it is not there.
-Result<Content> begin_content(const BuildOptions& options,
-                              const std::function<Result<Content>()>& read);
+Result<Content> begin_content(const BuildOptions& options, const std::function<Result<Content>()>& read);
 
-/// Takes the keys out of what `read` gives and, if any was there, hands the rest to `write` with the file's mode. Returns
-/// how many were there.
-Result<std::size_t> remove_keys(
-    const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
-    const std::function<Result<Content>()>& read,
-    const std::function<Result<void>(const Content& content, unsigned mode)>& write);
+/// Takes the keys out of what `read` gives and, if any was there, hands the rest to `write` with the file's mode.
+/// Returns how many were there.
+Result<std::size_t> remove_keys(const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
+                                const std::function<Result<Content>()>& read,
+                                const std::function<Result<void>(const Content& content, unsigned mode)>& write);
 
 }  // namespace pen::map

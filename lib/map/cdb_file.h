@@ -3,9 +3,11 @@
 ///
 /// Use:     build_cdb("transport.cdb", entries, "transport", options);       // penmap cdb:transport
 ///          auto file = CdbFile::open("transport.cdb"); (*file)->find(key);
-/// Format:  256 pairs (position, slots) of u32 LE; records: u32 key length, u32 value length, key, value; hash tables of
-///          (hash, position) pairs. Keys and values are written without a NUL at the end, and found with or without.
-/// Reading: a descriptor is kept and the file read where a key leads to, so that a file cut short under its reader is an
+/// Format:  256 pairs (position, slots) of u32 LE; records: u32 key length, u32 value length, key, value; hash tables
+///          of (hash, position) pairs. Keys and values are written without a NUL at the end, and found with or
+///          without.
+/// Reading: a descriptor is kept and the file read where a key leads to, so that a file cut short under its reader is
+/// an
 ///          error and not a signal. Every number in it is checked before it is used.
 /// Writing: always a new file in the old one's place (build.h); 4 GiB at most, which is the format's bound.
 /// Thread:  find() from any thread; everything else from one.
@@ -31,12 +33,10 @@ class CdbFile {
   /// The value under key, the first where the file has several. Errors: unreadable (damaged).
   Value find(std::string_view key) const;
   /// Every key and value in the order of the file; stops when visit returns false. Errors: unreadable.
-  Result<void> each(
-      const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
+  Result<void> each(const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
 
  private:
-  CdbFile(std::string path, int fd, std::uint64_t size)
-      : path_(std::move(path)), fd_(fd), size_(size) {}
+  CdbFile(std::string path, int fd, std::uint64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
   std::unexpected<Error> damaged() const;
   Result<std::string> read(std::uint64_t at, std::uint64_t bytes) const;
   Result<std::optional<std::string>> find_exactly(std::string_view key) const;
@@ -47,11 +47,10 @@ class CdbFile {
 };
 
 /// Writes a new file in path's place. Returns the warnings (duplicate keys). Errors: too_large, unreadable + errno.
-Result<std::vector<std::string>> build_cdb(const std::string& path,
-                                           const std::vector<TableEntry>& entries,
+Result<std::vector<std::string>> build_cdb(const std::string& path, const std::vector<TableEntry>& entries,
                                            std::string_view source, const BuildOptions& options);
 /// A new file without these keys; returns how many were there.
-Result<std::size_t> remove_from_cdb(const std::string& path, const std::vector<std::string>& keys,
-                                    bool fold_keys, const Progress& progress = {});
+Result<std::size_t> remove_from_cdb(const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
+                                    const Progress& progress = {});
 
 }  // namespace pen::map

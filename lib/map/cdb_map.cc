@@ -43,12 +43,10 @@ std::string without_nul(std::string text) {
 }
 
 /// The bytes of a file with this content. Errors: too_large.
-Result<std::string> image_of(const std::string& path, const Content& content,
-                             const Progress& progress) {
+Result<std::string> image_of(const std::string& path, const Content& content, const Progress& progress) {
   std::array<std::vector<Pair>, kTables> tables;
   std::uint64_t size = kHeader;
-  for (const auto& [key, value] : content)
-    size += kPair + key.size() + value.size() + 2 * kPair;  // with its two slots
+  for (const auto& [key, value] : content) size += kPair + key.size() + value.size() + 2 * kPair;  // with its two slots
   if (size > std::numeric_limits<std::uint32_t>::max())
     return fail(MapError::too_large, path + ": a cdb file holds 4 GiB at most");
   std::string out(kHeader, '\0');
@@ -76,8 +74,7 @@ Result<std::string> image_of(const std::string& path, const Content& content,
   return out;
 }
 
-Result<void> write_file(const std::string& path, const Content& content, unsigned mode,
-                        const Progress& progress) {
+Result<void> write_file(const std::string& path, const Content& content, unsigned mode, const Progress& progress) {
   PEN_TRY_ASSIGN(const std::string image, image_of(path, content, progress));
   return replace_file(path, mode, [&](const std::string& fresh) -> Result<void> {
     const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -137,8 +134,7 @@ Result<std::shared_ptr<CdbFile>> CdbFile::open(const std::string& path) {
   const int fd = opened.fd.release();
   struct stat st{};
   const bool known = ::fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-  std::shared_ptr<CdbFile> file(
-      new CdbFile(path, fd, known ? static_cast<std::uint64_t>(st.st_size) : 0));
+  std::shared_ptr<CdbFile> file(new CdbFile(path, fd, known ? static_cast<std::uint64_t>(st.st_size) : 0));
   if (file->size_ < kHeader) return fail(MapError::unreadable, path + ": not a cdb file");
   return file;
 }
@@ -188,20 +184,17 @@ Result<std::optional<std::string>> CdbFile::find_exactly(std::string_view key) c
 }
 
 Value CdbFile::find(std::string_view key) const {
-  if (key.empty() || key.size() > kMaxKey || key.find('\0') != std::string_view::npos)
-    return std::nullopt;
+  if (key.empty() || key.size() > kMaxKey || key.find('\0') != std::string_view::npos) return std::nullopt;
   PEN_TRY_ASSIGN(auto plain, find_exactly(key));
   if (plain) return plain;
   return find_exactly(std::string(key) + '\0');
 }
 
-Result<void> CdbFile::each(
-    const std::function<bool(std::string_view, std::string_view)>& visit) const {
+Result<void> CdbFile::each(const std::function<bool(std::string_view, std::string_view)>& visit) const {
   PEN_TRY_ASSIGN(const std::string header, read(0, kHeader));
   // The tables come after the last record.
   std::uint64_t end = size_;
-  for (std::size_t t = 0; t < kTables; ++t)
-    end = std::min<std::uint64_t>(end, pair_at(header, t * kPair).first);
+  for (std::size_t t = 0; t < kTables; ++t) end = std::min<std::uint64_t>(end, pair_at(header, t * kPair).first);
   for (std::uint64_t at = kHeader; at < end;) {
     PEN_TRY_ASSIGN(const std::string lengths, read(at, kPair));
     const auto [key_size, value_size] = pair_at(lengths);
@@ -214,8 +207,7 @@ Result<void> CdbFile::each(
   return {};
 }
 
-Result<std::vector<std::string>> build_cdb(const std::string& path,
-                                           const std::vector<TableEntry>& entries,
+Result<std::vector<std::string>> build_cdb(const std::string& path, const std::vector<TableEntry>& entries,
                                            std::string_view source, const BuildOptions& options) {
   PEN_TRY_ASSIGN(Content content, begin_content(options, [&] { return old_content(path); }));
   PEN_TRY_ASSIGN(auto warnings, merge(content, entries, source, kMaxKey, options));
@@ -223,17 +215,14 @@ Result<std::vector<std::string>> build_cdb(const std::string& path,
   return warnings;
 }
 
-Result<std::size_t> remove_from_cdb(const std::string& path, const std::vector<std::string>& keys,
-                                    bool fold_keys, const Progress& progress) {
+Result<std::size_t> remove_from_cdb(const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
+                                    const Progress& progress) {
   return remove_keys(
       path, keys, fold_keys, [&] { return old_content(path); },
-      [&](const Content& content, unsigned mode) {
-        return write_file(path, content, mode, progress);
-      });
+      [&](const Content& content, unsigned mode) { return write_file(path, content, mode, progress); });
 }
 
-std::shared_ptr<Map> make_cdb(std::string spec, const std::string& name,
-                              const OpenOptions& options) {
+std::shared_ptr<Map> make_cdb(std::string spec, const std::string& name, const OpenOptions& options) {
   return std::make_shared<CdbMap>(std::move(spec), name + ".cdb", options);
 }
 

@@ -18,8 +18,7 @@ struct Tables {
 
   void build(const std::vector<std::pair<std::string, std::string>>& pairs, BuildOptions o = {}) {
     std::vector<TableEntry> entries;
-    for (const auto& [key, value] : pairs)
-      entries.push_back({static_cast<unsigned>(entries.size() + 1), key, value});
+    for (const auto& [key, value] : pairs) entries.push_back({static_cast<unsigned>(entries.size() + 1), key, value});
     BOOST_REQUIRE(build_cdb(path, entries, "t", o).has_value());
   }
   std::string find(std::string_view key) {
@@ -41,11 +40,9 @@ BOOST_FIXTURE_TEST_SUITE(cdb, Tables)
 
 BOOST_AUTO_TEST_CASE(what_was_written_is_found_and_nothing_else) {
   std::vector<std::pair<std::string, std::string>> pairs;
-  for (int i = 0; i < 5000; ++i)
-    pairs.emplace_back("Key" + std::to_string(i), "value " + std::to_string(i));
+  for (int i = 0; i < 5000; ++i) pairs.emplace_back("Key" + std::to_string(i), "value " + std::to_string(i));
   build(pairs);
-  for (int i = 0; i < 5000; ++i)
-    BOOST_TEST(find("key" + std::to_string(i)) == "value " + std::to_string(i));
+  for (int i = 0; i < 5000; ++i) BOOST_TEST(find("key" + std::to_string(i)) == "value " + std::to_string(i));
   for (const auto* key : {"key5000", "k", "", "Key1"}) BOOST_TEST(find(key) == "(none)");
 }
 
@@ -65,8 +62,7 @@ BOOST_AUTO_TEST_CASE(a_small_file_is_what_the_format_says_byte_for_byte) {
 BOOST_AUTO_TEST_CASE(an_open_table_lists_changes_and_loses_keys) {
   build({{"a", "1"}, {"b", "2"}, {"a", "3"}});
   BOOST_TEST(find("a") == "1");
-  build({{"c", "4"}, {"b", "5"}},
-        {.duplicates = BuildOptions::Duplicates::replace, .start_from_old = true});
+  build({{"c", "4"}, {"b", "5"}}, {.duplicates = BuildOptions::Duplicates::replace, .start_from_old = true});
   BOOST_TEST(find("a") + find("b") + find("c") == "154");
   const auto before = *CdbFile::open(path);
   BOOST_TEST(remove_from_cdb(path, {"A", "none"}, true).value() == 1U);
@@ -110,8 +106,7 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_errors_or_answers_but_never_a_crash) {
   for (int round = 0; round < 400; ++round) {
     std::string bad = good;
     if (round % 4 == 0) bad.resize(random.below(bad.size()));
-    for (int n = 0; n < 20 && !bad.empty(); ++n)
-      bad[random.below(bad.size())] = static_cast<char>(random.below(256));
+    for (int n = 0; n < 20 && !bad.empty(); ++n) bad[random.below(bad.size())] = static_cast<char>(random.below(256));
     dir.write("t.cdb", bad);
     const auto file = CdbFile::open(path);
     if (!file) {

@@ -103,8 +103,7 @@ int depth(std::string_view text) {
 }
 
 template <class Combined>
-Result<std::shared_ptr<Map>> combine(std::string spec, const std::string& name,
-                                     const OpenOptions& options) {
+Result<std::shared_ptr<Map>> combine(std::string spec, const std::string& name, const OpenOptions& options) {
   if (depth(name) > kMaxDepth) return fail(MapError::too_large, spec);
   std::vector<std::shared_ptr<Map>> tables;
   for (const auto& inner : split_list(unbraced(name))) {
@@ -118,12 +117,10 @@ Result<std::shared_ptr<Map>> combine(std::string spec, const std::string& name,
 
 }  // namespace
 
-Result<std::shared_ptr<Map>> make_union(std::string spec, const std::string& name,
-                                        const OpenOptions& options) {
+Result<std::shared_ptr<Map>> make_union(std::string spec, const std::string& name, const OpenOptions& options) {
   return combine<UnionMap>(std::move(spec), name, options);
 }
-Result<std::shared_ptr<Map>> make_pipe(std::string spec, const std::string& name,
-                                       const OpenOptions& options) {
+Result<std::shared_ptr<Map>> make_pipe(std::string spec, const std::string& name, const OpenOptions& options) {
   return combine<PipeMap>(std::move(spec), name, options);
 }
 Result<std::shared_ptr<Map>> make_random(std::string spec, const std::string& name) {
@@ -132,8 +129,6 @@ Result<std::shared_ptr<Map>> make_random(std::string spec, const std::string& na
   if (values.empty()) return fail(MapError::bad_spec, spec + ": expected { value, … }");
   return std::make_shared<RandomMap>(std::move(spec), std::move(values));
 }
-std::shared_ptr<Map> make_environ(std::string spec) {
-  return std::make_shared<EnvironMap>(std::move(spec));
-}
+std::shared_ptr<Map> make_environ(std::string spec) { return std::make_shared<EnvironMap>(std::move(spec)); }
 
 }  // namespace pen::map

@@ -34,8 +34,7 @@ template <class Table>
 class Reloading {
  public:
   using Load = Result<std::shared_ptr<Table>> (*)(const std::string& path);
-  Reloading(std::string path, const Clock& clock, Load load)
-      : path_(std::move(path)), clock_(clock), load_(load) {}
+  Reloading(std::string path, const Clock& clock, Load load) : path_(std::move(path)), clock_(clock), load_(load) {}
 
   /// Who owns the file, as of the last current(); nullopt: it is not there.
   std::optional<std::uint32_t> owner() {

@@ -22,8 +22,7 @@ class Search {
       return false;
     }
     if (!*value) return true;
-    answer_ = AddressHit{std::move(**value), std::string(key), std::string(left_out.extension),
-                         left_out.delimiter};
+    answer_ = AddressHit{std::move(**value), std::string(key), std::string(left_out.extension), left_out.delimiter};
     return false;
   }
   AddressValue take() { return std::move(answer_); }
@@ -48,8 +47,7 @@ void split_user(std::string_view local, std::string_view delimiters, User& user)
 }
 
 /// The whole address, then without its extension.
-bool miss_address(Search& search, std::string_view address, std::string_view domain,
-                  const User& user) {
+bool miss_address(Search& search, std::string_view address, std::string_view domain, const User& user) {
   if (!search.miss(address, kWhole)) return false;
   if (user.split.delimiter == '\0' || domain.empty()) return true;
   return search.miss(user.bare + "@" + std::string(domain), kPart);
@@ -82,8 +80,7 @@ AddressValue find_address(const MapList& maps, std::string_view address, const A
   if (!search.miss(address, kWhole)) return search.take();
   if (!domain.empty()) {
     const std::string at_domain = "@" + std::string(domain);
-    if (has_extension && !search.miss(user.bare + at_domain, kPart, user.split))
-      return search.take();
+    if (has_extension && !search.miss(user.bare + at_domain, kPart, user.split)) return search.take();
     if (keys.bare_user) {
       if (!search.miss(user.whole, kPart)) return search.take();
       if (has_extension && !search.miss(user.bare, kPart, user.split)) return search.take();
@@ -95,8 +92,8 @@ AddressValue find_address(const MapList& maps, std::string_view address, const A
   return search.take();
 }
 
-AddressValue find_transport(const MapList& maps, std::string_view address,
-                            std::string_view delimiters, bool parent_domains) {
+AddressValue find_transport(const MapList& maps, std::string_view address, std::string_view delimiters,
+                            bool parent_domains) {
   if (maps.empty()) return std::nullopt;
   Search search(maps);
   const std::string_view domain = mail::domain_part(address);
@@ -107,8 +104,8 @@ AddressValue find_transport(const MapList& maps, std::string_view address,
   return search.take();
 }
 
-AddressValue find_access_address(const MapList& maps, std::string_view address,
-                                 std::string_view delimiters, bool parent_domains) {
+AddressValue find_access_address(const MapList& maps, std::string_view address, std::string_view delimiters,
+                                 bool parent_domains) {
   if (maps.empty()) return std::nullopt;
   Search search(maps);
   const std::string_view domain = mail::domain_part(address);

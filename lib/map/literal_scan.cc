@@ -27,8 +27,7 @@ LiteralScan::LiteralScan(const std::vector<std::string>& literals) : count_(lite
     }
   }
   for (int c = 'A'; c <= 'Z'; ++c)
-    kind_[static_cast<std::size_t>(c)] =
-        kind_[static_cast<unsigned char>(ascii_lower(static_cast<char>(c)))];
+    kind_[static_cast<std::size_t>(c)] = kind_[static_cast<unsigned char>(ascii_lower(static_cast<char>(c)))];
   next_.assign(kinds_, 0);
   ends_.assign(1, 0);
   for (std::size_t i = 0; i < literals.size(); ++i)

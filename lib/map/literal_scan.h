@@ -4,8 +4,8 @@
 /// Use:     LiteralScan scan(literals);                // in lower case, as required_literals() gives them
 ///          scan.find(text, found);                    // bit i of `found`: literals[i] is in the text
 /// Cost:    two table look-ups for each byte of the text, whatever the number of literals.
-/// Bounds:  kMaxStates states, two bytes for each of them and each kind of character: 16 MiB at most. What does not fit is
-///          left out: holds(i) says whether literal i is looked for. Literals are ASCII.
+/// Bounds:  kMaxStates states, two bytes for each of them and each kind of character: 16 MiB at most. What does not
+///          fit is left out: holds(i) says whether literal i is looked for. Literals are ASCII.
 /// Thread:  any, once it is made.
 #include <array>
 #include <cstdint>

@@ -62,9 +62,8 @@ BOOST_FIXTURE_TEST_SUITE(lmdb_damage, Damage)
 BOOST_AUTO_TEST_CASE(a_sound_file_is_taken) { BOOST_TEST(survives(good)); }
 
 BOOST_AUTO_TEST_CASE(a_file_cut_anywhere_is_refused) {
-  for (std::size_t size :
-       {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{4097},
-        std::size_t{8192}, good.size() / 2, good.size() - 4096}) {
+  for (std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{4097},
+                           std::size_t{8192}, good.size() / 2, good.size() - 4096}) {
     BOOST_TEST_CONTEXT(size) { BOOST_TEST(!survives(good.substr(0, size))); }
   }
 }

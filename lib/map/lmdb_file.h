@@ -35,8 +35,7 @@ class LmdbFile {
   /// The value under key, with or without trailing NULs in the file. Keys beyond kMaxLmdbKey are not there.
   Value find(std::string_view key) const;
   /// Every key and value in key order; stops when visit returns false. Errors: unreadable.
-  Result<void> each(
-      const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
+  Result<void> each(const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
 
  private:
   LmdbFile(std::string path, std::unique_ptr<lmdb::Database> database);
@@ -47,11 +46,10 @@ class LmdbFile {
 
 /// Writes a new file in path's place. Returns the warnings (duplicate keys). Errors: too_large,
 /// unreadable + errno.
-Result<std::vector<std::string>> build_lmdb(const std::string& path,
-                                            const std::vector<TableEntry>& entries,
+Result<std::vector<std::string>> build_lmdb(const std::string& path, const std::vector<TableEntry>& entries,
                                             std::string_view source, const BuildOptions& options);
 /// A new file without these keys; returns how many were there.
-Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys,
-                                     bool fold_keys, const Progress& progress = {});
+Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
+                                     const Progress& progress = {});
 
 }  // namespace pen::map

@@ -16,8 +16,7 @@ namespace {
 
 /// What liblmdb says of a table's file, as an error of the table.
 std::unexpected<Error> unreadable(const Error& e, const std::string& path) {
-  if (const int code = e.sys_errno(); code != 0)
-    return fail(MapError::unreadable, "open " + path, code);
+  if (const int code = e.sys_errno(); code != 0) return fail(MapError::unreadable, "open " + path, code);
   return fail(MapError::unreadable, e.context());
 }
 
@@ -25,8 +24,7 @@ std::unexpected<Error> unreadable(const Error& e, const std::string& path) {
 Result<void> check_pages(int fd, const std::string& path) {
   const auto whole = lmdb::check_pages(fd);
   if (whole) return {};
-  return fail(MapError::unreadable,
-              path + ": " + whole.error().message() + ": make the table again from its source");
+  return fail(MapError::unreadable, path + ": " + whole.error().message() + ": make the table again from its source");
 }
 
 std::string_view without_nul(std::string_view text) {
@@ -48,15 +46,13 @@ Result<std::shared_ptr<LmdbFile>> LmdbFile::open(const std::string& path) {
     PEN_TRY_ASSIGN(file.fd, memory_copy(file.fd.get(), path));
     where = "/proc/self/fd/" + std::to_string(file.fd.get());
   }
-  auto database =
-      lmdb::Database::open(where, {.directory = false, .lock = false, .write = false, .mode = 0});
+  auto database = lmdb::Database::open(where, {.directory = false, .lock = false, .write = false, .mode = 0});
   if (!database) return unreadable(database.error(), path);
   return std::shared_ptr<LmdbFile>(new LmdbFile(path, *std::move(database)));
 }
 
 Value LmdbFile::find(std::string_view key) const {
-  if (key.empty() || key.size() > kMaxLmdbKey || key.find('\0') != std::string_view::npos)
-    return std::nullopt;
+  if (key.empty() || key.size() > kMaxLmdbKey || key.find('\0') != std::string_view::npos) return std::nullopt;
   const auto read = lmdb::Read::begin(*database_);
   if (!read) return unreadable(read.error(), path_);
   std::string with_nul(key);
@@ -69,22 +65,18 @@ Value LmdbFile::find(std::string_view key) const {
   return std::nullopt;
 }
 
-Result<void> LmdbFile::each(
-    const std::function<bool(std::string_view, std::string_view)>& visit) const {
+Result<void> LmdbFile::each(const std::function<bool(std::string_view, std::string_view)>& visit) const {
   const auto read = lmdb::Read::begin(*database_);
   if (!read) return unreadable(read.error(), path_);
-  const auto end = read->each({}, [&](std::string_view key, std::string_view value) {
-    return visit(without_nul(key), without_nul(value));
-  });
+  const auto end = read->each(
+      {}, [&](std::string_view key, std::string_view value) { return visit(without_nul(key), without_nul(value)); });
   if (!end) return unreadable(end.error(), path_);
   return {};
 }
 
 namespace {
 
-Result<std::shared_ptr<LmdbFile>> load_file(const std::string& path) {
-  return LmdbFile::open(path);
-}
+Result<std::shared_ptr<LmdbFile>> load_file(const std::string& path) { return LmdbFile::open(path); }
 
 class LmdbMap final : public Map {
  public:
@@ -107,18 +99,15 @@ class LmdbMap final : public Map {
 };
 
 /// Writes content to a new file at path in one transaction. Errors: DatabaseError::full: the map size was too small.
-Result<void> write_content(const std::string& path, const Content& content, std::size_t map_size,
-                           unsigned mode, const Progress& progress) {
-  PEN_TRY_ASSIGN(const auto database,
-                 lmdb::Database::open(path, {.map_size = map_size,
-                                             .directory = false,
-                                             .lock = false,
-                                             .sync = false,  // replace_file() does
-                                             .mode = mode}));
+Result<void> write_content(const std::string& path, const Content& content, std::size_t map_size, unsigned mode,
+                           const Progress& progress) {
+  PEN_TRY_ASSIGN(const auto database, lmdb::Database::open(path, {.map_size = map_size,
+                                                                  .directory = false,
+                                                                  .lock = false,
+                                                                  .sync = false,  // replace_file() does
+                                                                  .mode = mode}));
   PEN_TRY_ASSIGN(auto write, lmdb::Write::begin(*database));
-  const auto with_nul = [](const std::string& text) {
-    return std::string_view(text.c_str(), text.size() + 1);
-  };
+  const auto with_nul = [](const std::string& text) { return std::string_view(text.c_str(), text.size() + 1); };
   std::size_t done = 0;
   for (const auto& [key, value] : content) {
     tell(progress, content.size() + ++done, 2 * content.size());
@@ -127,8 +116,7 @@ Result<void> write_content(const std::string& path, const Content& content, std:
   return write.commit();
 }
 
-Result<void> write_file(const std::string& path, const Content& content, unsigned mode,
-                        const Progress& progress) {
+Result<void> write_file(const std::string& path, const Content& content, unsigned mode, const Progress& progress) {
   std::size_t bytes = 0;
   for (const auto& [key, value] : content) bytes += key.size() + value.size() + 64;
   // LMDB reserves address space, not disk: being generous costs nothing.
@@ -156,8 +144,7 @@ Result<Content> old_content(const std::string& path) {
 
 }  // namespace
 
-Result<std::vector<std::string>> build_lmdb(const std::string& path,
-                                            const std::vector<TableEntry>& entries,
+Result<std::vector<std::string>> build_lmdb(const std::string& path, const std::vector<TableEntry>& entries,
                                             std::string_view source, const BuildOptions& options) {
   PEN_TRY_ASSIGN(Content content, begin_content(options, [&] { return old_content(path); }));
   PEN_TRY_ASSIGN(auto warnings, merge(content, entries, source, kMaxLmdbKey, options));
@@ -165,17 +152,14 @@ Result<std::vector<std::string>> build_lmdb(const std::string& path,
   return warnings;
 }
 
-Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys,
-                                     bool fold_keys, const Progress& progress) {
+Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
+                                     const Progress& progress) {
   return remove_keys(
       path, keys, fold_keys, [&] { return old_content(path); },
-      [&](const Content& content, unsigned mode) {
-        return write_file(path, content, mode, progress);
-      });
+      [&](const Content& content, unsigned mode) { return write_file(path, content, mode, progress); });
 }
 
-std::shared_ptr<Map> make_lmdb(std::string spec, const std::string& name,
-                               const OpenOptions& options) {
+std::shared_ptr<Map> make_lmdb(std::string spec, const std::string& name, const OpenOptions& options) {
   return std::make_shared<LmdbMap>(std::move(spec), name + ".lmdb", options);
 }
 

@@ -10,9 +10,9 @@
 namespace pen::map {
 namespace {
 
-constexpr std::array<std::string_view, 17> kTypes = {
-    "btree",   "cdb",     "cidr",   "environ",   "fail",   "hash", "inline",   "lmdb",    "pcre",
-    "pipemap", "randmap", "regexp", "socketmap", "static", "tcp",  "texthash", "unionmap"};
+constexpr std::array<std::string_view, 17> kTypes = {"btree",     "cdb",    "cidr", "environ",  "fail",    "hash",
+                                                     "inline",    "lmdb",   "pcre", "pipemap",  "randmap", "regexp",
+                                                     "socketmap", "static", "tcp",  "texthash", "unionmap"};
 
 }  // namespace
 
@@ -59,8 +59,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
     return fail(MapError::bad_spec, "\"" + printable(spec, 100) + "\": expected type:name");
   }
   std::string full(spec);
-  if (type == "lmdb" || type == "hash" || type == "btree")
-    return make_lmdb(std::move(full), name, options);
+  if (type == "lmdb" || type == "hash" || type == "btree") return make_lmdb(std::move(full), name, options);
   if (type == "cdb") return make_cdb(std::move(full), name, options);
   if (type == "texthash") return make_texthash(std::move(full), name, options);
   if (type == "inline") return make_inline(std::move(full), name, options);
@@ -104,10 +103,9 @@ Result<MapList> MapList::open(std::string_view value, const OpenOptions& options
 }
 std::string advice(const Error& problem) {
   std::string text = problem.message();
-  text +=
-      problem.is_errno(ENOENT)
-          ? "; make it with penmap (penalias for alias_maps), or change the setting that names it"
-          : "; put it right, or change the setting that names it";
+  text += problem.is_errno(ENOENT)
+              ? "; make it with penmap (penalias for alias_maps), or change the setting that names it"
+              : "; put it right, or change the setting that names it";
   return text + ": until then what asks it is put off for a later try (451)";
 }
 

@@ -3,8 +3,8 @@
 ///
 /// Use:     auto maps = MapList::open("hash:/etc/x/transport, regexp:/etc/x/rules", options);
 ///          Result<std::optional<std::string>> value = maps->lookup("example.org");
-/// Types:   lmdb, hash and btree (all three: NAME.lmdb), cdb, texthash, inline, static, cidr, regexp, pcre, unix, environ,
-///          fail; unionmap, pipemap, randmap (made of others); socketmap, tcp (asked of another process);
+/// Types:   lmdb, hash and btree (all three: NAME.lmdb), cdb, texthash, inline, static, cidr, regexp, pcre, unix,
+///          environ, fail; unionmap, pipemap, randmap (made of others); socketmap, tcp (asked of another process);
 ///          "proxy:" in front of a type is accepted and skipped (there is no proxymap here).
 /// Answers: a value; nullopt: surely not there; an Error: the table is broken or cannot be read. An Error
 ///          always means "try again later" (4xx, defer), never "not found".
@@ -33,8 +33,8 @@ enum class MapError {
   read_only,     // the type cannot be built or changed
   too_large,     // a key or value beyond the bounds
   name_service,  // getpwnam and the like failed
-  not_trusted,  // the table, or a rule of it, lets outsiders choose values (OpenOptions::substitute)
-  pending,      // the answer has been asked for: the work that needs it is run again (Asker)
+  not_trusted,   // the table, or a rule of it, lets outsiders choose values (OpenOptions::substitute)
+  pending,       // the answer has been asked for: the work that needs it is run again (Asker)
 };
 std::string_view error_module(MapError);
 std::string_view describe(MapError);
@@ -78,11 +78,12 @@ struct OpenOptions {
   bool fold_keys = true;              // regexp/pcre are case-insensitive by their own flags
   const Clock* clock = &system_clock();
   /// false: the values say where mail goes or what is run, and are parsed for that. Then no part of a key may come into
-  /// one, for the key is a stranger's: a regexp or pcre table with $number in a result is broken (look-ups and problem()
-  /// say so), and so is tcp:, whose answers anybody on the way can give. Holds for tables within tables too.
+  /// one, for the key is a stranger's: a regexp or pcre table with $number in a result is broken (look-ups and
+  /// problem() say so), and so is tcp:, whose answers anybody on the way can give. Holds for tables within tables
+  /// too.
   bool substitute = true;
-  /// false: the values decide about identities and files. Then a table that another process serves (socketmap:, tcp:) is
-  /// broken, as its answers are not this host's administrator's. Holds for tables within tables too.
+  /// false: the values decide about identities and files. Then a table that another process serves (socketmap:, tcp:)
+  /// is broken, as its answers are not this host's administrator's. Holds for tables within tables too.
   bool served = true;
 };
 /// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is no error here: look-ups and problem()
@@ -144,12 +145,12 @@ AddressValue find_address(const MapList& maps, std::string_view address, const A
 
 /// transport(5): user+ext@domain, user@domain, domain, .parent …, *. With parent_domains
 /// (parent_domain_matches_subdomains contains transport_maps): parents without the dot.
-AddressValue find_transport(const MapList& maps, std::string_view address,
-                            std::string_view delimiters, bool parent_domains);
+AddressValue find_transport(const MapList& maps, std::string_view address, std::string_view delimiters,
+                            bool parent_domains);
 
 /// access(5) keys of an e-mail address: user+ext@domain, user@domain, domain, parents, user+ext@, user@.
-AddressValue find_access_address(const MapList& maps, std::string_view address,
-                                 std::string_view delimiters, bool parent_domains);
+AddressValue find_access_address(const MapList& maps, std::string_view address, std::string_view delimiters,
+                                 bool parent_domains);
 /// access(5) keys of a host name: the name, then its parents.
 AddressValue find_access_name(const MapList& maps, std::string_view name, bool parent_domains);
 /// access(5) keys of a numeric address: itself, then its networks on octet (IPv4) or group (IPv6) boundaries.

@@ -31,8 +31,7 @@ std::string look(const std::string& spec, std::string_view key) {
 class Server {
  public:
   using Answer = std::function<std::string(const std::string&)>;
-  Server(int family, const std::string& path, char end, Answer answer)
-      : answer_(std::move(answer)), end_(end) {
+  Server(int family, const std::string& path, char end, Answer answer) : answer_(std::move(answer)), end_(end) {
     fd_ = Fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (family == AF_UNIX) {
       sockaddr_un at{};
@@ -100,9 +99,8 @@ BOOST_AUTO_TEST_CASE(a_pipe_asks_the_next_table_for_what_the_one_before_had) {
 }
 
 BOOST_AUTO_TEST_CASE(tables_of_tables_that_are_wrong_do_not_open) {
-  for (const auto* spec :
-       {"unionmap:{}", "pipemap:{ mysql:/x }", "randmap:{}", "unionmap:{x:}", "socketmap:inet:host",
-        "socketmap:unix:relative:x", "tcp:host", "socketmap:inet:h:1:"})
+  for (const auto* spec : {"unionmap:{}", "pipemap:{ mysql:/x }", "randmap:{}", "unionmap:{x:}", "socketmap:inet:host",
+                           "socketmap:unix:relative:x", "tcp:host", "socketmap:inet:h:1:"})
     BOOST_TEST(!open(spec), spec);
   std::string deep = "inline:{a=1}";
   for (int i = 0; i < 50; ++i) deep = "unionmap:{" + deep + "}";

@@ -120,8 +120,7 @@ BOOST_AUTO_TEST_CASE(in_a_list_the_first_hit_wins) {
 
 BOOST_AUTO_TEST_CASE(an_lmdb_table_is_built_and_read) {
   const auto path = dir.file("t.lmdb");
-  auto warnings =
-      build_lmdb(path, {{1, "A@b.org", "one"}, {2, "x", "two"}, {3, "X", "three"}}, "t", {});
+  auto warnings = build_lmdb(path, {{1, "A@b.org", "one"}, {2, "x", "two"}, {3, "X", "three"}}, "t", {});
   BOOST_REQUIRE(warnings.has_value());
   BOOST_REQUIRE_EQUAL(warnings->size(), 1U);
   BOOST_TEST(warnings->front().find("t, line 3: duplicate") != std::string::npos);
@@ -152,8 +151,7 @@ BOOST_AUTO_TEST_CASE(a_rebuilt_lmdb_table_replaces_the_old_one_under_its_readers
 }
 BOOST_AUTO_TEST_CASE(a_large_lmdb_table_grows_its_map) {
   std::vector<TableEntry> entries;
-  for (unsigned i = 0; i < 50000; ++i)
-    entries.push_back({i, "key" + std::to_string(i), std::string(300, 'v')});
+  for (unsigned i = 0; i < 50000; ++i) entries.push_back({i, "key" + std::to_string(i), std::string(300, 'v')});
   BOOST_REQUIRE(build_lmdb(dir.file("t.lmdb"), entries, "t", {}).has_value());
   auto m = must("lmdb:" + dir.file("t"));
   BOOST_TEST(shown(m->lookup("key49999")).size() == 300U);
@@ -186,14 +184,12 @@ BOOST_AUTO_TEST_CASE(who_makes_a_large_table_is_told_how_far_it_is) {
 BOOST_AUTO_TEST_CASE(a_damaged_lmdb_file_is_a_temporary_failure) {
   const auto path = dir.file("t.lmdb");
   std::vector<TableEntry> entries;
-  for (unsigned i = 0; i < 5000; ++i)
-    entries.push_back({i, "key" + std::to_string(i), std::string(100, 'v')});
+  for (unsigned i = 0; i < 5000; ++i) entries.push_back({i, "key" + std::to_string(i), std::string(100, 'v')});
   BOOST_REQUIRE(build_lmdb(path, entries, "t", {}).has_value());
   auto m = must("hash:" + dir.file("t"));
   std::filesystem::copy_file(path, dir.file("u.lmdb"));
   std::filesystem::resize_file(dir.file("u.lmdb"), 20000);
-  BOOST_TEST(shown(must("hash:" + dir.file("u"))->lookup("key1")).find("shorter") !=
-             std::string::npos);
+  BOOST_TEST(shown(must("hash:" + dir.file("u"))->lookup("key1")).find("shorter") != std::string::npos);
   dir.write("v.lmdb", std::string(20000, 'x'));
   BOOST_TEST(shown(must("hash:" + dir.file("v"))->lookup("key1")).starts_with("error"));
   dir.write("w.lmdb", "");
@@ -214,8 +210,7 @@ BOOST_AUTO_TEST_CASE(regexp_rules_match_in_order_with_groups_negation_and_blocks
   BOOST_TEST(shown(m->lookup("a/b")) == "slash");
 }
 BOOST_AUTO_TEST_CASE(a_dollar_in_a_negated_rule_other_than_double_is_refused) {
-  BOOST_TEST(shown(table("regexp", "!/x/ $1\n")->lookup("x")).find("regexp, line 1") !=
-             std::string::npos);
+  BOOST_TEST(shown(table("regexp", "!/x/ $1\n")->lookup("x")).find("regexp, line 1") != std::string::npos);
   BOOST_TEST(shown(table("pcre", "!/x/ a $$b\n")->lookup("y")) == "a $b");
 }
 BOOST_AUTO_TEST_CASE(pcre_rules_know_their_flags) {
@@ -225,13 +220,11 @@ BOOST_AUTO_TEST_CASE(pcre_rules_know_their_flags) {
   BOOST_TEST(shown(m->lookup("UP")) == "(none)");
 }
 BOOST_AUTO_TEST_CASE(broken_patterns_name_their_line) {
-  for (const char* bad :
-       {"/a/ x\n/(/ y\n", "/a/ x\n/a y\n", "/a/ x\n/a/Q y\n", "/a/ x\nendif\n", "/a/ x\nif /b/\n",
-        "/a/ x\n/a/ $1\n", "/a/ x\nabc y\n", "/a/ x\n/b/ ${1\n", "/a/ x\n/b/ $\n"}) {
+  for (const char* bad : {"/a/ x\n/(/ y\n", "/a/ x\n/a y\n", "/a/ x\n/a/Q y\n", "/a/ x\nendif\n", "/a/ x\nif /b/\n",
+                          "/a/ x\n/a/ $1\n", "/a/ x\nabc y\n", "/a/ x\n/b/ ${1\n", "/a/ x\n/b/ $\n"}) {
     for (const char* type : {"regexp", "pcre"}) {
       auto m = must(std::string(type) + ":" + dir.write("bad", bad));
-      BOOST_TEST(shown(m->lookup("a")).find("bad, line 2") != std::string::npos,
-                 type << ": " << bad);
+      BOOST_TEST(shown(m->lookup("a")).find("bad, line 2") != std::string::npos, type << ": " << bad);
     }
   }
 }
@@ -248,8 +241,7 @@ BOOST_AUTO_TEST_CASE(a_posix_pattern_whose_matches_could_begin_anywhere_is_given
 }
 BOOST_AUTO_TEST_CASE(long_keys_match_by_the_rules_of_posix_like_short_ones) {
   // The longest of the matches that begin first, whatever stands first in the pattern.
-  auto m =
-      table("regexp", "/(a|ab|abcd)(d?)/ $1-$2\n/\\<end$/ at the end\n/^begin/ at the start\n");
+  auto m = table("regexp", "/(a|ab|abcd)(d?)/ $1-$2\n/\\<end$/ at the end\n/^begin/ at the start\n");
   for (const std::size_t before : {0UL, 10UL, 511UL, 600UL, 100'000UL}) {
     const std::string filler(before, 'x');
     BOOST_TEST(shown(m->lookup(filler + "abcdd a")) == "abcd-d");
@@ -260,10 +252,9 @@ BOOST_AUTO_TEST_CASE(long_keys_match_by_the_rules_of_posix_like_short_ones) {
   }
 }
 BOOST_AUTO_TEST_CASE(cidr_rules_match_networks_of_both_families) {
-  auto m = table(
-      "cidr",
-      "192.0.2.1 one\n192.0.2.0/24  net\n2001:db8::/32 six\nif 10.0.0.0/8\n10.1.0.0/16 ten-one\n"
-      "!10.2.0.0/16 not-two\nendif\n::/0 any6\n");
+  auto m = table("cidr",
+                 "192.0.2.1 one\n192.0.2.0/24  net\n2001:db8::/32 six\nif 10.0.0.0/8\n10.1.0.0/16 ten-one\n"
+                 "!10.2.0.0/16 not-two\nendif\n::/0 any6\n");
   BOOST_TEST(shown(m->lookup("192.0.2.1")) == "one");
   BOOST_TEST(shown(m->lookup("192.0.2.77")) == "net");
   BOOST_TEST(shown(m->lookup("::ffff:192.0.2.77")) == "net");
@@ -273,13 +264,11 @@ BOOST_AUTO_TEST_CASE(cidr_rules_match_networks_of_both_families) {
   BOOST_TEST(shown(m->lookup("10.2.2.3")) == "(none)");
   BOOST_TEST(shown(m->lookup("10.3.2.3")) == "not-two");
   BOOST_TEST(shown(m->lookup("example.org")) == "(none)");
-  BOOST_TEST(shown(table("cidr", "1.2.3.4/24 x\n")->lookup("9.9.9.9")).find("cidr, line 1") !=
-             std::string::npos);
+  BOOST_TEST(shown(table("cidr", "1.2.3.4/24 x\n")->lookup("9.9.9.9")).find("cidr, line 1") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_negated_network_says_nothing_of_the_other_family) {
-  auto m =
-      table("cidr", "!192.0.2.0/24 outside\nif !2001:db8::/32\n0.0.0.0/0 four\n::/0 six\nendif\n");
+  auto m = table("cidr", "!192.0.2.0/24 outside\nif !2001:db8::/32\n0.0.0.0/0 four\n::/0 six\nendif\n");
   BOOST_TEST(shown(m->lookup("192.0.2.1")) == "(none)");
   BOOST_TEST(shown(m->lookup("192.0.3.1")) == "outside");
   BOOST_TEST(shown(m->lookup("2001:db8::1")) == "(none)");
@@ -288,8 +277,7 @@ BOOST_AUTO_TEST_CASE(a_negated_network_says_nothing_of_the_other_family) {
 
 BOOST_AUTO_TEST_CASE(rules_of_pattern_tables_may_stand_in_the_setting) {
   for (const std::string type : {"regexp", "pcre"}) {
-    auto m = must(type +
-                  ":{ { /^a b,c$/ REJECT a, b } {if /^x/} {/y/ hit $$1} {endif}, {/^(.)z$/ $1} }");
+    auto m = must(type + ":{ { /^a b,c$/ REJECT a, b } {if /^x/} {/y/ hit $$1} {endif}, {/^(.)z$/ $1} }");
     BOOST_TEST(shown(m->lookup("a b,c")) == "REJECT a, b");
     BOOST_TEST(shown(m->lookup("xy")) == "hit $1");
     BOOST_TEST(shown(m->lookup("y")) == "(none)");
@@ -308,8 +296,7 @@ BOOST_AUTO_TEST_CASE(address_keys_are_tried_in_the_documented_order) {
   const char* order[] = {"u+e@d.org", "u@d.org", "u+e", "u", "@d.org"};
   for (std::size_t from = 0; from < 5; ++from) {
     std::string spec = "inline:{";
-    for (std::size_t i = from; i < 5; ++i)
-      spec += std::string(" { ") + order[i] + " = v" + std::to_string(i) + " }";
+    for (std::size_t i = from; i < 5; ++i) spec += std::string(" { ") + order[i] + " = v" + std::to_string(i) + " }";
     const auto got = shown(find_address(list(spec + " }"), "u+e@d.org", keys));
     BOOST_TEST(got.starts_with(std::string(order[from]) + "=v" + std::to_string(from)), got);
   }
@@ -353,12 +340,11 @@ BOOST_AUTO_TEST_CASE(mapped_networks_are_ipv4_networks_with_96_bits_less) {
   BOOST_TEST(!network("::ffff:192.0.2.7/128").contains(*parse_ip("192.0.2.6")));
   BOOST_TEST(network("::ffff:0.0.0.0/96").contains(*parse_ip("203.0.113.1")));
   BOOST_TEST(!network("::ffff:0.0.0.0/96").contains(*parse_ip("2001:db8::1")));
-  for (const char* wrong : {"[::ffff:127.0.0.0]/129", "[::ffff:127.0.0.0]/95",
-                            "[::ffff:127.0.0.0]/8", "[::ffff:127.0.0.1]/104", "127.0.0.0/104"})
+  for (const char* wrong : {"[::ffff:127.0.0.0]/129", "[::ffff:127.0.0.0]/95", "[::ffff:127.0.0.0]/8",
+                            "[::ffff:127.0.0.1]/104", "127.0.0.0/104"})
     BOOST_TEST(parse_network(wrong).error().is(NetworkError::syntax), wrong);
   // Debian's default for mynetworks.
-  const auto list =
-      MatchList::open(MatchList::Kind::network, "127.0.0.0/8 [::ffff:127.0.0.0]/104 [::1]/128", {});
+  const auto list = MatchList::open(MatchList::Kind::network, "127.0.0.0/8 [::ffff:127.0.0.0]/104 [::1]/128", {});
   BOOST_REQUIRE(list);
   for (const char* ours : {"127.0.0.1", "127.255.0.1", "::1", "::ffff:127.0.0.1"})
     BOOST_TEST(list->matches_address(ours).value(), ours);
@@ -369,22 +355,16 @@ BOOST_AUTO_TEST_CASE(mapped_networks_are_ipv4_networks_with_96_bits_less) {
 BOOST_AUTO_TEST_CASE(network_lists_match_both_families_negations_files_and_tables) {
   const auto file = dir.write("nets", "# ours\n198.51.100.0/24\n[2001:db8::]/32\n");
   const auto cidr = dir.write("c", "203.0.113.0/24 ok\n");
-  auto l = MatchList::open(
-      MatchList::Kind::network,
-      "!192.0.2.9, 192.0.2.0/24 127.0.0.0/8 [::1]/128 " + file + " cidr:" + cidr, {});
+  auto l = MatchList::open(MatchList::Kind::network,
+                           "!192.0.2.9, 192.0.2.0/24 127.0.0.0/8 [::1]/128 " + file + " cidr:" + cidr, {});
   BOOST_REQUIRE_MESSAGE(l.has_value(), (l ? "" : l.error().message()));
-  for (const char* in : {"192.0.2.1", "127.0.0.1", "::1", "198.51.100.7", "2001:db8::9",
-                         "203.0.113.4", "::ffff:127.0.0.1"}) {
+  for (const char* in :
+       {"192.0.2.1", "127.0.0.1", "::1", "198.51.100.7", "2001:db8::9", "203.0.113.4", "::ffff:127.0.0.1"}) {
     BOOST_TEST(l->matches_address(in).value(), in);
   }
-  for (const char* out : {"192.0.2.9", "10.0.0.1", "::2", "unknown"})
-    BOOST_TEST(!l->matches_address(out).value(), out);
-  BOOST_TEST(MatchList::open(MatchList::Kind::network, "192.0.2.1/24", {})
-                 .error()
-                 .is(NetworkError::syntax));
-  BOOST_TEST(MatchList::open(MatchList::Kind::network, "192.0.2.0/33", {})
-                 .error()
-                 .is(NetworkError::syntax));
+  for (const char* out : {"192.0.2.9", "10.0.0.1", "::2", "unknown"}) BOOST_TEST(!l->matches_address(out).value(), out);
+  BOOST_TEST(MatchList::open(MatchList::Kind::network, "192.0.2.1/24", {}).error().is(NetworkError::syntax));
+  BOOST_TEST(MatchList::open(MatchList::Kind::network, "192.0.2.0/33", {}).error().is(NetworkError::syntax));
 }
 BOOST_AUTO_TEST_CASE(domain_lists_match_subdomains_by_the_style_asked_for) {
   MatchList::Options parents;
@@ -411,8 +391,7 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(table_text)
 
 BOOST_AUTO_TEST_CASE(aliases_have_names_before_a_colon_and_may_be_quoted) {
-  auto t = parse_aliases(
-      "Root: admin\n\"a : b\": c,\n   d\nlist: :include:/x, \"|cmd a, b\"\nbad\n: x\n", "aliases");
+  auto t = parse_aliases("Root: admin\n\"a : b\": c,\n   d\nlist: :include:/x, \"|cmd a, b\"\nbad\n: x\n", "aliases");
   BOOST_REQUIRE_EQUAL(t.entries.size(), 3U);
   BOOST_TEST(t.entries[0].key == "root");
   BOOST_TEST(t.entries[1].key == "a : b");
@@ -421,8 +400,7 @@ BOOST_AUTO_TEST_CASE(aliases_have_names_before_a_colon_and_may_be_quoted) {
   BOOST_TEST(t.warnings[0].starts_with("aliases, line 5"));
 }
 BOOST_AUTO_TEST_CASE(destinations_split_at_commas_outside_quotes) {
-  const auto d = split_destinations(
-      "a@b, \"|cmd -x 'a, b'\", /file, :include:/l (note, here), \"x y\"@z, |prog");
+  const auto d = split_destinations("a@b, \"|cmd -x 'a, b'\", /file, :include:/l (note, here), \"x y\"@z, |prog");
   BOOST_REQUIRE_EQUAL(d.size(), 6U);
   BOOST_TEST(d[1] == "|cmd -x 'a, b'");
   BOOST_TEST(d[2] == "/file");
@@ -446,30 +424,25 @@ BOOST_AUTO_TEST_CASE(a_quoted_empty_key_is_warned_about_and_left_out) {
 
 BOOST_FIXTURE_TEST_CASE(where_values_are_identities_a_table_that_others_serve_is_broken, Tables) {
   options.served = false;
-  for (const std::string spec :
-       {"socketmap:unix:/run/x:table", "tcp:127.0.0.1:9", "proxy:socketmap:unix:/run/x:table",
-        "unionmap:{inline:{x=y}, tcp:127.0.0.1:9}"}) {
+  for (const std::string spec : {"socketmap:unix:/run/x:table", "tcp:127.0.0.1:9", "proxy:socketmap:unix:/run/x:table",
+                                 "unionmap:{inline:{x=y}, tcp:127.0.0.1:9}"}) {
     const auto m = must(spec);
-    BOOST_TEST(shown(m->lookup("x")).find("not allowed in this setting") != std::string::npos,
-               spec);
+    BOOST_TEST(shown(m->lookup("x")).find("not allowed in this setting") != std::string::npos, spec);
     BOOST_TEST(m->problem().has_value(), spec);
   }
 }
 
-BOOST_FIXTURE_TEST_CASE(where_keys_may_not_come_into_values_a_table_that_does_it_is_broken,
-                        Tables) {
+BOOST_FIXTURE_TEST_CASE(where_keys_may_not_come_into_values_a_table_that_does_it_is_broken, Tables) {
   options.substitute = false;
   const std::string bad = "/^x$/ fixed\n/^(.*)-list$/ bob+$1\n";
   const std::string good = "/^(.*)-list$/ bob$$1\n";
   for (const std::string type : {"regexp", "pcre"}) {
     const auto path = dir.write(type + "-bad", bad);
-    for (const auto& spec :
-         {type + ":" + path, "proxy:" + type + ":" + path, "unionmap:{" + type + ":" + path + "}",
-          "pipemap:{inline:{y-list=x-list, x=x}, " + type + ":" + path + "}"}) {
+    for (const auto& spec : {type + ":" + path, "proxy:" + type + ":" + path, "unionmap:{" + type + ":" + path + "}",
+                             "pipemap:{inline:{y-list=x-list, x=x}, " + type + ":" + path + "}"}) {
       const auto m = must(spec);
       for (const auto* key : {"y-list", "x"})
-        BOOST_TEST(shown(m->lookup(key)).find("line 2: $number is not allowed in this table") !=
-                       std::string::npos,
+        BOOST_TEST(shown(m->lookup(key)).find("line 2: $number is not allowed in this table") != std::string::npos,
                    spec);
       BOOST_TEST(m->problem().has_value(), spec);
     }

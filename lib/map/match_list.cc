@@ -33,8 +33,7 @@ Result<void> MatchList::add(std::string_view value, bool negated_outside, unsign
     }
     if (text.empty()) return fail(MapError::syntax, "! without a pattern");
     if (text.front() == '/') {
-      if (depth >= kMaxFileDepth)
-        return fail(MapError::syntax, std::string(text) + ": files nested too deeply");
+      if (depth >= kMaxFileDepth) return fail(MapError::syntax, std::string(text) + ": files nested too deeply");
       PEN_TRY_ASSIGN(const std::string content, read_table_file(std::string(text)));
       std::string patterns;
       std::string_view rest = content;
@@ -51,8 +50,7 @@ Result<void> MatchList::add(std::string_view value, bool negated_outside, unsign
     }
     item.text = to_lower(text);
     const bool addresses = kind_ == Kind::network || kind_ == Kind::host;
-    const bool looks_numeric =
-        text.front() == '[' || parse_ip(text.substr(0, text.find('/'))).has_value();
+    const bool looks_numeric = text.front() == '[' || parse_ip(text.substr(0, text.find('/'))).has_value();
     if (addresses && looks_numeric) {
       PEN_TRY_ASSIGN(item.network, parse_network(text));
       item.is_network = true;
@@ -68,8 +66,7 @@ Result<void> MatchList::add(std::string_view value, bool negated_outside, unsign
   return {};
 }
 
-Result<bool> MatchList::Item::matches_name(std::string_view name, Kind kind,
-                                           bool parent_domains) const {
+Result<bool> MatchList::Item::matches_name(std::string_view name, Kind kind, bool parent_domains) const {
   const bool parents = kind == Kind::domain || kind == Kind::host;
   if (table) {
     std::string_view key = name;
@@ -94,8 +91,7 @@ Result<bool> MatchList::Item::matches_name(std::string_view name, Kind kind,
   return parent_domains && name[name.size() - text.size() - 1] == '.';
 }
 
-Result<bool> MatchList::Item::matches_address(const IpAddress& address,
-                                              const std::string& text_in) const {
+Result<bool> MatchList::Item::matches_address(const IpAddress& address, const std::string& text_in) const {
   if (table) {
     auto value = table->lookup(text_in);
     if (!value) return std::unexpected(std::move(value).error().within(table->name()));
@@ -113,9 +109,7 @@ Result<bool> MatchList::matches(std::string_view text) const {
   }
   return false;
 }
-Result<bool> MatchList::matches_address(std::string_view address) const {
-  return matches_host("unknown", address);
-}
+Result<bool> MatchList::matches_address(std::string_view address) const { return matches_host("unknown", address); }
 Result<bool> MatchList::matches_host(std::string_view name_in, std::string_view address) const {
   const std::string name = to_lower(name_in);
   const bool use_name = kind_ == Kind::host && name != "unknown" && !name.empty();

@@ -5,8 +5,8 @@
 ///          pattern.needed();                             // see required_literals.h
 ///          Result<bool> yes = pattern.match(key, spans);
 /// Spans:   valid after a match for the groups that the rule's result uses; others may be missing.
-/// Limits:  beyond them match() is an error (MapError::unreadable, "matching took too long"): mail waits, and is neither
-///          let through nor refused. docs/content-checks.md has the figures.
+/// Limits:  beyond them match() is an error (MapError::unreadable, "matching took too long"): mail waits, and is
+///          neither let through nor refused. docs/content-checks.md has the figures.
 /// Thread:  any. A pcre pattern becomes machine code when it is first tried.
 #include <array>
 #include <memory>
@@ -25,8 +25,8 @@ struct Spans {
   std::size_t count;
 };
 
-/// POSIX: of the matches that begin first the longest. The C library's, which knows no limit of its own: it is asked about
-/// few beginnings at a time, and a clock is looked at in between.
+/// POSIX: of the matches that begin first the longest. The C library's, which knows no limit of its own: it is asked
+/// about few beginnings at a time, and a clock is looked at in between.
 class RegexpPattern {
  public:
   static Result<RegexpPattern> compile(const Rule& rule, const std::string& path);

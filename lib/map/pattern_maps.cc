@@ -67,16 +67,15 @@ struct PatternTable {
   }
   /// path: what errors name as the table.
   template <RuleStyle style, bool substitute>
-  static Result<std::shared_ptr<PatternTable>> read(std::string_view text,
-                                                    const std::string& path) {
+  static Result<std::shared_ptr<PatternTable>> read(std::string_view text, const std::string& path) {
     PEN_TRY_ASSIGN(auto parsed, parse_rules(text, path, style));
     auto table = std::make_shared<PatternTable>();
     table->path = path;
     table->rules.reserve(parsed.size());
     for (auto& rule : parsed) {
       if (!substitute && uses_groups(rule))
-        return fail(MapError::not_trusted, path + ", line " + std::to_string(rule.line) +
-                                               ": $number is not allowed in this table");
+        return fail(MapError::not_trusted,
+                    path + ", line " + std::to_string(rule.line) + ": $number is not allowed in this table");
       PEN_TRY_ASSIGN(auto pattern, Pattern::compile(rule, path));
       rule.pattern = {};
       table->rules.push_back({std::move(rule), std::move(pattern)});
@@ -146,21 +145,18 @@ class PatternMap final : public Map {
   using Table = PatternTable<Pattern>;
 
  public:
-  PatternMap(std::string spec, const std::string& name, const OpenOptions& options)
-      : Map(std::move(spec)) {
+  PatternMap(std::string spec, const std::string& name, const OpenOptions& options) : Map(std::move(spec)) {
     const bool substitute = options.substitute;
     if (name.starts_with('{'))
       inline_ = substitute ? Table::template read<style, true>(inline_text(name), this->name())
                            : Table::template read<style, false>(inline_text(name), this->name());
     else
-      file_.emplace(
-          name, *options.clock,
-          substitute ? &Table::template load<style, true> : &Table::template load<style, false>);
+      file_.emplace(name, *options.clock,
+                    substitute ? &Table::template load<style, true> : &Table::template load<style, false>);
   }
 
   Value lookup(std::string_view key) override {
-    if (key.size() > kMaxPatternKey || key.find('\0') != std::string_view::npos)
-      return std::nullopt;
+    if (key.size() > kMaxPatternKey || key.find('\0') != std::string_view::npos) return std::nullopt;
     PEN_TRY_ASSIGN(const auto table, current());
     const std::string text(key);
     if constexpr (style == RuleStyle::word) {
@@ -187,19 +183,14 @@ class PatternMap final : public Map {
 
 }  // namespace
 
-std::shared_ptr<Map> make_cidr(std::string spec, const std::string& name,
-                               const OpenOptions& options) {
+std::shared_ptr<Map> make_cidr(std::string spec, const std::string& name, const OpenOptions& options) {
   return std::make_shared<PatternMap<CidrPattern, RuleStyle::word>>(std::move(spec), name, options);
 }
-std::shared_ptr<Map> make_regexp(std::string spec, const std::string& name,
-                                 const OpenOptions& options) {
-  return std::make_shared<PatternMap<RegexpPattern, RuleStyle::delimited>>(std::move(spec), name,
-                                                                           options);
+std::shared_ptr<Map> make_regexp(std::string spec, const std::string& name, const OpenOptions& options) {
+  return std::make_shared<PatternMap<RegexpPattern, RuleStyle::delimited>>(std::move(spec), name, options);
 }
-std::shared_ptr<Map> make_pcre(std::string spec, const std::string& name,
-                               const OpenOptions& options) {
-  return std::make_shared<PatternMap<PcrePattern, RuleStyle::delimited>>(std::move(spec), name,
-                                                                         options);
+std::shared_ptr<Map> make_pcre(std::string spec, const std::string& name, const OpenOptions& options) {
+  return std::make_shared<PatternMap<PcrePattern, RuleStyle::delimited>>(std::move(spec), name, options);
 }
 
 }  // namespace pen::map

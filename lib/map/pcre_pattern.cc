@@ -94,26 +94,23 @@ struct PcrePattern::Compiled {
       return fail(MapError::unreadable, "regular expression ran out of memory");
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(key.data());
     int found = PCRE2_ERROR_JIT_STACKLIMIT;
-    if (as_machine_code)
-      found = pcre2_jit_match(code, subject, key.size(), 0, 0, matcher.data, matcher.limits);
+    if (as_machine_code) found = pcre2_jit_match(code, subject, key.size(), 0, 0, matcher.data, matcher.limits);
     // The interpreter has no stack to run out of.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
       found = pcre2_match(code, subject, key.size(), 0, PCRE2_NO_JIT, matcher.data, matcher.limits);
     if (found == PCRE2_ERROR_NOMATCH) return false;
     if (found < 0) {
-      return fail(MapError::unreadable,
-                  found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_DEPTHLIMIT
-                      ? "matching took too long"
-                      : "matching failed with PCRE2 error " + std::to_string(found));
+      return fail(MapError::unreadable, found == PCRE2_ERROR_MATCHLIMIT || found == PCRE2_ERROR_DEPTHLIMIT
+                                            ? "matching took too long"
+                                            : "matching failed with PCRE2 error " + std::to_string(found));
     }
     const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(matcher.data);
     // 0: more groups than there is room for
     spans.count = found == 0 ? Spans::kMax : static_cast<std::size_t>(found);
     for (std::size_t i = 0; i < spans.count; ++i) {
       const auto from = offsets[2 * i], to = offsets[2 * i + 1];
-      spans.at[i] = from == PCRE2_UNSET || to < from
-                        ? std::pair<std::size_t, std::size_t>{0, 0}
-                        : std::pair<std::size_t, std::size_t>{from, to - from};
+      spans.at[i] = from == PCRE2_UNSET || to < from ? std::pair<std::size_t, std::size_t>{0, 0}
+                                                     : std::pair<std::size_t, std::size_t>{from, to - from};
     }
     return true;
   }
@@ -130,14 +127,13 @@ Result<PcrePattern> PcrePattern::compile(const Rule& rule, const std::string& pa
   int code = 0;
   std::size_t offset = 0;
   PcrePattern pattern;
-  auto* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rule.pattern.data()),
-                                 rule.pattern.size(), options, &code, &offset, nullptr);
+  auto* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rule.pattern.data()), rule.pattern.size(), options, &code,
+                                 &offset, nullptr);
   if (compiled == nullptr) {
     std::array<unsigned char, 200> text{};
     pcre2_get_error_message(code, text.data(), text.size());
     return bad_rule(path, rule.line,
-                    std::string(reinterpret_cast<const char*>(text.data())) + " at offset " +
-                        std::to_string(offset));
+                    std::string(reinterpret_cast<const char*>(text.data())) + " at offset " + std::to_string(offset));
   }
   pattern.compiled_.reset(new Compiled(compiled));
   std::uint32_t groups = 0;
@@ -145,8 +141,7 @@ Result<PcrePattern> PcrePattern::compile(const Rule& rule, const std::string& pa
   if (static_cast<std::uint32_t>(rule.highest_group) > groups)
     return bad_rule(path, rule.line, "$number beyond the groups of the pattern");
   // With blanks and comments in it a pattern reads differently.
-  if ((options & PCRE2_EXTENDED) == 0)
-    pattern.needed_ = required_literals(rule.pattern, PatternSyntax::pcre);
+  if ((options & PCRE2_EXTENDED) == 0) pattern.needed_ = required_literals(rule.pattern, PatternSyntax::pcre);
   return pattern;
 }
 
@@ -160,13 +155,11 @@ Result<bool> PcrePattern::match_interpreted(const std::string& key, Spans& spans
 std::optional<std::string> why_pcre_is_interpreted() {
   static const std::optional<std::string> why = []() -> std::optional<std::string> {
     std::uint32_t able = 0;
-    if (pcre2_config(PCRE2_CONFIG_JIT, &able) < 0 || able == 0)
-      return "this PCRE2 library cannot make machine code";
+    if (pcre2_config(PCRE2_CONFIG_JIT, &able) < 0 || able == 0) return "this PCRE2 library cannot make machine code";
     int code = 0;
     std::size_t offset = 0;
     const std::unique_ptr<pcre2_code, decltype(&pcre2_code_free)> probe(
-        pcre2_compile(reinterpret_cast<PCRE2_SPTR>("a"), 1, 0, &code, &offset, nullptr),
-        &pcre2_code_free);
+        pcre2_compile(reinterpret_cast<PCRE2_SPTR>("a"), 1, 0, &code, &offset, nullptr), &pcre2_code_free);
     if (!probe || pcre2_jit_compile(probe.get(), PCRE2_JIT_COMPLETE) != 0)
       return "the system does not let this process make machine code";
     return std::nullopt;

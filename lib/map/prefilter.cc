@@ -5,9 +5,9 @@
 namespace pen::map {
 
 /// The literals' numbers in place of their texts.
-std::vector<Prefilter::Literals> Prefilter::number(
-    const Needed& needed, std::unordered_map<std::string, std::uint32_t>& numbers,
-    std::vector<std::string>& literals) {
+std::vector<Prefilter::Literals> Prefilter::number(const Needed& needed,
+                                                   std::unordered_map<std::string, std::uint32_t>& numbers,
+                                                   std::vector<std::string>& literals) {
   std::vector<Literals> sets;
   for (const auto& texts : needed) {
     auto& set = sets.emplace_back();
@@ -67,8 +67,8 @@ void Prefilter::candidates(std::string_view text, BitSet& rules) const {
   rules.assign(always_);
   for (auto literal = found.next(0); literal != SIZE_MAX; literal = found.next(literal + 1)) {
     for (const auto rule : rules_of_[literal]) {
-      const bool all = std::ranges::all_of(
-          further_[rule], [&](const Literals& set) { return std::ranges::any_of(set, is_found); });
+      const bool all =
+          std::ranges::all_of(further_[rule], [&](const Literals& set) { return std::ranges::any_of(set, is_found); });
       if (all) rules.set(rule);
     }
   }

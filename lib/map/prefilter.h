@@ -3,8 +3,8 @@
 ///
 /// Use:     Prefilter filter(needed);          // of each rule what required_literals() says of its pattern
 ///          filter.candidates(text, rules);    // bit i: rule i may match; the others surely do not
-/// Choice:  of the sets that a rule needs, the one whose literals the fewest rules share brings it up: what many rules have
-///          in common ("Subject:") is common in texts as well. The others are looked at then.
+/// Choice:  of the sets that a rule needs, the one whose literals the fewest rules share brings it up: what many
+///          rules have in common ("Subject:") is common in texts as well. The others are looked at then.
 /// Thread:  any, once it is made.
 #include <unordered_map>
 
@@ -25,8 +25,7 @@ class Prefilter {
 
  private:
   using Literals = std::vector<std::uint32_t>;  // by their numbers
-  std::vector<Literals> number(const Needed& needed,
-                               std::unordered_map<std::string, std::uint32_t>& numbers,
+  std::vector<Literals> number(const Needed& needed, std::unordered_map<std::string, std::uint32_t>& numbers,
                                std::vector<std::string>& literals);
 
   LiteralScan scan_;

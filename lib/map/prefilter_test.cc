@@ -24,17 +24,13 @@ std::string needed(std::string_view pattern, PatternSyntax syntax = PatternSynta
   }
   return all;
 }
-std::string posix(std::string_view pattern) {
-  return needed(pattern, PatternSyntax::posix_extended);
-}
+std::string posix(std::string_view pattern) { return needed(pattern, PatternSyntax::posix_extended); }
 
 /// A pattern of pieces that are put together at random.
 std::string random_pattern(Random& random, int depth = 0) {
-  constexpr std::string_view kPieces[] = {"a",    "b",   "ab", "Ab",  ".",     "[ab]",
-                                          "[^a]", "\\.", "x",  "\\b", "[x-z]", "(?i)",
-                                          "\\d",  "\\w", "^",  "$",   "ba",    "1"};
-  constexpr std::string_view kQuantifiers[] = {"",  "",  "",    "",      "*",
-                                               "+", "?", "{2}", "{0,1}", "{1,3}"};
+  constexpr std::string_view kPieces[] = {"a",   "b",     "ab",   "Ab",  ".",   "[ab]", "[^a]", "\\.", "x",
+                                          "\\b", "[x-z]", "(?i)", "\\d", "\\w", "^",    "$",    "ba",  "1"};
+  constexpr std::string_view kQuantifiers[] = {"", "", "", "", "*", "+", "?", "{2}", "{0,1}", "{1,3}"};
   std::string pattern;
   for (auto n = 1 + random.below(4); n > 0; --n) {
     if (depth < 3 && random.below(4) == 0) {
@@ -135,8 +131,7 @@ BOOST_AUTO_TEST_CASE(more_literals_than_there_is_room_for_are_no_reason_to_pass_
 }
 
 BOOST_AUTO_TEST_CASE(a_rule_is_tried_when_all_that_it_needs_is_there) {
-  const Prefilter filter(
-      {{{"subject:"}, {"one"}}, {{"subject:"}, {"two", "2"}}, {}, {{"subject:"}}});
+  const Prefilter filter({{{"subject:"}, {"one"}}, {{"subject:"}, {"two", "2"}}, {}, {{"subject:"}}});
   const auto candidates = [&](std::string_view text) {
     BitSet rules;
     filter.candidates(text, rules);
@@ -179,8 +174,7 @@ BOOST_AUTO_TEST_CASE(where_no_machine_code_may_be_made_patterns_are_interpreted)
     Spans spans;
     const auto pattern = PcrePattern::compile(rule, "t");
     const auto matched = pattern ? pattern->match("xfoobar", spans) : Result<bool>(false);
-    ::_exit(matched && *matched && spans.at[1] == std::pair<std::size_t, std::size_t>{1, 3} ? 0
-                                                                                            : 1);
+    ::_exit(matched && *matched && spans.at[1] == std::pair<std::size_t, std::size_t>{1, 3} ? 0 : 1);
   }
   int status = 0;
   BOOST_REQUIRE(::waitpid(child, &status, 0) == child);

@@ -12,8 +12,8 @@
 namespace pen::map {
 namespace {
 
-// A match may cost the square of the key's length: for each place where it could begin all that is behind it. A key of this
-// length costs little even so.
+// A match may cost the square of the key's length: for each place where it could begin all that is behind it. A key
+// of this length costs little even so.
 constexpr std::size_t kShortKey = 512;
 // Beginnings times what is behind them, for one call: well below a millisecond.
 constexpr std::size_t kSlice = 256 * 1024;
@@ -42,9 +42,7 @@ Result<int> flags_of(const Rule& rule, const std::string& path) {
   return flags;
 }
 
-std::unexpected<Error> out_of_memory() {
-  return fail(MapError::unreadable, "regular expression ran out of memory");
-}
+std::unexpected<Error> out_of_memory() { return fail(MapError::unreadable, "regular expression ran out of memory"); }
 
 }  // namespace
 
@@ -69,8 +67,7 @@ struct RegexpPattern::Compiled {
       if (at[i].rm_so < 0) {
         spans.at[i] = {0, 0};
       } else {
-        spans.at[i] = {static_cast<std::size_t>(at[i].rm_so),
-                       static_cast<std::size_t>(at[i].rm_eo - at[i].rm_so)};
+        spans.at[i] = {static_cast<std::size_t>(at[i].rm_so), static_cast<std::size_t>(at[i].rm_eo - at[i].rm_so)};
       }
     }
     return true;
@@ -126,8 +123,7 @@ Result<bool> RegexpPattern::match_long(const std::string& key, Spans& spans) con
     }
     at += starts;
     const auto now = processor_time();
-    if (now - begun > kMaxTime && at <= key.size())
-      return fail(MapError::unreadable, "matching took too long");
+    if (now - begun > kMaxTime && at <= key.size()) return fail(MapError::unreadable, "matching took too long");
     slices = now - last > kFairSlice ? 1 : std::min(slices * 2, kMaxSlices);
     last = now;
   }

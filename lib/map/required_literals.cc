@@ -97,8 +97,7 @@ class Sequence {
 /// Reads a pattern; nullopt: something in it is not surely understood.
 class Reader {
  public:
-  Reader(std::string_view pattern, PatternSyntax syntax)
-      : rest_(pattern), pcre_(syntax == PatternSyntax::pcre) {}
+  Reader(std::string_view pattern, PatternSyntax syntax) : rest_(pattern), pcre_(syntax == PatternSyntax::pcre) {}
 
   std::optional<Known> read() {
     auto all = alternatives();
@@ -224,11 +223,9 @@ class Reader {
       if (rest_.empty()) return std::nullopt;
       const char c = next();
       if (c == ']' && !first) break;
-      if (c == '[' && !rest_.empty() &&
-          (rest_.front() == ':' || rest_.front() == '.' || rest_.front() == '=')) {
+      if (c == '[' && !rest_.empty() && (rest_.front() == ':' || rest_.front() == '.' || rest_.front() == '=')) {
         const auto end = rest_.find_first_not_of("abcdefghijklmnopqrstuvwxyz^", 1);
-        if (rest_.front() != ':' || end == rest_.npos || !rest_.substr(end).starts_with(":]"))
-          return std::nullopt;
+        if (rest_.front() != ':' || end == rest_.npos || !rest_.substr(end).starts_with(":]")) return std::nullopt;
         rest_.remove_prefix(end + 2);
         simple = false;
       } else if (c == '\\' && pcre_) {
@@ -293,9 +290,7 @@ class Reader {
         const auto comma = range.find(',');
         const auto least = parse_unsigned(range.substr(0, comma));
         if (!least) return false;
-        if (comma != range.npos && comma + 1 < range.size() &&
-            !parse_unsigned(range.substr(comma + 1)))
-          return false;
+        if (comma != range.npos && comma + 1 < range.size() && !parse_unsigned(range.substr(comma + 1))) return false;
         may_lack = *least == 0;
         rest_.remove_prefix(end + 1);
       } else {

@@ -29,8 +29,7 @@ class RuleReader {
 
  private:
   std::unexpected<Error> bad(std::string_view why) const {
-    return fail(MapError::syntax,
-                std::string(file_) + ", line " + std::to_string(line_) + ": " + std::string(why));
+    return fail(MapError::syntax, std::string(file_) + ", line " + std::to_string(line_) + ": " + std::string(why));
   }
 
   Result<void> read_line(std::string_view rest) {
@@ -123,8 +122,7 @@ class RuleReader {
       while (end < text.size() && ascii_digit(text[end])) ++end;
       const auto group = parse_unsigned(text.substr(i, end - i));
       if (!group || *group > 999) return bad("bad $number in the result");
-      if (close != '\0' && (end >= text.size() || text[end] != close))
-        return bad("unclosed ${number} in the result");
+      if (close != '\0' && (end >= text.size() || text[end] != close)) return bad("unclosed ${number} in the result");
       if (rule.negated) return bad("$number in the result of a negated pattern");
       flush();
       rule.result.push_back({{}, static_cast<int>(*group)});
@@ -144,8 +142,7 @@ class RuleReader {
 
 }  // namespace
 
-Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file,
-                                      RuleStyle style) {
+Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file, RuleStyle style) {
   return RuleReader(file, style).read(text);
 }
 

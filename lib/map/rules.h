@@ -35,7 +35,6 @@ enum class RuleStyle : std::uint8_t { delimited, word };
 inline constexpr std::size_t kMaxRules = 1'000'000;
 inline constexpr std::size_t kMaxIfDepth = 100;
 
-Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file,
-                                      RuleStyle style);
+Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file, RuleStyle style);
 
 }  // namespace pen::map

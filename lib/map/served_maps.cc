@@ -77,8 +77,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
       out += text[i];
       continue;
     }
-    if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0)
-      return std::nullopt;
+    if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0) return std::nullopt;
     out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
     i += 2;
   }
@@ -88,9 +87,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
 class TcpServer final : public ServerSource {
  public:
   using ServerSource::ServerSource;
-  std::string request(std::string_view key) const override {
-    return "get " + percent_encoded(key) + "\n";
-  }
+  std::string request(std::string_view key) const override { return "get " + percent_encoded(key) + "\n"; }
   std::size_t whole(std::string_view bytes) const override {
     const auto lf = bytes.find('\n');
     return lf == std::string_view::npos ? 0 : lf + 1;
@@ -135,8 +132,7 @@ bool parse_host_port(std::string_view text, ServerSource::Address& server) {
 
 Result<std::shared_ptr<Map>> make_socketmap(std::string spec, const std::string& name) {
   const auto bad = [&] {
-    return fail(MapError::bad_spec,
-                spec + ": expected socketmap:inet:host:port:table or socketmap:unix:/path:table");
+    return fail(MapError::bad_spec, spec + ": expected socketmap:inet:host:port:table or socketmap:unix:/path:table");
   };
   ServerSource::Address server;
   const auto last = name.rfind(':');
@@ -147,16 +143,13 @@ Result<std::shared_ptr<Map>> make_socketmap(std::string spec, const std::string&
   else if (!where.starts_with("inet:") || !parse_host_port(where.substr(5), server))
     return bad();
   return std::make_shared<ServedMap>(
-      std::make_shared<SocketmapServer>(std::move(spec), std::move(server), name.substr(last + 1)),
-      false);
+      std::make_shared<SocketmapServer>(std::move(spec), std::move(server), name.substr(last + 1)), false);
 }
 
 Result<std::shared_ptr<Map>> make_tcp(std::string spec, const std::string& name) {
   ServerSource::Address server;
-  if (!parse_host_port(name, server))
-    return fail(MapError::bad_spec, spec + ": expected tcp:host:port");
-  return std::make_shared<ServedMap>(
-      std::make_shared<TcpServer>(std::move(spec), std::move(server)), true);
+  if (!parse_host_port(name, server)) return fail(MapError::bad_spec, spec + ": expected tcp:host:port");
+  return std::make_shared<ServedMap>(std::make_shared<TcpServer>(std::move(spec), std::move(server)), true);
 }
 
 }  // namespace pen::map

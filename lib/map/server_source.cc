@@ -14,8 +14,7 @@ namespace {
 
 Result<void> wait_for(int fd, short events, SteadyTime deadline) {
   for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - system_clock().now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - system_clock().now()).count();
     pollfd p{fd, events, 0};
     const int n = left > 0 ? ::poll(&p, 1, static_cast<int>(left)) : 0;
     if (n > 0) return {};
@@ -41,18 +40,14 @@ Result<Fd> connect_to(const ServerSource::Address& server, SteadyTime deadline) 
   if (!server.path.empty()) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (server.path.size() >= sizeof address.sun_path)
-      return fail(MapError::bad_spec, server.path, ENAMETOOLONG);
+    if (server.path.size() >= sizeof address.sun_path) return fail(MapError::bad_spec, server.path, ENAMETOOLONG);
     std::memcpy(address.sun_path, server.path.c_str(), server.path.size() + 1);
-    return connect_one(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address,
-                       deadline);
+    return connect_one(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address, deadline);
   }
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  if (const int code = ::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found);
-      code != 0)
-    return fail(MapError::unreadable,
-                server.host + ":" + server.port + ": " + ::gai_strerror(code));
+  if (const int code = ::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found); code != 0)
+    return fail(MapError::unreadable, server.host + ":" + server.port + ": " + ::gai_strerror(code));
   Result<Fd> connected = fail(MapError::unreadable, "connect", EHOSTUNREACH);
   for (const addrinfo* at = found; at != nullptr && !connected; at = at->ai_next)
     connected = connect_one(at->ai_family, at->ai_addr, at->ai_addrlen, deadline);
@@ -66,8 +61,7 @@ Result<bool> ServerSource::complete(std::string_view bytes) const {
   const std::size_t size = whole(bytes);
   if (size == std::string::npos || bytes.size() > kMaxReply)
     return fail(MapError::syntax, name() + ": no answer of this protocol");
-  if (size != 0 && size != bytes.size())
-    return fail(MapError::syntax, name() + ": more than one answer");
+  if (size != 0 && size != bytes.size()) return fail(MapError::syntax, name() + ": more than one answer");
   return size != 0;
 }
 

@@ -19,9 +19,7 @@ namespace {
 
 struct TextHashView {
   using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>()(text);
-  }
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 using Entries = std::unordered_map<std::string, std::string, TextHashView, std::equal_to<>>;
 
@@ -41,12 +39,8 @@ Result<std::shared_ptr<Entries>> load_entries(const std::string& path, bool fold
   }
   return entries;
 }
-Result<std::shared_ptr<Entries>> load_folded(const std::string& path) {
-  return load_entries(path, true);
-}
-Result<std::shared_ptr<Entries>> load_exact(const std::string& path) {
-  return load_entries(path, false);
-}
+Result<std::shared_ptr<Entries>> load_folded(const std::string& path) { return load_entries(path, true); }
+Result<std::shared_ptr<Entries>> load_exact(const std::string& path) { return load_entries(path, false); }
 
 class TextHashMap final : public Map {
  public:
@@ -122,21 +116,18 @@ class Accounts final : public Source {
   }
 
  private:
-  static int user(const std::string& name, std::vector<char>& buffer,
-                  std::optional<std::string>& out) {
+  static int user(const std::string& name, std::vector<char>& buffer, std::optional<std::string>& out) {
     passwd entry{};
     passwd* found = nullptr;
     const int code = getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
     if (found != nullptr) {
-      out = std::string(entry.pw_name) + ":*:" + std::to_string(entry.pw_uid) + ":" +
-            std::to_string(entry.pw_gid) + ":" + (entry.pw_gecos != nullptr ? entry.pw_gecos : "") +
-            ":" + (entry.pw_dir != nullptr ? entry.pw_dir : "") + ":" +
-            (entry.pw_shell != nullptr ? entry.pw_shell : "");
+      out = std::string(entry.pw_name) + ":*:" + std::to_string(entry.pw_uid) + ":" + std::to_string(entry.pw_gid) +
+            ":" + (entry.pw_gecos != nullptr ? entry.pw_gecos : "") + ":" +
+            (entry.pw_dir != nullptr ? entry.pw_dir : "") + ":" + (entry.pw_shell != nullptr ? entry.pw_shell : "");
     }
     return code;
   }
-  static int group(const std::string& name, std::vector<char>& buffer,
-                   std::optional<std::string>& out) {
+  static int group(const std::string& name, std::vector<char>& buffer, std::optional<std::string>& out) {
     ::group entry{};
     ::group* found = nullptr;
     const int code = getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
@@ -159,8 +150,7 @@ class AccountMap final : public Map {
       : Map(spec), source_(std::make_shared<Accounts>(std::move(spec), groups)), fold_(fold) {}
   bool blocking() const override { return true; }
   Value lookup(std::string_view key) override {
-    if (key.empty() || key.size() > 256 || key.find('\0') != std::string_view::npos)
-      return std::nullopt;
+    if (key.empty() || key.size() > 256 || key.find('\0') != std::string_view::npos) return std::nullopt;
     return fold_ ? answer_from(source_, to_lower(key)) : answer_from(source_, key);
   }
 
@@ -173,8 +163,7 @@ class AccountMap final : public Map {
 
 std::string_view unbraced(std::string_view text) {
   text = trim(text);
-  if (text.size() >= 2 && text.front() == '{' && text.back() == '}')
-    return trim(text.substr(1, text.size() - 2));
+  if (text.size() >= 2 && text.front() == '{' && text.back() == '}') return trim(text.substr(1, text.size() - 2));
   return text;
 }
 
@@ -193,24 +182,19 @@ Result<std::string> read_table_file(int fd, const std::string& path) {
   }
 }
 
-std::shared_ptr<Map> make_texthash(std::string spec, const std::string& name,
-                                   const OpenOptions& options) {
+std::shared_ptr<Map> make_texthash(std::string spec, const std::string& name, const OpenOptions& options) {
   return std::make_shared<TextHashMap>(std::move(spec), name, options);
 }
 
-Result<std::shared_ptr<Map>> make_inline(std::string spec, const std::string& name,
-                                         const OpenOptions& options) {
-  const auto bad = [&] {
-    return fail(MapError::bad_spec, spec + ": expected inline:{ key=value, … }");
-  };
+Result<std::shared_ptr<Map>> make_inline(std::string spec, const std::string& name, const OpenOptions& options) {
+  const auto bad = [&] { return fail(MapError::bad_spec, spec + ": expected inline:{ key=value, … }"); };
   Entries entries;
   std::string pending;  // "key" or "key =" of a pair written with white space around its =
   const auto add = [&](std::string_view pair) {
     const auto equals = pair.find('=');
     if (equals == std::string_view::npos || trim(pair.substr(0, equals)).empty()) return false;
     std::string key(trim(pair.substr(0, equals)));
-    entries.try_emplace(options.fold_keys ? to_lower(key) : std::move(key),
-                        trim(pair.substr(equals + 1)));
+    entries.try_emplace(options.fold_keys ? to_lower(key) : std::move(key), trim(pair.substr(equals + 1)));
     return true;
   };
   for (const auto& item : split_list(unbraced(name))) {
@@ -238,8 +222,7 @@ std::shared_ptr<Map> make_fail(std::string spec) {
 std::shared_ptr<Map> make_broken(std::string spec, Error why) {
   return std::make_shared<BrokenMap>(std::move(spec), std::move(why));
 }
-Result<std::shared_ptr<Map>> make_unix(std::string spec, const std::string& name,
-                                       const OpenOptions& options) {
+Result<std::shared_ptr<Map>> make_unix(std::string spec, const std::string& name, const OpenOptions& options) {
   if (name != "passwd.byname" && name != "group.byname") {
     return fail(MapError::bad_spec, spec + ": unix: has passwd.byname and group.byname");
   }

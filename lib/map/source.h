@@ -40,8 +40,7 @@ class ServerSource : public Source {
   static constexpr std::size_t kMaxReply = 100'000;
   static constexpr std::size_t kMaxIdle = 16;  // connections kept for the next question
 
-  ServerSource(std::string name, Address address)
-      : Source(std::move(name)), address_(std::move(address)) {}
+  ServerSource(std::string name, Address address) : Source(std::move(name)), address_(std::move(address)) {}
   const Address& address() const { return address_; }
 
   virtual std::string request(std::string_view key) const = 0;

@@ -93,9 +93,7 @@ void add_plain(std::string_view list, std::string_view default_type, std::vector
 
 }  // namespace
 
-bool PlainTable::indexed() const {
-  return type == "lmdb" || type == "hash" || type == "btree" || type == "cdb";
-}
+bool PlainTable::indexed() const { return type == "lmdb" || type == "hash" || type == "btree" || type == "cdb"; }
 
 std::string PlainTable::file() const {
   static constexpr std::string_view kTexts[] = {"cidr", "pcre", "regexp", "texthash"};

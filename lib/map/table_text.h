@@ -39,7 +39,7 @@ TableText parse_aliases(std::string_view text, std::string_view file);
 /// The destinations in the value of an alias or a line of a .forward or :include: file: split at
 /// commas outside quotes; each as it was written: address, "|command", /file/name,
 /// :include:/file/name. Ends after limit + 1 of them, which tells that there are too many.
-std::vector<std::string> split_destinations(
-    std::string_view value, std::size_t limit = std::numeric_limits<std::size_t>::max() - 1);
+std::vector<std::string> split_destinations(std::string_view value,
+                                            std::size_t limit = std::numeric_limits<std::size_t>::max() - 1);
 
 }  // namespace pen::map

@@ -21,26 +21,22 @@ Fetched failed(const https::Answer& answer) {
   }
 }
 
-bool is_text_plain(std::string_view type) {
-  return iequals(trim(type.substr(0, type.find(';'))), "text/plain");
-}
+bool is_text_plain(std::string_view type) { return iequals(trim(type.substr(0, type.find(';'))), "text/plain"); }
 
 class HttpsFetcher final : public Fetcher {
  public:
   explicit HttpsFetcher(FetchOptions options) : options_(std::move(options)) {}
 
   Fetched fetch(const FetchRequest& request) override {
-    if (options_.ca_file.empty())
-      return failed(FetchOutcome::webpki_invalid, "no authority is trusted");
-    https::Answer answer =
-        https::ask({.url = "https://mta-sts." + request.domain + ":" +
-                           std::to_string(options_.port) + "/.well-known/mta-sts.txt",
-                    .ca_file = options_.ca_file,
-                    .agent = "Penstock",
-                    .limit = options_.limit,
-                    .max_body = kMaxPolicy,
-                    .addresses = request.addresses,
-                    .by_dns_name = true});  // section 3.3
+    if (options_.ca_file.empty()) return failed(FetchOutcome::webpki_invalid, "no authority is trusted");
+    https::Answer answer = https::ask(
+        {.url = "https://mta-sts." + request.domain + ":" + std::to_string(options_.port) + "/.well-known/mta-sts.txt",
+         .ca_file = options_.ca_file,
+         .agent = "Penstock",
+         .limit = options_.limit,
+         .max_body = kMaxPolicy,
+         .addresses = request.addresses,
+         .by_dns_name = true});  // section 3.3
     // Before the body: what a redirect or an error page holds does not matter.
     if (answer.status != 0 && answer.status != 200)
       return failed(FetchOutcome::fetch_failed, "HTTP status " + std::to_string(answer.status));

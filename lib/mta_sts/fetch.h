@@ -2,11 +2,13 @@
 /// Fetches a policy from its policy host, by HTTPS.
 ///
 /// Use:     Fetched f = fetcher->fetch({.domain = "example.org", .addresses = {"192.0.2.1"}});   // on a handler pool
-/// Asks:    https://mta-sts.<domain>/.well-known/mta-sts.txt, at the addresses given, in their order; no other name is looked up.
-/// Trusts:  TLS 1.2 or later; a chain to an authority of ca_file; a DNS name of the certificate for mta-sts.<domain> (its common
-///          name never counts). Redirects are not followed; anything but status 200 and type text/plain is a failure.
-///          No proxy, cookies, credentials or cache, whatever the environment says.
-/// Bounds:  limit in time for the whole fetch; kMaxPolicy bytes of the body, 32 kilobytes of the header, as they are received.
+/// Asks:    https://mta-sts.<domain>/.well-known/mta-sts.txt, at the addresses given, in their order; no other name
+///          is looked up.
+/// Trusts:  TLS 1.2 or later; a chain to an authority of ca_file; a DNS name of the certificate for mta-sts.<domain>
+///          (its common name never counts). Redirects are not followed; anything but status 200 and type text/plain
+///          is a failure. No proxy, cookies, credentials or cache, whatever the environment says.
+/// Bounds:  limit in time for the whole fetch; kMaxPolicy bytes of the body, 32 kilobytes of the header, as they are
+///          received.
 /// Thread:  any; it blocks. FetchOptions are read when the fetcher is made, the file of authorities at each fetch.
 /// Source:  RFC 8461 section 3.3.
 #include <memory>

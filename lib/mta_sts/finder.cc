@@ -20,10 +20,8 @@ constexpr std::size_t kBatch = 500;
 
 }  // namespace
 
-void take(Known& known, const Fetched& fetched, const std::string& id, bool for_mail,
-          WallTime now) {
-  auto policy =
-      fetched.outcome == FetchOutcome::ok ? parse_policy(fetched.body) : Result<Policy>(Policy());
+void take(Known& known, const Fetched& fetched, const std::string& id, bool for_mail, WallTime now) {
+  auto policy = fetched.outcome == FetchOutcome::ok ? parse_policy(fetched.body) : Result<Policy>(Policy());
   known.attempted_id = id;
   known.failed = WallTime{};
   known.outcome = fetched.outcome;
@@ -44,8 +42,8 @@ void take(Known& known, const Fetched& fetched, const std::string& id, bool for_
   if (for_mail) known.used = now;
 }
 
-Finder::Finder(async::Loop& loop, net::Resolver& dns, std::shared_ptr<Store> store,
-               std::shared_ptr<Fetcher> fetcher, FinderOptions options)
+Finder::Finder(async::Loop& loop, net::Resolver& dns, std::shared_ptr<Store> store, std::shared_ptr<Fetcher> fetcher,
+               FinderOptions options)
     : loop_(loop),
       dns_(dns),
       store_(std::move(store)),
@@ -86,8 +84,7 @@ Task<Applied> Finder::find(std::string domain) {
   const DnsAnswer answer = co_await dns_.lookup("_mta-sts." + domain, RecordType::txt);
   std::vector<std::string> records;
   for (const auto& record : answer.records) records.push_back(record.data);
-  const auto id =
-      answer.outcome == DnsOutcome::found ? read_records(records) : std::optional<std::string>();
+  const auto id = answer.outcome == DnsOutcome::found ? read_records(records) : std::optional<std::string>();
   seconds ttl = std::max(answer.ttl, seconds(1));
   if (answer.outcome == DnsOutcome::temporary) ttl = kShort;
   Known known = store_->get(domain);
@@ -106,15 +103,13 @@ Task<Applied> Finder::find(std::string domain) {
     if (!flight) ttl = std::min(ttl, kShort);
   }
   // A domain whose policy could not be had is looked at again when it may be fetched again.
-  if (id && !known.valid(loop_.clock().wall_now()))
-    ttl = std::min(ttl, std::max(options_.timing.retry, seconds(1)));
+  if (id && !known.valid(loop_.clock().wall_now())) ttl = std::min(ttl, std::max(options_.timing.retry, seconds(1)));
   Applied applied = apply(domain, known, ttl);
   if (applied.policy) ++counts_.applied;
   co_return applied;
 }
 
-std::shared_ptr<Finder::Flight> Finder::fly(const std::string& domain, const std::string& id,
-                                            bool for_mail) {
+std::shared_ptr<Finder::Flight> Finder::fly(const std::string& domain, const std::string& id, bool for_mail) {
   if (const auto found = flights_.find(domain); found != flights_.end()) return found->second;
   if (flights_.size() >= kMaxFlights) return nullptr;
   auto flight = std::make_shared<Flight>(loop_);
@@ -128,8 +123,8 @@ Task<FetchRequest> Finder::addresses(std::string domain) {
   const async::Until until{.deadline = loop_.now() + options_.limit};
   for (const bool six : {false, true}) {
     if (six ? !options_.ipv6 : !options_.ipv4) continue;
-    const DnsAnswer answer = co_await dns_.lookup_host(
-        "mta-sts." + domain, six ? RecordType::aaaa : RecordType::a, options_.lookup, until);
+    const DnsAnswer answer =
+        co_await dns_.lookup_host("mta-sts." + domain, six ? RecordType::aaaa : RecordType::a, options_.lookup, until);
     if (answer.outcome != DnsOutcome::found) continue;
     for (const auto& record : answer.records) request.addresses.push_back(record.data);
   }
@@ -137,8 +132,7 @@ Task<FetchRequest> Finder::addresses(std::string domain) {
   co_return request;
 }
 
-Task<void> Finder::fetch(std::string domain, std::string id, bool for_mail,
-                         std::shared_ptr<Flight> flight) {
+Task<void> Finder::fetch(std::string domain, std::string id, bool for_mail, std::shared_ptr<Flight> flight) {
   FetchRequest request = co_await addresses(domain);
   const Clock& clock = loop_.clock();
   // The thread owns what it touches: this object may be gone before it has ended.
@@ -161,8 +155,7 @@ Task<void> Finder::fetch(std::string domain, std::string id, bool for_mail,
   ++(change.now.outcome == FetchOutcome::ok ? counts_.fetched : counts_.failed);
   tell(domain, change.before, change.now);
   if (!change.stored)
-    options_.tell(true, "MTA-STS policy of " + domain +
-                            " is kept in memory only: " + change.stored.error().message());
+    options_.tell(true, "MTA-STS policy of " + domain + " is kept in memory only: " + change.stored.error().message());
   flights_.erase(domain);
   flight->done.set();
 }
@@ -174,20 +167,18 @@ void Finder::tell(const std::string& domain, const Known& before, const Known& n
     if (valid && now.policy->mode == Mode::none) return;  // section 8.3: it is being taken away
     const std::string problem = subject + "not fetched: " + printable(now.why, 400) + "; ";
     if (valid) {
-      options_.tell(
-          true,
-          problem + "the one that is known (" + std::string(mode_name(now.policy->mode)) + ", id " +
-              now.id + ") counts for " +
-              std::to_string((now.expires() - loop_.clock().wall_now()) / std::chrono::hours(24)) +
-              " more days");
+      options_.tell(true, problem + "the one that is known (" + std::string(mode_name(now.policy->mode)) + ", id " +
+                              now.id + ") counts for " +
+                              std::to_string((now.expires() - loop_.clock().wall_now()) / std::chrono::hours(24)) +
+                              " more days");
     } else {
       options_.tell(false, problem + "mail goes without one");
     }
     return;
   }
   if (before.policy == now.policy && before.id == now.id) return;
-  options_.tell(false, subject + std::string(mode_name(now.policy->mode)) + ", id " + now.id +
-                           ", mx " + printable(join(now.policy->mx), 400) + ", for " +
+  options_.tell(false, subject + std::string(mode_name(now.policy->mode)) + ", id " + now.id + ", mx " +
+                           printable(join(now.policy->mx), 400) + ", for " +
                            std::to_string(now.policy->max_age.count()) + " seconds");
 }
 

@@ -3,12 +3,13 @@
 ///
 /// Use:     Finder finder(loop, dns, store, fetcher, options);
 ///          Applied a = co_await finder.find("example.org");       // at every routing; nearly always from memory
-/// Waits:   for DNS; for HTTPS at most options.wait, and only where nothing valid is known or another id is announced. A fetch
-///          goes on without those who waited, and serves those who come later. One domain is fetched once at a time.
+/// Waits:   for DNS; for HTTPS at most options.wait, and only where nothing valid is known or another id is
+///          announced. A fetch goes on without those who waited, and serves those who come later. One domain is
+///          fetched once at a time.
 /// Keeps:   a policy until its max_age has passed, whatever DNS and HTTPS say meanwhile (section 3.3: nobody who can
 ///          suppress them may take the protection away); after a failed fetch the next is options.timing.retry later.
-/// Bounds:  options.threads fetches at once and kMaxFlights begun: what comes then goes by what is known. A policy host that never
-///          answers costs a thread for the fetcher's limit; nothing else waits for those threads.
+/// Bounds:  options.threads fetches at once and kMaxFlights begun: what comes then goes by what is known. A policy
+///          host that never answers costs a thread for the fetcher's limit; nothing else waits for those threads.
 /// Thread:  the loop's. options.tell is called there.
 /// Source:  RFC 8461 sections 3.3, 5.1, 10.2.
 #include <functional>
@@ -49,12 +50,11 @@ struct Applied {
 class Finder {
  public:
   static constexpr std::size_t kMaxFlights = 1000;
-  static constexpr seconds kUnused{
-      30 * 86'400};  // policies of domains not written to for so long are not refreshed
-  static constexpr seconds kSweep{3600};  // between looks at all that is kept
+  static constexpr seconds kUnused{30 * 86'400};  // policies of domains not written to for so long are not refreshed
+  static constexpr seconds kSweep{3600};          // between looks at all that is kept
 
-  Finder(async::Loop& loop, net::Resolver& dns, std::shared_ptr<Store> store,
-         std::shared_ptr<Fetcher> fetcher, FinderOptions options);
+  Finder(async::Loop& loop, net::Resolver& dns, std::shared_ptr<Store> store, std::shared_ptr<Fetcher> fetcher,
+         FinderOptions options);
   ~Finder();
   Finder(const Finder&) = delete;
   Finder& operator=(const Finder&) = delete;
@@ -81,8 +81,7 @@ class Finder {
   };
   /// The fetch of a domain that is under way, begun now if there is none; null: there are too many.
   std::shared_ptr<Flight> fly(const std::string& domain, const std::string& id, bool for_mail);
-  async::Task<void> fetch(std::string domain, std::string id, bool for_mail,
-                          std::shared_ptr<Flight> flight);
+  async::Task<void> fetch(std::string domain, std::string id, bool for_mail, std::shared_ptr<Flight> flight);
   async::Task<FetchRequest> addresses(std::string domain);
   void tell(const std::string& domain, const Known& before, const Known& now) const;
   Applied apply(const std::string& domain, const Known& known, seconds ttl) const;

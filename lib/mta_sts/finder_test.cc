@@ -43,9 +43,7 @@ struct Host final : Fetcher {
   void says(const std::string& mode, long max_age = 604'800, const std::string& mx = "mx.example") {
     const std::lock_guard lock(mutex);
     answer = {FetchOutcome::ok,
-              "version: STSv1\nmode: " + mode + "\nmx: " + mx +
-                  "\nmax_age: " + std::to_string(max_age) + "\n",
-              ""};
+              "version: STSv1\nmode: " + mode + "\nmx: " + mx + "\nmax_age: " + std::to_string(max_age) + "\n", ""};
   }
   void fails(FetchOutcome outcome = FetchOutcome::fetch_failed) {
     const std::lock_guard lock(mutex);
@@ -92,8 +90,7 @@ struct Domain {
     server.on("_mta-sts.d.example", [texts](const DnsServer::Query& q) {
       DnsServer::Reply reply;
       for (const auto& text : texts)
-        reply.answers.push_back(
-            {q.name, kTxt, 300, std::string(1, static_cast<char>(text.size())) + text});
+        reply.answers.push_back({q.name, kTxt, 300, std::string(1, static_cast<char>(text.size())) + text});
       return std::vector{DnsServer::wire(q, reply)};
     });
     dns_changes();
@@ -117,13 +114,10 @@ struct Domain {
     if (!a.policy) return a.outcome == FetchOutcome::ok ? "none" : "none, " + a.why;
     return std::string(mode_name(a.policy->mode)) + " " + a.id;
   }
-  std::string find(const std::string& domain = "d.example") {
-    return words(run(loop, finder->find(domain)));
-  }
+  std::string find(const std::string& domain = "d.example") { return words(run(loop, finder->find(domain))); }
   /// Until no fetch is under way.
   void settle() {
-    for (int i = 0; i < 1000 && finder->counts().under_way > 0; ++i)
-      loop.run_once(milliseconds(20));
+    for (int i = 0; i < 1000 && finder->counts().under_way > 0; ++i) loop.run_once(milliseconds(20));
     BOOST_REQUIRE(finder->counts().under_way == 0u);
   }
 };
@@ -136,8 +130,7 @@ BOOST_AUTO_TEST_CASE(the_first_mail_gets_the_policy_that_the_record_announces) {
   BOOST_TEST(find() == "enforce one");
   BOOST_TEST(host->asked.domain == "d.example");
   BOOST_TEST(host->asked.addresses.at(0) == "192.0.2.1");
-  BOOST_TEST(log.at(0) ==
-             "MTA-STS policy of d.example: enforce, id one, mx mx.example, for 604800 seconds");
+  BOOST_TEST(log.at(0) == "MTA-STS policy of d.example: enforce, id one, mx mx.example, for 604800 seconds");
 }
 
 BOOST_AUTO_TEST_CASE(a_known_policy_is_used_without_https) {
@@ -295,8 +288,7 @@ BOOST_AUTO_TEST_CASE(a_slow_policy_host_holds_the_first_mail_for_the_wait_only) 
 BOOST_AUTO_TEST_CASE(one_fetch_serves_all_who_wait) {
   host->holds(true);
   std::vector<std::optional<Applied>> mail(20);
-  for (auto& one : mail)
-    loop.spawn("mail", async::testing::store_result(finder->find("d.example"), &one));
+  for (auto& one : mail) loop.spawn("mail", async::testing::store_result(finder->find("d.example"), &one));
   for (int i = 0; i < 1000 && host->fetches == 0; ++i) loop.run_once(milliseconds(20));
   for (int i = 0; i < 5; ++i) loop.run_once(milliseconds(5));
   host->go.release();
@@ -335,8 +327,7 @@ BOOST_AUTO_TEST_CASE(the_sweep_refreshes_what_ages_and_forgets_what_has_ended) {
 }
 
 BOOST_AUTO_TEST_CASE(names_that_no_host_has_are_not_asked_for) {
-  for (const char* name : {"", "a..b", "a b.example", "-\x01.example"})
-    BOOST_TEST(find(name) == "none");
+  for (const char* name : {"", "a..b", "a b.example", "-\x01.example"}) BOOST_TEST(find(name) == "none");
   BOOST_TEST(find(std::string(250, 'a')) == "none");
   BOOST_TEST(host->fetches == 0);
 }

@@ -23,8 +23,7 @@ std::string_view strip(std::string_view text) {
 
 bool field_name(std::string_view name) {
   if (name.empty() || name.size() > kMaxName || !ascii_alnum(name.front())) return false;
-  return std::ranges::all_of(
-      name, [](char c) { return ascii_alnum(c) || c == '_' || c == '-' || c == '.'; });
+  return std::ranges::all_of(name, [](char c) { return ascii_alnum(c) || c == '_' || c == '-' || c == '.'; });
 }
 
 /// What begins so is meant as a record of MTA-STS; anything else at the name is another record.
@@ -52,9 +51,7 @@ bool pattern(std::string_view text) {
   }
 }
 
-std::unexpected<Error> bad(std::string what) {
-  return fail(PolicyError::bad_policy, std::move(what));
-}
+std::unexpected<Error> bad(std::string what) { return fail(PolicyError::bad_policy, std::move(what)); }
 
 std::string shown(std::string_view text) { return "\"" + printable(text, kMaxShown) + "\""; }
 
@@ -91,9 +88,7 @@ Result<Mode> read_mode(std::string_view text) {
 }
 
 /// A clock that was set back does not make a policy last longer than it would from now.
-seconds since(WallTime then, WallTime now) {
-  return now > then ? std::chrono::floor<seconds>(now - then) : seconds(0);
-}
+seconds since(WallTime then, WallTime now) { return now > then ? std::chrono::floor<seconds>(now - then) : seconds(0); }
 
 bool paused(const Known& known, WallTime now, seconds pause) {
   return known.failed != WallTime{} && since(known.failed, now) < pause;
@@ -140,8 +135,7 @@ std::optional<std::string> parse_record(std::string_view text) {
     const auto equals = field.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const std::string_view name = field.substr(0, equals), value = field.substr(equals + 1);
-    const bool clean =
-        std::ranges::all_of(value, [](char c) { return c > 0x20 && c < 0x7f && c != '='; });
+    const bool clean = std::ranges::all_of(value, [](char c) { return c > 0x20 && c < 0x7f && c != '='; });
     if (!field_name(name) || value.empty() || !clean) return std::nullopt;
     if (name == "id" && !id) id = value;
   }
@@ -164,8 +158,7 @@ bool Policy::names_host(std::string_view host) const {
   const auto dot = host.find('.');
   return std::ranges::any_of(mx, [&](const std::string& p) {
     if (!p.starts_with("*.")) return iequals(p, host);
-    return dot != std::string_view::npos && dot > 0 &&
-           iequals(std::string_view(p).substr(2), host.substr(dot + 1));
+    return dot != std::string_view::npos && dot > 0 && iequals(std::string_view(p).substr(2), host.substr(dot + 1));
   });
 }
 
@@ -211,8 +204,7 @@ Result<Policy> parse_policy(std::string_view text) {
 
 WallTime Known::expires() const { return policy ? fetched + policy->max_age : WallTime{}; }
 
-Plan plan(const Known& known, const std::optional<std::string>& id, WallTime now,
-          const Timing& timing) {
+Plan plan(const Known& known, const std::optional<std::string>& id, WallTime now, const Timing& timing) {
   Plan p;
   p.use = known.valid(now);
   if (!p.use) {
@@ -222,12 +214,10 @@ Plan plan(const Known& known, const std::optional<std::string>& id, WallTime now
     return p;
   }
   if (id && *id != known.id) {
-    if (!(known.attempted_id == *id && paused(known, now, timing.retry)))
-      p.fetch = Plan::Fetch::first;
+    if (!(known.attempted_id == *id && paused(known, now, timing.retry))) p.fetch = Plan::Fetch::first;
     return p;
   }
-  if (since(known.fetched, now) >= refresh_age(known, timing) &&
-      !paused(known, now, refresh_pause(timing)))
+  if (since(known.fetched, now) >= refresh_age(known, timing) && !paused(known, now, refresh_pause(timing)))
     p.fetch = Plan::Fetch::behind;
   return p;
 }
@@ -235,8 +225,8 @@ Plan plan(const Known& known, const std::optional<std::string>& id, WallTime now
 bool wants_refresh(const Known& known, WallTime now, const Timing& timing, seconds unused) {
   // Mail that is sent every day refreshes by itself; this is for domains that are written to seldom.
   return known.valid(now) && known.policy->mode != Mode::none &&
-         since(known.fetched, now) >= known.policy->max_age / 2 &&
-         !paused(known, now, refresh_pause(timing)) && since(known.used, now) < unused;
+         since(known.fetched, now) >= known.policy->max_age / 2 && !paused(known, now, refresh_pause(timing)) &&
+         since(known.used, now) < unused;
 }
 
 bool is_garbage(const Known& known, WallTime now, const Timing& timing) {

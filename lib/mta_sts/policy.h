@@ -5,8 +5,8 @@
 ///          auto policy = parse_policy(body);              // what its policy host sent
 ///          if (policy->names_host("mx.example.org")) …
 ///          Plan p = plan(known, id, now, options);        // what to do with what is known of the domain
-/// Strict:  what the grammar forbids is no record and no policy, as section 3.1 demands of the record; but lines may end in
-///          LF alone, and empty lines are passed over: real policy hosts send both.
+/// Strict:  what the grammar forbids is no record and no policy, as section 3.1 demands of the record; but lines may
+///          end in LF alone, and empty lines are passed over: real policy hosts send both.
 /// Pure: no I/O, no clock. Thread: any.
 /// Source:  RFC 8461 sections 3.1 (record), 3.2 (policy), 3.3 (fetching), 4.1 (hosts), 5.1 (order), 10.2 (refreshing).
 #include <cstdint>
@@ -61,9 +61,9 @@ struct Known {
   std::optional<Policy> policy;  // the last that was fetched
   std::string id;                // the record's, when it was
   WallTime fetched{};
-  WallTime used{};           // mail asked for it, to within a day
-  std::string attempted_id;  // of the last fetch that failed; empty: it was made without a record
-  WallTime failed{};         // when; epoch: the last fetch did not fail
+  WallTime used{};                          // mail asked for it, to within a day
+  std::string attempted_id;                 // of the last fetch that failed; empty: it was made without a record
+  WallTime failed{};                        // when; epoch: the last fetch did not fail
   FetchOutcome outcome = FetchOutcome::ok;  // of that fetch
   std::string why;                          // for people
   PEN_FIELDS(policy, id, fetched, used, attempted_id, failed, outcome, why)
@@ -75,9 +75,8 @@ struct Known {
 };
 
 struct Timing {
-  seconds refresh{
-      86'400};  // a policy of that age is fetched again, by and by (at half its life, if that is shorter)
-  seconds retry{300};  // between fetches after one failed: section 3.3 demands five minutes
+  seconds refresh{86'400};  // a policy of that age is fetched again, by and by (at half its life, if that is shorter)
+  seconds retry{300};       // between fetches after one failed: section 3.3 demands five minutes
 };
 
 /// What to do for mail that is to be sent now.
@@ -85,17 +84,16 @@ struct Plan {
   enum class Fetch : std::uint8_t {
     no,
     behind,  // begin, and go on with what is known
-    first  // begin, and give it some time: nothing valid is known, or something newer is announced
+    first    // begin, and give it some time: nothing valid is known, or something newer is announced
   };
   bool use = false;  // Known::policy counts
   Fetch fetch = Fetch::no;
   bool operator==(const Plan&) const = default;
 };
 /// id: what DNS announces now; nullopt: nothing usable, or DNS could not be asked: neither ends a policy that is known.
-Plan plan(const Known& known, const std::optional<std::string>& id, WallTime now,
-          const Timing& timing);
-/// Whether a policy that nobody asks for should be fetched again before it ends (section 10.2). Not once it has not been used
-/// for `unused`.
+Plan plan(const Known& known, const std::optional<std::string>& id, WallTime now, const Timing& timing);
+/// Whether a policy that nobody asks for should be fetched again before it ends (section 10.2). Not once it has not
+/// been used for `unused`.
 bool wants_refresh(const Known& known, WallTime now, const Timing& timing, seconds unused);
 /// Whether nothing in it matters any more.
 bool is_garbage(const Known& known, WallTime now, const Timing& timing);

@@ -8,8 +8,7 @@ using Fetch = Plan::Fetch;
 
 namespace {
 
-const std::string kGood =
-    "version: STSv1\nmode: enforce\nmx: mail.example.com\nmx: *.example.net\nmax_age: 604800\n";
+const std::string kGood = "version: STSv1\nmode: enforce\nmx: mail.example.com\nmx: *.example.net\nmax_age: 604800\n";
 
 std::string record(std::string_view text) { return parse_record(text).value_or("none"); }
 std::string records(std::vector<std::string> all) { return read_records(all).value_or("none"); }
@@ -68,14 +67,12 @@ BOOST_AUTO_TEST_CASE(of_a_repeated_field_the_first_counts) {
 
 BOOST_AUTO_TEST_CASE(what_the_grammar_forbids_is_no_record) {
   for (const char* text :
-       {"", "v=STSv1", "v=STSv1;", "v=STSv2; id=a;", "V=STSv1; id=a;", "id=a; v=STSv1;",
-        " v=STSv1; id=a;", "v=STSv1; id=;", "v=STSv1; id;", "v=STSv1; id=a b;", "v=STSv1;; id=a;",
-        "v=STSv1; id=a;;", "v=STSv1; id=a; b=c=d;", "v=STSv1; id=a; -b=c;",
-        "v=STSv1; id=a; b=\x01;", "v=STSv1; id=a; b=\xc3\xa4;", "v=STSv1; id=a.b;", "v=STSv1 id=a;",
-        "v=STSv1; id=123456789012345678901234567890123;"})
+       {"", "v=STSv1", "v=STSv1;", "v=STSv2; id=a;", "V=STSv1; id=a;", "id=a; v=STSv1;", " v=STSv1; id=a;",
+        "v=STSv1; id=;", "v=STSv1; id;", "v=STSv1; id=a b;", "v=STSv1;; id=a;", "v=STSv1; id=a;;",
+        "v=STSv1; id=a; b=c=d;", "v=STSv1; id=a; -b=c;", "v=STSv1; id=a; b=\x01;", "v=STSv1; id=a; b=\xc3\xa4;",
+        "v=STSv1; id=a.b;", "v=STSv1 id=a;", "v=STSv1; id=123456789012345678901234567890123;"})
     BOOST_TEST(record(text) == "none", text);
-  BOOST_TEST(record("v=STSv1; id=12345678901234567890123456789012;") ==
-             "12345678901234567890123456789012");
+  BOOST_TEST(record("v=STSv1; id=12345678901234567890123456789012;") == "12345678901234567890123456789012");
 }
 
 BOOST_AUTO_TEST_CASE(no_record_and_several_records_announce_nothing) {
@@ -126,19 +123,15 @@ BOOST_AUTO_TEST_CASE(with_mode_none_no_mx_is_needed) {
 }
 
 BOOST_AUTO_TEST_CASE(values_out_of_their_form_make_it_invalid) {
-  const auto with = [](std::string line) {
-    return policy(line + "\nversion: STSv1\nmode: none\nmax_age: 1\n");
-  };
+  const auto with = [](std::string line) { return policy(line + "\nversion: STSv1\nmode: none\nmax_age: 1\n"); };
   BOOST_TEST(with("version: STSv2") == "version \"STSv2\" is not STSv1");
   BOOST_TEST(with("mode: Enforce") == "mode \"Enforce\" is not enforce, testing or none");
   for (const char* age : {"-1", "1.5", "12345678901", "1 day", "0x10"})
     BOOST_TEST(with(std::string("max_age: ") + age).ends_with("is no number of seconds"), age);
-  for (const char* mx :
-       {"*", "*.", "a.*.example", "*a.example", "a..example", ".example", "-a.example",
-        "a-.example", "a_b.example", "192.0.2.1", "a.example.", "b\xc3\xbc.example"})
+  for (const char* mx : {"*", "*.", "a.*.example", "*a.example", "a..example", ".example", "-a.example", "a-.example",
+                         "a_b.example", "192.0.2.1", "a.example.", "b\xc3\xbc.example"})
     BOOST_TEST(with(std::string("mx: ") + mx).ends_with("is no host name or pattern"), mx);
-  for (const char* line :
-       {"nothing", ": x", "a b: c", " mx: a.example", "mx:", "x: \x01", "x: a\x7f"})
+  for (const char* line : {"nothing", ": x", "a b: c", " mx: a.example", "mx:", "x: \x01", "x: a\x7f"})
     BOOST_TEST(with(line).starts_with("line "), line);
 }
 

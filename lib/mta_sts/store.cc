@@ -45,12 +45,10 @@ class Memory {
     const std::lock_guard lock(mutex_);
     known_.erase(domain);
   }
-  std::vector<std::pair<std::string, Known>> after(const std::string& domain,
-                                                   std::size_t most) const {
+  std::vector<std::pair<std::string, Known>> after(const std::string& domain, std::size_t most) const {
     const std::lock_guard lock(mutex_);
     std::vector<std::pair<std::string, Known>> out;
-    for (auto i = known_.upper_bound(domain); i != known_.end() && out.size() < most; ++i)
-      out.emplace_back(*i);
+    for (auto i = known_.upper_bound(domain); i != known_.end() && out.size() < most; ++i) out.emplace_back(*i);
     return out;
   }
 
@@ -62,16 +60,14 @@ class Memory {
 class MemoryStore final : public Store {
  public:
   Known get(const std::string& domain) override { return memory_.get(domain).value_or(Known()); }
-  Result<void> update(const std::string& domain,
-                      const std::function<void(Known&)>& change) override {
+  Result<void> update(const std::string& domain, const std::function<void(Known&)>& change) override {
     Known known = get(domain);
     change(known);
     memory_.put(domain, std::move(known));
     return {};
   }
-  Result<std::string> each(
-      const std::string& after, std::size_t most,
-      const std::function<bool(const std::string&, const Known&)>& visit) override {
+  Result<std::string> each(const std::string& after, std::size_t most,
+                           const std::function<bool(const std::string&, const Known&)>& visit) override {
     const auto some = memory_.after(after, most);
     for (const auto& [domain, known] : some)
       if (visit(domain, known)) memory_.remove(domain);
@@ -100,8 +96,7 @@ class LmdbStore final : public Store {
     return read ? known_in(*read, domain) : Known();
   }
 
-  Result<void> update(const std::string& domain,
-                      const std::function<void(Known&)>& change) override {
+  Result<void> update(const std::string& domain, const std::function<void(Known&)>& change) override {
     Known known = get(domain);
     auto written = write(domain, known, change);
     if (written) {
@@ -113,9 +108,8 @@ class LmdbStore final : public Store {
     return written;
   }
 
-  Result<std::string> each(
-      const std::string& after, std::size_t most,
-      const std::function<bool(const std::string&, const Known&)>& visit) override {
+  Result<std::string> each(const std::string& after, std::size_t most,
+                           const std::function<bool(const std::string&, const Known&)>& visit) override {
     PEN_TRY_ASSIGN(const Fd shared, lock(path_, LOCK_SH));
     database_->forget_dead_readers();
     PEN_TRY_ASSIGN(auto write, lmdb::Write::begin(*database_));
@@ -146,11 +140,9 @@ class LmdbStore final : public Store {
   }
 
   /// overflow: what this process knows besides, which counts in place of the file's where it is newer.
-  Result<void> write(const std::string& domain, const Known& overflow,
-                     const std::function<void(Known&)>& change) {
+  Result<void> write(const std::string& domain, const Known& overflow, const std::function<void(Known&)>& change) {
     if (domain.empty() || domain.size() > kMaxDomain)
-      return fail(lmdb::DatabaseError::failed,
-                  "a name of " + std::to_string(domain.size()) + " bytes");
+      return fail(lmdb::DatabaseError::failed, "a name of " + std::to_string(domain.size()) + " bytes");
     PEN_TRY_ASSIGN(const Fd shared, lock(path_, LOCK_SH));
     PEN_TRY_ASSIGN(auto write, lmdb::Write::begin(*database_));
     Known known = known_in(write, domain);

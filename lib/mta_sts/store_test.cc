@@ -25,8 +25,7 @@ struct Disk {
     BOOST_REQUIRE(store.has_value());
     return *store;
   }
-  static void put(Store& store, const std::string& domain, const std::string& id,
-                  std::size_t hosts = 1) {
+  static void put(Store& store, const std::string& domain, const std::string& id, std::size_t hosts = 1) {
     const auto stored = store.update(domain, [&](Known& k) {
       k.id = id;
       k.policy = Policy{Mode::enforce, seconds(60), std::vector<std::string>(hosts, "mx.example")};
@@ -78,8 +77,7 @@ BOOST_AUTO_TEST_CASE(processes_see_what_others_store_and_undo_none_of_it) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto store = open_store(directory);
-    const auto ok =
-        store && (*store)->update("d.example", [](Known& k) { k.why = k.id + " seen"; });
+    const auto ok = store && (*store)->update("d.example", [](Known& k) { k.why = k.id + " seen"; });
     ::_exit(ok ? 0 : 1);
   }
   int status = -1;
@@ -99,9 +97,7 @@ BOOST_AUTO_TEST_CASE(all_are_visited_in_order_and_go_where_that_is_said) {
     for (const char* name : {"c", "a", "e", "b", "d"}) put(*store, name, name);
     BOOST_TEST(all(*store, 2) == "a=a b=b c=c d=d e=e ");
     BOOST_REQUIRE(
-        store
-            ->each("", 100, [](const std::string& d, const Known&) { return d == "b" || d == "e"; })
-            .has_value());
+        store->each("", 100, [](const std::string& d, const Known&) { return d == "b" || d == "e"; }).has_value());
     BOOST_TEST(all(*store, 100) == "a=a c=c d=d ");
   }
 }
@@ -130,8 +126,7 @@ BOOST_AUTO_TEST_CASE(a_record_of_another_form_is_as_none) {
   // Its first byte says whether there is a policy: 0 or 1.
   std::ifstream in(directory + "/data.mdb", std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  for (std::size_t at = 0; (at = bytes.find("d.example\x01", at)) != std::string::npos; ++at)
-    bytes[at + 9] = '\x07';
+  for (std::size_t at = 0; (at = bytes.find("d.example\x01", at)) != std::string::npos; ++at) bytes[at + 9] = '\x07';
   std::ofstream(directory + "/data.mdb", std::ios::binary) << bytes;
   const auto store = open();
   BOOST_CHECK(store->get("d.example") == Known());

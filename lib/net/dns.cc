@@ -64,8 +64,7 @@ struct Resolver::Impl {
   }
   ~Impl() {
     gate.reset();
-    for (auto& [key, waiting] : pending)
-      waiting->done.set();  // with the temporary answer they were made with
+    for (auto& [key, waiting] : pending) waiting->done.set();  // with the temporary answer they were made with
   }
 
   async::Loop& loop;
@@ -78,8 +77,7 @@ struct Resolver::Impl {
   Counts counts;
 
   void bound_ttl(DnsAnswer& answer) const {
-    const seconds most =
-        answer.outcome == DnsOutcome::found ? options.max_ttl : options.max_negative_ttl;
+    const seconds most = answer.outcome == DnsOutcome::found ? options.max_ttl : options.max_negative_ttl;
     answer.ttl = std::clamp(answer.ttl, seconds(0), most);
   }
 
@@ -123,8 +121,7 @@ struct Resolver::Impl {
       auto reply = co_await ask(question);
       if (!reply) {
         const bool late = reply.error().is(async::WaitError::timed_out);
-        co_return temporary(question.name,
-                            late ? "Host not found, try again" : reply.error().message());
+        co_return temporary(question.name, late ? "Host not found, try again" : reply.error().message());
       }
       DnsReading reading = read_reply(*reply, question, aliases);
       ttl = std::min(ttl, reading.answer.ttl);
@@ -139,8 +136,7 @@ struct Resolver::Impl {
   }
 
   Task<void> run(std::string key, DnsQuestion question, std::shared_ptr<Pending> waiting) {
-    if (auto place = co_await places.acquire({.deadline = kNever, .cancel = &gate->cancel()});
-        place) {
+    if (auto place = co_await places.acquire({.deadline = kNever, .cancel = &gate->cancel()}); place) {
       ++counts.under_way;
       DnsAnswer answer = co_await resolve(std::move(question));
       --counts.under_way;
@@ -193,8 +189,7 @@ Task<DnsAnswer> Resolver::lookup(std::string name, RecordType type, Until until)
   co_return waiting->answer;
 }
 
-Task<DnsAnswer> Resolver::lookup_host(std::string name, RecordType type, HostLookup how,
-                                      Until until) {
+Task<DnsAnswer> Resolver::lookup_host(std::string name, RecordType type, HostLookup how, Until until) {
   const bool native_first = how == HostLookup::native || how == HostLookup::native_then_dns;
   const bool both = how == HostLookup::dns_then_native || how == HostLookup::native_then_dns;
   for (int step = 0;; ++step) {

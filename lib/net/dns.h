@@ -53,7 +53,7 @@ struct DnsAnswer {
   DnsOutcome outcome = DnsOutcome::temporary;
   std::string name;                // after aliases
   std::vector<DnsRecord> records;  // of the asked type, owned by `name`
-  seconds ttl{0};  // how long the answer holds from now, aliases and negative answers included
+  seconds ttl{0};                  // how long the answer holds from now, aliases and negative answers included
   // AD bit: every answer on the way said so (trust the resolver's path: the caller)
   bool authenticated = false;
   /// For people, when not found: "Host not found", "Host found but no data record of requested
@@ -77,8 +77,7 @@ struct ResolverOptions {
 };
 /// Servers from the setting dns_resolver_addresses ("192.0.2.53 [2001:db8::1]:5353"). Errors:
 /// DnsError::bad_address.
-Result<std::vector<async::SocketAddress>> parse_servers(std::string_view text,
-                                                        unsigned short default_port = 53);
+Result<std::vector<async::SocketAddress>> parse_servers(std::string_view text, unsigned short default_port = 53);
 /// nameserver, options timeout:, attempts: of resolv.conf text. Unknown lines are skipped, as everywhere.
 void apply_resolv_conf(std::string_view text, ResolverOptions& options);
 
@@ -100,14 +99,12 @@ class Resolver {
   /// until: ends this wait with `temporary`; the question itself goes on for others and the cache.
   async::Task<DnsAnswer> lookup(std::string name, RecordType type, async::Until until = {});
   /// A or AAAA records (type says which), by DNS or by the host's own files, as `how` says.
-  async::Task<DnsAnswer> lookup_host(std::string name, RecordType type, HostLookup how,
-                                     async::Until until = {});
+  async::Task<DnsAnswer> lookup_host(std::string name, RecordType type, HostLookup how, async::Until until = {});
   /// The PTR records of a numeric address.
   async::Task<DnsAnswer> lookup_reverse(std::string address, async::Until until = {});
 
   struct Counts {
-    std::uint64_t asked = 0, cached = 0, joined = 0, sent = 0, over_tcp = 0, timed_out = 0,
-                  refused_answers = 0;
+    std::uint64_t asked = 0, cached = 0, joined = 0, sent = 0, over_tcp = 0, timed_out = 0, refused_answers = 0;
     std::size_t under_way = 0, cache_entries = 0;
   };
   Counts counts() const;

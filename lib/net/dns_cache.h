@@ -13,8 +13,7 @@ namespace pen::net {
 
 class DnsCache {
  public:
-  DnsCache(std::size_t max_entries, std::size_t max_bytes)
-      : max_entries_(max_entries), max_bytes_(max_bytes) {}
+  DnsCache(std::size_t max_entries, std::size_t max_bytes) : max_entries_(max_entries), max_bytes_(max_bytes) {}
   /// The answer with its TTL reduced to what is left; nullopt: none, or it has expired.
   std::optional<DnsAnswer> get(const std::string& key, SteadyTime now);
   /// Keeps the answer for answer.ttl; an answer with TTL 0 is not kept.

@@ -19,8 +19,7 @@ constexpr unsigned kMaxMisfits = 200;
 Result<Fd> connected_udp(const async::SocketAddress& server) {
   sockaddr_storage to{};
   socklen_t size = 0;
-  if (auto* v4 = reinterpret_cast<sockaddr_in*>(&to);
-      inet_pton(AF_INET, server.host.c_str(), &v4->sin_addr) == 1) {
+  if (auto* v4 = reinterpret_cast<sockaddr_in*>(&to); inet_pton(AF_INET, server.host.c_str(), &v4->sin_addr) == 1) {
     v4->sin_family = AF_INET;
     v4->sin_port = htons(server.port);
     size = sizeof *v4;
@@ -51,9 +50,7 @@ class DatagramTransport final : public async::Transport {
     sent_ += outcome.bytes;
     return outcome;
   }
-  Outcome write(std::span<const Bytes>) override {
-    return {.bytes = 0, .want = Want::nothing, .error = EPIPE};
-  }
+  Outcome write(std::span<const Bytes>) override { return {.bytes = 0, .want = Want::nothing, .error = EPIPE}; }
 
  private:
   bool receive(Outcome& outcome) {
@@ -82,8 +79,8 @@ class DatagramTransport final : public async::Transport {
 /// One length-prefixed message. The view dies at the next read.
 Task<Result<std::string_view>> read_message(async::Stream& stream, Until until) {
   PEN_CO_TRY_ASSIGN(const std::string_view prefix, co_await stream.read_exact(2, until));
-  const std::size_t size = std::size_t{static_cast<unsigned char>(prefix[0])} << 8 |
-                           static_cast<unsigned char>(prefix[1]);
+  const std::size_t size =
+      std::size_t{static_cast<unsigned char>(prefix[0])} << 8 | static_cast<unsigned char>(prefix[1]);
   if (size == 0) co_return std::string_view();
   co_return co_await stream.read_exact(size, until);
 }
@@ -97,8 +94,7 @@ Task<Result<DnsReply>> DnsExchange::over_udp(bool edns) {
   const std::uint16_t id = random_id();
   PEN_CO_TRY_ASSIGN(const std::string query, build_query(question, id, edns, dnssec));
   PEN_CO_TRY_ASSIGN(Fd fd, connected_udp(server));
-  if (::send(fd.get(), query.data(), query.size(), MSG_NOSIGNAL) < 0)
-    co_return fail_errno("send to " + server.text());
+  if (::send(fd.get(), query.data(), query.size(), MSG_NOSIGNAL) < 0) co_return fail_errno("send to " + server.text());
   auto transport = std::make_unique<DatagramTransport>(fd.get());
   async::Stream stream(loop, std::move(fd));
   stream.start_transport(std::move(transport));

@@ -39,12 +39,9 @@ DnsAnswer lookup_native(const std::string& name, RecordType type) {
     }
     return answer;
   }
-  for (const addrinfo* i = list; i != nullptr && answer.records.size() < kMaxRecords;
-       i = i->ai_next) {
+  for (const addrinfo* i = list; i != nullptr && answer.records.size() < kMaxRecords; i = i->ai_next) {
     std::array<char, NI_MAXHOST> text{};
-    if (getnameinfo(i->ai_addr, i->ai_addrlen, text.data(), text.size(), nullptr, 0,
-                    NI_NUMERICHOST) != 0)
-      continue;
+    if (getnameinfo(i->ai_addr, i->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) continue;
     DnsRecord record;
     record.type = type;
     record.name = answer.name;

@@ -29,8 +29,7 @@ constexpr bool host_byte(char c) {
 /// The text of a wire-form name; nullopt: bytes that no host name has.
 std::optional<std::string> name_text(const ldns_rdf* rdf) {
   if (rdf == nullptr || ldns_rdf_get_type(rdf) != LDNS_RDF_TYPE_DNAME) return std::nullopt;
-  const std::string_view wire(reinterpret_cast<const char*>(ldns_rdf_data(rdf)),
-                              ldns_rdf_size(rdf));
+  const std::string_view wire(reinterpret_cast<const char*>(ldns_rdf_data(rdf)), ldns_rdf_size(rdf));
   std::string out;
   std::size_t i = 0;
   while (i < wire.size()) {
@@ -108,8 +107,8 @@ std::optional<std::string> record_data(const ldns_rr* rr, DnsRecord& record) {
 }
 
 std::optional<RecordType> known_type(ldns_rr_type type) {
-  for (const auto t : {RecordType::a, RecordType::ns, RecordType::cname, RecordType::ptr,
-                       RecordType::mx, RecordType::txt, RecordType::aaaa, RecordType::tlsa}) {
+  for (const auto t : {RecordType::a, RecordType::ns, RecordType::cname, RecordType::ptr, RecordType::mx,
+                       RecordType::txt, RecordType::aaaa, RecordType::tlsa}) {
     if (static_cast<unsigned>(t) == static_cast<unsigned>(type)) return t;
   }
   return std::nullopt;
@@ -149,18 +148,14 @@ void read_authority(const ldns_pkt* packet, DnsReply& reply) {
   for (std::size_t i = 0; i < count; ++i) {
     const ldns_rr* rr = ldns_rr_list_rr(list, i);
     const auto* minimum = field(rr, 6);
-    if (ldns_rr_get_type(rr) != LDNS_RR_TYPE_SOA || minimum == nullptr ||
-        ldns_rdf_size(minimum) != 4)
-      continue;
+    if (ldns_rr_get_type(rr) != LDNS_RR_TYPE_SOA || minimum == nullptr || ldns_rdf_size(minimum) != 4) continue;
     reply.has_soa = true;
-    reply.negative_ttl =
-        std::min(ttl_of(rr), seconds(ldns_rdf2native_int32(minimum) & 0x7fffffffU));
+    reply.negative_ttl = std::min(ttl_of(rr), seconds(ldns_rdf2native_int32(minimum) & 0x7fffffffU));
     return;
   }
 }
 
-DnsAnswer negative(DnsOutcome outcome, std::string name, const DnsReply& reply,
-                   std::string_view text) {
+DnsAnswer negative(DnsOutcome outcome, std::string name, const DnsReply& reply, std::string_view text) {
   DnsAnswer answer;
   answer.outcome = outcome;
   answer.name = std::move(name);
@@ -174,8 +169,7 @@ DnsAnswer negative(DnsOutcome outcome, std::string name, const DnsReply& reply,
 std::optional<std::string> ascii_name(std::string_view name) {
   if (name.size() > 1000 || name.find('\0') != std::string_view::npos) return std::nullopt;
   char* out = nullptr;
-  if (idn2_to_ascii_8z(std::string(name).c_str(), &out, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL) !=
-      IDN2_OK) {
+  if (idn2_to_ascii_8z(std::string(name).c_str(), &out, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL) != IDN2_OK) {
     return std::nullopt;
   }
   std::string ascii(out);
@@ -223,12 +217,10 @@ std::optional<std::string> normal_name(std::string_view name) {
   return to_lower(name);
 }
 
-Result<std::string> build_query(const DnsQuestion& question, std::uint16_t id, bool edns,
-                                bool dnssec) {
+Result<std::string> build_query(const DnsQuestion& question, std::uint16_t id, bool edns, bool dnssec) {
   ldns_rdf* name = ldns_dname_new_frm_str(question.name.c_str());
   if (name == nullptr) return fail(DnsError::bad_name, question.name);
-  Packet packet(ldns_pkt_query_new(name, static_cast<ldns_rr_type>(question.type), LDNS_RR_CLASS_IN,
-                                   LDNS_RD));
+  Packet packet(ldns_pkt_query_new(name, static_cast<ldns_rr_type>(question.type), LDNS_RR_CLASS_IN, LDNS_RD));
   if (!packet) {
     ldns_rdf_deep_free(name);
     return fail(DnsError::bad_name, question.name);
@@ -239,8 +231,7 @@ Result<std::string> build_query(const DnsQuestion& question, std::uint16_t id, b
   if (dnssec) ldns_pkt_set_ad(packet.get(), true);  // RFC 6840 section 5.7: AD is wanted
   std::uint8_t* wire = nullptr;
   std::size_t size = 0;
-  if (ldns_pkt2wire(&wire, packet.get(), &size) != LDNS_STATUS_OK)
-    return fail(DnsError::bad_name, question.name);
+  if (ldns_pkt2wire(&wire, packet.get(), &size) != LDNS_STATUS_OK) return fail(DnsError::bad_name, question.name);
   std::string out(reinterpret_cast<const char*>(wire), size);
   std::free(wire);
   return out;
@@ -249,11 +240,9 @@ Result<std::string> build_query(const DnsQuestion& question, std::uint16_t id, b
 Result<DnsReply> parse_reply(std::string_view wire, const DnsQuestion& question, std::uint16_t id) {
   if (wire.size() < 12 || wire.size() > 65535) return fail(DnsError::malformed);
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(wire[i]); };
-  if (((unsigned{byte(0)} << 8) | byte(1)) != id || (byte(2) & 0x80) == 0)
-    return fail(DnsError::mismatch);
+  if (((unsigned{byte(0)} << 8) | byte(1)) != id || (byte(2) & 0x80) == 0) return fail(DnsError::mismatch);
   ldns_pkt* parsed = nullptr;
-  if (ldns_wire2pkt(&parsed, reinterpret_cast<const std::uint8_t*>(wire.data()), wire.size()) !=
-      LDNS_STATUS_OK) {
+  if (ldns_wire2pkt(&parsed, reinterpret_cast<const std::uint8_t*>(wire.data()), wire.size()) != LDNS_STATUS_OK) {
     // A truncated reply may end in the middle of a record; only that it was cut is of interest then.
     DnsReply cut;
     cut.truncated = (byte(2) & 0x02) != 0;
@@ -295,9 +284,8 @@ DnsReading read_reply(const DnsReply& reply, const DnsQuestion& question, std::s
   seconds ttl = seconds::max();
   bool followed = false;
   while (question.type != RecordType::cname) {
-    const auto alias = std::ranges::find_if(reply.answers, [&](const DnsRecord& r) {
-      return r.type == RecordType::cname && r.name == name;
-    });
+    const auto alias = std::ranges::find_if(
+        reply.answers, [&](const DnsRecord& r) { return r.type == RecordType::cname && r.name == name; });
     if (alias == reply.answers.end()) break;
     if (++aliases > kMaxAliases || alias->data.empty()) {
       reading.answer.text = "Too many or broken aliases";
@@ -327,8 +315,7 @@ DnsReading read_reply(const DnsReply& reply, const DnsQuestion& question, std::s
     reading.next = name;  // the server gave the alias alone
     answer.ttl = ttl;
   } else {
-    answer = negative(DnsOutcome::no_data, name, reply,
-                      "Host found but no data record of requested type");
+    answer = negative(DnsOutcome::no_data, name, reply, "Host found but no data record of requested type");
     answer.ttl = std::min(answer.ttl, ttl);
   }
   return reading;

@@ -25,8 +25,7 @@ struct DnsQuestion {
 std::optional<std::string> normal_name(std::string_view name);
 
 /// The wire form of a question with recursion desired.
-Result<std::string> build_query(const DnsQuestion& question, std::uint16_t id, bool edns,
-                                bool dnssec);
+Result<std::string> build_query(const DnsQuestion& question, std::uint16_t id, bool edns, bool dnssec);
 
 struct DnsReply {
   unsigned rcode = 0;

@@ -11,8 +11,7 @@ namespace {
 
 /// The address in normal form, brackets gone; nullopt: not numeric.
 std::optional<std::string> numeric(std::string_view text) {
-  if (text.size() >= 2 && text.front() == '[' && text.back() == ']')
-    text = text.substr(1, text.size() - 2);
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
   const std::string copy(text);
   std::array<unsigned char, 16> bytes{};
   std::array<char, INET6_ADDRSTRLEN> out{};
@@ -26,8 +25,7 @@ std::optional<std::string> numeric(std::string_view text) {
 
 }  // namespace
 
-Result<std::vector<async::SocketAddress>> parse_servers(std::string_view text,
-                                                        unsigned short default_port) {
+Result<std::vector<async::SocketAddress>> parse_servers(std::string_view text, unsigned short default_port) {
   std::vector<async::SocketAddress> servers;
   for (const std::string_view word : split(text)) {
     std::string_view host = word;
@@ -61,8 +59,8 @@ void apply_resolv_conf(std::string_view text, ResolverOptions& options) {
       for (const auto word : words) {
         if (word.starts_with("timeout:")) {
           if (const auto n = parse_unsigned(word.substr(8))) {
-            options.timeout = seconds(std::clamp<long long>(
-                static_cast<long long>(std::min<unsigned long long>(*n, 30)), 1, 30));
+            options.timeout =
+                seconds(std::clamp<long long>(static_cast<long long>(std::min<unsigned long long>(*n, 30)), 1, 30));
           }
         } else if (word.starts_with("attempts:")) {
           if (const auto n = parse_unsigned(word.substr(9))) {

@@ -42,9 +42,7 @@ struct Client {
   DnsAnswer answer(const std::string& name, RecordType type = RecordType::a) {
     return run(loop, dns().lookup(name, type));
   }
-  std::string ask(const std::string& name, RecordType type = RecordType::a) {
-    return shown(answer(name, type));
-  }
+  std::string ask(const std::string& name, RecordType type = RecordType::a) { return shown(answer(name, type)); }
   /// The server answers name with this, for whatever is asked.
   void reply(const std::string& name, DnsServer::Reply r) {
     server.on(name, [r](const DnsServer::Query& q) { return std::vector{DnsServer::wire(q, r)}; });
@@ -93,9 +91,8 @@ BOOST_AUTO_TEST_CASE(no_data_no_domain_and_server_failure_are_kept_apart) {
   BOOST_TEST(ask("null.example", RecordType::mx) == "found 0/.");
 }
 BOOST_AUTO_TEST_CASE(names_that_dns_cannot_hold_do_not_exist) {
-  for (const std::string& bad :
-       {std::string(), std::string("a..b"), std::string(64, 'x') + ".example",
-        std::string("a b.example"), std::string("\\000.example"), std::string(".")}) {
+  for (const std::string& bad : {std::string(), std::string("a..b"), std::string(64, 'x') + ".example",
+                                 std::string("a b.example"), std::string("\\000.example"), std::string(".")}) {
     BOOST_TEST(ask(bad) == "no domain", bad);
   }
   BOOST_TEST(server.asked() == 0U);
@@ -128,8 +125,7 @@ BOOST_AUTO_TEST_CASE(alias_loops_end) {
   for (int i = 0; i < 20; ++i) {
     const std::string name = "n" + std::to_string(i) + ".example";
     DnsServer::Reply r;
-    r.answers.push_back(
-        {name, 5, 300, DnsServer::wire_name("n" + std::to_string(i + 1) + ".example")});
+    r.answers.push_back({name, 5, 300, DnsServer::wire_name("n" + std::to_string(i + 1) + ".example")});
     reply(name, r);
   }
   BOOST_TEST(ask("n0.example") == "temporary");
@@ -141,9 +137,8 @@ BOOST_AUTO_TEST_CASE(truncated_answers_are_asked_again_over_tcp) {
     r.truncated = !q.tcp;
     if (q.tcp) {
       for (int i = 0; i < 500; ++i) {
-        r.answers.push_back(
-            {"big.example", 1, 300,
-             DnsServer::a_data("10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250))});
+        r.answers.push_back({"big.example", 1, 300,
+                             DnsServer::a_data("10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250))});
       }
     }
     return std::vector{DnsServer::wire(q, r)};
@@ -242,9 +237,8 @@ BOOST_AUTO_TEST_CASE(the_next_server_is_asked_when_one_fails_or_is_silent) {
   silent.on("h.example", [](const DnsServer::Query&) { return std::vector<std::string>{}; });
   server.a("h.example", "192.0.2.1");
   options.timeout = milliseconds(200);
-  options.servers.insert(options.servers.begin(),
-                         {async::SocketAddress::inet("127.0.0.1", bad.port()),
-                          async::SocketAddress::inet("127.0.0.1", silent.port())});
+  options.servers.insert(options.servers.begin(), {async::SocketAddress::inet("127.0.0.1", bad.port()),
+                                                   async::SocketAddress::inet("127.0.0.1", silent.port())});
   BOOST_TEST(ask("h.example") == "found 192.0.2.1");
   BOOST_TEST(dns().counts().timed_out == 1U);
 }
@@ -311,8 +305,7 @@ BOOST_AUTO_TEST_CASE(ttls_are_the_smallest_on_the_way_and_bounded) {
   BOOST_TEST(answer("none.example").ttl.count() == 60);
 }
 BOOST_AUTO_TEST_CASE(the_native_look_up_knows_localhost) {
-  const auto a =
-      run(loop, dns().lookup_host("localhost", RecordType::a, HostLookup::dns_then_native));
+  const auto a = run(loop, dns().lookup_host("localhost", RecordType::a, HostLookup::dns_then_native));
   BOOST_TEST(shown(a) == "found 127.0.0.1");
 }
 

@@ -17,8 +17,8 @@ inline constexpr std::size_t kMaxHostAddresses = 100;
 
 /// Numeric addresses of the name, in the file's order, each once. Pure. Lines without a numeric address are skipped.
 std::vector<std::string> hosts_addresses(std::string_view text, std::string_view name);
-/// The same from a file, as it is now; a file that is not there has none. Blocking, for as long as a local file takes: for the
-/// handler pool. Errors: errno of reading it; EFBIG.
+/// The same from a file, as it is now; a file that is not there has none. Blocking, for as long as a local file
+/// takes: for the handler pool. Errors: errno of reading it; EFBIG.
 Result<std::vector<std::string>> read_hosts_file(const std::string& path, std::string_view name);
 
 }  // namespace pen::net

@@ -27,8 +27,7 @@ BOOST_AUTO_TEST_CASE(a_name_or_alias_has_the_addresses_of_its_lines) {
       "192.0.2.3 last.example";
   BOOST_TEST(hosts_addresses(text, "scan.example") == (Addresses{"192.0.2.2", "2001:db8::2"}),
              boost::test_tools::per_element());
-  BOOST_TEST(hosts_addresses(text, "last.example") == Addresses{"192.0.2.3"},
-             boost::test_tools::per_element());
+  BOOST_TEST(hosts_addresses(text, "last.example") == Addresses{"192.0.2.3"}, boost::test_tools::per_element());
   BOOST_TEST(hosts_addresses(text, "192.0.2.5").empty());
   BOOST_TEST(hosts_addresses(text, "").empty());
   BOOST_TEST(hosts_addresses("", "scan.example").empty());
@@ -36,8 +35,7 @@ BOOST_AUTO_TEST_CASE(a_name_or_alias_has_the_addresses_of_its_lines) {
 
 BOOST_AUTO_TEST_CASE(the_addresses_of_one_name_are_bounded) {
   std::string text;
-  for (int i = 0; i < 300; ++i)
-    text += "10.0." + std::to_string(i / 100) + "." + std::to_string(i % 100) + " many\n";
+  for (int i = 0; i < 300; ++i) text += "10.0." + std::to_string(i / 100) + "." + std::to_string(i % 100) + " many\n";
   BOOST_TEST(hosts_addresses(text, "many").size() == kMaxHostAddresses);
 }
 

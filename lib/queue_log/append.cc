@@ -35,13 +35,12 @@ IndexEntryView entry_of(std::uint32_t offset, const EnvelopeView& body, std::siz
 }  // namespace
 
 /// The caller's envelope as a body; it points into it.
-EnvelopeView make_body(const Envelope& e, std::uint32_t generation, WallTime appended,
-                       const Position& replaces) {
+EnvelopeView make_body(const Envelope& e, std::uint32_t generation, WallTime appended, const Position& replaces) {
   EnvelopeView body{generation, appended, replaces, e.queue_id, e.recipients, e.remaining,
                     e.arrived,  e.size,   e.sender, {},         {},           e.payload};
   body.self_contained = e.self_contained;
-  body.domains.assign(e.domains.begin(), e.domains.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                                 e.domains.size(), kMaxDomains)));
+  body.domains.assign(e.domains.begin(),
+                      e.domains.begin() + static_cast<std::ptrdiff_t>(std::min(e.domains.size(), kMaxDomains)));
   return body;
 }
 
@@ -74,16 +73,13 @@ void QueueLog::State::flush_index(Log& log, bool sealed) {
   log.index.filter.clear();
 }
 
-void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeView& body,
-                                bool in_parts) {
+void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeView& body, bool in_parts) {
   const std::size_t room = max_index(options.segment_size);
   IndexEntryView entry = entry_of(offset, body, room);
-  entry.flags = static_cast<std::uint8_t>((in_parts ? kInParts : 0) |
-                                          (body.self_contained ? kSelfContained : 0));
+  entry.flags = static_cast<std::uint8_t>((in_parts ? kInParts : 0) | (body.self_contained ? kSelfContained : 0));
   constexpr std::size_t kInterval = 5;  // bytes at most
   EncodedEntries& entries = log.index.entries;
-  if (entries.text.size() + encoded_size(entry) + kInterval * (entries.count + 1) > room)
-    flush_index(log, false);
+  if (entries.text.size() + encoded_size(entry) + kInterval * (entries.count + 1) > room) flush_index(log, false);
   encode_to(entries.text, entry);
   ++entries.count;
   log.index.intervals.push_back(body.interval);
@@ -110,13 +106,11 @@ void QueueLog::State::end_piece(Log& log, std::size_t start, RecordType type, in
 
 /// A segment with room for a record, or a part, with that body. can_append() was asked.
 void QueueLog::State::make_room(Log& log, std::size_t body) {
-  if (!log.open ||
-      log.cursor + record_size(body) + index_room(options.segment_size) > options.segment_size)
+  if (!log.open || log.cursor + record_size(body) + index_room(options.segment_size) > options.segment_size)
     PEN_CHECK(roll(log).has_value());
 }
 
-Position QueueLog::State::put_parts(Log& log, RecordType type, Bytes body,
-                                    const EnvelopeView* facts) {
+Position QueueLog::State::put_parts(Log& log, RecordType type, Bytes body, const EnvelopeView* facts) {
   const std::size_t part = max_body(options.segment_size);
   Position first;
   for (std::size_t done = 0;;) {

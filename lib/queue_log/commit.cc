@@ -95,8 +95,8 @@ QueueLog::State::Need QueueLog::State::needs() {
   // The save that ends recovery has the marks of what was sent again meanwhile: those must be durable first.
   if (settle_wanted) {
     const Position& last = recovering->sent_again;
-    need.settles = last.use == 0 || last < logs[kJournal].durable_to ||
-                   broken(Breakage::settle_before_copies_are_marked);
+    need.settles =
+        last.use == 0 || last < logs[kJournal].durable_to || broken(Breakage::settle_before_copies_are_marked);
   }
   // The old positions hold until recovery has ended. They are also saved when the pool runs low: that is what gives
   // segments back. And below the reserve a quiet queue must get its segments back too, or mail would be refused for
@@ -183,8 +183,7 @@ std::optional<Batch> QueueLog::State::journal_batch(const Need& need) {
 }
 
 std::optional<Batch> QueueLog::State::others_batch(const Need& need) {
-  if (other_flight || (!journal_flights.empty() && journal_flights.front().whole))
-    return std::nullopt;
+  if (other_flight || (!journal_flights.empty() && journal_flights.front().whole)) return std::nullopt;
   if (!need.sync_others && !need.lazy_others && !need.marks && !need.save) return std::nullopt;
   auto [batch, flight] = new_batch();
   std::set<Slot> sync;
@@ -215,8 +214,7 @@ std::optional<Batch> QueueLog::State::others_batch(const Need& need) {
 
 std::optional<Batch> QueueLog::State::positions_batch() {
   if (!saving || !saving->others_synced || other_flight) return std::nullopt;
-  if (logs[kJournal].durable_to < saving->journal_end &&
-      !broken(Breakage::positions_before_journal))
+  if (logs[kJournal].durable_to < saving->journal_end && !broken(Breakage::positions_before_journal))
     return std::nullopt;
   auto [batch, flight] = new_batch();
   write_positions(batch);
@@ -228,8 +226,7 @@ std::optional<Batch> QueueLog::State::positions_batch() {
 /// All logs in one, alone.
 std::optional<Batch> QueueLog::State::whole_batch(const Need& need) {
   if (!journal_flights.empty() || other_flight) return std::nullopt;
-  if (!need.awaited && !need.lazy_journal && !need.lazy_others && !need.sync_others &&
-      !need.marks && !need.save)
+  if (!need.awaited && !need.lazy_journal && !need.lazy_others && !need.sync_others && !need.marks && !need.save)
     return std::nullopt;
   auto [batch, flight] = new_batch();
   flight.covers = batch.covers_ = last_ticket;
@@ -238,8 +235,7 @@ std::optional<Batch> QueueLog::State::whole_batch(const Need& need) {
   for (Log& log : logs) {
     if (need.save) close_if_empty(log);
     take_records(log, need.save, batch, flight);
-    if (log.sync_wanted || need.save || (log.id == kJournal && need.awaited))
-      sync_records(log, sync, flight);
+    if (log.sync_wanted || need.save || (log.id == kJournal && need.awaited)) sync_records(log, sync, flight);
   }
   std::vector<PendingMark> garbage;
   if (need.save || need.marks) garbage = take_marks();
@@ -287,8 +283,7 @@ void QueueLog::State::take_records(Log& log, bool even_a_header, Batch& batch, F
   log.left.clear();
   if (!log.pending.empty() && (log.cursor != kDataStart || even_a_header)) {
     const Slot slot = segments.at(log.uses.back()).header.slot;
-    batch.steps_.push_back(
-        {BatchStep::Kind::write, slot, log.taken, std::move(log.pending), false});
+    batch.steps_.push_back({BatchStep::Kind::write, slot, log.taken, std::move(log.pending), false});
     log.pending = spare_buffers.empty() ? std::string() : std::move(spare_buffers.back());
     if (!spare_buffers.empty()) spare_buffers.pop_back();
     log.taken = log.cursor;
@@ -303,8 +298,7 @@ void QueueLog::State::sync_records(Log& log, std::set<Slot>& sync, Flight& fligh
   each_runner(log.id, [](Runner& runner) { runner.first_unsynced.reset(); });
   if (log.open) {
     const Slot slot = segments.at(log.uses.back()).header.slot;
-    if (log.id == kJournal ? log.taken > log.durable_offset : dirty.contains(slot))
-      sync.insert(slot);
+    if (log.id == kJournal ? log.taken > log.durable_offset : dirty.contains(slot)) sync.insert(slot);
   }
   flight.synced.emplace_back(log.id, log.end());
 }
@@ -317,8 +311,7 @@ void QueueLog::State::add_syncs(const std::set<Slot>& slots, Batch& batch) {
   }
 }
 
-void QueueLog::State::write_marks(const std::vector<PendingMark>& taken, Batch& batch,
-                                  Flight& flight) {
+void QueueLog::State::write_marks(const std::vector<PendingMark>& taken, Batch& batch, Flight& flight) {
   figures.marks_written += taken.size();
   for (const PendingMark& mark : taken) {
     const Position at = mark.envelope;
@@ -326,8 +319,7 @@ void QueueLog::State::write_marks(const std::vector<PendingMark>& taken, Batch& 
     const SegmentHeader& segment = segments.at(at.use).header;
     std::string word(4, '\0');
     store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
-    batch.steps_.push_back(
-        {BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
+    batch.steps_.push_back({BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
     dirty.insert(segment.slot);
   }
 }
@@ -347,13 +339,11 @@ void QueueLog::State::begin_save(std::vector<PendingMark>& garbage) {
 }
 
 void QueueLog::State::write_positions(Batch& batch) {
-  const std::uint64_t copy =
-      broken(Breakage::positions_in_one_place) ? 0 : positions_sequence % 2 * kPositionsCopy;
+  const std::uint64_t copy = broken(Breakage::positions_in_one_place) ? 0 : positions_sequence % 2 * kPositionsCopy;
   batch.steps_.push_back({BatchStep::Kind::write, kPositionsSlot, copy, saving->positions, false});
   batch.steps_.push_back({BatchStep::Kind::sync, kPositionsSlot, 0, {}, false});
   ++figures.syncs;
-  for (const Slot slot : saving->aside)
-    batch.steps_.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
+  for (const Slot slot : saving->aside) batch.steps_.push_back({BatchStep::Kind::set_aside, slot, 0, {}, false});
 }
 
 // --- what is so afterwards ---
@@ -447,19 +437,15 @@ void QueueLog::State::keep_buffers(Batch& batch) {
 /// Whether a commit in hand makes everything up to the position durable.
 bool QueueLog::State::syncing(const Log& log, const Position& position) const {
   const auto in = [&](const Flight& flight) {
-    return std::any_of(flight.synced.begin(), flight.synced.end(), [&](const auto& synced) {
-      return synced.first == log.id && position < synced.second;
-    });
+    return std::any_of(flight.synced.begin(), flight.synced.end(),
+                       [&](const auto& synced) { return synced.first == log.id && position < synced.second; });
   };
-  return (other_flight && in(*other_flight)) ||
-         std::any_of(journal_flights.begin(), journal_flights.end(), in);
+  return (other_flight && in(*other_flight)) || std::any_of(journal_flights.begin(), journal_flights.end(), in);
 }
 
 /// Whether everything below the position is durable, or will be by a commit in hand.
 bool QueueLog::State::synced_soon(const Log& log, const Position& position) const {
-  const auto reaches = [&](const auto& synced) {
-    return synced.first == log.id && position <= synced.second;
-  };
+  const auto reaches = [&](const auto& synced) { return synced.first == log.id && position <= synced.second; };
   return position <= log.durable_to ||
          std::any_of(journal_flights.begin(), journal_flights.end(), [&](const Flight& flight) {
            return std::any_of(flight.synced.begin(), flight.synced.end(), reaches);

@@ -45,8 +45,7 @@ struct FailedWrites {
 /// A queue under random load whose every storage operation is cut.
 class Workload {
  public:
-  Workload(std::uint64_t seed, std::uint64_t& cuts)
-      : random_(seed), cuts_(cuts), options_(small_options(random_)) {
+  Workload(std::uint64_t seed, std::uint64_t& cuts) : random_(seed), cuts_(cuts), options_(small_options(random_)) {
     // Half of them on a disk that gets full: what mail may take beyond the reserve is a few segments.
     if (random_.chance(0.5)) {
       log_ = *QueueLog::open(disk_, options_, clock_, random_);
@@ -169,9 +168,8 @@ class Workload {
       for (const auto& listed : *some) there.insert(listed.queue_id);
     }
     // But what this process was asked for during its start is not yet the truth.
-    std::erase_if(ledger_, [&](const auto& entry) {
-      return !there.contains(entry.first) && entry.second.asked_in != process_;
-    });
+    std::erase_if(ledger_,
+                  [&](const auto& entry) { return !there.contains(entry.first) && entry.second.asked_in != process_; });
     for (auto& [id, m] : ledger_)
       if (m.asked_in != process_) m.finish_called = m.remove_called = false;
   }
@@ -184,17 +182,15 @@ class Workload {
       Result<void> executed{};
       bool done() const { return batch.done() || !executed; }
     };
-    std::vector<InHand>
-        hand;  // several may be under way, each step of one between any two of another
+    std::vector<InHand> hand;  // several may be under way, each step of one between any two of another
     const auto take = [&] {
       if (auto batch = log_->next_batch()) hand.push_back({*std::move(batch)});
-      const auto commits = std::count_if(hand.begin(), hand.end(),
-                                         [](const InHand& one) { return one.batch.covers() != 0; });
+      const auto commits =
+          std::count_if(hand.begin(), hand.end(), [](const InHand& one) { return one.batch.covers() != 0; });
       most_in_hand = std::max(most_in_hand, static_cast<std::size_t>(commits));
     };
     // Sometimes as many as there may be: mail comes in faster than it is written.
-    for (int left = !quietly && random_.chance(0.05) ? 50 : 0; left > 0 && ledger_.size() < 80;
-         --left) {
+    for (int left = !quietly && random_.chance(0.05) ? 50 : 0; left > 0 && ledger_.size() < 80; --left) {
       accept();
       take();
     }
@@ -205,9 +201,7 @@ class Workload {
       if (!quietly && !disk_.failed_sync() && !disk_.failed_write() && random_.chance(0.3) &&
           log_->recovery() == Recovery::done)
         act();
-      if (!quietly && hand.size() < QueueLog::kBatchesAtOnce && ledger_.size() < 80 &&
-          random_.chance(0.5))
-        accept();
+      if (!quietly && hand.size() < QueueLog::kBatchesAtOnce && ledger_.size() < 80 && random_.chance(0.5)) accept();
       if (!quietly && random_.chance(0.004)) disk_.fail_sync = disk_.syncs() + 1;
       if (!quietly && random_.chance(0.012)) let_a_write_fail();
       const auto at = static_cast<std::ptrdiff_t>(random_.below(hand.size()));
@@ -215,9 +209,7 @@ class Workload {
       if (!one.done()) one.executed = one.batch.step(disk_);
       // The process ends before anybody had an answer; often in the batch that ends recovery, which alone saves
       // positions together with new mail.
-      const double ends = !one.batch.done()                        ? 0.003
-                          : log_->recovery() == Recovery::settling ? 0.2
-                                                                   : 0.03;
+      const double ends = !one.batch.done() ? 0.003 : log_->recovery() == Recovery::settling ? 0.2 : 0.03;
       if (!quietly && one.executed && random_.chance(ends)) return restart();
       // Its end may be noticed after that of another one.
       if (!one.done() || random_.chance(0.3)) continue;
@@ -260,18 +252,16 @@ class Workload {
                                         : failed_writes.retry);
   }
 
-  Envelope envelope(const std::string& id, Message& m, OrdinalSet remaining,
-                    std::size_t least = 0) {
+  Envelope envelope(const std::string& id, Message& m, OrdinalSet remaining, std::size_t least = 0) {
     Envelope e;
     e.queue_id = id;
     e.recipients = m.recipients;
     e.remaining = std::move(remaining);
     e.sender = "sender@example.org";
     e.domains = {"example.com", "example.net"};
-    const std::size_t size = least != 0 ? least + random_.below(1500)
-                             : random_.chance(0.03)
-                                 ? 9000
-                                 : random_.below(random_.chance(0.2) ? 3000 : 300);
+    const std::size_t size = least != 0             ? least + random_.below(1500)
+                             : random_.chance(0.03) ? 9000
+                                                    : random_.below(random_.chance(0.2) ? 3000 : 300);
     e.payload = id + std::string(size, static_cast<char>('a' + random_.below(26)));
     m.payloads.insert(e.payload);
     return e;
@@ -292,8 +282,8 @@ class Workload {
     if (recent_.size() > 8) recent_.pop_front();
   }
 
-  /// A receiver without an answer from a process before: what the next one has read may not be there twice, what a later
-  /// one has may.
+  /// A receiver without an answer from a process before: what the next one has read may not be there twice, what a
+  /// later one has may.
   void accept_again() {
     if (recent_.empty()) return;
     const Recent asks = recent_[random_.below(recent_.size())];
@@ -448,8 +438,7 @@ class Workload {
       work();
     if (random_.chance(0.02)) {
       // Forget what is over, so that the ledger stays small: it must stay away, which `removed` says.
-      std::erase_if(ledger_,
-                    [](const auto& e) { return e.second.removed && !e.second.taken_again; });
+      std::erase_if(ledger_, [](const auto& e) { return e.second.removed && !e.second.taken_again; });
     }
   }
 
@@ -492,8 +481,7 @@ constexpr std::uint64_t kCutsInCheck = 100'000;
 #endif
 
 /// Runs workloads until that many cuts were checked; the violation, if any, with its seed.
-std::optional<std::string> crash(std::uint64_t wanted, std::uint64_t first_seed,
-                                 std::uint64_t& cuts) {
+std::optional<std::string> crash(std::uint64_t wanted, std::uint64_t first_seed, std::uint64_t& cuts) {
   cuts = 0;
   for (std::uint64_t seed = first_seed; cuts < wanted; ++seed) {
     try {
@@ -507,8 +495,7 @@ std::optional<std::string> crash(std::uint64_t wanted, std::uint64_t first_seed,
 
 /// Mistakes that no crash shows: fault_test.cc finds them.
 [[maybe_unused]] bool shown_by_a_crash(Breakage b) {
-  return b != Breakage::odd_mark_is_garbage && b != Breakage::recycle_damaged &&
-         b != Breakage::take_the_reserve;
+  return b != Breakage::odd_mark_is_garbage && b != Breakage::recycle_damaged && b != Breakage::take_the_reserve;
 }
 
 }  // namespace
@@ -522,12 +509,11 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
   const auto violation = crash(wanted, seed, cuts);
   const auto& failed = Workload::failed_writes;
   std::cout << "queue log: seed " << seed << ", " << cuts << " cuts, " << Workload::refusals
-            << " appends refused for want of space, up to " << Workload::most_in_hand
-            << " commits in hand, " << Workload::taken_again << " messages taken again, "
-            << Workload::superseded << " versions that lost, failed writes: " << failed.journal
-            << " of the journal, " << failed.retry << " of retry logs, " << failed.hold
-            << " of the hold log, " << failed.marks << " marks, " << failed.positions
-            << " positions; " << failed.recovery << " during recovery" << std::endl;
+            << " appends refused for want of space, up to " << Workload::most_in_hand << " commits in hand, "
+            << Workload::taken_again << " messages taken again, " << Workload::superseded
+            << " versions that lost, failed writes: " << failed.journal << " of the journal, " << failed.retry
+            << " of retry logs, " << failed.hold << " of the hold log, " << failed.marks << " marks, "
+            << failed.positions << " positions; " << failed.recovery << " during recovery" << std::endl;
   BOOST_TEST(cuts >= wanted);
   BOOST_TEST(Workload::refusals > 0u);
   BOOST_TEST(Workload::taken_again > 0u);
@@ -535,8 +521,8 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
 #ifndef PEN_FEW_CUTS
   // In as many cuts as ./check makes each of these comes up.
   if (wanted >= kCutsInCheck)
-    for (const auto count : {failed.journal, failed.retry + failed.hold, failed.marks,
-                             failed.positions, failed.recovery})
+    for (const auto count :
+         {failed.journal, failed.retry + failed.hold, failed.marks, failed.positions, failed.recovery})
       BOOST_TEST(count > 0u);
 #endif
   // All at once is rare in such short segments: a commit that ends one is alone.
@@ -546,8 +532,8 @@ BOOST_AUTO_TEST_CASE(nothing_acknowledged_is_lost_wherever_the_power_is_cut) {
   BOOST_CHECK_MESSAGE(!violation, violation.value_or(""));
 }
 
-/// A harness that cannot fail proves nothing: each of these mistakes must be found. (Not under sanitizers, which look for
-/// other things, in the test above.)
+/// A harness that cannot fail proves nothing: each of these mistakes must be found. (Not under sanitizers, which look
+/// for other things, in the test above.)
 #ifndef PEN_FEW_CUTS
 BOOST_AUTO_TEST_CASE(each_deliberate_mistake_is_caught) {
   const auto first = from_environment("PEN_CRASH_MISTAKE", 1);
@@ -557,8 +543,7 @@ BOOST_AUTO_TEST_CASE(each_deliberate_mistake_is_caught) {
     std::uint64_t cuts = 0;
     const auto violation = crash(200000, 1, cuts);
     BOOST_CHECK_MESSAGE(violation.has_value(), "breakage " << b << " was not caught");
-    BOOST_TEST_MESSAGE("breakage " << b << " caught after " << cuts
-                                   << " cuts: " << violation.value_or("not at all"));
+    BOOST_TEST_MESSAGE("breakage " << b << " caught after " << cuts << " cuts: " << violation.value_or("not at all"));
   }
 }
 #endif

@@ -7,12 +7,10 @@ namespace pen::queue_log {
 void QueueLog::State::note(Damage damage, bool keep_slot) {
   if (keep_slot && damage.slot != kPositionsSlot) damaged.insert(damage.slot);
   // Recovery, runners and listings may all come by; what has no place is noted as often as it is met.
-  if (damage.use != 0 && noted.size() < RecoveryReport::kMaxDamage &&
-      !noted.emplace(damage.use, damage.offset).second)
+  if (damage.use != 0 && noted.size() < RecoveryReport::kMaxDamage && !noted.emplace(damage.use, damage.offset).second)
     return;
   ++report->damage_count;
-  if (report->damage.size() < RecoveryReport::kMaxDamage)
-    report->damage.push_back(std::move(damage));
+  if (report->damage.size() < RecoveryReport::kMaxDamage) report->damage.push_back(std::move(damage));
 }
 
 void QueueLog::State::note_hole(const LogReader::Hole& hole, LogId log) {
@@ -27,8 +25,7 @@ void QueueLog::State::note_hole(const LogReader::Hole& hole, LogId log) {
         hole.offset,
         hole.bytes,
         {},
-        hole.unreadable ? "the disk does not give the bytes back"
-                        : "bytes that were synced are not records"});
+        hole.unreadable ? "the disk does not give the bytes back" : "bytes that were synced are not records"});
 }
 
 void QueueLog::State::note_lost(const Place& envelope) {
@@ -58,8 +55,7 @@ void QueueLog::State::note_unfinished(LogReader& reader) {
 }
 
 void QueueLog::State::note_torn(const Position& at, std::uint32_t bytes) {
-  if (noted.size() >= RecoveryReport::kMaxDamage || !noted.emplace(at.use, at.offset).second)
-    return;
+  if (noted.size() >= RecoveryReport::kMaxDamage || !noted.emplace(at.use, at.offset).second) return;
   report->torn_bytes += bytes;
   report->torn.push_back({at.use, at.offset, bytes});
 }

@@ -13,9 +13,7 @@
 namespace pen::queue_log {
 namespace {
 
-std::string at(std::uint64_t use, std::uint32_t offset) {
-  return fmt::format("{}:{}", use, offset);
-}
+std::string at(std::uint64_t use, std::uint32_t offset) { return fmt::format("{}:{}", use, offset); }
 std::string at(const Position& p) { return at(p.use, p.offset); }
 
 std::string log_name(std::int64_t interval) {
@@ -57,8 +55,7 @@ std::string ordinals_text(const OrdinalSet& set) {
   for (const auto& r : set.ranges()) {
     if (!out.empty()) out += ',';
     if (out.size() > 200) return out + "...";
-    out += r.end - r.first == 1 ? fmt::format("{}", r.first)
-                                : fmt::format("{}-{}", r.first, r.end - 1);
+    out += r.end - r.first == 1 ? fmt::format("{}", r.first) : fmt::format("{}-{}", r.first, r.end - 1);
   }
   return out.empty() ? "none" : out;
 }
@@ -87,11 +84,9 @@ Result<void> Dump::positions(Storage& storage, std::uint64_t file_size) {
     const std::uint64_t start = copy * kPositionsCopy;
     if (start + 24 > file_size) continue;
     std::string bytes(static_cast<std::size_t>(std::min(kPositionsCopy, file_size - start)), '\0');
-    const auto got = storage.read(kPositionsSlot, start,
-                                  {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()});
+    const auto got = storage.read(kPositionsSlot, start, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()});
     if (!got && !got.error().is_errno(EIO)) return got;
-    if (!got)
-      damaged(fmt::format("positions copy {}", copy), bytes.size(), "the disk cannot read it");
+    if (!got) damaged(fmt::format("positions copy {}", copy), bytes.size(), "the disk cannot read it");
     if (const auto version = other_version_of_positions(as_bytes(bytes))) {
       any_bytes = true;
       other_version(fmt::format("positions copy {}", copy), *version);
@@ -101,21 +96,19 @@ Result<void> Dump::positions(Storage& storage, std::uint64_t file_size) {
     if (!p) {
       const bool unused = all_zero(as_bytes(bytes));
       any_bytes = any_bytes || !unused;
-      line_(fmt::format("positions copy {}: {}", copy,
-                        unused
-                            ? "never written"
-                            : "unreadable: a write that was cut, or damage; the other one counts"));
+      line_(
+          fmt::format("positions copy {}: {}", copy,
+                      unused ? "never written" : "unreadable: a write that was cut, or damage; the other one counts"));
       continue;
     }
     ++readable;
-    line_(fmt::format(
-        "positions copy {}: save {} epoch {} next use {} segment size {} working suffix from {} "
-        "{} segments",
-        copy, p->sequence, p->epoch, p->next_use, p->segment_size, at(p->suffix),
-        p->segments.size()));
+    line_(
+        fmt::format("positions copy {}: save {} epoch {} next use {} segment size {} working suffix from {} "
+                    "{} segments",
+                    copy, p->sequence, p->epoch, p->next_use, p->segment_size, at(p->suffix), p->segments.size()));
     for (const SavedLog& log : p->logs)
-      line_(fmt::format("positions copy {}: log {} runner {} synced to {} oldest use {}", copy,
-                        log_name(log.interval), at(log.runner), at(log.end), log.oldest));
+      line_(fmt::format("positions copy {}: log {} runner {} synced to {} oldest use {}", copy, log_name(log.interval),
+                        at(log.runner), at(log.end), log.oldest));
     if (options_.verbose)
       for (const SavedSegment& s : p->segments)
         line_(fmt::format("positions copy {}: use {} in {}", copy, s.use, slot_name(s.slot)));
@@ -126,8 +119,7 @@ Result<void> Dump::positions(Storage& storage, std::uint64_t file_size) {
   return {};
 }
 
-Result<std::optional<SegmentHeader>> Dump::header(Storage& storage, Slot slot,
-                                                  std::uint64_t file_size) {
+Result<std::optional<SegmentHeader>> Dump::header(Storage& storage, Slot slot, std::uint64_t file_size) {
   if (file_size < kDataStart) {
     damaged(slot_name(slot), kDataStart - file_size,
             fmt::format("the file is cut short: {} bytes are left", file_size));
@@ -148,8 +140,7 @@ Result<std::optional<SegmentHeader>> Dump::header(Storage& storage, Slot slot,
     if (all_zero(block))
       line_(fmt::format("{}: never used", slot_name(slot)));
     else
-      damaged(slot_name(slot), kDataStart,
-              "neither copy of the header is whole; nothing of it can be read");
+      damaged(slot_name(slot), kDataStart, "neither copy of the header is whole; nothing of it can be read");
     return std::nullopt;
   }
   if (found->size < kMinSegment || found->size > kMaxSegment) {
@@ -173,8 +164,7 @@ Result<void> Dump::directory(Storage& storage) {
     std::uint64_t size = 0;
   };
   std::vector<Found> used, other;
-  std::sort(slots.begin(), slots.end(),
-            [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  std::sort(slots.begin(), slots.end(), [](const auto& a, const auto& b) { return a.slot < b.slot; });
   for (const auto& slot : slots)
     if (slot.slot == kPositionsSlot) PEN_TRY(positions(storage, slot.size));
   for (const auto& slot : slots) {
@@ -182,11 +172,9 @@ Result<void> Dump::directory(Storage& storage) {
     PEN_TRY_ASSIGN(const auto found, header(storage, slot.slot, slot.size));
     if (!found) continue;
     // As recovery decides it: what the saved positions list, and what was begun after them.
-    const bool in_use =
-        !saved_ || found->use >= saved_->next_use ||
-        std::any_of(saved_->segments.begin(), saved_->segments.end(), [&](const SavedSegment& s) {
-          return s.use == found->use && s.slot == slot.slot;
-        });
+    const bool in_use = !saved_ || found->use >= saved_->next_use ||
+                        std::any_of(saved_->segments.begin(), saved_->segments.end(),
+                                    [&](const SavedSegment& s) { return s.use == found->use && s.slot == slot.slot; });
     (in_use ? used : other).push_back({*found, slot.slot, slot.size});
   }
   std::sort(used.begin(), used.end(), [](const Found& a, const Found& b) {
@@ -203,16 +191,15 @@ Result<void> Dump::directory(Storage& storage) {
     PEN_TRY(records(storage, h, used[i].size, around));
   }
   for (const Found& f : other)
-    line_(fmt::format("{}: free, last used for log {} as use {}", slot_name(f.slot),
-                      log_name(f.header.interval), f.header.use));
+    line_(fmt::format("{}: free, last used for log {} as use {}", slot_name(f.slot), log_name(f.header.interval),
+                      f.header.use));
   return {};
 }
 
 Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64_t file_size,
                            const Surroundings& around) {
-  line_(fmt::format("{}: log {} use {} epoch {} size {} key {:016x} oldest use {}",
-                    slot_name(h.slot), log_name(h.interval), h.use, h.epoch, h.size, h.key,
-                    h.oldest));
+  line_(fmt::format("{}: log {} use {} epoch {} size {} key {:016x} oldest use {}", slot_name(h.slot),
+                    log_name(h.interval), h.use, h.epoch, h.size, h.key, h.oldest));
   std::uint32_t limit = 0;
   if (file_size < h.size) {
     damaged(at(h.use, static_cast<std::uint32_t>(file_size)), h.size - file_size,
@@ -220,9 +207,7 @@ Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64
     limit = static_cast<std::uint32_t>(file_size);
   }
   SegmentReader reader(storage, h, kDataStart, SegmentReader::Search::whole, limit);
-  const auto synced = [&](std::uint32_t offset) {
-    return around.went_on || Position{h.use, offset} < around.synced;
-  };
+  const auto synced = [&](std::uint32_t offset) { return around.went_on || Position{h.use, offset} < around.synced; };
   for (;;) {
     PEN_TRY_ASSIGN(const auto got, reader.next());
     if (got == SegmentReader::Got::end) break;
@@ -233,8 +218,7 @@ Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64
       else if (synced(hole) || reader.header().durable > hole)
         damaged(at(h.use, hole), reader.hole_bytes(), "bytes that were synced are not records");
       else
-        line_(fmt::format("{} {} bytes are not records: a write that was cut", at(h.use, hole),
-                          reader.hole_bytes()));
+        line_(fmt::format("{} {} bytes are not records: a write that was cut", at(h.use, hole), reader.hole_bytes()));
     }
     if (got == SegmentReader::Got::record) record(h, reader);
   }
@@ -254,8 +238,7 @@ Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64
   if (around.went_on) {
     damaged(at(h.use, tail), h.size - tail, "the log went on elsewhere, but here its end is lost");
   } else if (reader.unreadable()) {
-    damaged(at(h.use, tail), (limit == 0 ? h.size : limit) - tail,
-            "the disk cannot read bytes here");
+    damaged(at(h.use, tail), (limit == 0 ? h.size : limit) - tail, "the disk cannot read bytes here");
   } else if (Position{h.use, tail} < around.synced && around.synced.use == h.use) {
     damaged(at(h.use, tail), around.synced.offset - tail, "bytes that were synced are not records");
   } else {
@@ -281,8 +264,7 @@ void Dump::record(const SegmentHeader& segment, const SegmentReader& reader) {
   std::string more;
   const auto message = [&](const auto& decoded) {
     good = decoded && !decoded->queue_id.empty();
-    if (good)
-      text += fmt::format(" {} generation {}", printable(decoded->queue_id), decoded->generation);
+    if (good) text += fmt::format(" {} generation {}", printable(decoded->queue_id), decoded->generation);
   };
   if (h.type == RecordType::envelope && first) {
     // Of a first part only the beginning is there: the fields before the payload.
@@ -305,9 +287,8 @@ void Dump::record(const SegmentHeader& segment, const SegmentReader& reader) {
       if (e.replaces.use != 0) text += " replaces " + at(e.replaces);
     }
     if (good && options_.verbose) {
-      more = fmt::format("    appended {} arrived {} size {} recipients {} left {} sender <{}>",
-                         time_text(e.appended), time_text(e.arrived), e.size, e.recipients,
-                         ordinals_text(e.remaining), printable(e.sender));
+      more = fmt::format("    appended {} arrived {} size {} recipients {} left {} sender <{}>", time_text(e.appended),
+                         time_text(e.arrived), e.size, e.recipients, ordinals_text(e.remaining), printable(e.sender));
       if (whole) {
         if (whole->interval != 0) more += fmt::format(" due after {} s", whole->interval);
         for (const auto& domain : whole->domains) more += " domain " + printable(domain);
@@ -340,13 +321,12 @@ void Dump::record(const SegmentHeader& segment, const SegmentReader& reader) {
     const auto b = decode<IndexBody>(body);
     good = b.has_value();
     if (good)
-      text +=
-          fmt::format(" {} entries, filter {} bytes, previous {}{}", b->entries.size(),
-                      b->filter.size(), b->previous, (h.flags & kSealed) != 0 ? ", sealed" : "");
+      text += fmt::format(" {} entries, filter {} bytes, previous {}{}", b->entries.size(), b->filter.size(),
+                          b->previous, (h.flags & kSealed) != 0 ? ", sealed" : "");
   }
   if (options_.verbose)
-    text += fmt::format(" body {} checksum {:016x} durable {} epoch {} flags {} mark {:08x}",
-                        h.length, h.checksum, h.durable, h.epoch, h.flags, h.mark);
+    text += fmt::format(" body {} checksum {:016x} durable {} epoch {} flags {} mark {:08x}", h.length, h.checksum,
+                        h.durable, h.epoch, h.flags, h.mark);
   line_(text);
   if (!more.empty()) line_(more);
   if (!good) damaged(where, h.length, "the record's body is malformed");

@@ -3,8 +3,8 @@
 ///
 /// Format:  docs/queue-format.md. A line begins with "use:offset" of the record it is about; lines about files and logs
 ///          begin with their name, damage with "DAMAGE".
-/// Use:     Dump dump(options, [](const std::string& line) { … }); dump.directory(storage) or dump.segment(storage, slot);
-///          dump.damage() … tells the exit code
+/// Use:     Dump dump(options, [](const std::string& line) { … }); dump.directory(storage) or dump.segment(storage,
+///          slot); dump.damage() … tells the exit code
 /// Bounds:  one record (at most a quarter of a segment), one line, and a header per segment are in memory.
 /// Errors:  errno of the storage; whatever the bytes are, they are no error: they are reported and reading goes on.
 #include <cstdint>
@@ -27,7 +27,8 @@ class Dump {
 
   /// Restart positions, then every segment in use, log by log, oldest first, then the others by name only.
   Result<void> directory(Storage& storage);
-  /// One segment, whether it is in use or not: what comes before and after it is unknown. `file_size` bytes of it exist.
+  /// One segment, whether it is in use or not: what comes before and after it is unknown. `file_size` bytes of it
+  /// exist.
   Result<void> segment(Storage& storage, Slot slot, std::uint64_t file_size);
   /// The file of restart positions.
   Result<void> positions(Storage& storage, std::uint64_t file_size);
@@ -35,14 +36,14 @@ class Dump {
   std::uint64_t records() const { return records_; }
   std::uint64_t damage() const { return damage_; }  // places that are not as they were written
   std::uint64_t damaged_bytes() const { return damaged_bytes_; }
-  /// Headers and copies of the positions that another version of the format wrote: of what follows them nothing is shown.
+  /// Headers and copies of the positions that another version of the format wrote: of what follows them nothing is
+  /// shown.
   std::uint64_t other_versions() const { return other_versions_; }
 
  private:
   struct Surroundings {
-    bool went_on =
-        false;  // the log left it for another segment in the same epoch: it was sealed and synced
-    Position synced;  // of its log, by the saved positions; use 0: unknown
+    bool went_on = false;  // the log left it for another segment in the same epoch: it was sealed and synced
+    Position synced;       // of its log, by the saved positions; use 0: unknown
   };
   Result<void> records(Storage& storage, const SegmentHeader& header, std::uint64_t file_size,
                        const Surroundings& around);

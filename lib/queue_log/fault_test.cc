@@ -42,8 +42,7 @@ struct Queue {
   FaultStorage disk;
   Options options;
   std::unique_ptr<QueueLog> log;
-  std::map<std::string, std::string>
-      truth;  // queue id and payload of what is still to be delivered
+  std::map<std::string, std::string> truth;  // queue id and payload of what is still to be delivered
 
   void start() {
     auto opened = QueueLog::open(disk, options, clock, random);
@@ -106,8 +105,7 @@ struct Queue {
       BOOST_REQUIRE(log->finish(e.queue_id).has_value());
       truth.erase(e.queue_id);
     } else if (choice < 4) {
-      BOOST_REQUIRE(
-          log->defer(e.queue_id, static_cast<LogId>(kFirstRetry + random.below(2)), e).has_value());
+      BOOST_REQUIRE(log->defer(e.queue_id, static_cast<LogId>(kFirstRetry + random.below(2)), e).has_value());
     } else if (choice == 4) {
       BOOST_REQUIRE(log->hold(e.queue_id, e).has_value());
     } else {
@@ -209,8 +207,7 @@ struct Queue {
         const auto it = segments.lower_bound(use);
         return it == segments.end() ? std::nullopt : std::optional(it->second);
       };
-      LogReader reader(readable, source, {segments.begin()->first, kDataStart}, {},
-                       SegmentReader::Search::whole);
+      LogReader reader(readable, source, {segments.begin()->first, kDataStart}, {}, SegmentReader::Search::whole);
       for (;;) {
         const auto got = reader.next();
         BOOST_REQUIRE(got.has_value());
@@ -235,8 +232,7 @@ struct Queue {
       if (d.queue_id == id) return true;
     std::vector<Extent> needed{envelopes.at(id)};
     const auto start = starts.find(id);
-    if (start != starts.end() && start->second.generation == needed.front().generation)
-      needed.push_back(start->second);
+    if (start != starts.end() && start->second.generation == needed.front().generation) needed.push_back(start->second);
     for (const Extent& extent : needed) {
       const auto meets = [&](std::uint64_t use, std::uint64_t from, std::uint64_t bytes) {
         return use >= extent.begin.use && use <= extent.end.use &&
@@ -247,8 +243,7 @@ struct Queue {
         // What is live whatever its mark is not lost by that.
         if (d.bytes == 0 || d.what.starts_with("odd garbage mark")) continue;
         for (const auto& [use, slot] : slots)
-          if ((d.use == 0 ? d.slot == slot : d.use == use) && meets(use, d.offset, d.bytes))
-            return true;
+          if ((d.use == 0 ? d.slot == slot : d.use == use) && meets(use, d.offset, d.bytes)) return true;
       }
       // The last record before a stop cannot be told from an unfinished write: it is counted as that.
       for (const RecoveryReport::Torn& t : report.torn)
@@ -306,8 +301,7 @@ BOOST_AUTO_TEST_CASE(sectors_that_cannot_be_read_are_never_silent_and_never_in_t
     Queue q(seed);
     q.stop();
     for (auto n = 1 + q.random.below(3); n > 0; --n)
-      q.disk.make_unreadable(q.random.chance(0.1) ? kPositionsSlot : some_slot(q),
-                             q.random.below(16) * 512, 512);
+      q.disk.make_unreadable(q.random.chance(0.1) ? kPositionsSlot : some_slot(q), q.random.below(16) * 512, 512);
     if (seed % 3 == 0) q.disk.set_aside_errno = EIO;
     q.start();
     q.check("seed " + std::to_string(seed));
@@ -463,8 +457,7 @@ static bool odd_marks_are_live() {
     if (!header) continue;
     for (std::uint32_t at = kDataStart; at < bytes.size(); at += 8) {
       const auto record = decode_record(as_bytes(bytes).subspan(at), *header, at);
-      if (record && record->type == RecordType::envelope && record->mark == 0)
-        q.disk.flip(slot, at + 1, 0x40);
+      if (record && record->type == RecordType::envelope && record->mark == 0) q.disk.flip(slot, at + 1, 0x40);
     }
   }
   q.start();
@@ -534,8 +527,7 @@ BOOST_AUTO_TEST_CASE(a_write_or_sync_that_fails_ends_the_log_and_loses_nothing) 
       BOOST_TEST(!q.log->has_space());
       BOOST_TEST(!q.log->next_batch().has_value());
       q.log.reset();
-      q.disk = q.disk.cut(q.random.chance(0.5) ? FaultStorage::Cut::kill : FaultStorage::Cut::torn,
-                          q.random);
+      q.disk = q.disk.cut(q.random.chance(0.5) ? FaultStorage::Cut::kill : FaultStorage::Cut::torn, q.random);
       q.start();
       // The write that failed may have left half a garbage mark: said, and taken for none.
       for (const Damage& d : q.log->report().damage)
@@ -588,8 +580,7 @@ static bool a_full_disk_drains() {
     if (due->message && begun.size() < 50) continue;
     const Envelope e = begun.front();
     begun.pop_front();
-    const auto done =
-        i % 2 == 0 ? q.log->finish(e.queue_id) : q.log->defer(e.queue_id, kFirstRetry, e);
+    const auto done = i % 2 == 0 ? q.log->finish(e.queue_id) : q.log->defer(e.queue_id, kFirstRetry, e);
     if (!done) return false;
     q.settle();
   }

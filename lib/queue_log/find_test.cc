@@ -25,12 +25,8 @@ class CountingStorage final : public Storage {
  public:
   explicit CountingStorage(FaultStorage& below) : below_(below) {}
   Result<std::vector<SlotInfo>> list() override { return below_.list(); }
-  Result<void> allocate(Slot slot, std::uint64_t size) override {
-    return below_.allocate(slot, size);
-  }
-  Result<void> write(Slot slot, std::uint64_t at, Bytes bytes) override {
-    return below_.write(slot, at, bytes);
-  }
+  Result<void> allocate(Slot slot, std::uint64_t size) override { return below_.allocate(slot, size); }
+  Result<void> write(Slot slot, std::uint64_t at, Bytes bytes) override { return below_.write(slot, at, bytes); }
   Result<void> sync(Slot slot) override { return below_.sync(slot); }
   Result<void> drop_cache(Slot slot) override { return below_.drop_cache(slot); }
   Result<void> set_aside(Slot slot) override { return below_.set_aside(slot); }
@@ -122,8 +118,7 @@ BOOST_AUTO_TEST_CASE(a_filter_never_denies_what_was_added_and_seldom_affirms_the
     }
     const std::string packed = filter.packed();
     BOOST_TEST(packed.size() <= 16384u);
-    if (packed.size() > IdFilter::kMinBytes)
-      BOOST_TEST(packed.size() * 8 < count * 2 * IdFilter::kBitsPerId);
+    if (packed.size() > IdFilter::kMinBytes) BOOST_TEST(packed.size() * 8 < count * 2 * IdFilter::kBitsPerId);
     int wrong = 0;
     for (std::size_t i = 0; i < count; ++i)
       BOOST_REQUIRE(IdFilter::may_contain(packed, IdFilter::hash(Deep::id(static_cast<int>(i)))));
@@ -252,8 +247,7 @@ BOOST_FIXTURE_TEST_CASE(the_log_is_shown_as_text_and_damage_is_named_and_passed_
     BOOST_REQUIRE(disk.read(slot.slot, 0, block).has_value());
     const auto header = decode_segment_header(block);
     if (!header || header->use != place.position.use) continue;
-    BOOST_REQUIRE(
-        disk.write(slot.slot, place.position.offset + 60, as_bytes("ten bytes!")).has_value());
+    BOOST_REQUIRE(disk.write(slot.slot, place.position.offset + 60, as_bytes("ten bytes!")).has_value());
   }
   std::vector<std::string> damage;
   Dump hurt({}, [&](const std::string& l) {

@@ -24,9 +24,7 @@ constexpr std::uint64_t kMarkSeed = 0x4b52414d'01;
 std::uint64_t hash(const void* data, std::size_t size, std::uint64_t seed) {
   return XXH3_64bits_withSeed(data, size, seed);
 }
-std::uint64_t key_of(const SegmentHeader& segment) {
-  return broken(Breakage::unkeyed_checksum) ? 0 : segment.key;
-}
+std::uint64_t key_of(const SegmentHeader& segment) { return broken(Breakage::unkeyed_checksum) ? 0 : segment.key; }
 
 constexpr std::size_t kHeaderUsed = 64;  // checksum covers what comes before it
 
@@ -49,8 +47,7 @@ std::string one_header(const SegmentHeader& h, std::uint32_t version) {
 /// Magic, version and checksum are at these places in every version. nullopt: they are not right.
 std::optional<std::uint32_t> version_of_header(const std::byte* p) {
   if (load_le<std::uint64_t>(p) != kSegmentMagic) return std::nullopt;
-  if (load_le<std::uint64_t>(p + kHeaderUsed) != hash(p, kHeaderUsed, kSegmentMagic))
-    return std::nullopt;
+  if (load_le<std::uint64_t>(p + kHeaderUsed) != hash(p, kHeaderUsed, kSegmentMagic)) return std::nullopt;
   return load_le<std::uint32_t>(p + 8);
 }
 
@@ -132,8 +129,7 @@ void encode_record(std::string& out, const RecordHeader& header, std::uint64_t k
   end_record(out, start, header, key);
 }
 
-std::optional<RecordHeader> decode_record(Bytes at, const SegmentHeader& segment,
-                                          std::uint32_t offset) {
+std::optional<RecordHeader> decode_record(Bytes at, const SegmentHeader& segment, std::uint32_t offset) {
   if (at.size() < kRecordHeader) return std::nullopt;
   const std::byte* p = at.data();
   RecordHeader h;
@@ -142,11 +138,9 @@ std::optional<RecordHeader> decode_record(Bytes at, const SegmentHeader& segment
   if (h.offset != offset) return std::nullopt;
   if (h.use != segment.use && !broken(Breakage::unkeyed_checksum)) return std::nullopt;
   h.length = load_le<std::uint32_t>(p + 4);
-  if (h.length > at.size() - kRecordHeader || h.length > max_body(segment.size))
-    return std::nullopt;
+  if (h.length > at.size() - kRecordHeader || h.length > max_body(segment.size)) return std::nullopt;
   h.checksum = load_le<std::uint64_t>(p + 8);
-  if (h.checksum != hash(p + 16, kRecordHeader - 16 + h.length, key_of(segment)))
-    return std::nullopt;
+  if (h.checksum != hash(p + 16, kRecordHeader - 16 + h.length, key_of(segment))) return std::nullopt;
   h.mark = load_le<std::uint32_t>(p);
   h.durable = load_le<std::uint32_t>(p + 28);
   h.epoch = load_le<std::uint32_t>(p + 32);
@@ -175,8 +169,7 @@ std::string encode_trailer(const SegmentHeader& segment, std::uint32_t last_inde
 std::optional<std::uint32_t> decode_trailer(Bytes bytes, const SegmentHeader& segment) {
   if (bytes.size() != kTrailer) return std::nullopt;
   const std::byte* p = bytes.data();
-  if (load_le<std::uint64_t>(p + 8) != hash(p, 8, segment.key ^ kTrailerSeed ^ segment.use))
-    return std::nullopt;
+  if (load_le<std::uint64_t>(p + 8) != hash(p, 8, segment.key ^ kTrailerSeed ^ segment.use)) return std::nullopt;
   const auto last = load_le<std::uint32_t>(p);
   if (last < kDataStart || last >= segment.size) return std::nullopt;
   return last;
@@ -203,13 +196,11 @@ std::string encode_positions(const SavedPositions& positions) {
 namespace {
 /// What magic and checksum say is whole, of whatever version.
 std::optional<Bytes> body_of_positions(Bytes copy) {
-  if (copy.size() < 24 || load_le<std::uint64_t>(copy.data()) != kPositionsMagic)
-    return std::nullopt;
+  if (copy.size() < 24 || load_le<std::uint64_t>(copy.data()) != kPositionsMagic) return std::nullopt;
   const auto size = load_le<std::uint64_t>(copy.data() + 8);
   if (size > copy.size() - 24) return std::nullopt;
   const Bytes body = copy.subspan(24, size);
-  if (load_le<std::uint64_t>(copy.data() + 16) != hash(body.data(), body.size(), kPositionsMagic))
-    return std::nullopt;
+  if (load_le<std::uint64_t>(copy.data() + 16) != hash(body.data(), body.size(), kPositionsMagic)) return std::nullopt;
   return body;
 }
 }  // namespace

@@ -46,13 +46,11 @@ struct SegmentHeader {
   std::uint64_t use = 0;
   std::uint64_t key = 0;  // of the checksums of this use
   std::uint32_t epoch = 0;
-  std::int64_t interval =
-      0;  // of the log it belongs to: seconds; 0 the journal, or one of the next two
-  std::uint64_t oldest = 0;  // first use that its log still needed then
+  std::int64_t interval = 0;  // of the log it belongs to: seconds; 0 the journal, or one of the next two
+  std::uint64_t oldest = 0;   // first use that its log still needed then
 };
 /// kDataStart bytes. `version`: another one only for tests.
-std::string encode_segment_header(const SegmentHeader& header,
-                                  std::uint32_t version = kFormatVersion);
+std::string encode_segment_header(const SegmentHeader& header, std::uint32_t version = kFormatVersion);
 /// Of both copies the one with the highest use. nullopt: neither is valid (a slot never used, or
 /// torn at first use).
 std::optional<SegmentHeader> decode_segment_header(Bytes block);
@@ -77,27 +75,20 @@ struct RecordHeader {
   RecordType type = RecordType::envelope;
   std::uint8_t flags = 0;
 };
-constexpr std::size_t record_size(std::size_t body) {
-  return (kRecordHeader + body + 7) & ~std::size_t{7};
-}
+constexpr std::size_t record_size(std::size_t body) { return (kRecordHeader + body + 7) & ~std::size_t{7}; }
 /// Of one part: a quarter of a segment with its header.
-constexpr std::size_t max_body(std::uint32_t segment_size) {
-  return segment_size / 4 - kRecordHeader;
-}
+constexpr std::size_t max_body(std::uint32_t segment_size) { return segment_size / 4 - kRecordHeader; }
 /// Bytes of one chunk of index entries.
 constexpr std::size_t max_index(std::uint32_t segment_size) {
   return segment_size / 16 < 32768 ? segment_size / 16 : 32768;
 }
 /// Bytes of the filter of queue ids that a sealed segment ends with: 256 KiB for 64 MiB, enough for 175,000 envelopes.
-constexpr std::size_t max_filter(std::uint32_t segment_size) {
-  return std::bit_floor(segment_size / 256);
-}
+constexpr std::size_t max_filter(std::uint32_t segment_size) { return std::bit_floor(segment_size / 256); }
 
 /// Bytes that must stay free in a segment for index records: one that closes a full chunk, the last chunk, and the
 /// filter.
 constexpr std::size_t index_room(std::uint32_t segment_size) {
-  return 2 * record_size(max_index(segment_size) + 16) +
-         record_size(max_filter(segment_size) + 16) + kTrailer;
+  return 2 * record_size(max_index(segment_size) + 16) + record_size(max_filter(segment_size) + 16) + kTrailer;
 }
 
 /// Appends the record to out; length and checksum are filled in.
@@ -107,8 +98,7 @@ std::size_t begin_record(std::string& out);
 void end_record(std::string& out, std::size_t start, const RecordHeader& header, std::uint64_t key);
 /// Looks at the start of `at`; the record must lie in it whole. nullopt: not a record of this use
 /// at this offset.
-std::optional<RecordHeader> decode_record(Bytes at, const SegmentHeader& segment,
-                                          std::uint32_t offset);
+std::optional<RecordHeader> decode_record(Bytes at, const SegmentHeader& segment, std::uint32_t offset);
 /// The word that means garbage for a record at this place; never 0.
 std::uint32_t garbage_mark(const SegmentHeader& segment, std::uint32_t offset);
 
@@ -160,8 +150,8 @@ struct EnvelopeBodyOf {
   Text payload;
   std::uint32_t interval = 0;   // in a retry log: seconds after `appended` at which it is due
   bool self_contained = false;  // for its index entry only
-  PEN_FIELDS(generation, appended, replaces, queue_id, recipients, remaining, arrived, size, sender,
-             domains, results, payload, interval)
+  PEN_FIELDS(generation, appended, replaces, queue_id, recipients, remaining, arrived, size, sender, domains, results,
+             payload, interval)
 };
 using EnvelopeView = EnvelopeBodyOf<std::string_view>;
 using EnvelopeBody = EnvelopeBodyOf<std::string>;
@@ -180,10 +170,9 @@ struct IndexEntryOf {
   Text sender;
   std::vector<Text> domains;
   std::uint8_t flags = 0;  // bits of kInParts, kSelfContained
-  PEN_FIELDS(offset, queue_id, generation, appended, arrived, size, remaining, sender, domains,
-             flags)
+  PEN_FIELDS(offset, queue_id, generation, appended, arrived, size, remaining, sender, domains, flags)
 };
-inline constexpr std::uint8_t kInParts = 1;  // whether it was completed is not known here: read it
+inline constexpr std::uint8_t kInParts = 1;        // whether it was completed is not known here: read it
 inline constexpr std::uint8_t kSelfContained = 2;  // Envelope::self_contained
 using IndexEntry = IndexEntryOf<std::string>;
 using IndexEntryView = IndexEntryOf<std::string_view>;
@@ -240,10 +229,8 @@ struct SavedPositions {
   std::vector<SavedLog> logs;
   std::vector<SavedSegment> segments;
   std::vector<SavedRunner> runners;  // of the shared retry log
-  std::vector<Slot>
-      damaged;  // not to be used again: to be set aside when nothing in them is needed
-  PEN_FIELDS(version, sequence, epoch, next_use, segment_size, suffix, logs, segments, runners,
-             damaged)
+  std::vector<Slot> damaged;         // not to be used again: to be set aside when nothing in them is needed
+  PEN_FIELDS(version, sequence, epoch, next_use, segment_size, suffix, logs, segments, runners, damaged)
 };
 inline constexpr std::uint64_t kPositionsCopy = 256 * 1024;  // two copies, written in turn
 std::string encode_positions(const SavedPositions& positions);

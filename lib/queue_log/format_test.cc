@@ -55,9 +55,7 @@ BOOST_FIXTURE_TEST_CASE(the_example_of_the_format_page_is_what_the_code_writes, 
   std::stringstream text;
   text << page.rdbuf();
   const std::string wanted = hex(start, 0x1200);
-  BOOST_CHECK_MESSAGE(text.str().find(wanted) != std::string::npos,
-                      "docs/queue-format.md should show\n"
-                          << wanted);
+  BOOST_CHECK_MESSAGE(text.str().find(wanted) != std::string::npos, "docs/queue-format.md should show\n" << wanted);
   const std::string mark = fmt::format("{:08x}", garbage_mark(segment, 0x1200));
   BOOST_CHECK_MESSAGE(text.str().find(mark) != std::string::npos, "its garbage mark is " << mark);
 }
@@ -66,8 +64,7 @@ BOOST_FIXTURE_TEST_CASE(a_record_is_read_back, Example) {
   const auto header = decode_record(as_bytes(start), segment, 0x1200);
   BOOST_REQUIRE(header.has_value());
   BOOST_TEST((header->type == RecordType::start));
-  const auto body =
-      decode<StartBody>(as_text(as_bytes(start).subspan(kRecordHeader, header->length)));
+  const auto body = decode<StartBody>(as_text(as_bytes(start).subspan(kRecordHeader, header->length)));
   BOOST_REQUIRE(body.has_value());
   BOOST_TEST(body->queue_id == "4bGNsx3Ynxz1kGz8");
 }
@@ -98,8 +95,8 @@ BOOST_AUTO_TEST_CASE(of_two_header_copies_the_higher_use_counts) {
   old.use = 4;
   SegmentHeader fresh = old;
   fresh.use = 9;
-  const std::string torn = encode_segment_header(fresh).substr(0, kSectorSize) +
-                           encode_segment_header(old).substr(kSectorSize);
+  const std::string torn =
+      encode_segment_header(fresh).substr(0, kSectorSize) + encode_segment_header(old).substr(kSectorSize);
   BOOST_TEST(decode_segment_header(as_bytes(torn))->use == 9u);
   std::string broken = encode_segment_header(fresh);
   broken[20] ^= 1;

@@ -42,9 +42,7 @@ BOOST_FIXTURE_TEST_CASE(a_start_that_finds_no_segment_says_how_much_room_it_need
   BOOST_TEST(refused.error().is(QueueLogError::no_space));
   const std::string told = refused.error().message();
   const std::uint64_t bytes = 2 * options.segment_size;
-  BOOST_TEST(told.find(std::to_string(bytes) + " bytes of disk space are needed to start") !=
-                 std::string::npos,
-             told);
+  BOOST_TEST(told.find(std::to_string(bytes) + " bytes of disk space are needed to start") != std::string::npos, told);
   full.capacity += bytes / options.segment_size;  // as told
   BOOST_TEST(QueueLog::open(full, options, clock, random).has_value());
 }
@@ -91,8 +89,8 @@ BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Disk) {
   BOOST_TEST(there.size() == accepted);
 }
 
-// Each round recovery ends, and only a few of many messages are begun before the process is killed: the others wait where
-// they are, and so each segment that a round left holds a few.
+// Each round recovery ends, and only a few of many messages are begun before the process is killed: the others wait
+// where they are, and so each segment that a round left holds a few.
 BOOST_FIXTURE_TEST_CASE(a_crash_loop_that_begins_few_of_many_does_not_eat_a_full_disk, Disk) {
   disk.capacity = disk.slots() + 12;
   options.reserve = 16384;
@@ -156,7 +154,8 @@ BOOST_FIXTURE_TEST_CASE(a_full_disk_refuses_new_mail_and_is_drained_by_deliverie
   accept(envelope("again"));
 }
 
-// More is being worked on than Options::reserve and the segments for logs and restarts hold: the reserve has grown with it.
+// More is being worked on than Options::reserve and the segments for logs and restarts hold: the reserve has grown
+// with it.
 BOOST_FIXTURE_TEST_CASE(all_that_is_worked_on_can_be_deferred_at_once_on_a_full_disk, Disk) {
   options.reserve = 16384;
   for (const bool killed : {false, true}) {
@@ -179,8 +178,7 @@ BOOST_FIXTURE_TEST_CASE(all_that_is_worked_on_can_be_deferred_at_once_on_a_full_
     if (killed) {
       restart(FaultStorage::Cut::kill);
     } else {
-      for (const Envelope& e : begun)
-        BOOST_REQUIRE(log->defer(e.queue_id, kFirstRetry, e).has_value());
+      for (const Envelope& e : begun) BOOST_REQUIRE(log->defer(e.queue_id, kFirstRetry, e).has_value());
       log->flush();
       commit();
       clock.advance(seconds(400));

@@ -21,8 +21,7 @@ Result<void> QueueLog::State::sweep_hold() {
   const Log& log = logs[kHold];
   Runner& runner = runners[kHold];
   if (runner.at >= log.durable_to) return {};
-  LogReader reader(storage, segments_of(log), runner.at, log.durable_to,
-                   SegmentReader::Search::whole);
+  LogReader reader(storage, segments_of(log), runner.at, log.durable_to, SegmentReader::Search::whole);
   for (int looked = 0;; ++looked) {
     if (looked >= kSweepSlice) {
       hold_changed = true;  // the rest with the next call
@@ -48,9 +47,9 @@ Result<void> QueueLog::State::sweep_hold() {
   }
 }
 
-/// Writes a version on hold anew at the log's end; complete() takes the old one out of use when that is durable. There is
-/// no START: a message that a crash finds begun is delivered, and this one is to stay. Until then the old version counts,
-/// from then on the new one, which names it. false: not now.
+/// Writes a version on hold anew at the log's end; complete() takes the old one out of use when that is durable.
+/// There is no START: a message that a crash finds begun is delivered, and this one is to stay. Until then the old
+/// version counts, from then on the new one, which names it. false: not now.
 Result<bool> QueueLog::State::move_held(const LogReader::Record& record) {
   auto body = decode<EnvelopeBody>(as_text(record.body));
   if (!body || working.contains(body->queue_id)) return true;  // damage, or about to leave
@@ -63,8 +62,7 @@ Result<bool> QueueLog::State::move_held(const LogReader::Record& record) {
   if (!at && at.error().is(QueueLogError::no_space)) return false;
   if (!at) return std::unexpected(at.error());
   ++segments.at(record.position.use).pins;
-  working.emplace(body->queue_id,
-                  Working{body->generation - 1, {kHold, record.position}, Position{}, true, 0});
+  working.emplace(body->queue_id, Working{body->generation - 1, {kHold, record.position}, Position{}, true, 0});
   log.moving.push_back({body->queue_id, *at});
   log.sync_wanted = true;
   return true;
@@ -107,9 +105,7 @@ Result<QueueLog::Compaction> QueueLog::compact_held(std::size_t budget) {
     PEN_TRY(s.sweep_hold());
     if (s.hold_changed) return Compaction::more;
   }
-  const auto begin = [&](HoldCompaction::Pass pass) {
-    c = {pass, c.segments, s.runners[kHold].at, log.durable_to, 0};
-  };
+  const auto begin = [&](HoldCompaction::Pass pass) { c = {pass, c.segments, s.runners[kHold].at, log.durable_to, 0}; };
   if (c.pass == HoldCompaction::Pass::none) {
     if (log.uses.size() <= std::max(kLeastSegments, 2 * c.segments)) return Compaction::idle;
     begin(HoldCompaction::Pass::counts);
@@ -117,8 +113,7 @@ Result<QueueLog::Compaction> QueueLog::compact_held(std::size_t budget) {
   PEN_TRY_ASSIGN(const bool ended, s.read_held(budget));
   if (!ended) {
     if (!log.moving.empty()) return Compaction::waits;
-    return c.pass == HoldCompaction::Pass::moves && !s.has_space() ? Compaction::idle
-                                                                   : Compaction::more;
+    return c.pass == HoldCompaction::Pass::moves && !s.has_space() ? Compaction::idle : Compaction::more;
   }
   const bool counted = c.pass == HoldCompaction::Pass::counts;
   c.segments = static_cast<std::size_t>(c.living / s.segment_room()) + 1;

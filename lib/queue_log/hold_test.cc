@@ -125,8 +125,7 @@ BOOST_FIXTURE_TEST_CASE(a_message_being_moved_cannot_be_started_or_removed_and_t
   }
   BOOST_REQUIRE(met);
   BOOST_TEST(log->remove(kept.place, "m0", kept.generation).error().is(QueueLogError::not_found));
-  BOOST_TEST(
-      log->start("m0", kept.place, 100, kept.generation).error().is(QueueLogError::not_found));
+  BOOST_TEST(log->start("m0", kept.place, 100, kept.generation).error().is(QueueLogError::not_found));
   BOOST_TEST(!log->working("m0"));
   settle();
   BOOST_TEST(log->read(kept.place).error().is(QueueLogError::not_found));
@@ -180,8 +179,7 @@ BOOST_FIXTURE_TEST_CASE(below_the_reserve_nothing_is_moved, Held) {
   for (int i = 0; i < 200; ++i) hold("m" + std::to_string(i));
   for (int i = 0; i < 190; ++i) drop("m" + std::to_string(i));
   disk.capacity = disk.slots();
-  for (int i = 0; log->append(envelope("n" + std::to_string(i), std::string(2000, 'n'))); ++i)
-    commit();
+  for (int i = 0; log->append(envelope("n" + std::to_string(i), std::string(2000, 'n'))); ++i) commit();
   BOOST_REQUIRE(!log->has_space());
   const auto written = log->figures().appended_bytes;
   compact([] {});

@@ -15,16 +15,13 @@ void probe(std::uint64_t hash, std::size_t bytes, See see) {
   std::uint64_t at = hash;
   for (unsigned i = 0; i < IdFilter::kProbes; ++i, at += step) {
     const std::uint64_t bit = at & (std::uint64_t{bytes} * 8 - 1);
-    if (!see(static_cast<std::size_t>(bit / 8), static_cast<unsigned char>(1U << (bit % 8))))
-      return;
+    if (!see(static_cast<std::size_t>(bit / 8), static_cast<unsigned char>(1U << (bit % 8)))) return;
   }
 }
 
 }  // namespace
 
-std::uint64_t IdFilter::hash(std::string_view queue_id) {
-  return XXH3_64bits(queue_id.data(), queue_id.size());
-}
+std::uint64_t IdFilter::hash(std::string_view queue_id) { return XXH3_64bits(queue_id.data(), queue_id.size()); }
 
 void IdFilter::set(std::uint64_t hash) {
   probe(hash, bits_.size(), [this](std::size_t byte, unsigned char mask) {

@@ -131,8 +131,7 @@ std::vector<std::string> run(Large& q) {
   for (std::uint32_t n = 1000; n < kRecipients; n += 100) scattered.add(n);
   before = q.appended();
   deliver(scattered);
-  tell(fmt::format("DELIVERY to {} recipients, each hundredth", scattered.count()),
-       q.appended() - before);
+  tell(fmt::format("DELIVERY to {} recipients, each hundredth", scattered.count()), q.appended() - before);
   q.commit();
   q.ledger["big"].delivered.add(scattered);
   deliver(OrdinalSet::span(1000, kRecipients / 2));
@@ -182,8 +181,7 @@ BOOST_AUTO_TEST_CASE(the_figures_of_the_page_are_what_the_code_writes) {
   std::stringstream text;
   text << page.rdbuf();
   for (const std::string& line : run(q))
-    BOOST_CHECK_MESSAGE(text.str().find(line) != std::string::npos,
-                        "docs/queue-figures.md should show " << line);
+    BOOST_CHECK_MESSAGE(text.str().find(line) != std::string::npos, "docs/queue-figures.md should show " << line);
 }
 
 BOOST_AUTO_TEST_CASE(a_hundred_thousand_recipients_survive_any_cut) {

@@ -36,9 +36,8 @@ Result<LogReader::Got> LogReader::next() {
         limit = limit_.offset;
       }
       const bool last = !segments_(segment.use + 1);
-      reader_ = std::make_unique<SegmentReader>(
-          storage_, segment, segment.use == from_.use ? from_.offset : kDataStart,
-          last ? last_ : SegmentReader::Search::whole, limit);
+      reader_ = std::make_unique<SegmentReader>(storage_, segment, segment.use == from_.use ? from_.offset : kDataStart,
+                                                last ? last_ : SegmentReader::Search::whole, limit);
     }
     const auto before = reader_->bytes_read();
     PEN_TRY_ASSIGN(const auto got, reader_->next());
@@ -51,10 +50,9 @@ Result<LogReader::Got> LogReader::next() {
         break;
       case SegmentReader::Got::hole: {
         in_chain_ = false;
-        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false,
-                 reader_->unreadable()};
-        hole_.damage = hole_.unreadable || left_by_sealing() ||
-                       reader_->header().durable > hole_.offset || limit_.use == hole_.segment.use;
+        hole_ = {reader_->segment(), reader_->hole_start(), reader_->hole_bytes(), false, reader_->unreadable()};
+        hole_.damage = hole_.unreadable || left_by_sealing() || reader_->header().durable > hole_.offset ||
+                       limit_.use == hole_.segment.use;
         return Got::hole;
       }
       case SegmentReader::Got::end: {
@@ -64,8 +62,7 @@ Result<LogReader::Got> LogReader::next() {
         const bool limited = limit_.use == segment.use;
         const std::uint32_t end = limited ? std::max(limit_.offset, tail) : segment.size;
         const bool unreadable = !reader_->sealed() && reader_->unreadable();
-        const bool lost_end =
-            unreadable || (!reader_->sealed() && (limited ? tail < end : left_by_sealing()));
+        const bool lost_end = unreadable || (!reader_->sealed() && (limited ? tail < end : left_by_sealing()));
         if (!lost_end && reader_->unfinished() != 0)
           unfinished_.push_back({{segment.use, tail}, reader_->unfinished()});
         if (!reader_->sealed()) in_chain_ = false;
@@ -98,8 +95,8 @@ std::optional<LogReader::Got> LogReader::take_record() {
     record_ = {{header.use, header.offset}, header.type, header.epoch, false, false, {}};
     record_.position.use = reader_->segment().use;
     if (header.mark != 0) {
-      record_.garbage = header.mark == garbage_mark(reader_->segment(), header.offset) ||
-                        broken(Breakage::odd_mark_is_garbage);
+      record_.garbage =
+          header.mark == garbage_mark(reader_->segment(), header.offset) || broken(Breakage::odd_mark_is_garbage);
       record_.odd_mark = !record_.garbage;
     }
     if (last) {

@@ -31,8 +31,7 @@ class LogReader {
   /// Reads from `from` up to `limit` (exclusive; use 0: no limit). `last` says how far to look in the last segment;
   /// earlier ones were synced before the log left them and are searched whole. What `segments` looks into outlives the
   /// reader.
-  LogReader(Storage& storage, SegmentSource segments, Position from, Position limit,
-            SegmentReader::Search last);
+  LogReader(Storage& storage, SegmentSource segments, Position from, Position limit, SegmentReader::Search last);
 
   struct Record {
     Position position;  // of its first part
@@ -71,7 +70,7 @@ class LogReader {
   Storage& storage_;
   SegmentSource segments_;
   std::optional<SegmentHeader> current_;  // being read, or to be read next
-  std::uint64_t passed_ = 0;  // use of the last segment that was read to its end; 0: none
+  std::uint64_t passed_ = 0;              // use of the last segment that was read to its end; 0: none
   Position from_;
   Position limit_;
   SegmentReader::Search last_;

@@ -67,7 +67,7 @@ struct Stored {
   std::uint32_t generation = 0;  // counts replacement envelopes
   std::uint32_t epoch = 0;       // counts process starts
   WallTime appended;             // when this version was written
-  WallTime due;  // when its log's runner will reach it (appended + interval; the journal: appended)
+  WallTime due;                  // when its log's runner will reach it (appended + interval; the journal: appended)
   Envelope envelope;
   // recorded before a restart and not yet in the payload; the caller folds them into the next replacement.
   // `envelope.remaining` leaves their recipients out

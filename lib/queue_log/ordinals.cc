@@ -16,8 +16,7 @@ void OrdinalSet::add(const OrdinalSet& other) {
   if (other.empty()) return;
   std::vector<Range> all;
   all.reserve(ranges_.size() + other.ranges_.size());
-  std::merge(ranges_.begin(), ranges_.end(), other.ranges_.begin(), other.ranges_.end(),
-             std::back_inserter(all),
+  std::merge(ranges_.begin(), ranges_.end(), other.ranges_.begin(), other.ranges_.end(), std::back_inserter(all),
              [](const Range& a, const Range& b) { return a.first < b.first; });
   std::vector<Range> joined;
   for (const Range& r : all) {

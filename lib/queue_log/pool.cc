@@ -42,8 +42,7 @@ bool QueueLog::State::can_append(const Log& log, std::size_t body) const {
   const std::size_t part = max_body(options.segment_size);
   const std::size_t left =
       log.open ? options.segment_size -
-                     std::min<std::size_t>(options.segment_size,
-                                           log.cursor + index_room(options.segment_size))
+                     std::min<std::size_t>(options.segment_size, log.cursor + index_room(options.segment_size))
                : 0;
   if (record_size(body) <= left && body <= part) return true;
   const std::size_t total = body + (body / part + 1) * (kRecordHeader + 8);
@@ -75,8 +74,8 @@ std::size_t QueueLog::State::segment_room() const {
 
 /// At a start, before any mail is taken: the reserve has to be there first. A full disk is no error: new mail waits.
 Result<void> QueueLog::State::fill_pool() {
-  // The journal takes one at once, and the first message that is deferred one for its retry log: mail is not refused for
-  // the moment that it takes to make another.
+  // The journal takes one at once, and the first message that is deferred one for its retry log: mail is not refused
+  // for the moment that it takes to make another.
   constexpr std::size_t kTakenSoon = 3;
   while (free.size() < reserve_segments + kTakenSoon) {
     const Slot slot = last_slot + 1;
@@ -91,11 +90,10 @@ Result<void> QueueLog::State::fill_pool() {
   }
   if (free.empty()) PEN_TRY(recycle_empty());
   if (free.empty())
-    return fail(
-        QueueLogError::no_space,
-        "no segment is free: " + std::to_string(2 * std::uint64_t{options.segment_size}) +
-            " bytes of disk space are needed to start (damaged-segment-* may be moved away)",
-        ENOSPC);
+    return fail(QueueLogError::no_space,
+                "no segment is free: " + std::to_string(2 * std::uint64_t{options.segment_size}) +
+                    " bytes of disk space are needed to start (damaged-segment-* may be moved away)",
+                ENOSPC);
   return {};
 }
 
@@ -135,8 +133,7 @@ void QueueLog::State::seal(Log& log) {
   log.left.push_back({BatchStep::Kind::write, slot, log.taken, std::move(log.pending), false});
   log.left.push_back({BatchStep::Kind::write, slot, options.segment_size - kTrailer,
                       encode_trailer(segment.header, log.last_index), false});
-  if (!broken(Breakage::seal_without_sync))
-    log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
+  if (!broken(Breakage::seal_without_sync)) log.left.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
   log.pending.clear();
   log.open = false;
 }
@@ -184,8 +181,7 @@ Position QueueLog::State::suffix_start() const {
   if (!broken(Breakage::forget_the_unanswered)) start = std::min(start, logs[kJournal].durable_to);
   if (!starts.empty()) start = std::min(start, starts.begin()->first);
   // A mark that is not on the disk yet is found again by the record that justifies it. Those records rise.
-  const auto waits = std::find_if(marks.begin(), marks.end(),
-                                  [](const PendingMark& m) { return m.because.use != 0; });
+  const auto waits = std::find_if(marks.begin(), marks.end(), [](const PendingMark& m) { return m.because.use != 0; });
   if (waits != marks.end()) start = std::min(start, waits->because);
   return start;
 }
@@ -196,9 +192,7 @@ Position QueueLog::State::suffix_start() const {
 void QueueLog::State::close_if_empty(Log& log) {
   if (has_space() || log.id == kJournal || !log.open || log.uses.size() != 1) return;
   const Position end = log.end();
-  if (log.durable_to != end || !log.moving.empty() || !log.pending.empty() ||
-      segments.at(end.use).pins != 0)
-    return;
+  if (log.durable_to != end || !log.moving.empty() || !log.pending.empty() || segments.at(end.use).pins != 0) return;
   bool at_end = true;
   each_runner(log.id, [&](const Runner& r) { at_end = at_end && r.at == end && !r.head; });
   if (!at_end) return;
@@ -212,17 +206,16 @@ void QueueLog::State::close_if_empty(Log& log) {
 
 void QueueLog::State::count_ready_marks() {
   const Position durable = logs[kJournal].durable_to;
-  while (ready_marks < marks.size() &&
-         (marks[ready_marks].because < durable || broken(Breakage::mark_before_start)))
+  while (ready_marks < marks.size() && (marks[ready_marks].because < durable || broken(Breakage::mark_before_start)))
     ++ready_marks;
 }
 
 /// The marks that may be written now, but those
-/// - for the journal's open segment: by the time it is sealed and positions are saved most messages in it have ended, and
-///   a segment that is given back needs no marks. (In another log's open segment they would hold the working suffix back
-///   for as long as that segment takes to fill.)
-/// - for messages being worked on: the open START holds the working suffix back as it is, and when it closes the segment
-///   may be given back. (A mark makes a sector dirty: those of a full segment write it a second time.)
+/// - for the journal's open segment: by the time it is sealed and positions are saved most messages in it have ended,
+///   and a segment that is given back needs no marks. (In another log's open segment they would hold the working
+///   suffix back for as long as that segment takes to fill.)
+/// - for messages being worked on: the open START holds the working suffix back as it is, and when it closes the
+///   segment may be given back. (A mark makes a sector dirty: those of a full segment write it a second time.)
 /// With too many in memory all go.
 std::vector<PendingMark> QueueLog::State::take_marks() {
   count_ready_marks();  // recovery may have found some that are ready at once
@@ -234,10 +227,8 @@ std::vector<PendingMark> QueueLog::State::take_marks() {
   const auto last = marks.begin() + static_cast<std::ptrdiff_t>(ready_marks);
   for (auto mark = marks.begin(); mark != last; ++mark) {
     // Its own reason is a copy of a message that recovery knows: no later restart reads what it is a copy of.
-    const bool copy =
-        mark->because == mark->envelope && !broken(Breakage::settle_before_copies_are_marked);
-    if (mark->because.use != 0 && !copy &&
-        (mark->envelope.use == filling || (mark->worked_on && !all)))
+    const bool copy = mark->because == mark->envelope && !broken(Breakage::settle_before_copies_are_marked);
+    if (mark->because.use != 0 && !copy && (mark->envelope.use == filling || (mark->worked_on && !all)))
       *kept++ = *mark;
     else
       taken.push_back(*mark);
@@ -247,8 +238,8 @@ std::vector<PendingMark> QueueLog::State::take_marks() {
   return taken;
 }
 
-/// Takes out of use what nothing needs any more once the positions of this moment are saved; `taken` are the marks about
-/// to be written: those into segments taken out of use are dropped.
+/// Takes out of use what nothing needs any more once the positions of this moment are saved; `taken` are the marks
+/// about to be written: those into segments taken out of use are dropped.
 std::vector<Slot> QueueLog::State::condemn(std::vector<PendingMark>& taken) {
   std::vector<Slot> given_back;
   const Position suffix = suffix_start();
@@ -301,14 +292,12 @@ SavedPositions QueueLog::State::positions() const {
     p.logs.push_back(saved);
     if (!log.shared()) continue;
     for (const Runner& runner : runners)
-      if (runner.log == log.id)
-        p.runners.push_back({static_cast<std::uint64_t>(runner.interval.count()), runner.at});
+      if (runner.log == log.id) p.runners.push_back({static_cast<std::uint64_t>(runner.interval.count()), runner.at});
   }
   for (const Slot slot : damaged)
     if (p.damaged.size() < 1000) p.damaged.push_back(slot);
   for (const auto& [use, segment] : segments) {
-    if (p.segments.size() == 10000)
-      break;  // what fits the file; only the check for lost segments needs it
+    if (p.segments.size() == 10000) break;  // what fits the file; only the check for lost segments needs it
     p.segments.push_back({use, segment.header.slot});
   }
   return p;

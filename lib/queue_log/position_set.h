@@ -55,9 +55,7 @@ class PositionSet {
   static constexpr std::size_t kSmallest = 16;
 
   std::size_t next(std::size_t i) const { return (i + 1) & (places_.size() - 1); }
-  std::size_t distance(std::size_t from, std::size_t to) const {
-    return (to - from) & (places_.size() - 1);
-  }
+  std::size_t distance(std::size_t from, std::size_t to) const { return (to - from) & (places_.size() - 1); }
   std::size_t home(const Position& p) const {
     const std::uint64_t mixed = (p.use * 0x9e3779b97f4a7c15ULL + p.offset) * 0xc2b2ae3d27d4eb4fULL;
     return static_cast<std::size_t>(mixed >> 32U) & (places_.size() - 1);

@@ -27,8 +27,7 @@ constexpr std::string_view kAsidePrefix = "damaged-";
 constexpr std::size_t kSpare = 32;
 
 std::string name_of(Slot slot) {
-  return slot == kPositionsSlot ? std::string(kPositionsName)
-                                : fmt::format("{}{:08}", kSegmentPrefix, slot);
+  return slot == kPositionsSlot ? std::string(kPositionsName) : fmt::format("{}{:08}", kSegmentPrefix, slot);
 }
 std::optional<Slot> slot_of(std::string_view name) {
   if (name == kPositionsName) return kPositionsSlot;
@@ -39,9 +38,9 @@ std::optional<Slot> slot_of(std::string_view name) {
   return name_of(slot) == name ? std::optional(slot) : std::nullopt;
 }
 
-/// A file that is open, once for each thread that writes to it: the kernel tells of a lost write once per description, and
-/// only those that were open when it was lost. So a thread syncs by the description it had before it wrote, and what
-/// another thread's sync was told does not hide from it what became of its own bytes.
+/// A file that is open, once for each thread that writes to it: the kernel tells of a lost write once per
+/// description, and only those that were open when it was lost. So a thread syncs by the description it had before it
+/// wrote, and what another thread's sync was told does not hide from it what became of its own bytes.
 struct File {
   explicit File(std::atomic<std::size_t>& count) : open(count) {}
   File(const File&) = delete;
@@ -167,8 +166,7 @@ struct PosixStorage::Impl {
 PosixStorage::PosixStorage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PosixStorage::~PosixStorage() = default;
 
-Result<std::unique_ptr<PosixStorage>> PosixStorage::open(const std::string& directory,
-                                                         seconds patience) {
+Result<std::unique_ptr<PosixStorage>> PosixStorage::open(const std::string& directory, seconds patience) {
   if (::mkdir(directory.c_str(), 0700) == 0) {
     const auto slash = directory.find_last_of('/');
     const std::string parent = slash == std::string::npos ? "." : directory.substr(0, slash + 1);
@@ -288,8 +286,7 @@ Result<void> PosixStorage::sync(Slot slot) {
   const std::lock_guard lock(impl_->mutex);
   if (error != 0) mine.file->failed = true;
   if (error != 0) return fail_errno("fdatasync " + impl_->path(slot), error);
-  if (mine.file->failed)
-    return fail_errno("a sync beside this one failed of " + impl_->path(slot), EIO);
+  if (mine.file->failed) return fail_errno("a sync beside this one failed of " + impl_->path(slot), EIO);
   return {};
 }
 
@@ -307,8 +304,8 @@ Result<void> PosixStorage::read(Slot slot, std::uint64_t offset, MutableBytes in
 
 void PosixStorage::will_read(Slot slot, std::uint64_t offset, std::uint64_t size) {
   if (const auto file = impl_->get(slot))
-    std::ignore = ::posix_fadvise((*file)->fd(), static_cast<off_t>(offset),
-                                  static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+    std::ignore =
+        ::posix_fadvise((*file)->fd(), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 }
 
 Result<void> PosixStorage::drop_cache(Slot slot) {

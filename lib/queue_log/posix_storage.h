@@ -2,11 +2,12 @@
 /// Storage over files of one directory: "positions" and "segment-00000001", ….
 ///
 /// Use:     auto storage = PosixStorage::open("/var/spool/penstock/log");     // queue_log_directory; made if missing
-/// Owns:    the directory, by a lock: a second open, in any process, fails with EWOULDBLOCK while this one lives, at once
-///          or after the time that it is told to wait.
+/// Owns:    the directory, by a lock: a second open, in any process, fails with EWOULDBLOCK while this one lives, at
+///          once or after the time that it is told to wait.
 /// Steady:  a segment file is created once and reserved with fallocate (its directory entry synced); after that there
 ///          are only pwrite, pread and fdatasync. At most kMaxOpen descriptors are kept, but for those of the file that
-///          was used last; some more are kept back, so that a process without descriptors can go on to its next segments.
+///          was used last; some more are kept back, so that a process without descriptors can go on to its next
+///          segments.
 /// Thread:  see storage.h. Each thread that writes to a file has a description of it, by which it also syncs.
 /// Errors:  errno with the file's name.
 #include <memory>
@@ -23,8 +24,7 @@ class PosixStorage final : public Storage {
   static constexpr std::size_t kMaxOpen = 512;
 
   /// patience: how long another process may keep the directory; it needs a process with one thread (base/file_lock.h).
-  static Result<std::unique_ptr<PosixStorage>> open(const std::string& directory,
-                                                    seconds patience = seconds(0));
+  static Result<std::unique_ptr<PosixStorage>> open(const std::string& directory, seconds patience = seconds(0));
   /// The same without the lock and for reading only: offline tools. write(), sync(), allocate()
   /// fail with EROFS.
   static Result<std::unique_ptr<PosixStorage>> open_to_read(const std::string& directory);

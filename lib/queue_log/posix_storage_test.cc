@@ -103,8 +103,7 @@ BOOST_AUTO_TEST_CASE(whatever_the_umask_nobody_else_may_look_into_the_log) {
 
 BOOST_FIXTURE_TEST_CASE(files_used_long_ago_are_closed_when_there_are_too_many_descriptors, Files) {
   constexpr Slot kFiles = 200;
-  for (Slot slot = 1; slot <= kFiles; ++slot)
-    BOOST_REQUIRE(storage->allocate(slot, 4096).has_value());
+  for (Slot slot = 1; slot <= kFiles; ++slot) BOOST_REQUIRE(storage->allocate(slot, 4096).has_value());
   std::thread one([&] {
     std::thread two([&] {
       std::thread three([&] {

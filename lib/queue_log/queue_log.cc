@@ -21,14 +21,13 @@ std::vector<seconds> retry_ladder(seconds minimal, seconds maximal) {
 QueueLog::QueueLog(std::unique_ptr<State> state) : state_(std::move(state)) {}
 QueueLog::~QueueLog() = default;
 
-Result<std::unique_ptr<QueueLog>> QueueLog::open(Storage& storage, Options options,
-                                                 const Clock& clock, Random& random) {
+Result<std::unique_ptr<QueueLog>> QueueLog::open(Storage& storage, Options options, const Clock& clock,
+                                                 Random& random) {
   PEN_CHECK(options.segment_size >= kMinSegment && options.segment_size <= kMaxSegment &&
             options.segment_size % 4096 == 0);
   PEN_CHECK(!options.intervals.empty() && options.intervals.size() <= 32);
   PEN_CHECK(std::is_sorted(options.intervals.begin(), options.intervals.end()));
-  std::unique_ptr<QueueLog> log(
-      new QueueLog(std::make_unique<State>(storage, std::move(options), clock, random)));
+  std::unique_ptr<QueueLog> log(new QueueLog(std::make_unique<State>(storage, std::move(options), clock, random)));
   log->state_->report = &log->report_;
   PEN_TRY(open_recovery(*log->state_, log->report_));
   State& s = *log->state_;
@@ -66,13 +65,11 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   const auto body = make_body(envelope, 0, s.clock.wall_now(), {});
   std::size_t gathered = journal.pending.size();
   for (const BatchStep& step : journal.left) gathered += step.bytes.size();
-  if (const auto* known = s.accepted.find(id))
-    return Appended{known->ticket, {kJournal, known->position}, 0, true};
+  if (const auto* known = s.accepted.find(id)) return Appended{known->ticket, {kJournal, known->position}, 0, true};
   // A receiver may ask after more than one death, and a drop file come back: what is being worked on is on the disk.
   if (const auto work = s.working.find(envelope.queue_id); work != s.working.end())
     return Appended{0, work->second.envelope, 0, true};
-  if (const auto* known = s.begun.find(id))
-    return Appended{0, {kJournal, known->position}, 0, true};
+  if (const auto* known = s.begun.find(id)) return Appended{0, {kJournal, known->position}, 0, true};
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
   if (!s.has_space()) return fail(QueueLogError::no_space);
   if (gathered > s.options.max_batch) return fail(QueueLogError::no_space);
@@ -84,9 +81,7 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
 }
 
 std::uint64_t QueueLog::next_save() const { return state_->positions_sequence + 1; }
-std::uint64_t QueueLog::last_save() const {
-  return state_->positions_sequence - (state_->saving ? 1 : 0);
-}
+std::uint64_t QueueLog::last_save() const { return state_->positions_sequence - (state_->saving ? 1 : 0); }
 
 const Options& QueueLog::options() const { return state_->options; }
 

@@ -118,8 +118,7 @@ class QueueLog {
   /// Reads the restart positions and every segment's header, opens a fresh journal segment; after
   /// it append() works. Errors: errno of the storage, no_space when not even one segment can be
   /// had, other_version (then nothing was written or renamed).
-  static Result<std::unique_ptr<QueueLog>> open(Storage& storage, Options options,
-                                                const Clock& clock, Random& random);
+  static Result<std::unique_ptr<QueueLog>> open(Storage& storage, Options options, const Clock& clock, Random& random);
   ~QueueLog();
   QueueLog(const QueueLog&) = delete;
   QueueLog& operator=(const QueueLog&) = delete;
@@ -133,9 +132,9 @@ class QueueLog {
     bool duplicate = false;
   };
   /// Adds a new message (generation 0, epoch now). Idempotent by queue id among the last
-  /// half of `remembered_ids` accepted in this process and those recovery read, as many whose work was begun in it, and all
-  /// that are being worked on; another id is not recognised, and start() sees to its versions. Errors: no_space (also when only the reserve is left), too_large (more than
-  /// kMaxMessage), io_error.
+  /// half of `remembered_ids` accepted in this process and those recovery read, as many whose work was begun in it,
+  /// and all that are being worked on; another id is not recognised, and start() sees to its versions. Errors:
+  /// no_space (also when only the reserve is left), too_large (more than kMaxMessage), io_error.
   Result<Appended> append(const Envelope& envelope);
   static constexpr std::size_t kMaxMessage = 64U << 20;
   static constexpr std::size_t kMaxQueueId = 64;
@@ -206,25 +205,23 @@ class QueueLog {
 
   // --- working on a message ---
   /// Whether the disk has room for the replacement of one message more beside those being worked on: what a caller asks
-  /// before start(). As long as it does, defer(), hold() and release() find room for all of them at once on a full disk,
-  /// and so does a recovery. Below Options::reserve the answer is always yes, or nothing could drain.
+  /// before start(). As long as it does, defer(), hold() and release() find room for all of them at once on a full
+  /// disk, and so does a recovery. Below Options::reserve the answer is always yes, or nothing could drain.
   bool may_begin() const;
   /// Appends START. The runner does not show the message again. After this the caller ends the work with exactly one of
   /// finish(), defer(), hold(), release(), remove(). Errors:
-  /// - superseded: the message is in the logs a second time, and the other version counts: it is being worked on, or was
-  ///   taken or begun by this process and this one is older. This one is garbage from now on.
+  /// - superseded: the message is in the logs a second time, and the other version counts: it is being worked on, or
+  ///   was taken or begun by this process and this one is older. This one is garbage from now on.
   /// - not_found: it is garbage, or not durable, or on its way to another log: then a later commit ends that.
   /// - no_space: later.
   Result<void> start(const Stored& message);
   /// The same for a message just appended, from memory. `bytes`: Appended::bytes.
-  Result<void> start(std::string_view queue_id, const Place& place, std::uint64_t bytes,
-                     std::uint32_t generation = 0);
+  Result<void> start(std::string_view queue_id, const Place& place, std::uint64_t bytes, std::uint32_t generation = 0);
   bool working(std::string_view queue_id) const;
   std::size_t working_count() const;
   /// Appends DELIVERY: these recipients are done with. The result counts (to the peer that
   /// delivers, to DSN) when the ticket is durable.
-  Result<Ticket> delivered(std::string_view queue_id, const OrdinalSet& ordinals,
-                           std::string_view payload);
+  Result<Ticket> delivered(std::string_view queue_id, const OrdinalSet& ordinals, std::string_view payload);
   /// Appends FINISH: nothing is left to do.
   Result<void> finish(std::string_view queue_id);
   /// Writes the replacement to a retry log; FINISH (moved) follows by itself once that log was synced.
@@ -250,20 +247,19 @@ class QueueLog {
     more,   // call again
     waits,  // call again after the next commit
   };
-  /// Keeps the disk that the hold log takes in proportion to what is on hold: logs give segments back from their old end,
-  /// and one message held for years would keep all that was ever held after it. When the log has twice the segments that
-  /// what lived in it when last looked would fill, it is read; and if less than half of it lives, what does is written
-  /// anew at its end, oldest first. So what is read and written for this is in proportion to what was put on hold.
-  /// Reads about `budget` bytes a call. Does nothing below the reserve. A message that is being moved is, as one on its way
-  /// to a retry log, not to be started or removed until its copy is durable. Errors: io_error.
+  /// Keeps the disk that the hold log takes in proportion to what is on hold: logs give segments back from their old
+  /// end, and one message held for years would keep all that was ever held after it. When the log has twice the
+  /// segments that what lived in it when last looked would fill, it is read; and if less than half of it lives, what
+  /// does is written anew at its end, oldest first. So what is read and written for this is in proportion to what was
+  /// put on hold. Reads about `budget` bytes a call. Does nothing below the reserve. A message that is being moved
+  /// is, as one on its way to a retry log, not to be started or removed until its copy is durable. Errors: io_error.
   Result<Compaction> compact_held(std::size_t budget);
 
   // --- listing ---
   /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
   std::unique_ptr<Scan> scan(InTransit transit = InTransit::left_out);
   /// The same for these queue ids only: segments whose filters say that they hold none are passed over.
-  std::unique_ptr<Scan> find(std::vector<std::string> queue_ids,
-                             InTransit transit = InTransit::left_out);
+  std::unique_ptr<Scan> find(std::vector<std::string> queue_ids, InTransit transit = InTransit::left_out);
 
   struct Figures {
     std::uint64_t appended_bytes = 0;

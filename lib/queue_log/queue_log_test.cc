@@ -88,16 +88,14 @@ BOOST_AUTO_TEST_CASE(an_id_that_is_sent_again_before_recovery_has_read_it_is_one
   for (const bool committed : {false, true}) {
     Queue q;
     q.recover();
-    for (const char* id : {"waits", "worked on", "finished", "deferred"})
-      q.accept(Queue::envelope(id, "hello", 2));
+    for (const char* id : {"waits", "worked on", "finished", "deferred"}) q.accept(Queue::envelope(id, "hello", 2));
     for (int i = 0; i < 4; ++i) {
       auto m = q.due();
       BOOST_REQUIRE(m.has_value());
       const std::string& id = m->envelope.queue_id;
       BOOST_REQUIRE(q.log->start(*m).has_value());
       if (id == "waits") BOOST_REQUIRE(q.log->release(id, m->envelope).has_value());
-      if (id == "worked on")
-        BOOST_REQUIRE(q.log->delivered(id, OrdinalSet::one(0), "ok").has_value());
+      if (id == "worked on") BOOST_REQUIRE(q.log->delivered(id, OrdinalSet::one(0), "ok").has_value());
       if (id == "finished") BOOST_REQUIRE(q.log->finish(id).has_value());
       if (id == "deferred") BOOST_REQUIRE(q.log->defer(id, kFirstRetry, m->envelope).has_value());
     }
@@ -215,8 +213,7 @@ BOOST_FIXTURE_TEST_CASE(segments_are_used_again_in_steady_state, Queue) {
 }
 
 // A retry log's runner reaches what is durable while the seal behind it is still to be written.
-BOOST_FIXTURE_TEST_CASE(a_runner_that_catches_up_with_a_log_takes_no_unsealed_segment_for_damage,
-                        Queue) {
+BOOST_FIXTURE_TEST_CASE(a_runner_that_catches_up_with_a_log_takes_no_unsealed_segment_for_damage, Queue) {
   recover();
   for (int i = 0; i < 40; ++i) {
     const std::string id = "m" + std::to_string(i);
@@ -263,8 +260,7 @@ BOOST_FIXTURE_TEST_CASE(unreadable_positions_cost_a_full_read_and_no_message, Qu
   BOOST_REQUIRE(log->defer("one", kFirstRetry, envelope("one")).has_value());
   log->save_positions();
   commit();
-  for (std::uint64_t copy = 0; copy < 2; ++copy)
-    disk.flip(kPositionsSlot, copy * 256 * 1024 + 30, 1);
+  for (std::uint64_t copy = 0; copy < 2; ++copy) disk.flip(kPositionsSlot, copy * 256 * 1024 + 30, 1);
   restart(FaultStorage::Cut::none);
   BOOST_TEST(!log->report().positions_found);
   BOOST_TEST(log->report().damage_count == 1u);
@@ -315,8 +311,8 @@ struct Forgery : Queue {
   }
 };
 
-/// Records by somebody who knows everything but the key, each at the place that it names: a message, the end of a message
-/// that lives, and the end of the segment.
+/// Records by somebody who knows everything but the key, each at the place that it names: a message, the end of a
+/// message that lives, and the end of the segment.
 std::string forged_records() {
   const Forgery before(std::string(3000, 'x'));  // the same happens again with the other payload
   const std::string segment = before.disk.content(1);

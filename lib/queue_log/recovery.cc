@@ -16,8 +16,7 @@ constexpr std::size_t kRestarts = 2;
 constexpr std::size_t kMaxSpares = 14;
 
 /// Bytes that the disk does not give back are damage, not an end: nullopt.
-Result<bool> read_if_possible(Storage& storage, Slot slot, std::uint64_t offset,
-                              MutableBytes into) {
+Result<bool> read_if_possible(Storage& storage, Slot slot, std::uint64_t offset, MutableBytes into) {
   auto got = storage.read(slot, offset, into);
   if (got) return true;
   if (got.error().is_errno(EIO)) return false;
@@ -39,16 +38,14 @@ std::unexpected<Error> refuse(Slot slot, std::uint32_t version) {
                   "another spool_directory)");
 }
 
-Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint64_t size,
-                                                     bool& were_complete) {
+Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint64_t size, bool& were_complete) {
   std::optional<SavedPositions> best;
   int written = 0;
   for (std::uint64_t copy = 0; copy < 2; ++copy) {
     if ((copy + 1) * kPositionsCopy > size) break;
     std::string bytes(24, '\0');
     MutableBytes head{reinterpret_cast<std::byte*>(bytes.data()), 24};
-    PEN_TRY_ASSIGN(const bool begins,
-                   read_if_possible(storage, kPositionsSlot, copy * kPositionsCopy, head));
+    PEN_TRY_ASSIGN(const bool begins, read_if_possible(storage, kPositionsSlot, copy * kPositionsCopy, head));
     if (!begins) {
       ++written;
       continue;
@@ -57,12 +54,10 @@ Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint
     const auto body = load_le<std::uint64_t>(head.data() + 8);
     if (body > kPositionsCopy - 24) continue;
     bytes.resize(24 + body);
-    PEN_TRY_ASSIGN(const bool whole,
-                   read_if_possible(storage, kPositionsSlot, copy * kPositionsCopy,
-                                    {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+    PEN_TRY_ASSIGN(const bool whole, read_if_possible(storage, kPositionsSlot, copy * kPositionsCopy,
+                                                      {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
     if (!whole) continue;
-    if (const auto version = other_version_of_positions(as_bytes(bytes)))
-      return refuse(kPositionsSlot, *version);
+    if (const auto version = other_version_of_positions(as_bytes(bytes))) return refuse(kPositionsSlot, *version);
     auto positions = decode_positions(as_bytes(bytes));
     if (positions && (!best || positions->sequence > best->sequence)) best = std::move(positions);
   }
@@ -79,14 +74,12 @@ Result<FoundHeader> read_header(Storage& storage, Slot slot) {
   std::byte block[kDataStart] = {};
   FoundHeader found;
   for (std::uint32_t at = 0; at < kDataStart; at += kSectorSize) {
-    PEN_TRY_ASSIGN(const bool read, read_if_possible(storage, slot, at,
-                                                     MutableBytes(block).subspan(at, kSectorSize)));
+    PEN_TRY_ASSIGN(const bool read, read_if_possible(storage, slot, at, MutableBytes(block).subspan(at, kSectorSize)));
     found.damaged = found.damaged || !read;
   }
   if (const auto version = other_version_of_header(block)) return refuse(slot, *version);
   found.header = decode_segment_header(block);
-  if (found.header && found.header->slot != slot)
-    found.header.reset();  // a file copied over another
+  if (found.header && found.header->slot != slot) found.header.reset();  // a file copied over another
   if (found.header) {
     found.damaged = false;
   } else {
@@ -98,8 +91,7 @@ Result<FoundHeader> read_header(Storage& storage, Slot slot) {
 
 /// Where the log's runners were. Those of a shared log go on at their own places if the intervals are the ones they
 /// were saved for; else a version may have come to another runner, and all begin where the last of them was.
-void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved,
-                   const SavedPositions& positions) {
+void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved, const SavedPositions& positions) {
   std::vector<std::uint64_t> then, now;
   for (const SavedRunner& runner : positions.runners) then.push_back(runner.interval);
   s.each_runner(log.id, [&](Runner& runner) {
@@ -126,8 +118,7 @@ Result<std::map<Slot, FoundHeader>> read_headers(Storage& storage, const Slots& 
 /// The newest restart positions that are whole, and room for the next ones.
 Result<std::optional<SavedPositions>> open_positions(QueueLog::State& s, const Slots& slots) {
   const bool there = !slots.empty() && slots.front().slot == kPositionsSlot;
-  if (there && !slots.front().usable)
-    return fail(QueueLogError::io_error, "\"positions\" is not a file", EISDIR);
+  if (there && !slots.front().usable) return fail(QueueLogError::io_error, "\"positions\" is not a file", EISDIR);
   std::optional<SavedPositions> saved;
   bool were_complete = false;
   if (there) {
@@ -171,10 +162,7 @@ Log& log_for(QueueLog::State& s, std::int64_t disk_interval) {
 class Survey {
  public:
   Survey(QueueLog::State& s, const std::optional<SavedPositions>& saved)
-      : s_(s),
-        saved_(saved),
-        highest_use_(saved ? saved->next_use - 1 : 0),
-        highest_epoch_(saved ? saved->epoch : 0) {
+      : s_(s), saved_(saved), highest_use_(saved ? saved->next_use - 1 : 0), highest_epoch_(saved ? saved->epoch : 0) {
     if (!saved) return;
     for (const SavedSegment& segment : saved->segments) wanted_[segment.slot] = segment.use;
     s.damaged.insert(saved->damaged.begin(), saved->damaged.end());
@@ -184,9 +172,7 @@ class Survey {
   Result<void> look_at(const Storage::SlotInfo& info, const FoundHeader& there) {
     s_.last_slot = std::max(s_.last_slot, info.slot);
     if (!info.usable) {
-      s_.note(
-          {kJournal, info.slot, 0, 0, 0, {}, "its name is taken by something that is not a file"},
-          false);
+      s_.note({kJournal, info.slot, 0, 0, 0, {}, "its name is taken by something that is not a file"}, false);
       return {};
     }
     auto header = there.header;
@@ -198,8 +184,7 @@ class Survey {
       PEN_TRY_ASSIGN(const FoundHeader settled, read_header(s_.storage, info.slot));
       header = settled.header;
     }
-    if (header && !saved_ && s_.segments.empty() && found_.empty())
-      s_.options.segment_size = header->size;
+    if (header && !saved_ && s_.segments.empty() && found_.empty()) s_.options.segment_size = header->size;
     // What is left of a file cut short is read.
     if (info.size < s_.options.segment_size)
       s_.note({kJournal,
@@ -219,8 +204,7 @@ class Survey {
 
   /// Gives each log the segments that were found, and notes those that the positions name and nobody found.
   void attach() {
-    std::sort(found_.begin(), found_.end(),
-              [](const auto& a, const auto& b) { return a.use < b.use; });
+    std::sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.use < b.use; });
     for (const SegmentHeader& header : found_) {
       Log& log = log_for(s_, header.interval);
       if (!s_.segments.emplace(header.use, Segment{header, log.id, 0}).second) continue;
@@ -229,13 +213,7 @@ class Survey {
     if (!saved_) return;
     for (const SavedSegment& segment : saved_->segments)
       if (!s_.segments.contains(segment.use))
-        s_.note({kJournal,
-                 segment.slot,
-                 segment.use,
-                 0,
-                 s_.options.segment_size,
-                 {},
-                 "the segment is missing"});
+        s_.note({kJournal, segment.slot, segment.use, 0, s_.options.segment_size, {}, "the segment is missing"});
   }
 
   std::uint64_t highest_use() const { return highest_use_; }
@@ -249,14 +227,11 @@ class Survey {
     if (made) s_.free.push_back(slot);
     return {};
   }
-  bool newer_than_positions(const SegmentHeader& header) const {
-    return !saved_ || header.use >= saved_->next_use;
-  }
+  bool newer_than_positions(const SegmentHeader& header) const { return !saved_ || header.use >= saved_->next_use; }
   bool listed(const SegmentHeader& header, Slot slot) const {
     const auto& segments = saved_->segments;
-    const auto it =
-        std::lower_bound(segments.begin(), segments.end(), header.use,
-                         [](const SavedSegment& a, std::uint64_t u) { return a.use < u; });
+    const auto it = std::lower_bound(segments.begin(), segments.end(), header.use,
+                                     [](const SavedSegment& a, std::uint64_t u) { return a.use < u; });
     if (it != segments.end()) return it->use == header.use && it->slot == slot;
     // Behind the last listed one: the list was cut.
     return segments.size() >= 10000;
@@ -271,8 +246,8 @@ class Survey {
     return newer_than_positions(header) || (listed(header, header.slot) && last_of_its_log(header));
   }
   void sort_in(Slot slot, const std::optional<SegmentHeader>& header, bool damaged) {
-    const bool in_use = header && header->size == s_.options.segment_size &&
-                        (newer_than_positions(*header) || listed(*header, slot));
+    const bool in_use =
+        header && header->size == s_.options.segment_size && (newer_than_positions(*header) || listed(*header, slot));
     const auto expected = wanted_.find(slot);
     if (in_use) {
       found_.push_back(*header);
@@ -300,17 +275,14 @@ class Survey {
 };
 
 void size_pool(QueueLog::State& s) {
-  s.reserve_segments =
-      s.writable_logs + kRestarts +
-      static_cast<std::size_t>((s.options.reserve + s.per_segment() - 1) / s.per_segment());
+  s.reserve_segments = s.writable_logs + kRestarts +
+                       static_cast<std::size_t>((s.options.reserve + s.per_segment() - 1) / s.per_segment());
   // What is gathered while a commit is in hand must not eat into the reserve.
-  s.spare_segments =
-      2 + std::min<std::size_t>(s.options.max_batch / s.options.segment_size, kMaxSpares);
+  s.spare_segments = 2 + std::min<std::size_t>(s.options.max_batch / s.options.segment_size, kMaxSpares);
 }
 
 /// What recovery is to read of each log: from its saved end on, of the journal the working suffix.
-std::unique_ptr<RecoveryState> plan_reading(QueueLog::State& s,
-                                            const std::optional<SavedPositions>& saved) {
+std::unique_ptr<RecoveryState> plan_reading(QueueLog::State& s, const std::optional<SavedPositions>& saved) {
   auto recovering = std::make_unique<RecoveryState>();
   recovering->suffix = saved ? saved->suffix : Position{};
   for (Log& log : s.logs) {
@@ -328,10 +300,9 @@ std::unique_ptr<RecoveryState> plan_reading(QueueLog::State& s,
     log.durable_to = log.written_to = log.end();
     if (source.segments.empty()) continue;
     for (const SegmentHeader& header : source.segments)
-      if (header.use != source.from.use || source.from.offset <= kDataStart)
-        recovering->read_whole[header.use] = true;
-    source.reader = std::make_unique<LogReader>(s.storage, source.found(), source.from, Position{},
-                                                SegmentReader::Search::window);
+      if (header.use != source.from.use || source.from.offset <= kDataStart) recovering->read_whole[header.use] = true;
+    source.reader =
+        std::make_unique<LogReader>(s.storage, source.found(), source.from, Position{}, SegmentReader::Search::window);
     recovering->sources.push_back(std::move(source));
   }
   return recovering;
@@ -343,17 +314,15 @@ SegmentSource RecoveryState::Source::found() const {
   // A copy: sources move, and the log goes on with segments that are not to be read here.
   return [all = std::make_shared<const std::vector<SegmentHeader>>(segments)](
              SegmentUse from) -> std::optional<SegmentHeader> {
-    const auto it =
-        std::lower_bound(all->begin(), all->end(), from,
-                         [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
+    const auto it = std::lower_bound(all->begin(), all->end(), from,
+                                     [](const SegmentHeader& h, SegmentUse u) { return h.use < u; });
     return it == all->end() ? std::nullopt : std::optional(*it);
   };
 }
 
 Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   PEN_TRY_ASSIGN(auto slots, s.storage.list());
-  std::sort(slots.begin(), slots.end(),
-            [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  std::sort(slots.begin(), slots.end(), [](const auto& a, const auto& b) { return a.slot < b.slot; });
   PEN_TRY_ASSIGN(auto headers, read_headers(s.storage, slots));
   PEN_TRY_ASSIGN(const auto saved, open_positions(s, slots));
   report.positions_found = saved.has_value();
@@ -367,16 +336,14 @@ Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
   survey.attach();
   // What is not there need not be remembered.
   std::erase_if(s.damaged, [&](Slot slot) {
-    return std::none_of(slots.begin(), slots.end(),
-                        [&](const auto& info) { return info.slot == slot && info.usable; });
+    return std::none_of(slots.begin(), slots.end(), [&](const auto& info) { return info.slot == slot && info.usable; });
   });
 
   s.epoch = survey.highest_epoch() + 1;
   // A crash may lose a segment's header and keep, elsewhere, a record that names a position in it: no number of a use
   // may come twice, so each epoch numbers in a range of its own.
-  s.next_use = broken(Breakage::use_numbers_again)
-                   ? survey.highest_use() + 1
-                   : std::max(survey.highest_use() + 1, std::uint64_t{s.epoch} << 32);
+  s.next_use = broken(Breakage::use_numbers_again) ? survey.highest_use() + 1
+                                                   : std::max(survey.highest_use() + 1, std::uint64_t{s.epoch} << 32);
   s.first_use = s.next_use;
   s.positions_sequence = saved ? saved->sequence : 0;
   s.saved_next_use = saved ? saved->next_use : 0;
@@ -409,8 +376,8 @@ Result<void> append_after_torn_tail(QueueLog::State& s) {
 namespace {
 
 /// Reads the logs on until `used` reaches the budget. true: to their end.
-Result<bool> read_logs(RecoveryState& r, QueueLog::State& s, RecoveryReport& report,
-                       std::uint64_t& used, std::size_t budget) {
+Result<bool> read_logs(RecoveryState& r, QueueLog::State& s, RecoveryReport& report, std::uint64_t& used,
+                       std::size_t budget) {
   while (r.source < r.sources.size() && used < budget) {
     auto& source = r.sources[r.source];
     const auto before = source.reader->bytes_read();
@@ -450,8 +417,8 @@ Result<bool> read_logs(RecoveryState& r, QueueLog::State& s, RecoveryReport& rep
 
 /// Decides about the messages that were met until `used` reaches the budget. true: about all. false as well while no
 /// segment is free: it goes on when one is.
-Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryReport& report,
-                              std::uint64_t& used, std::size_t budget) {
+Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryReport& report, std::uint64_t& used,
+                              std::size_t budget) {
   if (!r.resolving) {
     r.resolving = true;
     PEN_TRY(choose_segments_to_empty(r, s));
@@ -475,8 +442,8 @@ void pass_what_was_read(const RecoveryState& r, QueueLog::State& s) {
   Position first = s.scan_end;
   for (const auto* seen : r.seen.in_order())
     for (const auto& copy : seen->copies)
-      if (!copy.garbage && s.segments.contains(copy.position.use) &&
-          s.segments.at(copy.position.use).log == kJournal && !s.dead.contains(copy.position))
+      if (!copy.garbage && s.segments.contains(copy.position.use) && s.segments.at(copy.position.use).log == kJournal &&
+          !s.dead.contains(copy.position))
         first = std::min(first, copy.position);
   at = std::max(at, first);
 }

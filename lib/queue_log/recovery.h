@@ -42,8 +42,8 @@ struct RecoveryState {
   std::optional<std::uint32_t> torn_epoch;
   Position suffix;
   std::map<std::uint64_t, std::uint32_t> live;  // envelopes that stay, by segment
-  std::set<std::uint64_t> emptied;  // segments whose messages are written anew, to get them back
-  std::map<std::uint64_t, bool> read_whole;  // segments read from their first record
+  std::set<std::uint64_t> emptied;              // segments whose messages are written anew, to get them back
+  std::map<std::uint64_t, bool> read_whole;     // segments read from their first record
 };
 
 Result<void> open_recovery(QueueLog::State& state, RecoveryReport& report);

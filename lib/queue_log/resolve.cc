@@ -9,8 +9,7 @@
 namespace pen::queue_log {
 namespace {
 
-RecoveryState::Copy& copy_at(RecoveryState::Seen& seen, const Position& position,
-                             std::uint32_t generation) {
+RecoveryState::Copy& copy_at(RecoveryState::Seen& seen, const Position& position, std::uint32_t generation) {
   for (auto& copy : seen.copies)
     if (copy.position == position) return copy;
   RecoveryState::Copy copy;
@@ -28,17 +27,11 @@ void finish_up_to(RecoveryState::Seen& seen, std::uint32_t generation, std::uint
 }
 
 Damage malformed(const QueueLog::State& s, const LogReader::Record& record, LogId log) {
-  return {log,
-          s.slot_of(record.position.use),
-          record.position.use,
-          record.position.offset,
-          record.body.size(),
-          {},
-          "record body is malformed"};
+  return {log, s.slot_of(record.position.use), record.position.use, record.position.offset, record.body.size(),
+          {},  "record body is malformed"};
 }
 
-RecoveryState::Seen& seen_of(RecoveryState& r, const QueueLog::State& s,
-                             std::string_view queue_id) {
+RecoveryState::Seen& seen_of(RecoveryState& r, const QueueLog::State& s, std::string_view queue_id) {
   return r.seen.of(queue_id, s.accepted.key_of(queue_id).low);
 }
 
@@ -111,8 +104,7 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
 }
 
 /// nullopt: the envelope cannot be read there.
-static Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s,
-                                                         const Position& position) {
+static Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s, const Position& position) {
   const auto segment = s.segments.find(position.use);
   if (segment == s.segments.end()) return std::nullopt;
   LogReader reader(s.storage, s.segments_of(s.logs[segment->second.log]), position, Position{},
@@ -122,8 +114,7 @@ static Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s,
       reader.record().type != RecordType::envelope)
     return std::nullopt;
   auto body = decode<EnvelopeBody>(as_text(reader.record().body));
-  if (!body || !well_formed(*decode<EnvelopeView>(as_text(reader.record().body))))
-    return std::nullopt;
+  if (!body || !well_formed(*decode<EnvelopeView>(as_text(reader.record().body)))) return std::nullopt;
   return body;
 }
 
@@ -134,9 +125,7 @@ constexpr std::size_t kLeftBehind = 32U << 20;
 constexpr std::size_t kMaxLeftBehind = 8;
 constexpr std::size_t kIndexEntry = 160;  // about, of a message in a footer
 
-std::uint64_t cost_of(const RecoveryState::Copy& copy) {
-  return record_size(copy.bytes) + kIndexEntry;
-}
+std::uint64_t cost_of(const RecoveryState::Copy& copy) { return record_size(copy.bytes) + kIndexEntry; }
 
 bool begun_or_over(const RecoveryState::Seen& seen, const RecoveryState::Copy& copy) {
   return seen.begun(copy) || seen.over(copy);
@@ -159,8 +148,7 @@ Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const Queu
     if (got == SegmentReader::Got::hole || in_parts) return std::nullopt;
     if (record.type != RecordType::envelope) continue;
     const Position at{header.use, reader.offset()};
-    if (at < s.runners[kJournal].at || record.mark == garbage_mark(header, reader.offset()))
-      continue;
+    if (at < s.runners[kJournal].at || record.mark == garbage_mark(header, reader.offset())) continue;
     auto view = decode<EnvelopeView>(as_text(reader.body()));
     if (!view || !well_formed(*view)) return std::nullopt;
     RecoveryState::Copy copy;
@@ -184,9 +172,9 @@ Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const Queu
 
 }  // namespace
 
-/// Each restart of a crash loop takes a segment, and leaves in it the few messages that it did not come to. On a full disk
-/// the segments with the least in them are emptied into the fresh one, as many as it has room for, and go back to
-/// the pool when recovery has settled: the restart takes one segment and gives one back.
+/// Each restart of a crash loop takes a segment, and leaves in it the few messages that it did not come to. On a full
+/// disk the segments with the least in them are emptied into the fresh one, as many as it has room for, and go back
+/// to the pool when recovery has settled: the restart takes one segment and gives one back.
 Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s) {
   if (s.has_space()) return {};
   std::map<SegmentUse, std::uint64_t> live;
@@ -214,8 +202,7 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
   // Before the suffix, the newest first: there the last restarts left theirs.
   std::map<SegmentUse, Leftovers> before;
   const auto& uses = s.logs[kJournal].uses;
-  std::size_t window =
-      std::clamp<std::size_t>(kLeftBehind / s.options.segment_size, 2, kMaxLeftBehind);
+  std::size_t window = std::clamp<std::size_t>(kLeftBehind / s.options.segment_size, 2, kMaxLeftBehind);
   for (auto use = uses.rbegin(); use != uses.rend() && window > 0; ++use) {
     if (*use >= r.suffix.use || r.read_whole.contains(*use)) continue;
     --window;
@@ -249,21 +236,19 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
 
 namespace {
 
-/// The words of many failures may be too long for a record beside the message: then the last of them go, and with them the
-/// reports that they were kept for. The recipients stay out of the message.
+/// The words of many failures may be too long for a record beside the message: then the last of them go, and with
+/// them the reports that they were kept for. The recipients stay out of the message.
 Result<Position> put_replacement(QueueLog::State& s, EnvelopeBody& body) {
   std::size_t kept = body.results.size(), dropped = 0;
   for (;;) {
     auto at = s.put_envelope(s.logs[kJournal], view_of(body));
     if (!at && at.error().is(QueueLogError::too_large) && kept > 0) {
-      for (const std::size_t half = kept / 2; kept > half; ++dropped)
-        body.results[--kept].payload.clear();
+      for (const std::size_t half = kept / 2; kept > half; ++dropped) body.results[--kept].payload.clear();
       continue;
     }
     if (at && dropped > 0)
       s.note({kJournal, s.slot_of(at->use), at->use, at->offset, 0, body.queue_id,
-              std::to_string(dropped) +
-                  " results do not fit beside the message, nobody is told of them"},
+              std::to_string(dropped) + " results do not fit beside the message, nobody is told of them"},
              false);
     return at;
   }
@@ -271,8 +256,7 @@ Result<Position> put_replacement(QueueLog::State& s, EnvelopeBody& body) {
 
 }  // namespace
 
-Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen,
-                             RecoveryReport& report) {
+Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen, RecoveryReport& report) {
   const std::string_view queue_id = seen.queue_id;
   auto& copies = seen.copies;
   // Newest first; where two carry one generation, the one that work was begun on.
@@ -301,9 +285,8 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
     const Position& at = copies.front().position;
     const auto segment = s.segments.find(at.use);
     const bool known = segment != s.segments.end();
-    s.note({known ? segment->second.log : kJournal, known ? segment->second.header.slot : 0, at.use,
-            at.offset, 0, std::string(queue_id),
-            "the envelope of a message being worked on is unreadable"});
+    s.note({known ? segment->second.log : kJournal, known ? segment->second.header.slot : 0, at.use, at.offset, 0,
+            std::string(queue_id), "the envelope of a message being worked on is unreadable"});
   }
 
   const bool worked_on = working.has_value();
@@ -339,8 +322,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
 
   // Every other version is garbage; the one just replaced, once its replacement is durable.
   auto kill = [&](const Position& position, const Position& because) {
-    if (position.use == 0 || s.dead.contains(position) || !s.segments.contains(position.use))
-      return;
+    if (position.use == 0 || s.dead.contains(position) || !s.segments.contains(position.use)) return;
     s.mark_later(position, because);
   };
   for (auto& copy : copies) {
@@ -356,8 +338,8 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
     }
   }
   // Accepted once more before this was read: its receiver had no answer from the process before. What is known of the
-  // message here stands, finished or not, and is on disk; the new copy is garbage as soon as it is there too. Until then
-  // a restart has to read it again: so it is its own reason.
+  // message here stands, finished or not, and is on disk; the new copy is garbage as soon as it is there too. Until
+  // then a restart has to read it again: so it is its own reason.
   const auto* again = s.accepted.find(queue_id);
   if (again != nullptr && (best || seen.finished)) {
     const Position fresh = again->position;
@@ -368,8 +350,7 @@ Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState
       s.pass_fresh(fresh);
       r.sent_again = std::max(r.sent_again, fresh);
       // What stands is not to lose to it.
-      if (best && !working)
-        s.accepted.set(s.accepted.key_of(queue_id), {again->ticket, best->position});
+      if (best && !working) s.accepted.set(s.accepted.key_of(queue_id), {again->ticket, best->position});
     }
   }
   // An older version that nothing here led to loses to this one.

@@ -45,8 +45,7 @@ BOOST_AUTO_TEST_CASE(intervals_double_from_the_shortest_to_the_longest) {
   const auto same = [](const Ladder& made, const Ladder& expected) { return made == expected; };
   BOOST_TEST(same(retry_ladder(seconds(300), seconds(4000)),
                   {seconds(300), seconds(600), seconds(1200), seconds(2400), seconds(4000)}));
-  BOOST_TEST(
-      same(retry_ladder(seconds(300), seconds(1200)), {seconds(300), seconds(600), seconds(1200)}));
+  BOOST_TEST(same(retry_ladder(seconds(300), seconds(1200)), {seconds(300), seconds(600), seconds(1200)}));
   BOOST_TEST(same(retry_ladder(seconds(300), seconds(301)), {seconds(300), seconds(301)}));
   BOOST_TEST(same(retry_ladder(seconds(300), seconds(300)), {seconds(300)}));
   BOOST_TEST(same(retry_ladder(seconds(300), seconds(60)), {seconds(300)}));
@@ -146,8 +145,7 @@ BOOST_FIXTURE_TEST_CASE(a_single_log_gives_back_what_lies_behind_its_slowest_run
   BOOST_TEST(log->figures().segments_used + 3 <= held);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_queue_in_one_form_is_run_in_the_other_and_with_other_intervals,
-                        SingleLog) {
+BOOST_FIXTURE_TEST_CASE(a_queue_in_one_form_is_run_in_the_other_and_with_other_intervals, SingleLog) {
   defer("a", k1200);
   defer("b", k300);
   defer("c", k600);

@@ -15,9 +15,7 @@ constexpr int kRunnerSlice = 256;  // records a runner looks at in one call: ten
 constexpr std::uint64_t kSuffixShare = 3;
 
 /// It is noted and passed over; any other error is the disk's.
-bool is_gone(const Error& e) {
-  return e.is(QueueLogError::damaged) || e.is(QueueLogError::not_found);
-}
+bool is_gone(const Error& e) { return e.is(QueueLogError::damaged) || e.is(QueueLogError::not_found); }
 }  // namespace
 
 SegmentSource QueueLog::State::segments_of(const Log& log) const {
@@ -44,51 +42,42 @@ seconds QueueLog::State::interval_of(const Log& log, std::uint32_t recorded) con
   return log.shared() ? seconds(recorded) : seconds(std::max<std::int64_t>(log.disk_interval, 0));
 }
 
-WallTime QueueLog::State::due(const Log& log, const Position& at, seconds interval,
-                              WallTime appended, WallTime now) const {
+WallTime QueueLog::State::due(const Log& log, const Position& at, seconds interval, WallTime appended,
+                              WallTime now) const {
   if (at < log.due_before) return std::min(now, appended + interval);
   // A version from the future tells that the clock was set back: it must not wait for the future to come again.
   if (appended > now) return now;
   return appended + interval;
 }
 
-Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch,
-                               EnvelopeBody body) const {
+Stored QueueLog::State::stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const {
   Stored result;
   result.place = place;
   result.generation = body.generation;
   result.epoch = record_epoch;
   result.appended = body.appended;
-  result.due = due(logs[place.log], place.position, interval_of(logs[place.log], body.interval),
-                   body.appended, clock.wall_now());
-  result.envelope = {std::move(body.queue_id),
-                     body.recipients,
-                     std::move(body.remaining),
-                     body.arrived,
-                     body.size,
-                     std::move(body.sender),
-                     std::move(body.domains),
-                     std::move(body.payload)};
+  result.due = due(logs[place.log], place.position, interval_of(logs[place.log], body.interval), body.appended,
+                   clock.wall_now());
+  result.envelope = {
+      std::move(body.queue_id), body.recipients,         std::move(body.remaining), body.arrived, body.size,
+      std::move(body.sender),   std::move(body.domains), std::move(body.payload)};
   result.results = std::move(body.results);
   return result;
 }
 
 Result<Stored> QueueLog::State::read(const Place& place) {
   const auto segment = segments.find(place.position.use);
-  if (segment == segments.end() || segment->second.log != place.log)
-    return fail(QueueLogError::not_found);
+  if (segment == segments.end() || segment->second.log != place.log) return fail(QueueLogError::not_found);
   const Log& log = logs[place.log];
   if (place.position >= log.written_to) return fail(QueueLogError::not_found);
   // Mostly in one piece, and by itself; else, or where the disk does not give back what lies around it, part by part.
   PEN_TRY_ASSIGN(auto one, read_record(storage, segment->second.header, place.position.offset));
-  if (one && one->header.type == RecordType::envelope &&
-      one->header.flags == (kFirstPart | kLastPart)) {
+  if (one && one->header.type == RecordType::envelope && one->header.flags == (kFirstPart | kLastPart)) {
     auto body = decode<EnvelopeBody>(as_text(one->body()));
     if (!body || !well_formed(view_of(*body))) return fail(QueueLogError::damaged);
     return stored(place, one->header.epoch, *std::move(body));
   }
-  LogReader reader(storage, segments_of(log), place.position, log.written_to,
-                   SegmentReader::Search::whole);
+  LogReader reader(storage, segments_of(log), place.position, log.written_to, SegmentReader::Search::whole);
   PEN_TRY_ASSIGN(const auto got, reader.next());
   if (got != LogReader::Got::record || reader.record().position != place.position ||
       reader.record().type != RecordType::envelope)
@@ -100,8 +89,7 @@ Result<Stored> QueueLog::State::read(const Place& place) {
 
 Result<Stored> QueueLog::read(const Place& place) {
   State& s = *state_;
-  if (place.log >= s.logs.size() || !s.segments.contains(place.position.use))
-    return fail(QueueLogError::not_found);
+  if (place.log >= s.logs.size() || !s.segments.contains(place.position.use)) return fail(QueueLogError::not_found);
   auto read = s.read(place);
   if (!read && read.error().is(QueueLogError::damaged)) s.note_lost(place);
   PEN_TRY_ASSIGN(Stored stored, std::move(read));
@@ -128,15 +116,13 @@ void QueueLog::make_due() {
     if (log.due_before > log.durable_to) log.sync_wanted = true;
   }
   for (Runner& runner : s.runners)
-    if (runner.log >= kFirstRetry && runner.head)
-      runner.head_due = std::min(runner.head_due, s.clock.wall_now());
+    if (runner.log >= kFirstRetry && runner.head) runner.head_due = std::min(runner.head_due, s.clock.wall_now());
 }
 
 LogId QueueLog::retry_log_for(seconds delay) const {
   const auto& intervals = state_->options.intervals;
   const auto it = std::lower_bound(intervals.begin(), intervals.end(), delay);
-  const auto index = it == intervals.end() ? intervals.size() - 1
-                                           : static_cast<std::size_t>(it - intervals.begin());
+  const auto index = it == intervals.end() ? intervals.size() - 1 : static_cast<std::size_t>(it - intervals.begin());
   return static_cast<LogId>(kFirstRetry + index);
 }
 
@@ -198,16 +184,15 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     const Position limit = id == kJournal ? std::min(s.scan_end, log.durable_to) : log.durable_to;
     if (runner.at >= limit) {
       if (id == kJournal || runner.last.use == 0 || runner.last < log.durable_to) return Due{};
-      const WallTime due = runner.first_unsynced ? s.due(log, log.durable_to, runner.interval,
-                                                         *runner.first_unsynced, now)
-                                                 : now;
+      const WallTime due =
+          runner.first_unsynced ? s.due(log, log.durable_to, runner.interval, *runner.first_unsynced, now) : now;
       if (due <= now && !s.syncing(log, runner.last)) log.sync_wanted = true;
       return Due{{}, due, false};
     }
     if (!runner.reader) {
       runner.reader_limit = limit;
-      runner.reader = std::make_unique<LogReader>(s.storage, s.segments_of(log), runner.at, limit,
-                                                  SegmentReader::Search::whole);
+      runner.reader =
+          std::make_unique<LogReader>(s.storage, s.segments_of(log), runner.at, limit, SegmentReader::Search::whole);
     }
     auto got = runner.reader->next();
     if (!got) return broke(std::move(got).error());
@@ -257,8 +242,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
     }
     runner.at = record.position;
     runner.head = record.position;
-    runner.head_due =
-        s.due(log, record.position, s.interval_of(log, body->interval), body->appended, now);
+    runner.head_due = s.due(log, record.position, s.interval_of(log, body->interval), body->appended, now);
     if (runner.head_due > now) return Due{{}, runner.head_due, false};
     return Due{s.stored({log.id, record.position}, record.epoch, *std::move(body)), {}, false};
   }
@@ -267,15 +251,12 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 
 // --- working on a message ---
 
-void QueueLog::State::mark_later(const Position& envelope, const Position& because,
-                                 bool worked_on) {
+void QueueLog::State::mark_later(const Position& envelope, const Position& because, bool worked_on) {
   dead.insert(envelope);
   if (because.use != 0) {
     // The justifications rise, but for those of messages that were sent again while recovery read.
     auto at = marks.end();
-    while (at != marks.begin() && std::prev(at)->because.use != 0 &&
-           because < std::prev(at)->because)
-      --at;
+    while (at != marks.begin() && std::prev(at)->because.use != 0 && because < std::prev(at)->because) --at;
     if (at - marks.begin() < static_cast<std::ptrdiff_t>(ready_marks)) ++ready_marks;
     marks.insert(at, {envelope, because, worked_on});
     return;
@@ -304,39 +285,36 @@ void QueueLog::State::drop_marks(const std::set<SegmentUse>& uses) {
 void QueueLog::State::close_start(const Working& work) {
   starts.erase(work.start);
   begun_bytes -= work.bytes;
-  const auto mark = std::lower_bound(
-      marks.begin(), marks.end(), work.start,
-      [](const PendingMark& m, const Position& start) { return m.because < start; });
+  const auto mark = std::lower_bound(marks.begin(), marks.end(), work.start,
+                                     [](const PendingMark& m, const Position& start) { return m.because < start; });
   if (mark != marks.end() && mark->because == work.start) mark->worked_on = false;
   if (!broken(Breakage::unpinned_envelope)) --segments.at(work.envelope.position.use).pins;
 }
 
 void QueueLog::State::pass_fresh(const Position& started) {
-  const auto it =
-      std::lower_bound(fresh.begin(), fresh.end(), started,
-                       [](const Fresh& f, const Position& p) { return f.position < p; });
+  const auto it = std::lower_bound(fresh.begin(), fresh.end(), started,
+                                   [](const Fresh& f, const Position& p) { return f.position < p; });
   if (it != fresh.end() && it->position == started) it->started = true;
   while (!fresh.empty() && fresh.front().started) fresh.pop_front();
 }
 
-/// The version that is being worked on, or its replacement, whose log was not synced yet when FINISH was to be appended.
+/// The version that is being worked on, or its replacement, whose log was not synced yet when FINISH was to be
+/// appended.
 bool QueueLog::State::on_its_way(std::string_view queue_id, const Position& version) const {
   const auto work = working.find(queue_id);
   if (work == working.end()) return false;
   if (work->second.envelope.position == version) return true;
   return work->second.moving && std::ranges::any_of(logs, [&](const Log& log) {
-           return std::ranges::any_of(log.moving, [&](const Moving& m) {
-             return m.replacement == version && m.queue_id == queue_id;
-           });
+           return std::ranges::any_of(
+               log.moving, [&](const Moving& m) { return m.replacement == version && m.queue_id == queue_id; });
          });
 }
 
-/// A message may be in the logs twice: its receiver had no answer from a process that died, nor asked the next one, whose
-/// restart positions passed it; or its drop file came back. The version that is being worked on counts. So does what this
-/// process took, or began, before what an earlier one wrote: all recipients of that are, or were, in it too. Returns where
-/// the record lies that says so; use 0: it is durable already.
-std::optional<Position> QueueLog::State::outdone_by(std::string_view queue_id,
-                                                    std::uint32_t record_epoch) const {
+/// A message may be in the logs twice: its receiver had no answer from a process that died, nor asked the next one,
+/// whose restart positions passed it; or its drop file came back. The version that is being worked on counts. So does
+/// what this process took, or began, before what an earlier one wrote: all recipients of that are, or were, in it
+/// too. Returns where the record lies that says so; use 0: it is durable already.
+std::optional<Position> QueueLog::State::outdone_by(std::string_view queue_id, std::uint32_t record_epoch) const {
   if (const auto work = working.find(queue_id); work != working.end()) return work->second.start;
   if (record_epoch >= epoch) return std::nullopt;
   const RecentIds::Key key = accepted.key_of(queue_id);
@@ -348,12 +326,11 @@ std::optional<Position> QueueLog::State::outdone_by(std::string_view queue_id,
 }
 
 /// Returns where START is.
-Result<Position> QueueLog::State::begin(std::string_view queue_id, const Place& place,
-                                        std::uint64_t bytes, std::uint32_t generation,
-                                        std::uint32_t record_epoch) {
+Result<Position> QueueLog::State::begin(std::string_view queue_id, const Place& place, std::uint64_t bytes,
+                                        std::uint32_t generation, std::uint32_t record_epoch) {
   const auto segment = segments.find(place.position.use);
-  if (segment == segments.end() || dead.contains(place.position) ||
-      place.position >= logs[place.log].durable_to || on_its_way(queue_id, place.position))
+  if (segment == segments.end() || dead.contains(place.position) || place.position >= logs[place.log].durable_to ||
+      on_its_way(queue_id, place.position))
     return fail(QueueLogError::not_found, std::string(queue_id));
   if (broken(Breakage::second_version_is_a_fault) && working.contains(queue_id))
     return fail(QueueLogError::not_found, std::string(queue_id));
@@ -383,11 +360,9 @@ Result<void> QueueLog::start(const Stored& message) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
   State& s = *state_;
-  const EnvelopeView body =
-      make_body(message.envelope, message.generation, message.appended, message.place.position);
-  PEN_TRY_ASSIGN(const Position at,
-                 s.begin(message.envelope.queue_id, message.place, replacement_size(body),
-                         message.generation, message.epoch));
+  const EnvelopeView body = make_body(message.envelope, message.generation, message.appended, message.place.position);
+  PEN_TRY_ASSIGN(const Position at, s.begin(message.envelope.queue_id, message.place, replacement_size(body),
+                                            message.generation, message.epoch));
   s.begun.set(s.begun.key_of(message.envelope.queue_id), {0, at});
   return {};
 }
@@ -413,14 +388,12 @@ template <class Map>
 Result<typename Map::iterator> find_work(Map& working, std::string_view queue_id, bool failed) {
   if (failed) return fail(QueueLogError::io_error);
   const auto it = working.find(queue_id);
-  if (it == working.end() || it->second.moving)
-    return fail(QueueLogError::not_found, std::string(queue_id));
+  if (it == working.end() || it->second.moving) return fail(QueueLogError::not_found, std::string(queue_id));
   return it;
 }
 }  // namespace
 
-Result<Ticket> QueueLog::delivered(std::string_view queue_id, const OrdinalSet& ordinals,
-                                   std::string_view payload) {
+Result<Ticket> QueueLog::delivered(std::string_view queue_id, const OrdinalSet& ordinals, std::string_view payload) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   const DeliveryBody body{work->first, work->second.generation, ordinals, std::string(payload)};
@@ -441,21 +414,18 @@ Result<void> QueueLog::finish(std::string_view queue_id) {
 Result<Position> QueueLog::State::replace(std::string_view queue_id, const Working& work, Log& into,
                                           const Envelope& replacement, seconds interval) {
   PEN_CHECK(replacement.queue_id == queue_id);
-  EnvelopeView body =
-      make_body(replacement, work.generation + 1, clock.wall_now(), work.envelope.position);
+  EnvelopeView body = make_body(replacement, work.generation + 1, clock.wall_now(), work.envelope.position);
   body.interval = static_cast<std::uint32_t>(interval.count());
   return put_envelope(into, body);
 }
 
-Result<void> QueueLog::defer(std::string_view queue_id, LogId retry_log,
-                             const Envelope& replacement) {
+Result<void> QueueLog::defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   PEN_CHECK(retry_log >= kFirstRetry && retry_log < kFirstRetry + s.options.intervals.size());
   Runner& runner = s.runners[retry_log];
   Log& log = s.logs[runner.log];
-  PEN_TRY_ASSIGN(const Position at,
-                 s.replace(queue_id, work->second, log, replacement, runner.interval));
+  PEN_TRY_ASSIGN(const Position at, s.replace(queue_id, work->second, log, replacement, runner.interval));
   runner.last = at;
   if (!runner.first_unsynced) runner.first_unsynced = s.clock.wall_now();
   work->second.moving = true;
@@ -488,8 +458,7 @@ Result<void> QueueLog::State::settle_moves(Log& log) {
       const FinishBody body{work->first, work->second.generation, true};
       const auto at = put(logs[kJournal], RecordType::finish, body);
       if (!at) {
-        if (at.error().is(QueueLogError::no_space))
-          return {};  // the START stays open; tried again later
+        if (at.error().is(QueueLogError::no_space)) return {};  // the START stays open; tried again later
         return std::unexpected(at.error());
       }
     }
@@ -503,8 +472,7 @@ Result<void> QueueLog::State::settle_moves(Log& log) {
 Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
-  PEN_TRY_ASSIGN(const Position at,
-                 s.replace(queue_id, work->second, s.logs[kJournal], replacement));
+  PEN_TRY_ASSIGN(const Position at, s.replace(queue_id, work->second, s.logs[kJournal], replacement));
   // No FINISH: the higher generation says it, in the same log, and cannot survive a crash that it does not.
   s.note_fresh(at);
   s.close_start(work->second);
@@ -517,10 +485,9 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   PEN_TRY_ASSIGN(const auto work, find_work(s.working, queue_id, failed_));
   Log& journal = s.logs[kJournal];
   // Not before START is durable: else a crash could keep this version, lose both, and leave the one before them alive.
-  if (work->second.start >= journal.durable_to && !broken(Breakage::renew_at_once))
-    return work->second.envelope;
-  const EnvelopeView body = make_body(replacement, work->second.generation + 1, s.clock.wall_now(),
-                                      work->second.envelope.position);
+  if (work->second.start >= journal.durable_to && !broken(Breakage::renew_at_once)) return work->second.envelope;
+  const EnvelopeView body =
+      make_body(replacement, work->second.generation + 1, s.clock.wall_now(), work->second.envelope.position);
   if (!s.can_append(journal, encoded_size(body) + 2 * kMaxQueueId + 256))
     return fail(QueueLogError::no_space);  // both records or none
   const std::uint64_t size = encoded_size(body);
@@ -548,13 +515,12 @@ Result<Ticket> QueueLog::remove(std::string_view queue_id) {
   return ++s.last_ticket;
 }
 
-Result<Ticket> QueueLog::remove(const Place& place, std::string_view queue_id,
-                                std::uint32_t generation) {
+Result<Ticket> QueueLog::remove(const Place& place, std::string_view queue_id, std::uint32_t generation) {
   if (failed_) return fail(QueueLogError::io_error);
   if (recovery_ != Recovery::done) return fail(QueueLogError::recovering);
   State& s = *state_;
-  if (!s.segments.contains(place.position.use) || s.dead.contains(place.position) ||
-      s.working.contains(queue_id) || place.position >= s.logs[place.log].durable_to)
+  if (!s.segments.contains(place.position.use) || s.dead.contains(place.position) || s.working.contains(queue_id) ||
+      place.position >= s.logs[place.log].durable_to)
     return fail(QueueLogError::not_found, std::string(queue_id));
   PEN_TRY_ASSIGN(const bool garbage, s.garbage_on_disk(place.position));
   if (garbage) return fail(QueueLogError::not_found, std::string(queue_id));
@@ -570,8 +536,8 @@ std::optional<std::string> QueueLog::stale() const {
   State& s = *state_;
   const Log& journal = s.logs[kJournal];
   const Position end = journal.end();
-  const std::uint64_t limit = std::max<std::uint64_t>(
-      s.options.suffix_limit, kSuffixShare * s.renewed_size * s.starts.size());
+  const std::uint64_t limit =
+      std::max<std::uint64_t>(s.options.suffix_limit, kSuffixShare * s.renewed_size * s.starts.size());
   for (const auto& [at, id] : s.starts) {
     const auto first = std::lower_bound(journal.uses.begin(), journal.uses.end(), at.use);
     const auto between = static_cast<std::uint64_t>(journal.uses.end() - first) - 1;

@@ -15,8 +15,7 @@ constexpr std::size_t kAskFilters = 64;  // ids; for more, nearly every filter w
 }
 
 struct Scan::Impl {
-  Impl(QueueLog::State& state, InTransit transit)
-      : s(state), show_moving(transit == InTransit::shown) {}
+  Impl(QueueLog::State& state, InTransit transit) : s(state), show_moving(transit == InTransit::shown) {}
   QueueLog::State& s;
   bool show_moving;
   std::unordered_set<std::string> wanted;  // empty: every id
@@ -56,15 +55,12 @@ struct Scan::Impl {
     unfinished.resize(s.logs.size());
   }
 
-  bool wants(std::string_view queue_id) const {
-    return wanted.empty() || wanted.contains(std::string(queue_id));
-  }
+  bool wants(std::string_view queue_id) const { return wanted.empty() || wanted.contains(std::string(queue_id)); }
   bool may_hold_one(const auto& filter_says) const {
     return hashes.empty() || std::any_of(hashes.begin(), hashes.end(), filter_says);
   }
 
-  Result<std::optional<IndexBody>> index_at(const SegmentHeader& segment, std::uint32_t offset,
-                                            std::size_t guess) {
+  Result<std::optional<IndexBody>> index_at(const SegmentHeader& segment, std::uint32_t offset, std::size_t guess) {
     PEN_TRY_ASSIGN(const auto record, read_record(s.storage, segment, offset, guess));
     if (!record || record->header.type != RecordType::index) return std::nullopt;
     return decode<IndexBody>(as_text(record->body()));
@@ -84,9 +80,7 @@ struct Scan::Impl {
         chunks.clear();
         return false;
       }
-      if (at == *last && !may_hold_one([&](std::uint64_t hash) {
-            return IdFilter::may_contain(body->filter, hash);
-          })) {
+      if (at == *last && !may_hold_one([&](std::uint64_t hash) { return IdFilter::may_contain(body->filter, hash); })) {
         chunks.clear();
         return true;
       }
@@ -149,11 +143,9 @@ struct Scan::Impl {
     const Log& log = s.logs[part.log];
     // A log of which nothing was written yet has a segment already; no position at all would be no limit.
     Position limit = std::max(log.written_to, Position{1, 0});
-    if (!second_pass)
-      limit = std::min(limit, reached[part.log]);  // the rest is for the second pass
-    reader =
-        std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, last_met},
-                                    limit, SegmentReader::Search::whole);
+    if (!second_pass) limit = std::min(limit, reached[part.log]);  // the rest is for the second pass
+    reader = std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, last_met}, limit,
+                                         SegmentReader::Search::whole);
   }
 
   /// The entries of the next index record. One that cannot be read: the segment is read whole from there.
@@ -188,14 +180,12 @@ struct Scan::Impl {
     for (const Log& log : s.logs)
       for (const SegmentUse use : log.uses)
         if (use >= reached[log.id].use)
-          parts.push_back({log.id, use,
-                           use == reached[log.id].use ? std::max(reached[log.id].offset, kDataStart)
-                                                      : kDataStart});
+          parts.push_back(
+              {log.id, use, use == reached[log.id].use ? std::max(reached[log.id].offset, kDataStart) : kDataStart});
   }
 
   /// Adds the entry if its version lives.
-  Result<void> consider(std::vector<Listed>& into, const Part& part, IndexEntry e,
-                        std::uint32_t interval) {
+  Result<void> consider(std::vector<Listed>& into, const Part& part, IndexEntry e, std::uint32_t interval) {
     const Place place{part.log, {part.use, e.offset}};
     if (e.offset < part.from || !wants(e.queue_id)) return {};
     std::uint32_t stored = 0;
@@ -220,11 +210,10 @@ struct Scan::Impl {
       }
     }
     const Log& log = s.logs[part.log];
-    into.push_back(
-        {place, std::move(e.queue_id), e.generation, e.appended,
-         s.due(log, place.position, s.interval_of(log, interval), e.appended, s.clock.wall_now()),
-         e.arrived, e.size, e.remaining, std::move(e.sender), std::move(e.domains), active,
-         place.position >= bounds[part.log], (e.flags & kSelfContained) != 0, stored});
+    into.push_back({place, std::move(e.queue_id), e.generation, e.appended,
+                    s.due(log, place.position, s.interval_of(log, interval), e.appended, s.clock.wall_now()), e.arrived,
+                    e.size, e.remaining, std::move(e.sender), std::move(e.domains), active,
+                    place.position >= bounds[part.log], (e.flags & kSelfContained) != 0, stored});
     return {};
   }
 };
@@ -238,9 +227,7 @@ bool Scan::settled() const {
                      [&i](const Log& log) { return log.written_to >= i.appended[log.id]; });
 }
 bool Scan::second_pass() const { return impl_->second_pass; }
-Scan::Progress Scan::progress() const {
-  return {impl_->finished, impl_->finished + impl_->parts.size()};
-}
+Scan::Progress Scan::progress() const { return {impl_->finished, impl_->finished + impl_->parts.size()}; }
 
 std::unique_ptr<Scan> QueueLog::scan(InTransit transit) { return find({}, transit); }
 
@@ -249,8 +236,7 @@ std::unique_ptr<Scan> QueueLog::find(std::vector<std::string> queue_ids, InTrans
   auto impl = std::make_unique<Scan::Impl>(*state_, transit);
   if (queue_ids.size() <= kAskFilters)
     for (const auto& id : queue_ids) impl->hashes.push_back(IdFilter::hash(id));
-  impl->wanted = {std::make_move_iterator(queue_ids.begin()),
-                  std::make_move_iterator(queue_ids.end())};
+  impl->wanted = {std::make_move_iterator(queue_ids.begin()), std::make_move_iterator(queue_ids.end())};
   impl->begin();
   return std::unique_ptr<Scan>(new Scan(std::move(impl)));
 }
@@ -260,8 +246,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
   std::vector<Listed> result;
   const bool second_pass = i.second_pass;
   for (std::size_t looked = 0;
-       looked < 4 * max && result.size() < max && !i.parts.empty() && i.second_pass == second_pass;
-       ++looked) {
+       looked < 4 * max && result.size() < max && !i.parts.empty() && i.second_pass == second_pass; ++looked) {
     const Impl::Part part = i.parts.front();
     if (!i.s.segments.contains(part.use)) {  // dropped meanwhile: nothing in it lived
       i.end_part();

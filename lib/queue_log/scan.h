@@ -32,9 +32,9 @@ class Scan {
   /// It looks for what moved meanwhile: every message that was there when the first pass ended was shown. A step() ends
   /// where the second pass begins.
   bool second_pass() const;
-  /// Whether everything that was appended before this pass began is written. A replacement that is not yet is not shown,
-  /// nor (left_out) is the version before it: who must not miss one flushes and waits for commits until this is true,
-  /// before the first step() and again when the second pass begins.
+  /// Whether everything that was appended before this pass began is written. A replacement that is not yet is not
+  /// shown, nor (left_out) is the version before it: who must not miss one flushes and waits for commits until this
+  /// is true, before the first step() and again when the second pass begins.
   bool settled() const;
   /// Segments looked through and to look through so far known: for progress bars.
   struct Progress {

@@ -46,8 +46,8 @@ class SeenMessages {
     }
     /// Work on it was begun, or on another version of the message after it was written.
     bool begun(const Copy& copy) const {
-      return copy.started || (!deliveries.empty() &&
-                              (newest_delivery >= copy.generation || delivery_epoch > copy.epoch));
+      return copy.started ||
+             (!deliveries.empty() && (newest_delivery >= copy.generation || delivery_epoch > copy.epoch));
     }
   };
 
@@ -56,8 +56,8 @@ class SeenMessages {
   SeenMessages& operator=(const SeenMessages&) = delete;
   ~SeenMessages();
 
-  /// Made if this is the first record of that message. hash: always the same for the same id; ids with one hash are told
-  /// apart.
+  /// Made if this is the first record of that message. hash: always the same for the same id; ids with one hash are
+  /// told apart.
   Seen& of(std::string_view queue_id, std::uint64_t hash);
   /// nullptr: no record of it was read.
   const Seen* find(std::string_view queue_id, std::uint64_t hash) const;

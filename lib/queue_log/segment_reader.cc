@@ -9,15 +9,14 @@ namespace {
 constexpr std::uint32_t kPage = 4096;
 }
 
-Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHeader& segment,
-                                             std::uint32_t offset, std::size_t guess) {
+Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHeader& segment, std::uint32_t offset,
+                                             std::size_t guess) {
   const std::size_t end = segment.size - kTrailer;
   if (offset < kDataStart || offset % 8 != 0 || offset + kRecordHeader > end) return std::nullopt;
   OneRecord record;
   record.bytes.resize(std::min(std::max(guess, kRecordHeader), end - offset));
   auto at = [&](std::size_t from) {
-    return MutableBytes{reinterpret_cast<std::byte*>(record.bytes.data()) + from,
-                        record.bytes.size() - from};
+    return MutableBytes{reinterpret_cast<std::byte*>(record.bytes.data()) + from, record.bytes.size() - from};
   };
   const auto unreadable = [](const Result<void>& got) { return !got && got.error().is_errno(EIO); };
   if (auto got = storage.read(segment.slot, offset, at(0)); unreadable(got))
@@ -40,8 +39,8 @@ Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHead
   return record;
 }
 
-SegmentReader::SegmentReader(Storage& storage, const SegmentHeader& segment, std::uint32_t from,
-                             Search search, std::uint32_t limit)
+SegmentReader::SegmentReader(Storage& storage, const SegmentHeader& segment, std::uint32_t from, Search search,
+                             std::uint32_t limit)
     : storage_(storage),
       segment_(segment),
       search_(search),
@@ -85,8 +84,7 @@ bool SegmentReader::take_bad(std::uint32_t before) {
 Result<Bytes> SegmentReader::view(std::uint32_t offset, std::size_t wanted) {
   wanted = std::min<std::size_t>(wanted, limit_ - offset);
   if (offset < buffer_start_ || offset + wanted > buffer_start_ + buffer_.size()) {
-    const std::size_t size =
-        std::min<std::size_t>(std::max(wanted, ahead_), std::size_t{limit_} - offset);
+    const std::size_t size = std::min<std::size_t>(std::max(wanted, ahead_), std::size_t{limit_} - offset);
     const bool steady = ahead_ == kChunk && wanted < kChunk;
     ahead_ = std::min(ahead_ * 2, kChunk);
     std::size_t kept = 0;
@@ -118,8 +116,7 @@ Result<SegmentReader::Got> SegmentReader::next() {
     return Got::record;
   }
   if (ended_) return Got::end;
-  const std::uint32_t slice_end =
-      static_cast<std::uint32_t>(std::min<std::size_t>(limit_, at_ + kChunk));
+  const std::uint32_t slice_end = static_cast<std::uint32_t>(std::min<std::size_t>(limit_, at_ + kChunk));
   const std::uint32_t window =
       std::max<std::uint32_t>(segment_.size / 4, std::min<std::uint32_t>(segment_.size, 9U << 20));
   while (at_ + kRecordHeader <= limit_) {
@@ -130,10 +127,9 @@ Result<SegmentReader::Got> SegmentReader::next() {
     const bool here = load_le<std::uint32_t>(p + 24) == at_;
     // One of both may be what was damaged.
     if (at_ == tail_ && (here || load_le<std::uint64_t>(p + 16) == segment_.use))
-      unfinished_ =
-          std::min<std::uint32_t>(static_cast<std::uint32_t>(kRecordHeader) +
-                                      std::min(load_le<std::uint32_t>(p + 4), segment_.size),
-                                  limit_ - at_);
+      unfinished_ = std::min<std::uint32_t>(
+          static_cast<std::uint32_t>(kRecordHeader) + std::min(load_le<std::uint32_t>(p + 4), segment_.size),
+          limit_ - at_);
     if (here) {
       const std::uint32_t length = load_le<std::uint32_t>(p + 4);
       if (length <= max_body(segment_.size) && at_ + kRecordHeader + length <= limit_) {
@@ -147,8 +143,7 @@ Result<SegmentReader::Got> SegmentReader::next() {
           unreadable_ = take_bad(at_) && hole;
           unfinished_ = 0;
           at_ = tail_ = at_ + static_cast<std::uint32_t>(record_size(length));
-          if (header_.type == RecordType::index && (header_.flags & kSealed) != 0)
-            sealed_ = ended_ = true;
+          if (header_.type == RecordType::index && (header_.flags & kSealed) != 0) sealed_ = ended_ = true;
           record_waits_ = hole;
           return hole ? Got::hole : Got::record;
         }

@@ -22,8 +22,8 @@ struct OneRecord {
 };
 /// The record at a known place, by one read when it takes no more than `guess` bytes, else by two. nullopt: there is
 /// none, or it cannot be read together with what lies around it (EIO). Errors: other errnos of the storage.
-Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHeader& segment,
-                                             std::uint32_t offset, std::size_t guess = 8192);
+Result<std::optional<OneRecord>> read_record(Storage& storage, const SegmentHeader& segment, std::uint32_t offset,
+                                             std::size_t guess = 8192);
 
 class SegmentReader {
  public:

@@ -1,7 +1,7 @@
 #pragma once
 /// The queue log's memory. Private to lib/queue_log: queue_log.cc and append.cc append, commit.cc commits, pool.cc
-/// manages segments and restart positions, runner.cc works on messages, hold.cc keeps the hold log short, recovery.cc and scan.cc
-/// read.
+/// manages segments and restart positions, runner.cc works on messages, hold.cc keeps the hold log short, recovery.cc
+/// and scan.cc read.
 #include <array>
 #include <deque>
 #include <list>
@@ -131,8 +131,8 @@ struct Flight {
   std::vector<std::pair<LogId, Position>> synced;  // durable up to here afterwards
   std::vector<std::pair<LogId, Position>> written;
   std::vector<Position> marks;
-  bool alone = false;  // no other for the journal beside it: it ends a segment, or does not sync
-  bool whole = false;  // it is for all logs
+  bool alone = false;       // no other for the journal beside it: it ends a segment, or does not sync
+  bool whole = false;       // it is for all logs
   std::uint64_t bytes = 0;  // of the journal
   Ticket tickets = 0;
   Save save = Save::none;
@@ -203,10 +203,9 @@ struct QueueLog::State {
   std::optional<Flight> pool_flight;
   /// What a batch has to do now.
   struct Need {
-    bool awaited = false;  // somebody waits for records of the journal
-    bool lazy_journal =
-        false;  // enough has gathered in it that nobody waits for, or all is wanted on the disk
-    bool sync_others = false;  // other logs want a sync
+    bool awaited = false;       // somebody waits for records of the journal
+    bool lazy_journal = false;  // enough has gathered in it that nobody waits for, or all is wanted on the disk
+    bool sync_others = false;   // other logs want a sync
     bool lazy_others = false;
     bool marks = false;  // too many in memory
     bool save = false;
@@ -226,10 +225,9 @@ struct QueueLog::State {
   std::map<Position, std::string> starts;  // of open STARTs, by position
   std::uint64_t begun_bytes = 0;           // that the replacements of open STARTs may take
   PositionSet dead;                        // started or removed, mark not yet written
-  std::deque<PendingMark> marks;  // by `because`, those with use 0 first: close_start() searches it
-  std::size_t ready_marks = 0;    // of `marks`, from the front, may be written
-  std::uint64_t renewed_size =
-      0;  // bytes of an envelope, average over the last renewals; 0: none yet
+  std::deque<PendingMark> marks;           // by `because`, those with use 0 first: close_start() searches it
+  std::size_t ready_marks = 0;             // of `marks`, from the front, may be written
+  std::uint64_t renewed_size = 0;          // bytes of an envelope, average over the last renewals; 0: none yet
 
   // new mail not yet started, in order of position: what the journal's runner need not read again to find
   struct Fresh {
@@ -238,7 +236,7 @@ struct QueueLog::State {
   };
   std::deque<Fresh> fresh;
   static constexpr std::size_t kMaxFresh = 65536;
-  Position scan_end;  // the journal's runner reads up to here before it turns to `fresh`
+  Position scan_end;                   // the journal's runner reads up to here before it turns to `fresh`
   std::optional<Position> fresh_lost;  // from here on the journal must be read: `fresh` was full
 
   std::uint64_t ids_seed;  // one for both: a key of one is a key of the other
@@ -321,13 +319,11 @@ struct QueueLog::State {
   /// Appends a record in as many parts as it needs; `facts` of an envelope go to the index. After no_space and
   /// too_large nothing was written.
   template <class Body>
-  Result<Position> put(Log& log, RecordType type, const Body& body,
-                       const EnvelopeView* facts = nullptr) {
+  Result<Position> put(Log& log, RecordType type, const Body& body, const EnvelopeView* facts = nullptr) {
     const std::size_t size = encoded_size(body);
     if (size > kMaxChain) return fail(QueueLogError::too_large);
     if (!can_append(log, size)) return fail(QueueLogError::no_space);
-    if (size > max_body(options.segment_size))
-      return put_parts(log, type, as_bytes(encode(body)), facts);
+    if (size > max_body(options.segment_size)) return put_parts(log, type, as_bytes(encode(body)), facts);
     // Mostly it is encoded where it is written from.
     make_room(log, size);
     const Position at{log.uses.back(), log.cursor};
@@ -361,23 +357,21 @@ struct QueueLog::State {
   Result<void> settle_moves(Log& log);
   bool on_its_way(std::string_view queue_id, const Position& version) const;
   std::optional<Position> outdone_by(std::string_view queue_id, std::uint32_t record_epoch) const;
-  Result<Position> begin(std::string_view queue_id, const Place& place, std::uint64_t bytes,
-                         std::uint32_t generation, std::uint32_t record_epoch);
+  Result<Position> begin(std::string_view queue_id, const Place& place, std::uint64_t bytes, std::uint32_t generation,
+                         std::uint32_t record_epoch);
   SegmentSource segments_of(const Log& log) const;
   Result<bool> garbage_on_disk(const Position& position);
   Stored stored(const Place& place, std::uint32_t record_epoch, EnvelopeBody body) const;
   /// The interval a version waits for; 0 in the journal and the hold log.
   seconds interval_of(const Log& log, std::uint32_t recorded) const;
-  WallTime due(const Log& log, const Position& at, seconds interval, WallTime appended,
-               WallTime now) const;
+  WallTime due(const Log& log, const Position& at, seconds interval, WallTime appended, WallTime now) const;
   Result<Stored> read(const Place& place);
-  Result<Position> replace(std::string_view queue_id, const Working& work, Log& into,
-                           const Envelope& replacement, seconds interval = seconds(0));
+  Result<Position> replace(std::string_view queue_id, const Working& work, Log& into, const Envelope& replacement,
+                           seconds interval = seconds(0));
 };
 
 /// It points into the envelope.
-EnvelopeView make_body(const Envelope& envelope, std::uint32_t generation, WallTime appended,
-                       const Position& replaces);
+EnvelopeView make_body(const Envelope& envelope, std::uint32_t generation, WallTime appended, const Position& replaces);
 EnvelopeView view_of(const EnvelopeBody& body);
 
 }  // namespace pen::queue_log

@@ -10,7 +10,8 @@
 ///          bytes; allocate() and set_aside() by one each at the same moment, for other slots; read() by another.
 ///          drop_cache() before any other thread.
 /// Errors:  errno values; EIO from read() means that these bytes are lost (a bad sector, a file cut short);
-///          ENOSPC from allocate() is an expected answer, any error of write() or sync() ends the use of the storage (after a failed sync the kernel may call pages clean that are not on disk).
+///          ENOSPC from allocate() is an expected answer, any error of write() or sync() ends the use of the storage
+///          (after a failed sync the kernel may call pages clean that are not on disk).
 #include <cstdint>
 #include <vector>
 
@@ -41,8 +42,8 @@ class Storage {
   virtual Result<void> allocate(Slot slot, std::uint64_t size) = 0;
   /// All bytes or an error. Not durable before sync().
   virtual Result<void> write(Slot slot, std::uint64_t offset, Bytes bytes) = 0;
-  /// Everything written to the slot before the call is durable on success. Of several calls at the same time each fails if
-  /// bytes that it had to make durable were lost, whatever the others were told.
+  /// Everything written to the slot before the call is durable on success. Of several calls at the same time each
+  /// fails if bytes that it had to make durable were lost, whatever the others were told.
   virtual Result<void> sync(Slot slot) = 0;
   /// Fills `into`, which must lie inside the slot.
   virtual Result<void> read(Slot slot, std::uint64_t offset, MutableBytes into) = 0;

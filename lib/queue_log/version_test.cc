@@ -78,8 +78,7 @@ struct Versions : Queue {
 
 BOOST_AUTO_TEST_SUITE(queue_log)
 
-BOOST_FIXTURE_TEST_CASE(a_queue_with_a_segment_of_another_version_is_refused_and_not_touched,
-                        Versions) {
+BOOST_FIXTURE_TEST_CASE(a_queue_with_a_segment_of_another_version_is_refused_and_not_touched, Versions) {
   const FaultStorage whole = disk.cut(FaultStorage::Cut::none, random);
   const auto slots = static_cast<Slot>(whole.slots());
   for (Slot slot = 1; slot < slots; ++slot)  // in use, and free
@@ -98,8 +97,7 @@ BOOST_FIXTURE_TEST_CASE(a_queue_with_a_segment_of_another_version_is_refused_and
   expect_refused(slots - 1);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_queue_with_positions_of_another_version_is_refused_and_not_touched,
-                        Versions) {
+BOOST_FIXTURE_TEST_CASE(a_queue_with_positions_of_another_version_is_refused_and_not_touched, Versions) {
   const FaultStorage whole = disk.cut(FaultStorage::Cut::none, random);
   for (int copy = 0; copy < 2; ++copy) {
     disk = whole.cut(FaultStorage::Cut::none, random);
@@ -129,8 +127,7 @@ BOOST_FIXTURE_TEST_CASE(who_prints_the_log_is_told_of_another_version, Versions)
   const auto lines = dumped(damage, other);
   BOOST_TEST(other == 2u);
   BOOST_TEST(damage == 0u);
-  const std::string told =
-      " was written by version 2 of the queue's format, and this program reads version 1";
+  const std::string told = " was written by version 2 of the queue's format, and this program reads version 1";
   for (const char* what : {"segment-00000001", "positions copy 1"})
     BOOST_TEST(std::count(lines.begin(), lines.end(), what + told) == 1, what);
 }

@@ -41,8 +41,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   std::shared_ptr<async::Event> group_of(Ticket ticket) {
     for (Group& group : groups)
       if (ticket <= group.most) return group.done;
-    if (groups.empty() || groups.back().closed)
-      groups.push_back({0, false, std::make_shared<async::Event>(loop)});
+    if (groups.empty() || groups.back().closed) groups.push_back({0, false, std::make_shared<async::Event>(loop)});
     groups.back().most = ticket;
     return groups.back().done;
   }
@@ -82,10 +81,10 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
       work.pop_front();
       lock.unlock();
       auto executed = batch->execute(storage);
-      loop.post_from_thread([self = weak_from_this(), batch = std::move(batch),
-                             executed = std::move(executed)]() mutable {
-        if (auto impl = self.lock()) impl->take_back(std::move(*batch), std::move(executed));
-      });
+      loop.post_from_thread(
+          [self = weak_from_this(), batch = std::move(batch), executed = std::move(executed)]() mutable {
+            if (auto impl = self.lock()) impl->take_back(std::move(*batch), std::move(executed));
+          });
     }
   }
 
@@ -111,8 +110,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   }
 };
 
-Writer::Writer(async::Loop& loop, QueueLog& log, Storage& storage,
-               std::function<void(const Error&)> on_failure)
+Writer::Writer(async::Loop& loop, QueueLog& log, Storage& storage, std::function<void(const Error&)> on_failure)
     : impl_(std::make_shared<Impl>(loop, log, storage, std::move(on_failure))) {
   for (std::size_t n = 0; n < QueueLog::kBatchesAtOnce; ++n)
     impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });

@@ -23,8 +23,7 @@ namespace pen::queue_log {
 
 class Writer {
  public:
-  Writer(async::Loop& loop, QueueLog& log, Storage& storage,
-         std::function<void(const Error&)> on_failure);
+  Writer(async::Loop& loop, QueueLog& log, Storage& storage, std::function<void(const Error&)> on_failure);
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;

@@ -46,8 +46,7 @@ struct Edge {
     BOOST_REQUIRE(log.has_value());
     Writer writer(loop, **log, storage, [this](const Error& e) { failure = e.message(); });
     // A pool of small segments is soon used up: let it fill first.
-    while (failure.empty() &&
-           (*log)->figures().segments_free < (*log)->figures().segments_reserved + 15)
+    while (failure.empty() && (*log)->figures().segments_free < (*log)->figures().segments_reserved + 15)
       loop.run_once(milliseconds(1000));
     for (int i = 0; i < messages; ++i) loop.spawn("accept", accept(**log, writer, i, good, bad));
     while (good + bad < messages) loop.run_once(milliseconds(1000));
@@ -62,9 +61,7 @@ class MeetingStorage final : public Storage {
  public:
   explicit MeetingStorage(Storage& inner) : inner_(inner) {}
   Result<std::vector<SlotInfo>> list() override { return inner_.list(); }
-  Result<void> allocate(Slot slot, std::uint64_t size) override {
-    return inner_.allocate(slot, size);
-  }
+  Result<void> allocate(Slot slot, std::uint64_t size) override { return inner_.allocate(slot, size); }
   Result<void> write(Slot slot, std::uint64_t offset, Bytes bytes) override {
     return inner_.write(slot, offset, bytes);
   }

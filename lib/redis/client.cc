@@ -21,8 +21,7 @@ constexpr seconds kSettled{30};
 
 bool numeric(const std::string& host) {
   unsigned char raw[16];
-  return ::inet_pton(AF_INET, host.c_str(), raw) == 1 ||
-         ::inet_pton(AF_INET6, host.c_str(), raw) == 1;
+  return ::inet_pton(AF_INET, host.c_str(), raw) == 1 || ::inet_pton(AF_INET6, host.c_str(), raw) == 1;
 }
 
 /// Waits for the resolver: on a thread of the pool.
@@ -33,8 +32,7 @@ Result<std::string> address_of(const std::string& host) {
   if (const int rc = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); rc != 0)
     return fail(RedisError::bad_server, host + ": " + ::gai_strerror(rc));
   char text[NI_MAXHOST];
-  const int rc = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0,
-                               NI_NUMERICHOST);
+  const int rc = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   ::freeaddrinfo(found);
   if (rc != 0) return fail(RedisError::bad_server, host + ": " + ::gai_strerror(rc));
   return std::string(text);
@@ -92,8 +90,7 @@ async::Task<void> Client::keep_up() {
       events_.down(why);
     }
     if (was_up && loop_.now() - began > kSettled) pause = kFirstPause;
-    const auto jitter =
-        static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(pause.count() / 4) + 1));
+    const auto jitter = static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(pause.count() / 4) + 1));
     static_cast<void>(co_await loop_.sleep(pause - milliseconds(jitter)));
     pause = std::min(pause * 2, kLastPause);
   }
@@ -165,8 +162,7 @@ async::Task<Error> Client::session() {
   };
   auto address = co_await find_server();
   if (!address) co_return named(std::move(address).error());
-  auto connected = co_await async::connect(loop_, *std::move(address),
-                                           {.deadline = loop_.now() + options_.timeout});
+  auto connected = co_await async::connect(loop_, *std::move(address), {.deadline = loop_.now() + options_.timeout});
   if (!connected) co_return named(std::move(connected).error());
   stream_.emplace(*std::move(connected));
   reader_ = std::make_unique<ReplyReader>();

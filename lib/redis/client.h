@@ -5,10 +5,10 @@
 ///          client.start();
 ///          client.send({"GET", key}, [](Result<Reply> reply) { … });     // false: down, or too much is under way
 /// Rules:   nobody waits for the server but its own task. A server that leaves a request without an answer for
-///          `timeout`, sends what is no reply, or more than was asked, is given up: every request under way ends with an
-///          error, down() is called, and it is tried again with back-off, kFirstPause to kLastPause with jitter. An idle
-///          one is pinged, so that one that is gone is known before somebody needs it.
-///          up() comes after the greeting was answered without an error; its replies are handed over.
+///          `timeout`, sends what is no reply, or more than was asked, is given up: every request under way ends with
+///          an error, down() is called, and it is tried again with back-off, kFirstPause to kLastPause with jitter.
+///          An idle one is pinged, so that one that is gone is known before somebody needs it. up() comes after the
+///          greeting was answered without an error; its replies are handed over.
 /// Bounds:  kMaxRequests under way, kMaxQueued bytes not yet taken by the kernel; replies: reply.h.
 /// Errors:  of requests and down(): RedisError, WaitError, errno.
 /// Thread:  the loop's. Callbacks come from the client's own task, never inside send(); they may send().

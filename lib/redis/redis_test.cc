@@ -152,8 +152,8 @@ BOOST_AUTO_TEST_CASE(a_server_is_written_in_few_ways) {
   BOOST_TEST(form("inet:[2001:db8::1]:6380") == "inet:[2001:db8::1]:6380");
   BOOST_TEST(form("unix:/run/redis.sock") == "unix:/run/redis.sock");
   BOOST_TEST(form("/run/redis.sock") == "unix:/run/redis.sock");
-  for (const char* wrong : {"", "inet:", ":6379", "host:0", "host:65536", "host:x", "::1", "[::1",
-                            "[::1]x", "unix:run", "a b", "tcp://host:1"})
+  for (const char* wrong : {"", "inet:", ":6379", "host:0", "host:65536", "host:x", "::1", "[::1", "[::1]x", "unix:run",
+                            "a b", "tcp://host:1"})
     BOOST_TEST(form(wrong) == "none", wrong);
 }
 

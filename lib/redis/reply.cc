@@ -37,8 +37,7 @@ std::string format_command(const std::vector<std::string>& words) {
     sizes.push_back(w.size());
   }
   char* text = nullptr;
-  const int size =
-      ::redisFormatCommandArgv(&text, static_cast<int>(words.size()), at.data(), sizes.data());
+  const int size = ::redisFormatCommandArgv(&text, static_cast<int>(words.size()), at.data(), sizes.data());
   PEN_CHECK(size >= 0, "out of memory for a redis command");
   std::string out(text, static_cast<std::size_t>(size));
   ::redisFreeCommand(text);
@@ -89,8 +88,7 @@ void* create_integer(const redisReadTask* task, long long value) {
 void* create_nil(const redisReadTask* task) { return place(task); }
 void free_object(void* root) { delete static_cast<Reply*>(root); }
 
-redisReplyObjectFunctions functions{create_string, create_array, create_integer, create_nil,
-                                    free_object};
+redisReplyObjectFunctions functions{create_string, create_array, create_integer, create_nil, free_object};
 
 }  // namespace
 
@@ -117,8 +115,7 @@ Result<std::optional<Reply>> ReplyReader::next() {
   const int rc = ::redisReaderGetReply(&r, &root);
   if (rc != REDIS_OK || r.err != 0) {
     const std::string said(r.errstr, ::strnlen(r.errstr, sizeof r.errstr));
-    return fail(impl_->budget.exceeded ? RedisError::too_large : RedisError::malformed,
-                printable(said, 100));
+    return fail(impl_->budget.exceeded ? RedisError::too_large : RedisError::malformed, printable(said, 100));
   }
   if (root == nullptr) {
     if (r.len - r.pos > kMaxReply) return fail(RedisError::too_large);

@@ -22,11 +22,9 @@ Result<std::string> read_password(const std::string& path) {
   if (!fd) return fail_errno("destdb_redis_password: " + path);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno("destdb_redis_password: " + path);
-  if (!S_ISREG(st.st_mode))
-    return fail(RedisError::bad_server, "destdb_redis_password: " + path + " is no file");
+  if (!S_ISREG(st.st_mode)) return fail(RedisError::bad_server, "destdb_redis_password: " + path + " is no file");
   if ((st.st_mode & S_IROTH) != 0)
-    return fail(RedisError::bad_server,
-                "destdb_redis_password: " + path + " can be read by everyone: chmod o-r");
+    return fail(RedisError::bad_server, "destdb_redis_password: " + path + " can be read by everyone: chmod o-r");
   char text[kMaxPassword + 1];
   const ssize_t n = ::read(fd.get(), text, sizeof text);
   if (n < 0) return fail_errno("destdb_redis_password: " + path);
@@ -34,8 +32,7 @@ Result<std::string> read_password(const std::string& path) {
   line = line.substr(0, line.find('\n'));
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.empty() || line.size() > kMaxPassword)
-    return fail(RedisError::bad_server,
-                "destdb_redis_password: the first line of " + path + " is empty or too long");
+    return fail(RedisError::bad_server, "destdb_redis_password: the first line of " + path + " is empty or too long");
   return std::string(line);
 }
 
@@ -43,8 +40,7 @@ Result<std::string> read_password(const std::string& path) {
 
 Result<Server> parse_server(std::string_view text) {
   const auto wrong = [&](const char* why) {
-    return fail(RedisError::bad_server,
-                "destdb_redis_server: \"" + printable(text, 100) + "\": " + why);
+    return fail(RedisError::bad_server, "destdb_redis_server: \"" + printable(text, 100) + "\": " + why);
   };
   Server out;
   std::string_view rest = trim(text);
@@ -73,8 +69,7 @@ Result<Server> parse_server(std::string_view text) {
   }
   const bool odd = std::any_of(out.host.begin(), out.host.end(),
                                [](char c) { return c <= ' ' || c == 127 || c == ',' || c == '/'; });
-  if (out.host.empty() || out.host.size() > 255 || odd)
-    return wrong("no name or address of a host");
+  if (out.host.empty() || out.host.size() > 255 || odd) return wrong("no name or address of a host");
   out.port = kDefaultPort;
   if (!port.empty()) {
     const auto number = parse_unsigned(port.substr(1));
@@ -88,8 +83,7 @@ Result<ClientOptions> client_options(const config::Settings& s) {
   ClientOptions out;
   PEN_TRY_ASSIGN(out.server, parse_server(s.destdb_redis_server));
   out.timeout = s.destdb_redis_timeout;
-  if (out.timeout < milliseconds(10))
-    return fail(RedisError::bad_server, "destdb_redis_timeout is below 10ms");
+  if (out.timeout < milliseconds(10)) return fail(RedisError::bad_server, "destdb_redis_timeout is below 10ms");
   out.user = s.destdb_redis_user;
   out.password = s.destdb_redis_password;
   out.database = s.destdb_redis_database;

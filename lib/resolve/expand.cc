@@ -53,18 +53,16 @@ void add_addresses(std::string_view item, std::vector<std::string>& out) {
 
 }  // namespace
 
-Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
-                                                         const Tables& tables,
-                                                         const map::MapList& maps,
-                                                         std::string_view address, bool propagate) {
+Result<std::optional<std::vector<std::string>>> map_once(const Options& options, const Tables& tables,
+                                                         const map::MapList& maps, std::string_view address,
+                                                         bool propagate) {
   if (maps.empty() || address.empty()) return std::nullopt;
   PEN_TRY_ASSIGN(const map::AddressKeys keys, tables.keys_for(options, address));
   PEN_TRY_ASSIGN(const auto hit, map::find_address(maps, address, keys));
   if (!hit) return std::nullopt;
   std::vector<std::string> out;
   const auto bad = [&] {
-    return fail(ResolveError::bad_table_value, maps.maps().front()->name() + ": " +
-                                                   printable(hit->key, 200) + ": \"" +
+    return fail(ResolveError::bad_table_value, maps.maps().front()->name() + ": " + printable(hit->key, 200) + ": \"" +
                                                    printable(hit->value, 200) + "\"");
   };
   std::vector<std::string> items;
@@ -93,8 +91,7 @@ class VirtualExpander {
   VirtualExpander(const Options& options, const Tables& tables)
       : options_(options),
         tables_(tables),
-        propagate_(!tables.virtual_alias.empty() &&
-                   list_contains(options.propagate_unmatched_extensions, "virtual")) {}
+        propagate_(!tables.virtual_alias.empty() && list_contains(options.propagate_unmatched_extensions, "virtual")) {}
 
   Result<Expansion> run(std::string_view recipient) {
     PEN_TRY(expand(std::string(recipient), 0));
@@ -105,10 +102,8 @@ class VirtualExpander {
   Result<void> expand(std::string address, std::size_t depth) {
     if (!out_.limit_passed.empty()) return {};
     if (depth > options_.virtual_alias_recursion_limit) return limit("nesting", address);
-    if (address.size() > options_.virtual_alias_address_length_limit)
-      return limit("address length", address);
-    PEN_TRY_ASSIGN(auto mapped,
-                   map_once(options_, tables_, tables_.virtual_alias, address, propagate_));
+    if (address.size() > options_.virtual_alias_address_length_limit) return limit("address length", address);
+    PEN_TRY_ASSIGN(auto mapped, map_once(options_, tables_, tables_.virtual_alias, address, propagate_));
     if (!mapped) {
       keep(std::move(address));
       return {};
@@ -117,8 +112,7 @@ class VirtualExpander {
     path_.push_back(to_lower(address));
     Result<void> done;  // an answer that has not come does not keep the others from being asked for
     for (auto& next : *mapped) {
-      if (out_.addresses.size() > options_.virtual_alias_expansion_limit)
-        return limit("size", address);
+      if (out_.addresses.size() > options_.virtual_alias_expansion_limit) return limit("size", address);
       const std::string folded = to_lower(next);
       if (folded == path_.back()) {
         keep(std::move(next));  // an alias that holds itself: it is delivered to
@@ -142,8 +136,8 @@ class VirtualExpander {
     out_.addresses.push_back(std::move(address));
   }
   Result<void> limit(std::string_view what, std::string_view address) {
-    out_.limit_passed = "unreasonable virtual_alias_maps map expansion " + std::string(what) +
-                        " for " + printable(address, 200);
+    out_.limit_passed =
+        "unreasonable virtual_alias_maps map expansion " + std::string(what) + " for " + printable(address, 200);
     return {};
   }
 
@@ -171,18 +165,17 @@ std::string_view word_of(Place place) {
   return {};
 }
 
-Result<std::string> map_canonical(const Options& options, const Tables& tables,
-                                  std::string_view address_in, Place place) {
+Result<std::string> map_canonical(const Options& options, const Tables& tables, std::string_view address_in,
+                                  Place place) {
   std::string address(address_in);
   const bool sender = place == Place::envelope_sender || place == Place::header_sender;
   struct Stage {
     const map::MapList& maps;
     const std::string& classes;
   };
-  const Stage stages[] = {
-      sender ? Stage{tables.sender_canonical, options.sender_canonical_classes}
-             : Stage{tables.recipient_canonical, options.recipient_canonical_classes},
-      {tables.canonical, options.canonical_classes}};
+  const Stage stages[] = {sender ? Stage{tables.sender_canonical, options.sender_canonical_classes}
+                                 : Stage{tables.recipient_canonical, options.recipient_canonical_classes},
+                          {tables.canonical, options.canonical_classes}};
   for (const auto& stage : stages) {
     if (stage.maps.empty() || !list_contains(stage.classes, word_of(place))) continue;
     const bool propagate = list_contains(options.propagate_unmatched_extensions, "canonical");
@@ -195,8 +188,7 @@ Result<std::string> map_canonical(const Options& options, const Tables& tables,
   return address;
 }
 
-Result<Expansion> map_virtual(const Options& options, const Tables& tables,
-                              std::string_view recipient) {
+Result<Expansion> map_virtual(const Options& options, const Tables& tables, std::string_view recipient) {
   return VirtualExpander(options, tables).run(recipient);
 }
 

@@ -24,8 +24,7 @@ void add_name(std::vector<std::string>& to, const std::string& name) {
   if (getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return;
   for (const addrinfo* i = list; i != nullptr; i = i->ai_next) {
     std::array<char, NI_MAXHOST> host{};
-    if (getnameinfo(i->ai_addr, i->ai_addrlen, host.data(), host.size(), nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
+    if (getnameinfo(i->ai_addr, i->ai_addrlen, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) == 0) {
       add(to, host.data());
     }
   }
@@ -48,8 +47,7 @@ std::vector<std::string> interface_addresses(const config::Settings& settings) {
       continue;
     }
     for (const auto& interface : config::system_surroundings().interfaces) {
-      if (all || interface.address.starts_with("127.") || interface.address == "::1")
-        add(own, interface.address);
+      if (all || interface.address.starts_with("127.") || interface.address == "::1") add(own, interface.address);
     }
   }
   return own;
@@ -91,8 +89,7 @@ Options from_settings(const config::Settings& s) {
   o.sender_dependent_relayhost_maps = join(s.sender_dependent_relayhost_maps);
   o.sender_dependent_default_transport_maps = join(s.sender_dependent_default_transport_maps);
   o.empty_address_relayhost_maps_lookup_key = s.empty_address_relayhost_maps_lookup_key;
-  o.empty_address_default_transport_maps_lookup_key =
-      s.empty_address_default_transport_maps_lookup_key;
+  o.empty_address_default_transport_maps_lookup_key = s.empty_address_default_transport_maps_lookup_key;
   o.relocated_maps = join(s.relocated_maps);
   o.relocated_prefix_enable = s.relocated_prefix_enable;
   o.local_transport = s.local_transport;

@@ -17,9 +17,8 @@ Result<Masquerade> Masquerade::open(const Options& options) {
     if (!domain.name.empty()) m.domains_.push_back(std::move(domain));
   }
   m.classes_ = options.masquerade_classes;
-  auto exceptions =
-      map::MatchList::open(map::MatchList::Kind::string, options.masquerade_exceptions,
-                           {.parent_domains = false, .open = options.open});
+  auto exceptions = map::MatchList::open(map::MatchList::Kind::string, options.masquerade_exceptions,
+                                         {.parent_domains = false, .open = options.open});
   if (!exceptions) return fail(std::move(exceptions).error().within("masquerade_exceptions"));
   m.exceptions_ = *std::move(exceptions);
   return m;
@@ -34,9 +33,8 @@ Result<std::string> Masquerade::hide(std::string address, Place place) const {
     const bool same = domain == d.name;
     if (!same && !domain.ends_with("." + d.name)) continue;
     if (same || !d.hides) return address;
-    PEN_TRY_ASSIGN(
-        const bool excepted,
-        exceptions_.matches(mail::unquote_local(std::string_view(address).substr(0, at))));
+    PEN_TRY_ASSIGN(const bool excepted,
+                   exceptions_.matches(mail::unquote_local(std::string_view(address).substr(0, at))));
     if (!excepted) address.replace(at + 1, std::string::npos, d.name);
     return address;
   }

@@ -20,18 +20,15 @@ class ResolveImpl final : public Resolve {
     made->options_ = std::move(options);
     PEN_TRY_ASSIGN(made->tables_, Tables::open(made->options_));
     const Options& o = made->options_;
-    for (const auto* transport :
-         {&o.local_transport, &o.virtual_transport, &o.relay_transport, &o.default_transport}) {
+    for (const auto* transport : {&o.local_transport, &o.virtual_transport, &o.relay_transport, &o.default_transport}) {
       if (parse_transport(*transport).transport.empty()) {
-        return fail(ResolveError::bad_setting,
-                    "a transport setting without transport: \"" + *transport + "\"");
+        return fail(ResolveError::bad_setting, "a transport setting without transport: \"" + *transport + "\"");
       }
     }
     return made;
   }
 
-  std::string rewrite(std::string_view address,
-                      std::optional<std::string_view> remote_domain) const override {
+  std::string rewrite(std::string_view address, std::optional<std::string_view> remote_domain) const override {
     return rewrite_address(options_, address, remote_domain);
   }
   Result<std::string> canonical(std::string_view address, Place place) const override {
@@ -41,9 +38,7 @@ class ResolveImpl final : public Resolve {
   Result<Expansion> expand_virtual(std::string_view recipient) const override {
     return map_virtual(options_, tables_, recipient);
   }
-  Result<AddressClass> class_of(std::string_view domain) const override {
-    return tables_.class_of(domain);
-  }
+  Result<AddressClass> class_of(std::string_view domain) const override { return tables_.class_of(domain); }
 
   Result<Route> route(std::string_view sender, std::string_view recipient) const override {
     Route route;
@@ -54,9 +49,9 @@ class ResolveImpl final : public Resolve {
     PEN_TRY_ASSIGN(route.address_class, tables_.class_of(domain));
     PEN_TRY(choose_default(sender, domain, route));
     if (route.address_class != AddressClass::virtual_alias) {
-      PEN_TRY_ASSIGN(const auto hit, map::find_transport(tables_.transport, route.recipient,
-                                                         options_.recipient_delimiter,
-                                                         tables_.transport_parent_domains));
+      PEN_TRY_ASSIGN(const auto hit,
+                     map::find_transport(tables_.transport, route.recipient, options_.recipient_delimiter,
+                                         tables_.transport_parent_domains));
       if (hit) apply_table(parse_transport(hit->value), domain, route);
     }
     PEN_TRY_ASSIGN(auto text, moved_text(route.recipient));
@@ -103,16 +98,15 @@ class ResolveImpl final : public Resolve {
     }
     if (!checked && !may_have_moved) return Listed::not_checked;
     PEN_TRY_ASSIGN(const map::AddressKeys keys, tables_.keys_for(options_, address));
-    const std::string plain = mail::unquote_local(mail::local_part(address)) + "@" +
-                              std::string(mail::domain_part(address));
+    const std::string plain =
+        mail::unquote_local(mail::local_part(address)) + "@" + std::string(mail::domain_part(address));
     const auto has = [&](const map::MapList& maps) -> Result<bool> {
       PEN_TRY_ASSIGN(const auto hit, map::find_address(maps, address, keys));
       if (hit || plain == address) return hit.has_value();
       PEN_TRY_ASSIGN(const auto unquoted, map::find_address(maps, plain, keys));
       return unquoted.has_value();
     };
-    for (const map::MapList* maps :
-         {&tables_.virtual_alias, &tables_.recipient_canonical, &tables_.canonical}) {
+    for (const map::MapList* maps : {&tables_.virtual_alias, &tables_.recipient_canonical, &tables_.canonical}) {
       PEN_TRY_ASSIGN(const bool known, has(*maps));
       if (known) return Listed::elsewhere;
     }
@@ -159,8 +153,7 @@ class ResolveImpl final : public Resolve {
       const std::string_view domain = mail::domain_part(address);
       std::string local(mail::local_part(address));
       // "a@b"@here says what a%b@here says, in quotes.
-      const std::string plain =
-          options_.resolve_dequoted_address ? mail::unquote_local(local) : local;
+      const std::string plain = options_.resolve_dequoted_address ? mail::unquote_local(local) : local;
       const bool hides_host = hides_other_host(plain);
       if (!hides_host || domain.empty()) break;
       routed = true;
@@ -178,18 +171,17 @@ class ResolveImpl final : public Resolve {
       address = mail::to_external(inner);
       routed = hides_other_host(mail::unquote_local(mail::local_part(address)));
     }
-    if (mail::domain_part(address).empty())
-      address = std::string(mail::local_part(address)) + "@" + options_.myorigin;
+    if (mail::domain_part(address).empty()) address = std::string(mail::local_part(address)) + "@" + options_.myorigin;
     return mail::fold_domain(address);
   }
   bool hides_other_host(std::string_view local) const {
     if (local.find('@') != std::string_view::npos) return true;
-    if (options_.allow_percent_hack && local.find('%') != std::string_view::npos &&
-        local.front() != '%' && local.back() != '%') {
+    if (options_.allow_percent_hack && local.find('%') != std::string_view::npos && local.front() != '%' &&
+        local.back() != '%') {
       return true;
     }
-    return options_.swap_bangpath && local.find('!') != std::string_view::npos &&
-           local.front() != '!' && local.back() != '!';
+    return options_.swap_bangpath && local.find('!') != std::string_view::npos && local.front() != '!' &&
+           local.back() != '!';
   }
 
   bool valid_domain(std::string_view domain) const {
@@ -218,8 +210,7 @@ class ResolveImpl final : public Resolve {
   }
 
   /// Transport and next hop by address class.
-  Result<void> choose_default(std::string_view sender, const std::string& domain,
-                              Route& route) const {
+  Result<void> choose_default(std::string_view sender, const std::string& domain, Route& route) const {
     std::string setting;
     route.nexthop = mail::numeric_hostname(domain) ? "[" + domain + "]" : domain;
     switch (route.address_class) {
@@ -238,9 +229,8 @@ class ResolveImpl final : public Resolve {
         break;
       case AddressClass::other: {
         setting = options_.default_transport;
-        PEN_TRY_ASSIGN(const auto own,
-                       sender_table(tables_.sender_transport, sender,
-                                    options_.empty_address_default_transport_maps_lookup_key));
+        PEN_TRY_ASSIGN(const auto own, sender_table(tables_.sender_transport, sender,
+                                                    options_.empty_address_default_transport_maps_lookup_key));
         if (!own) break;
         setting = *own;
         route.by_sender = "sender_dependent_default_transport_maps";
@@ -252,8 +242,7 @@ class ResolveImpl final : public Resolve {
     }
     if (route.address_class == AddressClass::relay || route.address_class == AddressClass::other) {
       PEN_TRY_ASSIGN(const auto own,
-                     sender_table(tables_.sender_relayhost, sender,
-                                  options_.empty_address_relayhost_maps_lookup_key));
+                     sender_table(tables_.sender_relayhost, sender, options_.empty_address_relayhost_maps_lookup_key));
       if (own) {
         route.nexthop = *own;
         route.by_sender += route.by_sender.empty() ? "" : ", ";
@@ -284,9 +273,8 @@ class ResolveImpl final : public Resolve {
     if (!spec.transport.empty()) {
       // A named transport without next hop means: that transport, to the recipient's own domain.
       route.transport = spec.transport;
-      route.nexthop = spec.nexthop.empty()
-                          ? (spec.transport == "error" ? "5.1.0 Address is undeliverable" : domain)
-                          : spec.nexthop;
+      route.nexthop =
+          spec.nexthop.empty() ? (spec.transport == "error" ? "5.1.0 Address is undeliverable" : domain) : spec.nexthop;
     } else if (!spec.nexthop.empty()) {
       route.nexthop = spec.nexthop;
     }
@@ -316,9 +304,7 @@ TransportSpec parse_transport(std::string_view value) {
   return {std::string(trim(value.substr(0, colon))), std::string(trim(value.substr(colon + 1)))};
 }
 
-Result<std::shared_ptr<const Resolve>> Resolve::open(Options options) {
-  return ResolveImpl::make(std::move(options));
-}
+Result<std::shared_ptr<const Resolve>> Resolve::open(Options options) { return ResolveImpl::make(std::move(options)); }
 
 Result<Tables> Tables::open(const Options& options) {
   using map::MapList;
@@ -344,8 +330,8 @@ Result<Tables> Tables::open(const Options& options) {
     return {};
   };
   PEN_TRY(list("mydestination", MatchList::Kind::string, options.mydestination, t.mydestination));
-  PEN_TRY(list("virtual_alias_domains", MatchList::Kind::string, options.virtual_alias_domains,
-               t.virtual_alias_domains));
+  PEN_TRY(
+      list("virtual_alias_domains", MatchList::Kind::string, options.virtual_alias_domains, t.virtual_alias_domains));
   PEN_TRY(list("virtual_mailbox_domains", MatchList::Kind::string, options.virtual_mailbox_domains,
                t.virtual_mailbox_domains));
   PEN_TRY(list("relay_domains", MatchList::Kind::domain, options.relay_domains, t.relay_domains));
@@ -355,18 +341,15 @@ Result<Tables> Tables::open(const Options& options) {
   PEN_TRY(maps("local_recipient_maps", options.local_recipient_maps, t.local_recipient));
   PEN_TRY(maps("canonical_maps", options.canonical_maps, t.canonical));
   PEN_TRY(maps("sender_canonical_maps", options.sender_canonical_maps, t.sender_canonical));
-  PEN_TRY(
-      maps("recipient_canonical_maps", options.recipient_canonical_maps, t.recipient_canonical));
+  PEN_TRY(maps("recipient_canonical_maps", options.recipient_canonical_maps, t.recipient_canonical));
   PEN_TRY(maps("transport_maps", options.transport_maps, t.transport));
   // Where mail goes is not a stranger's to write into his address.
-  PEN_TRY(maps("sender_dependent_relayhost_maps", options.sender_dependent_relayhost_maps,
-               t.sender_relayhost, false));
-  PEN_TRY(maps("sender_dependent_default_transport_maps",
-               options.sender_dependent_default_transport_maps, t.sender_transport, false));
+  PEN_TRY(maps("sender_dependent_relayhost_maps", options.sender_dependent_relayhost_maps, t.sender_relayhost, false));
+  PEN_TRY(maps("sender_dependent_default_transport_maps", options.sender_dependent_default_transport_maps,
+               t.sender_transport, false));
   PEN_TRY(maps("relocated_maps", options.relocated_maps, t.relocated));
   PEN_TRY_ASSIGN(t.masquerade, Masquerade::open(options));
-  t.transport_parent_domains =
-      list_contains(options.parent_domain_matches_subdomains, "transport_maps");
+  t.transport_parent_domains = list_contains(options.parent_domain_matches_subdomains, "transport_maps");
   t.own_addresses = options.own_addresses;
   t.myorigin = to_lower(options.myorigin);
   return t;
@@ -407,8 +390,7 @@ Result<map::AddressKeys> Tables::keys_for(const Options& options, std::string_vi
 }
 
 bool Tables::blocking() const {
-  return std::ranges::any_of(all(), [](const map::MapList* m) { return m->blocking(); }) ||
-         route_blocking();
+  return std::ranges::any_of(all(), [](const map::MapList* m) { return m->blocking(); }) || route_blocking();
 }
 
 bool Tables::canonical_blocking() const {
@@ -417,15 +399,15 @@ bool Tables::canonical_blocking() const {
 }
 
 bool Tables::route_blocking() const {
-  return transport.blocking() || sender_relayhost.blocking() || sender_transport.blocking() ||
-         relocated.blocking() || mydestination.blocking() || virtual_alias_domains.blocking() ||
-         virtual_mailbox_domains.blocking() || relay_domains.blocking();
+  return transport.blocking() || sender_relayhost.blocking() || sender_transport.blocking() || relocated.blocking() ||
+         mydestination.blocking() || virtual_alias_domains.blocking() || virtual_mailbox_domains.blocking() ||
+         relay_domains.blocking();
 }
 
 bool Tables::route_asks_tables() const {
-  return !transport.empty() || !sender_relayhost.empty() || !sender_transport.empty() ||
-         !relocated.empty() || mydestination.has_tables() || virtual_alias_domains.has_tables() ||
-         virtual_mailbox_domains.has_tables() || relay_domains.has_tables();
+  return !transport.empty() || !sender_relayhost.empty() || !sender_transport.empty() || !relocated.empty() ||
+         mydestination.has_tables() || virtual_alias_domains.has_tables() || virtual_mailbox_domains.has_tables() ||
+         relay_domains.has_tables();
 }
 
 std::vector<Error> Tables::problems() const {

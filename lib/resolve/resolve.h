@@ -38,11 +38,9 @@ struct Options {
   /// Numeric addresses of inet_interfaces and proxy_interfaces: user@[address] is local.
   std::vector<std::string> own_addresses;
   std::string virtual_alias_domains, virtual_mailbox_domains, relay_domains;
-  std::string virtual_alias_maps, virtual_mailbox_maps, relay_recipient_maps, local_recipient_maps,
-      alias_maps;
+  std::string virtual_alias_maps, virtual_mailbox_maps, relay_recipient_maps, local_recipient_maps, alias_maps;
   std::string canonical_maps, sender_canonical_maps, recipient_canonical_maps;
-  std::string canonical_classes =
-      "envelope_sender, envelope_recipient, header_sender, header_recipient";
+  std::string canonical_classes = "envelope_sender, envelope_recipient, header_sender, header_recipient";
   std::string sender_canonical_classes = "envelope_sender, header_sender";
   std::string recipient_canonical_classes = "envelope_recipient, header_recipient";
   std::string masquerade_domains, masquerade_exceptions;
@@ -52,18 +50,16 @@ struct Options {
   std::string sender_dependent_relayhost_maps, sender_dependent_default_transport_maps;
   std::string relocated_maps;
   bool relocated_prefix_enable = true;
-  std::string local_transport = "local:$myhostname", virtual_transport = "virtual",
-              relay_transport = "relay", default_transport = "smtp";
+  std::string local_transport = "local:$myhostname", virtual_transport = "virtual", relay_transport = "relay",
+              default_transport = "smtp";
   std::string recipient_delimiter;
   std::string empty_address_recipient = "MAILER-DAEMON";
-  std::string empty_address_default_transport_maps_lookup_key = "<>",
-              empty_address_relayhost_maps_lookup_key = "<>";
+  std::string empty_address_default_transport_maps_lookup_key = "<>", empty_address_relayhost_maps_lookup_key = "<>";
   std::string double_bounce_sender = "double-bounce";
   std::string parent_domain_matches_subdomains =
       "debug_peer_list,fast_flush_domains,mynetworks,permit_mx_backup_networks,"
       "qmqpd_authorized_clients,relay_domains,smtpd_access_maps";
-  bool append_at_myorigin = true, append_dot_mydomain = false, swap_bangpath = true,
-       allow_percent_hack = true;
+  bool append_at_myorigin = true, append_dot_mydomain = false, swap_bangpath = true, allow_percent_hack = true;
   bool resolve_dequoted_address = true, resolve_null_domain = false, resolve_numeric_domain = false;
   std::size_t virtual_alias_expansion_limit = 1000, virtual_alias_recursion_limit = 1000,
               virtual_alias_address_length_limit = 1000;
@@ -87,12 +83,7 @@ struct Route {
 };
 
 /// Which of the rewriting places asks.
-enum class Place : std::uint8_t {
-  envelope_sender,
-  envelope_recipient,
-  header_sender,
-  header_recipient
-};
+enum class Place : std::uint8_t { envelope_sender, envelope_recipient, header_sender, header_recipient };
 
 struct Expansion {
   // external form, rewritten; the given one when no table has it
@@ -122,9 +113,8 @@ class Resolve {
   /// hack undone, @myorigin and .mydomain appended as set. "" stays "".
   /// remote_domain: what to append instead of myorigin and mydomain for remote clients
   /// (remote_header_rewrite_domain); nullopt: local rewriting.
-  virtual std::string rewrite(
-      std::string_view address,
-      std::optional<std::string_view> remote_domain = std::nullopt) const = 0;
+  virtual std::string rewrite(std::string_view address,
+                              std::optional<std::string_view> remote_domain = std::nullopt) const = 0;
   /// The sender or recipient canonical_maps, canonical_maps, then masquerade_domains, as far as their classes name the
   /// place; for an address already rewritten.
   virtual Result<std::string> canonical(std::string_view address, Place place) const = 0;
@@ -133,11 +123,11 @@ class Resolve {
 
   /// Which class a domain is in, by the lists alone. "[address]" literals of our own are local.
   virtual Result<AddressClass> class_of(std::string_view domain) const = 0;
-  /// Transport and next hop of one recipient; sender for the sender-dependent tables. A recipient that relocated_maps has
-  /// gets the transport error (retry, if the table says 4.x.x) and what moved() says as its next hop.
+  /// Transport and next hop of one recipient; sender for the sender-dependent tables. A recipient that relocated_maps
+  /// has gets the transport error (retry, if the table says 4.x.x) and what moved() says as its next hop.
   virtual Result<Route> route(std::string_view sender, std::string_view recipient) const = 0;
-  /// Whether a recipient of ours exists; not_checked too when it is not our recipient. elsewhere and moved: of any class.
-  /// An address with a quoted local part is looked up as it is, then without the quotes.
+  /// Whether a recipient of ours exists; not_checked too when it is not our recipient. elsewhere and moved: of any
+  /// class. An address with a quoted local part is looked up as it is, then without the quotes.
   virtual Result<Listed> listed(std::string_view recipient) const = 0;
   /// What relocated_maps says of a recipient: "5.1.6 User has moved to …"; nullopt: it does not have it. Any class.
   virtual Result<std::optional<std::string>> moved(std::string_view recipient) const = 0;

@@ -125,11 +125,10 @@ BOOST_AUTO_TEST_CASE(masquerading_hides_hosts_by_class_after_canonical_maps) {
 }
 
 BOOST_AUTO_TEST_CASE(generic_maps_give_an_address_that_the_world_knows) {
-  const auto generic =
-      Generic::open(options,
-                    "inline:{ { jo = jo.doe@isp.example } { @mx.example.org = site@isp.example }"
-                    " { bo@example.org = @isp.example } }")
-          .value();
+  const auto generic = Generic::open(options,
+                                     "inline:{ { jo = jo.doe@isp.example } { @mx.example.org = site@isp.example }"
+                                     " { bo@example.org = @isp.example } }")
+                           .value();
   BOOST_TEST(generic.map("jo@example.org").value() == "jo.doe@isp.example");
   BOOST_TEST(generic.map("jo+x@example.org").value() == "jo.doe@isp.example");
   BOOST_TEST(generic.map("jo@elsewhere.example").value() == "jo@elsewhere.example");
@@ -144,8 +143,7 @@ BOOST_AUTO_TEST_CASE(generic_maps_give_an_address_that_the_world_knows) {
 
 BOOST_AUTO_TEST_CASE(canonical_tables_apply_by_class_and_keep_extensions) {
   options.canonical_maps = "inline:{ jo@example.org = Jo.Doe@example.org }";
-  options.sender_canonical_maps =
-      "inline:{ bo = bo.sender, ring=gnir@example.org, gnir=ring@example.org }";
+  options.sender_canonical_maps = "inline:{ bo = bo.sender, ring=gnir@example.org, gnir=ring@example.org }";
   options.recipient_canonical_maps = "inline:{ @old.example = @new.example }";
   const auto r = open();
   BOOST_TEST(*r->canonical("jo+x@example.org", Place::header_sender) == "Jo.Doe+x@example.org");
@@ -200,8 +198,7 @@ BOOST_AUTO_TEST_CASE(each_class_has_its_transport_and_next_hop) {
   BOOST_TEST(routed("jo@box.example") == "virtual:box.example jo@box.example");
   BOOST_TEST(routed("jo@sub.relay.example") == "relay:sub.relay.example jo@sub.relay.example");
   BOOST_TEST(routed("jo@far.example") == "smtp:far.example jo@far.example");
-  BOOST_TEST(routed("no@alias.example") ==
-             "error:5.1.1 User unknown in virtual alias table no@alias.example");
+  BOOST_TEST(routed("no@alias.example") == "error:5.1.1 User unknown in virtual alias table no@alias.example");
 }
 BOOST_AUTO_TEST_CASE(literals_of_our_own_are_local_and_others_are_next_hops) {
   options.local_transport = "local:h";
@@ -217,8 +214,7 @@ BOOST_AUTO_TEST_CASE(relayhost_replaces_the_domain_off_host_only) {
   options.sender_dependent_relayhost_maps =
       "inline:{ s@else.example=[own.example] @dunno.example=DUNNO <>=null.example }";
   BOOST_TEST(routed("jo@far.example") == "smtp:[own.example] jo@far.example");
-  BOOST_TEST(routed("jo@far.example", "x@dunno.example") ==
-             "smtp:[smart.example]:587 jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "x@dunno.example") == "smtp:[smart.example]:587 jo@far.example");
   BOOST_TEST(routed("jo@far.example", "") == "smtp:null.example jo@far.example");
 }
 BOOST_AUTO_TEST_CASE(sender_dependent_relayhost_maps_are_asked_by_address_then_domain) {
@@ -227,24 +223,20 @@ BOOST_AUTO_TEST_CASE(sender_dependent_relayhost_maps_are_asked_by_address_then_d
       "inline:{ s@else.example=[own.example]:26 @else.example=domain.example bo=bo.example"
       " { nix@else.example =  } }";
   BOOST_TEST(routed("jo@far.example", "s@else.example") == "smtp:[own.example]:26 jo@far.example");
-  BOOST_TEST(routed("jo@far.example", "S+x@Else.example") ==
-             "smtp:[own.example]:26 jo@far.example");
+  BOOST_TEST(routed("jo@far.example", "S+x@Else.example") == "smtp:[own.example]:26 jo@far.example");
   BOOST_TEST(routed("jo@far.example", "t@else.example") == "smtp:domain.example jo@far.example");
   BOOST_TEST(routed("jo@far.example", "bo@example.org") == "smtp:bo.example jo@far.example");
   BOOST_TEST(routed("jo@far.example", "bo@third.example") == "smtp:[smart.example] jo@far.example");
   BOOST_TEST(routed("jo@far.example", "") == "smtp:[smart.example] jo@far.example");
-  BOOST_TEST(routed("jo@relay.example", "t@else.example") ==
-             "relay:domain.example jo@relay.example");
+  BOOST_TEST(routed("jo@relay.example", "t@else.example") == "relay:domain.example jo@relay.example");
   BOOST_TEST(routed("jo@box.example", "t@else.example") == "virtual:box.example jo@box.example");
-  BOOST_TEST(open()->route("t@else.example", "jo@far.example")->by_sender ==
-             "sender_dependent_relayhost_maps");
+  BOOST_TEST(open()->route("t@else.example", "jo@far.example")->by_sender == "sender_dependent_relayhost_maps");
   BOOST_TEST(open()->route("t@third.example", "jo@far.example")->by_sender == "");
   options.empty_address_relayhost_maps_lookup_key = "bo@example.org";
   BOOST_TEST(routed("jo@far.example", "") == "smtp:bo.example jo@far.example");
 }
 BOOST_AUTO_TEST_CASE(an_empty_value_for_a_sender_is_none) {
-  options.sender_dependent_relayhost_maps = options.sender_dependent_default_transport_maps =
-      "static:{ }";
+  options.sender_dependent_relayhost_maps = options.sender_dependent_default_transport_maps = "static:{ }";
   BOOST_TEST(routed("jo@far.example") == "smtp:far.example jo@far.example");
 }
 BOOST_AUTO_TEST_CASE(sender_dependent_default_transport_maps_count_for_other_domains_only) {
@@ -257,13 +249,11 @@ BOOST_AUTO_TEST_CASE(sender_dependent_default_transport_maps_count_for_other_dom
   BOOST_TEST(routed("jo@far.example", "x@dunno.example") == "smtp:[smart.example] jo@far.example");
   BOOST_TEST(routed("jo@far.example", "x@example.org") == "own:[smart.example] jo@far.example");
   BOOST_TEST(routed("jo@far.example", "") == "notices:[smart.example] jo@far.example");
-  BOOST_TEST(routed("jo@relay.example", "a@else.example") ==
-             "relay:[smart.example] jo@relay.example");
+  BOOST_TEST(routed("jo@relay.example", "a@else.example") == "relay:[smart.example] jo@relay.example");
   BOOST_TEST(routed("jo@far.example", "bad@else.example").starts_with("error: "));
   options.empty_address_default_transport_maps_lookup_key = "a@else.example";
   BOOST_TEST(routed("jo@far.example", "") == "slow:[smart.example] jo@far.example");
-  options.sender_dependent_relayhost_maps =
-      "inline:{ a@else.example=[own.example] b@else.example=[own.example] }";
+  options.sender_dependent_relayhost_maps = "inline:{ a@else.example=[own.example] b@else.example=[own.example] }";
   BOOST_TEST(routed("jo@far.example", "a@else.example") == "slow:[own.example] jo@far.example");
   BOOST_TEST(routed("jo@far.example", "b@else.example") == "lmtp:[lm.example]:24 jo@far.example");
   BOOST_TEST(open()->route("a@else.example", "jo@far.example")->by_sender ==
@@ -273,8 +263,7 @@ BOOST_AUTO_TEST_CASE(sender_dependent_default_transport_maps_count_for_other_dom
 }
 BOOST_AUTO_TEST_CASE(a_table_of_senders_must_not_take_a_next_hop_from_the_sender) {
   const std::string rules = "pcre:{ { /^(.*)@else\\.example$/ [$1.example] } }";
-  for (auto setting : {&Options::sender_dependent_relayhost_maps,
-                       &Options::sender_dependent_default_transport_maps}) {
+  for (auto setting : {&Options::sender_dependent_relayhost_maps, &Options::sender_dependent_default_transport_maps}) {
     Site site;
     site.options.*setting = rules;
     BOOST_TEST(site.routed("jo@far.example").starts_with("error: "));
@@ -284,10 +273,8 @@ BOOST_AUTO_TEST_CASE(relocated_maps_return_mail_of_any_class_with_where_to_send_
   options.relocated_maps =
       "inline:{ { jo@example.org = jo@new.example } { bo = Room 7 } { @gone.example = nowhere }"
       " { self@example.org = x } { @far.example = away } }";
-  BOOST_TEST(routed("jo@example.org") ==
-             "error:5.1.6 User has moved to jo@new.example jo@example.org");
-  BOOST_TEST(routed("jo+x@example.org") ==
-             "error:5.1.6 User has moved to jo@new.example jo+x@example.org");
+  BOOST_TEST(routed("jo@example.org") == "error:5.1.6 User has moved to jo@new.example jo@example.org");
+  BOOST_TEST(routed("jo+x@example.org") == "error:5.1.6 User has moved to jo@new.example jo+x@example.org");
   BOOST_TEST(routed("bo@example.org") == "error:5.1.6 User has moved to Room 7 bo@example.org");
   BOOST_TEST(routed("any@far.example") == "error:5.1.6 User has moved to away any@far.example");
   BOOST_TEST(routed("other@example.org") == "local:$myhostname other@example.org");
@@ -298,8 +285,7 @@ BOOST_AUTO_TEST_CASE(relocated_maps_return_mail_of_any_class_with_where_to_send_
   BOOST_TEST((listed("any@far.example") == Listed::moved));
   BOOST_TEST((listed("any@else.example") == Listed::not_checked));
   BOOST_TEST((listed("no@example.org") == Listed::no));
-  BOOST_TEST(
-      (listed("self@example.org") == Listed::elsewhere));  // a virtual alias takes it elsewhere
+  BOOST_TEST((listed("self@example.org") == Listed::elsewhere));  // a virtual alias takes it elsewhere
   BOOST_TEST(open()->moved("bo@example.org")->value() == "5.1.6 User has moved to Room 7");
   BOOST_TEST(!open()->moved("no@example.org")->has_value());
   BOOST_TEST(!open()->route_by_domain());
@@ -319,8 +305,7 @@ BOOST_AUTO_TEST_CASE(relocated_prefix_enable_off_gives_the_whole_answer_to_the_t
   BOOST_TEST(routed("a@far.example") == "error:5.2.1 Account is disabled a@far.example");
   BOOST_TEST(routed("b@far.example") == "retry:4.2.1 Come again b@far.example");
   for (const std::string who : {"c", "d", "e"})
-    BOOST_TEST(routed(who + "@far.example") ==
-               "error:5.2.0 Mailbox is unavailable " + who + "@far.example");
+    BOOST_TEST(routed(who + "@far.example") == "error:5.2.0 Mailbox is unavailable " + who + "@far.example");
 }
 BOOST_AUTO_TEST_CASE(the_transport_table_overrides_class_and_relayhost) {
   options.relayhost = "[smart.example]";
@@ -359,10 +344,10 @@ BOOST_AUTO_TEST_CASE(invalid_domains_are_bad_addresses) {
 }
 BOOST_AUTO_TEST_CASE(routes_go_by_domain_while_no_table_has_a_say) {
   BOOST_TEST(open()->route_by_domain());  // tables of recipients have none
-  for (auto setting : {&Options::transport_maps, &Options::sender_dependent_relayhost_maps,
-                       &Options::sender_dependent_default_transport_maps, &Options::mydestination,
-                       &Options::virtual_alias_domains, &Options::virtual_mailbox_domains,
-                       &Options::relay_domains, &Options::relocated_maps}) {
+  for (auto setting :
+       {&Options::transport_maps, &Options::sender_dependent_relayhost_maps,
+        &Options::sender_dependent_default_transport_maps, &Options::mydestination, &Options::virtual_alias_domains,
+        &Options::virtual_mailbox_domains, &Options::relay_domains, &Options::relocated_maps}) {
     Site site;
     site.options.*setting = "inline:{ a.example = smtp: }";
     BOOST_TEST(!site.open()->route_by_domain());

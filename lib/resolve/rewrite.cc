@@ -11,15 +11,13 @@ std::string_view without_route(std::string_view address) {
   const auto colon = address.find(':');
   // A colon inside an address literal is not the route's end.
   const auto bracket = address.find('[');
-  if (colon == std::string_view::npos || (bracket != std::string_view::npos && bracket < colon))
-    return address;
+  if (colon == std::string_view::npos || (bracket != std::string_view::npos && bracket < colon)) return address;
   return address.substr(colon + 1);
 }
 
 }  // namespace
 
-std::string rewrite_address(const Options& options, std::string_view address,
-                            std::optional<std::string_view> append) {
+std::string rewrite_address(const Options& options, std::string_view address, std::optional<std::string_view> append) {
   address = without_route(address);
   if (address.empty()) return {};
   std::string local(mail::local_part(address));
@@ -31,9 +29,8 @@ std::string rewrite_address(const Options& options, std::string_view address,
         options.swap_bangpath && bang != std::string::npos && bang > 0 && bang + 1 < local.size()) {
       domain = local.substr(0, bang);
       local.erase(0, bang + 1);
-    } else if (const auto percent = local.rfind('%'); options.allow_percent_hack &&
-                                                      percent != std::string::npos && percent > 0 &&
-                                                      percent + 1 < local.size()) {
+    } else if (const auto percent = local.rfind('%'); options.allow_percent_hack && percent != std::string::npos &&
+                                                      percent > 0 && percent + 1 < local.size()) {
       domain = local.substr(percent + 1);
       local.erase(percent);
     }
@@ -43,8 +40,8 @@ std::string rewrite_address(const Options& options, std::string_view address,
   const std::string_view parent = append.value_or(options.mydomain);
   if (domain.empty()) {
     if (options.append_at_myorigin) domain = origin;
-  } else if (domain.find('.') == std::string::npos && !domain.starts_with('[') &&
-             options.append_dot_mydomain && !parent.empty()) {
+  } else if (domain.find('.') == std::string::npos && !domain.starts_with('[') && options.append_dot_mydomain &&
+             !parent.empty()) {
     domain += '.';
     domain += parent;
   }

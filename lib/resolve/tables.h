@@ -8,9 +8,8 @@ namespace pen::resolve {
 
 struct Tables {
   map::MatchList mydestination, virtual_alias_domains, virtual_mailbox_domains, relay_domains;
-  map::MapList virtual_alias, virtual_mailbox, relay_recipient, local_recipient, canonical,
-      sender_canonical, recipient_canonical, transport, sender_relayhost, sender_transport,
-      relocated;
+  map::MapList virtual_alias, virtual_mailbox, relay_recipient, local_recipient, canonical, sender_canonical,
+      recipient_canonical, transport, sender_relayhost, sender_transport, relocated;
   Masquerade masquerade;
   bool transport_parent_domains = false;
   std::vector<std::string> own_addresses;
@@ -23,9 +22,8 @@ struct Tables {
   /// The partial keys for look-ups of this address.
   Result<map::AddressKeys> keys_for(const Options& options, std::string_view address) const;
   std::array<const map::MapList*, 11> all() const {
-    return {&virtual_alias,    &virtual_mailbox,  &relay_recipient,  &local_recipient,
-            &canonical,        &transport,        &sender_canonical, &recipient_canonical,
-            &sender_relayhost, &sender_transport, &relocated};
+    return {&virtual_alias,    &virtual_mailbox,     &relay_recipient,  &local_recipient,  &canonical, &transport,
+            &sender_canonical, &recipient_canonical, &sender_relayhost, &sender_transport, &relocated};
   }
   bool blocking() const;
   bool route_blocking() const;
@@ -39,13 +37,10 @@ std::string_view word_of(Place place);
 
 /// What the tables make of one address, looked up once; nullopt: they do not have it. propagate: an extension that they
 /// did not name is put on the results.
-Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
-                                                         const Tables& tables,
-                                                         const map::MapList& maps,
-                                                         std::string_view address, bool propagate);
-Result<std::string> map_canonical(const Options& options, const Tables& tables,
-                                  std::string_view address, Place place);
-Result<Expansion> map_virtual(const Options& options, const Tables& tables,
-                              std::string_view recipient);
+Result<std::optional<std::vector<std::string>>> map_once(const Options& options, const Tables& tables,
+                                                         const map::MapList& maps, std::string_view address,
+                                                         bool propagate);
+Result<std::string> map_canonical(const Options& options, const Tables& tables, std::string_view address, Place place);
+Result<Expansion> map_virtual(const Options& options, const Tables& tables, std::string_view recipient);
 
 }  // namespace pen::resolve

@@ -3,8 +3,8 @@
 ///
 /// Use:     auto exchange = authenticator.begin();
 ///          Answer a = co_await exchange->start(request, until);
-///          while (a.kind == Answer::Kind::challenge) { …ask the client…; a = co_await exchange->respond(base64, until); }
-///          Destroying an exchange that has not ended cancels it.
+///          while (a.kind == Answer::Kind::challenge) { …ask the client…; a = co_await exchange->respond(base64,
+///          until); } Destroying an exchange that has not ended cancels it.
 /// Errors:  none: what goes wrong is Answer::Kind::temporary, with a text for the log.
 /// Thread:  the loop's. The authenticator outlives its exchanges.
 #include <memory>

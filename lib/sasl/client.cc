@@ -28,9 +28,7 @@ class Plain final : public ClientExchange {
     out += credentials_.password;
     return out;
   }
-  Result<std::string> respond(std::string_view) override {
-    return refuse("PLAIN has no challenges");
-  }
+  Result<std::string> respond(std::string_view) override { return refuse("PLAIN has no challenges"); }
 
  private:
   Credentials credentials_;
@@ -135,8 +133,7 @@ class Scram final : public ClientExchange {
 
   Result<std::string> answer(std::string_view first) {
     std::string_view rest = first;
-    const auto nonce =
-        take(rest, 'r');  // "m=" in front would be an extension that must be understood
+    const auto nonce = take(rest, 'r');  // "m=" in front would be an extension that must be understood
     const auto salt64 = take(rest, 's');
     const auto count = take(rest, 'i');
     if (!nonce || !salt64 || !count) return refuse("SCRAM: malformed first message");
@@ -144,18 +141,15 @@ class Scram final : public ClientExchange {
       return refuse("SCRAM: the server's nonce does not continue ours");
     const auto salt = base64_decode(*salt64);
     const auto iterations = parse_unsigned(*count);
-    if (!salt || salt->empty() || !iterations || *iterations == 0)
-      return refuse("SCRAM: malformed first message");
+    if (!salt || salt->empty() || !iterations || *iterations == 0) return refuse("SCRAM: malformed first message");
     if (*iterations > kMaxIterations) return refuse("SCRAM: the server asks for too much work");
-    const std::string salted =
-        pbkdf2(digest_, credentials_.password, *salt, static_cast<unsigned>(*iterations));
+    const std::string salted = pbkdf2(digest_, credentials_.password, *salt, static_cast<unsigned>(*iterations));
     const std::string client_key = hmac(digest_, salted, "Client Key");
     const std::string final_bare = "c=biws,r=" + std::string(*nonce);
     const std::string message = first_bare_ + "," + std::string(first) + "," + final_bare;
     const std::string signature = hmac(digest_, hash(digest_, client_key), message);
     std::string proof = client_key;
-    for (std::size_t i = 0; i < proof.size(); ++i)
-      proof[i] = static_cast<char>(proof[i] ^ signature[i]);
+    for (std::size_t i = 0; i < proof.size(); ++i) proof[i] = static_cast<char>(proof[i] ^ signature[i]);
     server_signature_ = hmac(digest_, hmac(digest_, salted, "Server Key"), message);
     return final_bare + ",p=" + base64_encode(proof);
   }
@@ -188,8 +182,7 @@ std::unique_ptr<ClientExchange> choose(const std::vector<std::string>& offered,
   };
   if (usable("SCRAM-SHA-256"))
     return std::make_unique<Scram>("SCRAM-SHA-256", Digest::sha256, credentials, std::move(nonce));
-  if (usable("SCRAM-SHA-1"))
-    return std::make_unique<Scram>("SCRAM-SHA-1", Digest::sha1, credentials, std::move(nonce));
+  if (usable("SCRAM-SHA-1")) return std::make_unique<Scram>("SCRAM-SHA-1", Digest::sha1, credentials, std::move(nonce));
   if (usable("CRAM-MD5")) return std::make_unique<CramMd5>(credentials);
   if (usable("PLAIN")) return std::make_unique<Plain>(credentials);
   if (usable("LOGIN")) return std::make_unique<Login>(credentials);

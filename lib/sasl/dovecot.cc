@@ -19,8 +19,7 @@ std::string_view take_field(std::string_view& line) {
 
 std::optional<std::uint32_t> parse_id(std::string_view text) {
   const auto number = parse_unsigned(text);
-  if (!number || *number == 0 || *number > std::numeric_limits<std::uint32_t>::max())
-    return std::nullopt;
+  if (!number || *number == 0 || *number > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
   return static_cast<std::uint32_t>(*number);
 }
 
@@ -47,9 +46,7 @@ bool valid_mechanism(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return ascii_alnum(c) || c == '-' || c == '_'; });
 }
 
-Error bad_line(std::string_view line) {
-  return Error(SaslError::bad_line, "\"" + printable(line, 60) + "\"");
-}
+Error bad_line(std::string_view line) { return Error(SaslError::bad_line, "\"" + printable(line, 60) + "\""); }
 
 }  // namespace
 
@@ -116,13 +113,12 @@ std::string unescape(std::string_view text) {
 }
 
 std::string greeting(unsigned pid) {
-  return "VERSION\t" + std::to_string(kMajor) + "\t" + std::to_string(kMinor) + "\nCPID\t" +
-         std::to_string(pid) + "\n";
+  return "VERSION\t" + std::to_string(kMajor) + "\t" + std::to_string(kMinor) + "\nCPID\t" + std::to_string(pid) + "\n";
 }
 
 std::string auth_line(std::uint32_t id, const Request& request) {
-  std::string line = "AUTH\t" + std::to_string(id) + "\t" + escape(request.mechanism) +
-                     "\tservice=" + escape(request.service);
+  std::string line =
+      "AUTH\t" + std::to_string(id) + "\t" + escape(request.mechanism) + "\tservice=" + escape(request.service);
   line += "\tnologin";  // nobody asks a master connection about this log-in afterwards
   if (request.secured) line += "\tsecured";
   const auto add = [&](std::string_view name, std::string_view value) {
@@ -161,8 +157,7 @@ Result<bool> Handshake::feed(std::string_view line) {
   } else if (word == "MECH") {
     Mechanism mechanism;
     mechanism.name = take_field(line);
-    if (!valid_mechanism(mechanism.name) || mechanisms_.size() == kMaxMechanisms)
-      return fail(bad_line(whole));
+    if (!valid_mechanism(mechanism.name) || mechanisms_.size() == kMaxMechanisms) return fail(bad_line(whole));
     for (char& c : mechanism.name)
       if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 32);
     while (!line.empty()) mechanism.properties |= property_of(take_field(line));

@@ -43,8 +43,7 @@ Result<async::SocketAddress> parse_service(std::string_view text, const std::str
 }
 
 Result<ServiceAddress> parse_named_service(std::string_view text, const std::string& directory) {
-  static constexpr std::string_view kInName =
-      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_";
+  static constexpr std::string_view kInName = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_";
   const auto colon = text.rfind(':');
   if (text.starts_with("inet:") && colon > 5 && colon <= 5 + kMaxHostName) {
     std::string host(text.substr(5, colon - 5));
@@ -52,8 +51,7 @@ Result<ServiceAddress> parse_named_service(std::string_view text, const std::str
     const bool name = host.find_first_not_of(kInName) == std::string::npos &&
                       ::inet_pton(AF_INET, host.c_str(), &raw) != 1 && !iequals(host, "localhost");
     if (name) {
-      PEN_TRY_ASSIGN(auto port,
-                     parse_service("inet:127.0.0.1" + std::string(text.substr(colon)), directory));
+      PEN_TRY_ASSIGN(auto port, parse_service("inet:127.0.0.1" + std::string(text.substr(colon)), directory));
       return ServiceAddress{async::SocketAddress::inet({}, port.port), std::move(host)};
     }
   }
@@ -77,8 +75,7 @@ Result<std::vector<async::SocketAddress>> look_up(const std::string& host, unsig
   std::vector<async::SocketAddress> out;
   for (const addrinfo* a = list; a && out.size() < kMaxAddresses; a = a->ai_next) {
     char text[NI_MAXHOST] = "";
-    if (::getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) ==
-        0)
+    if (::getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
       out.push_back(async::SocketAddress::inet(text, port));
   }
   ::freeaddrinfo(list);
@@ -101,8 +98,7 @@ class DovecotService::One final : public Authenticator::Exchange {
       s.attempted_.reset();
       s.hurry_.set();
       (void)co_await s.attempted_.wait(until);
-      if (!s.connected_)
-        co_return temporary(s.last_error_.empty() ? std::string(kLost) : s.last_error_);
+      if (!s.connected_) co_return temporary(s.last_error_.empty() ? std::string(kLost) : s.last_error_);
     }
     if (s.exchanges_.size() >= kMaxExchanges) co_return temporary("too many log-ins at once");
     do {
@@ -150,8 +146,7 @@ class DovecotService::One final : public Authenticator::Exchange {
   async::Task<Answer> ask(std::string line, async::Until until) {
     if (line.size() > dovecot::kMaxLine) {
       leave(true);
-      co_return Answer{
-          .kind = Answer::Kind::failed, .text = "the response is too long", .user = {}};
+      co_return Answer{.kind = Answer::Kind::failed, .text = "the response is too long", .user = {}};
     }
     answered_.reset();
     service_.stream_->write(line);
@@ -167,8 +162,7 @@ class DovecotService::One final : public Authenticator::Exchange {
   void leave(bool cancel) {
     if (id_ == 0) return;
     service_.exchanges_.erase(id_);
-    if (cancel && service_.connected_ && epoch_ == service_.epoch_)
-      service_.stream_->write(dovecot::cancel_line(id_));
+    if (cancel && service_.connected_ && epoch_ == service_.epoch_) service_.stream_->write(dovecot::cancel_line(id_));
     id_ = 0;
   }
 
@@ -186,9 +180,7 @@ DovecotService::DovecotService(async::Loop& loop, ServiceAddress address, Option
 
 DovecotService::~DovecotService() = default;
 
-std::unique_ptr<Authenticator::Exchange> DovecotService::begin() {
-  return std::make_unique<One>(*this);
-}
+std::unique_ptr<Authenticator::Exchange> DovecotService::begin() { return std::make_unique<One>(*this); }
 
 async::Task<void> DovecotService::settled(async::Until until) {
   if (mechanisms_.empty()) (void)co_await attempted_.wait(until);
@@ -201,8 +193,8 @@ async::Until DovecotService::bounded(async::Until until) const {
 
 async::Task<Result<async::Stream>> DovecotService::connect(async::Until until) {
   if (!names_) co_return co_await async::connect(loop_, address_.address, until);
-  auto found = co_await names_->run(
-      [host = address_.host, port = address_.address.port] { return look_up(host, port); });
+  auto found =
+      co_await names_->run([host = address_.host, port = address_.address.port] { return look_up(host, port); });
   if (!found) co_return fail(std::move(found).error());
   for (std::size_t i = 0;; ++i) {
     auto stream = co_await async::connect(loop_, (*found)[i], until);
@@ -253,14 +245,12 @@ void DovecotService::disconnected() {
   for (const auto& [id, exchange] : std::exchange(exchanges_, {})) exchange->lost();
 }
 
-async::Task<void> DovecotService::keep_connected(std::shared_ptr<DovecotService> self,
-                                                 async::Cancel* cancel) {
+async::Task<void> DovecotService::keep_connected(std::shared_ptr<DovecotService> self, async::Cancel* cancel) {
   DovecotService& s = *self;
   milliseconds pause = s.options_.first_pause;
   while (!cancel || !cancel->raised()) {
     s.hurry_.reset();
-    auto greeted = co_await s.greet(
-        {.deadline = s.loop_.now() + s.options_.connect_timeout, .cancel = cancel});
+    auto greeted = co_await s.greet({.deadline = s.loop_.now() + s.options_.connect_timeout, .cancel = cancel});
     if (greeted) {
       pause = s.options_.first_pause;
       s.mechanisms_ = *std::move(greeted);

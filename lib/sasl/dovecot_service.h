@@ -27,8 +27,7 @@ Result<async::SocketAddress> parse_service(std::string_view text, const std::str
 
 struct ServiceAddress {
   async::SocketAddress address;
-  std::string host =
-      {};  // a name that is looked up for every connection; address has the port then
+  std::string host = {};  // a name that is looked up for every connection; address has the port then
   std::string text() const;
 };
 /// The same, where the host may be a name too: "inet:dovecot:10001".
@@ -47,8 +46,7 @@ class DovecotService final : public Authenticator {
   ~DovecotService() override;
 
   /// Connects, reads answers, connects again, until cancelled or the process ends.
-  static async::Task<void> keep_connected(std::shared_ptr<DovecotService> self,
-                                          async::Cancel* cancel = nullptr);
+  static async::Task<void> keep_connected(std::shared_ptr<DovecotService> self, async::Cancel* cancel = nullptr);
 
   const std::vector<Mechanism>& mechanisms() const override { return mechanisms_; }
   async::Task<void> settled(async::Until until) override;

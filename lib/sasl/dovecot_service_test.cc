@@ -83,8 +83,8 @@ BOOST_AUTO_TEST_CASE(a_setting_names_a_socket_or_a_port) {
   BOOST_TEST(parse_service("/run/auth", "/queue").value().path == "/run/auth");
   BOOST_TEST(parse_service("inet:localhost:12345", "/q").value().text() == "[127.0.0.1]:12345");
   BOOST_TEST(parse_service("inet:[::1]:12345", "/q").value().host == "::1");
-  for (const char* wrong : {"", "unix:", "inet:", "inet:127.0.0.1", "inet:127.0.0.1:0",
-                            "inet:127.0.0.1:70000", "inet:auth.example:1"})
+  for (const char* wrong :
+       {"", "unix:", "inet:", "inet:127.0.0.1", "inet:127.0.0.1:0", "inet:127.0.0.1:70000", "inet:auth.example:1"})
     BOOST_TEST(parse_service(wrong, "/q").error().is(SaslError::bad_setting), wrong);
 }
 
@@ -93,11 +93,10 @@ BOOST_AUTO_TEST_CASE(a_service_may_be_named_by_its_host) {
   BOOST_TEST(named.host == "auth.example");
   BOOST_TEST(named.text() == "auth.example:12345");
   BOOST_TEST(parse_named_service("inet:dovecot:10001", "/q").value().host == "dovecot");
-  for (const char* numeric :
-       {"inet:192.0.2.1:1", "inet:[::1]:1", "inet:localhost:1", "private/auth"})
+  for (const char* numeric : {"inet:192.0.2.1:1", "inet:[::1]:1", "inet:localhost:1", "private/auth"})
     BOOST_TEST(parse_named_service(numeric, "/q").value().host.empty(), numeric);
-  for (const char* wrong : {"inet:auth.example", "inet:auth.example:0", "inet:auth example:1",
-                            "inet:auth.example:70000", "inet:"})
+  for (const char* wrong :
+       {"inet:auth.example", "inet:auth.example:0", "inet:auth example:1", "inet:auth.example:70000", "inet:"})
     BOOST_TEST(parse_named_service(wrong, "/q").error().is(SaslError::bad_setting), wrong);
 }
 

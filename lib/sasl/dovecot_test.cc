@@ -25,8 +25,8 @@ BOOST_AUTO_TEST_CASE(base_64_is_strict_both_ways) {
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
   BOOST_TEST((base64_decode(base64_encode(all)) == all));
-  for (const char* wrong : {"Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "=",
-                            "====", "Zg==Zg==", "Zm 9v", "Zm9\n", "Zm9v\t", "Z\x80==", "-_-_"})
+  for (const char* wrong : {"Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "=", "====", "Zg==Zg==", "Zm 9v", "Zm9\n",
+                            "Zm9v\t", "Z\x80==", "-_-_"})
     BOOST_TEST(!valid_base64(wrong), wrong);
 }
 
@@ -58,14 +58,12 @@ BOOST_AUTO_TEST_CASE(a_request_says_all_and_nothing_breaks_out_of_its_field) {
 
 BOOST_AUTO_TEST_CASE(the_greeting_tells_the_mechanisms) {
   dovecot::Handshake hello;
-  for (const char* line :
-       {"VERSION\t1\t2", "MECH\tPLAIN\tplaintext", "MECH\tscram-sha-256\tmutual-auth\tnew-word",
-        "MECH\tANONYMOUS\tanonymous", "SPID\t12", "CUID\t3", "COOKIE\t00", "NEWWORD\tx"})
+  for (const char* line : {"VERSION\t1\t2", "MECH\tPLAIN\tplaintext", "MECH\tscram-sha-256\tmutual-auth\tnew-word",
+                           "MECH\tANONYMOUS\tanonymous", "SPID\t12", "CUID\t3", "COOKIE\t00", "NEWWORD\tx"})
     BOOST_TEST(hello.feed(line).value() == false);
   BOOST_TEST(hello.feed("DONE").value() == true);
-  const std::vector<Mechanism> expected = {{"PLAIN", property::kPlaintext},
-                                           {"SCRAM-SHA-256", property::kMutualAuth},
-                                           {"ANONYMOUS", property::kAnonymous}};
+  const std::vector<Mechanism> expected = {
+      {"PLAIN", property::kPlaintext}, {"SCRAM-SHA-256", property::kMutualAuth}, {"ANONYMOUS", property::kAnonymous}};
   BOOST_TEST((hello.mechanisms() == expected));
 }
 
@@ -96,18 +94,15 @@ BOOST_AUTO_TEST_CASE(replies_are_read_and_unknown_words_left_alone) {
   auto ok = dovecot::parse_reply("OK\t7\tuser=an\1tna\tnologin\tx=y").value().value();
   BOOST_TEST((ok.kind == Kind::ok && ok.id == 7 && ok.user == "an\tna"));
   auto challenge = dovecot::parse_reply("CONT\t8\tVXNlcm5hbWU6").value().value();
-  BOOST_TEST(
-      (challenge.kind == Kind::challenge && challenge.id == 8 && challenge.text == "VXNlcm5hbWU6"));
+  BOOST_TEST((challenge.kind == Kind::challenge && challenge.id == 8 && challenge.text == "VXNlcm5hbWU6"));
   BOOST_TEST(dovecot::parse_reply("CONT\t8\t").value().value().text == "");
   auto failed = dovecot::parse_reply("FAIL\t9\tuser=b\treason=not you\tauthz").value().value();
-  BOOST_TEST((failed.kind == Kind::fail && !failed.temporary && failed.text == "not you" &&
-              failed.user == "b"));
+  BOOST_TEST((failed.kind == Kind::fail && !failed.temporary && failed.text == "not you" && failed.user == "b"));
   BOOST_TEST(dovecot::parse_reply("FAIL\t9\ttemp").value().value().temporary);
   BOOST_TEST(dovecot::parse_reply("FAIL\t9\tcode=temp_fail").value().value().temporary);
   BOOST_TEST(!dovecot::parse_reply("SOMETHING\telse").value());
-  for (const char* wrong :
-       {"OK\t7", "OK\t\tuser=x", "OK\t0\tuser=x", "OK\t4294967296\tuser=x", "OK\t-1\tuser=x", "OK",
-        "FAIL", "FAIL\tx", "CONT\t1\t***", "CONT\t1\tQQ"})
+  for (const char* wrong : {"OK\t7", "OK\t\tuser=x", "OK\t0\tuser=x", "OK\t4294967296\tuser=x", "OK\t-1\tuser=x", "OK",
+                            "FAIL", "FAIL\tx", "CONT\t1\t***", "CONT\t1\tQQ"})
     BOOST_TEST(dovecot::parse_reply(wrong).error().is(SaslError::bad_line), wrong);
 }
 

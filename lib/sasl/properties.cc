@@ -48,8 +48,7 @@ Result<SecurityOptions> SecurityOptions::parse(const std::vector<std::string>& w
     for (const Row& row : kRows)
       if (iequals(row.word, word)) found = &row;
     if (found == nullptr)
-      return fail(SaslError::bad_setting,
-                  "no such security option: \"" + printable(word, 50) + "\"");
+      return fail(SaslError::bad_setting, "no such security option: \"" + printable(word, 50) + "\"");
     options.forbidden |= found->forbidden;
     options.required |= found->required;
   }

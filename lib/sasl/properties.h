@@ -13,8 +13,8 @@
 namespace pen::sasl {
 
 namespace property {
-inline constexpr unsigned kPlaintext = 1, kDictionary = 2, kActive = 4, kAnonymous = 8,
-                          kForwardSecrecy = 16, kMutualAuth = 32, kPrivate = 64;
+inline constexpr unsigned kPlaintext = 1, kDictionary = 2, kActive = 4, kAnonymous = 8, kForwardSecrecy = 16,
+                          kMutualAuth = 32, kPrivate = 64;
 }
 
 enum class SaslError {

@@ -38,8 +38,7 @@ void AsAccount::come_back() {
   if (!changed_) return;
   changed_ = false;
   const int why = errno;
-  const bool back = ::seteuid(0) == 0 && ::setegid(group_) == 0 &&
-                    ::setgroups(groups_.size(), groups_.data()) == 0;
+  const bool back = ::seteuid(0) == 0 && ::setegid(group_) == 0 && ::setgroups(groups_.size(), groups_.data()) == 0;
   if (!back) ::_exit(EX_OSERR);
   errno = why;
 }

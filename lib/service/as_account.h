@@ -1,6 +1,6 @@
 #pragma once
-/// While root works where somebody else may change the names, the process is that somebody: what it finds there can lead
-/// it to nothing that the other could not reach, and what it makes belongs to the other.
+/// While root works where somebody else may change the names, the process is that somebody: what it finds there can
+/// lead it to nothing that the other could not reach, and what it makes belongs to the other.
 ///
 /// Use:     const AsAccount owner(account);
 ///          if (!owner.ok()) return fail_errno("become the mail owner");

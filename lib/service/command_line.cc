@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kMaxFirstColumn = 24;  // a longer name has its text on the next line
-constexpr int kFirstLong = 1000;  // getopt's codes for long options begin above all letters
+constexpr int kFirstLong = 1000;             // getopt's codes for long options begin above all letters
 
 /// Appends the words of `text`, broken at blanks that are not in [brackets]; further lines are indented. A line end in
 /// the text stays.
@@ -53,9 +53,7 @@ std::vector<Name> names_of(const Option& row) {
   for (std::string_view part : split(row.names, ",")) {
     part = trim(part);
     const std::size_t end = std::min(part.find_first_of(" ["), part.size());
-    const int argument = end == part.size() ? no_argument
-                         : part[end] == '[' ? optional_argument
-                                            : required_argument;
+    const int argument = end == part.size() ? no_argument : part[end] == '[' ? optional_argument : required_argument;
     names.push_back({std::string(part.substr(0, end)), argument});
   }
   // "-n, --number COUNT": the value belongs to all of them.
@@ -67,15 +65,13 @@ std::vector<Name> names_of(const Option& row) {
 /// A table as getopt_long() wants it.
 class Known {
  public:
-  Known(const std::vector<Option>& rows, bool options_end_at_a_word)
-      : letters_(options_end_at_a_word ? "+:" : ":") {
+  Known(const std::vector<Option>& rows, bool options_end_at_a_word) : letters_(options_end_at_a_word ? "+:" : ":") {
     for (const Option& row : rows) {
       if (!row.take) continue;
       for (Name& name : names_of(row)) add(std::move(name), row);
     }
     for (const auto& [code, entry] : by_code_)
-      if (code >= kFirstLong)
-        long_.push_back({entry.name.name.c_str() + 2, entry.name.argument, nullptr, code});
+      if (code >= kFirstLong) long_.push_back({entry.name.name.c_str() + 2, entry.name.argument, nullptr, code});
     long_.push_back({nullptr, 0, nullptr, 0});
   }
   struct Entry {
@@ -115,9 +111,8 @@ std::string complaint(int code, const Known& known, const std::vector<char*>& ar
   const Known::Entry* entry = known.find(::optopt);
   if (code == ':') return entry->name.name + " needs a value";
   if (entry != nullptr && ::optopt >= kFirstLong) return entry->name.name + " takes no value";
-  const std::string name = ::optopt != 0
-                               ? std::string("-") + static_cast<char>(::optopt)
-                               : std::string(argv[static_cast<std::size_t>(::optind) - 1]);
+  const std::string name = ::optopt != 0 ? std::string("-") + static_cast<char>(::optopt)
+                                         : std::string(argv[static_cast<std::size_t>(::optind) - 1]);
   return "no such option: " + printable(name);
 }
 
@@ -179,8 +174,7 @@ std::string CommandLine::help() const {
   return out;
 }
 
-std::expected<std::vector<std::string>, Ending> CommandLine::read(int argc,
-                                                                  const char* const* argv) const {
+std::expected<std::vector<std::string>, Ending> CommandLine::read(int argc, const char* const* argv) const {
   std::expected<std::vector<std::string>, Ending> words;
   bool ended = false;
   const auto end = [&](int status, std::string text) {
@@ -190,9 +184,8 @@ std::expected<std::vector<std::string>, Ending> CommandLine::read(int argc,
   };
   std::vector<Option> rows = options;
   rows.push_back({help_names, "", [&](const Given&) { return end(EX_OK, help()); }});
-  rows.push_back({"--version", "", [&](const Given&) {
-                    return end(EX_OK, program + " (Penstock) " PEN_VERSION "\n");
-                  }});
+  rows.push_back(
+      {"--version", "", [&](const Given&) { return end(EX_OK, program + " (Penstock) " PEN_VERSION "\n"); }});
   const Known known(rows, options_end_at_a_word);
   // getopt_long() moves words behind options, so it gets its own array; the strings it does not change.
   std::vector<char*> given;
@@ -200,12 +193,11 @@ std::expected<std::vector<std::string>, Ending> CommandLine::read(int argc,
   given.push_back(nullptr);
   ::opterr = 0;
   ::optind = 0;  // begins anew
-  for (int code = 0; (code = ::getopt_long(argc, given.data(), known.letters(),
-                                           known.long_options(), nullptr)) != -1;) {
+  for (int code = 0;
+       (code = ::getopt_long(argc, given.data(), known.letters(), known.long_options(), nullptr)) != -1;) {
     if (code == '?' || code == ':') return std::unexpected(misuse(complaint(code, known, given)));
     const Known::Entry& entry = *known.find(code);
-    const std::string wrong =
-        entry.row->take({entry.name.name, ::optarg != nullptr ? ::optarg : ""});
+    const std::string wrong = entry.row->take({entry.name.name, ::optarg != nullptr ? ::optarg : ""});
     if (ended) return words;
     if (!wrong.empty()) return std::unexpected(misuse(wrong));
   }
@@ -237,8 +229,8 @@ std::function<std::string(const Given&)> into(int& number, int least, int most) 
   return [&number, least, most](const Given& given) -> std::string {
     const auto value = parse_unsigned(given.value);
     if (!value || *value < static_cast<unsigned>(least) || *value > static_cast<unsigned>(most))
-      return given.name + ": a number from " + std::to_string(least) + " to " +
-             std::to_string(most) + " is wanted, not " + printable(given.value);
+      return given.name + ": a number from " + std::to_string(least) + " to " + std::to_string(most) +
+             " is wanted, not " + printable(given.value);
     number = static_cast<int>(*value);
     return {};
   };
@@ -253,8 +245,7 @@ std::function<std::string(const Given&)> refused(std::string why) {
 }
 
 Option directory_option(std::string& directory) {
-  return {"-c DIR", "the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)",
-          into(directory)};
+  return {"-c DIR", "the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)", into(directory)};
 }
 
 }  // namespace pen::service

@@ -40,8 +40,8 @@ struct Given {
 };
 
 struct Option {
-  /// The option as --help shows it: "-n, --dry-run", "-t TAG" (a value), "-q[TIME]" (a value in the same word, or none).
-  /// Empty: `text` is a heading for the options below it.
+  /// The option as --help shows it: "-n, --dry-run", "-t TAG" (a value), "-q[TIME]" (a value in the same word, or
+  /// none). Empty: `text` is a heading for the options below it.
   std::string names;
   std::string text;
   /// Returns what is wrong with the option; empty: nothing. Without this function the row is for --help alone.
@@ -88,8 +88,8 @@ std::function<std::string(const Given&)> choose(T& slot, T value, std::string am
 /// -c DIR, which every tool has.
 Option directory_option(std::string& directory);
 
-/// The main of a command: a class with Options, a static read(argc, argv) that makes them or an Ending, and run(), which
-/// returns the exit status. What is on standard output is out when that is 0.
+/// The main of a command: a class with Options, a static read(argc, argv) that makes them or an Ending, and run(),
+/// which returns the exit status. What is on standard output is out when that is 0.
 template <class Tool>
 int run_tool(int argc, char** argv) {
   auto options = Tool::read(argc, argv);

@@ -57,14 +57,12 @@ BOOST_AUTO_TEST_CASE(options_act_in_the_order_in_which_they_are_given) {
   Tool tool;
   const auto words = tool.read({"-s", "1", "-t", "2", "word", "-d3", "--tag=4", "-s", "-"});
   BOOST_TEST(words.value() == Words{"word"}, boost::test_tools::per_element());
-  BOOST_TEST(tool.taken == (Words{"-s=1", "-t=2", "-d=3", "--tag=4", "-s=-"}),
-             boost::test_tools::per_element());
+  BOOST_TEST(tool.taken == (Words{"-s=1", "-t=2", "-d=3", "--tag=4", "-s=-"}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(an_optional_value_is_never_the_next_word) {
   Tool tool;
-  BOOST_TEST(tool.read({"-q", "word", "-q15m"}).value() == Words{"word"},
-             boost::test_tools::per_element());
+  BOOST_TEST(tool.read({"-q", "word", "-q15m"}).value() == Words{"word"}, boost::test_tools::per_element());
   BOOST_TEST(tool.taken == (Words{"-q=", "-q=15m"}), boost::test_tools::per_element());
 }
 
@@ -78,8 +76,7 @@ BOOST_AUTO_TEST_CASE(after_two_dashes_everything_is_a_word) {
 BOOST_AUTO_TEST_CASE(where_words_end_the_options_those_behind_are_words) {
   Tool tool;
   tool.line.options_end_at_a_word = true;
-  BOOST_TEST(tool.read({"-t", "a", "word", "-f"}).value() == (Words{"word", "-f"}),
-             boost::test_tools::per_element());
+  BOOST_TEST(tool.read({"-t", "a", "word", "-f"}).value() == (Words{"word", "-f"}), boost::test_tools::per_element());
   BOOST_TEST(!tool.flag);
 }
 
@@ -105,8 +102,7 @@ BOOST_AUTO_TEST_CASE(a_number_is_within_its_bounds) {
   for (const char* wrong : {"0", "31", "-1", "1x", "", "99999999999999999999"}) {
     Tool tool;
     BOOST_TEST(tool.complaint({"-n", wrong}) ==
-               std::string("tool: -n: a number from 1 to 30 is wanted, not ") + wrong +
-                   "; see tool --help\n");
+               std::string("tool: -n: a number from 1 to 30 is wanted, not ") + wrong + "; see tool --help\n");
     BOOST_TEST(tool.number == 5);
   }
   Tool tool;

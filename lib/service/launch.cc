@@ -20,8 +20,7 @@ constexpr int kHigh = 1000;
   int high = ::fcntl(status, F_DUPFD, kHigh);
   int lock = what.programs_lock < 0 ? -1 : ::fcntl(what.programs_lock, F_DUPFD, kHigh);
   for (int i = 0; i < count; ++i) {
-    if (::fcntl(what.sockets[static_cast<std::size_t>(i)], F_DUPFD, kHigh + 10 + i) !=
-        kHigh + 10 + i) {
+    if (::fcntl(what.sockets[static_cast<std::size_t>(i)], F_DUPFD, kHigh + 10 + i) != kHigh + 10 + i) {
       ::_exit(EX_OSERR);
     }
   }
@@ -53,8 +52,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 Result<Started> launch(const Launch& what) {
   int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-    return fail_errno("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno("socketpair");
   Fd ours(pair[0]), theirs(pair[1]);
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   std::vector<std::string> words = {what.path.substr(what.path.rfind('/') + 1)};
@@ -68,8 +66,7 @@ Result<Started> launch(const Launch& what) {
 }
 
 std::vector<std::string> program_environment(const config::Settings& settings) {
-  std::vector<std::string> out = {
-      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
+  std::vector<std::string> out = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
   for (const std::string& item : settings.import_environment) {
     if (item.contains('=')) {
       out.push_back(item);

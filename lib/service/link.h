@@ -1,9 +1,9 @@
 #pragma once
 /// The status socket between master and one program (SOCK_SEQPACKET, descriptor kStatusFd in the program).
 ///
-/// Words:   one packet each. Program to master: "ready" once it can serve; or "failed " and why, before it ends. Master to
-///          program: "drain" (accept nothing new, finish what is in hand, exit), "wakeup" (the service's timer). Unknown
-///          words are ignored.
+/// Words:   one packet each. Program to master: "ready" once it can serve; or "failed " and why, before it ends.
+///          Master to program: "drain" (accept nothing new, finish what is in hand, exit), "wakeup" (the service's
+///          timer). Unknown words are ignored.
 /// End:     when the program dies master reads the end; when master dies the program does, and exits at once, so that
 ///          a new master finds the field clear.
 #include <cstddef>

@@ -22,8 +22,7 @@ Result<Fd> open_directory(const std::string& path) {
   if (!fd) return fail_errno("open " + path);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno(path);
-  if (st.st_uid != ::geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return fail(LockError::not_ours, path);
+  if (st.st_uid != ::geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) return fail(LockError::not_ours, path);
   return fd;
 }
 
@@ -34,8 +33,7 @@ Result<Fd> open_file(const Fd& directory, const char* name, int flags) {
   if (!fd) return fail_errno(std::string("open ") + name);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno(name);
-  if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != ::geteuid())
-    return fail(LockError::not_ours, name);
+  if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != ::geteuid()) return fail(LockError::not_ours, name);
   return fd;
 }
 
@@ -68,8 +66,7 @@ bool lock_whole(int fd) {
 /// The program's name, whatever directory it lies in and even if a new version has replaced its file.
 bool is_master(const Process& process) {
   std::error_code error;
-  const auto exe =
-      std::filesystem::read_symlink("/proc/" + std::to_string(process.pid()) + "/exe", error);
+  const auto exe = std::filesystem::read_symlink("/proc/" + std::to_string(process.pid()) + "/exe", error);
   return !error && (exe.filename() == "master" || exe.filename() == "master (deleted)");
 }
 
@@ -85,9 +82,7 @@ std::optional<Process> holder(int fd) {
 
 }  // namespace
 
-std::string state_directory(const config::Settings& settings) {
-  return settings.queue_directory + "/pid";
-}
+std::string state_directory(const config::Settings& settings) { return settings.queue_directory + "/pid"; }
 
 std::optional<Process> Process::open(pid_t pid) {
   Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -143,11 +138,9 @@ Result<std::optional<Process>> running_master(const std::string& state_directory
   if (!file && file.error().is_errno(ENOENT)) return std::nullopt;
   if (!file) return fail(std::move(file).error().within(state_directory));
   struct flock whole = whole_file();
-  if (::fcntl(file->get(), F_OFD_GETLK, &whole) != 0 || whole.l_type == F_UNLCK)
-    return std::nullopt;
+  if (::fcntl(file->get(), F_OFD_GETLK, &whole) != 0 || whole.l_type == F_UNLCK) return std::nullopt;
   auto process = holder(file->get());
-  if (!process)
-    return fail_errno("the master that holds the lock is being started or ended", EAGAIN);
+  if (!process) return fail_errno("the master that holds the lock is being started or ended", EAGAIN);
   return process;
 }
 

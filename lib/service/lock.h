@@ -5,8 +5,9 @@
 /// programs.lock:  open in master and in every program it started. A new master takes it before it
 ///                 opens a socket, and so waits until the programs of one that was killed are gone.
 /// The locks belong to open files: they end with the processes, whatever ended those.
-/// Trust:  the directory belongs to whoever starts the mail system, root as a rule, and to nobody else it is closed: what
-///         root writes here goes where root means it to, and the pid that root signals is one that root's master wrote.
+/// Trust:  the directory belongs to whoever starts the mail system, root as a rule, and to nobody else it is closed:
+///         what root writes here goes where root means it to, and the pid that root signals is one that root's master
+///         wrote.
 #include <sys/types.h>
 
 #include <optional>

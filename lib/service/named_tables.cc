@@ -8,15 +8,12 @@
 namespace pen::service {
 namespace {
 
-bool asks_table(std::string_view item) {
-  return item.starts_with("check_") && item.ends_with("_access");
-}
+bool asks_table(std::string_view item) { return item.starts_with("check_") && item.ends_with("_access"); }
 
 /// Lists whose items may be /file names with more items.
 bool takes_files(std::string_view setting) {
-  static constexpr std::string_view kEndings[] = {"mydestination", "networks",    "_clients",
-                                                  "_domains",      "_exceptions", "_exclusions",
-                                                  "_hosts",        "_users"};
+  static constexpr std::string_view kEndings[] = {"mydestination", "networks",    "_clients", "_domains",
+                                                  "_exceptions",   "_exclusions", "_hosts",   "_users"};
   return std::ranges::any_of(kEndings, [&](std::string_view e) { return setting.ends_with(e); });
 }
 
@@ -35,8 +32,8 @@ void add(const config::Config& config, const std::string& setting, std::vector<N
     const std::string_view item = bare(written);
     const bool named = all_tables || std::exchange(table_next, asks_table(item));
     const auto colon = item.find(':');
-    const bool typed = colon != std::string_view::npos &&
-                       std::ranges::count(map::known_types(), item.substr(0, colon)) != 0;
+    const bool typed =
+        colon != std::string_view::npos && std::ranges::count(map::known_types(), item.substr(0, colon)) != 0;
     const bool file_only = !named && item.starts_with('/') && takes_files(setting);
     if (named || typed || file_only) out.push_back({setting, std::string(item), file_only});
   }
@@ -56,8 +53,7 @@ std::vector<NamedTable> named_tables(const config::Config& config, std::string_v
       add(config, std::string(row.name), out);
   }
   if (program.empty() || program == "smtpd") {
-    for (const std::string& name : config.settings().smtpd_restriction_classes)
-      add(config, name, out);
+    for (const std::string& name : config.settings().smtpd_restriction_classes) add(config, name, out);
   }
   return out;
 }

@@ -14,8 +14,7 @@ namespace {
 using config::ServiceType;
 
 bool wants(const config::Settings& s, std::string_view family) {
-  return std::ranges::any_of(s.inet_protocols,
-                             [&](const std::string& p) { return p == "all" || p == family; });
+  return std::ranges::any_of(s.inet_protocols, [&](const std::string& p) { return p == "all" || p == family; });
 }
 
 bool is_ipv6(const std::string& address) { return address.contains(':'); }
@@ -38,8 +37,7 @@ struct Addresses {
   std::vector<std::string> list;
   bool any = false;
 };
-Addresses where_to_listen(const config::Settings& s, const std::string& host,
-                          const Machine& machine) {
+Addresses where_to_listen(const config::Settings& s, const std::string& host, const Machine& machine) {
   Addresses out;
   std::vector<std::string> wanted;
   if (!host.empty() && host != "*") {
@@ -62,17 +60,15 @@ Addresses where_to_listen(const config::Settings& s, const std::string& host,
     if (bare.starts_with('[') && bare.ends_with(']')) bare = bare.substr(1, bare.size() - 2);
     for (auto& address : machine.addresses(bare)) out.list.push_back(std::move(address));
   }
-  std::erase_if(out.list,
-                [&](const std::string& a) { return !wants(s, is_ipv6(a) ? "ipv6" : "ipv4"); });
+  std::erase_if(out.list, [&](const std::string& a) { return !wants(s, is_ipv6(a) ? "ipv6" : "ipv4"); });
   return out;
 }
 
-std::string plan_sockets(const config::Config& config, const config::Service& entry,
-                         const Machine& machine, Planned& out) {
+std::string plan_sockets(const config::Config& config, const config::Service& entry, const Machine& machine,
+                         Planned& out) {
   if (entry.type != ServiceType::inet) {
     out.sockets = {async::SocketAddress::unix(config.settings().queue_directory +
-                                              (entry.is_private ? "/private/" : "/public/") +
-                                              entry.name)};
+                                              (entry.is_private ? "/private/" : "/public/") + entry.name)};
     return {};
   }
   const auto [host, port_text] = split_inet(entry.name);
@@ -106,8 +102,7 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
       continue;
     }
     const std::string program = entry.command == "oqmgr" ? "qmgr" : entry.command;
-    if (const auto* note = config::note_on_program(program);
-        note && !machine.has_program(program)) {
+    if (const auto* note = config::note_on_program(program); note && !machine.has_program(program)) {
       skip(entry.command + ": " + std::string(note->text), note->work_is_done);
       continue;
     }
@@ -123,10 +118,9 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
       continue;
     }
     p.arguments.service = entry.name;
-    p.arguments.type =
-        entry.type == ServiceType::unix_stream ? "unix" : config::to_word(entry.type);
-    p.arguments.limit = static_cast<std::size_t>(
-        entry.process_limit.value_or(static_cast<int>(settings.default_process_limit)));
+    p.arguments.type = entry.type == ServiceType::unix_stream ? "unix" : config::to_word(entry.type);
+    p.arguments.limit =
+        static_cast<std::size_t>(entry.process_limit.value_or(static_cast<int>(settings.default_process_limit)));
     p.arguments.config_directory = config.directory();
     p.arguments.unprivileged = entry.unprivileged;
     p.arguments.overrides = config.overrides(entry);
@@ -134,8 +128,8 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     p.exclusive = entry.process_limit == 1;
     p.wakeup = seconds(entry.wakeup_seconds);
     p.wakeup_if_used = entry.wakeup_if_used;
-    p.at_once = entry.type != ServiceType::unix_stream || program == "qmgr" ||
-                program == "trivial-rewrite" || (p.wakeup.count() != 0 && !p.wakeup_if_used);
+    p.at_once = entry.type != ServiceType::unix_stream || program == "qmgr" || program == "trivial-rewrite" ||
+                (p.wakeup.count() != 0 && !p.wakeup_if_used);
     plan.services.push_back(std::move(p));
   }
   return plan;
@@ -166,8 +160,7 @@ std::vector<std::string> real_addresses(const std::string& host) {
     char text[INET6_ADDRSTRLEN] = {};
     const void* raw = nullptr;
     if (a->ai_family == AF_INET) raw = &reinterpret_cast<const sockaddr_in*>(a->ai_addr)->sin_addr;
-    if (a->ai_family == AF_INET6)
-      raw = &reinterpret_cast<const sockaddr_in6*>(a->ai_addr)->sin6_addr;
+    if (a->ai_family == AF_INET6) raw = &reinterpret_cast<const sockaddr_in6*>(a->ai_addr)->sin6_addr;
     if (raw && ::inet_ntop(a->ai_family, raw, text, sizeof text)) out.emplace_back(text);
   }
   ::freeaddrinfo(found);

@@ -6,17 +6,16 @@ namespace pen::service {
 namespace {
 
 struct Fixture {
-  Machine machine{
-      .has_program = [](const std::string& p) { return p != "missing" && p != "cleanup"; },
-      .port = [](const std::string& text) -> std::optional<unsigned short> {
-        if (text == "smtp") return 25;
-        if (text == "2525") return 2525;
-        return std::nullopt;
-      },
-      .addresses = [](const std::string& host) -> std::vector<std::string> {
-        if (host == "two.example") return {"192.0.2.1", "fd00::1"};
-        return {host};
-      }};
+  Machine machine{.has_program = [](const std::string& p) { return p != "missing" && p != "cleanup"; },
+                  .port = [](const std::string& text) -> std::optional<unsigned short> {
+                    if (text == "smtp") return 25;
+                    if (text == "2525") return 2525;
+                    return std::nullopt;
+                  },
+                  .addresses = [](const std::string& host) -> std::vector<std::string> {
+                    if (host == "two.example") return {"192.0.2.1", "fd00::1"};
+                    return {host};
+                  }};
   Plan plan(const std::string& master_cf, const std::string& main_cf = "") {
     config::Sources sources;
     sources.directory = "/etc/x";
@@ -56,19 +55,15 @@ BOOST_AUTO_TEST_CASE(the_eight_columns_become_arguments) {
   const Planned& qmgr = p.services[1];
   BOOST_TEST(qmgr.exclusive);
   BOOST_TEST(qmgr.at_once);
-  BOOST_TEST(addresses(qmgr) == std::vector<std::string>{"/q/public/qmgr"},
-             boost::test_tools::per_element());
+  BOOST_TEST(addresses(qmgr) == std::vector<std::string>{"/q/public/qmgr"}, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(inet_interfaces_and_protocols_decide_where_a_bare_port_listens) {
   const std::string line = "smtp inet n - n - - smtpd\n";
-  const auto at = [&](const std::string& main_cf) {
-    return addresses(this->plan(line, main_cf).services.at(0));
-  };
+  const auto at = [&](const std::string& main_cf) { return addresses(this->plan(line, main_cf).services.at(0)); };
   using Strings = std::vector<std::string>;
   BOOST_TEST(at("") == (Strings{"[0.0.0.0]:25", "[::]:25"}), boost::test_tools::per_element());
-  BOOST_TEST(at("inet_protocols = ipv4\n") == Strings{"[0.0.0.0]:25"},
-             boost::test_tools::per_element());
+  BOOST_TEST(at("inet_protocols = ipv4\n") == Strings{"[0.0.0.0]:25"}, boost::test_tools::per_element());
   BOOST_TEST(at("inet_interfaces = loopback-only\n") == (Strings{"[127.0.0.1]:25", "[::1]:25"}),
              boost::test_tools::per_element());
   BOOST_TEST(at("inet_interfaces = two.example\n") == (Strings{"[192.0.2.1]:25", "[fd00::1]:25"}),
@@ -76,12 +71,10 @@ BOOST_AUTO_TEST_CASE(inet_interfaces_and_protocols_decide_where_a_bare_port_list
 }
 
 BOOST_AUTO_TEST_CASE(a_service_may_name_its_own_address) {
-  const Plan p =
-      this->plan("127.0.0.1:2525 inet n - n - - smtpd\n[::1]:2525 inet n - n - - smtpd\n");
+  const Plan p = this->plan("127.0.0.1:2525 inet n - n - - smtpd\n[::1]:2525 inet n - n - - smtpd\n");
   BOOST_TEST(addresses(p.services.at(0)) == std::vector<std::string>{"[127.0.0.1]:2525"},
              boost::test_tools::per_element());
-  BOOST_TEST(addresses(p.services.at(1)) == std::vector<std::string>{"[::1]:2525"},
-             boost::test_tools::per_element());
+  BOOST_TEST(addresses(p.services.at(1)) == std::vector<std::string>{"[::1]:2525"}, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_started_is_told_and_the_rest_goes_on) {
@@ -139,8 +132,7 @@ BOOST_AUTO_TEST_CASE(what_cleanup_is_told_holds_for_the_programs_that_take_mail_
     return out;
   };
   BOOST_TEST(own("smtp/inet") == "always_bcc=all@example.org ");
-  BOOST_TEST(own("2525/inet") ==
-             "cleanup_service_name=subcleanup header_checks=texthash:/a header_checks=pcre:/b ");
+  BOOST_TEST(own("2525/inet") == "cleanup_service_name=subcleanup header_checks=texthash:/a header_checks=pcre:/b ");
   BOOST_TEST(own("pickup/unix") == "always_bcc=all@example.org ");
   BOOST_TEST(own("local/unix") == "always_bcc=all@example.org ");
   BOOST_TEST(own("smtp/unix") == "");

@@ -40,23 +40,19 @@ namespace {
 // deliveries, not these; it only has to stop a runaway client.
 constexpr std::size_t kMaxPrograms = 4096;
 
-/// A connection's place among those that may be open, for as long as its session runs: no program can lose it by accident.
-Task<void> keep_place(async::Listener::Slot /*place*/, Task<void> session) {
-  co_await std::move(session);
-}
+/// A connection's place among those that may be open, for as long as its session runs: no program can lose it by
+/// accident.
+Task<void> keep_place(async::Listener::Slot /*place*/, Task<void> session) { co_await std::move(session); }
 
-Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listener,
-                      Context::Session session) {
+Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listener, Context::Session session) {
   const async::Until until{.cancel = &context->draining()};
   while (!context->is_draining()) {
     auto accepted = co_await listener->accept(until);
     if (accepted) {
       std::string name = "session " + accepted->peer.text();
       auto place = std::move(accepted->slot);
-      context->sessions().spawn(std::move(name),
-                                keep_place(std::move(place), session(*std::move(accepted))));
-    } else if (accepted.error().is(async::WaitError::cancelled) ||
-               accepted.error().is(async::WaitError::closed)) {
+      context->sessions().spawn(std::move(name), keep_place(std::move(place), session(*std::move(accepted))));
+    } else if (accepted.error().is(async::WaitError::cancelled) || accepted.error().is(async::WaitError::closed)) {
       break;
     } else {
       log::warning("accept: {}", accepted.error().message());
@@ -77,8 +73,7 @@ void Context::serve(Session session, std::size_t bound) {
   listeners_.clear();
 }
 
-void Context::pause_accepting(bool paused,
-                              const std::function<bool(const async::SocketAddress&)>& which) {
+void Context::pause_accepting(bool paused, const std::function<bool(const async::SocketAddress&)>& which) {
   for (const auto& listener : accepting_) {
     const auto at = async::local_address(listener->fd());
     if (at && which(*at)) listener->pause(paused);
@@ -90,8 +85,7 @@ std::size_t Context::live_sessions() const { return sessions_.size(); }
 void Context::ready() {
   if (std::exchange(ready_sent_, true)) return;
   if (::send(kStatusFd, kReady.data(), kReady.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-    log::warning("cannot tell master that the service is ready: {}",
-                 Error::from_errno(errno).message());
+    log::warning("cannot tell master that the service is ready: {}", Error::from_errno(errno).message());
   }
 }
 
@@ -131,15 +125,13 @@ struct Skeleton {
 
   void write_status() {
     async::Loop& loop = context.loop();
-    log::info("status: {} tasks, {} sessions{}", loop.spawned(), context.live_sessions(),
-              leaving ? ", draining" : "");
+    log::info("status: {} tasks, {} sessions{}", loop.spawned(), context.live_sessions(), leaving ? ", draining" : "");
     if (hooks.status) {
       for (const std::string& line : hooks.status()) log::info("status: {}", line);
     }
     constexpr std::size_t kShown = 100;
     const auto tasks = loop.list_tasks();
-    for (std::size_t i = 0; i < tasks.size() && i < kShown; ++i)
-      log::info("status: task {}", tasks[i]);
+    for (std::size_t i = 0; i < tasks.size() && i < kShown; ++i) log::info("status: task {}", tasks[i]);
     if (tasks.size() > kShown) log::info("status: and {} tasks more", tasks.size() - kShown);
   }
 
@@ -201,8 +193,7 @@ Result<std::vector<Fd>> take_sockets(int count) {
   std::vector<Fd> listeners;
   for (int i = 0; i < count; ++i) {
     const int fd = kFirstListener + i;
-    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-      return fail_errno(fmt::format("socket {} was not inherited", fd));
+    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return fail_errno(fmt::format("socket {} was not inherited", fd));
     ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
     listeners.emplace_back(fd);
   }
@@ -210,15 +201,13 @@ Result<std::vector<Fd>> take_sockets(int count) {
 }
 
 /// Opens the log, goes to the queue directory, drops rights: as the settings and master.cf have it.
-Result<Account> settle_in(const config::Config& config, const Options& options,
-                          const Arguments& arguments) {
+Result<Account> settle_in(const config::Config& config, const Options& options, const Arguments& arguments) {
   const config::Settings& settings = config.settings();
   PEN_TRY(open_log(settings, options.name, arguments.debug));
   if (options.with_privileges) options.with_privileges(config);
   raise_descriptor_limit();
   PEN_TRY_ASSIGN(const Account owner, mail_owner(settings));
-  if (::chdir(settings.queue_directory.c_str()) != 0)
-    return fail_errno("queue_directory " + settings.queue_directory);
+  if (::chdir(settings.queue_directory.c_str()) != 0) return fail_errno("queue_directory " + settings.queue_directory);
   if (!options.keep_privileges && arguments.unprivileged) {
     PEN_TRY(lend_private_tables(config, options.name));
     PEN_TRY(drop_privileges(settings.mail_owner));
@@ -242,8 +231,7 @@ int run(int argc, char** argv, Options options, Start start) {
     return EX_OK;
   }
   if (arguments->service.empty() || !started_by_master()) {
-    return refuse(options, EX_USAGE,
-                  "this program is started by master: use \"penstock start\"; see --help");
+    return refuse(options, EX_USAGE, "this program is started by master: use \"penstock start\"; see --help");
   }
   ::umask(077);
   ::signal(SIGPIPE, SIG_IGN);
@@ -251,8 +239,7 @@ int run(int argc, char** argv, Options options, Start start) {
   auto listeners = take_sockets(arguments->sockets);
   if (!listeners) return refuse(options, EX_OSERR, listeners.error().message());
 
-  auto config =
-      config::load(config::config_directory(arguments->config_directory), arguments->settings());
+  auto config = config::load(config::config_directory(arguments->config_directory), arguments->settings());
   if (!config) {
     tell_failure(config.error());  // to standard error: there is no log yet
     return EX_CONFIG;

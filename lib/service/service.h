@@ -56,8 +56,7 @@ struct Hooks {
 
 class Context {
  public:
-  Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner,
-          std::vector<Fd> listeners);
+  Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner, std::vector<Fd> listeners);
 
   async::Loop& loop() { return loop_; }
   const config::Config& config() const { return config_; }

@@ -28,8 +28,8 @@ BOOST_AUTO_TEST_CASE(settings_may_name_their_service) {
   Arguments a;
   a.service = "submission";
   a.overrides = {{"syslog_name", "mx/$service_name"}};
-  const auto config = config::Config::parse(
-      {.directory = "/etc/x", .main_cf = {}, .master_cf = {}, .overrides = a.settings()}, {});
+  const auto config =
+      config::Config::parse({.directory = "/etc/x", .main_cf = {}, .master_cf = {}, .overrides = a.settings()}, {});
   BOOST_TEST(config.settings().syslog_name == "mx/submission");
 }
 

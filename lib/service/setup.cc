@@ -125,9 +125,8 @@ ProgramDirectory program_directory(const config::Config& config) {
   }
   found.path = own_directory(config);
   if (config.where("daemon_directory"))
-    found.warning = "daemon_directory " + set +
-                    " holds no program of Penstock: passed over, the programs in " + found.path +
-                    " are run; take the line out of main.cf";
+    found.warning = "daemon_directory " + set + " holds no program of Penstock: passed over, the programs in " +
+                    found.path + " are run; take the line out of main.cf";
   return found;
 }
 

@@ -44,16 +44,14 @@ struct Listed {
 
 std::string place_of(int fd) {
   std::array<char, PATH_MAX> text{};
-  const ssize_t n =
-      ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), text.data(), text.size());
+  const ssize_t n = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), text.data(), text.size());
   return n > 0 ? std::string(text.data(), static_cast<std::size_t>(n)) : std::string();
 }
 
-// The process that stays root. It does what the list allows and nothing else: who asks may be an attacker by now. A link
-// that was put in the way since the list was made leads to another place, and is not followed.
+// The process that stays root. It does what the list allows and nothing else: who asks may be an attacker by now. A
+// link that was put in the way since the list was made leads to another place, and is not followed.
 Result<Fd> open_listed(const std::vector<Listed>& allowed, const Request& request) {
-  const auto listed =
-      std::ranges::find(allowed, std::string_view(request.path.data()), &Listed::path);
+  const auto listed = std::ranges::find(allowed, std::string_view(request.path.data()), &Listed::path);
   if (listed == allowed.end()) return fail_errno("not a table", EACCES);
   Fd fd(::open(listed->path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return fail_errno("open");
@@ -73,8 +71,7 @@ void answer(int socket, const Request& request, const Result<Fd>& opened) {
 
 [[noreturn]] void serve(int socket, const std::vector<Listed>& allowed) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (const int signo : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
-    ::signal(signo, SIG_IGN);  // its program's end is its own
+  for (const int signo : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) ::signal(signo, SIG_IGN);  // its program's end is its own
   if (socket > 3) ::close_range(3, static_cast<unsigned>(socket) - 1, 0);
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
   for (;;) {
@@ -102,8 +99,7 @@ class TableOpener {
     const std::lock_guard lock(mutex_);
     request.number = ++number_;
     path.copy(request.path.data(), path.size());
-    if (::send(socket_.get(), &request, sizeof request, MSG_NOSIGNAL) != sizeof request)
-      return failed(errno);
+    if (::send(socket_.get(), &request, sizeof request, MSG_NOSIGNAL) != sizeof request) return failed(errno);
     for (;;) {
       Reply reply;
       Fd fd;
@@ -116,8 +112,7 @@ class TableOpener {
 
  private:
   int receive(Reply& reply, Fd& fd) {
-    auto got = async::receive_descriptor_message(socket_.get(),
-                                                 {reinterpret_cast<char*>(&reply), sizeof reply});
+    auto got = async::receive_descriptor_message(socket_.get(), {reinterpret_cast<char*>(&reply), sizeof reply});
     if (!got) return got.error().sys_errno();
     if (got->size != sizeof reply) return EPIPE;  // the opener is gone
     fd = std::move(got->descriptor);
@@ -129,7 +124,8 @@ class TableOpener {
   std::uint64_t number_ = 0;
 };
 
-/// Whether mail_owner may read every one that is there. This process is mail_owner while it looks, and root again after.
+/// Whether mail_owner may read every one that is there. This process is mail_owner while it looks, and root again
+/// after.
 Result<bool> all_readable(const std::vector<std::string>& files, const config::Settings& settings) {
   PEN_TRY_ASSIGN(const Account owner, mail_owner(settings));
   const gid_t group = ::getegid();
@@ -137,15 +133,13 @@ Result<bool> all_readable(const std::vector<std::string>& files, const config::S
   if (count < 0) return fail_errno("getgroups");
   std::vector<gid_t> groups(static_cast<std::size_t>(count));
   if (::getgroups(count, groups.data()) != count) return fail_errno("getgroups");
-  const bool changed = ::initgroups(settings.mail_owner.c_str(), owner.gid) == 0 &&
-                       ::setegid(owner.gid) == 0 && ::seteuid(owner.uid) == 0;
+  const bool changed = ::initgroups(settings.mail_owner.c_str(), owner.gid) == 0 && ::setegid(owner.gid) == 0 &&
+                       ::seteuid(owner.uid) == 0;
   const int error = errno;
-  const bool readable =
-      changed && std::ranges::none_of(files, [](const std::string& file) {
-        return ::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) != 0 && errno == EACCES;
-      });
-  const bool back =
-      ::seteuid(0) == 0 && ::setegid(group) == 0 && ::setgroups(groups.size(), groups.data()) == 0;
+  const bool readable = changed && std::ranges::none_of(files, [](const std::string& file) {
+                          return ::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) != 0 && errno == EACCES;
+                        });
+  const bool back = ::seteuid(0) == 0 && ::setegid(group) == 0 && ::setgroups(groups.size(), groups.data()) == 0;
   if (!back) ::_exit(EX_OSERR);  // half of root's rights are worse than none
   if (!changed) return fail_errno("rights of " + settings.mail_owner, error);
   return readable;
@@ -158,8 +152,7 @@ Result<void> lend_private_tables(const config::Config& config, const std::string
   std::vector<std::string> files;
   for (const NamedTable& table : named_tables(config, program)) {
     if (table.file_only) files.push_back(table.spec);
-    for (const map::PlainTable& plain :
-         map::plain_tables(table.spec, config.settings().default_database_type)) {
+    for (const map::PlainTable& plain : map::plain_tables(table.spec, config.settings().default_database_type)) {
       if (std::string file = plain.file(); !file.empty()) files.push_back(std::move(file));
     }
   }
@@ -167,8 +160,7 @@ Result<void> lend_private_tables(const config::Config& config, const std::string
   PEN_TRY_ASSIGN(const bool readable, all_readable(files, config.settings()));
   if (readable) return {};
   int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-    return fail_errno("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno("socketpair");
   Fd ours(pair[0]), theirs(pair[1]);
   const pid_t pid = ::fork();
   if (pid < 0) return fail_errno("fork");

@@ -17,8 +17,7 @@ std::string take_limit(std::string_view word, std::string_view what, std::uint32
   const auto n = parse_unsigned(word);
   if (!n) return std::string(what) + " is " + quoted(word) + ", which is no number";
   if (*n == 0) return std::string(what) + " is 0: no session could ever be; write at least 1";
-  if (*n > kMaxLimit)
-    return std::string(what) + " is " + quoted(word) + "; the most is " + std::to_string(kMaxLimit);
+  if (*n > kMaxLimit) return std::string(what) + " is " + quoted(word) + "; the most is " + std::to_string(kMaxLimit);
   into = static_cast<std::uint32_t>(*n);
   return {};
 }
@@ -33,8 +32,7 @@ std::string folded(std::string_view name) {
 bool is_loopback(const std::optional<IpAddress>& address) {
   if (!address || address->size == 0) return true;
   if (address->size == 4) return address->bytes[0] == 127;
-  return std::all_of(address->bytes.begin(), address->bytes.end() - 1,
-                     [](std::uint8_t b) { return b == 0; }) &&
+  return std::all_of(address->bytes.begin(), address->bytes.end() - 1, [](std::uint8_t b) { return b == 0; }) &&
          address->bytes[15] == 1;
 }
 
@@ -51,8 +49,7 @@ std::expected<Classes::Rule, std::string> Classes::parse_mask(std::string_view m
   const bool domain = mask.starts_with("*.");
   rule.name = folded(domain ? mask.substr(2) : mask);
   if (!mail::valid_hostname(rule.name))
-    return std::unexpected("the mask " + quoted(mask) +
-                           " is no host name, *.domain, address, network or *");
+    return std::unexpected("the mask " + quoted(mask) + " is no host name, *.domain, address, network or *");
   rule.kind = domain ? Kind::domain : Kind::host;
   if (domain) rule.name.insert(0, 1, '.');
   return rule;
@@ -67,25 +64,22 @@ std::expected<Classes, std::string> Classes::parse(std::string_view text) {
     const std::string_view entry = trim(text.substr(at, comma - at));
     at = comma + 1;
     const auto wrong = [&](const std::string& what) {
-      return std::unexpected("entry " + std::to_string(number) +
-                             (entry.empty() ? "" : " (" + quoted(entry) + ")") + ": " + what);
+      return std::unexpected("entry " + std::to_string(number) + (entry.empty() ? "" : " (" + quoted(entry) + ")") +
+                             ": " + what);
     };
     const auto words = split(entry, " \t\r\n");
     if (words.empty()) return wrong("is empty; a comma is too many");
     if (words.size() != 3) {
       return wrong("three words are expected, mask, total limit and refuse limit; there are " +
-                   std::to_string(words.size()) +
-                   (words.size() > 3 ? " (a comma is needed between two entries)" : ""));
+                   std::to_string(words.size()) + (words.size() > 3 ? " (a comma is needed between two entries)" : ""));
     }
     if (number > kMaxClasses) return wrong("more than " + std::to_string(kMaxClasses) + " entries");
     auto rule = parse_mask(words[0]);
     if (!rule) return wrong(rule.error());
     Class added;
     added.mask = to_lower(words[0]);
-    if (auto bad = take_limit(words[1], "the total limit", added.total); !bad.empty())
-      return wrong(bad);
-    if (auto bad = take_limit(words[2], "the refuse limit", added.refuse); !bad.empty())
-      return wrong(bad);
+    if (auto bad = take_limit(words[1], "the total limit", added.total); !bad.empty()) return wrong(bad);
+    if (auto bad = take_limit(words[2], "the refuse limit", added.refuse); !bad.empty()) return wrong(bad);
     if (out.catches_all()) return wrong("it stands after *, which takes every session: put * last");
     const auto same = std::ranges::find(out.list_, added.mask, &Class::mask);
     if (same != out.list_.end()) {
@@ -98,8 +92,7 @@ std::expected<Classes, std::string> Classes::parse(std::string_view text) {
   return out;
 }
 
-bool Classes::fits(const Rule& rule, std::string_view name,
-                   const std::optional<IpAddress>& address) {
+bool Classes::fits(const Rule& rule, std::string_view name, const std::optional<IpAddress>& address) {
   switch (rule.kind) {
     case Kind::host:
       return name == rule.name;

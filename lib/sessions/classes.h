@@ -2,8 +2,9 @@
 /// Session classes: which class of hosts an SMTP session belongs to, and the limits of each class.
 ///
 /// Form:    "*.customer.fr 8 8, 192.0.2.0/24 20 10, * 3 3": entries between commas, each a mask, the total limit
-///          (incoming and outgoing sessions together: an outgoing one waits at it) and the refuse limit (an incoming one
-///          is refused at it). A mask is a host name, "*.domain" (the domain itself too), an address, a network, or "*".
+///          (incoming and outgoing sessions together: an outgoing one waits at it) and the refuse limit (an incoming
+///          one is refused at it). A mask is a host name, "*.domain" (the domain itself too), an address, a network,
+///          or "*".
 /// Match:   the first entry whose mask fits the session's other end. A name counts only when it is sure: the verified
 ///          name of a client, the MX host name of a destination.
 /// Loopback: 127.0.0.0/8 and ::1 belong to a class only through a mask that names them, which "*" does not.
@@ -54,8 +55,7 @@ class Classes {
     Network network;
   };
   static std::expected<Rule, std::string> parse_mask(std::string_view mask);
-  static bool fits(const Rule& rule, std::string_view name,
-                   const std::optional<IpAddress>& address);
+  static bool fits(const Rule& rule, std::string_view name, const std::optional<IpAddress>& address);
   std::vector<Class> list_;
   std::vector<Rule> rules_;  // one for each of list_
 };

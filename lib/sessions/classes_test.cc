@@ -43,8 +43,7 @@ BOOST_AUTO_TEST_CASE(a_domain_takes_its_hosts_and_itself_and_no_other) {
 }
 
 BOOST_AUTO_TEST_CASE(addresses_and_networks_of_both_families_fit) {
-  const Classes c =
-      classes("192.0.2.9 1 1, 2001:db8::/32 2 2, [2001:db9::1] 3 3, 198.51.100.0/25 4 4");
+  const Classes c = classes("192.0.2.9 1 1, 2001:db8::/32 2 2, [2001:db9::1] 3 3, 198.51.100.0/25 4 4");
   BOOST_TEST(mask_of(c, "", "192.0.2.9") == "192.0.2.9");
   BOOST_TEST(mask_of(c, "", "::ffff:192.0.2.9") == "192.0.2.9");
   BOOST_TEST(mask_of(c, "", "192.0.2.10") == "none");
@@ -88,8 +87,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_told_with_the_entry_it_is_in) {
       {"*.customer.fr 8 8 * 3 3", "a comma is needed between two entries"},
       {"a.fr 1 1, , * 3 3", "entry 2: is empty"},
       {"a.fr 1 1,", "entry 2: is empty"},
-      {"a.fr 1 1, b.fr x 3",
-       "entry 2 (\"b.fr x 3\"): the total limit is \"x\", which is no number"},
+      {"a.fr 1 1, b.fr x 3", "entry 2 (\"b.fr x 3\"): the total limit is \"x\", which is no number"},
       {"a.fr 1 -1", "the refuse limit is \"-1\", which is no number"},
       {"a.fr 0 1", "the total limit is 0"},
       {"a.fr 1 0", "the refuse limit is 0"},

@@ -96,8 +96,7 @@ void AnvilCounts::left(const std::string& client) {
   send(Leave{client});
 }
 
-async::Task<ClientCounts::Counted> AnvilCounts::ask(Event event, std::string client, bool look,
-                                                    async::Until until) {
+async::Task<ClientCounts::Counted> AnvilCounts::ask(Event event, std::string client, bool look, async::Until until) {
   if (!channel_ && away_) co_return Counted{.rate = 0, .live = own(client)};
   Question question(loop_);
   question.count = {next_++, event, look, std::move(client)};

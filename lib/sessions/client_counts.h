@@ -5,9 +5,10 @@
 ///          loop.spawn("client counts", AnvilCounts::keep_connected(counts));
 ///          auto place = ClientCounts::enter(counts, client);          // for as long as the session lives
 ///          auto counted = co_await counts->count(Event::connection, client, until);
-/// Away:    a question waits while a connection is being made, at most answer_time: master holds anvil's socket, and starts a
-///          dead one at once. Where that fails nobody is kept waiting or refused for its absence: what is asked counts as
-///          not done (rate 0), and the sessions of a client are those of this process. Back, anvil is told of them.
+/// Away:    a question waits while a connection is being made, at most answer_time: master holds anvil's socket, and
+///          starts a dead one at once. Where that fails nobody is kept waiting or refused for its absence: what is
+///          asked counts as not done (rate 0), and the sessions of a client are those of this process. Back, anvil is
+///          told of them.
 /// Bounds:  one question per session at a time.
 /// Thread:  the loop's. Source: Postfix anvil_clnt(3).
 #include <map>

@@ -57,8 +57,7 @@ struct Fixture {
                                     std::shared_ptr<Answer> out) {
     *out = co_await f->counts->count(event, "smtp:a", until);
   }
-  std::shared_ptr<Answer> ask(ipc::clients::Event event = ipc::clients::Event::message,
-                              async::Until until = {}) {
+  std::shared_ptr<Answer> ask(ipc::clients::Event event = ipc::clients::Event::message, async::Until until = {}) {
     auto out = std::make_shared<Answer>();
     loop.spawn("ask", ask_into(this, event, until, out));
     turn();
@@ -83,10 +82,8 @@ BOOST_AUTO_TEST_CASE(clients_are_counted_by_their_network) {
   BOOST_TEST(client_block("192.0.2.7", 0, 84) == "0.0.0.0");
   BOOST_TEST(client_block("2001:db8::1", 32, 64) == client_block("2001:db8::ffff:2", 32, 64));
   BOOST_TEST(client_block("2001:db8::1", 32, 128) != client_block("2001:db8::2", 32, 128));
-  BOOST_TEST(client_block("2001:db8:0:0:0:0fff::1", 32, 84) ==
-             client_block("2001:db8:0:0:0:0000::1", 32, 84));
-  BOOST_TEST(client_block("2001:db8:0:0:0:1000::1", 32, 84) !=
-             client_block("2001:db8:0:0:0:0000::1", 32, 84));
+  BOOST_TEST(client_block("2001:db8:0:0:0:0fff::1", 32, 84) == client_block("2001:db8:0:0:0:0000::1", 32, 84));
+  BOOST_TEST(client_block("2001:db8:0:0:0:1000::1", 32, 84) != client_block("2001:db8:0:0:0:0000::1", 32, 84));
   BOOST_TEST(client_block("unknown", 32, 84) == "unknown");
 }
 

@@ -29,8 +29,7 @@ Clients::Client* Clients::find_or_add(const std::string& client, WallTime wall) 
   return added;
 }
 
-void Clients::enter(Holder holder, const std::string& client, std::uint32_t sessions,
-                    WallTime wall) {
+void Clients::enter(Holder holder, const std::string& client, std::uint32_t sessions, WallTime wall) {
   Client* c = find_or_add(client, wall);
   if (!c) return;
   sessions_[holder][client] += sessions;
@@ -60,8 +59,7 @@ void Clients::end(Holder holder) {
   sessions_.erase(held);
 }
 
-Clients::Counted Clients::count(Event event, const std::string& client, bool look, SteadyTime now,
-                                WallTime wall) {
+Clients::Counted Clients::count(Event event, const std::string& client, bool look, SteadyTime now, WallTime wall) {
   forget(now);
   const auto of = static_cast<std::size_t>(event);
   if (look) {
@@ -81,25 +79,22 @@ Clients::Counted Clients::count(Event event, const std::string& client, bool loo
 }
 
 std::vector<std::string> Clients::take_statistics() {
-  static constexpr std::string_view kNames[] = {"connection", "message", "recipient", "auth",
-                                                "newtls"};
+  static constexpr std::string_view kNames[] = {"connection", "message", "recipient", "auth", "newtls"};
   // As Postfix prints them: "Nov 22 08:30:00", local time.
-  const auto when = [](WallTime at) {
-    return fmt::format("{:%b %e %H:%M:%S}", fmt::localtime(unix_seconds(at)));
-  };
+  const auto when = [](WallTime at) { return fmt::format("{:%b %e %H:%M:%S}", fmt::localtime(unix_seconds(at))); };
   const auto unit = std::chrono::duration_cast<seconds>(unit_).count();
   std::vector<std::string> lines;
   const auto rate = [&](Event event) {
     const auto of = static_cast<std::size_t>(event);
     Peak peak = std::exchange(rates_[of], {});
     if (peak.value > 1)
-      lines.push_back(fmt::format("statistics: max {} rate {}/{}s for ({}) at {}", kNames[of],
-                                  peak.value, unit, peak.client, when(peak.at)));
+      lines.push_back(fmt::format("statistics: max {} rate {}/{}s for ({}) at {}", kNames[of], peak.value, unit,
+                                  peak.client, when(peak.at)));
   };
   rate(Event::connection);
   if (const Peak peak = std::exchange(live_, {}); peak.value > 1)
-    lines.push_back(fmt::format("statistics: max connection count {} for ({}) at {}", peak.value,
-                                peak.client, when(peak.at)));
+    lines.push_back(
+        fmt::format("statistics: max connection count {} for ({}) at {}", peak.value, peak.client, when(peak.at)));
   for (const Event event : {Event::message, Event::recipient, Event::tls, Event::auth}) rate(event);
   if (const Peak peak = std::exchange(size_, {}); peak.value > 1)
     lines.push_back(fmt::format("statistics: max cache size {} at {}", peak.value, when(peak.at)));

@@ -8,7 +8,8 @@
 /// Window:  begins with the first thing a client does and ends a time unit later, whatever it did meanwhile; then it
 ///          begins with nothing, as in Postfix.
 /// Bounds:  kMaxClients, each of kMaxName bytes; who comes when so many are remembered is not counted until a window of
-///          theirs has passed. The work of each call is constant but for forgetting what has passed, once for each client.
+///          theirs has passed. The work of each call is constant but for forgetting what has passed, once for each
+///          client.
 /// Source:  Postfix anvil(8), postconf(5).
 #include <array>
 #include <cstdint>

@@ -8,8 +8,8 @@ namespace pen::sessions {
 
 using namespace ipc::sessions;
 
-Holder::Holder(async::Loop& loop, std::string path, std::shared_ptr<const Classes> classes,
-               Events events, Options options)
+Holder::Holder(async::Loop& loop, std::string path, std::shared_ptr<const Classes> classes, Events events,
+               Options options)
     : loop_(loop),
       path_(std::move(path)),
       classes_(std::move(classes)),
@@ -24,8 +24,8 @@ async::Task<void> Holder::keep_connected(std::shared_ptr<Holder> self) {
   milliseconds pause = h.options_.first_pause;
   bool complained = false;
   for (;;) {
-    auto channel = co_await ipc::connect_channel<FromAnvil, ToAnvil>(
-        h.loop_, h.path_, kName, {.deadline = h.loop_.now() + seconds(10)});
+    auto channel = co_await ipc::connect_channel<FromAnvil, ToAnvil>(h.loop_, h.path_, kName,
+                                                                     {.deadline = h.loop_.now() + seconds(10)});
     if (channel) {
       complained = false;
       pause = h.options_.first_pause;
@@ -56,8 +56,8 @@ bool Holder::may_by_itself(std::uint32_t in_class, Direction direction) const {
   return own_[in_class] < (direction == Direction::incoming ? c.refuse : c.total);
 }
 
-Holder::Lease Holder::take(Direction direction, std::uint32_t in_class, std::string name,
-                           std::string address, Answer answer) {
+Holder::Lease Holder::take(Direction direction, std::uint32_t in_class, std::string name, std::string address,
+                           Answer answer) {
   const Lease lease = next_++;
   Held& held = leases_[lease];
   held.in_class = in_class;
@@ -172,14 +172,12 @@ void Holder::lost(bool hung) {
   channel_.reset();
   watch_.reset();
   if (std::exchange(full_, false) && events_.all_full) events_.all_full(false);
-  away(hung ? loop_.now() - std::max(options_.client_patience, options_.mail_patience)
-            : loop_.now());
+  away(hung ? loop_.now() - std::max(options_.client_patience, options_.mail_patience) : loop_.now());
 }
 
 void Holder::away(SteadyTime since) {
   away_since_ = since;
-  client_patience_ = loop_.call_at(since + options_.client_patience,
-                                   [this] { decide_waiting(Direction::incoming); });
+  client_patience_ = loop_.call_at(since + options_.client_patience, [this] { decide_waiting(Direction::incoming); });
   mail_patience_ = loop_.call_at(since + options_.mail_patience, [this] {
     decide_waiting(Direction::outgoing);
     while (!refused_.empty()) tell_room(refused_.begin()->first);
@@ -192,8 +190,7 @@ void Holder::decide_waiting(Direction direction) {
     if (held.asked && !held.decided && held.direction == direction) asked.push_back(lease);
   }
   std::ranges::sort(asked);
-  for (const Lease lease : asked)
-    decide(lease, may_by_itself(leases_.at(lease).in_class, direction));
+  for (const Lease lease : asked) decide(lease, may_by_itself(leases_.at(lease).in_class, direction));
 }
 
 void Holder::take(const Taken& m) { give(m.lease, m.granted, m.mask); }
@@ -209,8 +206,8 @@ void Holder::take(const Room& m) {
 void Holder::take(const Wanted& m) {
   const auto& list = classes_->list();
   const auto at = std::ranges::find(list, m.mask, &Class::mask);
-  const bool closing = at != list.end() && events_.wanted &&
-                       events_.wanted(static_cast<std::uint32_t>(at - list.begin()));
+  const bool closing =
+      at != list.end() && events_.wanted && events_.wanted(static_cast<std::uint32_t>(at - list.begin()));
   send(Yielded{m.ask, closing});
 }
 
@@ -219,8 +216,7 @@ void Holder::take(const AllFull& m) {
   if (events_.all_full) events_.all_full(m.full);
 }
 
-async::Task<Holder::Entry> Holder::enter(std::string name, std::string address,
-                                         async::Until until) {
+async::Task<Holder::Entry> Holder::enter(std::string name, std::string address, async::Until until) {
   Entry entry;
   const auto in_class = classes_->find(name, address);
   if (!in_class) co_return entry;
@@ -230,11 +226,11 @@ async::Task<Holder::Entry> Holder::enter(std::string name, std::string address,
     bool granted = true;
   };
   auto waiting = std::make_shared<Waiting>(loop_);
-  const Lease lease = take(Direction::incoming, *in_class, std::move(name), std::move(address),
-                           [waiting](bool granted) {
-                             waiting->granted = granted;
-                             waiting->answered.set();
-                           });
+  const Lease lease =
+      take(Direction::incoming, *in_class, std::move(name), std::move(address), [waiting](bool granted) {
+        waiting->granted = granted;
+        waiting->answered.set();
+      });
   entry.place = Place(shared_from_this(), lease);
   static_cast<void>(co_await waiting->answered.wait(until));
   entry.granted = waiting->granted;

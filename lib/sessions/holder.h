@@ -1,14 +1,15 @@
 #pragma once
-/// A program's leases of SMTP sessions: asks anvil for one before a session of a class begins, gives it back afterwards.
+/// A program's leases of SMTP sessions: asks anvil for one before a session of a class begins, gives it back
+/// afterwards.
 ///
 /// Use:     auto holder = std::make_shared<Holder>(loop, queue_path(ipc::kAnvilSocket), classes, events);
 ///          loop.spawn("anvil", Holder::keep_connected(holder));
 ///          smtpd: auto entry = co_await holder->enter(name, address, until);   // entry.place: hold it for the session
 ///          qmgr:  lease = holder->take(Direction::outgoing, in_class, host, address, answer); … release(lease)
-/// Away:    master starts a dead anvil again in a moment: who asks meanwhile waits, a client shorter than outgoing mail.
-///          After that nobody is refused or kept waiting for its absence: the limits are applied to what this process
-///          itself holds. When it is there again it is told of every session that lives, so that its counts are right. An
-///          anvil that does not answer within answer_time counts as away for long.
+/// Away:    master starts a dead anvil again in a moment: who asks meanwhile waits, a client shorter than outgoing
+///          mail. After that nobody is refused or kept waiting for its absence: the limits are applied to what this
+///          process itself holds. When it is there again it is told of every session that lives, so that its counts
+///          are right. An anvil that does not answer within answer_time counts as away for long.
 /// Events:  come from the loop, never from within take() or release().
 /// Cost:    nothing is asked for a session that belongs to no class.
 /// Thread:  the loop's. Source: docs/session-classes.md; lib/ipc/sessions.h.
@@ -46,8 +47,7 @@ class Holder : public std::enable_shared_from_this<Holder> {
     milliseconds client_patience{1000}, mail_patience{5000};
   };
 
-  Holder(async::Loop& loop, std::string path, std::shared_ptr<const Classes> classes, Events events,
-         Options options);
+  Holder(async::Loop& loop, std::string path, std::shared_ptr<const Classes> classes, Events events, Options options);
   Holder(const Holder&) = delete;
   Holder& operator=(const Holder&) = delete;
 
@@ -61,18 +61,15 @@ class Holder : public std::enable_shared_from_this<Holder> {
 
   /// in_class: a place in classes().list(). answer is called once, later, unless release() comes first; after
   /// answer(false) the lease is forgotten.
-  Lease take(Direction direction, std::uint32_t in_class, std::string name, std::string address,
-             Answer answer);
+  Lease take(Direction direction, std::uint32_t in_class, std::string name, std::string address, Answer answer);
   void release(Lease lease);
 
   /// Holds a lease until it is destroyed.
   class Place {
    public:
     Place() = default;
-    Place(std::shared_ptr<Holder> holder, Lease lease)
-        : holder_(std::move(holder)), lease_(lease) {}
-    Place(Place&& other) noexcept
-        : holder_(std::move(other.holder_)), lease_(std::exchange(other.lease_, 0)) {}
+    Place(std::shared_ptr<Holder> holder, Lease lease) : holder_(std::move(holder)), lease_(lease) {}
+    Place(Place&& other) noexcept : holder_(std::move(other.holder_)), lease_(std::exchange(other.lease_, 0)) {}
     Place& operator=(Place&& other) noexcept {
       Place old(std::move(*this));
       holder_ = std::move(other.holder_);

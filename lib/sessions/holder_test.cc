@@ -18,16 +18,15 @@ struct Fixture {
   Fixture() { path = scratch.file("anvil"); }
 
   void start(std::string_view text) {
-    holder = std::make_shared<Holder>(
-        loop, path, std::make_shared<const Classes>(*Classes::parse(text)),
-        Holder::Events{.room = [this](std::uint32_t c) { rooms.push_back(c); },
-                       .wanted =
-                           [this](std::uint32_t c) {
-                             wanted.push_back(c);
-                             return idle;
-                           },
-                       .all_full = [this](bool full) { fulls.push_back(full); }},
-        Holder::Options{});
+    holder = std::make_shared<Holder>(loop, path, std::make_shared<const Classes>(*Classes::parse(text)),
+                                      Holder::Events{.room = [this](std::uint32_t c) { rooms.push_back(c); },
+                                                     .wanted =
+                                                         [this](std::uint32_t c) {
+                                                           wanted.push_back(c);
+                                                           return idle;
+                                                         },
+                                                     .all_full = [this](bool full) { fulls.push_back(full); }},
+                                      Holder::Options{});
     loop.spawn("holder", Holder::keep_connected(holder));
     turn();
   }
@@ -174,8 +173,7 @@ BOOST_AUTO_TEST_CASE(an_anvil_that_comes_back_is_told_of_all_that_lives) {
   listen();
   std::vector<std::pair<std::uint64_t, bool>> told;
   for (const auto& t : takes()) told.emplace_back(t.lease, t.held);
-  BOOST_TEST(
-      (told == std::vector<std::pair<std::uint64_t, bool>>{{b, true}, {c, false}, {d, false}}));
+  BOOST_TEST((told == std::vector<std::pair<std::uint64_t, bool>>{{b, true}, {c, false}, {d, false}}));
   BOOST_TEST(std::get<Begin>(heard.front()).again);
 }
 

@@ -7,8 +7,7 @@ namespace pen::sessions {
 using namespace ipc::sessions;
 
 async::Task<Result<Status>> ask_status(async::Loop& loop, std::string path, async::Until until) {
-  auto channel =
-      co_await ipc::connect_channel<FromAnvil, ToAnvil>(loop, std::move(path), kName, until);
+  auto channel = co_await ipc::connect_channel<FromAnvil, ToAnvil>(loop, std::move(path), kName, until);
   if (!channel) co_return fail(std::move(channel).error());
   static_cast<void>(channel->send(AskStatus{1}));
   for (;;) {

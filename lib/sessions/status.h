@@ -12,7 +12,6 @@
 namespace pen::sessions {
 
 /// path: of anvil's socket. The loop must outlive the task.
-async::Task<Result<ipc::sessions::Status>> ask_status(async::Loop& loop, std::string path,
-                                                      async::Until until);
+async::Task<Result<ipc::sessions::Status>> ask_status(async::Loop& loop, std::string path, async::Until until);
 
 }  // namespace pen::sessions

@@ -16,8 +16,7 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
   t.eckey_file = lmtp ? from.lmtp_tls_eckey_file : from.smtp_tls_eckey_file;
   t.chain_files = lmtp ? from.lmtp_tls_chain_files : from.smtp_tls_chain_files;
   t.protocols = lmtp ? from.lmtp_tls_protocols : from.smtp_tls_protocols;
-  t.mandatory_protocols =
-      lmtp ? from.lmtp_tls_mandatory_protocols : from.smtp_tls_mandatory_protocols;
+  t.mandatory_protocols = lmtp ? from.lmtp_tls_mandatory_protocols : from.smtp_tls_mandatory_protocols;
   t.ciphers = lmtp ? from.lmtp_tls_ciphers : from.smtp_tls_ciphers;
   t.mandatory_ciphers = lmtp ? from.lmtp_tls_mandatory_ciphers : from.smtp_tls_mandatory_ciphers;
   t.exclude_ciphers = lmtp ? from.lmtp_tls_exclude_ciphers : from.smtp_tls_exclude_ciphers;
@@ -28,17 +27,14 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
   t.medium_ciphers = from.tls_medium_cipherlist;
   t.null_ciphers = from.tls_null_cipherlist;
   t.groups = from.tls_eecdh_auto_curves;
-  t.groups.insert(t.groups.end(), from.tls_ffdhe_auto_groups.begin(),
-                  from.tls_ffdhe_auto_groups.end());
+  t.groups.insert(t.groups.end(), from.tls_ffdhe_auto_groups.begin(), from.tls_ffdhe_auto_groups.end());
   t.ssl_options = from.tls_ssl_options;
   t.wildcard_matches_several_labels = from.tls_wildcard_matches_multiple_labels;
   t.digest = lmtp ? from.lmtp_tls_fingerprint_digest : from.smtp_tls_fingerprint_digest;
-  t.verify_depth =
-      static_cast<int>(lmtp ? from.lmtp_tls_scert_verifydepth : from.smtp_tls_scert_verifydepth);
+  t.verify_depth = static_cast<int>(lmtp ? from.lmtp_tls_scert_verifydepth : from.smtp_tls_scert_verifydepth);
   t.log_level = static_cast<int>(lmtp ? from.lmtp_tls_loglevel : from.smtp_tls_loglevel);
   t.note_offer = lmtp ? from.lmtp_tls_note_starttls_offer : from.smtp_tls_note_starttls_offer;
-  t.session_lifetime =
-      lmtp ? from.lmtp_tls_session_cache_timeout : from.smtp_tls_session_cache_timeout;
+  t.session_lifetime = lmtp ? from.lmtp_tls_session_cache_timeout : from.smtp_tls_session_cache_timeout;
   return t;
 }
 
@@ -70,12 +66,10 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.window_bytes = static_cast<std::uint64_t>(from.pipeline_window_bytes);
   s.assume_final = lmtp && from.lmtp_assume_final;
   s.helo_name = lmtp ? from.lmtp_lhlo_name : from.smtp_helo_name;
-  s.utf8_header_as_is =
-      lmtp ? from.lmtp_utf8_header_without_smtputf8 : from.smtp_utf8_header_without_smtputf8;
+  s.utf8_header_as_is = lmtp ? from.lmtp_utf8_header_without_smtputf8 : from.smtp_utf8_header_without_smtputf8;
   s.convert_eight_bit = !from.disable_mime_output_conversion;
   s.discard_keywords = lmtp ? from.lmtp_discard_lhlo_keywords : from.smtp_discard_ehlo_keywords;
-  s.line_length_limit =
-      static_cast<std::size_t>(lmtp ? from.lmtp_line_length_limit : from.smtp_line_length_limit);
+  s.line_length_limit = static_cast<std::size_t>(lmtp ? from.lmtp_line_length_limit : from.smtp_line_length_limit);
   s.bind_address = lmtp ? from.lmtp_bind_address : from.smtp_bind_address;
   s.bind_address6 = lmtp ? from.lmtp_bind_address6 : from.smtp_bind_address6;
   s.connect_timeout = lmtp ? from.lmtp_connect_timeout : from.smtp_connect_timeout;
@@ -90,8 +84,7 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.rset_timeout = lmtp ? from.lmtp_rset_timeout : from.smtp_rset_timeout;
   s.quit_timeout = lmtp ? from.lmtp_quit_timeout : from.smtp_quit_timeout;
   s.request_deadline = lmtp ? from.lmtp_per_request_deadline : from.smtp_per_request_deadline;
-  s.min_data_rate =
-      static_cast<std::uint64_t>(lmtp ? from.lmtp_min_data_rate : from.smtp_min_data_rate);
+  s.min_data_rate = static_cast<std::uint64_t>(lmtp ? from.lmtp_min_data_rate : from.smtp_min_data_rate);
   s.starttls_timeout = lmtp ? from.lmtp_starttls_timeout : from.smtp_starttls_timeout;
   s.wrapped = lmtp ? from.lmtp_tls_wrappermode : from.smtp_tls_wrappermode;
   s.tls = tls_settings_from(from, lmtp);

@@ -63,17 +63,15 @@ struct Settings {
   bool utf8_header_as_is = false;             // smtp_utf8_header_without_smtputf8
   bool convert_eight_bit = true;              // disable_mime_output_conversion = no
 
-  std::shared_ptr<const ContentRules>
-      rules;  // smtp_header_checks, smtp_generic_maps, …; nullptr: none
+  std::shared_ptr<const ContentRules> rules;        // smtp_header_checks, smtp_generic_maps, …; nullptr: none
   std::shared_ptr<const map::StatusFilter> filter;  // smtp_delivery_status_filter; nullptr: none
 
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
 
   TlsSettings tls;
 
-  mail::ErrorClasses told;  // notify_classes
-  std::string
-      double_bounce;  // whose mail the postmaster is not told of: it is such a notice itself
+  mail::ErrorClasses told;    // notify_classes
+  std::string double_bounce;  // whose mail the postmaster is not told of: it is such a notice itself
 
   bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"
 

@@ -19,7 +19,8 @@ mail::DeliveryStatus deferred(std::string dsn, std::string text) {
   return {mail::Action::deferred, std::move(dsn), std::move(text), {}, {}};
 }
 
-/// The OpenSSL list of a grade. Export and low ciphers are gone from OpenSSL; who names them gets medium, as in Postfix.
+/// The OpenSSL list of a grade. Export and low ciphers are gone from OpenSSL; who names them gets medium, as in
+/// Postfix.
 const std::string* grade_list(const TlsSettings& s, std::string_view grade) {
   if (iequals(grade, "high")) return &s.high_ciphers;
   if (iequals(grade, "null")) return &s.null_ciphers;
@@ -45,9 +46,8 @@ std::vector<std::string> look(const std::vector<std::string>& files) {
     struct stat s{};
     facts.push_back(::stat(file.c_str(), &s) != 0
                         ? fmt::format("errno {}", errno)
-                        : fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size,
-                                      s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
-                                      s.st_ctim.tv_nsec));
+                        : fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec,
+                                      s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec));
   }
   return facts;
 }
@@ -60,8 +60,8 @@ void append_words(std::vector<std::string>& to, std::string_view text) {
 
 ClientTls::ClientTls(TlsSettings settings, const Clock& clock)
     : settings_(std::move(settings)),
-      sessions_(tls::memory_session_cache(
-          kSessions, std::chrono::duration_cast<seconds>(settings_.session_lifetime), clock)) {}
+      sessions_(tls::memory_session_cache(kSessions, std::chrono::duration_cast<seconds>(settings_.session_lifetime),
+                                          clock)) {}
 ClientTls::~ClientTls() = default;
 
 tls::ContextOptions ClientTls::context_options(const ipc::TlsPolicy& policy) const {
@@ -69,8 +69,7 @@ tls::ContextOptions ClientTls::context_options(const ipc::TlsPolicy& policy) con
   tls::ContextOptions o;
   o.role = tls::Role::client;
   if (s.chain_files.empty()) {
-    for (const auto& [cert, key] :
-         {std::pair{&s.cert_file, &s.key_file}, std::pair{&s.eccert_file, &s.eckey_file}}) {
+    for (const auto& [cert, key] : {std::pair{&s.cert_file, &s.key_file}, std::pair{&s.eccert_file, &s.eckey_file}}) {
       if (!cert->empty() && !iequals(*cert, "none")) o.pairs.push_back({*cert, *key});
     }
   }
@@ -124,8 +123,7 @@ std::vector<std::string> ClientTls::problems() {
   const std::string own = settings_.lmtp ? "lmtp_tls_" : "smtp_tls_";
   for (const auto& [name, protocols, grade] :
        {std::tuple{std::string(), &settings_.protocols, &settings_.ciphers},
-        std::tuple{std::string("mandatory_"), &settings_.mandatory_protocols,
-                   &settings_.mandatory_ciphers}}) {
+        std::tuple{std::string("mandatory_"), &settings_.mandatory_protocols, &settings_.mandatory_ciphers}}) {
     if (auto parsed = tls::Protocols::parse(*protocols); !parsed)
       found.push_back(own + name + "protocols: " + parsed.error().message());
     auto list = ciphers_of(*grade, {});
@@ -137,8 +135,7 @@ std::vector<std::string> ClientTls::problems() {
     alone.role = tls::Role::client;
     alone.ciphers = *list;
     if (auto opened = tls::Context::open(std::move(alone)); !opened)
-      found.push_back(own + name + "ciphers = " + *grade +
-                      ", by tls_*_cipherlist: " + opened.error().message());
+      found.push_back(own + name + "ciphers = " + *grade + ", by tls_*_cipherlist: " + opened.error().message());
   }
   return found;
 }
@@ -147,11 +144,9 @@ void ClientTls::preload() {
   for (const auto& problem : problems()) log::warning("{}", problem);
 }
 
-Result<std::string> ClientTls::ciphers_of(const std::string& grade,
-                                          std::vector<std::string> excluded) const {
+Result<std::string> ClientTls::ciphers_of(const std::string& grade, std::vector<std::string> excluded) const {
   const std::string* list = grade_list(settings_, grade);
-  if (list == nullptr)
-    return fail(tls::TlsError::setup, "no such cipher grade \"" + printable(grade, 50) + "\"");
+  if (list == nullptr) return fail(tls::TlsError::setup, "no such cipher grade \"" + printable(grade, 50) + "\"");
   return tls::cipher_list(*list, excluded);
 }
 
@@ -173,23 +168,20 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   plan.context = *std::move(opened);
   tls::ConnectOptions& o = plan.options;
   o.server_name = policy.servername;
-  if (policy.level == TlsLevel::verify || policy.level == TlsLevel::secure || testing)
-    o.names = policy.match;
+  if (policy.level == TlsLevel::verify || policy.level == TlsLevel::secure || testing) o.names = policy.match;
   o.strict_names = policy.sts != ipc::StsMode::none;
   if (policy.level == TlsLevel::dane) {
     o.names = policy.match;
     o.tlsa_base = policy.servername;
     for (const auto& record : policy.tlsa) {
       const auto parsed = tls::parse_tlsa(record);
-      if (!parsed)
-        return fail(tls::TlsError::setup, "TLSA record \"" + printable(record, 100) + "\"");
+      if (!parsed) return fail(tls::TlsError::setup, "TLSA record \"" + printable(record, 100) + "\"");
       o.tlsa.push_back(*parsed);
     }
   }
   o.session_key = destination.key();
   const std::string& by_setting = mandatory ? settings_.mandatory_protocols : settings_.protocols;
-  PEN_TRY_ASSIGN(o.protocols,
-                 tls::Protocols::parse(policy.protocols.empty() ? by_setting : policy.protocols));
+  PEN_TRY_ASSIGN(o.protocols, tls::Protocols::parse(policy.protocols.empty() ? by_setting : policy.protocols));
   const std::string& grade = !policy.ciphers.empty() ? policy.ciphers
                              : mandatory             ? settings_.mandatory_ciphers
                                                      : settings_.ciphers;
@@ -208,8 +200,7 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   return plan;
 }
 
-std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
-                                            const tls::SessionInfo& info) {
+std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination, const tls::SessionInfo& info) {
   const ipc::TlsPolicy& policy = destination.tls;
   std::string why = info.why_not.empty() ? "" : ": " + printable(info.why_not, 300);
   switch (policy.level) {
@@ -238,34 +229,29 @@ std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
   }
   const bool named = info.trusted || policy.level == TlsLevel::fingerprint;
   if (destination.requiretls)
-    return deferred("4.7.10",
-                    "REQUIRETLS asks for a verified server, but the certificate of host " +
-                        destination.shown() + " is not" + (named ? " verified" : " trusted") + why);
-  return deferred("4.7.5", std::string("Server certificate not ") +
-                               (named ? "verified" : "trusted") + ", host " + destination.shown() +
-                               why);
+    return deferred("4.7.10", "REQUIRETLS asks for a verified server, but the certificate of host " +
+                                  destination.shown() + " is not" + (named ? " verified" : " trusted") + why);
+  return deferred("4.7.5", std::string("Server certificate not ") + (named ? "verified" : "trusted") + ", host " +
+                               destination.shown() + why);
 }
 
 bool falls_short_of_sts(const ipc::Destination& destination, const tls::SessionInfo& info) {
   return destination.tls.sts != ipc::StsMode::none && !(info.trusted && info.matched);
 }
 
-ipc::tls_report::ResultType refused_as(const ipc::Destination& destination,
-                                       const tls::SessionInfo& info) {
+ipc::tls_report::ResultType refused_as(const ipc::Destination& destination, const tls::SessionInfo& info) {
   using enum ipc::tls_report::ResultType;
   if (info.trusted) return certificate_host_mismatch;
   // RFC 8460 section 4.3.2 has no word of its own for a certificate that the TLSA records do not match.
   if (destination.tls.level == TlsLevel::dane) return validation_failure;
-  return info.why_not.find("expired") != std::string::npos ? certificate_expired
-                                                           : certificate_not_trusted;
+  return info.why_not.find("expired") != std::string::npos ? certificate_expired : certificate_not_trusted;
 }
 
 mail::DeliveryStatus handshake_failure(const ipc::Destination& destination, const Error& error) {
   const bool required = destination.tls.level > TlsLevel::may;
-  return deferred("4.7.5", (required ? "TLS is required, but cannot be started with host "
-                                     : "Cannot start TLS with host ") +
-                               destination.shown() +
-                               ": handshake failure: " + printable(error.message(), 300));
+  return deferred("4.7.5",
+                  (required ? "TLS is required, but cannot be started with host " : "Cannot start TLS with host ") +
+                      destination.shown() + ": handshake failure: " + printable(error.message(), 300));
 }
 
 }  // namespace pen::smtp

@@ -3,7 +3,8 @@
 ///
 /// Use:     ClientTls tls(settings, clock);                           // one per process
 ///          tls.preload();                                             // with privileges
-///          tls.watch();                                               // without: what it sees from here on is a change
+///          tls.watch();                                               // without: what it sees from here on is a
+///                                                                     change
 ///          auto plan = tls.plan(destination);                         // before connecting: it may be impossible
 ///          auto info = co_await tls::connect(stream, plan->context, plan->options, until);
 ///          if (auto no = refusal(destination, *info)) …               // nothing but STARTTLS has been said yet
@@ -44,8 +45,8 @@ class ClientTls {
   /// Errors: files that cannot be read or do not fit together, protocols or ciphers that do not exist: ours to mend.
   Result<TlsPlan> plan(const ipc::Destination& destination);
 
-  /// Reads the files that the settings name, if any. What is wrong with them, or with the settings, is logged, and is plan()'s
-  /// error later.
+  /// Reads the files that the settings name, if any. What is wrong with them, or with the settings, is logged, and is
+  /// plan()'s error later.
   void preload();
   /// The same for who only wants to know: one sentence each.
   std::vector<std::string> problems();
@@ -68,13 +69,11 @@ class ClientTls {
 };
 
 /// Why what the peer has shown is not enough for the destination's level; nullopt: it is.
-std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination,
-                                            const tls::SessionInfo& info);
+std::optional<mail::DeliveryStatus> refusal(const ipc::Destination& destination, const tls::SessionInfo& info);
 /// Whether an MTA-STS policy, also one in testing, wants more than the peer has shown.
 bool falls_short_of_sts(const ipc::Destination& destination, const tls::SessionInfo& info);
 /// The kind of a refusal, for reports.
-ipc::tls_report::ResultType refused_as(const ipc::Destination& destination,
-                                       const tls::SessionInfo& info);
+ipc::tls_report::ResultType refused_as(const ipc::Destination& destination, const tls::SessionInfo& info);
 /// For a handshake that failed: what the recipients' status says.
 mail::DeliveryStatus handshake_failure(const ipc::Destination& destination, const Error& error);
 

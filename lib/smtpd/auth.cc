@@ -37,34 +37,28 @@ Result<AuthPolicy> AuthPolicy::open(const config::Settings& s, const map::OpenOp
     return {};
   };
   PEN_TRY(options(auth.clear, s.smtpd_sasl_security_options, "smtpd_sasl_security_options"));
-  PEN_TRY(
-      options(auth.secured, s.smtpd_sasl_tls_security_options, "smtpd_sasl_tls_security_options"));
-  const auto list = [&](map::MatchList& into, map::MatchList::Kind kind,
-                        const std::vector<std::string>& items, const char* name) -> Result<void> {
+  PEN_TRY(options(auth.secured, s.smtpd_sasl_tls_security_options, "smtpd_sasl_tls_security_options"));
+  const auto list = [&](map::MatchList& into, map::MatchList::Kind kind, const std::vector<std::string>& items,
+                        const char* name) -> Result<void> {
     auto opened = map::MatchList::open(
         kind, join(items),
-        {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name),
-         .open = open});
+        {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name), .open = open});
     if (!opened) return fail(std::move(opened).error().within(name));
     into = *std::move(opened);
     return {};
   };
   using Kind = map::MatchList::Kind;
-  PEN_TRY(list(auth.mechanism_filter, Kind::string, s.smtpd_sasl_mechanism_filter,
-               "smtpd_sasl_mechanism_filter"));
-  PEN_TRY(list(auth.exceptions, Kind::host, s.smtpd_sasl_exceptions_networks,
-               "smtpd_sasl_exceptions_networks"));
+  PEN_TRY(list(auth.mechanism_filter, Kind::string, s.smtpd_sasl_mechanism_filter, "smtpd_sasl_mechanism_filter"));
+  PEN_TRY(list(auth.exceptions, Kind::host, s.smtpd_sasl_exceptions_networks, "smtpd_sasl_exceptions_networks"));
   return auth;
 }
 
-std::vector<std::string> AuthPolicy::offered(const std::vector<sasl::Mechanism>& mechanisms,
-                                             bool is_secured) const {
+std::vector<std::string> AuthPolicy::offered(const std::vector<sasl::Mechanism>& mechanisms, bool is_secured) const {
   std::vector<std::string> names;
   for (const auto& mechanism : mechanisms) {
     if (!(is_secured ? secured : clear).allow(mechanism.properties)) continue;
     // An empty list is no filter, as with every list of this kind in Postfix.
-    if (!mechanism_filter.empty() && !mechanism_filter.matches(mechanism.name).value_or(false))
-      continue;
+    if (!mechanism_filter.empty() && !mechanism_filter.matches(mechanism.name).value_or(false)) continue;
     names.push_back(mechanism.name);
   }
   return names;

@@ -26,7 +26,7 @@ struct AuthPolicy {
   sasl::SecurityOptions clear,
       secured;  // smtpd_sasl_security_options, smtpd_sasl_tls_security_options
   map::MatchList mechanism_filter;
-  map::MatchList exceptions;  // smtpd_sasl_exceptions_networks: clients that AUTH is not offered to
+  map::MatchList exceptions;   // smtpd_sasl_exceptions_networks: clients that AUTH is not offered to
   map::MapList sender_logins;  // smtpd_sender_login_maps
 
   /// Whether AUTH is asked for and there is something that checks log-ins: smtpd_sasl_type is dovecot.
@@ -38,8 +38,7 @@ struct AuthPolicy {
   /// Errors: bad_setting, and what opening a table says.
   static Result<AuthPolicy> open(const config::Settings& s, const map::OpenOptions& open);
   /// Names of those mechanisms that a client may use; a filter that cannot be asked lets none through.
-  std::vector<std::string> offered(const std::vector<sasl::Mechanism>& mechanisms,
-                                   bool is_secured) const;
+  std::vector<std::string> offered(const std::vector<sasl::Mechanism>& mechanisms, bool is_secured) const;
 };
 
 }  // namespace pen::smtpd

@@ -53,11 +53,12 @@ void read_restrictions(Policy& p, const config::Config& config) {
 
 using Kind = map::MatchList::Kind;
 
-/// with_subdomains: parent_domain_matches_subdomains, the names of lists in which a domain stands for those below it too.
+/// with_subdomains: parent_domain_matches_subdomains, the names of lists in which a domain stands for those below it
+/// too.
 Result<map::MatchList> open_list(const Policy& p, std::string_view with_subdomains, Kind kind,
                                  const std::vector<std::string>& items, const char* name) {
-  auto list = map::MatchList::open(
-      kind, join(items), {.parent_domains = list_contains(with_subdomains, name), .open = p.open});
+  auto list =
+      map::MatchList::open(kind, join(items), {.parent_domains = list_contains(with_subdomains, name), .open = p.open});
   if (!list) return fail(std::move(list).error().within(name));
   return list;
 }
@@ -76,10 +77,8 @@ Result<void> open_match_lists(Policy& p, std::string_view with_subdomains) {
        "smtpd_forbid_bare_newline_exclusions"},
       {p.event_limit_exceptions, Kind::host, s.smtpd_client_event_limit_exceptions,
        "smtpd_client_event_limit_exceptions"},
-      {p.xclient_hosts, Kind::host, s.smtpd_authorized_xclient_hosts,
-       "smtpd_authorized_xclient_hosts"},
-      {p.xforward_hosts, Kind::host, s.smtpd_authorized_xforward_hosts,
-       "smtpd_authorized_xforward_hosts"},
+      {p.xclient_hosts, Kind::host, s.smtpd_authorized_xclient_hosts, "smtpd_authorized_xclient_hosts"},
+      {p.xforward_hosts, Kind::host, s.smtpd_authorized_xforward_hosts, "smtpd_authorized_xforward_hosts"},
       {p.forbidden_commands, Kind::string, s.smtpd_forbidden_commands, "smtpd_forbidden_commands"},
       {p.noop_commands, Kind::string, s.smtpd_noop_commands, "smtpd_noop_commands"},
   };
@@ -109,8 +108,8 @@ Result<void> read_local_clients(Policy& p, std::string_view with_subdomains) {
     else if (!iequals(item, "check_address_map"))  // the table that follows says it all
       p.warnings.push_back("local_header_rewrite_clients: " + item + " has no effect");
   }
-  PEN_TRY_ASSIGN(p.local_rewrite_addresses, open_list(p, with_subdomains, Kind::network, tables,
-                                                      "local_header_rewrite_clients"));
+  PEN_TRY_ASSIGN(p.local_rewrite_addresses,
+                 open_list(p, with_subdomains, Kind::network, tables, "local_header_rewrite_clients"));
   return {};
 }
 
@@ -118,8 +117,7 @@ Result<void> read_local_clients(Policy& p, std::string_view with_subdomains) {
 void discard_keywords(Policy& p) {
   const config::Settings& s = p.settings;
   for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
-  if ((p.discarded_keywords & keyword::kSilent) == 0)
-    p.discarded_words = join(s.smtpd_discard_ehlo_keywords, ", ");
+  if ((p.discarded_keywords & keyword::kSilent) == 0) p.discarded_words = join(s.smtpd_discard_ehlo_keywords, ", ");
   if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
   // The way to a filter is in clear text.
   if (!s.requiretls_enable || p.proxy) p.discarded_keywords |= keyword::kRequireTls;
@@ -127,8 +125,8 @@ void discard_keywords(Policy& p) {
 
 bool judging_may_wait(const Policy& p) {
   const auto waits = [&](const RestrictionList& list) { return may_wait(list, p.classes); };
-  if (p.resolve->blocking() || p.auth.sender_logins.blocking() || p.relay_clientcerts.blocking() ||
-      waits(p.relay) || waits(p.recipient))
+  if (p.resolve->blocking() || p.auth.sender_logins.blocking() || p.relay_clientcerts.blocking() || waits(p.relay) ||
+      waits(p.recipient))
     return true;
   return p.settings.smtpd_delay_reject && (waits(p.client) || waits(p.helo) || waits(p.sender));
 }
@@ -148,8 +146,8 @@ std::string_view describe(PolicyError e) {
   return "unknown";
 }
 
-Result<std::shared_ptr<const Policy>> Policy::open_policy(
-    const config::Config& config, std::shared_ptr<const resolve::Resolve> resolve) {
+Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& config,
+                                                          std::shared_ptr<const resolve::Resolve> resolve) {
   auto policy = std::make_shared<Policy>();
   Policy& p = *policy;
   p.settings = config.settings();
@@ -160,8 +158,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
   p.parent_domains = list_contains(with_subdomains, "smtpd_access_maps");
 
   read_restrictions(p, config);
-  if (!guards_relaying(p.relay) && !guards_relaying(p.recipient))
-    return fail(PolicyError::open_relay);
+  if (!guards_relaying(p.relay) && !guards_relaying(p.recipient)) return fail(PolicyError::open_relay);
   PEN_TRY(open_match_lists(p, with_subdomains));
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
   if (auto why = AuthPolicy::unavailable(s); !why.empty()) p.warnings.push_back(std::move(why));
@@ -184,8 +181,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(
     p.warnings.push_back(told.error().context() + "; the postmaster is told of no session");
   const auto steps = intake::receive_steps(s.receive_override_options);
   p.unknown_recipient_checks = steps.unknown_recipient_checks;
-  for (const auto& option : steps.unknown)
-    p.warnings.push_back("receive_override_options: unknown option " + option);
+  for (const auto& option : steps.unknown) p.warnings.push_back("receive_override_options: unknown option " + option);
   p.rcpt_may_wait = judging_may_wait(p);
   return policy;
 }

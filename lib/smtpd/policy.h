@@ -28,10 +28,9 @@ std::string_view describe(PolicyError e);
 
 /// EHLO keywords that can be discarded, as bits.
 namespace keyword {
-inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8,
-                          kEightBitMime = 16, kDsn = 32, kSmtpUtf8 = 64, kChunking = 128,
-                          kSilent = 256, kStartTls = 512, kAuth = 1024, kRequireTls = 2048,
-                          kXclient = 4096, kXforward = 8192;
+inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8, kEightBitMime = 16,
+                          kDsn = 32, kSmtpUtf8 = 64, kChunking = 128, kSilent = 256, kStartTls = 512, kAuth = 1024,
+                          kRequireTls = 2048, kXclient = 4096, kXforward = 8192;
 }
 
 struct Policy {
@@ -66,8 +65,8 @@ struct Policy {
 
   std::vector<std::string> warnings;  // to be logged once at start
 
-  static Result<std::shared_ptr<const Policy>> open_policy(
-      const config::Config& config, std::shared_ptr<const resolve::Resolve> resolve);
+  static Result<std::shared_ptr<const Policy>> open_policy(const config::Config& config,
+                                                           std::shared_ptr<const resolve::Resolve> resolve);
 };
 
 }  // namespace pen::smtpd

@@ -21,17 +21,15 @@ struct Families {
 
 struct ProxySettings {
   async::SocketAddress address;  // with a host: its port alone counts
-  std::string
-      host;  // a name to be looked up for each connection; empty: address is numeric or a path
+  std::string host;              // a name to be looked up for each connection; empty: address is numeric or a path
   Families families;
   milliseconds timeout{seconds(100)};
   std::string helo;
   bool speed_adjust = false;  // the filter is spoken to only when the whole message is here
 
-  /// nullopt: there is none. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" (without a host: this one) or
-  /// "unix:path".
-  static Result<std::optional<ProxySettings>> read(const config::Settings& s,
-                                                   std::vector<std::string>& warnings);
+  /// nullopt: there is none. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" (without a host: this
+  /// one) or "unix:path".
+  static Result<std::optional<ProxySettings>> read(const config::Settings& s, std::vector<std::string>& warnings);
   /// For the log.
   std::string shown() const;
 };

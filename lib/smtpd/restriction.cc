@@ -46,12 +46,10 @@ RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::stri
       if (known->takes_argument && ++i == items.size()) {
         warnings_.push_back(r.name + ": no table follows");
         r.check = Check::unknown;
-      } else if (known->takes_argument == config::RestrictionName::table &&
-                 r.check != Check::unsupported) {
+      } else if (known->takes_argument == config::RestrictionName::table && r.check != Check::unsupported) {
         open_maps(r, items[i]);
       }
-    } else if (const auto cls = std::ranges::find_if(
-                   classes_, [&](const Class& c) { return iequals(c.name, r.name); });
+    } else if (const auto cls = std::ranges::find_if(classes_, [&](const Class& c) { return iequals(c.name, r.name); });
                cls != classes_.end()) {
       r.check = Check::restriction_class;
       r.class_index = static_cast<std::size_t>(cls - classes_.begin());
@@ -77,14 +75,11 @@ std::vector<RestrictionList> RestrictionReader::read_classes() {
 
 bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth) {
   return std::ranges::any_of(list, [&](const Restriction& r) {
-    if (r.check == Check::restriction_class)
-      return depth > 20 || may_wait(classes[r.class_index], classes, depth + 1);
+    if (r.check == Check::restriction_class) return depth > 20 || may_wait(classes[r.class_index], classes, depth + 1);
     return r.waits == config::Waits::for_network || r.maps.blocking();
   });
 }
 
-bool guards_relaying(const RestrictionList& list) {
-  return std::ranges::any_of(list, &Restriction::guards_relaying);
-}
+bool guards_relaying(const RestrictionList& list) { return std::ranges::any_of(list, &Restriction::guards_relaying); }
 
 }  // namespace pen::smtpd

@@ -39,8 +39,7 @@ class RestrictionReader {
     std::string name;
     std::vector<std::string> items;
   };
-  RestrictionReader(map::OpenOptions open, std::vector<Class> classes)
-      : open_(open), classes_(std::move(classes)) {}
+  RestrictionReader(map::OpenOptions open, std::vector<Class> classes) : open_(open), classes_(std::move(classes)) {}
 
   RestrictionList read(Stage stage, const std::vector<std::string>& items);
   /// All classes, in the order given: class_index points here.
@@ -54,8 +53,7 @@ class RestrictionReader {
 };
 
 /// Whether some check of the lists may have to wait: for DNS or a slow table.
-bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes,
-              int depth = 0);
+bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth = 0);
 /// Whether the list, as far as it can be seen, ends mail for destinations that are not ours: Postfix wants at least one
 /// of these in smtpd_relay_restrictions or smtpd_recipient_restrictions.
 bool guards_relaying(const RestrictionList& list);

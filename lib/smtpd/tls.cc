@@ -11,9 +11,7 @@
 namespace pen::smtpd {
 namespace {
 
-bool yes(const config::Config& config, const char* name) {
-  return iequals(config.text(name).value_or(""), "yes");
-}
+bool yes(const config::Config& config, const char* name) { return iequals(config.text(name).value_or(""), "yes"); }
 
 Result<std::string> grade_list(const config::Settings& s, const std::string& grade) {
   if (iequals(grade, "high")) return s.tls_high_cipherlist;
@@ -27,8 +25,7 @@ Result<std::string> grade_list(const config::Settings& s, const std::string& gra
 Result<std::optional<std::string>> chain_of(const std::string& value) {
   if (!value.starts_with('/')) {
     auto pem = sasl::base64_decode(value);
-    if (!pem)
-      return fail(tls::TlsError::setup, "the value is neither base 64 nor the names of files");
+    if (!pem) return fail(tls::TlsError::setup, "the value is neither base 64 nor the names of files");
     return pem;
   }
   std::string pem;
@@ -50,8 +47,7 @@ Result<std::optional<std::string>> find_chain(const map::MapList& maps, std::str
   }
 }
 
-Result<tls::ContextOptions> context_options(const config::Config& config, const Clock& clock,
-                                            const TlsMode& mode) {
+Result<tls::ContextOptions> context_options(const config::Config& config, const Clock& clock, const TlsMode& mode) {
   const config::Settings& s = config.settings();
   const bool encrypt = mode.level == TlsLevel::encrypt;
   tls::ContextOptions o;
@@ -66,13 +62,10 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
   const std::string& protocols = encrypt ? s.smtpd_tls_mandatory_protocols : s.smtpd_tls_protocols;
   auto parsed = tls::Protocols::parse(protocols);
   if (!parsed)
-    return fail(std::move(parsed).error().within(encrypt ? "smtpd_tls_mandatory_protocols"
-                                                         : "smtpd_tls_protocols"));
+    return fail(std::move(parsed).error().within(encrypt ? "smtpd_tls_mandatory_protocols" : "smtpd_tls_protocols"));
   o.protocols = *std::move(parsed);
   auto list = grade_list(s, encrypt ? s.smtpd_tls_mandatory_ciphers : s.smtpd_tls_ciphers);
-  if (!list)
-    return fail(std::move(list).error().within(encrypt ? "smtpd_tls_mandatory_ciphers"
-                                                       : "smtpd_tls_ciphers"));
+  if (!list) return fail(std::move(list).error().within(encrypt ? "smtpd_tls_mandatory_ciphers" : "smtpd_tls_ciphers"));
   std::vector<std::string> excluded = s.smtpd_tls_exclude_ciphers;
   if (encrypt)
     excluded.insert(excluded.end(), s.smtpd_tls_mandatory_exclude_ciphers.begin(),
@@ -92,14 +85,12 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
   o.ssl_options = s.tls_ssl_options;
   o.session_lifetime = std::chrono::duration_cast<seconds>(s.smtpd_tls_session_cache_timeout);
   if (o.session_lifetime.count() > 0)
-    o.tickets = std::make_shared<tls::TicketKeys>(s.data_directory + "/tls_ticket_keys",
-                                                  o.session_lifetime, clock);
+    o.tickets = std::make_shared<tls::TicketKeys>(s.data_directory + "/tls_ticket_keys", o.session_lifetime, clock);
   // A ticket holds what a client's certificate was found to be; where that is judged otherwise it must not count.
-  o.session_scope = fmt::format("smtpd {} {} {} {} {}", static_cast<int>(o.client_certificate),
-                                o.ca_file, o.ca_path, o.default_ca ? 1 : 0, o.verify_depth);
+  o.session_scope = fmt::format("smtpd {} {} {} {} {}", static_cast<int>(o.client_certificate), o.ca_file, o.ca_path,
+                                o.default_ca ? 1 : 0, o.verify_depth);
   if (!s.tls_server_sni_maps.empty()) {
-    const map::OpenOptions open{.default_type =
-                                    config.text("default_database_type").value_or("hash")};
+    const map::OpenOptions open{.default_type = config.text("default_database_type").value_or("hash")};
     auto maps = map::MapList::open(join(s.tls_server_sni_maps), open);
     if (!maps) return fail(std::move(maps).error().within("tls_server_sni_maps"));
     if (maps->blocking()) {
@@ -110,8 +101,7 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
     }
     o.find_chain = [maps = *std::move(maps)](std::string_view name) {
       auto found = find_chain(maps, name);
-      if (!found)
-        log::warning("tls_server_sni_maps: {}: {}", printable(name, 255), found.error().message());
+      if (!found) log::warning("tls_server_sni_maps: {}: {}", printable(name, 255), found.error().message());
       return found;
     };
   }
@@ -158,8 +148,7 @@ std::shared_ptr<ServerTls> ServerTls::open(const config::Config& config, const C
     tls->files_.push_back(pair.cert_file);
     tls->files_.push_back(pair.key_file);
   }
-  tls->files_.insert(tls->files_.end(), tls->options_.chain_files.begin(),
-                     tls->options_.chain_files.end());
+  tls->files_.insert(tls->files_.end(), tls->options_.chain_files.begin(), tls->options_.chain_files.end());
   if (!tls->options_.ca_file.empty()) tls->files_.push_back(tls->options_.ca_file);
   tls->load();
   return tls;
@@ -183,9 +172,8 @@ std::vector<std::string> ServerTls::look() const {
     if (::stat(file.c_str(), &s) != 0)
       facts.push_back("errno " + std::to_string(errno));
     else
-      facts.push_back(fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size,
-                                  s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
-                                  s.st_ctim.tv_nsec));
+      facts.push_back(fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec,
+                                  s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec));
   }
   return facts;
 }
@@ -194,9 +182,8 @@ void ServerTls::load() {
   seen_ = look();  // before: what changes while we read is seen as a change
   auto context = tls::Context::open(options_);
   if (!context) {
-    warnings_.push_back(context.error().message() +
-                        (context_ ? ": the certificates read before stay in use"
-                                  : ": TLS is not available until that is mended"));
+    warnings_.push_back(context.error().message() + (context_ ? ": the certificates read before stay in use"
+                                                              : ": TLS is not available until that is mended"));
     return;
   }
   for (const auto& warning : (*context)->warnings()) warnings_.push_back(warning);

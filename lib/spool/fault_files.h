@@ -2,10 +2,10 @@
 /// A disk for the spool that knows what a power cut would leave: for every sector each content since the last sync, for
 /// every name whether it would still be there. For crash tests.
 ///
-/// Use:     FaultDisk disk;                                        // outlives the Spools that run on it, as a disk does
-///          auto spool = Spool::open(disk.files(), 0, new_use);
-///          disk.write(fd, "content", offset); disk.sync(fd);      // what a receiver does with the descriptor of its lease
-///          FaultDisk after = disk.cut(FaultDisk::Cut::torn, random);
+/// Use:     FaultDisk disk;                                        // outlives the Spools that run on it, as a disk
+///          does auto spool = Spool::open(disk.files(), 0, new_use); disk.write(fd, "content", offset);
+///          disk.sync(fd);      // what a receiver does with the descriptor of its lease FaultDisk after =
+///          disk.cut(FaultDisk::Cut::torn, random);
 /// Model:   as testing::FaultStorage: sectors are written whole or not at all, in any order; a kill keeps the page
 ///          cache. A file's length is durable with its sync, before that it may have either. Names are as
 ///          sync_names() left them; later ones may be there or not. Locks and descriptors are real: the page cache is a
@@ -84,8 +84,7 @@ class FaultDisk {
     for (const auto& [inode, file] : inodes_) {
       // Names that were not synced may be there or not, old and new ones alike.
       FileNumber name = 0;
-      const bool coin =
-          how == Cut::kill || how == Cut::all || (how != Cut::none && random.chance(0.5));
+      const bool coin = how == Cut::kill || how == Cut::all || (how != Cut::none && random.chance(0.5));
       if (coin) {
         if (const auto now = name_of(names_, inode)) name = *now;
       } else if (const auto then = name_of(durable_names_, inode)) {
@@ -99,8 +98,7 @@ class FaultDisk {
       if (how == Cut::kill) {
         copy.dirty = file.dirty;
       } else {
-        if (how == Cut::none || (how != Cut::all && random.chance(0.3)))
-          size_then = file.durable_size;
+        if (how == Cut::none || (how != Cut::all && random.chance(0.3))) size_then = file.durable_size;
         if (how != Cut::none) {
           const double age = random.unit();
           for (const auto& [n, versions] : file.dirty) {
@@ -235,8 +233,7 @@ class FaultDisk {
     return out;
   }
   static void put(int fd, std::uint64_t n, const Sector& content) {
-    PEN_CHECK(::pwrite(fd, content.data(), kSector, static_cast<off_t>(n * kSector)) ==
-              static_cast<ssize_t>(kSector));
+    PEN_CHECK(::pwrite(fd, content.data(), kSector, static_cast<off_t>(n * kSector)) == static_cast<ssize_t>(kSector));
   }
   File& of(int fd) { return inodes_.at(inode_of(fd)); }
 

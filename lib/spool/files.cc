@@ -37,8 +37,7 @@ class Directory final : public Files {
   }
 
   Result<Fd> create(FileNumber file) override {
-    Fd fd(::openat(fd_.get(), name_of(file).c_str(),
-                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    Fd fd(::openat(fd_.get(), name_of(file).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return fail_errno("create " + name(file));
     return fd;
   }
@@ -47,8 +46,7 @@ class Directory final : public Files {
     return {};
   }
   Result<Fd> open(FileNumber file, bool to_write) override {
-    Fd fd(::openat(fd_.get(), name_of(file).c_str(),
-                   (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW));
+    Fd fd(::openat(fd_.get(), name_of(file).c_str(), (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) return fail_errno("open " + name(file));
     if (to_write) {
       struct stat st{};
@@ -58,8 +56,7 @@ class Directory final : public Files {
     return fd;
   }
   Result<void> remove(FileNumber file) override {
-    if (::unlinkat(fd_.get(), name_of(file).c_str(), 0) != 0)
-      return fail_errno("remove " + name(file));
+    if (::unlinkat(fd_.get(), name_of(file).c_str(), 0) != 0) return fail_errno("remove " + name(file));
     return {};
   }
   Result<std::uint64_t> size(int fd) override {
@@ -116,12 +113,10 @@ std::optional<FileNumber> number_of(std::string_view name) {
 }
 
 Result<std::unique_ptr<Files>> open_directory(const std::string& directory) {
-  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
-    return fail_errno("mkdir " + directory);
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno("mkdir " + directory);
   Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno("open " + directory);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
-    return fail_errno(directory + " is in use by another process");
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno(directory + " is in use by another process");
   return std::make_unique<Directory>(directory, std::move(fd));
 }
 

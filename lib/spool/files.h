@@ -1,5 +1,6 @@
 #pragma once
-/// What the spool asks of its directory: a handful of calls on numbered files. So that crash tests can stand in for the disk.
+/// What the spool asks of its directory: a handful of calls on numbered files. So that crash tests can stand in for
+/// the disk.
 ///
 /// Use:     auto files = open_directory("/var/spool/penstock/bodies");   // the real one
 /// Thread:  one (the spool's). The receivers write and sync through the descriptors they were given, not through this.
@@ -40,8 +41,8 @@ class Files {
   virtual Result<std::string> read(int fd, std::size_t size, std::uint64_t offset) = 0;
   /// Takes the exclusive flock of the descriptor's open file description. False: another description has it.
   virtual Result<bool> lock(int fd) = 0;
-  /// Takes the shared one, in place of the exclusive one if the description has that. False: another description has the
-  /// exclusive one.
+  /// Takes the shared one, in place of the exclusive one if the description has that. False: another description has
+  /// the exclusive one.
   virtual Result<bool> share(int fd) = 0;
   /// Gives the description's flock back.
   virtual Result<void> unlock(int fd) = 0;

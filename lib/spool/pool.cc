@@ -82,8 +82,8 @@ void Pool::not_ours(std::uint64_t lease) {
 
 bool Pool::release(FileNumber file, std::uint32_t use, std::uint64_t safe_after) {
   const auto it = files_.find(file);
-  // A file whose message was lost to damage can be unknown to us; nothing is to be done about it. Nor about the file of a
-  // version that should have been garbage, which others have by now.
+  // A file whose message was lost to damage can be unknown to us; nothing is to be done about it. Nor about the file
+  // of a version that should have been garbage, which others have by now.
   if (it == files_.end()) return false;
   File& f = it->second;
   const bool mine = f.state == State::used && (f.use == use || broken(Breakage::any_use_fits));

@@ -1,7 +1,8 @@
 #pragma once
 /// Which spool file is free, leased to a receiver, owned by a message, or waiting until it may be used again.
 ///
-/// Source:  docs/origins.md "The spool" (a pool of files that are re-used and not created, truncated or removed per message).
+/// Source:  docs/origins.md "The spool" (a pool of files that are re-used and not created, truncated or removed per
+///          message).
 /// Use:     see spool.h, which does the I/O. This part decides and touches nothing: no files, no clock.
 /// States:  unknown ─referenced()→ used        unknown ─sweep()→ free
 ///          free, new ─lease()→ leased ─take()→ used ─release()→ retiring ─reclaim()→ free
@@ -24,8 +25,7 @@ class Pool {
  public:
   static constexpr std::size_t kKeep = 16;
   static constexpr std::size_t kMaxLeases = 20000;
-  explicit Pool(std::size_t max_leases = kMaxLeases, std::size_t keep = kKeep)
-      : max_leases_(max_leases), keep_(keep) {}
+  explicit Pool(std::size_t max_leases = kMaxLeases, std::size_t keep = kKeep) : max_leases_(max_leases), keep_(keep) {}
 
   /// A file that was there at start: nobody may have it before sweep() or referenced() tells what it is.
   void found(FileNumber file);
@@ -38,8 +38,8 @@ class Pool {
   std::optional<Leased> lease(bool only_fresh = false);
   /// The file of a lease, for checks. nullopt: no such lease (any more).
   std::optional<FileNumber> leased(std::uint64_t lease) const;
-  /// The message with the content is in the queue log (or about to be). `use`: what its reference will name. False: no such
-  /// lease.
+  /// The message with the content is in the queue log (or about to be). `use`: what its reference will name. False:
+  /// no such lease.
   bool take(std::uint64_t lease, std::uint32_t use);
   /// The receiver is gone or does not need it; every other free file comes first. False: no such lease.
   bool give_back(std::uint64_t lease);
@@ -58,8 +58,8 @@ class Pool {
   bool files_wait() const { return !retiring_.empty(); }
 
   enum class Owner { yes, missing, another };
-  /// A message found in the queue owns the file, in this use. missing: no such file (its content is lost). another: a message
-  /// with another use of it was met before; what the file says decides, by settle().
+  /// A message found in the queue owns the file, in this use. missing: no such file (its content is lost). another: a
+  /// message with another use of it was met before; what the file says decides, by settle().
   Owner referenced(FileNumber file, std::uint32_t use);
   void settle(FileNumber file, std::uint32_t use) { files_[file].use = use; }
   bool unknown(FileNumber file) const;
@@ -69,8 +69,8 @@ class Pool {
 
   /// A period is over.
   void next_period();
-  /// Free files that nobody is likely to need, the coldest first, at most `most`. They are not the pool's any more: remove
-  /// them, then tell removed(). Nothing before sweep().
+  /// Free files that nobody is likely to need, the coldest first, at most `most`. They are not the pool's any more:
+  /// remove them, then tell removed(). Nothing before sweep().
   std::vector<FileNumber> surplus(std::size_t most);
   void removed(FileNumber file) { unmade_.push_back(file); }
 

@@ -21,9 +21,7 @@ constexpr std::size_t kMaxOwner = 64;
 // More than any disk has, and sums with it do not overflow.
 constexpr std::uint64_t kMostExpected = std::uint64_t{1} << 62U;
 
-constexpr std::uint64_t rounded(std::uint64_t size) {
-  return (size + kGrowth - 1) / kGrowth * kGrowth;
-}
+constexpr std::uint64_t rounded(std::uint64_t size) { return (size + kGrowth - 1) / kGrowth * kGrowth; }
 
 std::byte* raw(std::string& s) { return reinterpret_cast<std::byte*>(s.data()); }
 
@@ -36,8 +34,7 @@ std::string use_sector(FileNumber file, std::uint32_t use) {
   return out;
 }
 
-std::string owner_sector(FileNumber file, std::uint32_t use, std::string_view id,
-                         std::uint64_t length) {
+std::string owner_sector(FileNumber file, std::uint32_t use, std::string_view id, std::uint64_t length) {
   std::string out(kSector, '\0');
   store_le(raw(out), kOwnerMagic);
   store_le(raw(out) + 8, file);
@@ -51,8 +48,7 @@ std::string owner_sector(FileNumber file, std::uint32_t use, std::string_view id
 
 /// Whether a name of a spool file leads to something else: a link, a directory, or made by somebody else meanwhile.
 bool not_ours(const Error& error) {
-  return error.is_errno(ELOOP) || error.is_errno(EMLINK) || error.is_errno(EISDIR) ||
-         error.is_errno(EEXIST);
+  return error.is_errno(ELOOP) || error.is_errno(EMLINK) || error.is_errno(EISDIR) || error.is_errno(EEXIST);
 }
 
 std::size_t descriptor_limit() {
@@ -74,8 +70,7 @@ Result<std::optional<Spool::Header>> Spool::header_of(int fd) {
 std::optional<Spool::Header> Spool::parse_header(std::string block) {
   if (block.size() < 2 * kSector) return std::nullopt;
   const std::byte* p = raw(block);
-  if (load_le<std::uint64_t>(p) != kUseMagic ||
-      load_le<std::uint64_t>(p + 16) != XXH3_64bits(block.data(), 16))
+  if (load_le<std::uint64_t>(p) != kUseMagic || load_le<std::uint64_t>(p + 16) != XXH3_64bits(block.data(), 16))
     return std::nullopt;
   Header h;
   h.file = load_le<std::uint32_t>(p + 8);
@@ -91,8 +86,8 @@ std::optional<Spool::Header> Spool::parse_header(std::string block) {
   return h;
 }
 
-Spool::Spool(std::unique_ptr<Files> files, std::uint64_t reserve,
-             std::function<std::uint64_t()> new_use, std::size_t keep)
+Spool::Spool(std::unique_ptr<Files> files, std::uint64_t reserve, std::function<std::uint64_t()> new_use,
+             std::size_t keep)
     : files_(std::move(files)),
       reserve_(reserve),
       new_use_(std::move(new_use)),
@@ -106,8 +101,7 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::string& directory, std::ui
 }
 
 Result<std::unique_ptr<Spool>> Spool::open(std::unique_ptr<Files> files, std::uint64_t reserve,
-                                           std::function<std::uint64_t()> new_use,
-                                           std::size_t keep) {
+                                           std::function<std::uint64_t()> new_use, std::size_t keep) {
   std::unique_ptr<Spool> spool(new Spool(std::move(files), reserve, std::move(new_use), keep));
   PEN_TRY_ASSIGN(const auto found, spool->files_->list());
   for (const FileNumber file : found) spool->pool_.found(file);
@@ -162,15 +156,14 @@ bool Spool::give_back(std::uint64_t lease) {
 }
 
 /// What a client says of its size is no more than that: beyond a part of what is free the file grows with the content
-/// instead, so that clients who send little of what they declare do not fill the disk, however many they are and however
-/// often they come.
+/// instead, so that clients who send little of what they declare do not fill the disk, however many they are and
+/// however often they come.
 Result<void> Spool::grow(FileNumber number, File& file, std::uint64_t needed) {
   constexpr std::uint64_t kPartOfDisk = 16;
   const std::uint64_t any = std::max(file.size, kGrowth);  // without a size
   if (needed > any) {
     PEN_TRY_ASSIGN(const std::uint64_t free, files_->free_bytes());
-    if (needed - file.size > free)
-      return fail(Error::from_errno(ENOSPC, "a body that was announced"));
+    if (needed - file.size > free) return fail(Error::from_errno(ENOSPC, "a body that was announced"));
     if (all_hollow_ + (needed - any) > (free + all_hollow_) / kPartOfDisk) needed = any;
   }
   const std::uint64_t size = std::max(file.size, rounded(needed));
@@ -234,8 +227,7 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
   File& file = open_.at(leased->file);
   const std::uint64_t needed = kContentOffset + std::max<std::uint64_t>(expected_size, 1);
   if (file.size < needed) {
-    if (auto grown = grow(leased->file, file, needed); !grown)
-      return give_up(std::move(grown).error());
+    if (auto grown = grow(leased->file, file, needed); !grown) return give_up(std::move(grown).error());
   }
   do {
     file.use = static_cast<std::uint32_t>(new_use_());
@@ -255,8 +247,7 @@ Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std:
   PEN_CHECK(queue_id.size() <= kMaxOwner);
   PEN_TRY_ASSIGN(const int fd, writable(*file));
   PEN_TRY_ASSIGN(const std::uint64_t size, files_->size(fd));
-  if (broken(Breakage::use_number_at_take))
-    PEN_TRY(files_->write(fd, use_sector(*file, open_.at(*file).use), 0));
+  if (broken(Breakage::use_number_at_take)) PEN_TRY(files_->write(fd, use_sector(*file, open_.at(*file).use), 0));
   if (size < kContentOffset || length > size - kContentOffset)
     return fail(SpoolError::too_short, std::string(queue_id));
   PEN_TRY_ASSIGN(const auto header, header_of(fd));
@@ -266,8 +257,9 @@ Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std:
   held.size = size;
   const std::uint64_t filled = rounded(kContentOffset + length);
   limit_hollow(*file, size > filled ? size - filled : 0);
-  // The receiver has written what there is to write; from now on readers share the file. (Not if our copy of the lease's
-  // descriptor had to make room for others: then readers get their lock when the receiver has closed its own.)
+  // The receiver has written what there is to write; from now on readers share the file. (Not if our copy of the
+  // lease's descriptor had to make room for others: then readers get their lock when the receiver has closed its
+  // own.)
   if (!broken(Breakage::no_lock)) PEN_TRY(files_->share(fd));
   held.locked = false;
   PEN_CHECK(pool_.take(lease, header->use));
@@ -328,9 +320,7 @@ bool Spool::referenced(BodyRef ref) {
 
 void Spool::release(BodyRef ref, std::uint64_t safe_after) {
   // Not met by the orphan pass yet: another message may own it by now.
-  if (pool_.unknown(file_of(ref)) && use_now(file_of(ref)) != use_of(ref) &&
-      !broken(Breakage::any_use_fits))
-    return;
+  if (pool_.unknown(file_of(ref)) && use_now(file_of(ref)) != use_of(ref) && !broken(Breakage::any_use_fits)) return;
   if (!pool_.release(file_of(ref), use_of(ref), safe_after)) return;
   // Our own copy must not keep the file from the next lease. It stays open, and is locked again when it is used again.
   const auto reader = readers_.find(file_of(ref));
@@ -354,8 +344,7 @@ Result<Spool::Reader> Spool::reader_of(BodyRef ref, std::optional<Reader> known)
   }
   PEN_TRY_ASSIGN(const auto header, header_of(fd));
   const bool same_use = header && (header->use == use_of(ref) || broken(Breakage::any_use_fits));
-  if (!header || header->file != file || !same_use)
-    return fail(SpoolError::wrong_owner, files_->name(file));
+  if (!header || header->file != file || !same_use) return fail(SpoolError::wrong_owner, files_->name(file));
   return reader;
 }
 

@@ -14,15 +14,17 @@
 /// Reuse:   a file is neither truncated nor removed when its message is over; the next content overwrites it. A
 ///          reference names file and use, so that a file in other hands is never taken for the message's own.
 /// Growth:  a file is made when none is free. Files that a burst left are removed when half an hour did without them.
-/// Writers: whoever has a lease may still be writing when it is over: its qmgr died, or it gave up and a write of its own is
+/// Writers: whoever has a lease may still be writing when it is over: its qmgr died, or it gave up and a write of its
+/// own is
 ///          under way. So each lease travels with an exclusive flock: it belongs to the open file description, and
 ///          lasts until the last copy of the descriptor is closed, in whatever process. A file is leased only
 ///          with that lock in hand; one that somebody still has open is passed over.
-/// Readers: a descriptor from open_to_read() travels with a shared flock, which lasts as long as its last copy, in whatever
-///          process and over any death of qmgr: until then the file is not leased again. Copies of one description serve
-///          all programs that answer for what they read, so that no message costs an open(): release() takes their lock
-///          back, because by then all have answered. When one of them is lost, forget_readers(). Besides, a reader compares
-///          read_header() before its first read and after its last, before it says "sent".
+/// Readers: a descriptor from open_to_read() travels with a shared flock, which lasts as long as its last copy, in
+/// whatever
+///          process and over any death of qmgr: until then the file is not leased again. Copies of one description
+///          serve all programs that answer for what they read, so that no message costs an open(): release() takes
+///          their lock back, because by then all have answered. When one of them is lost, forget_readers(). Besides,
+///          a reader compares read_header() before its first read and after its last, before it says "sent".
 /// Orphans: files found at start are not used before orphan pass has ended: call referenced() for each message of a
 ///          queue_log::Scan, then sweep(). New files are made meanwhile, so mail is accepted at once.
 /// Thread:  one. lease() and open_to_read() make a system call or three; the receivers do the writing.
@@ -48,7 +50,7 @@ enum class SpoolError {
   too_many,       // leases out: try later
   unknown_lease,  // the peer named a lease it does not hold
   too_short,      // the file holds less than the peer said
-  wrong_owner,  // the file serves another message now: the reference is stale or the file was damaged
+  wrong_owner,    // the file serves another message now: the reference is stale or the file was damaged
 };
 inline std::string_view error_module(SpoolError) { return "spool"; }
 inline std::string_view describe(SpoolError e) {
@@ -79,12 +81,11 @@ constexpr std::uint32_t use_of(BodyRef ref) { return static_cast<std::uint32_t>(
 class Spool {
  public:
   /// Makes the directory if missing. `reserve`: bytes to leave free on its disk.
-  static Result<std::unique_ptr<Spool>> open(const std::string& directory,
-                                             std::uint64_t reserve = 0);
+  static Result<std::unique_ptr<Spool>> open(const std::string& directory, std::uint64_t reserve = 0);
   /// Over any files; `new_use` makes the numbers of uses, which must not come again for a file; `keep`: see pool.h.
-  static Result<std::unique_ptr<Spool>> open(
-      std::unique_ptr<Files> files, std::uint64_t reserve,
-      std::function<std::uint64_t()> new_use = secure_random_u64, std::size_t keep = Pool::kKeep);
+  static Result<std::unique_ptr<Spool>> open(std::unique_ptr<Files> files, std::uint64_t reserve,
+                                             std::function<std::uint64_t()> new_use = secure_random_u64,
+                                             std::size_t keep = Pool::kKeep);
   ~Spool();
 
   struct Lease {
@@ -92,8 +93,9 @@ class Spool {
     Fd fd;  // read and write
     std::uint64_t content_offset = kContentOffset;
   };
-  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it: all of it, unless what was expected of all
-  /// files and has not come would take more than a sixteenth of what is free. Errors: no_space, too_many, errno.
+  /// Space for expected_size (0: unknown) is reserved as far as the file lacks it: all of it, unless what was
+  /// expected of all files and has not come would take more than a sixteenth of what is free. Errors: no_space,
+  /// too_many, errno.
   Result<Lease> lease(std::uint64_t expected_size);
   /// The receiver is gone or does not need it. False: no such lease.
   bool give_back(std::uint64_t lease);
@@ -140,8 +142,7 @@ class Spool {
   Look look(FileNumber file);
 
  private:
-  Spool(std::unique_ptr<Files> files, std::uint64_t reserve, std::function<std::uint64_t()> new_use,
-        std::size_t keep);
+  Spool(std::unique_ptr<Files> files, std::uint64_t reserve, std::function<std::uint64_t()> new_use, std::size_t keep);
   Result<int> writable(FileNumber file);
   Result<void> create(FileNumber file);
   struct File;
@@ -179,8 +180,7 @@ class Spool {
   static constexpr std::size_t kMaxOpen = 1024;
   std::size_t max_open_;
   static constexpr seconds kPeriod{900};
-  static constexpr std::size_t kRemovedAtOnce =
-      8;  // an unlink of a large file can take milliseconds
+  static constexpr std::size_t kRemovedAtOnce = 8;  // an unlink of a large file can take milliseconds
   std::optional<SteadyTime> period_began_;
   void make_room_to_open();
   /// So many files that someone still has open are passed over before a new one is made.

@@ -38,8 +38,7 @@ struct Place {
     auto fd = spool->open_to_read(ref);
     BOOST_REQUIRE(fd.has_value());
     std::string content(size, '\0');
-    BOOST_REQUIRE(::pread(fd->get(), content.data(), size, kContentOffset) ==
-                  static_cast<ssize_t>(size));
+    BOOST_REQUIRE(::pread(fd->get(), content.data(), size, kContentOffset) == static_cast<ssize_t>(size));
     BOOST_TEST(::pwrite(fd->get(), "x", 1, kContentOffset) == -1);  // read-only
     return content;
   }
@@ -64,8 +63,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_that_was_read_lately_is_not_opened_again, Place) 
   BOOST_TEST(read(ref, 10) == "hello body");
   // Without a name it could not be opened any more.
   for (const auto& entry : std::filesystem::directory_iterator(scratch.file("bodies")))
-    if (entry.path().filename().string().starts_with("body-"))
-      std::filesystem::remove(entry.path());
+    if (entry.path().filename().string().starts_with("body-")) std::filesystem::remove(entry.path());
   BOOST_TEST(read(ref, 10) == "hello body");
   // What lies in it now is seen, not what lay in it then.
   spool->release(ref, 5);
@@ -120,8 +118,7 @@ BOOST_AUTO_TEST_CASE(a_file_whose_name_could_not_be_synced_is_made_again_with_th
 /// Descriptors of this process.
 static std::size_t descriptors() {
   namespace fs = std::filesystem;
-  return static_cast<std::size_t>(
-      std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_whose_use_cannot_be_written_is_refused_and_its_file_leased_next) {
@@ -184,8 +181,7 @@ BOOST_AUTO_TEST_CASE(a_body_whose_owner_cannot_be_written_stays_leased_with_its_
   // Once more, and all is there: of this message, and of the one before.
   const auto body = spool->take(lease->lease, "id2", 7);
   BOOST_REQUIRE(body.has_value());
-  for (const auto& [ref, id, content] :
-       {std::tuple{*kept, "id1", "other"}, std::tuple{*body, "id2", "content"}}) {
+  for (const auto& [ref, id, content] : {std::tuple{*kept, "id1", "other"}, std::tuple{*body, "id2", "content"}}) {
     auto fd = spool->open_to_read(ref);
     BOOST_REQUIRE(fd.has_value());
     BOOST_TEST((*Spool::read_header(fd->get()))->queue_id == id);
@@ -343,8 +339,7 @@ BOOST_FIXTURE_TEST_CASE(links_among_the_files_lead_no_content_elsewhere, Place) 
   fs::create_symlink(scratch.file("moved"), bodies / "body-00000007");
   spool.reset();
   spool = open();
-  for (const BodyRef ref : refs)
-    BOOST_TEST(spool->open_to_read(ref).has_value() == (file_of(ref) != 7));
+  for (const BodyRef ref : refs) BOOST_TEST(spool->open_to_read(ref).has_value() == (file_of(ref) != 7));
 }
 
 /// The number of the file behind a lease: its own header says it.
@@ -354,8 +349,7 @@ static FileNumber number_of(const Spool::Lease& lease) {
   return (*header)->file;
 }
 
-BOOST_FIXTURE_TEST_CASE(a_file_is_not_leased_again_while_a_holder_of_before_the_restart_has_it,
-                        Place) {
+BOOST_FIXTURE_TEST_CASE(a_file_is_not_leased_again_while_a_holder_of_before_the_restart_has_it, Place) {
   auto before = spool->lease(10);
   BOOST_REQUIRE(before.has_value());
   const FileNumber file = number_of(*before);
@@ -371,8 +365,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_is_not_leased_again_while_a_holder_of_before_the_
   BOOST_TEST(spool->figures().files == 2u);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_lease_given_back_with_a_write_under_way_stays_out_until_it_has_ended,
-                        Place) {
+BOOST_FIXTURE_TEST_CASE(a_lease_given_back_with_a_write_under_way_stays_out_until_it_has_ended, Place) {
   auto given_up = spool->lease(10);
   const FileNumber file = number_of(*given_up);
   Fd under_way(::dup(given_up->fd.get()));
@@ -404,8 +397,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_with_a_living_reader_is_not_leased_again, Place) 
   BOOST_TEST(number_of(*spool->lease(10)) == file_of(ref));
 }
 
-BOOST_FIXTURE_TEST_CASE(a_reader_that_will_not_answer_keeps_its_file_and_one_that_did_does_not,
-                        Place) {
+BOOST_FIXTURE_TEST_CASE(a_reader_that_will_not_answer_keeps_its_file_and_one_that_did_does_not, Place) {
   const BodyRef ref = store("id1", "hello body");
   const auto answered = *spool->open_to_read(ref);
   spool->release(ref, 1);
@@ -483,8 +475,7 @@ BOOST_AUTO_TEST_CASE(files_of_a_burst_go_when_half_an_hour_did_without_them) {
     for (const auto& lease : leases) BOOST_TEST(spool->give_back(lease.lease));
   };
   auto pass = [&](seconds time) {
-    for (const SteadyTime end = now + time; now < end; now += seconds(10))
-      BOOST_TEST(spool->shrink(now).has_value());
+    for (const SteadyTime end = now + time; now < end; now += seconds(10)) BOOST_TEST(spool->shrink(now).has_value());
   };
   use(100);
   pass(seconds(1000));

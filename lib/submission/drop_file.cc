@@ -43,17 +43,14 @@ Result<std::string> read_exactly(int fd, std::uint64_t at, std::size_t size) {
   return out;
 }
 
-Result<std::unique_ptr<DropWriter>> DropWriter::create(const std::string& directory,
-                                                       Submission submission,
-                                                       const std::function<std::string()>& next_id,
-                                                       Before before) {
+Result<std::unique_ptr<DropWriter>> DropWriter::create(const std::string& directory, Submission submission,
+                                                       const std::function<std::string()>& next_id, Before before) {
   std::unique_ptr<DropWriter> w(new DropWriter(std::move(before)));
   for (int tries = 0; w->fd_ < 0; ++tries) {
     submission.queue_id = next_id();
     const std::string path = directory + "/" + submission.queue_id;
     w->step(Step::create);
-    const int fd =
-        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kUnfinished);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kUnfinished);
     if (fd < 0) {
       if (errno == EEXIST && tries < kTries) continue;
       return fail_errno(path);

@@ -31,10 +31,8 @@ class DropWriter {
  public:
   /// Gives the submission the next id that is not taken. The directory must exist. The process's umask must let others
   /// read (022): the mail system is another account.
-  static Result<std::unique_ptr<DropWriter>> create(const std::string& directory,
-                                                    Submission submission,
-                                                    const std::function<std::string()>& next_id,
-                                                    Before before = {});
+  static Result<std::unique_ptr<DropWriter>> create(const std::string& directory, Submission submission,
+                                                    const std::function<std::string()>& next_id, Before before = {});
   /// Unfinished: removes the file.
   ~DropWriter();
   DropWriter(const DropWriter&) = delete;

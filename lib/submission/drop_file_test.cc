@@ -41,8 +41,7 @@ struct Fixture {
   }
   std::vector<std::string> names() const {
     std::vector<std::string> out;
-    for (const auto& e : std::filesystem::directory_iterator(directory))
-      out.push_back(e.path().filename().string());
+    for (const auto& e : std::filesystem::directory_iterator(directory)) out.push_back(e.path().filename().string());
     return out;
   }
   std::string bytes(const std::string& name) const {
@@ -150,8 +149,7 @@ BOOST_AUTO_TEST_CASE(a_writer_that_dies_at_any_step_leaves_all_or_nothing) {
 BOOST_AUTO_TEST_CASE(what_is_being_written_is_left_alone_and_an_unfinished_writer_cleans_up) {
   {
     auto w = DropWriter::create(directory, sample(), ids()).value();
-    BOOST_TEST(
-        (DropReader::open(directory, w->queue_id()).value().state() == State::being_written));
+    BOOST_TEST((DropReader::open(directory, w->queue_id()).value().state() == State::being_written));
     BOOST_REQUIRE(w->append(content));
     BOOST_TEST(names().size() == 1U);
   }

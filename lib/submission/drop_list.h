@@ -5,8 +5,8 @@
 ///          for (auto some = names.next(1000); some && !some->empty(); some = names.next(1000)) …
 ///          auto message = look_at_drop(directory, name);          // nullopt: nothing there, or not finished
 /// Reads only: takes no lock, so that pickup and pendrop never wait for a listing and never take it for the other.
-/// Bounds:  names of one call; of a file its envelope (kMaxEnvelope) and its ends: content is not read, so a checksum that
-///          does not fit shows when the message is taken.
+/// Bounds:  names of one call; of a file its envelope (kMaxEnvelope) and its ends: content is not read, so a checksum
+///          that does not fit shows when the message is taken.
 /// Thread:  one at a time. Blocks.
 #include <dirent.h>
 
@@ -43,8 +43,7 @@ struct Dropped {
   WallTime arrival{};      // when it was submitted; the file's time where that is not known
   /// nullopt: it cannot be read.
   std::optional<Submission> submission;
-  std::string
-      fault;  // what is not as pendrop leaves it; empty: nothing that shows without reading the content
+  std::string fault;  // what is not as pendrop leaves it; empty: nothing that shows without reading the content
 };
 /// nullopt: no such file, its writer has not finished, or a name that leads elsewhere. Errors: errno.
 Result<std::optional<Dropped>> look_at_drop(const std::string& directory, const std::string& name);

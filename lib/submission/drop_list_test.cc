@@ -28,9 +28,7 @@ struct Fixture {
     if (finish) BOOST_REQUIRE(writer->finish());
     return writer;
   }
-  std::optional<Dropped> look(const std::string& name) const {
-    return look_at_drop(directory, name).value();
-  }
+  std::optional<Dropped> look(const std::string& name) const { return look_at_drop(directory, name).value(); }
   std::string fault(const std::string& name) const {
     const auto found = look(name);
     return found ? found->fault : "not there";
@@ -76,8 +74,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_message_is_named_with_the_reason) {
   BOOST_TEST(fault(id) != "");
   BOOST_TEST(!look(id)->submission.has_value());
   BOOST_REQUIRE(::unlink(scratch.file(id).c_str()) == 0);
-  BOOST_REQUIRE(::mkfifo(scratch.file(id).c_str(), 0755) ==
-                0);  // opening it would wait for a writer
+  BOOST_REQUIRE(::mkfifo(scratch.file(id).c_str(), 0755) == 0);  // opening it would wait for a writer
   BOOST_TEST(fault(id) == "not a regular file");
   BOOST_REQUIRE(::unlink(scratch.file(id).c_str()) == 0);
   BOOST_REQUIRE(::symlink("/etc/passwd", scratch.file(id).c_str()) == 0);
@@ -85,8 +82,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_message_is_named_with_the_reason) {
 }
 
 BOOST_AUTO_TEST_CASE(names_come_some_at_a_time_and_all_of_them) {
-  for (int i = 0; i < 10; ++i)
-    BOOST_REQUIRE(::mkdir(scratch.file("n" + std::to_string(i)).c_str(), 0700) == 0);
+  for (int i = 0; i < 10; ++i) BOOST_REQUIRE(::mkdir(scratch.file("n" + std::to_string(i)).c_str(), 0700) == 0);
   BOOST_REQUIRE(::mkdir(scratch.file(".hidden").c_str(), 0700) == 0);
   DropNames names(directory);
   std::vector<std::string> all;

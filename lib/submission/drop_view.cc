@@ -56,8 +56,7 @@ Result<void> DropView::verify(const Trailer& trailer) const {
   constexpr std::uint64_t kPiece = 64 * 1024;
   Sum sum;
   for (std::uint64_t at = 0; at < content_end_; at += kPiece) {
-    PEN_TRY_ASSIGN(const std::string piece,
-                   read_exactly(fd_, at, std::min(kPiece, content_end_ - at)));
+    PEN_TRY_ASSIGN(const std::string piece, read_exactly(fd_, at, std::min(kPiece, content_end_ - at)));
     sum.add(piece);
   }
   if (!sum_fits(trailer, sum)) return fail(FormatError::damaged, "checksum");

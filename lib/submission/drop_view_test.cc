@@ -17,8 +17,7 @@ using Found = DropView::Found;
 /// A whole message in a directory, and looks at it.
 struct Fixture {
   testing::ScratchDir scratch;
-  const std::string id = "4bGNsx3Ynxz1kGz8", path = scratch.file(id),
-                    content = "Subject: x\n\nhello\n";
+  const std::string id = "4bGNsx3Ynxz1kGz8", path = scratch.file(id), content = "Subject: x\n\nhello\n";
 
   Fixture() {
     Submission s;

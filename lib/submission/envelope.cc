@@ -21,10 +21,9 @@ mail::Envelope envelope_of(Submission submission) {
   envelope.purpose = submission.probe    ? mail::Purpose::probe
                      : submission.traced ? mail::Purpose::traced
                                          : mail::Purpose::mail;
-  envelope.smtputf8 = submission.smtputf8 || !mail::all_ascii(envelope.sender) ||
-                      std::ranges::any_of(envelope.recipients, [](const auto& to) {
-                        return !mail::all_ascii(to.address);
-                      });
+  envelope.smtputf8 =
+      submission.smtputf8 || !mail::all_ascii(envelope.sender) ||
+      std::ranges::any_of(envelope.recipients, [](const auto& to) { return !mail::all_ascii(to.address); });
   return envelope;
 }
 

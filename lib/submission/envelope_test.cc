@@ -44,8 +44,7 @@ BOOST_AUTO_TEST_CASE(smtputf8_is_what_was_declared_or_what_an_address_asks_for) 
   Submission declared = sample(), from = sample(), to = sample();
   declared.smtputf8 = true;
   from.sender = "\u00e4da@example.org";
-  to.recipients.push_back(
-      {.address = "b\u00f6b@example.org", .original = {}, .orcpt = {}, .notify = 0});
+  to.recipients.push_back({.address = "b\u00f6b@example.org", .original = {}, .orcpt = {}, .notify = 0});
   for (const Submission& s : {declared, from, to}) BOOST_TEST(envelope_of(s).smtputf8);
 }
 

@@ -27,8 +27,7 @@ T number_at(std::string_view bytes, std::size_t at) {
 }
 
 bool clean(std::string_view text) {
-  return std::ranges::none_of(
-      text, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
+  return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
 }
 
 }  // namespace
@@ -49,11 +48,9 @@ std::string_view describe(FormatError e) {
 }
 
 std::string check(const Submission& s, bool with_id) {
-  if (with_id != !s.queue_id.empty() || (with_id && !mail::is_queue_id(s.queue_id)))
-    return "bad queue id";
+  if (with_id != !s.queue_id.empty() || (with_id && !mail::is_queue_id(s.queue_id))) return "bad queue id";
   if (s.recipients.empty()) return "no recipients";
-  if (s.recipients.size() > kMaxRecipients)
-    return fmt::format("more than {} recipients", kMaxRecipients);
+  if (s.recipients.size() > kMaxRecipients) return fmt::format("more than {} recipients", kMaxRecipients);
   const auto address_fault = [](const std::string& a) -> const char* {
     if (a.size() > mail::kMaxPath) return "address too long";
     return clean(a) ? nullptr : "control character in an address";
@@ -78,8 +75,7 @@ std::string check(const Submission& s, bool with_id) {
 std::string head(const Submission& submission) {
   const std::string envelope = encode(submission);
   PEN_CHECK(envelope.size() <= kMaxEnvelope);
-  return std::string(kMagic) + number(kVersion) +
-         number(static_cast<std::uint32_t>(envelope.size())) + envelope;
+  return std::string(kMagic) + number(kVersion) + number(static_cast<std::uint32_t>(envelope.size())) + envelope;
 }
 
 Result<std::size_t> head_size(std::string_view prefix) {
@@ -114,9 +110,7 @@ Sum::Sum() : state_(XXH3_createState()) {
 Sum::~Sum() = default;
 Sum::Sum(Sum&&) noexcept = default;
 Sum& Sum::operator=(Sum&&) noexcept = default;
-void Sum::add(std::string_view bytes) {
-  XXH3_64bits_update(state_.get(), bytes.data(), bytes.size());
-}
+void Sum::add(std::string_view bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
 std::uint64_t Sum::value() const { return XXH3_64bits_digest(state_.get()); }
 
 std::string trailer(std::uint64_t content_size, Sum& sum) {
@@ -126,8 +120,7 @@ std::string trailer(std::uint64_t content_size, Sum& sum) {
 }
 
 Result<Trailer> parse_trailer(std::string_view bytes) {
-  if (bytes.size() != kTrailerSize || !bytes.ends_with(kEnd))
-    return fail(FormatError::damaged, "trailer");
+  if (bytes.size() != kTrailerSize || !bytes.ends_with(kEnd)) return fail(FormatError::damaged, "trailer");
   return Trailer{number_at<std::uint64_t>(bytes, 0), number_at<std::uint64_t>(bytes, 8)};
 }
 

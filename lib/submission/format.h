@@ -7,7 +7,8 @@
 /// Pipe:    u32 length (LE) and the encoded Submission without queue id and arrival; pieces of content, each a u32
 ///          length and that many bytes; a length of 0 says that the message is whole.
 /// Use:     writer: head(submission), Sum over everything, trailer(…); reader: parse_head(), Sum, parse_trailer().
-/// Rules:   decode() checks every field (check()): what is in a Submission that was read can go into logs and envelopes.
+/// Rules:   decode() checks every field (check()): what is in a Submission that was read can go into logs and
+///          envelopes.
 /// No I/O; any thread.
 #include <cstdint>
 #include <memory>
@@ -47,8 +48,8 @@ struct Submission {
   bool traced = false;   // the sender is to be told of the first try; not of a probe
   template <class Visitor>
   void visit_fields(Visitor&& visitor) {
-    visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe,
-            smtputf8, requiretls, gateway, traced);
+    visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe, smtputf8, requiretls,
+            gateway, traced);
   }
   /// What came later is only written where it says something: a reader that does not know it takes all the rest.
   template <class Visitor>

@@ -80,8 +80,7 @@ BOOST_AUTO_TEST_CASE(what_must_not_get_into_an_envelope_is_refused) {
   BOOST_TEST(refused([](Submission& s) { s.full_name = "a\r\nBcc: x"; }));
   BOOST_TEST(refused([](Submission& s) { s.envid.assign(101, 'a'); }));
   BOOST_TEST(refused([](Submission& s) { s.probe = s.traced = true; }));
-  BOOST_TEST(
-      refused([](Submission& s) { s.recipients.resize(kMaxRecipients + 1, s.recipients[0]); }));
+  BOOST_TEST(refused([](Submission& s) { s.recipients.resize(kMaxRecipients + 1, s.recipients[0]); }));
   // The caller does not choose the queue id.
   BOOST_TEST(!decode_submission(encode(sample()), false));
 }

@@ -38,8 +38,7 @@ BOOST_AUTO_TEST_CASE(other_lines_with_dots_do_not) {
 BOOST_AUTO_TEST_CASE(with_i_no_line_ends_it) { check("a\n.\nb\n", false, "a\n.\nb\n"); }
 
 BOOST_AUTO_TEST_CASE(mailbox_separators_before_the_header_are_dropped) {
-  check("From ada Sat Nov 21\n>From bob\nSubject: x\n\nFrom here\n", true,
-        "Subject: x\n\nFrom here\n");
+  check("From ada Sat Nov 21\n>From bob\nSubject: x\n\nFrom here\n", true, "Subject: x\n\nFrom here\n");
   check("From: ada\n", true, "From: ada\n");
   check(">Fro\n", true, ">Fro\n");
   check("From", true, "From");

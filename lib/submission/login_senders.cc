@@ -33,8 +33,8 @@ std::string_view next_pattern(std::string_view& rest) {
   constexpr std::string_view kBetween = ", \t\r\n";
   rest.remove_prefix(std::min(rest.find_first_not_of(kBetween), rest.size()));
   std::size_t end = 0;
-  for (bool quoted = false;
-       end < rest.size() && (quoted || kBetween.find(rest[end]) == std::string_view::npos); ++end) {
+  for (bool quoted = false; end < rest.size() && (quoted || kBetween.find(rest[end]) == std::string_view::npos);
+       ++end) {
     if (rest[end] == '"') quoted = !quoted;
     if (rest[end] == '\\' && quoted && end + 1 < rest.size()) ++end;
   }
@@ -49,8 +49,7 @@ Result<bool> LoginSenders::permit(std::string_view login, std::string_view sende
   PEN_TRY_ASSIGN(const auto patterns, maps.lookup(login));
   if (!patterns) return false;
   const std::string bare = without_extension(sender, delimiters);
-  const std::string at_domain =
-      mail::has_domain(sender) ? "@" + std::string(mail::domain_part(sender)) : std::string();
+  const std::string at_domain = mail::has_domain(sender) ? "@" + std::string(mail::domain_part(sender)) : std::string();
   std::string_view rest = *patterns;
   for (auto pattern = next_pattern(rest); !pattern.empty(); pattern = next_pattern(rest)) {
     if (pattern == "*") return true;

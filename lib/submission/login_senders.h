@@ -3,9 +3,9 @@
 ///
 /// Use:     LoginSenders senders{.maps = …, .delimiters = "+"};
 ///          Result<bool> may = senders.permit(login_name(uid), "jo+list@example.org");
-/// Table:   login name → patterns, between blanks and commas: an address (the sender's extension does not count), @domain,
-///          null_pattern for the null sender, "*" for any. Letters' case does not matter. A sender without domain but with
-///          '%' or '!' stands for an address elsewhere: it has to be listed as it is.
+/// Table:   login name → patterns, between blanks and commas: an address (the sender's extension does not count),
+///          @domain, null_pattern for the null sender, "*" for any. Letters' case does not matter. A sender without
+///          domain but with '%' or '!' stands for an address elsewhere: it has to be listed as it is.
 /// Errors:  of the tables: whether the sender is permitted is not known.
 /// Source:  Postfix local_login_sender_maps, empty_address_local_login_sender_maps_lookup_key.
 #include <sys/types.h>

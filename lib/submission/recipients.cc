@@ -24,12 +24,8 @@ Kind kind_of(std::string_view name) {
 }
 
 /// What of a line decides what it is, so that it does not matter how much of it was kept.
-std::string_view start_of(std::string_view line) {
-  return line.substr(0, mail::HeaderScanner::kDecide);
-}
-std::string_view field_name(std::string_view line) {
-  return line.substr(0, mail::field_name_length(start_of(line)));
-}
+std::string_view start_of(std::string_view line) { return line.substr(0, mail::HeaderScanner::kDecide); }
+std::string_view field_name(std::string_view line) { return line.substr(0, mail::field_name_length(start_of(line))); }
 
 }  // namespace
 
@@ -57,8 +53,8 @@ void HeaderRecipients::feed(std::string_view content) {
 }
 
 void HeaderRecipients::line(std::string_view text) {
-  const Line kind = mail::HeaderScanner::classify(
-      start_of(text), text.size() < mail::HeaderScanner::kDecide, first_line_);
+  const Line kind =
+      mail::HeaderScanner::classify(start_of(text), text.size() < mail::HeaderScanner::kDecide, first_line_);
   first_line_ = false;
   if (kind == Line::continuation) {
     if (in_field_) {
@@ -89,8 +85,7 @@ void HeaderRecipients::field() {
   auto& list = resent ? resent_ : plain_;
   const auto room = kMaxRecipients + 1 - list.size();
   const auto value = whole.substr(whole.find(':') + 1);
-  for (auto& address : mail::parse_address_list(value, room))
-    list.push_back(std::move(address.address));
+  for (auto& address : mail::parse_address_list(value, room)) list.push_back(std::move(address.address));
   if (list.size() > kMaxRecipients) fault_ = "too many recipients";
   field_.clear();
 }

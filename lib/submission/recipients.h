@@ -5,9 +5,10 @@
 ///          reader.feed(content);            // the content in pieces of any size, until header_ended()
 ///          reader.finish();                 // at the end of a message that is all header
 ///          reader.fault() or reader.take()
-/// Rules:   To:, Cc:, Bcc:; when any Resent-To:, Resent-Cc: or Resent-Bcc: is there, those alone (RFC 5322 section 3.6.6:
-///          the message goes to whom it is resent). Groups are their members. Addresses come in external form and may lack
-///          a domain; duplicates are dropped. Taking Bcc: out of the header is pickup's business (message_drop_headers).
+/// Rules:   To:, Cc:, Bcc:; when any Resent-To:, Resent-Cc: or Resent-Bcc: is there, those alone (RFC 5322 section
+///          3.6.6: the message goes to whom it is resent). Groups are their members. Addresses come in external form
+///          and may lack a domain; duplicates are dropped. Taking Bcc: out of the header is pickup's business
+///          (message_drop_headers).
 /// Bounds:  kMaxHeader bytes of these fields, kMaxRecipients addresses: more is a fault, never a shorter list.
 /// Source:  RFC 5322 sections 3.4, 3.6.3 and 3.6.6.
 #include <string>

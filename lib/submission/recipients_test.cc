@@ -36,9 +36,7 @@ BOOST_AUTO_TEST_CASE(resent_fields_win) {
   BOOST_TEST(named("To: a@x\nResent-To:\n\n") == "");
 }
 
-BOOST_AUTO_TEST_CASE(the_same_address_counts_once) {
-  BOOST_TEST(named("To: a@x, b@x, a@x\nCc: b@x\n\n") == "a@x b@x");
-}
+BOOST_AUTO_TEST_CASE(the_same_address_counts_once) { BOOST_TEST(named("To: a@x, b@x, a@x\nCc: b@x\n\n") == "a@x b@x"); }
 
 BOOST_AUTO_TEST_CASE(a_header_ends_at_what_is_no_field_and_at_the_end_of_input) {
   BOOST_TEST(named("To: a@x\nnot a field\nTo: b@x\n") == "a@x");
@@ -49,8 +47,7 @@ BOOST_AUTO_TEST_CASE(a_header_ends_at_what_is_no_field_and_at_the_end_of_input) 
 
 BOOST_AUTO_TEST_CASE(long_fields_of_others_pass_and_long_ones_of_ours_are_a_fault) {
   const std::string filler(HeaderRecipients::kMaxHeader, 'x');
-  BOOST_TEST(named("To: a@x\nX-Long: " + filler + "\n " + filler + "\nCc: b@x\n\n", 4096) ==
-             "a@x b@x");
+  BOOST_TEST(named("To: a@x\nX-Long: " + filler + "\n " + filler + "\nCc: b@x\n\n", 4096) == "a@x b@x");
   BOOST_TEST(named("To: " + filler + "\n\n", 4096) == "fault: header too long");
   std::string folded = "To: a@x";
   while (folded.size() < filler.size() + 20000) folded += ",\n " + std::string(990, 'y') + "@x";

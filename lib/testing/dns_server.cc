@@ -68,8 +68,7 @@ DnsServer::DnsServer() {
     PEN_CHECK(::bind(udp_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0);
     PEN_CHECK(::getsockname(udp_, reinterpret_cast<sockaddr*>(&at), &size) == 0);
     port_ = ntohs(at.sin_port);
-    if (::bind(tcp_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 && ::listen(tcp_, 64) == 0)
-      break;
+    if (::bind(tcp_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 && ::listen(tcp_, 64) == 0) break;
     ::close(udp_);
     ::close(tcp_);
     port_ = 0;
@@ -94,8 +93,7 @@ void DnsServer::serve() {
     std::string wire(4096, '\0');
     sockaddr_in from{};
     socklen_t size = sizeof from;
-    const ssize_t got =
-        ::recvfrom(udp_, wire.data(), wire.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
+    const ssize_t got = ::recvfrom(udp_, wire.data(), wire.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
     if (got <= 0) continue;
     wire.resize(static_cast<std::size_t>(got));
     const auto query = parse(wire, false);
@@ -109,9 +107,8 @@ void DnsServer::serve_tcp() {
   const int fd = ::accept(tcp_, nullptr, nullptr);
   if (fd < 0) return;
   std::string wire;
-  if (read_all(fd, wire, 2) && read_all(fd, wire,
-                                        std::size_t{static_cast<unsigned char>(wire[0])} << 8 |
-                                            static_cast<unsigned char>(wire[1]))) {
+  if (read_all(fd, wire, 2) &&
+      read_all(fd, wire, std::size_t{static_cast<unsigned char>(wire[0])} << 8 | static_cast<unsigned char>(wire[1]))) {
     if (const auto query = parse(wire, true)) {
       for (const auto& message : answer(*query)) {
         std::string framed;
@@ -130,8 +127,7 @@ std::vector<std::string> DnsServer::answer(const Query& query) {
   {
     std::lock_guard lock(mutex_);
     ++asked_[query.name];
-    if (const auto found = handlers_.find(query.name); found != handlers_.end())
-      handler = found->second;
+    if (const auto found = handlers_.find(query.name); found != handlers_.end()) handler = found->second;
     std::string name = query.name;
     bool exists = false;
     reply.authenticated = true;
@@ -175,8 +171,7 @@ void DnsServer::tlsa(const std::string& name, const std::string& text, std::uint
   unsigned usage = 0, selector = 0, matching = 0;
   char hex[1025] = "";
   PEN_CHECK(std::sscanf(text.c_str(), "%u %u %u %1024s", &usage, &selector, &matching, hex) == 4);
-  std::string data = {static_cast<char>(usage), static_cast<char>(selector),
-                      static_cast<char>(matching)};
+  std::string data = {static_cast<char>(usage), static_cast<char>(selector), static_cast<char>(matching)};
   for (const char* at = hex; at[0] != '\0' && at[1] != '\0'; at += 2)
     data += static_cast<char>(std::stoi(std::string(at, 2), nullptr, 16));
   add({name, 52, ttl, data});
@@ -185,8 +180,7 @@ void DnsServer::secure(const std::string& name) {
   std::lock_guard lock(mutex_);
   secure_.insert(name);
 }
-void DnsServer::mx(const std::string& name, unsigned preference, const std::string& host,
-                   std::uint32_t ttl) {
+void DnsServer::mx(const std::string& name, unsigned preference, const std::string& host, std::uint32_t ttl) {
   add({name, 15, ttl, mx_data(preference, host)});
 }
 void DnsServer::cname(const std::string& name, const std::string& target, std::uint32_t ttl) {
@@ -231,8 +225,7 @@ std::string DnsServer::a_data(const std::string& address) {
   PEN_CHECK(inet_pton(AF_INET, address.c_str(), data.data()) == 1);
   return data;
 }
-DnsServer::Record DnsServer::soa(const std::string& zone, std::uint32_t ttl,
-                                 std::uint32_t minimum) {
+DnsServer::Record DnsServer::soa(const std::string& zone, std::uint32_t ttl, std::uint32_t minimum) {
   std::string data = wire_name("ns." + zone) + wire_name("root." + zone);
   for (const std::uint32_t v : {1U, 3600U, 600U, 86400U, minimum}) put32(data, v);
   return {zone, 6, ttl, data};
@@ -240,8 +233,7 @@ DnsServer::Record DnsServer::soa(const std::string& zone, std::uint32_t ttl,
 std::string DnsServer::wire(const Query& query, const Reply& reply) {
   std::string out;
   put16(out, query.id);
-  put16(out, 0x8180U | (reply.truncated ? 0x0200U : 0) | (reply.authenticated ? 0x20U : 0) |
-                 reply.rcode);
+  put16(out, 0x8180U | (reply.truncated ? 0x0200U : 0) | (reply.authenticated ? 0x20U : 0) | reply.rcode);
   put16(out, 1);
   put16(out, static_cast<unsigned>(reply.answers.size()));
   put16(out, static_cast<unsigned>(reply.authority.size()));

@@ -53,8 +53,7 @@ class DnsServer {
   void add(Record record);
   void a(const std::string& name, const std::string& address, std::uint32_t ttl = 300);
   void aaaa(const std::string& name, const std::string& address, std::uint32_t ttl = 300);
-  void mx(const std::string& name, unsigned preference, const std::string& host,
-          std::uint32_t ttl = 300);
+  void mx(const std::string& name, unsigned preference, const std::string& host, std::uint32_t ttl = 300);
   void cname(const std::string& name, const std::string& target, std::uint32_t ttl = 300);
   /// "usage selector matching hex".
   void tlsa(const std::string& name, const std::string& text, std::uint32_t ttl = 300);

@@ -1,7 +1,7 @@
 /// What a host tolerates, learned and tried again now and then; how fast it is beside others.
 ///
-/// A peer that has closed twice in a row after the same number of messages is believed: later connections are closed by us
-/// before that. After ceiling_time one connection may carry twice as many. (Connections at once: clusters.cc.)
+/// A peer that has closed twice in a row after the same number of messages is believed: later connections are closed
+/// by us before that. After ceiling_time one connection may carry twice as many. (Connections at once: clusters.cc.)
 /// A host that is much slower than the best of its level is passed over while those have room: busy for longer, its
 /// connections would else be the ones that are open, and draw more than their share. Its measure is believed for
 /// ceiling_time, then it is tried like the others.
@@ -62,9 +62,7 @@ bool Model::slow(const Destination& d, microseconds best) {
   return best.count() > 0 && much_longer(d.facts.service_time, best);
 }
 
-bool Model::much_longer(microseconds time, microseconds best) {
-  return time > best * kSlowFactor + kSlowFloor;
-}
+bool Model::much_longer(microseconds time, microseconds best) { return time > best * kSlowFactor + kSlowFloor; }
 
 microseconds Model::best_service_time(const std::vector<std::unique_ptr<Member>>& level) const {
   microseconds best = microseconds::max();

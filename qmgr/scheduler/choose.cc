@@ -81,21 +81,19 @@ bool Model::schedule(Job& j, bool from_pool) {
   return true;
 }
 
-Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency,
-                            bool alone) const {
+Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency, bool alone) const {
   const auto& level = cluster.levels[index];
   const microseconds best = level.size() > 1 ? best_service_time(level) : microseconds(0);
   if (best.count() > 0) {
     // First without those that are much slower; they get what the others have no room for.
     Chosen chosen = choose(cluster, index, concurrency, alone, best);
-    if (chosen.connection != nullptr ? chosen.rule != Choice::ride : !chosen.candidates.empty())
-      return chosen;
+    if (chosen.connection != nullptr ? chosen.rule != Choice::ride : !chosen.candidates.empty()) return chosen;
   }
   return choose(cluster, index, concurrency, alone, microseconds(0));
 }
 
-Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency,
-                            bool alone, microseconds best) const {
+Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency, bool alone,
+                            microseconds best) const {
   const auto& level = cluster.levels[index];
   const Transport& t = *cluster.transport;
   Chosen out;
@@ -141,8 +139,7 @@ Model::Chosen Model::choose(const Cluster& cluster, std::size_t index, std::uint
     }
     if (t.free() > 0) {
       const std::uint32_t probes = free_probes(t);
-      pick_new(level, best, alone || (probes > 0 && options.fairness.allowed(concurrency, probes)),
-               out);
+      pick_new(level, best, alone || (probes > 0 && options.fairness.allowed(concurrency, probes)), out);
       if (!out.candidates.empty()) return out;
     }
   }
@@ -170,8 +167,7 @@ std::uint64_t concurrency_of(const Party& p) {
 
 Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
   Transport& t = *j.route->cluster->transport;
-  const Chosen chosen =
-      choose(*j.route->cluster, index, concurrency_of(*j.message->party), t.solo == &j);
+  const Chosen chosen = choose(*j.route->cluster, index, concurrency_of(*j.message->party), t.solo == &j);
   if (chosen.rule == Choice::nothing) return Outcome::dead;
   if (chosen.connection != nullptr) {
     assign(j, *chosen.connection);
@@ -180,15 +176,13 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
   if (chosen.rule == Choice::wait && t.solo == &j && t.free() == 0 && make_room_for_solo(t))
     return try_level(j, index, from_pool);
   if (chosen.rule == Choice::wait) {
-    if (chosen.waits == Waits::limits && options.session_class)
-      wait_for_session(j.route->cluster->levels[index]);
+    if (chosen.waits == Waits::limits && options.session_class) wait_for_session(j.route->cluster->levels[index]);
     if (chosen.to_others) j.route->cluster->left_to_others = event;
     pool(j, chosen.waits, from_pool);
     return Outcome::pooled;
   }
-  Destination& d =
-      *(chosen.candidates.size() == 1 ? chosen.candidates.front()
-                                      : chosen.candidates[random.below(chosen.candidates.size())]);
+  Destination& d = *(chosen.candidates.size() == 1 ? chosen.candidates.front()
+                                                   : chosen.candidates[random.below(chosen.candidates.size())]);
   if (t.limits.workers != 0 && t.connections >= t.limits.workers) close_one_idle(t);
   assign(j, open(d, j));
   return Outcome::assigned;
@@ -207,15 +201,13 @@ Connection* Model::with_room(const std::vector<std::unique_ptr<Member>>& level) 
   return best;
 }
 
-Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,
-                             const Connection& newest) const {
+Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level, const Connection& newest) const {
   // The first, most recent first, with fewer jobs than the newest; else the newest.
   const Connection* best = &newest;
   bool found = false;
   for (const auto& member : level) {
     for (const Connection* c : member->destination->connections) {
-      if (c->jobs() == 0 && c->state == Connection::State::open)
-        continue;  // idle: would be a new worker
+      if (c->jobs() == 0 && c->state == Connection::State::open) continue;  // idle: would be a new worker
       if (c->jobs() < newest.jobs() && (!found || c->number > best->number)) {
         best = c;
         found = true;
@@ -225,8 +217,8 @@ Connection* Model::pick_ride(const std::vector<std::unique_ptr<Member>>& level,
   return const_cast<Connection*>(best);
 }
 
-void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
-                     bool may_probe, Chosen& into) const {
+void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best, bool may_probe,
+                     Chosen& into) const {
   std::vector<Destination*> open_to, unused, retry, fewest;
   into.waits = Waits::limits;
   Destination* closed = nullptr;
@@ -247,10 +239,8 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
   }
   for (Destination* d : open_to) {
     if (!d->connections.empty()) {
-      if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size())
-        fewest.clear();
-      if (fewest.empty() || d->connections.size() == fewest.front()->connections.size())
-        fewest.push_back(d);
+      if (!fewest.empty() && d->connections.size() < fewest.front()->connections.size()) fewest.clear();
+      if (fewest.empty() || d->connections.size() == fewest.front()->connections.size()) fewest.push_back(d);
     } else if (!d->known) {
       unused.push_back(d);
     } else if (d->facts.failures > 0) {
@@ -273,8 +263,7 @@ void Model::pick_new(const std::vector<std::unique_ptr<Member>>& level, microsec
     take(Choice::fewest, std::move(fewest));
 }
 
-void Model::drop_later(const std::vector<std::unique_ptr<Member>>& level,
-                       std::vector<Destination*>& those) const {
+void Model::drop_later(const std::vector<std::unique_ptr<Member>>& level, std::vector<Destination*>& those) const {
   // A message alone goes to any host that is not slow, so that they share the load.
   const std::size_t pooled = level.front()->cluster->pooled;
   const bool alone = pooled == 0 && std::all_of(level.begin(), level.end(), [](const auto& m) {
@@ -287,9 +276,8 @@ void Model::drop_later(const std::vector<std::unique_ptr<Member>>& level,
   std::vector<Destination*> kept;
   for (Destination* d : those) {
     const microseconds end = ends_in(*d);
-    const bool later =
-        end.count() > 0 && (alone ? much_longer(end, soonest)
-                                  : sooner_by_others(level, end, pooled + 1, nullptr, those));
+    const bool later = end.count() > 0 &&
+                       (alone ? much_longer(end, soonest) : sooner_by_others(level, end, pooled + 1, nullptr, those));
     if (!later) kept.push_back(d);
   }
   those = std::move(kept);
@@ -297,8 +285,7 @@ void Model::drop_later(const std::vector<std::unique_ptr<Member>>& level,
 
 void Model::defer(Job& j, const mail::DeliveryStatus& status, std::string relay) {
   ++figures.deferred;
-  actions.emplace_back(
-      DeferRecipients{j.message->number, j.ordinals.all(), status, std::move(relay), j.number});
+  actions.emplace_back(DeferRecipients{j.message->number, j.ordinals.all(), status, std::move(relay), j.number});
   drop(j);
 }
 

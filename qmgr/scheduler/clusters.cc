@@ -22,8 +22,7 @@ Transport& Model::transport(std::string_view name) {
   return *slot;
 }
 
-Destination& Model::destination(const ipc::Destination& address, const std::string& key,
-                                Transport& t) {
+Destination& Model::destination(const ipc::Destination& address, const std::string& key, Transport& t) {
   auto& slot = destinations[key];
   if (!slot) {
     slot = std::make_unique<Destination>();
@@ -42,7 +41,8 @@ Destination& Model::destination(const ipc::Destination& address, const std::stri
   return *slot;
 }
 
-// What Destination::key() says, and the level, in a sum: within a level the order is a shuffle and no part of the identity.
+// What Destination::key() says, and the level, in a sum: within a level the order is a shuffle and no part of the
+// identity.
 Model::Fingerprints Model::fingerprints(const ipc::route::Resolved& answer, const Transport& t) {
   const auto hashed = [this](std::uint64_t level) {
     return XXH3_128bits_withSeed(scratch.data(), scratch.size(), fingerprint_key ^ level);
@@ -116,11 +116,10 @@ Cluster& Model::cluster(const ipc::route::Resolved& answer, const Fingerprint& f
   using Named = std::pair<std::string, const ipc::Destination*>;
   const auto add = [&](std::vector<Named> level) {
     if (level.empty()) return;
-    std::sort(level.begin(), level.end(),
-              [](const Named& x, const Named& y) { return x.first < y.first; });
-    level.erase(std::unique(level.begin(), level.end(),
-                            [](const Named& x, const Named& y) { return x.first == y.first; }),
-                level.end());
+    std::sort(level.begin(), level.end(), [](const Named& x, const Named& y) { return x.first < y.first; });
+    level.erase(
+        std::unique(level.begin(), level.end(), [](const Named& x, const Named& y) { return x.first == y.first; }),
+        level.end());
     auto& members = c.levels.emplace_back();
     members.reserve(level.size());
     for (auto& [key, address] : level) {
@@ -137,8 +136,7 @@ Cluster& Model::cluster(const ipc::route::Resolved& answer, const Fingerprint& f
       named.emplace_back(d.key(), &d);
       // Hosts at one address that belong to different session classes by their names share no connections.
       if (!options.session_class || d.address.empty()) continue;
-      if (const auto found = options.session_class(d.host, d.address);
-          found && !found->by_name.empty())
+      if (const auto found = options.session_class(d.host, d.address); found && !found->by_name.empty())
         named.back().first += '\0' + found->by_name;
     }
     add(std::move(named));
@@ -198,8 +196,7 @@ void Model::remember(Destination& d) {
 
 bool Model::dead(const Destination& d) const {
   if (!d.suspended.empty()) return true;
-  return d.facts.failures > 0 && d.connections.empty() && d.facts.next_retry > wall &&
-         d.facts.used >= forgiven;
+  return d.facts.failures > 0 && d.connections.empty() && d.facts.next_retry > wall && d.facts.used >= forgiven;
 }
 
 std::uint32_t Model::connection_limit(const Destination& d) const {
@@ -215,19 +212,16 @@ std::uint32_t Model::limit_in_time(const Destination& d) const {
   if (const std::uint32_t paying = paying_limit(d); paying > 0) limit = std::min(limit, paying);
   if (d.facts.tolerated_connections > 0) {
     // Past its time the ceiling is probed by one more connection.
-    const std::uint32_t learned =
-        d.facts.tolerated_connections + (wall >= d.facts.tolerated_until ? 1U : 0U);
+    const std::uint32_t learned = d.facts.tolerated_connections + (wall >= d.facts.tolerated_until ? 1U : 0U);
     limit = std::min(limit, learned);
   }
   return limit;
 }
 
-microseconds Model::back_off(std::uint32_t failures, Trouble trouble,
-                             std::optional<seconds> stated) {
+microseconds Model::back_off(std::uint32_t failures, Trouble trouble, std::optional<seconds> stated) {
   const auto most = options.backoff_max;
   const auto part = [this](microseconds t, std::int64_t divisor) {
-    return microseconds(static_cast<std::int64_t>(
-        random.below(static_cast<std::uint64_t>(t.count() / divisor) + 1)));
+    return microseconds(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(t.count() / divisor) + 1)));
   };
   if (stated) {
     // Its word, within bounds; not before its time, and not all at once.
@@ -236,12 +230,9 @@ microseconds Model::back_off(std::uint32_t failures, Trouble trouble,
   }
   // What costs a worker for the whole of a time-out is tried less often, and who turned us away with 5xx means it. Our
   // own trouble says nothing about the destination.
-  const std::int64_t weight = trouble == Trouble::timed_out      ? 2
-                              : trouble == Trouble::greeting_5xx ? 4
-                                                                 : 1;
+  const std::int64_t weight = trouble == Trouble::timed_out ? 2 : trouble == Trouble::greeting_5xx ? 4 : 1;
   const unsigned shift = trouble == Trouble::local ? 0 : std::min<std::uint32_t>(failures, 16);
-  const microseconds wait =
-      std::min<seconds>(options.backoff_min * weight * (std::int64_t{1} << shift), most);
+  const microseconds wait = std::min<seconds>(options.backoff_min * weight * (std::int64_t{1} << shift), most);
   // Up to a quarter less: hosts that failed together are not tried together, and a message that comes back after the
   // same time finds the destination ready to be tried.
   return wait - part(wait, 4);
@@ -251,9 +242,8 @@ void Model::failed(Destination& d, Trouble trouble, const mail::DeliveryStatus& 
   d.facts.trouble = static_cast<std::uint8_t>(trouble);
   d.facts.dsn = status.dsn;
   d.facts.reason = status.text;
-  const bool others =
-      std::any_of(d.connections.begin(), d.connections.end(),
-                  [](const Connection* c) { return c->state == Connection::State::open; });
+  const bool others = std::any_of(d.connections.begin(), d.connections.end(),
+                                  [](const Connection* c) { return c->state == Connection::State::open; });
   if (others && trouble != Trouble::local) {
     // It serves other connections of ours and refuses one more: that is its ceiling, not a failure.
     d.facts.tolerated_connections = static_cast<std::uint32_t>(d.connections.size()) + d.elsewhere;

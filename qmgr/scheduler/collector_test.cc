@@ -20,8 +20,7 @@ class NoFile final : public destdb::File {
 class Days {
  public:
   Days() : db_(*destdb::DestDb::over(std::make_shared<NoFile>(), wall())), random_(1) {
-    scheduler_.emplace(
-        Options{}, [](std::string_view) { return TransportLimits{}; }, *db_, random_);
+    scheduler_.emplace(Options{}, [](std::string_view) { return TransportLimits{}; }, *db_, random_);
   }
   /// A message; an hour later its connection is long closed.
   void message() {
@@ -46,8 +45,7 @@ class Days {
 
  private:
   WallTime wall() const {
-    return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) +
-                    seconds(1'800'000'000));
+    return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) + seconds(1'800'000'000));
   }
   void carry_out() {
     for (;;) {

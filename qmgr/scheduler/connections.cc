@@ -37,9 +37,9 @@ Connection& Model::open(Destination& d, const Job& cause) {
   if (unproven(d)) probe_begins(c);
   ++figures.connections_opened;
   d.heard_until = now + kHeardFor;
-  OpenConnection& action = std::get<OpenConnection>(actions.emplace_back(OpenConnection{
-      c.number, d.address, cause.route->nexthop, d.key, connection_limit(d),
-      d.facts.step_by_step_until > wall, d.facts.clear_text_until > wall && may_go_clear(d)}));
+  OpenConnection& action = std::get<OpenConnection>(actions.emplace_back(
+      OpenConnection{c.number, d.address, cause.route->nexthop, d.key, connection_limit(d),
+                     d.facts.step_by_step_until > wall, d.facts.clear_text_until > wall && may_go_clear(d)}));
   if (d.session_class != nullptr) action.session_class = d.session_class->number;
   ask_for_session(c);
   return c;
@@ -106,9 +106,8 @@ void Model::hand(Connection& c, Job& j) {
   ++c.destination->handed;
   ++figures.in_hand;
   prefetch(*c.handed.front());  // will be done next
-  actions.emplace_back(HandJob{c.number, j.number, j.message->number,
-                               c.destination->transport->name, j.route->nexthop, j.ordinals.all(),
-                               may_go_on(j, *c.destination)});
+  actions.emplace_back(HandJob{c.number, j.number, j.message->number, c.destination->transport->name, j.route->nexthop,
+                               j.ordinals.all(), may_go_on(j, *c.destination)});
 }
 
 void Model::hand_out(Connection& c) {
@@ -172,14 +171,12 @@ void Model::free_leases_for(const Job& solo) {
     if (s == nullptr || !s->full) return false;
     const auto& levels = solo.route->cluster->levels;
     return std::any_of(levels.begin(), levels.end(), [s](const auto& level) {
-      return std::any_of(level.begin(), level.end(),
-                         [s](const auto& m) { return m->destination->session_class == s; });
+      return std::any_of(level.begin(), level.end(), [s](const auto& m) { return m->destination->session_class == s; });
     });
   };
   std::vector<ConnectionNumber> holders;
   t.all.for_each([&](const Connection& c) {
-    if (c.state != Connection::State::retiring && wanted(c.destination->session_class))
-      holders.push_back(c.number);
+    if (c.state != Connection::State::retiring && wanted(c.destination->session_class)) holders.push_back(c.number);
   });
   for (const ConnectionNumber number : holders) {
     if (t.solo != &solo) return;  // its last host has gone with a connection, and it is deferred
@@ -193,9 +190,8 @@ void Model::give_up_solo(Transport& t) {
   // While nothing may move it is not its own limits that hold it up.
   Job* const j = t.solo;
   if (j == nullptr || !t.up || draining) return;
-  const bool stands =
-      j->place == Job::Place::pooled ||
-      (j->place == Job::Place::backlog && j->connection->state == Connection::State::open);
+  const bool stands = j->place == Job::Place::pooled ||
+                      (j->place == Job::Place::backlog && j->connection->state == Connection::State::open);
   if (stands)
     defer(*j,
           {mail::Action::deferred,
@@ -293,8 +289,7 @@ void Model::erase(Connection& c) {
   unset_idle(c);
   session_answered(c);
   probe_ended(c);
-  if (auto it = std::find(d.connections.begin(), d.connections.end(), &c);
-      it != d.connections.end()) {
+  if (auto it = std::find(d.connections.begin(), d.connections.end(), &c); it != d.connections.end()) {
     d.connections.erase(it);
   }
   --d.holding;
@@ -307,8 +302,8 @@ void Model::erase(Connection& c) {
   drop_if_unused(d);
 }
 
-void Model::closed(Connection& c, bool was_opened, Trouble trouble,
-                   const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted) {
+void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::DeliveryStatus& status,
+                   const std::vector<JobNumber>& unstarted) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   std::vector<Job*> again, lost;
@@ -342,20 +337,19 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble,
   const bool had_work = !again.empty() || !lost.empty();
   const bool cut_short = c.cut_short;
   unset_idle(c);
-  if (auto it = std::find(d.connections.begin(), d.connections.end(), &c);
-      it != d.connections.end()) {
+  if (auto it = std::find(d.connections.begin(), d.connections.end(), &c); it != d.connections.end()) {
     d.connections.erase(it);
   }
   // A peer's broken TLS is no reason to wait where TLS may be left out: the next connection does without.
   const bool broken_tls = trouble == Trouble::tls && may_go_clear(d);
   if (broken_tls) learn_clear_text(d);
-  // After deliveries a close is its right, unless it says when to come back. Within the first transaction it may have been
-  // the message's fault: then the host has failed when the next one went the same way.
+  // After deliveries a close is its right, unless it says when to come back. Within the first transaction it may have
+  // been the message's fault: then the host has failed when the next one went the same way.
   const bool served_nothing = cut_short ? served == 0 && breaks_again(d) : done == 0 && had_work;
-  const bool failure = was_opened ? trouble != Trouble::none && !broken_tls &&
-                                        (served_nothing || (trouble == Trouble::peer_421 &&
-                                                            mail::stated_delay(status).has_value()))
-                                  : trouble != Trouble::replaced && !broken_tls;
+  const bool failure =
+      was_opened ? trouble != Trouble::none && !broken_tls &&
+                       (served_nothing || (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
+                 : trouble != Trouble::replaced && !broken_tls;
   if (failure) {
     failed(d, trouble, status);
   } else {

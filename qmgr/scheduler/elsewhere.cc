@@ -85,8 +85,7 @@ void Scheduler::learned(std::string_view key, const destdb::Facts& facts) {
   d.facts = facts;
   s.note_order(d);
   if (d.facts.shown.empty()) d.facts.shown = d.address.shown();
-  if (!d.known && d.facts.failures == 0 && d.facts.last_connect != WallTime{})
-    d.allowance = 0;  // new here only
+  if (!d.known && d.facts.failures == 0 && d.facts.last_connect != WallTime{}) d.allowance = 0;  // new here only
   d.known = true;
   ++d.references;
   s.recheck(d);

@@ -1,4 +1,5 @@
-/// The figures of the scheduler's source (docs/origins.md): with a scale of 10 one message may have about 91 % of an idle system, two have 47 % each.
+/// The figures of the scheduler's source (docs/origins.md): with a scale of 10 one message may have about 91 % of an
+/// idle system, two have 47 % each.
 #include <boost/test/unit_test.hpp>
 
 #include <deque>
@@ -76,8 +77,7 @@ struct Envelopes {
     const RouteRecipient asked = look_ups.front();
     look_ups.pop_front();
     --routing[asked.message];
-    const std::string host =
-        "mx" + std::to_string(asked.ordinal) + ".m" + std::to_string(asked.message) + ".example";
+    const std::string host = "mx" + std::to_string(asked.ordinal) + ".m" + std::to_string(asked.message) + ".example";
     ipc::Destination d;
     d.transport = "smtp";
     d.host = host;

@@ -1,13 +1,14 @@
 /// Who would have a job done first: what is expected of connections, by what their hosts took of late.
 ///
-/// A job goes to no connection on which it would end later than the others of its level could end all that waits: a host that
-/// takes ten seconds gets none of the last jobs of a burst that the rest is through with in two, and the last jobs go to those
-/// connections that are free first. It is a guess, so it decides only where there is a choice, and never against a connection that
-/// is not clearly later. What waits for others to take it is taken: only connections count that work, and with each of
-/// their results they look for the next job; when one goes, those that wait look again (pool.cc).
+/// A job goes to no connection on which it would end later than the others of its level could end all that waits: a
+/// host that takes ten seconds gets none of the last jobs of a burst that the rest is through with in two, and the
+/// last jobs go to those connections that are free first. It is a guess, so it decides only where there is a choice,
+/// and never against a connection that is not clearly later. What waits for others to take it is taken: only
+/// connections count that work, and with each of their results they look for the next job; when one goes, those that
+/// wait look again (pool.cc).
 ///
-/// Where all workers are taken, a worker is what is scarce: the connection to a slow host closes when its worker would do more at
-/// another host of the same level.
+/// Where all workers are taken, a worker is what is scarce: the connection to a slow host closes when its worker
+/// would do more at another host of the same level.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -36,8 +37,7 @@ microseconds Model::free_in(const Connection& c, microseconds each) const {
   };
   const Destination& d = *c.destination;
   const auto held = static_cast<std::int64_t>(c.jobs());
-  if (c.state == Connection::State::opening)
-    return until(c.opened_at + d.facts.connect_time) + path(d) + each * held;
+  if (c.state == Connection::State::opening) return until(c.opened_at + d.facts.connect_time) + path(d) + each * held;
   if (held == 0) return path(c);
   // What was handed out is on its way; what comes now takes the path's time at least.
   const auto handed = static_cast<std::int64_t>(c.handed.size());
@@ -55,9 +55,8 @@ microseconds Model::ends_in(const Destination& d) const {
   return each.count() == 0 ? each : d.facts.connect_time + path(d) + each;
 }
 
-bool Model::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end,
-                             std::size_t number, const Connection* without,
-                             std::span<Destination* const> openable) const {
+bool Model::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
+                             const Connection* without, std::span<Destination* const> openable) const {
   end -= std::max<microseconds>(kNoise, end / kNoiseShare);
   std::size_t could = 0;
   for (const auto& m : level) {
@@ -81,8 +80,7 @@ bool Model::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, 
     const microseconds first = ends_in(*d);
     if (first.count() == 0 || first > end) continue;
     const std::uint32_t more = connection_limit(*d) - std::min(connection_limit(*d), d->holding);
-    could += std::min(more, d->transport->free()) *
-             (1 + static_cast<std::size_t>((end - first) / expected(*d)));
+    could += std::min(more, d->transport->free()) * (1 + static_cast<std::size_t>((end - first) / expected(*d)));
     if (could >= number) return true;
   }
   return false;
@@ -91,8 +89,8 @@ bool Model::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, 
 Destination* Model::worker_is_better_at(const Connection& c) const {
   const Destination& from = *c.destination;
   const Transport& t = *from.transport;
-  if (t.limits.workers == 0 || t.free() > 0 || c.last_cluster == nullptr ||
-      !c.last_cluster->has_several() || t.exclusive())
+  if (t.limits.workers == 0 || t.free() > 0 || c.last_cluster == nullptr || !c.last_cluster->has_several() ||
+      t.exclusive())
     return nullptr;
   const microseconds each = expected(from);
   if (each < kQuick) return nullptr;
@@ -105,8 +103,7 @@ Destination* Model::worker_is_better_at(const Connection& c) const {
   for (const auto& m : level) {
     number += m->destination->waiting;
     if (const microseconds its = expected(*m->destination); its.count() > 0)
-      per_us += static_cast<double>(m->destination->connections.size()) /
-                static_cast<double>(its.count());
+      per_us += static_cast<double>(m->destination->connections.size()) / static_cast<double>(its.count());
   }
   if (per_us == 0 || cluster.pooled + c.waiting == 0) return nullptr;
   // What either would do until all that waits is done.
@@ -116,11 +113,9 @@ Destination* Model::worker_is_better_at(const Connection& c) const {
   for (const auto& m : level) {
     Destination& d = *m->destination;
     const microseconds its = expected(d);
-    if (&d == &from || its.count() == 0 || unproven(d) || !may_open(d) || !session_possible(d))
-      continue;
+    if (&d == &from || its.count() == 0 || unproven(d) || !may_open(d) || !session_possible(d)) continue;
     const microseconds opening = d.facts.connect_time + path(d);
-    const double does =
-        (time - static_cast<double>(opening.count())) / static_cast<double>(its.count());
+    const double does = (time - static_cast<double>(opening.count())) / static_cast<double>(its.count());
     if (does <= most) continue;
     most = does;
     best = &d;
@@ -143,11 +138,9 @@ void Model::move_worker(Connection& c, Destination& to) {
   retire(c);
 }
 
-bool Model::leaves_to_others(const Connection& c, const Cluster& cluster,
-                             std::size_t further) const {
+bool Model::leaves_to_others(const Connection& c, const Cluster& cluster, std::size_t further) const {
   const microseconds each = expected(*c.destination);
-  if (each < kQuick || (c.handed.empty() && (c.waiting > 0 || !cluster.has_several())))
-    return false;
+  if (each < kQuick || (c.handed.empty() && (c.waiting > 0 || !cluster.has_several()))) return false;
   const std::size_t usable = usable_level(cluster);
   if (usable == cluster.levels.size()) return false;
   const auto& level = cluster.levels[usable];

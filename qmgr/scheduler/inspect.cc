@@ -17,8 +17,7 @@ DestinationState Model::state_of(const Destination& d) const {
   if (s.limit >= kNoLimit) s.limit = 0;
   s.facts = d.facts;
   if (s.facts.shown.empty()) s.facts.shown = d.address.shown();
-  if (must_pause(d) && d.paused_until > now)
-    s.paused = std::chrono::ceil<milliseconds>(d.paused_until - now);
+  if (must_pause(d) && d.paused_until > now) s.paused = std::chrono::ceil<milliseconds>(d.paused_until - now);
   if (d.session_class != nullptr) {
     s.session_class = d.session_class->number;
     s.in_line = d.in_class_line.linked();

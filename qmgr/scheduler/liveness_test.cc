@@ -43,8 +43,7 @@ struct World {
     o.share_limit = below(3) == 0 ? 3 : 0;
     if (below(2) == 0)
       o.session_class = [](std::string_view host, std::string_view) {
-        return host == "h0" || host == "h1" ? std::optional(Options::SessionClass{1, {}})
-                                            : std::nullopt;
+        return host == "h0" || host == "h1" ? std::optional(Options::SessionClass{1, {}}) : std::nullopt;
       };
     TransportLimits limits;
     limits.workers = 1 + static_cast<std::uint32_t>(below(12));
@@ -54,8 +53,7 @@ struct World {
     limits.combine_domains = below(2) == 0;
     limits.sessions = static_cast<std::uint32_t>(below(4));
     if (below(6) == 0) limits.rate_delay = milliseconds(500);
-    core = std::make_unique<Scheduler>(
-        o, [limits](std::string_view) { return limits; }, table, random);
+    core = std::make_unique<Scheduler>(o, [limits](std::string_view) { return limits; }, table, random);
     advance(seconds(0));
   }
   std::uint64_t below(std::uint64_t n) { return chance.below(n); }
@@ -63,8 +61,8 @@ struct World {
 
   void advance(microseconds by) {
     now += by;
-    core->set_time(now, WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch()) +
-                                 seconds(1'800'000'000)));
+    core->set_time(now,
+                   WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch()) + seconds(1'800'000'000)));
   }
 
   void arrive() {
@@ -94,8 +92,7 @@ struct World {
   void take(Action& a) {
     if (auto* r = std::get_if<RouteRecipient>(&a)) look_ups.push_back(*r);
     if (auto* o = std::get_if<OpenConnection>(&a))
-      connections[o->connection] = {
-          .asks = o->session_class.has_value(), .key = o->key, .handed = {}};
+      connections[o->connection] = {.asks = o->session_class.has_value(), .key = o->key, .handed = {}};
     if (auto* h = std::get_if<HandJob>(&a)) {
       BOOST_REQUIRE(connections.contains(h->connection) && connections[h->connection].opened);
       connections[h->connection].handed.push_back(*h);
@@ -181,8 +178,7 @@ struct World {
       c.handed.erase(c.handed.begin());
       if (c.closing && c.handed.empty()) connections.erase(it);
       const std::size_t put_off = well || one_in(2) ? 0 : 1 + below(job.ordinals.size());
-      const Ordinals back(job.ordinals.begin(),
-                          job.ordinals.begin() + static_cast<std::ptrdiff_t>(put_off));
+      const Ordinals back(job.ordinals.begin(), job.ordinals.begin() + static_cast<std::ptrdiff_t>(put_off));
       const mail::DeliveryStatus status{mail::Action::deferred, "4.3.0", "not now", {}, {}};
       if (put_off > 0 && one_in(4))
         core->one_domain_only(job.job, back, status);
@@ -196,9 +192,8 @@ struct World {
                                  : JobEnd::cut_short);
       if (some) ended(job.message, job.ordinals.size() - put_off);
     } else {
-      static const Trouble kTroubles[] = {Trouble::none,    Trouble::refused,  Trouble::timed_out,
-                                          Trouble::lost,    Trouble::peer_421, Trouble::local,
-                                          Trouble::replaced};
+      static const Trouble kTroubles[] = {Trouble::none,     Trouble::refused, Trouble::timed_out, Trouble::lost,
+                                          Trouble::peer_421, Trouble::local,   Trouble::replaced};
       const Trouble trouble = kTroubles[below(std::size(kTroubles))];
       std::vector<JobNumber> unstarted;
       for (const auto& job : c.handed) {
@@ -208,8 +203,7 @@ struct World {
       const bool opened = c.opened;
       connections.erase(it);
       if (opened && one_in(3)) core->out_of_step(number);
-      core->closed(number, opened, trouble, {mail::Action::deferred, "4.4.2", "trouble", {}, {}},
-                   unstarted);
+      core->closed(number, opened, trouble, {mail::Action::deferred, "4.4.2", "trouble", {}, {}}, unstarted);
     }
     collect();
   }
@@ -296,19 +290,16 @@ struct World {
 
   void describe_stall() const {
     const auto f = core->figures();
-    BOOST_TEST_MESSAGE("stalled: " << outstanding.size() << " messages, " << f.jobs << " jobs, "
-                                   << f.in_hand << " in hand, " << f.routing << " look-ups, "
-                                   << connections.size() << " of " << f.connections
-                                   << " connections");
+    BOOST_TEST_MESSAGE("stalled: " << outstanding.size() << " messages, " << f.jobs << " jobs, " << f.in_hand
+                                   << " in hand, " << f.routing << " look-ups, " << connections.size() << " of "
+                                   << f.connections << " connections");
     for (const auto& [m, count] : outstanding)
-      BOOST_TEST_MESSAGE("  message " << m << " recipients " << count
-                                      << (withdrawn.contains(m) ? " withdrawn" : ""));
+      BOOST_TEST_MESSAGE("  message " << m << " recipients " << count << (withdrawn.contains(m) ? " withdrawn" : ""));
     core->each_destination([](const DestinationState& d) {
-      BOOST_TEST_MESSAGE(
-          "  " << d.address.shown() << " class " << static_cast<int>(d.classification)
-               << " connections " << d.connections << "/" << d.limit << " in hand " << d.in_hand
-               << " waiting " << d.waiting << " failures " << d.facts.failures << " tolerated "
-               << d.facts.tolerated_connections << " elsewhere " << d.elsewhere);
+      BOOST_TEST_MESSAGE("  " << d.address.shown() << " class " << static_cast<int>(d.classification) << " connections "
+                              << d.connections << "/" << d.limit << " in hand " << d.in_hand << " waiting " << d.waiting
+                              << " failures " << d.facts.failures << " tolerated " << d.facts.tolerated_connections
+                              << " elsewhere " << d.elsewhere);
     });
   }
 
@@ -348,8 +339,7 @@ bool rests(World& w) {
   for (std::size_t i = w.connections.size() * 8; i > 0; --i) w.turn(true);
   const SteadyTime end = w.now + seconds(30);
   while (!w.connections.empty() && w.core->next_wake() <= end) {
-    w.advance(std::max(std::chrono::duration_cast<microseconds>(w.core->next_wake() - w.now),
-                       microseconds(1)));
+    w.advance(std::max(std::chrono::duration_cast<microseconds>(w.core->next_wake() - w.now), microseconds(1)));
     w.core->tick();
     w.collect();
     for (std::size_t i = w.connections.size() * 8; i > 0; --i) w.turn(true);

@@ -56,8 +56,7 @@ struct PoolShare {
   PoolShare(Cluster* c, Party* p) : cluster(c), party(p) {}
   Cluster* cluster;
   Party* party;
-  Claim* claim =
-      nullptr;  // of the party, to workers of the cluster's transport; none if it waits for limits
+  Claim* claim = nullptr;  // of the party, to workers of the cluster's transport; none if it waits for limits
   List<Job> jobs;
   std::uint32_t count = 0;
   Waits waits = Waits::worker;
@@ -143,7 +142,7 @@ struct Transport {
   Job* solo = nullptr;                 // the one of them whose turn it is
   bool dirty = false;                  // workers may have become free
   SteadyTime solo_until = kNever;      // if it has no connection by then it is deferred
-  bool resumes = false;  // nothing runs alone any more: connections wait to be given jobs
+  bool resumes = false;                // nothing runs alone any more: connections wait to be given jobs
   /// A job runs alone, or waits for those in hand to end: no other job moves.
   bool exclusive() const { return solo != nullptr || !alone.empty(); }
   /// Workers that a job could get: idle ones count, they can be closed.
@@ -154,9 +153,7 @@ struct Transport {
   }
 };
 
-inline WorkerQueue<Claim>& Claim::queue() const {
-  return probe ? transport->probe_waiting : transport->waiting;
-}
+inline WorkerQueue<Claim>& Claim::queue() const { return probe ? transport->probe_waiting : transport->waiting; }
 
 struct Member {
   Member(Cluster* c, Destination* d, std::size_t l) : cluster(c), destination(d), level(l) {}
@@ -179,8 +176,7 @@ struct Cluster {
   std::size_t share_count = 0;  // messages that wait here; of shared parties, jobs
   List<PoolShare> full;         // those that wait for limits
   std::size_t awake = 0;        // those that wait for a worker
-  Node<Cluster> left{
-      this};  // in Model::left: one that was awake went; others may have what it did not take
+  Node<Cluster> left{this};     // in Model::left: one that was awake went; others may have what it did not take
   std::size_t pooled = 0;
   SteadyTime looked{};               // when a job last looked for a connection
   std::uint64_t left_to_others = 0;  // the Model::event in which one did not take what there was
@@ -218,10 +214,10 @@ struct Yield {
   SteadyTime since{};             // of the measure under way
   std::uint32_t connections = 0;  // busy since then
   std::uint32_t results = 0;      // since then
-  double rate = 0;             // results per second, of the last measure that nothing was tried in
-  std::uint32_t tried = 0;     // connections that a trial allows; 0: there is none
-  std::uint32_t compared = 0;  // those that rate was measured with
-  std::uint32_t before = 0;    // what was known to pay
+  double rate = 0;                // results per second, of the last measure that nothing was tried in
+  std::uint32_t tried = 0;        // connections that a trial allows; 0: there is none
+  std::uint32_t compared = 0;     // those that rate was measured with
+  std::uint32_t before = 0;       // what was known to pay
 };
 
 struct Destination {
@@ -233,11 +229,11 @@ struct Destination {
   std::string suspended;                 // why nothing goes there; empty: it may
   SteadyTime judged{};                   // when that was found
   std::vector<Connection*> connections;  // that can take jobs, oldest first
-  std::uint32_t holding = 0;  // connections not yet closed, those that take no more jobs included
-  std::size_t waiting = 0;    // jobs on their backlogs that were not handed out
-  std::uint32_t handed = 0;   // jobs in hand
-  // Of late (windows.cc): how long a job took that found its connection's flow dry, what of that was the path's, and whether
-  // two results of a flow have told the one from the other.
+  std::uint32_t holding = 0;             // connections not yet closed, those that take no more jobs included
+  std::size_t waiting = 0;               // jobs on their backlogs that were not handed out
+  std::uint32_t handed = 0;              // jobs in hand
+  // Of late (windows.cc): how long a job took that found its connection's flow dry, what of that was the path's, and
+  // whether two results of a flow have told the one from the other.
   microseconds dry_time{0}, path{0};
   bool told_apart = false;
   Yield yield;
@@ -255,9 +251,8 @@ struct Destination {
 
 /// Who takes turns with others, and whose workers are counted: a message, or all messages of one source (sources.cc).
 struct Party {
-  std::uint64_t seq =
-      0;  // of its first wait for a connection: answers overtake each other; 0: it has not waited
-  std::uint32_t routing = 0;            // look-ups under way
+  std::uint64_t seq = 0;      // of its first wait for a connection: answers overtake each other; 0: it has not waited
+  std::uint32_t routing = 0;  // look-ups under way
   std::uint32_t concurrency = 0;        // connections that hold jobs of it
   std::uint32_t most_workers = kNoCap;  // of one transport
   bool shared = false;
@@ -309,12 +304,11 @@ struct Connection {
   ConnectionNumber number = 0;  // rises: a later connection has a higher number
   Destination* destination = nullptr;
   State state = State::opening;
-  std::uint32_t window = 1;    // jobs that its program takes at once
-  microseconds round_trip{0};  // of the handshake: somebody nearer than the peer may have answered
+  std::uint32_t window = 1;       // jobs that its program takes at once
+  microseconds round_trip{0};     // of the handshake: somebody nearer than the peer may have answered
   SteadyTime last_done = kNever;  // the last result came; kNever: none has
-  SteadyTime
-      flows_since{};       // its peer works on the first of those in hand since then, at the latest
-  SteadyTime opened_at{};  // until it is open: when it was begun
+  SteadyTime flows_since{};       // its peer works on the first of those in hand since then, at the latest
+  SteadyTime opened_at{};         // until it is open: when it was begun
   SteadyTime idle_since{};
   std::size_t waiting = 0;
   std::vector<Job*> handed;
@@ -360,8 +354,7 @@ struct Model {
     Fingerprint route, cluster;
   };
   Fingerprints fingerprints(const ipc::route::Resolved& answer, const Transport& t);
-  Cluster& cluster(const ipc::route::Resolved& answer, const Fingerprint& fingerprint,
-                   Transport& t);
+  Cluster& cluster(const ipc::route::Resolved& answer, const Fingerprint& fingerprint, Transport& t);
   /// One without hosts, by a number that find_by() gave.
   Cluster& make_cluster(const Fingerprint& fingerprint, std::uint64_t number, Transport& t);
   void reference(RouteSet& r);
@@ -374,8 +367,7 @@ struct Model {
   /// What that comes to if it bears one connection more with each job.
   std::uint32_t limit_in_time(const Destination& d) const;
   /// How long a destination is left alone after so many failures in a row before this one.
-  microseconds back_off(std::uint32_t failures, ipc::delivery::Trouble trouble,
-                        std::optional<seconds> stated);
+  microseconds back_off(std::uint32_t failures, ipc::delivery::Trouble trouble, std::optional<seconds> stated);
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);
 
   // next_host.cc
@@ -395,9 +387,7 @@ struct Model {
   void took_something(Destination& d);
   /// Nothing was served since it broke off a transaction, and it did so again; none of its connections works.
   bool breaks_again(const Destination& d) const;
-  bool asked_last(const Destination& d) const {
-    return d.facts.asked_last_until > wall && d.facts.used >= forgiven;
-  }
+  bool asked_last(const Destination& d) const { return d.facts.asked_last_until > wall && d.facts.used >= forgiven; }
   /// asked_last_until or one_domain_until has changed.
   void note_order(const Destination& d);
   void split_domains(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);
@@ -449,8 +439,8 @@ struct Model {
   // share.cc
   /// Its connections hold as many jobs as it may have of the active set: what comes now waits where it can be parked.
   bool holds_its_share(const Destination& d) const {
-    return options.share_limit != 0 && d.transport->solo == nullptr &&
-           d.waiting + d.handed >= options.share_limit && !may_have_more(d);
+    return options.share_limit != 0 && d.transport->solo == nullptr && d.waiting + d.handed >= options.share_limit &&
+           !may_have_more(d);
   }
   /// It holds its share, and takes what it is given fast enough for another one.
   bool may_have_more(const Destination& d) const;
@@ -460,13 +450,9 @@ struct Model {
 
   // rate_delay.cc
   /// The destination is one whose deliveries keep a distance.
-  static bool keeps_pace(const Destination& d) {
-    return d.transport->limits.rate_delay.count() > 0;
-  }
+  static bool keeps_pace(const Destination& d) { return d.transport->limits.rate_delay.count() > 0; }
   /// No delivery may begin now.
-  bool must_pause(const Destination& d) const {
-    return keeps_pace(d) && (d.handed > 0 || d.paused_until > now);
-  }
+  bool must_pause(const Destination& d) const { return keeps_pace(d) && (d.handed > 0 || d.paused_until > now); }
   /// A delivery ended, whatever its result.
   void pause(Destination& d);
   void end_pauses();
@@ -525,18 +511,16 @@ struct Model {
   /// Finds a place for a job that has none. from_pool: it came from the head of its pool share.
   bool schedule(Job& j, bool from_pool = false);
   Outcome try_level(Job& j, std::size_t level, bool from_pool);
-  /// Of the cluster's level, the one with the fewest jobs of those that would hand out another one now; nullptr: there is none.
+  /// Of the cluster's level, the one with the fewest jobs of those that would hand out another one now; nullptr:
+  /// there is none.
   Connection* with_room(const std::vector<std::unique_ptr<Member>>& level) const;
-  Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level,
-                        const Connection& newest) const;
+  Connection* pick_ride(const std::vector<std::unique_ptr<Member>>& level, const Connection& newest) const;
   /// best: destinations that are slow beside it are left out; 0: none is.
-  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone,
-                microseconds best) const;
-  void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best,
-                bool may_probe, Chosen& into) const;
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone, microseconds best) const;
+  void pick_new(const std::vector<std::unique_ptr<Member>>& level, microseconds best, bool may_probe,
+                Chosen& into) const;
   /// Of destinations that a connection may be opened to, those go of which others would have the job done sooner.
-  void drop_later(const std::vector<std::unique_ptr<Member>>& level,
-                  std::vector<Destination*>& those) const;
+  void drop_later(const std::vector<std::unique_ptr<Member>>& level, std::vector<Destination*>& those) const;
   std::size_t usable_level(const Cluster& c) const;
   void defer_dead(Job& j);
   void defer(Job& j, const mail::DeliveryStatus& status, std::string relay);
@@ -549,9 +533,7 @@ struct Model {
   /// What a job took its peer: the path's share is taken off, and learned.
   microseconds service_time(Connection& c, microseconds since_begun);
   /// What the path to its peer takes there and back.
-  static microseconds path(const Connection& c) {
-    return std::max(c.round_trip, c.destination->path);
-  }
+  static microseconds path(const Connection& c) { return std::max(c.round_trip, c.destination->path); }
   /// How many jobs it should have in hand, so that its peer never waits for the next one.
   std::size_t fitting(const Connection& c) const;
   /// Jobs that wait with those in hand, and the connections that there may be for them.
@@ -581,15 +563,16 @@ struct Model {
   /// When a further job would be done on it, or on a new connection to it; 0: nobody knows.
   microseconds ends_in(const Connection& c) const;
   microseconds ends_in(const Destination& d) const;
-  /// Until then the busy connections of the level, but for one, and new ones to these destinations could do so many further jobs.
-  bool sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end,
-                        std::size_t number, const Connection* without,
-                        std::span<Destination* const> openable) const;
+  /// Until then the busy connections of the level, but for one, and new ones to these destinations could do so many
+  /// further jobs.
+  bool sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
+                        const Connection* without, std::span<Destination* const> openable) const;
   /// Where its worker would do more: a host of the same level that a connection may be opened to. nullptr: nowhere.
   Destination* worker_is_better_at(const Connection& c) const;
   /// It closes, and its worker takes the next job there.
   void move_worker(Connection& c, Destination& to);
-  /// The others would be through with all that waits in the cluster, and so many jobs more, before it had done the next.
+  /// The others would be through with all that waits in the cluster, and so many jobs more, before it had done the
+  /// next.
   bool leaves_to_others(const Connection& c, const Cluster& cluster, std::size_t further) const;
 
   // pool.cc
@@ -619,7 +602,8 @@ struct Model {
   void unassign(Job& j);
   void hand_out(Connection& c);
   void hand(Connection& c, Job& j);
-  /// The next job that is to run alone begins if nothing is in hand; the one that has begun looks again for a connection.
+  /// The next job that is to run alone begins if nothing is in hand; the one that has begun looks again for a
+  /// connection.
   void run_alone(Transport& t);
   /// Closes a connection for it; with nothing else in hand each may go. False: none is left.
   bool make_room_for_solo(Transport& t);
@@ -636,8 +620,8 @@ struct Model {
   void retire(Connection& c);
   void send_close(Connection& c);
   void close_one_idle(Transport& t);
-  void closed(Connection& c, bool was_opened, ipc::delivery::Trouble trouble,
-              const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted);
+  void closed(Connection& c, bool was_opened, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status,
+              const std::vector<JobNumber>& unstarted);
   void erase(Connection& c);
   void concurrency_changed(Party& p, int by);
   void drop(Job& j);
@@ -656,8 +640,7 @@ struct Model {
   std::uint64_t next_seq = 1, next_connection = 1;
   std::unordered_map<std::string, std::unique_ptr<Transport>> transports;
   std::vector<Transport*> dirty;
-  std::map<std::uint32_t, std::unique_ptr<SessionClass>>
-      session_classes;  // outlive their destinations
+  std::map<std::uint32_t, std::unique_ptr<SessionClass>> session_classes;  // outlive their destinations
   std::vector<SessionClass*> dirty_classes;
   /// A shared party that had a turn comes after all that wait: as one message that came now.
   template <class T>
@@ -697,7 +680,7 @@ struct Model {
   WallTime one_domain_until{};     // the latest of that name
   List<Cluster> crowded;
   List<Cluster> left;
-  std::uint64_t event = 1;  // rises with each event, and when a connection goes within one
+  std::uint64_t event = 1;              // rises with each event, and when a connection goes within one
   std::vector<ConnectionNumber> spent;  // have had all the messages that their peer takes
   std::map<std::pair<SteadyTime, std::string>, Destination*> paused;  // by end and key
   Scheduler::Figures figures;

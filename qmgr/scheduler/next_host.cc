@@ -3,8 +3,9 @@
 ///
 /// A host that takes one domain in a transaction is remembered too.
 ///
-/// The first two are other route sets: one without the hosts that a job was refused by, one in which hosts that take nothing stand on
-/// a last level of their own. So a job has just the hosts that it may go to, and nothing else here asks about the past.
+/// The first two are other route sets: one without the hosts that a job was refused by, one in which hosts that take
+/// nothing stand on a last level of their own. So a job has just the hosts that it may go to, and nothing else here
+/// asks about the past.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -27,23 +28,20 @@ bool Model::may_go_on(const Job& j, const Destination& from) const {
   if (j.message->withdrawn || draining) return false;
   const Cluster& c = *j.route->cluster;
   return c.has_several() && std::any_of(c.levels.begin(), c.levels.end(), [&](const auto& level) {
-           return std::any_of(level.begin(), level.end(), [&](const auto& m) {
-             return m->destination != &from && !dead(*m->destination);
-           });
+           return std::any_of(level.begin(), level.end(),
+                              [&](const auto& m) { return m->destination != &from && !dead(*m->destination); });
          });
 }
 
 RouteSet& Model::changed(RouteSet& r, std::span<Destination* const> hosts, Change change) {
   Fingerprint mark;
   for (const Destination* d : hosts) {
-    const auto h = XXH3_128bits_withSeed(
-        d->key.data(), d->key.size(), fingerprint_key ^ (static_cast<std::uint64_t>(change) << 32));
+    const auto h = XXH3_128bits_withSeed(d->key.data(), d->key.size(),
+                                         fingerprint_key ^ (static_cast<std::uint64_t>(change) << 32));
     mark.low += h.low64;
     mark.high += h.high64;
   }
-  const auto marked = [&mark](const Fingerprint& f) {
-    return Fingerprint{f.low + mark.low, f.high + mark.high};
-  };
+  const auto marked = [&mark](const Fingerprint& f) { return Fingerprint{f.low + mark.low, f.high + mark.high}; };
   std::uint64_t number = 0;
   if (RouteSet* known = find_by(route_numbers, marked(r.fingerprint), number)) {
     known->suspended = r.suspended;
@@ -117,8 +115,7 @@ void Model::go_on(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& 
   Destination& from = *j.connection->destination;
   if (!may_go_on(j, from)) {
     ++figures.deferred;
-    actions.emplace_back(
-        DeferRecipients{j.message->number, ordinals, status, from.address.shown(), 0});
+    actions.emplace_back(DeferRecipients{j.message->number, ordinals, status, from.address.shown(), 0});
     return;
   }
   Destination* const tried[] = {&from};
@@ -199,21 +196,17 @@ namespace pen::qmgr {
 
 using namespace scheduler;
 
-void Scheduler::try_next_host(JobNumber number, const Ordinals& ordinals,
-                              const mail::DeliveryStatus& status) {
+void Scheduler::try_next_host(JobNumber number, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
   Model& s = *model_;
   Job* const j = s.jobs.find(number);
-  PEN_CHECK(j != nullptr && j->place == Job::Place::handed && !ordinals.empty(),
-            "what one host refused was with it");
+  PEN_CHECK(j != nullptr && j->place == Job::Place::handed && !ordinals.empty(), "what one host refused was with it");
   s.go_on(*j, ordinals, status);
 }
 
-void Scheduler::one_domain_only(JobNumber number, const Ordinals& ordinals,
-                                const mail::DeliveryStatus& status) {
+void Scheduler::one_domain_only(JobNumber number, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
   Model& s = *model_;
   Job* const j = s.jobs.find(number);
-  PEN_CHECK(j != nullptr && j->place == Job::Place::handed && !ordinals.empty(),
-            "what one host refused was with it");
+  PEN_CHECK(j != nullptr && j->place == Job::Place::handed && !ordinals.empty(), "what one host refused was with it");
   s.split_domains(*j, ordinals, status);
 }
 

@@ -67,8 +67,7 @@ class Unrouted {
     clear();
     begin_ = ordinal;
     end_ = ordinal + 1;
-    if (!rest.empty())
-      later_ = std::make_unique<std::deque<std::uint32_t>>(rest.begin(), rest.end());
+    if (!rest.empty()) later_ = std::make_unique<std::deque<std::uint32_t>>(rest.begin(), rest.end());
   }
   /// There must be one.
   std::uint32_t pop_front() {

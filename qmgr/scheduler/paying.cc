@@ -1,11 +1,11 @@
 /// How many connections to a host pay: where more of them do not bring more messages per second, fewer do.
 ///
-/// A host may work on a few messages at a time whatever the connections, or the slower the more there are. That shows only in
-/// comparison: so many results in how much time, with more and with fewer connections, while all are busy and jobs wait. A
-/// trial of half as many costs half of the throughput where the host does scale; it is made when a hundred times as many jobs
-/// wait as that may cost, and hosts that are quick are left alone. What is found is kept in destdb; after ceiling_time half as
-/// many more are tried when there is work for them. Never fewer than initial_destination_concurrency, with which Postfix
-/// begins too.
+/// A host may work on a few messages at a time whatever the connections, or the slower the more there are. That shows
+/// only in comparison: so many results in how much time, with more and with fewer connections, while all are busy and
+/// jobs wait. A trial of half as many costs half of the throughput where the host does scale; it is made when a
+/// hundred times as many jobs wait as that may cost, and hosts that are quick are left alone. What is found is kept
+/// in destdb; after ceiling_time half as many more are tried when there is work for them. Never fewer than
+/// initial_destination_concurrency, with which Postfix begins too.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -27,11 +27,10 @@ std::uint32_t Model::paying_limit(const Destination& d) {
 void Model::learn_what_pays(Destination& d, std::size_t number) {
   Yield& y = d.yield;
   const auto n = static_cast<std::uint32_t>(d.connections.size());
-  const bool busy =
-      number > 0 && expected(d) >= kQuick && d.holding == n &&
-      std::all_of(d.connections.begin(), d.connections.end(), [this](const Connection* c) {
-        return c->state == Connection::State::open && (!c->handed.empty() || c->last_done == now);
-      });
+  const bool busy = number > 0 && expected(d) >= kQuick && d.holding == n &&
+                    std::all_of(d.connections.begin(), d.connections.end(), [this](const Connection* c) {
+                      return c->state == Connection::State::open && (!c->handed.empty() || c->last_done == now);
+                    });
   if (number == 0 && y.tried > 0) settle_paying(d, y.before);  // nothing was found out
   if (!busy || n != y.connections) {
     y.since = now;
@@ -42,8 +41,7 @@ void Model::learn_what_pays(Destination& d, std::size_t number) {
   // The first of each tell of what was before.
   if (++y.results == n) y.since = now;
   if (y.results < (kResults + 1) * n || now == y.since) return;
-  const double rate =
-      static_cast<double>(y.results - n) / std::chrono::duration<double>(now - y.since).count();
+  const double rate = static_cast<double>(y.results - n) / std::chrono::duration<double>(now - y.since).count();
   y.since = now;
   y.results = n;
   if (y.tried == 0) {

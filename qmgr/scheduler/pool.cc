@@ -1,10 +1,10 @@
 /// Jobs that wait without a connection, and who takes them: free workers, connections with room,
 /// idle connections.
 ///
-/// Nobody waits for nothing: of the parties that wait in a cluster because its destinations are at their limits, one is woken
-/// when a limit may have risen or a connection has gone (unblock()). It looks, and when it leaves, whatever became of it, it
-/// wakes the next (Model::left); until one finds that the limits stand. So one that took nothing passes its turn on, and
-/// of thousands that wait one looks in vain.
+/// Nobody waits for nothing: of the parties that wait in a cluster because its destinations are at their limits, one
+/// is woken when a limit may have risen or a connection has gone (unblock()). It looks, and when it leaves, whatever
+/// became of it, it wakes the next (Model::left); until one finds that the limits stand. So one that took nothing
+/// passes its turn on, and of thousands that wait one looks in vain.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -22,8 +22,8 @@ Claim& Model::claim(Party& p, Transport& t, bool probe) {
   });
   if (found != nullptr) return *found;
   if (p.claim && !p.more_claims) p.more_claims = std::make_unique<Party::Claims>();
-  Claim& c = p.claim ? *p.more_claims->emplace_back(std::make_unique<Claim>(&p, &t, probe))
-                     : p.claim.emplace(&p, &t, probe);
+  Claim& c =
+      p.claim ? *p.more_claims->emplace_back(std::make_unique<Claim>(&p, &t, probe)) : p.claim.emplace(&p, &t, probe);
   c.entry.seq = p.shared ? next_seq++ : p.seq;
   c.entry.concurrency = p.concurrency;
   c.entry.most = p.most_workers;
@@ -237,15 +237,12 @@ Job* Model::steal(Connection& c) {
   for (const auto& m : c.last_cluster->levels[usable]) {
     if (m->destination->waiting == 0) continue;
     for (Connection* other : m->destination->connections) {
-      if (other != &c && other->waiting > 0 &&
-          (victim == nullptr || other->waiting > victim->waiting))
-        victim = other;
+      if (other != &c && other->waiting > 0 && (victim == nullptr || other->waiting > victim->waiting)) victim = other;
     }
   }
   if (victim == nullptr) return nullptr;
   if (victim->destination != c.destination && holds_its_share(*c.destination)) return nullptr;
-  if (const microseconds its = expected(*victim->destination);
-      its.count() > 0 && ends_in(c) > free_in(*victim, its))
+  if (const microseconds its = expected(*victim->destination); its.count() > 0 && ends_in(c) > free_in(*victim, its))
     return nullptr;  // it is as soon done there
   Job& j = *victim->round.front()->waiting.front();
   if (j.route->cluster->transport->solo == &j) return nullptr;
@@ -281,9 +278,7 @@ void Model::pump_workers() {
       unpool(j);
       if (schedule(j, true)) return true;
       // The others would look in vain; those of other clusters not, if it left something.
-      if (Cluster& c = *j.route->cluster;
-          j.share->waits == Waits::limits && c.left_to_others != event)
-        c.left.unlink();
+      if (Cluster& c = *j.route->cluster; j.share->waits == Waits::limits && c.left_to_others != event) c.left.unlink();
       return j.share->waits != waits;
     };
     for (;;) {  // first: their share is small, and kept for them

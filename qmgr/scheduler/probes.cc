@@ -1,16 +1,16 @@
 /// Probes: connections on the way to destinations of which nothing says that they work. What a dead host costs others.
 ///
 /// A host that does not answer holds a worker until the connection attempt times out (30 s), and nobody can know
-/// beforehand which hosts those are. With more of them than workers, all workers would soon wait for dead hosts, and mail
-/// for hosts that are known to work would wait behind them. So:
-/// - while others want workers, probes hold an eighth of them at most (more while half of the workers are free), and this
-///   eighth is kept for them: what nobody has tried yet is not starved by what works;
+/// beforehand which hosts those are. With more of them than workers, all workers would soon wait for dead hosts, and
+/// mail for hosts that are known to work would wait behind them. So:
+/// - while others want workers, probes hold an eighth of them at most (more while half of the workers are free), and
+///   this eighth is kept for them: what nobody has tried yet is not starved by what works;
 /// - what waits for a probe stands in a line of its own, where allowed_new_worker() counts free probes instead of free
 ///   workers: a big envelope to hosts that nobody knows leaves probes for others;
-/// - when others want its worker, or those whose mail it carries wait because they have their share of the workers, a probe
-///   that had no answer for longer than our patience ends like a timeout. Hosts that work answer in well under a second or
-///   two; 4 s are time for two more tries of TCP (after 1 s and 3 s). The patience doubles with each failure: a host that is
-///   slow to greet is not given up early for ever;
+/// - when others want its worker, or those whose mail it carries wait because they have their share of the workers, a
+///   probe that had no answer for longer than our patience ends like a timeout. Hosts that work answer in well under
+///   a second or two; 4 s are time for two more tries of TCP (after 1 s and 3 s). The patience doubles with each
+///   failure: a host that is slow to greet is not given up early for ever;
 /// - messages that wait for probes are parked beyond their share of the active set (share.cc).
 /// A connection to a host that worked last time is no probe, nor is what has no address (local delivery).
 #include <algorithm>
@@ -43,8 +43,7 @@ std::uint32_t Model::free_probes(const Transport& t) const {
   if (t.limits.workers == 0) return free;
   const std::uint32_t share = probe_share(t);
   const std::uint32_t half = t.limits.workers / 2;
-  return std::min(
-      free, std::max(share > t.probing ? share - t.probing : 0, free > half ? free - half : 0));
+  return std::min(free, std::max(share > t.probing ? share - t.probing : 0, free > half ? free - half : 0));
 }
 
 microseconds Model::patience(const Destination& d) const {
@@ -78,8 +77,7 @@ void Model::abandon_probes(Transport& t) {
     auto [at, fresh] = own.try_emplace(&p, 0);
     if (fresh) {
       p.each_claim([&](Claim& claimed) {
-        if (claimed.transport == &t && !claimed.probe)
-          claimed.shares.for_each([&](PoolShare&) { ++at->second; });
+        if (claimed.transport == &t && !claimed.probe) claimed.shares.for_each([&](PoolShare&) { ++at->second; });
       });
     }
     if (at->second == 0) return false;
@@ -106,8 +104,8 @@ void Model::abandon_probes(Transport& t) {
     closed(*c, false, ipc::delivery::Trouble::timed_out,
            {mail::Action::deferred,
             "4.4.1",
-            "connect to " + c->destination->address.shown() + ": no answer within " +
-                std::to_string(waited.count()) + " s, given up early because other mail waits",
+            "connect to " + c->destination->address.shown() + ": no answer within " + std::to_string(waited.count()) +
+                " s, given up early because other mail waits",
             {},
             {}},
            {});

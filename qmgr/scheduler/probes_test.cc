@@ -16,9 +16,7 @@ struct Probing {
   Scheduler core;
   std::uint64_t opened = 0;
 
-  Probing() : core(options(), [](std::string_view) { return limits(); }, table, random) {
-    advance(seconds(0));
-  }
+  Probing() : core(options(), [](std::string_view) { return limits(); }, table, random) { advance(seconds(0)); }
   static Options options() {
     Options o;
     o.share_limit = 5;
@@ -31,8 +29,8 @@ struct Probing {
   }
   void advance(seconds by) {
     now += by;
-    core.set_time(now, WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch()) +
-                                seconds(1'800'000'000)));
+    core.set_time(now,
+                  WallTime(std::chrono::duration_cast<microseconds>(now.time_since_epoch()) + seconds(1'800'000'000)));
   }
   /// For a host of its own, that does not answer.
   void arrive(MessageNumber number) {
@@ -56,8 +54,7 @@ struct Probing {
 
 BOOST_AUTO_TEST_SUITE(scheduler_probes)
 
-BOOST_FIXTURE_TEST_CASE(what_waits_for_probes_beyond_one_share_is_named_the_last_to_come_first,
-                        Probing) {
+BOOST_FIXTURE_TEST_CASE(what_waits_for_probes_beyond_one_share_is_named_the_last_to_come_first, Probing) {
   for (MessageNumber number = 1; number <= 10; ++number) arrive(number);
   BOOST_TEST(opened == 5U);
   BOOST_TEST(!core.crowded());  // five wait: their share

@@ -1,5 +1,5 @@
-/// Rate delays: one connection, and a pause between the end of a delivery and the begin of the next. Each host keeps its own:
-/// were the hosts of a route one, whoever names a host in his MX records could hold it up for others.
+/// Rate delays: one connection, and a pause between the end of a delivery and the begin of the next. Each host keeps
+/// its own: were the hosts of a route one, whoever names a host in his MX records could hold it up for others.
 /// Source:  Postfix's <transport>_destination_rate_delay, which counts by next hop.
 #include "qmgr/scheduler/model.h"
 

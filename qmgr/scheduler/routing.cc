@@ -55,8 +55,8 @@ void Model::routing_ended(Message& m) {
 void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer) {
   if (std::string why = verdict_on_recipient(answer.recipient); !why.empty()) {
     ++figures.deferred;
-    actions.emplace_back(DeferRecipients{
-        m.number, {ordinal}, {mail::Action::deferred, "4.3.2", std::move(why), {}, {}}, "none", 0});
+    actions.emplace_back(
+        DeferRecipients{m.number, {ordinal}, {mail::Action::deferred, "4.3.2", std::move(why), {}, {}}, "none", 0});
     return;
   }
   RouteSet& r = in_order(route_set(answer));
@@ -100,8 +100,8 @@ const void* Model::join_key(const Message& m, const RouteSet& r) const {
   const Cluster& c = *r.cluster;
   const TransportLimits& own = c.transport->limits;
   // A rule that names next hops is asked for each by itself, for as long as mail waits.
-  if (!own.combine_domains || own.destination_recipients == 1 || m.one_domain ||
-      !r.suspended.empty() || options.deferral_rule)
+  if (!own.combine_domains || own.destination_recipients == 1 || m.one_domain || !r.suspended.empty() ||
+      options.deferral_rule)
     return &r;
   if (wall < one_domain_until) {
     for (const auto& level : c.levels) {

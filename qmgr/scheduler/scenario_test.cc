@@ -1,37 +1,35 @@
 /// Runs tests/scenario/*.scn over the real scheduler in virtual time. The language, a statement a line:
 ///
 ///   set NAME VALUE                     an option or limit, before the first arrive: workers concurrency initial
-///                                      sessions combine recipients rate_delay threshold max_message scale routers idle_age max_age backoff kept seed
-///                                      tls (none may encrypt)
+///                                      sessions combine recipients rate_delay threshold max_message scale routers
+///                                      idle_age max_age backoff kept seed tls (none may encrypt)
 ///   known HOST closed AGO | retry IN | failed_retry AGO      what destdb remembers
 ///   route DOMAIN = HOST HOST … | HOST …                      preference levels
-///   host HOST [connect D] [trip D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual time:
-///                                      trip: the path there and back; reply: what it does for each job, one after another
+///   host HOST [connect D] [trip D] [reply D] [window N] [closes_after N] [refuses]     answers by itself, in virtual
+///   time:
+///                                      trip: the path there and back; reply: what it does for each job, one after
+///                                      another
 ///   routing manual | auto              auto (the start): every look-up is answered at once
 ///   arrive MSG DOMAIN[*N] …            N recipients each
 ///   routed MSG ORDINAL DOMAIN | unroutable MSG ORDINAL
 ///   opened CONN [N]                    with a window of N
-///   refused CONN [TROUBLE [WORDS]]     trouble: refused timed_out unreachable 4xx 5xx 421 tls local; what the host says
-///   lost CONN [all|none [TROUBLE [WORDS]]]   how many jobs were unstarted; "all" when left out
-///   died CONN …                        the same, and not the peer's doing
-///   replaced CONN | last CONN          its program ended before it opened; oldest job done and peer closes at once
-///   done CONN [D]                      the oldest job in hand; service time D
+///   refused CONN [TROUBLE [WORDS]]     trouble: refused timed_out unreachable 4xx 5xx 421 tls local; what the host
+///   says lost CONN [all|none [TROUBLE [WORDS]]]   how many jobs were unstarted; "all" when left out died CONN …
+///   the same, and not the peer's doing replaced CONN | last CONN          its program ended before it opened; oldest
+///   job done and peer closes at once done CONN [D]                      the oldest job in hand; service time D
 ///   put_off CONN [COUNT]               the same, but its host takes nothing for now, or not these many recipients
-///   one_domain CONN COUNT              the same: these many, the last ones, were of another domain than it takes at once
-///   cut CONN [TROUBLE]                 the peer hangs up within the oldest job in hand
-///   down | up | flush                  the transport; an administrator's flush
-///   session_class N LIMIT HOST …       these hosts are a class of so many connections at once, leased by the world
-///   seize N COUNT | leave N COUNT      other sessions of the class come and go, whatever the limit
-///   yield N yes|no                     somebody wants a place in the class: whether an idle connection closes
-///   suspend NAME [REASON] | resume NAME | forget HOST        an administrator's orders (pendest)
-///   out_of_step CONN                   its peer broke under pipelining
-///   denied CONN | elsewhere HOST N | look_again HOST | give_back HOST KEEP     what the other hosts of a cluster leave it
-///   learned HOST works | retry IN      what they know
-///   rule NAME …                        defer_destinations names these from now on
-///   flushed MSG                        the message was flushed: defer_transports does not hold it
-///   suspect MSG                        every job of it runs alone
-///   isolate CONN | withdraw MSG COUNT | advance D
-///   expect route MSG N | open CONN HOST[|HOST] | hand CONN MSG|ANY [COUNT] | close CONN |
+///   one_domain CONN COUNT              the same: these many, the last ones, were of another domain than it takes at
+///   once cut CONN [TROUBLE]                 the peer hangs up within the oldest job in hand down | up | flush
+///   the transport; an administrator's flush session_class N LIMIT HOST …       these hosts are a class of so many
+///   connections at once, leased by the world seize N COUNT | leave N COUNT      other sessions of the class come and
+///   go, whatever the limit yield N yes|no                     somebody wants a place in the class: whether an idle
+///   connection closes suspend NAME [REASON] | resume NAME | forget HOST        an administrator's orders (pendest)
+///   out_of_step CONN                   its peer broke under pipelining denied CONN | elsewhere HOST N | look_again
+///   HOST | give_back HOST KEEP     what the other hosts of a cluster leave it learned HOST works | retry IN
+///   what they know rule NAME …                        defer_destinations names these from now on flushed MSG
+///   the message was flushed: defer_transports does not hold it suspect MSG                        every job of it
+///   runs alone isolate CONN | withdraw MSG COUNT | advance D expect route MSG N | open CONN HOST[|HOST] | hand CONN
+///   MSG|ANY [COUNT] | close CONN |
 ///          step_by_step CONN HOST          as open, and without pipelining
 ///          clear_text CONN HOST            as open, and without STARTTLS
 ///          defer MSG [COUNT [WORDS]]           what its status says
@@ -62,11 +60,7 @@ milliseconds duration(const std::string& text) {
   std::size_t used = 0;
   const double n = std::stod(text, &used);
   const std::string unit = text.substr(used);
-  const double scale = unit == "ms"  ? 1
-                       : unit == "s" ? 1000
-                       : unit == "m" ? 60'000
-                       : unit == "h" ? 3'600'000
-                                     : -1;
+  const double scale = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "m" ? 60'000 : unit == "h" ? 3'600'000 : -1;
   BOOST_REQUIRE_MESSAGE(scale > 0, "duration without unit: " << text);
   return milliseconds(static_cast<long long>(n * scale));
 }
@@ -144,8 +138,7 @@ class World {
     };
   }
   WallTime wall() const {
-    return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) +
-                    seconds(1'800'000'000));
+    return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) + seconds(1'800'000'000));
   }
 
   ipc::Destination destination(const std::string& host) const {
@@ -194,8 +187,7 @@ class World {
       pending_.emplace_back(a);
       return;
     }
-    core().routed(a.message, a.ordinal,
-                  resolved(message(a.message).recipients.at(a.ordinal), a.ordinal));
+    core().routed(a.message, a.ordinal, resolved(message(a.message).recipients.at(a.ordinal), a.ordinal));
   }
   void act(OpenConnection& a) {
     if (a.session_class) {
@@ -218,8 +210,8 @@ class World {
     const auto c = a.connection;
     if (h.refuses) {
       at(h.connect, [this, c] {
-        core().closed(c, false, ipc::delivery::Trouble::refused,
-                      {mail::Action::deferred, "4.4.1", "refused", {}, {}}, {});
+        core().closed(c, false, ipc::delivery::Trouble::refused, {mail::Action::deferred, "4.4.1", "refused", {}, {}},
+                      {});
         live_.erase(c);
         release(c);
       });
@@ -256,17 +248,16 @@ class World {
       it->second.replying = false;
       const Host& host = hosts_[it->second.host];
       ++hosts_[it->second.host].served;
-      finish(c, host.trip.count() == 0
-                    ? host.reply
-                    : std::chrono::duration_cast<microseconds>(now_ - it->second.since.front()));
+      finish(c, host.trip.count() == 0 ? host.reply
+                                       : std::chrono::duration_cast<microseconds>(now_ - it->second.since.front()));
       collect();
       if (!live_.contains(c)) return;  // closed by us
       if (host.closes_after != 0 && ++live_[c].served >= host.closes_after) {
         std::vector<JobNumber> rest;
         for (auto& j : live_[c].in_hand) rest.push_back(j.job);
         live_.erase(c);
-        core().closed(c, true, ipc::delivery::Trouble::peer_421,
-                      {mail::Action::deferred, "4.4.2", "closed", {}, {}}, rest);
+        core().closed(c, true, ipc::delivery::Trouble::peer_421, {mail::Action::deferred, "4.4.2", "closed", {}, {}},
+                      rest);
         release(c);
         return;
       }
@@ -284,8 +275,7 @@ class World {
     SessionLimit& limit = session_limits_.at(number);
     BOOST_REQUIRE(limit.count >= count);
     limit.count -= count;
-    if (limit.count < limit.most && std::exchange(limit.refused, false))
-      core().session_room(number);
+    if (limit.count < limit.most && std::exchange(limit.refused, false)) core().session_room(number);
   }
   void act(CloseConnection& a) {
     release(a.connection);
@@ -317,11 +307,9 @@ class World {
     const HandJob j = l.in_hand.front();
     l.in_hand.pop_front();
     if (count == 0) count = j.ordinals.size();
-    const Ordinals back(j.ordinals.begin(),
-                        j.ordinals.begin() + static_cast<std::ptrdiff_t>(count));
+    const Ordinals back(j.ordinals.begin(), j.ordinals.begin() + static_cast<std::ptrdiff_t>(count));
     message(j.message).delivered += j.ordinals.size() - count;
-    core().try_next_host(j.job, back,
-                         {mail::Action::deferred, "4.3.0", l.host + " says not now", {}, {}});
+    core().try_next_host(j.job, back, {mail::Action::deferred, "4.3.0", l.host + " says not now", {}, {}});
     core().job_done(j.job, milliseconds(1), count < j.ordinals.size() ? JobEnd::served : end);
   }
   void end_if_done(Message& m) {
@@ -379,11 +367,10 @@ class World {
       if (auto* h = std::get_if<HandJob>(&a))
         out += "[hand #" + std::to_string(h->connection) + " " + by_number_[h->message] + " " +
                std::to_string(h->ordinals.size()) + "]";
-      if (auto* c = std::get_if<CloseConnection>(&a))
-        out += "[close #" + std::to_string(c->connection) + "]";
+      if (auto* c = std::get_if<CloseConnection>(&a)) out += "[close #" + std::to_string(c->connection) + "]";
       if (auto* d = std::get_if<DeferRecipients>(&a))
-        out += "[defer " + by_number_[d->message] + " " + std::to_string(d->ordinals.size()) + " " +
-               d->status.text + "]";
+        out +=
+            "[defer " + by_number_[d->message] + " " + std::to_string(d->ordinals.size()) + " " + d->status.text + "]";
       if (auto* r = std::get_if<RouteRecipient>(&a))
         out += "[route " + by_number_[r->message] + " " + std::to_string(r->ordinal) + "]";
     }
@@ -391,8 +378,7 @@ class World {
     return out;
   }
 
-  static std::string says(const std::vector<std::string>& w, std::size_t from,
-                          const std::string& otherwise = {}) {
+  static std::string says(const std::vector<std::string>& w, std::size_t from, const std::string& otherwise = {}) {
     std::string out;
     for (std::size_t i = from; i < w.size(); ++i) out += (i > from ? " " : "") + w[i];
     return out.empty() ? otherwise : out;
@@ -400,14 +386,10 @@ class World {
   static ipc::delivery::Trouble trouble(const std::vector<std::string>& w, std::size_t at,
                                         ipc::delivery::Trouble otherwise) {
     using ipc::delivery::Trouble;
-    static const std::map<std::string, Trouble> kTroubles = {{"refused", Trouble::refused},
-                                                             {"timed_out", Trouble::timed_out},
-                                                             {"unreachable", Trouble::unreachable},
-                                                             {"4xx", Trouble::greeting_4xx},
-                                                             {"5xx", Trouble::greeting_5xx},
-                                                             {"421", Trouble::peer_421},
-                                                             {"tls", Trouble::tls},
-                                                             {"local", Trouble::local}};
+    static const std::map<std::string, Trouble> kTroubles = {
+        {"refused", Trouble::refused},  {"timed_out", Trouble::timed_out}, {"unreachable", Trouble::unreachable},
+        {"4xx", Trouble::greeting_4xx}, {"5xx", Trouble::greeting_5xx},    {"421", Trouble::peer_421},
+        {"tls", Trouble::tls},          {"local", Trouble::local}};
     return w.size() > at ? kTroubles.at(w[at]) : otherwise;
   }
 
@@ -513,8 +495,7 @@ class World {
         for (std::size_t k = 0; k < n; ++k) {
           m.recipients.push_back(each == std::string::npos
                                      ? domain
-                                     : domain.substr(0, each) + std::to_string(k) +
-                                           domain.substr(each + 1));
+                                     : domain.substr(0, each) + std::to_string(k) + domain.substr(each + 1));
         }
       }
       Ordinals all;
@@ -527,8 +508,7 @@ class World {
       ++message(w.at(1)).deferred;
       core().unroutable(message(w[1]).number, static_cast<std::uint32_t>(std::stoul(w.at(2))));
     } else if (verb == "route_lost") {
-      core().route_lost(message(w.at(1)).number, static_cast<std::uint32_t>(std::stoul(w.at(2))),
-                        w.size() > 3);
+      core().route_lost(message(w.at(1)).number, static_cast<std::uint32_t>(std::stoul(w.at(2))), w.size() > 3);
     } else if (verb == "opened") {
       ipc::delivery::Features f;
       f.window = w.size() > 2 ? static_cast<std::uint32_t>(std::stoul(w[2])) : 1;
@@ -537,8 +517,7 @@ class World {
       const auto c = connection(w.at(1));
       live_.erase(c);
       core().closed(c, false, trouble(w, 2, ipc::delivery::Trouble::refused),
-                    {mail::Action::deferred, "4.4.1", says(w, 3, "connection refused"), {}, {}},
-                    {});
+                    {mail::Action::deferred, "4.4.1", says(w, 3, "connection refused"), {}, {}}, {});
       release(c);
     } else if (verb == "lost" || verb == "died") {
       const auto c = connection(w.at(1));
@@ -562,9 +541,8 @@ class World {
       live_.at(c).in_hand.pop_front();
       const std::size_t count = std::stoul(w.at(2));
       message(j.message).delivered += j.ordinals.size() - count;
-      core().one_domain_only(
-          j.job, {j.ordinals.end() - static_cast<std::ptrdiff_t>(count), j.ordinals.end()},
-          {mail::Action::deferred, "4.3.0", "multiple domains", {}, {}});
+      core().one_domain_only(j.job, {j.ordinals.end() - static_cast<std::ptrdiff_t>(count), j.ordinals.end()},
+                             {mail::Action::deferred, "4.3.0", "multiple domains", {}, {}});
       core().job_done(j.job, milliseconds(1), JobEnd::served);
     } else if (verb == "cut") {
       const auto c = connection(w.at(1));
@@ -600,13 +578,11 @@ class World {
       session_limits_[number].most = std::stoul(w.at(2));
       for (std::size_t i = 3; i < w.size(); ++i) class_of_[w[i]] = number;
     } else if (verb == "seize") {
-      session_limits_.at(static_cast<std::uint32_t>(std::stoul(w.at(1)))).count +=
-          std::stoul(w.at(2));
+      session_limits_.at(static_cast<std::uint32_t>(std::stoul(w.at(1)))).count += std::stoul(w.at(2));
     } else if (verb == "leave") {
       leave(static_cast<std::uint32_t>(std::stoul(w.at(1))), std::stoul(w.at(2)));
     } else if (verb == "yield") {
-      BOOST_TEST(core().yield_session(static_cast<std::uint32_t>(std::stoul(w.at(1)))) ==
-                 (w.at(2) == "yes"));
+      BOOST_TEST(core().yield_session(static_cast<std::uint32_t>(std::stoul(w.at(1)))) == (w.at(2) == "yes"));
     } else if (verb == "suspend") {
       table_.suspend({w.at(1), says(w, 2), wall()});
       core().suspensions_changed();
@@ -680,8 +656,7 @@ class World {
       const auto m = w.at(3) == "ANY" ? 0 : message(w[3]).number;
       const auto n = count(4);
       take<HandJob>([&](auto& a) {
-        return a.connection == c && (m == 0 || a.message == m) &&
-               (n == 0 || a.ordinals.size() == n);
+        return a.connection == c && (m == 0 || a.message == m) && (n == 0 || a.ordinals.size() == n);
       });
     } else if (what == "close") {
       const auto c = connection(w.at(2));
@@ -691,8 +666,7 @@ class World {
       const auto n = count(3);
       const std::string words = says(w, 4);
       take<DeferRecipients>([&](auto& a) {
-        return a.message == m && (n == 0 || a.ordinals.size() == n) &&
-               a.status.text.find(words) != std::string::npos;
+        return a.message == m && (n == 0 || a.ordinals.size() == n) && a.status.text.find(words) != std::string::npos;
       });
     } else if (what == "explain") {
       static constexpr const char* kRules[] = {"room",   "idle", "unused", "closed", "retry",
@@ -705,8 +679,7 @@ class World {
       BOOST_CHECK_MESSAGE(chosen == wanted, where_ << "other hosts would be chosen");
       if (e.choice == Choice::nothing) BOOST_TEST(e.level == e.levels.size());
     } else if (what == "state") {
-      static constexpr const char* kStates[] = {"active", "idle",    "closed",   "unused",
-                                                "retry",  "failing", "suspended"};
+      static constexpr const char* kStates[] = {"active", "idle", "closed", "unused", "retry", "failing", "suspended"};
       std::string state = "none";
       core().each_destination([&](const DestinationState& d) {
         if (d.address.host == w.at(2)) state = kStates[static_cast<int>(d.classification)];
@@ -714,8 +687,7 @@ class World {
       BOOST_TEST(state == w.at(3));
     } else if (what == "finished") {
       const Message& m = message(w.at(2));
-      BOOST_REQUIRE_MESSAGE(m.ended != kNever,
-                            where_ << "not finished: " << m.delivered << " delivered");
+      BOOST_REQUIRE_MESSAGE(m.ended != kNever, where_ << "not finished: " << m.delivered << " delivered");
       const auto took = std::chrono::duration_cast<milliseconds>(m.ended - m.arrived);
       BOOST_CHECK_MESSAGE(took <= duration(w.at(4)), where_ << "took " << took.count() << " ms");
     } else if (what == "served") {  // HOST at_most|at_least N
@@ -726,8 +698,7 @@ class World {
       const auto facts = table_.find(destination(w.at(2)).key());
       BOOST_REQUIRE(facts.has_value());
       const auto in = std::chrono::duration_cast<milliseconds>(facts->next_retry - wall());
-      BOOST_CHECK_MESSAGE(in >= duration(w.at(4)) && in <= duration(w.at(6)),
-                          where_ << "in " << in.count() << " ms");
+      BOOST_CHECK_MESSAGE(in >= duration(w.at(4)) && in <= duration(w.at(6)), where_ << "in " << in.count() << " ms");
     } else if (what == "in_hand") {
       BOOST_TEST(core().figures().in_hand == count(2));
     } else if (what == "connections") {

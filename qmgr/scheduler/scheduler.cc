@@ -38,17 +38,12 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNu
   s.settle();
 }
 
-void Scheduler::routed(MessageNumber number, std::uint32_t ordinal,
-                       const ipc::route::Resolved& answer) {
+void Scheduler::routed(MessageNumber number, std::uint32_t ordinal, const ipc::route::Resolved& answer) {
   Model& s = *model_;
   Message& m = s.message(number);
   if (m.withdrawn) {
-    s.actions.emplace_back(DeferRecipients{number,
-                                           {ordinal},
-                                           {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
-                                           "none",
-                                           0,
-                                           true});
+    s.actions.emplace_back(
+        DeferRecipients{number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0, true});
   } else {
     s.add_to_job(m, ordinal, answer);
   }
@@ -66,12 +61,8 @@ void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alo
   Model& s = *model_;
   Message& m = s.message(number);
   if (m.withdrawn) {
-    s.actions.emplace_back(DeferRecipients{number,
-                                           {ordinal},
-                                           {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
-                                           "none",
-                                           0,
-                                           true});
+    s.actions.emplace_back(
+        DeferRecipients{number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0, true});
     s.routing_ended(m);
   } else if (alone) {
     // Still counts as the message's look-up; it is no longer under way.
@@ -121,8 +112,7 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
 void Scheduler::forget(MessageNumber number) {
   Model& s = *model_;
   Message& m = s.message(number);
-  PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(),
-            "a message with work left is forgotten");
+  PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(), "a message with work left is forgotten");
   s.leave(m);
   s.message_numbers.erase(number);
   s.messages.destroy(m.slot);
@@ -174,8 +164,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
 }
 
 void Scheduler::closed(ConnectionNumber number, bool was_opened, ipc::delivery::Trouble trouble,
-                       const mail::DeliveryStatus& status,
-                       const std::vector<JobNumber>& unstarted) {
+                       const mail::DeliveryStatus& status, const std::vector<JobNumber>& unstarted) {
   Model& s = *model_;
   auto it = s.connections.find(number);
   if (it == s.connections.end()) return;  // the answer to our own close
@@ -277,8 +266,7 @@ void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStat
   Transport& t = s.transport(name);
   std::vector<JobNumber> waiting;
   s.jobs.for_each([&](const Job& j) {
-    if (j.route->cluster->transport == &t &&
-        (j.place == Job::Place::pooled || j.place == Job::Place::alone))
+    if (j.route->cluster->transport == &t && (j.place == Job::Place::pooled || j.place == Job::Place::alone))
       waiting.push_back(j.number);
   });
   for (const JobNumber number : waiting) {
@@ -320,10 +308,8 @@ SteadyTime Scheduler::next_wake() const {
   if (!s.paused.empty()) next = std::min(next, s.paused.begin()->first.first);
   for (const auto& [name, t] : s.transports) {
     next = std::min({next, t->look_at_probes, t->solo_until});
-    if (const Connection* c = t->idle.front())
-      next = std::min(next, c->idle_since + t->limits.idle_age);
-    if (const Connection* c = t->by_age.front())
-      next = std::min(next, c->opened_at + t->limits.max_age);
+    if (const Connection* c = t->idle.front()) next = std::min(next, c->idle_since + t->limits.idle_age);
+    if (const Connection* c = t->by_age.front()) next = std::min(next, c->opened_at + t->limits.max_age);
   }
   return next;
 }

@@ -38,7 +38,7 @@ using Ordinals = std::vector<std::uint32_t>;
 
 /// Limits of one transport; 0 in a limit means none.
 struct TransportLimits {
-  std::uint32_t workers = 100;  // master.cf maxproc, or default_process_limit: connections at once
+  std::uint32_t workers = 100;                 // master.cf maxproc, or default_process_limit: connections at once
   std::uint32_t destination_concurrency = 20;  // <transport>_destination_concurrency_limit
   // <transport>_destination_recipient_limit; 1: the recipient is the destination
   std::uint32_t destination_recipients = 50;
@@ -65,7 +65,7 @@ struct Options {
   Fairness fairness;                     // max_message_concurrency, scale_max_concurrency
   std::uint32_t routing_workers = 200;   // look-ups under way at trivial-rewrite
   std::uint32_t backlog_threshold = 10;  // connection_backlog_threshold
-  milliseconds backlog_time{3000};  // a backlog that is expected to last longer is too long as well
+  milliseconds backlog_time{3000};       // a backlog that is expected to last longer is too long as well
   // free rides fill a connection to this many thresholds; the rest waits unassigned: bounds the work when it
   // closes
   std::uint32_t ride_limit = 4;
@@ -84,19 +84,17 @@ struct Options {
   std::size_t share_limit = 0;
   seconds share_time{300};  // the shortest retry interval: who is parked comes back after that
   /// defer_destinations: the rule's name if delivery to this name (a next hop, a domain, a host) or address (if it is a
-  /// numeric one) is put off, else "". Asked when a destination or next hop is met, and again when what it said is older
-  /// than rule_time. Must not wait.
+  /// numeric one) is put off, else "". Asked when a destination or next hop is met, and again when what it said is
+  /// older than rule_time. Must not wait.
   std::function<std::string(std::string_view name, std::string_view address)> deferral_rule;
   seconds rule_time{10};
-  /// The session class of a host, if it belongs to one: then a connection to it asks for a lease first (OpenConnection).
-  /// Asked when a destination is met. Must not wait.
+  /// The session class of a host, if it belongs to one: then a connection to it asks for a lease first
+  /// (OpenConnection). Asked when a destination is met. Must not wait.
   struct SessionClass {
     std::uint32_t number = 0;
-    std::string
-        by_name;  // the class's name, if the host belongs to it by its name and not its address
+    std::string by_name;  // the class's name, if the host belongs to it by its name and not its address
   };
-  std::function<std::optional<SessionClass>(std::string_view host, std::string_view address)>
-      session_class;
+  std::function<std::optional<SessionClass>(std::string_view host, std::string_view address)> session_class;
 };
 
 struct RouteRecipient {  // ask trivial-rewrite
@@ -143,8 +141,7 @@ struct DeferRecipients {  // no destination left, or in doubt after a lost conne
   JobNumber job = 0;       // 0: it was never formed
   bool withdrawn = false;  // handed back after withdraw(), and not for any trouble
 };
-using Action =
-    std::variant<RouteRecipient, OpenConnection, HandJob, CloseConnection, DeferRecipients>;
+using Action = std::variant<RouteRecipient, OpenConnection, HandJob, CloseConnection, DeferRecipients>;
 
 /// A destination as the choice of a connection sees it.
 enum class DestinationClass : std::uint8_t {
@@ -202,8 +199,8 @@ struct Model;
 class Scheduler {
  public:
   /// limits: asked once for each transport's name that a route brings.
-  Scheduler(Options options, std::function<TransportLimits(std::string_view)> limits,
-            destdb::Table& destinations, Random& random);
+  Scheduler(Options options, std::function<TransportLimits(std::string_view)> limits, destdb::Table& destinations,
+            Random& random);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -244,7 +241,8 @@ class Scheduler {
   void out_of_step(ConnectionNumber connection);
   /// The lease that a connection asked for was given.
   void session_granted(ConnectionNumber connection);
-  /// It was not: the connection is no more, and its class is full until session_room(). Nothing counts as failed or tried.
+  /// It was not: the connection is no more, and its class is full until session_room(). Nothing counts as failed or
+  /// tried.
   void session_refused(ConnectionNumber connection);
   void session_room(std::uint32_t session_class);
   /// Somebody else wants a place in the class: closes the connection that is idle for longest. False: none is.
@@ -273,21 +271,21 @@ class Scheduler {
   /// The message was flushed: defer_transports does not hold it.
   void override_deferral(MessageNumber message);
   bool deferral_overridden(MessageNumber message) const;
-  /// The facts of this destination were forgotten, by hand or because they were old: nothing is known of it but its open
-  /// connections.
+  /// The facts of this destination were forgotten, by hand or because they were old: nothing is known of it but its
+  /// open connections.
   void forgotten(std::string_view key);
-  /// A message that waits for hosts that have more than their share of the active set, and are slow: the caller parks it
-  /// (withdraws it and puts it off) if others wait for its place. nullopt: there is none.
+  /// A message that waits for hosts that have more than their share of the active set, and are slow: the caller parks
+  /// it (withdraws it and puts it off) if others wait for its place. nullopt: there is none.
   std::optional<MessageNumber> excess() const;
   /// More than its share waits for some hosts: excess() may come to name a message when time passes.
   bool crowded() const;
 
   // --- the other hosts of a cluster (lib/destdb/sharing.h) ---
-  /// A connection that was to be opened may not: the others have what the destination bears. Its jobs are scheduled again
-  /// at once, without penalty.
+  /// A connection that was to be opened may not: the others have what the destination bears. Its jobs are scheduled
+  /// again at once, without penalty.
   void refused(ConnectionNumber connection);
-  /// So many connections of other hosts count against its limit, until something else is heard; this one may be old after
-  /// a second, then one connection is tried.
+  /// So many connections of other hosts count against its limit, until something else is heard; this one may be old
+  /// after a second, then one connection is tried.
   void elsewhere(std::string_view key, std::uint32_t connections);
   /// What was refused may be tried now.
   void look_again(std::string_view key);
@@ -320,8 +318,7 @@ class Scheduler {
   void take_actions(std::vector<Action>& into);
 
   struct Figures {
-    std::uint64_t messages = 0, jobs = 0, connections = 0, waiting_jobs = 0, in_hand = 0,
-                  routing = 0;
+    std::uint64_t messages = 0, jobs = 0, connections = 0, waiting_jobs = 0, in_hand = 0, routing = 0;
     std::uint64_t connections_opened = 0, jobs_done = 0, rescheduled = 0, deferred = 0;
   };
   Figures figures() const;

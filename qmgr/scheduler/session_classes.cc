@@ -1,10 +1,10 @@
 /// Session classes: connections to hosts of a class need a lease each, which somebody else gives.
 ///
-/// A connection is made, and asks; its jobs wait on it for the answer. Refused: it goes as if it had not been, its jobs look
-/// for another place, and the class is full until there is said to be room. The destinations that want a connection
-/// meanwhile stand in line; when there is room they try one after the other, each after the answer to the one before it:
-/// one question at a time, however many wait. While the class is full its idle connections are closed, as many as wait.
-/// Source: docs/session-classes.md.
+/// A connection is made, and asks; its jobs wait on it for the answer. Refused: it goes as if it had not been, its
+/// jobs look for another place, and the class is full until there is said to be room. The destinations that want a
+/// connection meanwhile stand in line; when there is room they try one after the other, each after the answer to the
+/// one before it: one question at a time, however many wait. While the class is full its idle connections are closed,
+/// as many as wait. Source: docs/session-classes.md.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -48,8 +48,7 @@ void Model::wait_for_session(Destination& d, bool first) {
 void Model::wait_for_session(const std::vector<std::unique_ptr<Member>>& level) {
   for (const auto& m : level) {
     Destination& d = *m->destination;
-    if (!session_possible(d) && !dead(d) && !full(d) && !must_pause(d) && !holds_its_share(d))
-      wait_for_session(d);
+    if (!session_possible(d) && !dead(d) && !full(d) && !must_pause(d) && !holds_its_share(d)) wait_for_session(d);
   }
 }
 

@@ -1,10 +1,10 @@
 /// Shares of the active set: hosts that are slow beside what waits for them must not fill it while others wait.
 ///
 /// A relay host may have the whole active set as long as it takes what it is given: a message that would be delivered
-/// before it could come back from the shortest retry log is not parked. Hosts of which nothing says that they work count
-/// together: what waits for probes (probes.cc) is parked as well beyond one share.
-/// What was given to a connection cannot be parked. So the connections of a host hold no more jobs than one share, two
-/// while it answers: where the active set is small, one tarpit's connections could else hold all of it.
+/// before it could come back from the shortest retry log is not parked. Hosts of which nothing says that they work
+/// count together: what waits for probes (probes.cc) is parked as well beyond one share. What was given to a
+/// connection cannot be parked. So the connections of a host hold no more jobs than one share, two while it answers:
+/// where the active set is small, one tarpit's connections could else hold all of it.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -40,8 +40,7 @@ bool Model::drains_slowly(const Cluster& c) const {
   const PoolShare* first = c.round.front();
   if (first == nullptr) return false;
   const bool unknown = std::all_of(c.levels.begin(), c.levels.end(), [](const auto& level) {
-    return std::all_of(level.begin(), level.end(),
-                       [](const auto& m) { return unproven(*m->destination); });
+    return std::all_of(level.begin(), level.end(), [](const auto& m) { return unproven(*m->destination); });
   });
   if (first->since + (unknown ? kSooner : kSoon) > now) return false;
   if (first->since + kSurely <= now) return true;
@@ -61,8 +60,7 @@ bool Model::drains_slowly(const Cluster& c) const {
       }
     }
   }
-  return static_cast<double>(c.pooled) >
-         per_second * static_cast<double>(options.share_time.count());
+  return static_cast<double>(c.pooled) > per_second * static_cast<double>(options.share_time.count());
 }
 
 }  // namespace pen::qmgr::scheduler
@@ -86,9 +84,8 @@ std::optional<MessageNumber> Scheduler::excess() const {
 bool Scheduler::crowded() const {
   if (!model_->crowded.empty()) return true;
   const std::size_t limit = model_->options.share_limit;
-  return limit != 0 &&
-         std::any_of(model_->transports.begin(), model_->transports.end(),
-                     [limit](const auto& t) { return t.second->probe_waiting.size() > limit; });
+  return limit != 0 && std::any_of(model_->transports.begin(), model_->transports.end(),
+                                   [limit](const auto& t) { return t.second->probe_waiting.size() > limit; });
 }
 
 }  // namespace pen::qmgr

@@ -39,8 +39,8 @@ class Slab {
   };
   static constexpr std::size_t kSlots = kHugePage / sizeof(Slot);  // of a block
   static_assert(kSlots > 1);
-  // The first blocks stay on small pages: zeroing a huge page stops everybody for milliseconds, and as long as this little
-  // is visited the page tables stay in the caches.
+  // The first blocks stay on small pages: zeroing a huge page stops everybody for milliseconds, and as long as this
+  // little is visited the page tables stay in the caches.
   static constexpr std::size_t kSmallBlocks = 16;
 
  public:

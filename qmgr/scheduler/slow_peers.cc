@@ -47,8 +47,7 @@ microseconds Peer::each() const {
 std::uint32_t Peer::at_once() const {
   if (offers == Offers::nothing) return 2;  // the next one lies ready
   if (offers == Offers::pipelining) return std::min(4U, window);
-  return window * static_cast<std::uint32_t>(
-                      std::clamp<std::int64_t>((trip + ehlo) / milliseconds(20), 1, 8));
+  return window * static_cast<std::uint32_t>(std::clamp<std::int64_t>((trip + ehlo) / milliseconds(20), 1, 8));
 }
 
 std::uint32_t Burst::messages() const {
@@ -57,8 +56,7 @@ std::uint32_t Burst::messages() const {
   return sum;
 }
 
-Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages,
-            std::uint32_t concurrency) {
+Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages, std::uint32_t concurrency) {
   Burst b;
   b.hosts.assign(hosts, peer);
   Route& all = b.routes.emplace_back();
@@ -144,8 +142,7 @@ class World {
   }
   template <class F>
   void tell(F&& f) {
-    scheduler_.set_time(now_, WallTime(duration_cast<microseconds>(now_.time_since_epoch()) +
-                                       seconds(1'800'000'000)));
+    scheduler_.set_time(now_, WallTime(duration_cast<microseconds>(now_.time_since_epoch()) + seconds(1'800'000'000)));
     f();
     carry_out();
   }
@@ -167,8 +164,7 @@ class World {
     r.recipient = "u@" + r.nexthop;
     r.valid_for = seconds(10'000'000);
     auto& level = r.levels.emplace_back();
-    for (const std::size_t h :
-         one_ ? std::vector<std::size_t>{*one_} : burst_.routes[route].hosts) {
+    for (const std::size_t h : one_ ? std::vector<std::size_t>{*one_} : burst_.routes[route].hosts) {
       ipc::Destination d;
       d.transport = "smtp";
       d.host = "mx" + std::to_string(h);
@@ -273,9 +269,7 @@ class World {
     std::function<void()> act;
     bool operator<(const Event& o) const { return std::tie(o.at, o.order) < std::tie(at, order); }
   };
-  void at(SteadyTime when, std::function<void()> f) {
-    events_.push({when, ++order_, std::move(f)});
-  }
+  void at(SteadyTime when, std::function<void()> f) { events_.push({when, ++order_, std::move(f)}); }
   void go_on() {
     while (left_ > 0) {
       const SteadyTime wake = scheduler_.next_wake();
@@ -310,8 +304,8 @@ class World {
 
 using Earliest = std::priority_queue<microseconds, std::vector<microseconds>, std::greater<>>;
 
-/// How many messages each connection to the host can have delivered by then, if it is never idle and all are opened as early
-/// as they may be.
+/// How many messages each connection to the host can have delivered by then, if it is never idle and all are opened
+/// as early as they may be.
 std::vector<std::uint64_t> deliverable(const Burst& b, const Peer& p, microseconds by) {
   std::vector<std::uint64_t> each;
   const auto begin = [&](microseconds opened) {
@@ -332,8 +326,7 @@ std::vector<std::uint64_t> deliverable(const Burst& b, const Peer& p, microsecon
       results.push(begin(now));
     }
   }
-  if (p.at_a_time >
-      0) {  // a host that works on a few at once has so many connections at most, for this purpose
+  if (p.at_a_time > 0) {  // a host that works on a few at once has so many connections at most, for this purpose
     std::sort(each.begin(), each.end(), std::greater<>());
     each.resize(std::min<std::size_t>(each.size(), p.at_a_time));
   }
@@ -350,19 +343,16 @@ bool suffices(const Burst& b, microseconds by) {
     std::vector<Part> parts;
     microseconds soonest = microseconds::max(), latest{0};
     for (const std::size_t h : r.hosts) {
-      for (const std::uint64_t n : deliverable(b, b.hosts[h], by))
-        parts.push_back({b.hosts[h].each(), n});
+      for (const std::uint64_t n : deliverable(b, b.hosts[h], by)) parts.push_back({b.hosts[h].each(), n});
       soonest = std::min(soonest, b.hosts[h].setup() + b.hosts[h].alone());
       latest = std::max(latest, b.hosts[h].setup() + b.hosts[h].alone());
     }
     // The first message, or that of each host.
     if ((b.known ? std::min(latest, 3 * soonest + milliseconds(50)) : latest) > by) return false;
     // As many connections as there are workers: those that deliver most.
-    std::sort(parts.begin(), parts.end(),
-              [](const Part& x, const Part& y) { return x.messages > y.messages; });
+    std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.messages > y.messages; });
     parts.resize(std::min<std::size_t>(parts.size(), b.workers));
-    std::sort(parts.begin(), parts.end(),
-              [](const Part& x, const Part& y) { return x.each < y.each; });
+    std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.each < y.each; });
     std::uint64_t left = r.messages;
     for (const Part& p : parts) {
       const std::uint64_t n = std::min(left, p.messages);
@@ -398,8 +388,7 @@ microseconds postfix(const Burst& b, std::uint64_t seed) {
   for (const Route& r : b.routes) {
     // More than its hosts work on at a time bring nothing.
     std::uint32_t most = 0;
-    for (const std::size_t h : r.hosts)
-      most += b.hosts[h].at_a_time > 0 ? b.hosts[h].at_a_time : b.concurrency;
+    for (const std::size_t h : r.hosts) most += b.hosts[h].at_a_time > 0 ? b.hosts[h].at_a_time : b.concurrency;
     most = std::min(most, b.concurrency);
     hops.push_back({r.messages, std::min(b.initial, most), most, 0, {}});
   }
@@ -443,11 +432,10 @@ microseconds postfix(const Burst& b, std::uint64_t seed) {
 }
 
 std::string shown(const Burst& b) {
-  std::string out = std::to_string(b.concurrency) + " connections each, " +
-                    std::to_string(b.workers) + " workers, " + (b.known ? "known" : "new");
+  std::string out = std::to_string(b.concurrency) + " connections each, " + std::to_string(b.workers) + " workers, " +
+                    (b.known ? "known" : "new");
   for (const Route& r : b.routes) {
-    out +=
-        "; " + std::to_string(r.messages) + " messages to " + std::to_string(r.hosts.size()) + ":";
+    out += "; " + std::to_string(r.messages) + " messages to " + std::to_string(r.hosts.size()) + ":";
     std::string before;
     std::size_t same = 0;
     const auto add = [&] {
@@ -456,12 +444,10 @@ std::string shown(const Burst& b) {
     for (const std::size_t h : r.hosts) {
       const Peer& p = b.hosts[h];
       std::string text = "(";
-      for (const auto& [name, t] :
-           {std::pair("trip", p.trip), std::pair("greeting", p.greeting), std::pair("ehlo", p.ehlo),
-            std::pair("mail", p.mail), std::pair("rcpt", p.rcpt), std::pair("data", p.data),
-            std::pair("end", p.end_of_data)})
-        text += std::string(name) + " " +
-                std::to_string(static_cast<double>(t.count()) / 1000).substr(0, 6) + " ";
+      for (const auto& [name, t] : {std::pair("trip", p.trip), std::pair("greeting", p.greeting),
+                                    std::pair("ehlo", p.ehlo), std::pair("mail", p.mail), std::pair("rcpt", p.rcpt),
+                                    std::pair("data", p.data), std::pair("end", p.end_of_data)})
+        text += std::string(name) + " " + std::to_string(static_cast<double>(t.count()) / 1000).substr(0, 6) + " ";
       text += p.offers == Offers::nothing      ? "plain"
               : p.offers == Offers::pipelining ? "pipelining"
                                                : "window " + std::to_string(p.window);

@@ -1,9 +1,9 @@
 #pragma once
-/// Bursts to hosts that take their time at any reply, for tests of the scheduler's throughput, in virtual time: through the real
-/// scheduler, by what the limits allow, and through a model of Postfix.
+/// Bursts to hosts that take their time at any reply, for tests of the scheduler's throughput, in virtual time:
+/// through the real scheduler, by what the limits allow, and through a model of Postfix.
 ///
-/// A connection costs a round trip, the greeting, another and the reply to EHLO. A connection's messages are served one after
-/// another, as servers do: what is sent ahead saves round trips and nothing else.
+/// A connection costs a round trip, the greeting, another and the reply to EHLO. A connection's messages are served
+/// one after another, as servers do: what is sent ahead saves round trips and nothing else.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,9 +24,8 @@ struct Peer {
   microseconds trip{100};  // round trip
   microseconds greeting{1000}, ehlo{1000}, mail{0}, rcpt{0}, data{0}, end_of_data{0};
   Offers offers = Offers::chunking;
-  std::uint32_t window = 32;  // pipeline_window_messages: of a path of up to 20 ms
-  std::uint32_t at_a_time =
-      0;  // messages that it works on at once, whatever the connections; 0: any number
+  std::uint32_t window = 32;    // pipeline_window_messages: of a path of up to 20 ms
+  std::uint32_t at_a_time = 0;  // messages that it works on at once, whatever the connections; 0: any number
   microseconds setup() const { return 2 * trip + greeting + ehlo; }
   /// What the server itself takes for a message.
   microseconds work() const;
@@ -55,8 +54,7 @@ struct Burst {
   std::uint32_t messages() const;
 };
 /// All messages to one next hop, whose hosts are all alike.
-Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages,
-            std::uint32_t concurrency = 20);
+Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages, std::uint32_t concurrency = 20);
 
 struct Outcome {
   microseconds took{0};  // until the last message was delivered
@@ -67,17 +65,18 @@ struct Outcome {
 /// The burst through the real scheduler: all messages come at once, those of the routes in turns.
 Outcome run(const Burst& b);
 
-/// No scheduler takes less. A host delivers most if it has as many connections as it may have, opened as early as they may be
-/// and never idle: for each route the sum of what its hosts could deliver so must reach its messages. Of too few
-/// workers each delivers on one connection at a time: their time must suffice for the deliveries of all routes, each at
-/// the hosts that take least of it, and no route has more connections than workers. Hosts that nobody knows must be
-/// found out about: each has its first message. And a message alone goes to any host of those that do not take three times as
-/// long as others, because hosts of equal preference share the load.
+/// No scheduler takes less. A host delivers most if it has as many connections as it may have, opened as early as
+/// they may be and never idle: for each route the sum of what its hosts could deliver so must reach its messages. Of
+/// too few workers each delivers on one connection at a time: their time must suffice for the deliveries of all
+/// routes, each at the hosts that take least of it, and no route has more connections than workers. Hosts that nobody
+/// knows must be found out about: each has its first message. And a message alone goes to any host of those that do
+/// not take three times as long as others, because hosts of equal preference share the load.
 microseconds limit(const Burst& b);
 
-/// Postfix: a delivery agent per connection, one message at a time on it; a limit for the next hop, whatever its hosts, from
-/// initial_destination_concurrency one more with each delivery (qmgr(8)); next hops take turns at the agents. A connection
-/// goes to any host of the route (drawn from seed). Kinder than Postfix is: every connection is used again.
+/// Postfix: a delivery agent per connection, one message at a time on it; a limit for the next hop, whatever its
+/// hosts, from initial_destination_concurrency one more with each delivery (qmgr(8)); next hops take turns at the
+/// agents. A connection goes to any host of the route (drawn from seed). Kinder than Postfix is: every connection is
+/// used again.
 microseconds postfix(const Burst& b, std::uint64_t seed = 1);
 
 /// The burst in words.

@@ -1,12 +1,12 @@
 /// Sources: who is served as one message though he sends many.
 ///
-/// allowed_new_worker() and all turns go by message, so who sends ten thousand messages of one recipient would have what
-/// an envelope of ten thousand recipients has not: nearly all look-ups, workers and turns, before whoever comes later.
-/// So small messages of a sender who has many in the active set already share one party: they take turns with others as
-/// one message would, wherever there are turns. His first ones and his big envelopes remain parties of their own: who
-/// sends little notices nothing, and a big envelope does not stand before his single messages.
-/// Verification of recipients at the time of SMTP is one pseudo-message from the first job on, with its own limits: what
-/// comes from outside must not take what delivery needs (docs/origins.md, "The scheduler").
+/// allowed_new_worker() and all turns go by message, so who sends ten thousand messages of one recipient would have
+/// what an envelope of ten thousand recipients has not: nearly all look-ups, workers and turns, before whoever comes
+/// later. So small messages of a sender who has many in the active set already share one party: they take turns with
+/// others as one message would, wherever there are turns. His first ones and his big envelopes remain parties of
+/// their own: who sends little notices nothing, and a big envelope does not stand before his single messages.
+/// Verification of recipients at the time of SMTP is one pseudo-message from the first job on, with its own limits:
+/// what comes from outside must not take what delivery needs (docs/origins.md, "The scheduler").
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {
@@ -55,9 +55,7 @@ void Model::join(Message& m, SourceNumber number, std::size_t recipients) {
 }
 
 void Model::leave(Message& m) {
-  const auto withdraw_claims = [](Party& p) {
-    p.each_claim([](Claim& c) { c.queue().remove(c.entry); });
-  };
+  const auto withdraw_claims = [](Party& p) { p.each_claim([](Claim& c) { c.queue().remove(c.entry); }); };
   if (m.own) withdraw_claims(*m.own);
   if (m.source == nullptr || --m.source->messages > 0 || m.source->pseudo_message) return;
   Source& s = *m.source;

@@ -85,8 +85,7 @@ struct Sources {
     return job.message;
   }
   bool asks_for(MessageNumber number) const {
-    return std::any_of(look_ups.begin(), look_ups.end(),
-                       [&](const RouteRecipient& r) { return r.message == number; });
+    return std::any_of(look_ups.begin(), look_ups.end(), [&](const RouteRecipient& r) { return r.message == number; });
   }
 };
 

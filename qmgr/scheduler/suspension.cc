@@ -22,8 +22,7 @@ std::string Model::verdict(const std::vector<std::string>& names, std::string_vi
   if (options.deferral_rule) {
     const std::string rule = options.deferral_rule(rule_name, rule_address);
     if (!rule.empty())
-      return "delivery to " + std::string(rule_name.empty() ? rule_address : rule_name) +
-             " is suspended by " + rule;
+      return "delivery to " + std::string(rule_name.empty() ? rule_address : rule_name) + " is suspended by " + rule;
   }
   return {};
 }
@@ -49,8 +48,8 @@ void Model::judge(Destination& d) {
   d.suspended.clear();
   if (table.suspensions().empty() && !options.deferral_rule) return;
   const ipc::Destination& a = d.address;
-  d.suspended = verdict(destdb::names_of(a.host.empty() ? a.unix_path : a.host, a.address, a.port),
-                        to_lower(a.host), a.address);
+  d.suspended =
+      verdict(destdb::names_of(a.host.empty() ? a.unix_path : a.host, a.address, a.port), to_lower(a.host), a.address);
 }
 
 void Model::judge_again(RouteSet& r) {
@@ -112,13 +111,12 @@ void Scheduler::suspensions_changed() {
     // What waits for a next hop that is suspended now; what is in hand ends.
     std::vector<JobNumber> waiting;
     s.jobs.for_each([&](const Job& j) {
-      if ((!j.route->suspended.empty() || j.several) && j.place != Job::Place::handed)
-        waiting.push_back(j.number);
+      if ((!j.route->suspended.empty() || j.several) && j.place != Job::Place::handed) waiting.push_back(j.number);
     });
     for (const JobNumber number : waiting) {
       Job* const j = s.jobs.find(number);
       if (j == nullptr || j->place == Job::Place::handed) continue;  // the end of one set it moving
-      if (j->several) {  // each of its next hops by itself
+      if (j->several) {                                              // each of its next hops by itself
         s.reroute(*j);
         continue;
       }

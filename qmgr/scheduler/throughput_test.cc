@@ -1,5 +1,5 @@
-/// How soon a burst is through, by peers that take their time at any reply: beside what the limits allow, and beside a model
-/// of Postfix with the same limits. In virtual time (slow_peers.h).
+/// How soon a burst is through, by peers that take their time at any reply: beside what the limits allow, and beside
+/// a model of Postfix with the same limits. In virtual time (slow_peers.h).
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -20,8 +20,8 @@ microseconds usual_postfix(const Burst& b) {
   return sum / kDraws;
 }
 
-/// What small bursts may lose beside who knows everything beforehand: a further connection is not opened for less, and the
-/// last messages may each find the path empty.
+/// What small bursts may lose beside who knows everything beforehand: a further connection is not opened for less,
+/// and the last messages may each find the path empty.
 microseconds grace(const Burst& b) {
   microseconds trip{0};
   for (const Peer& p : b.hosts) trip = std::max(trip, p.trip);
@@ -35,8 +35,7 @@ struct Compared {
         best(limit(b)),
         other(usual_postfix(b)),
         text(shown(b) + ": " + std::to_string(seconds_of(outcome.took)) + " s, the limits allow " +
-             std::to_string(seconds_of(best)) + " s, Postfix " + std::to_string(seconds_of(other)) +
-             " s"),
+             std::to_string(seconds_of(best)) + " s, Postfix " + std::to_string(seconds_of(other)) + " s"),
         misses_bound(seconds_of(outcome.took) > seconds_of(best + grace(b)) / 0.97),
         slower_than_postfix(misses_bound && outcome.took > other + milliseconds(25)) {
     BOOST_TEST_MESSAGE(text);
@@ -60,12 +59,9 @@ struct Draw {
   double between(double least, double most) {  // log-uniform
     return least * std::pow(most / least, static_cast<double>(random.below(1'000'000)) / 1e6);
   }
-  std::uint32_t count(double least, double most) {
-    return static_cast<std::uint32_t>(between(least, most + 1));
-  }
+  std::uint32_t count(double least, double most) { return static_cast<std::uint32_t>(between(least, most + 1)); }
   milliseconds reply() {
-    return random.chance(0.4) ? milliseconds(1)
-                              : milliseconds(static_cast<std::int64_t>(between(1, 3000)));
+    return random.chance(0.4) ? milliseconds(1) : milliseconds(static_cast<std::int64_t>(between(1, 3000)));
   }
   Peer peer() {
     Peer p;
@@ -78,8 +74,7 @@ struct Draw {
     p.data = reply();
     p.end_of_data = reply();
     p.window = count(1, 100);
-    const Offers offers[] = {Offers::chunking, Offers::chunking, Offers::pipelining,
-                             Offers::nothing};
+    const Offers offers[] = {Offers::chunking, Offers::chunking, Offers::pipelining, Offers::nothing};
     p.offers = offers[random.below(std::size(offers))];
     return p;
   }
@@ -165,16 +160,14 @@ BOOST_AUTO_TEST_CASE(equal_hosts_have_what_the_limits_allow_and_no_less_than_fro
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
     Draw draw(seed);
     const Peer p = draw.peer();
-    Burst b =
-        burst(std::size_t{1} << draw.random.below(6), p, draw.count(10, 10'000), draw.limit());
+    Burst b = burst(std::size_t{1} << draw.random.below(6), p, draw.count(10, 10'000), draw.limit());
     b.known = draw.random.chance(0.5);
     b.seed = seed;
     BOOST_TEST_CONTEXT("seed " << seed) { check(b); }
   }
 }
 
-BOOST_AUTO_TEST_CASE(
-    unequal_hosts_have_nearly_what_the_limits_allow_and_no_less_than_from_postfix) {
+BOOST_AUTO_TEST_CASE(unequal_hosts_have_nearly_what_the_limits_allow_and_no_less_than_from_postfix) {
   // Who is quick must be found out while the burst goes on, and the last messages are few: one burst in twenty may take
   // longer.
   const std::uint64_t first = from_environment("PEN_THROUGHPUT_SEED", 1);
@@ -206,9 +199,8 @@ BOOST_AUTO_TEST_CASE(too_few_workers_do_as_much_for_unequal_hosts_as_for_postfix
     b.seed = seed;
     BOOST_TEST_CONTEXT("seed " << seed) {
       const Compared c(b);
-      const bool later =
-          seconds_of(c.outcome.took) >
-          std::max(seconds_of(c.other + milliseconds(25)), seconds_of(c.best + grace(b))) / 0.97;
+      const bool later = seconds_of(c.outcome.took) >
+                         std::max(seconds_of(c.other + milliseconds(25)), seconds_of(c.best + grace(b))) / 0.97;
       BOOST_WARN_MESSAGE(!later, c.text);
       if (later) ++missed;
     }

@@ -2,17 +2,18 @@
 ///
 /// A server serves the messages of one connection one after another, whatever was sent ahead: sending ahead saves round
 /// trips, and only further connections save the server's own time. So two times are kept apart. A job that finds its
-/// connection with nothing in hand takes the path's time and the server's; from one result of a flow to the next it is the
-/// server's alone. The TCP handshake says what the path takes at least (a proxy near by may have answered it); how long the
-/// server thought before its greeting or its reply to EHLO says nothing.
+/// connection with nothing in hand takes the path's time and the server's; from one result of a flow to the next it
+/// is the server's alone. The TCP handshake says what the path takes at least (a proxy near by may have answered it);
+/// how long the server thought before its greeting or its reply to EHLO says nothing.
 ///
-/// - A connection has as many jobs in hand as keep its peer busy for a round trip, and no more: what is in hand cannot be
-///   given to another connection that falls free. The rest waits in the pool, where whoever is free first takes it.
+/// - A connection has as many jobs in hand as keep its peer busy for a round trip, and no more: what is in hand
+///   cannot be given to another connection that falls free. The rest waits in the pool, where whoever is free first
+///   takes it.
 /// - Which connection has the last jobs: finish.cc. How many connections pay: paying.cc.
 /// - A job waits on a connection only for as long as opening another one would take; the fewer workers are free, the
 ///   longer.
-/// - Of a host that was never measured a connection has one job, or its share of what waits up to what a path as long as
-///   the handshake says hides if the host is quick; two where there are as many, which tells the two times apart.
+/// - Of a host that was never measured a connection has one job, or its share of what waits up to what a path as long
+///   as the handshake says hides if the host is quick; two where there are as many, which tells the two times apart.
 #include <algorithm>
 #include <limits>
 
@@ -37,9 +38,8 @@ microseconds Model::service_time(Connection& c, microseconds since_begun) {
   const auto mean = [](microseconds old, microseconds fresh) {
     return old.count() == 0 ? fresh : (old * 7 + fresh) / 8;
   };
-  const auto gap = c.last_done == kNever
-                       ? microseconds::max()
-                       : std::chrono::duration_cast<microseconds>(now - c.last_done);
+  const auto gap =
+      c.last_done == kNever ? microseconds::max() : std::chrono::duration_cast<microseconds>(now - c.last_done);
   c.last_done = c.flows_since = now;
   // A measure of long ago says nothing.
   const microseconds old = measured_lately(d) ? d.facts.service_time : microseconds(0);
@@ -72,8 +72,7 @@ std::size_t Model::fitting(const Connection& c) const {
       n = c.window;  // nobody else could take them
     else if (each.count() == 0 && share.hosts > 1)
       n = 1;  // the others may be quicker by far
-    else if (const auto its = static_cast<std::int64_t>(share.jobs / share.connections);
-             each.count() == 0)
+    else if (const auto its = static_cast<std::int64_t>(share.jobs / share.connections); each.count() == 0)
       n = std::min(std::max<std::int64_t>(n, 2), its);
     else
       n = std::max(n, std::min<std::int64_t>(2, its));
@@ -141,9 +140,8 @@ void Model::spread(Connection& c) {
     const std::size_t usable = usable_level(cluster);
     if (usable == cluster.levels.size()) return;
     const auto& level = cluster.levels[usable];
-    if (std::none_of(level.begin(), level.end(), [this](const auto& m) {
-          return may_open(*m->destination) && session_possible(*m->destination);
-        }))
+    if (std::none_of(level.begin(), level.end(),
+                     [this](const auto& m) { return may_open(*m->destination) && session_possible(*m->destination); }))
       return;
     if (!options.fairness.allowed(j.message->party->concurrency, t.free())) return;
     unassign(j);

@@ -5,8 +5,8 @@
 /// messages that hold too many workers stand aside, ordered by how many they hold, and come back
 /// when enough workers are free or when they hold fewer. Most messages join at the end of the line, or nearly so, and
 /// that costs no search; who comes back to its old place in the midst of others goes to a tree beside the line. An
-/// operation is O(log n) in the number of those at most. Used for routing (a worker is one look-up) and per transport for
-/// delivery (a worker is one connection).
+/// operation is O(log n) in the number of those at most. Used for routing (a worker is one look-up) and per transport
+/// for delivery (a worker is one connection).
 #include <cstdint>
 #include <set>
 #include <utility>
@@ -20,8 +20,7 @@ struct Fairness {
   std::uint32_t scale_max_concurrency = 4;
   /// allowed_new_worker() of docs/origins.md.
   bool allowed(std::uint64_t concurrency, std::uint64_t free_workers) const {
-    return concurrency < max_message_concurrency ||
-           concurrency < scale_max_concurrency * free_workers;
+    return concurrency < max_message_concurrency || concurrency < scale_max_concurrency * free_workers;
   }
 };
 
@@ -128,8 +127,7 @@ class WorkerQueue {
   }
   T* back() const {
     const Entry* last = line_.linked() ? &of(line_.prev) : nullptr;
-    if (!late_.empty() && (last == nullptr || late_.rbegin()->first > last->seq))
-      last = late_.rbegin()->second;
+    if (!late_.empty() && (last == nullptr || late_.rbegin()->first > last->seq)) last = late_.rbegin()->second;
     if (last != nullptr) return last->self;
     return aside_.empty() ? nullptr : aside_.rbegin()->second.second->self;
   }

@@ -1,8 +1,9 @@
 #pragma once
-/// For tests of the engine: messages to send, peers by what they offer, and the comparison of results with the peer's ledger.
+/// For tests of the engine: messages to send, peers by what they offer, and the comparison of results with the peer's
+/// ledger.
 ///
-/// Use:     Harness h(settings(bits)); fill(h, 3, 2); ScriptedPeer peer(offers(bits)); h.run(peer); check_ledger(h, peer);
-///          bits: 1 PIPELINING, 2 CHUNKING, 4 8BITMIME, 8 LMTP, 16 STARTTLS.
+/// Use:     Harness h(settings(bits)); fill(h, 3, 2); ScriptedPeer peer(offers(bits)); h.run(peer); check_ledger(h,
+///          peer); bits: 1 PIPELINING, 2 CHUNKING, 4 8BITMIME, 8 LMTP, 16 STARTTLS.
 #include <boost/test/unit_test.hpp>
 
 #include <set>
@@ -17,13 +18,10 @@ namespace pen::smtp::testing {
 using mail::Action;
 
 inline std::string content(int n) {
-  return "Subject: message " + std::to_string(n) + "\r\n\r\n.dot\r\nbody " + std::to_string(n) +
-         "\r\n";
+  return "Subject: message " + std::to_string(n) + "\r\n\r\n.dot\r\nbody " + std::to_string(n) + "\r\n";
 }
 inline std::string sender(int n) { return "s" + std::to_string(n) + "@a.example"; }
-inline std::string rcpt(int n, int r) {
-  return "r" + std::to_string(n) + "-" + std::to_string(r) + "@b.example";
-}
+inline std::string rcpt(int n, int r) { return "r" + std::to_string(n) + "-" + std::to_string(r) + "@b.example"; }
 inline void fill(Harness& h, int messages, int recipients) {
   for (int n = 0; n < messages; ++n) {
     std::vector<std::string> to;
@@ -79,8 +77,7 @@ inline void check_ledger(const Harness& h, const ScriptedPeer& peer, bool exact 
             BOOST_TEST(!has, "a probe was delivered");
           else if (good)
             BOOST_TEST(has, "credited, but the peer never took it");
-          if (exact && status.action == Action::failed)
-            BOOST_TEST(!has, "bounced, but the peer took it");
+          if (exact && status.action == Action::failed) BOOST_TEST(!has, "bounced, but the peer took it");
           if (exact && status.action == Action::deferred && has)
             BOOST_TEST(status.text.find("more than once") != std::string::npos);
         }
@@ -89,8 +86,8 @@ inline void check_ledger(const Harness& h, const ScriptedPeer& peer, bool exact 
   }
 }
 inline std::string mode(int bits) {
-  return std::string(bits & 1 ? "PIPELINING " : "") + (bits & 2 ? "CHUNKING " : "") +
-         (bits & 4 ? "8BITMIME " : "") + (bits & 8 ? "LMTP " : "") + (bits & 16 ? "STARTTLS" : "");
+  return std::string(bits & 1 ? "PIPELINING " : "") + (bits & 2 ? "CHUNKING " : "") + (bits & 4 ? "8BITMIME " : "") +
+         (bits & 8 ? "LMTP " : "") + (bits & 16 ? "STARTTLS" : "");
 }
 inline PeerOptions offers(int bits) {
   PeerOptions o;

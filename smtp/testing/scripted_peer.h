@@ -18,8 +18,7 @@
 namespace pen::smtp::testing {
 
 struct PeerOptions {
-  bool pipelining = true, chunking = true, eight_bit_mime = true, dsn = false, smtputf8 = false,
-       binary_mime = false;
+  bool pipelining = true, chunking = true, eight_bit_mime = true, dsn = false, smtputf8 = false, binary_mime = false;
   bool enhanced = true, lmtp = false, ehlo = true, starttls = false;
   bool requiretls = false, requiretls_in_clear = false, xforward = false;
   std::string size;  // "SIZE" argument; "-": not offered
@@ -39,9 +38,7 @@ struct Taken {
 
 class ScriptedPeer {
  public:
-  explicit ScriptedPeer(PeerOptions options) : options_(std::move(options)) {
-    reply("greeting", "220 peer ESMTP");
-  }
+  explicit ScriptedPeer(PeerOptions options) : options_(std::move(options)) { reply("greeting", "220 peer ESMTP"); }
 
   void input(std::string_view bytes) {
     if (gone_) return;
@@ -90,8 +87,7 @@ class ScriptedPeer {
     if (options_.lmtp) {
       for (const auto& r : recipients_) {
         if (gone_) break;
-        if (reply(std::string(what) + " " + r, "250 2.1.5 " + r + " stored"))
-          taken.recipients.push_back(r);
+        if (reply(std::string(what) + " " + r, "250 2.1.5 " + r + " stored")) taken.recipients.push_back(r);
       }
     } else if (reply(what, "250 2.0.0 Ok: queued")) {
       taken.recipients = recipients_;
@@ -169,8 +165,7 @@ class ScriptedPeer {
       if (options_.enhanced) words.emplace_back("ENHANCEDSTATUSCODES");
       if (options_.starttls && !encrypted_) words.emplace_back("STARTTLS");
       if (options_.xforward) words.emplace_back("XFORWARD NAME ADDR PROTO HELO IDENT");
-      if (encrypted_ ? options_.requiretls : options_.requiretls_in_clear)
-        words.emplace_back("REQUIRETLS");
+      if (encrypted_ ? options_.requiretls : options_.requiretls_in_clear) words.emplace_back("REQUIRETLS");
       if (options_.size != "-") words.push_back("SIZE " + options_.size);
       std::string all;
       for (std::size_t i = 0; i < words.size(); ++i)

@@ -78,12 +78,24 @@ class Campaign:
         notices = os.path.join(self.scratch, "notices")
         os.mkdir(notices)
         # It never hangs up on what it has taken: that, too, makes mail come twice, and is for other tests.
-        self.sink = ends.enter_context(Sink("--chunking", "--detail", "--dot-delay", str(dice.choice((0, 5, 30))),
-                                            "--refuse-rcpt", "23:450 4.2.1 later", "--refuse-dot", "31:451 4.3.0 not now"))
+        self.sink = ends.enter_context(
+            Sink(
+                "--chunking",
+                "--detail",
+                "--dot-delay",
+                str(dice.choice((0, 5, 30))),
+                "--refuse-rcpt",
+                "23:450 4.2.1 later",
+                "--refuse-dot",
+                "31:451 4.3.0 not now",
+            )
+        )
         self.sender = ends.enter_context(Sink("--detail", "--save", notices))
         self.killer = Killer(lambda: [] if self.mx.kill("smtp") else [])
         ends.callback(self.killer.close)
-        hops = {d: f"smtp:[127.0.0.1]:{self.sink.port}" for d in ["rcpt.example"] + [f"d{i}.rcpt.example" for i in range(5)]}
+        hops = {
+            d: f"smtp:[127.0.0.1]:{self.sink.port}" for d in ["rcpt.example"] + [f"d{i}.rcpt.example" for i in range(5)]
+        }
         hops["poison.test.example"] = f"smtp:[127.0.0.1]:{self.killer.port}"
         hops["load.example"] = f"smtp:[127.0.0.1]:{self.sender.port}"
         hops["fails.test.example"] = "error:5.1.1 no such user"
@@ -94,10 +106,31 @@ class Campaign:
             "relay_domains": ", ".join(hops), "transport_maps": inline(hops),
         }
         self.mx = ends.enter_context(Instance(settings, {"qmgr": "unix n - n 300 1 qmgr -v"}))
-        self.loads = {name: ends.enter_context(
-            Load(self.mx.port, "--id", name, "--domain", domain, "--rate", str(rate), "-n", "1000000000", "--limit", "100000",
-                 "--retries", "100000", "--timeout", "150", "--from", f"{name}@load.example", *words))
-            for name, domain, rate, words in LOADS}
+        self.loads = {
+            name: ends.enter_context(
+                Load(
+                    self.mx.port,
+                    "--id",
+                    name,
+                    "--domain",
+                    domain,
+                    "--rate",
+                    str(rate),
+                    "-n",
+                    "1000000000",
+                    "--limit",
+                    "100000",
+                    "--retries",
+                    "100000",
+                    "--timeout",
+                    "150",
+                    "--from",
+                    f"{name}@load.example",
+                    *words,
+                )
+            )
+            for name, domain, rate, words in LOADS
+        }
 
     # -- the run
 
@@ -245,8 +278,12 @@ class Campaign:
     def other_faults(self, log):
         """What the log and the places of mail must not show."""
         # A kill may cut a write of several pages, and qmgr says so.
-        faults = [line for line in log.splitlines() if re.search(r"/qmgr.*(panic|fatal): |panic: |damage|corrupt|is missing", line)
-                  and "not whole records: writes that a crash cut" not in line]
+        faults = [
+            line
+            for line in log.splitlines()
+            if re.search(r"/qmgr.*(panic|fatal): |panic: |damage|corrupt|is missing", line)
+            and "not whole records: writes that a crash cut" not in line
+        ]
         files = self.mx.tool("penqueue", "-p").stdout.count("eve@load.example")
         if files != sum(m["sender"] == "eve@load.example" for m in self.mx.queue()):
             faults.append("penqueue -p and the queue do not agree")

@@ -43,8 +43,19 @@ class Authority:
         """A certificate for these names; a new one each time, in files of the stem where given."""
         self.count += 1
         made = Certificate(os.path.join(self.directory, stem or f"{name}.{self.count}"))
-        self._make(made, name, "-CA", self.own.pem, "-CAkey", self.own.key, "-addext",
-                   "basicConstraints=critical,CA:FALSE", "-addext", "subjectAltName=" + ",".join(f"DNS:{n}" for n in (name, *others)), kind=kind)
+        self._make(
+            made,
+            name,
+            "-CA",
+            self.own.pem,
+            "-CAkey",
+            self.own.key,
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+            "-addext",
+            "subjectAltName=" + ",".join(f"DNS:{n}" for n in (name, *others)),
+            kind=kind,
+        )
         with open(made.pem, "a") as out, open(self.own.pem) as own:
             out.write(own.read())
         os.chmod(made.key, 0o600)
@@ -55,11 +66,35 @@ class Authority:
         self.count += 1
         made = Certificate(os.path.join(self.directory, f"odd.{name}.{self.count}"))
         extension = ["-addext", f"subjectAltName=DNS:{name}"] if names else []
-        request = openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key,
-                          "-subj", f"/CN={name}", *extension)
+        request = openssl(
+            "req",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-keyout",
+            made.key,
+            "-subj",
+            f"/CN={name}",
+            *extension,
+        )
         with open(made.pem, "w") as out:
-            out.write(openssl("x509", "-req", "-CA", self.own.pem, "-CAkey", self.own.key, "-days", "-1" if expired else "2",
-                              "-copy_extensions", "copy", stdin=request.encode()))
+            out.write(
+                openssl(
+                    "x509",
+                    "-req",
+                    "-CA",
+                    self.own.pem,
+                    "-CAkey",
+                    self.own.key,
+                    "-days",
+                    "-1" if expired else "2",
+                    "-copy_extensions",
+                    "copy",
+                    stdin=request.encode(),
+                )
+            )
             if chain:
                 with open(self.own.pem) as own:
                     out.write(own.read())

@@ -11,10 +11,45 @@ from instance import BIN, LIBEXEC, PROGRAMS, TOP, Instance, Maildir, missing, sa
 from peer import DROP, NOTHING, Peer
 from waiting import answers, eventually, free_port
 
-__all__ = ["BIN", "Client", "DROP", "Dns", "GARBAGE", "Instance", "LIBEXEC", "LOOP", "Maildir", "NOTHING", "POINTER_LOOP",
-           "PROGRAMS", "Peer", "REFUSED", "Refused", "SERVFAIL", "SILENT", "Suite", "TOP", "TRACE", "TRUNCATED",
-           "WRONG_ID", "answers", "cases", "eventually", "fields", "free_port", "inline", "mail", "missing", "relay_to",
-           "sanitizers", "send", "split", "strip_trace", "unittest", "without_trace"]
+__all__ = [
+    "BIN",
+    "Client",
+    "DROP",
+    "Dns",
+    "GARBAGE",
+    "Instance",
+    "LIBEXEC",
+    "LOOP",
+    "Maildir",
+    "NOTHING",
+    "POINTER_LOOP",
+    "PROGRAMS",
+    "Peer",
+    "REFUSED",
+    "Refused",
+    "SERVFAIL",
+    "SILENT",
+    "Suite",
+    "TOP",
+    "TRACE",
+    "TRUNCATED",
+    "WRONG_ID",
+    "answers",
+    "cases",
+    "eventually",
+    "fields",
+    "free_port",
+    "inline",
+    "mail",
+    "missing",
+    "relay_to",
+    "sanitizers",
+    "send",
+    "split",
+    "strip_trace",
+    "unittest",
+    "without_trace",
+]
 
 TRACE = (b"received", b"return-path", b"x-original-to", b"delivered-to")
 

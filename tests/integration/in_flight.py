@@ -23,10 +23,12 @@ ALWAYS = {"qmgr", "master", "all"}
 # Files have the time of the kernel's last tick.
 TICK = 0.02
 
-# sent, dead: monotonic seconds before the signal and when nothing of it ran any more; before, after: the log's size then.
+# sent, dead: monotonic seconds before the signal and when nothing of it ran any more; before, after: the log's size
+# then.
 Kill = collections.namedtuple("Kill", "name sent dead before after")
 # worst: deliveries that one kill repeated; reach: how long before it the first of them had arrived, in seconds.
-# key: what the client knows the message by; at: monotonic seconds; by: smtp, virtual or local; damage: None or what differs.
+# key: what the client knows the message by; at: monotonic seconds; by: smtp, virtual or local; damage: None or what
+# differs.
 Arrival = collections.namedtuple("Arrival", "key recipient queue_id at by damage")
 Verdict = collections.namedtuple("Verdict", "faults arrived doubled resent worst reach")
 
@@ -76,8 +78,13 @@ def judge(acknowledged, arrivals, kills, results, grace=None):
         doubled += 1
         for first, second in zip(all_of_it, all_of_it[1:]):
             relevant = RELEVANT.get(first.by, {first.by}) | ALWAYS
-            between = [k for k in kills if k.name in relevant and k.dead + (grace or {}).get(k.name, 0) >= first.at - TICK and
-                       k.sent <= second.at + TICK]
+            between = [
+                k
+                for k in kills
+                if k.name in relevant
+                and k.dead + (grace or {}).get(k.name, 0) >= first.at - TICK
+                and k.sent <= second.at + TICK
+            ]
             if not between:
                 faults.append(f"doubled without a kill: {queue_id} for {recipient}, {first.at:.3f} and {second.at:.3f}")
                 continue

@@ -252,7 +252,10 @@ class Instance:
 
     def all_gone(self, seen):
         """Until no process is left; of those seen before also what pids() does not show, because it is ending."""
-        eventually(lambda: not self.pids() and not any(map(runs, seen)), lambda: f"every process gone, still there: {self.pids()}")
+        eventually(
+            lambda: not self.pids() and not any(map(runs, seen)),
+            lambda: f"every process gone, still there: {self.pids()}",
+        )
 
     def close(self):
         try:

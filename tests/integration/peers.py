@@ -208,8 +208,18 @@ class Exim(Peer):
 
     package = "exim"
 
-    def __init__(self, port, relay_port, relay_host="127.0.0.1", certificate=None, ca=None, rcpt="accept", main="", out="",
-                 authenticators=""):
+    def __init__(
+        self,
+        port,
+        relay_port,
+        relay_host="127.0.0.1",
+        certificate=None,
+        ca=None,
+        rcpt="accept",
+        main="",
+        out="",
+        authenticators="",
+    ):
         super().__init__(port)
         self.relay_port, self.relay_host, self.rcpt = relay_port, relay_host, rcpt
         self.main, self.out, self.authenticators = main, out, authenticators
@@ -371,7 +381,9 @@ service anvil {{
 
     def set_logins(self, logins):
         """The user database; Dovecot reads it again when it has changed."""
-        self.write("etc/dovecot/users", "".join(f"{name}:{{PLAIN}}{password}::::::\n" for name, password in logins.items()))
+        self.write(
+            "etc/dovecot/users", "".join(f"{name}:{{PLAIN}}{password}::::::\n" for name, password in logins.items())
+        )
 
     def kill_auth(self):
         """kill -9 of the authentication processes; Dovecot's master starts new ones."""

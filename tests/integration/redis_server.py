@@ -32,7 +32,18 @@ class RedisServer:
         return {"destdb_backend": "redis", "destdb_redis_server": server, "destdb_unshared_networks": "", **more}
 
     def start(self):
-        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", self.dir]
+        options = [
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            self.dir,
+        ]
         if self.path:
             options += ["--unixsocket", self.path, "--unixsocketperm", "777"]
         if self.password:

@@ -38,7 +38,9 @@ class Sanitizers:
         atexit.register(shutil.rmtree, self.reports, ignore_errors=True)
         common = f"log_path={self.reports}/report:exitcode=99:handle_abort=1"  # a failed PEN_CHECK is reported too
         # A small quarantine, so that what is measured is mostly the program's own memory.
-        os.environ["ASAN_OPTIONS"] = common + ":quarantine_size_mb=8:malloc_context_size=8:detect_stack_use_after_return=0"
+        os.environ["ASAN_OPTIONS"] = (
+            common + ":quarantine_size_mb=8:malloc_context_size=8:detect_stack_use_after_return=0"
+        )
         os.environ["UBSAN_OPTIONS"] = common + ":print_stacktrace=1"
         os.environ["TSAN_OPTIONS"] = common + ":second_deadlock_stack=1"
         os.environ["LSAN_OPTIONS"] = common

@@ -29,10 +29,15 @@ class Accounts(Suite):
     def instance(self, count, last="Maildir/", start=True, **settings):
         """An instance in which u0 to u<count - 1> have an account each, and a directory of their own."""
         names = [f"u{n}" for n in range(count)]
-        mx = Instance({"virtual_mailbox_maps": inline({f"{n}@{DOMAIN}": f"{n}/{last}" for n in names}),
-                       "virtual_uid_maps": inline({f"{name}@{DOMAIN}": FIRST + n for n, name in enumerate(names)}),
-                       "virtual_gid_maps": inline({f"{name}@{DOMAIN}": FIRST + 1000 + n for n, name in enumerate(names)}),
-                       **settings}, start=start)
+        mx = Instance(
+            {
+                "virtual_mailbox_maps": inline({f"{n}@{DOMAIN}": f"{n}/{last}" for n in names}),
+                "virtual_uid_maps": inline({f"{name}@{DOMAIN}": FIRST + n for n, name in enumerate(names)}),
+                "virtual_gid_maps": inline({f"{name}@{DOMAIN}": FIRST + 1000 + n for n, name in enumerate(names)}),
+                **settings,
+            },
+            start=start,
+        )
         for n, name in enumerate(names):
             os.mkdir(os.path.join(mx.virtual_base, name), 0o700)
             os.chown(os.path.join(mx.virtual_base, name), FIRST + n, FIRST + 1000 + n)
@@ -88,13 +93,18 @@ class Accounts(Suite):
     def test_without_the_right_to_confine_them_each_account_has_a_process_of_its_own(self):
         """As in a container that has not got CAP_SETPCAP."""
         with self.instance(3, start=False) as mx:
-            subprocess.run(["setpriv", "--bounding-set", "-setpcap", os.path.join(BIN, "penstock"), "-c", mx.etc, "start"],
-                           check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                ["setpriv", "--bounding-set", "-setpcap", os.path.join(BIN, "penstock"), "-c", mx.etc, "start"],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
             for n in range(3):
                 send(mx.port, "ada@sender.example", [f"u{n}@{DOMAIN}"], mail("mine"))
             mx.wait_empty_queue()
             for n in range(3):
-                self.assertEqual(os.stat(glob.glob(mx.virtual_box(f"u{n}/Maildir").path + "/new/*")[0]).st_uid, FIRST + n)
+                self.assertEqual(
+                    os.stat(glob.glob(mx.virtual_box(f"u{n}/Maildir").path + "/new/*")[0]).st_uid, FIRST + n
+                )
             self.assertEqual(mx.log().count("each account has a delivery process of its own, which is slower: "), 1)
             self.assertEqual(confined(mx), {})
 

@@ -108,10 +108,16 @@ default_transport = discard:
         self.assertNotIn(TOKEN, mx.log())
 
     def test_a_token_that_has_expired_makes_mail_wait(self):
-        mx = self.instance({self.hop: f"{ANNA}:expired"}, {"token.example": "token"},
-                           {"token": transport("smtp_sasl_mechanism_filter=xoauth2")})
-        mx.wait_log(self.submit(mx, "token.example") + r": to=<y@\S+ .*dsn=4\.7\.8, status=deferred \(SASL authentication failed; "
-                    r"server 127\.0\.0\.1\S* said: 535 5\.7\.8 ")
+        mx = self.instance(
+            {self.hop: f"{ANNA}:expired"},
+            {"token.example": "token"},
+            {"token": transport("smtp_sasl_mechanism_filter=xoauth2")},
+        )
+        mx.wait_log(
+            self.submit(mx, "token.example")
+            + r": to=<y@\S+ .*dsn=4\.7\.8, status=deferred \(SASL authentication failed; "
+            r"server 127\.0\.0\.1\S* said: 535 5\.7\.8 "
+        )
 
     def test_the_strongest_is_chosen_and_options_may_leave_none(self):
         mx = self.instance({self.hop: f"{BERTA}:{PASSWORDS[BERTA]}"}, {"any.example": "", "none.example": "none"},
@@ -120,8 +126,10 @@ default_transport = discard:
         before = len(self.postfix.log())
         mx.wait_log(self.submit(mx, "any.example") + r": to=<y@\S+ .*status=sent")
         self.assertIn(f"sasl_method=SCRAM-SHA-256, sasl_username={BERTA}", self.postfix.log()[before:])
-        mx.wait_log(self.submit(mx, "none.example") + r": to=<y@\S+ .*dsn=4\.7\.0, status=deferred \(SASL authentication "
-                    r"failed; cannot authenticate to server \S+: no mechanism available\)")
+        mx.wait_log(
+            self.submit(mx, "none.example") + r": to=<y@\S+ .*dsn=4\.7\.0, status=deferred \(SASL authentication "
+            r"failed; cannot authenticate to server \S+: no mechanism available\)"
+        )
 
     def test_a_wrong_password_defers_until_it_is_right(self):
         mx = self.instance({self.hop: f"{ANNA}:guess"}, {"soft.example": "plain", "hard.example": "hard"},
@@ -179,8 +187,14 @@ default_transport = discard:
                            "default_transport": "discard:"})
         self.addCleanup(inside.close)
         hop = f"[127.0.0.1]:{inside.port}"
-        mx = Instance({"relay_domains": "in.example", "transport_maps": inline({"in.example": f"smtp:{hop}"}),
-                       "smtp_sasl_auth_enable": "yes", "smtp_sasl_password_maps": inline({hop: f"{BERTA}:{PASSWORDS[BERTA]}"})})
+        mx = Instance(
+            {
+                "relay_domains": "in.example",
+                "transport_maps": inline({"in.example": f"smtp:{hop}"}),
+                "smtp_sasl_auth_enable": "yes",
+                "smtp_sasl_password_maps": inline({hop: f"{BERTA}:{PASSWORDS[BERTA]}"}),
+            }
+        )
         self.addCleanup(mx.close)
         for _ in range(3):
             send(mx.port, "x@local.test.example", ["y@in.example"], mail())
@@ -198,16 +212,26 @@ class Scripted(Suite):
             with self.subTest(good=good), Peer(features=["PIPELINING", "AUTH LOGIN XOAUTH2"]) as peer:
                 said = base64.b64encode(f"user={ANNA}\1auth=Bearer {token}\1\1".encode()).decode()
                 peer.replies["AUTH"] = lambda session, line: "235 2.7.0 welcome" if good else f"334 {why}"
-                peer.replies["RESPONSE"] = lambda session, line: "535 5.7.8 the token is of no use" if line == "" else "501 what?"
+                peer.replies["RESPONSE"] = (
+                    lambda session, line: "535 5.7.8 the token is of no use" if line == "" else "501 what?"
+                )
                 hop = f"[127.0.0.1]:{peer.port}"
-                with Instance({**relay_to(peer), "smtp_sasl_auth_enable": "yes", "smtp_sasl_security_options": "noanonymous",
-                               "smtp_sasl_mechanism_filter": "xoauth2",
-                               "smtp_sasl_password_maps": inline({hop: f"{ANNA}:{token}"})}) as mx:
+                with Instance(
+                    {
+                        **relay_to(peer),
+                        "smtp_sasl_auth_enable": "yes",
+                        "smtp_sasl_security_options": "noanonymous",
+                        "smtp_sasl_mechanism_filter": "xoauth2",
+                        "smtp_sasl_password_maps": inline({hop: f"{ANNA}:{token}"}),
+                    }
+                ) as mx:
                     send(mx.port, "x@local.test.example", ["y@rcpt.example"], mail())
                     if good:
                         peer.wait_messages(1)
                     else:
-                        mx.wait_log(r"dsn=4\.7\.8, status=deferred \(SASL authentication failed; server \S+ said: 535 5\.7\.8 the token")
+                        mx.wait_log(
+                            r"dsn=4\.7\.8, status=deferred \(SASL authentication failed; server \S+ said: 535 5\.7\.8 the token"
+                        )
                 commands = peer.sessions[0].commands
                 self.assertEqual(commands[1], f"AUTH XOAUTH2 {said}")
                 if not good:

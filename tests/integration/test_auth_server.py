@@ -179,7 +179,9 @@ class WithDovecot(Suite):
 
     def test_the_header_and_the_log_name_who_sent_it(self):
         with Peer() as sink:
-            self.mx.set(transport_maps=inline({"out.example": "discard:", "sink.example": f"smtp:[127.0.0.1]:{sink.port}"}))
+            self.mx.set(
+                transport_maps=inline({"out.example": "discard:", "sink.example": f"smtp:[127.0.0.1]:{sink.port}"})
+            )
             self.mx.reload()
             client = self.client()
             client.expect("AUTH PLAIN " + plain("berta", "b\u00e4r"), "235")
@@ -193,8 +195,11 @@ class WithDovecot(Suite):
                 return sink.messages
             eventually(again, "delivered by the new table")
             content = sink.messages[0].content
-            self.assertRegex(content, rb"\A(?:Received: from client.example \(\S+ \[127.0.0.1\]\)\r\n"
-                                      rb"\t\(Authenticated sender: berta\)\r\n\tby mx.test.example \(Penstock\) with ESMTPA id )")
+            self.assertRegex(
+                content,
+                rb"\A(?:Received: from client.example \(\S+ \[127.0.0.1\]\)\r\n"
+                rb"\t\(Authenticated sender: berta\)\r\n\tby mx.test.example \(Penstock\) with ESMTPA id )",
+            )
             self.mx.wait_log(r"sasl_username=berta, sasl_sender=e=mc2@example.com\n")
 
     def test_dovecot_killed_in_the_middle_and_back(self):

@@ -39,13 +39,24 @@ class AuthWithTls(Suite):
         cls.dovecot = peers.Dovecot(free_port(), logins={USER: PASSWORD}, auth_port=free_port())
         cls.addClassCleanup(cls.dovecot.stop)
         cls.dovecot.start()
-        cls.inside = Instance({
-            "smtpd_tls_security_level": "may", "smtpd_tls_cert_file": certificate.pem, "smtpd_tls_key_file": certificate.key,
-            "smtpd_tls_auth_only": "yes", "smtpd_sasl_auth_enable": "yes", "smtpd_sasl_type": "dovecot",
-            "smtpd_sasl_path": f"inet:127.0.0.1:{cls.dovecot.auth_port}", "smtpd_sasl_security_options": "noanonymous, noplaintext",
-            "smtpd_sasl_tls_security_options": "noanonymous", "mynetworks": "192.0.2.1/32",
-            "smtpd_relay_restrictions": "permit_sasl_authenticated, reject", "default_transport": "discard:",
-            "smtpd_tls_received_header": "yes", "transport_maps": inline({"exim.example": f"smtp:[127.0.0.1]:{cls.sink.port}"})})
+        cls.inside = Instance(
+            {
+                "smtpd_tls_security_level": "may",
+                "smtpd_tls_cert_file": certificate.pem,
+                "smtpd_tls_key_file": certificate.key,
+                "smtpd_tls_auth_only": "yes",
+                "smtpd_sasl_auth_enable": "yes",
+                "smtpd_sasl_type": "dovecot",
+                "smtpd_sasl_path": f"inet:127.0.0.1:{cls.dovecot.auth_port}",
+                "smtpd_sasl_security_options": "noanonymous, noplaintext",
+                "smtpd_sasl_tls_security_options": "noanonymous",
+                "mynetworks": "192.0.2.1/32",
+                "smtpd_relay_restrictions": "permit_sasl_authenticated, reject",
+                "default_transport": "discard:",
+                "smtpd_tls_received_header": "yes",
+                "transport_maps": inline({"exim.example": f"smtp:[127.0.0.1]:{cls.sink.port}"}),
+            }
+        )
         cls.addClassCleanup(cls.inside.close)
 
     def test_auth_comes_with_tls_and_not_before(self):
@@ -135,23 +146,36 @@ class AuthWithTls(Suite):
         got = self.sink.wait_messages(before + 1, seconds=60)[-1]
         self.assertTrue(got.content.endswith(b"by way of Exim\r\n"))
         received = b" ".join(got.content.split())
-        self.assertRegex(received, rb"from peer\.example .*\(using TLSv1\.3 with cipher .* by mx\.test\.example .* with ESMTPSA ")
+        self.assertRegex(
+            received, rb"from peer\.example .*\(using TLSv1\.3 with cipher .* by mx\.test\.example .* with ESMTPSA "
+        )
         self.inside.wait_log(f"sasl_method=CRAM-MD5, sasl_username={USER}")
 
     def test_exim_takes_mail_of_who_is_logged_in_over_tls(self):
         port = free_port()
         certificate = self.ca.issue("peer.example")
-        exim = self.exim(port, self.sink.port, certificate=certificate, rcpt="accept authenticated = *",
-                         main="tls_advertise_hosts = *\ntls_certificate = /var/lib/tls.pem\ntls_privatekey = /var/lib/tls.key\n"
-                              "auth_advertise_hosts = ${if def:tls_in_cipher{*}{}}\n")
+        exim = self.exim(
+            port,
+            self.sink.port,
+            certificate=certificate,
+            rcpt="accept authenticated = *",
+            main="tls_advertise_hosts = *\ntls_certificate = /var/lib/tls.pem\ntls_privatekey = /var/lib/tls.key\n"
+            "auth_advertise_hosts = ${if def:tls_in_cipher{*}{}}\n",
+        )
         hop = f"[127.0.0.1]:{port}"
-        mx = Instance({"relay_domains": "cram.example, plain.example",
-                       "transport_maps": inline({"cram.example": f"smtp:{hop}", "plain.example": f"plain:{hop}"}),
-                       "smtp_tls_CAfile": self.ca.pem, "smtp_tls_loglevel": "1",
-                       "smtp_tls_policy_maps": inline({hop: "secure match=peer.example"}), "smtp_sasl_auth_enable": "yes",
-                       "smtp_sasl_tls_security_options": "noanonymous",
-                       "smtp_sasl_password_maps": inline({hop: f"{USER}:{PASSWORD}"})},
-                      {"plain": "unix - - n - - smtp -o smtp_sasl_mechanism_filter=plain"})
+        mx = Instance(
+            {
+                "relay_domains": "cram.example, plain.example",
+                "transport_maps": inline({"cram.example": f"smtp:{hop}", "plain.example": f"plain:{hop}"}),
+                "smtp_tls_CAfile": self.ca.pem,
+                "smtp_tls_loglevel": "1",
+                "smtp_tls_policy_maps": inline({hop: "secure match=peer.example"}),
+                "smtp_sasl_auth_enable": "yes",
+                "smtp_sasl_tls_security_options": "noanonymous",
+                "smtp_sasl_password_maps": inline({hop: f"{USER}:{PASSWORD}"}),
+            },
+            {"plain": "unix - - n - - smtp -o smtp_sasl_mechanism_filter=plain"},
+        )
         self.addCleanup(mx.close)
         for mechanism in ("cram", "plain"):
             before = len(self.sink.messages)

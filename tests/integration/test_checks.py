@@ -19,8 +19,11 @@ class Checks(Suite):
     def instance(self, settings=None, header="", mime="", nested="", body="", boxes=("ada", "bob"), **more):
         """An instance with these rules as regexp tables."""
         pairs = {f"{n}@virtual.test.example": f"{n}/" for n in boxes}
-        mx = Instance({"virtual_mailbox_maps": inline(pairs), "smtpd_peername_lookup": "no", **(settings or {})}, start=False,
-                      **more)
+        mx = Instance(
+            {"virtual_mailbox_maps": inline(pairs), "smtpd_peername_lookup": "no", **(settings or {})},
+            start=False,
+            **more,
+        )
         self.addCleanup(mx.close)
         for name, rules in (("header_checks", header), ("mime_header_checks", mime), ("nested_header_checks", nested),
                             ("body_checks", body)):
@@ -42,39 +45,76 @@ class Lines(Checks):
     def test_ignore_strip_replace_prepend_warn_info_and_dunno(self):
         mx = self.instance(
             header="/^X-Ignore:/ IGNORE\n/^X-Strip:/ STRIP why not\n/^Subject: (.*)old/ REPLACE Subject: ${1}new\n"
-                   "/^To:/ PREPEND X-Before: to\n/^X-Warn:/ WARN look here\n/^X-Info:/ INFO\n/^X-Dunno:/ DUNNO\n"
-                   "/^X-/ REJECT not reached\n",
-            body="/^drop me$/ IGNORE\n/^old (.*)$/ REPLACE new $1\n/^here$/ PREPEND there\n/^gone$/ STRIP\n/^warn/ WARN body\n")
-        send(mx.port, "me@sender.example", [BOX], text(
-            "X-Ignore: a", " folded", "X-Strip: b", "Subject: very old", "To: x@y.example", "X-Warn: c", "X-Info: d",
-            "X-Dunno: e", "Date: now", "Message-ID: <1@x>", "From: a@b.example",
-            body="drop me\r\nold line\r\nhere\r\ngone\r\nwarn me\r\n..\r\nend"))
+            "/^To:/ PREPEND X-Before: to\n/^X-Warn:/ WARN look here\n/^X-Info:/ INFO\n/^X-Dunno:/ DUNNO\n"
+            "/^X-/ REJECT not reached\n",
+            body="/^drop me$/ IGNORE\n/^old (.*)$/ REPLACE new $1\n/^here$/ PREPEND there\n/^gone$/ STRIP\n/^warn/ WARN body\n",
+        )
+        send(
+            mx.port,
+            "me@sender.example",
+            [BOX],
+            text(
+                "X-Ignore: a",
+                " folded",
+                "X-Strip: b",
+                "Subject: very old",
+                "To: x@y.example",
+                "X-Warn: c",
+                "X-Info: d",
+                "X-Dunno: e",
+                "Date: now",
+                "Message-ID: <1@x>",
+                "From: a@b.example",
+                body="drop me\r\nold line\r\nhere\r\ngone\r\nwarn me\r\n..\r\nend",
+            ),
+        )
         mx.virtual_box("ada").wait(1)
         self.assertEqual(self.box(mx), [
             b"Subject: very new\nX-Before: to\nTo: x@y.example\nX-Warn: c\nX-Info: d\nX-Dunno: e\nDate: now\n"
             b"Message-ID: <1@x>\nFrom: a@b.example\n\nnew line\nthere\nhere\nwarn me\n..\nend\n"])
         who = r"from unknown\[127\.0\.0\.1\]; from=<me@sender\.example> to=<ada@virtual\.test\.example> proto=ESMTP helo=<client\.example>"
-        for said in (rf"\w+: strip: header X-Strip: b {who}: why not", rf"replace: header Subject: very old {who}: Subject: very new",
-                     rf"prepend: header To: x@y.example {who}: X-Before: to", rf"warning: header X-Warn: c {who}: look here",
-                     rf"info: header X-Info: d {who}$", rf"replace: body old line {who}: new line",
-                     rf"prepend: body here {who}: there", rf"strip: body gone {who}", rf"warning: body warn me {who}: body"):
+        for said in (
+            rf"\w+: strip: header X-Strip: b {who}: why not",
+            rf"replace: header Subject: very old {who}: Subject: very new",
+            rf"prepend: header To: x@y.example {who}: X-Before: to",
+            rf"warning: header X-Warn: c {who}: look here",
+            rf"info: header X-Info: d {who}$",
+            rf"replace: body old line {who}: new line",
+            rf"prepend: body here {who}: there",
+            rf"strip: body gone {who}",
+            rf"warning: body warn me {who}: body",
+        ):
             mx.wait_log(r"(?m)" + said)
         self.assertNotIn("X-Ignore", mx.log())
 
     def test_folded_fields_are_one_text_and_long_messages_keep_what_is_not_matched(self):
         mx = self.instance(header="/^Subject: one[[:space:]]+two/ REPLACE Subject: joined\n", body="/^x+$/ IGNORE\n")
         lines = [f"line {i} " + "y" * (i % 300) for i in range(20000)]
-        send(mx.port, "me@sender.example", [BOX],
-             text("Subject: one", "\ttwo", "From: a@b.example", "Date: d", "Message-ID: <m@x>", body="xxx\r\n" + "\r\n".join(lines)))
+        send(
+            mx.port,
+            "me@sender.example",
+            [BOX],
+            text(
+                "Subject: one",
+                "\ttwo",
+                "From: a@b.example",
+                "Date: d",
+                "Message-ID: <m@x>",
+                body="xxx\r\n" + "\r\n".join(lines),
+            ),
+        )
         mx.virtual_box("ada").wait(1)
         self.assertEqual(self.box(mx)[0].decode(),
                          "Subject: joined\nFrom: a@b.example\nDate: d\nMessage-ID: <m@x>\n\n" + "\n".join(lines) + "\n")
 
     def test_kinds_of_headers_and_if_endif(self):
-        mx = self.instance({"local_header_rewrite_clients": ""},
-                           header="if /^Subject:/\n/outer/ REPLACE Subject: outer seen\nendif\n/^X-/ REJECT\n",
-                           mime="/^X-Part:/ IGNORE\n/^Content-Type: message/ PREPEND X-Mime: 1\n", nested="/^X-Inner:/ STRIP\n",
-                           body="/^--=b$/ WARN delimiter\n/text$/ REPLACE text\n")
+        mx = self.instance(
+            {"local_header_rewrite_clients": ""},
+            header="if /^Subject:/\n/outer/ REPLACE Subject: outer seen\nendif\n/^X-/ REJECT\n",
+            mime="/^X-Part:/ IGNORE\n/^Content-Type: message/ PREPEND X-Mime: 1\n",
+            nested="/^X-Inner:/ STRIP\n",
+            body="/^--=b$/ WARN delimiter\n/text$/ REPLACE text\n",
+        )
         send(mx.port, "me@sender.example", [BOX], NESTED)
         mx.virtual_box("ada").wait(1)
         wanted = NESTED.replace(b"Subject: outer", b"Subject: outer seen").replace(b"X-Part: one\r\n", b"").replace(
@@ -104,12 +144,25 @@ class Messages(Checks):
     """Actions about the whole message."""
 
     def test_reject_with_and_without_status_and_in_the_body(self):
-        mx = self.instance(header="/^Subject: a/ REJECT\n/^Subject: b/ REJECT no b here\n/^Subject: c/ REJECT 4.7.1 later\n"
-                                  "/^Subject: d/ REJECT 5.7.9 by policy\n", body="/^virus/ REJECT no viruses\n")
-        for subject, reply in (("a", "550 5.7.1 message content rejected"), ("b", "550 5.7.1 no b here"),
-                               ("c", "451 4.7.1 later"), ("d", "550 5.7.9 by policy"), ("e", "550 5.7.1 no viruses")):
+        mx = self.instance(
+            header="/^Subject: a/ REJECT\n/^Subject: b/ REJECT no b here\n/^Subject: c/ REJECT 4.7.1 later\n"
+            "/^Subject: d/ REJECT 5.7.9 by policy\n",
+            body="/^virus/ REJECT no viruses\n",
+        )
+        for subject, reply in (
+            ("a", "550 5.7.1 message content rejected"),
+            ("b", "550 5.7.1 no b here"),
+            ("c", "451 4.7.1 later"),
+            ("d", "550 5.7.9 by policy"),
+            ("e", "550 5.7.1 no viruses"),
+        ):
             with self.assertRaises(Refused) as refused:
-                send(mx.port, "me@sender.example", [BOX], text("Subject: " + subject, body="virus\r\n" + "x\r\n" * 100000))
+                send(
+                    mx.port,
+                    "me@sender.example",
+                    [BOX],
+                    text("Subject: " + subject, body="virus\r\n" + "x\r\n" * 100000),
+                )
             self.assertEqual(refused.exception.reply, reply)
         mx.wait_log(r"reject: header Subject: b from unknown\[127\.0\.0\.1\]; from=<me@sender\.example> "
                     r"to=<ada@virtual\.test\.example> proto=ESMTP helo=<client\.example>: 5\.7\.1 no b here")
@@ -185,7 +238,9 @@ class Messages(Checks):
 
 class Submitted(Checks):
     def sendmail(self, mx, stdin, *words):
-        subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "-i", *words], input=stdin.encode(), check=True, timeout=60)
+        subprocess.run(
+            [os.path.join(BIN, "sendmail"), "-C", mx.etc, "-i", *words], input=stdin.encode(), check=True, timeout=60
+        )
 
     def test_what_is_refused_comes_back_to_its_sender(self):
         mx = self.instance(header="/^Subject: bad/ REJECT no such subjects\n")
@@ -203,17 +258,33 @@ class Submitted(Checks):
                     r"to=<ada@virtual\.test\.example>: 5\.7\.1 no such subjects")
 
     def test_masquerading_and_canonical_maps_reach_the_header(self):
-        mx = self.instance({"masquerade_domains": "test.example", "masquerade_exceptions": "root",
-                            "virtual_mailbox_domains": "virtual.test.example other.example",
-                            "canonical_maps": inline({"old@other.example": "new@host.test.example"})}, boxes=("ada",))
-        self.sendmail(mx, "From: Me <me@a.test.example>\nTo: root@b.test.example, old@other.example\n"
-                          "Cc: plain (a comment)\nBcc: secret@x.example\nSubject: me@a.test.example\n\nme@a.test.example\n",
-                      "-f", "me@a.test.example", BOX)
+        mx = self.instance(
+            {
+                "masquerade_domains": "test.example",
+                "masquerade_exceptions": "root",
+                "virtual_mailbox_domains": "virtual.test.example other.example",
+                "canonical_maps": inline({"old@other.example": "new@host.test.example"}),
+            },
+            boxes=("ada",),
+        )
+        self.sendmail(
+            mx,
+            "From: Me <me@a.test.example>\nTo: root@b.test.example, old@other.example\n"
+            "Cc: plain (a comment)\nBcc: secret@x.example\nSubject: me@a.test.example\n\nme@a.test.example\n",
+            "-f",
+            "me@a.test.example",
+            BOX,
+        )
         mx.virtual_box("ada").wait(1)
         got = mx.virtual_box("ada").messages()[0].replace(b"\r\n", b"\n").decode()
-        for wanted in ("From: Me <me@test.example>\n", "To: root@b.test.example, new@test.example\n",
-                       "Cc: plain@test.example (a comment)\n", "Subject: me@a.test.example\n", "\n\nme@a.test.example\n",
-                       "Return-Path: <me@test.example>\n"):
+        for wanted in (
+            "From: Me <me@test.example>\n",
+            "To: root@b.test.example, new@test.example\n",
+            "Cc: plain@test.example (a comment)\n",
+            "Subject: me@a.test.example\n",
+            "\n\nme@a.test.example\n",
+            "Return-Path: <me@test.example>\n",
+        ):
             self.assertIn(wanted, got)
         self.assertNotIn("secret", got)
 
@@ -221,7 +292,12 @@ class Submitted(Checks):
 class Smtp(Checks):
     def test_fields_that_no_message_keeps_and_fields_that_lack(self):
         mx = self.instance({"always_add_missing_headers": "yes", "local_header_rewrite_clients": ""})
-        send(mx.port, "me@sender.example", [BOX], text("Bcc: x@y.example", "Return-Path: <z@y.example>", "Subject: s", "To: plain"))
+        send(
+            mx.port,
+            "me@sender.example",
+            [BOX],
+            text("Bcc: x@y.example", "Return-Path: <z@y.example>", "Subject: s", "To: plain"),
+        )
         mx.virtual_box("ada").wait(1)
         got = self.box(mx)[0].decode()
         self.assertTrue(got.startswith("Subject: s\nTo: plain\n"), got)
@@ -239,17 +315,25 @@ class Sent(Checks):
                 mx = Instance({**relay_to(peer), "local_header_rewrite_clients": "", "minimal_backoff_time": "1s",
                                "maximal_backoff_time": "1s", "queue_run_delay": "1s"}, start=False)
                 self.addCleanup(mx.close)
-                for name, rules in (("header", "/^X-Gone:/ IGNORE\n/^Subject:/ REPLACE Subject: seen\n/^To:/ REJECT\n"),
-                                    ("mime_header", "/^X-Part:/ STRIP\n"), ("nested_header", "/^X-Inner:/ PREPEND X-Before: 1\n"),
-                                    ("body", "/^part text$/ REPLACE .changed\n")):
+                for name, rules in (
+                    ("header", "/^X-Gone:/ IGNORE\n/^Subject:/ REPLACE Subject: seen\n/^To:/ REJECT\n"),
+                    ("mime_header", "/^X-Part:/ STRIP\n"),
+                    ("nested_header", "/^X-Inner:/ PREPEND X-Before: 1\n"),
+                    ("body", "/^part text$/ REPLACE .changed\n"),
+                ):
                     mx.set(**{f"smtp_{name}_checks": "regexp:" + mx.write(name, rules)})
                 mx.start()
                 content = b"X-Gone: a\r\n b\r\nTo: x@y.example\r\n" + NESTED.replace(
                     b"inner text", b"inner \xe4 text\r\n" + b"y" * 70 + b"\r\n" + b"z" * 300000)
                 send(mx.port, "me@sender.example", ["u@rcpt.example"], content)
                 got = strip_trace(peer.wait_messages(1, seconds=60)[0].content)[1]
-                wanted = content.replace(b"X-Gone: a\r\n b\r\n", b"").replace(b"Subject: outer", b"Subject: seen").replace(
-                    b"X-Part: one\r\n", b"").replace(b"X-Inner", b"X-Before: 1\r\nX-Inner").replace(b"part text", b".changed")
+                wanted = (
+                    content.replace(b"X-Gone: a\r\n b\r\n", b"")
+                    .replace(b"Subject: outer", b"Subject: seen")
+                    .replace(b"X-Part: one\r\n", b"")
+                    .replace(b"X-Inner", b"X-Before: 1\r\nX-Inner")
+                    .replace(b"part text", b".changed")
+                )
                 if "8BITMIME" in features:
                     wanted = wanted.replace(b"z" * 300000, b"\r\n ".join(
                         [b"z" * 998] + [b"z" * 997] * ((300000 - 998) // 997) + [b"z" * ((300000 - 998) % 997)]))
@@ -278,8 +362,14 @@ class Sent(Checks):
 
     def test_lmtp_has_settings_of_its_own(self):
         with Peer(lmtp=True) as peer:
-            mx = Instance({"relay_domains": "rcpt.example", "local_header_rewrite_clients": "", "transport_maps": inline(
-                {"rcpt.example": f"lmtp:[127.0.0.1]:{peer.port}"})}, start=False)
+            mx = Instance(
+                {
+                    "relay_domains": "rcpt.example",
+                    "local_header_rewrite_clients": "",
+                    "transport_maps": inline({"rcpt.example": f"lmtp:[127.0.0.1]:{peer.port}"}),
+                },
+                start=False,
+            )
             self.addCleanup(mx.close)
             mx.set(smtp_header_checks="regexp:" + mx.write("s", "/^To:/ IGNORE\n"),
                    lmtp_header_checks="regexp:" + mx.write("l", "/^Subject:/ IGNORE\n"))

@@ -24,9 +24,13 @@ class ClientLimits(Suite):
             for _ in range(3):
                 self.assertEqual(self.codes(mx.port, *mail_from), [220, 250, 250, 250])
             self.assertEqual(self.codes(mx.port, *mail_from)[2], 450)
-            self.assertEqual(self.codes(other, *mail_from, "MAIL FROM:<a@x.example>", RCPT, RCPT, RCPT),
-                             [220, 250, 250, 250, 250, 454, 454, 450])
-            mx.wait_log(rf"Message delivery request rate limit exceeded: 4 from \S+\[127\.0\.0\.1\] for service {mx.port}")
+            self.assertEqual(
+                self.codes(other, *mail_from, "MAIL FROM:<a@x.example>", RCPT, RCPT, RCPT),
+                [220, 250, 250, 250, 250, 454, 454, 450],
+            )
+            mx.wait_log(
+                rf"Message delivery request rate limit exceeded: 4 from \S+\[127\.0\.0\.1\] for service {mx.port}"
+            )
             mx.wait_log(rf"statistics: max message rate 4/60s for \({mx.port}:127\.0\.0\.1\) at \w{{3}} [ \d]\d \d\d:")
             mx.wait_log(rf"statistics: max recipient rate 3/60s for \(127\.0\.0\.1:{other}:127\.0\.0\.1\) at ")
 

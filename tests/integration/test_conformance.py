@@ -30,10 +30,21 @@ DIALOGUES = {
     "s03_ehlo_lists_the_host_and_one_keyword_a_line": [
         ("EHLO client.example", r"250-mx\.test\.example\n(250-[A-Z0-9]+( [ -~]+)?\n)+250 [A-Z0-9]+( [ -~]+)?$")],
     "s04_helo_has_no_extensions": [
-        ("HELO client.example", r"250 mx\.test\.example$"), ("MAIL FROM:<a@s.example> SIZE=10", "555 5.5.4 |501 5.5.4 "),
-        ("MAIL FROM:<a@s.example> BODY=8BITMIME", "555 |501 "), MAIL, ("RCPT TO:<b@rcpt.example> NOTIFY=NEVER",
-                                                                       "555 |501 "), RCPT],
-    "s05_ehlo_again_resets": [EHLO, MAIL, RCPT, EHLO, ("RCPT TO:<b@rcpt.example>", "503 5.5.1 "), ("DATA", "503 5.5.1 ")],
+        ("HELO client.example", r"250 mx\.test\.example$"),
+        ("MAIL FROM:<a@s.example> SIZE=10", "555 5.5.4 |501 5.5.4 "),
+        ("MAIL FROM:<a@s.example> BODY=8BITMIME", "555 |501 "),
+        MAIL,
+        ("RCPT TO:<b@rcpt.example> NOTIFY=NEVER", "555 |501 "),
+        RCPT,
+    ],
+    "s05_ehlo_again_resets": [
+        EHLO,
+        MAIL,
+        RCPT,
+        EHLO,
+        ("RCPT TO:<b@rcpt.example>", "503 5.5.1 "),
+        ("DATA", "503 5.5.1 "),
+    ],
     "s06_an_odd_ehlo_name_is_no_reason_to_refuse": [
         ("EHLO not-my-name.invalid", "250-"), MAIL, RCPT, ("RSET", "250 2"), ("EHLO x_y!z", "250-"), MAIL, RCPT],
     "s07_address_literals": [
@@ -44,7 +55,13 @@ DIALOGUES = {
     "s08_mail_without_ehlo_is_answered": [("MAIL FROM:<a@s.example>", "250 2.1.0 |503 5.5.1 ")],
     "s09_a_second_mail_is_out_of_order": [EHLO, MAIL, ("MAIL FROM:<c@s.example>", "503 5.5.1 "), RCPT],
     "s10_rcpt_needs_mail_and_data_needs_rcpt": [
-        EHLO, ("RCPT TO:<b@rcpt.example>", "503 5.5.1 "), ("DATA", "503 5.5.1 "), MAIL, ("DATA", "(503|554) 5.5.1 "), RCPT],
+        EHLO,
+        ("RCPT TO:<b@rcpt.example>", "503 5.5.1 "),
+        ("DATA", "503 5.5.1 "),
+        MAIL,
+        ("DATA", "(503|554) 5.5.1 "),
+        RCPT,
+    ],
     "s11_the_null_sender": [EHLO, ("MAIL FROM:<>", "250 2.1.0 "), RCPT, ("RSET", "250"), ("MAIL FROM: <>", "250|501")],
     "s12_postmaster_needs_no_domain": [
         EHLO, MAIL, ("RCPT TO:<postmaster>", "250 2.1.5 "), ("RCPT TO:<PostMaster>", "250 2.1.5 "),
@@ -60,19 +77,58 @@ DIALOGUES = {
         (f"NOOP {'x' * 505}", "250 "), (f"NOOP {'x' * 2030}", "250 "), (f"NOOP {'x' * 2100}", "500 5.5.2 "),
         (f"NOOP {'x' * 70000}", "500 5.5.2 "), ("NOOP", "250 "), ("RCPT TO:<b@rcpt.example>", "250 2.1.5 ")],
     "s17_and_3030_data_and_bdat_do_not_mix": [
-        EHLO, MAIL, RCPT, ("BDAT 5\r\nhello", "250 2.0.0 "), ("DATA", "503 5.5.1 "), ("RCPT TO:<c@rcpt.example>", "503 "),
-        ("RSET", "250 "), MAIL, RCPT, DATA, ("text\r\n.", TAKEN)],
-    "s21_rset": [EHLO, ("RSET", "250 2.0.0 "), MAIL, RCPT, ("RSET", "250 2.0.0 "), ("RCPT TO:<b@rcpt.example>", "503 "),
-                 ("RSET now", "501 5.5.4 "), MAIL, RCPT],
-    "s22_noop_and_quit": [("NOOP", "250 "), ("NOOP some words", "250 "), EHLO, MAIL, ("NOOP", "250 "), RCPT,
-                          ("QUIT", "221 2.0.0 "), None],
+        EHLO,
+        MAIL,
+        RCPT,
+        ("BDAT 5\r\nhello", "250 2.0.0 "),
+        ("DATA", "503 5.5.1 "),
+        ("RCPT TO:<c@rcpt.example>", "503 "),
+        ("RSET", "250 "),
+        MAIL,
+        RCPT,
+        DATA,
+        ("text\r\n.", TAKEN),
+    ],
+    "s21_rset": [
+        EHLO,
+        ("RSET", "250 2.0.0 "),
+        MAIL,
+        RCPT,
+        ("RSET", "250 2.0.0 "),
+        ("RCPT TO:<b@rcpt.example>", "503 "),
+        ("RSET now", "501 5.5.4 "),
+        MAIL,
+        RCPT,
+    ],
+    "s22_noop_and_quit": [
+        ("NOOP", "250 "),
+        ("NOOP some words", "250 "),
+        EHLO,
+        MAIL,
+        ("NOOP", "250 "),
+        RCPT,
+        ("QUIT", "221 2.0.0 "),
+        None,
+    ],
     "s23_vrfy_help_and_unknown_commands": [
-        EHLO, ("VRFY known@local.test.example", "25[02] 2."), ("VRFY nobody-here@local.test.example", "550 5.1.1 "),
-        ("VRFY", "501 5.5.4 "), ("HELP", "214 2|502 "), ("EXPN list", "502 5.5.1 |550 |252 "), ("FOO bar", "500 5.5.2 "),
-        ("", "500 5.5.2 "), ("\x01\x02", "500 5.5.2 "), ("é", "500 5.5.2 "), ("NOOP", "250 ")],
+        EHLO,
+        ("VRFY known@local.test.example", "25[02] 2."),
+        ("VRFY nobody-here@local.test.example", "550 5.1.1 "),
+        ("VRFY", "501 5.5.4 "),
+        ("HELP", "214 2|502 "),
+        ("EXPN list", "502 5.5.1 |550 |252 "),
+        ("FOO bar", "500 5.5.2 "),
+        ("", "500 5.5.2 "),
+        ("\x01\x02", "500 5.5.2 "),
+        ("é", "500 5.5.2 "),
+        ("NOOP", "250 "),
+    ],
     "s31_source_routes_are_dropped": [
-        EHLO, ("MAIL FROM:<@one.example,@two.example:a@s.example>", "250 "),
-        ("RCPT TO:<@one.example,@two.example:b@rcpt.example>", "250 "), ("RCPT TO:<@one.example b@rcpt.example>", "501 ")],
+        EHLO,
+        ("MAIL FROM:<@one.example,@two.example:a@s.example>", "250 "),
+        ("RCPT TO:<@one.example,@two.example:b@rcpt.example>", "250 "),
+        ("RCPT TO:<@one.example b@rcpt.example>", "501 "),
+    ],
     "s33_unknown_parameters": [
         EHLO, ("MAIL FROM:<a@s.example> FOO=1", "555 5.5.4 "), ("MAIL FROM:<a@s.example> =1", "(501|555) 5.5.4 "),
         ("MAIL FROM:<a@s.example> BODY=FOO", "50[14] 5.5.4 "), MAIL, ("RCPT TO:<b@rcpt.example> FOO", "555 5.5.4 "),
@@ -81,26 +137,52 @@ DIALOGUES = {
         EHLO, MAIL, ("RCPT TO:<nobody-here@local.test.example>", "550 5.1.1 "), ("RCPT TO:<known@local.test.example>",
                                                                                  "250 2.1.5 ")],
     "s37_white_space_and_bad_syntax": [
-        EHLO, ("MAIL FROM: <a@s.example>", "250 |501 "), ("RSET ", "250 "), ("MAIL FROM:<a@s.example>  ", "250 "),
-        ("RCPT TO: <b@rcpt.example>", "250 |501 "), ("RSET", "250 "), ("MAIL FROM <a@s.example>", "501 5.5.4 "),
-        ("MAIL", "501 5.5.4 "), ("MAIL FROM:", "501 "), ("MAIL FROM:<a@s.example", "501 "), ("MAIL FROM:<a@b@c.example>",
-                                                                                            "501 "),
-        ("MAIL FROM:<a@s.example>x", "501 |555 "), ("MAIL FROM:<a b@s.example>", "501 "), ("MAIL TO:<a@s.example>", "501 "),
-        ("MAIL FROM:<a@>", "501 "), ("MAIL FROM:<a..b@-.example>", "250 |501 "), ("RSET", "250 "), MAIL, ("RCPT TO:<>", "501 "),
-        ("RCPT", "501 "), ("RCPT TO:", "501 "), RCPT],
+        EHLO,
+        ("MAIL FROM: <a@s.example>", "250 |501 "),
+        ("RSET ", "250 "),
+        ("MAIL FROM:<a@s.example>  ", "250 "),
+        ("RCPT TO: <b@rcpt.example>", "250 |501 "),
+        ("RSET", "250 "),
+        ("MAIL FROM <a@s.example>", "501 5.5.4 "),
+        ("MAIL", "501 5.5.4 "),
+        ("MAIL FROM:", "501 "),
+        ("MAIL FROM:<a@s.example", "501 "),
+        ("MAIL FROM:<a@b@c.example>", "501 "),
+        ("MAIL FROM:<a@s.example>x", "501 |555 "),
+        ("MAIL FROM:<a b@s.example>", "501 "),
+        ("MAIL TO:<a@s.example>", "501 "),
+        ("MAIL FROM:<a@>", "501 "),
+        ("MAIL FROM:<a..b@-.example>", "250 |501 "),
+        ("RSET", "250 "),
+        MAIL,
+        ("RCPT TO:<>", "501 "),
+        ("RCPT", "501 "),
+        ("RCPT TO:", "501 "),
+        RCPT,
+    ],
     "1870_1_size_is_announced_and_checked": [
-        ("EHLO c.example", r".*\n250[- ]SIZE 100000\n"), ("MAIL FROM:<a@s.example> SIZE=100000", "250 "), ("RSET", "250 "),
-        ("MAIL FROM:<a@s.example> SIZE=100001", "552 5.3.4 "), ("MAIL FROM:<a@s.example> SIZE=99999999999999999999",
-                                                                "552 5.3.4 "),
-        ("MAIL FROM:<a@s.example> SIZE=999999999999999999999", "501 |552 "), ("MAIL FROM:<a@s.example> SIZE=x", "501 "),
-        ("MAIL FROM:<a@s.example> SIZE=", "501 "), ("MAIL FROM:<a@s.example> SIZE=-1", "501 "),
-        ("MAIL FROM:<a@s.example> SIZE=0", "250 ")],
+        ("EHLO c.example", r".*\n250[- ]SIZE 100000\n"),
+        ("MAIL FROM:<a@s.example> SIZE=100000", "250 "),
+        ("RSET", "250 "),
+        ("MAIL FROM:<a@s.example> SIZE=100001", "552 5.3.4 "),
+        ("MAIL FROM:<a@s.example> SIZE=99999999999999999999", "552 5.3.4 "),
+        ("MAIL FROM:<a@s.example> SIZE=999999999999999999999", "501 |552 "),
+        ("MAIL FROM:<a@s.example> SIZE=x", "501 "),
+        ("MAIL FROM:<a@s.example> SIZE=", "501 "),
+        ("MAIL FROM:<a@s.example> SIZE=-1", "501 "),
+        ("MAIL FROM:<a@s.example> SIZE=0", "250 "),
+    ],
     "1870_3_a_declared_size_too_small_is_only_a_hint": [
         EHLO, ("MAIL FROM:<a@s.example> SIZE=1", "250 "), RCPT, DATA, ("x" * 990 + "\r\n.", TAKEN)],
     "6152_1_body_types": [
-        ("EHLO c.example", r".*\n250[- ]8BITMIME\n"), ("MAIL FROM:<a@s.example> BODY=7BIT", "250 "), ("RSET", "250 "),
-        ("MAIL FROM:<a@s.example> BODY=8BITMIME", "250 "), ("RSET", "250 "), ("MAIL FROM:<a@s.example> BODY=", "50[14] "),
-        ("MAIL FROM:<a@s.example> BODY=7BIT BODY=7BIT", "501 ")],
+        ("EHLO c.example", r".*\n250[- ]8BITMIME\n"),
+        ("MAIL FROM:<a@s.example> BODY=7BIT", "250 "),
+        ("RSET", "250 "),
+        ("MAIL FROM:<a@s.example> BODY=8BITMIME", "250 "),
+        ("RSET", "250 "),
+        ("MAIL FROM:<a@s.example> BODY=", "50[14] "),
+        ("MAIL FROM:<a@s.example> BODY=7BIT BODY=7BIT", "501 "),
+    ],
     "2920_2_data_after_refused_recipients": [
         EHLO, (lines("MAIL FROM:<a@s.example>", "RCPT TO:<no@local.test.example>", "RCPT TO:<x@far.example>", "DATA"),
                "250 ", "550 5.1.1 ", "250 |[45]54 ", "354 |5[05][34] 5.5.1 "), ],
@@ -122,10 +204,16 @@ DIALOGUES = {
     "3030_4_binarymime_is_not_offered_and_refused": [
         ("EHLO c.example", r"(?!.*BINARYMIME)"), ("MAIL FROM:<a@s.example> BODY=BINARYMIME", "50[14] 5.5.4 |555 ")],
     "3461_1_dsn_parameters": [
-        ("EHLO c.example", r".*\n250[- ]DSN\n"), ("MAIL FROM:<a@s.example> RET=FULL ENVID=a+2Bb", "250 "), ("RSET", "250 "),
-        ("MAIL FROM:<a@s.example> RET=HDRS", "250 "), ("RSET", "250 "), ("MAIL FROM:<a@s.example> RET=ALL", "501 "),
-        ("MAIL FROM:<a@s.example> RET=FULL RET=FULL", "501 "), ("MAIL FROM:<a@s.example> ENVID=a+2", "501 "),
-        ("MAIL FROM:<a@s.example> ENVID=a+0A", "501 "), MAIL,
+        ("EHLO c.example", r".*\n250[- ]DSN\n"),
+        ("MAIL FROM:<a@s.example> RET=FULL ENVID=a+2Bb", "250 "),
+        ("RSET", "250 "),
+        ("MAIL FROM:<a@s.example> RET=HDRS", "250 "),
+        ("RSET", "250 "),
+        ("MAIL FROM:<a@s.example> RET=ALL", "501 "),
+        ("MAIL FROM:<a@s.example> RET=FULL RET=FULL", "501 "),
+        ("MAIL FROM:<a@s.example> ENVID=a+2", "501 "),
+        ("MAIL FROM:<a@s.example> ENVID=a+0A", "501 "),
+        MAIL,
         ("RCPT TO:<b@rcpt.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;b@rcpt.example", "250 "),
         ("RCPT TO:<c@rcpt.example> NOTIFY=", "501 "), ("RCPT TO:<c@rcpt.example> NOTIFY=SOMETIMES", "501 "),
         ("RCPT TO:<c@rcpt.example> ORCPT=b@rcpt.example", "501 "), ("RCPT TO:<c@rcpt.example> ORCPT=rfc822;", "501 ")],
@@ -133,9 +221,16 @@ DIALOGUES = {
         EHLO, MAIL, ("RCPT TO:<b@rcpt.example> NOTIFY=NEVER,FAILURE", "501 "), ("RCPT TO:<b@rcpt.example> NOTIFY=NEVER",
                                                                                  "250 ")],
     "6531_1_addresses_beyond_ascii_need_smtputf8": [
-        ("EHLO c.example", r".*\n250[- ]SMTPUTF8\n"), ("MAIL FROM:<añb@s.example>", "55[03] 5.6.7 "),
-        ("MAIL FROM:<añb@s.example> SMTPUTF8", "250 "), ("RCPT TO:<bén@rcpt.example>", "250 "), ("RSET", "250 "), MAIL,
-        ("RCPT TO:<bén@rcpt.example>", "55[03] 5.6.7 "), ("RSET", "250 "), ("MAIL FROM:<a@s.example> SMTPUTF8=1", "501 ")],
+        ("EHLO c.example", r".*\n250[- ]SMTPUTF8\n"),
+        ("MAIL FROM:<añb@s.example>", "55[03] 5.6.7 "),
+        ("MAIL FROM:<añb@s.example> SMTPUTF8", "250 "),
+        ("RCPT TO:<bén@rcpt.example>", "250 "),
+        ("RSET", "250 "),
+        MAIL,
+        ("RCPT TO:<bén@rcpt.example>", "55[03] 5.6.7 "),
+        ("RSET", "250 "),
+        ("MAIL FROM:<a@s.example> SMTPUTF8=1", "501 "),
+    ],
 }
 
 
@@ -229,7 +324,9 @@ class Server(Suite):
         client = self.client()
         for via in ("DATA", "BDAT"):
             with self.assertRaises(Refused) as caught:
-                client.send("a@s.example", ["b@rcpt.example"], mail("s16", ("x" * 98 + "\r\n") * 1001), via=via, chunk=200000)
+                client.send(
+                    "a@s.example", ["b@rcpt.example"], mail("s16", ("x" * 98 + "\r\n") * 1001), via=via, chunk=200000
+                )
             self.assertRegex(caught.exception.reply, r"^552 5\.3\.4 ", via)
             client.expect("RSET", "250")
             # Exactly at the limit it is taken.
@@ -373,8 +470,15 @@ class Server(Suite):
                 self.assertRegex(caught.exception.reply, r"^554 5\.4\.[06] ")
 
     def test_s32_quoted_local_parts_keep_their_meaning(self):
-        for given, forms in {r'"a b"': [r'"a b"'], r'"a\"b"': [r'"a\"b"'], r'"ab"': ["ab", '"ab"'], r'"a\b"': ["ab", '"ab"'],
-                             '"a@b"': ['"a@b"'], '"a>b"': ['"a>b"'], '""': ['""']}.items():
+        for given, forms in {
+            r'"a b"': [r'"a b"'],
+            r'"a\"b"': [r'"a\"b"'],
+            r'"ab"': ["ab", '"ab"'],
+            r'"a\b"': ["ab", '"ab"'],
+            '"a@b"': ['"a@b"'],
+            '"a>b"': ['"a>b"'],
+            '""': ['""'],
+        }.items():
             with self.subTest(given), Client(self.mx.port) as client:
                 client.expect(f"MAIL FROM:<{given}@s.example>", "250")
                 client.expect(f"RCPT TO:<{given}@rcpt.example>", "250")
@@ -427,8 +531,11 @@ class Server(Suite):
                     self.assertRegex(line, r"^([245])\d\d[ -]\1\.\d{1,3}\.\d{1,3} ", text[:100])
         self.assertGreater(seen, 100)
 
-    GROUP = (b"EHLO c.example\r\n", b"MAIL FROM:<a@s.example>\r\nRCPT TO:<b@rcpt.example>\r\nRCPT TO:<no@local.test.example>\r\n"
-             b"RCPT TO:<c@rcpt.example>\r\nDATA\r\n")
+    GROUP = (
+        b"EHLO c.example\r\n",
+        b"MAIL FROM:<a@s.example>\r\nRCPT TO:<b@rcpt.example>\r\nRCPT TO:<no@local.test.example>\r\n"
+        b"RCPT TO:<c@rcpt.example>\r\nDATA\r\n",
+    )
 
     def test_2920_1_a_group_cut_anywhere_has_the_same_answers(self):
         wanted = ["250 2.1.0", "250 2.1.5", "550 5.1.1", "250 2.1.5", "354 End "]
@@ -471,7 +578,9 @@ class Server(Suite):
             for cut in range(len(group)):
                 client.raw(group[:cut])
                 client.raw(group[cut:])
-                self.assertEqual([client.reply()[:9] for _ in range(6)], ["250 2.1.0", "250 2.1.5"] + ["250 2.0.0"] * 4, cut)
+                self.assertEqual(
+                    [client.reply()[:9] for _ in range(6)], ["250 2.1.0", "250 2.1.5"] + ["250 2.0.0"] * 4, cut
+                )
         for message in self.took(b"Subject: 3030-1\r\n", len(group)):
             self.assertTrue(message.content.endswith(b"\r\n\r\na\r\n.\r\nb\r\n.\r\nc . \r\n"), message.content[-60:])
 

@@ -61,10 +61,16 @@ class Outgoing(Suite):
         return peer
 
     def test_c01_equal_preferences_share_the_load_and_worse_ones_have_none(self):
-        dns, mx = self.world({("many.example", "MX"): [(10, "a.many.example"), (20, "c.many.example"), (10, "b.many.example")],
-                              ("a.many.example", "A"): ["127.0.0.21"], ("b.many.example", "A"): ["127.0.0.22"],
-                              ("c.many.example", "A"): ["127.0.0.23"]}, default_destination_concurrency_limit="20",
-                             initial_destination_concurrency="20")
+        dns, mx = self.world(
+            {
+                ("many.example", "MX"): [(10, "a.many.example"), (20, "c.many.example"), (10, "b.many.example")],
+                ("a.many.example", "A"): ["127.0.0.21"],
+                ("b.many.example", "A"): ["127.0.0.22"],
+                ("c.many.example", "A"): ["127.0.0.23"],
+            },
+            default_destination_concurrency_limit="20",
+            initial_destination_concurrency="20",
+        )
         peers = [self.host(mx, f"127.0.0.2{i}") for i in (1, 2, 3)]
         for peer in peers:
             peer.delay = 0.005  # so that one connection does not take it all
@@ -115,7 +121,9 @@ class Outgoing(Suite):
         peer.wait_messages(1)
         mx.wait_empty_queue()
         self.assertIn("SMTPUTF8", peer.messages[0].parameters)
-        self.assertEqual({n for n, _ in dns.asked if "example" in n and "s.example" not in n}, {"xn--bcher-kva.example"})
+        self.assertEqual(
+            {n for n, _ in dns.asked if "example" in n and "s.example" not in n}, {"xn--bcher-kva.example"}
+        )
 
     # -- greeting, replies
 
@@ -160,16 +168,28 @@ class Outgoing(Suite):
                     mx.flush()
                     self.outcome(mx, "o459@rcpt.example", "sent")
                     mx.wait_empty_queue()
-                    self.assertEqual([sum(subject(m) == n for m in peer.messages) for n in ("long", "lines", "usual")], [1, 1, 1])
+                    self.assertEqual(
+                        [sum(subject(m) == n for m in peer.messages) for n in ("long", "lines", "usual")], [1, 1, 1]
+                    )
                     self.assertEqual(peer.violations, [])
 
     def test_c11_and_c12_each_recipient_has_its_own_fate(self):
         for features in KINDS:
             with self.subTest(features):
                 peer, mx = self.with_peer(features, domains=("rcpt.example", "sender.example"))
-                fate = {"full@": ["452 4.2.2 full", "552 5.2.2 no more", "452 4.5.3 too many"], "gone@": ["550 5.1.1 gone"] * 9}
-                peer.replies["RCPT"] = lambda s, line: next((f.pop(0) for a, f in fate.items() if a in line and f), None)
-                self.submit(mx, "mixed", sender="ada@sender.example", to=["fine@rcpt.example", "full@rcpt.example", "gone@rcpt.example"])
+                fate = {
+                    "full@": ["452 4.2.2 full", "552 5.2.2 no more", "452 4.5.3 too many"],
+                    "gone@": ["550 5.1.1 gone"] * 9,
+                }
+                peer.replies["RCPT"] = lambda s, line: next(
+                    (f.pop(0) for a, f in fate.items() if a in line and f), None
+                )
+                self.submit(
+                    mx,
+                    "mixed",
+                    sender="ada@sender.example",
+                    to=["fine@rcpt.example", "full@rcpt.example", "gone@rcpt.example"],
+                )
                 self.outcome(mx, "fine@rcpt.example", "sent")
                 self.outcome(mx, "gone@rcpt.example", "bounced")
                 eventually(lambda: mx.flush() or mx.queue() == [], lambda: f"empty: {mx.queue()}")
@@ -203,7 +223,9 @@ class Outgoing(Suite):
                     peer.replies[stage] = lambda session, line: None if silent.is_set() else NOTHING
                     self.submit(mx, stage)
                     # In a group the next answer comes, and does not fit.
-                    self.outcome(mx, f"{stage}@rcpt.example", "deferred" if "PIPELINING" in features else "deferred .*timed out")
+                    self.outcome(
+                        mx, f"{stage}@rcpt.example", "deferred" if "PIPELINING" in features else "deferred .*timed out"
+                    )
                     silent.set()
                     eventually(lambda: mx.flush() or mx.queue() == [], lambda: f"empty: {mx.queue()}")
                     self.assertIn(stage, [subject(m) for m in peer.messages])
@@ -269,7 +291,14 @@ class Outgoing(Suite):
 
                     def rcpt(session, line):
                         session.last_rcpt = line[9:]
-                    peer.replies.update({"RCPT": rcpt, "DOT": lambda s, l: answer(s, l, "DOT"), "MAIL": lambda s, l: answer(s, l, "MAIL")})
+
+                    peer.replies.update(
+                        {
+                            "RCPT": rcpt,
+                            "DOT": lambda s, l: answer(s, l, "DOT"),
+                            "MAIL": lambda s, l: answer(s, l, "MAIL"),
+                        }
+                    )
                     self.batch(mx, peer, names)
                     self.outcome(mx, "n4@rcpt.example", "bounced")
                     self.assertEqual(sorted({subject(m) for m in peer.messages}), [n for n in names if n != "n4"])
@@ -316,7 +345,9 @@ class Outgoing(Suite):
                 peer, mx = self.with_peer(features)
                 peer.replies["RCPT"] = lambda s, line: "550 5.1.1 gone" if "gone@" in line else None
                 self.batch(mx, peer, ["one", "gone", "two"])
-                self.assertEqual(sorted(m.recipients for m in peer.messages), [["one@rcpt.example"], ["two@rcpt.example"]])
+                self.assertEqual(
+                    sorted(m.recipients for m in peer.messages), [["one@rcpt.example"], ["two@rcpt.example"]]
+                )
                 self.assertEqual(len(peer.sessions), 1)
                 self.assertEqual(peer.violations, [])
 
@@ -337,7 +368,9 @@ class Outgoing(Suite):
         peer, mx = self.with_peer(domains=("rcpt.example", "other.example"))
         self.submit(mx, "c15", to=["a@rcpt.example", "b@rcpt.example", "c@rcpt.example"])
         mx.wait_empty_queue()
-        self.assertEqual([m.recipients for m in peer.messages], [["a@rcpt.example", "b@rcpt.example", "c@rcpt.example"]])
+        self.assertEqual(
+            [m.recipients for m in peer.messages], [["a@rcpt.example", "b@rcpt.example", "c@rcpt.example"]]
+        )
 
     # -- extensions
 
@@ -346,7 +379,9 @@ class Outgoing(Suite):
         self.submit(mx, "small")
         got = peer.wait_messages(1)[0]
         self.assertIn(f"SIZE={len(got.content)}", got.parameters)
-        send(mx.port, "", ["big@rcpt.example"], mail("big", "x" * 900 + "\r\n" + "x" * 900 + "\r\n" + "x" * 900 + "\r\n"))
+        send(
+            mx.port, "", ["big@rcpt.example"], mail("big", "x" * 900 + "\r\n" + "x" * 900 + "\r\n" + "x" * 900 + "\r\n")
+        )
         mx.wait_log(r"to=<big@rcpt\.example>, .*dsn=5\.3\.4, status=bounced")
         self.assertFalse([c for s in peer.sessions for c in s.commands if "big@" in c])
 
@@ -358,15 +393,26 @@ class Outgoing(Suite):
             got = peer.wait_messages(1)[0]
             mx.wait_empty_queue()
             dsn = "DSN" in features
-            self.assertEqual({p for p in got.parameters if p[:4] in ("RET=", "ENVI")}, {"RET=HDRS", "ENVID=QQ+2B1"} if dsn else set())
-            self.assertEqual(set(got.recipient_parameters[0]), {"NOTIFY=FAILURE,DELAY", "ORCPT=rfc822;asked+2Bfor@first.example"}
-                             if dsn else set())
+            self.assertEqual(
+                {p for p in got.parameters if p[:4] in ("RET=", "ENVI")}, {"RET=HDRS", "ENVID=QQ+2B1"} if dsn else set()
+            )
+            self.assertEqual(
+                set(got.recipient_parameters[0]),
+                {"NOTIFY=FAILURE,DELAY", "ORCPT=rfc822;asked+2Bfor@first.example"} if dsn else set(),
+            )
             self.assertEqual(peer.violations, [])
 
     def test_3461_4_and_5_a_success_report_where_the_next_host_will_not_make_it(self):
         for features, wanted in ((FULL, 0), (["PIPELINING"], 1)):
             peer, mx = self.with_peer(features, domains=("rcpt.example", "sender.example"))
-            send(mx.port, "ada@sender.example", ["b@rcpt.example"], mail("success"), rcpt="NOTIFY=SUCCESS,FAILURE", mail="ENVID=E1")
+            send(
+                mx.port,
+                "ada@sender.example",
+                ["b@rcpt.example"],
+                mail("success"),
+                rcpt="NOTIFY=SUCCESS,FAILURE",
+                mail="ENVID=E1",
+            )
             peer.wait_messages(1 + wanted)
             mx.wait_empty_queue()
             reports = [m for m in peer.messages if m.recipients == ["ada@sender.example"]]
@@ -383,9 +429,24 @@ class Outgoing(Suite):
                 fate = {"full@rcpt.example": "452 4.2.2 full", "bad@rcpt.example": "550 5.7.1 no"}
                 peer.replies["DOT"] = lambda s, recipient: fate.get(recipient)
                 peer.replies["RCPT"] = lambda s, line: "550 5.1.1 gone" if "gone@" in line else None
-                self.submit(mx, "lmtp", to=["a@rcpt.example", "full@rcpt.example", "gone@rcpt.example",
-                                                        "bad@rcpt.example", "z@rcpt.example"])
-                for name, status in (("a", "sent"), ("z", "sent"), ("full", "deferred"), ("bad", "bounced"), ("gone", "bounced")):
+                self.submit(
+                    mx,
+                    "lmtp",
+                    to=[
+                        "a@rcpt.example",
+                        "full@rcpt.example",
+                        "gone@rcpt.example",
+                        "bad@rcpt.example",
+                        "z@rcpt.example",
+                    ],
+                )
+                for name, status in (
+                    ("a", "sent"),
+                    ("z", "sent"),
+                    ("full", "deferred"),
+                    ("bad", "bounced"),
+                    ("gone", "bounced"),
+                ):
                     self.outcome(mx, name + "@rcpt.example", status)
                 fate.clear()
                 eventually(lambda: mx.flush() or mx.queue() == [], lambda: f"empty: {mx.queue()}")
@@ -400,13 +461,18 @@ class Outgoing(Suite):
                 peer.replies["RCPT"] = lambda s, line: "550 5.1.1 gone" if "gone@" in line else None
                 self.batch(mx, peer, ["one", "gone", "two"])
                 self.outcome(mx, "gone@rcpt.example", "bounced")
-                self.assertEqual(sorted(m.recipients for m in peer.messages), [["one@rcpt.example"], ["two@rcpt.example"]])
+                self.assertEqual(
+                    sorted(m.recipients for m in peer.messages), [["one@rcpt.example"], ["two@rcpt.example"]]
+                )
 
     def test_6531_2_only_what_needs_smtputf8_needs_it_of_the_peer(self):
         peer, mx = self.with_peer(FULL)
         raw = mail("sübject")
-        for name, to, content in (("ascii", "ascii@rcpt.example", mail("ascii")), ("address", "bén@rcpt.example", mail("x")),
-                                  ("header", "header@rcpt.example", raw)):
+        for name, to, content in (
+            ("ascii", "ascii@rcpt.example", mail("ascii")),
+            ("address", "bén@rcpt.example", mail("x")),
+            ("header", "header@rcpt.example", raw),
+        ):
             send(mx.port, "", [to], content, mail="SMTPUTF8 BODY=8BITMIME")
         mx.wait_log(r"to=<b.+n@rcpt\.example>, .*dsn=5\.6\.7, status=bounced")
         mx.wait_log(r"to=<header@rcpt\.example>, .*dsn=5\.6\.7, status=bounced")

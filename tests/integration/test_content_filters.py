@@ -20,14 +20,25 @@ class Filtered(Suite):
         back = back or free_port()
         if scan is not None:
             scan.back = back
-        return Instance({"virtual_mailbox_maps": inline(boxes), "minimal_backoff_time": "1h", "maximal_backoff_time": "1h",
-                         "smtpd_error_sleep_time": "0", **(settings or {})},
-                        {"scan": "unix - - n - 10 smtp\n  -o smtp_send_xforward_command=yes",
-                         f"127.0.0.1:{back}": "inet n - n - 100 smtpd\n"
-                         "  -o content_filter= -o smtpd_proxy_filter=\n"
-                         f"  -o receive_override_options={override}\n"
-                         "  -o smtpd_recipient_restrictions=permit_mynetworks,reject\n"
-                         "  -o smtpd_authorized_xforward_hosts=127.0.0.0/8", **(services or {})}, start=start)
+        return Instance(
+            {
+                "virtual_mailbox_maps": inline(boxes),
+                "minimal_backoff_time": "1h",
+                "maximal_backoff_time": "1h",
+                "smtpd_error_sleep_time": "0",
+                **(settings or {}),
+            },
+            {
+                "scan": "unix - - n - 10 smtp\n  -o smtp_send_xforward_command=yes",
+                f"127.0.0.1:{back}": "inet n - n - 100 smtpd\n"
+                "  -o content_filter= -o smtpd_proxy_filter=\n"
+                f"  -o receive_override_options={override}\n"
+                "  -o smtpd_recipient_restrictions=permit_mynetworks,reject\n"
+                "  -o smtpd_authorized_xforward_hosts=127.0.0.0/8",
+                **(services or {}),
+            },
+            start=start,
+        )
 
     def only(self, mx, box, count=1):
         """What came to a box, which is to be so many messages and no more once the queue is empty."""
@@ -43,9 +54,15 @@ class AfterQueue(Filtered):
         return self.instance(scan, {"content_filter": f"scan:[127.0.0.1]:{scan.port}", **(settings or {})}, **more)
 
     def test_mail_goes_through_the_filter_once_with_what_aliases_made_of_it(self):
-        with Filter() as scan, self.after(scan, {
-                "virtual_alias_maps": inline({"all@virtual.test.example": "ada@virtual.test.example, bob@virtual.test.example"}),
-                "always_bcc": "copy@virtual.test.example"}) as mx:
+        with Filter() as scan, self.after(
+            scan,
+            {
+                "virtual_alias_maps": inline(
+                    {"all@virtual.test.example": "ada@virtual.test.example, bob@virtual.test.example"}
+                ),
+                "always_bcc": "copy@virtual.test.example",
+            },
+        ) as mx:
             content = mail("through", body=".dot\r\nend\r\n")
             reply = send(mx.port, "s@sender.example", ["all@virtual.test.example"], content)
             for box in ("ada", "bob", "copy"):
@@ -54,7 +71,9 @@ class AfterQueue(Filtered):
                 self.assertEqual(got.count(b"X-Filtered: yes"), 1)
                 self.assertEqual(got.count(b"\r\nReceived: "), 2)
             self.assertEqual(len(scan.messages), 1)
-            self.assertEqual(sorted(scan.messages[0].recipients), [f"{n}@virtual.test.example" for n in ("ada", "bob", "copy")])
+            self.assertEqual(
+                sorted(scan.messages[0].recipients), [f"{n}@virtual.test.example" for n in ("ada", "bob", "copy")]
+            )
             self.assertEqual(scan.violations, [])
             # The log and the filter know the first client.
             first = reply.split()[-1]
@@ -91,7 +110,12 @@ class AfterQueue(Filtered):
     def test_a_filter_that_dies_in_the_middle_of_the_data_gets_the_mail_again(self):
         with Filter() as scan, self.after(scan) as mx:
             scan.cut_data = [100_000]
-            send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("cut", body="x" * 70 + "\r\n" + "y\r\n" * 100_000))
+            send(
+                mx.port,
+                "s@sender.example",
+                ["ada@virtual.test.example"],
+                mail("cut", body="x" * 70 + "\r\n" + "y\r\n" * 100_000),
+            )
             eventually(lambda: [m for m in mx.queue() if m["queue_name"] == "deferred"], "deferred")
             self.assertEqual(mx.virtual_box("ada").messages(), [])
             mx.flush()
@@ -144,20 +168,28 @@ class AfterQueue(Filtered):
             self.only(mx, "bob")
             self.only(mx, "ada", 2)
             self.assertEqual((len(scan.messages), len(other.messages)), (1, 1))
-            mx.wait_log(r"filter: RCPT from \S+: <bob@virtual\.test\.example>: Recipient address triggers FILTER other:")
+            mx.wait_log(
+                r"filter: RCPT from \S+: <bob@virtual\.test\.example>: Recipient address triggers FILTER other:"
+            )
 
 
 class BeforeQueue(Filtered):
     def before(self, scan, settings=None, **more):
-        return self.instance(scan, {"smtpd_proxy_filter": f"127.0.0.1:{scan.port}", **(settings or {})}, override=CHECKED,
-                             **more)
+        return self.instance(
+            scan, {"smtpd_proxy_filter": f"127.0.0.1:{scan.port}", **(settings or {})}, override=CHECKED, **more
+        )
 
     def test_the_filters_word_is_the_clients(self):
         with Filter() as scan, self.before(scan) as mx:
             small, large = mail("small", body=".\r\n..\r\n"), mail("large", body="0123456789abcde\r\n" * 70_000)
             for via, content in (("DATA", small), ("BDAT", small), ("DATA", large), ("BDAT", large)):
-                reply = send(mx.port, "s@sender.example", ["ada@virtual.test.example", "bob@virtual.test.example"], content,
-                             via=via)
+                reply = send(
+                    mx.port,
+                    "s@sender.example",
+                    ["ada@virtual.test.example", "bob@virtual.test.example"],
+                    content,
+                    via=via,
+                )
                 self.assertRegex(reply, r"^250 2\.0\.0 Ok: queued as ")
             for box in ("ada", "bob"):
                 for got, content in zip(sorted(self.only(mx, box, 4), key=len), (small, small, large, large)):
@@ -168,13 +200,21 @@ class BeforeQueue(Filtered):
             told = scan.messages[0].xforward
             self.assertEqual([told[n] for n in ("ADDR", "HELO", "PROTO")], ["127.0.0.1", "client.example", "ESMTP"])
             mx.wait_log(r"NOQUEUE: client=\S+\[127\.0\.0\.1\]")
-            mx.wait_log(r"NOQUEUE: proxy-accept: END-OF-MESSAGE: 250 2\.0\.0 Ok: queued as \S+; from=<s@sender\.example>")
+            mx.wait_log(
+                r"NOQUEUE: proxy-accept: END-OF-MESSAGE: 250 2\.0\.0 Ok: queued as \S+; from=<s@sender\.example>"
+            )
             mx.wait_log(r"orig_client=localhost\[127\.0\.0\.1\]")
 
     def test_aliases_and_copies_come_behind_the_filter_and_once(self):
-        with Filter() as scan, self.before(scan, {
-                "virtual_alias_maps": inline({"all@virtual.test.example": "ada@virtual.test.example, bob@virtual.test.example"}),
-                "always_bcc": "copy@virtual.test.example"}) as mx:
+        with Filter() as scan, self.before(
+            scan,
+            {
+                "virtual_alias_maps": inline(
+                    {"all@virtual.test.example": "ada@virtual.test.example, bob@virtual.test.example"}
+                ),
+                "always_bcc": "copy@virtual.test.example",
+            },
+        ) as mx:
             send(mx.port, "s@sender.example", ["all@virtual.test.example"], mail("once"))
             for box in ("ada", "bob", "copy"):
                 self.only(mx, box)
@@ -199,7 +239,9 @@ class BeforeQueue(Filtered):
 
     def test_the_smtpd_behind_hears_whether_the_header_is_to_be_completed(self):
         for clients, source in (("permit_mynetworks", "LOCAL"), ("", "REMOTE")):
-            with self.subTest(source), Filter() as scan, self.before(scan, {"local_header_rewrite_clients": clients}) as mx:
+            with self.subTest(source), Filter() as scan, self.before(
+                scan, {"local_header_rewrite_clients": clients}
+            ) as mx:
                 send(mx.port, "s@sender.example", ["ada@virtual.test.example"], b"Subject: bare\r\n\r\nhello\r\n")
                 got = self.only(mx, "ada")[0]
                 self.assertEqual(scan.messages[0].xforward["SOURCE"], source)
@@ -217,7 +259,9 @@ class BeforeQueue(Filtered):
                 self.assertEqual(no.exception.reply,
                                  "553 5.6.7 SMTPUTF8 is required, but was not offered by the content filter")
                 client.expect("RSET", "250")
-                client.send("s@sender.example", [to], content, mail="RET=HDRS ENVID=e1", rcpt="NOTIFY=NEVER ORCPT=rfc822;a@b")
+                client.send(
+                    "s@sender.example", [to], content, mail="RET=HDRS ENVID=e1", rcpt="NOTIFY=NEVER ORCPT=rfc822;a@b"
+                )
                 said = scan.messages[0]
                 self.assertEqual([w for w in said.parameters if not w.startswith("SIZE=")], ["ENVID=e1", "RET=HDRS"])
                 self.assertEqual(said.recipient_parameters, [["NOTIFY=NEVER", "ORCPT=rfc822;a@b"]])
@@ -329,7 +373,9 @@ class BeforeQueue(Filtered):
             mx.start()
             with Client(mx.port) as client:
                 client.expect("MAIL FROM:<s@sender.example>", "250")
-                self.assertEqual(client.command("RCPT TO:<ada@virtual.test.example>"), "451 4.3.5 Server configuration error")
+                self.assertEqual(
+                    client.command("RCPT TO:<ada@virtual.test.example>"), "451 4.3.5 Server configuration error"
+                )
             mx.wait_log("mail loop: smtpd_proxy_filter of service")
 
 
@@ -411,7 +457,12 @@ class Copies(Filtered):
             eventually(lambda: [m for m in mx.queue() if m["queue_name"] == "hold"], "on hold")
             mx.kill("qmgr")
             eventually(lambda: answers(mx.port), "smtpd")
-            send(mx.port, "r@sender.example", ["ada@virtual.test.example", "bob@virtual.test.example"], mail("redirected"))
+            send(
+                mx.port,
+                "r@sender.example",
+                ["ada@virtual.test.example", "bob@virtual.test.example"],
+                mail("redirected"),
+            )
             mx.virtual_box("eve").wait(1)
             self.assertEqual([m["queue_name"] for m in mx.queue() if m["queue_id"] == queue_id], ["hold"])
             mx.tool("pensuper", "-H", queue_id, check=True)

@@ -58,11 +58,24 @@ class Completed(Settings):
         mx.wait_log("warning: undisclosed_recipients_header")
 
     def test_remote_header_rewrite_domain(self):
-        mx = self.running({"local_header_rewrite_clients": "", "remote_header_rewrite_domain": "domain.invalid",
-                           "append_dot_mydomain": "yes", "canonical_maps": inline({"old@sender.example": "new@sender.example"})})
-        send(mx.port, "me@sender.example", [ADA], text("From: jo", "To: Bo <bo@host>, old@sender.example", body="number 1"))
+        mx = self.running(
+            {
+                "local_header_rewrite_clients": "",
+                "remote_header_rewrite_domain": "domain.invalid",
+                "append_dot_mydomain": "yes",
+                "canonical_maps": inline({"old@sender.example": "new@sender.example"}),
+            }
+        )
+        send(
+            mx.port,
+            "me@sender.example",
+            [ADA],
+            text("From: jo", "To: Bo <bo@host>, old@sender.example", body="number 1"),
+        )
         got = email.message_from_bytes(self.arrived(mx))
-        self.assertEqual((got["From"], got["To"]), ("jo@domain.invalid", "Bo <bo@host.domain.invalid>, new@sender.example"))
+        self.assertEqual(
+            (got["From"], got["To"]), ("jo@domain.invalid", "Bo <bo@host.domain.invalid>, new@sender.example")
+        )
         self.assertTrue(got["Date"] and got["Message-ID"])
         self.sendmail(mx, "-G", "-f", "me@sender.example", ADA, stdin="From: jo\n\nnumber 2\n")
         self.assertEqual(email.message_from_bytes(self.arrived(mx, 2))["From"], "jo@domain.invalid")
@@ -80,17 +93,45 @@ class Completed(Settings):
         mx.set(body_checks="regexp:" + mx.write("body", "/^caf=C3=A9$/ PREPEND seen\n"))
         mx.start()
         labels = ("MIME-Version: 1.0", "Content-Type: text/plain; charset=utf-8", "Content-Transfer-Encoding: ")
-        send(mx.port, "me@sender.example", [ADA], text(*labels[:2], labels[2] + "8bit", body=UTF8 + b"\r\nnumber 1"),
-             mail="BODY=8BITMIME")
-        self.assertEqual(self.arrived(mx), "\n".join([*labels[:2], labels[2] + "quoted-printable", "", "seen", "caf=C3=A9",
-                                                      "number 1", ""]).encode())
+        send(
+            mx.port,
+            "me@sender.example",
+            [ADA],
+            text(*labels[:2], labels[2] + "8bit", body=UTF8 + b"\r\nnumber 1"),
+            mail="BODY=8BITMIME",
+        )
+        self.assertEqual(
+            self.arrived(mx),
+            "\n".join([*labels[:2], labels[2] + "quoted-printable", "", "seen", "caf=C3=A9", "number 1", ""]).encode(),
+        )
         plain = text("Subject: unlabelled", body=UTF8 + b"\r\nnumber 2")
         send(mx.port, "me@sender.example", [ADA], plain)
         self.assertEqual(self.arrived(mx, 2), plain.replace(b"\r\n", b"\n"))
-        parts = text("MIME-Version: 1.0", 'Content-Type: multipart/encrypted; boundary="b"', body="\r\n".join([
-            "--b", "Content-Type: application/pgp-encrypted", "", "Version: 1",
-            "--b", "Content-Type: multipart/alternative; boundary=c", "", "--c", "Content-Type: text/plain", "", "a=b number 3",
-            "--c", "Content-Type: application/octet-stream", "", "=x", "--c--", "--b--"]))
+        parts = text(
+            "MIME-Version: 1.0",
+            'Content-Type: multipart/encrypted; boundary="b"',
+            body="\r\n".join(
+                [
+                    "--b",
+                    "Content-Type: application/pgp-encrypted",
+                    "",
+                    "Version: 1",
+                    "--b",
+                    "Content-Type: multipart/alternative; boundary=c",
+                    "",
+                    "--c",
+                    "Content-Type: text/plain",
+                    "",
+                    "a=b number 3",
+                    "--c",
+                    "Content-Type: application/octet-stream",
+                    "",
+                    "=x",
+                    "--c--",
+                    "--b--",
+                ]
+            ),
+        )
         send(mx.port, "me@sender.example", [ADA], parts)
         self.assertEqual(self.arrived(mx, 3), parts.replace(b"\r\n", b"\n"))
 
@@ -146,8 +187,15 @@ class Refusing(Settings):
     def test_strict_mime_encoding_domain(self):
         mx = self.running({"strict_mime_encoding_domain": "yes"})
         part = "Content-Type: message/rfc822"
-        self.assertRegex(self.refusal(mx.port, text(part, "Content-Transfer-Encoding: base64", body="eA==")), r"^550 5\.6\.0 ")
-        send(mx.port, "me@sender.example", [ADA], text(part, "Content-Transfer-Encoding: 8bit", body="Subject: a\r\n\r\nb"))
+        self.assertRegex(
+            self.refusal(mx.port, text(part, "Content-Transfer-Encoding: base64", body="eA==")), r"^550 5\.6\.0 "
+        )
+        send(
+            mx.port,
+            "me@sender.example",
+            [ADA],
+            text(part, "Content-Transfer-Encoding: 8bit", body="Subject: a\r\n\r\nb"),
+        )
         mx.virtual_box("ada").wait(1)
 
 
@@ -221,7 +269,9 @@ class Utf8(Settings):
         peer, mx = self.with_peer()
         self.sendmail(mx, "-f", ADA, "x@rcpt.example", stdin=self.SUBJECT)
         mx.wait_log(r"to=<x@rcpt\.example>, .*dsn=5\.6\.7, status=bounced")
-        send(mx.port, ADA, ["x@rcpt.example"], b"Subject: " + UTF8 + b"\r\n\r\nbody\r\n")  # class smtpd is not in the default
+        send(
+            mx.port, ADA, ["x@rcpt.example"], b"Subject: " + UTF8 + b"\r\n\r\nbody\r\n"
+        )  # class smtpd is not in the default
         peer.wait_messages(1)
         self.sendmail(mx, "-f", ADA, "x@rcpt.example", stdin="Subject: a\n\ncaf\u00e9\n")
         peer.wait_messages(2)

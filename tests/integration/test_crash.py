@@ -211,7 +211,9 @@ class Crash(Suite):
                     return 0
             for goal in (5, 15, 25, 35):
                 # It may have passed the goal before the last kill, and not be there again.
-                eventually(lambda: runs() >= goal and mx.pids().get("local"), lambda: f"{goal} runs, {runs()} so far", 90)
+                eventually(
+                    lambda: runs() >= goal and mx.pids().get("local"), lambda: f"{goal} runs, {runs()} so far", 90
+                )
                 self.assertGreater(mx.kill("local"), 0)
             self.ended(mx, loads)
             sent = {k: v for x in loads for k, v in x.sent.items()}
@@ -240,7 +242,9 @@ class Crash(Suite):
     def test_qmgr_killed_twice_in_a_burst_of_ends_of_data(self):
         """Its receiver had no answer from the first, nor asked the second: the third has the message twice."""
         burst = 200
-        with Peer() as peer, Instance({**relay_to(peer), **SOON, "smtpd_client_connection_count_limit": "0"}, TALKATIVE) as mx:
+        with Peer() as peer, Instance(
+            {**relay_to(peer), **SOON, "smtpd_client_connection_count_limit": "0"}, TALKATIVE
+        ) as mx:
             self.recovered(mx, 1)
             for turn in range(3):
                 clients = [Client(mx.port, timeout=100) for _ in range(burst)]
@@ -261,7 +265,9 @@ class Crash(Suite):
                 self.recovered(mx, recoveries + 2)
                 taken = {f"{turn}-{i}" for i, reply in enumerate(replies) if reply.startswith("250")}
                 self.assertGreater(len(taken), 0, replies[:3])
-                keys = lambda: {re.search(rb"(?m)^X-Key: (\S+)\r$", m.content).group(1).decode() for m in list(peer.messages)}
+                keys = lambda: {
+                    re.search(rb"(?m)^X-Key: (\S+)\r$", m.content).group(1).decode() for m in list(peer.messages)
+                }
                 eventually(lambda: taken <= keys(), lambda: f"delivered, missing: {sorted(taken - keys())[:5]}", 90)
             mx.flush()
             mx.wait_empty_queue(90)
@@ -277,7 +283,9 @@ class Crash(Suite):
             mx.stop()
             eventually(lambda: not mx.pids(), "everything has ended")
             for i in range(20):
-                submit(mx, "-f", "ada@sender.example", "a@rcpt.example", text=f"Subject: {i}\n\n{'body ' * (i * 900)}\n")
+                submit(
+                    mx, "-f", "ada@sender.example", "a@rcpt.example", text=f"Subject: {i}\n\n{'body ' * (i * 900)}\n"
+                )
             names = sorted(os.listdir(folder))
             self.assertEqual(len(names), 20)
 
@@ -290,7 +298,9 @@ class Crash(Suite):
                 copy(name, folder, kept)
             mx.start()
             deferred = lambda: [m["queue_id"] for m in mx.queue() if m["queue_name"] == "deferred"]
-            eventually(lambda: sorted(deferred()) == names and not os.listdir(folder), lambda: f"deferred: {deferred()}", 60)
+            eventually(
+                lambda: sorted(deferred()) == names and not os.listdir(folder), lambda: f"deferred: {deferred()}", 60
+            )
             for _ in range(2):
                 mx.kill_all()
                 mx.start()

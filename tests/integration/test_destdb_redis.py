@@ -50,7 +50,9 @@ class DestdbRedis(Suite):
         with RedisServer() as redis, Peer() as peer:
             with Instance({**relay_to(peer), **redis.settings(destdb_redis_database="3")}) as mx:
                 mx.wait_log(r"destination database: shared through inet:127\.0\.0\.1:")
-                eventually(lambda: b"db3:" in str(redis.words("INFO", "keyspace")).encode(), "keys in the third database")
+                eventually(
+                    lambda: b"db3:" in str(redis.words("INFO", "keyspace")).encode(), "keys in the third database"
+                )
                 self.assertNotIn("db0:", str(redis.words("INFO", "keyspace")))
 
     def pendest(self, mx, *words):
@@ -75,7 +77,12 @@ class DestdbRedis(Suite):
 
             def known():
                 seen = [e for mx in made for e in self.shown(mx, peer)]
-                return len(seen) == count and all(e["connections"] + e["connections_elsewhere"] == 3 for e in seen) and seen
+                return (
+                    len(seen) == count
+                    and all(e["connections"] + e["connections_elsewhere"] == 3 for e in seen)
+                    and seen
+                )
+
             seen = eventually(known, lambda: f"all know of three: {[self.shown(mx, peer) for mx in made]}")
             self.assertEqual(sum(e["connections"] for e in seen), 3)
             eventually(lambda: len(peer.sessions) == 3, lambda: f"three sessions: {len(peer.sessions)}")
@@ -104,7 +111,10 @@ class DestdbRedis(Suite):
             # The first one has more to do than it is let: it hears of the second with its next word to redis, and does
             # not keep both until it is done.
             def part():
-                return any(host.startswith("mx1") and n for hosts in redis.leases().values() for host, n in hosts.items())
+                return any(
+                    host.startswith("mx1") and n for hosts in redis.leases().values() for host, n in hosts.items()
+                )
+
             for _ in range(18):
                 before = redis.said("mx0")
                 eventually(lambda: redis.said("mx0") != before or part(), "first says again what it holds")
@@ -130,10 +140,14 @@ class DestdbRedis(Suite):
                 second.wait_log(r"to=<b@rcpt\.example>, .*status=deferred \(.*refused")
                 self.assertEqual(back.sessions, [])
                 seen = self.shown(second, back)[0]
-                self.assertEqual((seen["state"], seen["failures"], seen["trouble"]), ("failing", 1, "connection refused"))
+                self.assertEqual(
+                    (seen["state"], seen["failures"], seen["trouble"]), ("failing", 1, "connection refused")
+                )
                 explained = self.pendest(second, "explain", "c@rcpt.example")[0]
-                self.assertEqual((explained["decision"], explained["knowledge"]["backend"], explained["knowledge"]["hosts"]),
-                                 ("nothing", "redis", 2))
+                self.assertEqual(
+                    (explained["decision"], explained["knowledge"]["backend"], explained["knowledge"]["hosts"]),
+                    ("nothing", "redis", 2),
+                )
                 # The second finds it back; the first learns that with its next message.
                 second.flush()
                 back.wait_messages(1)

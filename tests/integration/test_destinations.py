@@ -132,7 +132,9 @@ class Destinations(Suite):
                 self.assertEqual(shown["trouble"], "greeting 4xx")
                 self.assertGreaterEqual(shown["next_retry"], began + 599)
                 self.assertLessEqual(shown["next_retry"], time.time() + 661)
-                waits = eventually(lambda: [e for e in mx.queue() if e["queue_name"] == "deferred"][1:] and mx.queue(), "two")
+                waits = eventually(
+                    lambda: [e for e in mx.queue() if e["queue_name"] == "deferred"][1:] and mx.queue(), "two"
+                )
                 due = {e["recipients"][0]["address"]: e["next_try"] - began for e in waits}
                 self.assertGreaterEqual(due["a@rcpt.example"], 595)
                 self.assertGreaterEqual(due["b@grey.example"], 2995)
@@ -148,7 +150,9 @@ class Destinations(Suite):
             send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
             mx.wait_log("status=deferred")
             shown = self.lines(mx, "show", "127.0.0.1")[0]
-            self.assertEqual((shown["state"], shown["failures"], shown["trouble"]), ("failing", 1, "connection refused"))
+            self.assertEqual(
+                (shown["state"], shown["failures"], shown["trouble"]), ("failing", 1, "connection refused")
+            )
             self.assertIn("refused", shown["reason"])
             self.assertIn("next try", self.pendest(mx, "show", f"[127.0.0.1]:{port}").stdout)
             self.assertIn("refused", self.pendest(mx, "list").stdout)

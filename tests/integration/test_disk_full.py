@@ -108,7 +108,8 @@ class DiskFull(Suite):
                 accepted, refusal = self.fill(mx, lambda i: mail(str(i), LINE * 200))
                 self.assertTrue(refusal.startswith(FULL), refusal)
                 self.assertGreater(len(accepted), 50)
-                # Segments may have been given back meanwhile: until those are full as well. This is more than the disk holds.
+                # Segments may have been given back meanwhile: until those are full as well. This is more than the
+                # disk holds.
                 for n in range(1000):
                     if (refusal := self.attempt(mx, f"large{n}", mail("large", LINE * 1000))) is not None:
                         break

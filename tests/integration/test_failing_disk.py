@@ -30,8 +30,14 @@ class FailingDisk(Suite):
 
     def instance(self, settings, seed=1, directory=None):
         kept = "MAIL_CONFIG MAIL_DEBUG MAIL_LOGTAG TZ LANG=C"
-        return Instance({**settings, "import_environment": f"{kept} LD_PRELOAD={LIBRARY} SLOWSYNC_COUNT={self.counters} "
-                         f"SLOWSYNC_FAULTS={self.faults_in(directory)} SLOWSYNC_SEED={seed}"}, directory=directory or self.dir)
+        return Instance(
+            {
+                **settings,
+                "import_environment": f"{kept} LD_PRELOAD={LIBRARY} SLOWSYNC_COUNT={self.counters} "
+                f"SLOWSYNC_FAULTS={self.faults_in(directory)} SLOWSYNC_SEED={seed}",
+            },
+            directory=directory or self.dir,
+        )
 
     def faults_in(self, directory):
         return os.path.join(directory or self.dir, "faults")
@@ -70,7 +76,9 @@ class FailingDisk(Suite):
 
     def assert_arrived(self, peer, sent):
         """These and no others, once each, byte for byte."""
-        self.assertEqual(sorted(m.recipients[0] for m in peer.messages), sorted(f"{name}@rcpt.example" for name in sent))
+        self.assertEqual(
+            sorted(m.recipients[0] for m in peer.messages), sorted(f"{name}@rcpt.example" for name in sent)
+        )
         for m in peer.messages:
             self.assertIsNone(without_trace(m.content, sent[m.recipients[0].partition("@")[0]]))
 
@@ -87,7 +95,9 @@ class FailingDisk(Suite):
             client.expect("DATA", "354")
             self.fails(("full", LOG))
             client.raw(mail("waiting") + b".\r\n")
-            mx.wait_log("error: the disk of queue_log_directory is full.*free space there.*stays in it.*put off with 4xx")
+            mx.wait_log(
+                "error: the disk of queue_log_directory is full.*free space there.*stays in it.*put off with 4xx"
+            )
             mx.wait_log("fatal: .*write .*/spool/log/.*No space left on device")
             # The next qmgr ends as well, and says so.
             eventually(lambda: mx.log().count("disk of queue_log_directory is full") >= 2, "a start in vain")
@@ -132,7 +142,9 @@ class FailingDisk(Suite):
                 client.expect("DATA", "354")
                 self.fails((what, LOG))
                 client.raw(waiting + b".\r\n")
-                mx.wait_log("error: the disk of queue_log_directory does not take or give data.*look at the kernel's log")
+                mx.wait_log(
+                    "error: the disk of queue_log_directory does not take or give data.*look at the kernel's log"
+                )
                 mx.wait_log(f"fatal: .*{call} .*/spool/log/.*Input/output error")
                 self.assertFalse(self.attempt(mx, "givenup", given_up, timeout=1))
                 # It is started again and again, and says so each time.
@@ -190,7 +202,9 @@ class FailingDisk(Suite):
 
     def test_short_writes_under_load(self):
         self.fails(("short", LOG), ("short", BODIES))
-        with BodySink() as sink, self.instance({**relay_to(sink), "smtpd_client_connection_count_limit": "0"}, seed=7) as mx:
+        with BodySink() as sink, self.instance(
+            {**relay_to(sink), "smtpd_client_connection_count_limit": "0"}, seed=7
+        ) as mx:
             figures = upload(mx, [1024 * 2 ** (n % 12) for n in range(120)])  # to 2 MiB
             self.assertEqual(figures.refused, [])
             sink.wait(len(figures.sent), 120)

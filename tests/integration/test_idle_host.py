@@ -72,15 +72,20 @@ class IdleHost(Suite):
         os.chmod(out, 0o1777)
         os.mkfifo(f"{out}/gate")
         os.chmod(f"{out}/gate", 0o666)
-        table = mx.write("aliases", f'slow: "|echo begun >> {out}/runs; head -c 50000 > {out}/part; read go < {out}/gate; '
-                                    f'cat >> {out}/part; mv {out}/part {out}/whole"\n')
+        table = mx.write(
+            "aliases",
+            f'slow: "|echo begun >> {out}/runs; head -c 50000 > {out}/part; read go < {out}/gate; '
+            f'cat >> {out}/part; mv {out}/part {out}/whole"\n',
+        )
         mx.set(alias_maps=f"lmdb:{table}")
         mx.tool("penalias", f"lmdb:{table}", check=True)
         mx.start()
         # More than a delivery holds in memory: part of it is still to come from local when the command stands still.
         send(mx.port, "ada@sender.example", [f"slow@{TO}"], mail("long", "line\r\n" * 350000))
         part = f"{out}/part"
-        eventually(lambda: os.path.exists(part) and os.path.getsize(part) == 50000, "the command is in the middle of its input")
+        eventually(
+            lambda: os.path.exists(part) and os.path.getsize(part) == 50000, "the command is in the middle of its input"
+        )
         return out
 
     def test_a_stop_lets_a_command_read_its_whole_input(self):

@@ -93,7 +93,9 @@ class Local(Suite):
         user, settings = account()
         with Peer() as peer, Instance({**relay_to(peer), **settings}, start=False) as mx:
             out = self.out(mx)
-            mx.set(mydestination=f"{TO}, second.test.example", recipient_delimiter="+", forward_path=f"{out}forward-$user")
+            mx.set(
+                mydestination=f"{TO}, second.test.example", recipient_delimiter="+", forward_path=f"{out}forward-$user"
+            )
             self.aliases(mx, f"team: {user}, far@rcpt.example\n")
             mx.start()
             ways = (user, f"{user}+x", f"{user}@second.test.example", "team", "TEAM@second.test.example")
@@ -265,7 +267,9 @@ class Local(Suite):
         user, settings = account()
         with Instance(settings, start=False) as mx:
             out = self.out(mx)
-            rules = mx.write("rules", f"MAILDIR={out}\nDEFAULT={out}inbox\nLOGFILE={out}log\n:0:\n* ^Subject:.*spam\nspam\n")
+            rules = mx.write(
+                "rules", f"MAILDIR={out}\nDEFAULT={out}inbox\nLOGFILE={out}log\n:0:\n* ^Subject:.*spam\nspam\n"
+            )
             os.chmod(rules, 0o644)
             # The peers' directory may be closed to others: the program is copied to where the user can run it.
             program = os.path.join(mx.dir, "procmail")
@@ -281,13 +285,25 @@ class Local(Suite):
     def test_unknown_recipients_are_refused_at_rcpt_in_every_class(self):
         user = system_user()
         settings = {
-            "local_recipient_maps": "proxy:unix:passwd.byname $alias_maps", "alias_maps": inline({"list": user}),
-            "relay_domains": "relay.test.example", "relay_recipient_maps": inline({"known@relay.test.example": "x"}),
-            "virtual_mailbox_maps": inline({"known@virtual.test.example": "known/"}), "recipient_delimiter": "+",
-            "virtual_alias_domains": "alias.test.example", "virtual_alias_maps": inline({"known@alias.test.example": user}),
-            "unknown_local_recipient_reject_code": "450", "unknown_relay_recipient_reject_code": "551",
-            "unknown_virtual_alias_reject_code": "552", "unknown_virtual_mailbox_reject_code": "553"}
-        codes = {TO: "450 4", "relay.test.example": "551 5", "alias.test.example": "552 5", "virtual.test.example": "553 5"}
+            "local_recipient_maps": "proxy:unix:passwd.byname $alias_maps",
+            "alias_maps": inline({"list": user}),
+            "relay_domains": "relay.test.example",
+            "relay_recipient_maps": inline({"known@relay.test.example": "x"}),
+            "virtual_mailbox_maps": inline({"known@virtual.test.example": "known/"}),
+            "recipient_delimiter": "+",
+            "virtual_alias_domains": "alias.test.example",
+            "virtual_alias_maps": inline({"known@alias.test.example": user}),
+            "unknown_local_recipient_reject_code": "450",
+            "unknown_relay_recipient_reject_code": "551",
+            "unknown_virtual_alias_reject_code": "552",
+            "unknown_virtual_mailbox_reject_code": "553",
+        }
+        codes = {
+            TO: "450 4",
+            "relay.test.example": "551 5",
+            "alias.test.example": "552 5",
+            "virtual.test.example": "553 5",
+        }
         with Instance(settings) as mx, Client(mx.port) as client:
             client.expect("MAIL FROM:<ada@sender.example>", "250")
             for local, known in ((TO, user), (TO, "list"), ("relay.test.example", "known"),
@@ -300,10 +316,19 @@ class Local(Suite):
 
 class Virtual(Suite):
     def test_no_part_of_an_address_becomes_an_identity_or_a_path(self):
-        for setting, rule in (("virtual_uid_maps", "/^([0-9]+)@/ $1"), ("virtual_gid_maps", "/^([0-9]+)@/ $1"),
-                              ("virtual_mailbox_maps", "/^([0-9]+)@/ $1/")):
-            with self.subTest(setting), Instance({"virtual_mailbox_maps": "static:box/", "virtual_uid_maps": "static:20000",
-                                                  "virtual_gid_maps": "static:20000"}, start=False) as mx:
+        for setting, rule in (
+            ("virtual_uid_maps", "/^([0-9]+)@/ $1"),
+            ("virtual_gid_maps", "/^([0-9]+)@/ $1"),
+            ("virtual_mailbox_maps", "/^([0-9]+)@/ $1/"),
+        ):
+            with self.subTest(setting), Instance(
+                {
+                    "virtual_mailbox_maps": "static:box/",
+                    "virtual_uid_maps": "static:20000",
+                    "virtual_gid_maps": "static:20000",
+                },
+                start=False,
+            ) as mx:
                 mx.set(**{setting: "regexp:" + mx.write("rules", rule + "\n")})
                 self.assertRegex(mx.tool("penstock", "check").stdout, f"error: .*{setting}.*not allowed in this table")
                 mx.start()
@@ -335,7 +360,9 @@ class Pipe(Suite):
             self.assertEqual(words[:4], ["-s", "ada@sender.example", "-n", "some.where"])
             self.assertEqual(sorted(words[4:6]), ["a b@pipe.example", "jo@pipe.example"])
             self.assertRegex(self.read(out + "body"), r"(?s)^From ada@sender\.example .*\n\n\.\.dot\n$")
-            mx.wait_log(r"pipe\[\d+\]: \w+: to=<Jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service\)")
+            mx.wait_log(
+                r"pipe\[\d+\]: \w+: to=<Jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service\)"
+            )
 
     def test_what_a_command_says_of_its_success_is_logged_and_told(self):
         with Peer() as back, Instance({"relayhost": f"[127.0.0.1]:{back.port}"}, start=False) as mx:
@@ -344,7 +371,9 @@ class Pipe(Suite):
             mx.start()
             send(mx.port, "ada@sender.example", ["jo@pipe.example"], mail("one"), rcpt="NOTIFY=SUCCESS")
             notice = back.wait_messages(1)[0].content
-            mx.wait_log(r"to=<jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service \(filed as ticket 17\)\)")
+            mx.wait_log(
+                r"to=<jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service \(filed as ticket 17\)\)"
+            )
             self.assertIn(b"filed as ticket 17", notice)
             mx.wait_empty_queue()
 
@@ -383,15 +412,20 @@ class Pipe(Suite):
             self.skipTest("only root can change a process's root")
         with Instance(start=False) as mx:
             jail = os.path.join(mx.dir, "jail")
-            needed = {"/bin/sh"} | set(re.findall(r"(/\S+)", subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True,
-                                                                         check=True).stdout))
+            needed = {"/bin/sh"} | set(
+                re.findall(
+                    r"(/\S+)", subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, check=True).stdout
+                )
+            )
             for path in needed:
                 os.makedirs(jail + os.path.dirname(path), exist_ok=True)
                 shutil.copy(path, jail + path)
             os.mkdir(os.path.join(jail, "out"))
             os.chmod(os.path.join(jail, "out"), 0o777)
             mx.set(relay_domains="pipe.example", transport_maps=inline({"pipe.example": "robot:"}))
-            mx.set_services({"robot": f"unix - n n - 5 pipe user=nobody:nogroup chroot={jail} directory=/out argv=/bin/sh /script"})
+            mx.set_services(
+                {"robot": f"unix - n n - 5 pipe user=nobody:nogroup chroot={jail} directory=/out argv=/bin/sh /script"}
+            )
             with open(os.path.join(jail, "script"), "w") as script:
                 script.write("while read line; do echo \"$line\"; done > got\necho /* > seen\n")
             mx.start()

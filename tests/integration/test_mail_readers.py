@@ -8,8 +8,14 @@ import subprocess
 import peers
 from harness import *
 
-BODIES = {"plain": b"hello\r\n", "empty": b"", "from": b"From here on\r\n\r\nFrom there\r\n>From where\r\n",
-          "dots": b".\r\n..\r\n", "long": b"x" * 990 + b"\r\n" + "Gr\u00fc\u00dfe\r\n".encode(), "many": b"line\r\n" * 20000}
+BODIES = {
+    "plain": b"hello\r\n",
+    "empty": b"",
+    "from": b"From here on\r\n\r\nFrom there\r\n>From where\r\n",
+    "dots": b".\r\n..\r\n",
+    "long": b"x" * 990 + b"\r\n" + "Gr\u00fc\u00dfe\r\n".encode(),
+    "many": b"line\r\n" * 20000,
+}
 
 
 class Readers(Suite):
@@ -20,7 +26,9 @@ class Readers(Suite):
 
     def fetched(self, dovecot, user, location):
         """Subject -> text, LF line ends, of each message that Dovecot finds."""
-        done = dovecot.run("/usr/bin/doveadm", "-f", "json", "-o", "mail_location=" + location, "fetch", "-u", user, "text", "ALL")
+        done = dovecot.run(
+            "/usr/bin/doveadm", "-f", "json", "-o", "mail_location=" + location, "fetch", "-u", user, "text", "ALL"
+        )
         self.assertEqual(done.returncode, 0, done.stdout + dovecot.log())
         found = {}
         for one in json.loads(done.stdout[done.stdout.index("["):]):
@@ -32,8 +40,14 @@ class Readers(Suite):
 
     def test_dovecot_reads_the_maildir_and_the_mbox_that_were_written(self):
         with peers.Dovecot(port=free_port()) as dovecot:
-            settings = {"virtual_mailbox_base": dovecot.mail, "virtual_uid_maps": "static:5106", "virtual_gid_maps": "static:5106",
-                        "virtual_mailbox_maps": inline({"ada@virtual.test.example": "ada/", "ben@virtual.test.example": "ben.mbox"})}
+            settings = {
+                "virtual_mailbox_base": dovecot.mail,
+                "virtual_uid_maps": "static:5106",
+                "virtual_gid_maps": "static:5106",
+                "virtual_mailbox_maps": inline(
+                    {"ada@virtual.test.example": "ada/", "ben@virtual.test.example": "ben.mbox"}
+                ),
+            }
             with Instance(settings) as mx:
                 with Client(mx.port) as client:
                     for subject, body in BODIES.items():
@@ -47,7 +61,9 @@ class Readers(Suite):
                 for subject, body in BODIES.items():
                     wanted = body.decode().replace("\r\n", "\n")
                     if user == "ben":  # as an mbox quotes
-                        wanted = "".join(">" * line.startswith("From ") + line for line in wanted.splitlines(keepends=True))
+                        wanted = "".join(
+                            ">" * line.startswith("From ") + line for line in wanted.splitlines(keepends=True)
+                        )
                     header, _, text = found[subject].partition("\n\n")
                     self.assertEqual(text, wanted, (user, subject))
                     self.assertIn("Return-Path: <ada@sender.example>", header)
@@ -57,19 +73,39 @@ class Readers(Suite):
         """Runs a mail program of another system's, with the command sendmail of an instance."""
         root = os.path.join(peers.ROOTS, "readers")
         subprocess.run([os.path.join(TOP, "scripts", "unpack-peer"), root, *peers.PACKAGES["readers"]], check=True)
-        with Instance({"virtual_mailbox_maps": inline({"ada@virtual.test.example": "ada/", "ben@virtual.test.example": "ben/"})}) as mx:
-            command = mx.write("sendmail", "#!/bin/sh\nunset LD_LIBRARY_PATH\n"
-                                           f'exec {os.path.join(BIN, "sendmail")} -C {mx.etc} "$@"\n')
+        with Instance(
+            {"virtual_mailbox_maps": inline({"ada@virtual.test.example": "ada/", "ben@virtual.test.example": "ben/"})}
+        ) as mx:
+            command = mx.write(
+                "sendmail",
+                "#!/bin/sh\nunset LD_LIBRARY_PATH\n" f'exec {os.path.join(BIN, "sendmail")} -C {mx.etc} "$@"\n',
+            )
             os.chmod(command, 0o755)
             extra = mx.write("note.txt", "From the file\n")
             home = os.path.join(mx.dir, "home")
             os.makedirs(home)
-            libraries = [os.path.join(root, "usr/lib", d) for d in sorted(os.listdir(os.path.join(root, "usr/lib")))
-                         if d.endswith("-linux-gnu")]
-            done = subprocess.run([os.path.join(root, "usr/bin", program), *[w.format(sendmail=command, file=extra) for w in words]],
-                                  input="line one\n.\nFrom me\n", text=True, capture_output=True, timeout=60, cwd=home,
-                                  env={"PATH": os.environ["PATH"], "HOME": home, "USER": "root", "LC_ALL": "C.UTF-8",
-                                       "EMAIL": "me@sender.example", "TERM": "dumb", "LD_LIBRARY_PATH": ":".join(libraries)})
+            libraries = [
+                os.path.join(root, "usr/lib", d)
+                for d in sorted(os.listdir(os.path.join(root, "usr/lib")))
+                if d.endswith("-linux-gnu")
+            ]
+            done = subprocess.run(
+                [os.path.join(root, "usr/bin", program), *[w.format(sendmail=command, file=extra) for w in words]],
+                input="line one\n.\nFrom me\n",
+                text=True,
+                capture_output=True,
+                timeout=60,
+                cwd=home,
+                env={
+                    "PATH": os.environ["PATH"],
+                    "HOME": home,
+                    "USER": "root",
+                    "LC_ALL": "C.UTF-8",
+                    "EMAIL": "me@sender.example",
+                    "TERM": "dumb",
+                    "LD_LIBRARY_PATH": ":".join(libraries),
+                },
+            )
             self.assertEqual(done.returncode, 0, done)
             for name in ("ada", "ben"):
                 mx.virtual_box(name).wait(1)
@@ -87,14 +123,51 @@ class Readers(Suite):
             self.assertEqual(text.get_payload().replace("\r\n", "\n"), "line one\n.\nFrom me\n")
             self.assertEqual(file.get_filename(), "note.txt")
             self.assertIn("From the file", file.get_payload(decode=True).decode())
-        self.submit_by("mutt", ["-n", "-F", "/dev/null", "-e", 'set sendmail="{sendmail} -oem -oi"', "-e", "set copy=no", "-s", "a word",
-                                "-c", "ben@virtual.test.example", "-a", "{file}", "--", "ada@virtual.test.example"], wanted)
+
+        self.submit_by(
+            "mutt",
+            [
+                "-n",
+                "-F",
+                "/dev/null",
+                "-e",
+                'set sendmail="{sendmail} -oem -oi"',
+                "-e",
+                "set copy=no",
+                "-s",
+                "a word",
+                "-c",
+                "ben@virtual.test.example",
+                "-a",
+                "{file}",
+                "--",
+                "ada@virtual.test.example",
+            ],
+            wanted,
+        )
 
     def test_mailx_sends_a_message_through_sendmail(self):
         def wanted(message):
             self.assertEqual(message.get_payload(decode=True).decode().replace("\r\n", "\n"), "line one\n.\nFrom me\n")
-        self.submit_by("s-nail", ["-:/", "-S", "v15-compat", "-S", "mta=file://{sendmail}", "-S", "sendwait", "-s", "a word",
-                                  "-c", "ben@virtual.test.example", "ada@virtual.test.example"], wanted)
+
+        self.submit_by(
+            "s-nail",
+            [
+                "-:/",
+                "-S",
+                "v15-compat",
+                "-S",
+                "mta=file://{sendmail}",
+                "-S",
+                "sendwait",
+                "-s",
+                "a word",
+                "-c",
+                "ben@virtual.test.example",
+                "ada@virtual.test.example",
+            ],
+            wanted,
+        )
 
     def test_tinycdb_and_penmap_read_what_the_other_has_made(self):
         root = os.path.join(peers.ROOTS, "tinycdb")
@@ -102,16 +175,28 @@ class Readers(Suite):
         libraries = ":".join(os.path.join(root, "usr/lib", d) for d in os.listdir(os.path.join(root, "usr/lib")))
 
         def cdb(*words, text=""):
-            return subprocess.run([os.path.join(root, "usr/bin/cdb"), *words], input=text, capture_output=True, text=True,
-                                  check=True, timeout=60, env={"LD_LIBRARY_PATH": libraries}).stdout
+            return subprocess.run(
+                [os.path.join(root, "usr/bin/cdb"), *words],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+                env={"LD_LIBRARY_PATH": libraries},
+            ).stdout
+
         with Peer() as peer, Instance({"relay_domains": "rcpt.example"}, start=False) as mx:
             pairs = {f"key{i}.example": f"smtp:[127.0.0.1]:{i}" for i in range(500)}
             table = mx.write("ours", "".join(f"{k} {v}\n" for k, v in pairs.items()))
             mx.tool("penmap", "cdb:" + table, check=True)
-            self.assertEqual(dict(line.split(" ", 1) for line in cdb("-d", "-m", table + ".cdb").splitlines() if line), pairs)
+            self.assertEqual(
+                dict(line.split(" ", 1) for line in cdb("-d", "-m", table + ".cdb").splitlines() if line), pairs
+            )
             self.assertEqual(cdb("-q", table + ".cdb", "key7.example"), pairs["key7.example"])
             theirs = mx.write("theirs", "")
-            cdb("-c", "-m", theirs + ".cdb", text=f"rcpt.example smtp:[127.0.0.1]:{peer.port}\nother.example discard:\n")
+            cdb(
+                "-c", "-m", theirs + ".cdb", text=f"rcpt.example smtp:[127.0.0.1]:{peer.port}\nother.example discard:\n"
+            )
             self.assertEqual(mx.tool("penmap", "-q", "other.example", "cdb:" + theirs, check=True).stdout, "discard:\n")
             self.assertEqual(mx.tool("penmap", "-s", "cdb:" + theirs, check=True).stdout,
                              f"rcpt.example\tsmtp:[127.0.0.1]:{peer.port}\nother.example\tdiscard:\n")

@@ -39,10 +39,17 @@ class Listed(Maildrop):
         entries = {e["queue_id"]: e for e in self.json(mx)}
         self.assertEqual(set(entries), set(ids))
         one = entries[ids[1]]
-        self.assertEqual({k: v for k, v in one.items() if k != "arrival_time"},
-                         {"queue_name": "maildrop", "queue_id": ids[1], "message_size": 38, "forced_expire": False,
-                          "sender": "ada1@sender.example",
-                          "recipients": [{"orig_address": "b@virtual.test.example", "address": "b@virtual.test.example"}]})
+        self.assertEqual(
+            {k: v for k, v in one.items() if k != "arrival_time"},
+            {
+                "queue_name": "maildrop",
+                "queue_id": ids[1],
+                "message_size": 38,
+                "forced_expire": False,
+                "sender": "ada1@sender.example",
+                "recipients": [{"orig_address": "b@virtual.test.example", "address": "b@virtual.test.example"}],
+            },
+        )
         self.assertAlmostEqual(one["arrival_time"], os.stat(self.folder(mx, ids[1])).st_mtime, delta=2)
         text = mx.tool("penqueue", "-p", check=True).stdout
         self.assertRegex(text, rf"(?m)^{ids[1]} +38 .* ada1@sender.example\n +b@virtual.test.example$")
@@ -52,8 +59,13 @@ class Listed(Maildrop):
         self.assertEqual([e["queue_id"] for e in self.json(mx, ids[2])], [ids[2]])
         self.assertEqual({e["queue_id"] for e in self.json(mx, "maildrop")}, set(ids))
         self.assertEqual(self.json(mx, "incoming", "active", "deferred", "hold"), [])
-        for words, chosen in ((["--sender", "ada0@sender.example"], ids[:1]), (["--recipient", "b@virtual.test.example"], ids[1:2]),
-                              (["--domain", "other.example"], ids[2:]), (["--older", "1h"], []), (["--reply", "refused"], [])):
+        for words, chosen in (
+            (["--sender", "ada0@sender.example"], ids[:1]),
+            (["--recipient", "b@virtual.test.example"], ids[1:2]),
+            (["--domain", "other.example"], ids[2:]),
+            (["--older", "1h"], []),
+            (["--reply", "refused"], []),
+        ):
             self.assertEqual([e["queue_id"] for e in self.json(mx, *words)], chosen, words)
         self.assertRegex(mx.tool("penshape", "maildrop", check=True).stdout, r"virtual.test.example +2")
         self.assertNotIn("virtual.test.example", mx.tool("penshape", check=True).stdout)
@@ -135,7 +147,9 @@ class Deleted(Maildrop):
             pass
         os.chmod(self.folder(mx, ODD), 0o744)
         os.truncate(self.folder(mx, four), 100)
-        self.assertIn("Deleted: 2 messages\n", mx.tool("pensuper", "-d", "ALL", "maildrop", "deferred", check=True).stderr)
+        self.assertIn(
+            "Deleted: 2 messages\n", mx.tool("pensuper", "-d", "ALL", "maildrop", "deferred", check=True).stderr
+        )
         self.assertEqual(os.listdir(self.folder(mx)), [ODD])  # nothing that pendrop left: not ours to delete
         for letter in "hHref":
             done = mx.tool("pensuper", "-" + letter, "ALL", "maildrop")

@@ -26,7 +26,9 @@ class Tables(unittest.TestCase):
         return path
 
     def run_tool(self, tool, *words, given=""):
-        return subprocess.run([os.path.join(BIN, tool), *words], input=given, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [os.path.join(BIN, tool), *words], input=given, capture_output=True, text=True, timeout=60
+        )
 
     def penmap(self, *words, given="", status=0):
         done = self.run_tool("penmap", *words, given=given)
@@ -59,9 +61,23 @@ class All(Tables):
             f"smtp_tls_session_cache_database = btree:{d}/no_table\n",
             f"587 inet n - n - - smtpd -o smtpd_client_restrictions=check_client_access,hash:{d}/of_a_service\n")
         done = self.penmap(*all_of_it)
-        self.assertEqual(sorted(done.stdout.splitlines()), sorted(
-            [f"{d}/{name}: made" for name in ("transport.lmdb", "canonical.lmdb", "inner.cdb", "of_a_class.lmdb", "of_a_service.lmdb",
-                                              "aliases.lmdb")] + ["6 made, 0 failed"]))
+        self.assertEqual(
+            sorted(done.stdout.splitlines()),
+            sorted(
+                [
+                    f"{d}/{name}: made"
+                    for name in (
+                        "transport.lmdb",
+                        "canonical.lmdb",
+                        "inner.cdb",
+                        "of_a_class.lmdb",
+                        "of_a_service.lmdb",
+                        "aliases.lmdb",
+                    )
+                ]
+                + ["6 made, 0 failed"]
+            ),
+        )
         self.assertEqual(self.content(f"hash:{d}/transport"), {"a.example": "smtp:"})
         self.assertEqual(self.content(f"hash:{d}/aliases"), {"postmaster": "root", "list": ":include:/nowhere"})
         self.assertEqual(self.content(f"cdb:{d}/inner"), {"k": "v"})
@@ -71,7 +87,9 @@ class All(Tables):
         kept = self.write("kept", "a b\n")
         self.penmap(f"lmdb:{kept}")
         os.remove(kept)
-        all_of_it = self.configured("transport_maps = " + " ".join(f"hash:{self.dir}/{n}" for n in ("gone", "good", "kept")))
+        all_of_it = self.configured(
+            "transport_maps = " + " ".join(f"hash:{self.dir}/{n}" for n in ("gone", "good", "kept"))
+        )
         done = self.penmap(*all_of_it, status=66)
         self.assertIn(f"{self.dir}/good.lmdb: made\n", done.stdout)
         self.assertIn(f"{self.dir}/kept.lmdb: kept, there is no {self.dir}/kept", done.stdout)
@@ -163,7 +181,9 @@ class Making(Tables):
 
     def test_F_joins_several_files_with_an_end_of_line(self):
         key, chain, empty = self.write("key", "KEY\n"), self.write("chain", "CHAIN"), self.write("empty", "")
-        table = "lmdb:" + self.write("lists", f"both {key}, {chain}\nthree {chain}\t{empty},{key}\nhalf {key} {self.dir}/gone\nnone ,\n")
+        table = "lmdb:" + self.write(
+            "lists", f"both {key}, {chain}\nthree {chain}\t{empty},{key}\nhalf {key} {self.dir}/gone\nnone ,\n"
+        )
         done = self.penmap("-F", table)
         self.assertEqual({k: base64.b64decode(v) for k, v in self.content(table).items()},
                          {"both": b"KEY\n\nCHAIN", "three": b"CHAIN\n\nKEY\n"})
@@ -329,7 +349,9 @@ class AsksAboutAMessage(Tables):
 
     def setUp(self):
         super().setUp()
-        self.rules = "regexp:" + self.write("rules", "/^Subject: one.*two/ FOLDED\n/^X-Test: (.*)/ X $1\n/body|preamble/ BODY\n")
+        self.rules = "regexp:" + self.write(
+            "rules", "/^Subject: one.*two/ FOLDED\n/^X-Test: (.*)/ X $1\n/body|preamble/ BODY\n"
+        )
 
     def ask(self, *words, message=MESSAGE):
         found = self.penmap(*words, "-q", "-", self.rules, given=message).stdout

@@ -24,12 +24,19 @@ class Hosts(Suite):
         cls.directory = cls.folder()
         cls.ca = Authority(os.path.join(cls.directory, "web"))
         cls.other_ca = Authority(os.path.join(cls.directory, "other"), "Other CA")
-        contexts = {"right": cls.ca.issue("mx.right.example"), "wrong": cls.ca.issue("elsewhere.example"),
-                    "expired": cls.ca.issue_odd("mx.expired.example"), "untrusted": cls.other_ca.issue("mx.untrusted.example"),
-                    "selfsigned": Authority(os.path.join(cls.directory, "mx"), "mx.selfsigned.example").own,
-                    "commonname": cls.ca.issue_odd("mx.commonname.example", expired=False, names=False),
-                    "wild": cls.ca.issue("*.wild.example"), "a.deep": cls.ca.issue("*.deep.example"),
-                    "refuses": cls.ca.issue("mx.refuses.example"), "breaks": without_certificate(), "clear": None}
+        contexts = {
+            "right": cls.ca.issue("mx.right.example"),
+            "wrong": cls.ca.issue("elsewhere.example"),
+            "expired": cls.ca.issue_odd("mx.expired.example"),
+            "untrusted": cls.other_ca.issue("mx.untrusted.example"),
+            "selfsigned": Authority(os.path.join(cls.directory, "mx"), "mx.selfsigned.example").own,
+            "commonname": cls.ca.issue_odd("mx.commonname.example", expired=False, names=False),
+            "wild": cls.ca.issue("*.wild.example"),
+            "a.deep": cls.ca.issue("*.deep.example"),
+            "refuses": cls.ca.issue("mx.refuses.example"),
+            "breaks": without_certificate(),
+            "clear": None,
+        }
         cls.peers, cls.addresses, port = {}, {}, 0
         for number, (kind, context) in enumerate(contexts.items(), 31):
             cls.addresses[kind] = f"127.0.0.{number}"
@@ -109,13 +116,28 @@ POLICIES = {
     "split": ("enforce", ["mx.right.example"], ["right"], "right"),  # the record comes in two strings
     "linefeeds": ("enforce", ["mx.right.example"], ["right"], "right"),
     "firstcounts": ("enforce", ["mx.elsewhere.example"], ["right"], NOT_NAMED),  # then mode testing
-    "webwild": ("enforce", ["mx.right.example"], ["right"], "right"),  # the policy host's certificate is *.webwild.example
+    "webwild": (
+        "enforce",
+        ["mx.right.example"],
+        ["right"],
+        "right",
+    ),  # the policy host's certificate is *.webwild.example
     "wildcard": ("enforce", ["*.right.example"], ["right"], "right"),
-    "toowild": ("enforce", ["*.example"], ["right"], "host mx.right.example " + NOT_NAMED + " toowild.example (enforce, id one) names"),
+    "toowild": (
+        "enforce",
+        ["*.example"],
+        ["right"],
+        "host mx.right.example " + NOT_NAMED + " toowild.example (enforce, id one) names",
+    ),
     "mismatch": ("enforce", ["mx.elsewhere.example"], ["clear"], "host mx.clear.example " + NOT_NAMED),
     "second": ("enforce", ["mx.right.example"], ["clear", "right"], "right"),
     "secondbest": ("enforce", ["mx.wrong.example", "mx.right.example"], ["wrong", "right"], "right"),
-    "nonebest": ("enforce", ["mx.wrong.example", "mx.expired.example"], ["wrong", "expired", "clear"], "Server certificate not "),
+    "nonebest": (
+        "enforce",
+        ["mx.wrong.example", "mx.expired.example"],
+        ["wrong", "expired", "clear"],
+        "Server certificate not ",
+    ),
     "mxwrongname": ("enforce", ["mx.wrong.example"], ["wrong"], NOT_VERIFIED),
     "mxexpired": ("enforce", ["mx.expired.example"], ["expired"], NOT_TRUSTED),
     "mxuntrusted": ("enforce", ["mx.untrusted.example"], ["untrusted"], NOT_TRUSTED),
@@ -154,8 +176,13 @@ class Policies(AllCases):
                    ("mta-sts.provider.example", "A"): ["127.0.0.1"],
                    ("_mta-sts.split.example", "TXT"): [("v=STSv1; ", "id=one;")]}
         texts = {"delegated": [], "split": []}
-        cls.run_with(hosts, aliases, {name: (texts.get(name, [RECORD]), *kinds) for name, (_, _, kinds, _) in POLICIES.items()},
-                     smtp_tls_policy_maps=inline({"table.example": "may"}), smtp_mta_sts_wait="60s")
+        cls.run_with(
+            hosts,
+            aliases,
+            {name: (texts.get(name, [RECORD]), *kinds) for name, (_, _, kinds, _) in POLICIES.items()},
+            smtp_tls_policy_maps=inline({"table.example": "may"}),
+            smtp_mta_sts_wait="60s",
+        )
 
     def case(self, name):
         outcome = POLICIES[name][3]
@@ -174,12 +201,18 @@ class Policies(AllCases):
         self.assertEqual([m.session.tls for m in taken], ["TLSv1.3"])
         self.assertRegex(self.mx.log(), r"Verified TLS connection established to mx\.right\.example\[")
         self.assertIn("mx.right.example", self.peers["right"].tls.asked)
-        self.assertRegex(self.explain(self.mx, "good"), r"^secure, by MTA-STS policy of good\.example \(enforce, id one, ")
+        self.assertRegex(
+            self.explain(self.mx, "good"), r"^secure, by MTA-STS policy of good\.example \(enforce, id one, "
+        )
 
     def test_what_a_policy_in_testing_would_hold_is_logged(self):
         self.fate("testmismatch", "sent", "logged")
-        self.mx.wait_log(r"MTA-STS policy of testmismatch\.example \(testing\): host mx\.clear\.example is none of those")
-        self.assertRegex(self.explain(self.mx, "testing"), r"^may, by smtp_tls_security_level; MTA-STS policy of .*\(testing")
+        self.mx.wait_log(
+            r"MTA-STS policy of testmismatch\.example \(testing\): host mx\.clear\.example is none of those"
+        )
+        self.assertRegex(
+            self.explain(self.mx, "testing"), r"^may, by smtp_tls_security_level; MTA-STS policy of .*\(testing"
+        )
 
     def test_an_entry_of_the_policy_table_is_told(self):
         self.assertRegex(self.explain(self.mx, "table"), r"^may, by smtp_tls_policy_maps \(table\.example\)$")
@@ -197,9 +230,16 @@ NO_POLICY = {
     "otherrecord": (["v=spf1 -all"], GOOD, None),
     "servfail": ([RECORD], GOOD, None),
     "sub_parent": ([], GOOD, None),  # parent.example has a record and a policy
-    "redirect": ([RECORD], answer("", "302 Found", more="Location: https://mta-sts.target.example/\r\n"), "HTTP status 302"),
-    "moved": ([RECORD], answer(GOOD, "301 Moved Permanently", more="Location: https://mta-sts.target.example/\r\n"),
-              "HTTP status 301"),
+    "redirect": (
+        [RECORD],
+        answer("", "302 Found", more="Location: https://mta-sts.target.example/\r\n"),
+        "HTTP status 302",
+    ),
+    "moved": (
+        [RECORD],
+        answer(GOOD, "301 Moved Permanently", more="Location: https://mta-sts.target.example/\r\n"),
+        "HTTP status 301",
+    ),
     "notfound": ([RECORD], answer(GOOD, "404 Not Found"), "HTTP status 404"),
     "servererror": ([RECORD], answer(GOOD, "500 Internal Server Error"), "HTTP status 500"),
     "html": ([RECORD], answer(GOOD, kind="text/html"), 'content type "text/html" is not text/plain'),
@@ -217,8 +257,13 @@ NO_POLICY = {
     "nomx": ([RECORD], policy("enforce"), "it names no mx"),
     "noline": ([RECORD], "just text\r\n" + GOOD, "is not name: value"),
     "empty": ([RECORD], "", "it has no version"),
-    "cut": ([RECORD], lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 999\r\n\r\n" +
-                                       GOOD.encode()), "could not be fetched"),
+    "cut": (
+        [RECORD],
+        lambda c: c.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 999\r\n\r\n" + GOOD.encode()
+        ),
+        "could not be fetched",
+    ),
     "nothttp": ([RECORD], lambda c: c.sendall(b"220 mx ESMTP\r\n"), "could not be fetched"),
     "hangsup": ([RECORD], lambda c: None, "could not be fetched"),
     "slow": ([RECORD], None, None),
@@ -249,9 +294,16 @@ class NoPolicy(AllCases):
         odd["selfsigned.example"] = Authority(os.path.join(cls.directory, "own"), "mta-sts.selfsigned.example").own
         odd["commonname.example"] = cls.ca.issue_odd("mta-sts.commonname.example", expired=False, names=False)
         odd["a.toodeep.example"] = cls.ca.issue("*.toodeep.example")
-        cls.run_with(hosts, {("_mta-sts.parent.example", "TXT"): [RECORD], ("mta-sts.parent.example", "A"): ["127.0.0.1"],
-                             ("mta-sts.noaddress.example", "A"): [], ("mta-sts.refused.example", "A"): ["127.0.0.99"]},
-                     {domain: (texts, "clear") for domain, (texts, _, _) in domains.items()})
+        cls.run_with(
+            hosts,
+            {
+                ("_mta-sts.parent.example", "TXT"): [RECORD],
+                ("mta-sts.parent.example", "A"): ["127.0.0.1"],
+                ("mta-sts.noaddress.example", "A"): [],
+                ("mta-sts.refused.example", "A"): ["127.0.0.99"],
+            },
+            {domain: (texts, "clear") for domain, (texts, _, _) in domains.items()},
+        )
         cls.dns.trouble["_mta-sts.servfail.example"] = SERVFAIL
 
     def case(self, name):
@@ -373,7 +425,9 @@ class MtaSts(Hosts):
                 dns.set("_mta-sts.life.example", "TXT", ["v=STSv1; id=two;"])
                 mx.reload()
                 held()
-                mx.wait_log("warning: MTA-STS policy of life.example: not fetched: HTTP status 404; the one that is known")
+                mx.wait_log(
+                    "warning: MTA-STS policy of life.example: not fetched: HTTP status 404; the one that is known"
+                )
                 # Now it can.
                 hosts.policies["life.example"] = policy("none")
                 mx.reload()

@@ -63,7 +63,13 @@ class Notices(Suite):
                 self.assertEqual((status[1]["Action"], status[1]["Original-Recipient"]),
                                  ("relayed", "rfc822; first+hop@rcpt.example"))
                 self.assertEqual(returned.get_content_type(), "text/rfc822-headers")
-                send(mx.port, "ada@sender.example", ["list@local.test.example"], mail("all"), rcpt="NOTIFY=SUCCESS,FAILURE")
+                send(
+                    mx.port,
+                    "ada@sender.example",
+                    ["list@local.test.example"],
+                    mail("all"),
+                    rcpt="NOTIFY=SUCCESS,FAILURE",
+                )
                 _, _, status, _ = report_of(back.wait_messages(2)[1])
                 self.assertEqual([(s["Final-Recipient"], s["Action"]) for s in status[1:]],
                                  [("rfc822; list@local.test.example", "expanded")])
@@ -114,14 +120,21 @@ class Notices(Suite):
                 words = mx.write("bounce.cf", "failure_template = <<EOF\nCharset: utf-8\nSubject: Zurück\n\nEOF\n")
                 mx.set(bounce_template_file=words)
                 wrong = mx.tool("penstock", "check")
-                self.assertRegex(wrong.stdout, r"error: bounce_template_file: \S+/bounce.cf: line 3: Subject: only ASCII")
+                self.assertRegex(
+                    wrong.stdout, r"error: bounce_template_file: \S+/bounce.cf: line 3: Subject: only ASCII"
+                )
                 self.assertNotEqual(wrong.returncode, 0)
                 mx.start()  # all the same: any words are better than none
                 content = mail("lost")
                 send(mx.port, "ada@sender.example", ["x@rcpt.example"], content)
-                self.assertEqual(report_of(back.wait_messages(1)[0])[0]["Subject"], "Undelivered Mail Returned to Sender")
-                mx.write("bounce.cf", "failure_template = <<EOF\nCharset: utf-8\nFrom: Post <post>\nSubject: =?utf-8?q?Zur=C3=BCck?=\n"
-                                      "\nGrüße von $myhostname\nEOF\n")
+                self.assertEqual(
+                    report_of(back.wait_messages(1)[0])[0]["Subject"], "Undelivered Mail Returned to Sender"
+                )
+                mx.write(
+                    "bounce.cf",
+                    "failure_template = <<EOF\nCharset: utf-8\nFrom: Post <post>\nSubject: =?utf-8?q?Zur=C3=BCck?=\n"
+                    "\nGrüße von $myhostname\nEOF\n",
+                )
                 mx.kill("bounce")
                 send(mx.port, "ada@sender.example", ["x@rcpt.example"], content)
                 whole, text, status, _ = report_of(back.wait_messages(2)[1])
@@ -133,18 +146,39 @@ class Notices(Suite):
     def test_success_and_first_tries_are_told_in_the_words_of_the_template_file(self):
         with Peer() as back, Peer(["PIPELINING", "8BITMIME"]) as far:
             with Instance(round_trip(back, far), start=False) as mx:
-                mx.set(bounce_template_file=mx.write("bounce.cf", "".join(
-                    f"{kind}_template = <<EOF\nFrom: Post <{kind}>\nSubject: Of {kind}\n\nThe words of {kind} by $myhostname\nEOF\n"
-                    for kind in ("success", "verify"))))
+                mx.set(
+                    bounce_template_file=mx.write(
+                        "bounce.cf",
+                        "".join(
+                            f"{kind}_template = <<EOF\nFrom: Post <{kind}>\nSubject: Of {kind}\n\nThe words of {kind} by $myhostname\nEOF\n"
+                            for kind in ("success", "verify")
+                        ),
+                    )
+                )
                 mx.start()
                 send(mx.port, "ada@sender.example", ["x@rcpt.example"], mail(), rcpt="NOTIFY=SUCCESS")
                 told = [report_of(back.wait_messages(1)[0])]
                 for number, words in enumerate((["-v"], ["-bv"]), 2):  # a message and a probe
-                    subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, *words, "-f", "ada@sender.example", "x@rcpt.example"],
-                                   input=b"Subject: s\n\ntext\n", stdout=subprocess.DEVNULL, check=True, timeout=60)
+                    subprocess.run(
+                        [
+                            os.path.join(BIN, "sendmail"),
+                            "-C",
+                            mx.etc,
+                            *words,
+                            "-f",
+                            "ada@sender.example",
+                            "x@rcpt.example",
+                        ],
+                        input=b"Subject: s\n\ntext\n",
+                        stdout=subprocess.DEVNULL,
+                        check=True,
+                        timeout=60,
+                    )
                     told.append(report_of(back.wait_messages(number)[-1]))
                 for kind, (whole, text, status, _) in zip(("success", "verify", "verify"), told):
-                    self.assertEqual((whole["Subject"], whole["From"]), (f"Of {kind}", f"Post <{kind}@mx.test.example>"))
+                    self.assertEqual(
+                        (whole["Subject"], whole["From"]), (f"Of {kind}", f"Post <{kind}@mx.test.example>")
+                    )
                     self.assertIn(f"The words of {kind} by mx.test.example\r\n", text)
                     self.assertEqual(status[1]["Final-Recipient"], "rfc822; x@rcpt.example")
 
@@ -153,10 +187,17 @@ class Notices(Suite):
             far.replies["RCPT"] = "550 5.1.1 nobody"
             with Instance(round_trip(back, far, bounce_size_limit="4000")) as mx:
                 for number, (lines, kind) in enumerate(((20, "message/rfc822"), (100, "text/rfc822-headers")), 1):
-                    send(mx.port, "ada@sender.example", ["x@rcpt.example"], mail(f"of {lines} lines", body=("x" * 60 + "\r\n") * lines))
+                    send(
+                        mx.port,
+                        "ada@sender.example",
+                        ["x@rcpt.example"],
+                        mail(f"of {lines} lines", body=("x" * 60 + "\r\n") * lines),
+                    )
                     notice = back.wait_messages(number)[-1]
                     self.assertEqual(report_of(notice)[3].get_content_type(), kind)
-                    self.assertEqual(notice.content.count(b"x" * 60 + b"\r\n"), lines if kind == "message/rfc822" else 0)
+                    self.assertEqual(
+                        notice.content.count(b"x" * 60 + b"\r\n"), lines if kind == "message/rfc822" else 0
+                    )
                     self.assertIn(b"Subject: of %d lines\r\n" % lines, notice.content)
 
     def test_no_notice_is_lost_when_bounce_or_qmgr_is_killed(self):
@@ -195,7 +236,9 @@ class Notices(Suite):
                 self.assertEqual(parts[1].get_payload(decode=True).strip(), b".plain")
                 send(mx.port, "ada@sender.example", ["ben@rcpt.example"], big, mail="BODY=8BITMIME")
                 got = far.wait_messages(2)[1]
-                self.assertEqual(email.message_from_bytes(got.content).get_payload(decode=True), "ü.\r\n".encode() * 60000)
+                self.assertEqual(
+                    email.message_from_bytes(got.content).get_payload(decode=True), "ü.\r\n".encode() * 60000
+                )
                 send(mx.port, "ada@sender.example", ["gone@rcpt.example"], content, mail="BODY=8BITMIME")
                 returned = report_of(back.wait_messages(1)[0])[3].get_payload()[0]
                 self.assertEqual(max(back.messages[0].content) & 0x80, 0)
@@ -227,8 +270,14 @@ class RecipientsInUtf8(Suite):
         with Peer(["PIPELINING", "8BITMIME", "SMTPUTF8"]) as back, Peer(["PIPELINING", "8BITMIME", "SMTPUTF8"]) as far:
             far.replies["RCPT"] = "550 5.1.1 nobody"
             with Instance(round_trip(back, far, smtputf8_enable="yes")) as mx:
-                send(mx.port, "ada@sender.example", ["bén@rcpt.example"], mail("grüße"), mail="SMTPUTF8 BODY=8BITMIME RET=HDRS",
-                     rcpt="ORCPT=utf-8;andré@first.example")
+                send(
+                    mx.port,
+                    "ada@sender.example",
+                    ["bén@rcpt.example"],
+                    mail("grüße"),
+                    mail="SMTPUTF8 BODY=8BITMIME RET=HDRS",
+                    rcpt="ORCPT=utf-8;andré@first.example",
+                )
                 notice = back.wait_messages(1)[0]
                 self.assertIn("SMTPUTF8", notice.parameters)
                 text = notice.content.decode()
@@ -262,7 +311,9 @@ class HeadersInUtf8(Suite):
         self.assertEqual((got, len(notices)), ([], 1))
         whole, text, _, _ = notices[0]
         self.assertEqual(whole["Subject"], "Undelivered Mail Returned to Sender")
-        self.assertIn("SMTPUTF8 is required, but was not offered by host 127.0.0.1[127.0.0.1]: " + why, " ".join(text.split()))
+        self.assertIn(
+            "SMTPUTF8 is required, but was not offered by host 127.0.0.1[127.0.0.1]: " + why, " ".join(text.split())
+        )
         self.assertIn("\nStatus: 5.6.7\n", whole.as_string().replace("\r\n", "\n"))
 
     def test_a_host_without_smtputf8_gets_such_mail_where_that_is_asked_for(self):
@@ -275,8 +326,11 @@ class HeadersInUtf8(Suite):
     def test_mail_to_an_address_in_utf8_always_comes_back(self):
         for setting in ("no", "yes"):
             with self.subTest(setting=setting):
-                self.returned(setting, "bén@rcpt.example",
-                              "the recipient's address is in UTF-8" if setting == "yes" else "the message header is in UTF-8")
+                self.returned(
+                    setting,
+                    "bén@rcpt.example",
+                    "the recipient's address is in UTF-8" if setting == "yes" else "the message header is in UTF-8",
+                )
 
 
 if __name__ == "__main__":

@@ -34,7 +34,11 @@ class Stopped(Suite):
                 client.expect("DATA", "354")
                 client.raw(mail(f"number{i}") + b".\r\n")
                 ids.append(client.reply().split()[-1])
-        eventually(lambda: {e["queue_id"] for e in mx.queue() if e["queue_name"] == "deferred"} == set(ids), "all are deferred", 120)
+        eventually(
+            lambda: {e["queue_id"] for e in mx.queue() if e["queue_name"] == "deferred"} == set(ids),
+            "all are deferred",
+            120,
+        )
         mx.stop()
         eventually(lambda: not mx.pids(), "everything has ended")
         return mx, port, ids
@@ -125,7 +129,9 @@ class Tools(Stopped):
     def test_what_was_requeued_is_tried_at_the_start(self):
         mx, port, ids = self.stopped(2)
         self.assertIn("Requeued: 1 message\n", mx.tool("pensuper", "-r", ids[0], check=True).stderr)
-        self.assertEqual({e["queue_id"]: e["queue_name"] for e in self.json(mx)}, {ids[0]: "incoming", ids[1]: "deferred"})
+        self.assertEqual(
+            {e["queue_id"]: e["queue_name"] for e in self.json(mx)}, {ids[0]: "incoming", ids[1]: "deferred"}
+        )
         size = len(mx.log())
         mx.start()  # and no flush: the other waits for its time
         eventually(lambda: f"{ids[0]}: from=<ada@one.example>" in mx.log()[size:], "it is taken into work")
@@ -155,7 +161,9 @@ class Tools(Stopped):
             for top in ("spool", "data"):
                 for folder, _, names in os.walk(mx.path(top)):
                     for name in names + ["."]:
-                        found[os.path.join(folder, name)] = os.stat(os.path.join(folder, name), follow_symlinks=False).st_uid
+                        found[os.path.join(folder, name)] = os.stat(
+                            os.path.join(folder, name), follow_symlinks=False
+                        ).st_uid
             return found
         before = owners()
         mx.tool("pensuper", "-h", ids[0], check=True)
@@ -169,8 +177,16 @@ class Tools(Stopped):
         mx, port, ids = self.stopped(1)
         for words in (["penqueue", "-p"], ["pensuper", "-d", "ALL"], ["penshape"]):
             def ask():
-                return subprocess.run([os.path.join(BIN, words[0]), "-c", mx.etc, *words[1:]], capture_output=True, text=True,
-                                      timeout=60, user=65534, group=65534, extra_groups=[])
+                return subprocess.run(
+                    [os.path.join(BIN, words[0]), "-c", mx.etc, *words[1:]],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    user=65534,
+                    group=65534,
+                    extra_groups=[],
+                )
+
             done = ask()  # without the group that may reach the socket
             self.assertEqual((done.returncode, done.stdout), (os.EX_UNAVAILABLE, ""), done)
             self.assertIn("is the mail system running?", done.stderr)
@@ -189,8 +205,15 @@ class Tools(Stopped):
         log = mx.path("log")
         for path in [log] + [os.path.join(log, n) for n in os.listdir(log)]:
             os.chown(path, st.st_uid, st.st_gid)  # by default the log is root's, and nothing is done without it
-        done = subprocess.run([os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", ids[0]], capture_output=True, text=True,
-                              timeout=60, user=st.st_uid, group=st.st_gid, extra_groups=[])
+        done = subprocess.run(
+            [os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", ids[0]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            user=st.st_uid,
+            group=st.st_gid,
+            extra_groups=[],
+        )
         self.assertEqual(done.returncode, 0, done)
         self.delivered(mx, port, [])
 
@@ -243,8 +266,10 @@ class Beside(Stopped):
 
     def test_two_tools_wait_for_each_other(self):
         mx, port, ids = self.stopped(4)
-        tools = [subprocess.Popen([os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", i], stderr=subprocess.PIPE, text=True)
-                 for i in ids]
+        tools = [
+            subprocess.Popen([os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", i], stderr=subprocess.PIPE, text=True)
+            for i in ids
+        ]
         for tool in tools:
             self.assertIn("Deleted: 1 message\n", tool.communicate(timeout=120)[1])
             self.assertEqual(tool.returncode, 0)
@@ -252,7 +277,9 @@ class Beside(Stopped):
 
     def test_a_start_while_all_are_deleted(self):
         mx, port, ids = self.stopped(200)
-        tool = subprocess.Popen([os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", "ALL"], stderr=subprocess.PIPE, text=True)
+        tool = subprocess.Popen(
+            [os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", "ALL"], stderr=subprocess.PIPE, text=True
+        )
         eventually(lambda: mx.pids().get("qmgr") or tool.poll() is not None, "it began")
         mx.start()
         self.assertIn("Deleted: 200 messages", tool.communicate(timeout=120)[1])
@@ -294,7 +321,9 @@ class Killed(Stopped):
             tool.stdin.close()
             tool.stdin = None
             # One that the turn before had started may take a moment to be gone.
-            pid, = eventually(lambda: (found := mx.pids().get("qmgr", [])) and len(found) == 1 and found, "it waits for the queue")
+            (pid,) = eventually(
+                lambda: (found := mx.pids().get("qmgr", [])) and len(found) == 1 and found, "it waits for the queue"
+            )
             os.close(lock)
             if turn > 0:
                 time.sleep(chance.uniform(0, 0.1))  # whatever it is at then
@@ -320,7 +349,9 @@ class Killed(Stopped):
     def test_kill_between_orders_leaves_those_done_done_and_the_others_undone(self):
         mx, port, ids = self.stopped(60)
         orders = [word for i in range(0, 60, 2) for word in ("-d", ids[i], "-h", ids[i + 1])]
-        tool = subprocess.Popen([os.path.join(BIN, "pensuper"), "-c", mx.etc, *orders], stderr=subprocess.PIPE, text=True)
+        tool = subprocess.Popen(
+            [os.path.join(BIN, "pensuper"), "-c", mx.etc, *orders], stderr=subprocess.PIPE, text=True
+        )
         eventually(lambda: "placed on hold" in mx.log(), "some are done")
         while tool.poll() is None:
             self.kill(mx)
@@ -349,7 +380,10 @@ class Hopeless(Stopped):
         with Peer() as peer:
             port, relay = peer.port, relay_to(peer)
         with Instance({**relay, **SLOW}) as mx:
-            ids = [send(mx.port, "ada@one.example", [f"u{i}@rcpt.example"], mail(f"number{i}")).split()[-1] for i in range(3)]
+            ids = [
+                send(mx.port, "ada@one.example", [f"u{i}@rcpt.example"], mail(f"number{i}")).split()[-1]
+                for i in range(3)
+            ]
             eventually(lambda: len([e for e in mx.queue() if e["queue_name"] == "deferred"]) == 3, "all are deferred")
             hint = "root can list the queue"
 

@@ -21,7 +21,9 @@ def nobody():
 class Orders(Suite):
     def queued(self, mx, messages):
         """Sends (sender, recipient) pairs and waits until all are deferred; their ids."""
-        ids = [send(mx.port, sender, [recipient], mail(f"to {recipient}")).split()[-1] for sender, recipient in messages]
+        ids = [
+            send(mx.port, sender, [recipient], mail(f"to {recipient}")).split()[-1] for sender, recipient in messages
+        ]
         eventually(lambda: len(self.places(mx, "deferred")) == len(ids), "all are deferred")
         return ids
 
@@ -33,8 +35,15 @@ class Orders(Suite):
 
     def test_sets_are_chosen_by_what_messages_are(self):
         with Instance(nobody()) as mx:
-            a, b, c, null = self.queued(mx, [("ada@one.example", "x@rcpt.example"), ("bob@one.example", "y@rcpt.example"),
-                                             ("ada@two.example", "x@other.example"), ("", "x@rcpt.example")])
+            a, b, c, null = self.queued(
+                mx,
+                [
+                    ("ada@one.example", "x@rcpt.example"),
+                    ("bob@one.example", "y@rcpt.example"),
+                    ("ada@two.example", "x@other.example"),
+                    ("", "x@rcpt.example"),
+                ],
+            )
             everything = {a, b, c, null}
 
             def chosen(*words):
@@ -50,7 +59,9 @@ class Orders(Suite):
             self.assertEqual(chosen("--recipient", "x@rcpt.example"), {a, null})
             self.assertEqual(chosen("--recipient", "@other.example"), {c})
             self.assertEqual(chosen("--domain", "rcpt.example"), {a, b, null})
-            self.assertEqual(chosen("--domain", "rcpt.example", "--sender", "@one.example", "--recipient", "y@rcpt.example"), {b})
+            self.assertEqual(
+                chosen("--domain", "rcpt.example", "--sender", "@one.example", "--recipient", "y@rcpt.example"), {b}
+            )
             self.assertEqual(chosen("--older", "2h"), set())
             self.assertEqual(chosen("--reply", "REFUSED"), everything)
             self.assertEqual(chosen("--reply", "greylisted"), set())
@@ -120,16 +131,29 @@ class Orders(Suite):
             self.assertEqual((partly.returncode, partly.stdout.count("\n")), (os.EX_DATAERR, 1))
             self.assertEqual(partly.stderr.count("no such message"), 1)
             mx.tool("pensuper", "-h", here, check=True)
-            for words in (("penqueue", "-i", here), ("penqueue", "-p", here), ("pensuper", "-h", here), ("pensuper", "-d", here)):
+            for words in (
+                ("penqueue", "-i", here),
+                ("penqueue", "-p", here),
+                ("pensuper", "-h", here),
+                ("pensuper", "-d", here),
+            ):
                 with self.subTest(words):
                     self.assertNotIn("no such", mx.tool(*words, check=True).stderr)
 
     def test_an_expired_set_goes_back_to_its_senders(self):
         with Instance(nobody()) as mx:
-            self.queued(mx, [("ada@local.test.example", "a@rcpt.example"), ("ada@local.test.example", "b@other.example")])
-            self.assertIn("Expired: 1 message", mx.tool("pensuper", "-e", "ALL", "--domain", "rcpt.example", check=True).stderr)
+            self.queued(
+                mx, [("ada@local.test.example", "a@rcpt.example"), ("ada@local.test.example", "b@other.example")]
+            )
+            self.assertIn(
+                "Expired: 1 message", mx.tool("pensuper", "-e", "ALL", "--domain", "rcpt.example", check=True).stderr
+            )
             eventually(lambda: "returned to sender" in mx.log(), "a notification")
-            eventually(lambda: [r["address"] for e in mx.queue() if e["sender"] for r in e["recipients"]] == ["b@other.example"], "the other one stays")
+            eventually(
+                lambda: [r["address"] for e in mx.queue() if e["sender"] for r in e["recipients"]]
+                == ["b@other.example"],
+                "the other one stays",
+            )
 
     def test_many_messages_are_listed_as_they_are_read_and_deleted_once_each(self):
         with Instance({**nobody(), "qmgr_message_active_limit": "50"}) as mx:
@@ -150,7 +174,9 @@ class Orders(Suite):
             seen = [e["queue_id"] for e in self.json(mx)]
             self.assertEqual((len(seen), len(set(seen))), (700, 700))
             self.assertEqual(len(self.json(mx, *seen[10:30])), 20)
-            self.assertIn("Deleted: 100 messages", mx.tool("pensuper", "-d", "ALL", "--domain", "d3.example", check=True).stderr)
+            self.assertIn(
+                "Deleted: 100 messages", mx.tool("pensuper", "-d", "ALL", "--domain", "d3.example", check=True).stderr
+            )
             # A site with more messages than the active set holds: each gets its turn.
             self.assertIn("100 messages", mx.tool("penqueue", "-v", "-s", "d4.example", check=True).stdout)
             # Also while all of them are on the move, a few at a time.
@@ -166,9 +192,14 @@ class Orders(Suite):
         with Instance({**nobody(), "queue_inline_limit": "1048576"}) as mx:
             def hold(*recipients):
                 for recipient in recipients:
-                    send(mx.port, "ada@one.example", [recipient], mail(recipient, ("x" * 70 + "\r\n") * 2500))  # 176 KiB
+                    send(
+                        mx.port, "ada@one.example", [recipient], mail(recipient, ("x" * 70 + "\r\n") * 2500)
+                    )  # 176 KiB
                 mx.tool("pensuper", "-h", "ALL", check=True)
-                eventually(lambda: {r["address"] for e in self.json(mx, "hold") for r in e["recipients"]} >= set(recipients), "held")
+                eventually(
+                    lambda: {r["address"] for e in self.json(mx, "hold") for r in e["recipients"]} >= set(recipients),
+                    "held",
+                )
 
             def segments():
                 lines = mx.tool("penqueue", "--log").stdout.splitlines()
@@ -189,8 +220,12 @@ class Orders(Suite):
 
     def test_messages_are_shown_in_part_and_several_at_once(self):
         with Instance({**nobody(), "queue_inline_limit": "4096"}) as mx:
-            small, large = self.queued(mx, [("ada@one.example", "a@rcpt.example"), ("ada@one.example", "b@rcpt.example")])
-            big = send(mx.port, "ada@one.example", ["c@rcpt.example"], mail("large", body="0123456789\r\n" * 40000)).split()[-1]
+            small, large = self.queued(
+                mx, [("ada@one.example", "a@rcpt.example"), ("ada@one.example", "b@rcpt.example")]
+            )
+            big = send(
+                mx.port, "ada@one.example", ["c@rcpt.example"], mail("large", body="0123456789\r\n" * 40000)
+            ).split()[-1]
             both = mx.tool("pencat", big, small, check=True).stdout
             self.assertLess(both.index(f"RECORDS {big}"), both.index(f"RECORDS {small}"))
             self.assertEqual(both.count("0123456789\n"), 40000)
@@ -242,9 +277,17 @@ class Orders(Suite):
             verbose = mx.tool("penqueue", "-v", "--log", log, check=True).stdout
             self.assertIn("recipient <b@rcpt.example>", verbose)
             self.assertIn("positions copy", verbose)
-            where = [line.split() for line in verbose.splitlines() if " ENVELOPE " in line and b in line and "generation 1" in line][0]
+            where = [
+                line.split()
+                for line in verbose.splitlines()
+                if " ENVELOPE " in line and b in line and "generation 1" in line
+            ][0]
             use, offset = where[0].split(":")
-            file = next(line.split(":")[0] for line in verbose.splitlines() if line.startswith("segment-") and f" use {use} " in line)
+            file = next(
+                line.split(":")[0]
+                for line in verbose.splitlines()
+                if line.startswith("segment-") and f" use {use} " in line
+            )
             with open(os.path.join(log, file), "r+b") as out:
                 out.seek(int(offset) + 100)
                 out.write(b"not what was written")
@@ -281,9 +324,18 @@ class Expired(Suite):
             self.addCleanup(end)
 
     def instance(self):
-        hops = {"sender.example": f"smtp:[127.0.0.1]:{self.back.port}", "rcpt.example": f"smtp:[127.0.0.1]:{self.far.port}"}
-        return Instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "minimal_backoff_time": "1h",
-                         "maximal_backoff_time": "1h"})
+        hops = {
+            "sender.example": f"smtp:[127.0.0.1]:{self.back.port}",
+            "rcpt.example": f"smtp:[127.0.0.1]:{self.far.port}",
+        }
+        return Instance(
+            {
+                "relay_domains": ", ".join(hops),
+                "transport_maps": inline(hops),
+                "minimal_backoff_time": "1h",
+                "maximal_backoff_time": "1h",
+            }
+        )
 
     def returned(self, *recipients):
         """Just these were returned to ada, each for itself."""
@@ -298,7 +350,9 @@ class Expired(Suite):
 
     def test_what_is_on_hold_stays_there_and_comes_back_when_it_is_released(self):
         with self.instance() as mx:
-            held, other = self.queued(mx, [("ada@sender.example", f"{name}@rcpt.example") for name in ("held", "other")])
+            held, other = self.queued(
+                mx, [("ada@sender.example", f"{name}@rcpt.example") for name in ("held", "other")]
+            )
             mx.tool("pensuper", "-h", held, check=True)
             self.assertEqual(self.entry(mx, held), ("hold", False))
             self.assertIn("Expired: 2 messages", mx.tool("pensuper", "-e", "ALL", check=True).stderr)
@@ -343,10 +397,19 @@ class Progress(Suite):
         self.addCleanup(gate.open)
         with Peer() as far, Peer() as nobody_there:
             far.replies["RCPT"] = gate
-            hops = {"rcpt.example": f"smtp:[127.0.0.1]:{nobody_there.port}", "wait.example": f"smtp:[127.0.0.1]:{far.port}"}
+            hops = {
+                "rcpt.example": f"smtp:[127.0.0.1]:{nobody_there.port}",
+                "wait.example": f"smtp:[127.0.0.1]:{far.port}",
+            }
             nobody_there.close()
-            with Instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "minimal_backoff_time": "1h",
-                           "maximal_backoff_time": "1h"}) as mx:
+            with Instance(
+                {
+                    "relay_domains": ", ".join(hops),
+                    "transport_maps": inline(hops),
+                    "minimal_backoff_time": "1h",
+                    "maximal_backoff_time": "1h",
+                }
+            ) as mx:
                 with Client(mx.port) as client:
                     for i in range(many):
                         client.raw(f"MAIL FROM:<ada@one.example>\r\nRCPT TO:<r{i}@rcpt.example>\r\nDATA\r\n".encode())
@@ -371,9 +434,15 @@ class Progress(Suite):
                     self.assertEqual(order.wait(60), 0)
                 finally:
                     os.close(ours)
-                self.assertTrue(shown.decode().endswith(f"\r\033[Kpensuper: Placed on hold: {many + 1} messages\r\n"), shown[-300:])
+                self.assertTrue(
+                    shown.decode().endswith(f"\r\033[Kpensuper: Placed on hold: {many + 1} messages\r\n"), shown[-300:]
+                )
                 quiet = mx.tool("pensuper", "-d", "ALL", check=True)
-                self.assertEqual(quiet.stderr, f"pensuper: Deleted: {many + 1} messages\n", "what is no terminal is shown the end alone")
+                self.assertEqual(
+                    quiet.stderr,
+                    f"pensuper: Deleted: {many + 1} messages\n",
+                    "what is no terminal is shown the end alone",
+                )
 
 
 if __name__ == "__main__":

@@ -47,13 +47,25 @@ class Peers(Suite):
         wanted = messages()
         with Peer() as sink:
             port = free_port()
-            settings = {"relay_domains": "there.example, back.example", "local_header_rewrite_clients": "", "message_drop_headers": "",
-                        "transport_maps": inline({"there.example": f"smtp:[127.0.0.1]:{port}",
-                                                  "back.example": f"smtp:[127.0.0.1]:{sink.port}"}),
-                        "smtp_line_length_limit": "0", "hopcount_limit": "100"}
+            settings = {
+                "relay_domains": "there.example, back.example",
+                "local_header_rewrite_clients": "",
+                "message_drop_headers": "",
+                "transport_maps": inline(
+                    {"there.example": f"smtp:[127.0.0.1]:{port}", "back.example": f"smtp:[127.0.0.1]:{sink.port}"}
+                ),
+                "smtp_line_length_limit": "0",
+                "hopcount_limit": "100",
+            }
             with Instance({**settings, "transport_maps": inline({"there.example": f"smtp:[127.0.0.1]:{port}"})}) as out:
-                with Instance({"relay_domains": "there.example", "transport_maps": inline(
-                        {"there.example": f"smtp:[127.0.0.1]:{sink.port}"}), "local_header_rewrite_clients": "", "message_drop_headers": ""}) as back:
+                with Instance(
+                    {
+                        "relay_domains": "there.example",
+                        "transport_maps": inline({"there.example": f"smtp:[127.0.0.1]:{sink.port}"}),
+                        "local_header_rewrite_clients": "",
+                        "message_drop_headers": "",
+                    }
+                ) as back:
                     with make(port, back.port) as other:
                         with Client(out.port) as client:
                             for name, content in wanted.items():
@@ -117,10 +129,26 @@ class Peers(Suite):
                                     stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
             try:
                 peers.wait_port(port)
-                with Instance({"relay_domains": "rcpt.example", "transport_maps": inline(
-                        {"rcpt.example": f"smtp:[127.0.0.1]:{port}"})}) as mx:
-                    done = postfix.run("/usr/sbin/smtp-source", "-s", "20", "-m", "500", "-l", "4096", "-f", "a@s.example",
-                                       "-t", "b@rcpt.example", f"127.0.0.1:{mx.port}")
+                with Instance(
+                    {
+                        "relay_domains": "rcpt.example",
+                        "transport_maps": inline({"rcpt.example": f"smtp:[127.0.0.1]:{port}"}),
+                    }
+                ) as mx:
+                    done = postfix.run(
+                        "/usr/sbin/smtp-source",
+                        "-s",
+                        "20",
+                        "-m",
+                        "500",
+                        "-l",
+                        "4096",
+                        "-f",
+                        "a@s.example",
+                        "-t",
+                        "b@rcpt.example",
+                        f"127.0.0.1:{mx.port}",
+                    )
                     self.assertEqual(done.returncode, 0, done.stdout)
                     mx.wait_empty_queue(60)
                     self.assertEqual(mx.log().count("status=sent"), 500)

@@ -81,8 +81,8 @@ class Pipelining(Suite):
             with self.subTest(flow=name), Peer(features=features) as peer:
                 answered = collections.Counter()
                 count = 120
-                # The peer stops answering after some messages and goes on when the stop has begun: what three connections
-                # hold then is answered and the rest is left, however fast the machine is.
+                # The peer stops answering after some messages and goes on when the stop has begun: what three
+                # connections hold then is answered and the rest is left, however fast the machine is.
                 stopping = threading.Event()
                 peer.replies["RCPT"] = lambda session, line: (
                     len(peer.messages) >= count // 6 and not stopping.wait(60) and self.fail("no stop")) or None

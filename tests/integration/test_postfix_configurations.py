@@ -124,7 +124,9 @@ class Stock(Configured):
             send(mx.port, "ada@sender.example", ["list@mx.test.example"], mail())
             got = peer.wait_messages(before + 1)
             mx.wait_empty_queue()
-            self.assertEqual(sorted(r for m in got[before:] for r in m.recipients), ["ben@rcpt.example", "eve@rcpt.example"])
+            self.assertEqual(
+                sorted(r for m in got[before:] for r in m.recipients), ["ben@rcpt.example", "eve@rcpt.example"]
+            )
             with Client(mx.port) as client:
                 client.expect("MAIL FROM:<x@sender.example>", "250")
                 client.expect("RCPT TO:<nobodyatall@mx.test.example>", "550")
@@ -220,8 +222,11 @@ class Mailcow(Configured):
                                sasl=dovecot.port, sasl_host=socket.gethostname())
             mx.write("anonymize", "/^User-Agent:/ IGNORE\n")
             said = self.check(mx)
-            self.assertRegex(said, r"there is no postscreen yet: smtpd itself answers here, with these settings: those of "
-                                   r"smtpd/pass;.*its own -o: postscreen_upstream_proxy_protocol, syslog_name")
+            self.assertRegex(
+                said,
+                r"there is no postscreen yet: smtpd itself answers here, with these settings: those of "
+                r"smtpd/pass;.*its own -o: postscreen_upstream_proxy_protocol, syslog_name",
+            )
             self.assertRegex(said, r"syslog_name: -o without effect: the program cleanup is not run")
             self.assertNotRegex(said, "will not start")
             mx.start()
@@ -241,14 +246,19 @@ class Mailcow(Configured):
             first, second = peer.wait_messages(2)
             agents = sorted(b"User-Agent: secret" in m.content for m in (first, second))
             self.assertEqual(agents, [False, True])
-            eventually(lambda: any(line.startswith("CPID") for line in dovecot.lines), "smtpd asks the host by its name")
+            eventually(
+                lambda: any(line.startswith("CPID") for line in dovecot.lines), "smtpd asks the host by its name"
+            )
 
 
 class Cyrus(Configured):
     def test_smtpd_serves_without_auth_where_cyrus_would_check_log_ins(self):
         with Peer() as peer:
-            mx = self.instance(DEBIAN_MAIN + RELAY + "alias_maps =\nsmtpd_sasl_auth_enable = yes\nsmtpd_sasl_local_domain =\n",
-                               DEBIAN_MASTER, relay=peer.port)
+            mx = self.instance(
+                DEBIAN_MAIN + RELAY + "alias_maps =\nsmtpd_sasl_auth_enable = yes\nsmtpd_sasl_local_domain =\n",
+                DEBIAN_MASTER,
+                relay=peer.port,
+            )
             says = r"nobody can log in, because smtpd_sasl_type .cyrus. is not available"
             self.assertRegex(self.check(mx), f"warning: .*{says}")
             mx.start()
@@ -261,8 +271,11 @@ class Cyrus(Configured):
 class Programs(Configured):
     def test_another_mail_systems_daemon_directory_is_passed_over(self):
         with Peer() as peer:
-            mx = self.instance(DEBIAN_MAIN + RELAY + "alias_maps =\ndaemon_directory = %(dir)s/libexec\n", DEBIAN_MASTER,
-                               relay=peer.port)
+            mx = self.instance(
+                DEBIAN_MAIN + RELAY + "alias_maps =\ndaemon_directory = %(dir)s/libexec\n",
+                DEBIAN_MASTER,
+                relay=peer.port,
+            )
             foreign = mx.write("libexec/master", f"#!/bin/sh\ntouch {mx.dir}/ran\n")
             os.chmod(foreign, 0o755)
             self.assertRegex(self.check(mx), r"warning: daemon_directory \S+ holds no program of Penstock: passed over")
@@ -276,8 +289,12 @@ class Programs(Configured):
     def test_pipe_with_a_flag_for_one_recipient_runs_the_command_for_each(self):
         if os.geteuid() != 0:
             self.skipTest("pipe becomes another user")
-        mx = self.instance(DEBIAN_MAIN + "alias_maps =\nrelay_domains = rcpt.example\ntransport_maps = inline:{ rcpt.example = robot: }\n",
-                           DEBIAN_MASTER + "robot unix - n n - - pipe flags=DRhu user=nobody:nogroup argv=/bin/sh %(dir)s/deliver ${recipient}\n")
+        mx = self.instance(
+            DEBIAN_MAIN
+            + "alias_maps =\nrelay_domains = rcpt.example\ntransport_maps = inline:{ rcpt.example = robot: }\n",
+            DEBIAN_MASTER
+            + "robot unix - n n - - pipe flags=DRhu user=nobody:nogroup argv=/bin/sh %(dir)s/deliver ${recipient}\n",
+        )
         mx.write("deliver", f'cat > "{mx.dir}/out/$1"\n')
         os.mkdir(mx.dir + "/out")
         os.chmod(mx.dir + "/out", 0o777)
@@ -295,10 +312,14 @@ class Programs(Configured):
 class RootsTables(Configured):
     def test_tables_that_only_root_may_read_are_read_and_read_again(self):
         with Peer() as peer, Peer() as other:
-            mx = self.instance(DEBIAN_MAIN + "alias_maps =\nrelay_domains = one.example two.example three.example four.example\n"
-                               "transport_maps = lmdb:%(dir)s/secret/hops, cdb:%(dir)s/secret/more, "
-                               "unionmap:{texthash:%(dir)s/secret/text}, regexp:%(dir)s/secret/rules\n"
-                               "smtp_tls_security_level =\n", DEBIAN_MASTER)
+            mx = self.instance(
+                DEBIAN_MAIN + "alias_maps =\nrelay_domains = one.example two.example three.example four.example\n"
+                "transport_maps = lmdb:%(dir)s/secret/hops, cdb:%(dir)s/secret/more, "
+                "unionmap:{texthash:%(dir)s/secret/text}, regexp:%(dir)s/secret/rules\n"
+                "smtp_tls_security_level =\n",
+                DEBIAN_MASTER,
+            )
+
             def hop(to):
                 return f"smtp:[127.0.0.1]:{to.port}"
             mx.write("secret/hops", f"one.example {hop(peer)}\n")
@@ -368,17 +389,26 @@ class RootsTables(Configured):
             mx.tool("penmap", "--all", check=True)
             mx.start()
             self.relays(mx, peer)
-            self.assertTrue(any(c.startswith("AUTH PLAIN") for c in peer.sessions[0].commands), peer.sessions[0].commands)
+            self.assertTrue(
+                any(c.startswith("AUTH PLAIN") for c in peer.sessions[0].commands), peer.sessions[0].commands
+            )
 
 
 class Told(Configured):
     """Nothing ends in silence."""
 
     def test_a_start_that_fails_says_why_on_the_terminal_and_in_the_log(self):
-        for line, why in (("smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_security_options = nosuchthing", "nosuchthing"),
-                          ("mynetworks = 127.0.0.1/8", r"127\.0\.0\.1/8"),
-                          ("smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_path = inet:nowhere",
-                           "smtpd_sasl_path.*no port")):
+        for line, why in (
+            (
+                "smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_security_options = nosuchthing",
+                "nosuchthing",
+            ),
+            ("mynetworks = 127.0.0.1/8", r"127\.0\.0\.1/8"),
+            (
+                "smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_path = inet:nowhere",
+                "smtpd_sasl_path.*no port",
+            ),
+        ):
             with self.subTest(line):
                 mx = self.instance(DEBIAN_MAIN + "alias_maps =\n" + line + "\n", DEBIAN_MASTER)
                 self.assertRegex(self.check(mx), f"error: .*{why}")
@@ -411,7 +441,9 @@ class Told(Configured):
         self.assertRegex(said, "8025/inet: there is no postscreen.*no service nobody/pass, so those of main.cf")
 
     def test_a_host_name_that_cannot_be_expanded_is_told_and_check_goes_on(self):
-        mx = self.instance(DEBIAN_MAIN.replace("myhostname = mx.test.example", "myhostname = ${myhostname"), DEBIAN_MASTER)
+        mx = self.instance(
+            DEBIAN_MAIN.replace("myhostname = mx.test.example", "myhostname = ${myhostname"), DEBIAN_MASTER
+        )
         done = mx.tool("penstock", "check")
         self.assertEqual(done.returncode, 78, done)
         self.assertRegex(done.stdout, "error: .*myhostname")
@@ -420,10 +452,15 @@ class Told(Configured):
         self.assertIn("myhostname", done.stderr)
 
     def test_a_limit_of_a_mailbox_service_is_an_error_only_where_mail_comes_for_it(self):
-        for transport, says in (("lmtp:unix:private/dovecot-lmtp", "note: service virtual would not start if mail came for it"),
-                                ("virtual", "error: service virtual will not start")):
-            mx = self.instance(DEBIAN_MAIN + "message_size_limit = 104857600\nvirtual_mailbox_domains = box.example\n"
-                               f"virtual_transport = {transport}\n", DEBIAN_MASTER)
+        for transport, says in (
+            ("lmtp:unix:private/dovecot-lmtp", "note: service virtual would not start if mail came for it"),
+            ("virtual", "error: service virtual will not start"),
+        ):
+            mx = self.instance(
+                DEBIAN_MAIN + "message_size_limit = 104857600\nvirtual_mailbox_domains = box.example\n"
+                f"virtual_transport = {transport}\n",
+                DEBIAN_MASTER,
+            )
             self.assertRegex(self.check(mx), says + ".*virtual_mailbox_limit")
 
     def test_check_knows_settings_that_lose_something_and_values_that_are_no_lists(self):
@@ -434,9 +471,12 @@ class Told(Configured):
         said = self.check(mx)
         self.assertNotIn("no restriction is called no", said)
         self.assertNotIn("robot_time_limit", said)
-        for says in (r"warning: .*smtp_connection_reuse_count_limit: not supported", r"warning: .*stress: not supported",
-                     r"smtp_time_limit: accepted, without effect: only commands of pipe",
-                     r"robot_destination_recipient_limit: taken as 1: robot/unix has flag D or O"):
+        for says in (
+            r"warning: .*smtp_connection_reuse_count_limit: not supported",
+            r"warning: .*stress: not supported",
+            r"smtp_time_limit: accepted, without effect: only commands of pipe",
+            r"robot_destination_recipient_limit: taken as 1: robot/unix has flag D or O",
+        ):
             self.assertRegex(said, says)
 
 

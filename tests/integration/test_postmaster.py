@@ -13,9 +13,17 @@ SENDER = "MAIL FROM:<ada@sender.example>"
 def post(back, hops=None, **settings):
     """The postmaster's mail goes to `back`."""
     hops = {"postmaster.example": f"smtp:[127.0.0.1]:{back.port}", **(hops or {})}
-    return {"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "notify_classes": EVERY,
-            "error_notice_recipient": "errors@postmaster.example", "bounce_notice_recipient": "bounces@postmaster.example",
-            "smtpd_error_sleep_time": "0", "minimal_backoff_time": "1h", "maximal_backoff_time": "1h", **settings}
+    return {
+        "relay_domains": ", ".join(hops),
+        "transport_maps": inline(hops),
+        "notify_classes": EVERY,
+        "error_notice_recipient": "errors@postmaster.example",
+        "bounce_notice_recipient": "bounces@postmaster.example",
+        "smtpd_error_sleep_time": "0",
+        "minimal_backoff_time": "1h",
+        "maximal_backoff_time": "1h",
+        **settings,
+    }
 
 
 def talk(port, *lines):
@@ -54,18 +62,28 @@ class Server(Postmaster):
         }
         tables = inline({"software@": "no_such_restriction", "data@": "check_client_access fail:away"})
         with Peer() as back:
-            with Instance(post(back, notify_classes="bounce, " + EVERY, smtpd_relay_restrictions="reject_unauth_destination",
-                               smtpd_recipient_restrictions="check_recipient_access " + tables)) as mx:
+            with Instance(
+                post(
+                    back,
+                    notify_classes="bounce, " + EVERY,
+                    smtpd_relay_restrictions="reject_unauth_destination",
+                    smtpd_recipient_restrictions="check_recipient_access " + tables,
+                )
+            ) as mx:
                 for number, (name, lines) in enumerate(refusals.items(), 1):
                     talk(mx.port, *lines, "QUIT")
                     whole, text = self.notice(back, number)
                     self.assertRegex(whole["Subject"], r"^Penstock SMTP server: errors from \S+\[127\.0\.0\.1\]$")
                     self.assertRegex(text, rf"^Errors of class (2bounce, )?{name} in a session with ")
-                    self.assertRegex(text, r"\n Out: 220 .*\n In:  EHLO client\.example\n(?: Out: 250-.*\n)+ Out: 250 .*\n")
+                    self.assertRegex(
+                        text, r"\n Out: 220 .*\n In:  EHLO client\.example\n(?: Out: 250-.*\n)+ Out: 250 .*\n"
+                    )
                     self.assertRegex(text, rf"\n In:  {lines[-1]}\n Out: [45]")
                     self.assertRegex(text, r"\n In:  QUIT\n Out: 221 ")
-                    self.assertEqual(back.messages[-1].recipients,
-                                     ["bounces@postmaster.example" if name == "bounce" else "errors@postmaster.example"])
+                    self.assertEqual(
+                        back.messages[-1].recipients,
+                        ["bounces@postmaster.example" if name == "bounce" else "errors@postmaster.example"],
+                    )
                 talk(mx.port, "NOOP")  # nothing went wrong
                 # A server answers the next client when it has told what there was to tell of this one.
                 talk(mx.port, "WHAT", "QUIT")
@@ -73,7 +91,9 @@ class Server(Postmaster):
 
     def test_what_no_class_asks_for_is_not_told(self):
         with Peer() as back:
-            with Instance(post(back, notify_classes="policy", smtpd_relay_restrictions="reject_unauth_destination")) as mx:
+            with Instance(
+                post(back, notify_classes="policy", smtpd_relay_restrictions="reject_unauth_destination")
+            ) as mx:
                 talk(mx.port, "FROB", "QUIT")
                 talk(mx.port, SENDER, "RCPT TO:<x@elsewhere.example>", "QUIT")
                 whole, text = self.notice(back, 1)  # the first, so there was none of the session before
@@ -86,7 +106,16 @@ class Server(Postmaster):
         secret = base64.b64encode(b"\0ada\0open-sesame").decode()
         with Peer() as back:
             with Instance(post(back)) as mx:
-                talk(mx.port, "AUTH PLAIN " + secret, "AUTH LOGIN", secret, SENDER, "DATA", "Subject: my private words", "QUIT")
+                talk(
+                    mx.port,
+                    "AUTH PLAIN " + secret,
+                    "AUTH LOGIN",
+                    secret,
+                    SENDER,
+                    "DATA",
+                    "Subject: my private words",
+                    "QUIT",
+                )
                 _, text = self.notice(back, 1)
                 self.assertIn("\n In:  AUTH PLAIN ***\n", text)
                 self.assertIn("\n In:  DATA\n Out: 554 ", text)
@@ -97,18 +126,28 @@ class Server(Postmaster):
 class Client(Postmaster):
     def test_each_class_has_its_notice(self):
         with Peer() as back, Peer() as far, Peer() as closed:
-            hops = {"protocol.example": f"smtp:[127.0.0.1]:{far.port}", "data.example": f"unmapped:[127.0.0.1]:{far.port}",
-                    "resource.example": f"elsewhere:[127.0.0.1]:{far.port}", "software.example": f"bare:[127.0.0.1]:{closed.port}"}
-            services = {"unmapped": "unix - - n - 10 smtp\n  -o smtp_generic_maps=fail:away",
-                        "elsewhere": "unix - - n - 10 smtp\n  -o smtp_bind_address=192.0.2.1",
-                        "bare": "unix - - n - 10 smtp\n  -o smtp_tls_CAfile=/nonexistent/ca.pem"}
+            hops = {
+                "protocol.example": f"smtp:[127.0.0.1]:{far.port}",
+                "data.example": f"unmapped:[127.0.0.1]:{far.port}",
+                "resource.example": f"elsewhere:[127.0.0.1]:{far.port}",
+                "software.example": f"bare:[127.0.0.1]:{closed.port}",
+            }
+            services = {
+                "unmapped": "unix - - n - 10 smtp\n  -o smtp_generic_maps=fail:away",
+                "elsewhere": "unix - - n - 10 smtp\n  -o smtp_bind_address=192.0.2.1",
+                "bare": "unix - - n - 10 smtp\n  -o smtp_tls_CAfile=/nonexistent/ca.pem",
+            }
             far.replies["MAIL"] = "501 5.5.4 what is that"
-            with Instance(post(back, hops, smtp_tls_policy_maps=inline({f"[127.0.0.1]:{closed.port}": "encrypt"})), services) as mx:
+            with Instance(
+                post(back, hops, smtp_tls_policy_maps=inline({f"[127.0.0.1]:{closed.port}": "encrypt"})), services
+            ) as mx:
                 for number, name in enumerate(("protocol", "data", "resource", "software"), 1):
                     send(mx.port, "ada@sender.example", [f"x@{name}.example"], mail("private words"))
                     whole, text = self.notice(back, number)
                     port = closed.port if name == "software" else far.port
-                    self.assertRegex(whole["Subject"], rf"^Penstock SMTP client: errors from 127\.0\.0\.1\[127\.0\.0\.1\]:{port}$")
+                    self.assertRegex(
+                        whole["Subject"], rf"^Penstock SMTP client: errors from 127\.0\.0\.1\[127\.0\.0\.1\]:{port}$"
+                    )
                     self.assertIn(f"Errors of class {name} in a session with ", text)
                     self.assertNotIn("private", text)
                     if name == "protocol":
@@ -126,7 +165,9 @@ class Client(Postmaster):
                     mx.wait_empty_queue()
                     eventually(lambda: all(s.closed for s in back.sessions), "smtp has told what it tells")
                     talk(mx.port, "FROB", "QUIT")
-                    eventually(lambda: mx.log().count("postmaster notice of errors from localhost") == 2, "the next notice")
+                    eventually(
+                        lambda: mx.log().count("postmaster notice of errors from localhost") == 2, "the next notice"
+                    )
                     mx.wait_empty_queue()
                     self.assertNotIn("postmaster notice of errors from 127.0.0.1", mx.log())
 

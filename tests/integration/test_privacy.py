@@ -34,8 +34,12 @@ class Modes(Suite):
             spool = mx.path("spool")
 
             def submit(*to, status=0):
-                done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, *to], input=b"Subject: x\n\nsecret\n",
-                                      capture_output=True, timeout=60)
+                done = subprocess.run(
+                    [os.path.join(BIN, "sendmail"), "-C", mx.etc, *to],
+                    input=b"Subject: x\n\nsecret\n",
+                    capture_output=True,
+                    timeout=60,
+                )
                 self.assertEqual(done.returncode, status, done)
 
             for content in (mail("small"), mail("large", BIG)):

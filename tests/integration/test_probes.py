@@ -50,14 +50,20 @@ class Probes(Reports):
                                           "no@rcpt.example": ("undeliverable", "5.1.1"),
                                           "later@rcpt.example": ("undeliverable", "4.7.1")})
                 self.assertIn("<yes@rcpt.example>: deliverable via 127.0.0.1: 250 2.1.5 ok", text)
-                self.assertRegex(text, r"<no@rcpt\.example>: undeliverable: host .* said: 550 5\.1\.1 <no@rcpt\.example>: nobody")
-                self.assertRegex(text, r"<later@rcpt\.example>: undeliverable for now: host .* said: 451 4\.7\.1 greylisted")
+                self.assertRegex(
+                    text, r"<no@rcpt\.example>: undeliverable: host .* said: 550 5\.1\.1 <no@rcpt\.example>: nobody"
+                )
+                self.assertRegex(
+                    text, r"<later@rcpt\.example>: undeliverable for now: host .* said: 451 4\.7\.1 greylisted"
+                )
                 for part in parts[1].get_payload()[1:]:
                     self.assertEqual(part["Remote-MTA"], "dns; 127.0.0.1")
                     self.assertRegex(part["Diagnostic-Code"], r"^smtp; \d\d\d \d\.")
                 self.assertIn("Subject: probe", parts[2].as_string())
                 mx.wait_empty_queue()
-                mx.wait_log(r"smtp\[\d+\]: \w+: to=<yes@rcpt\.example>, .*dsn=2\.1\.5, status=deliverable \(250 2\.1\.5 ok\)")
+                mx.wait_log(
+                    r"smtp\[\d+\]: \w+: to=<yes@rcpt\.example>, .*dsn=2\.1\.5, status=deliverable \(250 2\.1\.5 ok\)"
+                )
                 mx.wait_log(r"to=<later@rcpt\.example>, .*dsn=4\.7\.1, status=undeliverable \(host ")
                 eventually(lambda: "RSET" in self.said(peer), "RSET")
                 self.assertFalse({"DATA", "BDAT"} & set(self.said(peer)))
@@ -82,47 +88,91 @@ class Probes(Reports):
     def test_every_transport_says_what_it_would_do(self):
         user = system_user()
         with Peer(lmtp=True) as lmtp:
-            hops = {"lmtp.example": f"lmtp:inet:[127.0.0.1]:{lmtp.port}", "pipe.example": "robot:",
-                    "error.example": "error:5.2.1 closed for good", "retry.example": "retry:4.2.1 come back",
-                    "hole.example": "discard:into the hole"}
-            with self.instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "default_privs": user},
-                               start=False) as mx:
+            hops = {
+                "lmtp.example": f"lmtp:inet:[127.0.0.1]:{lmtp.port}",
+                "pipe.example": "robot:",
+                "error.example": "error:5.2.1 closed for good",
+                "retry.example": "retry:4.2.1 come back",
+                "hole.example": "discard:into the hole",
+            }
+            with self.instance(
+                {"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "default_privs": user}, start=False
+            ) as mx:
                 out = os.path.join(mx.dir, "out")
                 os.mkdir(out, 0o1777)
                 os.chmod(out, 0o1777)
-                mx.set_services({"robot": f"unix - n n - 5 pipe user={user} argv=/bin/touch {out}/robot ${{recipient}}"})
-                file = mx.write("aliases", f'robot: "|/bin/touch {out}/alias"\narchive: {out}/archive\n'
-                                           f"team: {user}, far@rcpt.example, \"|/bin/touch {out}/team\"\n")
+                mx.set_services(
+                    {"robot": f"unix - n n - 5 pipe user={user} argv=/bin/touch {out}/robot ${{recipient}}"}
+                )
+                file = mx.write(
+                    "aliases",
+                    f'robot: "|/bin/touch {out}/alias"\narchive: {out}/archive\n'
+                    f"team: {user}, far@rcpt.example, \"|/bin/touch {out}/team\"\n",
+                )
                 mx.set(alias_maps=f"lmdb:{file}", alias_database=f"lmdb:{file}")
                 mx.tool("penalias", f"lmdb:{file}", check=True)
                 mx.start()
-                self.probe(mx, "a@lmtp.example", "a@pipe.example", "a@error.example", "a@retry.example", "a@hole.example",
-                           f"robot@{TO}", f"archive@{TO}", f"team@{TO}", f"{user}@{TO}", f"no-such-user@{TO}",
-                           "ada@virtual.test.example", "nobody@virtual.test.example")
+                self.probe(
+                    mx,
+                    "a@lmtp.example",
+                    "a@pipe.example",
+                    "a@error.example",
+                    "a@retry.example",
+                    "a@hole.example",
+                    f"robot@{TO}",
+                    f"archive@{TO}",
+                    f"team@{TO}",
+                    f"{user}@{TO}",
+                    f"no-such-user@{TO}",
+                    "ada@virtual.test.example",
+                    "nobody@virtual.test.example",
+                )
                 fields, text, _ = self.report(mx)
                 good, bad = ("deliverable", "2.0.0"), "undeliverable"
-                self.assertEqual(fields, {
-                    "a@lmtp.example": ("deliverable", "2.1.5"), "a@pipe.example": good, "a@error.example": (bad, "5.2.1"),
-                    "a@retry.example": (bad, "4.2.1"), "a@hole.example": good, f"robot@{TO}": good, f"archive@{TO}": good,
-                    f"team@{TO}": good, f"{user}@{TO}": good, f"no-such-user@{TO}": (bad, "5.1.1"),
-                    "ada@virtual.test.example": good, "nobody@virtual.test.example": (bad, "5.1.1")})
-                for wanted in (f"<a@pipe.example>: deliverable: delivers to command: /bin/touch {out}/robot a@pipe.example",
-                               f"<robot@{TO}>: deliverable: delivers to command: /bin/touch {out}/alias",
-                               f"<archive@{TO}>: deliverable: delivers to file: {out}/archive",
-                               f"delivers to command: /bin/touch {out}/team; forwards to ",
-                               f"<{user}@{TO}>: deliverable: delivers to maildir",
-                               "<ada@virtual.test.example>: deliverable: delivers to maildir",
-                               "<a@hole.example>: deliverable: into the hole"):
+                self.assertEqual(
+                    fields,
+                    {
+                        "a@lmtp.example": ("deliverable", "2.1.5"),
+                        "a@pipe.example": good,
+                        "a@error.example": (bad, "5.2.1"),
+                        "a@retry.example": (bad, "4.2.1"),
+                        "a@hole.example": good,
+                        f"robot@{TO}": good,
+                        f"archive@{TO}": good,
+                        f"team@{TO}": good,
+                        f"{user}@{TO}": good,
+                        f"no-such-user@{TO}": (bad, "5.1.1"),
+                        "ada@virtual.test.example": good,
+                        "nobody@virtual.test.example": (bad, "5.1.1"),
+                    },
+                )
+                for wanted in (
+                    f"<a@pipe.example>: deliverable: delivers to command: /bin/touch {out}/robot a@pipe.example",
+                    f"<robot@{TO}>: deliverable: delivers to command: /bin/touch {out}/alias",
+                    f"<archive@{TO}>: deliverable: delivers to file: {out}/archive",
+                    f"delivers to command: /bin/touch {out}/team; forwards to ",
+                    f"<{user}@{TO}>: deliverable: delivers to maildir",
+                    "<ada@virtual.test.example>: deliverable: delivers to maildir",
+                    "<a@hole.example>: deliverable: into the hole",
+                ):
                     self.assertIn(wanted, text)
                 mx.wait_empty_queue()
-                self.assertEqual((os.listdir(out), self.box(mx, "ada"), lmtp.messages, lmtp.violations), ([], [], [], []))
+                self.assertEqual(
+                    (os.listdir(out), self.box(mx, "ada"), lmtp.messages, lmtp.violations), ([], [], [], [])
+                )
                 self.assertFalse(os.path.exists(os.path.join(mx.mail_spool, user)))
 
     def test_virtual_aliases_are_followed_and_bcc_filters_and_checks_are_not(self):
         with Peer() as peer:
-            settings = {**relay_to(peer), "virtual_alias_domains": "alias.example", "always_bcc": "eve@virtual.test.example",
-                        "content_filter": "smtp:[127.0.0.1]:9", "soft_bounce": "yes", "local_recipient_maps": inline({"known": "x"}),
-                        "virtual_alias_maps": inline({"team@alias.example": "ada@virtual.test.example, x@rcpt.example"})}
+            settings = {
+                **relay_to(peer),
+                "virtual_alias_domains": "alias.example",
+                "always_bcc": "eve@virtual.test.example",
+                "content_filter": "smtp:[127.0.0.1]:9",
+                "soft_bounce": "yes",
+                "local_recipient_maps": inline({"known": "x"}),
+                "virtual_alias_maps": inline({"team@alias.example": "ada@virtual.test.example, x@rcpt.example"}),
+            }
             with self.instance(settings) as mx:
                 self.probe(mx, "team@alias.example", "none@alias.example")
                 fields, _, parts = self.report(mx)
@@ -183,9 +233,15 @@ class Traced(Reports):
                 self.seen = {m["Message-ID"] for m in self.box(mx, "bob") if m["Subject"].startswith("Undelivered")}
                 self.assertEqual(len(self.seen), 1)
                 fields, text, _ = self.report(mx)
-                self.assertEqual(fields, {"late@rcpt.example": ("delayed", "4.7.1"), "now@rcpt.example": ("delivered", "2.0.0"),
-                                          "no@rcpt.example": ("failed", "5.1.1"),
-                                          "ada@virtual.test.example": ("delivered", "2.0.0")})
+                self.assertEqual(
+                    fields,
+                    {
+                        "late@rcpt.example": ("delayed", "4.7.1"),
+                        "now@rcpt.example": ("delivered", "2.0.0"),
+                        "no@rcpt.example": ("failed", "5.1.1"),
+                        "ada@virtual.test.example": ("delivered", "2.0.0"),
+                    },
+                )
                 self.assertIn("<late@rcpt.example>: delayed: host", text)
                 late.clear()
                 peer.wait_messages(2)
@@ -194,8 +250,12 @@ class Traced(Reports):
 
     def test_notify_has_no_say_in_reports_that_were_asked_for(self):
         with Peer() as peer:
-            settings = {**relay_to(peer), "virtual_alias_domains": "alias.example", "always_bcc": "eve@virtual.test.example",
-                        "virtual_alias_maps": inline({"team@alias.example": "ada@virtual.test.example, x@rcpt.example"})}
+            settings = {
+                **relay_to(peer),
+                "virtual_alias_domains": "alias.example",
+                "always_bcc": "eve@virtual.test.example",
+                "virtual_alias_maps": inline({"team@alias.example": "ada@virtual.test.example, x@rcpt.example"}),
+            }
             with self.instance(settings) as mx:
                 for notify in "never", "success":
                     with self.subTest(notify):

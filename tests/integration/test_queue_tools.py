@@ -31,9 +31,17 @@ class Files(Suite):
             path, = self.dropped(mx)
             identity = os.path.basename(path)
             whole = mx.tool("pencat", path, check=True).stdout
-            for line in ("sender: ada@sender.example", "envelope_id: id 7", "ret: hdrs", "body_type: 8BITMIME",
-                         "client_protocol: local", "notify: failure,delay", "recipient: bob@rcpt.example", "Subject: hello",
-                         "line two"):
+            for line in (
+                "sender: ada@sender.example",
+                "envelope_id: id 7",
+                "ret: hdrs",
+                "body_type: 8BITMIME",
+                "client_protocol: local",
+                "notify: failure,delay",
+                "recipient: bob@rcpt.example",
+                "Subject: hello",
+                "line two",
+            ):
                 self.assertIn(line + "\n", whole)
             self.assertEqual(mx.tool("pencat", identity, check=True).stdout, whole.replace(path, identity))
             self.assertEqual(mx.tool("pencat", "-q", identity, check=True).stdout, whole.replace(path, identity))
@@ -71,7 +79,9 @@ class Files(Suite):
                                       env={**os.environ, "TMPDIR": folder})
             done = piped(content)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(done.stdout.decode(), mx.tool("pencat", path, check=True).stdout.replace(path, "standard input"))
+            self.assertEqual(
+                done.stdout.decode(), mx.tool("pencat", path, check=True).stdout.replace(path, "standard input")
+            )
             self.assertEqual(done.stdout.count(b"0123456789\n"), 100000)
             done = piped(content[:-500])
             self.assertEqual(done.returncode, os.EX_DATAERR)
@@ -83,17 +93,25 @@ class Files(Suite):
     def test_what_sendmail_was_asked_for_is_shown(self):
         with Instance() as mx:
             mx.stop()
-            for words, lines in ((["-F", "Ada L."], ["full_name: Ada L."]), (["-G"], ["gateway: yes"]), (["-v"], ["traced: yes"]),
-                                 (["-bv"], ["probe: yes"]), (["-O", "requiretls=yes"], ["requiretls: yes"]),
-                                 (["-O", "smtputf8=yes"], ["smtputf8: yes"])):
+            for words, lines in (
+                (["-F", "Ada L."], ["full_name: Ada L."]),
+                (["-G"], ["gateway: yes"]),
+                (["-v"], ["traced: yes"]),
+                (["-bv"], ["probe: yes"]),
+                (["-O", "requiretls=yes"], ["requiretls: yes"]),
+                (["-O", "smtputf8=yes"], ["smtputf8: yes"]),
+            ):
                 with self.subTest(words):
                     submit(mx, "-f", "ada@sender.example", *words, "bob@rcpt.example")
                     path, = self.dropped(mx)
                     shown = mx.tool("pencat", "-e", path, check=True).stdout
                     for line in lines:
                         self.assertIn(line + "\n", shown)
-                    self.assertEqual(len(re.findall("^(?:gateway|traced|probe|requiretls|smtputf8|state): ", shown, re.M)),
-                                     0 if words[0] == "-F" else 1, shown)
+                    self.assertEqual(
+                        len(re.findall("^(?:gateway|traced|probe|requiretls|smtputf8|state): ", shown, re.M)),
+                        0 if words[0] == "-F" else 1,
+                        shown,
+                    )
                     os.unlink(path)
 
     def test_the_mode_of_a_copy_does_not_matter(self):
@@ -124,8 +142,14 @@ class Files(Suite):
                 out.write(other.replace(b"line one", b"LINE ONE"))
 
             def shown(*words):
-                return subprocess.run([os.path.join(BIN, "pencat"), "-c", mx.etc, *words], cwd=folder, capture_output=True,
-                                      text=True, timeout=60)
+                return subprocess.run(
+                    [os.path.join(BIN, "pencat"), "-c", mx.etc, *words],
+                    cwd=folder,
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                )
+
             self.assertIn("line one\n", shown(identity).stdout)
             self.assertIn("LINE ONE\n", shown("./" + identity).stdout)
             os.unlink(path)
@@ -158,8 +182,15 @@ class Files(Suite):
         with Instance(test_orders.nobody()) as mx:
             identity = send(mx.port, "ada@one.example", ["a@rcpt.example"], mail("secret")).split()[-1]
             mx.tool("pencat", identity, check=True)
-            done = subprocess.run([os.path.join(BIN, "pencat"), "-c", mx.etc, identity], capture_output=True, text=True, timeout=60,
-                                  user=65534, group=65534, extra_groups=[])
+            done = subprocess.run(
+                [os.path.join(BIN, "pencat"), "-c", mx.etc, identity],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                user=65534,
+                group=65534,
+                extra_groups=[],
+            )
             self.assertEqual((done.returncode, done.stdout), (os.EX_NOPERM, ""), done)
 
     def test_of_a_damaged_file_is_shown_what_there_is(self):
@@ -213,17 +244,32 @@ class Listings(Queued):
                 client.raw(mail("x") + b".\r\n")
                 identity = client.reply().split()[-1]
             shown = mx.tool("pencat", "-e", identity, check=True).stdout
-            for line in ("envelope_id: QQ314159", "ret: full", "body_type: 8BITMIME", "smtputf8: yes", "notify: never",
-                         "dsn_orig_rcpt: rfc822;first@rcpt.example", "client_protocol: ESMTP", "client_helo: client.example",
-                         "filter: smtp:[127.0.0.1]:1"):
+            for line in (
+                "envelope_id: QQ314159",
+                "ret: full",
+                "body_type: 8BITMIME",
+                "smtputf8: yes",
+                "notify: never",
+                "dsn_orig_rcpt: rfc822;first@rcpt.example",
+                "client_protocol: ESMTP",
+                "client_helo: client.example",
+                "filter: smtp:[127.0.0.1]:1",
+            ):
                 self.assertIn(line + "\n", shown)
 
     def test_j_has_the_address_as_it_was_given(self):
-        with Instance({**test_orders.nobody(), "virtual_alias_maps": "inline:{ first@rcpt.example=second@rcpt.example }",
-                       "virtual_alias_domains": ""}) as mx:
+        with Instance(
+            {
+                **test_orders.nobody(),
+                "virtual_alias_maps": "inline:{ first@rcpt.example=second@rcpt.example }",
+                "virtual_alias_domains": "",
+            }
+        ) as mx:
             self.queued(mx, [("ada@one.example", "first@rcpt.example")])
-            recipient, = self.json(mx)[0]["recipients"]
-            self.assertEqual((recipient["orig_address"], recipient["address"]), ("first@rcpt.example", "second@rcpt.example"))
+            (recipient,) = self.json(mx)[0]["recipients"]
+            self.assertEqual(
+                (recipient["orig_address"], recipient["address"]), ("first@rcpt.example", "second@rcpt.example")
+            )
             self.assertTrue(recipient["delay_reason"])
 
     def test_j_and_p_have_recipients_whose_sender_is_still_to_be_told(self):
@@ -237,9 +283,13 @@ class Listings(Queued):
                 os.kill(pid, signal.SIGSTOP)
             try:
                 send(mx.port, "ada@rcpt.example", ["gone@rcpt.example"], mail())
-                entry = eventually(lambda: [e for e in self.json(mx) if e["recipients"][0].get("bounce_reason")], "bounced")[0]
-                self.assertEqual((entry["recipients"][0]["address"], entry["recipients"][0]["orig_address"]),
-                                 ("gone@rcpt.example", "gone@rcpt.example"))
+                entry = eventually(
+                    lambda: [e for e in self.json(mx) if e["recipients"][0].get("bounce_reason")], "bounced"
+                )[0]
+                self.assertEqual(
+                    (entry["recipients"][0]["address"], entry["recipients"][0]["orig_address"]),
+                    ("gone@rcpt.example", "gone@rcpt.example"),
+                )
                 self.assertIn("nobody of that name", entry["recipients"][0]["bounce_reason"])
                 self.assertIn("nobody of that name", mx.tool("penqueue", "-p", check=True).stdout)
             finally:
@@ -265,8 +315,12 @@ class DamagedMessages(Queued):
 
     def test_content_that_is_lost_or_cut_short(self):
         with Instance({**test_orders.nobody(), **self.WAITS, "queue_inline_limit": "4096"}) as mx:
-            gone, cut, whole = (send(mx.port, "ada@one.example", [f"{name}@rcpt.example"], mail(name, f"{name} body\r\n" * 40000))
-                                .split()[-1] for name in ("gone", "cut", "whole"))
+            gone, cut, whole = (
+                send(
+                    mx.port, "ada@one.example", [f"{name}@rcpt.example"], mail(name, f"{name} body\r\n" * 40000)
+                ).split()[-1]
+                for name in ("gone", "cut", "whole")
+            )
             eventually(lambda: len(self.places(mx, "deferred")) == 3, "all are deferred")
             mx.stop()
             folder, files = mx.path("spool", "spool"), {}
@@ -281,8 +335,13 @@ class DamagedMessages(Queued):
                     mx.start()
                 done = mx.tool("pencat", gone, "4bGNsx3Ynxz1kGz8", cut, whole)
                 self.assertEqual(done.returncode, os.EX_DATAERR, done.stderr)
-                self.assertRegex(done.stderr, f"{gone}: its content cannot be opened: .*{os.path.basename(files[gone])}.*No such file")
-                self.assertRegex(done.stderr, f"{cut}: its content in {files[cut]} is cut short, after 100000 of [0-9]+ bytes")
+                self.assertRegex(
+                    done.stderr,
+                    f"{gone}: its content cannot be opened: .*{os.path.basename(files[gone])}.*No such file",
+                )
+                self.assertRegex(
+                    done.stderr, f"{cut}: its content in {files[cut]} is cut short, after 100000 of [0-9]+ bytes"
+                )
                 self.assertIn("4bGNsx3Ynxz1kGz8: no such message", done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 3, done.stderr)
                 self.assertEqual(done.stdout.count("whole body\n"), 40000)
@@ -299,8 +358,12 @@ class DamagedMessages(Queued):
     def test_an_envelope_that_is_damaged_is_told_from_one_that_is_not_there(self):
         with Instance({**test_orders.nobody(), **self.WAITS, "queue_inline_limit": "200k"}) as mx:
             def queue(names):
-                ids = [send(mx.port, "ada@one.example", [f"{n}@rcpt.example"], mail(n, f"key-{n}-end\r\n" * 5000)).split()[-1]
-                       for n in names]
+                ids = [
+                    send(mx.port, "ada@one.example", [f"{n}@rcpt.example"], mail(n, f"key-{n}-end\r\n" * 5000)).split()[
+                        -1
+                    ]
+                    for n in names
+                ]
                 known.extend(ids)
                 eventually(lambda: len(self.places(mx, "deferred")) == len(known), "all are deferred")
             known = []
@@ -315,7 +378,9 @@ class DamagedMessages(Queued):
                             raw.write(b"KEY")
             done = mx.tool("pencat", "4bGNsx3Ynxz1kGz8", *known)
             self.assertEqual(done.returncode, os.EX_DATAERR, done.stderr)
-            self.assertRegex(done.stderr, f"{known[0]}: its envelope is damaged, record [0-9]+:[0-9]+ in penqueue --log: ")
+            self.assertRegex(
+                done.stderr, f"{known[0]}: its envelope is damaged, record [0-9]+:[0-9]+ in penqueue --log: "
+            )
             self.assertIn("4bGNsx3Ynxz1kGz8: no such message", done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 2, done.stderr)
             self.assertEqual(re.findall(r"RECORDS (\S+)", done.stdout), known[1:])
@@ -338,7 +403,14 @@ class Input(Queued):
                 with self.subTest(site):
                     done = mx.tool("penqueue", "-s", site)
                     self.assertEqual(done.returncode, os.EX_USAGE, done)
-            for site in ("rcpt.example", "@rcpt.example", "[192.0.2.1]", "[mx.example]:2525", "bücher.example", "[ipv6:2001:db8::1]"):
+            for site in (
+                "rcpt.example",
+                "@rcpt.example",
+                "[192.0.2.1]",
+                "[mx.example]:2525",
+                "bücher.example",
+                "[ipv6:2001:db8::1]",
+            ):
                 with self.subTest(site):
                     mx.tool("penqueue", "-s", site, check=True)
 

@@ -39,7 +39,9 @@ class Answers(unittest.TestCase):
 
     def test_521_and_421_of_an_access_table_end_the_session(self):
         for code in ("521", "421"):
-            client = self.client({"smtpd_recipient_restrictions": f"check_recipient_access inline:{{ {{bad.example = {code} go}} }}"})
+            client = self.client(
+                {"smtpd_recipient_restrictions": f"check_recipient_access inline:{{ {{bad.example = {code} go}} }}"}
+            )
             client.expect("RCPT TO:<jo@bad.example>", code)
             self.assertEqual(client.socket.recv(100), b"")
 
@@ -51,7 +53,9 @@ class Answers(unittest.TestCase):
         self.assertEqual(client.socket.recv(100), b"")
 
     def test_addresses_of_a_virtual_alias_may_have_blanks_between_them(self):
-        client = self.client({"virtual_alias_maps": "inline:{ {list@a.example = x@b.example y@b.example} }", "defer_transports": "smtp"})
+        client = self.client(
+            {"virtual_alias_maps": "inline:{ {list@a.example = x@b.example y@b.example} }", "defer_transports": "smtp"}
+        )
         client.command("RSET")
         client.send("a@example.org", ["list@a.example"], CONTENT)
         entry, = self.mx.queue()
@@ -59,13 +63,20 @@ class Answers(unittest.TestCase):
 
     def test_pattern_tables_may_stand_in_the_setting(self):
         for kind in ("pcre", "regexp"):
-            client = self.client({"smtpd_recipient_restrictions": f"check_recipient_access {kind}:{{ {{/^bad/ REJECT so it is}} }}"})
+            client = self.client(
+                {"smtpd_recipient_restrictions": f"check_recipient_access {kind}:{{ {{/^bad/ REJECT so it is}} }}"}
+            )
             self.assertIn("so it is", client.command("RCPT TO:<bad@there.example>"))
             client.expect("RCPT TO:<good@there.example>", "250")
 
     def test_a_network_that_is_excepted_says_nothing_of_the_other_family(self):
-        client = self.client({"mynetworks": "192.0.2.1", "relay_domains": "there.example",
-                              "smtpd_client_restrictions": "check_client_access cidr:{{!2001:db8::/32 REJECT not there}}"})
+        client = self.client(
+            {
+                "mynetworks": "192.0.2.1",
+                "relay_domains": "there.example",
+                "smtpd_client_restrictions": "check_client_access cidr:{{!2001:db8::/32 REJECT not there}}",
+            }
+        )
         client.expect("RCPT TO:<jo@there.example>", "250")
 
 

@@ -43,14 +43,24 @@ class RequireTls(Certified):
         hops = {f"{name}.example": f"[127.0.0.1]:{peer.port}" for name, peer in peers.items()}
         hops["sender.example"] = hops.pop("back.example")
         hops["unknown.example"] = f"[127.0.0.1]:{unknown.port}"
-        policy = inline({hops[f"{name}.example"]: f"secure match={NAME}" for name in ("good", "plain", "wrong", "other", "clear")})
-        expected = {"plain": r"5\.7\.30, status=bounced \(REQUIRETLS is needed, but host \S+ does not offer it",
-                    "wrong": r"5\.7\.10, status=bounced \(REQUIRETLS asks for a verified server, but the certificate",
-                    "other": r"5\.7\.10, status=bounced \(REQUIRETLS asks for a verified server, but the certificate",
-                    "clear": r"5\.7\.10, status=bounced \(REQUIRETLS asks for TLS, which host \S+ does not offer",
-                    "unknown": r"5\.7\.10, status=bounced \(REQUIRETLS asks for a verified server, and \S+ has no name"}
-        with Instance(self.received_with_tls(relay_domains=", ".join(hops), transport_maps=inline({d: "smtp:" + h for d, h in hops.items()}),
-                                             smtp_tls_security_level="may", smtp_tls_policy_maps=policy)) as mx:
+        policy = inline(
+            {hops[f"{name}.example"]: f"secure match={NAME}" for name in ("good", "plain", "wrong", "other", "clear")}
+        )
+        expected = {
+            "plain": r"5\.7\.30, status=bounced \(REQUIRETLS is needed, but host \S+ does not offer it",
+            "wrong": r"5\.7\.10, status=bounced \(REQUIRETLS asks for a verified server, but the certificate",
+            "other": r"5\.7\.10, status=bounced \(REQUIRETLS asks for a verified server, but the certificate",
+            "clear": r"5\.7\.10, status=bounced \(REQUIRETLS asks for TLS, which host \S+ does not offer",
+            "unknown": r"5\.7\.10, status=bounced \(REQUIRETLS asks for a verified server, and \S+ has no name",
+        }
+        with Instance(
+            self.received_with_tls(
+                relay_domains=", ".join(hops),
+                transport_maps=inline({d: "smtp:" + h for d, h in hops.items()}),
+                smtp_tls_security_level="may",
+                smtp_tls_policy_maps=policy,
+            )
+        ) as mx:
             recipients = [f"a@{name}.example" for name in ("good", *expected)]
             self.submit(mx, recipients, mail(body="secret\r\n"))
             arrived = peers["good"].wait_messages(1)[0]
@@ -82,14 +92,30 @@ class RequireTls(Certified):
             peer.close()
 
     def test_lmtp_requiretls_policy_and_requiretls_redact_dsn(self):
-        for policy, redact, fate in (("enforce", "yes", "bounced"), ("enforce", "no", "bounced"), ("opportunistic", "yes", "sent")):
-            with self.subTest(policy=policy, redact=redact), Peer(FEATURES, lmtp=True, tls=server_context(self.right)) as peer, \
-                    Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as back:
-                hops = {"rcpt.example": f"lmtp:inet:127.0.0.1:{peer.port}", "sender.example": f"smtp:[127.0.0.1]:{back.port}"}
-                with Instance(self.received_with_tls(relay_domains=", ".join(hops), transport_maps=inline(hops), smtp_tls_security_level="may",
-                                                     smtp_tls_policy_maps=inline({f"[127.0.0.1]:{back.port}": f"secure match={NAME}"}),
-                                                     lmtp_tls_security_level="may", lmtp_tls_CAfile=self.ca.pem, lmtp_requiretls_policy=policy,
-                                                     requiretls_redact_dsn=redact)) as mx:
+        for policy, redact, fate in (
+            ("enforce", "yes", "bounced"),
+            ("enforce", "no", "bounced"),
+            ("opportunistic", "yes", "sent"),
+        ):
+            with self.subTest(policy=policy, redact=redact), Peer(
+                FEATURES, lmtp=True, tls=server_context(self.right)
+            ) as peer, Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as back:
+                hops = {
+                    "rcpt.example": f"lmtp:inet:127.0.0.1:{peer.port}",
+                    "sender.example": f"smtp:[127.0.0.1]:{back.port}",
+                }
+                with Instance(
+                    self.received_with_tls(
+                        relay_domains=", ".join(hops),
+                        transport_maps=inline(hops),
+                        smtp_tls_security_level="may",
+                        smtp_tls_policy_maps=inline({f"[127.0.0.1]:{back.port}": f"secure match={NAME}"}),
+                        lmtp_tls_security_level="may",
+                        lmtp_tls_CAfile=self.ca.pem,
+                        lmtp_requiretls_policy=policy,
+                        requiretls_redact_dsn=redact,
+                    )
+                ) as mx:
                     self.submit(mx, ["a@rcpt.example"], mail(body="secret\r\n"))
                     mx.wait_log(rf"to=<a@rcpt\.example>, .*status={fate}")
                     if fate == "sent":
@@ -100,11 +126,21 @@ class RequireTls(Certified):
     def test_it_goes_on_through_a_chain_of_servers(self):
         with Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as peer:
             last = f"[127.0.0.1]:{peer.port}"
-            with Instance(self.received_with_tls(relay_domains="rcpt.example", transport_maps=inline({"rcpt.example": "smtp:" + last}),
-                                                 smtp_tls_policy_maps=inline({last: f"secure match={NAME}"}))) as second:
+            with Instance(
+                self.received_with_tls(
+                    relay_domains="rcpt.example",
+                    transport_maps=inline({"rcpt.example": "smtp:" + last}),
+                    smtp_tls_policy_maps=inline({last: f"secure match={NAME}"}),
+                )
+            ) as second:
                 hop = f"[127.0.0.1]:{second.port}"
-                with Instance(self.received_with_tls(relay_domains="rcpt.example", transport_maps=inline({"rcpt.example": "smtp:" + hop}),
-                                                     smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}))) as first:
+                with Instance(
+                    self.received_with_tls(
+                        relay_domains="rcpt.example",
+                        transport_maps=inline({"rcpt.example": "smtp:" + hop}),
+                        smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}),
+                    )
+                ) as first:
                     self.submit(first, ["a@rcpt.example"], mail(body="through two\r\n"))
                     arrived = peer.wait_messages(1)[0]
                     self.assertIn("REQUIRETLS", arrived.parameters)
@@ -118,12 +154,18 @@ class RequireTls(Certified):
     def test_a_crash_does_not_forget_it(self):
         with Peer(FEATURES + ("REQUIRETLS",), tls=server_context(self.right)) as peer:
             hop = f"[127.0.0.1]:{peer.port}"
-            with Instance(self.received_with_tls(relay_domains="rcpt.example", transport_maps=inline({"rcpt.example": "smtp:" + hop}),
-                                                 smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}),
-                                                 minimal_backoff_time="1s", maximal_backoff_time="2s",
-                                                 queue_run_delay="1s")) as mx:
-                # Until told otherwise: the log line is written before the record of the delivery is, so that a message may be
-                # tried at once after the crash.
+            with Instance(
+                self.received_with_tls(
+                    relay_domains="rcpt.example",
+                    transport_maps=inline({"rcpt.example": "smtp:" + hop}),
+                    smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}),
+                    minimal_backoff_time="1s",
+                    maximal_backoff_time="2s",
+                    queue_run_delay="1s",
+                )
+            ) as mx:
+                # Until told otherwise: the log line is written before the record of the delivery is, so that a
+                # message may be tried at once after the crash.
                 peer.replies["MAIL"] = lambda session, line: "451 4.3.0 later"
                 self.submit(mx, ["a@rcpt.example"])
                 queue_id = mx.wait_log(r": (\w+): to=<a@rcpt\.example>.*status=deferred").group(1)
@@ -139,9 +181,16 @@ class RequireTls(Certified):
     def test_tls_required_no_is_noted_and_no_more_than_a_wish(self):
         with Peer(FEATURES) as clear, Peer(FEATURES, tls=server_context(self.certificates["wrong CA"])) as other:
             hops = {"clear.example": f"[127.0.0.1]:{clear.port}", "other.example": f"[127.0.0.1]:{other.port}"}
-            with Instance(self.received_with_tls(
-                    relay_domains=", ".join(hops), transport_maps=inline({d: "smtp:" + h for d, h in hops.items()}), smtp_dns_support_level="dnssec",
-                    smtp_tls_policy_maps=inline({hops["clear.example"]: "dane-only", hops["other.example"]: "secure match=x.example"}))) as mx:
+            with Instance(
+                self.received_with_tls(
+                    relay_domains=", ".join(hops),
+                    transport_maps=inline({d: "smtp:" + h for d, h in hops.items()}),
+                    smtp_dns_support_level="dnssec",
+                    smtp_tls_policy_maps=inline(
+                        {hops["clear.example"]: "dane-only", hops["other.example"]: "secure match=x.example"}
+                    ),
+                )
+            ) as mx:
                 send(mx.port, SENDER, ["a@clear.example", "a@other.example"], mail(extra="TLS-Required: No\r\n"))
                 clear.wait_messages(1)  # the recipient's policy is given up
                 mx.wait_log(r"to=<a@other\.example>.*status=deferred")  # the administrator's is not

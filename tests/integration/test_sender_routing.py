@@ -21,16 +21,23 @@ class BySender(Suite):
                     self.assertEqual(peer.wait_messages(count)[-1].sender, sender)
                 mx.wait_empty_queue()
                 self.assertEqual([len(p.messages) for p in (one, two, rest)], [2, 1, 3])
-                explained = json.loads(mx.tool("pendest", "--json", "explain", "far@rcpt.example", "bo@other.example",
-                                               check=True).stdout)
-                self.assertEqual((explained["nexthop"], explained["by_sender"]),
-                                 (hops["@other.example"], "sender_dependent_relayhost_maps"))
-                self.assertRegex(mx.tool("pendest", "explain", "far@rcpt.example", "ada@sender.example", check=True).stdout,
-                                 r"(?m)^by sender +sender_dependent_relayhost_maps$")
+                explained = json.loads(
+                    mx.tool("pendest", "--json", "explain", "far@rcpt.example", "bo@other.example", check=True).stdout
+                )
+                self.assertEqual(
+                    (explained["nexthop"], explained["by_sender"]),
+                    (hops["@other.example"], "sender_dependent_relayhost_maps"),
+                )
+                self.assertRegex(
+                    mx.tool("pendest", "explain", "far@rcpt.example", "ada@sender.example", check=True).stdout,
+                    r"(?m)^by sender +sender_dependent_relayhost_maps$",
+                )
                 self.assertNotIn("by sender", mx.tool("pendest", "explain", "far@rcpt.example", check=True).stdout)
                 mx.stop()
-                self.assertRegex(mx.tool("pendest", "explain", "far@rcpt.example", "ada@sender.example", check=True).stdout,
-                                 rf"(?m)^next hop +\[127\.0\.0\.1\]:{one.port}\nby sender ")
+                self.assertRegex(
+                    mx.tool("pendest", "explain", "far@rcpt.example", "ada@sender.example", check=True).stdout,
+                    rf"(?m)^next hop +\[127\.0\.0\.1\]:{one.port}\nby sender ",
+                )
 
     def test_empty_address_relayhost_maps_lookup_key_routes_notices(self):
         with Peer() as notices, Peer() as rest:
@@ -43,8 +50,11 @@ class BySender(Suite):
 
     def test_sender_dependent_default_transport_maps_choose_transport_and_next_hop(self):
         with Peer() as one, Peer(lmtp=True) as two, Peer() as rest, Peer() as relay:
-            ways = {"ada@sender.example": f"slow:[127.0.0.1]:{one.port}", "@other.example": f"lmtp:inet:127.0.0.1:{two.port}",
-                    "<>": "error:5.7.1 no notices here"}
+            ways = {
+                "ada@sender.example": f"slow:[127.0.0.1]:{one.port}",
+                "@other.example": f"lmtp:inet:127.0.0.1:{two.port}",
+                "<>": "error:5.7.1 no notices here",
+            }
             settings = relay_to(relay, "known.example")
             with Instance({**settings, "relayhost": f"[127.0.0.1]:{rest.port}",
                            "sender_dependent_default_transport_maps": inline(ways),
@@ -59,9 +69,12 @@ class BySender(Suite):
                 relay.wait_messages(1)
 
     def test_empty_address_default_transport_maps_lookup_key_routes_notices(self):
-        with Peer() as notices, Instance({
-                "empty_address_default_transport_maps_lookup_key": "none@none.example"}, start=False) as mx:
-            mx.set(sender_dependent_default_transport_maps=inline({"@none.example": f"smtp:[127.0.0.1]:{notices.port}"}))
+        with Peer() as notices, Instance(
+            {"empty_address_default_transport_maps_lookup_key": "none@none.example"}, start=False
+        ) as mx:
+            mx.set(
+                sender_dependent_default_transport_maps=inline({"@none.example": f"smtp:[127.0.0.1]:{notices.port}"})
+            )
             mx.start()
             send(mx.port, "", ["far@rcpt.example"], mail())
             notices.wait_messages(1)
@@ -83,17 +96,25 @@ class Moved(Suite):
         mx = self.instance()
         with Client(mx.port) as client:
             client.expect("MAIL FROM:<ada@sender.example>", "250")
-            for address, where in (("jo@local.test.example", "jo@new.example"), ("Jo@Local.Test.Example", "jo@new.example"),
-                                   ("kay@local.test.example", "Room 7"), ("any@gone.example", "nowhere")):
-                self.assertEqual(client.command(f"RCPT TO:<{address}>"),
-                                 f"550 5.1.6 <{address}>: Recipient address rejected: User has moved to {where}")
+            for address, where in (
+                ("jo@local.test.example", "jo@new.example"),
+                ("Jo@Local.Test.Example", "jo@new.example"),
+                ("kay@local.test.example", "Room 7"),
+                ("any@gone.example", "nowhere"),
+            ):
+                self.assertEqual(
+                    client.command(f"RCPT TO:<{address}>"),
+                    f"550 5.1.6 <{address}>: Recipient address rejected: User has moved to {where}",
+                )
             client.expect("RCPT TO:<alias@virtual.test.example>", "250")  # an alias takes it elsewhere
 
     def test_mail_that_comes_to_them_by_an_alias_is_returned_with_it(self):
         mx = self.instance()
         send(mx.port, BOX, ["to-jo@virtual.test.example"], mail())
-        mx.wait_log(r"to=<jo@local\.test\.example>, orig_to=<to-jo@virtual\.test\.example>, .*dsn=5\.1\.6, status=bounced "
-                    r"\(User has moved to jo@new\.example\)")
+        mx.wait_log(
+            r"to=<jo@local\.test\.example>, orig_to=<to-jo@virtual\.test\.example>, .*dsn=5\.1\.6, status=bounced "
+            r"\(User has moved to jo@new\.example\)"
+        )
         mx.virtual_box("vera").wait(1)
         self.assertIn(b"User has moved to jo@new.example", mx.virtual_box("vera").messages()[0])
 

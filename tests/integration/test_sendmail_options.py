@@ -29,9 +29,30 @@ class Options(test_submission.Submission):
             self.assertEqual((got["Date"], got["Message-ID"]), (None, None))
 
     def test_options_that_mean_nothing_here_are_taken(self):
-        accepted = (["-oem"], ["-om"], ["-odb"], ["-o7"], ["-o8"], ["-h", "10"], ["-U"], ["-B", "8BITMIME"], ["-X", "log"],
-                    ["-A", "c"], ["-c"], ["-d0"], ["-e", "m"], ["-L", "tag"], ["-m"], ["-n"], ["-p", "local"], ["-x"],
-                    ["-bm"], ["-O", "DeliveryMode=b"], ["-G"], ["-oi", "-oee"])
+        accepted = (
+            ["-oem"],
+            ["-om"],
+            ["-odb"],
+            ["-o7"],
+            ["-o8"],
+            ["-h", "10"],
+            ["-U"],
+            ["-B", "8BITMIME"],
+            ["-X", "log"],
+            ["-A", "c"],
+            ["-c"],
+            ["-d0"],
+            ["-e", "m"],
+            ["-L", "tag"],
+            ["-m"],
+            ["-n"],
+            ["-p", "local"],
+            ["-x"],
+            ["-bm"],
+            ["-O", "DeliveryMode=b"],
+            ["-G"],
+            ["-oi", "-oee"],
+        )
         with self.instance() as mx:
             for words in accepted:
                 with self.subTest(words):
@@ -42,7 +63,12 @@ class Options(test_submission.Submission):
 
     def test_bd_starts_the_mail_system(self):
         with self.instance(start=False) as mx:
-            for words, said in ((["-bd", "-q15m"], ""), (["-q15m", "-bd"], ""), (["-bd", "-q"], "warning: -q"), (["-q", "-bl"], "warning: -q")):
+            for words, said in (
+                (["-bd", "-q15m"], ""),
+                (["-q15m", "-bd"], ""),
+                (["-bd", "-q"], "warning: -q"),
+                (["-q", "-bl"], "warning: -q"),
+            ):
                 with self.subTest(words):
                     self.assertIn(said, self.sendmail(mx, *words))
                     eventually(lambda: answers(mx.port), "it serves")
@@ -68,17 +94,25 @@ class Options(test_submission.Submission):
                 self.assertEqual([e["queue_name"] for e in mx.queue()], ["deferred"] * 2)
                 self.sendmail(mx, "-q")
                 mx.wait_empty_queue()
-                self.assertEqual(sorted(m.recipients[0] for m in peer.messages), ["a@rcpt.example", "b@rcpt.example", "c@rcpt.example"])
+                self.assertEqual(
+                    sorted(m.recipients[0] for m in peer.messages),
+                    ["a@rcpt.example", "b@rcpt.example", "c@rcpt.example"],
+                )
 
     def test_options_that_do_not_go_together_are_refused(self):
         to = "ada@virtual.test.example"
         with self.instance(start=False) as mx:
             mx.tool("penstock", "start", check=True)
             mx.stop()
-            for words, said in (*((["-t", mode], "-t") for mode in ("-bs", "-bp", "-bd", "-bi", "-q", "-qIx", "-q30m")),
-                                *((["-bv", *option, to], option[0]) for option in (["-N", "never"], ["-R", "full"], ["-v"], ["-t"])),
-                                *((["-q", option], option[:3]) for option in ("-qIx", "-qRx.example")),
-                                *(([option, to], "recipients") for option in ("-q", "-q30m", "-qIx", "-qRx.example", "-bp", "-bi", "-bd"))):
+            for words, said in (
+                *((["-t", mode], "-t") for mode in ("-bs", "-bp", "-bd", "-bi", "-q", "-qIx", "-q30m")),
+                *((["-bv", *option, to], option[0]) for option in (["-N", "never"], ["-R", "full"], ["-v"], ["-t"])),
+                *((["-q", option], option[:3]) for option in ("-qIx", "-qRx.example")),
+                *(
+                    ([option, to], "recipients")
+                    for option in ("-q", "-q30m", "-qIx", "-qRx.example", "-bp", "-bi", "-bd")
+                ),
+            ):
                 with self.subTest(words):
                     self.assertIn(said, self.sendmail(mx, *words, status=os.EX_USAGE))
             self.assertFalse(answers(mx.port))

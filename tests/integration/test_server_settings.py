@@ -38,8 +38,14 @@ class Tls(Services):
         cls.rsa = cls.ca.issue("rsa.test.example", kind="rsa")
 
     def base(self, **more):
-        return {"smtpd_tls_security_level": "may", "smtpd_tls_cert_file": self.mx.pem, "smtpd_tls_key_file": self.mx.key,
-                "local_transport": "discard:", "smtpd_relay_restrictions": "reject_unauth_destination", **more}
+        return {
+            "smtpd_tls_security_level": "may",
+            "smtpd_tls_cert_file": self.mx.pem,
+            "smtpd_tls_key_file": self.mx.key,
+            "local_transport": "discard:",
+            "smtpd_relay_restrictions": "reject_unauth_destination",
+            **more,
+        }
 
     def cipher(self, port, ciphers=None):
         context = client_context(version=OLD)
@@ -78,10 +84,13 @@ class Tls(Services):
         with open(chain, "w") as out:
             out.write(self.rsa.text())
         os.chmod(chain, 0o600)
-        _, ports = self.served([
-            "smtpd_tls_chain_files = " + chain,
-            f"smtpd_tls_cert_file =\nsmtpd_tls_key_file =\nsmtpd_tls_dcert_file = {self.rsa.pem}\nsmtpd_tls_dkey_file = {self.rsa.key}",
-        ], **self.base())
+        _, ports = self.served(
+            [
+                "smtpd_tls_chain_files = " + chain,
+                f"smtpd_tls_cert_file =\nsmtpd_tls_key_file =\nsmtpd_tls_dcert_file = {self.rsa.pem}\nsmtpd_tls_dkey_file = {self.rsa.key}",
+            ],
+            **self.base(),
+        )
         for row, port in ports.items():
             with self.subTest(row), TlsClient(port, client_context(self.ca)) as client:
                 self.assertEqual(client.starttls().common_name(), "rsa.test.example")
@@ -116,8 +125,13 @@ class Tls(Services):
 
 def openssl_client(port, *options):
     import subprocess
-    done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-starttls", "smtp", *options], input=b"QUIT\r\n",
-                          capture_output=True, timeout=60)
+
+    done = subprocess.run(
+        ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-starttls", "smtp", *options],
+        input=b"QUIT\r\n",
+        capture_output=True,
+        timeout=60,
+    )
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -125,7 +139,9 @@ def intermediate(ca, directory):
     """An authority below the authority, and a certificate that it has signed, with the chain behind it."""
     from certificates import Certificate
     middle = Certificate(os.path.join(directory, "middle"))
-    ca._make(middle, "Middle CA", "-CA", ca.own.pem, "-CAkey", ca.own.key, "-addext", "basicConstraints=critical,CA:TRUE")
+    ca._make(
+        middle, "Middle CA", "-CA", ca.own.pem, "-CAkey", ca.own.key, "-addext", "basicConstraints=critical,CA:TRUE"
+    )
     below = Authority.__new__(Authority)
     below.directory, below.count, below.own, below.pem = directory, 1000, middle, middle.pem
     leaf = below.issue("deep.example")

@@ -52,7 +52,9 @@ class World:
         the table is read a part at a time."""
         with open("/proc/net/tcp") as table:
             rows = [line.split() for line in table.readlines()[1:]]
-        return {(row[1], row[2]) for row in rows if int(row[2].split(":")[1], 16) == self.port and row[3] in ("01", "02")}
+        return {
+            (row[1], row[2]) for row in rows if int(row[2].split(":")[1], 16) == self.port and row[3] in ("01", "02")
+        }
 
     def sessions_out(self):
         """How many of them there were at one moment, between the two times that they are looked for."""
@@ -205,7 +207,9 @@ class Classes(Suite):
             self.mail_to(mx, 203, 204)
             eventually(lambda: mx.status()["session_classes"][1]["outgoing_waits"], "mail waits")
             # A lease counts from before its connection is made.
-            eventually(lambda: self.world.sessions_out() == 3, lambda: f"three connections, not {self.world.sessions_out()}")
+            eventually(
+                lambda: self.world.sessions_out() == 3, lambda: f"three connections, not {self.world.sessions_out()}"
+            )
             self.assertEqual([e["queue_name"] for e in mx.queue()], ["active"] * 5)
             inside = self.peers(100)[0]
             self.mail_to(mx, 100)  # the other class has room
@@ -238,14 +242,19 @@ class Classes(Suite):
                              ("wait", [{"class": OUTSIDE, "total_limit": 3, "refuse_limit": 3, "incoming": 1,
                                         "outgoing": 2, "hosts_in_line": 1}]))
             text = mx.tool("pendest", "explain", "u@d202.example", check=True).stdout
-            self.assertIn("class        *: outgoing sessions wait at 3, clients are refused at 3; 2 outgoing (leases of "
-                          "qmgr) and 1 incoming now: full, hosts in line for a session: 1\n", text)
+            self.assertIn(
+                "class        *: outgoing sessions wait at 3, clients are refused at 3; 2 outgoing (leases of "
+                "qmgr) and 1 incoming now: full, hosts in line for a session: 1\n",
+                text,
+            )
             self.assertRegex(text, r"level 1 .*h202\.other\.example.*, session class \* \(waits for a session to end\)")
             self.assertRegex(mx.tool("pendest", "show", "h202.other.example", check=True).stdout,
                              r"session class +\*: it waits for a session to end")
             inside = self.explain(mx, "u@d100.example")  # the other class has room
-            self.assertEqual((inside["decision"], inside["hosts"][0]["session_class"], inside["session_classes"][0]["total_limit"]),
-                             ("unused", INSIDE, 8))
+            self.assertEqual(
+                (inside["decision"], inside["hosts"][0]["session_class"], inside["session_classes"][0]["total_limit"]),
+                ("unused", INSIDE, 8),
+            )
             self.go_on.set()
             for peer in peers[:3]:
                 peer.wait_messages(1)
@@ -278,7 +287,9 @@ class Classes(Suite):
             os.kill(anvil, signal.SIGSTOP)
             try:
                 seen = []
-                asking = [threading.Thread(target=lambda: seen.append(self.explain(mx, "u@d200.example"))) for _ in range(12)]
+                asking = [
+                    threading.Thread(target=lambda: seen.append(self.explain(mx, "u@d200.example"))) for _ in range(12)
+                ]
                 for thread in asking:
                     thread.start()
                 most = 0
@@ -453,7 +464,9 @@ class Classes(Suite):
                 mx.kill("anvil")
                 self.wait_counts(mx, outside=(1, 2))
                 self.assertRefused(mx, 211)
-            eventually(lambda: self.world.sessions_out() == 2, lambda: f"two connections, not {self.world.sessions_out()}")
+            eventually(
+                lambda: self.world.sessions_out() == 2, lambda: f"two connections, not {self.world.sessions_out()}"
+            )
             self.go_on.set()
             for peer in peers:
                 peer.wait_messages(1)
@@ -488,7 +501,9 @@ class Classes(Suite):
             mx.kill("smtp")
             eventually(lambda: sum(len(p.sessions) for p in peers) >= 6, "they are tried again")
             self.wait_counts(mx, outside=(0, 3))
-            eventually(lambda: self.world.sessions_out() == 3, lambda: f"three connections, not {self.world.sessions_out()}")
+            eventually(
+                lambda: self.world.sessions_out() == 3, lambda: f"three connections, not {self.world.sessions_out()}"
+            )
             self.go_on.set()
             for peer in peers:
                 peer.wait_messages(1)
@@ -518,7 +533,9 @@ class Classes(Suite):
             mx.set(session_classes="*.customer.fr 1 1, * 5 4")
             mx.reload()
             eventually(lambda: (self.counts(mx) or {}).get(INSIDE) is not None, "the new classes")
-            eventually(lambda: (self.counts(mx) or {}).get(OUTSIDE, (0, 0))[0] == 2, lambda: f"two clients: {self.counts(mx)}")
+            eventually(
+                lambda: (self.counts(mx) or {}).get(OUTSIDE, (0, 0))[0] == 2, lambda: f"two clients: {self.counts(mx)}"
+            )
             self.enter(mx, 100)
             self.assertRefused(mx, 101)
 

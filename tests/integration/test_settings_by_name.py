@@ -31,10 +31,13 @@ class Lmtp(Suite):
 
     def test_lmtp_discard_lhlo_keywords(self):
         for discarded in ("", "size, 8BITMIME"):
-            with self.subTest(discarded), Peer(ALL, lmtp=True) as peer, \
-                    self.to(peer, {"lmtp_discard_lhlo_keywords": discarded}) as mx:
-                send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail(body="caf\u00e9\r\n"), mail="BODY=8BITMIME")
-                got, = peer.wait_messages(1)
+            with self.subTest(discarded), Peer(ALL, lmtp=True) as peer, self.to(
+                peer, {"lmtp_discard_lhlo_keywords": discarded}
+            ) as mx:
+                send(
+                    mx.port, "ada@sender.example", ["a@rcpt.example"], mail(body="caf\u00e9\r\n"), mail="BODY=8BITMIME"
+                )
+                (got,) = peer.wait_messages(1)
                 used = " ".join(got.parameters)
                 self.assertEqual(("SIZE=" in used, "BODY=" in used, b"quoted-printable" in got.content),
                                  (True, True, False) if not discarded else (False, False, True))
@@ -52,9 +55,13 @@ class Lmtp(Suite):
     def test_lmtp_assume_final(self):
         for assumed, action in (("no", b"relayed"), ("yes", b"delivered")):
             with self.subTest(assumed), Peer(ALL, lmtp=True) as peer, Peer() as back:
-                hops = {"rcpt.example": f"lmtp:inet:127.0.0.1:{peer.port}", "sender.example": f"smtp:[127.0.0.1]:{back.port}"}
-                with Instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops),
-                               "lmtp_assume_final": assumed}) as mx:
+                hops = {
+                    "rcpt.example": f"lmtp:inet:127.0.0.1:{peer.port}",
+                    "sender.example": f"smtp:[127.0.0.1]:{back.port}",
+                }
+                with Instance(
+                    {"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "lmtp_assume_final": assumed}
+                ) as mx:
                     send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail(), rcpt="NOTIFY=SUCCESS")
                     self.assertIn(b"\r\nAction: " + action + b"\r\n", back.wait_messages(1)[0].content.replace(
                         b" (to", b"\r\n"))
@@ -123,8 +130,14 @@ class Commands(Suite):
 
     def test_command_execution_directory_and_its_filter(self):
         user, settings = account()
-        with Instance({**settings, "recipient_delimiter": "+", "execution_directory_expansion_filter": "/abcdefghijklmnopqrstuvwxyz"},
-                      start=False) as mx:
+        with Instance(
+            {
+                **settings,
+                "recipient_delimiter": "+",
+                "execution_directory_expansion_filter": "/abcdefghijklmnopqrstuvwxyz",
+            },
+            start=False,
+        ) as mx:
             out = self.out(mx)
             for name in ("plain", "with_dot"):
                 os.mkdir(out + name)
@@ -143,7 +156,9 @@ class Commands(Suite):
 
 class Names(Suite):
     def test_mail_version_is_for_other_settings(self):
-        with Instance({"mail_version": "9.8", "smtpd_banner": "$myhostname runs $mail_version"}) as mx, Client(mx.port) as client:
+        with Instance({"mail_version": "9.8", "smtpd_banner": "$myhostname runs $mail_version"}) as mx, Client(
+            mx.port
+        ) as client:
             self.assertEqual(client.greeting, "220 mx.test.example runs 9.8")
 
     def test_multi_instance_name_is_in_the_log(self):
@@ -159,17 +174,25 @@ class Names(Suite):
                     self.assertIn("syslog_facility = nosuch", done.stderr)
 
     def test_default_database_type_is_that_of_a_bare_name(self):
-        with Peer() as peer, Instance({"relay_domains": "rcpt.example", "default_database_type": "texthash"}, start=False) as mx:
+        with Peer() as peer, Instance(
+            {"relay_domains": "rcpt.example", "default_database_type": "texthash"}, start=False
+        ) as mx:
             mx.set(transport_maps=mx.write("hops", f"rcpt.example smtp:[127.0.0.1]:{peer.port}\n"))
             mx.start()
             send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
             peer.wait_messages(1)
 
     def test_proxy_interfaces_are_this_hosts_addresses(self):
-        with Dns({("rcpt.example", "MX"): [(10, "proxy.rcpt.example")], ("proxy.rcpt.example", "A"): ["127.0.0.77"]}) as dns:
-            for own, outcome in (("", "status=deferred.*refused"), ("127.0.0.77", "status=bounced.*loops back to myself")):
-                with self.subTest(own), Instance({**dns.settings(), "proxy_interfaces": own, "relay_domains": "rcpt.example"},
-                                                 start=False) as mx:
+        with Dns(
+            {("rcpt.example", "MX"): [(10, "proxy.rcpt.example")], ("proxy.rcpt.example", "A"): ["127.0.0.77"]}
+        ) as dns:
+            for own, outcome in (
+                ("", "status=deferred.*refused"),
+                ("127.0.0.77", "status=bounced.*loops back to myself"),
+            ):
+                with self.subTest(own), Instance(
+                    {**dns.settings(), "proxy_interfaces": own, "relay_domains": "rcpt.example"}, start=False
+                ) as mx:
                     mx.set(smtp_tcp_port=str(mx.port))
                     mx.start()
                     send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
@@ -178,14 +201,28 @@ class Names(Suite):
     def test_canonical_classes_say_which_addresses_a_table_is_for(self):
         content = mail(sender="ada@sender.example", to="ben@rcpt.example")
         for name, table, classes, seen in (
-                ("sender_canonical", "ada@sender.example", "envelope_sender", ("new@public.example", "ada@sender.example")),
-                ("sender_canonical", "ada@sender.example", "header_sender", ("ada@sender.example", "new@public.example")),
-                ("recipient_canonical", "ben@rcpt.example", "header_recipient", ("ben@rcpt.example", "new@public.example")),
-                ("recipient_canonical", "ben@rcpt.example", "envelope_recipient", ("new@public.example", "ben@rcpt.example"))):
+            ("sender_canonical", "ada@sender.example", "envelope_sender", ("new@public.example", "ada@sender.example")),
+            ("sender_canonical", "ada@sender.example", "header_sender", ("ada@sender.example", "new@public.example")),
+            ("recipient_canonical", "ben@rcpt.example", "header_recipient", ("ben@rcpt.example", "new@public.example")),
+            (
+                "recipient_canonical",
+                "ben@rcpt.example",
+                "envelope_recipient",
+                ("new@public.example", "ben@rcpt.example"),
+            ),
+        ):
             with self.subTest(name=name, classes=classes), Peer() as peer, Instance(
-                    {**relay_to(peer, "rcpt.example", "public.example"), f"{name}_maps": inline({table: "new@public.example"}),
-                     **({"sender_canonical_classes": classes} if name.startswith("sender") else {"recipient_canonical_classes": classes}),
-                     "local_header_rewrite_clients": "static:all"}) as mx:
+                {
+                    **relay_to(peer, "rcpt.example", "public.example"),
+                    f"{name}_maps": inline({table: "new@public.example"}),
+                    **(
+                        {"sender_canonical_classes": classes}
+                        if name.startswith("sender")
+                        else {"recipient_canonical_classes": classes}
+                    ),
+                    "local_header_rewrite_clients": "static:all",
+                }
+            ) as mx:
                 send(mx.port, "ada@sender.example", ["ben@rcpt.example"], content)
                 got, = peer.wait_messages(1)
                 envelope = got.sender if name.startswith("sender") else got.recipients[0]
@@ -205,7 +242,9 @@ class Hosts(Suite):
         return json.loads(done.stdout.splitlines()[0])
 
     def explained(self, address, **settings):
-        with Dns(self.ZONE) as dns, Instance({**dns.settings(), "relay_domains": "rcpt.example no.example broken.example", **settings}) as mx:
+        with Dns(self.ZONE) as dns, Instance(
+            {**dns.settings(), "relay_domains": "rcpt.example no.example broken.example", **settings}
+        ) as mx:
             return self.hosts(mx, address)
 
     def test_smtp_mx_address_limit_bounds_what_is_tried(self):
@@ -219,22 +258,36 @@ class Hosts(Suite):
                 ("one.rcpt.example", "AAAA"): [f"2001:db8::{n}" for n in range(1, 5)]}
         for balance, families in (("yes", {4, 6}), ("no", {6})):
             with self.subTest(balance), Dns(zone) as dns, Instance(
-                    {**dns.settings(), "relay_domains": "rcpt.example", "inet_protocols": "all", "smtp_address_preference": "ipv6",
-                     "smtp_mx_address_limit": "2", "smtp_balance_inet_protocols": balance}) as mx:
+                {
+                    **dns.settings(),
+                    "relay_domains": "rcpt.example",
+                    "inet_protocols": "all",
+                    "smtp_address_preference": "ipv6",
+                    "smtp_mx_address_limit": "2",
+                    "smtp_balance_inet_protocols": balance,
+                }
+            ) as mx:
                 shown = json.dumps(self.hosts(mx, "a@rcpt.example")["hosts"])
-                self.assertEqual({4 for _ in re.findall(r"127\.0\.0\.81", shown)} | {6 for _ in re.findall("2001:db8", shown)}, families)
+                self.assertEqual(
+                    {4 for _ in re.findall(r"127\.0\.0\.81", shown)} | {6 for _ in re.findall("2001:db8", shown)},
+                    families,
+                )
 
     def test_smtp_defer_if_no_mx_address_found(self):
         for defers, status in (("no", "bounced"), ("yes", "deferred")):
             with self.subTest(defers), Dns(self.ZONE) as dns, Instance(
-                    {**dns.settings(), "relay_domains": "no.example", "smtp_defer_if_no_mx_address_found": defers}) as mx:
+                {**dns.settings(), "relay_domains": "no.example", "smtp_defer_if_no_mx_address_found": defers}
+            ) as mx:
                 send(mx.port, "ada@sender.example", ["a@no.example"], mail())
                 mx.wait_log(rf"to=<a@no\.example>, .*status={status}")
 
     def test_ignore_mx_lookup_error_goes_on_with_the_address(self):
         def answer(query):
             name, kind, question = dns.question(query)
-            return dns._message(query[:2], question, [(name, "A", "127.0.0.84")] if kind == "A" else [], 2 if kind == "MX" else 0)
+            return dns._message(
+                query[:2], question, [(name, "A", "127.0.0.84")] if kind == "A" else [], 2 if kind == "MX" else 0
+            )
+
         with Peer(host="127.0.0.84") as peer:
             for ignore in ("no", "yes"):
                 with self.subTest(ignore), Dns({}) as dns, Instance(
@@ -246,12 +299,17 @@ class Hosts(Suite):
 
     def test_names_without_dns(self):
         # Nobody answers DNS here; localhost is known to the host itself.
-        for name, value, prefix, sent in (("disable_dns_lookups", "yes", "smtp", True), ("disable_dns_lookups", "no", "smtp", False),
-                                          ("lmtp_dns_support_level", "disabled", "lmtp", True),
-                                          ("lmtp_dns_support_level", "enabled", "lmtp", False)):
+        for name, value, prefix, sent in (
+            ("disable_dns_lookups", "yes", "smtp", True),
+            ("disable_dns_lookups", "no", "smtp", False),
+            ("lmtp_dns_support_level", "disabled", "lmtp", True),
+            ("lmtp_dns_support_level", "enabled", "lmtp", False),
+        ):
             with self.subTest(name=name, value=value), Peer(ALL, lmtp=prefix == "lmtp") as peer:
                 hop = f"lmtp:inet:localhost:{peer.port}" if prefix == "lmtp" else f"smtp:[localhost]:{peer.port}"
-                with Instance({"relay_domains": "rcpt.example", "transport_maps": inline({"rcpt.example": hop}), name: value}) as mx:
+                with Instance(
+                    {"relay_domains": "rcpt.example", "transport_maps": inline({"rcpt.example": hop}), name: value}
+                ) as mx:
                     send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                     mx.wait_log(r"to=<a@rcpt\.example>, .*status=" + ("sent" if sent else "deferred"))
 
@@ -259,7 +317,9 @@ class Hosts(Suite):
 class Queue(Suite):
     def test_default_destination_recipient_limit(self):
         for limit, count in (("2", 2), ("50", 1)):
-            with self.subTest(limit), Peer(ALL) as peer, Instance({**relay_to(peer), "default_destination_recipient_limit": limit}) as mx:
+            with self.subTest(limit), Peer(ALL) as peer, Instance(
+                {**relay_to(peer), "default_destination_recipient_limit": limit}
+            ) as mx:
                 send(mx.port, "ada@sender.example", [f"{n}@rcpt.example" for n in "abc"], mail())
                 peer.wait_messages(count)
                 mx.wait_empty_queue()
@@ -272,7 +332,9 @@ class Queue(Suite):
             peer.wait_messages(1)
             mx.wait_log("status=sent")
             # The other one waits for its hour.
-            self.assertEqual(len([line for line in mx.tool("penqueue", "-j", check=True).stdout.splitlines() if line]), 1)
+            self.assertEqual(
+                len([line for line in mx.tool("penqueue", "-j", check=True).stdout.splitlines() if line]), 1
+            )
             self.assertEqual(len(peer.messages), 1)
 
     def test_default_process_limit_bounds_sessions_where_maxproc_does_not(self):
@@ -295,17 +357,36 @@ class Queue(Suite):
                 send(mx.port, "", ["notice@rcpt.example"], mail())
                 send(mx.port, "ada@sender.example", ["mail@rcpt.example"], mail())
                 mx.wait_log(r"to=<mail@rcpt\.example>, .*status=deferred")
-                eventually(lambda: [json.loads(line)["sender"] for line in
-                                    mx.tool("penqueue", "-j", check=True).stdout.splitlines()] == ["ada@sender.example"],
-                           "the notice is given up, the mail is not")
+                eventually(
+                    lambda: [
+                        json.loads(line)["sender"] for line in mx.tool("penqueue", "-j", check=True).stdout.splitlines()
+                    ]
+                    == ["ada@sender.example"],
+                    "the notice is given up, the mail is not",
+                )
 
     def test_active_share_limit_leaves_room_for_other_hosts(self):
         with Peer(PLAIN) as slow, Peer(ALL) as fast:
             slow.replies["MAIL"] = lambda session, line: NOTHING
-            with Instance({**relay_to(slow, "slow.example"), "active_share_limit": "25", "qmgr_message_active_limit": "4",
-                           "minimal_backoff_time": "1s", "maximal_backoff_time": "1s"}, start=False) as mx:
-                mx.set(relay_domains="slow.example, fast.example",
-                       transport_maps=inline({"slow.example": f"smtp:[127.0.0.1]:{slow.port}", "fast.example": f"smtp:[127.0.0.1]:{fast.port}"}))
+            with Instance(
+                {
+                    **relay_to(slow, "slow.example"),
+                    "active_share_limit": "25",
+                    "qmgr_message_active_limit": "4",
+                    "minimal_backoff_time": "1s",
+                    "maximal_backoff_time": "1s",
+                },
+                start=False,
+            ) as mx:
+                mx.set(
+                    relay_domains="slow.example, fast.example",
+                    transport_maps=inline(
+                        {
+                            "slow.example": f"smtp:[127.0.0.1]:{slow.port}",
+                            "fast.example": f"smtp:[127.0.0.1]:{fast.port}",
+                        }
+                    ),
+                )
                 mx.start()
                 for number in range(6):
                     send(mx.port, "ada@sender.example", [f"a{number}@slow.example"], mail())
@@ -315,8 +396,14 @@ class Queue(Suite):
 
     def test_anvil_rate_time_unit(self):
         for unit, again in (("1s", True), ("1h", False)):
-            with self.subTest(unit), Instance({"smtpd_client_message_rate_limit": "1", "smtpd_client_event_limit_exceptions": "",
-                                               "anvil_rate_time_unit": unit}) as mx:
+            with self.subTest(unit), Instance(
+                {
+                    "smtpd_client_message_rate_limit": "1",
+                    "smtpd_client_event_limit_exceptions": "",
+                    "anvil_rate_time_unit": unit,
+                }
+            ) as mx:
+
                 def taken():
                     with Client(mx.port) as client:
                         return client.command("MAIL FROM:<a@sender.example>").startswith("250")
@@ -329,11 +416,22 @@ class Queue(Suite):
     def test_delay_notice_recipient(self):
         with Peer(ALL) as back, Peer(ALL) as far:
             far.replies["RCPT"] = lambda session, line: "450 4.2.1 later"
-            hops = {"watch.example": f"smtp:[127.0.0.1]:{back.port}", "rcpt.example": f"smtp:[127.0.0.1]:{far.port}",
-                    "sender.example": f"smtp:[127.0.0.1]:{back.port}"}
-            with Instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "notify_classes": "delay",
-                           "delay_notice_recipient": "late@watch.example", "delay_warning_time": "1s", "minimal_backoff_time": "1s",
-                           "maximal_backoff_time": "1s"}) as mx:
+            hops = {
+                "watch.example": f"smtp:[127.0.0.1]:{back.port}",
+                "rcpt.example": f"smtp:[127.0.0.1]:{far.port}",
+                "sender.example": f"smtp:[127.0.0.1]:{back.port}",
+            }
+            with Instance(
+                {
+                    "relay_domains": ", ".join(hops),
+                    "transport_maps": inline(hops),
+                    "notify_classes": "delay",
+                    "delay_notice_recipient": "late@watch.example",
+                    "delay_warning_time": "1s",
+                    "minimal_backoff_time": "1s",
+                    "maximal_backoff_time": "1s",
+                }
+            ) as mx:
                 send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                 eventually(lambda: any(m.recipients == ["late@watch.example"] for m in back.messages), "the copy")
 
@@ -345,7 +443,9 @@ class Delivered(Suite):
     def test_local_and_pipe_delivery_status_filter(self):
         if os.geteuid() != 0:
             self.skipTest("pipe and local become other users")
-        with Instance({"relay_domains": "rcpt.example", "transport_maps": inline({"rcpt.example": "robot:"})}, start=False) as mx:
+        with Instance(
+            {"relay_domains": "rcpt.example", "transport_maps": inline({"rcpt.example": "robot:"})}, start=False
+        ) as mx:
             mx.set_services({"robot": "unix - n n - - pipe user=nobody:nogroup argv=/bin/true"})
             mx.set(alias_maps=inline({"away": "/dev/null"}), local_delivery_status_filter=self.rule(mx),
                    pipe_delivery_status_filter=self.rule(mx))
@@ -358,8 +458,14 @@ class Delivered(Suite):
         if os.geteuid() != 0:
             self.skipTest("pipe becomes another user")
         for allow, status in (("no", "bounced"), ("yes", "sent")):
-            with self.subTest(allow), Instance({"relay_domains": "rcpt.example", "transport_maps": inline({"rcpt.example": "robot:"}),
-                                                "allow_min_user": allow}, start=False) as mx:
+            with self.subTest(allow), Instance(
+                {
+                    "relay_domains": "rcpt.example",
+                    "transport_maps": inline({"rcpt.example": "robot:"}),
+                    "allow_min_user": allow,
+                },
+                start=False,
+            ) as mx:
                 mx.set_services({"robot": "unix - n n - - pipe user=nobody:nogroup argv=/bin/true"})
                 mx.start()
                 send(mx.port, "ada@sender.example", ["-x@rcpt.example"], mail())

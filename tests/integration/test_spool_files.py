@@ -35,7 +35,9 @@ class Spool(Suite):
         return {f["number"]: f.get("queue_id") for f in self.listed(mx)}
 
     def deferred(self, mx, ids):
-        eventually(lambda: {e["queue_id"] for e in mx.queue() if e["queue_name"] == "deferred"} == set(ids), "all are deferred")
+        eventually(
+            lambda: {e["queue_id"] for e in mx.queue() if e["queue_name"] == "deferred"} == set(ids), "all are deferred"
+        )
 
     def test_each_file_names_its_message_and_its_state(self):
         mx = self.start()
@@ -63,7 +65,9 @@ class Spool(Suite):
             client.expect("RCPT TO:<u9@rcpt.example>", "250")
             client.expect("DATA", "354")
             client.raw(content(9))
-            eventually(lambda: [f["state"] for f in self.listed(mx)] == ["in use", "leased", "in use"], "a file is leased")
+            eventually(
+                lambda: [f["state"] for f in self.listed(mx)] == ["in use", "leased", "in use"], "a file is leased"
+            )
             self.assertNotIn("queue_id", self.listed(mx, "2")[0])
 
     def test_only_those_that_are_named(self):
@@ -100,7 +104,9 @@ class Spool(Suite):
         self.assertEqual(self.owners(mx), {f["number"]: owner for f, owner in zip(files, [None, ids[1], ids[2]])})
         self.assertEqual([f["state"] for f in self.listed(mx)], ["free", "in use", "in use"])
         table = mx.tool("penqueue", "--spool", ids[2], check=True).stdout
-        self.assertRegex(table, rf"(?m)^ +{files[2]['number']} +{files[2]['size']} in use +{ids[2]} +\d+ {files[2]['path']}$")
+        self.assertRegex(
+            table, rf"(?m)^ +{files[2]['number']} +{files[2]['size']} in use +{ids[2]} +\d+ {files[2]['path']}$"
+        )
         self.assertEqual(mx.pids(), {})
         mx.start()
         self.assertEqual(list(self.owners(mx).values()), [None, ids[1], ids[2]])
@@ -109,7 +115,8 @@ class Spool(Suite):
     def test_others_are_shown_nothing(self):
         mx = self.start()
         self.submit(mx, 0)
-        # Whoever may reach the queue manager, as penqueue may where it is setgid: the list of messages is shown, this is not.
+        # Whoever may reach the queue manager, as penqueue may where it is setgid: the list of messages is shown, this
+        # is not.
         group = os.stat(mx.path("spool", "public")).st_gid
         for words, code in ((["-j"], os.EX_OK), (["--spool"], os.EX_NOPERM), (["--spool", "-j", "1"], os.EX_NOPERM)):
             done = subprocess.run([os.path.join(BIN, "penqueue"), "-c", mx.etc, *words], capture_output=True, text=True,

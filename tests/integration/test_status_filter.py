@@ -22,10 +22,15 @@ class StatusFilter(Suite):
 
     def test_smtp_replaces_what_hosts_say(self):
         with Peer() as back, Peer() as far:
-            far.replies["RCPT"] = lambda session, line: ("450 4.2.2 full" if "full@" in line else
-                                                         "550 5.1.1 busy" if "busy@" in line else None)
-            rules = (r"/^4(\.2\.2 .*)/ 5$1 (for good)", r"/^5\.1\.1 (.*busy.*)/ 4.1.1 wait: $1", r"/^2\S+ 250/ 2.0.0 it is there",
-                     r"/Connection refused/ 5.4.1 nobody there")
+            far.replies["RCPT"] = lambda session, line: (
+                "450 4.2.2 full" if "full@" in line else "550 5.1.1 busy" if "busy@" in line else None
+            )
+            rules = (
+                r"/^4(\.2\.2 .*)/ 5$1 (for good)",
+                r"/^5\.1\.1 (.*busy.*)/ 4.1.1 wait: $1",
+                r"/^2\S+ 250/ 2.0.0 it is there",
+                r"/Connection refused/ 5.4.1 nobody there",
+            )
             port = free_port()
             hops = {"rcpt.example": f"smtp:[127.0.0.1]:{far.port}", "gone.example": f"smtp:[127.0.0.1]:{port}"}
             with self.instance(back, hops, "smtp_delivery_status_filter", rules) as mx:
@@ -43,9 +48,14 @@ class StatusFilter(Suite):
                 mx.wait_log(r"to=<ben@gone\.example>.*dsn=4\.4\.1, status=deferred \(nobody there\)")
 
     def test_nothing_is_given_up_while_another_host_may_have_room(self):
-        with Peer() as back, Peer() as far, Dns({
-                ("two.example", "MX"): [(10, "a.two.example"), (20, "b.two.example")], ("a.two.example", "A"): ["127.0.0.1"],
-                ("b.two.example", "A"): ["127.0.0.2"], ("one.example", "MX"): [(10, "a.two.example")]}) as dns:
+        with Peer() as back, Peer() as far, Dns(
+            {
+                ("two.example", "MX"): [(10, "a.two.example"), (20, "b.two.example")],
+                ("a.two.example", "A"): ["127.0.0.1"],
+                ("b.two.example", "A"): ["127.0.0.2"],
+                ("one.example", "MX"): [(10, "a.two.example")],
+            }
+        ) as dns:
             far.replies["RCPT"] = lambda session, line: "450 4.2.2 full" if "ben@" in line else None
             hops = {d: f"smtp:{d}:{far.port}" for d in ("one.example", "two.example")}
             with self.instance(back, hops, "smtp_delivery_status_filter", (r"/^4(\.2\.2 .*)/ 5$1 (for good)",),
@@ -60,7 +70,9 @@ class StatusFilter(Suite):
         with Peer() as back, Peer() as far:
             far.replies["RCPT"] = lambda session, line: "550 5.1.1 nobody" if "no@" in line else None
             hops = {"rcpt.example": f"smtp:[127.0.0.1]:{far.port}"}
-            with self.instance(back, hops, "default_delivery_status_filter", ("/^5/ 2.0.0 sent", "/^2/ 5.0.0 lost")) as mx:
+            with self.instance(
+                back, hops, "default_delivery_status_filter", ("/^5/ 2.0.0 sent", "/^2/ 5.0.0 lost")
+            ) as mx:
                 send(mx.port, "ada@sender.example", ["no@rcpt.example", "yes@rcpt.example"], mail("one"))
                 mx.wait_log(r"to=<no@rcpt\.example>.*dsn=5\.1\.1, status=bounced \(host ")
                 mx.wait_log(r"to=<yes@rcpt\.example>.*dsn=2\S+, status=sent \(250 ")

@@ -79,8 +79,12 @@ class First(Submission):
                 mx.virtual_box(name).wait(1)
                 message = self.box(mx, name)[0]
                 self.assertIsNone(message["Bcc"])
-                self.assertNotIn("eve@virtual.test.example", message.as_string().replace(
-                    "Delivered-To: eve@virtual.test.example", "").replace("X-Original-To: eve@virtual.test.example", ""))
+                self.assertNotIn(
+                    "eve@virtual.test.example",
+                    message.as_string()
+                    .replace("Delivered-To: eve@virtual.test.example", "")
+                    .replace("X-Original-To: eve@virtual.test.example", ""),
+                )
                 self.assertEqual(message["Subject"], "x")
             mx.wait_empty_queue()
             self.assertEqual([len(self.box(mx, n)) for n in ("ada", "bob", "eve")], [1, 1, 1])
@@ -162,8 +166,11 @@ class Wrong(Submission):
     def test_what_is_broken_off_is_never_sent(self):
         with self.instance() as mx:
             for signo in (signal.SIGTERM, signal.SIGKILL):
-                submitter = subprocess.Popen([os.path.join(BIN, "sendmail"), "-i", "-C", mx.etc, "ada@virtual.test.example"],
-                                             stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+                submitter = subprocess.Popen(
+                    [os.path.join(BIN, "sendmail"), "-i", "-C", mx.etc, "ada@virtual.test.example"],
+                    stdin=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
                 submitter.stdin.write(TEXT.encode() + b"x" * 200000)
                 submitter.stdin.flush()
                 eventually(lambda: self.names(mx), "a file is being written")
@@ -180,8 +187,11 @@ class Wrong(Submission):
             eventually(lambda: not self.names(mx), "the half file is gone")
             mx.wait_log(r"pickup\[\d+\]: \w+: removed: its submission was broken off")
             # sendmail itself dies: pendrop hears that the message is not whole
-            submitter = subprocess.Popen([os.path.join(BIN, "sendmail"), "-i", "-C", mx.etc, "ada@virtual.test.example"],
-                                         stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            submitter = subprocess.Popen(
+                [os.path.join(BIN, "sendmail"), "-i", "-C", mx.etc, "ada@virtual.test.example"],
+                stdin=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
             submitter.stdin.write(b"x" * 200000)
             submitter.stdin.flush()
             eventually(lambda: self.names(mx), "a file is being written")
@@ -233,10 +243,13 @@ class Dialogue(Submission):
     def test_smtp_on_standard_input_submits_whether_the_suite_runs_or_not(self):
         with self.instance() as mx:
             mx.stop()
-            codes, done = self.talk(mx, "EHLO me\r\nMAIL FROM:<bob@virtual.test.example> SIZE=100\r\n"
-                                    "RCPT TO:<ada@virtual.test.example> NOTIFY=SUCCESS\r\nDATA\r\n"
-                                    "Subject: one\r\n\r\n..dot\r\n.\r\nMAIL FROM:<>\r\nRCPT TO:<eve@virtual.test.example>\r\n"
-                                    "DATA\r\nSubject: two\r\n\r\nx\r\n.\r\nQUIT\r\n")
+            codes, done = self.talk(
+                mx,
+                "EHLO me\r\nMAIL FROM:<bob@virtual.test.example> SIZE=100\r\n"
+                "RCPT TO:<ada@virtual.test.example> NOTIFY=SUCCESS\r\nDATA\r\n"
+                "Subject: one\r\n\r\n..dot\r\n.\r\nMAIL FROM:<>\r\nRCPT TO:<eve@virtual.test.example>\r\n"
+                "DATA\r\nSubject: two\r\n\r\nx\r\n.\r\nQUIT\r\n",
+            )
             self.assertEqual(codes, "220 250 250 250 354 250 250 250 354 250 221".split(), done)
             self.assertEqual(len(self.names(mx)), 2)
             mx.start()
@@ -324,11 +337,15 @@ class Rights(Submission):
             shutil.copytree(mx.etc, other)
             with open(os.path.join(other, "main.cf"), "a") as out:
                 out.write("authorized_submit_users = static:anyone\n")
-            self.assertIn("another configuration", self.run_as_nobody(where, other, "ada@virtual.test.example", status=77))
+            self.assertIn(
+                "another configuration", self.run_as_nobody(where, other, "ada@virtual.test.example", status=77)
+            )
             # However the way there is written, the instance's own is the one that counts.
             link = os.path.join(mx.dir, "link")
             os.symlink(mx.etc, link)
-            self.assertIn("authorized_submit_users", self.run_as_nobody(where, link, "ada@virtual.test.example", status=77))
+            self.assertIn(
+                "authorized_submit_users", self.run_as_nobody(where, link, "ada@virtual.test.example", status=77)
+            )
             self.assertEqual(self.names(mx), [])
             # One of a mail system that was never started says nothing about any queue.
             mx.stop()
@@ -384,7 +401,11 @@ class Others(Submission):
                                                       capture_output=True, check=True).stdout)
                 with open(os.path.join(mx.etc, "aliases"), "a") as out:
                     out.write("team: ada@virtual.test.example\n")
-                for words in (["newaliases", "-C", mx.etc], ["sendmail", "-bi", "-C", mx.etc], ["sendmail", "-I", "-C", mx.etc]):
+                for words in (
+                    ["newaliases", "-C", mx.etc],
+                    ["sendmail", "-bi", "-C", mx.etc],
+                    ["sendmail", "-I", "-C", mx.etc],
+                ):
                     subprocess.run([os.path.join(BIN, words[0]), *words[1:]], check=True, timeout=60)
                 self.sendmail(mx, "team@local.test.example")
                 mx.virtual_box("ada").wait(1)

@@ -91,7 +91,8 @@ class Certified(Suite):
 
 
 class Levels(Certified):
-    # level -> what becomes of mail to a peer with the right certificate, a wrong name, a wrong CA, an expired one, none.
+    # level -> what becomes of mail to a peer with the right certificate, a wrong name, a wrong CA, an expired one,
+    # none.
     SENT, CLEAR = "sent", "clear"
     EXPECTED = {
         "may": {"right": SENT, "wrong name": SENT, "wrong CA": SENT, "expired": SENT, "not offered": CLEAR},
@@ -145,7 +146,9 @@ class Levels(Certified):
                         self.assertEqual(mine, [])
             log = mx.log()
             for word in ("Untrusted", "Trusted", "Verified"):
-                self.assertRegex(log, rf"{word} TLS connection established to 127\.0\.0\.1\[127\.0\.0\.1\]:\d+: TLSv1\.3 with cipher")
+                self.assertRegex(
+                    log, rf"{word} TLS connection established to 127\.0\.0\.1\[127\.0\.0\.1\]:\d+: TLSv1\.3 with cipher"
+                )
             self.clean(*servers.values())
             # Nothing but EHLO and STARTTLS was said to those that were not good enough.
             for session in servers["wrong CA"].sessions:
@@ -157,8 +160,14 @@ class Levels(Certified):
     def test_a_fingerprint_of_the_key_or_another_digest_counts_too(self):
         with Peer(tls=server_context(self.certificates["wrong CA"])) as peer:
             digest = self.certificates["wrong CA"].fingerprint("sha512").lower()
-            with Instance(self.settings(relay_to(peer), smtp_tls_security_level="fingerprint", smtp_tls_fingerprint_digest="sha512",
-                                        smtp_tls_fingerprint_cert_match=digest)) as mx:
+            with Instance(
+                self.settings(
+                    relay_to(peer),
+                    smtp_tls_security_level="fingerprint",
+                    smtp_tls_fingerprint_digest="sha512",
+                    smtp_tls_fingerprint_cert_match=digest,
+                )
+            ) as mx:
                 send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                 self.assertEqual(peer.wait_messages(1)[0].session.tls, "TLSv1.3")
 
@@ -210,7 +219,9 @@ class Policies(Certified):
     def test_a_bad_entry_makes_mail_wait_until_it_is_mended(self):
         with Peer(tls=server_context(self.right)) as peer:
             hop = f"[127.0.0.1]:{peer.port}"
-            with Instance(self.settings(relay_to(peer), SOON, smtp_tls_policy_maps=inline({hop: "encrypt colour=blue"}))) as mx:
+            with Instance(
+                self.settings(relay_to(peer), SOON, smtp_tls_policy_maps=inline({hop: "encrypt colour=blue"}))
+            ) as mx:
                 send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                 mx.wait_log(r"to=<a@rcpt\.example>, .*dsn=4\.7\.5, status=deferred \(client TLS configuration problem: "
                             r"smtp_tls_policy_maps \(.*\): no such attribute \"colour\"")
@@ -275,7 +286,9 @@ def hello(connection, lines, *offers):
     connection.sendall(b"220 broken.example ESMTP\r\n")
     if not lines.readline().startswith(b"EHLO"):
         raise EOFError
-    connection.sendall(b"".join(b"250-%s\r\n" % o for o in (b"broken.example", b"PIPELINING") + offers) + b"250 STARTTLS\r\n")
+    connection.sendall(
+        b"".join(b"250-%s\r\n" % o for o in (b"broken.example", b"PIPELINING") + offers) + b"250 STARTTLS\r\n"
+    )
     if lines.readline() != b"STARTTLS\r\n":
         raise EOFError
 
@@ -325,7 +338,9 @@ class Broken(Certified):
     def closes_inside(connection, lines):
         hello(connection, lines)
         connection.sendall(b"220 go ahead\r\n")
-        with server_context(Broken.right).wrap_socket(connection, server_side=True) as inside, inside.makefile("rb") as told:
+        with server_context(Broken.right).wrap_socket(connection, server_side=True) as inside, inside.makefile(
+            "rb"
+        ) as told:
             told.readline()  # EHLO
             inside.sendall(b"250 broken.example\r\n")
             told.readline()  # MAIL
@@ -348,8 +363,12 @@ class Broken(Certified):
         peer._serve = serve
 
     def to(self, servers, **settings):
-        hops = {f"{case.replace('_', '-')}.example": f"smtp:[127.0.0.1]:{server.port}" for case, server in servers.items()}
-        return self.settings(relay_domains=", ".join(hops), transport_maps=inline(hops), smtp_starttls_timeout="1s", **settings)
+        hops = {
+            f"{case.replace('_', '-')}.example": f"smtp:[127.0.0.1]:{server.port}" for case, server in servers.items()
+        }
+        return self.settings(
+            relay_domains=", ".join(hops), transport_maps=inline(hops), smtp_starttls_timeout="1s", **settings
+        )
 
     def test_level_may_goes_on_at_once_in_clear_text_and_remembers(self):
         servers = {case: Peer(tls=server_context(self.right)) for case in self.CASES}
@@ -395,7 +414,9 @@ class Broken(Certified):
     def test_an_offer_that_is_taken_out_on_the_way(self):
         with Peer() as peer, Instance(self.settings(relay_to(peer), smtp_tls_security_level="encrypt")) as mx:
             send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
-            mx.wait_log(r"dsn=4\.7\.4, status=deferred \(TLS is required, but was not offered by host 127\.0\.0\.1\[127\.0\.0\.1\]\)")
+            mx.wait_log(
+                r"dsn=4\.7\.4, status=deferred \(TLS is required, but was not offered by host 127\.0\.0\.1\[127\.0\.0\.1\]\)"
+            )
             self.assertEqual(peer.messages, [])
 
     def test_a_refusal_of_starttls(self):
@@ -407,8 +428,10 @@ class Broken(Certified):
                 if level == "may":
                     self.assertIsNone(peer.wait_messages(1)[0].session.tls)
                 else:
-                    mx.wait_log(r"dsn=4\.7\.4, status=deferred \(TLS is required, but host 127\.0\.0\.1\[127\.0\.0\.1\] refused to "
-                                r"start TLS: 454 4\.7\.0 TLS not available")
+                    mx.wait_log(
+                        r"dsn=4\.7\.4, status=deferred \(TLS is required, but host 127\.0\.0\.1\[127\.0\.0\.1\] refused to "
+                        r"start TLS: 454 4\.7\.0 TLS not available"
+                    )
                     self.assertEqual(peer.messages, [])
 
     def test_a_setting_of_ours_that_cannot_work_is_said_to_be_ours(self):
@@ -421,23 +444,40 @@ class Broken(Certified):
                     self.assertIsNone(peer.wait_messages(1)[0].session.tls)
                     self.assertIn("nowhere.pem", mx.log())
                 else:
-                    mx.wait_log(r"dsn=4\.7\.5, status=deferred \(TLS is required, but there is a client TLS configuration problem.*nowhere")
+                    mx.wait_log(
+                        r"dsn=4\.7\.5, status=deferred \(TLS is required, but there is a client TLS configuration problem.*nowhere"
+                    )
                     self.assertEqual(peer.messages, [])
 
 
     def test_check_names_what_keeps_the_client_from_speaking_tls(self):
         missing_file = os.path.join(self.directory, "nowhere.pem")
-        with Instance(self.settings(smtp_tls_cert_file=missing_file, smtp_tls_protocols="TLSv9", smtp_tls_mandatory_ciphers="strong",
-                                    lmtp_tls_key_file=self.certificates["wrong name"].key, lmtp_tls_cert_file=self.right.pem),
-                      start=False) as mx:
+        with Instance(
+            self.settings(
+                smtp_tls_cert_file=missing_file,
+                smtp_tls_protocols="TLSv9",
+                smtp_tls_mandatory_ciphers="strong",
+                lmtp_tls_key_file=self.certificates["wrong name"].key,
+                lmtp_tls_cert_file=self.right.pem,
+            ),
+            start=False,
+        ) as mx:
             said = mx.tool("penstock", "check").stdout
-            for words in (rf"warning: {missing_file}: cannot be read: No such file", r"warning: smtp_tls_protocols: .*TLSv9",
-                          r"warning: smtp_tls_mandatory_ciphers: no such cipher grade \"strong\"",
-                          r"warning: .* is not the key of the certificate in "):
+            for words in (
+                rf"warning: {missing_file}: cannot be read: No such file",
+                r"warning: smtp_tls_protocols: .*TLSv9",
+                r"warning: smtp_tls_mandatory_ciphers: no such cipher grade \"strong\"",
+                r"warning: .* is not the key of the certificate in ",
+            ):
                 self.assertRegex(said, words)
         with Instance(self.settings(tls_medium_cipherlist="NOTHING-KNOWN"), start=False) as mx:
-            self.assertRegex(mx.tool("penstock", "check").stdout, r"warning: smtp_tls_ciphers = medium, by tls_\*_cipherlist: .*NOTHING-KNOWN")
-        with Instance(self.settings(smtp_tls_cert_file=self.right.pem, smtp_tls_key_file=self.right.key), start=False) as mx:
+            self.assertRegex(
+                mx.tool("penstock", "check").stdout,
+                r"warning: smtp_tls_ciphers = medium, by tls_\*_cipherlist: .*NOTHING-KNOWN",
+            )
+        with Instance(
+            self.settings(smtp_tls_cert_file=self.right.pem, smtp_tls_key_file=self.right.key), start=False
+        ) as mx:
             self.assertNotRegex(mx.tool("penstock", "check").stdout, r"tls_|\.pem|\.key")
 
 
@@ -453,8 +493,13 @@ class RealPeers(Certified):
                 shutil.copy(getattr(self.right, name), os.path.join(postfix.dir, "lib", f"tls.{name}"))
             self.enterContext(postfix)
             hop = f"[127.0.0.1]:{port}"
-            with Instance(self.settings(relay_domains="rcpt.example", transport_maps=inline({"rcpt.example": f"smtp:{hop}"}),
-                                        smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}))) as mx:
+            with Instance(
+                self.settings(
+                    relay_domains="rcpt.example",
+                    transport_maps=inline({"rcpt.example": f"smtp:{hop}"}),
+                    smtp_tls_policy_maps=inline({hop: f"secure match={NAME}"}),
+                )
+            ) as mx:
                 for i in range(20):
                     send(mx.port, "ada@sender.example", [f"r{i}@rcpt.example"], mail(body=f"message {i}\r\n"))
                 got = sink.wait_messages(20, seconds=60)

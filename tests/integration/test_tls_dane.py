@@ -105,16 +105,24 @@ class Zones(Suite):
         signed = {
             "ee": zone(right), "several": zone(wrong, right), "mismatch": zone(wrong), "none": zone(),
             "ee-old": zone(cls.old, host="old"),
-            "pkix": zone("0 0 1 " + "00" * 32, "1 1 1 " + right[6:]), "selector": zone("3 2 1 " + right[6:]),
-            "matching": zone("3 1 9 " + right[6:]), "length": zone("3 1 1 aabb"), "whole-broken": zone("3 1 0 3000", "2 0 0 3000"),
+            "pkix": zone("0 0 1 " + "00" * 32, "1 1 1 " + right[6:]),
+            "selector": zone("3 2 1 " + right[6:]),
+            "matching": zone("3 1 9 " + right[6:]),
+            "length": zone("3 1 1 aabb"),
+            "whole-broken": zone("3 1 0 3000", "2 0 0 3000"),
             "unusable-stripped": zone("1 1 1 " + right[6:], host="plain"),
             "unusable-breaks": zone("1 1 1 " + right[6:], host="breaks"),
             "mixed": zone("1 1 1 " + "00" * 32, "3 1 9 aabb", right), "mixed-wrong": zone("1 1 1 " + right[6:], wrong),
             "agility-strong": zone(cls.strong, wrong), "agility-weak": zone(cls.wrong_strong, right),
             "agility-whole": zone(cls.entire, cls.wrong_strong),
-            "stripped": zone(right, host="plain"), "refused": zone(right, host="refuses"), "breaks": zone(right, host="breaks"),
-            "ta": zone(anchor, host="ta"), "ta-name": zone(anchor, host="ta"), "ta-domain": zone(anchor, host="ta-domain"),
-            "ta-expired": zone(anchor, host="ta-expired"), "ta-missing": zone(anchor, host="ta-missing"),
+            "stripped": zone(right, host="plain"),
+            "refused": zone(right, host="refuses"),
+            "breaks": zone(right, host="breaks"),
+            "ta": zone(anchor, host="ta"),
+            "ta-name": zone(anchor, host="ta"),
+            "ta-domain": zone(anchor, host="ta-domain"),
+            "ta-expired": zone(anchor, host="ta-expired"),
+            "ta-missing": zone(anchor, host="ta-missing"),
             "ta-other": zone(anchor, host="ta-other"),
             "alias": ["@ MX 10 mx", "mx CNAME mx.ee.example."],
             "alias-own": ["@ MX 10 mx", f"mx CNAME mx.none.example.", f"{service}.mx TLSA {right}"],
@@ -152,8 +160,8 @@ class Zones(Suite):
         return [m for peer in self.peers.values() for m in peer.messages if m.recipients == [f"a@{domain}"]]
 
 
-# case -> at dane, at dane-only: "verified", "encrypted" (and nothing asked of the certificate), "returned: " and words, or the
-# words of a deferral. A domain's name is the case's.
+# case -> at dane, at dane-only: "verified", "encrypted" (and nothing asked of the certificate), "returned: " and
+# words, or the words of a deferral. A domain's name is the case's.
 EXPECTED = {
     "ee": ("verified", "verified"),
     "several": ("verified", "verified"),
@@ -247,7 +255,9 @@ class Around(Zones):
             self.assertRegex(mx.log(), r"Untrusted TLS connection established to mx\.ee\.example\[")
             told = mx.tool("pendest", "explain", "a@mx-in.example", check=True).stdout
             self.assertIn("the MX records of mx-in.example are not secure in DNS", told)
-            self.assertIn("dane, by smtp_tls_security_level", mx.tool("pendest", "explain", "a@ee.example", check=True).stdout)
+            self.assertIn(
+                "dane, by smtp_tls_security_level", mx.tool("pendest", "explain", "a@ee.example", check=True).stdout
+            )
 
     def test_the_next_host_is_used_where_one_does_not_match_its_records(self):
         with self.instance("dane") as mx:

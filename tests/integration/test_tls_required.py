@@ -4,11 +4,18 @@ from harness import *
 
 class TlsRequired(Suite):
     def test_mail_waits_where_tls_is_required_for_sending(self):
-        required, ours = r"dsn=4\.7\.4, status=deferred \(TLS is required", r"dsn=4\.7\.5, .*\(client TLS configuration problem"
+        required, ours = (
+            r"dsn=4\.7\.4, status=deferred \(TLS is required",
+            r"dsn=4\.7\.5, .*\(client TLS configuration problem",
+        )
         dane = {"smtp_tls_security_level": "dane-only"}
-        for settings, words in (({"smtp_tls_security_level": "encrypt"}, required), ({"smtp_tls_security_level": "verify"}, required),
-                                ({**dane, "smtp_dns_support_level": "dnssec"}, required), (dane, ours),
-                                ({"smtp_enforce_tls": "yes"}, required)):
+        for settings, words in (
+            ({"smtp_tls_security_level": "encrypt"}, required),
+            ({"smtp_tls_security_level": "verify"}, required),
+            ({**dane, "smtp_dns_support_level": "dnssec"}, required),
+            (dane, ours),
+            ({"smtp_enforce_tls": "yes"}, required),
+        ):
             with self.subTest(settings), Peer() as peer, Instance({**relay_to(peer), **settings}) as mx:
                 send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                 mx.wait_log(r"to=<a@rcpt\.example>.*" + words)

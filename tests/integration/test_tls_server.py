@@ -86,18 +86,25 @@ class TlsServer(Suite):
                 client.features = [l[4:] for l in client.expect("EHLO client.example", "250").split("\n")]
                 self.assertFalse(client.has("STARTTLS"))
                 client.expect("STARTTLS", "503 5.5.1")
-                client.send("a@sender.example", ["a@virtual.test.example"], mail(body="x" * 900 + "\r\n" + "y\r\n" * 50000))
+                client.send(
+                    "a@sender.example", ["a@virtual.test.example"], mail(body="x" * 900 + "\r\n" + "y\r\n" * 50000)
+                )
                 client.expect("QUIT", "221")
                 self.assertEqual(client.socket.recv(100), b"")  # close_notify: Python fails without
             message = mx.virtual_box("a").wait()[0].decode()
             self.assertIn("y\n" * 50000, message.replace("\r\n", "\n"))
             received = message[message.index("Received: from client.example"):message.index("From: ")]
             received = re.sub(r"\r?\n[ \t]+", " ", received)
-            self.assertRegex(received, r"\(using TLSv1\.3 with cipher TLS_AES_256_GCM_SHA384 \(256/256 bits\) key-exchange "
-                             r"X25519 server-signature ECDSA \(prime256v1\) server-digest SHA256\) "
-                             r"\(No client certificate requested\) by mx\.test\.example \(Penstock\) with ESMTPS id")
-            mx.wait_log(r"Anonymous TLS connection established from \S+\[127\.0\.0\.1\]: TLSv1\.3 with cipher "
-                        r"TLS_AES_256_GCM_SHA384 \(256/256 bits\) key-exchange X25519 ")
+            self.assertRegex(
+                received,
+                r"\(using TLSv1\.3 with cipher TLS_AES_256_GCM_SHA384 \(256/256 bits\) key-exchange "
+                r"X25519 server-signature ECDSA \(prime256v1\) server-digest SHA256\) "
+                r"\(No client certificate requested\) by mx\.test\.example \(Penstock\) with ESMTPS id",
+            )
+            mx.wait_log(
+                r"Anonymous TLS connection established from \S+\[127\.0\.0\.1\]: TLSv1\.3 with cipher "
+                r"TLS_AES_256_GCM_SHA384 \(256/256 bits\) key-exchange X25519 "
+            )
             mx.wait_log(r"disconnect from \S+ ehlo=2 starttls=1/3 mail=2/3 rcpt=1/2 data=1 quit=1 commands=")
 
     def test_injection_behind_starttls(self):
@@ -142,7 +149,9 @@ class TlsServer(Suite):
 
     def test_tls_from_the_first_byte(self):
         port = free_port()
-        with Instance(self.settings("none"), {f"127.0.0.1:{port}": "inet n - n - - smtpd -o smtpd_tls_wrappermode=yes"}) as mx:
+        with Instance(
+            self.settings("none"), {f"127.0.0.1:{port}": "inet n - n - - smtpd -o smtpd_tls_wrappermode=yes"}
+        ) as mx:
             with TlsClient(port, client_context(self.ca), wrapped=True) as client:
                 self.assertTrue(client.greeting.startswith("220"))
                 self.assertFalse(client.has("STARTTLS"))
@@ -278,7 +287,10 @@ class TlsServer(Suite):
             with self.subTest(level), \
                     Instance({**self.settings(level), "smtpd_tls_key_file": self.other.key}) as mx:
                 mx.wait_log(r"warning: .*is not the key of the certificate in .*: TLS is not available")
-                self.assertRegex(mx.tool("penstock", "check").stdout, r"warning: .*is not the key of the certificate in .*: TLS is not available")
+                self.assertRegex(
+                    mx.tool("penstock", "check").stdout,
+                    r"warning: .*is not the key of the certificate in .*: TLS is not available",
+                )
                 with Client(mx.port) as client:
                     self.assertFalse(client.has("STARTTLS"))
                     client.expect("MAIL FROM:<a@sender.example>", keyword)
@@ -296,9 +308,13 @@ class TlsServer(Suite):
                 "other.test.example " + base64.b64encode(self.other.text().encode()).decode(),
                 f".wild.example {names}", "bad.example @@@"]) + "\n"))
             mx.start()
-            for name, shown in (("other.test.example", "other.test.example"), ("OTHER.test.example", "other.test.example"),
-                                ("a.b.wild.example", "other.test.example"), ("unknown.example", "mx.test.example"),
-                                (None, "mx.test.example")):
+            for name, shown in (
+                ("other.test.example", "other.test.example"),
+                ("OTHER.test.example", "other.test.example"),
+                ("a.b.wild.example", "other.test.example"),
+                ("unknown.example", "mx.test.example"),
+                (None, "mx.test.example"),
+            ):
                 with self.subTest(name), TlsClient(mx.port, name=name) as client:
                     self.assertEqual(client.starttls().common_name(), shown)
             mx.wait_log(r"TLS connection established from \S+ to other\.test\.example: TLSv1\.3")
@@ -308,10 +324,20 @@ class TlsServer(Suite):
             mx.wait_log(r"warning: tls_server_sni_maps: bad\.example: ")
 
     def test_client_certificates(self):
-        known, stranger = self.ca.issue("known.example"), Authority(os.path.join(self.dir, "2")).issue("stranger.example")
-        with Instance({**self.settings(), "mynetworks": "192.0.2.1", "smtpd_tls_ask_ccert": "yes",
-                       "smtpd_tls_CAfile": self.ca.pem, "smtpd_tls_received_header": "yes",
-                       "transport_maps": inline({"out.example": "discard:"})}, start=False) as mx:
+        known, stranger = self.ca.issue("known.example"), Authority(os.path.join(self.dir, "2")).issue(
+            "stranger.example"
+        )
+        with Instance(
+            {
+                **self.settings(),
+                "mynetworks": "192.0.2.1",
+                "smtpd_tls_ask_ccert": "yes",
+                "smtpd_tls_CAfile": self.ca.pem,
+                "smtpd_tls_received_header": "yes",
+                "transport_maps": inline({"out.example": "discard:"}),
+            },
+            start=False,
+        ) as mx:
             table = mx.write("prints", known.fingerprint() + " known\n")
             access = mx.write("access", f"{stranger.fingerprint()} 554 5.7.1 we know you\n")
             mx.set(relay_clientcerts=f"texthash:{table}",
@@ -334,7 +360,9 @@ class TlsServer(Suite):
                        "transport_maps": inline({"out.example": "discard:"})}) as mx:
             self.assertRegex(relay(known), "^250")
             self.assertNotRegex(relay(stranger), "^250")
-        with Instance({**self.settings("encrypt"), "smtpd_tls_req_ccert": "yes", "smtpd_tls_CAfile": self.ca.pem}) as mx:
+        with Instance(
+            {**self.settings("encrypt"), "smtpd_tls_req_ccert": "yes", "smtpd_tls_CAfile": self.ca.pem}
+        ) as mx:
             with TlsClient(mx.port, client_context(certificate=known)) as client:
                 client.starttls().send("a@sender.example", ["a@local.test.example"], mail())
             with TlsClient(mx.port, client_context(certificate=stranger)) as client:
@@ -392,8 +420,12 @@ class TlsServer(Suite):
     def test_renegotiation_is_refused(self):
         """TLS 1.2 alone has it. s_client asks for it at a line that begins with R."""
         with Instance(self.settings()) as mx:
-            client = subprocess.Popen(["openssl", "s_client", "-starttls", "smtp", "-connect", f"127.0.0.1:{mx.port}", "-tls1_2",
-                                       "-crlf"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            client = subprocess.Popen(
+                ["openssl", "s_client", "-starttls", "smtp", "-connect", f"127.0.0.1:{mx.port}", "-tls1_2", "-crlf"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
             self.addCleanup(client.kill)
             client.stdin.write(b"NOOP\n")
             client.stdin.flush()
@@ -410,15 +442,45 @@ class TlsServer(Suite):
                 other.starttls()
 
     def test_openssl_and_swaks(self):
-        with Instance({**self.settings("encrypt"), "virtual_mailbox_maps": inline({"a@virtual.test.example": "a/"})}) as mx:
-            done = subprocess.run(["openssl", "s_client", "-starttls", "smtp", "-connect", f"127.0.0.1:{mx.port}", "-CAfile",
-                                   self.ca.pem, "-verify_return_error", "-quiet", "-crlf"], input=b"QUIT\n",
-                                  capture_output=True, timeout=60)
+        with Instance(
+            {**self.settings("encrypt"), "virtual_mailbox_maps": inline({"a@virtual.test.example": "a/"})}
+        ) as mx:
+            done = subprocess.run(
+                [
+                    "openssl",
+                    "s_client",
+                    "-starttls",
+                    "smtp",
+                    "-connect",
+                    f"127.0.0.1:{mx.port}",
+                    "-CAfile",
+                    self.ca.pem,
+                    "-verify_return_error",
+                    "-quiet",
+                    "-crlf",
+                ],
+                input=b"QUIT\n",
+                capture_output=True,
+                timeout=60,
+            )
             self.assertIn(b"221 2.0.0 Bye", done.stdout, done.stderr)
             if not shutil.which("swaks"):
                 self.skipTest("no swaks")
-            done = subprocess.run(["swaks", "--tls", "--server", f"127.0.0.1:{mx.port}", "--from", "a@sender.example", "--to",
-                                   "a@virtual.test.example"], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                [
+                    "swaks",
+                    "--tls",
+                    "--server",
+                    f"127.0.0.1:{mx.port}",
+                    "--from",
+                    "a@sender.example",
+                    "--to",
+                    "a@virtual.test.example",
+                ],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             mx.virtual_box("a").wait()
 

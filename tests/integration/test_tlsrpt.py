@@ -49,7 +49,9 @@ class Https:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
-                got.append((self.path, self.headers["Content-Type"], self.rfile.read(int(self.headers["Content-Length"]))))
+                got.append(
+                    (self.path, self.headers["Content-Type"], self.rfile.read(int(self.headers["Content-Length"])))
+                )
                 self.send_response(codes[len(got) - 1])
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -82,11 +84,19 @@ def wait_gathered(mx, attempts):
 class TlsReports(Certified):
     def test_smtp_tlsrpt_skip_reused_handshakes(self):
         for skip, attempts in (("yes", 1), ("no", 2)):
-            with self.subTest(skip), Peer(host="127.0.0.1", tls=server_context(self.right)) as peer, \
-                    Dns({("rcpt.example", "MX"): [(10, "mx.rcpt.example")], ("mx.rcpt.example", "A"): ["127.0.0.1"]}) as dns, \
-                    Instance(self.settings(dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may",
-                                           smtp_tlsrpt_enable="yes", smtp_tlsrpt_skip_reused_handshakes=skip,
-                                           connection_max_age="1s", relay_domains="rcpt.example")) as mx:
+            with self.subTest(skip), Peer(host="127.0.0.1", tls=server_context(self.right)) as peer, Dns(
+                {("rcpt.example", "MX"): [(10, "mx.rcpt.example")], ("mx.rcpt.example", "A"): ["127.0.0.1"]}
+            ) as dns, Instance(
+                self.settings(
+                    dns.settings(),
+                    smtp_tcp_port=str(peer.port),
+                    smtp_tls_security_level="may",
+                    smtp_tlsrpt_enable="yes",
+                    smtp_tlsrpt_skip_reused_handshakes=skip,
+                    connection_max_age="1s",
+                    relay_domains="rcpt.example",
+                )
+            ) as mx:
                 for number in range(2):
                     send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                     peer.wait_messages(number + 1)
@@ -107,10 +117,19 @@ class TlsReports(Certified):
                     zone[f"mx.{domain}.example", "A"] = [host]
                 for domain, count in (("good", 1), ("clear", 1), ("twice", 2)):
                     zone[f"_smtp._tls.{domain}.example", "TXT"] = [record.format(domain)] * count
-                with Dns(zone) as dns, Instance(self.settings(
-                        dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may", smtp_tlsrpt_enable="yes",
-                        tlsrpt_organization="Testers", tlsrpt_contact="tls-team@test.example", tlsrpt_sender="tls@mx.test.example",
-                        relay_domains="example", transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}))) as mx:
+                with Dns(zone) as dns, Instance(
+                    self.settings(
+                        dns.settings(),
+                        smtp_tcp_port=str(peer.port),
+                        smtp_tls_security_level="may",
+                        smtp_tlsrpt_enable="yes",
+                        tlsrpt_organization="Testers",
+                        tlsrpt_contact="tls-team@test.example",
+                        tlsrpt_sender="tls@mx.test.example",
+                        relay_domains="example",
+                        transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}),
+                    )
+                ) as mx:
                     for domain in hosts:
                         send(mx.port, "ada@sender.example", [f"a@{domain}.example"], mail())
                     for one in (peer, clear, silent, twice):
@@ -138,15 +157,21 @@ class TlsReports(Certified):
                         self.assertEqual(message.get_param("report-type"), "tlsrpt")
                         part = list(message.iter_parts())[1]
                         self.assertEqual(part.get_content_type(), "application/tlsrpt+gzip")
-                        self.assertRegex(part.get_filename(), rf"^mx\.test\.example!{domain}\.example!\d+!\d+\.json\.gz$")
+                        self.assertRegex(
+                            part.get_filename(), rf"^mx\.test\.example!{domain}\.example!\d+!\d+\.json\.gz$"
+                        )
                         report = report_of(sent)
                         self.assertEqual(report["organization-name"], "Testers")
                         self.assertEqual(report["contact-info"], "tls-team@test.example")
                         self.assertEqual(len(report["policies"]), 1)
                         policy = report["policies"][0]
-                        self.assertEqual(policy["policy"], {"policy-type": "no-policy-found", "policy-domain": f"{domain}.example"})
-                        self.assertEqual(policy["summary"], {"total-successful-session-count": 1 - failed,
-                                                             "total-failure-session-count": failed})
+                        self.assertEqual(
+                            policy["policy"], {"policy-type": "no-policy-found", "policy-domain": f"{domain}.example"}
+                        )
+                        self.assertEqual(
+                            policy["summary"],
+                            {"total-successful-session-count": 1 - failed, "total-failure-session-count": failed},
+                        )
                         if failed:
                             self.assertEqual(policy["failure-details"], [
                                 {"result-type": "starttls-not-supported", "sending-mta-ip": "127.0.0.1",
@@ -155,14 +180,27 @@ class TlsReports(Certified):
                 self.clean(peer, clear, silent, twice, inbox)
 
     def test_a_report_is_posted_until_it_is_taken_and_mailed_once(self):
-        with Https(self.ca.issue("localhost"), [503, 201]) as server, Peer(tls=server_context(self.right)) as peer, Peer() as inbox:
-            zone = {("good.example", "MX"): [(10, "mx.good.example")], ("mx.good.example", "A"): ["127.0.0.1"],
-                    ("_smtp._tls.good.example", "TXT"): [
-                        f"v=TLSRPTv1; rua=https://localhost:{server.port}/tls,mailto:tls@reports.example"]}
-            with Dns(zone) as dns, Instance(self.settings(
-                    dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may", smtp_tlsrpt_enable="yes",
-                    tlsrpt_CAfile=self.ca.pem, relay_domains="example",
-                    transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}))) as mx:
+        with Https(self.ca.issue("localhost"), [503, 201]) as server, Peer(
+            tls=server_context(self.right)
+        ) as peer, Peer() as inbox:
+            zone = {
+                ("good.example", "MX"): [(10, "mx.good.example")],
+                ("mx.good.example", "A"): ["127.0.0.1"],
+                ("_smtp._tls.good.example", "TXT"): [
+                    f"v=TLSRPTv1; rua=https://localhost:{server.port}/tls,mailto:tls@reports.example"
+                ],
+            }
+            with Dns(zone) as dns, Instance(
+                self.settings(
+                    dns.settings(),
+                    smtp_tcp_port=str(peer.port),
+                    smtp_tls_security_level="may",
+                    smtp_tlsrpt_enable="yes",
+                    tlsrpt_CAfile=self.ca.pem,
+                    relay_domains="example",
+                    transport_maps=inline({"reports.example": f"smtp:[127.0.0.1]:{inbox.port}"}),
+                )
+            ) as mx:
                 send(mx.port, "ada@sender.example", ["a@good.example"], mail())
                 peer.wait_messages(1)
                 wait_gathered(mx, 1)
@@ -181,9 +219,16 @@ class TlsReports(Certified):
     def test_without_tlsrpt_mail_goes_all_the_same(self):
         with Peer(tls=server_context(self.right)) as peer:
             zone = {("good.example", "MX"): [(10, "mx.good.example")], ("mx.good.example", "A"): ["127.0.0.1"]}
-            with Dns(zone) as dns, Instance(self.settings(
-                    dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="may", smtp_tlsrpt_enable="yes",
-                    relay_domains="example"), {"tlsrpt": None}) as mx:
+            with Dns(zone) as dns, Instance(
+                self.settings(
+                    dns.settings(),
+                    smtp_tcp_port=str(peer.port),
+                    smtp_tls_security_level="may",
+                    smtp_tlsrpt_enable="yes",
+                    relay_domains="example",
+                ),
+                {"tlsrpt": None},
+            ) as mx:
                 send(mx.port, "ada@sender.example", ["a@good.example"], mail())
                 peer.wait_messages(1)
                 mx.wait_empty_queue()
@@ -204,14 +249,29 @@ class DaneReports(Certified):
         own = Authority(os.path.join(self.directory, "dane")).own
         with Peer(tls=server_context(own)) as peer, Peer() as inbox:
             right = "3 0 1 " + own.fingerprint().replace(":", "").lower()
-            records = {"tlsa-good": [right], "tlsa-mismatch": ["3 1 1 " + "00" * 32], "tlsa-unusable": ["1 1 1 " + "00" * 32],
-                       "tlsa-bogus": [right], "tlsa-required": []}
-            zones = {f"{domain}.example": [
-                "@ MX 10 mx", "mx A 127.0.0.1", f'_smtp._tls TXT "v=TLSRPTv1; rua=mailto:{domain}@reports.example"',
-                *(f"_{peer.port}._tcp.mx TLSA {r}" for r in records[domain])] for domain in DANE}
+            records = {
+                "tlsa-good": [right],
+                "tlsa-mismatch": ["3 1 1 " + "00" * 32],
+                "tlsa-unusable": ["1 1 1 " + "00" * 32],
+                "tlsa-bogus": [right],
+                "tlsa-required": [],
+            }
+            zones = {
+                f"{domain}.example": [
+                    "@ MX 10 mx",
+                    "mx A 127.0.0.1",
+                    f'_smtp._tls TXT "v=TLSRPTv1; rua=mailto:{domain}@reports.example"',
+                    *(f"_{peer.port}._tcp.mx TLSA {r}" for r in records[domain]),
+                ]
+                for domain in DANE
+            }
             bogus = {"tlsa-bogus.example": zones.pop("tlsa-bogus.example")}
-            with validating_dns.ValidatingDns(zones, bogus=bogus) as dns, Instance(self.settings(
-                    dns.settings(), smtp_tcp_port=str(peer.port), smtp_tls_security_level="dane", smtp_tlsrpt_enable="yes",
+            with validating_dns.ValidatingDns(zones, bogus=bogus) as dns, Instance(
+                self.settings(
+                    dns.settings(),
+                    smtp_tcp_port=str(peer.port),
+                    smtp_tls_security_level="dane",
+                    smtp_tlsrpt_enable="yes",
                     smtp_tls_policy_maps=inline({"tlsa-required.example": "dane-only"}),
                     minimal_backoff_time="1s", maximal_backoff_time="4s", queue_run_delay="1s",
                     tlsrpt_sender="tls@mx.test.example", relay_domains="example",

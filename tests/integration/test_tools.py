@@ -52,7 +52,9 @@ class Tools(Suite):
                 self.assertEqual(rows("-b", "1", "hold"), {"TOTAL": [0, 0]})
                 self.assertEqual(rows("-b", "1"), {"TOTAL": [0, 0]}, "incoming and active by default")
                 self.assertEqual(rows("-b", "1", "-n", "1", "deferred"), {"TOTAL": [3, 3], "one.example": [2, 2]})
-                self.assertEqual(rows("-b", "1", "-w", "90", "-N", "1", "-p", "-m", "1", "deferred")["two.example"], [1, 1])
+                self.assertEqual(
+                    rows("-b", "1", "-w", "90", "-N", "1", "-p", "-m", "1", "deferred")["two.example"], [1, 1]
+                )
                 head = mx.tool("penshape", "deferred", check=True).stdout.splitlines()[0].split()
                 self.assertEqual(head, ["T", *(str(5 << i) for i in range(9)), "1280+"])  # the columns of qshape
                 first = json.loads(mx.tool("penshape", "-j", "deferred", check=True).stdout.splitlines()[0])
@@ -84,9 +86,13 @@ class Tools(Suite):
                 done = subprocess.run([os.path.join(where, name), "-c", mx.etc, *options],
                                       capture_output=True, text=True, cwd="/", **nobody)
                 return done.returncode, done.stderr
-            for command, setting in ((("penqueue", "-p"), "authorized_mailq_users"), (("penshape",), "authorized_mailq_users"),
-                                     (("pensuper", "-n", "-d", "ALL"), "authorized_mailq_users"),
-                                     (("penqueue", "-f"), "authorized_flush_users")):
+
+            for command, setting in (
+                (("penqueue", "-p"), "authorized_mailq_users"),
+                (("penshape",), "authorized_mailq_users"),
+                (("pensuper", "-n", "-d", "ALL"), "authorized_mailq_users"),
+                (("penqueue", "-f"), "authorized_flush_users"),
+            ):
                 code, text = ask(*command)
                 self.assertEqual(code, os.EX_NOPERM, (command, text))
                 self.assertIn(setting, text)
@@ -113,8 +119,11 @@ class Tools(Suite):
                     return subprocess.run([os.path.join(where, name), *words], capture_output=True, text=True, cwd="/",
                                           user=65534, group=65534, extra_groups=[])
                 gid = os.stat(mx.path("spool", "public")).st_gid
-                for name, words, said in (("penqueue", ["-c", mx.etc, "-p"], "a@rcpt.example"), ("mailq", ["-C", mx.etc], "a@rcpt.example"),
-                                          ("penshape", ["-c", mx.etc, "active", "deferred"], "rcpt.example")):
+                for name, words, said in (
+                    ("penqueue", ["-c", mx.etc, "-p"], "a@rcpt.example"),
+                    ("mailq", ["-C", mx.etc], "a@rcpt.example"),
+                    ("penshape", ["-c", mx.etc, "active", "deferred"], "rcpt.example"),
+                ):
                     shutil.copy(os.path.join(BIN, name), where)
                     self.assertEqual(ask(name, *words).returncode, os.EX_UNAVAILABLE, name)
                     shutil.chown(os.path.join(where, name), 0, gid)
@@ -137,7 +146,9 @@ class Tools(Suite):
                 send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                 for i in range(300):
                     mx.flush()
-                    self.assertEqual({e["recipients"][0]["address"] for e in mx.queue()}, {"a@rcpt.example"}, f"look {i}")
+                    self.assertEqual(
+                        {e["recipients"][0]["address"] for e in mx.queue()}, {"a@rcpt.example"}, f"look {i}"
+                    )
 
     def test_status_tells_what_runs(self):
         with Instance() as mx:
@@ -163,7 +174,9 @@ class Tools(Suite):
                 self.assertRegex(reply, r"^(250|451) ")
 
     def test_a_reload_refuses_no_connection_and_new_settings_apply(self):
-        with Peer() as peer, Instance({**relay_to(peer), "virtual_mailbox_maps": inline({"v@virtual.test.example": "v/"})}) as mx:
+        with Peer() as peer, Instance(
+            {**relay_to(peer), "virtual_mailbox_maps": inline({"v@virtual.test.example": "v/"})}
+        ) as mx:
             for i, address in enumerate(("a@rcpt.example", "v@virtual.test.example", "x@local.test.example")):
                 send(mx.port, "", [address], mail(f"before {i}"))  # so that every program runs
             mx.wait_empty_queue()
@@ -209,8 +222,15 @@ class Tools(Suite):
             self.skipTest("needs root: runs the commands as another user")
         with Instance() as mx:
             for command in ("status", "stop", "reload", "abort"):
-                done = subprocess.run([os.path.join(BIN, "penstock"), "-c", mx.etc, command], capture_output=True, text=True,
-                                      user=65534, group=65534, extra_groups=[], cwd="/")
+                done = subprocess.run(
+                    [os.path.join(BIN, "penstock"), "-c", mx.etc, command],
+                    capture_output=True,
+                    text=True,
+                    user=65534,
+                    group=65534,
+                    extra_groups=[],
+                    cwd="/",
+                )
                 self.assertEqual(done.returncode, 77, done)
                 self.assertIn("known to whoever starts it", done.stderr)
             self.assertEqual(mx.status()["running"], True)

@@ -26,7 +26,11 @@ class Uploads(Suite):
         rounds, inline = 3, 8192
         small, middle, large = 16, 6, 4
         dice = random.Random(12)
-        settings = {"message_size_limit": "60000000", "queue_inline_limit": str(inline), "smtpd_client_connection_count_limit": "0"}
+        settings = {
+            "message_size_limit": "60000000",
+            "queue_inline_limit": str(inline),
+            "smtpd_client_connection_count_limit": "0",
+        }
         with BodySink() as sink, Instance({**relay_to(sink), **settings}) as mx:
             def at_rest():
                 told = mx.figures()
@@ -35,8 +39,12 @@ class Uploads(Suite):
             sent = {}
             for n in range(rounds):
                 sizes = [1024] + [dice.randrange(1024, inline - 1024) for _ in range(small)]
-                sizes += [int(inline * 2 * 16 ** dice.random()) for _ in range(middle)]  # to 256 KiB: a file at their end
-                sizes += [52428800] + [int(600000 * 14 ** dice.random()) for _ in range(large - 1)]  # from their beginning
+                sizes += [
+                    int(inline * 2 * 16 ** dice.random()) for _ in range(middle)
+                ]  # to 256 KiB: a file at their end
+                sizes += [52428800] + [
+                    int(600000 * 14 ** dice.random()) for _ in range(large - 1)
+                ]  # from their beginning
                 dice.shuffle(sizes)
                 figures = upload(mx, sizes, first=len(sent))
                 self.assertEqual(figures.refused, [])

@@ -21,7 +21,9 @@ PART = 16384  # of a slice, sent at once by a client with a rate
 
 def slice_of(key):
     """CRLF lines, none with a dot in front, different for each key."""
-    line = (f"{key:08d}".encode() + hashlib.sha256(str(key).encode()).hexdigest().encode()).ljust(LINE - 2, b"x") + b"\r\n"
+    line = (f"{key:08d}".encode() + hashlib.sha256(str(key).encode()).hexdigest().encode()).ljust(
+        LINE - 2, b"x"
+    ) + b"\r\n"
     return line * LINES
 
 

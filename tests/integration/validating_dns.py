@@ -57,8 +57,14 @@ class ValidatingDns:
             out.write("".join(line + "\n" for line in lines))
 
     def _run(self, program, *arguments):
-        done = subprocess.run([os.path.join(ROOT, "usr", "bin", program), *arguments], cwd=self.dir, env=self.environment,
-                              capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [os.path.join(ROOT, "usr", "bin", program), *arguments],
+            cwd=self.dir,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         if done.returncode != 0:
             raise AssertionError(f"{program}: {done.stderr}")
         return done.stdout.strip()
@@ -80,8 +86,13 @@ class ValidatingDns:
 
     @staticmethod
     def _serve(zone, file):
-        return [f'auth-zone: name: "{zone}."', f'    zonefile: "{file}"', "    for-upstream: yes", "    for-downstream: no",
-                "    fallback-enabled: no"]
+        return [
+            f'auth-zone: name: "{zone}."',
+            f'    zonefile: "{file}"',
+            "    for-upstream: yes",
+            "    for-downstream: no",
+            "    fallback-enabled: no",
+        ]
 
     def _start(self, zones):
         self.port = free_port(socket.SOCK_DGRAM)
@@ -101,8 +112,13 @@ class ValidatingDns:
     aggressive-nsec: no
 """ + "\n".join(zones) + "\nremote-control:\n    control-enable: no\n")
         self.log = open(os.path.join(self.dir, "log"), "ab")
-        self.process = subprocess.Popen([os.path.join(ROOT, "usr", "sbin", "unbound"), "-c", "unbound.conf", "-d"], cwd=self.dir,
-                                        env=self.environment, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(
+            [os.path.join(ROOT, "usr", "sbin", "unbound"), "-c", "unbound.conf", "-d"],
+            cwd=self.dir,
+            env=self.environment,
+            stdout=self.log,
+            stderr=self.log,
+        )
         eventually(self._answers, lambda: "unbound answers: " + open(self.log.name).read()[-2000:])
 
     def _answers(self):

@@ -1,6 +1,6 @@
 #pragma once
-/// Quoted-printable and base64 taken apart again: what tests and fuzz targets hold SevenBitForm against. Strict: nullopt
-/// for text that no encoder makes.
+/// Quoted-printable and base64 taken apart again: what tests and fuzz targets hold SevenBitForm against. Strict:
+/// nullopt for text that no encoder makes.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,9 +8,7 @@
 namespace pen::mail {
 
 inline std::optional<std::string> decode_quoted_printable(std::string_view text) {
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-  };
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
   std::string out;
   std::size_t column = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -30,8 +28,7 @@ inline std::optional<std::string> decode_quoted_printable(std::string_view text)
       i += 2;
       column = 0;
     } else {
-      if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0)
-        return std::nullopt;
+      if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0) return std::nullopt;
       out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
       i += 2;
       column += 2;
@@ -41,8 +38,7 @@ inline std::optional<std::string> decode_quoted_printable(std::string_view text)
 }
 
 inline std::optional<std::string> decode_base64(std::string_view text) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
   unsigned bits = 0, count = 0, padding = 0;
   for (const char c : text) {

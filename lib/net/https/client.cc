@@ -35,8 +35,7 @@ Place place_of(const std::string& url) {
   if (::curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return {};
   const auto part = [&](CURLUPart which) {
     char* text = nullptr;
-    if (::curl_url_get(parsed.get(), which, &text, CURLU_DEFAULT_PORT) != CURLUE_OK)
-      return std::string();
+    if (::curl_url_get(parsed.get(), which, &text, CURLU_DEFAULT_PORT) != CURLUE_OK) return std::string();
     std::string out(text);
     ::curl_free(text);
     return out;
@@ -74,8 +73,7 @@ class Transfer {
     answer_.outcome = outcome();
     if (answer_.outcome != Outcome::ok) {
       answer_.body.clear();
-      answer_.why =
-          *said_.data() != '\0' ? printable(said_.data(), 300) : ::curl_easy_strerror(code_);
+      answer_.why = *said_.data() != '\0' ? printable(said_.data(), 300) : ::curl_easy_strerror(code_);
     }
     return std::move(answer_);
   }
@@ -104,8 +102,7 @@ class Transfer {
     if (code_ == CURLE_OK) return Outcome::ok;
     if (body_too_large_) return Outcome::body_too_large;
     if (header_too_large_) return Outcome::header_too_large;
-    const bool certificate =
-        code_ == CURLE_PEER_FAILED_VERIFICATION || code_ == CURLE_SSL_ISSUER_ERROR;
+    const bool certificate = code_ == CURLE_PEER_FAILED_VERIFICATION || code_ == CURLE_SSL_ISSUER_ERROR;
     return certificate ? Outcome::certificate : Outcome::failed;
   }
 

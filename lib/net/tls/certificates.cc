@@ -63,8 +63,7 @@ std::string take_openssl_error() {
   std::string out;
   const char* data = nullptr;
   int flags = 0;
-  if (const unsigned long code = ERR_get_error_all(nullptr, nullptr, nullptr, &data, &flags);
-      code != 0) {
+  if (const unsigned long code = ERR_get_error_all(nullptr, nullptr, nullptr, &data, &flags); code != 0) {
     const char* reason = ERR_reason_error_string(code);
     out = reason ? reason : "error " + std::to_string(code);
     if (data && (flags & ERR_TXT_STRING) != 0 && *data != '\0') out += std::string(": ") + data;
@@ -110,16 +109,14 @@ Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string&
     const auto size = static_cast<long>(blocks.der.size());
     if (is_key(blocks.name)) {
       if (!chains.empty() && !chains.back().certificate)
-        return fail(TlsError::setup,
-                    name + ": a key follows a key; each goes before its certificate");
+        return fail(TlsError::setup, name + ": a key follows a key; each goes before its certificate");
       chains.emplace_back();
       chains.back().key.reset(d2i_AutoPrivateKey(nullptr, &at, size));
       OPENSSL_cleanse(blocks.der.data(), blocks.der.size());
       if (!chains.back().key) return setup_failure(name);
     } else if (is_certificate(blocks.name)) {
       if (chains.empty())
-        return fail(TlsError::setup,
-                    name + ": a certificate comes first; the key goes before its certificate");
+        return fail(TlsError::setup, name + ": a certificate comes first; the key goes before its certificate");
       X509Ptr certificate(d2i_X509(nullptr, &at, size));
       if (!certificate) return setup_failure(name);
       Chain& chain = chains.back();
@@ -135,8 +132,7 @@ Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string&
     }
   }
   if (chains.empty()) return fail(TlsError::setup, name + ": no key and certificate in it");
-  if (!chains.back().certificate)
-    return fail(TlsError::setup, name + ": no certificate behind the key");
+  if (!chains.back().certificate) return fail(TlsError::setup, name + ": no certificate behind the key");
   return chains;
 }
 
@@ -145,8 +141,7 @@ namespace {
 Result<void> use(SSL_CTX* ctx, const Chain& chain, const std::string& name) {
   STACK_OF(X509)* issuers = sk_X509_new_null();
   for (const auto& issuer : chain.issuers) sk_X509_push(issuers, issuer.get());
-  const int done =
-      SSL_CTX_use_cert_and_key(ctx, chain.certificate.get(), chain.key.get(), issuers, 1);
+  const int done = SSL_CTX_use_cert_and_key(ctx, chain.certificate.get(), chain.key.get(), issuers, 1);
   sk_X509_free(issuers);  // the context has references of its own
   if (done != 1) return setup_failure(name);
   return {};
@@ -179,8 +174,7 @@ Result<Chain> load_pair(const CertificateFiles& files) {
   PEN_TRY_ASSIGN(chain.key, load_key(key_file));
   if (X509_check_private_key(chain.certificate.get(), chain.key.get()) != 1) {
     ERR_clear_error();
-    return fail(TlsError::setup,
-                key_file + " is not the key of the certificate in " + files.cert_file);
+    return fail(TlsError::setup, key_file + " is not the key of the certificate in " + files.cert_file);
   }
   return chain;
 }
@@ -208,11 +202,9 @@ Result<void> Context::Impl::load_authorities() {
     return setup_failure("the system's certificate authorities");
   if (!options.ca_file.empty()) {
     PEN_TRY(read_file(options.ca_file));  // for an error that says what errno says
-    if (SSL_CTX_load_verify_file(ctx.get(), options.ca_file.c_str()) != 1)
-      return setup_failure(options.ca_file);
+    if (SSL_CTX_load_verify_file(ctx.get(), options.ca_file.c_str()) != 1) return setup_failure(options.ca_file);
     // What a server tells its clients that it would like to see.
-    if (options.role == Role::server &&
-        options.client_certificate != ContextOptions::ClientCertificate::unasked)
+    if (options.role == Role::server && options.client_certificate != ContextOptions::ClientCertificate::unasked)
       SSL_CTX_set_client_CA_list(ctx.get(), SSL_load_client_CA_file(options.ca_file.c_str()));
   }
   if (!options.ca_path.empty() && SSL_CTX_load_verify_dir(ctx.get(), options.ca_path.c_str()) != 1)

@@ -55,8 +55,7 @@ std::uint64_t exclusions(const Protocols& p) {
   if (!p.permits(TLS1_3_VERSION)) bits |= SSL_OP_NO_TLSv1_3;
   return bits;
 }
-constexpr std::uint64_t kVersions =
-    SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_TLSv1_2 | SSL_OP_NO_TLSv1_3;
+constexpr std::uint64_t kVersions = SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_TLSv1_2 | SSL_OP_NO_TLSv1_3;
 
 /// The groups this OpenSSL knows, in the order given.
 std::string known_groups(SSL_CTX* ctx, const std::vector<std::string>& groups) {
@@ -94,8 +93,8 @@ Result<void> Context::Impl::open() {
   const bool server = options.role == Role::server;
   ctx.reset(SSL_CTX_new(server ? TLS_server_method() : TLS_client_method()));
   if (!ctx) return setup_failure("OpenSSL");
-  SSL_CTX_set_options(ctx.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
-                                     SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_ALL);
+  SSL_CTX_set_options(ctx.get(),
+                      SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_ALL);
   SSL_CTX_clear_options(ctx.get(), SSL_OP_ALLOW_CLIENT_RENEGOTIATION);
   for (const auto& item : options.ssl_options)
     for (const std::string_view word : split(item)) {
@@ -104,8 +103,8 @@ Result<void> Context::Impl::open() {
       SSL_CTX_set_options(ctx.get(), bits);
     }
   // A write that the kernel cut short comes again from wherever the stream keeps its text by then.
-  SSL_CTX_set_mode(ctx.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                  SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_mode(ctx.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(ctx.get(), 1);  // a record's head and body in one system call
   SSL_CTX_set_max_cert_list(ctx.get(), kMaxCertificateList);
   apply(options.protocols, ctx.get());
@@ -147,8 +146,7 @@ Result<void> Context::Impl::set_server() {
   SSL_CTX_set_timeout(c, static_cast<long>(options.session_lifetime.count()));
   unsigned char scope[EVP_MAX_MD_SIZE];  // the name may be longer than OpenSSL takes
   unsigned size = 0;
-  EVP_Digest(options.session_scope.data(), options.session_scope.size(), scope, &size, EVP_sha256(),
-             nullptr);
+  EVP_Digest(options.session_scope.data(), options.session_scope.size(), scope, &size, EVP_sha256(), nullptr);
   SSL_CTX_set_session_id_context(c, scope, size);
   if (options.tickets) {
     SSL_CTX_set_num_tickets(c, 1);  // a mail client comes with one connection at a time

@@ -30,8 +30,8 @@ struct CertificateFiles {
   std::string cert_file, key_file;
 };
 
-/// Where a client keeps what resumes its sessions. `session` is a secret of a few kilobytes. Called in the loop's thread;
-/// put() may come at any read of a stream (TLS 1.3 tickets), long after the handshake.
+/// Where a client keeps what resumes its sessions. `session` is a secret of a few kilobytes. Called in the loop's
+/// thread; put() may come at any read of a stream (TLS 1.3 tickets), long after the handshake.
 class SessionCache {
  public:
   virtual ~SessionCache() = default;
@@ -41,8 +41,7 @@ class SessionCache {
 };
 
 /// The cache for one process: the most recent `most` keys, each for `lifetime`.
-std::shared_ptr<SessionCache> memory_session_cache(std::size_t most, seconds lifetime,
-                                                   const Clock& clock);
+std::shared_ptr<SessionCache> memory_session_cache(std::size_t most, seconds lifetime, const Clock& clock);
 
 struct ContextOptions {
   Role role = Role::server;

@@ -30,8 +30,7 @@ std::string name_part(const X509_NAME* name, int nid) {
   const int at = X509_NAME_get_index_by_NID(name, nid, -1);
   if (at < 0) return {};
   unsigned char* text = nullptr;
-  const int size =
-      ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
+  const int size = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
   if (size < 0) return {};
   std::string out(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
   OPENSSL_free(text);
@@ -49,8 +48,7 @@ std::string dns_name(const ASN1_STRING* text) {
 
 std::vector<std::string> names_of(X509* certificate, const std::string& common_name) {
   std::vector<std::string> names;
-  auto* all = static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  auto* all = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   bool any = false;
   for (int i = 0; all && i < sk_GENERAL_NAME_num(all) && names.size() < kMaxNames; ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(all, i);
@@ -66,8 +64,7 @@ std::vector<std::string> names_of(X509* certificate, const std::string& common_n
 std::string curve_of(EVP_PKEY* key) {
   char name[80];
   std::size_t size = 0;
-  return EVP_PKEY_get_group_name(key, name, sizeof name, &size) == 1 ? std::string(name, size)
-                                                                     : std::string();
+  return EVP_PKEY_get_group_name(key, name, sizeof name, &size) == 1 ? std::string(name, size) : std::string();
 }
 
 std::string exchange_name(EVP_PKEY* key) {
@@ -157,8 +154,7 @@ SessionInfo facts(SSL* ssl, const ContextOptions& context) {
   }
   info.subject = name_part(X509_get_subject_name(certificate), NID_commonName);
   info.issuer = name_part(X509_get_issuer_name(certificate), NID_commonName);
-  if (info.issuer.empty())
-    info.issuer = name_part(X509_get_issuer_name(certificate), NID_organizationName);
+  if (info.issuer.empty()) info.issuer = name_part(X509_get_issuer_name(certificate), NID_organizationName);
   info.names = names_of(certificate, info.subject);
   if (const long verdict = SSL_get_verify_result(ssl); verdict == X509_V_OK)
     info.trusted = true;
@@ -188,13 +184,12 @@ SessionInfo client_facts(SSL* ssl, const ContextOptions& context, const ConnectO
       flags |= X509_CHECK_FLAG_MULTI_LABEL_WILDCARDS;
     for (std::size_t i = 0; !info.matched && i < asked.names.size(); ++i) {
       const std::string& name = asked.names[i];
-      info.matched = !name.empty() &&
-                     X509_check_host(certificate, name.data(), name.size(), flags, nullptr) == 1;
+      info.matched = !name.empty() && X509_check_host(certificate, name.data(), name.size(), flags, nullptr) == 1;
     }
     if (!info.matched && !asked.names.empty())
       info.why_not = "the certificate is for " +
-                     (info.names.empty() ? "no host" : join(info.names, ", ").substr(0, 512)) +
-                     ", not for " + join(asked.names, " or ");
+                     (info.names.empty() ? "no host" : join(info.names, ", ").substr(0, 512)) + ", not for " +
+                     join(asked.names, " or ");
   }
   ERR_clear_error();
   return info;
@@ -209,10 +204,9 @@ std::string_view trust_word(const SessionInfo& info) {
 std::string log_line(const SessionInfo& info, std::string_view direction, std::string_view peer) {
   // Where the client asked for one of our names.
   const std::string asked = direction == "from" ? info.server_name : std::string();
-  std::string line =
-      fmt::format("{} TLS connection established {} {}{}{}: {} with cipher {} ({}/{} bits)",
-                  trust_word(info), direction, peer, asked.empty() ? "" : " to ", asked,
-                  info.protocol, info.cipher, info.used_bits, info.cipher_bits);
+  std::string line = fmt::format("{} TLS connection established {} {}{}{}: {} with cipher {} ({}/{} bits)",
+                                 trust_word(info), direction, peer, asked.empty() ? "" : " to ", asked, info.protocol,
+                                 info.cipher, info.used_bits, info.cipher_bits);
   const auto add = [&](const char* what, const std::string& value) {
     if (!value.empty()) line += fmt::format(" {} {}", what, value);
   };

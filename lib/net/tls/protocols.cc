@@ -48,8 +48,7 @@ Result<Protocols> Protocols::parse(std::string_view text) {
   Protocols p;
   std::vector<std::uint16_t> included;
   const auto bad = [&](std::string_view word) {
-    return fail(TlsError::setup, "protocol \"" + std::string(word) + "\" in \"" +
-                                     std::string(text) +
+    return fail(TlsError::setup, "protocol \"" + std::string(word) + "\" in \"" + std::string(text) +
                                      "\": write >=TLSv1.2, or names of versions, ! for \"not\"");
   };
   for (const std::string_view word : split(text, " \t\r\n,:")) {

@@ -9,13 +9,11 @@
 namespace pen::tls {
 namespace {
 
-Context::Impl& impl_of(SSL* ssl) {
-  return *static_cast<Context::Impl*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
-}
+Context::Impl& impl_of(SSL* ssl) { return *static_cast<Context::Impl*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl))); }
 
 /// AES-256-CBC and HMAC-SHA256 under one of our keys. 0: unknown key, 1: go on, 2: and give the client a new ticket.
-int ticket_key(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher,
-               EVP_MAC_CTX* mac, int encrypt) {
+int ticket_key(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac,
+               int encrypt) {
   TicketKeys& keys = *impl_of(ssl).options.tickets;
   const EVP_CIPHER* algorithm = EVP_aes_256_cbc();
   const TicketKeys::Key* key = nullptr;
@@ -29,13 +27,11 @@ int ticket_key(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX*
   }
   char digest[] = "SHA256";
   auto secret = key->mac;
-  OSSL_PARAM parameters[] = {
-      OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, secret.data(), secret.size()),
-      OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-      OSSL_PARAM_construct_end()};
-  const bool ready =
-      EVP_MAC_CTX_set_params(mac, parameters) == 1 &&
-      EVP_CipherInit_ex(cipher, algorithm, nullptr, key->cipher.data(), iv, encrypt) == 1;
+  OSSL_PARAM parameters[] = {OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, secret.data(), secret.size()),
+                             OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                             OSSL_PARAM_construct_end()};
+  const bool ready = EVP_MAC_CTX_set_params(mac, parameters) == 1 &&
+                     EVP_CipherInit_ex(cipher, algorithm, nullptr, key->cipher.data(), iv, encrypt) == 1;
   OPENSSL_cleanse(secret.data(), secret.size());
   if (!ready) return -1;
   return encrypt == 0 && keys.ageing(*key) ? 2 : 1;

@@ -37,24 +37,21 @@ Result<void> prepare(TlsTransport& transport, const ConnectOptions& options) {
     int usable = 0;
     for (const Tlsa& t : options.tlsa) {
       usable += SSL_dane_tlsa_add(ssl, t.usage, t.selector, t.matching,
-                                  reinterpret_cast<const unsigned char*>(t.data.data()),
-                                  t.data.size()) > 0;
+                                  reinterpret_cast<const unsigned char*>(t.data.data()), t.data.size()) > 0;
     }
     ERR_clear_error();
     if (usable == 0) return fail(TlsError::setup, "none of the TLSA records is usable");
     for (const auto& name : options.names) SSL_add1_host(ssl, name.c_str());
   }
   // Behind SSL_dane_enable(), which sets a name of its own.
-  if (!options.server_name.empty() &&
-      SSL_set_tlsext_host_name(ssl, options.server_name.c_str()) != 1)
+  if (!options.server_name.empty() && SSL_set_tlsext_host_name(ssl, options.server_name.c_str()) != 1)
     return setup_failure("server name \"" + options.server_name + "\"");
   transport.session_key = options.session_key;
   if (shared.sessions && !options.session_key.empty()) {
     if (const auto kept = shared.sessions->find(options.session_key)) {
       const auto* at = reinterpret_cast<const unsigned char*>(kept->data());
       const SessionPtr session(d2i_SSL_SESSION(nullptr, &at, static_cast<long>(kept->size())));
-      if (!session || SSL_set_session(ssl, session.get()) != 1)
-        shared.sessions->forget(options.session_key);
+      if (!session || SSL_set_session(ssl, session.get()) != 1) shared.sessions->forget(options.session_key);
     }
   }
   ERR_clear_error();
@@ -63,18 +60,16 @@ Result<void> prepare(TlsTransport& transport, const ConnectOptions& options) {
 
 }  // namespace
 
-Task<Result<SessionInfo>> accept(Stream& stream, std::shared_ptr<const Context> context,
-                                 Until until) {
+Task<Result<SessionInfo>> accept(Stream& stream, std::shared_ptr<const Context> context, Until until) {
   PEN_CO_TRY_ASSIGN(auto made, TlsTransport::make(std::move(context), stream.fd()));
   const TlsTransport& transport = *made;
   stream.start_transport(std::move(made));
-  if (auto done = co_await stream.handshake(until); !done)
-    co_return fail(handshake_error(std::move(done).error()));
+  if (auto done = co_await stream.handshake(until); !done) co_return fail(handshake_error(std::move(done).error()));
   co_return server_facts(transport.ssl(), transport.context().options());
 }
 
-Task<Result<SessionInfo>> connect(Stream& stream, std::shared_ptr<const Context> context,
-                                  ConnectOptions options, Until until) {
+Task<Result<SessionInfo>> connect(Stream& stream, std::shared_ptr<const Context> context, ConnectOptions options,
+                                  Until until) {
   const auto cache = context->options().sessions;
   PEN_CO_TRY_ASSIGN(auto made, TlsTransport::make(std::move(context), stream.fd()));
   PEN_CO_TRY(prepare(*made, options));

@@ -39,12 +39,12 @@ struct SessionInfo {
   bool resumed = false;
 
   bool peer_certificate = false;
-  std::string subject, issuer;  // common names (issuer: else the organisation); safe to print
+  std::string subject, issuer;               // common names (issuer: else the organisation); safe to print
   std::string fingerprint, key_fingerprint;  // "AB:CD:…" of the certificate and of its public key
-  std::vector<std::string> names;  // DNS names it is for (the common name where there are none)
-  bool trusted = false;            // its chain ends in a CA of the context, or DANE says so
-  bool matched = false;            // trusted, and for one of the names asked for (or by DANE)
-  std::string why_not;             // when not trusted or not matched
+  std::vector<std::string> names;            // DNS names it is for (the common name where there are none)
+  bool trusted = false;                      // its chain ends in a CA of the context, or DANE says so
+  bool matched = false;                      // trusted, and for one of the names asked for (or by DANE)
+  std::string why_not;                       // when not trusted or not matched
 };
 
 /// "Anonymous", "Untrusted", "Trusted" or "Verified".
@@ -53,11 +53,10 @@ std::string_view trust_word(const SessionInfo& info);
 std::string log_line(const SessionInfo& info, std::string_view direction, std::string_view peer);
 
 struct ConnectOptions {
-  std::string server_name = {};  // SNI; empty: none (addresses have none)
-  std::vector<std::string> names =
-      {};  // the peer's certificate must be for one of; ".example.com": any below it
-  /// As RFC 8461 section 4.1 wants: only DNS names of the certificate, no common name, and a wildcard stands for one label,
-  /// whatever the context says.
+  std::string server_name = {};         // SNI; empty: none (addresses have none)
+  std::vector<std::string> names = {};  // the peer's certificate must be for one of; ".example.com": any below it
+  /// As RFC 8461 section 4.1 wants: only DNS names of the certificate, no common name, and a wildcard stands for one
+  /// label, whatever the context says.
   bool strict_names = false;
   std::vector<Tlsa> tlsa = {};  // not empty: only these count, not the context's CAs
   std::string tlsa_base = {};   // for DANE-TA: the name looked up
@@ -72,12 +71,10 @@ struct ConnectOptions {
 /// has sent nothing yet.
 [[gnu::noinline]] async::Task<Result<SessionInfo>> connect(async::Stream& stream,
                                                            std::shared_ptr<const Context> context,
-                                                           ConnectOptions options,
-                                                           async::Until until);
+                                                           ConnectOptions options, async::Until until);
 /// The server's side. A client certificate that is required and missing fails the handshake; one that is not trusted
 /// does not.
-[[gnu::noinline]] async::Task<Result<SessionInfo>> accept(async::Stream& stream,
-                                                          std::shared_ptr<const Context> context,
+[[gnu::noinline]] async::Task<Result<SessionInfo>> accept(async::Stream& stream, std::shared_ptr<const Context> context,
                                                           async::Until until);
 
 }  // namespace pen::tls

@@ -54,8 +54,7 @@ class MemorySessionCache final : public SessionCache {
 
 }  // namespace
 
-std::shared_ptr<SessionCache> memory_session_cache(std::size_t most, seconds lifetime,
-                                                   const Clock& clock) {
+std::shared_ptr<SessionCache> memory_session_cache(std::size_t most, seconds lifetime, const Clock& clock) {
   return std::make_shared<MemorySessionCache>(most, lifetime, clock);
 }
 

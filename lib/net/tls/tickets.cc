@@ -51,9 +51,7 @@ std::vector<TicketKeys::Key> parse(std::string_view text) {
     const auto words = split(line, " ");
     TicketKeys::Key key;
     const auto made = words.size() == 4 ? parse_unsigned(words[0]) : std::nullopt;
-    if (!made || !unhex(words[1], key.name) || !unhex(words[2], key.cipher) ||
-        !unhex(words[3], key.mac))
-      continue;
+    if (!made || !unhex(words[1], key.name) || !unhex(words[2], key.cipher) || !unhex(words[3], key.mac)) continue;
     key.made = static_cast<long long>(*made);
     if (keys.size() < kMaxKeys) keys.push_back(key);
   }
@@ -87,9 +85,7 @@ void TicketKeys::forget_old() {
 
 void TicketKeys::add_new_key() {
   Key key;
-  const auto fill = [](auto& bytes) {
-    secure_random_bytes(std::as_writable_bytes(std::span(bytes)));
-  };
+  const auto fill = [](auto& bytes) { secure_random_bytes(std::as_writable_bytes(std::span(bytes))); };
   fill(key.name);
   fill(key.cipher);
   fill(key.mac);
@@ -110,8 +106,7 @@ Result<void> TicketKeys::exchange_with_file(bool make) {
   if (got < 0) return fail_errno(file_);
   text.resize(static_cast<std::size_t>(got));
   for (const Key& key : parse(text)) {
-    if (std::ranges::none_of(keys_, [&](const Key& k) { return k.name == key.name; }))
-      keys_.push_back(key);
+    if (std::ranges::none_of(keys_, [&](const Key& k) { return k.name == key.name; })) keys_.push_back(key);
   }
   OPENSSL_cleanse(text.data(), text.size());
   forget_old();
@@ -122,9 +117,8 @@ Result<void> TicketKeys::exchange_with_file(bool make) {
   for (const Key& key : keys_)
     text += fmt::format("{} {} {} {}\n", key.made, hex(key.name), hex(key.cipher), hex(key.mac));
   // Lost keys cost full handshakes, nothing else: no sync, and a torn line is no key.
-  const bool written =
-      ::pwrite(fd.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
-      ::ftruncate(fd.get(), static_cast<off_t>(text.size())) == 0;
+  const bool written = ::pwrite(fd.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+                       ::ftruncate(fd.get(), static_cast<off_t>(text.size())) == 0;
   const int reason = errno;
   OPENSSL_cleanse(text.data(), text.size());
   if (!written) return fail_errno(file_, reason);
@@ -157,8 +151,7 @@ const TicketKeys::Key* TicketKeys::find(Bytes name) {
     return nullptr;
   };
   if (const Key* key = look()) return key;
-  if (file_.empty() || (looked_ != SteadyTime::min() && clock_.now() < looked_ + kLookAgain))
-    return nullptr;
+  if (file_.empty() || (looked_ != SteadyTime::min() && clock_.now() < looked_ + kLookAgain)) return nullptr;
   synchronise(false);
   return look();
 }

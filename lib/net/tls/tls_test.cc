@@ -29,8 +29,7 @@ Authority& authority() {
   return ca;
 }
 const Issued& mx() {
-  static const Issued made =
-      authority().issue({.common_name = "mx.example", .names = {"mx.example"}});
+  static const Issued made = authority().issue({.common_name = "mx.example", .names = {"mx.example"}});
   return made;
 }
 
@@ -43,8 +42,7 @@ struct Fixture {
 
   CertificateFiles files(const Issued& issued) {
     const std::string n = std::to_string(++count);
-    return {dir.write("cert" + n, issued.certificate + authority().certificate()),
-            dir.write("key" + n, issued.key)};
+    return {dir.write("cert" + n, issued.certificate + authority().certificate()), dir.write("key" + n, issued.key)};
   }
   ContextOptions server_options() {
     ContextOptions o;
@@ -67,8 +65,8 @@ struct Fixture {
 
 /// One connection and both sides' handshakes.
 struct Session {
-  Session(Loop& loop_in, std::shared_ptr<const Context> server_context,
-          std::shared_ptr<const Context> client_context, ConnectOptions options = {})
+  Session(Loop& loop_in, std::shared_ptr<const Context> server_context, std::shared_ptr<const Context> client_context,
+          ConnectOptions options = {})
       : loop(loop_in), pair(async::testing::stream_pair(loop)) {
     std::optional<Info> accepted;
     loop.spawn("server", store_result(accept(pair.a, std::move(server_context), {}), &accepted));
@@ -220,8 +218,7 @@ BOOST_AUTO_TEST_CASE(who_does_not_speak_tls_is_told_apart_from_who_leaves_and_wh
   }
   auto [a, b] = async::testing::stream_pair(loop);
   b.write(std::string("\x16\x03\x01\x00", 4));  // the beginning of a record
-  BOOST_TEST(run(loop, failure(&a, context, {.deadline = loop.now() + milliseconds(50)})) ==
-             "timed out");
+  BOOST_TEST(run(loop, failure(&a, context, {.deadline = loop.now() + milliseconds(50)})) == "timed out");
 }
 
 BOOST_AUTO_TEST_CASE(protocols_are_bounded_by_the_context_and_by_the_connection) {
@@ -318,10 +315,9 @@ BOOST_AUTO_TEST_CASE(a_certificate_is_trusted_and_matched_apart) {
     std::vector<std::string> names;
     bool with_ca, trusted, matched;
   };
-  const Row rows[] = {
-      {{"mx.example"}, true, true, true},    {{"other.example", "MX.example"}, true, true, true},
-      {{".example"}, true, true, true},      {{"other.example"}, true, true, false},
-      {{"mx.example"}, false, false, false}, {{}, true, true, false}};
+  const Row rows[] = {{{"mx.example"}, true, true, true},    {{"other.example", "MX.example"}, true, true, true},
+                      {{".example"}, true, true, true},      {{"other.example"}, true, true, false},
+                      {{"mx.example"}, false, false, false}, {{}, true, true, false}};
   for (const auto& row : rows) {
     auto options = client_options();
     if (!row.with_ca) options.ca_file.clear();
@@ -349,18 +345,14 @@ BOOST_AUTO_TEST_CASE(strict_names_are_dns_names_and_a_wildcard_is_one_label) {
     std::string asked;
     bool matched, strictly;
   };
-  const Row rows[] = {{{"mx.in.d.example"}, "mx.in.d.example", true, true},
-                      {{}, "mx.in.d.example", true, false},
-                      {{"*.in.d.example"}, "mx.in.d.example", true, true},
-                      {{"*.d.example"}, "mx.in.d.example", true, false},
-                      {{"m*.in.d.example"}, "mx.in.d.example", false, false},
-                      {{"mx.*.d.example"}, "mx.in.d.example", false, false},
-                      {{"other.example"}, "mx.in.d.example", false, false},
-                      {{"*.in.d.example"}, "in.d.example", false, false}};
+  const Row rows[] = {
+      {{"mx.in.d.example"}, "mx.in.d.example", true, true},   {{}, "mx.in.d.example", true, false},
+      {{"*.in.d.example"}, "mx.in.d.example", true, true},    {{"*.d.example"}, "mx.in.d.example", true, false},
+      {{"m*.in.d.example"}, "mx.in.d.example", false, false}, {{"mx.*.d.example"}, "mx.in.d.example", false, false},
+      {{"other.example"}, "mx.in.d.example", false, false},   {{"*.in.d.example"}, "in.d.example", false, false}};
   for (const auto& row : rows) {
     auto served = server_options();
-    served.pairs = {
-        files(authority().issue({.common_name = "mx.in.d.example", .names = row.names}))};
+    served.pairs = {files(authority().issue({.common_name = "mx.in.d.example", .names = row.names}))};
     const auto server = open(served);
     auto options = client_options();
     options.wildcard_matches_several_labels = true;
@@ -368,8 +360,8 @@ BOOST_AUTO_TEST_CASE(strict_names_are_dns_names_and_a_wildcard_is_one_label) {
       Session s(loop, server, open(options), {.names = {row.asked}, .strict_names = strict});
       s.fine();
       BOOST_TEST(s.client->trusted);
-      BOOST_TEST(s.client->matched == (strict ? row.strictly : row.matched),
-                 join(row.names) << " " << row.asked << " " << strict);
+      BOOST_TEST(s.client->matched == (strict ? row.strictly : row.matched), join(row.names)
+                                                                                 << " " << row.asked << " " << strict);
     }
   }
 }
@@ -378,30 +370,25 @@ BOOST_AUTO_TEST_CASE(dane_counts_its_records_and_nothing_else) {
   Authority own("nobody knows it");
   const Issued issued = own.issue({.common_name = "elsewhere.example", .days_left = -1});
   auto options = server_options();
-  options.pairs = {
-      {dir.write("own", issued.certificate + own.certificate()), dir.write("k", issued.key)}};
+  options.pairs = {{dir.write("own", issued.certificate + own.certificate()), dir.write("k", issued.key)}};
   const auto server = open(options);
   const auto client = open(client_options());
   const std::string leaf = Authority::key_hash(issued.certificate);
-  Session by_key(loop, server, client,
-                 {.names = {"mx.example"}, .tlsa = {{3, 1, 1, leaf}}, .tlsa_base = "mx.example"});
+  Session by_key(loop, server, client, {.names = {"mx.example"}, .tlsa = {{3, 1, 1, leaf}}, .tlsa_base = "mx.example"});
   by_key.fine();
   BOOST_TEST(by_key.client->matched);  // neither name nor date count (RFC 7672 section 3.1.1)
-  Session wrong(loop, server, client,
-                {.tlsa = {{3, 1, 1, std::string(32, 'x')}}, .tlsa_base = "mx.example"});
+  Session wrong(loop, server, client, {.tlsa = {{3, 1, 1, std::string(32, 'x')}}, .tlsa_base = "mx.example"});
   wrong.fine();
   BOOST_TEST(!wrong.client->trusted);
   // DANE-TA: names and dates count.
   const Issued good = own.issue({.common_name = "mx.example", .names = {"mx.example"}});
-  options.pairs = {
-      {dir.write("own2", good.certificate + own.certificate()), dir.write("k2", good.key)}};
+  options.pairs = {{dir.write("own2", good.certificate + own.certificate()), dir.write("k2", good.key)}};
   const auto second = open(options);
   const std::string anchor = Authority::key_hash(own.certificate());
   Session by_anchor(loop, second, client, {.tlsa = {{2, 1, 1, anchor}}, .tlsa_base = "mx.example"});
   by_anchor.fine();
   BOOST_TEST(by_anchor.client->matched);
-  Session other_name(loop, second, client,
-                     {.tlsa = {{2, 1, 1, anchor}}, .tlsa_base = "other.example"});
+  Session other_name(loop, second, client, {.tlsa = {{2, 1, 1, anchor}}, .tlsa_base = "other.example"});
   other_name.fine();
   BOOST_TEST(!other_name.client->trusted);
   Session unusable(loop, second, client, {.tlsa = {{3, 1, 9, "?"}}, .tlsa_base = "mx.example"});
@@ -419,8 +406,7 @@ struct Anchored : Fixture {
   }
   std::string found(const std::shared_ptr<const Context>& server, std::vector<Tlsa> records,
                     std::vector<std::string> names = {}) {
-    Session s(loop, server, client,
-              {.names = std::move(names), .tlsa = std::move(records), .tlsa_base = "mx.example"});
+    Session s(loop, server, client, {.names = std::move(names), .tlsa = std::move(records), .tlsa_base = "mx.example"});
     if (!s.client) return s.client.error().message();
     return s.client->matched ? "verified" : s.client->why_not;
   }
@@ -472,8 +458,7 @@ BOOST_FIXTURE_TEST_CASE(dane_ta_needs_a_certificate_that_the_anchor_signed, Anch
 }
 
 BOOST_FIXTURE_TEST_CASE(dane_ta_needs_a_certificate_that_is_valid_today, Anchored) {
-  const Issued old =
-      own.issue({.common_name = "mx.example", .names = {"mx.example"}, .days_left = -1});
+  const Issued old = own.issue({.common_name = "mx.example", .names = {"mx.example"}, .days_left = -1});
   const auto server = serves(old.certificate + own.certificate(), old.key);
   const Tlsa anchor{2, 1, 1, Authority::key_hash(own.certificate())};
   BOOST_TEST(found(server, {anchor}) == "certificate has expired");
@@ -484,15 +469,12 @@ BOOST_FIXTURE_TEST_CASE(dane_ta_takes_any_of_the_names_and_wildcards_of_a_whole_
   const struct {
     std::string in_certificate;
     bool matches;
-  } rows[] = {{"mx.example", true},     {"d.example", true},
-              {"other.example", false}, {"*.d.example", true},
-              {"m*.d.example", false},  {"*.mx.d.example", false},
-              {"*.example", false},     {"*", false}};
+  } rows[] = {{"mx.example", true},    {"d.example", true},       {"other.example", false}, {"*.d.example", true},
+              {"m*.d.example", false}, {"*.mx.d.example", false}, {"*.example", false},     {"*", false}};
   for (const auto& row : rows) {
     const Issued mx = own.issue({.common_name = "x", .names = {row.in_certificate}});
     const auto server = serves(mx.certificate + own.certificate(), mx.key);
-    BOOST_TEST((found(server, {anchor}, {"mx.example", "d.example", "mx.d.example"}) ==
-                "verified") == row.matches,
+    BOOST_TEST((found(server, {anchor}, {"mx.example", "d.example", "mx.d.example"}) == "verified") == row.matches,
                row.in_certificate);
   }
 }
@@ -524,8 +506,7 @@ BOOST_AUTO_TEST_CASE(client_certificates_are_asked_for_and_required) {
   options.client_certificate = Ask::required;
   Session refused(loop, open(options), open(client_options()));
   BOOST_TEST(!refused.server);
-  BOOST_TEST(refused.server.error().message().find("did not return a certificate") !=
-             std::string::npos);
+  BOOST_TEST(refused.server.error().message().find("did not return a certificate") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(server_names_choose_certificates) {
@@ -554,8 +535,7 @@ BOOST_AUTO_TEST_CASE(several_kinds_of_certificates_and_chain_files_work_together
   const Issued rsa = authority().issue({.common_name = "rsa.example", .rsa = 2048});
   ContextOptions options = server_options();
   options.pairs.clear();
-  options.chain_files = {dir.write("chain", mx().key + mx().certificate +
-                                                authority().certificate() + rsa.key +
+  options.chain_files = {dir.write("chain", mx().key + mx().certificate + authority().certificate() + rsa.key +
                                                 rsa.certificate + authority().certificate())};
   options.protocols = *Protocols::parse("<=TLSv1.2");
   const auto server = open(options);
@@ -639,8 +619,7 @@ BOOST_AUTO_TEST_CASE(many_handshakes_that_stop_half_way_are_given_back) {
   {
     std::vector<async::testing::Pair> pairs;
     async::Gate gate(loop);
-    const auto wait = [](Stream* s, std::shared_ptr<const Context> c,
-                         async::Until until) -> Task<void> {
+    const auto wait = [](Stream* s, std::shared_ptr<const Context> c, async::Until until) -> Task<void> {
       auto done = co_await accept(*s, std::move(c), until);
       BOOST_TEST(!done);
       s->close();

@@ -1,7 +1,8 @@
 #pragma once
 /// TLSA records (RFC 6698): what a domain says of its hosts' certificates, and which of them SMTP may use.
 ///
-/// Use:     auto record = parse_tlsa("3 1 1 0123…");  if (record && usable_for_smtp(*record)) options.tlsa.push_back(*record);
+/// Use:     auto record = parse_tlsa("3 1 1 0123…");  if (record && usable_for_smtp(*record))
+///          options.tlsa.push_back(*record);
 /// Pure. Thread: any.
 /// Source:  RFC 6698 section 2.1, RFC 7671 section 4, RFC 7672 section 3.1.
 #include <cstdint>
@@ -19,8 +20,8 @@ struct Tlsa {
 /// From "usage selector matching hex", as lib/net/dns.h gives it; nullopt: it is none.
 std::optional<Tlsa> parse_tlsa(std::string_view text);
 
-/// Usage 2 (DANE-TA) or 3 (DANE-EE), selector 0 (certificate) or 1 (public key), matching type 1 or 2 with as many bytes as
-/// SHA2-256 or SHA2-512 have, or 0 with what is indeed a certificate or a key.
+/// Usage 2 (DANE-TA) or 3 (DANE-EE), selector 0 (certificate) or 1 (public key), matching type 1 or 2 with as many
+/// bytes as SHA2-256 or SHA2-512 have, or 0 with what is indeed a certificate or a key.
 bool usable_for_smtp(const Tlsa& record);
 
 }  // namespace pen::tls

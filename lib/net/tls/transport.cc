@@ -11,9 +11,7 @@ namespace {
 
 constexpr std::size_t kRecord = 16 * 1024;  // RFC 8446 section 5.1
 
-TlsTransport& transport_of(const SSL* ssl) {
-  return *static_cast<TlsTransport*>(SSL_get_app_data(ssl));
-}
+TlsTransport& transport_of(const SSL* ssl) { return *static_cast<TlsTransport*>(SSL_get_app_data(ssl)); }
 
 }  // namespace
 
@@ -28,8 +26,7 @@ TlsTransport::~TlsTransport() {
   SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
 
-Result<std::unique_ptr<TlsTransport>> TlsTransport::make(std::shared_ptr<const Context> context,
-                                                         int fd) {
+Result<std::unique_ptr<TlsTransport>> TlsTransport::make(std::shared_ptr<const Context> context, int fd) {
   ERR_clear_error();
   SslPtr ssl(SSL_new(context->impl().ctx.get()));
   if (!ssl || SSL_set_fd(ssl.get(), fd) != 1) return setup_failure("OpenSSL");

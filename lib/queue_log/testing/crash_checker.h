@@ -29,8 +29,9 @@ struct Message {
   bool remove_called = false;
   int asked_in = 0;      // number of the process that was asked for its end
   bool removed = false;  // success was told
-  // Taken again when the log could not know it: by a receiver that asked after several deaths, or because a drop file came
-  // back. It may be there twice, and what was done of it be done again; it must not be lost, nor worked on twice at once.
+  // Taken again when the log could not know it: by a receiver that asked after several deaths, or because a drop file
+  // came back. It may be there twice, and what was done of it be done again; it must not be lost, nor worked on twice
+  // at once.
   bool taken_again = false;
 };
 using Ledger = std::map<std::string, Message>;
@@ -45,13 +46,12 @@ struct Violation {
 ///   acknowledged, and no positions name it.
 inline const Damage* unexplained(const RecoveryReport& report, const testing::FaultStorage& disk) {
   for (const Damage& d : report.damage) {
-    const bool half_written =
-        std::any_of(disk.half_written().begin(), disk.half_written().end(), [&](const auto& w) {
-          if (w.slot != d.slot || w.offset != d.offset) return false;
-          return d.what.starts_with("odd garbage mark")
-                     ? w.bytes == 4
-                     : d.use == 0 && d.offset == 0 && d.what.ends_with("header is unreadable");
-        });
+    const bool half_written = std::any_of(disk.half_written().begin(), disk.half_written().end(), [&](const auto& w) {
+      if (w.slot != d.slot || w.offset != d.offset) return false;
+      return d.what.starts_with("odd garbage mark")
+                 ? w.bytes == 4
+                 : d.use == 0 && d.offset == 0 && d.what.ends_with("header is unreadable");
+    });
     if (!half_written) return &d;
   }
   return nullptr;
@@ -63,11 +63,7 @@ class Checker {
   /// `options` of the log that was cut. `also` looks at each message that is found.
   Checker(const Ledger& ledger, Options options, Random& random, std::uint64_t& cuts,
           std::function<void(const Stored&)> also = {})
-      : ledger_(ledger),
-        options_(std::move(options)),
-        random_(random),
-        cuts_(cuts),
-        also_(std::move(also)) {}
+      : ledger_(ledger), options_(std::move(options)), random_(random), cuts_(cuts), also_(std::move(also)) {}
 
   bool positions_saved = false;  // a save of restart positions was completed before the cut
 
@@ -108,8 +104,7 @@ class Checker {
       if (!done) throw Violation{"commit: " + done.error().message()};
     }
     disk.fail_sync = disk.fail_write = 0;
-    if (positions_saved && !log.report().positions_found)
-      throw Violation{"restart positions that were saved are lost"};
+    if (positions_saved && !log.report().positions_found) throw Violation{"restart positions that were saved are lost"};
     if (const Damage* damage = unexplained(log.report(), disk))
       throw Violation{"damage reported after a mere crash: " + damage->what};
     compare(log);
@@ -134,13 +129,11 @@ class Checker {
       auto some = scan->step(100);
       if (!some) throw Violation{"scan: " + some.error().message()};
       for (const Listed& listed : *some) {
-        const std::string here = std::to_string(listed.place.log) + ":" +
-                                 std::to_string(listed.place.position.use) + ":" +
-                                 std::to_string(listed.place.position.offset) + " generation " +
+        const std::string here = std::to_string(listed.place.log) + ":" + std::to_string(listed.place.position.use) +
+                                 ":" + std::to_string(listed.place.position.offset) + " generation " +
                                  std::to_string(listed.generation);
         if (!found.emplace(listed.queue_id, here).second && !taken_again(listed.queue_id))
-          throw Violation{listed.queue_id + " is there twice, at " + found[listed.queue_id] +
-                          " and at " + here};
+          throw Violation{listed.queue_id + " is there twice, at " + found[listed.queue_id] + " and at " + here};
         auto stored = log.read(listed.place);
         if (!stored) throw Violation{listed.queue_id + " unreadable: " + stored.error().message()};
         look_at(*stored);
@@ -164,8 +157,7 @@ class Checker {
         if (due->message) {
           const std::string& queue_id = due->message->envelope.queue_id;
           const auto started = log.start(*due->message);
-          if (!started && started.error().is(QueueLogError::superseded) && taken_again(queue_id))
-            continue;
+          if (!started && started.error().is(QueueLogError::superseded) && taken_again(queue_id)) continue;
           if (!started) throw Violation{"start: " + started.error().message()};
           if (!run.insert(queue_id).second) throw Violation{queue_id + " is run twice"};
         } else if (!due->more) {
@@ -176,8 +168,7 @@ class Checker {
     for (const auto& id : run)
       if (!scanned.contains(id)) throw Violation{id + " is run but not listed"};
     for (const auto& [id, where] : scanned)
-      if (!run.contains(id) && !held_.contains(id))
-        throw Violation{id + " is listed but not run, at " + where};
+      if (!run.contains(id) && !held_.contains(id)) throw Violation{id + " is listed but not run, at " + where};
   }
 
   bool taken_again(const std::string& queue_id) const {

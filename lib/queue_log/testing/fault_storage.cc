@@ -66,8 +66,7 @@ Result<void> FaultStorage::write(Slot slot, std::uint64_t offset, Bytes bytes) {
   ++operations_;
   ++writes_;
   bytes_written_ += bytes.size();
-  const bool fails =
-      fail_write != 0 && (fail_one_write ? writes_ == fail_write : writes_ >= fail_write);
+  const bool fails = fail_write != 0 && (fail_one_write ? writes_ == fail_write : writes_ >= fail_write);
   if (fails) {
     half_written_.push_back({slot, offset, bytes.size()});
     bytes = bytes.first(bytes.size() / 2);
@@ -145,8 +144,7 @@ Result<void> FaultStorage::set_aside(Slot slot) {
 }
 
 void FaultStorage::make_unreadable(Slot slot, std::uint64_t offset, std::uint64_t bytes) {
-  for (std::uint64_t n = offset / kSector; n * kSector < offset + bytes; ++n)
-    unreadable_[slot].insert(n);
+  for (std::uint64_t n = offset / kSector; n * kSector < offset + bytes; ++n) unreadable_[slot].insert(n);
 }
 
 FaultStorage FaultStorage::cut(Cut how, Random& random) const {
@@ -198,8 +196,7 @@ void FaultStorage::flip(Slot slot, std::uint64_t offset, unsigned char bits) {
   };
   const auto on_disk = file.disk.find(n);
   auto disk = flipped(on_disk == file.disk.end() ? kZeros : *on_disk->second);
-  if (const auto cached = file.cache.find(n); cached != file.cache.end())
-    cached->second = flipped(*cached->second);
+  if (const auto cached = file.cache.find(n); cached != file.cache.end()) cached->second = flipped(*cached->second);
   file.disk[n] = std::move(disk);
 }
 

@@ -43,8 +43,7 @@ X509Ptr new_certificate(EVP_PKEY* key, const std::string& common_name, int days_
   X509_gmtime_adj(X509_getm_notBefore(c.get()), -86400L * 10);
   X509_gmtime_adj(X509_getm_notAfter(c.get()), 86400L * days_left);
   X509_NAME_add_entry_by_txt(X509_get_subject_name(c.get()), "CN", MBSTRING_UTF8,
-                             reinterpret_cast<const unsigned char*>(common_name.c_str()), -1, -1,
-                             0);
+                             reinterpret_cast<const unsigned char*>(common_name.c_str()), -1, -1, 0);
   X509_set_pubkey(c.get(), key);
   return c;
 }
@@ -73,8 +72,7 @@ const std::string& Authority::certificate() const { return impl_->text; }
 
 Issued Authority::issue(const Request& request) {
   const KeyPtr key = new_key(request.rsa);
-  const X509Ptr c =
-      new_certificate(key.get(), request.common_name, request.days_left, impl_->serial++);
+  const X509Ptr c = new_certificate(key.get(), request.common_name, request.days_left, impl_->serial++);
   X509* issuer = impl_->certificate.get();
   X509_set_issuer_name(c.get(), X509_get_subject_name(issuer));
   std::string names;
@@ -99,8 +97,7 @@ std::string Authority::key_hash(const std::string& certificate, const char* dige
   const std::string der = key_der(certificate);
   unsigned char hash[EVP_MAX_MD_SIZE];
   unsigned length = 0;
-  PEN_CHECK(EVP_Digest(der.data(), der.size(), hash, &length, EVP_get_digestbyname(digest),
-                       nullptr) == 1);
+  PEN_CHECK(EVP_Digest(der.data(), der.size(), hash, &length, EVP_get_digestbyname(digest), nullptr) == 1);
   return std::string(reinterpret_cast<const char*>(hash), length);
 }
 
