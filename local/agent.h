@@ -4,10 +4,9 @@
 /// Order:   Delivered-To loop check; alias_maps (once, to their ends); the user's forward file; mailbox_transport,
 ///          mailbox_command, the mailbox. docs/local-delivery.md.
 /// Promise: the answer "sent" comes only after the message is on stable storage in its mailbox, taken by its command,
-/// or
-///          in the queue again. What goes to several addresses is queued again as a new message, whose recipients then
-///          succeed or fail each for itself; what can only be done here is done here, each once: what is behind us
-///          when something else has to be tried again is remembered (Progress).
+///          or in the queue again. What goes to several addresses is queued again as a new message, whose recipients
+///          then succeed or fail each for itself; what can only be done here is done here, each once: what is behind
+///          us when something else has to be tried again is remembered (Progress).
 /// Lists:   under an owner- alias the owner is the sender of what is sent on, and is told of what fails here; nothing
 ///          that the poster asked for (ENVID, RET, NOTIFY, ORCPT) goes on, and to him the list's acceptance is the
 ///          delivery.

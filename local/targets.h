@@ -2,8 +2,8 @@
 /// The right-hand side of an alias, and the lines of a .forward or :include: file. Pure.
 ///
 /// Grammar: a list, as in a header: destinations separated by commas, and by white space where both neighbours can
-/// stand alone;
-///          comments in ( ), which nest; "…" keeps all of that together, \ keeps the next character. Each destination:
+///          stand alone; comments in ( ), which nest; "…" keeps all of that together, \ keeps the next character.
+///          Each destination:
 ///            user   user@domain   Name <user@domain>   group: a, b;
 ///            \user  "\user"                      that user's mailbox, no further expansion
 ///            |"command args"  "|command args"    the quotes are the list's, not the command's
@@ -12,8 +12,7 @@
 ///            :include:/file/name   ":include:/file name"
 ///          In files each line is a list, and lines that start with # are comments.
 /// Differs: from Postfix, where |command args without quotes is the command without its arguments, which are
-/// addresses, and where
-///          \user is user: both as sendmail has them, since that is what is meant.
+///          addresses, and where \user is user: both as sendmail has them, since that is what is meant.
 /// Lost:    nothing: what cannot be read as an address stays an address as it was written, whose delivery will fail.
 /// Bounds:  the limit given; what lies beyond makes the whole value an error, because mail to half a list is worse
 ///          than late mail.

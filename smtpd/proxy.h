@@ -7,8 +7,7 @@
 ///          data(); co_await proxy.content(text);  …;  r = co_await proxy.end_of_data();  co_await
 ///          proxy.say_goodbye();
 /// Replies: the filter's; where there is none, or none that fits, 451 4.3.0, and then for ever: what failed has been
-/// logged.
-///          Only a positive reply to end_of_data() means that anybody has the message.
+///          logged. Only a positive reply to end_of_data() means that anybody has the message.
 /// End:     destroying it hangs up at once: a filter that has not had its end of data has no message.
 /// Bounds:  smtpd_proxy_timeout for each wait; a reply by mail::ReplyParser.
 /// Loops:   `ends` holds the addresses of this process's connections to the filter while they are open: a session whose

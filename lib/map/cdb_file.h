@@ -7,8 +7,7 @@
 ///          of (hash, position) pairs. Keys and values are written without a NUL at the end, and found with or
 ///          without.
 /// Reading: a descriptor is kept and the file read where a key leads to, so that a file cut short under its reader is
-/// an
-///          error and not a signal. Every number in it is checked before it is used.
+///          an error and not a signal. Every number in it is checked before it is used.
 /// Writing: always a new file in the old one's place (build.h); 4 GiB at most, which is the format's bound.
 /// Thread:  find() from any thread; everything else from one.
 /// Source:  cr.yp.to/cdb/cdb.txt; Postfix CDB_README.

@@ -15,16 +15,15 @@
 ///          reference names file and use, so that a file in other hands is never taken for the message's own.
 /// Growth:  a file is made when none is free. Files that a burst left are removed when half an hour did without them.
 /// Writers: whoever has a lease may still be writing when it is over: its qmgr died, or it gave up and a write of its
-/// own is
-///          under way. So each lease travels with an exclusive flock: it belongs to the open file description, and
-///          lasts until the last copy of the descriptor is closed, in whatever process. A file is leased only
+///          own is under way. So each lease travels with an exclusive flock: it belongs to the open file description,
+///          and lasts until the last copy of the descriptor is closed, in whatever process. A file is leased only
 ///          with that lock in hand; one that somebody still has open is passed over.
 /// Readers: a descriptor from open_to_read() travels with a shared flock, which lasts as long as its last copy, in
-/// whatever
-///          process and over any death of qmgr: until then the file is not leased again. Copies of one description
-///          serve all programs that answer for what they read, so that no message costs an open(): release() takes
-///          their lock back, because by then all have answered. When one of them is lost, forget_readers(). Besides,
-///          a reader compares read_header() before its first read and after its last, before it says "sent".
+///          whatever process and over any death of qmgr: until then the file is not leased again. Copies of one
+///          description serve all programs that answer for what they read, so that no message costs an open():
+///          release() takes their lock back, because by then all have answered. When one of them is lost,
+///          forget_readers(). Besides, a reader compares read_header() before its first read and after its last,
+///          before it says "sent".
 /// Orphans: files found at start are not used before orphan pass has ended: call referenced() for each message of a
 ///          queue_log::Scan, then sweep(). New files are made meanwhile, so mail is accepted at once.
 /// Thread:  one. lease() and open_to_read() make a system call or three; the receivers do the writing.
