@@ -241,13 +241,19 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
   Delivery task = delivery(message, recipient, sender);
   task.followed = way.followed;
   task.tour = way.tour;
-  auto run = [shared = shared_, task = std::move(task), user, skip_forward] {
-    return deliver_to_user(*shared, task, user, skip_forward);
+  const auto look = [shared = shared_, user] { return tables_for(*shared, user); };
+  const auto tables = std::make_shared<const UserTables>(co_await tables_.ask(look));
+  auto run = [shared = shared_, task, user, skip_forward, tables] {
+    return deliver_to_user(*shared, task, user, skip_forward, *tables);
   };
   const std::string account = account_name(user, shared_->rules);
   if (!co_await take_turn(account)) co_return no_turn(account);
   Outcome out = co_await deliveries_.run(std::move(run));
   turns_.give(account);
+  if (out.unknown) {
+    const auto ask_fallback = [shared = shared_, user] { return fallback_for(*shared, user); };
+    out = to_unknown_user(*shared_, task, user, skip_forward, co_await tables_.ask(ask_fallback));
+  }
   if (!out.warning.empty()) log::warning("{}: {}", message->envelope.queue_id, out.warning);
   if (out.status) co_return co_await tell_owner(message, recipient, sender, *std::move(out.status));
   if (!out.relay_to.empty()) {

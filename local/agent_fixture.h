@@ -106,6 +106,11 @@ struct Host {
     loop.run();
     return status;
   }
+  template <class F>
+  void turn_until(F done) {
+    for (int i = 0; i < 600 && !done(); ++i) loop.run_once(milliseconds(100));
+    BOOST_REQUIRE(done());
+  }
   /// A directory that commands may write into.
   void prepare_commands() {
     rules.default_privs = user;

@@ -1,5 +1,6 @@
 #include "local/agent.h"
 
+#include "lib/map/testing/table_server.h"
 #include "local/agent_fixture.h"
 
 using namespace pen;
@@ -243,7 +244,7 @@ BOOST_AUTO_TEST_CASE(why_a_forward_file_is_not_obeyed_is_told) {
     Delivery task;
     task.message = message;
     task.recipient.address = user + "@here.example";
-    const auto out = deliver_to_user(with, task, user, false);
+    const auto out = deliver_to_user(with, task, user, false, tables_for(with, user));
     BOOST_TEST((out.status && out.status->text == "delivered to maildir"), path);
     return out.warning;
   };
@@ -680,6 +681,33 @@ BOOST_AUTO_TEST_CASE(a_hanging_command_of_an_alias_holds_up_no_other) {
   six_that_hang("hang+", ", {hang = \"|" + hanging() + "\"}");
 }
 
+// A table server that hangs for as many users as there are threads for deliveries costs them alone.
+BOOST_AUTO_TEST_CASE(a_hanging_table_server_holds_up_nobody_who_does_not_need_it) {
+  prepare_commands();
+  const std::string table = "socketmap:unix:" + scratch.file("tables") + ":users";
+  message->body = ipc::Content::in_memory(text);
+  for (map::MapList Rules::* setting : {&Rules::mailbox_transports, &Rules::fallback_transports}) {
+    Rules with = rules;
+    with.*setting = map::MapList::open(table).value();
+    map::TableServer server(loop, scratch.file("tables"));
+    auto names = map::MapList::open("inline:{ {robot = |cat > " + out("robot") + "} }");
+    BOOST_REQUIRE(names);
+    agent = std::make_unique<Agent>(loop, lookups, pool, outbox, with, *std::move(names), random);
+    std::vector<mail::DeliveryStatus> users(6);
+    for (std::size_t i = 0; i < users.size(); ++i)
+      loop.spawn("user", deliver_one(this, fmt::format("hang{}@here.example", i), &users[i]));
+    turn_until([&] { return server.hanging == users.size(); });
+    mail::DeliveryStatus robot;
+    loop.spawn("robot", deliver_one(this, "robot@here.example", &robot));
+    turn_until([&] { return !robot.text.empty(); });
+    BOOST_TEST((robot.action == mail::Action::delivered), robot.text);
+    BOOST_TEST(server.hanging == users.size());
+    server.let_go();
+    turn_until([&] { return std::ranges::none_of(users, [](const auto& s) { return s.text.empty(); }); });
+    for (const auto& s : users) BOOST_TEST(s.text.starts_with("unknown user: \"hang"), s.text);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_delivery_that_gets_no_turn_in_time_is_tried_again) {
   rules.share = 1;
   rules.patience = seconds(0);
@@ -713,7 +741,7 @@ BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {
   Delivery task;
   task.message = message;
   task.recipient.address = user + "@here.example";
-  const auto outcome = deliver_to_user(shared, task, user, false);
+  const auto outcome = deliver_to_user(shared, task, user, false, tables_for(shared, user));
   BOOST_REQUIRE(outcome.forward);
   BOOST_REQUIRE_EQUAL(outcome.forward->direct.size(), 2U);
   for (const auto& direct : outcome.forward->direct) BOOST_TEST(direct.account == user);

@@ -115,6 +115,14 @@ void aim_at(const std::string& path, mailbox::Target& target) {
   target.path = path.substr(slash + 1);
 }
 
+/// What the table says for the name, else the setting.
+Result<std::string> said_of(const std::string& name, const map::MapList& maps, std::string_view setting,
+                            const std::string& otherwise) {
+  auto value = maps.lookup(name);
+  if (!value) return std::unexpected(std::move(value).error().within(setting));
+  return value->value_or(otherwise);
+}
+
 /// One user's delivery.
 class ToUser {
  public:
@@ -138,12 +146,12 @@ class ToUser {
     facts_.delimiter = delimiter_of(split_, rules_);
   }
 
-  Outcome operator()() {
+  Outcome operator()(const UserTables& tables) {
     auto found = account_of(rules_, base_);
     if (!found) return settled(deferred("4.3.0", found.error().message()));
-    auto way = transport(rules_.mailbox_transports, "mailbox_transport_maps", rules_.mailbox_transport);
+    const auto& way = tables.transport;
     if (!way) return settled(deferred("4.3.0", way.error().message()));
-    if (!*found) return way->empty() ? unknown() : pass_once(*way);
+    if (!*found) return way->empty() ? Outcome{.unknown = true} : pass_once(*way);
     account_ = **std::move(found);
     const bool root = account_.identity.uid == 0;
     if (root) {
@@ -162,18 +170,28 @@ class ToUser {
     if (!skip_forward_ && !root && task_.followed.size() < kMaxFollowed) work_.forward_files = forward_files();
     if (!way->empty() && work_.forward_files.empty()) return pass_once(*way);
     if (way->empty()) {
-      auto command = mailbox_command();
+      const auto& command = tables.command;
       if (!command) return settled(deferred("4.3.0", command.error().message()));
       box_ = command->empty() ? account_.name : name_;
       if (command->empty())
         aim();
       else
-        run(*std::move(command));
+        run(*command);
     }
     const bool again = task_.tour->boxes.contains(box_);
     if (again && work_.forward_files.empty()) return settled(done_before());
     work_.only_look = again || !way->empty() || probe();
     return child(*way);
+  }
+
+  Outcome unknown(const Result<std::string>& way) const {
+    if (!way) return settled(deferred("4.3.0", way.error().message()));
+    if (!way->empty()) return pass(*way);
+    Outcome out;
+    if (!rules_.luser_relay.empty() && !skip_forward_)
+      out.relay_to = mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_));
+    if (out.relay_to.empty()) out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
+    return out;
   }
 
  private:
@@ -187,31 +205,6 @@ class ToUser {
   }
 
   bool probe() const { return task_.message->envelope.purpose == mail::Purpose::probe; }
-
-  /// What the table says for the user, else the setting; "": neither.
-  Result<std::string> transport(const map::MapList& maps, std::string_view setting,
-                                const std::string& otherwise) const {
-    auto value = maps.lookup(base_);
-    if (!value) return std::unexpected(std::move(value).error().within(setting));
-    return value->value_or(otherwise);
-  }
-
-  Outcome unknown() const {
-    auto way = transport(rules_.fallback_transports, "fallback_transport_maps", rules_.fallback_transport);
-    if (!way) return settled(deferred("4.3.0", way.error().message()));
-    if (!way->empty()) return pass(*way);
-    Outcome out;
-    if (!rules_.luser_relay.empty() && !skip_forward_)
-      out.relay_to = mailbox::expand_macros(rules_.luser_relay, delivery_values(facts_));
-    if (out.relay_to.empty()) out.status = failed("5.1.1", fmt::format("unknown user: \"{}\"", name_));
-    return out;
-  }
-
-  Result<std::string> mailbox_command() const {
-    auto value = rules_.mailbox_commands.lookup(base_);
-    if (!value) return std::unexpected(std::move(value).error().within("mailbox_command_maps"));
-    return value->value_or(rules_.mailbox_command);
-  }
 
   void run(std::string line);
   void aim();
@@ -386,8 +379,29 @@ Result<std::string> owner_of(const Shared& shared, const std::string& address) {
   return list_owner(std::string(mail::local_part(address)), expansion_rules(shared.rules, address), lookups_of(shared));
 }
 
-Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward) {
-  return ToUser(shared, task, user, skip_forward)();
+UserTables tables_for(const Shared& shared, const std::string& user) {
+  const Rules& rules = shared.rules;
+  const std::string name = account_name(user, rules);
+  UserTables out{said_of(name, rules.mailbox_transports, "mailbox_transport_maps", rules.mailbox_transport), {}};
+  if (out.transport && out.transport->empty())
+    out.command = said_of(name, rules.mailbox_commands, "mailbox_command_maps", rules.mailbox_command);
+  return out;
+}
+
+Result<std::string> fallback_for(const Shared& shared, const std::string& user) {
+  const Rules& rules = shared.rules;
+  return said_of(account_name(user, rules), rules.fallback_transports, "fallback_transport_maps",
+                 rules.fallback_transport);
+}
+
+Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward,
+                        const UserTables& tables) {
+  return ToUser(shared, task, user, skip_forward)(tables);
+}
+
+Outcome to_unknown_user(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward,
+                        const Result<std::string>& fallback) {
+  return ToUser(shared, task, user, skip_forward).unknown(fallback);
 }
 
 mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task, const Direct& direct) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The part of local delivery that blocks: look-ups, and deliveries in a process of their own (lib/mailbox/child.h).
+/// The part of local delivery that blocks: accounts, and deliveries in a process of their own (lib/mailbox/child.h).
 ///
 /// Rights:  never root's. A user's mail is delivered as the user; root's, and what belongs to nobody in particular,
 ///          with default_privs; commands and files of an alias as expand.h says.
@@ -41,13 +41,20 @@ struct Delivery {
   std::shared_ptr<Tour> tour = std::make_shared<Tour>();
 };
 
-/// How far a delivery came: one of the four.
+/// What mailbox_transport_maps and mailbox_command_maps say for a user, else mailbox_transport and mailbox_command; "":
+/// nothing. Each error counts only where its table is needed.
+struct UserTables {
+  Result<std::string> transport, command;
+};
+
+/// How far a delivery came: one of the five.
 struct Outcome {
   std::optional<mail::DeliveryStatus> status = {};  // it is settled
   std::string relay_to = {};                        // an address: luser_relay
   std::string pass_to = {};                         // "transport:nexthop": mailbox_transport, fallback_transport
   std::optional<Expansion> forward = {};            // the user's forward file says so
   std::string forward_file = {};                    // which
+  bool unknown = false;      // there is no such account, and mailbox_transport has nothing for it: to_unknown_user()
   std::string warning = {};  // with any of these: why a forward file that is there was not obeyed
 };
 
@@ -76,9 +83,18 @@ Result<std::string> owner_of(const Shared& shared, const std::string& address);
 /// Nothing changes for a path with "..". home: absolute.
 void aim_below_home(const std::string& home, const std::string& path, mailbox::Target& target);
 
+/// Work for map::Asker, like fallback_for(): table servers may have to be asked. user: as in account_name().
+UserTables tables_for(const Shared& shared, const std::string& user);
+/// What fallback_transport_maps says for a user, else fallback_transport; "": nothing.
+Result<std::string> fallback_for(const Shared& shared, const std::string& user);
+
 /// To a user's mailbox, or on as the user has it. user: with extension. skip_forward: forward files and luser_relay do
 /// not count ("\\user").
-Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward);
+Outcome deliver_to_user(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward,
+                        const UserTables& tables);
+/// To fallback_transport or luser_relay, if there is one. fallback: that of fallback_for(). Does not block.
+Outcome to_unknown_user(const Shared& shared, const Delivery& task, const std::string& user, bool skip_forward,
+                        const Result<std::string>& fallback);
 /// To a command or a file of an alias or forward file.
 mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task, const Direct& direct);
 

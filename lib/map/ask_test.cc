@@ -9,6 +9,7 @@
 #include "lib/async/testing/run.h"
 #include "lib/base/text.h"
 #include "lib/map/source.h"
+#include "lib/map/testing/table_server.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 
@@ -18,56 +19,6 @@ namespace {
 using async::Loop;
 using async::Task;
 using async::testing::run;
-
-/// A table server on the test's loop. Keys that begin with "hang" are never answered, "die" closes the connection, "no"
-/// is not there, "value-…" and all others are their own value.
-class TableServer {
- public:
-  TableServer(Loop& loop, std::string path) : loop_(loop), gate_(loop) {
-    auto fd = async::listen_on(async::SocketAddress::unix(std::move(path)));
-    BOOST_REQUIRE(fd.has_value());
-    listener_.emplace(loop, *std::move(fd), 10000);
-    gate_.spawn("accept", accept(this));
-  }
-  std::vector<std::string> asked;
-  std::size_t connections = 0, hanging = 0;
-
- private:
-  static Task<void> accept(TableServer* self) {
-    for (;;) {
-      auto accepted = co_await self->listener_->accept();
-      if (!accepted) co_return;
-      ++self->connections;
-      self->gate_.spawn("serve", serve(self, std::move(accepted->stream)));
-    }
-  }
-  static Task<void> serve(TableServer* self, async::Stream stream) {
-    for (;;) {
-      std::string size;
-      for (;;) {
-        const auto byte = co_await stream.read_exact(1);
-        if (!byte) co_return;
-        if (*byte == ":") break;
-        size += *byte;
-      }
-      const auto request = co_await stream.read_exact(*parse_unsigned(size) + 1);
-      if (!request) co_return;
-      const std::string key(request->substr(request->find(' ') + 1, request->size() - 3));
-      self->asked.push_back(key);
-      if (key.starts_with("hang")) {
-        ++self->hanging;
-        co_await self->loop_.sleep(std::chrono::hours(1));
-        co_return;
-      }
-      if (key.starts_with("die")) co_return;
-      const std::string answer = key.starts_with("no") ? "NOTFOUND " : "OK " + key;
-      stream.write(std::to_string(answer.size()) + ":" + answer + ",");
-    }
-  }
-  Loop& loop_;
-  std::optional<async::Listener> listener_;
-  async::Gate gate_;
-};
 
 struct Fixture {
   testing::ScratchDir dir;
