@@ -119,10 +119,22 @@ async::Task<void> Collector::take_file(const std::string& name) {
   }
 }
 
+async::Task<Result<std::string>> Collector::refusal(uid_t uid, const std::string& sender) {
+  if (!options_.rights) co_return std::string();
+  co_return co_await pool_.run([rights = &*options_.rights, uid, sender]() -> Result<std::string> {
+    PEN_TRY_ASSIGN(auto why, rights->refuses_user(uid));
+    if (!why.empty()) return why;
+    return rights->refuses_sender(uid, sender);
+  });
+}
+
 async::Task<void> Collector::take_message(const std::string& name, Reader reader) {
   const uid_t uid = reader->uid();
   submission::Submission given = reader->take_submission();
   const std::string sender = given.sender;
+  const auto refused = co_await refusal(uid, sender);
+  if (!refused) co_return put_off(name, refused.error().message());
+  if (!refused->empty()) co_return co_await set_aside(name, *refused);
   std::string full_name = std::move(given.full_name);
   const bool gateway = given.gateway;
   mail::Envelope as_given = submission::envelope_of(std::move(given));
@@ -173,7 +185,8 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   const auto& summary = body.content().summary();
   log::info("{}: uid={} from=<{}>", name, uid, sender);
   log::info("{}: message-id={}", name, summary.message_id_value.empty() ? "<>" : summary.message_id_value);
-  const intake::Commit commit = co_await message.commit(until);
+  const bool too_large = options_.size_limit != 0 && reader->content_size() > options_.size_limit;
+  const intake::Commit commit = too_large ? intake::Commit{Outcome::too_large, {}} : co_await message.commit(until);
   std::string why(intake::outcome_text(commit.outcome));
   if (!commit.text.empty()) why += ": " + commit.text;
   switch (commit.outcome) {

@@ -7,10 +7,12 @@
 /// Promise: a file is removed after qmgr said that its message is on stable storage, under the queue id that pendrop
 ///          gave it. So a crash loses nothing, and what is submitted again after one is taken once (docs/submission.md
 ///          says how long qmgr remembers). A file of another version of the suite stays. One that is no message goes
-///          to the corrupt directory with a warning; so does one that the queue will never take, once a notice with
+///          to the corrupt directory with a warning; so does one whose owner may not submit it (pendrop asked
+///          already, but under the hands of its caller), and one that the queue will never take, once a notice with
 ///          its header is on its way to the sender: one notice, which has a queue id made from the message's.
 /// Bounds:  at_once messages in hand, each with Body::kDrainAt bytes at most; names of one batch of the directory.
 /// Thread:  the loop's; file calls run on the pool.
+#include <optional>
 #include <set>
 #include <string>
 
@@ -19,6 +21,7 @@
 #include "lib/intake/derived.h"
 #include "lib/mail/dsn.h"
 #include "lib/submission/drop_file.h"
+#include "lib/submission/rights.h"
 
 namespace pen::pickup {
 
@@ -31,6 +34,8 @@ class Collector {
     mail::DsnSettings notices = {};
     intake::OwnMail notice = {};
     bool detect_smtputf8_of_probes = false;
+    std::uint64_t size_limit = 0;                // message_size_limit, 0: none
+    std::optional<submission::Rights> rights{};  // none: every user may submit with every sender
   };
   Collector(async::Loop& loop, async::HandlerPool& pool, intake::Intake& intake, Options options)
       : loop_(loop),
@@ -56,6 +61,8 @@ class Collector {
   static async::Task<void> take(Collector* self, std::string name, async::Semaphore* room);
   async::Task<void> look_through(async::Cancel* cancel);
   async::Task<void> take_file(const std::string& name);
+  /// Why the file's owner may not submit with this sender, "" when he may. Errors: a table cannot be asked now.
+  async::Task<Result<std::string>> refusal(uid_t uid, const std::string& sender);
   async::Task<void> take_message(const std::string& name, Reader reader);
   /// Queue id of the notice. head: the beginning of the original.
   async::Task<Result<std::string>> notify(const mail::DsnRequest& request, std::string head, async::Until until);

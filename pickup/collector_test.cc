@@ -39,6 +39,8 @@ struct World {
   int ids = 0;
   bool smtputf8 = false, probe = false, traced = false;
   std::string to = "user";
+  std::uint64_t limit = 0;
+  std::optional<submission::Rights> rights;
 
   World() {
     fs::create_directory(drop);
@@ -69,7 +71,9 @@ struct World {
   /// One pass over the directory.
   std::shared_ptr<Collector> pass() {
     auto collector = std::make_shared<Collector>(
-        loop, pool, intake, Collector::Options{.drop_directory = drop, .corrupt_directory = corrupt});
+        loop, pool, intake,
+        Collector::Options{
+            .drop_directory = drop, .corrupt_directory = corrupt, .size_limit = limit, .rights = rights});
     async::Cancel cancel;
     async::Gate gate(loop);
     gate.spawn("collector", Collector::run(collector, &cancel));
@@ -127,6 +131,38 @@ BOOST_AUTO_TEST_CASE(a_large_message_goes_into_a_leased_file) {
   BOOST_TEST(!m.was_inline);
   BOOST_TEST(m.content.size() > 1000000U);
   BOOST_TEST(m.content.ends_with("x\r\n"));
+}
+
+// pendrop asks the same before it writes the file, but runs under the hands of its caller.
+BOOST_AUTO_TEST_CASE(a_file_whose_owner_may_not_submit_it_is_set_aside) {
+  const std::string login = submission::login_name(::getuid());
+  rights = submission::Rights::open({.login_senders = "inline:{{" + login + "=ada@example.org}}"}).value();
+  submit("Subject: hers\n\nx\n", "ada@example.org");
+  submit("Subject: forged\n\nx\n", "eve@example.org");
+  const auto counts = pass()->counts();
+  BOOST_TEST(counts.taken == 1U);
+  BOOST_TEST(counts.set_aside == 1U);
+  BOOST_TEST(counts.returned == 0U);
+  BOOST_REQUIRE(queue.stored.size() == 1U);
+  BOOST_TEST(queue.stored.front().envelope.sender == "ada@example.org");
+  BOOST_TEST(fs_count(corrupt) == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_a_login_that_cannot_be_looked_up_stays) {
+  rights = submission::Rights::open({.login_senders = "texthash:/nonexistent"}).value();
+  submit("Subject: x\n\nx\n");
+  BOOST_TEST(pass()->counts().put_off == 1U);
+  BOOST_TEST(fs_count(drop) == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_above_the_limit_goes_back_to_its_sender) {
+  limit = 1000;
+  submit("Subject: small\n\nx\n");
+  submit("Subject: large\n\n" + std::string(2000, 'x') + "\n");
+  const auto counts = pass()->counts();
+  BOOST_TEST(counts.taken == 1U);
+  BOOST_TEST(counts.returned == 1U);
+  BOOST_REQUIRE(queue.stored.size() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(many_are_all_taken_once) {

@@ -11,6 +11,7 @@
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
 #include "pickup/collector.h"
+#include "pickup/from_settings.h"
 
 namespace {
 
@@ -20,7 +21,7 @@ constexpr std::size_t kThreads = 4;
 
 struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, intake::Settings settings,
-          mail::DsnSettings notices)
+          mail::DsnSettings notices, std::optional<submission::Rights> rights)
       : pool(context.loop(), kThreads),
         queue(std::make_shared<intake::EnqueueClient>(context.loop(), context.queue_path(ipc::kQmgrSocket),
                                                       intake::EnqueueClient::Options{})),
@@ -41,7 +42,9 @@ struct Program {
                 .corrupt_directory = context.queue_path("corrupt"),
                 .notices = std::move(notices),
                 .notice = intake::own_mail(context.settings(), "bounce"),
-                .detect_smtputf8_of_probes = intake::detects_smtputf8(context.settings(), "verify")})) {}
+                .detect_smtputf8_of_probes = intake::detects_smtputf8(context.settings(), "verify"),
+                .size_limit = static_cast<std::uint64_t>(context.settings().message_size_limit),
+                .rights = std::move(rights)})) {}
 
   async::HandlerPool pool;
   std::shared_ptr<intake::EnqueueClient> queue;
@@ -59,7 +62,7 @@ async::Task<void> woken(std::shared_ptr<Program> program, async::Listener::Accep
 
 Result<intake::Settings> intake_settings(const config::Settings& s) {
   PEN_TRY_ASSIGN(auto out, intake::from_settings(s));
-  out.message_size_limit = 0;  // pendrop kept it, and what it took is not refused
+  out.message_size_limit = 0;  // the collector keeps it: a notice about a message may be larger
   out.detect_smtputf8 = intake::detects_smtputf8(s, "sendmail");
   for (const auto& warning : out.warnings) log::warning("{}", warning);
   for (const auto& option : intake::receive_steps(s.receive_override_options).unknown)
@@ -79,8 +82,12 @@ Result<service::Hooks> start(service::Context& context) {
     log::warning("canonical tables that ask another process do not see addresses in headers");
   auto notices = bounce::notice_form(context.config());
   if (!notices.problem.empty()) log::warning("{}", notices.problem);
-  auto program =
-      std::make_shared<Program>(context, std::move(resolver), std::move(settings), std::move(notices.settings));
+  std::optional<submission::Rights> rights;
+  if (const auto wanted = pickup::rights_of(context.settings()); !wanted.everybody()) {
+    PEN_TRY_ASSIGN(rights, submission::Rights::open(wanted));
+  }
+  auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings),
+                                           std::move(notices.settings), std::move(rights));
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.sessions().spawn("collector", pickup::Collector::run(program->collector, &context.draining()));
   context.serve([program](async::Listener::Accepted accepted) { return woken(program, std::move(accepted)); });

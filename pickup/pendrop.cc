@@ -2,7 +2,6 @@
 /// whatever comes from its caller is a stranger's.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,10 +20,10 @@
 #include "lib/base/text.h"
 #include "lib/config/trusted.h"
 #include "lib/mail/queue_id.h"
-#include "lib/map/match_list.h"
 #include "lib/service/command_line.h"
 #include "lib/submission/drop_file.h"
-#include "lib/submission/login_senders.h"
+#include "lib/submission/rights.h"
+#include "pickup/from_settings.h"
 
 namespace {
 
@@ -115,32 +114,16 @@ config::Config load(const std::string& option) {
   return *std::move(config);
 }
 
-void check_permission(const config::Settings& s) {
-  auto users = map::MatchList::open(map::MatchList::Kind::string, join(s.authorized_submit_users), {});
-  if (!users) die(EX_TEMPFAIL, "authorized_submit_users: " + users.error().message());
-  const passwd* self = ::getpwuid(::getuid());
-  const std::string name = self != nullptr ? self->pw_name : "unknown";
-  const auto permitted = users->matches(name);
-  if (!permitted) die(EX_TEMPFAIL, "authorized_submit_users: " + permitted.error().message());
-  if (!*permitted && ::getuid() != 0)
-    die(EX_NOPERM, "user " + name + "(" + std::to_string(::getuid()) +
-                       ") is not permitted to submit mail (authorized_submit_users)");
+submission::Rights open_rights(const config::Settings& s) {
+  auto rights = submission::Rights::open(pickup::rights_of(s));
+  if (!rights) die(EX_TEMPFAIL, rights.error().message());
+  return *std::move(rights);
 }
 
-/// Ends the process if the user may not submit with this sender.
-void check_sender(const config::Settings& s, const std::string& sender) {
-  auto maps = map::MapList::open(join(s.local_login_sender_maps), {.default_type = s.default_database_type});
-  if (!maps) die(EX_TEMPFAIL, "local_login_sender_maps: " + maps.error().message());
-  const submission::LoginSenders senders{.maps = *std::move(maps),
-                                         .null_pattern = s.empty_address_local_login_sender_maps_lookup_key,
-                                         .delimiters = s.recipient_delimiter};
-  const std::string login = submission::login_name(::getuid());
-  const auto permitted = senders.permit(login, sender);
-  if (!permitted) die(EX_TEMPFAIL, "local_login_sender_maps: " + permitted.error().message());
-  if (!*permitted)
-    die(EX_NOPERM, fmt::format("user {} may not submit mail with sender <{}> "
-                               "(local_login_sender_maps)",
-                               login, printable(sender)));
+/// Ends the process if the answer is that the caller may not, or that nobody knows now.
+void require(const Result<std::string>& refusal) {
+  if (!refusal) die(EX_TEMPFAIL, refusal.error().message());
+  if (!refusal->empty()) die(EX_NOPERM, *refusal);
 }
 
 /// Exactly so many bytes; false: the input ended before.
@@ -190,10 +173,10 @@ void wake_pickup(const std::string& queue_directory) {
   ::close(fd);
 }
 
-int submit(const config::Settings& s, bool verbose) {
+int submit(const config::Settings& s, const submission::Rights& rights, bool verbose) {
   auto submission = submission::decode_submission(read_piece(submission::kMaxEnvelope), false);
   if (!submission) die(EX_DATAERR, submission.error().message());
-  check_sender(s, submission->sender);
+  require(rights.refuses_sender(::getuid(), submission->sender));
   submission->arrival = system_clock().wall_now();
   mail::QueueIdGenerator ids(system_clock(), Random(secure_random_u64()));
   const std::string directory = s.queue_directory + "/maildrop";
@@ -257,6 +240,7 @@ int main(int argc, char** argv) {
   if (!words->empty()) return line.incomplete().print();
   const config::Config config = load(directory);
   keep_environment(config.settings().import_environment);
-  check_permission(config.settings());
-  return submit(config.settings(), verbose);
+  const submission::Rights rights = open_rights(config.settings());
+  require(rights.refuses_user(::getuid()));
+  return submit(config.settings(), rights, verbose);
 }
