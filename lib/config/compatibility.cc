@@ -8,7 +8,7 @@
 namespace pen::config {
 namespace {
 
-// cleanup(8), CONFIGURATION PARAMETERS; without those that smtpd itself reads for something else.
+// cleanup(8), CONFIGURATION PARAMETERS; without those that smtpd itself reads for another purpose.
 constexpr std::string_view kCleanupSettings[] = {
     "always_add_missing_headers",
     "always_bcc",
@@ -56,7 +56,7 @@ constexpr std::string_view kCleanupSettings[] = {
 
 constexpr std::array<std::string_view, 5> kTakesMailIn = {"smtpd", "pickup", "bounce", "local", "tlsrpt"};
 
-/// As told; line 0: of the whole file.
+/// Adds problems of one file; line 0: about the whole file.
 struct Teller {
   const std::string& file;
   Problems& problems;

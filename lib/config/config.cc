@@ -32,13 +32,13 @@ constexpr TransportSuffix kSuffixes[] = {
     {"_time_limit", "command_time_limit", false},
 };
 
-// Postfix's own defaults for single transports; everything else falls back to default_….
+// Postfix's own defaults for single transports; all other settings fall back to default_….
 constexpr std::pair<std::string_view, std::string_view> kTransportDefaults[] = {
     {"local_destination_concurrency_limit", "2"},
     {"local_destination_recipient_limit", "1"},
 };
 
-/// Puts the text of a setting into its field; the error text, or empty.
+/// Parses the text of a setting into its field; returns the error text, or empty.
 struct Parser {
   const Row& row;
 
@@ -48,7 +48,7 @@ struct Parser {
     if (value > row.max) return "the value must be at most " + std::to_string(row.max) + std::string(unit);
     return {};
   }
-  /// A size that is larger than any of use here: Postfix takes it, and the largest of use does the same.
+  /// Set for a size above the largest useful one: Postfix accepts it, and the largest useful one has the same effect.
   std::string too_large;
   std::string parse(std::string_view in, std::string& out) const {
     out = in;
@@ -85,7 +85,7 @@ struct Parser {
     if (!value) return shown(in) + " is not a time: a number with s, m, h, d or w";
     out = *value;
     if (row.min == 0 && row.max == 0) return {};
-    // A bound of one second stands for "not zero": ms values are for tests.
+    // A lower bound of one second only excludes zero: tests set milliseconds.
     if (out.count() == 0 && row.min > 0) return "the value must not be 0";
     return std::chrono::duration_cast<std::chrono::seconds>(out).count() > row.max ? bounds(row.max + 1, " seconds")
                                                                                    : std::string();
@@ -158,7 +158,8 @@ void Config::derive() {
   derived_["config_directory"] = sources_.directory;
   derived_["install_prefix"] = surroundings_.install_prefix;
   derived_["software_version"] = PEN_VERSION;
-  // The host's name needs a domain, and the domain is what is left of the host's name: each from what is set.
+  // The host's name needs a domain, and the domain is the rest of the host's name: each is derived from the one that
+  // is set.
   const auto set = [this](std::string_view name) { return entries_.contains(name) ? text(name).value_or("") : ""; };
   std::string host = set("myhostname"), domain = set("mydomain");
   if (host.empty()) {
@@ -205,7 +206,7 @@ std::optional<std::string> Config::unexpanded(std::string_view name) const {
 
 std::optional<std::string> Config::written(std::string_view name) const {
   if (const auto entry = entries_.find(name); entry != entries_.end()) {
-    // An empty host or domain name is as good as none.
+    // An empty host or domain name counts as none.
     if (!entry->second.value.empty() || !derived_.contains(name)) return entry->second.value;
   }
   if (const auto derived = derived_.find(name); derived != derived_.end()) return derived->second;

@@ -8,8 +8,8 @@
 ///          config->transport("smtp").destination_concurrency_limit   // with the defaults filled in
 ///          for (const Service& service : config->master()) …         // master.cf
 ///          for (const Problem& p : config->report()) …               // what `penstock check` prints
-/// Errors:  load() fails at the first problem of severity error; inspect() never fails on what the
-///          files say, so that tools can show all problems at once.
+/// Errors:  load() fails at the first problem of severity error; inspect() never fails because of the files' content,
+///          so that tools can show all problems at once.
 /// Thread:  a Config is a value that never changes once made; any thread may read it.
 #include <chrono>
 #include <functional>
@@ -34,7 +34,7 @@ struct InterfaceAddress {
   bool ipv6 = false;
 };
 
-/// What the machine says of itself, and how a file is read: parameters, so that the reading can be tested.
+/// Facts about the machine, and a function to read a file: parameters, so that tests can replace them.
 struct Surroundings {
   std::string hostname;                       ///< as gethostname() gives it
   std::vector<InterfaceAddress> interfaces;   ///< of all interfaces that are up
@@ -43,12 +43,12 @@ struct Surroundings {
   std::function<Result<std::string>(const std::string& path)> read_file;
 };
 
-/// name=value of the command line (-o), which win over main.cf.
+/// name=value from the command line (-o); overrides main.cf.
 struct Override {
   std::string name, value;
 };
 
-/// Everything reading needs.
+/// All input of reading a configuration.
 struct Sources {
   std::string directory;  ///< config_directory
   std::string main_cf, master_cf;
@@ -61,7 +61,7 @@ struct Place {
   int line = 0;
 };
 
-/// What the scheduler asks of a transport: <transport>_… settings with their defaults.
+/// The <transport>_… settings that the scheduler needs, with their defaults.
 struct TransportSettings {
   int destination_concurrency_limit = 0;  ///< 0: no limit
   int initial_destination_concurrency = 0;
@@ -71,46 +71,44 @@ struct TransportSettings {
 
 class Config {
  public:
-  /// The pure core: no file is opened but through surroundings.read_file. Never fails: see problems().
+  /// The pure core: opens no file except through surroundings.read_file. Never fails: see problems().
   static Config parse(Sources sources, const Surroundings& surroundings);
 
   const Settings& settings() const { return settings_; }
   const std::vector<Service>& master() const { return services_; }
   const Service* find_service(std::string_view name, ServiceType type) const;
 
-  /// The value of any name with "$name" expanded: documented settings, <transport>_… names,
-  /// restriction classes, names of the administrator's own. nullopt: not a name that is known or
-  /// set, or its expansion fails.
+  /// The value of any name with "$name" expanded: documented settings, <transport>_… names, restriction classes, the
+  /// administrator's own names. nullopt: the name is neither known nor set, or its expansion fails.
   std::optional<std::string> text(std::string_view name) const;
-  /// text(), split as a LIST setting is.
+  /// text(), split like a LIST setting.
   std::optional<std::vector<std::string>> list(std::string_view name) const;
-  /// The value as written in main.cf or on the command line; else the default's text; nullopt: not known.
+  /// The value as written in main.cf or on the command line, else the text of the default; nullopt: unknown name.
   std::optional<std::string> written(std::string_view name) const;
-  /// Where the name was set; nullopt: it is not, the default applies.
+  /// Where the name was set; nullopt: it was not, and the default applies.
   std::optional<Place> where(std::string_view name) const;
-  /// "$name" of any text expanded with these settings. Error: bad_syntax.
+  /// Expands "$name" in any text with these settings. Error: bad_syntax.
   Result<std::string> expand(std::string_view text) const;
 
   /// text("<transport>_<suffix>"), or what applies where it is not set: default_<suffix>, or
   /// <suffix> itself for initial_destination_concurrency. nullopt: no such setting.
   std::optional<std::string> lookup_transport(std::string_view transport, std::string_view suffix) const;
-  /// The numbers of one transport; a value that is none was reported when the configuration was read. A pipe service
+  /// The numbers of one transport; reading the configuration has already reported malformed values. A pipe service
   /// with flag D or O has the recipient limit 1 whatever is set.
   TransportSettings transport(std::string_view transport) const;
 
-  /// What a service has on top of main.cf: its -o of master.cf; where it takes mail in, also those -o of the cleanup
-  /// service that its cleanup_service_name names, as far as cleanup reads them in Postfix (compatibility.h).
+  /// A service's changes to main.cf: its -o in master.cf. A service that takes mail in also has those -o of the
+  /// service in its cleanup_service_name that Postfix's cleanup reads (compatibility.h).
   std::vector<Override> overrides(const Service& service) const;
 
-  /// A copy with more overrides on top: a service's view has overrides(), and its name as $service_name.
+  /// A copy with more overrides on top. For a service: overrides(), and its name as $service_name.
   Config with(const std::vector<Override>& overrides) const;
   Config with(const Service& service) const;
 
-  /// What reading found; errors first.
+  /// Problems found while reading; errors first.
   const Problems& problems() const { return problems_; }
-  /// problems(), and every name set that does not act, is obsolete or is known to nobody, and every
-  /// service whose work lies elsewhere or is missing: what `penstock check` prints. In order of
-  /// severity, file and line.
+  /// The lines that `penstock check` prints: problems(), every name set that does not act, is obsolete or unknown, and
+  /// every service whose work is done elsewhere or missing. Ordered by severity, file and line.
   Problems report() const;
 
   /// Names set in main.cf or by overrides, in order, each once.
@@ -128,7 +126,7 @@ class Config {
   };
   std::optional<std::string> unexpanded(std::string_view name) const;
   std::optional<std::string> transport_default(std::string_view name) const;
-  /// The setting as the service has it: by its -o, else as everybody.
+  /// The value for a service: its -o, else the general value.
   std::optional<std::string> own_setting(const Service& service, std::string_view name) const;
   void read();
   void derive();
@@ -142,8 +140,8 @@ class Config {
   Settings settings_;
   std::vector<Service> services_;
   std::map<std::string, Entry, std::less<>> entries_;
-  std::map<std::string, std::string, std::less<>> derived_;   ///< defaults that the machine decides
-  std::map<std::string, std::string, std::less<>> resolved_;  ///< values that a file holds
+  std::map<std::string, std::string, std::less<>> derived_;   ///< defaults that depend on the machine
+  std::map<std::string, std::string, std::less<>> resolved_;  ///< values read from a file
   std::vector<std::string> names_;
   Problems problems_;
 };
@@ -163,14 +161,14 @@ std::optional<TransportName> split_transport_name(std::string_view name);
 
 // The file layer (files.cc).
 
-/// This machine.
+/// Facts about this machine.
 Surroundings system_surroundings();
-/// directory, else MAIL_CONFIG, else /etc/penstock.
+/// directory if given, else MAIL_CONFIG, else /etc/penstock.
 std::string config_directory(std::string_view directory = {});
-/// Reads both files of the directory. Errors: unreadable, too_large, and the first error of the
-/// text (bad_syntax). A missing master.cf is an error for load() only if need_master.
+/// Reads both files of the directory. Errors: unreadable, too_large, and the first error in the text (bad_syntax). A
+/// missing master.cf is an error of load() only if need_master.
 Result<Config> load(const std::string& directory, std::vector<Override> overrides = {}, bool need_master = true);
-/// The same, but what is wrong with the text is in problems() and only an unreadable file fails.
+/// The same, but errors in the text go to problems(); only an unreadable file fails.
 Result<Config> inspect(const std::string& directory, std::vector<Override> overrides = {});
 
 }  // namespace pen::config

@@ -51,7 +51,7 @@ std::string join(const std::vector<std::string>& lines) {
 }
 
 std::string applied(std::string_view text, const Edit& edit) {
-  Problems ignored;  // lines that are no settings stay as they are
+  Problems ignored;  // lines that are not settings stay unchanged
   std::vector<std::string> lines = physical_lines(text);
   const auto stretches = find_setting(logical_lines(text, "", ignored), edit.name);
   const std::string wanted = edit.name + (edit.value.empty() ? " =" : " = " + edit.value);
@@ -109,7 +109,7 @@ Result<void> replace_file(const std::string& path, std::string_view text) {
     ::unlink(temporary.c_str());
     return fail_errno(step, error);
   };
-  // Only root may give a file away; for others it is theirs already.
+  // Only root may change a file's owner; for another user the new file has the right owner already.
   if (::geteuid() == 0 && ::fchown(file.fd, was.st_uid, was.st_gid) != 0) return give_up("chown " + temporary);
   if (::fchmod(file.fd, was.st_mode & 07777) != 0) return give_up("chmod " + temporary);
   while (!text.empty()) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Changes to main.cf that leave its comments and everything else as it is.
+/// Edits main.cf and leaves its comments and everything else unchanged.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,14 +15,13 @@ struct Edit {
   std::string name, value;  ///< value: of set only, one line
 };
 
-/// The text after the edits. A setting that stands there is changed where it stands (where its last
-/// value does, if it stands there twice; the others go); a new one is added at the end. Comments
-/// between continuation lines stay. Pure.
+/// The text after the edits. An existing setting is changed where it is; if it is there twice, at its last place, and
+/// the others are removed. A new setting is added at the end. Comments between continuation lines stay. Pure.
 /// Errors: bad_value (a name or value that main.cf cannot hold).
 Result<std::string> edit_main_cf(std::string_view text, const std::vector<Edit>& edits);
 
-/// Replaces the content of an existing file in one step, keeping owner and mode; a reader sees the
-/// old or the new text, also after a power cut. Errors: errno, with the step that failed.
+/// Replaces the content of an existing file in one step and keeps owner and mode. A reader sees the old or the new
+/// text, also after a power cut. Errors: errno, with the step that failed.
 Result<void> replace_file(const std::string& path, std::string_view text);
 
 }  // namespace pen::config

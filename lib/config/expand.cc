@@ -50,7 +50,7 @@ class Walk {
     out.append(more);
   }
 
-  /// What follows a dollar; returns how much of it was used.
+  /// Reads the text behind a dollar; returns the number of bytes used.
   std::size_t reference(std::string_view in, std::string& out, int depth) {
     if (in.starts_with('$')) {
       append(out, "$");
@@ -97,7 +97,7 @@ class Walk {
     return (*lookup_)(name);
   }
 
-  /// The inside of ${…} or $(…).
+  /// Expands the inside of ${…} or $(…).
   void inside(std::string_view in, std::string& out, int depth) {
     if (depth > kMaxDepth) return fail_with("braces are nested too deep");
     if (trim(in).starts_with('{')) return comparison(trim(in), out, depth);
@@ -145,7 +145,7 @@ class Walk {
     while (!in.empty() && ascii_space(in.front())) in.remove_prefix(1);
     return in;
   }
-  /// Takes one text of a choice off rest: "{ text }" and the blanks after it, else all there is.
+  /// Cuts one text of a choice off rest: "{ text }" and the blanks after it, else everything.
   static std::string_view choice(std::string_view& rest) {
     const std::string_view start = trim_left(rest);
     const std::size_t end = start.starts_with('{') ? group_end(start) : std::string_view::npos;
@@ -192,11 +192,11 @@ class Walk {
     if (in[0] != '?' && in[0] != ':') return fail_with("\"?\" is expected after the comparison in " + whole);
     branch(holds, in, out, depth);
   }
-  /// Takes "{ text }" and the blanks after it off in; false: not closed.
+  /// Cuts "{ text }" and the blanks after it off in; false: the brace is not closed.
   bool operand(std::string_view& in, std::string& out, int depth) {
     const std::size_t end = group_end(in);
     if (end == std::string_view::npos) return false;
-    // Of what is only compared nothing comes into the text; names_in() has it among those that must be set.
+    // A compared text does not get into the result; names_in() counts its names among those that must be set.
     const bool outer = testing_;
     testing_ = testing_ || lookup_;
     text(trim(in.substr(1, end - 2)), out, depth + 1);
@@ -212,7 +212,7 @@ class Walk {
   }
 
   const Lookup* lookup_;
-  bool testing_ = false;  // a condition
+  bool testing_ = false;  // inside a condition
   int looked_up_ = 0;
   std::size_t walked_ = 0;
 };

@@ -1,12 +1,12 @@
 #pragma once
-/// "$name" in main.cf values.
+/// Expands "$name" in values of main.cf.
 ///
 /// Source:  postconf(5): $name, ${name}, $(name), ${name?text}, ${name:text}, ${name?{a}:{b}},
 ///          ${{a} == {b} ? {x} : {y}} with == != < <= > >= (numbers if both are, else by bytes),
 ///          the same with "level" after the operator for compatibility levels, and $$ for one
 ///          dollar.
-/// Bounds:  depth kMaxDepth, kMaxNames look-ups, kMaxText bytes out and kMaxWalked bytes read per
-///          expansion: a loop or a blow-up is an error.
+/// Bounds:  depth kMaxDepth, kMaxNames look-ups, kMaxText bytes of output and kMaxWalked bytes read per expansion: a
+///          loop or an explosive growth is an error.
 /// Pure; any thread.
 #include <functional>
 #include <optional>
@@ -23,11 +23,11 @@ inline constexpr std::size_t kMaxWalked = 16 << 20;
 
 struct Expanded {
   std::string text;
-  /// Empty: fine; else what is wrong and what to do, for the reader of the message. text is then empty.
+  /// Empty: no error. Else what is wrong and what to do, for the administrator; text is then empty.
   std::string error;
-  /// Names whose values are in the text; those that a condition only asked about are not among them.
+  /// Names whose values are in the text; names used only in a condition are not included.
   std::vector<std::string> used;
-  /// One that would be in the text is not defined.
+  /// A name whose value belongs into the text is not defined.
   bool undefined = false;
 };
 
@@ -36,16 +36,16 @@ using Lookup = std::function<std::optional<std::string>(std::string_view name)>;
 
 Expanded expand(std::string_view text, const Lookup& lookup);
 
-/// A name that a text refers to; tested: only as the condition of ${name?...} or ${name:...}, so
-/// it may be unset.
+/// A name that a text refers to. tested: used only as the condition of ${name?...} or ${name:...}, so that it may be
+/// unset.
 struct NameUse {
   std::string name;
   bool tested = false;
 };
-/// Every name that text refers to, also in branches that would not be taken; unsorted, with repeats.
+/// Every name that text refers to, also in branches not taken; unsorted, with repeats.
 std::vector<NameUse> names_in(std::string_view text);
 
-/// Orders compatibility levels as "2", "3.6", "3.6.1"; nullopt: one of them is not a level.
+/// Compares compatibility levels such as "2", "3.6", "3.6.1"; nullopt: one of them is not a level.
 std::optional<int> compare_levels(std::string_view a, std::string_view b);
 
 }  // namespace pen::config

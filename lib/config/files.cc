@@ -15,7 +15,7 @@
 namespace pen::config {
 namespace {
 
-/// A whole small file; larger than the limit is too_large.
+/// Reads a whole small file. Errors: too_large, when it exceeds the limit.
 Result<std::string> read_whole(const std::string& path, std::size_t limit) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
   if (!file) return fail(ConfigError::unreadable, path, errno);
@@ -91,7 +91,7 @@ std::string config_directory(std::string_view directory) {
   std::string path = !directory.empty()                      ? std::string(directory)
                      : from_environment && *from_environment ? from_environment
                                                              : "/etc/penstock";
-  // master and its programs work elsewhere than whoever names a directory.
+  // master and its programs run in another working directory than the caller that names the directory.
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error);
   return error ? path : absolute.lexically_normal().string();

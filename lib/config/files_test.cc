@@ -1,4 +1,4 @@
-/// main.cf and master.cf as text, and values.
+/// Tests for reading main.cf and master.cf as text, and for values.
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/text.h"

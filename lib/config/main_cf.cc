@@ -43,7 +43,7 @@ std::vector<LogicalLine> logical_lines(std::string_view text, const std::string&
         {Severity::error, file, 0, "", "the file is larger than " + std::to_string(kMaxFile) + " bytes"});
     return lines;
   }
-  bool skipping = false;  // the rest of a line that was refused
+  bool skipping = false;  // skips the rest of a refused line
   int number = 0;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kTypes = {"inet", "unix", "fifo", "pass", "unix-dgram"};
 
-// Sentences for `penstock check`; the order is that of a usual master.cf.
+// Sentences for `penstock check`, in the order of a usual master.cf.
 constexpr ProgramNote kNotes[] = {
     {"cleanup", true, "its work is done inside smtpd and every other program that takes mail in"},
     {"oqmgr", true, "qmgr has one scheduler; the service is run by qmgr"},
@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 15> kOwn = {"smtpd",   "qmgr",    "trivia
                                                    "local",   "virtual", "bounce",          "error",  "retry",
                                                    "discard", "anvil",   "tlsrpt",          "pickup", "pipe"};
 
-/// Columns and arguments: split at blanks outside braces.
+/// Columns and arguments: splits at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {
   std::vector<std::string_view> out;
   std::size_t i = 0;
@@ -61,7 +61,7 @@ std::string_view without_braces(std::string_view text) {
   return text;
 }
 
-/// "y", "n" or "-"; false: none of them.
+/// Reads "y", "n" or "-"; false: another word.
 bool flag(std::string_view word, bool& value) {
   if (word == "-") return true;
   if (word != "y" && word != "n") return false;
@@ -76,7 +76,7 @@ bool number(std::string_view word, int& value) {
   return true;
 }
 
-/// Takes the -o options off args. Error text, or empty.
+/// Takes the -o options out of args. Returns an error text, or empty.
 std::string take_overrides(const std::vector<std::string_view>& args, Service& service) {
   bool options = true;  // -o after the first plain argument belongs to the command
   for (std::size_t i = 0; i < args.size(); ++i) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLongest = 200;
 
-/// Edits between a and b, or more than limit if there are more.
+/// The number of edits between a and b; a value above limit if there are more.
 std::size_t edits(std::string_view a, std::string_view b, std::size_t limit) {
   const std::size_t difference = a.size() > b.size() ? a.size() - b.size() : b.size() - a.size();
   if (difference > limit) return limit + 1;

@@ -14,7 +14,7 @@ using Raw = std::array<unsigned char, 16>;
 
 bool loopback(const InterfaceAddress& a) { return a.ipv6 ? a.address == "::1" : a.address.starts_with("127."); }
 
-/// Loopback is the whole of 127/8 unless only hosts are asked for.
+/// The prefix length of an interface's network. Loopback is the whole of 127/8, unless the style is host.
 unsigned prefix_of(const InterfaceAddress& a, const Raw& raw, NetworksStyle style) {
   const unsigned bits = a.ipv6 ? 128 : 32;
   if (style == NetworksStyle::host) return bits;

@@ -1,5 +1,5 @@
 #pragma once
-/// The default of mynetworks: what this host's own interfaces say.
+/// The default of mynetworks, made from this host's own interfaces.
 #include <string>
 #include <vector>
 

@@ -45,7 +45,7 @@ std::string type_words(const Row& row) {
   if (row.type == Type::time) out += std::string(" (") + time_unit(row.default_text) + ")";
   return out;
 }
-/// A bound that is only there to keep numbers sane is not worth a reader's time.
+/// The bounds of a setting; empty: it has none.
 std::string bounds(const Row& row) {
   if (row.min == 0 && row.max == 0) return {};
   return std::to_string(row.min) + " to " + std::to_string(row.max) + (row.type == Type::time ? " s" : "");
@@ -56,7 +56,7 @@ std::string successor(const Row& row) {
   return row.successor.empty() ? std::string("remove it") : std::string(row.successor);
 }
 
-/// The rows of a class, gathered by what is said of them, in order of first appearance.
+/// The rows of a class, grouped by equal text, in order of first appearance.
 std::vector<std::pair<std::string_view, std::vector<const Row*>>> grouped(Class kind) {
   std::vector<std::pair<std::string_view, std::vector<const Row*>>> groups;
   for (const Row& row : rows()) {
@@ -170,7 +170,7 @@ std::string main_cf_man_page() {
     for (const auto& [text, members] : grouped(kind)) {
       if (!first) out += ".PP\n";
       first = false;
-      // Ragged: a long name alone on a line cannot be stretched.
+      // Not justified: a line with one long name cannot be stretched.
       out += roff(text) + "\n.PP\n.RS\n.na\n";
       for (const Row* row : members) out += roff(row->name) + "\n";
       out += ".ad\n.RE\n";

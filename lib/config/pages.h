@@ -1,7 +1,7 @@
 #pragma once
-/// The pages about settings, made from the rows: docs/settings.md and man/main.cf.5.
+/// Generates the pages about settings from the rows: docs/settings.md and man/main.cf.5.
 ///
-/// A test compares the committed pages with these; target `settings_pages_update` writes them again.
+/// A test compares the committed pages with these; the target `settings_pages_update` writes them anew.
 #include <string>
 
 namespace pen::config {

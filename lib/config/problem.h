@@ -1,5 +1,5 @@
 #pragma once
-/// What reading the configuration found: one sentence with the place it is about.
+/// A problem in the configuration: one sentence with the place it is about.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +13,8 @@ std::string_view error_module(ConfigError);
 std::string_view describe(ConfigError);
 
 enum class Severity {
-  error,    ///< nothing starts with this
-  warning,  ///< the mail system behaves otherwise than the file asks
+  error,    ///< no program starts with this
+  warning,  ///< the mail system behaves differently from what the file asks for
   note      ///< worth knowing; nothing is lost
 };
 
@@ -22,15 +22,15 @@ struct Problem {
   Severity severity = Severity::error;
   std::string file;  ///< empty: the command line, or no place
   int line = 0;
-  std::string name;  ///< the setting or service it is about, may be empty
+  std::string name;  ///< the setting or service concerned; may be empty
   std::string text;  ///< what is wrong and what to do; no final full stop
 
-  /// "file:line: name: text", the parts that there are.
+  /// "file:line: name: text"; unknown parts are left out.
   std::string message() const;
 };
 
 using Problems = std::vector<Problem>;
-/// By severity, file, line, name.
+/// Sorts by severity, file, line, name.
 void sort_problems(Problems& problems);
 
 }  // namespace pen::config

@@ -13,10 +13,10 @@
 namespace pen::config {
 namespace {
 
-// Table types whose source may be settings of main.cf that begin with the table's name.
+// Table types whose source may be settings in main.cf that begin with the table's name.
 constexpr std::array<std::string_view, 6> kSourceTypes = {"ldap", "mysql", "pgsql", "sqlite", "memcache", "mongodb"};
 
-/// start and the text of a row as one sentence part: no capital in the middle, no full stop.
+/// Joins start and the text of a row into one sentence part: no capital in the middle, no full stop.
 std::string joined(std::string_view start, std::string_view text) {
   std::string sentence(text);
   while (sentence.ends_with('.')) sentence.pop_back();
@@ -25,7 +25,7 @@ std::string joined(std::string_view start, std::string_view text) {
   return std::string(start) + sentence;
 }
 
-/// What the names of a configuration mean to the mail.
+/// Reports what the names in a configuration mean for mail.
 class Reporter {
  public:
   explicit Reporter(const Config& config) : config_(config) {
@@ -104,7 +104,7 @@ class Reporter {
     for (const auto* list : {&s.smtpd_relay_restrictions, &s.smtpd_recipient_restrictions})
       for (const std::string& item : *list) {
         if (std::ranges::find(kGuards, item) != kGuards.end()) return;
-        if (classes_.contains(item)) return;  // what is in a class is smtpd's to judge
+        if (classes_.contains(item)) return;  // smtpd checks the items of a class
       }
     const auto place = config_.where("smtpd_relay_restrictions").value_or(Place{config_.main_file(), 0});
     found.push_back({Severity::error, place.file, place.line, "smtpd_relay_restrictions",
@@ -112,7 +112,7 @@ class Reporter {
                      "refusal: anybody could relay; smtpd will not take mail"});
   }
 
-  /// What the lists of smtpd hold that cannot act.
+  /// Reports items in smtpd's restriction lists that cannot act.
   void restrictions() {
     for (const Row& row : rows()) {
       if (row.kind == Class::acts && row.name.starts_with("smtpd_") && row.type == Type::list &&
@@ -169,18 +169,18 @@ class Reporter {
     }
   }
 
-  /// An -o of master.cf: that of a service which is not run changes nothing, but for what cleanup hands on.
+  /// Checks an -o of master.cf: one of a service that does not run has no effect, except those that cleanup passes on.
   void override_set(const Service& s, const Assignment& a, const Place& place) {
     const bool handed_on = s.command == "cleanup" && std::ranges::binary_search(cleanup_settings(), a.name);
     const bool runs = is_own_program(s.command) && s.type != ServiceType::pass;
-    const bool hands_on = s.type == ServiceType::pass;  // to the smtpd in postscreen's place
+    const bool hands_on = s.type == ServiceType::pass;  // to the smtpd in place of postscreen
     const Row* row = find_row(a.name);
     if (runs || hands_on || handed_on || !row || row->kind != Class::acts) return name_set(a.name, a.value, place);
     found.push_back({Severity::note, place.file, place.line, a.name,
                      "-o without effect: the program " + s.command + " is not run"});
   }
 
-  /// The cleanup service that a service names must be there.
+  /// Checks that the cleanup service named by a service exists.
   void cleanup_of(const Service& s, const Place& place) {
     const auto name = config_.with(s).settings().cleanup_service_name;
     const Service* cleanup = config_.find_service(name, ServiceType::unix_stream);
@@ -190,7 +190,7 @@ class Reporter {
                          " with the command cleanup; mail is taken in without its -o"});
   }
 
-  /// Whether there is something to say of a documented name.
+  /// Whether there is something to report about a documented name.
   bool judge(const Row& row, const std::string& value, Problem& problem) const {
     switch (row.kind) {
       case Class::acts:
@@ -247,7 +247,7 @@ class Reporter {
     return true;
   }
 
-  /// "$name" that nobody sets, in a setting that acts.
+  /// Reports "$name" that nobody sets, in a setting that acts.
   void undefined_names(const Row& row, const std::string& value, const Place& place) {
     if (row.type == Type::raw) return;
     for (const NameUse& use : names_in(value)) {

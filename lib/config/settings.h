@@ -5,15 +5,15 @@
 ///          if (s.smtpd_helo_required) …  deadline = now + s.smtpd_timeout;
 /// Fields:  named as in main.cf.
 ///          TEXT    std::string                "$name" already expanded
-///          NAMED_TEXT                         the same, where main.cf's name is no name of C++
-///          RAW     std::string                as written: its "$name" are for the program at run time
+///         NAMED_TEXT                         the same, where main.cf's name is not a valid C++ name
+///         RAW     std::string                as written: the program expands its "$name" at run time
 ///          LIST    std::vector<std::string>   split at blanks and commas; "{ … }" is one item
 ///          BOOL    bool
 ///          INT     int                        within the row's bounds
-///          SIZE    std::int64_t, bytes        within the row's bounds; k, m, g suffixes are taken
+///         SIZE    std::int64_t, bytes        within the row's bounds; suffixes k, m, g
 ///          TIME    std::chrono::milliseconds  s m h d w suffixes as Postfix, and ms
 ///          CHOICE  one of the enums below
-/// Rows:    rows() holds what Settings cannot: texts, bounds, and the names that do not act here.
+/// Rows:    rows() holds the rest: texts, bounds, and the names that do not act here.
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -39,7 +39,7 @@ enum class FromFormat { standard, obsolete };
 /// destdb_backend.
 enum class DestdbBackend { lmdb, redis };
 
-/// The word of main.cf for a choice; nullopt: not a word of this setting.
+/// The choice for a word of main.cf; nullopt: not a word of this setting.
 std::optional<BareNewline> parse_choice(std::string_view word, BareNewline);
 std::optional<AddressPreference> parse_choice(std::string_view word, AddressPreference);
 std::optional<DnsSupport> parse_choice(std::string_view word, DnsSupport);
@@ -66,32 +66,32 @@ struct Settings {
 
 enum class Type { text, raw, list, boolean, integer, size, time, choice, untyped };
 enum class Class {
-  acts,         ///< does what its text says
-  accepted,     ///< taken without effect, and nothing is lost by that
-  unsupported,  ///< the mail system behaves otherwise than the setting asks; the note says how
+  acts,         ///< works as its text says
+  accepted,     ///< accepted without effect, and nothing is lost by that
+  unsupported,  ///< the mail system behaves differently from what the setting asks for; the note says how
   obsolete      ///< an old name; the successor is the setting to use
 };
 /// When a change takes effect.
 enum class Applies { reload, restart };
 
-/// What is known of one setting.
+/// The declaration of one setting.
 struct Row {
   std::string_view name;
   Type type = Type::untyped;
   Class kind = Class::acts;
-  std::string_view default_text;  ///< as it would stand in main.cf; may hold $name
+  std::string_view default_text;  ///< as it would be written in main.cf; may hold $name
   std::int64_t min = 0, max = 0;  ///< INT as is, SIZE bytes, TIME seconds; both 0: no bounds
-  std::string_view programs;      ///< who reads it, blank-separated; "all"
+  std::string_view programs;      ///< programs that read it, separated by blanks; "all"
   Applies applies = Applies::reload;
-  /// acts: what it does; accepted, unsupported: what this means; one paragraph
+  /// acts: what it does; accepted, unsupported: what follows; one paragraph.
   std::string_view text;
   std::string_view successor;  ///< obsolete only
   std::string_view words;      ///< CHOICE only: the words, blank-separated
 };
 
-/// All settings known, sorted by name. The rows live as long as the program.
+/// All known settings, sorted by name. The rows live as long as the program.
 std::span<const Row> rows();
-/// The row of that name, nullptr if there is none.
+/// The row of that name; nullptr: there is none.
 const Row* find_row(std::string_view name);
 
 }  // namespace pen::config

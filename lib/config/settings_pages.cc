@@ -1,5 +1,5 @@
-/// settings_pages markdown|man: prints one of the pages made from the settings (build-time tool,
-/// not installed).
+/// settings_pages markdown|man: prints one of the pages made from the settings (a build-time tool that is not
+/// installed).
 #include <cstdio>
 #include <string_view>
 

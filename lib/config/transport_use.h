@@ -1,5 +1,5 @@
 #pragma once
-/// Whether main.cf sends mail to a transport by a setting: for how bad it is that its service cannot start.
+/// Whether main.cf sends mail to a transport: decides how serious it is that the transport's service cannot start.
 ///
 /// Pure; any thread.
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace pen::config {
 
-/// True where a …_transport names it for a class of addresses that has any. Tables may name it all the same.
+/// True if a …_transport setting names the transport for an address class that is in use. Tables may name it as well.
 bool transport_is_used(const Settings& settings, std::string_view transport);
 
 }  // namespace pen::config

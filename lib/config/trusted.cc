@@ -26,7 +26,7 @@ class File {
   int fd_;
 };
 
-/// Whether root alone can have written it.
+/// Whether only root can have written it.
 bool written_by_root(const File& file, mode_t type) {
   struct stat st{};
   return ::fstat(file.get(), &st) == 0 && (st.st_mode & S_IFMT) == type && st.st_uid == 0 &&
@@ -37,7 +37,7 @@ std::unexpected<Error> not_trusted(const std::string& directory, std::string_vie
   return fail(TrustError::not_trusted, directory + ": " + std::string(why));
 }
 
-/// Where the descriptor is now; "": nowhere that has a name.
+/// The present path of the descriptor; "": it has none.
 std::string place_of(const File& directory) {
   char text[PATH_MAX];
   const std::string link = "/proc/self/fd/" + std::to_string(directory.get());
@@ -46,7 +46,7 @@ std::string place_of(const File& directory) {
                                                             : std::string();
 }
 
-/// The directory that the mail system with this queue was started with.
+/// The directory with which the mail system of this queue was started.
 Result<std::string> recorded(const std::string& queue_directory) {
   const File queue(::open(queue_directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!queue.is_open() && errno == ENOENT) return fail(TrustError::no_record, queue_directory);

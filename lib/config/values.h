@@ -1,5 +1,5 @@
 #pragma once
-/// The text of one setting turned into a value: yes/no, numbers, sizes, times, lists.
+/// Parses the text of one setting into a value: yes/no, numbers, sizes, times, lists.
 ///
 /// Source:  postconf(5): booleans, time units s m h d w, lists split at blanks and commas with { } grouping.
 ///          Pure, bounded by the input; every function may be called from any thread.
@@ -18,7 +18,7 @@ std::optional<bool> parse_bool(std::string_view text);
 std::optional<std::int64_t> parse_integer(std::string_view text);
 /// Bytes: decimal with an optional suffix k, m or g (1024-based).
 std::optional<std::int64_t> parse_size(std::string_view text);
-/// Decimal with an optional suffix s, m, h, d, w (as Postfix) or ms; unit is used where there is none.
+/// Decimal with an optional suffix s, m, h, d, w (as in Postfix) or ms; without a suffix, `unit` applies.
 std::optional<std::chrono::milliseconds> parse_time(std::string_view text, char unit);
 /// The unit of a TIME setting: the last letter of its default if that is one of s m h d w, else s.
 char time_unit(std::string_view default_text);
