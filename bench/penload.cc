@@ -248,6 +248,42 @@ void next(Connection& c) {
     c.state = State::idle;  // a rate is kept: the main loop wakes it
   }
 }
+void on_rcpt_reply(Connection& c, bool good, const std::string& line) {
+  if (good) {
+    ++c.rcpt_good;
+    c.good[static_cast<std::size_t>(c.rcpt_replies)] = true;
+  } else {
+    ++refused;
+    complain(line);
+  }
+  if (++c.rcpt_replies < options.recipients) {
+    if (!c.pipelining) c.out += "RCPT TO:<" + recipient(c.message, c.rcpt_replies) + ">\r\n";
+    return;
+  }
+  if (c.chunking && options.bdat && c.rcpt_good > 0) return send_content(c);
+  if (!c.pipelining && c.rcpt_good > 0) c.out += "DATA\r\n";
+  if (c.rcpt_good == 0 && (!c.pipelining || (c.chunking && options.bdat))) return fail(c, line);
+  c.state = State::data;
+}
+void on_end_of_data_reply(Connection& c, bool good, const std::string& line) {
+  const double t = now();
+  if (!c.data_sent) return fail(c, line);
+  if (!good) {
+    ++refused;
+    complain(line);
+    try_again(c.message);
+    ++c.done;
+    return next(c);
+  }
+  last_taken = t;
+  if (first_taken == 0) first_taken = t;
+  ++taken;
+  ++c.done;
+  dot_times.push_back(static_cast<float>(t - c.dot_sent));
+  message_times.push_back(static_cast<float>(t - c.message_begun));
+  note(c, "sent");
+  next(c);
+}
 void on_reply(Connection& c, int code, const std::string& line) {
   const bool good = code / 100 == 2;
   switch (c.state) {
@@ -286,47 +322,15 @@ void on_reply(Connection& c, int code, const std::string& line) {
       if (!c.pipelining) c.out += "RCPT TO:<" + recipient(c.message, 0) + ">\r\n";
       return;
     case State::rcpt:
-      if (good) {
-        ++c.rcpt_good;
-        c.good[static_cast<std::size_t>(c.rcpt_replies)] = true;
-      } else {
-        ++refused;
-        complain(line);
-      }
-      if (++c.rcpt_replies < options.recipients) {
-        if (!c.pipelining) c.out += "RCPT TO:<" + recipient(c.message, c.rcpt_replies) + ">\r\n";
-        return;
-      }
-      if (c.chunking && options.bdat && c.rcpt_good > 0) return send_content(c);
-      if (!c.pipelining && c.rcpt_good > 0) c.out += "DATA\r\n";
-      if (c.rcpt_good == 0 && (!c.pipelining || (c.chunking && options.bdat))) return fail(c, line);
-      c.state = State::data;
-      return;
+      return on_rcpt_reply(c, good, line);
     case State::data:
       if (code / 100 != 3) {
         ++refused;
         return fail(c, line);
       }
       return send_content(c);
-    case State::body: {
-      const double t = now();
-      if (!c.data_sent) return fail(c, line);
-      if (!good) {
-        ++refused;
-        complain(line);
-        try_again(c.message);
-        ++c.done;
-        return next(c);
-      }
-      last_taken = t;
-      if (first_taken == 0) first_taken = t;
-      ++taken;
-      ++c.done;
-      dot_times.push_back(static_cast<float>(t - c.dot_sent));
-      message_times.push_back(static_cast<float>(t - c.message_begun));
-      note(c, "sent");
-      return next(c);
-    }
+    case State::body:
+      return on_end_of_data_reply(c, good, line);
     case State::quit:
       return close_connection(c);
     default:

@@ -280,6 +280,32 @@ std::string_view path_in(std::string_view line) {
   if (from == std::string_view::npos || to == std::string_view::npos) return line;
   return line.substr(from + 1, to - from - 1);
 }
+void offer(Connection& c) {
+  std::string text = "250-" + options.name;
+  if (!options.no_pipelining) text += "\r\n250-PIPELINING";
+  if (options.chunking) text += "\r\n250-CHUNKING";
+  if (options.binarymime) text += "\r\n250-BINARYMIME";
+  if (!options.no_8bitmime) text += "\r\n250-8BITMIME";
+  if (tls_context && !c.tls) text += "\r\n250-STARTTLS";
+  if (options.dsn) text += "\r\n250-DSN";
+  if (options.smtputf8) text += "\r\n250-SMTPUTF8";
+  if (!options.no_enhanced) text += "\r\n250-ENHANCEDSTATUSCODES";
+  text += options.size >= 0 ? "\r\n250 SIZE " + std::to_string(options.size) : "\r\n250 HELP";
+  reply(c, text, options.ehlo_delay);
+}
+void take_recipient(Connection& c, std::string_view path) {
+  if (!c.mail) {
+    reply(c, "503 5.5.1 MAIL first");
+  } else if (options.refuse_rcpt.hit()) {
+    ++refused;
+    reply(c, options.refuse_rcpt.reply);
+  } else if (options.max_rcpt > 0 && static_cast<long>(c.recipients.size()) >= options.max_rcpt) {
+    reply(c, "452 4.5.3 too many recipients");
+  } else {
+    c.recipients.emplace_back(path);
+    reply(c, "250 2.1.5 Ok", options.rcpt_delay);
+  }
+}
 void command(Connection& c, std::string_view line) {
   auto is = [&](std::string_view word) {
     return line.size() >= word.size() && ::strncasecmp(line.data(), word.data(), word.size()) == 0;
@@ -298,17 +324,7 @@ void command(Connection& c, std::string_view line) {
       reply(c, "502 5.5.1 not here");
       return;
     }
-    std::string text = "250-" + options.name;
-    if (!options.no_pipelining) text += "\r\n250-PIPELINING";
-    if (options.chunking) text += "\r\n250-CHUNKING";
-    if (options.binarymime) text += "\r\n250-BINARYMIME";
-    if (!options.no_8bitmime) text += "\r\n250-8BITMIME";
-    if (tls_context && !c.tls) text += "\r\n250-STARTTLS";
-    if (options.dsn) text += "\r\n250-DSN";
-    if (options.smtputf8) text += "\r\n250-SMTPUTF8";
-    if (!options.no_enhanced) text += "\r\n250-ENHANCEDSTATUSCODES";
-    text += options.size >= 0 ? "\r\n250 SIZE " + std::to_string(options.size) : "\r\n250 HELP";
-    reply(c, text, options.ehlo_delay);
+    offer(c);
   } else if (is("HELO")) {
     reply(c, "250 " + options.name);
   } else if (is("MAIL FROM:")) {
@@ -323,17 +339,7 @@ void command(Connection& c, std::string_view line) {
       reply(c, "250 2.1.0 Ok", options.mail_delay);
     }
   } else if (is("RCPT TO:")) {
-    if (!c.mail) {
-      reply(c, "503 5.5.1 MAIL first");
-    } else if (options.refuse_rcpt.hit()) {
-      ++refused;
-      reply(c, options.refuse_rcpt.reply);
-    } else if (options.max_rcpt > 0 && static_cast<long>(c.recipients.size()) >= options.max_rcpt) {
-      reply(c, "452 4.5.3 too many recipients");
-    } else {
-      c.recipients.emplace_back(path_in(line));
-      reply(c, "250 2.1.5 Ok", options.rcpt_delay);
-    }
+    take_recipient(c, path_in(line));
   } else if (is("DATA")) {
     if (c.recipients.empty() && !(options.go_ahead && c.mail)) {
       reply(c, "503 5.5.1 no valid recipients");
@@ -528,16 +534,12 @@ void say_due() {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  CLI::App app{
-      "Takes mail by SMTP or LMTP, keeps a ledger, and misbehaves on demand. Prints \"port N\" "
-      "when ready and its "
-      "counts as JSON on SIGUSR1, SIGTERM and SIGINT.\nEVERY is N or N:REPLY, done at every Nth "
-      "occurrence."};
-  std::string mail, rcpt, data, dot, drop_dot, drop, leave;
+/// Options that main() takes into other units or forms.
+struct Words {
+  std::string mail, rcpt, data, dot, drop_dot, drop, leave, ledger_path;
   double delay_ms = 0, greeting_ms = 0, ehlo_ms = 0, mail_ms = 0, rcpt_ms = 0, data_ms = 0, dot_ms = 0;
+};
+void add_options(CLI::App& app, Words& w) {
   app.add_option("--host", options.host, "address to listen on");
   app.add_option("-p,--port", options.port, "port; 0 chooses a free one");
   app.add_option("--unix", options.unix_path, "listen on this path instead");
@@ -552,54 +554,96 @@ int main(int argc, char** argv) {
   app.add_flag("--no-enhanced", options.no_enhanced, "do not offer ENHANCEDSTATUSCODES");
   app.add_flag("--no-ehlo", options.no_ehlo, "refuse EHLO");
   app.add_option("--size", options.size, "SIZE limit offered; -1: not offered");
-  app.add_option("--delay", delay_ms, "milliseconds before each reply");
-  app.add_option("--greeting-delay", greeting_ms, "milliseconds more before the greeting");
-  app.add_option("--ehlo-delay", ehlo_ms, "milliseconds more before the reply to EHLO");
-  app.add_option("--mail-delay", mail_ms, "milliseconds more before the reply to MAIL");
-  app.add_option("--rcpt-delay", rcpt_ms, "milliseconds more before the reply to RCPT");
-  app.add_option("--data-delay", data_ms, "milliseconds more before the reply to DATA");
-  app.add_option("--dot-delay", dot_ms, "milliseconds more before the reply to end-of-data");
+  app.add_option("--delay", w.delay_ms, "milliseconds before each reply");
+  app.add_option("--greeting-delay", w.greeting_ms, "milliseconds more before the greeting");
+  app.add_option("--ehlo-delay", w.ehlo_ms, "milliseconds more before the reply to EHLO");
+  app.add_option("--mail-delay", w.mail_ms, "milliseconds more before the reply to MAIL");
+  app.add_option("--rcpt-delay", w.rcpt_ms, "milliseconds more before the reply to RCPT");
+  app.add_option("--data-delay", w.data_ms, "milliseconds more before the reply to DATA");
+  app.add_option("--dot-delay", w.dot_ms, "milliseconds more before the reply to end-of-data");
   app.add_flag("--one-by-one", options.one_by_one,
                "as servers do: a command is looked at when the one before it has been answered, so "
                "that the delays of what was sent ahead add up");
   app.add_option("--max-rcpt", options.max_rcpt, "452 beyond so many recipients");
   app.add_option("--max-messages", options.max_messages, "421 and close after so many messages of a connection");
-  app.add_option("--refuse-mail", mail, "EVERY: refuse MAIL");
-  app.add_option("--refuse-rcpt", rcpt, "EVERY: refuse RCPT");
-  app.add_option("--refuse-data", data, "EVERY: refuse DATA");
-  app.add_option("--refuse-dot", dot, "EVERY: refuse the message");
-  app.add_option("--drop-dot", drop_dot, "EVERY: hang up at end-of-data without taking the message");
-  app.add_option("--drop", drop, "EVERY: hang up at a command");
-  app.add_option("--close-421", leave, "EVERY: 421 to a command and hang up");
+  app.add_option("--refuse-mail", w.mail, "EVERY: refuse MAIL");
+  app.add_option("--refuse-rcpt", w.rcpt, "EVERY: refuse RCPT");
+  app.add_option("--refuse-data", w.data, "EVERY: refuse DATA");
+  app.add_option("--refuse-dot", w.dot, "EVERY: refuse the message");
+  app.add_option("--drop-dot", w.drop_dot, "EVERY: hang up at end-of-data without taking the message");
+  app.add_option("--drop", w.drop, "EVERY: hang up at a command");
+  app.add_option("--close-421", w.leave, "EVERY: 421 to a command and hang up");
   app.add_flag("--go-ahead", options.go_ahead, "354 to DATA without recipients, 554 after the dot");
   app.add_flag("--quickack", options.quickack, "acknowledge at once (TCP_QUICKACK)");
   app.add_option("--tls-cert", options.certificate, "offer STARTTLS with the certificate chain in this file");
   app.add_option("--tls-key", options.key, "and its private key");
-  std::string ledger_path;
-  app.add_option("--ledger", ledger_path, "append what was taken to this file");
+  app.add_option("--ledger", w.ledger_path, "append what was taken to this file");
   app.add_flag("--detail", options.detail,
                "ledger lines end with the monotonic time in seconds and the queue id of the "
                "topmost Received field");
   app.add_option("--save", options.save, "write each message taken into this directory as 1, 2, 3 …");
   app.add_option("--count-file", options.count_file, "append the counts to this file instead of standard output");
-  CLI11_PARSE(app, argc, argv)
-  options.delay = delay_ms / 1e3;
-  options.greeting_delay = greeting_ms / 1e3;
-  options.ehlo_delay = ehlo_ms / 1e3;
-  options.mail_delay = mail_ms / 1e3;
-  options.rcpt_delay = rcpt_ms / 1e3;
-  options.data_delay = data_ms / 1e3;
-  options.dot_delay = dot_ms / 1e3;
-  if (!mail.empty()) options.refuse_mail.parse(mail, "450 4.1.8 not this sender now");
-  if (!rcpt.empty()) options.refuse_rcpt.parse(rcpt, "550 5.1.1 no such user");
-  if (!data.empty()) options.refuse_data.parse(data, "451 4.3.0 not now");
-  if (!dot.empty()) options.refuse_dot.parse(dot, "451 4.3.0 try again");
-  if (!drop_dot.empty()) options.drop_dot.parse(drop_dot, "");
-  if (!drop.empty()) options.drop_command.parse(drop, "");
-  if (!leave.empty()) options.close_421.parse(leave, "");
-  if (!ledger_path.empty()) ledger.open(ledger_path);
+}
+void take(const Words& w) {
+  options.delay = w.delay_ms / 1e3;
+  options.greeting_delay = w.greeting_ms / 1e3;
+  options.ehlo_delay = w.ehlo_ms / 1e3;
+  options.mail_delay = w.mail_ms / 1e3;
+  options.rcpt_delay = w.rcpt_ms / 1e3;
+  options.data_delay = w.data_ms / 1e3;
+  options.dot_delay = w.dot_ms / 1e3;
+  if (!w.mail.empty()) options.refuse_mail.parse(w.mail, "450 4.1.8 not this sender now");
+  if (!w.rcpt.empty()) options.refuse_rcpt.parse(w.rcpt, "550 5.1.1 no such user");
+  if (!w.data.empty()) options.refuse_data.parse(w.data, "451 4.3.0 not now");
+  if (!w.dot.empty()) options.refuse_dot.parse(w.dot, "451 4.3.0 try again");
+  if (!w.drop_dot.empty()) options.drop_dot.parse(w.drop_dot, "");
+  if (!w.drop.empty()) options.drop_command.parse(w.drop, "");
+  if (!w.leave.empty()) options.close_421.parse(w.leave, "");
+  if (!w.ledger_path.empty()) ledger.open(w.ledger_path);
   if (!options.certificate.empty())
     tls_context = std::make_unique<TlsContext>(TlsContext::server(options.certificate, options.key));
+}
+/// Until SIGTERM or SIGINT.
+void serve(int listener, int signal_fd) {
+  std::vector<epoll_event> events(512);
+  for (;;) {
+    int wait = -1;
+    if (!due.empty()) wait = std::max(0, static_cast<int>((due.top().at - now()) * 1e3 + 0.999));
+    const int n = ::epoll_wait(poller, events.data(), static_cast<int>(events.size()), wait);
+    for (int i = 0; i < n; ++i) {
+      const int fd = events[static_cast<std::size_t>(i)].data.fd;
+      if (fd == listener) {
+        accept_all(fd);
+      } else if (fd == signal_fd) {
+        signalfd_siginfo info{};
+        while (::read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+          print_counts();
+          if (info.ssi_signo != SIGUSR1) return;
+        }
+      } else {
+        const auto what = events[static_cast<std::size_t>(i)].events;
+        auto& slot = connections[static_cast<std::size_t>(fd)];
+        if (slot && (what & EPOLLOUT) != 0 && !flush(*slot)) continue;
+        if (slot && (what & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) readable(*slot);
+      }
+    }
+    say_due();
+    ledger.flush();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Takes mail by SMTP or LMTP, keeps a ledger, and misbehaves on demand. Prints \"port N\" "
+      "when ready and its "
+      "counts as JSON on SIGUSR1, SIGTERM and SIGINT.\nEVERY is N or N:REPLY, done at every Nth "
+      "occurrence."};
+  Words words;
+  add_options(app, words);
+  CLI11_PARSE(app, argc, argv)
+  take(words);
 
   raise_fd_limit();
   ::signal(SIGPIPE, SIG_IGN);
@@ -616,29 +660,6 @@ int main(int argc, char** argv) {
     e.data.fd = fd;
     ::epoll_ctl(poller, EPOLL_CTL_ADD, fd, &e);
   }
-  std::vector<epoll_event> events(512);
-  for (;;) {
-    int wait = -1;
-    if (!due.empty()) wait = std::max(0, static_cast<int>((due.top().at - now()) * 1e3 + 0.999));
-    const int n = ::epoll_wait(poller, events.data(), static_cast<int>(events.size()), wait);
-    for (int i = 0; i < n; ++i) {
-      const int fd = events[static_cast<std::size_t>(i)].data.fd;
-      if (fd == listener) {
-        accept_all(fd);
-      } else if (fd == signal_fd) {
-        signalfd_siginfo info{};
-        while (::read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-          print_counts();
-          if (info.ssi_signo != SIGUSR1) return 0;
-        }
-      } else {
-        const auto what = events[static_cast<std::size_t>(i)].events;
-        auto& slot = connections[static_cast<std::size_t>(fd)];
-        if (slot && (what & EPOLLOUT) != 0 && !flush(*slot)) continue;
-        if (slot && (what & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) readable(*slot);
-      }
-    }
-    say_due();
-    ledger.flush();
-  }
+  serve(listener, signal_fd);
+  return 0;
 }

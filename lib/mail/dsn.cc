@@ -223,6 +223,85 @@ void status_part(std::string& out, const DsnRequest& request, const DsnSettings&
   }
 }
 
+/// What the parts of one report share.
+struct Frame {
+  const DsnRequest& request;
+  const DsnSettings& settings;
+  const NoticeTemplate& notice;
+  bool utf8;                // a report with addresses or a header beyond ASCII: RFC 6533
+  bool headers_only;        // what it returns of the original
+  bool eight_bit_original;  // that has 8-bit characters
+  bool eight_bit_text;      // the words for people do
+  std::string boundary;
+  bool to_postmaster() const { return !request.postmaster.empty(); }
+};
+
+/// RFC 3461 section 4.3: RET speaks of failures only; other reports carry the header. BINARYMIME content could only
+/// travel as BINARYMIME, which the way back may not offer. REQUIRETLS: RFC 8689 section 5.
+bool returns_header_only(const DsnRequest& request, const DsnSettings& settings) {
+  const Envelope& original = *request.original;
+  return request.kind != DsnKind::failure || request.headers_only || original.ret == Ret::headers ||
+         original.body.size > settings.size_limit || original.body_type == BodyType::binary_mime ||
+         original.requiretls == RequireTls::yes;
+}
+
+bool needs_utf8(const DsnRequest& request) {
+  const Envelope& original = *request.original;
+  if (!original.smtputf8) return false;
+  return original.body.eight_bit_header || !ascii(original.sender) ||
+         std::ranges::any_of(request.recipients, [](const DsnRecipient& r) {
+           return !ascii(r.recipient.address) || !ascii(r.recipient.original);
+         });
+}
+
+Envelope envelope_of(const Frame& f, Random& random) {
+  const Envelope& original = *f.request.original;
+  Envelope out;
+  out.arrival = f.request.now;
+  out.smtputf8 = f.utf8;
+  out.body_type = f.utf8 || f.eight_bit_original || f.eight_bit_text ? BodyType::eight_bit_mime : BodyType::unspecified;
+  // RFC 8689 section 5: a notice is as private as what it is about, or, with nothing but the header in it, "redacted".
+  if (original.requiretls == RequireTls::yes && !f.settings.redact_requiretls) out.requiretls = RequireTls::yes;
+  if (f.to_postmaster()) out.sender = f.request.postmaster_from;
+  Recipient to;
+  to.address = f.to_postmaster() ? f.request.postmaster : original.sender;
+  if (!f.to_postmaster()) to.notify = notify::kNever;  // RFC 3461 section 6.2; the log tells of the postmaster's
+  out.recipients.push_back(std::move(to));
+  out.message_id = fmt::format("<{}.{:016X}@{}>", unix_seconds(f.request.now), random.next(), f.settings.hostname);
+  return out;
+}
+
+void header(std::string& out, const Frame& f, const std::string& message_id) {
+  const Envelope& original = *f.request.original;
+  const NoticeTemplate& notice = f.notice;
+  const std::string& origin = f.settings.origin;
+  const bool other_subject = f.to_postmaster() && !notice.postmaster_subject.empty();
+  out += fmt::format("Date: {}\r\n", rfc5322_date(f.request.now));
+  out += fmt::format("From: {}\r\n", qualified(notice.from.empty() ? f.settings.from : notice.from, origin));
+  out += fmt::format("Subject: {}\r\n", other_subject ? notice.postmaster_subject : notice.subject);
+  out += fmt::format("To: {}\r\n",
+                     f.to_postmaster() ? qualified(f.request.postmaster, origin) : clean(original.sender, f.utf8));
+  if (f.settings.threaded && original.message_id.size() > 2 && original.message_id.starts_with('<') &&
+      original.message_id.ends_with('>')) {
+    const std::string id = clean(original.message_id, f.utf8);
+    out += fmt::format("In-Reply-To: {}\r\nReferences: {}\r\n", id, id);
+  }
+  if (original.requiretls == RequireTls::no) out += "TLS-Required: No\r\n";
+  out += "Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n";
+  out += fmt::format("Content-Type: multipart/report; report-type={}delivery-status;\r\n\tboundary=\"{}\"\r\n",
+                     f.utf8 ? "global-" : "", f.boundary);
+  out += fmt::format("Content-Transfer-Encoding: {}\r\n", f.eight_bit_text || f.eight_bit_original ? "8bit" : "7bit");
+  out += fmt::format("Message-ID: {}\r\n", message_id);
+}
+
+/// The line before a part, and the part's header.
+void begin_part(std::string& out, const Frame& f, std::string_view description, std::string_view type, bool eight_bit) {
+  out += fmt::format(
+      "\r\n--{}\r\nContent-Description: {}\r\nContent-Type: {}\r\n"
+      "Content-Transfer-Encoding: {}\r\n\r\n",
+      f.boundary, description, type, eight_bit ? "8bit" : "7bit");
+}
+
 }  // namespace
 
 std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original, std::span<const DsnRecipient> recipients) {
@@ -254,76 +333,32 @@ std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original, std::s
 DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Random& random) {
   PEN_CHECK(request.original != nullptr && !request.recipients.empty());
   const Envelope& original = *request.original;
-  const bool to_postmaster = !request.postmaster.empty();
-  PEN_CHECK(to_postmaster || !original.sender.empty(), "no report to the null sender");
-
-  // RFC 3461 section 4.3: RET speaks of failures only; other reports carry the header. BINARYMIME
-  // content could only travel as BINARYMIME, which the way back may not offer. REQUIRETLS: RFC 8689
-  // section 5.
-  const bool headers_only = request.kind != DsnKind::failure || request.headers_only || original.ret == Ret::headers ||
-                            original.body.size > settings.size_limit || original.body_type == BodyType::binary_mime ||
-                            original.requiretls == RequireTls::yes;
-  const bool eight_bit_original = original.body.eight_bit_header || (!headers_only && original.body.eight_bit_body);
-  bool utf8 = false;
-  if (original.smtputf8) {
-    utf8 = original.body.eight_bit_header || !ascii(original.sender);
-    for (const auto& r : request.recipients) utf8 = utf8 || !ascii(r.recipient.address) || !ascii(r.recipient.original);
-  }
+  PEN_CHECK(!request.postmaster.empty() || !original.sender.empty(), "no report to the null sender");
+  const bool utf8 = needs_utf8(request);
+  const bool headers_only = returns_header_only(request, settings);
+  const NoticeTemplate& notice = words(settings, request.kind, utf8);
+  const Frame f{.request = request,
+                .settings = settings,
+                .notice = notice,
+                .utf8 = utf8,
+                .headers_only = headers_only,
+                .eight_bit_original = original.body.eight_bit_header || (!headers_only && original.body.eight_bit_body),
+                .eight_bit_text = utf8 || !ascii(notice.text),
+                .boundary = fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), settings.hostname)};
 
   DsnReport report;
-  report.envelope.arrival = request.now;
-  report.envelope.smtputf8 = utf8;
-  report.envelope.body_type = utf8 || eight_bit_original ? BodyType::eight_bit_mime : BodyType::unspecified;
-  // RFC 8689 section 5: a notice is as private as what it is about, or, with nothing but the header in it, "redacted".
-  if (original.requiretls == RequireTls::yes && !settings.redact_requiretls)
-    report.envelope.requiretls = RequireTls::yes;
-  const NoticeTemplate& notice = words(settings, request.kind, utf8);
-  const bool eight_bit_text = utf8 || !ascii(notice.text);
-  if (eight_bit_text) report.envelope.body_type = BodyType::eight_bit_mime;
-  if (to_postmaster) report.envelope.sender = request.postmaster_from;
-  Recipient to;
-  to.address = to_postmaster ? request.postmaster : original.sender;
-  if (!to_postmaster) to.notify = notify::kNever;  // RFC 3461 section 6.2; the log tells of the postmaster's
-  report.envelope.recipients.push_back(std::move(to));
-
-  const std::string boundary = fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), settings.hostname);
-  report.envelope.message_id =
-      fmt::format("<{}.{:016X}@{}>", unix_seconds(request.now), random.next(), settings.hostname);
-
+  report.envelope = envelope_of(f, random);
   std::string& out = report.before;
-  const std::string date = rfc5322_date(request.now);
-  out += fmt::format("Date: {}\r\n", date);
-  out += fmt::format("From: {}\r\n", qualified(notice.from.empty() ? settings.from : notice.from, settings.origin));
-  out += fmt::format("Subject: {}\r\n",
-                     to_postmaster && !notice.postmaster_subject.empty() ? notice.postmaster_subject : notice.subject);
-  out += fmt::format("To: {}\r\n",
-                     to_postmaster ? qualified(request.postmaster, settings.origin) : clean(original.sender, utf8));
-  if (settings.threaded && original.message_id.size() > 2 && original.message_id.starts_with('<') &&
-      original.message_id.ends_with('>')) {
-    const std::string id = clean(original.message_id, utf8);
-    out += fmt::format("In-Reply-To: {}\r\nReferences: {}\r\n", id, id);
-  }
-  if (original.requiretls == RequireTls::no) out += "TLS-Required: No\r\n";
-  out += "Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n";
-  out += fmt::format("Content-Type: multipart/report; report-type={}delivery-status;\r\n\tboundary=\"{}\"\r\n",
-                     utf8 ? "global-" : "", boundary);
-  const std::string_view encoding = eight_bit_text || eight_bit_original ? "8bit" : "7bit";
-  out += fmt::format("Content-Transfer-Encoding: {}\r\n", encoding);
-  out += fmt::format("Message-ID: {}\r\n", report.envelope.message_id);
+  header(out, f, report.envelope.message_id);
   out += "\r\nThis is a MIME-encapsulated message.\r\n";
 
-  out += fmt::format(
-      "\r\n--{}\r\nContent-Description: Notification\r\nContent-Type: text/plain; charset={}\r\n"
-      "Content-Transfer-Encoding: {}\r\n\r\n",
-      boundary, utf8 ? "utf-8" : notice.charset, eight_bit_text ? "8bit" : "7bit");
+  const std::string_view charset = utf8 ? std::string_view("utf-8") : std::string_view(notice.charset);
+  begin_part(out, f, "Notification", fmt::format("text/plain; charset={}", charset), f.eight_bit_text);
   // The text is for senders; the postmaster knows what it says (bounce(5)).
-  explain(out, request, to_postmaster ? std::string_view() : notice.text, utf8);
+  explain(out, request, f.to_postmaster() ? std::string_view() : notice.text, utf8);
 
-  out += fmt::format(
-      "\r\n--{}\r\nContent-Description: {}\r\nContent-Type: message/{}delivery-status\r\n"
-      "Content-Transfer-Encoding: {}\r\n\r\n",
-      boundary, request.kind == DsnKind::delay ? "Delayed delivery report" : "Delivery report", utf8 ? "global-" : "",
-      utf8 ? "8bit" : "7bit");
+  begin_part(out, f, request.kind == DsnKind::delay ? "Delayed delivery report" : "Delivery report",
+             utf8 ? "message/global-delivery-status" : "message/delivery-status", utf8);
   status_part(out, request, settings, utf8);
 
   std::string_view type;
@@ -331,13 +366,12 @@ DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Rand
     type = utf8 ? "message/global-headers" : "text/rfc822-headers";
   else
     type = utf8 ? "message/global" : "message/rfc822";
-  out += fmt::format(
-      "\r\n--{}\r\nContent-Description: {}{}\r\nContent-Type: {}\r\n"
-      "Content-Transfer-Encoding: {}\r\n\r\n",
-      boundary, request.kind == DsnKind::failure ? "Undelivered Message" : "Message", headers_only ? " Headers" : "",
-      type, eight_bit_original ? "8bit" : "7bit");
+  begin_part(out, f,
+             fmt::format("{}{}", request.kind == DsnKind::failure ? "Undelivered Message" : "Message",
+                         headers_only ? " Headers" : ""),
+             type, f.eight_bit_original);
   report.original_bytes = headers_only ? original.body.header_size : original.body.size;
-  report.after = fmt::format("\r\n--{}--\r\n", boundary);
+  report.after = fmt::format("\r\n--{}--\r\n", f.boundary);
   return report;
 }
 

@@ -143,6 +143,26 @@ class ScriptedPeer {
     command(line);
     return true;
   }
+  /// The reply to EHLO.
+  void offer() {
+    greeted_ = true;
+    std::vector<std::string> words{"peer"};
+    if (options_.pipelining) words.emplace_back("PIPELINING");
+    if (options_.chunking) words.emplace_back("CHUNKING");
+    if (options_.eight_bit_mime) words.emplace_back("8BITMIME");
+    if (options_.binary_mime) words.emplace_back("BINARYMIME");
+    if (options_.dsn) words.emplace_back("DSN");
+    if (options_.smtputf8) words.emplace_back("SMTPUTF8");
+    if (options_.enhanced) words.emplace_back("ENHANCEDSTATUSCODES");
+    if (options_.starttls && !encrypted_) words.emplace_back("STARTTLS");
+    if (options_.xforward) words.emplace_back("XFORWARD NAME ADDR PROTO HELO IDENT");
+    if (encrypted_ ? options_.requiretls : options_.requiretls_in_clear) words.emplace_back("REQUIRETLS");
+    if (options_.size != "-") words.push_back("SIZE " + options_.size);
+    std::string all;
+    for (std::size_t i = 0; i < words.size(); ++i)
+      all += (i ? "\r\n" : "") + std::string(i + 1 < words.size() ? "250-" : "250 ") + words[i];
+    reply("ehlo", all);
+  }
   void command(const std::string& line) {
     commands_.push_back(line);
     auto path = [&] {
@@ -154,23 +174,7 @@ class ScriptedPeer {
         reply("ehlo", "502 5.5.1 what");
         return;
       }
-      greeted_ = true;
-      std::vector<std::string> words{"peer"};
-      if (options_.pipelining) words.emplace_back("PIPELINING");
-      if (options_.chunking) words.emplace_back("CHUNKING");
-      if (options_.eight_bit_mime) words.emplace_back("8BITMIME");
-      if (options_.binary_mime) words.emplace_back("BINARYMIME");
-      if (options_.dsn) words.emplace_back("DSN");
-      if (options_.smtputf8) words.emplace_back("SMTPUTF8");
-      if (options_.enhanced) words.emplace_back("ENHANCEDSTATUSCODES");
-      if (options_.starttls && !encrypted_) words.emplace_back("STARTTLS");
-      if (options_.xforward) words.emplace_back("XFORWARD NAME ADDR PROTO HELO IDENT");
-      if (encrypted_ ? options_.requiretls : options_.requiretls_in_clear) words.emplace_back("REQUIRETLS");
-      if (options_.size != "-") words.push_back("SIZE " + options_.size);
-      std::string all;
-      for (std::size_t i = 0; i < words.size(); ++i)
-        all += (i ? "\r\n" : "") + std::string(i + 1 < words.size() ? "250-" : "250 ") + words[i];
-      reply("ehlo", all);
+      offer();
     } else if (line.starts_with("HELO ")) {
       greeted_ = true;
       reply("helo", "250 peer");
