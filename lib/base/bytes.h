@@ -1,5 +1,5 @@
 #pragma once
-/// Views of raw bytes and the little-endian integers in them, as the on-disk and wire formats use.
+/// Views of raw bytes, and the little-endian integers in them, for the formats on disk and on the wire.
 #include <bit>
 #include <cstddef>
 #include <cstdint>

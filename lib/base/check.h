@@ -1,5 +1,6 @@
 #pragma once
-/// PEN_CHECK: what only a bug of ours can break. Active in every build; logs where and why, then aborts.
+/// PEN_CHECK: a condition that only a bug of ours can break. It is active in every build; a failure is logged with its
+/// place, and the program aborts.
 ///
 /// Use:     PEN_CHECK(position >= start); PEN_CHECK(open, "append after close");
 /// Not for: anything that a peer, a disk or a configuration can cause: that is a Result (result.h).

@@ -1,5 +1,5 @@
 #pragma once
-/// Plain structs to bytes and back, both ways derived from one description of the fields.
+/// Turns plain structs into bytes and back; both directions derive from one description of the fields.
 ///
 /// Use:     struct Point { std::uint32_t x = 0; std::string label; PEN_FIELDS(x, label) };
 ///          std::string bytes = encode(point);
@@ -7,8 +7,8 @@
 /// Format:  unsigned integers and enums as LEB128 varints; signed as zigzag varints; bool and std::byte one byte;
 ///          double as 8 bytes; string as length + bytes; vector as count + items; optional as 0/1 + value;
 ///          durations and WallTime as their count in microseconds, zigzag; std::variant as index + value; struct as
-///          its fields in order. Fields are only ever added at the end, and a reader that finds no bytes left takes
-///          defaults for the rest (how an older record is read by a newer program); see docs/ipc.md.
+///          its fields in order. New fields are only ever added at the end. A reader that runs out of bytes gives the
+///          remaining fields their defaults: so a newer program reads an older record. See docs/ipc.md.
 /// Bounds:  decoding never allocates more than the input can back: counts are checked against the bytes left.
 #include <chrono>
 #include <cstdint>
@@ -54,7 +54,7 @@ class BasicEncoder {
     digits[n++] = static_cast<char>(v);
     out_.append(digits, n);
   }
-  /// Bytes that were encoded before.
+  /// Appends bytes that are already encoded.
   void raw(std::string_view bytes) { out_.append(bytes); }
   template <class T>
   void put(const T& value) {
@@ -181,7 +181,7 @@ class Decoder {
       get_compound(value);
     }
   }
-  /// Fields in order; at the end of the input the remaining fields keep their defaults.
+  /// Reads fields in order; at the end of the input the remaining fields keep their defaults.
   template <class... Fields>
   void operator()(Fields&... fields) {
     ((in_.empty() ? void() : get(fields)), ...);
@@ -243,12 +243,12 @@ class Decoder {
   bool ok_ = true;
 };
 
-/// The bytes of one value, appended to out.
+/// Appends the encoding of one value to out.
 template <class T>
 void encode_to(std::string& out, const T& value) {
   Encoder(out).put(value);
 }
-/// How many bytes encode() makes.
+/// The number of bytes that encode() makes.
 template <class T>
 std::size_t encoded_size(const T& value) {
   ByteCount count;
@@ -262,7 +262,7 @@ std::string encode(const T& value) {
   encode_to(out, value);
   return out;
 }
-/// Exactly one value and nothing after it. string_view fields of T point into the input.
+/// Decodes exactly one value with nothing after it. string_view fields of T point into the input.
 template <class T>
 std::optional<T> decode(std::string_view in) {
   Decoder decoder(in);

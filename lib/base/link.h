@@ -1,6 +1,6 @@
 #pragma once
-/// Intrusive doubly linked list. A node withdraws itself when destroyed, and so does a list head:
-/// what is left of the ring stays valid, whichever dies first. Nodes never own what they link.
+/// Intrusive doubly linked list. A node withdraws itself when destroyed, and so does a list head: whichever dies
+/// first, the rest of the ring stays valid. Nodes never own what they link.
 
 namespace pen {
 

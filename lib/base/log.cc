@@ -63,16 +63,17 @@ int syslog_level(Level level) {
   }
 }
 
-/// Whether nobody but root and ourselves can have put a name into the directory: then a link in it is meant
-/// (/dev/stdout).
+/// Whether only root and ourselves can create names in the directory. A symbolic link there (/dev/stdout) is then
+/// intended.
 bool trusted(const std::string& directory) {
   struct stat st{};
   return ::stat(directory.c_str(), &st) == 0 && (st.st_uid == 0 || st.st_uid == ::geteuid()) &&
          (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// Addresses and login names of everybody are for whoever keeps the log (as in Postfix 3.9). Elsewhere than in a
-/// trusted directory neither a link nor a second name of another file is taken. Returns -1 with errno.
+/// The log names everybody's addresses and logins, so only its owner may read it (as in Postfix 3.9). Outside a
+/// trusted directory the file must be neither a symbolic link nor a second name of another file. Returns -1 with
+/// errno.
 int open_file(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
@@ -85,9 +86,9 @@ int open_file(const std::string& path) {
   return -1;
 }
 
-/// With the lock held.
+/// The caller holds the lock.
 void write_gathered(State& s) {
-  // A log that cannot be written has nowhere left to say so; the next lines try again.
+  // If the log cannot be written, there is nowhere left to report it; the next lines try again.
   [[maybe_unused]] const ssize_t n = ::write(s.fd, s.gathered.data(), s.gathered.size());
   s.gathered.clear();
 }

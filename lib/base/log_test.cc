@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_new_log_is_for_nobody_else) {
   BOOST_TEST((st.st_mode & 0777) == 0600U);
 }
 
-/// The error of opening it; 0: it was opened.
+/// The errno with which open() failed; 0: it succeeded.
 static int open_error(const std::string& path) {
   log::Options options;
   options.target = log::Target::file;
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_link_is_followed_only_where_nobody_else_can_make_one) {
 
 BOOST_AUTO_TEST_CASE(gathered_lines_wait_for_flush_or_for_a_line_that_matters) {
   LogFile file;
-  // In a thread of its own: gathering lasts as long as the thread.
+  // In a thread of its own, because a thread never stops gathering.
   std::thread([&] {
     log::gather();
     log::info("one");

@@ -68,7 +68,7 @@ Result<Network> parse_network(std::string_view text) {
   if (!base) return bad("no numeric address");
   Network network{*base, static_cast<std::uint8_t>(base->size * 8)};
   if (slash == std::string_view::npos) return network;
-  // The bits of an IPv4-mapped network count from the beginning of the IPv6 address, as it is written.
+  // As written, the bits of an IPv4-mapped network count from the beginning of the IPv6 address.
   const bool mapped = base->size == 4 && text.substr(0, slash).contains(':');
   const unsigned before = mapped ? kMappedPrefix.size() * 8 : 0;
   const auto bits = parse_unsigned(text.substr(slash + 1));

@@ -2,10 +2,9 @@
 /// Numeric addresses and networks as values.
 ///
 /// Use:     auto net = parse_network("192.0.2.0/24"); net->contains(*parse_ip("192.0.2.7"));
-/// Form:    IPv4 dotted quads and IPv6, with or without brackets, "/bits" optional. IPv4-mapped IPv6 addresses
-///          are taken as IPv4, so that a client is the same host on both kinds of socket;
-///          the bits of such a network count from the beginning of the IPv6 address: [::ffff:127.0.0.0]/104 is
-///          127.0.0.0/8.
+/// Form:    IPv4 dotted quads and IPv6, with or without brackets, "/bits" optional. IPv4-mapped IPv6 addresses are
+///          taken as IPv4, so that a client is the same host on both kinds of socket. The bits of a mapped network
+///          count from the beginning of the IPv6 address: [::ffff:127.0.0.0]/104 is 127.0.0.0/8.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -26,7 +25,7 @@ struct IpAddress {
   std::string text() const;
   bool operator==(const IpAddress&) const = default;
 };
-/// nullopt: no numeric address.
+/// nullopt: not a numeric address.
 std::optional<IpAddress> parse_ip(std::string_view text);
 
 struct Network {
@@ -34,7 +33,7 @@ struct Network {
   std::uint8_t bits = 0;
   bool contains(const IpAddress& address) const;
 };
-/// Errors: NetworkError::syntax, also when bits beyond the mask are set ("192.0.2.1/24"), as Postfix refuses it.
+/// Errors: NetworkError::syntax, also when bits beyond the mask are set ("192.0.2.1/24"), as in Postfix.
 Result<Network> parse_network(std::string_view text);
 
 }  // namespace pen

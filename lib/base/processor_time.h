@@ -1,5 +1,5 @@
 #pragma once
-/// Processor time that the calling thread has used: what something costs, however busy the machine is.
+/// Processor time that the calling thread has used: a measure of cost that does not depend on how busy the machine is.
 #include <chrono>
 #include <ctime>
 

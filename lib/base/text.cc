@@ -47,7 +47,7 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
 }
 
 namespace {
-/// Calls see(item) for each item of a list until it answers false.
+/// Calls see(item) for each item of a list until see() answers false.
 template <class See>
 void each_item(std::string_view text, See see) {
   std::size_t start = std::string_view::npos, depth = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// ASCII text helpers. Mail is ASCII where it matters: nothing here looks at the locale.
+/// ASCII text helpers. Nothing here depends on the locale: what matters in mail is ASCII.
 #include <optional>
 #include <string>
 #include <string_view>

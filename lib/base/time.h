@@ -1,7 +1,7 @@
 #pragma once
-/// Points in time and the clocks that tell them. Cores take a Clock; they never ask the system.
+/// Points in time and the clocks that give them. Cores take a Clock; they never ask the system.
 ///
-/// SteadyTime is for waits and deadlines and never jumps; WallTime is what a calendar shows and may.
+/// SteadyTime is for waits and deadlines and never jumps; WallTime is calendar time and may jump.
 #include <chrono>
 #include <string>
 
