@@ -1,11 +1,11 @@
 #pragma once
-/// Work on the handler pool that uses what belongs to the coroutine that waits for it.
+/// Runs work on the handler pool that uses objects of the waiting coroutine.
 ///
 /// Use:     const auto taken = co_await run_borrowing(pool, [&] { return scanner.feed(piece, content); });
-/// Rules:   nobody else touches what the work uses until it has ended. When the waiting coroutine is destroyed
-///          meanwhile, its end waits for the work's, if that has begun; else the work is never done. So it must be
-///          short.
-/// Thread:  called in the loop's.
+/// Rules:   nothing else touches these objects until the work has ended. If the waiting coroutine is destroyed first,
+///          its destructor waits for work that has begun, and work that has not begun is never done. So the work must
+///          be short.
+/// Thread:  called in the loop's thread.
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -17,7 +17,7 @@
 namespace pen::async {
 namespace detail {
 
-/// Whether the owner is still there, and whether the work goes on.
+/// Whether the owner still lives, and whether the work is running.
 class Borrowing {
  public:
   bool begin() {

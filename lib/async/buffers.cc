@@ -9,7 +9,7 @@ constexpr std::size_t kKeepBlocks = 16;
 constexpr std::size_t kKeepTexts = 64;
 constexpr std::size_t kTextCapacity = 2048;
 constexpr std::size_t kMaxKeptText = 64 * 1024;
-// blocks above this are traded for smaller ones while little is in them
+// Larger blocks are traded for smaller ones while they hold little.
 constexpr std::size_t kSmall = 4096;
 
 thread_local std::vector<std::unique_ptr<char[]>> free_blocks;

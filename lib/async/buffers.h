@@ -1,8 +1,8 @@
 #pragma once
-/// Buffers that streams borrow while they have something in them. Internal to lib/async.
+/// Buffers that streams borrow while they hold data. Internal to lib/async.
 ///
-/// A thread keeps a few free ones, so that a busy stream does not allocate per command and an idle
-/// one holds nothing.
+/// Each thread keeps a few free buffers, so that a busy stream does not allocate for each command and an idle one
+/// holds nothing.
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace pen::async::detail {
 
-/// What was read from a peer and not consumed.
+/// Input that was read from a peer and is not yet consumed.
 class InputBuffer {
  public:
   static constexpr std::size_t kBlock = 64 * 1024;
@@ -23,10 +23,10 @@ class InputBuffer {
     begin_ += n;
     if (begin_ == end_) begin_ = end_ = 0;
   }
-  /// Room behind the content for at least min bytes; the content may move.
+  /// Returns room behind the content for at least min bytes; the content may move.
   std::span<std::byte> room(std::size_t min);
   void added(std::size_t n) { end_ += n; }
-  /// Before a wait: gives the block back, or trades it for a small one when little is in it.
+  /// Called before a wait: releases the block, or trades it for a small one when it holds little.
   void shrink();
   void release();
 
@@ -36,7 +36,7 @@ class InputBuffer {
   std::size_t capacity_ = 0, begin_ = 0, end_ = 0;
 };
 
-/// A string with some capacity from the thread's store; give it back with return_text().
+/// A string with some capacity from the thread's store; return_text() puts it back.
 std::string borrow_text();
 void return_text(std::string&& text);
 

@@ -8,7 +8,7 @@
 namespace pen::async {
 namespace {
 
-/// What sendmsg() and recvmsg() work on: some bytes, and room for one descriptor.
+/// The arguments of sendmsg() and recvmsg(): some bytes, and room for one descriptor.
 struct Message {
   Message(char* bytes, std::size_t size) : part{bytes, size} {
     header.msg_iov = &part;
@@ -59,7 +59,7 @@ Result<DescriptorMessage> receive_descriptor_message(int socket, std::span<char>
   out.size = static_cast<std::size_t>(got);
   const cmsghdr* header = CMSG_FIRSTHDR(&message.header);
   if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) return out;
-  // Alignment leaves room for a second one, which must not stay open.
+  // Alignment leaves room for a second descriptor, which must not stay open.
   const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
   for (std::size_t i = 0; i < count; ++i) {
     int descriptor = -1;

@@ -1,6 +1,6 @@
 #pragma once
-/// Messages with one descriptor over a Unix socket that keeps them apart (SOCK_SEQPACKET, SOCK_DGRAM). Blocking
-/// code's: a Stream has its own way.
+/// Messages with one descriptor each over a Unix socket that keeps message boundaries (SOCK_SEQPACKET, SOCK_DGRAM).
+/// For blocking code: a Stream sends descriptors by other means.
 ///
 /// Use:     send_descriptor_message(socket, bytes, file.get());
 ///          auto got = receive_descriptor_message(socket, room);      // got->size bytes of room, got->descriptor
@@ -12,14 +12,15 @@
 
 namespace pen::async {
 
-/// descriptor: -1 for a message without one. flags: those of sendmsg(), beside MSG_NOSIGNAL. Errors: errno.
+/// Sends one message. descriptor: -1 sends none. flags: flags of sendmsg(); MSG_NOSIGNAL is added. Errors: errno.
 Result<void> send_descriptor_message(int socket, std::string_view bytes, int descriptor, int flags = 0);
 
 struct DescriptorMessage {
   std::size_t size = 0;
-  Fd descriptor;  // closed on exec; none when there came none, or several
+  Fd descriptor;  // closed on exec; empty when the message brought none, or several
 };
-/// The next message; what does not go into `room` is lost. An end of the connection is a message of no bytes.
+/// Receives the next message. Bytes that do not fit into `room` are lost. The end of the connection is a message of 0
+/// bytes.
 Result<DescriptorMessage> receive_descriptor_message(int socket, std::span<char> room);
 
 }  // namespace pen::async

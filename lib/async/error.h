@@ -1,5 +1,5 @@
 #pragma once
-/// Why a wait ended without what was waited for.
+/// Why a wait failed.
 #include <string_view>
 
 #include "lib/base/result.h"

@@ -5,8 +5,7 @@
 ///          co_await file->pwrite(std::move(text), offset);   co_await file->sync();
 /// Errors:  errno. After a failed sync every further sync() fails with the same error: the kernel may have
 ///          dropped the dirty pages, so a later success would prove nothing.
-/// Owns:    operations share the descriptor; it is closed when the File and the last running operation are
-///          gone.
+/// Owns:    operations share the descriptor, which is closed when the File and the last running operation are gone.
 /// Thread:  the loop's; the system calls run in the pool.
 #include <cstdint>
 #include <memory>
@@ -24,13 +23,13 @@ class File {
   /// Takes an open descriptor.
   File(HandlerPool& pool, Fd fd);
 
-  /// Up to size bytes from offset; fewer only at the end of the file.
+  /// Reads up to size bytes from offset; fewer only at the end of the file.
   Task<Result<std::string>> pread(std::size_t size, std::uint64_t offset) const;
-  /// All of data at offset.
+  /// Writes all of data at offset.
   Task<Result<void>> pwrite(std::string data, std::uint64_t offset) const;
-  /// The same of a buffer that is wanted back: nothing touches it when this has ended, until then nobody else may.
+  /// The same for a buffer that the caller wants back: nobody may change the buffer until this has ended.
   Task<Result<void>> pwrite(std::shared_ptr<const std::string> data, std::uint64_t offset) const;
-  /// fdatasync, one per call.
+  /// fdatasync(); each call makes one.
   Task<Result<void>> sync() const;
   int fd() const { return fd_->get(); }
   const std::shared_ptr<Fd>& shared_fd() const { return fd_; }

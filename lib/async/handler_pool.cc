@@ -13,7 +13,7 @@ namespace {
 
 struct Job {
   std::function<void()> work;
-  detail::Waiter* waiter = nullptr;  // the loop's thread only; null when nobody waits any more
+  detail::Waiter* waiter = nullptr;  // the loop's thread only; null when nobody waits any longer
 };
 
 /// Waits for the job; withdraws from it when destroyed.

@@ -1,10 +1,12 @@
 #pragma once
-/// Threads for what blocks: look-ups in files and databases, PAM, fdatasync. docs/origins.md, "Multifoo".
+/// A pool of threads for blocking work: look-ups in files and databases, PAM, fdatasync. See docs/origins.md,
+/// "Multifoo".
 ///
 /// Use:     auto r = co_await pool.run([key]{ return map.lookup(key); });       // r: the callable's result
-/// Bounds:  at most `threads` at once; at most `queue` waiting, beyond which run() waits for room (backpressure).
-/// Lifetime: the callable runs to its end even when the awaiting task is destroyed meanwhile; so it owns what it
-///          touches (captures by value or shared_ptr). The pool's destructor waits for running callables.
+/// Bounds:  at most `threads` callables run at once, and at most `queue` wait; beyond that run() waits for room
+///          (backpressure).
+/// Lifetime: the callable runs to its end even when the awaiting task is destroyed meanwhile. So it must own what it
+///          uses (captures by value or shared_ptr). The pool's destructor waits for running callables.
 /// Thread:  run() from the loop's thread; the callable elsewhere; the await ends in the loop's thread.
 #include <functional>
 #include <memory>
@@ -32,7 +34,7 @@ class HandlerPool {
     co_await run_erased([shared] { shared->result.emplace(shared->work()); });
     co_return std::move(*shared->result);
   }
-  /// The same without a result.
+  /// The same for work without a result.
   Task<void> run_erased(std::function<void()> work);
 
   std::size_t waiting() const;

@@ -1,4 +1,4 @@
-// The handshakes of transports: each step takes its turn, and other streams come first.
+// Handshakes of transports: each step queues up, and other streams come first.
 #include "lib/async/stream.h"
 #include "lib/async/sync.h"
 #include "lib/async/testing/run.h"
@@ -13,7 +13,7 @@ using testing::run;
 using testing::store_result;
 using testing::stream_pair;
 
-/// Greets by reading that many bytes, each by a step that takes as long as it is told.
+/// A transport whose handshake reads a number of bytes, one by each step; a step takes as long as the script says.
 class Slow final : public Transport {
  public:
   struct Script {
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(it_goes_on_as_the_peer_speaks_and_what_comes_behind_it_is_r
   BOOST_TEST(run(loop, pair.a.read_line(100)).value() == "hello");
 }
 
-/// Many that greet at the same time, each by one step.
+/// Many transports that begin their handshakes at the same time; each needs one step.
 struct Queue {
   Queue(Fixture& f, unsigned count, milliseconds step) : gate(f.loop), ends(count) {
     script = {.clock = &f.clock, .step = step};
@@ -118,9 +118,10 @@ BOOST_AUTO_TEST_CASE(long_steps_that_come_together_are_done_one_in_a_turn) {
   unsigned most = 0;
   while (queue.script.steps < 50) {
     const unsigned before = queue.script.steps;
-    loop.run_once();  // does what is ready before it looks at I/O and behind it: two turns' work
+    // One call does the ready work before and after it looks at I/O: the work of two turns.
+    loop.run_once();
     most = std::max(most, queue.script.steps - before);
-    // The other session's line was there before most of them had their turn.
+    // The other session got its line before most handshakes had their turn.
     if (queue.script.steps > 6) BOOST_TEST(line.has_value());
   }
   BOOST_TEST(most <= 2U);
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(news_that_come_while_it_waits_for_its_turn_are_not_told_in_
   Queue queue(*this, 20, milliseconds(1));
   pair.b.write("x");
   turns(2);
-  BOOST_TEST(script.bytes == 2U);  // others are before it
+  BOOST_TEST(script.bytes == 2U);  // others are ahead of it
   pair.b.write("y");
   turns(30);
   BOOST_TEST(end.value() == "done");

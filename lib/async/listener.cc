@@ -11,8 +11,8 @@ namespace pen::async {
 using detail::Waiter;
 
 namespace {
-constexpr milliseconds kPause{100};  // how long accepting rests when descriptors or memory ran out
-// sessions already open must not wait behind a flood of new ones
+constexpr milliseconds kPause{100};  // how long accepting pauses when descriptors or memory ran out
+// Open sessions must not wait behind a flood of new ones.
 constexpr unsigned kAcceptsPerTurn = 64;
 }  // namespace
 
@@ -58,7 +58,7 @@ struct ListenerState final : detail::PollClient {
 
 namespace {
 
-/// Until a connection may be there and there is room for it.
+/// Waits until there may be a connection and there is room for it.
 struct AcceptAwaiter {
   ListenerState& s;
   Until until;
@@ -67,7 +67,8 @@ struct AcceptAwaiter {
   void await_suspend(std::coroutine_handle<> h) {
     s.accepters.push_back(waiter.queue_link);
     waiter.suspend(h, until);
-    // With all places taken a Slot wakes us, after a pause its end; the socket is not watched (backpressure).
+    // When all places are taken, a Slot wakes us; after a pause, its end does. The socket is not watched
+    // (backpressure).
     if (s.open() && s.poll.want_read(s.fd.get()) != 0) s.close();
   }
   Result<void> await_resume() const { return waiter.result(); }
@@ -75,7 +76,7 @@ struct AcceptAwaiter {
 
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
-// Holds the state by value: the Listener may be moved or destroyed meanwhile.
+// The coroutine holds the state by value: the Listener may be moved or destroyed meanwhile.
 Task<Result<Listener::Accepted>> accept_next(std::shared_ptr<ListenerState> s, Until until) {
   for (;;) {
     if (!s->fd) co_return fail(WaitError::closed);
@@ -88,7 +89,7 @@ Task<Result<Listener::Accepted>> accept_next(std::shared_ptr<ListenerState> s, U
       Fd fd(::accept4(s->fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (fd) {
         auto peer = peer_address(fd.get());
-        if (!peer) continue;  // it has gone already
+        if (!peer) continue;  // the peer has gone already
         const int on = 1;
         if (!peer->is_unix()) ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         co_return Listener::Accepted{Stream(s->loop, std::move(fd)), std::move(*peer), Listener::Slot(s)};
@@ -98,7 +99,7 @@ Task<Result<Listener::Accepted>> accept_next(std::shared_ptr<ListenerState> s, U
         co_return fail_errno("accept", error);
       } else if (error != EAGAIN) {
         if (error == EBADF || error == EINVAL || error == ENOTSOCK) co_return fail_errno("accept", error);
-        continue;  // an error of that one connection (accept(2)): take the next
+        continue;  // an error of that one connection (accept(2)): take the next one
       }
     }
     PEN_CO_TRY((co_await AcceptAwaiter{*s, until, Waiter(s->loop)}));

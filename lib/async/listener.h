@@ -1,5 +1,5 @@
 #pragma once
-/// Accepts connections, no more at a time than a bound allows.
+/// Accepts connections, up to a bound on how many are open at once.
 ///
 /// Use:     Listener listener(loop, fd, bound);
 ///          for (;;) if (auto accepted = co_await listener.accept(until)) loop.spawn(…, session(*std::move(accepted)));
@@ -12,10 +12,10 @@ namespace pen::async {
 
 struct ListenerState;
 
-/// A listening socket and a bound on what was accepted and not yet closed.
+/// A listening socket with a bound on connections that were accepted and are not yet closed.
 ///
-/// accept() waits while `bound` accepted streams live (the kernel's backlog then fills: backpressure), so hold the
-/// Slot that comes with each stream for the session's life.
+/// accept() waits while `bound` connections are open; the kernel's backlog then fills (backpressure). Each connection
+/// comes with a Slot: hold it as long as the session lives.
 class Listener {
  public:
   /// Takes a bound, listening, non-blocking socket (from master or listen_on()).
@@ -39,10 +39,11 @@ class Listener {
     SocketAddress peer;
     Slot slot;
   };
-  /// Errors: cancelled, timed_out, closed; EMFILE and the like after the listener paused a moment (it goes on itself).
+  /// Errors: cancelled, timed_out, closed. After EMFILE and the like the listener pauses for a moment and resumes by
+  /// itself.
   Task<Result<Accepted>> accept(Until until = {});
   std::size_t live() const;
-  /// While paused no connection is accepted: those that come wait in the kernel's backlog.
+  /// While paused no connection is accepted: new ones wait in the kernel's backlog.
   void pause(bool paused);
   void close();
   int fd() const;

@@ -11,11 +11,10 @@
 
 namespace pen::async {
 namespace {
-// The ready list runs in rounds until it is empty; a chain of wake-ups that never ends must not
-// keep I/O waiting.
+// The ready list runs in rounds until it is empty. The bound keeps an endless chain of wake-ups from starving I/O.
 constexpr unsigned kMaxRounds = 64;
-// What a turn spends on long steps before others come again. Below what anybody at the other end of a network
-// notices, and long enough that the look at I/O between two steps costs them nothing.
+// The time that a turn spends on long steps before other work gets its turn. No peer across a network notices a delay
+// of this length, and the look at I/O after it costs little in comparison.
 constexpr milliseconds kLongSteps{1};
 }  // namespace
 
@@ -78,7 +77,7 @@ struct Loop::Impl {
     auto batch = std::exchange(posts, {});
     for (auto& fn : batch) fn();
   }
-  /// Everything that can be done without waiting, except I/O.
+  /// Does everything that needs no waiting, except I/O.
   void work() {
     wheel.advance(now);
     ready.splice_back(ready_next);
@@ -113,8 +112,8 @@ struct Loop::Impl {
       run_first(long_steps);
     } while (long_steps.linked() && clock.now() < end);
   }
-  /// An alarm that is due when uv_run() begins, because the turn took longer than the alarm had to go, rings before the
-  /// poll; without this uv_run() would then wait for I/O with no alarm left.
+  /// Called for an alarm that was due before uv_run() began, because the turn took too long. The alarm ends uv_run()
+  /// before the poll; otherwise uv_run() would wait for I/O with no alarm left.
   static void ring(uv_timer_t* timer) { uv_stop(timer->loop); }
   void arm_wheel() {
     const SteadyTime next = wheel.next();
@@ -141,7 +140,7 @@ struct Loop::Impl {
   void poll_io(bool wait) {
     if (wait) arm_wheel();
     log::flush();
-    in_turn = false;  // what is called from within uv_run() may come hours after this turn's time
+    in_turn = false;  // code called from within uv_run() may run hours after this turn's time
     uv_run(&uv, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     in_turn = true;
     ++turn;
@@ -379,7 +378,7 @@ void Waiter::defer(std::coroutine_handle<> h) {
 
 Result<void> Waiter::result() const {
   switch (outcome_) {
-    case Outcome::pending:  // never suspended: what it would have waited for held at once
+    case Outcome::pending:  // never suspended: the condition held at once
     case Outcome::done:
       return {};
     case Outcome::timed_out:

@@ -5,9 +5,9 @@
 ///          co_await loop.sleep(seconds(1), until);
 ///          Until limits a wait: {.deadline = loop.now() + minutes(5), .cancel = &session_cancel}.
 /// Rules:   everything here belongs to the loop's thread, except post_from_thread() and stop_from_thread().
-///          Wake-ups from inside go through the ready list: nobody's code runs inside somebody else's set() or send().
-///          Each awaiter is an intrusive node in the coroutine frame; destroying the frame unlinks it. When a wake-up,
-///          a cancel and a deadline meet in one turn, the first one wins and the wait has exactly one result.
+///           Wake-ups from inside go through the ready list: set() and send() never run the code of a waiter.
+///           Each awaiter is an intrusive node in the coroutine frame; destroying the frame unlinks it. When a wake-up,
+///           a cancel and a deadline meet in one turn, the first one wins and the wait has exactly one result.
 /// Time:    now() is read once per turn. Deadlines are lazy: one wheel of 16 ms ticks, re-arming later costs a
 ///          comparison (the wheel entry is moved only when it fires early).
 /// Signals: on_signal() delivers in the loop, in the turn after the arrival, with that turn's time.
@@ -31,7 +31,7 @@ namespace pen::async {
 class Loop;
 class Cancel;
 
-/// How long to wait at most, and who may call it off.
+/// How long to wait at most, and which Cancel can end the wait earlier.
 struct Until {
   SteadyTime deadline = kNever;
   Cancel* cancel = nullptr;
@@ -44,12 +44,13 @@ struct ReadyNode : Link {
   std::coroutine_handle<> handle;
 };
 
-/// Something to do at the end of the turn (Loop::at_end_of_turn). May be destroyed at any time.
+/// Something to do at the end of the turn (Loop::at_end_of_turn). The node may be destroyed at any time.
 struct EndOfTurn : Link {
   void (*run)(EndOfTurn&) = nullptr;
 };
 
-/// One wait of one coroutine. Its four nodes sit in: what is waited for, the timer wheel, the cancel, the ready list.
+/// One wait of one coroutine. Its nodes are in four lists: the awaited object's, the timer wheel, the cancel's, the
+/// ready list.
 class Waiter {
  public:
   enum class Outcome : unsigned char { pending, done, timed_out, cancelled, closed };
@@ -63,7 +64,7 @@ class Waiter {
   void suspend(std::coroutine_handle<> h, const Until& until);
   /// First outcome wins; puts the coroutine on the ready list. No effect when already settled.
   void settle(Outcome outcome);
-  /// Instead of suspend(): done already, but others come first; resumed in the next turn.
+  /// Called instead of suspend() when the wait is over already but others come first: resumes in the next turn.
   void defer(std::coroutine_handle<> h);
   bool settled() const { return outcome_ != Outcome::pending; }
   Outcome outcome() const { return outcome_; }
@@ -75,7 +76,7 @@ class Waiter {
     explicit Node(Waiter* o) : owner(o) {}
     Waiter* owner;
   };
-  Node queue_link{this};  // in the list of what is waited for
+  Node queue_link{this};  // in the list of the awaited object
   /// The waiter at the head of a list of queue_links, or null.
   static Waiter* first(const Link& list) { return list.linked() ? static_cast<Node*>(list.next)->owner : nullptr; }
 
@@ -94,7 +95,7 @@ class Waiter {
 
 }  // namespace detail
 
-/// Calls off every wait that was given it, now and later, until reset. Destroying it leaves the waits alone.
+/// Cancels every wait that was given this Cancel, now and later, until reset. Destroying it leaves the waits alone.
 class Cancel {
  public:
   void raise();
@@ -114,7 +115,7 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Runs until stop(), or until nothing is left that could happen.
+  /// Runs until stop(), or until nothing is left to wait for.
   void run();
   /// One turn: ready list, then I/O (waiting at most max_wait), then timers. For tests and fuzzers.
   void run_once(milliseconds max_wait = milliseconds(0));
@@ -124,13 +125,14 @@ class Loop {
   SteadyTime now() const;
   const Clock& clock() const;
 
-  /// Runs a task detached, by name (shown by list_tasks); it starts in this turn or the next, not inside this call.
+  /// Runs a task detached, by name (list_tasks shows it). The task starts in this turn or the next, not inside this
+  /// call.
   void spawn(std::string name, Task<void> task);
   std::size_t spawned() const;
   /// One line per spawned task: name and age. For SIGUSR1.
   std::vector<std::string> list_tasks() const;
 
-  /// Runs fn in the loop's next turn / at the time given. A callback timer is cancelled by destroying its handle.
+  /// Runs fn in the loop's next turn, or at the given time. Destroying a timer's handle cancels the timer.
   void post(std::move_only_function<void()> fn);
   void post_from_thread(std::move_only_function<void()> fn);
   class Timer;
@@ -139,11 +141,10 @@ class Loop {
   };
   using TimerHandle = std::unique_ptr<Timer, TimerDelete>;
   TimerHandle call_at(SteadyTime when, std::move_only_function<void()> fn);
-  /// Runs node.run once at the end of this turn (asking again before that changes nothing): batching of output.
+  /// Runs node.run once at the end of this turn, however often it was asked for in the turn: for batching output.
   void at_end_of_turn(detail::EndOfTurn& node);
 
-  /// Suspends for a duration. Result: success after the time, or cancelled.
-  /// until.deadline earlier than that: timed_out.
+  /// Suspends for a duration. Errors: cancelled; timed_out, when until.deadline comes first.
   Task<Result<void>> sleep(std::chrono::nanoseconds time, Until until = {});
   /// Lets every other ready task run first.
   Task<void> yield();
@@ -153,14 +154,14 @@ class Loop {
   /// Calls fn(signo) in the loop for each arrival. One handler per signal.
   Result<void> on_signal(int signo, std::function<void(int)> fn);
 
-  // For the parts of lib/async.
+  // For the other parts of lib/async.
   struct Impl;
   Impl& impl() { return *impl_; }
   void make_ready(detail::ReadyNode& node);            // resumed in this turn
   void make_ready_next_turn(detail::ReadyNode& node);  // resumed after the next look at I/O
   void* native();                                      // uv_loop_t
   std::uint64_t turn() const;                          // number of the current turn
-  void hold();                                         // work elsewhere (threads) that will come back: run() goes on
+  void hold();                                         // work elsewhere will come back: run() must not return
   void unhold();
 
  private:

@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(the_loop_destroys_what_still_lives_and_its_wait_is_withdraw
   }
   BOOST_TEST(Counted::alive == 0);
   BOOST_TEST(live_frames() == 0U);
-  cancel.raise();  // reaches nobody
+  cancel.raise();  // nobody waits any more
 }
 
 BOOST_AUTO_TEST_CASE(a_spawned_task_starts_through_the_ready_list_in_order) {
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_timer_that_comes_due_during_a_long_turn_fires_with_no_oth
     loop.stop();
   });
   loop.post([&] {
-    const auto end = clock.now() + milliseconds(50);  // longer than the timers are coarse
+    const auto end = clock.now() + milliseconds(50);  // longer than one tick of the wheel
     while (clock.now() < end) continue;
   });
   std::mutex mutex;
@@ -241,8 +241,8 @@ BOOST_AUTO_TEST_CASE(a_signal_arrives_in_the_loop) {
   BOOST_TEST(got == SIGUSR2);
 }
 
-/// A program that slept for an hour, as it looks from inside: the turn began with one time, what ends its wait for I/O
-/// comes at another.
+/// Imitates a program that slept for an hour: the turn begins at one time, and the event that ends its wait for I/O
+/// comes at a later one.
 Task<void> sleep_until_signalled(ManualClock* clock) {
   ::raise(SIGUSR2);
   clock->advance(seconds(3600));
@@ -266,13 +266,13 @@ BOOST_AUTO_TEST_CASE(a_signal_function_has_the_time_of_now_however_long_the_loop
   for (int i = 0; i < 100 && seen == kNever; ++i) loop.run_once(milliseconds(10));
   BOOST_TEST((seen == before + seconds(3600)));
   settle(loop);
-  BOOST_TEST(!over);  // five seconds from now are not over
+  BOOST_TEST(!over);  // the five seconds have only begun
   clock.advance(seconds(6));
   settle(loop);
   BOOST_TEST(over);
 }
 
-/// Reads the time where poll events are handled.
+/// Reads the time inside a poll event.
 struct TimeOfEvent final : detail::PollClient {
   explicit TimeOfEvent(Loop& l) : loop(l), poll(l, *this) {}
   void on_ready(bool, bool) override {
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(every_deadline_fires_within_one_tick_after_it_whatever_the_
     wheel.insert(*alarm, start + milliseconds(random.below(horizons[random.below(4)])));
     alarms.push_back(std::move(alarm));
   }
-  alarms.resize(1900);  // the last hundred withdraw by dying
+  alarms.resize(1900);  // the last hundred withdraw by their destruction
   while (wheel.next() != kNever) {
     const SteadyTime before = now;
     now = random.chance(0.5) ? std::max(wheel.next(), now + milliseconds(1)) : now + milliseconds(random.below(20'000));

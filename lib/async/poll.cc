@@ -30,7 +30,7 @@ int Poll::arm(int fd, unsigned events) {
   return -uv_poll_start(&handle_->uv, uv_events, [](uv_poll_t* p, int status, int ready) {
     Poll* self = static_cast<Handle*>(p->data)->owner;
     if (!self) return;
-    // libuv has stopped watching; the next system call on the descriptor tells why
+    // libuv has stopped watching; the next system call on the descriptor returns the reason.
     if (status < 0) {
       self->armed_ = 0;
       self->client_->on_ready(true, true);

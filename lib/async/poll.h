@@ -1,16 +1,17 @@
 #pragma once
 /// Readiness of one descriptor. Internal to lib/async; see readiness.h for awaiting it from outside.
 ///
-/// Interest stays armed until an event arrives that nobody waits for: changing it costs system
-/// calls, so the client drops it lazily, from on_ready(). Events are level-triggered. The
-/// descriptor must stay open while a Poll has it.
+/// Interest stays armed until an event arrives that nobody waits for. Changing it costs system calls, so the client
+/// drops it lazily, from on_ready(). Events are level-triggered. The descriptor must stay open while a Poll watches
+/// it.
 #include "lib/async/loop.h"
 
 namespace pen::async::detail {
 
 class PollClient {
  public:
-  /// Ready to read or write (an error counts as both). From the loop, never inside another's call.
+  /// Called by the loop, never inside another call: the descriptor is ready to read or write (an error counts as
+  /// both).
   virtual void on_ready(bool readable, bool writable) = 0;
   /// Whether anybody waits for this descriptor (Loop::run() ends when nobody waits for anything).
   virtual bool waiting() const = 0;
@@ -31,7 +32,7 @@ class Poll : public Link {
   int want_write(int fd) { return arm(fd, armed_ | kWrite); }
   void drop_read() { static_cast<void>(arm(-1, armed_ & ~kRead)); }
   void drop_write() { static_cast<void>(arm(-1, armed_ & ~kWrite)); }
-  /// Before the descriptor is closed.
+  /// Call this before the descriptor is closed.
   void detach();
   PollClient& client() { return *client_; }
 
@@ -48,10 +49,10 @@ class Poll : public Link {
 
 Link& poll_list(Loop& loop);
 
-/// Runs node.run once, in this turn or a later one, behind all that is ready: for steps that take long (the
-/// arithmetic of a handshake). First come, first served; a turn spends about a millisecond on such steps, and does
-/// one at least, so that a thousand that come together hold up nobody else by more than that. Asking again before it
-/// has run changes nothing.
+/// Runs node.run once, in this turn or a later one, after everything that is ready. For steps that take long (the
+/// arithmetic of a TLS handshake): first come, first served. A turn spends about a millisecond on such steps and does
+/// at least one, so a thousand handshakes at once delay other work by no more than that. Repeated calls before the
+/// step has run change nothing.
 void run_when_there_is_time(Loop& loop, EndOfTurn& node);
 
 }  // namespace pen::async::detail

@@ -18,7 +18,7 @@ namespace {
 struct RawAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
-  Fd directory;  // keeps the short way to a long Unix path valid
+  Fd directory;  // keeps the short form of a long Unix path valid
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
@@ -28,7 +28,7 @@ Result<RawAddress> raw_unix(const std::string& path) {
   un.sun_family = AF_UNIX;
   std::string shown = path;
   if (shown.size() >= sizeof un.sun_path) {
-    // A socket address holds 107 bytes; instances may lie deeper than that.
+    // A socket address holds a path of 107 bytes; an instance may lie deeper than that.
     const auto slash = path.rfind('/');
     if (slash == std::string::npos) return fail_errno(path, ENAMETOOLONG);
     raw.directory = Fd(::open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -98,7 +98,7 @@ Result<SocketAddress> cooked(const sockaddr_storage& storage, socklen_t size) {
   }
 }
 
-// Waiting for the connection is the stream's business: it has the readiness.
+// The Stream waits for the connection: it has the readiness.
 struct Connecting {
   Stream stream;
   bool waits = false;
@@ -136,7 +136,7 @@ Task<Result<Stream>> connect(Loop& loop, SocketAddress to, Until until, std::str
   for (;;) {
     auto connecting = start(loop, to, source);
     if (!connecting) {
-      // The backlog of a Unix socket is full: there is nothing to wait for but time.
+      // The backlog of a Unix socket is full. No event says when it has room, so try again after a while.
       if (!connecting.error().is_errno(EAGAIN)) co_return fail(std::move(connecting).error());
       PEN_CO_TRY(co_await loop.sleep(milliseconds(16), until));
       continue;

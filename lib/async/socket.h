@@ -1,5 +1,5 @@
 #pragma once
-/// Sockets before and around a Stream: their addresses, who is at the other end, one to listen on.
+/// Sockets before and around a Stream: their addresses, the address of the peer, listening.
 ///
 /// Use:     auto fd = listen_on(SocketAddress::inet("127.0.0.1", 0));  auto port = local_address(fd->get())->port;
 ///          then Listener (listener.h) accepts, connect() (stream.h) goes there.
@@ -12,7 +12,7 @@
 
 namespace pen::async {
 
-/// Where a socket is or goes: a numeric address and a port, or the path of a Unix socket. No look-ups.
+/// The address of a socket: a numeric IP address and a port, or the path of a Unix socket. Names are not looked up.
 struct SocketAddress {
   std::string host;  // numeric address; empty for Unix
   unsigned short port = 0;
@@ -32,7 +32,8 @@ struct PeerCredentials {
 };
 Result<PeerCredentials> peer_credentials(int fd);
 
-/// Port 0 picks a free one (see local_address). Unix: an old socket file is replaced when nobody listens on it.
+/// Listens at the address. Port 0 picks a free port (see local_address). A Unix socket file that nobody listens on is
+/// replaced.
 Result<Fd> listen_on(const SocketAddress& at, int backlog = 1024);
 
 }  // namespace pen::async

@@ -1,8 +1,8 @@
 #pragma once
-/// A task that nobody awaits: what Loop::spawn and Gate::spawn make. Internal to lib/async.
+/// A task that nobody awaits, as Loop::spawn and Gate::spawn make it. Internal to lib/async.
 ///
-/// Owns itself: it is deleted when the task ends, or by abandon(). It sits in the loop's list of
-/// all spawned tasks and, when a gate started it, in the gate's list too.
+/// The object owns itself: it is deleted when the task ends, or by abandon(). It is in the loop's list of all spawned
+/// tasks and, if a gate started it, in the gate's list too.
 #include <string>
 
 #include "lib/async/loop.h"
@@ -14,9 +14,10 @@ struct Spawned {
     explicit Node(Spawned* o) : owner(o) {}
     Spawned* owner;
   };
-  /// Starts through the ready list. ended(context) is called after a task ended by itself, not after abandon().
+  /// Starts the task through the ready list. ended(context) is called when the task has ended by itself, not after
+  /// abandon().
   static Spawned* start(Loop& loop, std::string name, Task<void> task, void (*ended)(void*), void* context);
-  /// Destroys the task where it is suspended. Not from inside itself.
+  /// Destroys the task where it is suspended. The task must not call this itself.
   void abandon();
   std::string describe() const;  // name and age
   static Spawned& of(Link& link) { return *static_cast<Node&>(link).owner; }

@@ -17,7 +17,7 @@ using Want = Transport::Want;
 namespace {
 constexpr std::size_t kMinRoom = 4096;
 constexpr int kReadsPerEvent = 8;  // a fast peer must not hold the loop
-// reads of one stream that end at once before others get their turn
+// How many reads of one stream may end at once before other streams get their turn.
 constexpr unsigned kReadsPerTurn = 128;
 constexpr std::size_t kMaxPieces = 64;
 
@@ -170,7 +170,7 @@ bool Stream::Impl::receive_fds(std::span<std::byte> into, Outcome& outcome) {
 Result<void> Stream::Impl::input_outcome() {
   if (satisfied()) return {};
   if (!open) return pen::fail(WaitError::closed);
-  if (hung_up) return pen::fail(*hung_up);  // the earlier of the two, and it tells more than the end
+  if (hung_up) return pen::fail(*hung_up);  // the earlier of the two, and more precise than "end of input"
   if (error) return pen::fail(*error);
   return pen::fail(WaitError::closed);
 }
@@ -200,15 +200,15 @@ void InputAwaiter::await_suspend(std::coroutine_handle<> h) {
   s.in.shrink();
   s.reader.push_back(waiter.queue_link);
   waiter.suspend(h, until);
-  // Who waits for an answer has said all he has to say: it need not wait for the others of this turn.
+  // A reader that waits for an answer has nothing more to write in this turn: send its output now.
   if (!waiter.settled() && s.linked()) {
     s.unlink();
     s.pump_output();
   }
   if (waiter.settled()) return;
   s.watch_input();
-  // Input may be left unread after kReadsPerEvent; a readable event comes at once then, except for
-  // what a transport holds inside: look at it in the next turn.
+  // Input may be left unread after kReadsPerEvent. The socket then reports a readable event at once; input held inside
+  // a transport is not reported, so look at it in the next turn.
   if (s.transport && !s.drained && !waiter.settled()) s.loop.at_end_of_turn(s);
 }
 
@@ -218,13 +218,14 @@ void Stream::Impl::step_handshake() {
   if (got.error != 0) return fail_with_outcome(got, "handshake");
   if (got.want != Want::nothing) return watch_input();
   need = Need::met;
-  drained = false;  // what came behind the handshake may be inside the transport already
+  drained = false;  // data behind the handshake may be inside the transport already
   if (Waiter* w = Waiter::first(reader)) w->settle(Waiter::Outcome::done);
 }
 
 void Stream::Impl::ready_for_step(bool readable, bool writable) {
   const bool its_turn = read_wants_write ? writable : readable;
-  // What nobody waits for, and what was told already and waits in the queue: not to be told in each turn again.
+  // Drop interest in an event that nobody waits for, or that was reported already and waits in the queue:
+  // level-triggered events would come again in each turn.
   const bool told = step->linked();
   if (readable && (told || read_wants_write)) poll.drop_read();
   if (writable && (told || !read_wants_write)) {
@@ -256,7 +257,7 @@ Result<void> InputAwaiter::await_resume() {
 
 Result<void> HandshakeAwaiter::await_resume() {
   using O = Waiter::Outcome;
-  // The stream may be gone where it was closed.
+  // A closed stream may be gone: do not touch it.
   if (const O o = waiter.outcome(); o != O::pending && o != O::done) return waiter.result();
   return s.input_outcome();
 }
@@ -353,7 +354,7 @@ void Stream::Impl::sent(std::size_t bytes) {
 
 void Stream::Impl::pump_output() {
   if (!open || connecting) return;
-  // A transport may hold input that no readiness of the socket tells of.
+  // The transport may hold input that the socket's readiness does not show.
   if (transport && !drained && !step) {
     if (Waiter* w = Waiter::first(reader)) {
       if (pump_input()) {
@@ -393,7 +394,7 @@ void Stream::Impl::pump_output() {
       blocked = write_armed = true;
       if (const int rc = poll.want_write(fd.get()); rc != 0) fail_with_errno(rc, "watch");
     }
-    // A record with the beginning of the pieces may be on its way: they cannot be taken back any more.
+    // The transport may be sending a record that holds the beginning of the pieces: they cannot be withdrawn any more.
     if (blocked && transport && direct) direct->begun = true;
   }
   if (error || hung_up || !open) return;
@@ -422,7 +423,7 @@ void Stream::Impl::on_ready(bool readable, bool writable) {
       if (pump_input())
         w->settle(Waiter::Outcome::done);
       else if (transport && open)
-        watch_input();  // it may want the other direction now
+        watch_input();  // the transport may want the other direction now
     } else if (readable && !write_wants_read) {
       poll.drop_read();
     }
@@ -432,7 +433,7 @@ void Stream::Impl::on_ready(bool readable, bool writable) {
 }
 
 void Stream::Impl::fail_output(const Outcome& outcome) {
-  // A transport in this state can no longer be read from.
+  // After a failed write a transport cannot be read from any more.
   if (transport || (outcome.error != EPIPE && outcome.error != ECONNRESET)) return fail_with_outcome(outcome, "write");
   hung_up = std::make_unique<Error>(Error::from_errno(outcome.error, "write"));
   if (write_armed) poll.drop_write();

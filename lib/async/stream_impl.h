@@ -12,7 +12,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   Impl(Loop& l, Fd f);
   ~Impl();
 
-  /// What a reader waits for; holds only while the reader list has a waiter.
+  /// What a reader waits for; valid only while the reader list has a waiter.
   enum class Need : unsigned char { met, some, size, line, discard, handshake };
   enum class Family : unsigned char { unknown, unix, other };
 
@@ -21,12 +21,12 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
     Impl* impl;
     std::span<const Bytes> pieces;
     std::size_t piece = 0, offset = 0;
-    bool begun = false;  // some byte has left
-    std::string late;    // write() meanwhile: goes out behind
+    bool begun = false;  // at least one byte has been sent
+    std::string late;    // text that write() queued meanwhile: sent after the pieces
     ~Direct();
     bool done() const { return piece == pieces.size(); }
   };
-  /// The next step of a handshake, in the frame of who waits for its end.
+  /// The next step of a handshake, in the frame of the coroutine that waits for the handshake.
   struct Step : detail::EndOfTurn {
     Impl* impl = nullptr;
     detail::Waiter* waiter = nullptr;
@@ -44,7 +44,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   // Input.
   void set_need(Need n, std::size_t size);
   bool satisfied();
-  /// Whether the reader can go on (satisfied, end of input, error). Reads from the socket at most a few times.
+  /// Whether the reader can resume (its need is met, end of input, error). Reads from the socket at most a few times.
   bool pump_input();
   /// One read; false when nothing came.
   bool fill(std::size_t min_room);
@@ -52,27 +52,27 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   Result<void> input_outcome();
   bool over_budget();
 
-  /// One step of the handshake, for the waiter of its Step.
+  /// Does one step of the handshake for the waiter of its Step.
   void step_handshake();
   void ready_for_step(bool readable, bool writable);
 
   // Output.
   std::size_t queued() const { return out.size() - out_sent; }
   bool output_pending() const { return !hung_up && (queued() != 0 || (direct && !direct->done())); }
-  /// Sends until all is gone or the kernel takes no more; wakes the writer when nothing is left.
+  /// Sends until the queue is empty or the kernel takes no more; wakes the writer when nothing is left.
   void pump_output();
   Transport::Outcome send(std::span<const Bytes> pieces);
   Transport::Outcome send_with_fds(Bytes text);
   void sent(std::size_t bytes);
 
-  /// The peer takes nothing more. What it had sent before can still be read, up to its end.
+  /// The peer takes no more output. What it sent before can still be read, up to its end.
   void fail_output(const Transport::Outcome& outcome);
   void drop_output();
   void fail_with(Error e);
   void fail_with_errno(int value, const char* what);
-  /// The same with what the transport, if there is one, has to say.
+  /// The same, with the transport's explanation if there is one.
   void fail_with_outcome(const Transport::Outcome& outcome, const char* what);
-  /// Has the loop tell when input can go on.
+  /// Makes the loop report when input can continue.
   void watch_input();
   void close();
 
@@ -109,7 +109,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   bool write_wants_read = false;
 };
 
-/// Waits until the stream has what set_need() was told.
+/// Waits until the need given to set_need() is met.
 struct InputAwaiter {
   Stream::Impl& s;
   Until until;
@@ -122,7 +122,7 @@ struct InputAwaiter {
   Result<void> await_resume();
 };
 
-/// Waits until the transport has greeted the peer. Each step takes its turn among those of other streams.
+/// Waits until the transport has done its handshake. Each step queues up with those of other streams.
 struct HandshakeAwaiter {
   Stream::Impl& s;
   Until until;
@@ -134,7 +134,7 @@ struct HandshakeAwaiter {
   Result<void> await_resume();
 };
 
-/// Waits until the output is gone, or (connecting) the connection stands.
+/// Waits until all output is sent, or (connecting) the connection is established.
 struct OutputAwaiter {
   Stream::Impl& s;
   Until until;

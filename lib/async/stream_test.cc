@@ -22,7 +22,7 @@ struct FramesComeBack {
   ~FramesComeBack() { BOOST_TEST(live_frames() == 0U); }
 };
 
-// Names do not die with the coroutine: plain functions with values as parameters.
+// Coroutines of these tests are plain functions that take values: captured names would die before the coroutine.
 Task<void> read_lines(Stream* s, std::size_t max, std::vector<std::string>* lines, std::string* end) {
   for (;;) {
     auto line = co_await s->read_line(max);
@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(output_of_one_turn_leaves_in_one_system_call) {
   a.write("250-two\r\n");
   a.write("250 three\r\n");
   char text[200];
-  // nothing leaves before the end of the turn
+  // Nothing is sent before the end of the turn.
   BOOST_TEST(::recv(raw.get(), text, sizeof text, 0) == -1);
   loop.run_once();
   BOOST_TEST(::recv(raw.get(), text, sizeof text, 0) == 29);  // one packet: one call
@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(what_came_before_the_peer_hung_up_is_read_though_a_write_fi
   a.write("a question\n");
   loop.run_once();
   BOOST_REQUIRE(::send(raw.get(), "one\ntwo\n", 8, 0) == 8);
-  raw.reset();  // with the question unread: the kernel has an ECONNRESET for one of the next calls
+  raw.reset();  // with the question unread, so that a later call gets ECONNRESET
   a.write("another\n");
   BOOST_TEST(!run(loop, a.flush()).has_value());
   BOOST_TEST(a.broken());

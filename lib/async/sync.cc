@@ -52,7 +52,7 @@ struct Semaphore::Awaiter {
     waiter.queue_link.unlink();  // the permit is taken
     return waiter.result();
   }
-  // Destroyed between the grant and the resumption: the permit goes on to the next.
+  // Destroyed between the grant and the resumption: pass the permit to the next waiter.
   ~Awaiter() {
     if (waiter.outcome() != Waiter::Outcome::done || !waiter.queue_link.linked()) return;
     waiter.queue_link.unlink();

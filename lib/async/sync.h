@@ -1,5 +1,5 @@
 #pragma once
-/// The small closed set of waiting primitives inside one loop: Event, Gate, Semaphore.
+/// The waiting primitives inside one loop: Event, Gate, Semaphore. There are no others.
 ///
 /// Thread:  the loop's only. See handler_pool.h for work on other threads.
 #include <string>
@@ -16,7 +16,7 @@ class Event {
   void set();
   void reset() { set_ = false; }
   bool is_set() const { return set_; }
-  /// success at once when set; otherwise when set() is called; or timed_out, cancelled.
+  /// Returns success at once when the event is set, else as soon as set() is called. Errors: timed_out, cancelled.
   struct Awaiter;
   Awaiter wait(Until until = {});
 
@@ -36,7 +36,7 @@ struct Event::Awaiter {
     waiter.suspend(h, until);
   }
   Result<void> await_resume() const {
-    if (waiter.outcome() == detail::Waiter::Outcome::pending) return {};  // was set at once
+    if (waiter.outcome() == detail::Waiter::Outcome::pending) return {};  // the event was set already
     return waiter.result();
   }
 };
@@ -68,7 +68,7 @@ class Gate {
   std::size_t count_ = 0;
 };
 
-/// Counted permits, given out first come first served.
+/// Counted permits, given out in the order of the requests.
 class Semaphore {
  public:
   Semaphore(Loop& loop, std::size_t permits) : loop_(loop), free_(permits) {}

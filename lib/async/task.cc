@@ -5,7 +5,7 @@
 
 namespace pen::async {
 
-#ifdef PEN_SANITIZED  // a sanitizer sees the use of a freed frame only when it really is freed
+#ifdef PEN_SANITIZED  // a sanitizer notices the use of a freed frame only when the frame is really freed
 
 namespace {
 thread_local std::size_t live = 0;
@@ -90,7 +90,7 @@ void release_frame(void* frame, std::size_t size) noexcept {
     return;
   }
   FreeList& list = frames.lists[c];
-  if (!list.head) cleaner.used = true;  // its first use in a thread arranges for its destruction
+  if (!list.head) cleaner.used = true;  // the first use in a thread arranges for the cleaner's destruction
   auto* free_frame = static_cast<FreeFrame*>(frame);
   free_frame->next = list.head;
   list.head = free_frame;

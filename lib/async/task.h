@@ -51,7 +51,7 @@ struct PromiseBase {
 
   std::suspend_always initial_suspend() const noexcept { return {}; }
   Final final_suspend() const noexcept { return {}; }
-  // Exceptions are not a style here; one that escapes is a bug of ours (or out of memory): die, recover.
+  // We do not use exceptions. One that escapes is a bug of ours or a lack of memory: the process dies and recovers.
   [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
 
   std::coroutine_handle<> parent;
@@ -117,7 +117,7 @@ class [[nodiscard]] Task {
     }
     T await_resume() const { return child.promise().take(); }
   };
-  /// Awaiting keeps the frame in this Task: a temporary lives to the end of the full expression, as long as needed.
+  /// The awaited frame stays in this Task, so a temporary Task lives long enough: to the end of the full expression.
   Awaiter operator co_await() const { return Awaiter{handle_}; }
 
  private:

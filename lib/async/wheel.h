@@ -1,10 +1,9 @@
 #pragma once
-/// Hierarchical timer wheel: four levels of 64 slots, ticks of 16 ms (1 s, 65 s, 70 min, 3 days;
-/// later deadlines wait in the last slot and are looked at again). Insert and withdraw are O(1)
-/// without a search or an allocation.
+/// Hierarchical timer wheel: four levels of 64 slots, ticks of 16 ms (1 s, 65 s, 70 min, 3 days; later deadlines wait
+/// in the last slot and are placed again). Insert and withdraw are O(1), without a search or an allocation.
 ///
 /// Use:     wheel.insert(node, deadline); … wheel.advance(now);       // calls node.fire for each that is due
-///          A node withdraws itself by unlink() or by dying. next() tells how long nothing can be due.
+///          A node withdraws itself by unlink() or by its destruction. next() says how long no node can be due.
 /// Time:    a node fires at the first advance() at or after its deadline rounded up to a tick; never early.
 #include <cstdint>
 
@@ -15,7 +14,7 @@ namespace pen::async::detail {
 
 struct WheelNode : Link {
   SteadyTime deadline = kNever;
-  // called with the node already withdrawn; may destroy it and insert others
+  // Called when the node is withdrawn already; may destroy the node and insert others.
   void (*fire)(WheelNode&) = nullptr;
 };
 
@@ -26,7 +25,7 @@ class TimerWheel {
   explicit TimerWheel(SteadyTime now);
   void insert(WheelNode& node, SteadyTime deadline);
   void advance(SteadyTime now);
-  /// No node is due before this time; kNever when there is none at all.
+  /// No node is due before this time; kNever when the wheel is empty.
   SteadyTime next();
 
  private:
@@ -40,7 +39,7 @@ class TimerWheel {
 
   Tick current_;
   Link slots_[kLevels][kSlots];
-  std::uint64_t occupied_[kLevels] = {};  // a set bit may be stale: nodes leave without telling
+  std::uint64_t occupied_[kLevels] = {};  // a set bit may be stale: nodes unlink without a word to the wheel
 };
 
 }  // namespace pen::async::detail

@@ -1,5 +1,5 @@
 #pragma once
-/// What the tests of lib/async share: running one coroutine to its end, and a connected pair of streams.
+/// Helpers that the tests of lib/async share: running one coroutine to its end, and a connected pair of streams.
 #include <sys/socket.h>
 
 #include <boost/test/unit_test.hpp>
