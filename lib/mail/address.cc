@@ -38,7 +38,7 @@ bool is_dot_string(std::string_view local) {
   return true;
 }
 
-/// Labels of letters, digits, hyphens and underscores, none empty. One trailing dot passes: rewriting drops it.
+/// Labels of letters, digits, hyphens and underscores, none empty. One trailing dot is accepted: rewriting drops it.
 bool plausible_domain(std::string_view domain, bool utf8) {
   if (!domain.empty() && domain.back() == '.') domain.remove_suffix(1);
   if (domain.empty() || domain.size() > kMaxDomain) return false;
@@ -56,7 +56,7 @@ bool plausible_domain(std::string_view domain, bool utf8) {
   return !label_empty;
 }
 
-/// Reads the local part of a path at position; leaves position behind it and the internal form in local.
+/// Reads the local part of a path at position; moves position behind it and puts the internal form into local.
 Result<void> read_local(std::string_view text, std::size_t& position, bool bracketed, std::string& local) {
   const std::size_t begin = position;
   while (position < text.size()) {
@@ -100,7 +100,7 @@ Result<void> skip_route(std::string_view text, std::size_t& position, bool utf8)
     }
     if (position >= text.size()) return fail(AddressError::malformed);
     const std::string_view host = text.substr(begin, position - begin);
-    // A literal in a route holds colons only as IPv6, which nobody routes through: not accepted.
+    // A literal with a colon would be IPv6; nobody routes through such hosts, so it is not accepted.
     if (!plausible_domain(host, utf8) && !literal_address(host)) return fail(AddressError::bad_domain);
     if (text[position++] == ':') return {};
   }
@@ -315,7 +315,7 @@ std::optional<std::string> literal_address(std::string_view domain) {
   if (domain.size() < 3 || domain.front() != '[' || domain.back() != ']') return std::nullopt;
   std::string_view inside = domain.substr(1, domain.size() - 2);
   if (valid_ipv4(inside)) {
-    // Leading zeros go: 192.000.002.001 is 192.0.2.1.
+    // Leading zeros are dropped: 192.000.002.001 is 192.0.2.1.
     std::string out;
     for (const auto part : split(inside, ".")) {
       if (!out.empty()) out += '.';

@@ -6,15 +6,15 @@
 namespace pen::mail {
 namespace {
 
-/// One pass over the text; what belongs to an address gathers in `bare` (outside angle brackets) and `angle`.
+/// Reads the list in one pass; the text of an address gathers in `bare` (outside angle brackets) and `angle`.
 class ListReader {
  public:
   ListReader(std::string_view text, std::size_t max) : text_(text), max_(max) {}
 
-  /// Where the address stands in the text: what is between begin and end can be replaced by another one.
+  /// The place of the address in the text: the part between begin and end can be replaced by another address.
   struct Place {
     std::size_t begin = 0, end = 0;
-    bool clear = false;  // nothing but the address is there
+    bool clear = false;  // the place holds nothing but the address
   };
   const std::vector<Place>& places() const { return places_; }
 
@@ -38,14 +38,14 @@ class ListReader {
           ++at_;
           break;
         case ':':
-          // A group's name, unless it belongs to an address literal (read_literal takes those).
+          // The end of a group's name, unless the colon belongs to an address literal (read_literal takes those).
           if (!in_group_ && !in_angle_) {
             bare_.clear();
             phrase_.clear();
             place_ = {};
             in_group_ = true;
           } else if (in_angle_) {
-            angle_.clear();  // a route: what follows is the address
+            angle_.clear();  // a route: the address follows
             place_ = {};
           }
           ++at_;

@@ -17,7 +17,7 @@ bool valid_utf8(std::string_view text) {
     const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
     const unsigned char c = at(i);
     std::size_t more = 0;
-    // of the second byte: no overlong forms, no surrogates, at most U+10FFFF
+    // Bounds of the second byte: no overlong forms, no surrogates, at most U+10FFFF.
     unsigned low = 0x80, high = 0xbf;
     if (c < 0x80) {
     } else if (c >= 0xc2 && c <= 0xdf) {

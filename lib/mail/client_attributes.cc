@@ -12,7 +12,7 @@ namespace pen::mail {
 namespace {
 
 constexpr std::string_view kUnavailable = "[UNAVAILABLE]", kTemporarily = "[TEMPUNAVAIL]";
-// Four of them, with their names, fit into one command; Postfix has 255.
+// Four values of this size, with their names, fit into one command. Postfix permits 255.
 constexpr std::size_t kMaxValue = 100;
 constexpr std::size_t kMaxAttributes = 32;
 
@@ -28,7 +28,7 @@ constexpr std::array<Row, 7> kRows{{{"NAME", xforward::kName},
                                     {"IDENT", xforward::kIdent},
                                     {"SOURCE", xforward::kSource}}};
 
-/// RFC 3461 xtext, cut between encoded characters.
+/// RFC 3461 xtext, never cut inside an encoded character.
 std::string encoded(std::string_view value) {
   std::string out;
   for (const char c : value) {
@@ -44,7 +44,7 @@ std::string value_of(std::uint8_t bit, const Client& client, std::string_view id
     case xforward::kName:
       return client.name == "unknown" ? std::string() : client.name;
     case xforward::kAddr:
-      if (client_address(client.address).empty()) return {};  // "unknown", as XCLIENT may say
+      if (client_address(client.address).empty()) return {};  // "unknown", which XCLIENT may say
       return (client.address.find(':') != std::string::npos ? "IPV6:" : "") + client.address;
     case xforward::kPort:
       return client.port == 0 ? std::string() : std::to_string(client.port);
@@ -110,7 +110,7 @@ std::uint8_t xforward_offers(std::string_view attributes) {
 std::vector<std::string> xforward_commands(std::uint8_t offers, const Client& client, std::string_view ident,
                                            bool local) {
   std::vector<std::string> commands;
-  // Two commands, as Postfix has them: a server that knows NAME, ADDR and PORT only is asked no more.
+  // Two commands, as Postfix sends them: a server that knows only NAME, ADDR and PORT gets only the first.
   constexpr std::uint8_t kFirst = xforward::kName | xforward::kAddr | xforward::kPort;
   for (const bool first : {true, false}) {
     std::string line;

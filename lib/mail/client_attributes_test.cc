@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(pairs_are_read_with_xtext_and_what_is_not_known) {
   for (const char* bad : {"", "NAME", "=x", "NAME=a ADDR"})
     BOOST_TEST(parse_client_attributes(bad).error().is(CommandError::syntax), bad);
   BOOST_TEST(parse_client_attributes("NAME=a+2").error().is(CommandError::bad_parameter));
-  // What would break a log line or a header field does not come through.
+  // Characters that would break a log line or a header field do not pass.
   BOOST_TEST(parse_client_attributes("HELO=x+0D+0Ay")->front().value.find('\r') == std::string::npos);
   std::string many;
   for (int i = 0; i < 33; ++i) many += "A=b ";

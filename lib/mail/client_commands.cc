@@ -19,7 +19,7 @@ Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std
     const auto words = split(lines[i], " \t");
     if (words.empty()) continue;
     std::string_view keyword = words[0];
-    // "AUTH=LOGIN" is what a draft of RFC 2554 had, and some servers still say instead.
+    // "AUTH=LOGIN" is the form of a draft of RFC 2554; some servers still send it.
     const bool old_auth = istarts_with(keyword, "AUTH=");
     if (old_auth) keyword = keyword.substr(0, 4);
     if (std::any_of(discard.begin(), discard.end(), [&](const auto& d) { return iequals(d, keyword); })) continue;
@@ -101,7 +101,7 @@ void append_mail(std::string& out, const MailLine& line, const Offers& offers) {
 
 namespace {
 
-/// An ORCPT as received, as this server may be told it (RFC 6533 section 3); empty: not at all.
+/// A received ORCPT in the form that this server may get (RFC 6533 section 3); empty: the server must not get it.
 std::string passed_on(std::string_view orcpt, const Offers& offers) {
   const auto control = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; };
   if (std::ranges::any_of(orcpt, control) || !valid_utf8(orcpt)) return {};

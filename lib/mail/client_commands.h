@@ -1,6 +1,5 @@
 #pragma once
-/// What a client says over the wire in front of the content: what the server offers, and MAIL and RCPT with the
-/// parameters that it understands.
+/// The envelope commands of an SMTP client: MAIL and RCPT with the parameters that the server offers.
 ///
 /// Use:     const Offers offers = parse_offers(ehlo_reply.lines, {});
 ///          append_mail(out, {.sender = …}, offers); append_rcpt(out, recipient, offers);
@@ -15,7 +14,7 @@
 
 namespace pen::mail {
 
-/// What the server offers, after smtp_discard_ehlo_keywords.
+/// The extensions that the server offers, without those in smtp_discard_ehlo_keywords.
 struct Offers {
   bool pipelining = false, chunking = false, eight_bit_mime = false, binary_mime = false;
   bool dsn = false, smtputf8 = false, enhanced_status = false, starttls = false, size = false;
@@ -25,18 +24,18 @@ struct Offers {
   std::uint64_t size_limit = 0;   // 0: none announced
 };
 
-/// Lines of an EHLO or LHLO reply (text after the codes, greeting line first). Unknown keywords are left alone.
+/// Reads the lines of an EHLO or LHLO reply (text after the codes, greeting line first). Unknown keywords are ignored.
 Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std::string>& discard);
 
 /// Whether an address can stand between angle brackets without ending the line or the brackets early.
 bool sendable_address(std::string_view address);
 
-/// What MAIL says of a message.
+/// The facts of a message that MAIL states.
 struct MailLine {
   std::string_view sender;
   std::optional<std::uint64_t> size = {};  // bytes; nullopt: not known
   BodyType body_type = BodyType::unspecified;
-  bool eight_bit_body = false;  // BODY=8BITMIME whatever the client said
+  bool eight_bit_body = false;  // send BODY=8BITMIME whatever the client said
   bool smtputf8 = false;
   std::string_view envid = {};
   Ret ret = Ret::unspecified;

@@ -54,7 +54,7 @@ std::unexpected<Error> unknown(std::string_view word) {
 }
 std::unexpected<Error> bad_value(std::string_view name) { return fail(CommandError::bad_parameter, std::string(name)); }
 
-/// 1 to 20 digits (RFC 1870 section 4); what exceeds 64 bits saturates.
+/// 1 to 20 digits (RFC 1870 section 4); a number of more than 64 bits saturates.
 std::optional<std::uint64_t> parse_size(std::string_view text) {
   if (text.empty() || text.size() > 20) return std::nullopt;
   for (const char c : text)
@@ -112,7 +112,7 @@ std::optional<std::uint8_t> parse_notify(std::string_view value) {
   return bits;
 }
 
-/// Cuts "FROM:" or "TO:" off; false when it is not there.
+/// Cuts "FROM:" or "TO:" off; false: the prefix is not there.
 bool take_prefix(std::string_view& args, std::string_view prefix) {
   if (!istarts_with(args, prefix)) return false;
   args.remove_prefix(prefix.size());

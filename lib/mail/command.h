@@ -1,13 +1,12 @@
 #pragma once
-/// The SMTP command grammar, as a server reads it. No I/O, no state of a session: one line in, what
-/// it says out.
+/// The SMTP command grammar as a server reads it: one line in, its parts out. No I/O, no session state.
 ///
 /// Use:     auto line = split_command("RCPT TO:<a@b> NOTIFY=NEVER");
 ///          if (line.verb == Verb::rcpt) { auto rcpt = parse_rcpt(line.args, options, smtputf8); … }
 /// Source:  RFC 5321 section 4.1, RFC 1870 (SIZE), 3030 (BDAT), 3461 (DSN), 4954 (AUTH=), 6152 (BODY), 6531
 ///          (SMTPUTF8), 8689 (REQUIRETLS).
-/// Errors:  CommandError; the error's context is the parameter or address complained of. The table from error
-///          to reply is the server's.
+/// Errors:  CommandError; the error's context is the rejected parameter or address. command_refusal.h maps errors to
+///          replies.
 /// Bounds:  the caller bounds the line; nothing here allocates more than a small multiple of it.
 #include <cstdint>
 #include <optional>
@@ -41,7 +40,7 @@ enum class Verb : std::uint8_t {
   unknown,
 };
 inline constexpr std::size_t kVerbs = static_cast<std::size_t>(Verb::unknown) + 1;
-/// "MAIL"; "UNKNOWN" for what is no command.
+/// "MAIL"; "UNKNOWN" for text that is not a command.
 std::string_view verb_name(Verb verb);
 
 /// A command line cut after its first word. Views into the line.
@@ -50,21 +49,21 @@ struct CommandLine {
   std::string_view word;  // as the client wrote it
   std::string_view args;  // without white space at either end
 };
-/// Case does not matter; white space before the command and around its arguments is forgiven.
+/// Letter case does not matter; white space before the command and around its arguments is ignored.
 CommandLine split_command(std::string_view line);
 
 enum class CommandError {
-  syntax = 1,         // not of the command's form
-  bad_address,        // a path that RFC 5321 does not know
+  syntax = 1,         // does not have the command's form
+  bad_address,        // not a path by RFC 5321
   needs_smtputf8,     // non-ASCII address without the SMTPUTF8 parameter
   unknown_parameter,  // no such parameter here
-  bad_parameter,      // known, but its value is not of its form, or it was given twice
+  bad_parameter,      // known, but its value is malformed, or it was given twice
   bad_size,           // SIZE or a BDAT count that is not a number
 };
 inline std::string_view error_module(CommandError) { return "command"; }
 std::string_view describe(CommandError e);
 
-/// Which parameters a session may use: what its EHLO announced. All false after HELO.
+/// The parameters that a session may use: those its EHLO announced. All false after HELO.
 struct CommandOptions {
   bool size = true, eight_bit_mime = true, dsn = true, smtputf8 = true, auth = false, requiretls = false;
   bool strict_paths = false;  // strict_rfc821_envelopes: the address must stand in <>
@@ -72,7 +71,7 @@ struct CommandOptions {
 
 struct MailCommand {
   std::string sender;  // external form; empty: the null sender
-  // RFC 1870; more digits than 64 bits hold become the largest number
+  // RFC 1870; a number of more than 64 bits becomes the largest number.
   std::optional<std::uint64_t> size;
   BodyType body = BodyType::unspecified;
   Ret ret = Ret::unspecified;
@@ -99,10 +98,9 @@ Result<MailCommand> parse_mail(std::string_view args, const CommandOptions& opti
 Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& options, bool smtputf8);
 Result<BdatCommand> parse_bdat(std::string_view args);
 
-/// A path of RFC 5321 section 4.1.2 at the start of `text`: in angle brackets, with or without
-/// source route, or bare when !strict. Cuts it off `text`. The address comes out in external form,
-/// quoted only where it must be, without the route, with the dot at the end of a domain dropped.
-/// "<>" gives "".
+/// Reads a path (RFC 5321 section 4.1.2) from the start of `text` and cuts it off: in angle brackets, with or without
+/// source route, or bare when !strict. The address is returned in external form, quoted only where necessary, without
+/// the route and without a dot at the end of the domain. "<>" gives "".
 Result<std::string> take_path(std::string_view& text, bool strict);
 
 /// xtext of RFC 3461 section 4: nullopt when malformed.

@@ -21,7 +21,7 @@ void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
     if (column_ == line_limit_) {
       out.push_back(as_bytes("\r\n "));
       column_ = 1;
-      if (column_ >= line_limit_) line_limit_ = 2;  // a limit of 1 would never come to an end
+      if (column_ >= line_limit_) line_limit_ = 2;  // with a limit of 1 the line would never end
     }
     const std::size_t take = std::min(part.size(), line_limit_ - column_);
     out.push_back(as_bytes(part.substr(0, take)));
@@ -31,8 +31,8 @@ void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
 }
 
 void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
-  // Unbroken stretches leave as one piece; the piece is cut only where something must be put in.
-  // of the stretch not yet put out; lines before the current one in it need no change
+  // Unbroken stretches leave as one piece, cut only where something must be inserted. `begin` is the start of the
+  // stretch that is not yet put out; its lines before the current one need no change.
   std::size_t begin = 0;
   std::size_t at = 0;
   auto put = [&](std::size_t end) {
@@ -40,7 +40,7 @@ void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
     begin = end;
   };
   while (at < chunk.size()) {
-    if (cr_) {  // held from the chunk before, or from a bare CR at its end
+    if (cr_) {  // held back from the previous chunk, or from a bare CR at its end
       cr_ = false;
       if (chunk[at] == '\n') {
         out.push_back(as_bytes("\r\n"));

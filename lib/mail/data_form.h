@@ -1,13 +1,14 @@
 #pragma once
-/// Stored content as DATA wants it: dots doubled at line starts, every line ended by CRLF, over-long lines broken.
+/// Turns stored content into the form of DATA: dots doubled at line starts, every line ended by CRLF, over-long lines
+/// broken.
 ///
 /// Use:     DataForm form(settings.line_length_limit);
 ///          form.feed(chunk, pieces);   // … in order; pieces point into chunk or into constants: nothing is copied
 ///          form.finish(pieces);        // CRLF if the last line lacks one, then "." CRLF
-/// Rules:   the bytes themselves are looked at, and nobody notes before where the dots are: plain_lines() costs
-///          next to nothing beside sending them, and then no wrong fact, and no bare LF that some policy let in,
-///          can end the data early and smuggle a message. A bare LF becomes CRLF; a bare CR stays as it is. A
-///          line over the limit is continued after CRLF SPACE, as Postfix does (smtp_line_length_limit).
+/// Rules:   the scan looks at the bytes themselves and relies on no earlier note of where dots are. plain_lines()
+///          costs next to nothing beside sending them, and so neither a wrong fact nor a bare LF that a policy let in
+///          can end the data early and smuggle a message. A bare LF becomes CRLF; a bare CR stays. A line over the
+///          limit is continued after CRLF SPACE, as in Postfix (smtp_line_length_limit).
 /// Source:  RFC 5321 sections 4.5.2, 4.5.3.1.6; docs/pipelining.md.
 #include <vector>
 

@@ -8,7 +8,7 @@ using namespace pen;
 using namespace pen::mail;
 
 namespace {
-/// The same by the simplest means: byte by byte over the whole content.
+/// The same result by the simplest means: byte by byte over the whole content.
 std::string reference(std::string_view in, std::size_t limit) {
   std::string out;
   std::size_t at = 0, column = 0;

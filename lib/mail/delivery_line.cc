@@ -14,7 +14,7 @@ std::string delay_text(microseconds delay) {
   const auto us = std::max<std::int64_t>(0, delay.count());
   const auto whole = us / 1'000'000;
   if (whole >= 10) return std::to_string((us + 500'000) / 1'000'000);
-  // One decimal from 1 s on, two below.
+  // One decimal from 1 s on, two below that.
   std::string text = whole >= 1 ? fmt::format("{:.1f}", static_cast<double>(us) / 1e6)
                                 : fmt::format("{:.2f}", static_cast<double>(us) / 1e6);
   while (text.ends_with('0')) text.pop_back();

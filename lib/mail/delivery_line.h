@@ -1,8 +1,8 @@
 #pragma once
-/// The line that tells one recipient's fate, in the form that Postfix's users and log analysers know.
+/// The log line with the result for one recipient, in the form that Postfix's users and log analysers know.
 ///
 /// "4ABC: to=<a@b>, orig_to=<c@d>, relay=mx[192.0.2.1]:25, conn_use=2, delay=0.1, delays=0.05/0/0/0.05, dsn=2.0.0,
-/// status=sent (text)"; orig_to and conn_use only where they say something. Pure functions.
+/// status=sent (text)". orig_to is shown only when it differs, conn_use only above 1. Pure functions.
 ///
 /// Source:  the log lines of Postfix's delivery agents; pflogsumm reads these.
 #include <cstdint>
@@ -20,21 +20,21 @@ struct Delays {
   microseconds before_active{0}, active{0}, setup{0}, transmission{0};
   microseconds total() const { return before_active + active + setup + transmission; }
 };
-/// Of a delivery that sets up no connection: by when the message arrived and became active, and when its delivery began
-/// and ended.
+/// The delays of a delivery that sets up no connection: from when the message arrived and became active, and when its
+/// delivery began and ended.
 Delays delays_between(WallTime arrival, WallTime active, WallTime begun, WallTime ended);
 
 /// In seconds, two significant digits, at most two decimals, no trailing zeros: "0.05", "1.2", "12", "0". Never
 /// negative.
 std::string delay_text(microseconds delay);
 
-/// The words of status=. soft_bounce: a refusal is "SOFTBOUNCE", that is one that will be tried again all the same.
-/// probe: "deliverable" and "undeliverable".
+/// The words of status=. soft_bounce: a refusal is shown as "SOFTBOUNCE", because it will be retried. probe:
+/// "deliverable" and "undeliverable".
 enum class Wording : std::uint8_t { usual, soft_bounce, probe };
 /// soft_bounce: the setting.
 Wording wording_of(Purpose purpose, bool soft_bounce);
 
-/// connection_use: how often the connection has been used, this time included; 1: not shown.
+/// connection_use: how often the connection was used, this delivery included; 1 is not shown.
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient, std::string_view relay,
                           std::uint32_t connection_use, const Delays& delays, const DeliveryStatus& status,
                           Wording wording = Wording::usual);

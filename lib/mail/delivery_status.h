@@ -1,5 +1,5 @@
 #pragma once
-/// What happened to a recipient: the words that the log, a notification and the queue log share.
+/// What happened to a recipient, in the words that the log, notifications and the queue log share.
 ///
 /// Source:  RFC 3463 (enhanced codes), RFC 3464 (fields of a report), Postfix's status= words in log lines.
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace pen::mail {
 
-/// Successes differ in who owes the sender a report of it (RFC 3461 section 5.2.2): delivered and relayed (to a host
-/// that will not report) we do, transferred (to a host that took over NOTIFY=SUCCESS) that host.
+/// The successes differ in which host owes the sender a report (RFC 3461 section 5.2.2). We do after delivered and
+/// after relayed (to a host that will not report). After transferred the next host does: it took over NOTIFY=SUCCESS.
 enum class Action : std::uint8_t { delivered, deferred, failed, relayed, expanded, transferred };
 
 struct DeliveryStatus {
@@ -19,11 +19,11 @@ struct DeliveryStatus {
   std::string dsn;         // "5.1.1"
   std::string text;        // one line for the log and for people: "host x[1.2.3.4] said: 550 …"
   std::string diagnostic;  // "smtp; 550 5.1.1 no such user"; empty: none
-  std::string remote_mta;  // host name of the peer that said so; empty: ourselves
+  std::string remote_mta;  // the peer's host name; empty: the status is our own
   PEN_FIELDS(action, dsn, text, diagnostic, remote_mta)
   bool operator==(const DeliveryStatus&) const = default;
 };
-/// One that we found ourselves: no diagnostic of a peer.
+/// A status of our own, without a peer's diagnostic.
 inline DeliveryStatus make_status(Action action, std::string dsn, std::string text) {
   return {action, std::move(dsn), std::move(text), {}, {}};
 }

@@ -38,7 +38,7 @@ std::size_t utf8_sequence(std::string_view text) {
   return 0;
 }
 
-/// Fit for a line of the report: no control bytes, 8-bit only as UTF-8 and only where permitted, bounded.
+/// Makes text fit for a line of the report: no control bytes, 8-bit only as UTF-8 and only where permitted, bounded.
 std::string clean(std::string_view text, bool utf8) {
   if (!utf8) return printable(text, kMaxText);
   std::string out;
@@ -82,7 +82,8 @@ bool good(Action action) { return action != Action::deferred && action != Action
 
 std::string_view action_word(Action action, DsnKind kind, Purpose purpose) {
   if (kind == DsnKind::delay) return "delayed";
-  // Postfix's words: nothing was done, and RFC 3464 has none for what would be. An alias that became several was so.
+  // Postfix's words for a probe: nothing was delivered, and RFC 3464 has no words for what would happen. An alias
+  // really was expanded.
   if (purpose == Purpose::probe && action != Action::expanded) return good(action) ? "deliverable" : "undeliverable";
   switch (action) {
     case Action::delivered:
@@ -105,7 +106,7 @@ std::string typed_address(std::string_view address, bool utf8) {
   return fmt::format("{}; {}", utf8 && !ascii(address) ? "utf-8" : "rfc822", clean(address, utf8));
 }
 
-/// "addr-type;xtext" as received to "addr-type; address"; what is not of that form is dropped.
+/// Turns "addr-type;xtext" as received into "addr-type; address"; a value of another form is dropped.
 std::string original_recipient(std::string_view orcpt, bool utf8) {
   const auto semicolon = orcpt.find(';');
   if (semicolon == std::string_view::npos || semicolon == 0) return {};
@@ -120,7 +121,7 @@ std::string original_recipient(std::string_view orcpt, bool utf8) {
   return fmt::format("{}; {}", type, clean(shown, utf8));
 }
 
-/// A field of the status part, folded so that no line grows beyond what a mail line may have.
+/// A field of the status part, folded so that no line exceeds the length of a mail line.
 void field(std::string& out, std::string_view name, std::string_view value) {
   if (value.empty()) return;
   fold(out, fmt::format("{}: {}", name, value), "    ");
@@ -140,14 +141,14 @@ const NoticeTemplate& of_kind(const NoticeTemplates& templates, DsnKind kind) {
   return templates.failure;
 }
 
-/// The template for this report. Addresses in UTF-8 stand beside its text, so it must be no other character set.
+/// The template for this report. Addresses in UTF-8 stand beside its text, so its character set must fit them.
 const NoticeTemplate& words(const DsnSettings& settings, DsnKind kind, bool utf8) {
   const NoticeTemplate& wanted = of_kind(settings.templates, kind);
   const bool fits = !utf8 || iequals(wanted.charset, "us-ascii") || iequals(wanted.charset, "utf-8");
   return fits ? wanted : of_kind(settings.plain, kind);
 }
 
-/// A From: value with the origin put after an address that has no domain: "MAILER-DAEMON (name)", "name
+/// A From: value with the origin appended to an address without a domain: "MAILER-DAEMON (name)", "name
 /// <MAILER-DAEMON>".
 std::string qualified(std::string_view from, std::string_view origin) {
   const auto open = from.find('<');
@@ -157,7 +158,7 @@ std::string qualified(std::string_view from, std::string_view origin) {
   return fmt::format("{}@{}{}", from.substr(0, end), origin, from.substr(end));
 }
 
-/// mail_name as part of a field's name.
+/// mail_name in a form that fits into a field's name.
 std::string field_word(std::string_view mail_name) {
   std::string word;
   for (const char c : mail_name.substr(0, 60))
@@ -165,7 +166,7 @@ std::string field_word(std::string_view mail_name) {
   return word.empty() ? "Penstock" : word;
 }
 
-/// In front of the words about one recipient: what they are, in a report that has good news and bad.
+/// An introduction to the words about one recipient, for a report with good and bad news.
 std::string what_it_is(const DsnRequest& request, const DsnRecipient& r) {
   if (request.kind != DsnKind::verify) return {};
   const Action action = r.status.action;
@@ -236,7 +237,7 @@ struct Frame {
   bool to_postmaster() const { return !request.postmaster.empty(); }
 };
 
-/// RFC 3461 section 4.3: RET speaks of failures only; other reports carry the header. BINARYMIME content could only
+/// RFC 3461 section 4.3: RET is about failures only; other reports carry just the header. BINARYMIME content could only
 /// travel as BINARYMIME, which the way back may not offer. REQUIRETLS: RFC 8689 section 5.
 bool returns_header_only(const DsnRequest& request, const DsnSettings& settings) {
   const Envelope& original = *request.original;
@@ -260,12 +261,14 @@ Envelope envelope_of(const Frame& f, Random& random) {
   out.arrival = f.request.now;
   out.smtputf8 = f.utf8;
   out.body_type = f.utf8 || f.eight_bit_original || f.eight_bit_text ? BodyType::eight_bit_mime : BodyType::unspecified;
-  // RFC 8689 section 5: a notice is as private as what it is about, or, with nothing but the header in it, "redacted".
+  // RFC 8689 section 5: a notice needs the same privacy as the original, or holds no more of it than the header
+  // ("redacted").
   if (original.requiretls == RequireTls::yes && !f.settings.redact_requiretls) out.requiretls = RequireTls::yes;
   if (f.to_postmaster()) out.sender = f.request.postmaster_from;
   Recipient to;
   to.address = f.to_postmaster() ? f.request.postmaster : original.sender;
-  if (!f.to_postmaster()) to.notify = notify::kNever;  // RFC 3461 section 6.2; the log tells of the postmaster's
+  // RFC 3461 section 6.2; a failure of the postmaster's notice is logged.
+  if (!f.to_postmaster()) to.notify = notify::kNever;
   out.recipients.push_back(std::move(to));
   out.message_id = fmt::format("<{}.{:016X}@{}>", unix_seconds(f.request.now), random.next(), f.settings.hostname);
   return out;

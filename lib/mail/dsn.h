@@ -7,11 +7,11 @@
 ///            content = a Received: field of the caller's + report.before
 ///                      + first report.original_bytes bytes of the original content + report.after;
 ///          }
-///          The original is never copied here: a report on a message of any size costs a few KiB.
-/// Format:  multipart/report of a text for people, message/delivery-status, and the original or its header; the
-///          message/global forms when the original came by SMTPUTF8 and the report needs it.
-/// Words:   lib/mail/notice_template.h; a template in another character set than US-ASCII and UTF-8 is replaced by the
-///          built-in one where the report has to be in UTF-8.
+///          The original is never copied here: a report on a message of any size takes a few KiB.
+/// Format:  multipart/report with a text for people, message/delivery-status, and the original or its header; the
+///          message/global forms when the original came by SMTPUTF8 and the report needs them.
+/// Words:   lib/mail/notice_template.h. Where the report must be in UTF-8, a template in a character set other than
+///          US-ASCII and UTF-8 is replaced by the built-in one.
 /// Bounds:  text from peers is cut (kMaxText) and cleaned of control bytes; the caller bounds the recipients.
 /// Source:  RFC 3461 sections 4-6, RFC 3462, RFC 3464, RFC 3834 section 3.1.7, RFC 6533; bounce_size_limit.
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace pen::mail {
 
-/// verify: the report on a probe or on a delivery that was to be reported (sendmail -bv, -v).
+/// verify: the report on a probe or on a traced delivery (sendmail -bv, -v).
 enum class DsnKind : std::uint8_t { failure, delay, success, verify };
 
 struct DsnRecipient {
@@ -40,10 +40,10 @@ struct DsnRequest {
   DsnKind kind = DsnKind::failure;
   const Envelope* original = nullptr;  // must outlive the call
   std::vector<DsnRecipient> recipients;
-  WallTime will_retry_until{};  // delay reports; the epoch: not said
+  WallTime will_retry_until{};  // for delay reports; the epoch: not stated
   WallTime now{};
-  /// For the postmaster instead of the original's sender: who gets it, and from which envelope sender (whose mail never
-  /// causes a notice). Empty: to the sender, from the null sender.
+  /// For a notice to the postmaster instead of the original's sender: its recipient, and its envelope sender (mail
+  /// from that address never causes a notice). Empty: the notice goes to the sender, from the null sender.
   std::string postmaster, postmaster_from;
   bool headers_only = false;  // whatever RET says
 };
@@ -55,30 +55,32 @@ struct DsnSettings {
   // bounce_size_limit: a longer original is returned as its header only
   std::uint64_t size_limit = 50000;
   bool redact_requiretls = true;  // requiretls_redact_dsn
-  // of a template that names nobody; the origin is put after an address without a domain
+  // Used when the template has no From; the origin is appended to an address without a domain.
   std::string from = "Mail Delivery System <MAILER-DAEMON>";
   bool threaded = false;  // enable_threaded_bounces: In-Reply-To and References name the original
-  // Texts expanded. plain: for a report in UTF-8 when the other's character set does not go with it; ASCII.
+  // The texts are expanded already. plain: ASCII, for a report in UTF-8 that the other template's character set does
+  // not fit.
   NoticeTemplates templates = builtin_notice_templates(), plain = builtin_notice_templates();
 };
 
 struct DsnReport {
-  // sender "", recipient = original sender (or as the request says); queue_id, client, facts are the caller's
+  // The sender is "", the recipient is the original sender (or as the request says); the caller fills queue_id,
+  // client, facts.
   Envelope envelope;
   std::string before;  // CRLF lines
-  // how much of the original content, from its start, comes between
+  // How many bytes of the original content, from its start, come between before and after.
   std::uint64_t original_bytes = 0;
   std::string after;
 };
 
 inline constexpr std::size_t kMaxText = 900;
 
-/// Which of the recipients a report of this kind is due for: empty for a message from the null
-/// sender; RFC 3461's NOTIFY obeyed (failure and delay are the default when the parameter was not
-/// given, success is not).
+/// The recipients for which a report of this kind is due. None for a message from the null sender. RFC 3461's NOTIFY
+/// is obeyed; without the parameter, failure and delay are reported and success is not.
 std::vector<DsnRecipient> dsn_due(DsnKind kind, const Envelope& original, std::span<const DsnRecipient> recipients);
 
-/// request.recipients must not be empty, and the original's sender must not be null unless it is for the postmaster.
+/// request.recipients must not be empty. The original's sender must not be null, unless the report is for the
+/// postmaster.
 DsnReport build_dsn(const DsnRequest& request, const DsnSettings& settings, Random& random);
 
 }  // namespace pen::mail

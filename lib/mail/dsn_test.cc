@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(the_text_of_the_template_is_not_in_a_copy_for_the_postmaste
   postmaster = "postmaster";
   const auto copy = build().before;
   BOOST_TEST(!has(copy, first_line()));
-  // Whose mail it is and why it failed are.
+  // The sender's address and the reason of the failure are still there.
   BOOST_TEST(has(copy, "\r\n<" + recipients[0].recipient.address + ">"));
 }
 
@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(templates_give_subject_sender_text_and_character_set) {
     BOOST_TEST(has(report.before, part), part);
   BOOST_TEST((report.envelope.body_type == BodyType::eight_bit_mime));
   settings.plain.failure.text = "plain words\n";
-  // Addresses in UTF-8 cannot stand beside such a text.
+  // Addresses in UTF-8 cannot stand beside a text in this character set.
   original.smtputf8 = true;
   recipients[0].recipient.address = "andr\u00e9@example.net";
   report = build();

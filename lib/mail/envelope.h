@@ -1,10 +1,10 @@
 #pragma once
-/// What a message is apart from its bytes: who sent it, to whom, and what delivery must know about the body.
+/// A message apart from its content: its sender, its recipients, and the facts about the body that delivery needs.
 ///
 /// Use:     smtpd, bounce and local fill one in; qmgr stores it; delivery programs get the parts they need.
 /// Rules:   plain data, encodable (lib/base/codec.h); addresses are in external form without angle brackets, the
-///          null sender is "". Limits are the receivers' to keep. Fields are only added at the end of a struct that
-///          is sent or stored at top level; nested structs change only with the version of the conversation/log.
+///          null sender is "". The receivers enforce limits. A struct that is sent or stored at top level grows only at
+///          its end; nested structs change only with the version of the conversation or the log.
 /// Source:  RFC 5321 section 2.3.1, RFC 3461 (DSN parameters), RFC 6531, docs/origins.md "The spool" (body facts kept
 ///          with the envelope).
 #include <cstdint>
@@ -26,18 +26,18 @@ inline constexpr std::uint8_t kSuccess = 1, kFailure = 2, kDelay = 4, kNever = 8
 /// RFC 3461 section 4.3.
 enum class Ret : std::uint8_t { unspecified, full, headers };
 
-/// What the sender asks of TLS on the way (RFC 8689). yes: the REQUIRETLS parameter of MAIL; no: a header field
-/// "TLS-Required: No", which gives up what recipients' policies would demand.
+/// What the sender demands of TLS on the way (RFC 8689). yes: the REQUIRETLS parameter of MAIL. no: a header field
+/// "TLS-Required: No", which waives what recipients' policies would demand.
 enum class RequireTls : std::uint8_t { unspecified, yes, no };
 
-/// What a message is sent for. traced: as any other, and its sender is told of the first try at each recipient
-/// (sendmail -v). probe: nothing of it is handed to anybody, its sender is told what would come of such mail
+/// What a message is sent for. traced: it is delivered as usual, and its sender gets a report on the first try for
+/// each recipient (sendmail -v). probe: it is not delivered; its sender is told what would happen to such mail
 /// (sendmail -bv).
 enum class Purpose : std::uint8_t { mail, traced, probe };
 
 struct Recipient {
-  std::string address;  // where it goes now, after rewriting and aliases
-  // as the client gave it (after the first rewriting); empty: the same as address
+  std::string address;  // where it is delivered now, after rewriting and aliases
+  // As the client gave it (after the first rewriting); empty: the same as address.
   std::string original;
   std::string orcpt;  // RFC 3461 "addr-type;xtext", as received; empty: none
   std::uint8_t notify = 0;
@@ -46,7 +46,7 @@ struct Recipient {
   const std::string& shown_original() const { return original.empty() ? address : original; }
 };
 
-/// Facts about the stored content, found once while it came in, so that delivery copies and computes nothing.
+/// Facts about the stored content, found once while it arrives, so that delivery need not copy or compute anything.
 /// The content is stored as on the wire: CRLF line ends, not dot-stuffed, ends with CRLF (unless binary_mime).
 struct BodyFacts {
   std::uint64_t size = 0;          // bytes, header included
@@ -59,7 +59,7 @@ struct BodyFacts {
   bool operator==(const BodyFacts&) const = default;
 };
 
-/// Where the message came from.
+/// The client that the message came from.
 struct Client {
   std::string name;     // verified name or "unknown"
   std::string address;  // numeric; empty for local submission
@@ -72,7 +72,7 @@ struct Client {
   bool operator==(const Client&) const = default;
 };
 
-/// A notification (bounce, delay, success) says which reports of which message it discharges.
+/// Which reports of which message a notification (bounce, delay, success) discharges.
 struct Discharge {
   std::string queue_id;
   std::vector<std::uint32_t> ordinals;  // of that message's recipients
@@ -95,14 +95,14 @@ struct Envelope {
   BodyFacts body;
   std::string message_id;  // for the log
   std::vector<Discharge> discharges;
-  // "transport:nexthop" that all of it takes, whatever the routing rules say; no nexthop: the recipients' domains;
-  // "": none
+  // "transport:nexthop" for the whole message, whatever the routing rules say. Without nexthop: the recipients'
+  // domains. "": none.
   std::string transport;
-  // The content filter that it goes to in place of its recipients' routes, as `transport`; no nexthop:
-  // default_filter_nexthop, then the recipients' domains; "": none
+  // The content filter, as `transport`, in place of the recipients' routes. Without nexthop: default_filter_nexthop,
+  // then the recipients' domains. "": none.
   std::string filter;
-  bool hold = false;                // to be put on hold before anything else; a message that is on hold has it no more
-  Purpose purpose = Purpose::mail;  // one that was traced has it no more when its sender was told
+  bool hold = false;                // put it on hold first; unset once it is on hold
+  Purpose purpose = Purpose::mail;  // `traced` is unset once its sender was told
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
              message_id, discharges, transport, filter, hold, purpose)
   bool operator==(const Envelope&) const = default;

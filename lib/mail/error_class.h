@@ -1,9 +1,9 @@
 #pragma once
-/// What went wrong with mail, as far as a postmaster may want to be told: the words of notify_classes.
+/// Classes of errors with mail that a postmaster may want notices of: the words of notify_classes.
 ///
 /// Use:     PEN_TRY_ASSIGN(const ErrorClasses told, parse_error_classes(settings.notify_classes));
 ///          ErrorClasses seen; seen.add(ErrorClass::protocol); if (seen.among(told)) …
-/// Errors:  a word that is no class (EINVAL; the text names it and those there are).
+/// Errors:  a word that is not a class (EINVAL; the text names it and the known classes).
 /// Source:  Postfix notify_classes: bounce implies double_bounce ("2bounce").
 #include <cstdint>
 #include <span>
@@ -14,21 +14,21 @@
 namespace pen::mail {
 
 enum class ErrorClass : std::uint8_t {
-  bounce,         // mail cannot be delivered, or was refused because it could not be
-  double_bounce,  // nor can the notice of that
-  data,           // a table or a file that is needed cannot be read
+  bounce,         // mail cannot be delivered, or was refused for that reason
+  double_bounce,  // the notice of that cannot be delivered either
+  data,           // a table or file that is needed cannot be read
   delay,
-  policy,    // a client asked for what is not allowed
-  protocol,  // one side did not keep to the protocol
-  resource,  // no room, or no descriptors
-  software,  // we are not set up right, or a part of us does not work
+  policy,    // a client asked for something that is not allowed
+  protocol,  // one side violated the protocol
+  resource,  // no disk space, or no descriptors
+  software,  // our setup is wrong, or a part of ours does not work
 };
 
 class ErrorClasses {
  public:
   constexpr ErrorClasses() = default;
   constexpr ErrorClasses(ErrorClass one) : bits_(bit(one)) {}  // NOLINT: one is a set of one
-  /// As bits() had them; what is no class is dropped.
+  /// The inverse of bits(); unknown bits are dropped.
   static constexpr ErrorClasses from_bits(std::uint8_t bits) {
     ErrorClasses c;
     c.bits_ = bits;
@@ -38,7 +38,7 @@ class ErrorClasses {
   constexpr void add(ErrorClasses more) { bits_ = static_cast<std::uint8_t>(bits_ | more.bits_); }
   constexpr bool has(ErrorClass one) const { return (bits_ & bit(one)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
-  /// Those that are in both.
+  /// The classes that are in both sets.
   constexpr ErrorClasses among(ErrorClasses others) const {
     return from_bits(static_cast<std::uint8_t>(bits_ & others.bits_));
   }
@@ -54,7 +54,7 @@ class ErrorClasses {
   std::uint8_t bits_ = 0;
 };
 
-/// Words in any case.
+/// The words may be in any case.
 Result<ErrorClasses> parse_error_classes(std::span<const std::string> words);
 /// "policy, protocol": for the log.
 std::string shown(ErrorClasses classes);

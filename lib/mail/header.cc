@@ -52,14 +52,15 @@ FieldUse field_use(std::string_view name) {
 
 HeaderScanner::Line HeaderScanner::classify(std::string_view start, bool whole, bool first_line) {
   if (start.empty()) return whole ? Line::separator : Line::undecided;
-  // A mailbox separator that strayed into a message: it neither is a field nor ends the header.
+  // A mailbox's "From " line that strayed into the message: it is not a field and does not end the header.
   if (first_line && (start.starts_with("From ") || start.starts_with(">From "))) {
     return Line::continuation;
   }
   if (start.front() == ' ' || start.front() == '\t') return first_line ? Line::body : Line::continuation;
   if (field_name_length(start) > 0) return Line::field;
   if (whole || start.size() >= kDecide) return Line::body;
-  // A colon may still come, unless something was seen that no name and no blanks before a colon can hold.
+  // A colon may still come, unless the line already holds a character that neither a name nor the blanks before a
+  // colon can.
   std::size_t n = 0;
   while (n < start.size() && start[n] > 32 && start[n] < 127 && start[n] != ':') ++n;
   if (n == 0) return Line::body;

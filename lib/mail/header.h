@@ -1,21 +1,20 @@
 #pragma once
-/// The header of a message while it goes by: where it ends, and the few fields that a mail system looks at.
+/// Scans the header of a passing message: where it ends, and the few fields that a mail system looks at.
 ///
 /// Use:     HeaderScanner scan;
 ///          auto kind = HeaderScanner::classify(start, whole, first_line);  // undecided: gather more of the line
 ///          scan.line(text, kind);             // each line before the one that is separator or body
 ///          scan.summary()                     // intake::ContentBuilder does this with what comes in
 /// Source:  RFC 5322 section 2.2, RFC 5321 section 6.3 (hop count).
-/// Bounds:  keeps at most kMaxKept bytes of the values it is interested in; fields of any length pass.
+/// Bounds:  keeps at most kMaxKept bytes of the values it needs; fields of any length pass.
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace pen::mail {
 
-/// The length of a field name at the start of a line, 0 when the line starts no field: printable
-/// characters but colon, then optional blanks, then a colon (RFC 5322 section 3.6.8 and the
-/// obsolete blanks of 4.5).
+/// The length of a field name at the start of a line, 0 when the line starts no field: printable characters but colon,
+/// then optional blanks, then a colon (RFC 5322 section 3.6.8 and the obsolete blanks of 4.5).
 std::size_t field_name_length(std::string_view line);
 
 /// What a field is to a mail system, by its name in any case.
@@ -23,33 +22,34 @@ enum class FieldUse : std::uint8_t { other, sender_address, recipient_address, m
 /// Source: Postfix header_checks(5) (MIME related headers), canonical(5) (which fields hold addresses of which kind).
 FieldUse field_use(std::string_view name);
 
-/// What was seen of the header so far.
+/// Facts about the header so far.
 struct HeaderSummary {
   unsigned received = 0;  // Received: fields
   unsigned delivered_to = 0;
   bool date = false, message_id = false, from = false;
-  bool recipients = false;  // To:, Cc:, Resent-To: or Resent-Cc:, which say whom it is for
+  bool recipients = false;  // To:, Cc:, Resent-To: or Resent-Cc: is there
   bool resent = false;      // any field of resending (RFC 5322 section 3.6.6)
   bool resent_date = false, resent_message_id = false, resent_from = false;
   std::string message_id_value;  // first Message-ID, unfolded and trimmed, at most kMaxKept bytes
   static constexpr std::size_t kMaxKept = 250;
-  /// TLS-Required fields, and whether the first one says "No" (RFC 8689 section 3: one at most, and no other value).
+  /// The number of TLS-Required fields, and whether the first says "No" (RFC 8689 section 3: at most one, with no
+  /// other value).
   unsigned tls_required_fields = 0;
   bool tls_required_no = false;
 };
 
-/// Feeds on lines of stored form, without their CRLF.
+/// Takes lines in stored form, without their CRLF.
 class HeaderScanner {
  public:
   enum class Line : std::uint8_t {
     field,         // starts a field
-    continuation,  // belongs to the field before
-    separator,     // the empty line: the header ends with it
-    body,          // neither: the header ended before it, without an empty line
+    continuation,  // belongs to the previous field
+    separator,     // the empty line that ends the header
+    body,          // neither: the header ended before this line, without an empty line
     undecided,     // needs more of the line
   };
-  /// What the line that begins with `start` is; `whole` when no more of it will come. At most
-  /// kDecide bytes are needed: a longer name is no field name.
+  /// Classifies the line that begins with `start`; `whole`: no more of it will come. At most kDecide bytes are needed:
+  /// a longer name is not a field name.
   static Line classify(std::string_view start, bool whole, bool first_line);
   static constexpr std::size_t kDecide = 1000;
 
@@ -58,7 +58,7 @@ class HeaderScanner {
   const HeaderSummary& summary() const { return summary_; }
 
  private:
-  void resent(std::string_view name);  // what is behind "Resent-"
+  void resent(std::string_view name);  // name: the part behind "Resent-"
   HeaderSummary summary_;
   bool in_message_id_ = false;
 };

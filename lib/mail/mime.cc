@@ -12,8 +12,8 @@ namespace {
 
 bool token_end(char c) { return ascii_space(c) || c == ';' || c == '('; }
 
-/// Past a quoted string or a comment (RFC 5322 section 3.2: comments nest) at the start of the text; without an end it
-/// is all of the text.
+/// Skips a quoted string or a comment (RFC 5322 section 3.2: comments nest) at the start of the text. One without an
+/// end takes all of the text.
 void skip_enclosed(std::string_view& text) {
   const bool comment = text.front() == '(';
   std::size_t depth = 1, i = 1;
@@ -56,7 +56,7 @@ std::string take_quoted(std::string_view& text) {
   return value;
 }
 
-/// To behind the next ";" that stands outside of quoted strings and comments.
+/// Moves behind the next ";" outside of quoted strings and comments.
 bool to_parameter(std::string_view& text) {
   while (!text.empty()) {
     const char c = text.front();
@@ -73,14 +73,14 @@ bool to_parameter(std::string_view& text) {
 // More than any program writes: a boundary has at most 70 characters.
 constexpr unsigned long long kMaxSections = 100;
 
-/// What stands behind a parameter's name in the forms of RFC 2231: "*", "*2", "*2*".
+/// The end of a parameter's name in the forms of RFC 2231: "*", "*2", "*2*".
 struct Section {
   unsigned long long number = 0;
   bool encoded = false;
 };
 using Sections = std::map<unsigned long long, std::pair<bool, std::string>>;  // encoded, value
 
-/// nullopt: none, and nothing is taken.
+/// nullopt: there is no section, and nothing is taken.
 std::optional<Section> take_section(std::string_view& text) {
   if (!text.starts_with('*')) return std::nullopt;
   text.remove_prefix(1);
@@ -95,7 +95,7 @@ std::optional<Section> take_section(std::string_view& text) {
   return section;
 }
 
-/// %XX made bytes; what is none stays.
+/// Decodes %XX; everything else stays.
 std::string percent_decoded(std::string_view text) {
   const auto digit = [](char c) -> int {
     const auto at = std::string_view("0123456789abcdef").find(ascii_lower(c));
@@ -110,7 +110,7 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-/// The value whose sections these are, as far as they follow each other from 0 on.
+/// Joins the sections' values, as long as their numbers follow each other from 0.
 std::string join_sections(const Sections& sections) {
   std::string all;
   unsigned long long next = 0;

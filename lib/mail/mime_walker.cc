@@ -10,13 +10,13 @@
 namespace pen::mail {
 namespace {
 
-constexpr std::size_t kDashes = 2;  // in front of a boundary, and behind a last one
+constexpr std::size_t kDashes = 2;  // in front of a boundary, and behind the last one
 
 }  // namespace
 
 MimeWalker::MimeWalker(Sink& sink, const Options& options) : sink_(sink), options_(options) {
   options_.max_field = std::max(options_.max_field, HeaderScanner::kDecide);
-  if (options_.lines)  // a delimiter has to fit into what is looked at at once
+  if (options_.lines)  // a delimiter must fit into one inspected piece
     options_.max_boundary = std::min(options_.max_boundary, std::max<std::size_t>(options_.max_line, 80) - 4);
 }
 
@@ -101,7 +101,7 @@ void MimeWalker::header_line(bool whole) {
     case HeaderScanner::Line::undecided:
       end_field(true);
       end_header(false);
-      body_line(whole);  // it may be a delimiter of what this header began
+      body_line(whole);  // the line may be a delimiter of this header's own boundary
       return;
     case HeaderScanner::Line::field:
       end_field(true);
@@ -121,7 +121,7 @@ void MimeWalker::header_line(bool whole) {
       rest.remove_prefix(taken);
       if (whole && rest.empty()) return;
     }
-    end_field(false);  // what follows of it is not looked at
+    end_field(false);  // the rest of the field is not inspected
     if (room <= 1) sink_.more_field(header_, {}, true);
   }
   sink_.more_field(header_, rest, whole);
@@ -139,7 +139,7 @@ bool MimeWalker::delimiter(bool whole) {
     if (!rest.starts_with(boundary)) continue;
     const bool last = rest.substr(boundary.size()).starts_with("--");
     digest_ = parts_[i].digest;
-    // What is inside ends; the other boundaries of the same header do not.
+    // The inner parts end; the other boundaries of the same header do not.
     const auto depth = parts_[i].depth;
     std::erase_if(parts_, [&](const Multipart& part) { return part.depth > depth; });
     if (last) parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -192,7 +192,7 @@ void MimeWalker::end_header(bool separator) {
   offset_ = 0;
   sink_.end_of_header(header_, separator);
   const bool message = message_ || (digest_ && !typed_);
-  digest_ = false;  // of its parts, not of what is in them
+  digest_ = false;  // "digest" applies to the direct parts, not to parts inside them
   const auto depth = parts_.empty() ? 0 : parts_.back().depth + 1;
   for (auto& part : found_) {
     if (parts_.size() >= options_.max_depth) {

@@ -1,17 +1,17 @@
 #pragma once
-/// A message taken apart while it goes by: whole header fields (of the message, of its parts, of messages inside it),
-/// and lines of bodies. Nothing is lost: what it is fed comes out of it in order, as one thing or another.
+/// Takes a passing message apart: whole header fields (of the message, of its parts, of messages inside it), and lines
+/// of bodies. Nothing is lost: all input comes out in order, as one or the other.
 ///
 /// Use:     MimeWalker walker(sink, options);
 ///          scanner.feed(bytes, walker);      // it is a sink of mail::DataScanner and BdatScanner: lines without CRLF
 ///          walker.finish();
-///          once plain() the rest is body that nobody asked for: the caller may stop feeding it
-/// Fields:  come unfolded but for their line ends: "\n" between lines. Of a field beyond max_field the rest comes as
+///          once plain(), the rest is body that the sink does not want: the caller may stop feeding
+/// Fields:  are unfolded but for their line ends: "\n" between lines. The rest of a field beyond max_field comes as
 ///          more_field(), and so do lines of a header that belong to no field (a stray "From ").
-/// Parts:   delimiters are found by their beginning, as careless programs write them; a delimiter is a line of the
-///          body. A body of a message/rfc822 or message/global part begins with a header. Where a header has several
-///          types or boundaries, any of them may be the one that a reader goes by: all count. Beyond max_depth
-///          boundaries parts are not entered, and too_deep() says so.
+/// Parts:   a delimiter is recognised by its beginning, because careless programs write more on the line; the
+///          delimiter is a line of the body. The body of a message/rfc822 or message/global part begins with a header.
+///          Where a header has several types or boundaries, a reader may follow any of them, so all count. Parts below
+///          max_depth boundaries are not entered; too_deep() reports that.
 /// Bounds:  one field or line of at most max_field bytes, max_depth boundaries of max_boundary bytes.
 /// Source:  RFC 5322 section 2.2, RFC 2046 section 5.1; Postfix header_size_limit, mime_nesting_limit,
 ///          mime_boundary_length_limit, line_length_limit, disable_mime_input_processing.
@@ -24,12 +24,12 @@ namespace pen::mail {
 
 class MimeWalker {
  public:
-  /// Whose header: the message's, a multipart's part's, that of a message inside.
+  /// Whose header it is: the message's, a part's of a multipart, an enclosed message's.
   enum class Header : std::uint8_t { message, part, inner };
 
   struct Options {
-    bool mime = true;    // look for parts; else all after the first header is body
-    bool lines = false;  // bodies are wanted in whole lines
+    bool mime = true;    // look for parts; else everything after the first header is body
+    bool lines = false;  // the sink wants bodies in whole lines
     std::size_t max_field = 102400;
     std::size_t max_line = 2048;  // longer lines of a body come in pieces of this size
     std::size_t max_boundary = 2048;
@@ -39,13 +39,13 @@ class MimeWalker {
   class Sink {
    public:
     virtual ~Sink() = default;
-    /// Without its last line end. ends: false where its line goes on in more_field().
+    /// Without its last line end. ends: false if its line continues in more_field().
     virtual void field(Header header, std::string_view text, bool ends) = 0;
-    /// A line, or a piece of one, that belongs to the field before and is not looked at. ends: the line ends with it.
+    /// A line, or a piece of one, that belongs to the previous field and is not inspected. ends: the line ends here.
     virtual void more_field(Header header, std::string_view text, bool ends) = 0;
-    /// separator: the empty line after it is part of it; else the body follows directly.
+    /// separator: the empty line that follows belongs to the header; else the body follows directly.
     virtual void end_of_header(Header header, bool separator) = 0;
-    /// A line of a body, or a piece of one. ends: the line ends with it.
+    /// A line of a body, or a piece of one. ends: the line ends here.
     virtual void body(std::string_view text, bool ends) = 0;
   };
 
@@ -53,23 +53,23 @@ class MimeWalker {
 
   void text(std::string_view part);
   void line_end();
-  /// Ends a line that has no end, and an open header.
+  /// Ends an unfinished line and an open header.
   void finish();
 
   bool in_header() const { return in_header_; }
-  /// At the start of a line after which nothing but body can come.
+  /// Whether we are at the start of a line after which only body can come.
   bool plain() const { return !in_header_ && parts_.empty() && !options_.lines && at_start_; }
-  /// Bytes of the body since its beginning, its part's or its message's.
+  /// Bytes since the beginning of the body of this part or message.
   std::uint64_t body_offset() const { return offset_; }
   bool too_deep() const { return too_deep_; }
-  /// Bytes that it holds of what went by.
+  /// Bytes of the input that it holds.
   std::size_t held() const;
 
  private:
   struct Multipart {
     std::string boundary;
     bool digest = false;    // parts without a type are messages
-    std::size_t depth = 0;  // the same for the boundaries of one header
+    std::size_t depth = 0;  // of nesting; equal for the boundaries of one header
   };
   void decide(bool whole);
   void header_line(bool whole);
@@ -87,14 +87,14 @@ class MimeWalker {
   bool in_header_ = true;
   Header header_ = Header::message;
   bool first_line_ = true;        // of a header
-  std::string line_;              // what came of the present line, or piece of it, and is not decided
+  std::string line_;              // undecided start of the present line or piece
   bool at_start_ = true;          // line_ is the beginning of its line
-  bool passing_ = false;          // the rest of the line goes through as it comes
-  bool delimiter_ = false;        // the present line is one, and its parts have headers
-  std::string field_;             // empty: none, or one that is longer than is looked at
+  bool passing_ = false;          // the rest of the line passes through
+  bool delimiter_ = false;        // the present line is a delimiter, and its parts have headers
+  std::string field_;             // empty: none, or too long to be inspected
   bool typed_ = false;            // the header has a Content-Type
-  bool message_ = false;          // what the header is of is a message
-  bool digest_ = false;           // and is so without a type
+  bool message_ = false;          // the header's entity is a message
+  bool digest_ = false;           // the entity is a message if it has no type
   std::vector<Multipart> found_;  // boundaries of the header
   std::vector<Multipart> parts_;  // innermost last
   std::uint64_t offset_ = 0;

@@ -12,7 +12,7 @@ using namespace pen::mail;
 
 namespace {
 
-/// What came out, one event a line, and all of it put together again.
+/// Records the sink's calls, one event a line, and puts the whole text together again.
 struct Events final : MimeWalker::Sink {
   std::string log, whole;
   void put(std::string_view what, std::string_view text, bool ends) {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_header_is_body) {
   BOOST_TEST(walk("To: a\r\nbody at once\r\n") == "message(To: a)\nend message\nbody(body at once)\n");
   BOOST_TEST(walk("") == "end message\n");
   BOOST_TEST(walk("To: a") == "message(To: a)\nend message\n");
-  // A part whose header a delimiter ends, and one that begins with text.
+  // The first part's header is ended by a delimiter; the second part begins with text.
   const std::string parts = "Content-Type: multipart/x; boundary=b\r\n\r\n--b\r\nA: 1\r\n--b\r\ntext\r\n--b--\r\n";
   BOOST_TEST(walk(parts).ends_with("body(--b)\npart(A: 1)\nend part\nbody(--b)\nend part\nbody(text)\nbody(--b--)\n"));
   BOOST_TEST(whole == parts);
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(one_giant_continuation_line_is_seen_up_to_the_limit) {
     BOOST_TEST(log.starts_with("message(Subject:\n" + line.substr(0, 991)), size);
     BOOST_TEST(log.ends_with("message(To: a)\nend message\n"));
   }
-  // Nothing of the last line fits: the field goes on with it all the same.
+  // Nothing of the last line fits, but the field still continues with it.
   const std::string full = "Subject:" + std::string(991, 'x');
   BOOST_TEST(walk(full + "\r\n more\r\n\r\n") == "message(" + full + "…)\nmore()\nmore( more)\nend message\n");
 }
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(boundaries_are_found_behind_strings_and_comments_and_all_of
   BOOST_TEST(parts("Content-Type: multipart / mixed; boundary=y", "y") == "y");
   BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=; xboundary=n; boundary=y", "ny") == "y");
   BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=\"y", "y") == "y");
-  // Whichever a reader goes by: one does not end the others.
+  // A reader may follow any of the boundaries: one does not end the others.
   BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=a; boundary=b", "abab") == "abab");
   BOOST_TEST(parts("Content-Type: multipart/mixed; boundary=a\r\nContent-Type: text/plain\r\n"
                    "Content-Type: multipart/mixed; boundary=b",

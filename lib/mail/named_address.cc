@@ -7,7 +7,7 @@
 namespace pen::mail {
 namespace {
 
-/// With a backslash before each of these characters.
+/// The text with a backslash before each of these characters.
 std::string escaped(std::string_view text, std::string_view characters) {
   std::string out;
   for (const char c : text) {
@@ -23,7 +23,7 @@ std::string named_address(std::string_view name, std::string_view address, bool 
   const std::string where(address);
   if (name.empty()) return where;
   if (obsolete) return where + " (" + escaped(name, "()\\") + ")";
-  // ! and % may stand in atoms, but old programs read routes there.
+  // Atoms may hold ! and %, but old programs read them as routes.
   const bool atoms = std::ranges::all_of(name, [](char c) {
     return ascii_alnum(c) || static_cast<unsigned char>(c) >= 128 || std::string_view(" #$&'*+-/=?^_`{|}~").contains(c);
   });

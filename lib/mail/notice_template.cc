@@ -11,7 +11,7 @@
 namespace pen::mail {
 namespace {
 
-// A line of a message has 998; what "$name" stands for comes on top.
+// A line of a message holds 998 bytes; expanding "$name" makes a line longer.
 constexpr std::size_t kMaxLine = 900;
 
 NoticeTemplates make_builtin() {
@@ -50,11 +50,11 @@ NoticeTemplates make_builtin() {
   return t;
 }
 
-/// Lines of a file, with their numbers from 1 on.
+/// The lines of a file, numbered from 1.
 class Lines {
  public:
   explicit Lines(std::string_view text) : rest_(text) {}
-  /// Without its end; nullopt: no more.
+  /// The next line without its end; nullopt: there are no more.
   std::optional<std::string_view> next() {
     if (rest_.empty()) return std::nullopt;
     ++number_;

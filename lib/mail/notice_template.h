@@ -5,9 +5,9 @@
 ///          settings.templates = *std::move(t);                         // DsnSettings, lib/mail/dsn.h
 /// Form:    failure_template, delay_template, success_template and verify_template, each "name = <<WORD", header
 ///          lines (Charset, From, Subject, Postmaster-Subject), an empty line, text, and a line with WORD alone.
-///          Outside of a template empty lines and lines that start with # are passed over. What a file does not
-///          define, a whole template or a header line, is the built-in one.
-/// Errors:  bad_template, with the number of the line and what to do.
+///          Outside a template, empty lines and lines that start with # are ignored. A template or header line that
+///          the file does not define is the built-in one.
+/// Errors:  bad_template, with the line number and advice.
 /// Bounds:  kMaxTemplateFile bytes; lines of 900 bytes.
 /// Source:  bounce(5) of Postfix.
 #include <string>
@@ -26,7 +26,7 @@ struct NoticeTemplate {
   std::string from = {};  // empty: DsnSettings::from
   std::string subject;
   std::string postmaster_subject;  // empty: subject
-  std::string text;                // lines that end with LF; before expansion it may hold "$name"
+  std::string text;                // lines that end with LF; before expansion they may hold "$name"
 };
 
 struct NoticeTemplates {

@@ -6,7 +6,7 @@ namespace pen::mail {
 
 Result<std::string> take_path(std::string_view& text, bool strict) {
   std::size_t used = 0;
-  // The character set is judged when all parameters are known: SMTPUTF8 comes after the path.
+  // The character set is judged after all parameters are known, because SMTPUTF8 follows the path.
   auto address = parse_path(text, {.smtputf8 = true, .allow_null = true, .strict = strict}, &used);
   if (!address) return fail(CommandError::bad_address, std::string(text.substr(0, text.find(' '))));
   text.remove_prefix(used);

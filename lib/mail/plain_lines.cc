@@ -13,13 +13,13 @@ namespace pen::mail {
 namespace {
 
 constexpr std::size_t kBlock = 64;
-constexpr std::size_t kMaxBatch = 16;  // blocks looked at before their lines are counted
+constexpr std::size_t kMaxBatch = 16;  // blocks marked before their lines are counted
 
-/// Where in a block there is what: bit i for byte i.
+/// Positions of the special bytes in a block: bit i for byte i.
 struct Marks {
   std::uint64_t lf, cr, dot, eight_bit, nul;
 };
-/// Marks of so many blocks.
+/// Marks a number of blocks.
 using Mark = void (*)(const char* from, std::size_t blocks, Marks* marks);
 
 void mark_plain(const char* from, std::size_t blocks, Marks* marks) {
@@ -86,7 +86,7 @@ void mark_sse2(const char* from, std::size_t blocks, Marks* marks) {
 
 #endif
 
-/// nullptr: this processor has it not.
+/// nullptr: this processor does not support the code.
 Mark mark_by(BlockCode code) {
   switch (code) {
     case BlockCode::plain:
@@ -119,7 +119,7 @@ class LineCount {
  public:
   explicit LineCount(std::size_t max_line) : max_line_(max_line) {}
 
-  /// False: the line that the block goes on with is not plain, or too long.
+  /// False: the line that continues into the block is not plain, or too long.
   bool add(const Marks& m, std::size_t at) {
     if ((m.eight_bit | m.nul) != 0) {
       note_first(m.eight_bit, at, first_eight_bit_);
@@ -132,7 +132,7 @@ class LineCount {
     lf_before_ = m.lf >> 63;
     if (odd == 0) [[likely]]
       return end_lines(m.lf, at);
-    end_lines(m.lf & ((odd & (0 - odd)) - 1), at);  // those before the first oddity
+    end_lines(m.lf & ((odd & (0 - odd)) - 1), at);  // the line ends before the first oddity
     return false;
   }
   PlainLines take() {
@@ -144,8 +144,8 @@ class LineCount {
  private:
   /// False: a line is too long.
   bool end_lines(std::uint64_t ends, std::size_t at) {
-    // Once there was a line of a block or more, only the first that ends here can be longer; no branch then tells
-    // blocks with line ends from others, which nobody can predict.
+    // After a line of a block or more, only the first line that ends here can be longer. So there is no branch on
+    // whether a block has line ends: such a branch cannot be predicted.
     if (found_.longest < kBlock) [[unlikely]]
       return end_short_lines(ends, at);
     const bool any = ends != 0;
@@ -182,7 +182,7 @@ PlainLines count_lines(Mark mark, std::string_view text, std::size_t max_line) {
   LineCount count(max_line);
   std::array<Marks, kMaxBatch> marks;
   std::size_t at = 0;
-  // Batches grow, so that odd lines in a row cost a block each and not a batch.
+  // Batches grow, so that a row of odd lines costs one block each and not a batch.
   for (std::size_t batch = 1; text.size() - at >= kBlock; batch = std::min(batch * 2, kMaxBatch)) {
     const std::size_t blocks = std::min(batch, (text.size() - at) / kBlock);
     mark(text.data() + at, blocks, marks.data());

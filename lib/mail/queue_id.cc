@@ -11,7 +11,7 @@ constexpr std::string_view kDigits = "0123456789BCDFGHJKLMNPQRSTVWXYZbcdfghjklmn
 static_assert(kDigits.size() == 52);
 constexpr std::size_t kSecondsDigits = 6;
 constexpr std::size_t kMicrosDigits = 4;
-// six digits, as an inode number usually has
+// Six digits, like most inode numbers.
 constexpr std::uint64_t kCounterRange = 51ULL * 51 * 51 * 51 * 51 * 51;
 
 void append_number(std::string& out, std::uint64_t value, std::uint64_t base, std::size_t width) {

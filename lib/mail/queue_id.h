@@ -4,8 +4,8 @@
 /// Grammar: 6 digits base 52 of the seconds since 1970, 4 digits base 52 of the microseconds, "z", then a
 ///          number in base 51 (where Postfix has the inode: here a counter that starts at a random number).
 ///          Digits are 0-9 and the consonants, so that no id spells a word; the number never holds "z".
-/// Unique:  within a process by strictly increasing time stamps, also when the clock is set back; between
-///          processes and restarts by time and the random start of the counter.
+/// Unique:  within a process by strictly increasing time stamps, even when the clock is set back; between processes
+///          and restarts by time and the random start of the counter.
 /// Thread:  one generator, one thread.
 #include <cstdint>
 #include <optional>
@@ -31,9 +31,8 @@ class QueueIdGenerator {
   std::uint64_t counter_;
 };
 
-/// Whether the text may be a queue id of ours or of a maildrop file: 1 … kMaxQueueId letters and
-/// digits. What tools accept from users and messages from other programs before they look anything
-/// up.
+/// Whether the text may be a queue id of ours or of a maildrop file: 1 … kMaxQueueId letters and digits. Programs
+/// check this before they look up an id from a user or another program.
 bool is_queue_id(std::string_view text);
 /// The time in an id that next() made; nullopt for other text.
 std::optional<WallTime> queue_id_time(std::string_view id);

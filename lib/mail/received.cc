@@ -5,7 +5,7 @@
 namespace pen::mail {
 namespace {
 
-/// Control characters, and what would unbalance a comment, become '?'; UTF-8 passes.
+/// Appends text; control characters, and characters that would unbalance a comment, become '?'; UTF-8 passes.
 void append_safe(std::string& out, std::string_view text, bool comment) {
   for (const char c : text) {
     const bool bad =

@@ -1,8 +1,7 @@
 #pragma once
-/// The trace field that every message gets first.
+/// Builds the Received: field, the trace that every message gets first.
 ///
-/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…); the layout is
-///          Postfix's.
+/// Source:  RFC 5321 section 4.4, RFC 3848 (with protocol types), RFC 6531 (UTF8SMTP…); the layout is Postfix's.
 #include <string>
 #include <string_view>
 
@@ -14,19 +13,19 @@ namespace pen::mail {
 struct ReceivedField {
   const Client& client;
   std::string_view myhostname, mail_name;
-  std::string_view queue_id;        // empty: it is in no queue
+  std::string_view queue_id;        // empty: the message is in no queue
   std::string_view only_recipient;  // external form; empty: no "for" clause (several recipients)
   bool smtputf8 = false;
   WallTime when{};
   bool show_login = false;  // name client.sasl_username, if there is one
-  // complete comments about the session's TLS, further lines begun by CRLF and tab; empty: none
+  // Complete comments about the session's TLS; further lines begin with CRLF and tab. Empty: none.
   std::string_view tls = {};
   // "from userid 1000" for local submission
   std::string_view submitted_by = {};
 };
 
-/// The field's lines joined by CRLF, without one at the end. Bytes a peer chose cannot break the
-/// line. Local submission (client.address empty) has no from clause.
+/// The field's lines joined by CRLF, without one at the end. Bytes chosen by a peer cannot break the line. Local
+/// submission (client.address empty) has no from clause.
 std::string received_field(const ReceivedField& f);
 
 }  // namespace pen::mail

@@ -59,8 +59,8 @@ std::optional<Reply> ReplyParser::feed(std::string_view line) {
     return std::nullopt;
   }
   const std::string_view rest = line.size() > 4 ? line.substr(4) : std::string_view{};
-  // The last line's enhanced code is the one that goes with the code that counts; a last line
-  // without one leaves that of the lines before it.
+  // The code of the last line counts, and so does its enhanced code. If the last line has none, the one of an earlier
+  // line stays.
   if (const auto dsn = enhanced_code(rest)) reply_.dsn = std::string(*dsn);
   if (keep_lines_ && reply_.lines.size() < kMaxLines) reply_.lines.emplace_back(rest.substr(0, kMaxText));
   const int code = (line[0] - '0') * 100 + (line[1] - '0') * 10 + (line[2] - '0');

@@ -1,15 +1,15 @@
 #pragma once
-/// SMTP replies as a client reads them: lines in, whole replies out, whatever the peer sends.
+/// Reads SMTP replies as a client: lines in, whole replies out, whatever the peer sends.
 ///
 /// Use:     ReplyParser parser;
 ///          for each line (without CRLF):
 ///            if (auto reply = parser.feed(line)) …       // a multi-line reply is joined
-/// Rules:   the first digit decides (RFC 5321 section 4.2.1: unknown codes by first digit); codes outside
-///          2xx-5xx and lines that begin no reply are `malformed` and end the reply: the caller cannot trust
-///          its place any more. Inside a multi-line reply a line without a code is taken as text. The code of
-///          the last line counts.
-/// Bounds:  text is cut at kMaxText, lines beyond kMaxLines are counted but not kept, after kMaxReplyLines the
-///          reply is malformed (a peer that never ends its reply).
+/// Rules:   the first digit decides (RFC 5321 section 4.2.1: unknown codes by first digit). A code outside 2xx-5xx, or
+///          a line that begins no reply, is `malformed` and ends the reply: the caller has then lost its place in the
+///          conversation. Inside a multi-line reply a line without a code counts as text. The code of the last line
+///          counts.
+/// Bounds:  text is cut at kMaxText; lines beyond kMaxLines are counted but not kept; after kMaxReplyLines the reply
+///          is malformed (a peer that never ends its reply).
 /// Source:  RFC 5321 section 4.2, RFC 2034, RFC 3463.
 #include <optional>
 #include <string>
@@ -21,10 +21,10 @@ namespace pen::mail {
 struct Reply {
   int code = 0;  // 0 when malformed
   bool malformed = false;
-  // "5.1.1" if the text begins with an enhanced code of the reply's class; else empty
+  // "5.1.1" if the text begins with an enhanced code of the reply's class; else empty.
   std::string dsn;
   std::string text;  // all lines with their codes, joined by a space: "550-no 550 such user"
-  // text of each line after the code; only when the parser was told to keep them
+  // Text of each line after the code, if keep_lines() was asked for.
   std::vector<std::string> lines;
 
   int first_digit() const { return code / 100; }
@@ -36,22 +36,22 @@ struct Reply {
   std::string dsn_or_default() const;
 };
 
-/// "class.subject.detail" at the start of text, followed by a space or the end. Class 2, 4 or 5;
-/// parts up to 3 digits.
+/// Reads "class.subject.detail" at the start of text, followed by a space or the end. Class 2, 4 or 5; parts of up to
+/// 3 digits.
 std::optional<std::string_view> enhanced_code(std::string_view text);
 
 class ReplyParser {
  public:
-  // what a log line or a report shows; the rest is noise
+  // Enough for a log line or a report.
   static constexpr std::size_t kMaxText = 2048;
-  static constexpr std::size_t kMaxLines = 256;  // kept lines: EHLO answers have some 20
+  static constexpr std::size_t kMaxLines = 256;  // kept lines: an EHLO reply has some 20
   static constexpr std::size_t kMaxReplyLines = 10000;
 
-  /// Keep each line's text in Reply::lines (for EHLO) until told otherwise.
+  /// Whether to keep each line's text in Reply::lines (for EHLO), until the next call.
   void keep_lines(bool keep) { keep_lines_ = keep; }
-  /// One line without its line end. A reply when this line ends one.
+  /// Takes one line without its line end. Returns the reply that this line completes.
   std::optional<Reply> feed(std::string_view line);
-  /// Inside a multi-line reply.
+  /// Whether a multi-line reply has begun.
   bool partial() const { return count_ > 0; }
 
  private:

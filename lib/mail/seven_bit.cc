@@ -22,8 +22,8 @@ std::string_view without_end(std::string_view line) {
   return line;
 }
 
-/// A mailbox's "From " line that strayed into a header: no field, and not the header's end (as HeaderScanner takes it).
-/// Not only a first line: what was put on top of the message stands before it.
+/// A mailbox's "From " line that strayed into a header: it is no field and does not end the header (as in
+/// HeaderScanner). It need not be the first line: fields may have been put on top of the message.
 bool stray_separator(std::string_view line) { return line.starts_with("From ") || line.starts_with(">From "); }
 
 }  // namespace
@@ -89,7 +89,7 @@ bool SevenBitForm::delimiter(std::string_view text, std::string& out) {
     out += text;
     const auto depth = multiparts_[i].depth;
     const bool digest = multiparts_[i].digest;
-    // What is inside ends; the other boundaries of the same header do not.
+    // The inner parts end; the other boundaries of the same header do not.
     std::erase_if(multiparts_, [&](const Multipart& m) { return m.depth > depth; });
     if (after.empty()) {
       begin_header(digest ? "message/rfc822" : "text/plain");
@@ -121,7 +121,7 @@ void SevenBitForm::header_line(std::string_view text, bool complete, std::string
     return;
   }
   if (!continues || !field_cut_) end_field(out);
-  if (continues || !complete) {  // more of a field than is looked at
+  if (continues || !complete) {  // the rest of a field that is too long to be inspected
     field_cut_ = true;
     out += text;
     return;
@@ -155,7 +155,7 @@ void SevenBitForm::end_field(std::string& out) {
     const bool untrue = word == "7bit" && top_ && eight_bit_;
     if (word == "8bit" || word == "binary" || untrue) {
       if (label_ == Label::none) label_ = Label::eight_bit;
-      return;  // what stands in its place is known at the end of the header
+      return;  // the replacement is known at the end of the header
     }
     if (label_ == Label::none) label_ = word == "7bit" ? Label::seven_bit : Label::encoded;
   }
@@ -248,7 +248,7 @@ void SevenBitForm::body(std::string_view text, std::string& out) {
 void SevenBitForm::quote(char c, std::string& out) {
   if (cr_ && c == '\n') {
     cr_ = false;
-    put_blank(false, out);  // one at the end of a line gets lost on the way
+    put_blank(false, out);  // a blank at the end of a line would get lost on the way
     out += "\r\n";
     column_ = 0;
     return;
@@ -267,7 +267,7 @@ void SevenBitForm::quote(char c, std::string& out) {
     return;
   }
   put(c, c > ' ' && c < 0x7f && c != '=', out);
-  if (c == '\n') {  // bare: content, and yet the start of a line to those who look for delimiters
+  if (c == '\n') {  // bare LF: content, but the start of a line for readers that look for delimiters
     out += "=\r\n";
     column_ = 0;
   }
@@ -283,7 +283,7 @@ void SevenBitForm::put(char c, bool as_it_is, std::string& out) {
     out += "=\r\n";
     column_ = 0;
   }
-  // A line that is broken here must not begin to look like a delimiter.
+  // A line broken here must not begin like a delimiter.
   if (column_ == 0 && c == '-') as_it_is = false;
   if (as_it_is) {
     out += c;

@@ -22,14 +22,14 @@ std::string convert(std::string_view text, std::size_t step = 0) {
   return out;
 }
 
-/// What comes in the same whatever the cuts.
+/// The result must be the same however the input is cut.
 void check(const std::string& from, const std::string& wanted) {
   for (const std::size_t step : {0U, 1U, 2U, 3U, 7U, 50U})
     BOOST_TEST(convert(from, step) == wanted, "step " << step << ":\n" << convert(from, step));
 }
 
 std::string random_body(Random& random, std::size_t size) {
-  // Mostly what is special somewhere.
+  // Mostly bytes that are special in some place.
   constexpr std::string_view kSome = "\r\n\r\n--b=. \t\xc3\xbc\xff\0aZ";
   std::string text;
   while (text.size() < size)
@@ -142,11 +142,11 @@ BOOST_AUTO_TEST_CASE(signed_parts_without_a_label_keep_their_signature) {
       "--m\r\n\r\na=b \r\n--m\r\nContent-Type: image/x\r\n\r\nx\r\n--m--\r\n"
       "--s\r\nContent-Type: application/pgp-signature\r\n\r\nabc=\r\n--s--\r\n";
   check(signed_part, signed_part);
-  // Only what is signed: the part after it is converted.
+  // The signed part alone passes: the part after it is converted.
   const std::string outer = "Content-Type: multipart/mixed; boundary=o\r\n\r\n--o\r\n";
   check(outer + signed_part + "--o\r\n\r\n\xc3\xa4\r\n--o--\r\n",
         outer + signed_part + "--o\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=C3=A4\r\n--o--\r\n");
-  // What says that it is 8bit has to be.
+  // A part that says 8bit is encoded.
   check(
       "Content-Type: multipart/signed; boundary=s\r\n\r\n"
       "--s\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\xc3\xa4\r\n--s--\r\n",
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(with_labelled_only_parts_without_a_label_pass) {
       "Content-Type: message/rfc822\r\n\r\nSubject: in\r\nContent-Type: image/x\r\n\r\na=b\r\n",
   };
   for (const std::string& text : unlabelled) BOOST_TEST(labelled_only(text) == text);
-  // A label inside counts by itself, and for what is around it.
+  // A label counts for its own part only; that of an enclosing multipart becomes 7bit.
   const std::string top = "Content-Type: multipart/mixed; boundary=b\r\nContent-Transfer-Encoding: ";
   const std::string plain = "--b\r\nContent-Type: text/plain\r\n\r\na=b\r\n--b\r\nContent-Transfer-Encoding: ";
   BOOST_TEST(labelled_only(top + "8bit\r\n\r\n" + plain + "8bit\r\n\r\n\xc3\xa4\r\n--b--\r\n") ==
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(whatever_the_body_it_decodes_to_what_it_was) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_held_back_is_bounded) {
-  // A header field and a line of dashes without end pass through.
+  // A header field without end, and a line of dashes without end, pass through.
   SevenBitForm form(true);
   std::string out;
   const std::string chunk(64 * 1024, '-');

@@ -8,9 +8,9 @@
 namespace pen::mail {
 namespace {
 
-constexpr std::size_t kMaxText = 2000;  // what comes after it is not looked at
+constexpr std::size_t kMaxText = 2000;  // text beyond this is not searched
 
-/// Where the first word that asks to come back ends; npos: there is none.
+/// The end of the first word that asks to come back; npos: there is none.
 std::size_t after_cue(std::string_view text) {
   static constexpr std::array<std::string_view, 9> kCues = {"again",    "retry",    "try",   "wait",  "come back",
                                                             "greylist", "graylist", "later", "resend"};
@@ -62,7 +62,7 @@ std::string_view word_before(std::string_view text, std::size_t at) {
   return text.substr(at, end - at);
 }
 
-/// "4:59" and "00:04:59" from `at` on, after "in", "after" or "for"; 0: not that.
+/// Reads "4:59" or "00:04:59" at `at`, after "in", "after" or "for"; 0: there is no such time.
 std::uint64_t clock_seconds(std::string_view text, std::size_t at) {
   const auto before = word_before(text, at);
   if (before != "in" && before != "after" && before != "for") return 0;
@@ -107,7 +107,7 @@ std::optional<seconds> stated_delay(std::string_view reply) {
       continue;
     }
     total += std::min<std::uint64_t>(*number, kMost) * unit;
-    // "1 hour 30 minutes", "4 minutes and 59 seconds": only what follows at once belongs to it.
+    // "1 hour 30 minutes", "4 minutes and 59 seconds": only text that follows at once belongs to the duration.
     Scan next = s;
     next.spaces();
     if (next.at < text.size() && text[next.at] == ',') ++next.at;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kHidden = "***";
 
-/// Not text of a message, and not a password, that happens to begin with a verb.
+/// Whether the line is a command for certain, not text of a message or a password that happens to begin with a verb.
 bool beyond_doubt(const CommandLine& line) {
   switch (line.verb) {
     case Verb::mail:
@@ -31,10 +31,10 @@ bool beyond_doubt(const CommandLine& line) {
   }
 }
 
-/// Commands that a client may go on after, refused or not, with what is nobody's business.
+/// Commands after which a client may send private data, whether the command was refused or not.
 bool has_secrets_behind(Verb verb) { return verb == Verb::auth || verb == Verb::data || verb == Verb::bdat; }
 
-/// Of its form (RFC 4422 section 3.1), so that a password in its place is none.
+/// Whether the word has the form of a mechanism's name (RFC 4422 section 3.1): a password in its place rarely has.
 bool mechanism_name(std::string_view word) {
   return word.size() <= 20 && std::ranges::all_of(word, [](char c) { return ascii_alnum(c) || c == '-' || c == '_'; });
 }
@@ -52,7 +52,7 @@ void for_each_line(std::string_view text, F each) {
 }  // namespace
 
 void Transcript::add(bool ours, std::string_view line) {
-  constexpr std::size_t kRoom = 10;  // the mark in front, the dots of a line cut short, the line feed
+  constexpr std::size_t kRoom = 10;  // for the mark in front, the dots of a line cut short, and the line feed
   ++lines_;
   const bool first = tail_.empty() && head_.size() + line.size() + kRoom <= kMost / 2;
   std::string own;
@@ -60,7 +60,7 @@ void Transcript::add(bool ours, std::string_view line) {
   text += ours ? "Out: " : "In:  ";
   if (line.size() > kMaxLine) {
     text += printable(line, kMaxLine);
-  } else {  // nearly all of them: without a copy
+  } else {  // nearly all lines: without a copy
     for (const char c : line) text += c >= 32 && c < 127 ? c : '?';
   }
   text += '\n';
@@ -83,7 +83,7 @@ void Transcript::command(std::string_view line) {
     add(ours, kHidden);
     return;
   }
-  const bool doubtful = hide_ && hid_;  // a text that has a word like AUTH?
+  const bool doubtful = hide_ && hid_;  // it may be a text that contains a word like AUTH
   last_ = parsed.verb;
   if (!ours && has_secrets_behind(parsed.verb) && !hide_) {
     hide_ = true;
@@ -103,14 +103,15 @@ void Transcript::response() { add(side_ == Side::client, kHidden); }
 void Transcript::reply(std::string_view line) {
   const bool ours = side_ == Side::server;
   const bool intermediate = line.starts_with('3'), positive = line.starts_with('2');
-  if (last_ == Verb::auth && intermediate) {  // every one of these is a challenge
+  if (last_ == Verb::auth && intermediate) {  // each of these replies is a challenge
     add(ours, fmt::format("{} ***", line.substr(0, 3)));
     return;
   }
   add(ours, line);
   if (!hide_ || (line.size() > 3 && line[3] == '-')) return;
-  // Taken: what is behind it goes elsewhere, or there is nothing of it left to come. A line of refused content may be
-  // RSET or MAIL too: these show that the client goes on only while nothing came that could be such content.
+  // After an accepted AUTH, DATA or BDAT the private data is read elsewhere, or nothing of it is left to come. A line
+  // of refused content may look like RSET or MAIL; these two prove that the client continues only while nothing came
+  // that could be such content.
   const bool taken = positive ? has_secrets_behind(last_) : intermediate && last_ == Verb::data;
   const bool goes_on = positive && !hid_ && (last_ == Verb::rset || last_ == Verb::mail);
   if (taken || goes_on) hide_ = false;

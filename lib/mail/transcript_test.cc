@@ -62,9 +62,9 @@ BOOST_AUTO_TEST_CASE(what_a_client_sends_on_after_a_refused_command_is_left_out)
   t.reply("500 5.5.2 Error: command not recognized");
   t.command("HELP secret");
   t.reply("214 2.0.0 Commands");
-  t.command("c2VjcmV0IGFmdGVyIEhFTFA=");  // the answer to HELP is none to AUTH
+  t.command("c2VjcmV0IGFmdGVyIEhFTFA=");  // the answer to HELP does not answer AUTH
   t.reply("500 5.5.2 Error: command not recognized");
-  t.command("AUTH c2VjcmV0LXBhc3N3b3Jk/w==");  // no name of a mechanism
+  t.command("AUTH c2VjcmV0LXBhc3N3b3Jk/w==");  // not a mechanism's name
   t.reply("535 5.7.8 Error");
   t.command("DATA");
   t.reply("554 5.5.1 Error: no valid recipients");
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_client_that_goes_on_properly_is_seen_again) {
   t.reply("235 2.7.0 ok");
   t.command("FROB 2");
   t.command("DATA");
-  t.reply("354 go on");  // the content is not given here
+  t.reply("354 go on");  // the content is not passed to the transcript
   t.reply("550 5.7.1 refused");
   t.command("FROB 3");
   t.command("BDAT 5");

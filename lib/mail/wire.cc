@@ -7,7 +7,7 @@ namespace pen::mail {
 void FactsCollector::text(std::string_view part) {
   unsigned char all = 0;
   bool nul = false;
-  for (const char c : part) {  // no branches: the compiler makes vectors of it
+  for (const char c : part) {  // no branches: the compiler vectorises this loop
     all |= static_cast<unsigned char>(c);
     nul |= c == 0;
   }

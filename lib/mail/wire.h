@@ -1,17 +1,17 @@
 #pragma once
-/// Content as it comes in over SMTP, turned into the stored form: CRLF line ends only, not dot-stuffed.
+/// Turns content received over SMTP into the stored form: CRLF line ends only, not dot-stuffed.
 ///
 /// Use:     DataScanner scan(policy);
 ///          while (!scan.done()) { auto n = scan.feed(bytes, sink); … }   // n consumed; done() after CRLF.CRLF
 ///          BdatScanner scan(policy); scan.feed(chunk, sink); …; scan.finish(sink);
-///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is one, and
-///          others pass on to it. One that says takes_lines() between two lines gets what is plain (plain_lines.h)
-///          in one piece, by lines(text, what there is to know of it).
-/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), unless the policy takes any line end
-///          there. A bare LF ends a line of content and counts; a bare CR counts and becomes a space, unless the
-///          policy keeps it (then it can never again be told from half a line end; Postfix's
+///          A sink gets lines: text(part) any number of times, then line_end(). FactsCollector is a sink, and others
+///          pass their input on to it. A sink that says takes_lines() between two lines gets plain lines
+///          (plain_lines.h) in one piece, by lines(text, facts).
+/// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), unless the policy accepts any line end
+///          there. A bare LF ends a line of content and is counted. A bare CR is counted and becomes a space, unless
+///          the policy keeps it; a kept one can never again be told from half a line end (Postfix's
 ///          cleanup_replace_stray_cr_lf). A line of one dot that does not end DATA stays a line of one dot.
-/// Split:   any cutting of the input into feeds gives the same calls up to how text() is cut.
+/// Split:   however the input is cut into feeds, the sink gets the same calls, apart from how text() is cut.
 /// Bounds:  no memory; the sink bounds what it keeps.
 #include <concepts>
 #include <cstdint>
@@ -25,18 +25,19 @@ namespace pen::mail {
 
 struct WirePolicy {
   bool replace_bare_cr = true;
-  /// A line of one dot ends DATA with LF too: for clients that know no better, and that nobody smuggles mail through.
+  /// LF after a line of one dot ends DATA too: for clients that know no better and that nobody can smuggle mail
+  /// through.
   bool any_end_of_data = false;
 };
 
-/// A sink that may take many lines at once.
+/// A sink that can take many lines at once.
 template <class Sink>
 concept TakesLines = requires(Sink& sink, std::string_view text, const PlainLines& run) {
   { sink.takes_lines() } -> std::same_as<bool>;
   sink.lines(text, run);
 };
 
-/// The part both scanners share: cuts raw bytes into lines.
+/// The part that both scanners share: cuts raw bytes into lines.
 class LineCutter {
  public:
   explicit LineCutter(WirePolicy policy) : policy_(policy) {}
@@ -44,8 +45,8 @@ class LineCutter {
   std::uint64_t bare_cr() const { return bare_cr_; }
 
  protected:
-  /// Text of the present line up to and including its LF, or all of `in`. Returns what it took;
-  /// at_start_ says whether a line ended, last_crlf_ how.
+  /// Passes on text of the present line up to and including its LF, or all of `in`. Returns the number of bytes taken;
+  /// at_start_ says whether a line ended, last_crlf_ whether it ended in CRLF.
   template <class Sink>
   std::size_t cut(std::string_view in, Sink& sink) {
     if (cr_pending_ && !in.empty()) {
@@ -70,7 +71,7 @@ class LineCutter {
     }
     return taken;
   }
-  /// Plain lines at the beginning of `in`, if the sink takes them in one piece. Returns their size.
+  /// Passes on plain lines at the beginning of `in`, if the sink takes them in one piece. Returns their size.
   template <class Sink>
   std::size_t take_plain([[maybe_unused]] std::string_view in, [[maybe_unused]] Sink& sink) {
     if constexpr (TakesLines<Sink>) {
@@ -110,7 +111,7 @@ class LineCutter {
 
   WirePolicy policy_;
   bool at_start_ = true;
-  bool last_crlf_ = true;  // the line before ended in CRLF (DATA's own line end counts)
+  bool last_crlf_ = true;  // the previous line ended in CRLF (DATA's own line end counts)
   bool cr_pending_ = false;
   std::uint64_t bare_lf_ = 0, bare_cr_ = 0;
 };
@@ -119,7 +120,7 @@ class DataScanner : public LineCutter {
  public:
   explicit DataScanner(WirePolicy policy = {}) : LineCutter(policy) {}
 
-  /// Takes bytes up to the end of data at most; returns how many. Once done() it takes nothing.
+  /// Takes bytes up to the end of data at most; returns how many. Takes nothing once done().
   template <class Sink>
   std::size_t feed(std::string_view in, Sink& sink) {
     std::size_t at = 0;
@@ -133,7 +134,7 @@ class DataScanner : public LineCutter {
           ++at;
           ++bare_lf_;
           state_ = State::done;
-        } else if (c == '\n') {  // ".LF": no end of data, a line of one dot
+        } else if (c == '\n') {  // ".LF" does not end the data: a line of one dot
           ++at;
           sink.text(".");
           end_line(sink, false);
@@ -148,7 +149,7 @@ class DataScanner : public LineCutter {
           ++at;
           if (last_crlf_ || policy_.any_end_of_data) {
             state_ = State::done;
-          } else {  // "LF.CRLF": no end of data either
+          } else {  // "LF.CRLF" does not end the data either
             sink.text(".");
             end_line(sink, true);
           }
@@ -184,7 +185,7 @@ class BdatScanner : public LineCutter {
       in.remove_prefix(plain > 0 ? plain : cut(in, sink));
     }
   }
-  /// After the last chunk: a last line without an end gets one.
+  /// Call this after the last chunk: completes a last line without an end.
   template <class Sink>
   void finish(Sink& sink) {
     if (cr_pending_) {
@@ -198,19 +199,19 @@ class BdatScanner : public LineCutter {
   }
 };
 
-/// Finds the BodyFacts of stored content while it goes by, line by line.
+/// Collects the BodyFacts of passing stored content, line by line.
 class FactsCollector {
  public:
   void text(std::string_view part);
   void line_end();
   bool takes_lines() const { return true; }
   void lines(std::string_view text, const PlainLines& run);
-  /// From here on it is body: the caller knows where the header ends. Called at the start of a line.
+  /// The header ends here: the caller knows where. Call this at the start of a line.
   void end_of_header() {
     header_ended_ = true;
     facts_.header_size = facts_.size;
   }
-  /// The same, when the line that comes next is the empty line: it still belongs to the header.
+  /// The same when the next line is the empty line, which still belongs to the header.
   void end_of_header_after_separator() {
     end_of_header();
     facts_.header_size += 2;

@@ -24,7 +24,7 @@ Outcome read_data(std::string_view in, std::size_t piece = SIZE_MAX, WirePolicy 
   return {sink.content, std::string(in.substr(at)), scan.done(), scan.bare_lf(), scan.bare_cr()};
 }
 
-/// A sink that takes lines in one piece, as content does.
+/// A sink that takes lines in one piece, as the content builder does.
 struct Lines : reference::Sink {
   FactsCollector facts;
   bool in_lines = true;  // a piece may only come between two lines
@@ -87,8 +87,8 @@ BOOST_AUTO_TEST_CASE(no_stray_form_of_the_ending_ends_data) {
       BOOST_TEST(r.done);
       BOOST_TEST(r.left == "QUIT\r\n");
       BOOST_TEST(r.content.find("MAIL FROM:<evil@x>") != std::string::npos);
-      // Nothing that a less careful reader downstream could take for an ending is left, once dots
-      // are stuffed again.
+      // Once dots are stuffed again, nothing is left that a less careful reader downstream could take for the end of
+      // the data.
       for (std::size_t i = 0; i < r.content.size(); ++i) {
         if (r.content[i] == '\r') BOOST_TEST_REQUIRE(r.content[i + 1] == '\n');
         if (r.content[i] == '\n') BOOST_TEST_REQUIRE(r.content[i - 1] == '\r');

@@ -1,6 +1,6 @@
 #pragma once
-/// Quoted-printable and base64 taken apart again: what tests and fuzz targets hold SevenBitForm against. Strict:
-/// nullopt for text that no encoder makes.
+/// Decodes quoted-printable and base64: tests and fuzz targets check SevenBitForm against it. Strict: nullopt for text
+/// that no encoder makes.
 #include <optional>
 #include <string>
 #include <string_view>

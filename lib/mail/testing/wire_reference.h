@@ -1,5 +1,5 @@
 #pragma once
-/// For tests and the fuzz target: the scanners' rules written the slow and obvious way, over a whole input.
+/// The scanners' rules written the slow and obvious way, over a whole input; for tests and the fuzz target.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -25,7 +25,7 @@ inline std::string clean(std::string line) {
   return line;
 }
 
-/// What DATA gives: content and where it ends. Only complete lines are looked at.
+/// What DATA gives: content and where it ends. Only complete lines are considered.
 inline Read data(std::string_view in) {
   Read r;
   bool before_crlf = true;
@@ -59,7 +59,7 @@ inline std::string bdat(std::string_view in) {
   return content;
 }
 
-/// Line by line what plain_lines() finds.
+/// Finds line by line what plain_lines() finds.
 inline PlainLines plain_lines(std::string_view text, std::size_t max_line) {
   PlainLines run;
   for (;;) {
