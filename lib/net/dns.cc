@@ -17,7 +17,7 @@ using async::SocketAddress;
 using async::Task;
 using async::Until;
 
-// Questions that wait for a place on the wire: beyond this the host is in trouble that waiting does not mend.
+// The bound on questions that wait to be sent: a host with more has trouble that waiting does not cure.
 constexpr std::size_t kMaxWaitingFactor = 20;
 
 DnsAnswer temporary(std::string name, std::string_view text) {
@@ -64,7 +64,7 @@ struct Resolver::Impl {
   }
   ~Impl() {
     gate.reset();
-    for (auto& [key, waiting] : pending) waiting->done.set();  // with the temporary answer they were made with
+    for (auto& [key, waiting] : pending) waiting->done.set();  // with their initial answer, temporary
   }
 
   async::Loop& loop;
@@ -81,14 +81,14 @@ struct Resolver::Impl {
     answer.ttl = std::clamp(answer.ttl, seconds(0), most);
   }
 
-  /// Asks every server in turn, some rounds. The first usable reply wins.
+  /// Asks every server in turn, for some rounds. The first usable reply wins.
   Task<Result<DnsReply>> ask(DnsQuestion question) {
     Result<DnsReply> last = fail(async::WaitError::timed_out);
     for (unsigned round = 0; round < std::max(1U, options.tries); ++round) {
       for (std::size_t i = 0; i < options.servers.size(); ++i) {
         auto reply = co_await ask_server(options.servers[i], question);
         if (reply && (reply->rcode == 0 || reply->rcode == 3)) co_return reply;
-        // A server's own word (SERVFAIL) says more than that another one was silent.
+        // A server's own error (SERVFAIL) says more than another server's silence.
         if (reply || !last) last = std::move(reply);
       }
     }
@@ -100,7 +100,7 @@ struct Resolver::Impl {
     auto reply = co_await exchange.over_udp(true);
     if (reply && (reply->rcode == 1 || reply->rcode == 4)) {
       ++counts.sent;
-      reply = co_await exchange.over_udp(false);  // an old server that does not know EDNS
+      reply = co_await exchange.over_udp(false);  // an old server without EDNS
     }
     if (reply && reply->truncated) {
       ++counts.over_tcp;
@@ -200,7 +200,8 @@ Task<DnsAnswer> Resolver::lookup_host(std::string name, RecordType type, HostLoo
     } else {
       answer = co_await lookup(name, type, until);
     }
-    // Not found here may be found there; trouble here must not turn into "not found" there.
+    // A name not found by the first method may be found by the second. An error of the first must not become "not
+    // found".
     if (answer.outcome == DnsOutcome::found || !both || step == 1) co_return answer;
     if (answer.outcome == DnsOutcome::temporary) {
       DnsAnswer other;

@@ -1,20 +1,20 @@
 #pragma once
-/// DNS: a stub resolver over our own sockets, with a cache, many look-ups at once.
+/// DNS: a stub resolver over our own sockets, with a cache, for many look-ups at once.
 ///
 /// Use:     Resolver dns(loop, pool, options);
 ///          DnsAnswer a = co_await dns.lookup("example.org", RecordType::mx, until);
-/// Answers: found
-///          no_data      the name exists, this type does not
-///          no_domain    the name does not exist
-///          temporary    everything else: time-out, SERVFAIL, nonsense
-///          Only the first three are facts; temporary is never cached as one.
-///          Aliases (CNAME) are followed within the answer and by asking again, at most kMaxAliases.
-/// Safety:  each question goes from a socket of its own (random source port), with a random id; an answer must
-///          come from the asked server and match id and question. Names, sets and sizes are bounded. Truncated
-///          answers are asked again over TCP. Identical questions under way are asked once.
+///Answers: found
+///         no_data      the name exists, but has no records of this type
+///         no_domain    the name does not exist
+///         temporary    everything else: time-out, SERVFAIL, a malformed answer
+///         Only the first three are facts; temporary is never cached.
+///         Aliases (CNAME) are followed, within the answer and by further questions, at most kMaxAliases.
+/// Safety:  each question goes from a socket of its own (random source port), with a random id; an answer must come
+///          from the asked server and match id and question. Names, sets and sizes are bounded. A truncated answer is
+///          asked for again over TCP. Identical questions at the same time are sent once.
 /// Thread:  the loop's. Waiting is on lib/async; only `native` look-ups use the handler pool.
-/// Source:  RFC 1035, 2308 (negative answers), 5452 (resilience), 6891 (EDNS), 7505 (null MX is the caller's business).
-///          Postfix: dns_resolver_addresses is ours; smtp_host_lookup is the caller's choice of lookup_host().
+/// Source:  RFC 1035, 2308 (negative answers), 5452 (resilience), 6891 (EDNS), 7505 (the caller handles null MX).
+///          Postfix: dns_resolver_addresses is read here; the caller passes smtp_host_lookup to lookup_host().
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,16 +45,16 @@ struct DnsRecord {
   std::string name;  // owner, lower case, no final dot
   seconds ttl{0};
   std::uint16_t preference = 0;  // MX
-  /// A, AAAA: numeric address. CNAME, NS, PTR, MX: name, lower case, no final dot ("" is the root:
-  /// null MX). TXT: the strings joined. TLSA: "usage selector matching hex".
+  /// A, AAAA: numeric address. CNAME, NS, PTR, MX: name, lower case, no final dot ("" is the root: null MX). TXT: the
+  /// strings joined. TLSA: "usage selector matching hex".
   std::string data;
 };
 struct DnsAnswer {
   DnsOutcome outcome = DnsOutcome::temporary;
-  std::string name;                // after aliases
+  std::string name;                // after following aliases
   std::vector<DnsRecord> records;  // of the asked type, owned by `name`
-  seconds ttl{0};                  // how long the answer holds from now, aliases and negative answers included
-  // AD bit: every answer on the way said so (trust the resolver's path: the caller)
+  seconds ttl{0};                  // how long the answer is valid from now, aliases and negative answers included
+  // AD bit: all replies on the way had it. The caller decides whether the path to the resolver is trusted.
   bool authenticated = false;
   /// For people, when not found: "Host not found", "Host found but no data record of requested
   /// type", "Host not found, try again", …
@@ -62,15 +62,15 @@ struct DnsAnswer {
 };
 
 inline constexpr std::size_t kMaxAliases = 8;
-inline constexpr std::size_t kMaxRecords = 1000;  // of one answer; more are dropped
+inline constexpr std::size_t kMaxRecords = 1000;  // per answer; more are dropped
 
 struct ResolverOptions {
   std::vector<async::SocketAddress> servers;  // in order of preference; empty: 127.0.0.1:53
   milliseconds timeout{3000};                 // per try
   unsigned tries = 2;                         // rounds over all servers
-  std::size_t max_under_way = 1000;           // questions on the wire; more wait
+  std::size_t max_under_way = 1000;           // questions sent and unanswered; further ones wait
   std::size_t cache_entries = 20000;
-  std::size_t cache_bytes = 16u << 20;  // what a hostile zone of large sets may hold at most
+  std::size_t cache_bytes = 16u << 20;  // bounds the memory that a hostile zone of large sets can take
   seconds max_ttl{3600};
   seconds max_negative_ttl{900};
   bool dnssec = false;  // set DO and want AD
@@ -78,14 +78,15 @@ struct ResolverOptions {
 /// Servers from the setting dns_resolver_addresses ("192.0.2.53 [2001:db8::1]:5353"). Errors:
 /// DnsError::bad_address.
 Result<std::vector<async::SocketAddress>> parse_servers(std::string_view text, unsigned short default_port = 53);
-/// nameserver, options timeout:, attempts: of resolv.conf text. Unknown lines are skipped, as everywhere.
+/// Reads nameserver and options timeout:, attempts: from the text of resolv.conf. Unknown lines are skipped, as in
+/// libc.
 void apply_resolv_conf(std::string_view text, ResolverOptions& options);
 
 enum class DnsError { bad_address = 1, malformed, mismatch, truncated, bad_name };
 std::string_view error_module(DnsError);
 std::string_view describe(DnsError);
 
-/// Where a host's addresses come from, smtp_host_lookup.
+/// Where a host's addresses come from: smtp_host_lookup.
 enum class HostLookup : std::uint8_t { dns, native, dns_then_native, native_then_dns };
 
 class Resolver {
@@ -95,8 +96,8 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  /// The records of one type. A name that DNS cannot hold gives no_domain at once.
-  /// until: ends this wait with `temporary`; the question itself goes on for others and the cache.
+  /// The records of one type. A name that DNS cannot hold gives no_domain at once. until: ends this wait with
+  /// `temporary`; the question itself continues for other callers and the cache.
   async::Task<DnsAnswer> lookup(std::string name, RecordType type, async::Until until = {});
   /// A or AAAA records (type says which), by DNS or by the host's own files, as `how` says.
   async::Task<DnsAnswer> lookup_host(std::string name, RecordType type, HostLookup how, async::Until until = {});

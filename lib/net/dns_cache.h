@@ -1,7 +1,7 @@
 #pragma once
-/// Answers kept until their TTL ends: least recently used ones go first when entries or bytes pass the bound.
+/// Keeps answers until their TTL ends. When entries or bytes exceed the bound, the least recently used go first.
 ///
-/// Pure: time comes with each call. Thread: one.
+/// Pure: each call passes the time. Thread: one.
 #include <list>
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ namespace pen::net {
 class DnsCache {
  public:
   DnsCache(std::size_t max_entries, std::size_t max_bytes) : max_entries_(max_entries), max_bytes_(max_bytes) {}
-  /// The answer with its TTL reduced to what is left; nullopt: none, or it has expired.
+  /// The answer with the rest of its TTL; nullopt: none, or it has expired.
   std::optional<DnsAnswer> get(const std::string& key, SteadyTime now);
   /// Keeps the answer for answer.ttl; an answer with TTL 0 is not kept.
   void put(const std::string& key, const DnsAnswer& answer, SteadyTime now);

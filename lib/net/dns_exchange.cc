@@ -13,7 +13,7 @@ namespace {
 using async::Task;
 using async::Until;
 
-// A flood of forged datagrams ends the try rather than keep the loop busy until the time-out.
+// A flood of forged datagrams ends the try; it does not keep the loop busy until the time-out.
 constexpr unsigned kMaxMisfits = 200;
 
 Result<Fd> connected_udp(const async::SocketAddress& server) {
@@ -38,7 +38,7 @@ Result<Fd> connected_udp(const async::SocketAddress& server) {
   return fd;
 }
 
-/// Makes of datagrams what DNS over TCP has: two bytes of length, then the message.
+/// Gives datagrams the form of DNS over TCP: two bytes of length, then the message.
 class DatagramTransport final : public async::Transport {
  public:
   explicit DatagramTransport(int fd) : fd_(fd) {}
@@ -76,7 +76,7 @@ class DatagramTransport final : public async::Transport {
   std::size_t sent_ = 0;
 };
 
-/// One length-prefixed message. The view dies at the next read.
+/// Reads one length-prefixed message. The view dies at the next read.
 Task<Result<std::string_view>> read_message(async::Stream& stream, Until until) {
   PEN_CO_TRY_ASSIGN(const std::string_view prefix, co_await stream.read_exact(2, until));
   const std::size_t size =

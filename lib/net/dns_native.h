@@ -1,5 +1,5 @@
 #pragma once
-/// Host look-ups by the system's own means (/etc/hosts and whatever nsswitch.conf names), and names of addresses.
+/// Host look-ups by the system (/etc/hosts and whatever nsswitch.conf names), and reverse names of addresses.
 #include <optional>
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace pen::net {
 
-/// A or AAAA by getaddrinfo. Blocking: for the handler pool.
+/// A or AAAA records by getaddrinfo. Blocking: for the handler pool.
 DnsAnswer lookup_native(const std::string& name, RecordType type);
-/// "1.2.0.192.in-addr.arpa", or the ip6.arpa form; nullopt: no numeric address.
+/// "1.2.0.192.in-addr.arpa", or the ip6.arpa form; nullopt: not a numeric address.
 std::optional<std::string> reverse_name(const std::string& address);
 
 }  // namespace pen::net

@@ -9,7 +9,7 @@
 
 #include "lib/base/text.h"
 
-// ldns.h defines bool as a macro: it comes last.
+// ldns.h defines bool as a macro, so it is included last.
 #include <ldns/ldns.h>
 #undef bool
 
@@ -22,11 +22,11 @@ struct FreePacket {
 using Packet = std::unique_ptr<ldns_pkt, FreePacket>;
 
 constexpr bool host_byte(char c) {
-  // RFC 2317 names have slashes
+  // Names by RFC 2317 have slashes.
   return ascii_alnum(c) || c == '-' || c == '_' || c == '/' || c == '*';
 }
 
-/// The text of a wire-form name; nullopt: bytes that no host name has.
+/// The text of a name in wire form; nullopt: it has bytes that no host name has.
 std::optional<std::string> name_text(const ldns_rdf* rdf) {
   if (rdf == nullptr || ldns_rdf_get_type(rdf) != LDNS_RDF_TYPE_DNAME) return std::nullopt;
   const std::string_view wire(reinterpret_cast<const char*>(ldns_rdf_data(rdf)), ldns_rdf_size(rdf));
@@ -126,7 +126,7 @@ void read_answers(const ldns_pkt* packet, DnsReply& reply) {
   for (std::size_t i = 0; i < count; ++i) {
     const ldns_rr* rr = ldns_rr_list_rr(list, i);
     const auto type = known_type(ldns_rr_get_type(rr));
-    if (!type || ldns_rr_get_class(rr) != LDNS_RR_CLASS_IN) continue;  // signatures and the like
+    if (!type || ldns_rr_get_class(rr) != LDNS_RR_CLASS_IN) continue;  // signatures and other extra records
     DnsRecord record;
     record.type = *type;
     record.ttl = ttl_of(rr);
@@ -165,7 +165,7 @@ DnsAnswer negative(DnsOutcome outcome, std::string name, const DnsReply& reply, 
   return answer;
 }
 
-/// U-labels to A-labels (RFC 5891); nullopt: no valid name.
+/// Turns U-labels into A-labels (RFC 5891); nullopt: not a valid name.
 std::optional<std::string> ascii_name(std::string_view name) {
   if (name.size() > 1000 || name.find('\0') != std::string_view::npos) return std::nullopt;
   char* out = nullptr;
@@ -228,7 +228,7 @@ Result<std::string> build_query(const DnsQuestion& question, std::uint16_t id, b
   ldns_pkt_set_id(packet.get(), id);
   if (edns) ldns_pkt_set_edns_udp_size(packet.get(), kUdpSize);
   if (edns && dnssec) ldns_pkt_set_edns_do(packet.get(), true);
-  if (dnssec) ldns_pkt_set_ad(packet.get(), true);  // RFC 6840 section 5.7: AD is wanted
+  if (dnssec) ldns_pkt_set_ad(packet.get(), true);  // RFC 6840 section 5.7: asks for AD
   std::uint8_t* wire = nullptr;
   std::size_t size = 0;
   if (ldns_pkt2wire(&wire, packet.get(), &size) != LDNS_STATUS_OK) return fail(DnsError::bad_name, question.name);
@@ -243,7 +243,7 @@ Result<DnsReply> parse_reply(std::string_view wire, const DnsQuestion& question,
   if (((unsigned{byte(0)} << 8) | byte(1)) != id || (byte(2) & 0x80) == 0) return fail(DnsError::mismatch);
   ldns_pkt* parsed = nullptr;
   if (ldns_wire2pkt(&parsed, reinterpret_cast<const std::uint8_t*>(wire.data()), wire.size()) != LDNS_STATUS_OK) {
-    // A truncated reply may end in the middle of a record; only that it was cut is of interest then.
+    // A truncated reply may end in the middle of a record; only the fact of truncation matters then.
     DnsReply cut;
     cut.truncated = (byte(2) & 0x02) != 0;
     if (cut.truncated) return cut;
@@ -254,7 +254,7 @@ Result<DnsReply> parse_reply(std::string_view wire, const DnsQuestion& question,
   DnsReply reply;
   reply.rcode = static_cast<unsigned>(ldns_pkt_get_rcode(parsed));
   const std::size_t asked = questions == nullptr ? 0 : ldns_rr_list_rr_count(questions);
-  // Some servers leave the question out when they do not like it.
+  // Some servers omit the question in an error reply.
   if (asked == 0 && reply.rcode != 0 && reply.rcode != 3) return reply;
   if (asked != 1) return fail(DnsError::mismatch);
   const ldns_rr* echoed = ldns_rr_list_rr(questions, 0);
@@ -312,7 +312,7 @@ DnsReading read_reply(const DnsReply& reply, const DnsQuestion& question, std::s
   } else if (reply.dropped) {
     answer.text = "Malformed or unexpected name server reply";
   } else if (followed && !reply.has_soa) {
-    reading.next = name;  // the server gave the alias alone
+    reading.next = name;  // the server sent the alias without its target
     answer.ttl = ttl;
   } else {
     answer = negative(DnsOutcome::no_data, name, reply, "Host found but no data record of requested type");

@@ -1,8 +1,8 @@
 #pragma once
-/// DNS messages: questions to bytes, answers from bytes. No sockets, no cache.
+/// DNS messages: encodes questions, decodes answers. No sockets, no cache.
 ///
-/// Safety:  an answer is taken only when id, question, and the reply bit fit; names with bytes that no host name has
-///          are dropped with their record; counts and sizes are bounded by the packet (at most 64 KiB).
+/// Safety:  an answer is accepted only if id, question, and the reply bit match. A record whose name holds bytes that
+///          no host name has is dropped. The packet (at most 64 KiB) bounds counts and sizes.
 /// Source:  RFC 1035 section 4, RFC 6891 (EDNS), RFC 2308 (SOA minimum). ldns reads and writes the wire form.
 #include <cstdint>
 #include <string>
@@ -13,15 +13,15 @@
 
 namespace pen::net {
 
-/// What UDP answers may measure: fits every path (RFC 9715 advises 1232..1400).
+/// The permitted size of UDP answers: passes every network path (RFC 9715 advises 1232..1400).
 inline constexpr std::uint16_t kUdpSize = 1232;
 
 struct DnsQuestion {
   std::string name;  // lower case, no final dot
   RecordType type = RecordType::a;
 };
-/// A name in the form used here (lower case, no final dot, A-labels instead of U-labels), or nullopt: DNS cannot hold
-/// it or no host has such a name.
+/// A name in the form used here (lower case, no final dot, A-labels instead of U-labels). nullopt: DNS cannot hold it,
+/// or no host can have such a name.
 std::optional<std::string> normal_name(std::string_view name);
 
 /// The wire form of a question with recursion desired.
@@ -36,15 +36,15 @@ struct DnsReply {
   bool has_soa = false;
   seconds negative_ttl{0};  // from the authority section's SOA: min(TTL, MINIMUM)
 };
-/// Errors: malformed; mismatch (other id or question, or no reply at all).
+/// Errors: malformed; mismatch (another id or question, or not a reply).
 Result<DnsReply> parse_reply(std::string_view wire, const DnsQuestion& question, std::uint16_t id);
 
-/// What one reply says about a question: an answer, or the alias to ask next (`next` not empty).
+/// The content of one reply: an answer, or the alias to ask for next (`next` not empty).
 struct DnsReading {
   DnsAnswer answer;
   std::string next;
 };
-/// aliases: how many were followed so far; counted up. Pure.
+/// aliases: how many were followed so far; this call adds its own. Pure.
 DnsReading read_reply(const DnsReply& reply, const DnsQuestion& question, std::size_t& aliases);
 
 }  // namespace pen::net

@@ -9,7 +9,7 @@
 namespace pen::net {
 namespace {
 
-/// The address in normal form, brackets gone; nullopt: not numeric.
+/// The address in normal form, without brackets; nullopt: not numeric.
 std::optional<std::string> numeric(std::string_view text) {
   if (text.size() >= 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
   const std::string copy(text);

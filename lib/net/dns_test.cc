@@ -43,7 +43,7 @@ struct Client {
     return run(loop, dns().lookup(name, type));
   }
   std::string ask(const std::string& name, RecordType type = RecordType::a) { return shown(answer(name, type)); }
-  /// The server answers name with this, for whatever is asked.
+  /// Makes the server answer every question about the name with this reply.
   void reply(const std::string& name, DnsServer::Reply r) {
     server.on(name, [r](const DnsServer::Query& q) { return std::vector{DnsServer::wire(q, r)}; });
   }
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(alias_loops_end) {
   server.cname("a.example", "b.example");
   server.cname("b.example", "a.example");
   BOOST_TEST(ask("a.example") == "temporary");
-  // Each answer one alias further, for ever.
+  // Each answer is one more alias, without end.
   for (int i = 0; i < 20; ++i) {
     const std::string name = "n" + std::to_string(i) + ".example";
     DnsServer::Reply r;

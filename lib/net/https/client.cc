@@ -28,7 +28,7 @@ List list_of(const std::string& line) {
 struct Place {
   std::string host, port;
 };
-/// Empty: the URL makes no sense.
+/// Splits a URL; empty: the URL is malformed.
 Place place_of(const std::string& url) {
   const std::unique_ptr<CURLU, Free> parsed(::curl_url());
   PEN_CHECK(parsed != nullptr);
@@ -43,7 +43,7 @@ Place place_of(const std::string& url) {
   return {part(CURLUPART_HOST), part(CURLUPART_PORT)};
 }
 
-/// "host:port:address,address": what libcurl is to take for the host's addresses.
+/// "host:port:address,address": makes libcurl use these addresses for the host.
 std::string resolve_entry(const Place& place, const std::vector<std::string>& addresses) {
   std::string entry = place.host + ":" + place.port + ":";
   std::size_t count = 0;
@@ -92,7 +92,7 @@ class Transfer {
     t.header_too_large_ = t.header_bytes_ > t.request_.max_header;
     return t.header_too_large_ ? 0 : size;
   }
-  /// libcurl takes the common name of a certificate without DNS names. OpenSSL is told itself not to.
+  /// libcurl accepts the common name of a certificate without DNS names, so OpenSSL itself is told not to.
   static CURLcode only_dns_names(CURL*, void* context, void* to) {
     const std::string& host = static_cast<Transfer*>(to)->place_.host;
     return tls::demand_dns_name(context, host) ? CURLE_OK : CURLE_OUT_OF_MEMORY;

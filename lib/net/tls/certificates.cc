@@ -1,4 +1,4 @@
-/// Reading certificates, keys and chains; OpenSSL's errors as text.
+/// Reads certificates, keys and chains; turns OpenSSL's errors into text.
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -14,9 +14,9 @@
 namespace pen::tls {
 namespace {
 
-constexpr std::size_t kMaxFile = 4 * 1024 * 1024;  // a PEM file beyond this is something else
+constexpr std::size_t kMaxFile = 4 * 1024 * 1024;  // a larger file is not a PEM file
 
-/// No passphrase is ever asked for: the program has no terminal.
+/// Refuses to ask for a passphrase: the program has no terminal.
 int no_passphrase(char*, int, int, void*) { return -1; }
 
 bool is_key(std::string_view name) { return name.ends_with("PRIVATE KEY"); }
@@ -30,7 +30,7 @@ struct Blocks {
   std::string name;
   std::string der;
 
-  /// Empty: the end.
+  /// Reads the next block; false: the end.
   Result<bool> next(const std::string& where) {
     char* block_name = nullptr;
     char* header = nullptr;
@@ -142,7 +142,7 @@ Result<void> use(SSL_CTX* ctx, const Chain& chain, const std::string& name) {
   STACK_OF(X509)* issuers = sk_X509_new_null();
   for (const auto& issuer : chain.issuers) sk_X509_push(issuers, issuer.get());
   const int done = SSL_CTX_use_cert_and_key(ctx, chain.certificate.get(), chain.key.get(), issuers, 1);
-  sk_X509_free(issuers);  // the context has references of its own
+  sk_X509_free(issuers);  // the context holds references of its own
   if (done != 1) return setup_failure(name);
   return {};
 }
@@ -169,7 +169,7 @@ Result<Chain> load_pair(const CertificateFiles& files) {
       chain.issuers.emplace_back(certificate);
   }
   if (!chain.certificate) return setup_failure(files.cert_file + ": no certificate in it");
-  ERR_clear_error();  // the end of the file
+  ERR_clear_error();  // the end of the file counts as an error there
   const std::string& key_file = files.key_file.empty() ? files.cert_file : files.key_file;
   PEN_TRY_ASSIGN(chain.key, load_key(key_file));
   if (X509_check_private_key(chain.certificate.get(), chain.key.get()) != 1) {
@@ -201,9 +201,9 @@ Result<void> Context::Impl::load_authorities() {
   if (options.default_ca && SSL_CTX_set_default_verify_paths(ctx.get()) != 1)
     return setup_failure("the system's certificate authorities");
   if (!options.ca_file.empty()) {
-    PEN_TRY(read_file(options.ca_file));  // for an error that says what errno says
+    PEN_TRY(read_file(options.ca_file));  // for an error with an errno
     if (SSL_CTX_load_verify_file(ctx.get(), options.ca_file.c_str()) != 1) return setup_failure(options.ca_file);
-    // What a server tells its clients that it would like to see.
+    // The server sends its clients this list of acceptable authorities.
     if (options.role == Role::server && options.client_certificate != ContextOptions::ClientCertificate::unasked)
       SSL_CTX_set_client_CA_list(ctx.get(), SSL_load_client_CA_file(options.ca_file.c_str()));
   }

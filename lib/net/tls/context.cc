@@ -14,7 +14,7 @@
 namespace pen::tls {
 namespace {
 
-// a peer's certificate chain; real ones have three or four of 2 kB
+// For a peer's certificate chain; real chains have three or four certificates of 2 kB.
 constexpr long kMaxCertificateList = 100 * 1024;
 
 struct Option {
@@ -37,7 +37,7 @@ constexpr std::array kOptions = {
     Option{"NO_ENCRYPT_THEN_MAC", SSL_OP_NO_ENCRYPT_THEN_MAC},
 };
 
-/// 0: no such option.
+/// 0: there is no such option.
 std::uint64_t option_bits(std::string_view word) {
   for (const Option& o : kOptions)
     if (iequals(o.name, word)) return o.bits;
@@ -57,7 +57,7 @@ std::uint64_t exclusions(const Protocols& p) {
 }
 constexpr std::uint64_t kVersions = SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_TLSv1_2 | SSL_OP_NO_TLSv1_3;
 
-/// The groups this OpenSSL knows, in the order given.
+/// The groups known to this OpenSSL, in the given order.
 std::string known_groups(SSL_CTX* ctx, const std::vector<std::string>& groups) {
   std::string known;
   for (const auto& group : groups) {
@@ -68,13 +68,13 @@ std::string known_groups(SSL_CTX* ctx, const std::vector<std::string>& groups) {
   return known;
 }
 
-/// The handshake goes on whatever is wrong with a certificate; facts.cc says what it was.
+/// Accepts any certificate for now, so that the handshake continues; facts.cc reports what is wrong with it.
 int note_certificate(int, X509_STORE_CTX*) { return 1; }
 
 }  // namespace
 
-// The bounds are left to the exclusions: a bound would also change what the system's configuration file set up for
-// contexts that leave it alone.
+// Only the exclusions restrict versions, no bounds are set. A bound would also override what the system's OpenSSL
+// configuration file sets for contexts without bounds.
 void apply(const Protocols& p, SSL_CTX* ctx) {
   SSL_CTX_set_min_proto_version(ctx, 0);
   SSL_CTX_set_max_proto_version(ctx, 0);
@@ -102,7 +102,7 @@ Result<void> Context::Impl::open() {
       if (bits == 0) warnings.push_back("tls_ssl_options: unknown option " + std::string(word));
       SSL_CTX_set_options(ctx.get(), bits);
     }
-  // A write that the kernel cut short comes again from wherever the stream keeps its text by then.
+  // After a partial write the stream may have moved the rest of its text before it calls again.
   SSL_CTX_set_mode(ctx.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(ctx.get(), 1);  // a record's head and body in one system call
@@ -142,14 +142,14 @@ Result<void> Context::Impl::set_server() {
   SSL_CTX_set_verify(c, verify, note_certificate);
   if (options.prefer_own_ciphers) SSL_CTX_set_options(c, SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_dh_auto(c, 1);
-  SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);  // tickets only: nothing is kept here
+  SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);  // tickets only: OpenSSL keeps no sessions here
   SSL_CTX_set_timeout(c, static_cast<long>(options.session_lifetime.count()));
-  unsigned char scope[EVP_MAX_MD_SIZE];  // the name may be longer than OpenSSL takes
+  unsigned char scope[EVP_MAX_MD_SIZE];  // a hash, because the name may be longer than OpenSSL permits
   unsigned size = 0;
   EVP_Digest(options.session_scope.data(), options.session_scope.size(), scope, &size, EVP_sha256(), nullptr);
   SSL_CTX_set_session_id_context(c, scope, size);
   if (options.tickets) {
-    SSL_CTX_set_num_tickets(c, 1);  // a mail client comes with one connection at a time
+    SSL_CTX_set_num_tickets(c, 1);  // a mail client opens one connection at a time
   } else {
     SSL_CTX_set_options(c, SSL_OP_NO_TICKET);
     SSL_CTX_set_num_tickets(c, 0);

@@ -1,13 +1,13 @@
 #pragma once
-/// What many TLS sessions share: certificates, whom to trust, versions, ciphers. For a server or for a client.
+/// What many TLS sessions share: certificates, trust anchors, versions, ciphers. For a server or for a client.
 ///
 /// Use:     ContextOptions options; options.role = Role::server; options.pairs = {{cert_file, key_file}}; …
 ///          PEN_TRY_ASSIGN(auto context, Context::open(std::move(options)));     // std::shared_ptr<const Context>
 ///          co_await tls::accept(stream, context, {}, until);                     // session.h
-/// Reload:  open a new one and give it to new sessions; those under way keep theirs.
+/// Reload:  open a new context and give it to new sessions; running sessions keep theirs.
 /// Errors:  TlsError::setup and unreadable, with the file and the reason.
-/// Thread:  the loop's. Immutable but for what OpenSSL counts; files are read by open() only.
-/// Source:  Postfix TLS_README for the meaning of all that has a setting there.
+/// Thread:  the loop's. Immutable, apart from OpenSSL's reference counts; only open() reads files.
+/// Source:  Postfix TLS_README for the meaning of everything that has a setting there.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,13 +25,13 @@ namespace pen::tls {
 
 enum class Role : std::uint8_t { server, client };
 
-/// A certificate with what leads to its issuer, and its key; PEM. An empty key_file: the key is in cert_file.
+/// A certificate with its chain to the issuer, and its key; PEM. An empty key_file: the key is in cert_file.
 struct CertificateFiles {
   std::string cert_file, key_file;
 };
 
-/// Where a client keeps what resumes its sessions. `session` is a secret of a few kilobytes. Called in the loop's
-/// thread; put() may come at any read of a stream (TLS 1.3 tickets), long after the handshake.
+/// Where a client keeps its sessions for resumption. `session` is a secret of a few kilobytes. Called in the loop's
+/// thread; put() may be called during any read of a stream (TLS 1.3 tickets), long after the handshake.
 class SessionCache {
  public:
   virtual ~SessionCache() = default;
@@ -40,18 +40,18 @@ class SessionCache {
   virtual void forget(const std::string& key) = 0;
 };
 
-/// The cache for one process: the most recent `most` keys, each for `lifetime`.
+/// A cache for one process: the most recent `most` keys, each for `lifetime`.
 std::shared_ptr<SessionCache> memory_session_cache(std::size_t most, seconds lifetime, const Clock& clock);
 
 struct ContextOptions {
   Role role = Role::server;
-  /// Of several kinds (RSA, ECDSA, …) the peer's abilities choose. A client needs none.
+  /// Of pairs of several kinds (RSA, ECDSA, …) OpenSSL takes the one that suits the peer. A client needs none.
   std::vector<CertificateFiles> pairs;
-  /// Or files that hold key, certificate and chain, in this order, once or several times.
+  /// Alternative to pairs: files with key, certificate and chain, in this order, once or several times.
   std::vector<std::string> chain_files;
-  std::string ca_file, ca_path;  // whom to trust; both empty: nobody
-  bool default_ca = false;       // and the system's
-  /// Certificates to trust besides, of authorities or of servers themselves: a chain may end in any of them.
+  std::string ca_file, ca_path;  // trusted authorities; both empty: none
+  bool default_ca = false;       // trust the system's authorities too
+  /// More trusted certificates, of authorities or of servers themselves: a chain may end in any of them.
   std::vector<std::string> trust_anchor_files;
   Protocols protocols;
   std::string ciphers = "aNULL:-aNULL:HIGH:MEDIUM:+RC4:@STRENGTH";  // OpenSSL list, up to TLS 1.2
@@ -64,21 +64,21 @@ struct ContextOptions {
   enum class ClientCertificate : std::uint8_t { unasked, asked, required };
   ClientCertificate client_certificate = ClientCertificate::unasked;
   bool prefer_own_ciphers = false;  // tls_preempt_cipherlist
-  /// None: no session tickets, and so no resumption.
+  /// Null: no session tickets, and so no resumption.
   std::shared_ptr<TicketKeys> tickets;
   seconds session_lifetime{3600};
   /// Sessions are resumed only by contexts of the same name.
   std::string session_scope = "penstock";
-  /// PEM of key, certificate and chain for a name the client asked for; nullopt: the default one. Called in the
-  /// handshake, so it must not block long. Error: the handshake is refused.
+  /// PEM of key, certificate and chain for the name that the client asked for; nullopt: the default certificate.
+  /// Called during the handshake, so it must not block long. Error: the handshake is refused.
   std::function<Result<std::optional<std::string>>(std::string_view name)> find_chain;
 
   // client
-  std::shared_ptr<SessionCache> sessions;  // none: each handshake is a full one
+  std::shared_ptr<SessionCache> sessions;  // null: each handshake is a full one
   bool wildcard_matches_several_labels = true;
 };
 
-/// A PEM file, whole, of at most 4 MiB. Error: unreadable, with the errno.
+/// Reads a whole PEM file of at most 4 MiB. Error: unreadable, with the errno.
 Result<std::string> read_file(const std::string& path);
 
 class Context {
@@ -89,7 +89,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   const ContextOptions& options() const;
-  /// Not fatal, but worth a line in the log: a list that names nothing, an option that does not exist.
+  /// Problems that are not fatal but worth a log line: a list that names nothing, an option that does not exist.
   const std::vector<std::string>& warnings() const;
 
   struct Impl;

@@ -1,14 +1,14 @@
 #pragma once
-/// Why TLS could not be set up or agreed on.
+/// Why setting TLS up or a handshake failed.
 #include "lib/base/result.h"
 
 namespace pen::tls {
 
 enum class TlsError {
   setup = 1,     // our certificates, keys, lists or settings: the context names file and reason
-  unreadable,    // one of our files cannot be opened; the errno says why
-  handshake,     // the peer and we do not agree; the context says about what
-  disconnected,  // the peer went away before the handshake was done
+  unreadable,    // one of our files cannot be opened; the errno has the reason
+  handshake,     // the peer and we cannot agree; the context has the subject
+  disconnected,  // the peer closed the connection before the handshake was done
 };
 inline std::string_view error_module(TlsError) { return "tls"; }
 inline std::string_view describe(TlsError e) {

@@ -9,7 +9,7 @@
 namespace pen::tls {
 namespace {
 
-constexpr std::size_t kMaxNames = 100;     // of one certificate
+constexpr std::size_t kMaxNames = 100;     // names of one certificate
 constexpr std::size_t kMaxNameText = 256;  // bytes of a name, in logs and headers
 
 std::string hex_of(const unsigned char* bytes, unsigned size) {
@@ -25,7 +25,7 @@ std::string fingerprint_of(const unsigned char* bytes, std::size_t size, const E
   return hex_of(hash, length);
 }
 
-/// A part of a name as UTF-8 without anything that could end a line; empty: there is none.
+/// A part of a name as UTF-8, without characters that could end a line; empty: there is none.
 std::string name_part(const X509_NAME* name, int nid) {
   const int at = X509_NAME_get_index_by_NID(name, nid, -1);
   if (at < 0) return {};
@@ -37,7 +37,7 @@ std::string name_part(const X509_NAME* name, int nid) {
   return printable(out, kMaxNameText);
 }
 
-/// A name that is what it seems to be: one with a NUL inside is somebody's trick.
+/// A DNS name of a certificate; empty if it is not all printable ASCII: a NUL inside, say, is a forger's trick.
 std::string dns_name(const ASN1_STRING* text) {
   const auto size = static_cast<std::size_t>(ASN1_STRING_length(text));
   const std::string out(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)), size);
@@ -95,7 +95,7 @@ std::string signature_name(EVP_PKEY* key) {
   }
 }
 
-/// Key exchange and signatures, where the cipher's name does not say them.
+/// Adds key exchange and signatures, which the names of TLS 1.3 ciphers do not contain.
 void add_tls13(SSL* ssl, SessionInfo& info) {
   if (SSL_version(ssl) < TLS1_3_VERSION) return;
   if (EVP_PKEY* key = nullptr; SSL_get_peer_tmp_key(ssl, &key) == 1 && key) {
@@ -175,7 +175,7 @@ SessionInfo client_facts(SSL* ssl, const ContextOptions& context, const ConnectO
   SessionInfo info = facts(ssl, context);
   X509* certificate = SSL_get0_peer_certificate(ssl);
   if (info.trusted && certificate) {
-    // DANE has looked at the names itself, where RFC 7672 wants it.
+    // DANE has checked the names itself, where RFC 7672 requires that.
     info.matched = !asked.tlsa.empty();
     unsigned flags = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS;
     if (asked.strict_names)
@@ -202,7 +202,7 @@ std::string_view trust_word(const SessionInfo& info) {
 }
 
 std::string log_line(const SessionInfo& info, std::string_view direction, std::string_view peer) {
-  // Where the client asked for one of our names.
+  // Shown when the client asked for one of our names.
   const std::string asked = direction == "from" ? info.server_name : std::string();
   std::string line = fmt::format("{} TLS connection established {} {}{}{}: {} with cipher {} ({}/{} bits)",
                                  trust_word(info), direction, peer, asked.empty() ? "" : " to ", asked, info.protocol,

@@ -1,5 +1,5 @@
 #pragma once
-/// Reads from a finished handshake what was agreed on and what the peer's certificate says. Internal to lib/net/tls.
+/// Reads from a finished handshake what was agreed on and what the peer's certificate states. Internal to lib/net/tls.
 #include "lib/net/tls/openssl.h"
 #include "lib/net/tls/session.h"
 

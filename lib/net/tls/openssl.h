@@ -1,5 +1,5 @@
 #pragma once
-/// OpenSSL's objects with owners, and its error queue as text. Internal to lib/net/tls: no other folder includes
+/// Owners for OpenSSL's objects, and its error queue as text. Internal to lib/net/tls: no other folder includes
 /// OpenSSL's headers.
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
@@ -26,18 +26,18 @@ using X509Ptr = std::unique_ptr<X509, Free<X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using BioPtr = std::unique_ptr<BIO, Free<BIO_free_all>>;
 
-/// What OpenSSL has to say since the queue was last empty: the first reason, with its detail; the queue is empty then.
+/// The first reason in OpenSSL's error queue, with its detail. Empties the queue.
 std::string take_openssl_error();
-/// "TlsError::setup" with `what` and what OpenSSL says.
+/// TlsError::setup with `what` and OpenSSL's reason.
 std::unexpected<Error> setup_failure(std::string what);
 
-/// A key, its certificate and what leads to the issuer.
+/// A key, its certificate and the chain to the issuer.
 struct Chain {
   KeyPtr key;
   X509Ptr certificate;
   std::vector<X509Ptr> issuers;
 };
-/// PEM as chain_files has it: one or more of key, certificate, chain. `name`: for the error.
+/// Parses PEM in the form of chain_files: key, certificate, chain, once or several times. `name`: for the error.
 Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string& name);
 struct Context::Impl {
   ContextOptions options;
@@ -51,13 +51,13 @@ struct Context::Impl {
   void set_client();
 };
 
-/// Permits the versions on a whole context or one session.
+/// Restricts a whole context or one session to these versions.
 void apply(const Protocols& protocols, SSL_CTX* ctx);
 void apply(const Protocols& protocols, SSL* ssl);
 
-/// server.cc: callbacks for tickets and server names.
+/// server.cc: installs the callbacks for tickets and server names.
 void install_server_callbacks(Context::Impl& impl);
-/// transport.cc: what a client does with a new session.
+/// transport.cc: OpenSSL's callback for a client's new session.
 int keep_new_session(SSL* ssl, SSL_SESSION* session);
 
 }  // namespace pen::tls

@@ -25,7 +25,7 @@ constexpr std::array<Version, 8> kVersions = {{{"SSLv2", kSslV2},
                                                {"", 0}}};
 constexpr std::array<std::uint16_t, 4> kSpoken = {0x0301, 0x0302, 0x0303, 0x0304};
 
-/// 0: no such version.
+/// 0: there is no such version.
 std::uint16_t version_of(std::string_view word) {
   for (const Version& v : kVersions)
     if (!v.name.empty() && iequals(v.name, word)) return v.number;

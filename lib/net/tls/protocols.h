@@ -1,5 +1,5 @@
 #pragma once
-/// Which versions of TLS a setting permits, and the cipher lists of the grades.
+/// Which versions of TLS a setting permits, and the cipher lists of Postfix's grades.
 ///
 /// Use:     PEN_TRY_ASSIGN(auto protocols, Protocols::parse(settings.smtpd_tls_protocols));
 /// Source:  Postfix postconf(5) smtpd_tls_protocols, smtpd_tls_ciphers, tls_medium_cipherlist.
@@ -13,15 +13,16 @@
 
 namespace pen::tls {
 
-/// Numbers as on the wire: 0x0301 is TLSv1, 0x0304 is TLSv1.3. SSLv2 and SSLv3 are never spoken; their names are known.
+/// Numbers as on the wire: 0x0301 is TLSv1, 0x0304 is TLSv1.3. SSLv2 and SSLv3 are never used; only their names are
+/// known.
 struct Protocols {
   std::uint16_t lowest = 0;   // 0: no bound
   std::uint16_t highest = 0;  // 0: no bound
   std::vector<std::uint16_t> excluded;
 
-  /// Both ways to write it, also mixed: bounds (">=TLSv1.2, <=TLSv1.3", names or hexadecimal as in ">=0303"), and the
-  /// older lists of what is out ("!SSLv2, !SSLv3") or, without an exclamation mark, of all that is in. Error: the word
-  /// that is none of these, or that nothing is left.
+  /// Parses both notations, also mixed: bounds (">=TLSv1.2, <=TLSv1.3", names or hexadecimal as in ">=0303"), and the
+  /// older lists of excluded versions ("!SSLv2, !SSLv3") or, without an exclamation mark, of the permitted ones.
+  /// Error: the unknown word, or that no version is left.
   static Result<Protocols> parse(std::string_view text);
   bool permits(std::uint16_t version) const;
   bool operator==(const Protocols&) const = default;
@@ -30,8 +31,8 @@ struct Protocols {
 /// "TLSv1.2" for 0x0303.
 std::string_view protocol_name(std::uint16_t version);
 
-/// The cipher list of a grade without what is excluded: each word of `excluded` (separated by white space, commas and
-/// colons) is taken out for good.
+/// The cipher list of a grade without the excluded ciphers: each word of `excluded` (separated by white space, commas
+/// and colons) is removed for good.
 std::string cipher_list(std::string_view grade_list, const std::vector<std::string>& excluded);
 
 }  // namespace pen::tls

@@ -1,4 +1,4 @@
-/// What OpenSSL asks a server in the handshake: the key of a ticket, the certificate for a name.
+/// OpenSSL's callbacks into a server during the handshake: the key of a ticket, the certificate for a name.
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/params.h>
@@ -11,7 +11,8 @@ namespace {
 
 Context::Impl& impl_of(SSL* ssl) { return *static_cast<Context::Impl*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl))); }
 
-/// AES-256-CBC and HMAC-SHA256 under one of our keys. 0: unknown key, 1: go on, 2: and give the client a new ticket.
+/// AES-256-CBC and HMAC-SHA256 under one of our keys. Returns 0: unknown key; 1: continue; 2: continue, and give the
+/// client a new ticket.
 int ticket_key(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX* cipher, EVP_MAC_CTX* mac,
                int encrypt) {
   TicketKeys& keys = *impl_of(ssl).options.tickets;
@@ -46,7 +47,7 @@ int server_name(SSL* ssl, int* alert, void*) {
     *alert = SSL_AD_INTERNAL_ERROR;
     return SSL_TLSEXT_ERR_ALERT_FATAL;
   }
-  if (!*pem) return SSL_TLSEXT_ERR_NOACK;  // the default certificate
+  if (!*pem) return SSL_TLSEXT_ERR_NOACK;  // use the default certificate
   auto chains = parse_chains(**pem, name);
   bool used = chains.has_value();
   SSL_certs_clear(ssl);

@@ -13,7 +13,7 @@ using async::Stream;
 using async::Task;
 using async::Until;
 
-/// What a failed wait for the handshake means.
+/// The TLS error that stands for a failed wait for the handshake.
 Error handshake_error(Error e) {
   if (e.code().category() == std::generic_category()) {
     if (e.is_errno(EPROTO)) return Error(TlsError::handshake, e.context());
@@ -43,7 +43,7 @@ Result<void> prepare(TlsTransport& transport, const ConnectOptions& options) {
     if (usable == 0) return fail(TlsError::setup, "none of the TLSA records is usable");
     for (const auto& name : options.names) SSL_add1_host(ssl, name.c_str());
   }
-  // Behind SSL_dane_enable(), which sets a name of its own.
+  // After SSL_dane_enable(), which sets a server name of its own.
   if (!options.server_name.empty() && SSL_set_tlsext_host_name(ssl, options.server_name.c_str()) != 1)
     return setup_failure("server name \"" + options.server_name + "\"");
   transport.session_key = options.session_key;
@@ -76,7 +76,7 @@ Task<Result<SessionInfo>> connect(Stream& stream, std::shared_ptr<const Context>
   const TlsTransport& transport = *made;
   stream.start_transport(std::move(made));
   if (auto done = co_await stream.handshake(until); !done) {
-    // Whatever it was, the session that was to be resumed may be the reason.
+    // Whatever went wrong, the resumed session may be the reason.
     if (cache && !options.session_key.empty()) cache->forget(options.session_key);
     co_return fail(handshake_error(std::move(done).error()));
   }

@@ -6,7 +6,7 @@
 namespace pen::tls {
 namespace {
 
-/// A list in order of last use and an index into it.
+/// A list in order of last use, and an index into it.
 class MemorySessionCache final : public SessionCache {
  public:
   MemorySessionCache(std::size_t most, seconds lifetime, const Clock& clock)
@@ -48,7 +48,7 @@ class MemorySessionCache final : public SessionCache {
   std::size_t most_;
   seconds lifetime_;
   const Clock& clock_;
-  std::list<Entry> entries_;  // the most recent first
+  std::list<Entry> entries_;  // most recently used first
   Index index_;
 };
 

@@ -17,9 +17,9 @@
 namespace pen::tls {
 namespace {
 
-// tickets by unknown keys may come at any rate: the file is not read for each
+// Tickets with unknown keys may come at any rate: the file is not read for each of them.
 constexpr seconds kLookAgain{1};
-constexpr std::size_t kMaxKeys = 16;         // of one file; more is not ours
+constexpr std::size_t kMaxKeys = 16;         // per file; a file with more is not ours
 constexpr std::size_t kMaxFile = 16 * 1024;  // bytes
 
 template <std::size_t N>
@@ -44,7 +44,7 @@ bool unhex(std::string_view text, std::array<unsigned char, N>& out) {
   return true;
 }
 
-/// Lines "made name cipher mac"; what is none (a write that was cut short) is left out.
+/// Parses lines "made name cipher mac"; a malformed line (a write that was cut short) is ignored.
 std::vector<TicketKeys::Key> parse(std::string_view text) {
   std::vector<TicketKeys::Key> keys;
   for (const std::string_view line : split(text, "\n")) {
@@ -67,7 +67,7 @@ TicketKeys::~TicketKeys() {
   for (Key& key : keys_) OPENSSL_cleanse(&key, sizeof key);
 }
 
-// A key from the future is of a clock that was set back: it is not young, and goes.
+// A key from the future was made before the clock was set back. It does not count as young, and is removed.
 bool TicketKeys::young(const Key& key) const {
   const long long age = unix_seconds(clock_.wall_now()) - key.made;
   return age >= 0 && age < lifetime_;
@@ -116,7 +116,7 @@ Result<void> TicketKeys::exchange_with_file(bool make) {
   text.clear();
   for (const Key& key : keys_)
     text += fmt::format("{} {} {} {}\n", key.made, hex(key.name), hex(key.cipher), hex(key.mac));
-  // Lost keys cost full handshakes, nothing else: no sync, and a torn line is no key.
+  // Lost keys only cost full handshakes, and a torn line is ignored: so there is no sync.
   const bool written = ::pwrite(fd.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
                        ::ftruncate(fd.get(), static_cast<off_t>(text.size())) == 0;
   const int reason = errno;

@@ -1,13 +1,13 @@
 #pragma once
-/// The keys of session tickets: what lets a client resume a session at another process, or after a restart.
+/// The keys of session tickets: they let a client resume a session at another process, or after a restart.
 ///
 /// Use:     auto keys = std::make_shared<TicketKeys>(file, seconds(3600), clock);   // one per process, for all
 ///          contexts
-/// Keys:    each is random, encrypts new tickets for one lifetime and opens old ones for one more; then it is
-///          forgotten, on disk too, so that a stolen file opens no session older than two lifetimes.
+/// Keys:    each is random, encrypts new tickets for one lifetime and opens old ones for one more. Then it is deleted,
+///          from disk too, so that a stolen file opens no session older than two lifetimes.
 /// File:    mode 0600, shared by all programs of an instance under a lock that is held for one short read and write.
-///          Who needs a new key first makes it; the others find it there, at the latest when a client shows a
-///          ticket by it. Without a file, or when it cannot be used, keys are this process's own.
+///          The first program that needs a new key makes it. The others find it in the file, at the latest when a
+///          client shows a ticket made with it. Without a usable file each process has keys of its own.
 /// Thread:  the loop's.
 #include <array>
 #include <memory>
@@ -30,23 +30,23 @@ class TicketKeys {
     long long made = 0;  // Unix seconds
   };
 
-  /// file: empty for keys of this process only. The clock must outlive the object.
+  /// file: empty for keys of this process only. The clock must outlive this object.
   TicketKeys(std::string file, seconds lifetime, const Clock& clock);
   ~TicketKeys();
   TicketKeys(const TicketKeys&) = delete;
   TicketKeys& operator=(const TicketKeys&) = delete;
 
-  /// The key for new tickets; made when there is none that is young enough.
+  /// The key for new tickets; makes one when no key is young enough.
   const Key& current();
-  /// The key of a ticket; nullptr: unknown or too old, a full handshake follows.
+  /// The key of a ticket; nullptr: unknown or too old, so that a full handshake follows.
   const Key* find(Bytes name);
-  /// Whether the key is so old that a ticket by it should be replaced.
+  /// Whether the key is so old that its tickets should be replaced.
   bool ageing(const Key& key) const;
-  /// Why the file is not used, when it should be and is not; empty: all is well.
+  /// Why the file cannot be used; empty: there is no problem.
   const std::string& problem() const { return problem_; }
 
  private:
-  /// Takes in what others made, and makes a key when none is young enough and `make` says so.
+  /// Reads keys that other processes made; makes one if none is young enough and `make` is true.
   void synchronise(bool make);
   void forget_old();
   bool young(const Key& key) const;

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(processes_and_restarts_share_keys_by_the_file) {
   BOOST_TEST(two.find(name_of(made)));
   BOOST_TEST((two.current().name == made.name));
   BOOST_TEST((three.current().cipher == made.cipher));
-  // Whoever comes first makes the next one, for all.
+  // The first process that needs a new key makes it for all.
   clock.advance(seconds(101));
   const auto next = two.current();
   BOOST_TEST(three.find(name_of(next)));
@@ -85,12 +85,12 @@ BOOST_AUTO_TEST_CASE(unknown_names_do_not_make_the_file_be_read_again_and_again)
   BOOST_TEST(!two.find(unknown));
   clock.advance(seconds(101));
   const auto fresh = one.current();
-  BOOST_TEST(two.find(name_of(fresh)));  // a second and more went by
+  BOOST_TEST(two.find(name_of(fresh)));  // more than a second has passed since the last look at the file
   clock.advance(seconds(101));
   const auto fresher = one.current();
   BOOST_TEST(!two.find(unknown));
   clock.advance(milliseconds(500));
-  BOOST_TEST(two.find(name_of(fresher)));  // that look found it
+  BOOST_TEST(two.find(name_of(fresher)));  // the look for `unknown` found this key as well
 }
 
 BOOST_AUTO_TEST_CASE(a_file_that_others_can_read_or_that_is_damaged_is_not_trusted) {

@@ -63,7 +63,7 @@ struct Fixture {
   }
 };
 
-/// One connection and both sides' handshakes.
+/// One connection with the handshakes of both sides.
 struct Session {
   Session(Loop& loop_in, std::shared_ptr<const Context> server_context, std::shared_ptr<const Context> client_context,
           ConnectOptions options = {})
@@ -80,13 +80,13 @@ struct Session {
     BOOST_REQUIRE_MESSAGE(client.has_value(), (client ? "" : client.error().message()));
     BOOST_REQUIRE_MESSAGE(server.has_value(), (server ? "" : server.error().message()));
   }
-  /// A line from one to the other.
+  /// Sends a line from one stream to the other.
   static Task<std::string> tell(Stream* from, Stream* to, std::string line) {
     from->write(line + "\r\n");
     auto got = co_await to->read_line(4096);
     co_return got ? std::string(*got) : "error: " + got.error().message();
   }
-  /// A line each way: the client has read its session ticket then.
+  /// Sends a line each way: afterwards the client has read its session ticket.
   void talk() {
     fine();
     BOOST_TEST(run(loop, tell(&pair.b, &pair.a, "EHLO a")) == "EHLO a");
@@ -161,7 +161,8 @@ BOOST_AUTO_TEST_CASE(a_write_given_up_while_its_record_may_be_on_the_way_breaks_
   const auto put = [&](std::string_view data) {
     return run(loop, send(&s.pair.b, as_bytes(data), {.deadline = loop.now() + milliseconds(20)}));
   };
-  // Nobody reads: the kernel's buffer fills at records' borders. Bytes of the last record are then OpenSSL's.
+  // Nobody reads: the kernel's buffer fills up at the end of a record, and OpenSSL then holds bytes of the last
+  // record.
   BOOST_TEST(!put(text));
   BOOST_TEST(s.pair.b.broken());
 }
@@ -198,7 +199,7 @@ BOOST_AUTO_TEST_CASE(the_end_is_told_and_its_absence_is_noticed) {
   ::shutdown(s.pair.b.fd(), SHUT_WR);
   BOOST_TEST(run(loop, ends(&s.pair.a)));
   BOOST_TEST(s.pair.a.cut_short());
-  // The other direction still works: a client that stops sending gets its replies.
+  // The other direction still works: a client that ends its output still gets replies.
   BOOST_TEST(run(loop, Session::tell(&s.pair.a, &s.pair.b, "250 ok")) == "250 ok");
 }
 
@@ -278,7 +279,7 @@ BOOST_AUTO_TEST_CASE(tickets_resume_sessions_and_carry_what_was_verified) {
       unknown.talk();
       BOOST_TEST(!unknown.server->resumed);
       BOOST_TEST(!unknown.client->resumed);
-      // The key has aged: it still opens, and the client gets a ticket by the new one.
+      // The key has aged: it still opens tickets, and the client gets a ticket made with the new key.
       Session again(loop, open(options), client, to);
       again.talk();
       clock.advance(seconds(3500));
@@ -287,7 +288,7 @@ BOOST_AUTO_TEST_CASE(tickets_resume_sessions_and_carry_what_was_verified) {
       clock.advance(seconds(3500));
       Session later(loop, open(options), client, to);
       later.talk();
-      BOOST_TEST(!later.server->resumed);  // the cache's lifetime
+      BOOST_TEST(!later.server->resumed);  // the cache's lifetime is over
     }
   }
 }
@@ -376,11 +377,11 @@ BOOST_AUTO_TEST_CASE(dane_counts_its_records_and_nothing_else) {
   const std::string leaf = Authority::key_hash(issued.certificate);
   Session by_key(loop, server, client, {.names = {"mx.example"}, .tlsa = {{3, 1, 1, leaf}}, .tlsa_base = "mx.example"});
   by_key.fine();
-  BOOST_TEST(by_key.client->matched);  // neither name nor date count (RFC 7672 section 3.1.1)
+  BOOST_TEST(by_key.client->matched);  // neither name nor date counts (RFC 7672 section 3.1.1)
   Session wrong(loop, server, client, {.tlsa = {{3, 1, 1, std::string(32, 'x')}}, .tlsa_base = "mx.example"});
   wrong.fine();
   BOOST_TEST(!wrong.client->trusted);
-  // DANE-TA: names and dates count.
+  // DANE-TA: name and date count.
   const Issued good = own.issue({.common_name = "mx.example", .names = {"mx.example"}});
   options.pairs = {{dir.write("own2", good.certificate + own.certificate()), dir.write("k2", good.key)}};
   const auto second = open(options);
@@ -395,7 +396,7 @@ BOOST_AUTO_TEST_CASE(dane_counts_its_records_and_nothing_else) {
   BOOST_TEST(unusable.client.error().message().find("TLSA") != std::string::npos);
 }
 
-/// A server with a certificate, and what a client finds of it by TLSA records.
+/// A server with a certificate, and a client's verdict on it by TLSA records.
 struct Anchored : Fixture {
   Authority own{"its own"};
   std::shared_ptr<const Context> client = open(client_options());
@@ -421,10 +422,10 @@ BOOST_FIXTURE_TEST_CASE(dane_of_several_digests_takes_the_strongest, Anchored) {
   const Tlsa wrong_weak{3, 1, 1, std::string(32, 'x')}, wrong_strong{3, 1, 2, std::string(64, 'x')};
   BOOST_TEST(found(server, {weak}) == "verified");
   BOOST_TEST(found(server, {strong, wrong_weak}) == "verified");
-  // RFC 7671 section 9: a weaker digest does not count beside a stronger one of the same usage and selector, …
+  // RFC 7671 section 9: a weaker digest does not count beside a stronger one of the same usage and selector.
   BOOST_TEST(found(server, {weak, wrong_strong}) != "verified");
   BOOST_TEST(found(server, {wrong_strong, weak}) != "verified");
-  // … the whole data always does, and so does another selector.
+  // A record with the whole data always counts, and so does one with another selector.
   BOOST_TEST(found(server, {whole, wrong_strong}) == "verified");
   BOOST_TEST(found(server, {{3, 0, 2, std::string(64, 'x')}, weak}) == "verified");
 }
@@ -433,7 +434,7 @@ BOOST_FIXTURE_TEST_CASE(dane_of_several_records_needs_one_that_matches, Anchored
   const Issued mx = own.issue({.common_name = "mx.example", .names = {"mx.example"}});
   const auto server = serves(mx.certificate + own.certificate(), mx.key);
   const Tlsa right{3, 1, 1, Authority::key_hash(mx.certificate)};
-  const Tlsa next{3, 1, 1, std::string(32, 'n')};  // of the key that comes next
+  const Tlsa next{3, 1, 1, std::string(32, 'n')};  // of the next key
   BOOST_TEST(found(server, {next, right}) == "verified");
   BOOST_TEST(found(server, {{2, 1, 1, std::string(32, 'n')}, right}) == "verified");
   BOOST_TEST(found(server, {next}) != "verified");

@@ -10,7 +10,7 @@
 namespace pen::tls {
 namespace {
 
-/// Whether all the bytes are one certificate with a key that can be read, or one public key.
+/// Whether the bytes are exactly one certificate with a readable key, or one public key.
 bool is_whole(const Tlsa& record) {
   const auto* at = reinterpret_cast<const unsigned char*>(record.data.data());
   const auto* const end = at + record.data.size();

@@ -1,5 +1,5 @@
 #pragma once
-/// TLSA records (RFC 6698): what a domain says of its hosts' certificates, and which of them SMTP may use.
+/// TLSA records (RFC 6698): a domain's statements about its hosts' certificates, and which of them SMTP may use.
 ///
 /// Use:     auto record = parse_tlsa("3 1 1 0123…");  if (record && usable_for_smtp(*record))
 ///          options.tlsa.push_back(*record);
@@ -17,11 +17,11 @@ struct Tlsa {
   std::string data;  // bytes
 };
 
-/// From "usage selector matching hex", as lib/net/dns.h gives it; nullopt: it is none.
+/// Parses "usage selector matching hex", the form that lib/net/dns.h gives; nullopt: malformed.
 std::optional<Tlsa> parse_tlsa(std::string_view text);
 
-/// Usage 2 (DANE-TA) or 3 (DANE-EE), selector 0 (certificate) or 1 (public key), matching type 1 or 2 with as many
-/// bytes as SHA2-256 or SHA2-512 have, or 0 with what is indeed a certificate or a key.
+/// Usage 2 (DANE-TA) or 3 (DANE-EE), selector 0 (certificate) or 1 (public key), and a matching type: 1 or 2 with the
+/// size of SHA2-256 or SHA2-512, or 0 with a real certificate or key.
 bool usable_for_smtp(const Tlsa& record);
 
 }  // namespace pen::tls

@@ -22,7 +22,7 @@ TlsTransport::TlsTransport(std::shared_ptr<const Context> context, SslPtr ssl)
 }
 
 TlsTransport::~TlsTransport() {
-  // A session is good for resumption however its connection ended.
+  // A session can be resumed however its connection ended.
   SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
 
@@ -73,21 +73,21 @@ async::Transport::Outcome TlsTransport::handshake() {
     return {};
   }
   Outcome out = fruitless(result, "handshake");
-  // End of input is an error here.
+  // Here the end of input is an error.
   if (out.error == 0 && out.want == Want::nothing) out.error = ECONNRESET;
   return out;
 }
 
 async::Transport::Outcome TlsTransport::read(MutableBytes into) {
   std::size_t done = 0;
-  // More records than one may be here already.
+  // More than one record may have arrived already.
   do {
     std::size_t got = 0;
     ERR_clear_error();
     errno = 0;
     const int result = SSL_read_ex(ssl_.get(), into.data() + done, into.size() - done, &got);
     if (result != 1) {
-      // Comes again at the next call.
+      // The next call returns this result again.
       if (done != 0) break;
       return fruitless(result, "read");
     }
@@ -121,8 +121,8 @@ async::Transport::Outcome TlsTransport::write(std::span<const Bytes> pieces) {
   return out;
 }
 
-// The peer's answer is not waited for: the connection ends here (RFC 8446 section 6.1). Where the socket takes no more,
-// the peer sees the connection end without it.
+// We do not wait for the peer's close_notify: the connection ends here (RFC 8446 section 6.1). If the socket takes no
+// more data, the peer sees the end of the connection without ours.
 async::Transport::Outcome TlsTransport::close_write() {
   if (!greeted_) return {};
   ERR_clear_error();

@@ -1,8 +1,8 @@
 #pragma once
 /// The Transport that runs TLS over the stream's descriptor. Internal to lib/net/tls.
 ///
-/// Memory:  one SSL object; record buffers only while a record is in them (SSL_MODE_RELEASE_BUFFERS).
-/// Writes:  small pieces are gathered into one record, large ones are encrypted from where they lie.
+/// Memory:  one SSL object; record buffers only while they hold a record (SSL_MODE_RELEASE_BUFFERS).
+/// Writes:  small pieces are gathered into one record, large ones are encrypted in place.
 #include "lib/async/transport.h"
 #include "lib/net/tls/openssl.h"
 
@@ -10,7 +10,7 @@ namespace pen::tls {
 
 class TlsTransport final : public async::Transport {
  public:
-  /// fd: the stream's, which outlives this object.
+  /// fd: the stream's descriptor, which must outlive this object.
   static Result<std::unique_ptr<TlsTransport>> make(std::shared_ptr<const Context> context, int fd);
   ~TlsTransport() override;
 
@@ -23,7 +23,7 @@ class TlsTransport final : public async::Transport {
 
   SSL* ssl() const { return ssl_.get(); }
   const Context& context() const { return *context_; }
-  /// Under which the sessions of this connection are kept (client).
+  /// The key under which this connection's sessions are kept (client).
   std::string session_key;
 
  private:
@@ -36,7 +36,7 @@ class TlsTransport final : public async::Transport {
   std::string why_;
   bool greeted_ = false;
   bool ended_ = false;         // no more input
-  bool close_notify_ = false;  // and the peer said so
+  bool close_notify_ = false;  // the peer ended it by close_notify
 };
 
 }  // namespace pen::tls

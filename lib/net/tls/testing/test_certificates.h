@@ -1,5 +1,5 @@
 #pragma once
-/// For tests: certificates made on the spot, so that none in the tree expires.
+/// For tests: certificates made at run time, so that none in the tree expires.
 ///
 /// Use:     Authority ca("Test CA");  Issued mx = ca.issue({.common_name = "mx.example", .names = {"mx.example"}});
 ///          write mx.certificate + ca.certificate() and mx.key to files
@@ -28,7 +28,7 @@ class Authority {
   const std::string& certificate() const;
   /// A PEM certificate's public key: TLSA data "x 1 0".
   static std::string key_der(const std::string& certificate);
-  /// A digest of it: TLSA data "x 1 1", with SHA512 "x 1 2".
+  /// A digest of the public key: TLSA data "x 1 1", with SHA512 "x 1 2".
   static std::string key_hash(const std::string& certificate, const char* digest = "SHA256");
 
  private:
