@@ -9,7 +9,7 @@
 namespace pen::resolve {
 namespace {
 
-// a → b → a is stopped here; a chain of honest rewrites is a handful.
+// Stops a loop like a → b → a; an honest chain has a handful of rewrites.
 constexpr unsigned kMaxCanonicalSteps = 100;
 
 std::string with_extension(std::string_view address, const map::AddressHit& hit) {
@@ -22,8 +22,8 @@ std::string with_extension(std::string_view address, const map::AddressHit& hit)
   return out;
 }
 
-/// Takes apart what has blanks where commas belong: "x@a y@b" are two addresses, as in Postfix. What stands before
-/// <address> is a name.
+/// Splits an item with blanks in place of commas: "x@a y@b" are two addresses, as in Postfix. Text before <address> is
+/// a name.
 void add_addresses(std::string_view item, std::vector<std::string>& out) {
   const auto joins = [](char c) { return c == '@' || c == '.'; };
   if (item.find('<') != std::string_view::npos) {
@@ -69,7 +69,7 @@ Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
   for (const auto& item : map::split_destinations(hit->value)) add_addresses(item, items);
   for (const auto& item : items) {
     if (item.starts_with('@') && item.find(':') == std::string::npos) {
-      // @domain: the same user there.
+      // @domain: the same user in that domain.
       if (item.size() == 1) return bad();
       out.push_back(rewrite_address(options, std::string(mail::local_part(address)) + item));
       continue;
@@ -110,12 +110,12 @@ class VirtualExpander {
     }
     out_.changed = true;
     path_.push_back(to_lower(address));
-    Result<void> done;  // an answer that has not come does not keep the others from being asked for
+    Result<void> done;  // a pending answer does not keep the others from being asked for
     for (auto& next : *mapped) {
       if (out_.addresses.size() > options_.virtual_alias_expansion_limit) return limit("size", address);
       const std::string folded = to_lower(next);
       if (folded == path_.back()) {
-        keep(std::move(next));  // an alias that holds itself: it is delivered to
+        keep(std::move(next));  // an alias that lists itself is delivered
       } else if (std::ranges::find(path_, folded) != path_.end()) {
         return limit("loop", next);
       } else {

@@ -1,16 +1,16 @@
 #pragma once
-/// The Options of resolving from main.cf.
+/// Makes the Options of resolving from main.cf.
 #include "lib/config/settings.h"
 #include "lib/resolve/resolve.h"
 
 namespace pen::resolve {
 
-/// Everything but own_addresses comes from the settings; these from inet_interfaces, proxy_interfaces and this
-/// machine's interfaces. May look up host names that inet_interfaces holds: blocking, call it at start.
+/// Everything but own_addresses is a setting; own_addresses comes from inet_interfaces, proxy_interfaces and the
+/// machine's interfaces. May look up host names in inet_interfaces: that blocks, so call this at start.
 Options from_settings(const config::Settings& settings);
-/// Numeric addresses that are this host's own.
+/// The numeric addresses of this host.
 std::vector<std::string> own_addresses(const config::Settings& settings);
-/// Those of inet_interfaces alone. May look up host names too.
+/// The addresses of inet_interfaces alone. May look up host names too.
 std::vector<std::string> interface_addresses(const config::Settings& settings);
 
 }  // namespace pen::resolve

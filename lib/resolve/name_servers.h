@@ -12,9 +12,9 @@
 
 namespace pen::resolve {
 
-/// The text of /etc/resolv.conf; a missing one is empty, which means the server on this host, as in libc. Blocks.
+/// The text of /etc/resolv.conf. A missing file is empty, which means the server on this host, as in libc. Blocks.
 std::string read_resolv_conf();
-/// Servers and time-outs; resolv_conf counts where the settings name no servers. Errors: an address that is none. Pure.
+/// Servers and time-outs; resolv_conf counts if the settings name no servers. Errors: a malformed address. Pure.
 Result<net::ResolverOptions> name_servers(const config::Settings& settings, std::string_view resolv_conf);
 
 }  // namespace pen::resolve

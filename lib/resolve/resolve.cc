@@ -10,8 +10,8 @@
 namespace pen::resolve {
 namespace {
 
-constexpr std::size_t kMaxMovedText = 400;  // it becomes part of a reply line
-constexpr unsigned kMaxRouteSteps = 20;     // user%a%b%c@here and the like, each step ours
+constexpr std::size_t kMaxMovedText = 400;  // the text becomes part of a reply line
+constexpr unsigned kMaxRouteSteps = 20;     // of user%a%b%c@here and the like, where each host is ours
 
 class ResolveImpl final : public Resolve {
  public:
@@ -110,7 +110,7 @@ class ResolveImpl final : public Resolve {
       PEN_TRY_ASSIGN(const bool known, has(*maps));
       if (known) return Listed::elsewhere;
     }
-    // Before their own table: who moved is still in the password file, more often than not.
+    // Before the recipient's own table, because moved users are usually still in the password file.
     PEN_TRY_ASSIGN(const bool gone, has(tables_.relocated));
     if (gone) return Listed::moved;
     if (!checked) return Listed::not_checked;
@@ -142,7 +142,8 @@ class ResolveImpl final : public Resolve {
   const Options& options() const override { return options_; }
 
  private:
-  /// The recipient as routing sees it: completed, and what our own domain hides in its local part brought out.
+  /// The recipient as routing needs it: completed, and with the address that is hidden in its local part if its domain
+  /// is ours.
   Result<std::string> undo_routing(std::string_view recipient, bool& routed) const {
     std::string address = rewrite_address(options_, recipient);
     if (address.empty()) {
@@ -152,7 +153,7 @@ class ResolveImpl final : public Resolve {
     for (unsigned step = 0; step < kMaxRouteSteps; ++step) {
       const std::string_view domain = mail::domain_part(address);
       std::string local(mail::local_part(address));
-      // "a@b"@here says what a%b@here says, in quotes.
+      // "a@b"@here is a%b@here in quotes.
       const std::string plain = options_.resolve_dequoted_address ? mail::unquote_local(local) : local;
       const bool hides_host = hides_other_host(plain);
       if (!hides_host || domain.empty()) break;
@@ -189,7 +190,7 @@ class ResolveImpl final : public Resolve {
     if (mail::numeric_hostname(domain)) return options_.resolve_numeric_domain;
     return mail::valid_hostname(domain, true);
   }
-  /// moved() of a resolved address.
+  /// moved() for a resolved address.
   Result<std::optional<std::string>> moved_text(const std::string& address) const {
     if (tables_.relocated.empty()) return std::nullopt;
     PEN_TRY_ASSIGN(const map::AddressKeys keys, tables_.keys_for(options_, address));
@@ -209,7 +210,7 @@ class ResolveImpl final : public Resolve {
     return route;
   }
 
-  /// Transport and next hop by address class.
+  /// Sets transport and next hop by address class.
   Result<void> choose_default(std::string_view sender, const std::string& domain, Route& route) const {
     std::string setting;
     route.nexthop = mail::numeric_hostname(domain) ? "[" + domain + "]" : domain;
@@ -256,7 +257,7 @@ class ResolveImpl final : public Resolve {
     if (!spec.nexthop.empty()) route.nexthop = spec.nexthop;
     return {};
   }
-  /// The value for this sender, unless it is DUNNO or empty.
+  /// The table's value for this sender, unless it is DUNNO or empty.
   Result<std::optional<std::string>> sender_table(const map::MapList& maps, std::string_view sender,
                                                   const std::string& empty_key) const {
     if (maps.empty()) return std::nullopt;
@@ -271,7 +272,7 @@ class ResolveImpl final : public Resolve {
 
   static void apply_table(const TransportSpec& spec, const std::string& domain, Route& route) {
     if (!spec.transport.empty()) {
-      // A named transport without next hop means: that transport, to the recipient's own domain.
+      // A named transport without next hop delivers to the recipient's own domain.
       route.transport = spec.transport;
       route.nexthop =
           spec.nexthop.empty() ? (spec.transport == "error" ? "5.1.0 Address is undeliverable" : domain) : spec.nexthop;
@@ -343,7 +344,7 @@ Result<Tables> Tables::open(const Options& options) {
   PEN_TRY(maps("sender_canonical_maps", options.sender_canonical_maps, t.sender_canonical));
   PEN_TRY(maps("recipient_canonical_maps", options.recipient_canonical_maps, t.recipient_canonical));
   PEN_TRY(maps("transport_maps", options.transport_maps, t.transport));
-  // Where mail goes is not a stranger's to write into his address.
+  // A stranger must not be able to write the route of mail into his address.
   PEN_TRY(maps("sender_dependent_relayhost_maps", options.sender_dependent_relayhost_maps, t.sender_relayhost, false));
   PEN_TRY(maps("sender_dependent_default_transport_maps", options.sender_dependent_default_transport_maps,
                t.sender_transport, false));

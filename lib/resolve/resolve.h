@@ -1,15 +1,14 @@
 #pragma once
-/// Rewriting and resolving: what an address becomes, which class it is in, and which transport and
-/// next hop it has.
+/// Rewrites and resolves addresses: gives an address its canonical form, its class, its transport and its next hop.
 ///
 /// Use:     auto r = Resolve::open(options); auto route = (*r)->route(sender, recipient);
-/// Steps:   rewrite()         completes and canonicalises what a local client wrote
-///          expand_virtual()  replaces a recipient by what virtual_alias_maps say
-///          route()           names transport and next hop
-///          listed()          says whether a recipient exists
-///          lib/intake does the first two before a message is queued; trivial-rewrite routes.
-/// No I/O but table look-ups. blocking() tells whether these may wait long (then use the handler pool).
-/// Errors:  of tables only: temporary. Everything else is part of the answers.
+///Steps:   rewrite()         completes and canonicalises an address from a local client
+///         expand_virtual()  replaces a recipient by its entry in virtual_alias_maps
+///         route()           names transport and next hop
+///         listed()          says whether a recipient exists
+///         lib/intake does the first two before a message is queued; trivial-rewrite routes.
+///No I/O but table look-ups. blocking() says whether these may wait long (then use the handler pool).
+/// Errors:  of tables only: temporary. Everything else is part of the answer.
 /// Thread:  any; immutable after open() but for the tables' own reloading.
 /// Source:  Postfix ADDRESS_REWRITING_README, ADDRESS_CLASS_README, trivial-rewrite(8).
 #include <cstdint>
@@ -26,12 +25,12 @@ namespace pen::resolve {
 
 enum class ResolveError {
   bad_setting = 1,  // a transport or class setting that makes no sense
-  bad_table_value,  // a table answered with what is no address
+  bad_table_value,  // a table's value is not an address
 };
 std::string_view error_module(ResolveError);
 std::string_view describe(ResolveError);
 
-/// The settings that matter here, under Postfix's names, as text. from_settings() (from_settings.h) fills one in.
+/// The settings that resolving needs, under Postfix's names, as text. from_settings() (from_settings.h) fills them in.
 struct Options {
   std::string myorigin, mydomain, myhostname;
   std::string mydestination;
@@ -74,86 +73,85 @@ struct Route {
   std::string nexthop;    // domain, host, [host]:port, "unix:path" …; for error: the text
   /// After resolving: source route and percent hack undone, domain completed.
   std::string recipient;
-  /// The local part still names another host (a%b, a!b): no relaying because of the domain.
+  /// The local part still names another host (a%b, a!b): the domain alone does not permit relaying.
   bool routed = false;
-  /// No valid address; transport is then "error", nexthop "5.1.3 bad address syntax".
+  /// The address is not valid; transport is then "error", nexthop "5.1.3 bad address syntax".
   bool bad_address = false;
-  /// The sender-dependent settings that had a say, for people; empty: none.
+  /// The sender-dependent settings that were used, for people; empty: none.
   std::string by_sender;
 };
 
-/// Which of the rewriting places asks.
+/// The kind of address that is rewritten.
 enum class Place : std::uint8_t { envelope_sender, envelope_recipient, header_sender, header_recipient };
 
 struct Expansion {
-  // external form, rewritten; the given one when no table has it
+  // External form, rewritten; the given address when no table has it.
   std::vector<std::string> addresses;
   bool changed = false;
-  /// Set when a limit was passed: the message must be refused ("4.6.0 …", as Postfix does) rather
-  /// than half expanded.
+  /// The limit that was exceeded, if any: the message must then be refused ("4.6.0 …", as in Postfix), not half
+  /// expanded.
   std::string limit_passed;
 };
 
-/// What the tables say of a recipient.
+/// Whether tables list a recipient.
 enum class Listed : std::uint8_t {
   yes,          // its class's own table has it
-  elsewhere,    // an alias or canonical table takes it elsewhere
-  no,           // its class has a table, which does not have it
-  not_checked,  // its class has none
-  moved,        // relocated_maps has it
+  elsewhere,    // an alias or canonical table replaces it
+  no,           // its class has a table that does not list it
+  not_checked,  // its class has no table
+  moved,        // relocated_maps lists it
 };
 
 class Resolve {
  public:
-  /// Errors: a list or map specification that cannot be read.
+  /// Errors: a list or map specification that cannot be parsed.
   static Result<std::shared_ptr<const Resolve>> open(Options options);
   virtual ~Resolve() = default;
 
-  /// The form of an address that tables and routing want: source route dropped, bang path and percent
-  /// hack undone, @myorigin and .mydomain appended as set. "" stays "".
-  /// remote_domain: what to append instead of myorigin and mydomain for remote clients
-  /// (remote_header_rewrite_domain); nullopt: local rewriting.
+  /// The form of an address that tables and routing need: without source route, bang path and percent hack undone,
+  /// @myorigin and .mydomain appended as configured. "" stays "". remote_domain: for remote clients, the domain to
+  /// append instead of myorigin and mydomain (remote_header_rewrite_domain); nullopt: local rewriting.
   virtual std::string rewrite(std::string_view address,
                               std::optional<std::string_view> remote_domain = std::nullopt) const = 0;
-  /// The sender or recipient canonical_maps, canonical_maps, then masquerade_domains, as far as their classes name the
-  /// place; for an address already rewritten.
+  /// Applies the sender or recipient canonical_maps, canonical_maps, then masquerade_domains, each if its classes
+  /// include the place. The address must be rewritten already.
   virtual Result<std::string> canonical(std::string_view address, Place place) const = 0;
   /// Virtual alias expansion of one recipient, recursive, with limits.
   virtual Result<Expansion> expand_virtual(std::string_view recipient) const = 0;
 
-  /// Which class a domain is in, by the lists alone. "[address]" literals of our own are local.
+  /// The class of a domain, by the lists alone. "[address]" literals of our own addresses are local.
   virtual Result<AddressClass> class_of(std::string_view domain) const = 0;
-  /// Transport and next hop of one recipient; sender for the sender-dependent tables. A recipient that relocated_maps
-  /// has gets the transport error (retry, if the table says 4.x.x) and what moved() says as its next hop.
+  /// Transport and next hop of one recipient; the sender is the key of sender-dependent tables. A recipient in
+  /// relocated_maps gets the transport error (retry, if the table says 4.x.x) with the text of moved() as its next
+  /// hop.
   virtual Result<Route> route(std::string_view sender, std::string_view recipient) const = 0;
-  /// Whether a recipient of ours exists; not_checked too when it is not our recipient. elsewhere and moved: of any
+  /// Whether a recipient of ours exists; not_checked also when it is not ours. elsewhere and moved are possible in any
   /// class. An address with a quoted local part is looked up as it is, then without the quotes.
   virtual Result<Listed> listed(std::string_view recipient) const = 0;
-  /// What relocated_maps says of a recipient: "5.1.6 User has moved to …"; nullopt: it does not have it. Any class.
+  /// The value in relocated_maps: "5.1.6 User has moved to …"; nullopt: not listed there. Any class.
   virtual Result<std::optional<std::string>> moved(std::string_view recipient) const = 0;
-  /// "unknown in local recipient table" and so on, for a recipient that is not listed.
+  /// "unknown in local recipient table" and so on: the text for a recipient that is not listed.
   virtual std::string_view unlisted_text(AddressClass address_class) const = 0;
 
-  /// Whether some table may wait long; and whether one that route() asks may.
+  /// Whether any table may wait long; whether a table that route() uses may.
   virtual bool blocking() const = 0;
   virtual bool route_blocking() const = 0;
-  /// Whether one that canonical() asks may.
+  /// Whether a table that canonical() uses may wait long.
   virtual bool canonical_blocking() const = 0;
-  /// Whether a route() that is not `routed` is so for all addresses of its domain and all senders, and changes with the
-  /// configuration only: no table that could be edited meanwhile is asked.
+  /// Whether a route() that is not `routed` is the same for all addresses of its domain and all senders, and changes
+  /// only with the configuration: no table is used that could be edited meanwhile.
   virtual bool route_by_domain() const = 0;
   virtual std::vector<Error> problems() const = 0;
   virtual const Options& options() const = 0;
 };
 
-/// A "transport:nexthop" value: transport "" when the value has none. "smtp:[a.example]:25" → smtp,
-/// [a.example]:25.
+/// A "transport:nexthop" value; transport is "" when the value has none. "smtp:[a.example]:25" → smtp, [a.example]:25.
 struct TransportSpec {
   std::string transport, nexthop;
 };
 TransportSpec parse_transport(std::string_view value);
 
-/// The rewriting alone, without tables: what Resolve::rewrite() does. append: see there.
+/// Rewrites without tables, as Resolve::rewrite() does. append: its remote_domain.
 std::string rewrite_address(const Options& options, std::string_view address,
                             std::optional<std::string_view> append = std::nullopt);
 

@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(invalid_domains_are_bad_addresses) {
   BOOST_TEST(routed("jo@192.0.2.1") == "smtp:[192.0.2.1] jo@192.0.2.1");
 }
 BOOST_AUTO_TEST_CASE(routes_go_by_domain_while_no_table_has_a_say) {
-  BOOST_TEST(open()->route_by_domain());  // tables of recipients have none
+  BOOST_TEST(open()->route_by_domain());  // tables by recipient are not in use
   for (auto setting :
        {&Options::transport_maps, &Options::sender_dependent_relayhost_maps,
         &Options::sender_dependent_default_transport_maps, &Options::mydestination, &Options::virtual_alias_domains,

@@ -5,11 +5,11 @@
 namespace pen::resolve {
 namespace {
 
-/// "@a,@b:user@c" without its route.
+/// Removes the route: "@a,@b:user@c" gives "user@c".
 std::string_view without_route(std::string_view address) {
   if (!address.starts_with('@')) return address;
   const auto colon = address.find(':');
-  // A colon inside an address literal is not the route's end.
+  // A colon inside an address literal does not end a route.
   const auto bracket = address.find('[');
   if (colon == std::string_view::npos || (bracket != std::string_view::npos && bracket < colon)) return address;
   return address.substr(colon + 1);
@@ -35,7 +35,7 @@ std::string rewrite_address(const Options& options, std::string_view address, st
       local.erase(percent);
     }
   }
-  // For mail of remote clients the given domain takes the place of ours, and nothing is appended when there is none.
+  // For mail of remote clients the given domain replaces ours; if it is empty, nothing is appended.
   const std::string_view origin = append.value_or(options.myorigin);
   const std::string_view parent = append.value_or(options.mydomain);
   if (domain.empty()) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The tables and lists of resolving, opened. Internal to lib/resolve.
+/// The open tables and lists of resolving. Internal to lib/resolve.
 #include <array>
 
 #include "lib/resolve/masquerade.h"
@@ -16,7 +16,7 @@ struct Tables {
   std::string myorigin;
 
   static Result<Tables> open(const Options& options);
-  /// mydestination, or a literal of an own address.
+  /// Whether the domain is in mydestination, or is a literal of an address of ours.
   Result<bool> is_local(std::string_view domain) const;
   Result<AddressClass> class_of(std::string_view domain) const;
   /// The partial keys for look-ups of this address.
@@ -32,11 +32,11 @@ struct Tables {
   std::vector<Error> problems() const;
 };
 
-/// "envelope_sender" and so on, as the settings named *_classes list them.
+/// "envelope_sender" and so on: the words of the settings *_classes.
 std::string_view word_of(Place place);
 
-/// What the tables make of one address, looked up once; nullopt: they do not have it. propagate: an extension that they
-/// did not name is put on the results.
+/// One look-up of an address: the addresses that replace it; nullopt: no table has it. propagate: the results get the
+/// extension that the key omitted.
 Result<std::optional<std::vector<std::string>>> map_once(const Options& options, const Tables& tables,
                                                          const map::MapList& maps, std::string_view address,
                                                          bool propagate);
