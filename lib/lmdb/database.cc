@@ -7,7 +7,7 @@
 namespace pen::lmdb {
 namespace {
 
-/// liblmdb's own codes are negative, everything else is errno.
+/// liblmdb's own codes are negative; positive ones are errno.
 std::unexpected<Error> failure(int code, const std::string& path) {
   if (code > 0) return fail_errno(path, code);
   DatabaseError kind = DatabaseError::failed;
@@ -39,7 +39,7 @@ MDB_val val(std::string_view text) { return {text.size(), const_cast<char*>(text
 std::string_view view(const MDB_val& v) { return {static_cast<const char*>(v.mv_data), v.mv_size}; }
 
 unsigned flags_of(const Options& o) {
-  unsigned flags = MDB_NOTLS;  // transactions are objects, and not one of each thread
+  unsigned flags = MDB_NOTLS;  // transactions belong to objects, not to threads
   if (!o.directory) flags |= MDB_NOSUBDIR;
   if (!o.lock) flags |= MDB_NOLOCK;
   if (!o.write) flags |= MDB_RDONLY;

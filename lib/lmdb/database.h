@@ -1,15 +1,16 @@
 #pragma once
-/// The one unnamed database of an LMDB file, and its transactions.
+/// An LMDB file with one unnamed database, and its transactions.
 ///
 /// Use:     auto db = Database::open(path, {.map_size = 1 << 30});
 ///          PEN_TRY_ASSIGN(Write write, Write::begin(*db));
 ///          PEN_TRY(write.put("key", "value"));  PEN_TRY(write.commit());
 ///          PEN_TRY_ASSIGN(const Read read, Read::begin(*db));
 ///          PEN_TRY_ASSIGN(const auto value, read.get("key"));          // a view into the file
-/// Views:   keys and values that a transaction gives are valid until it ends or, if it writes, until its next change.
-/// Damage:  liblmdb believes what it maps: where a file may be damaged, look first (lib/lmdb/pages.h).
+/// Views:   keys and values from a transaction are valid until it ends or, for a Write, until its next change.
+/// Damage:  liblmdb trusts what it maps: check a file that may be damaged first (lib/lmdb/pages.h).
 /// Errors:  DatabaseError or errno, with the file's path.
-/// Thread:  a database any; a transaction one, and one at a time on it. Write::begin() waits for the writer before.
+/// Thread:  a Database any; a transaction only one, and a thread has one at a time. Write::begin() waits for the
+///          writer before.
 #include <sys/types.h>
 
 #include <functional>
@@ -30,23 +31,23 @@ std::string_view error_module(DatabaseError);
 std::string_view describe(DatabaseError);
 
 struct Options {
-  std::size_t map_size = 0;  // address space in bytes, the most the file can grow to; 0: as it is
+  std::size_t map_size = 0;  // address space in bytes, the limit of the file's growth; 0: as it is
   bool directory = true;     // the path is a directory that holds data.mdb and lock.mdb
-  bool lock = true;          // no: nobody writes the file while anybody has it open
+  bool lock = true;          // no: nobody writes the file while another process has it open
   bool write = true;
-  bool sync = true;  // no: whoever writes it syncs the file himself
+  bool sync = true;  // no: the writer syncs the file itself
   mode_t mode = 0600;
 };
 
 class Database {
  public:
-  /// What is not there is made, if it may be written.
+  /// Opens the database; makes it if it does not exist and may be written.
   static Result<std::unique_ptr<Database>> open(const std::string& path, const Options& options);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  /// Frees what a process that was killed while it read keeps from being used again.
+  /// Frees pages that a killed reader process still claims.
   void forget_dead_readers() const;
 
  private:
@@ -59,14 +60,14 @@ class Database {
   unsigned table_ = 0;
 };
 
-/// What the database holds at one moment. The database must outlive it.
+/// The content of the database at one moment. The database must outlive this object.
 class Read {
  public:
   static Result<Read> begin(const Database& database);
   Read(Read&& other) noexcept;
   ~Read();
 
-  /// nullopt: no such key.
+  /// nullopt: there is no such key.
   Result<std::optional<std::string_view>> get(std::string_view key) const;
   /// Calls visit for each entry in the order of the keys, from the first key that is not below `from`, until it returns
   /// false. Returns true at the end of the database.
@@ -81,15 +82,15 @@ class Read {
   MDB_txn* transaction_;
 };
 
-/// The same, with changes of its own: without effect unless commit() succeeds.
+/// A Read that can also make changes, which take effect only if commit() succeeds.
 class Write : public Read {
  public:
   static Result<Write> begin(const Database& database);
   /// Keys of 1 to 511 bytes.
   Result<void> put(std::string_view key, std::string_view value);
-  /// A key that is not there is no error.
+  /// It is not an error if the key does not exist.
   Result<void> erase(std::string_view key);
-  /// On disk when it returns, if the database syncs. The last call.
+  /// Returns when the changes are on disk, if the database syncs. Must be the last call.
   Result<void> commit();
 
  private:

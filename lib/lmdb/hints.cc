@@ -18,7 +18,7 @@ Result<void> check_file(const std::string& path) {
   if (!fd && errno == ENOENT) return {};
   if (!fd) return fail_errno("open " + path);
   struct stat st{};
-  if (::fstat(fd.get(), &st) == 0 && st.st_size == 0) return {};  // liblmdb will fill it
+  if (::fstat(fd.get(), &st) == 0 && st.st_size == 0) return {};  // liblmdb will initialise it
   if (auto whole = check_pages(fd.get()); !whole)
     return fail(DatabaseError::damaged, path + ": " + whole.error().message());
   return {};

@@ -1,10 +1,10 @@
 #pragma once
-/// Databases of hints: LMDB files in a directory of their own that may be lost at any time.
+/// Databases of hints: LMDB files, each in a directory of its own, that may be lost at any time.
 ///
 /// Use:     auto db = open_hints(directory, map_size);
-///          open_or_begin_anew(directory, cost, warning, open)      // what a program does at its start
-/// Damage:  is found by looking through the pages before liblmdb maps them: it believes what it maps, and would end the
-///          process at the first touch. So nobody may write while another process opens the file.
+///          open_or_begin_anew(directory, cost, warning, open)      // used by programs at their start
+/// Damage:  is found by checking all pages before liblmdb maps them, because liblmdb trusts them and would crash the
+///          process at the first access. So no process may write while another opens the file.
 /// Used by: destdb, the MTA-STS policies, the results for TLS reports.
 /// Errors:  DatabaseError, errno.
 /// Thread:  any. Opening reads the whole file.
@@ -15,18 +15,18 @@
 
 namespace pen::lmdb {
 
-/// Makes what is missing. map_size: address space in bytes, the most the file can grow to.
+/// Makes the database if it does not exist. map_size: address space in bytes, the limit of the file's growth.
 Result<std::unique_ptr<Database>> open_hints(const std::string& directory, std::size_t map_size);
 
 enum class Check : bool { no, yes };
-/// One that exists, for a tool. check: only when nobody writes.
+/// Opens an existing database, for a tool. check: only if no process writes.
 Result<std::unique_ptr<Database>> open_hints_to_read(const std::string& directory, std::size_t map_size, Check check);
 
-/// Renames the directory to DIRECTORY.damaged, in place of one from before. Returns the new name.
+/// Renames the directory to DIRECTORY.damaged and replaces an earlier one of that name. Returns the new name.
 Result<std::string> set_aside(const std::string& directory);
 
-/// open(); what is damaged is set aside for whoever wants to look, and begun anew by a second open(): only hints are
-/// lost. warning: then what happened, ending with cost.
+/// Calls open(). A damaged database is set aside for inspection, and a second open() begins a new one: only hints are
+/// lost. warning: says then what happened, ending with cost.
 template <class Open>
 auto open_or_begin_anew(const std::string& directory, std::string_view cost, std::string& warning, Open open)
     -> decltype(open()) {

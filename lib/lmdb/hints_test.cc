@@ -31,7 +31,7 @@ struct Fixture {
     BOOST_REQUIRE(value.has_value());
     return *value ? std::string(**value) : "nothing";
   }
-  /// Keys and values from `from` on, at most `most`; a dot says that there are no more.
+  /// Keys and values from `from` on, at most `most`; a final dot says that there are no more.
   static std::string all(const Read& read, std::string_view from = {}, std::size_t most = 100) {
     std::string out;
     const auto end = read.each(from, [&](std::string_view key, std::string_view value) {
@@ -42,7 +42,7 @@ struct Fixture {
     BOOST_REQUIRE(end.has_value());
     return out + (*end ? "." : "");
   }
-  /// The second page, which says where everything is, loses its sense.
+  /// Destroys the second page, which holds the places of everything else.
   void damage() {
     std::fstream data(path + "/data.mdb", std::ios::in | std::ios::out | std::ios::binary);
     data.write(std::string(8192, 'x').data(), 8192);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_tool_reads_beside_the_writer_and_makes_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(damage_is_told_set_aside_and_begun_anew) {
-  for (int round = 0; round < 2; ++round) {  // the second takes the place of what was set aside
+  for (int round = 0; round < 2; ++round) {  // the second round replaces what the first set aside
     BOOST_TEST(put(*open(), "a", "1").has_value());
     damage();
     const auto broken = open_hints(path, kMap);

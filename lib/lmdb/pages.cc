@@ -31,14 +31,14 @@ using PageNumber = std::uint64_t;
 constexpr std::uint32_t kMagic = 0xBEEFC0DE;
 constexpr std::uint32_t kVersion = 1;
 constexpr PageNumber kNone = ~PageNumber{0};  // the root of an empty tree
-constexpr unsigned kMaxDepth = 32;            // of liblmdb's cursors
+constexpr unsigned kMaxDepth = 32;            // as in liblmdb's cursors
 
 // Page header: number 8, pad 2, flags 2, lower 2 and upper 2 (overflow: pages 4).
 constexpr std::size_t kHeader = 16;
 constexpr std::uint16_t kBranch = 0x01, kLeaf = 0x02, kOverflow = 0x04, kMeta = 0x08;
 constexpr std::uint16_t kDirty = 0x10;  // left behind by a write that bypasses the mapping
 
-// Node: size or child's number, low 2, high 2; flags 2; key size 2; key; data.
+// Node: size (or a child's page number) in low 2 and high 2 bytes; flags 2; key size 2; key; data.
 constexpr std::size_t kNode = 8;
 constexpr std::uint16_t kBigData = 0x01;  // the data is the number of an overflow page
 
@@ -56,7 +56,7 @@ struct Meta {
   std::uint64_t transaction;
 };
 static_assert(sizeof(Tree) == 48 && sizeof(Meta) == 136);
-// The tree of free pages has integer keys, and keeps the environment's flags: here, "no directory".
+// The tree of free pages has integer keys, and its flags include the environment's: here "no directory".
 constexpr std::uint16_t kFreeTreeFlags = 0x4008;
 
 template <class T>
@@ -135,7 +135,7 @@ class Checker {
     return {};
   }
 
-  // A stack of its own instead of recursion: the children of each level that are still to be read.
+  // An explicit stack instead of recursion: the children of each level that are still to be read.
   Result<void> walk(const Tree& tree, bool of_free_pages) {
     if ((tree.flags & ~(of_free_pages ? kFreeTreeFlags : 0)) != 0)
       return bad(0, fmt::format("unexpected kind of database {:#x}", tree.flags));
@@ -154,7 +154,7 @@ class Checker {
       PEN_TRY(read_at(next.number * page_size_, page_.data(), page_size_));
       const bool leaf = next.level == tree.depth;
       PEN_TRY(look_at_page(next.number, leaf));
-      // liblmdb tolerates a branch of one child among the free pages only.
+      // liblmdb accepts a branch with one child only in the tree of free pages.
       if (nodes_.size() < (leaf || of_free_pages ? 1U : 2U)) return bad(next.number, "holds too few nodes");
       for (const std::size_t at : nodes_) {
         if (!leaf) {
@@ -167,7 +167,7 @@ class Checker {
     return {};
   }
 
-  /// Fills nodes_ with the places of the page's nodes, each of them wholly on it.
+  /// Fills nodes_ with the places of the page's nodes and checks that each lies wholly on the page.
   Result<void> look_at_page(PageNumber number, bool leaf) {
     const std::byte* p = page_.data();
     if (load<PageNumber>(p) != number) return bad(number, "carries another number");
@@ -221,8 +221,8 @@ class Checker {
     return of_free_pages ? look_at_free_pages(number, list) : Result<void>();
   }
 
-  /// A count and so many numbers, falling; none of them a page of the main tree, which was walked
-  /// first.
+  /// A count and that many page numbers in descending order. None may be a page of the main tree, which was walked
+  /// before.
   Result<void> look_at_free_pages(PageNumber number, const std::vector<PageNumber>& list) {
     if (list.empty() || list[0] > list.size() - 1) return bad(number, "a list of free pages is longer than its place");
     for (std::size_t i = 1; i <= list[0]; ++i) {

@@ -37,7 +37,7 @@ class HttpsFetcher final : public Fetcher {
          .max_body = kMaxPolicy,
          .addresses = request.addresses,
          .by_dns_name = true});  // section 3.3
-    // Before the body: what a redirect or an error page holds does not matter.
+    // Checked before the body: the content of a redirect or an error page does not matter.
     if (answer.status != 0 && answer.status != 200)
       return failed(FetchOutcome::fetch_failed, "HTTP status " + std::to_string(answer.status));
     if (answer.outcome != https::Outcome::ok) return failed(answer);

@@ -15,7 +15,7 @@ using net::RecordType;
 namespace {
 
 constexpr std::size_t kMaxDomain = 253 - std::string_view("_mta-sts.").size();
-constexpr seconds kShort{60};  // holds an answer that a fetch under way may change
+constexpr seconds kShort{60};  // validity of an answer that a running fetch may change
 constexpr std::size_t kBatch = 500;
 
 }  // namespace
@@ -34,7 +34,7 @@ void take(Known& known, const Fetched& fetched, const std::string& id, bool for_
     known.failed = now;
     return;
   }
-  // One that ends at once is worth no more than a failure, and not to be asked for more often.
+  // A policy that expires at once is worth no more than a failure, and must not be fetched more often.
   if (policy->max_age == seconds(0)) known.failed = now;
   known.policy = *std::move(policy);
   known.id = id;
@@ -90,7 +90,7 @@ Task<Applied> Finder::find(std::string domain) {
   Known known = store_->get(domain);
   const Plan to_do = plan(known, id, loop_.clock().wall_now(), options_.timing);
   if (to_do.fetch != Plan::Fetch::no) {
-    // Without a record the policy that is known is looked at again under its own id.
+    // Without a record the known policy is checked under its own id.
     const auto flight = fly(domain, id.value_or(known.id), true);
     if (flight && to_do.fetch == Plan::Fetch::first) {
       const async::Until until{.deadline = loop_.now() + options_.wait};
@@ -102,7 +102,7 @@ Task<Applied> Finder::find(std::string domain) {
     }
     if (!flight) ttl = std::min(ttl, kShort);
   }
-  // A domain whose policy could not be had is looked at again when it may be fetched again.
+  // A domain without a valid policy is checked again when a fetch is permitted again.
   if (id && !known.valid(loop_.clock().wall_now())) ttl = std::min(ttl, std::max(options_.timing.retry, seconds(1)));
   Applied applied = apply(domain, known, ttl);
   if (applied.policy) ++counts_.applied;
@@ -135,7 +135,7 @@ Task<FetchRequest> Finder::addresses(std::string domain) {
 Task<void> Finder::fetch(std::string domain, std::string id, bool for_mail, std::shared_ptr<Flight> flight) {
   FetchRequest request = co_await addresses(domain);
   const Clock& clock = loop_.clock();
-  // The thread owns what it touches: this object may be gone before it has ended.
+  // The work owns what it uses: this object may be destroyed before the work has ended.
   auto work = [fetcher = fetcher_, store = store_, request, id, for_mail, &clock] {
     Fetched fetched;
     fetched.why = "its policy host mta-sts." + request.domain + " has no address";
@@ -164,7 +164,7 @@ void Finder::tell(const std::string& domain, const Known& before, const Known& n
   const std::string subject = "MTA-STS policy of " + domain + ": ";
   if (now.outcome != FetchOutcome::ok) {
     const bool valid = now.valid(loop_.clock().wall_now());
-    if (valid && now.policy->mode == Mode::none) return;  // section 8.3: it is being taken away
+    if (valid && now.policy->mode == Mode::none) return;  // section 8.3: the policy is being withdrawn
     const std::string problem = subject + "not fetched: " + printable(now.why, 400) + "; ";
     if (valid) {
       options_.tell(true, problem + "the one that is known (" + std::string(mode_name(now.policy->mode)) + ", id " +
@@ -203,10 +203,10 @@ Task<void> Finder::sweep() {
       options_.tell(true, "MTA-STS policies: " + batch.last.error().message());
       co_return;
     }
-    // One after the other: nobody waits for these.
+    // One after the other: no mail waits for these.
     for (const auto& [domain, id] : batch.ageing)
       if (const auto flight = fly(domain, id, false))
-        static_cast<void>(co_await flight->done.wait());  // it can only be done
+        static_cast<void>(co_await flight->done.wait());  // without deadline or cancel this can only succeed
     after = *batch.last;
   } while (!after.empty());
 }

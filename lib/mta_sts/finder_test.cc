@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint16_t kTxt = 16;
 
-/// A policy host that says what a test wants, or, while it is held, nothing.
+/// A policy host that answers as the test says or, while it is held, not at all.
 struct Host final : Fetcher {
   std::mutex mutex;
   Fetched answer;
@@ -115,7 +115,7 @@ struct Domain {
     return std::string(mode_name(a.policy->mode)) + " " + a.id;
   }
   std::string find(const std::string& domain = "d.example") { return words(run(loop, finder->find(domain))); }
-  /// Until no fetch is under way.
+  /// Runs until no fetch is running.
   void settle() {
     for (int i = 0; i < 1000 && finder->counts().under_way > 0; ++i) loop.run_once(milliseconds(20));
     BOOST_REQUIRE(finder->counts().under_way == 0u);
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_cached_policy_counts_when_the_record_is_taken_away) {
 BOOST_AUTO_TEST_CASE(another_id_brings_the_new_policy_at_once) {
   BOOST_TEST(find() == "enforce one");
   host->says("testing");
-  BOOST_TEST(find() == "enforce one");  // nothing has announced it
+  BOOST_TEST(find() == "enforce one");  // no record has announced the new one
   announces("two");
   BOOST_TEST(find() == "testing two");
 }
@@ -271,14 +271,14 @@ BOOST_AUTO_TEST_CASE(a_slow_policy_host_holds_the_first_mail_for_the_wait_only) 
   clock.advance(milliseconds(9'900));
   loop.run_once(milliseconds(20));
   BOOST_TEST(!first.has_value());
-  // Another domain is not held up.
+  // Another domain is not delayed.
   BOOST_TEST(find("other.example") == "none");
   clock.advance(milliseconds(200));
   for (int i = 0; i < 100 && !first; ++i) loop.run_once(milliseconds(20));
   BOOST_REQUIRE(first.has_value());
   BOOST_TEST(words(*first) == "none");
   BOOST_TEST((first->ttl <= seconds(60)));
-  // The fetch goes on, and serves the next.
+  // The fetch continues, and serves the next caller.
   host->go.release();
   settle();
   BOOST_TEST(find() == "enforce one");

@@ -8,7 +8,7 @@ namespace pen::mta_sts {
 namespace {
 
 constexpr std::string_view kVersion = "v=STSv1";
-constexpr std::size_t kMaxName = 32;  // of a field
+constexpr std::size_t kMaxName = 32;  // of a field's name
 constexpr std::size_t kMaxId = 32;
 constexpr std::size_t kMaxHost = 253;
 constexpr std::size_t kMaxShown = 100;
@@ -26,7 +26,7 @@ bool field_name(std::string_view name) {
   return std::ranges::all_of(name, [](char c) { return ascii_alnum(c) || c == '_' || c == '-' || c == '.'; });
 }
 
-/// What begins so is meant as a record of MTA-STS; anything else at the name is another record.
+/// Text with this beginning is meant as an MTA-STS record; any other record at the name is ignored.
 bool is_record(std::string_view text) {
   if (!text.starts_with(kVersion)) return false;
   text.remove_prefix(kVersion.size());
@@ -55,7 +55,7 @@ std::unexpected<Error> bad(std::string what) { return fail(PolicyError::bad_poli
 
 std::string shown(std::string_view text) { return "\"" + printable(text, kMaxShown) + "\""; }
 
-/// The fields as they come; what is given twice counts the first time.
+/// The fields in their order; of a repeated one the first counts.
 struct Fields {
   std::optional<std::string_view> version, mode, max_age;
   std::vector<std::string> mx;
@@ -87,7 +87,7 @@ Result<Mode> read_mode(std::string_view text) {
   return bad("mode " + shown(text) + " is not enforce, testing or none");
 }
 
-/// A clock that was set back does not make a policy last longer than it would from now.
+/// A clock that was set back must not make a policy last longer than it would from now.
 seconds since(WallTime then, WallTime now) { return now > then ? std::chrono::floor<seconds>(now - then) : seconds(0); }
 
 bool paused(const Known& known, WallTime now, seconds pause) {
@@ -98,8 +98,8 @@ seconds refresh_age(const Known& known, const Timing& timing) {
   return std::min(timing.refresh, known.policy->max_age / 2);
 }
 
-/// A policy that is still good is asked for more seldom: a policy host that is broken for good is not to be asked, and
-/// complained about, every few minutes until the policy has run out.
+/// The pause before refetching a policy that is still valid is longer: a permanently broken policy host should not be
+/// asked, and reported, every few minutes until the policy expires.
 seconds refresh_pause(const Timing& timing) { return std::max(timing.retry, timing.refresh / 24); }
 
 }  // namespace
@@ -123,7 +123,7 @@ std::optional<std::string> parse_record(std::string_view text) {
   if (!is_record(text)) return std::nullopt;
   text.remove_prefix(kVersion.size());
   std::optional<std::string_view> id;
-  // Each turn begins at what divides two fields; one more of it may end the record.
+  // Each turn begins at a separator between fields; one more separator may end the record.
   for (;;) {
     text = strip(text);
     if (text.empty()) break;
@@ -208,7 +208,7 @@ Plan plan(const Known& known, const std::optional<std::string>& id, WallTime now
   Plan p;
   p.use = known.valid(now);
   if (!p.use) {
-    // Without a record there is nothing to fetch; without success nothing to fetch again at once.
+    // Without a record there is nothing to fetch; after a failure there must be a pause.
     const bool again = known.attempted_id == id && paused(known, now, timing.retry);
     if (id && !again) p.fetch = Plan::Fetch::first;
     return p;
@@ -223,7 +223,7 @@ Plan plan(const Known& known, const std::optional<std::string>& id, WallTime now
 }
 
 bool wants_refresh(const Known& known, WallTime now, const Timing& timing, seconds unused) {
-  // Mail that is sent every day refreshes by itself; this is for domains that are written to seldom.
+  // A policy that mail uses daily is refreshed by the mail; this is for domains that rarely get mail.
   return known.valid(now) && known.policy->mode != Mode::none &&
          since(known.fetched, now) >= known.policy->max_age / 2 && !paused(known, now, refresh_pause(timing)) &&
          since(known.used, now) < unused;

@@ -13,7 +13,7 @@ const std::string kGood = "version: STSv1\nmode: enforce\nmx: mail.example.com\n
 std::string record(std::string_view text) { return parse_record(text).value_or("none"); }
 std::string records(std::vector<std::string> all) { return read_records(all).value_or("none"); }
 
-/// "mode age mx …", or what is wrong.
+/// "mode age mx …", or the error.
 std::string policy(std::string_view text) {
   const auto p = parse_policy(text);
   if (!p) return p.error().context();
@@ -29,7 +29,7 @@ bool names(std::vector<std::string> mx, std::string_view host) {
 
 constexpr WallTime kNow{seconds(1'800'000'000)};
 
-/// A domain whose policy of a week was fetched so long ago.
+/// A domain whose policy, valid for a week, was fetched that long ago.
 Known known(seconds age, Mode mode = Mode::enforce) {
   Known k;
   k.policy = Policy{mode, seconds(604'800), {"mx.example"}};
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(fields_that_nobody_knows_are_passed_over_in_any_order) {
 
 BOOST_AUTO_TEST_CASE(of_a_repeated_field_the_first_counts) {
   BOOST_TEST(record("v=STSv1; id=a; id=b;") == "a");
-  BOOST_TEST(record("v=STSv1; id=a-b; id=b;") == "none");  // the first is no id
+  BOOST_TEST(record("v=STSv1; id=a-b; id=b;") == "none");  // the first is not a valid id
 }
 
 BOOST_AUTO_TEST_CASE(what_the_grammar_forbids_is_no_record) {
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(no_record_and_several_records_announce_nothing) {
   BOOST_TEST(records({}) == "none");
   BOOST_TEST(records({"v=STSv1; id=a;", "v=STSv1; id=b;"}) == "none");
   BOOST_TEST(records({"v=STSv1; id=a;", "v=STSv1; id=a;"}) == "none");
-  // One in the wrong form is one all the same.
+  // A malformed record of this kind counts too.
   BOOST_TEST(records({"v=STSv1; id=a;", "v=STSv1; nothing"}) == "none");
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMaxDomain = 253;
 
-/// Whoever looks whether the file is whole must not see it change (lib/lmdb/hints.h): writers share this lock, who
-/// opens the file has it alone. Each use has a descriptor of its own, as threads would share the lock of one.
+/// The file must not change while a process checks it (lib/lmdb/hints.h): writers share this lock, and opening the
+/// file takes it exclusively. Each use has its own descriptor, because threads would share the lock of one.
 Result<Fd> lock(const std::string& directory, int how) {
   const std::string file = directory + "/open.lock";
   Fd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -28,7 +28,7 @@ Result<Fd> lock(const std::string& directory, int how) {
   return fd;
 }
 
-/// The part of the store that is not on disk.
+/// The part of the store that is in memory only.
 class Memory {
  public:
   std::optional<Known> get(const std::string& domain) const {
@@ -121,7 +121,7 @@ class LmdbStore final : public Store {
       if (seen++ == most) return false;
       last = key;
       const auto known = decode<Known>(value);
-      // What another version wrote in a form that is not ours is fetched again when it is needed.
+      // A record of another version in an unknown form is removed; its policy is fetched again when it is needed.
       if (!known || visit(last, *known)) gone.push_back(last);
       return true;
     };
@@ -139,7 +139,7 @@ class LmdbStore final : public Store {
     return decode<Known>(**value).value_or(Known());
   }
 
-  /// overflow: what this process knows besides, which counts in place of the file's where it is newer.
+  /// overflow: what only this process knows; it counts in place of the file's entry if it is newer.
   Result<void> write(const std::string& domain, const Known& overflow, const std::function<void(Known&)>& change) {
     if (domain.empty() || domain.size() > kMaxDomain)
       return fail(lmdb::DatabaseError::failed, "a name of " + std::to_string(domain.size()) + " bytes");

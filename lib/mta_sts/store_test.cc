@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(what_was_stored_is_there_after_a_restart) {
 }
 
 BOOST_AUTO_TEST_CASE(processes_see_what_others_store_and_undo_none_of_it) {
-  // Two environments of one file in one process are what liblmdb forbids: the other process is a child's.
+  // liblmdb forbids two environments of one file in one process, so the other process is a child.
   put(*open(), "d.example", "one");
   const pid_t child = ::fork();
   if (child == 0) {
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_record_of_another_form_is_as_none) {
     const auto store = open();
     put(*store, "d.example", "one");
   }
-  // Its first byte says whether there is a policy: 0 or 1.
+  // The value's first byte says whether there is a policy: 0 or 1.
   std::ifstream in(directory + "/data.mdb", std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), {});
   for (std::size_t at = 0; (at = bytes.find("d.example\x01", at)) != std::string::npos; ++at) bytes[at + 9] = '\x07';

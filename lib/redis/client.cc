@@ -15,8 +15,8 @@ using async::WaitError;
 namespace {
 
 constexpr std::size_t kReadSize = 16 * 1024;
-constexpr milliseconds kPingAfter{1000};  // of silence
-// A server that comes and goes: the pauses grow until it has stayed for so long.
+constexpr milliseconds kPingAfter{1000};  // after this silence
+// The pauses of a flapping server grow until it has stayed up for this long.
 constexpr seconds kSettled{30};
 
 bool numeric(const std::string& host) {
@@ -24,7 +24,7 @@ bool numeric(const std::string& host) {
   return ::inet_pton(AF_INET, host.c_str(), raw) == 1 || ::inet_pton(AF_INET6, host.c_str(), raw) == 1;
 }
 
-/// Waits for the resolver: on a thread of the pool.
+/// Blocks on the resolver: runs on a thread of the pool.
 Result<std::string> address_of(const std::string& host) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -105,7 +105,7 @@ async::Task<Result<async::SocketAddress>> Client::find_server() {
   co_return async::SocketAddress::inet(*found, s.port);
 }
 
-/// The next reply, while nothing else is under way.
+/// Reads the next reply while no other request is open.
 async::Task<Result<Reply>> Client::one_reply(SteadyTime deadline) {
   for (;;) {
     auto next = reader_->next();
@@ -173,7 +173,7 @@ async::Task<Error> Client::session() {
   events_.up(*greeted);
   const milliseconds ping_after = std::min(kPingAfter, options_.timeout);
   for (;;) {
-    // A request that comes while this waits for the ping has a later deadline than that.
+    // A request sent while this waits for the ping's reply has a later deadline than the ping.
     const SteadyTime deadline =
         requests_.empty() ? loop_.now() + ping_after : requests_.front().sent + options_.timeout;
     auto bytes = co_await stream_->read_some(kReadSize, {.deadline = deadline});

@@ -1,15 +1,15 @@
 #pragma once
-/// One connection to a redis server, kept up: requests go out without waiting, answers come back in order.
+/// A persistent connection to a redis server: requests are sent without waiting, answers come back in order.
 ///
 /// Use:     Client client(loop, options, {.greeting = {{"SCRIPT", "LOAD", text}}, .up = …, .down = …});
 ///          client.start();
-///          client.send({"GET", key}, [](Result<Reply> reply) { … });     // false: down, or too much is under way
-/// Rules:   nobody waits for the server but its own task. A server that leaves a request without an answer for
-///          `timeout`, sends what is no reply, or more than was asked, is given up: every request under way ends with
-///          an error, down() is called, and it is tried again with back-off, kFirstPause to kLastPause with jitter.
-///          An idle one is pinged, so that one that is gone is known before somebody needs it. up() comes after the
-///          greeting was answered without an error; its replies are handed over.
-/// Bounds:  kMaxRequests under way, kMaxQueued bytes not yet taken by the kernel; replies: reply.h.
+///          client.send({"GET", key}, [](Result<Reply> reply) { … });     // false: down, or too many requests are open
+/// Rules:   only the client's own task waits for the server. The client gives up a server that leaves a request
+///          unanswered for `timeout`, sends malformed data, or sends more replies than were requested. Then every open
+///          request ends with an error, down() is called, and the client reconnects with back-off, kFirstPause to
+///          kLastPause with jitter. An idle connection is pinged, so that a dead server is noticed before it is
+///          needed. up() is called with the replies to the greeting, after all were free of errors.
+/// Bounds:  kMaxRequests open, kMaxQueued bytes not yet taken by the kernel; replies: see reply.h.
 /// Errors:  of requests and down(): RedisError, WaitError, errno.
 /// Thread:  the loop's. Callbacks come from the client's own task, never inside send(); they may send().
 #include <cstdint>
@@ -41,13 +41,13 @@ struct ClientOptions {
   std::string user, password;  // empty: no AUTH
   int database = 0;
   milliseconds timeout{1000};  // for the connection, and for each answer
-  std::uint64_t seed = 1;      // of the jitter
+  std::uint64_t seed = 1;      // for the jitter
 };
 
 struct ClientEvents {
-  std::vector<std::vector<std::string>> greeting;  // after AUTH and SELECT
+  std::vector<std::vector<std::string>> greeting;  // sent after AUTH and SELECT
   std::function<void(const std::vector<Reply>& greeted)> up;
-  /// Also when the first connection fails, and then not again before up().
+  /// Also called when the first connection fails; not called again before up().
   std::function<void(const Error& why)> down;
 };
 
@@ -66,9 +66,9 @@ class Client {
 
   void start();
   bool is_up() const { return up_; }
-  /// An error reply is a reply. False: nothing was sent, `then` is not called.
+  /// An error reply counts as a reply. False: nothing was sent, and `then` is not called.
   bool send(const std::vector<std::string>& words, Then then);
-  /// The server says what makes no sense: the connection is given up, and tried again with back-off.
+  /// The server's replies make no sense: closes the connection and reconnects with back-off.
   void give_up(Error why);
   std::size_t under_way() const { return requests_.size(); }
   const Server& server() const { return options_.server; }
@@ -90,13 +90,13 @@ class Client {
   ClientOptions options_;
   ClientEvents events_;
   Random random_;
-  async::HandlerPool pool_;  // for names
+  async::HandlerPool pool_;  // looks names up
   std::optional<async::Stream> stream_;
   std::unique_ptr<ReplyReader> reader_;
   std::deque<Request> requests_;
   std::optional<Error> given_up_;
   bool up_ = false, told_down_ = false;
-  async::Gate gate_;  // last: its tasks use the rest
+  async::Gate gate_;  // declared last: its tasks use the other members
 };
 
 }  // namespace pen::redis

@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_reply_or_too_much_is_refused_before_it_takes_mem
   BOOST_TEST(error_of("*4294967297\r\n") != "not whole");
   BOOST_TEST(error_of("*-5\r\n") != "not whole");
   std::string nested;
-  for (int i = 0; i < 3; ++i) nested += "*600\r\n";  // each is allowed, not all of them
+  for (int i = 0; i < 3; ++i) nested += "*600\r\n";  // each size is allowed, but not all together
   BOOST_TEST(error_of(nested) == "too large");
   std::string deep;
   for (int i = 0; i < 20; ++i) deep += "*1\r\n";
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(requests_are_answered_in_order_after_the_greeting) {
   BOOST_TEST(client.send({"INCR", "a"}, keep));
   BOOST_TEST(client.send({"INCR", "a"}, keep));
   s.until([&] { return got.size() == 1; });
-  // The rest of the second reply comes when the server reads again: with the next request.
+  // The rest of the second reply comes when the server reads again, with the next request.
   BOOST_TEST(client.send({"INCR", "a"}, {}));
   s.until([&] { return got.size() == 2; });
   BOOST_TEST(got[0] == 1);
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(what_is_under_way_ends_with_an_error_when_the_server_goes_o
   s.until([&] { return seen.downs == 1; });
   BOOST_TEST(lost == 3);
   BOOST_TEST(client.under_way() == 0U);
-  s.answers = {"+PONG\r\n"};  // and nothing after the greeting
+  s.answers = {"+PONG\r\n"};  // and no answer after the greeting
   s.until([&] { return seen.ups == 2; });
   client.send({"X"}, [&](Result<Reply> r) { lost += r ? 0 : 1; });
   s.until([&] { return seen.downs == 2; });

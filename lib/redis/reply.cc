@@ -46,13 +46,13 @@ std::string format_command(const std::vector<std::string>& words) {
 
 namespace {
 
-/// The reader's privdata: what the reply at hand may still hold.
+/// The reader's privdata: how much the current reply may still hold.
 struct Budget {
   std::size_t items = kMaxItems;
   bool exceeded = false;
 };
 
-/// Where the value of this task goes: the root is made here, the others lie in their parent.
+/// Where the value of this task is stored: the root is made here, the others are in their parents.
 Reply* place(const redisReadTask* task) {
   if (task->parent == nullptr) return new Reply;
   auto& items = static_cast<Reply*>(task->parent->obj)->items;
@@ -70,7 +70,7 @@ void* create_string(const redisReadTask* task, char* text, std::size_t size) {
 void* create_array(const redisReadTask* task, int elements) {
   auto* budget = static_cast<Budget*>(task->privdata);
   if (elements < 0 || static_cast<std::size_t>(elements) > budget->items) {
-    budget->exceeded = true;  // before anything is made for them
+    budget->exceeded = true;  // before memory for them is allocated
     return nullptr;
   }
   budget->items -= static_cast<std::size_t>(elements);

@@ -1,11 +1,11 @@
 #pragma once
-/// Redis on the wire: commands to bytes, bytes to replies. hiredis does both; nothing else of it is used, because its
-/// asynchronous client looks names up while everybody waits, and aborts at a reply that nobody asked for.
+/// The redis wire format: encodes commands, decodes replies. hiredis does both. Nothing else of hiredis is used: its
+/// asynchronous client blocks on name look-ups, and aborts at an unexpected reply.
 ///
 /// Use:     stream.write(format_command({"GET", key}));
 ///          reader.feed(bytes);  while (auto r = reader.next(); r && *r) use(**r);
-/// Bounds:  a reply is what somebody else says: kMaxReply bytes, kMaxItems values in all (nested ones counted), seven
-///          levels. What is larger, or no reply at all, is an error, after which the connection has to be closed.
+/// Bounds:  a reply comes from outside: at most kMaxReply bytes, kMaxItems values in all (nested ones counted), seven
+///          levels. A larger or malformed reply is an error, after which the connection must be closed.
 /// Source:  RESP2, as Redis documents it.
 /// Pure; any thread.
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Reply {
   enum class Kind : std::uint8_t { nil, integer, text, status, error, array };
   Kind kind = Kind::nil;
   std::int64_t integer = 0;
-  std::string text;  // of text, status and error
+  std::string text;  // for text, status and error
   std::vector<Reply> items;
 };
 
@@ -45,7 +45,7 @@ class ReplyReader {
   ReplyReader& operator=(const ReplyReader&) = delete;
 
   void feed(std::string_view bytes);
-  /// nullopt: it is not whole yet. Errors: malformed, too_large; then for ever.
+  /// nullopt: the reply is incomplete. Errors: malformed, too_large; then all further calls fail.
   Result<std::optional<Reply>> next();
 
  private:
