@@ -1,12 +1,15 @@
 #pragma once
-/// Where a server's AUTH command is decided: by Dovecot (dovecot_service.h), or by a test.
+/// Decides a client's AUTH: Dovecot does (dovecot_service.h), or a test.
 ///
 /// Use:     auto exchange = authenticator.begin();
 ///          Answer a = co_await exchange->start(request, until);
-///          while (a.kind == Answer::Kind::challenge) { …ask the client…; a = co_await exchange->respond(base64,
-///          until); } Destroying an exchange that has not ended cancels it.
-/// Errors:  none: what goes wrong is Answer::Kind::temporary, with a text for the log.
-/// Thread:  the loop's. The authenticator outlives its exchanges.
+///          while (a.kind == Answer::Kind::challenge) {
+///            … ask the client …
+///            a = co_await exchange->respond(base64, until);
+///          }
+///          Destroying an exchange that has not ended cancels it.
+/// Errors:  none: a failure is Answer::Kind::temporary, with a text for the log.
+/// Thread:  the loop's. The authenticator must outlive its exchanges.
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,8 +21,8 @@ namespace pen::sasl {
 
 struct Answer {
   enum class Kind : std::uint8_t { ok, failed, temporary, challenge } kind = Kind::temporary;
-  std::string text;  // challenge: base 64; failed, temporary: why, may be empty
-  std::string user;  // ok; failed where it is known
+  std::string text;  // challenge: base 64; failed, temporary: the reason, may be empty
+  std::string user;  // when ok; when failed, if it is known
 };
 
 class Authenticator {
@@ -32,9 +35,9 @@ class Authenticator {
     virtual async::Task<Answer> respond(std::string base64, async::Until until) = 0;
   };
   virtual ~Authenticator() = default;
-  /// What it offers, or offered when it could last be asked; empty: that is not known yet.
+  /// The mechanisms that the service offers, or offered when it last answered; empty: not known yet.
   virtual const std::vector<Mechanism>& mechanisms() const = 0;
-  /// Returns when mechanisms() is known or the first attempt to ask has failed.
+  /// Returns when mechanisms() is known, or after the first attempt to ask has failed.
   virtual async::Task<void> settled(async::Until until) = 0;
   virtual std::unique_ptr<Exchange> begin() = 0;
 };

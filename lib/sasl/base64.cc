@@ -16,7 +16,7 @@ constexpr auto kValues = [] {
   return values;
 }();
 
-/// Hands each byte to `out`; false when the text is not base 64.
+/// Passes each byte to `out`; false: the text is not base 64.
 template <class Out>
 bool decode(std::string_view text, Out out) {
   if (text.size() % 4 != 0) return false;

@@ -39,7 +39,7 @@ class Login final : public ClientExchange {
   explicit Login(Credentials c) : credentials_(std::move(c)) {}
   std::string_view mechanism() const override { return "LOGIN"; }
   Result<std::string> respond(std::string_view) override {
-    // The prompts differ from server to server; what counts is their order.
+    // The prompts differ between servers; only their order counts.
     if (++step_ == 1) return credentials_.user;
     if (step_ == 2) return credentials_.password;
     return refuse("LOGIN has two challenges");
@@ -79,7 +79,7 @@ class XOAuth2 final : public ClientExchange {
     return "user=" + credentials_.user + "\1" + "auth=Bearer " + credentials_.password + "\1\1";
   }
   Result<std::string> respond(std::string_view) override {
-    // It says what is wrong with the token, and wants an empty response before it says no.
+    // The challenge explains what is wrong with the token; the server expects an empty response before it refuses.
     if (std::exchange(done_, true)) return refuse("XOAUTH2 has one challenge");
     return std::string();
   }
@@ -122,7 +122,7 @@ class Scram final : public ClientExchange {
     }
     return out;
   }
-  /// "x=value" at the start of text, cut off with the comma behind it.
+  /// Cuts "x=value" and the comma behind it off the start of text.
   static std::optional<std::string_view> take(std::string_view& text, char name) {
     if (text.size() < 2 || text[0] != name || text[1] != '=') return std::nullopt;
     const auto comma = text.find(',');

@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(plain_login_and_xoauth2_say_what_their_documents_say) {
   BOOST_TEST(login->respond("Username:").value() == "tim");
   BOOST_TEST(login->respond("whatever").value() == "tan");
   BOOST_TEST(refused(login->respond("Again:")));
-  // The example of Google's XOAUTH2 page.
+  // The example on Google's XOAUTH2 page.
   auto oauth = make("XOAUTH2", {"someuser@example.com", "ya29.vF9dft4qmTc2Nvb3RlckBhdHRhdmlzdGEuY29tCg"});
   BOOST_TEST(base64_encode(*oauth->initial()) ==
              "dXNlcj1zb21ldXNlckBleGFtcGxlLmNvbQFhdXRoPUJlYXJlciB5YTI5LnZGOWRmdDRxbVRjMk52YjNSbGNrQmhkSFJo"

@@ -9,7 +9,7 @@
 namespace pen::sasl::dovecot {
 namespace {
 
-/// The next field, cut off the line.
+/// Cuts the next field off the line.
 std::string_view take_field(std::string_view& line) {
   const auto tab = line.find('\t');
   const auto field = line.substr(0, tab);
@@ -119,7 +119,7 @@ std::string greeting(unsigned pid) {
 std::string auth_line(std::uint32_t id, const Request& request) {
   std::string line =
       "AUTH\t" + std::to_string(id) + "\t" + escape(request.mechanism) + "\tservice=" + escape(request.service);
-  line += "\tnologin";  // nobody asks a master connection about this log-in afterwards
+  line += "\tnologin";  // no master connection will ask for this login afterwards
   if (request.secured) line += "\tsecured";
   const auto add = [&](std::string_view name, std::string_view value) {
     if (value.empty()) return;
@@ -132,7 +132,7 @@ std::string auth_line(std::uint32_t id, const Request& request) {
   add("rip", request.remote_address);
   if (request.local_port != 0) add("lport", std::to_string(request.local_port));
   if (request.remote_port != 0) add("rport", std::to_string(request.remote_port));
-  if (request.initial) {  // must be the last one
+  if (request.initial) {  // must be the last field
     line += "\tresp=";
     line += escape(*request.initial);
   }

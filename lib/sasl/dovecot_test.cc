@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(a_request_says_all_and_nothing_breaks_out_of_its_field) {
   request.mechanism = "LOGIN";
   request.service = "smtp";
   BOOST_TEST(dovecot::auth_line(1, request) == "AUTH\t1\tLOGIN\tservice=smtp\tnologin\n");
-  request.initial = "";  // an empty response is one
+  request.initial = "";  // an empty response is a response
   BOOST_TEST(dovecot::auth_line(1, request) == "AUTH\t1\tLOGIN\tservice=smtp\tnologin\tresp=\n");
   BOOST_TEST(dovecot::continue_line(2, "QUJD") == "CONT\t2\tQUJD\n");
   BOOST_TEST(dovecot::cancel_line(2) == "CANCEL\t2\n");

@@ -1,5 +1,5 @@
 #pragma once
-/// What can be said for and against SASL mechanisms, and the *_sasl_*security_options that ask for it.
+/// Security properties of SASL mechanisms, and the settings *_sasl_*security_options that select by them.
 ///
 /// Use:     auto wanted = SecurityOptions::parse(settings.smtpd_sasl_security_options);
 ///          if (wanted->allow(mechanism.properties)) …
@@ -18,12 +18,12 @@ inline constexpr unsigned kPlaintext = 1, kDictionary = 2, kActive = 4, kAnonymo
 }
 
 enum class SaslError {
-  bad_setting = 1,  // a setting's value makes no sense
-  bad_line,         // the authentication server says what its protocol does not have
-  wrong_version,    // a protocol that this version does not speak
-  no_mechanism,     // it offers none
-  bad_challenge,    // what the server asks of a client cannot be answered
-  no_address,       // the host's name has none, or cannot be looked up
+  bad_setting = 1,  // the value of a setting makes no sense
+  bad_line,         // the authentication server's line violates its protocol
+  wrong_version,    // an unknown version of the protocol
+  no_mechanism,     // the server offers no mechanism
+  bad_challenge,    // the server's challenge cannot be answered
+  no_address,       // the host's name has no address, or cannot be looked up
 };
 inline std::string_view error_module(SaslError) { return "SASL"; }
 std::string_view describe(SaslError e);
@@ -35,12 +35,12 @@ struct Mechanism {
   bool operator==(const Mechanism&) const = default;
 };
 
-/// What is known of a mechanism by its name alone, for a peer that says nothing but that.
+/// The properties of a mechanism by its name alone, for a peer that states nothing else.
 unsigned known_properties(std::string_view mechanism);
 
 struct SecurityOptions {
-  unsigned forbidden = 0;  // a mechanism with one of these is out
-  unsigned required = 0;   // one without these is out
+  unsigned forbidden = 0;  // a mechanism with one of these is excluded
+  unsigned required = 0;   // a mechanism without one of these is excluded
   bool allow(unsigned properties) const {
     return (properties & forbidden) == 0 && (properties & required) == required &&
            (properties & property::kPrivate) == 0;
