@@ -37,7 +37,7 @@ void DestDb::put(std::string_view key, const Facts& facts) {
 }
 
 void DestDb::make_room() {
-  // The oldest of a few, found at a place that moves on: nobody sorts a million records for one more.
+  // The oldest of a few records at a moving place: sorting a million records for one new one would cost too much.
   constexpr std::size_t kLookedAt = 8;
   const std::string* oldest = nullptr;
   WallTime age = WallTime::max();
@@ -74,7 +74,7 @@ bool DestDb::forget(std::string_view key) {
 std::vector<Change> DestDb::take_changes(std::size_t most) {
   std::vector<Change> out;
   out.reserve(std::min(most, changed_.size() + changed_suspensions_.size()));
-  // Orders of people first.
+  // Administrators' orders first.
   const auto take = [&](std::unordered_set<std::string>& from, auto&& make) {
     for (auto it = from.begin(); it != from.end() && out.size() < most; it = from.erase(it)) out.push_back(make(*it));
   };
@@ -93,7 +93,7 @@ void DestDb::put_back(const std::vector<Change>& changes) {
 }
 
 bool DestDb::stale(const Facts& f, WallTime now) {
-  // A record from the future tells of a clock that was set back: it is as good as new.
+  // A record from the future was made before the clock was set back: it counts as new.
   if (f.used <= now && now - f.used > kKeptFor) return true;
   return f.failures > 0 && f.next_retry <= now && now - f.next_retry > kKeptFailing;
 }
@@ -114,7 +114,7 @@ std::size_t DestDb::collect(WallTime now) {
 }
 
 std::vector<std::string> DestDb::collect_some(WallTime now, std::size_t most) {
-  // When the table grew in between its places have moved: what is missed is met in the next round.
+  // If the table has grown since the last call, its places have moved: records missed now are met in the next round.
   std::vector<std::string> gone;
   for (std::size_t i = 0; i < std::min(most, facts_.bucket_count()); ++i) {
     if (++place_ >= facts_.bucket_count()) place_ = 0;

@@ -1,17 +1,17 @@
 #pragma once
-/// The destination database on disk: what is known of destinations survives a restart.
+/// The destination database on disk: what is known about destinations survives a restart.
 ///
-/// The working set is in memory (a MemoryTable: the scheduler never waits); changes gather and are written in one
-/// LMDB transaction by whoever calls write() on another thread.
+/// The working set is in memory (a MemoryTable: the scheduler never waits). Changes gather and are written in one LMDB
+/// transaction by a caller of write() on another thread.
 ///
 /// Use:     auto db = DestDb::open(data_directory + "/destdb", wall_now);  // a damaged file is set aside: warning()
 ///          scheduler uses it as a Table;
 ///          auto changes = db->take_changes();
 ///          pool.run([changes, file = db->file()] { return file->write(changes); });
 ///          db->collect_some(wall_now, 1000);                              // now and then: forgets stale records
-/// Rules:   hints, but for suspensions, whose order is done when write() is back. A kill loses the changes since the
-///          last write(), nothing else: LMDB's transactions are synced.
-/// Bounds:  kMaxRecords in memory and on disk; for a new one the least recently changed of a few goes.
+/// Rules:   all content is hints, except suspensions: an order to suspend is carried out only when write() has
+///          returned. A kill loses only the changes since the last write(): LMDB's transactions are synced.
+/// Bounds:  kMaxRecords in memory and on disk; a new record then replaces the least recently changed of a few.
 /// Source:  docs/origins.md "The scheduler" (destdb, its garbage collector), docs/design.md.
 #include <algorithm>
 #include <cstdint>
@@ -27,10 +27,10 @@
 
 namespace pen::destdb {
 
-/// One record to write; without a value: to remove.
+/// A record to write or, without a value, to remove.
 struct Change {
   enum class Kind : std::uint8_t { facts, suspension } kind = Kind::facts;
-  std::string key;  // of facts; of a suspension its name
+  std::string key;  // of the facts; of a suspension: its name
   std::optional<Facts> facts;
   std::optional<Suspension> suspension;
 };
@@ -39,14 +39,14 @@ struct Contents {
   std::vector<Suspension> suspensions;
 };
 
-/// Storage. Thread: write() by one thread at a time, not at the same time as load().
+/// The storage. Thread: one thread at a time calls write(), and not at the same time as load().
 class File {
  public:
   virtual ~File() = default;
   virtual Result<Contents> load() = 0;
   virtual Result<void> write(const std::vector<Change>& changes) = 0;
 };
-/// LMDB in a directory, made if missing. Errors: damaged, errno.
+/// An LMDB file in a directory, which is made if it is missing. Errors: damaged, errno.
 Result<std::shared_ptr<File>> open_lmdb(const std::string& directory);
 
 /// The file read by a tool while its owner may be writing it: slices in the order of the keys, each a read of its
@@ -67,17 +67,17 @@ class DestDb final : public MemoryTable {
  public:
   static constexpr std::size_t kMaxRecords = 1'000'000;  // a few hundred bytes each
 
-  /// Errors: the directory cannot be made or written at all.
+  /// Errors: the directory cannot be made or written.
   static Result<std::unique_ptr<DestDb>> open(const std::string& directory, WallTime now);
-  /// Over any storage; what load() gives is taken in.
+  /// Opens the database over any storage, with the content that load() returns.
   static Result<std::unique_ptr<DestDb>> over(std::shared_ptr<File> file, WallTime now);
 
   void put(std::string_view key, const Facts& facts) override;
   void suspend(Suspension s) override;
   bool resume(std::string_view name) override;
-  /// True when it was there.
+  /// True: the record existed.
   bool forget(std::string_view key);
-  /// Keys whose facts fit, in order. Walks over all.
+  /// The keys whose facts fit, in order. Visits all records.
   template <class Fits>
   std::vector<std::string> keys_if(Fits&& fits) const {
     std::vector<std::string> out;
@@ -86,24 +86,23 @@ class DestDb final : public MemoryTable {
     std::sort(out.begin(), out.end());
     return out;
   }
-  /// Changes since the last call, at most `most`; changed() tells whether there are more.
+  /// The changes since the last call, at most `most`; changed() says whether there are more.
   std::vector<Change> take_changes(std::size_t most = SIZE_MAX);
-  /// They could not be written: what these keys hold by then is taken again.
+  /// For changes that could not be written: take_changes() will return these keys again, with their values by then.
   void put_back(const std::vector<Change>& changes);
   bool changed() const { return changes() > 0; }
   std::size_t changes() const { return changed_.size() + changed_suspensions_.size(); }
-  /// Forgets what is stale: destinations not used for kKeptFor, failures whose retry time is kKeptFailing past; and the
-  /// longest unused beyond kMaxRecords.
-  /// Returns how many. Walks over all: for the start.
+  /// Removes stale records: destinations not used for kKeptFor, failures whose retry time was kKeptFailing ago; and
+  /// the longest unused beyond kMaxRecords. Returns how many. Visits all records: for the start.
   std::size_t collect(WallTime now);
-  /// The same rules for the next `most` places of the table, in turn: short however many records there are. Returns
-  /// the keys: who keeps a copy of the facts forgets it too (Scheduler::forgotten).
+  /// Applies the same rules to the next `most` places of the table, in turn, so that a call is short however many
+  /// records there are. Returns the removed keys: holders of copies must forget them too (Scheduler::forgotten).
   std::vector<std::string> collect_some(WallTime now, std::size_t most);
   std::size_t places() const { return facts_.bucket_count(); }
-  /// For tests: another bound than kMaxRecords.
+  /// For tests: a bound other than kMaxRecords.
   void limit_records(std::size_t most) { max_records_ = most; }
   const std::shared_ptr<File>& file() const { return file_; }
-  /// What went wrong at open() and was repaired; empty: nothing.
+  /// A problem that open() found and repaired; empty: none.
   const std::string& warning() const { return warning_; }
 
   static constexpr std::chrono::hours kKeptFor{24 * 7};

@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside_and_made_anew) {
 
 BOOST_AUTO_TEST_CASE(a_file_with_bytes_changed_at_random_never_crashes_us) {
   const std::string file = directory + "/data.mdb";
-  for (int round = 0; round < 3; ++round) {  // several transactions: pages come and go
+  for (int round = 0; round < 3; ++round) {  // several transactions, so that pages are allocated and freed
     auto db = open();
     for (int i = round; i < 1500; i += round + 1) db->put("d" + std::to_string(i), used_at(kNow));
     BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_full_table_drops_what_was_not_used_for_long) {
   int kept = 0;
   for (int i = 0; i < 500; ++i) kept += db->find("new" + std::to_string(i)).has_value() ? 1 : 0;
   BOOST_TEST(kept > 450);
-  db->put("new499", used_at(kNow));  // known: drops nobody
+  db->put("new499", used_at(kNow));  // known: replaces no other
   BOOST_TEST(db->size() == 1000U);
 }
 
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_tool_reads_in_slices_while_its_owner_writes) {
     BOOST_TEST(some->facts.size() <= 7U);
     records += some->facts.size();
     suspensions += some->suspensions.size();
-    // The writer waits for nobody, and what is removed under the reader's hands does no harm.
+    // The writer does not wait, and removals while the reader works do no harm.
     db->put("e" + std::to_string(slice), used_at(kNow));
     if (slice == 0 && !some->facts.empty()) db->forget(some->facts.back().first);
     BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());

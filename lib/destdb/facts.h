@@ -1,9 +1,9 @@
 #pragma once
-/// What is remembered of one destination between connections, and where the scheduler finds it.
+/// What is remembered about one destination between connections, and the table from which the scheduler gets it.
 ///
-/// Use:     the scheduler asks a Table for the facts of a key when it first meets the destination, and puts them
-///          back when they change. MemoryTable is the whole of it for tests and the simulator;
-///          lib/destdb/destdb.h keeps a MemoryTable on disk.
+/// Use:     the scheduler asks a Table for the facts of a key when it first meets the destination, and stores them
+///          when they change. A MemoryTable alone is enough for tests and the simulator; lib/destdb/destdb.h keeps one
+///          on disk.
 /// Rules:   hints only: nothing is lost or delivered twice when a record is missing, old or wrong.
 /// Source:  docs/design.md "destdb"; docs/origins.md "The scheduler".
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace pen::destdb {
 struct Facts {
   WallTime last_connect{};     // 0: never
   WallTime last_close{};       // 0: never
-  std::uint32_t failures = 0;  // in a row; 0: working as far as known
-  WallTime next_retry{};       // failures > 0: not before this
+  std::uint32_t failures = 0;  // in a row; 0: works, as far as known
+  WallTime next_retry{};       // if failures > 0: do not try before this
   std::uint8_t trouble = 0;    // ipc::delivery::Trouble of the last failure
   std::string dsn;             // of the last failure
   std::string reason;          // of the last failure, one line
@@ -32,21 +32,21 @@ struct Facts {
   microseconds connect_time{0};
   microseconds round_trip{0};
   microseconds service_time{0};               // per job, a moving mean
-  std::uint32_t messages_per_connection = 0;  // after which the peer closes; 0: not known
-  std::uint32_t tolerated_connections = 0;    // before it refused another; 0: not known
-  WallTime tolerated_until{};                 // when to try one more than that
-  WallTime used{};                            // last change: what the garbage collector goes by
+  std::uint32_t messages_per_connection = 0;  // after this many the peer closes; 0: not known
+  std::uint32_t tolerated_connections = 0;    // with this many it refused another; 0: not known
+  WallTime tolerated_until{};                 // when to try one more
+  WallTime used{};                            // last change, for the garbage collector
   std::string shown;                          // for people: host[address]:port
-  std::uint32_t closed_after = 0;             // messages when the peer last closed by itself; 0: never
+  std::uint32_t closed_after = 0;             // messages when the peer last closed unasked; 0: never
   WallTime messages_until{};                  // when to try more than messages_per_connection
   WallTime measured{};                        // when service_time last changed
-  WallTime step_by_step_until{};              // it broke under pipelining: one command at a time until then
-  WallTime clear_text_until{};                // TLS with it broke where TLS may be left out: clear text until then
-  std::uint32_t deferrals = 0;           // transactions in a row of which it took nothing, and refused nothing for good
-  WallTime asked_last_until{};           // for that: the other hosts of a route come first until then
-  WallTime one_domain_until{};           // it refused recipients in several domains in one transaction: one until then
-  std::uint32_t paying_connections = 0;  // more bring no more messages per second; 0: not known
-  WallTime paying_until{};               // when to try whether that is still so
+  WallTime step_by_step_until{};              // pipelining failed: one command at a time until then
+  WallTime clear_text_until{};                // TLS failed and is optional: clear text until then
+  std::uint32_t deferrals = 0;                // transactions in a row in which it only deferred
+  WallTime asked_last_until{};                // because of deferrals: other hosts of a route come first until then
+  WallTime one_domain_until{};                // it refused several domains in one transaction: one domain until then
+  std::uint32_t paying_connections = 0;       // more connections bring no more messages per second; 0: not known
+  WallTime paying_until{};                    // when to check whether that is still so
   PEN_FIELDS(last_connect, last_close, failures, next_retry, trouble, dsn, reason, pipelining, chunking, starttls,
              size_limit, connect_time, round_trip, service_time, messages_per_connection, tolerated_connections,
              tolerated_until, used, shown, closed_after, messages_until, measured, step_by_step_until, clear_text_until,
@@ -54,7 +54,8 @@ struct Facts {
   bool operator==(const Facts&) const = default;
 };
 
-/// An administrator's word: nothing is delivered to what has this name (name.h) until it is resumed. Never collected.
+/// An administrator's order: nothing is delivered to destinations of this name (name.h) until it is resumed. Never
+/// collected.
 struct Suspension {
   std::string name;    // as destination_name() gives it
   std::string reason;  // one line; may be empty
@@ -64,14 +65,14 @@ struct Suspension {
 };
 using Suspensions = std::map<std::string, Suspension, std::less<>>;  // by name
 
-/// Where facts are kept. Thread: the caller's one. Never waits.
+/// A store of facts. Thread: the caller's, only one. Never waits.
 class Table {
  public:
   virtual ~Table() = default;
   virtual std::optional<Facts> find(std::string_view key) = 0;
   virtual void put(std::string_view key, const Facts& facts) = 0;
   virtual const Suspensions& suspensions() const = 0;
-  /// These facts keep mail from the destination at this numeric address (empty: none): perhaps others know better.
+  /// These facts keep mail from the destination at this numeric address (empty: none): other hosts may know better.
   virtual void doubted(std::string_view key, std::string_view address, const Facts& facts) {
     static_cast<void>(key), static_cast<void>(address), static_cast<void>(facts);
   }
@@ -91,7 +92,7 @@ class MemoryTable : public Table {
     std::string name = s.name;
     suspensions_.insert_or_assign(std::move(name), std::move(s));
   }
-  /// False: it was not suspended.
+  /// False: the destination was not suspended.
   virtual bool resume(std::string_view name) {
     const auto it = suspensions_.find(name);
     if (it == suspensions_.end()) return false;

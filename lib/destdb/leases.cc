@@ -24,15 +24,15 @@ std::uint32_t surplus(std::uint32_t held, std::uint32_t limit, const LeaseAnswer
   const std::uint32_t part = std::max<std::uint32_t>(1, limit / (a.members + 1));
   if (held > part) {
     if (over > 0) return std::min(over, held - part);
-    // Half of what is too much: who waits may want fewer than its part.
+    // Half of the excess: the waiting host may want less than its share.
     if (a.waiting > 0) return (held - part + 1) / 2;
   }
   if (a.waiting > 0 && a.least == 0 && limit <= a.members && had_for >= kTurn) return 1;
   return 0;
 }
 
-// Times are the server's: the hosts' clocks need not agree. A member's word: held, waiting since (0: it does not),
-// until when that counts, and when the whole of it ends.
+// All times are the server's: the hosts' clocks need not agree. A member's statement: held, waiting since (0: not
+// waiting), until when that counts, and when the whole statement ends.
 const std::string_view kLeaseScript = R"(
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

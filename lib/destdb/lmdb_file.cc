@@ -1,6 +1,6 @@
 /// The destination database's file: one unnamed LMDB database.
 ///
-/// Facts:       "k" and the key, or "h" and its hash where LMDB's keys are too short for it; value encode(Record).
+/// Facts:       "k" and the key, or "h" and its hash if the key is too long for LMDB; value encode(Record).
 /// Suspensions: "s" and the name; value encode(Suspension).
 #include <xxhash.h>
 
@@ -17,7 +17,7 @@ struct Record {
 };
 
 constexpr std::size_t kMapSize = std::size_t{1} << 31;  // address space, not memory
-constexpr std::size_t kMaxPlainKey = 500;               // LMDB takes 511 bytes
+constexpr std::size_t kMaxPlainKey = 500;               // LMDB permits 511 bytes
 
 std::string stored_key(const std::string& key) {
   if (key.size() <= kMaxPlainKey) return "k" + key;
@@ -27,7 +27,7 @@ std::string stored_key(const std::string& key) {
 
 std::string stored_key(const Change& c) { return c.kind == Change::Kind::suspension ? "s" + c.key : stored_key(c.key); }
 
-/// A record that cannot be read is a hint less, not damage: an older or newer form.
+/// An unreadable record, of an older or newer form, is a lost hint, not damage.
 void take_record(std::string_view key, std::string_view value, Contents& into) {
   if (key.starts_with('s')) {
     if (auto s = decode<Suspension>(value)) into.suspensions.push_back(*std::move(s));

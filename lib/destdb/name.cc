@@ -19,7 +19,7 @@ std::string bare(std::string_view host) {
   return out;
 }
 
-/// ".b.c", ".c" of "a.b.c"; nothing of an address or a path.
+/// Adds ".b.c", ".c" for "a.b.c"; nothing for an address or a path.
 void add_domains_above(std::vector<std::string>& out, std::string_view host) {
   const bool numeric =
       host.find_first_not_of("0123456789.") == std::string_view::npos || host.find(':') != std::string_view::npos;

@@ -90,14 +90,14 @@ void Sharing::show(Entry& e, std::uint32_t connections, bool again) {
 }
 
 std::uint32_t Sharing::limit_of(const Entry& e) const {
-  if (e.facts.failures > 0 && !e.opened) return std::min(e.limit, 1U);  // one tries whether it is back
+  if (e.facts.failures > 0 && !e.opened) return std::min(e.limit, 1U);  // one connection tries whether it works again
   if (e.facts.tolerated_connections == 0) return e.limit;
   return std::min(e.limit, e.facts.tolerated_connections + (wall_ >= e.facts.tolerated_until ? 1U : 0U));
 }
 
 void Sharing::want(Connection connection, std::string_view key, std::uint32_t limit, const Facts* known) {
   Entry* e = entry(key, known);
-  if (e == nullptr) {  // no room for another: own knowledge
+  if (e == nullptr) {  // no room for another entry: own knowledge decides
     effects_.emplace_back(Open{connection});
     return;
   }
@@ -137,7 +137,7 @@ void Sharing::gone(Connection connection) {
     e.renew = kNever;
   }
   e.ask = true;
-  if (e.probe != kNever) e.probe = now_;  // what was refused for want of this one may have it
+  if (e.probe != kNever) e.probe = now_;  // a connection refused before may now get this one's place
   queue(e);
   settle(e);
 }
@@ -166,7 +166,7 @@ void Sharing::doubted(std::string_view key, const Facts& known) {
   Entry* e = entry(key, &known);
   if (e == nullptr) return;
   if (e->ever_doubted && now_ < e->doubted + options_.doubt) {
-    e->doubt = e->doubted + options_.doubt;  // then, once for all that doubt meanwhile
+    e->doubt = e->doubted + options_.doubt;  // one request then for all doubts until then
     settle(*e);
     return;
   }
@@ -208,7 +208,7 @@ void Sharing::down() {
   for (auto& [key, e] : entries_) {
     e->asking = e->telling = 0;
     e->queued = false;
-    e->version = 0;  // the server may come back without its memory
+    e->version = 0;  // the server may come back without its data
     e->said = 0;
     e->others = 0;
     if (e->probe != kNever) effects_.emplace_back(LookAgain{e->key});
@@ -223,7 +223,7 @@ void Sharing::down() {
 std::vector<Sharing::Request> Sharing::take_requests() {
   std::vector<Request> out;
   if (!up_) return out;
-  // Each gets one look: what has to wait for its answer queues itself again then.
+  // Each entry is looked at once; one that must wait for its answer queues itself again later.
   for (std::size_t left = queue_.size(); left > 0 && requests_.size() + 1 < options_.under_way; --left) {
     Entry& e = *queue_.front();
     queue_.pop_front();
@@ -277,14 +277,14 @@ bool Sharing::learn(Entry& e, const Told& told) {
       continue;
     }
     if (got->changed == mine || same_group(*g, got->facts, e.facts)) continue;
-    // Our own connections work: what others met is their way there.
+    // Our own connections work: the failures that others met are on their path.
     if (*g == Group::failure && got->facts.failures > 0 && e.opened) continue;
     copy_group(*g, got->facts, e.facts);
     mine = got->changed;
     e.untold &= static_cast<std::uint8_t>(~bit(*g));
     learned = true;
   }
-  // What the server has not got, or lost.
+  // Groups that the server does not have, or lost.
   for (const Group g : kAllGroups) {
     if ((seen & bit(g)) != 0 || same_group(g, e.facts, Facts{})) continue;
     e.untold |= bit(g);
@@ -311,7 +311,7 @@ void Sharing::answered(std::uint64_t id, const LeaseAnswer& lease, const Told& t
   slow_ = false;
   e.said += lease.granted;
   e.others = lease.others;
-  // Known before, the scheduler has made up its mind about it (a flush tries hosts that failed).
+  // If this was known before, the scheduler has decided already (a flush tries hosts that failed).
   const bool away = learn(e, told) && keeps_away(e.facts) && !e.opened;
   const std::uint32_t limit = limit_of(e);
   const std::uint64_t room = std::uint64_t{limit} > std::uint64_t{lease.others} + e.held.size()
@@ -335,10 +335,10 @@ void Sharing::answered(std::uint64_t id, const LeaseAnswer& lease, const Told& t
   }
   e.wants = std::move(later);
   for (const Connection c : taken) hold(e, c);
-  // First what the scheduler needs to know, so that it does not ask for the same again.
+  // First the facts that the scheduler needs, so that it does not ask for the same again.
   const bool full = lease.others > 0 && std::uint64_t{lease.others} + e.held.size() >= limit;
   show(e, lease.others, full);
-  if (full || !refused.empty()) e.probe = now_ + kAskAgain;  // else one that is due stands
+  if (full || !refused.empty()) e.probe = now_ + kAskAgain;  // otherwise a probe that is due stays
   for (const Connection c : refused) effects_.emplace_back(Refuse{c});
   if (!e.wants.empty() || e.said != e.held.size()) e.ask = true;
   e.renew = e.held.empty() ? kNever : now_ + options_.lease / 3;
@@ -355,7 +355,7 @@ void Sharing::answered(std::uint64_t id, std::uint64_t version) {
   requests_.erase(it);
   if (e.telling != id) return;
   e.telling = 0;
-  if (version == e.version + 1) e.version = version;  // else others changed it too: read it at the next question
+  if (version == e.version + 1) e.version = version;  // otherwise others changed it too: read it with the next request
   if (e.untold != 0 && e.tell <= now_) queue(e);
   settle(e);
 }
@@ -377,7 +377,7 @@ void Sharing::tick() {
       effects_.emplace_back(LookAgain{e.key});
     }
     if (std::any_of(e.wants.begin(), e.wants.end(), [&](const Want& w) { return w.until <= now_; })) {
-      // Mail does not wait for the server. Until it answers again nobody asks it first.
+      // Mail does not wait for the server. Until the server answers again, connections are granted without asking it.
       slow_ = true;
       grant_all(e);
       e.ask = true;

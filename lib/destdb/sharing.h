@@ -1,17 +1,17 @@
 #pragma once
-/// What one host of a cluster shares of its destinations, and when: the core of destdb_backend = redis, without I/O.
+/// The core of destdb_backend = redis, without I/O: what a host of a cluster shares about its destinations, and when.
 ///
-/// Own knowledge answers first and always: this only corrects it. While the server is away (down()), everything wanted
-/// is granted at once and what is learned waits to be told.
+/// A host's own knowledge always answers first; this only corrects it. While the server is away (down()), every wanted
+/// connection is granted at once, and what is learned waits to be sent.
 ///
-/// Use:     set_time() before each batch of events; then events; then take_requests() goes to the server (with the
-///          scripts of leases.h) and take_effects() to the scheduler and the delivery programs; tick() when next_wake()
-///          has come. Every request is answered by answered() or lost by down().
+/// Use:     set_time() before each batch of events; then the events. take_requests() goes to the server (with the
+///          scripts of leases.h), take_effects() to the scheduler and the delivery programs; call tick() at
+///          next_wake(). Every request is answered by answered() or lost by down().
 ///          want(connection, key, …) asks for a connection; the effect is Open or Refuse, at the latest after
 ///          Options::patience. gone(connection) when it is closed.
-/// Keys:    of destinations, as the scheduler has them; only those the caller wants shared ever come here.
-/// Bounds:  Options::entries destinations, the longest unused go first; those in use are bounded by the connections.
-///          Options::under_way requests. Beyond them own knowledge is all there is.
+/// Keys:    of destinations, as in the scheduler; the caller passes only those that it wants shared.
+/// Bounds:  Options::entries destinations, of which the longest unused go first; those in use are bounded by the
+///          connections. Options::under_way requests. Beyond these bounds a host's own knowledge is all there is.
 /// Thread:  one. Same events: same effects.
 /// Source:  docs/origins.md "The scheduler"; docs/destdb-cluster.md.
 #include <deque>
@@ -35,9 +35,9 @@ class Sharing {
   using Connection = std::uint64_t;
   struct Options {
     milliseconds lease{15'000};  // destdb_lease_time
-    milliseconds patience{200};  // a connection waits for its lease at most so long
-    milliseconds lazy{5000};     // measures and times are told so often at most
-    milliseconds doubt{2000};    // the facts of a failing destination are asked for so often at most
+    milliseconds patience{200};  // the longest time that a connection waits for its lease
+    milliseconds lazy{5000};     // the shortest time between messages about measurements and times
+    milliseconds doubt{2000};    // the shortest time between requests for the facts of a failing destination
     std::size_t entries = 20'000;
     std::size_t under_way = 256;
   };
@@ -47,7 +47,7 @@ class Sharing {
     std::uint64_t id = 0;
     std::string key;
     std::uint32_t held = 0, wanted = 0, limit = 0;
-    std::uint64_t version = 0;  // of the facts that are known
+    std::uint64_t version = 0;  // the known version of the facts
   };
   struct TellFacts {
     std::uint64_t id = 0;
@@ -60,10 +60,10 @@ class Sharing {
   struct Open {
     Connection connection = 0;
   };
-  struct Refuse {  // the others have them all
+  struct Refuse {  // other hosts have all connections
     Connection connection = 0;
   };
-  struct Elsewhere {  // connections of other hosts to it
+  struct Elsewhere {  // other hosts' connections to the destination
     std::string key;
     std::uint32_t connections = 0;
   };
@@ -71,10 +71,10 @@ class Sharing {
     std::string key;
     Facts facts;
   };
-  struct LookAgain {  // there may be a connection for who was refused one
+  struct LookAgain {  // a refused host may get a connection now
     std::string key;
   };
-  struct GiveBack {  // others wait: keep so many, the rest closes when its jobs in hand are done
+  struct GiveBack {  // others wait: keep this many; close the rest when their jobs are done
     std::string key;
     std::uint32_t keep = 0;
   };
@@ -91,24 +91,24 @@ class Sharing {
   }
 
   // --- from the scheduler ---
-  /// limit: connections to it that are allowed at once, over all hosts. known: its facts, nullptr: none.
+  /// limit: permitted connections to the destination at once, over all hosts. known: its facts; nullptr: none.
   void want(Connection connection, std::string_view key, std::uint32_t limit, const Facts* known);
-  /// True: it was still waiting for its lease, and is forgotten.
+  /// True: the connection was still waiting for its lease, and is forgotten.
   bool cancel(Connection connection);
   void gone(Connection connection);
-  /// Its facts changed here. own_trouble: its failures are this host's alone, and not told. No effect for a destination
-  /// that was never wanted nor doubted.
+  /// The destination's facts changed here. own_trouble: its failures concern this host alone and are not shared. No
+  /// effect for a destination that was neither wanted nor doubted before.
   void changed(std::string_view key, const Facts& facts, bool own_trouble = false);
-  /// Its facts keep mail from it: somebody may know better.
+  /// The destination's facts keep mail from it: other hosts may know better.
   void doubted(std::string_view key, const Facts& known);
-  /// By hand: nothing is known of it any more, here and in the server.
+  /// An administrator's order: forget everything about the destination, here and in the server.
   void forgotten(std::string_view key);
 
   // --- from the server ---
   void up();
   void down();
   bool is_up() const { return up_; }
-  struct Told {  // the fields of the record that differ from what was known
+  struct Told {  // the fields of the record that differ from the known ones
     std::uint64_t version = 0;
     std::vector<std::pair<std::string, std::string>> groups;
   };
@@ -121,11 +121,11 @@ class Sharing {
   std::vector<Effect> take_effects() { return std::exchange(effects_, {}); }
 
   // --- looking ---
-  /// Connections of other hosts as last heard; nullopt: it is not shared, or the server is away.
+  /// Other hosts' connections, as last heard; nullopt: not shared, or the server is away.
   std::optional<std::uint32_t> elsewhere(std::string_view key) const;
   std::size_t entries() const { return entries_.size(); }
   std::size_t waiting() const { return waiting_.size(); }
-  /// Destinations with connections of ours: what is to be said when we leave.
+  /// Destinations to which we have connections: to be reported when we leave.
   std::vector<std::string> held_keys() const;
 
  private:
@@ -140,18 +140,18 @@ class Sharing {
     std::vector<Want> wants;
     std::uint32_t limit = 0;
     SteadyTime held_since{};
-    bool opened = false;  // a connection of ours has got through since we hold any
+    bool opened = false;  // a connection of ours has succeeded since we hold any
 
-    std::uint64_t asking = 0;  // request under way; 0: none
-    std::uint32_t said = 0;    // connections the server was told of, those granted included
-    bool ask = false;          // say or ask again
+    std::uint64_t asking = 0;  // the open request; 0: none
+    std::uint32_t said = 0;    // connections reported to the server, including those it granted
+    bool ask = false;          // report or ask again
     std::uint32_t others = 0;  // as last heard
-    std::uint32_t shown = 0;   // as the scheduler was told
+    std::uint32_t shown = 0;   // as reported to the scheduler
     SteadyTime renew = kNever, probe = kNever, doubt = kNever;
 
     Facts facts;
     std::array<WallTime, kGroups> changed{};
-    std::uint8_t untold = 0;  // groups, one bit each
+    std::uint8_t untold = 0;  // groups not sent yet, one bit each
     SteadyTime tell = kNever;
     std::uint64_t telling = 0;
     std::uint64_t version = 0;
@@ -164,14 +164,14 @@ class Sharing {
     bool is_unused = false;
     bool busy() const {
       return !held.empty() || !wants.empty() || asking != 0 || telling != 0 || untold != 0 || queued ||
-             probe != kNever;  // who was refused is to be told when to look again
+             probe != kNever;  // when a refused caller is told to look again
     }
   };
 
   Entry* find(std::string_view key);
   Entry* entry(std::string_view key, const Facts* known);
   void queue(Entry& e);
-  /// After every change of an entry: its next wake, whether it can be dropped.
+  /// Call this after every change of an entry: sets its next wake, and whether it can be dropped.
   void settle(Entry& e);
   void drop(Entry& e);
   void hold(Entry& e, Connection connection);
@@ -179,7 +179,7 @@ class Sharing {
   void show(Entry& e, std::uint32_t connections, bool again = false);
   bool learn(Entry& e, const Told& told);
   bool keeps_away(const Facts& f) const { return f.failures > 0 && f.next_retry > wall_; }
-  /// What it tolerates by these facts, and the limit.
+  /// The number it tolerates by these facts, within the limit.
   std::uint32_t limit_of(const Entry& e) const;
 
   Options options_;

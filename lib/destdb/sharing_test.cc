@@ -1,4 +1,4 @@
-/// The core of a shared destination database: groups of facts, leases, and what one host makes of the others' words.
+/// Tests for sharing: groups of facts, leases, and how one host uses the statements of others.
 #include "lib/destdb/sharing.h"
 
 #include <boost/test/unit_test.hpp>
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(words_of_others_that_make_no_sense_are_no_facts) {
   BOOST_TEST(!decode_group(Group::failure, "2abc", kNow).has_value());
   BOOST_TEST(!decode_group(Group::failure, std::string(5000, '1'), kNow).has_value());
   const std::string whole = encode_group(Group::failure, failing(kNow), kNow);
-  for (std::size_t cut = 0; cut < whole.size(); ++cut)  // ends or is believed, and never runs over
+  for (std::size_t cut = 0; cut < whole.size(); ++cut)  // it is rejected or accepted, and never read beyond its end
     static_cast<void>(decode_group(Group::failure, whole.substr(0, cut), kNow));
 }
 
@@ -184,12 +184,12 @@ BOOST_AUTO_TEST_CASE(who_has_more_than_his_part_gives_back_half_of_it_at_a_time)
   const auto long_ago = std::chrono::minutes(1);
   BOOST_TEST(surplus(20, 20, lease(0, 0, 0, 0), long_ago) == 0U);  // alone
   BOOST_TEST(surplus(20, 20, lease(0, 1, 0, 0), long_ago) == 0U);  // nobody waits
-  BOOST_TEST(surplus(20, 20, lease(0, 1, 1, 0), long_ago) == 5U);  // its part is ten
+  BOOST_TEST(surplus(20, 20, lease(0, 1, 1, 0), long_ago) == 5U);  // its share is ten
   BOOST_TEST(surplus(11, 20, lease(9, 1, 1, 9), long_ago) == 1U);
   BOOST_TEST(surplus(10, 20, lease(10, 1, 1, 9), long_ago) == 0U);
-  BOOST_TEST(surplus(20, 20, lease(20, 1, 0, 0), long_ago) == 10U);  // after an outage both have all
+  BOOST_TEST(surplus(20, 20, lease(20, 1, 0, 0), long_ago) == 10U);  // after an outage both hosts have all
   BOOST_TEST(surplus(0, 20, lease(20, 1, 1, 0), long_ago) == 0U);
-  // Fewer connections than hosts: by turns.
+  // Fewer connections than hosts: they take turns.
   BOOST_TEST(surplus(1, 1, lease(0, 1, 1, 0), seconds(1)) == 0U);
   BOOST_TEST(surplus(1, 1, lease(0, 1, 1, 0), seconds(5)) == 1U);
   BOOST_TEST(surplus(1, 2, lease(1, 2, 1, 0), seconds(5)) == 1U);
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(without_a_server_everything_is_granted_at_once) {
   h.want(2, 1);
   BOOST_TEST(h.opened() == (Numbers{1, 2}), boost::test_tools::per_element());
   BOOST_TEST(h.requests.empty());
-  h.up();  // it hears what is held
+  h.up();  // the server learns what is held
   const auto ask = h.ask();
   BOOST_TEST(ask.held == 2U);
   BOOST_TEST(ask.wanted == 0U);
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_connection_waits_for_its_lease_and_gets_it_or_not) {
   BOOST_TEST(ask.limit == 3U);
   h.answer(ask, {1, 1, 1, 0, 0});
   BOOST_TEST(h.opened() == (Numbers{1}), boost::test_tools::per_element());
-  const auto next = h.ask();  // the second came while the first was asked for
+  const auto next = h.ask();  // the second was wanted while the request for the first was open
   BOOST_TEST(next.held == 1U);
   BOOST_TEST(next.wanted == 1U);
   h.answer(next, {0, 2, 1, 0, 0});
@@ -259,9 +259,9 @@ BOOST_AUTO_TEST_CASE(mail_does_not_wait_for_a_slow_server_and_asks_none_before_i
   h.want(2, 3);
   BOOST_TEST(h.opened() == (Numbers{2}), boost::test_tools::per_element());
   const auto ask = h.ask();
-  BOOST_TEST(h.requests.empty());  // one at a time for a destination
+  BOOST_TEST(h.requests.empty());  // one request at a time for a destination
   h.answer(ask, {1, 0, 0, 0, 0});
-  BOOST_TEST(h.ask().held == 2U);  // what it granted was taken without it
+  BOOST_TEST(h.ask().held == 2U);  // connections taken without it while it was away
   h.want(3, 3);
   BOOST_TEST(h.opened().empty());
 }
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(a_learned_ceiling_counts_over_all_hosts) {
 }
 
 BOOST_AUTO_TEST_CASE(own_failures_do_not_refuse_what_the_scheduler_wants_to_try) {
-  Host h;  // a flush
+  Host h;  // as in a flush
   h.up();
   const Facts own = failing(kNow + std::chrono::minutes(5));
   h.want(1, 1, &own);
@@ -364,7 +364,7 @@ BOOST_AUTO_TEST_CASE(failures_are_told_at_once_and_measures_now_and_then) {
   h.sharing.changed(kKey, f);
   h.step();
   const auto tell = h.request<Sharing::TellFacts>();
-  BOOST_TEST(tell.groups.size() == 2U);  // what waited goes along
+  BOOST_TEST(tell.groups.size() == 2U);  // facts that waited are sent along
   h.sharing.answered(tell.id, 1);
   f.last_close = kNow + seconds(1);
   h.sharing.changed(kKey, f);
@@ -391,12 +391,12 @@ BOOST_AUTO_TEST_CASE(a_server_that_lost_its_memory_is_told_again_and_newer_words
   h.up();
   const Facts own = failing(kNow + std::chrono::minutes(5));
   h.want(1, 20, &own);
-  h.answer(h.ask(), {1, 0, 0, 0, 0});  // version 0: nothing there
+  h.answer(h.ask(), {1, 0, 0, 0, 0});  // version 0: there are no facts
   auto tell = h.request<Sharing::TellFacts>();
   BOOST_REQUIRE(tell.groups.size() == 1U);
   BOOST_TEST(tell.groups[0].first == "f");
   h.sharing.answered(tell.id, 1);
-  // An older word of somebody else does not replace it, and is corrected.
+  // An older statement of another host does not replace it, and is corrected.
   h.want(2, 20);
   Facts old = failing(kNow);
   h.answer(h.ask(), {0, 0, 0, 0, 0}, told(2, Group::failure, old, kNow - std::chrono::hours(1)));
@@ -478,9 +478,9 @@ BOOST_AUTO_TEST_CASE(memory_and_requests_are_bounded) {
   BOOST_TEST(s.take_requests().size() <= 10U);
   std::size_t opened = 0;
   for (const auto& e : s.take_effects()) opened += std::holds_alternative<Sharing::Open>(e) ? 1 : 0;
-  BOOST_TEST(opened == 900U);  // no room to share them: own knowledge
+  BOOST_TEST(opened == 900U);  // no room to share them: own knowledge decides
   for (std::uint64_t c = 1; c <= 1000; ++c) s.gone(c);
-  s.down();  // nothing is owed any more
+  s.down();  // no answer is open any more
   s.want(2000, "one more", 5, nullptr);
   BOOST_TEST(s.entries() == 100U);
   BOOST_TEST(!s.elsewhere("d1").has_value());
