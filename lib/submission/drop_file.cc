@@ -13,9 +13,10 @@
 namespace pen::submission {
 namespace {
 
-// The mail system is another account than the one that submits: it reads as "others", whom the directory keeps out.
+// The mail system is another account than the submitter: it reads as "others", and the directory keeps real others
+// out.
 constexpr mode_t kUnfinished = 0644, kFinished = 0744;
-// ids that exist already: the clock was set back, or somebody plays
+// Existing ids mean that the clock was set back, or an attack.
 constexpr int kTries = 20;
 
 Result<void> write_all(int fd, std::string_view bytes) {
@@ -63,7 +64,7 @@ Result<std::unique_ptr<DropWriter>> DropWriter::create(const std::string& direct
       ::close(fd);
       return fail_errno(path, error);
     }
-    if (st.st_nlink == 0) {  // pickup saw it before it was locked, and took it for an abandoned one
+    if (st.st_nlink == 0) {  // pickup saw the file before it was locked, and took it for an abandoned one
       ::close(fd);
       if (tries < kTries) continue;
       return fail_errno(path, EAGAIN);
@@ -108,7 +109,7 @@ Result<void> DropWriter::finish() {
   finished_ = true;
   step(Step::unlock);
   const int fd = std::exchange(fd_, -1);
-  ::close(fd);  // what could fail was synced
+  ::close(fd);  // the data is synced: close() cannot lose any
   step(Step::done);
   return {};
 }
@@ -138,7 +139,7 @@ Result<DropReader> DropReader::open(const std::string& directory, const std::str
       r.state_ = State::gone;
       return r;
     }
-    if (errno == ELOOP || errno == ENXIO) {  // a symbolic link, a socket
+    if (errno == ELOOP || errno == ENXIO) {  // a symbolic link or a socket
       r.why_ = "not a regular file";
       return r;
     }
@@ -155,7 +156,7 @@ Result<DropReader> DropReader::open(const std::string& directory, const std::str
     r.state_ = State::being_written;
     return r;
   }
-  // What matters is how it is now that nobody writes.
+  // Only the state now counts, when no process writes.
   if (::fstat(r.fd_, &st) != 0) return fail_errno(r.path_);
   if (st.st_nlink == 0) {
     r.state_ = State::gone;
@@ -191,7 +192,7 @@ Result<void> DropReader::examine(const std::string& name) {
   sum_.add(bytes);
   auto parsed = parse_head(bytes);
   if (!parsed) {
-    PEN_TRY(read_all());  // which of the two: damaged, or nothing that we know
+    PEN_TRY(read_all());  // decides which: damaged, or a form that we do not know
     return std::unexpected(std::move(parsed).error());
   }
   submission_ = *std::move(parsed);

@@ -1,14 +1,14 @@
 #pragma once
-/// One file of $queue_directory/maildrop: written by pendrop, taken by pickup. Neither needs the other to be there.
+/// One file of $queue_directory/maildrop: pendrop writes it, pickup takes it. Neither needs the other to run.
 ///
-/// Writer:  create() makes the file under its last name, the queue id, and holds flock(LOCK_EX) on it; append() the
-///          content; finish() writes the trailer, sets the mode's S_IXUSR, syncs, and only then lets go of the lock.
-///          Destroying an unfinished writer removes the file.
-/// Reader:  open() takes the lock or leaves the file alone. With the lock: S_IXUSR and a right checksum make it a
-///          message; S_IXUSR and anything wrong make it damaged; no S_IXUSR means that its writer died. A file that is
-///          whole but means nothing to us is another version's, before or after an upgrade.
-/// Crash:   docs/submission.md. A name is never used again (queue ids), and nothing is renamed: one fsync() of a new
-///          file makes its name durable too.
+/// Writer:  create() makes the file under its final name, the queue id, and holds flock(LOCK_EX) on it; append()
+///          writes the content; finish() writes the trailer, sets S_IXUSR in the mode, syncs, and only then releases
+///          the lock. Destroying an unfinished writer removes the file.
+/// Reader:  open() takes the lock or leaves the file alone. With the lock held: S_IXUSR and a correct checksum make
+///          the file a message; S_IXUSR with anything wrong makes it damaged; without S_IXUSR its writer died. A
+///          complete file in an unknown form is from another version, before or after an upgrade.
+/// Crash:   docs/submission.md. A name is never reused (queue ids), and nothing is renamed: one fsync() of a new file
+///          makes its name durable too.
 /// Errors:  errno of the file calls, FormatError.
 /// Thread:  one at a time. Everything blocks.
 #include <sys/types.h>
@@ -23,17 +23,17 @@
 
 namespace pen::submission {
 
-/// Before which system call a writer is: for tests that end the process there.
+/// The system call that a writer is about to make: for tests that end the process there.
 enum class Step { create, lock, head, content, trailer, mark, sync, unlock, done };
 using Before = std::function<void(Step)>;
 
 class DropWriter {
  public:
-  /// Gives the submission the next id that is not taken. The directory must exist. The process's umask must let others
-  /// read (022): the mail system is another account.
+  /// Gives the submission the next unused id. The directory must exist. The process's umask must let others read
+  /// (022), because the mail system is another account.
   static Result<std::unique_ptr<DropWriter>> create(const std::string& directory, Submission submission,
                                                     const std::function<std::string()>& next_id, Before before = {});
-  /// Unfinished: removes the file.
+  /// Removes the file if it is unfinished.
   ~DropWriter();
   DropWriter(const DropWriter&) = delete;
   DropWriter& operator=(const DropWriter&) = delete;
@@ -42,7 +42,7 @@ class DropWriter {
   const std::string& queue_id() const { return queue_id_; }
   std::uint64_t content_size() const { return content_size_; }
   Result<void> append(std::string_view content);
-  /// Success: the message is on stable storage and will be taken. Called once.
+  /// Success: the message is on stable storage and will be taken. Call it once.
   Result<void> finish();
 
  private:
@@ -59,20 +59,20 @@ class DropWriter {
   bool finished_ = false;
 };
 
-/// So many bytes of a file. Errors: errno; damaged when they are not there.
+/// Reads exactly this many bytes of a file. Errors: errno; damaged if the file is shorter.
 Result<std::string> read_exactly(int fd, std::uint64_t at, std::size_t size);
 
 class DropReader {
  public:
   enum class State {
     complete,
-    being_written,  // somebody holds the lock
-    abandoned,      // the writer died before it could promise anything
-    damaged,        // why() says how
-    foreign,        // of another version of the suite, which may take it; why()
+    being_written,  // another process holds the lock
+    abandoned,      // the writer died before it promised anything
+    damaged,        // why() has the reason
+    foreign,        // of another version of the suite, which may take it; see why()
     gone,
   };
-  /// Looks at directory/name. Errors: it cannot be opened or locked.
+  /// Opens directory/name. Errors: it cannot be opened or locked.
   static Result<DropReader> open(const std::string& directory, const std::string& name);
   ~DropReader();
   DropReader(DropReader&& other) noexcept;
@@ -80,15 +80,15 @@ class DropReader {
 
   State state() const { return state_; }
   const std::string& why() const { return why_; }
-  /// When complete.
+  /// Valid when complete.
   const Submission& submission() const { return submission_; }
   Submission take_submission() { return std::move(submission_); }
   uid_t uid() const { return uid_; }
   std::uint64_t content_size() const { return trailer_.content_size; }
-  /// The next piece of content, at most `most` bytes; empty: that was all, and the checksum is right.
-  /// Errors: damaged, errno.
+  /// The next piece of content, at most `most` bytes; empty: the content has ended, and the checksum is right. Errors:
+  /// damaged, errno.
   Result<std::string> read(std::size_t most);
-  /// Takes the name away; the lock goes with this object.
+  /// Removes the name; the lock ends with this object.
   Result<void> remove();
 
  private:

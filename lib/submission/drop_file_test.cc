@@ -32,7 +32,7 @@ struct Fixture {
   std::function<std::string()> ids() {
     return [this] { return "4bGNsx3Ynxz" + std::to_string(++next); };
   }
-  /// Writes a whole message; the process may end on the way.
+  /// Writes a whole message; the process may end in the middle.
   void write(Before before = {}) {
     auto w = DropWriter::create(directory, sample(), ids(), std::move(before)).value();
     BOOST_REQUIRE(w->append(content.substr(0, 10)));
@@ -53,7 +53,7 @@ struct Fixture {
   void put(const std::string& name, const std::string& text) const {
     std::ofstream(scratch.file(name), std::ios::binary | std::ios::trunc) << text;
   }
-  /// The content of a message that may be taken; nullopt: it may not.
+  /// The content of a message that may be taken; nullopt: it may not be taken.
   std::optional<std::string> take(const std::string& name) const {
     auto r = DropReader::open(directory, name).value();
     if (r.state() != State::complete) return std::nullopt;
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(every_truncation_and_anything_after_the_end_is_noticed) {
   }
   put(name, whole + "x");
   BOOST_TEST(!take(name).has_value());
-  // A message under another's name would be taken under its own id again.
+  // A message under another name would be taken again under its own id.
   put(name, whole);
   std::filesystem::rename(scratch.file(name), scratch.file("4bGNsx3YnxzX"));
   BOOST_TEST(!take("4bGNsx3YnxzX").has_value());
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_writer_that_dies_at_any_step_leaves_all_or_nothing) {
     const auto left = names();
     BOOST_TEST(left.size() == (step == static_cast<int>(Step::create) ? 0U : 1U));
     for (const auto& name : left) {
-      // Marked, it is whole and may be taken; unlocked, it was promised and must be.
+      // A marked message is complete and may be taken; once unlocked, it was promised and must be taken.
       auto r = DropReader::open(directory, name).value();
       const bool whole = step > static_cast<int>(Step::mark);
       BOOST_TEST((r.state() == (whole ? State::complete : State::abandoned)), step);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(an_id_that_is_taken_is_not_written_over) {
 
 BOOST_AUTO_TEST_CASE(a_whole_file_of_another_version_is_told_from_a_damaged_one) {
   const std::string name = "4bGNsx3Ynxz1";
-  // A Submission with a field more than we know, and then one with a field that we do not permit.
+  // A Submission with one unknown field more, and then one with a field that is not permitted.
   for (const std::string& more : {std::string(9, '\1'), std::string(1, '\7')}) {
     const Submission s = [&] {
       Submission given = sample();

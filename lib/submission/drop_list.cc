@@ -32,7 +32,7 @@ Result<std::vector<std::string>> DropNames::next(std::size_t most) {
 }
 
 namespace {
-/// Closes it at the end.
+/// Closes the descriptor at the end.
 struct File {
   explicit File(int f) : fd(f) {}
   ~File() {
@@ -45,7 +45,7 @@ struct File {
 }  // namespace
 
 Result<std::optional<Dropped>> look_at_drop(const std::string& directory, const std::string& name) {
-  // Whoever asks by name gets nowhere else.
+  // A name given by a user must not lead to another directory.
   if (name.empty() || name.starts_with('.') || name.contains('/')) return std::nullopt;
   const std::string path = directory + "/" + name;
   Dropped found;

@@ -1,12 +1,12 @@
 #pragma once
-/// What lies in $queue_directory/maildrop: its names for pickup, its messages for whoever lists them.
+/// The content of $queue_directory/maildrop: file names for pickup, messages for listings.
 ///
 /// Use:     DropNames names(directory);
 ///          for (auto some = names.next(1000); some && !some->empty(); some = names.next(1000)) …
-///          auto message = look_at_drop(directory, name);          // nullopt: nothing there, or not finished
-/// Reads only: takes no lock, so that pickup and pendrop never wait for a listing and never take it for the other.
-/// Bounds:  names of one call; of a file its envelope (kMaxEnvelope) and its ends: content is not read, so a checksum
-///          that does not fit shows when the message is taken.
+///          auto message = look_at_drop(directory, name);          // nullopt: not there, or not finished
+/// Reads only, without locks: pickup and pendrop never wait for a listing and never mistake it for each other.
+/// Bounds:  names of one call; of each file its envelope (kMaxEnvelope) and its trailer. Content is not read, so a
+///          wrong checksum is found only when the message is taken.
 /// Thread:  one at a time. Blocks.
 #include <dirent.h>
 
@@ -20,15 +20,16 @@
 
 namespace pen::submission {
 
-/// The names in a directory, some at a time, so that a pass costs no memory however many there are. None begins with a
-/// dot.
+/// The names in a directory, some at a time, so that a pass needs little memory however many there are. Names that
+/// begin with a dot are left out.
 class DropNames {
  public:
   explicit DropNames(const std::string& directory);
   ~DropNames();
   DropNames(const DropNames&) = delete;
   DropNames& operator=(const DropNames&) = delete;
-  /// At most that many, each call's in order; queue ids begin with the time. Empty: that was all. Errors: errno.
+  /// At most this many names, sorted within a call; queue ids begin with the time. Empty: there are no more. Errors:
+  /// errno.
   Result<std::vector<std::string>> next(std::size_t most);
 
  private:
@@ -39,13 +40,13 @@ class DropNames {
 
 struct Dropped {
   std::string name;
-  std::uint64_t size = 0;  // of the content; of the file where that is not known
-  WallTime arrival{};      // when it was submitted; the file's time where that is not known
-  /// nullopt: it cannot be read.
+  std::uint64_t size = 0;  // of the content or, if unknown, of the file
+  WallTime arrival{};      // when it was submitted or, if unknown, the file's time
+  /// nullopt: the envelope cannot be read.
   std::optional<Submission> submission;
-  std::string fault;  // what is not as pendrop leaves it; empty: nothing that shows without reading the content
+  std::string fault;  // a deviation from what pendrop writes; empty: none that shows without reading the content
 };
-/// nullopt: no such file, its writer has not finished, or a name that leads elsewhere. Errors: errno.
+/// nullopt: no such file, an unfinished one, or a name that leads elsewhere. Errors: errno.
 Result<std::optional<Dropped>> look_at_drop(const std::string& directory, const std::string& name);
 
 }  // namespace pen::submission

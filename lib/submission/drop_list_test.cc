@@ -17,7 +17,7 @@ struct Fixture {
   const std::string directory = scratch.path().string();
   const std::string id = "4bGNsx3Ynxz1kGz8", other = "4bGNsx3Ynxz1kGz9";
 
-  /// Not finished as long as it lives, if it is kept.
+  /// Writes a file that stays unfinished as long as the returned writer lives.
   std::unique_ptr<DropWriter> write(const std::string& name, bool finish = true) const {
     Submission s;
     s.arrival = WallTime(seconds(1'700'000'000));

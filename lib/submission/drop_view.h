@@ -1,10 +1,11 @@
 #pragma once
-/// A file of maildrop, or of corrupt, looked at by people: as much of it as can be read, whatever became of the rest.
+/// A file of maildrop, or of corrupt, for people to look at: as much of it as can be read, whatever is wrong with the
+/// rest.
 ///
 /// Use:     auto view = DropView::open(fd, DropView::Found::in_maildrop);
 ///          view->submission(); view->read(0, view->content_size()); view->fault()
-/// Reads only: takes no lock and changes nothing; DropReader is for whoever takes the message.
-/// Errors:  errno; not_ours, other_version: nothing in it can be told apart.
+/// Reads only: takes no lock and changes nothing. A program that takes the message uses DropReader.
+/// Errors:  errno; not_ours, other_version: nothing in the file can be interpreted.
 /// Thread:  one at a time. Blocks.
 #include <cstdint>
 #include <optional>
@@ -16,22 +17,22 @@ namespace pen::submission {
 
 class DropView {
  public:
-  /// Where the file was found. Only of one in maildrop the mode tells whether its writer has finished: a copy need not
-  /// have it.
+  /// Where the file was found. Only in maildrop does the mode say whether the writer has finished: a copy may have
+  /// another.
   enum class Found : std::uint8_t { in_maildrop, elsewhere };
   enum class Check : std::uint8_t {
-    all,   // the content is read through for its checksum
-    ends,  // what stands before and after the content
+    all,   // reads the content to check its checksum
+    ends,  // the parts before and after the content
   };
-  /// The descriptor, of a regular file, must outlive the view.
+  /// fd must be of a regular file and must outlive the view.
   static Result<DropView> open(int fd, Found where, Check check = Check::all);
 
   /// nullopt: the envelope cannot be read.
   const std::optional<Submission>& submission() const { return submission_; }
-  /// What is not as a writer that finished leaves it; empty: nothing.
+  /// A deviation from what a finished writer leaves; empty: none.
   const std::string& fault() const { return fault_; }
   std::uint64_t content_size() const { return content_end_ - content_begin_; }
-  /// Bytes of the content, as many as were asked for at most; empty: its end.
+  /// Bytes of the content, at most `most`; empty: its end.
   Result<std::string> read(std::uint64_t from, std::size_t most) const;
 
  private:

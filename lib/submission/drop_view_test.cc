@@ -14,7 +14,7 @@ namespace {
 
 using Found = DropView::Found;
 
-/// A whole message in a directory, and looks at it.
+/// A complete message in a directory, and views of it.
 struct Fixture {
   testing::ScratchDir scratch;
   const std::string id = "4bGNsx3Ynxz1kGz8", path = scratch.file(id), content = "Subject: x\n\nhello\n";
@@ -27,7 +27,7 @@ struct Fixture {
     BOOST_REQUIRE(writer->append(content));
     BOOST_REQUIRE(writer->finish());
   }
-  /// What is said of it; its envelope and content can be read.
+  /// The view's fault; its envelope and content can be read.
   std::string fault(Found where) const {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     BOOST_REQUIRE(fd >= 0);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_changed_content_is_told_wherever_it_is) {
   BOOST_REQUIRE(fd >= 0);
   struct stat st{};
   BOOST_REQUIRE(::fstat(fd, &st) == 0);
-  BOOST_REQUIRE(::pwrite(fd, "\x01", 1, st.st_size - 16) == 1);  // in the checksum
+  BOOST_REQUIRE(::pwrite(fd, "\x01", 1, st.st_size - 16) == 1);  // inside the checksum
   ::close(fd);
   BOOST_TEST(fault(Found::elsewhere).find("checksum") != std::string::npos);
 }

@@ -1,15 +1,15 @@
 #pragma once
-/// The envelope that a locally submitted message begins with: what pickup hands on, and people are shown.
+/// The envelope of a locally submitted message, as pickup passes it on and people are shown it.
 ///
 /// Use:     mail::Envelope envelope = envelope_of(std::move(submission));
-/// Not in it: full_name and gateway, which say how the header is completed.
+/// Not in it: full_name and gateway, which control how the header is completed.
 /// Pure; any thread.
 #include "lib/mail/envelope.h"
 #include "lib/submission/format.h"
 
 namespace pen::submission {
 
-/// smtputf8 is also set where an address asks for it by itself.
+/// smtputf8 is also set if an address needs it.
 mail::Envelope envelope_of(Submission submission);
 
 }  // namespace pen::submission

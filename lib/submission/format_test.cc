@@ -16,7 +16,7 @@ Submission sample() {
   return s;
 }
 
-/// As version 1 began.
+/// The fields that version 1 began with.
 struct First {
   std::string queue_id;
   WallTime arrival{};
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(what_must_not_get_into_an_envelope_is_refused) {
   BOOST_TEST(refused([](Submission& s) { s.envid.assign(101, 'a'); }));
   BOOST_TEST(refused([](Submission& s) { s.probe = s.traced = true; }));
   BOOST_TEST(refused([](Submission& s) { s.recipients.resize(kMaxRecipients + 1, s.recipients[0]); }));
-  // The caller does not choose the queue id.
+  // The caller must not choose the queue id.
   BOOST_TEST(!decode_submission(encode(sample()), false));
 }
 

@@ -11,7 +11,7 @@ bool starts_or_continues(std::string_view start, std::string_view word) {
 
 }  // namespace
 
-/// Whether more of the line may make it a line of one dot or a separator.
+/// Whether more text may make this a line of one dot or a separator.
 bool InputFilter::may_be_special(std::string_view start) const {
   if (options_.dot_ends && (start == "." || start == ".\r")) return true;
   return leading_ && (starts_or_continues(start, kFrom) || starts_or_continues(start, kQuotedFrom));

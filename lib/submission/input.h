@@ -1,14 +1,15 @@
 #pragma once
-/// What comes on sendmail's standard input, cut down to the message: the end by a dot, mailbox separators before it.
+/// Cuts sendmail's standard input down to the message: the dot at its end, mailbox separators before it.
 ///
 /// Use:     InputFilter filter({.dot_ends = !i_option});
 ///          while (!filter.done() && (n = read(…))) filter.feed({buffer, n}, content);   // appends to content
 ///          filter.finish(content);                                                     // end of input
-/// Rules:   a line of one dot ends the message when dot_ends (LF or CRLF after it); what follows is not read. Lines
-///          "From …" and ">From …" before the first other line are mailbox separators: dropped. Nothing else changes.
-/// Split:   any cutting of the input gives the same content.
+/// Rules:   with dot_ends, a line of one dot (followed by LF or CRLF) ends the message; the rest is not read. Lines
+///          "From …" and ">From …" before the first other line are mailbox separators and are dropped. Nothing else
+///          changes.
+/// Split:   however the input is cut, the content is the same.
 /// Source:  sendmail(1) of Postfix: -i, -oi.
-/// Bounds:  keeps at most one short line back.
+/// Bounds:  holds back at most one short line.
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,7 @@ class InputFilter {
 
   void feed(std::string_view in, std::string& out);
   void finish(std::string& out);
-  /// The dot was seen.
+  /// Whether the dot was seen.
   bool done() const { return state_ == State::done; }
 
  private:
@@ -31,8 +32,8 @@ class InputFilter {
   bool may_be_special(std::string_view start) const;
   Options options_;
   State state_ = State::line_start;
-  std::string start_;    // of a line that is not decided
-  bool leading_ = true;  // no other line than separators was seen
+  std::string start_;    // the start of an undecided line
+  bool leading_ = true;  // only separators were seen so far
 };
 
 }  // namespace pen::submission

@@ -5,7 +5,7 @@
 namespace pen::submission {
 namespace {
 
-/// The message in the input, cut into pieces of so many bytes.
+/// The message in the input, when the input is cut into pieces of this many bytes.
 std::string filtered(std::string_view in, bool dot_ends, std::size_t piece) {
   InputFilter filter({.dot_ends = dot_ends});
   std::string out;

@@ -10,13 +10,14 @@
 namespace pen::submission {
 namespace {
 
-/// Rewriting finds a domain in it (swap_bangpath, allow_percent_hack), so that what follows a delimiter is not an
-/// extension: jo+x%other.example becomes jo+x@other.example. So even where both are off, for they may be on tomorrow.
+/// Rewriting finds a domain in such a sender (swap_bangpath, allow_percent_hack), so text after a delimiter is not an
+/// extension: jo+x%other.example becomes jo+x@other.example. This applies even if both settings are off, because they
+/// may be on tomorrow.
 bool hides_domain(std::string_view sender) {
   return !mail::has_domain(sender) && sender.find_first_of("%!") != std::string_view::npos;
 }
 
-/// External form, without the extension.
+/// The sender in external form, without its extension.
 std::string without_extension(std::string_view sender, std::string_view delimiters) {
   if (hides_domain(sender)) return std::string(sender);
   const std::string local = mail::unquote_local(mail::local_part(sender));
@@ -28,7 +29,7 @@ std::string without_extension(std::string_view sender, std::string_view delimite
   return address;
 }
 
-/// The next item between blanks and commas, which do not count within double quotes; empty: there is none.
+/// The next item between blanks and commas; these do not separate inside double quotes. Empty: there is none.
 std::string_view next_pattern(std::string_view& rest) {
   constexpr std::string_view kBetween = ", \t\r\n";
   rest.remove_prefix(std::min(rest.find_first_not_of(kBetween), rest.size()));

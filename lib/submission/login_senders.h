@@ -3,10 +3,10 @@
 ///
 /// Use:     LoginSenders senders{.maps = …, .delimiters = "+"};
 ///          Result<bool> may = senders.permit(login_name(uid), "jo+list@example.org");
-/// Table:   login name → patterns, between blanks and commas: an address (the sender's extension does not count),
-///          @domain, null_pattern for the null sender, "*" for any. Letters' case does not matter. A sender without
-///          domain but with '%' or '!' stands for an address elsewhere: it has to be listed as it is.
-/// Errors:  of the tables: whether the sender is permitted is not known.
+/// Table:   login name → patterns, separated by blanks and commas: an address (the sender's extension is ignored),
+///          @domain, null_pattern for the null sender, "*" for any. Case does not matter. A sender without a domain
+///          but with '%' or '!' stands for an address elsewhere, and must be listed exactly.
+/// Errors:  of the tables: it is then unknown whether the sender is permitted.
 /// Source:  Postfix local_login_sender_maps, empty_address_local_login_sender_maps_lookup_key.
 #include <sys/types.h>
 
@@ -22,7 +22,7 @@ struct LoginSenders {
   std::string null_pattern = "<>";
   std::string delimiters = {};  // recipient_delimiter
 
-  /// sender in external form. A login without an entry may use none.
+  /// sender: in external form. A login without an entry is permitted no sender.
   Result<bool> permit(std::string_view login, std::string_view sender) const;
 };
 

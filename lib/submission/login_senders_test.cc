@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(local_login_sender_maps_permit_what_is_listed) {
   BOOST_TEST(site.may("root", ""));
   BOOST_TEST(site.may("jo", "jo"));
   BOOST_TEST(site.may("jo", "Jo@Example.ORG"));
-  BOOST_TEST(site.may("jo", "jo+tag@example.org"));  // extensions do not count
+  BOOST_TEST(site.may("jo", "jo+tag@example.org"));  // extensions are ignored
   BOOST_TEST(site.may("jo", "jo+tag"));
   BOOST_TEST(site.may("jo", "any@list.example"));
   BOOST_TEST(site.may("jo", "\"j o\"@example.org"));
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(an_extension_that_names_another_domain_is_none) {
   BOOST_TEST(site.may("root", "jo+x%victim.org"));
   BOOST_TEST(site.may("gate", "bo+x%there.example"));
   BOOST_TEST(!site.may("gate", "bo+y%there.example"));
-  // With a domain it is that domain's to say what the rest means.
+  // If the sender has a domain, that domain decides what the local part means.
   BOOST_TEST(site.may("jo", "jo+x%victim.org@example.com"));
   BOOST_TEST(site.may("gate", "jo+x%victim.org@here.example"));
 }

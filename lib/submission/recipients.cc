@@ -23,7 +23,7 @@ Kind kind_of(std::string_view name) {
   return Kind::other;
 }
 
-/// What of a line decides what it is, so that it does not matter how much of it was kept.
+/// The part of a line that decides its kind, which does not depend on how much of the line was kept.
 std::string_view start_of(std::string_view line) { return line.substr(0, mail::HeaderScanner::kDecide); }
 std::string_view field_name(std::string_view line) { return line.substr(0, mail::field_name_length(start_of(line))); }
 

@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(to_cc_and_bcc_are_read_whatever_their_form) {
 
 BOOST_AUTO_TEST_CASE(resent_fields_win) {
   BOOST_TEST(named("To: a@x\nResent-Bcc: b@x\nResent-To: c@x\nCc: d@x\n\n") == "b@x c@x");
-  // A resent field without an address still says that the others do not count.
+  // A resent field without an address still makes the other fields not count.
   BOOST_TEST(named("To: a@x\nResent-To:\n\n") == "");
 }
 
