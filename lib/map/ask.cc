@@ -21,17 +21,17 @@ namespace {
 
 thread_local Inquiry* current_inquiry = nullptr;
 
-// A chain of questions as long as this has no end: random values as keys, say.
+// A chain of this many questions would never end; its keys may be random values.
 constexpr std::size_t kMaxAnswers = 100'000;
-// Names of table servers are looked up again after so long; after a failure at the next question.
+// Names of table servers are looked up again after this time; after a failure at the next question.
 constexpr seconds kNameFresh{60};
-// A question that has been under way for so long does not count among Limits::connections any more: a server that
-// answers some keys and hangs at others still answers those. Their connections together are at most so many times as
-// many.
+// A question under way for longer than kSlow no longer counts among Limits::connections: a server that answers some
+// keys and hangs at others still answers the former. The total number of connections is at most kMostSlow times
+// Limits::connections.
 constexpr seconds kSlow{1};
 constexpr std::size_t kMostSlow = 10;
 
-/// The wait's error in the words of the tables.
+/// The error of a wait as an error of a table.
 Error trouble(const ServerSource& server, const Error& error) {
   if (error.is(WaitError::timed_out)) return Error(MapError::unreadable, server.name() + ": no answer", ETIMEDOUT);
   if (error.is(WaitError::closed))
@@ -95,7 +95,7 @@ struct Asker::Pending {
   Value value = std::nullopt;
 };
 
-/// Connections to one table server, and who waits for one.
+/// The connections to one table server, and the questions that wait for one.
 class Asker::Line {
  public:
   Line(async::Loop& loop, async::Gate& gate, std::size_t connections)
@@ -129,12 +129,12 @@ class Asker::Line {
     while (!idle_.empty()) {
       async::Stream stream = std::move(idle_.back());
       idle_.pop_back();
-      // What came unasked would be taken for the answer.
+      // Unexpected input would be taken for the answer.
       if (stream.poll_input() || stream.broken()) continue;
       auto answer = co_await talk(server, std::move(stream), request, until);
       if (answer) co_return server.meaning(*answer);
       if (answer.error().is_errno(ETIMEDOUT)) co_return std::unexpected(std::move(answer).error());
-      idle_.clear();  // the server has gone since, perhaps to come back
+      idle_.clear();  // the server has closed its connections, perhaps to restart
     }
     auto fresh = co_await connect_to(server, until);
     if (!fresh) co_return std::unexpected(std::move(fresh).error());
@@ -201,7 +201,7 @@ class Asker::Line {
   async::Semaphore places_;   // for questions that are not slow
   async::Semaphore sockets_;  // for all
   std::vector<async::Stream> idle_;
-  // Of a server known by name: one look-up at a time, in a thread of its own.
+  // For a server known by name: one look-up at a time, in a thread of its own.
   std::optional<async::HandlerPool> resolver_;
   NameLookup names_;
   SteadyTime fresh_until_{};

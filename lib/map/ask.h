@@ -1,18 +1,18 @@
 #pragma once
-/// Look-ups in tables that somebody else answers for (a table server, the name service), without holding up the loop, a
-/// thread or whoever asks another table.
+/// Asker: look-ups in tables that another process or the name service answers for. The loop, its threads and other
+/// look-ups do not wait for them.
 ///
 /// Use:     Asker tables(loop);
 ///          auto hit = co_await tables.ask([maps, address] { return find_address(maps, address, keys); });
-/// How:     the work is plain code. It runs in the loop's thread as if every answer were there. A table that has to ask
-///          somebody fails with MapError::pending, which ends the work as any error of a table does; then the question
-///          is asked, and the work runs again and finds the answers to all that it asked before. Only the last run
-///          counts. Work that goes on after an error gets the answers to several questions at once.
-/// Work:    may run any number of times: it changes nothing outside itself and consumes nothing it holds.
-/// Bounds:  a question is answered within Limits::patience, or is an error. At most Limits::connections to each table
-///          server, so that one that hangs has no part in another's; the name service has threads of its own. Those who
-///          ask the same at the same time get one answer.
-/// Thread:  the loop's. The Asker outlives its ask()s. Destroying an ask() withdraws it.
+/// How:     the work is plain code and runs in the loop's thread as if every answer were there. A table that has to
+///          ask a server fails with MapError::pending, which ends the work like any error of a table. Then the
+///          question is asked, and the work runs again and finds the answers to all earlier questions. Only the last
+///          run counts. Work that continues after an error gets the answers to several questions at once.
+/// Work:    may run any number of times. So it must change nothing outside itself and consume nothing it holds.
+/// Bounds:  a question is answered within Limits::patience, or is an error. Each table server gets at most
+///          Limits::connections, so that one that hangs takes nothing from the others; the name service has threads of
+///          its own. Callers that ask the same question at the same time share one answer.
+/// Thread:  the loop's. The Asker must outlive its ask()s. Destroying an ask() withdraws it.
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,16 +29,16 @@ namespace pen::map {
 
 class Source;
 
-/// What one piece of work has asked and been answered.
+/// The questions and answers of one piece of work.
 class Inquiry {
  public:
   struct Question {
     std::shared_ptr<const Source> source;
     std::string key;
   };
-  /// For tables: the answer, or the error pending and a question more.
+  /// For tables: returns the answer, or the error pending after noting the question.
   Value answer(const std::shared_ptr<const Source>& source, std::string_view key);
-  /// That of the work which this thread runs now; nullptr: none.
+  /// The Inquiry of the work that runs now in this thread; nullptr: none.
   static Inquiry* current();
 
   template <class F>
@@ -46,7 +46,7 @@ class Inquiry {
     const Scope scope(*this);
     return work();
   }
-  /// What the last run has asked in vain.
+  /// The questions of the last run that had no answer.
   std::vector<Question> take_questions() { return std::exchange(questions_, {}); }
   bool unanswered() const { return !questions_.empty(); }
   void settle(const Question& question, Value value);
@@ -66,7 +66,7 @@ class Asker {
   struct Limits {
     std::size_t connections = 100;  // as many as Postfix has processes (default_process_limit)
     std::chrono::nanoseconds patience = seconds(30);
-    std::size_t account_threads = 8;  // what waits for the name service at a time
+    std::size_t account_threads = 8;  // look-ups that wait for the name service at the same time
   };
   explicit Asker(async::Loop& loop) : Asker(loop, Limits()) {}
   Asker(async::Loop& loop, Limits limits);
@@ -83,7 +83,7 @@ class Asker {
       co_await settle(inquiry);
     }
   }
-  /// The same for work that also reads files: each run is in a thread of the pool, and owns what it touches.
+  /// The same for work that also reads files: each run is in a thread of the pool, so the work must own what it uses.
   template <class F, class R = std::invoke_result_t<F&>>
   async::Task<R> ask_in(async::HandlerPool& pool, F work) {
     struct Shared {
@@ -103,12 +103,12 @@ class Asker {
     std::size_t under_way = 0;
   };
   const Counts& counts() const { return counts_; }
-  /// For a program's status.
+  /// A line for the program's status report.
   std::string status_line() const;
 
  private:
   struct Pending;  // a question under way
-  class Line;      // to one table server
+  class Line;      // the connections to one table server
   async::Task<void> settle(Inquiry& inquiry);
   std::shared_ptr<Pending> begin(const Inquiry::Question& question);
   static async::Task<void> answer(Asker* self, Inquiry::Question question, std::shared_ptr<Pending> pending);
@@ -118,10 +118,10 @@ class Asker {
   async::Loop& loop_;
   Limits limits_;
   Counts counts_;
-  std::optional<async::HandlerPool> accounts_;  // once somebody asks
+  std::optional<async::HandlerPool> accounts_;  // made when it is first needed
   std::map<std::string, std::unique_ptr<Line>> lines_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Pending>> under_way_;
-  async::Gate gate_;  // declared last: what is under way dies first
+  async::Gate gate_;  // declared last: questions under way are destroyed first
 };
 
 }  // namespace pen::map

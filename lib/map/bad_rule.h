@@ -1,5 +1,5 @@
 #pragma once
-/// What is wrong with a rule of a table, and where it stands.
+/// The error for a bad rule of a table: the reason, and the file and line of the rule.
 #include <string>
 
 #include "lib/map/map.h"

@@ -192,7 +192,7 @@ Value CdbFile::find(std::string_view key) const {
 
 Result<void> CdbFile::each(const std::function<bool(std::string_view, std::string_view)>& visit) const {
   PEN_TRY_ASSIGN(const std::string header, read(0, kHeader));
-  // The tables come after the last record.
+  // The hash tables come after the last record.
   std::uint64_t end = size_;
   for (std::size_t t = 0; t < kTables; ++t) end = std::min<std::uint64_t>(end, pair_at(header, t * kPair).first);
   for (std::uint64_t at = kHeader; at < end;) {

@@ -1,4 +1,5 @@
-// cdb tables: made, found, listed, changed; damaged files are errors and no crash; tinycdb reads and writes the same.
+// // cdb tables: made, found, listed, changed. Damaged files are errors, never crashes. tinycdb reads and writes the
+// same.
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
@@ -52,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_small_file_is_what_the_format_says_byte_for_byte) {
   // Header, one record of 8 + 3 + 5 bytes, one table of two slots.
   BOOST_REQUIRE_EQUAL(file.size(), 2048U + 16U + 16U);
   BOOST_TEST(file.substr(2048, 16) == std::string("\3\0\0\0\5\0\0\0oneHello", 16));
-  // The hash of "one", from 5381: times 33, xor the byte; its table is that of its low byte.
+  // The hash of "one", from 5381: times 33, xor the byte; its low byte selects the table.
   std::uint32_t hash = 5381;
   for (const char c : std::string("one")) hash = (hash * 33) ^ static_cast<unsigned char>(c);
   BOOST_TEST(static_cast<unsigned char>(file[hash % 256 * 8 + 4]) == 2);
@@ -67,7 +68,7 @@ BOOST_AUTO_TEST_CASE(an_open_table_lists_changes_and_loses_keys) {
   const auto before = *CdbFile::open(path);
   BOOST_TEST(remove_from_cdb(path, {"A", "none"}, true).value() == 1U);
   BOOST_TEST(find("a") == "(none)");
-  BOOST_TEST((*before->find("a")).value() == "1");  // who has it open reads the old one
+  BOOST_TEST((*before->find("a")).value() == "1");  // a reader that has the old file open keeps reading it
   std::string all;
   BOOST_REQUIRE((*CdbFile::open(path))->each([&](std::string_view key, std::string_view value) {
     all += std::string(key) + "=" + std::string(value) + " ";
@@ -78,7 +79,7 @@ BOOST_AUTO_TEST_CASE(an_open_table_lists_changes_and_loses_keys) {
 
 BOOST_AUTO_TEST_CASE(keys_and_values_with_a_nul_at_the_end_are_found_too) {
   build({{"x", "1"}});
-  // As Postfix writes them when told to: the same record with one byte more each.
+  // The form that Postfix writes when told to: the same record, one byte longer for the key and for the value.
   std::string key("k\0", 2), file(2048, '\0');
   std::uint32_t hash = 5381;
   for (const char c : key) hash = (hash * 33) ^ static_cast<unsigned char>(c);

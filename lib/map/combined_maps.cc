@@ -1,4 +1,4 @@
-/// Tables made of others (unionmap, pipemap), of a choice of values (randmap), and of the environment.
+/// Tables made of other tables (unionmap, pipemap), of a choice of values (randmap), and of the environment.
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -11,7 +11,7 @@ namespace pen::map {
 namespace {
 
 constexpr std::size_t kMaxTables = 100;
-constexpr int kMaxDepth = 10;  // braces within one another
+constexpr int kMaxDepth = 10;  // nesting of braces
 
 class CombinedMap : public Map {
  public:
@@ -33,7 +33,7 @@ class CombinedMap : public Map {
   std::vector<std::shared_ptr<Map>> tables_;
 };
 
-/// What every table has for the key, with commas between.
+/// All tables' values for the key, joined by commas.
 class UnionMap final : public CombinedMap {
  public:
   using CombinedMap::CombinedMap;
@@ -52,7 +52,7 @@ class UnionMap final : public CombinedMap {
   }
 };
 
-/// What one table has for the key is the key of the next.
+/// The value in one table is the key for the next.
 class PipeMap final : public CombinedMap {
  public:
   using CombinedMap::CombinedMap;

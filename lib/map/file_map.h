@@ -1,9 +1,10 @@
 #pragma once
-/// What tables made from a file share: read it, notice changes at most once a second, answer errors while it is broken.
+/// What all tables read from a file share: reading it, noticing changes at most once a second, giving errors while it
+/// is broken.
 ///
 /// Use:     Reloading<Table> file(path, clock, load_table);   // Result<std::shared_ptr<Table>> load_table(path)
 ///          auto table = file.current();                       // the table as of now, or why it cannot be read
-/// Thread:  any: a table is immutable once read and replaced as a whole.
+/// Thread:  any: a table is immutable once it is read, and is replaced as a whole.
 #include <sys/stat.h>
 
 #include <expected>
@@ -16,7 +17,7 @@
 
 namespace pen::map {
 
-/// What tells one version of a file from another.
+/// The facts that distinguish one version of a file from another.
 struct FileStamp {
   std::uint64_t device = 0, inode = 0, size = 0;
   std::int64_t modified = 0, changed = 0;  // ns
@@ -24,19 +25,19 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 Result<FileStamp> file_stamp(const std::string& path);
-/// The whole file, at most kMaxFile bytes. Errors: unreadable, too_large.
+/// Reads the whole file, at most kMaxFile bytes. Errors: unreadable, too_large.
 Result<std::string> read_table_file(const std::string& path);
-/// The same of a file that is open, from where it stands; path is for errors.
+/// The same for an open file, from its current position; path is used in errors.
 Result<std::string> read_table_file(int fd, const std::string& path);
 
-/// Holds the newest version of something made from a file.
+/// Holds the newest version of an object made from a file.
 template <class Table>
 class Reloading {
  public:
   using Load = Result<std::shared_ptr<Table>> (*)(const std::string& path);
   Reloading(std::string path, const Clock& clock, Load load) : path_(std::move(path)), clock_(clock), load_(load) {}
 
-  /// Who owns the file, as of the last current(); nullopt: it is not there.
+  /// The file's owner as of the last current(); nullopt: the file is not there.
   std::optional<std::uint32_t> owner() {
     std::lock_guard lock(mutex_);
     if (!loaded_ || stamp_.inode == 0) return std::nullopt;

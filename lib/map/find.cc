@@ -8,12 +8,12 @@ namespace {
 constexpr bool kWhole = true;
 constexpr bool kPart = false;
 
-/// One look-up after the other until the first hit or error.
+/// Tries one key after the other until the first hit or error.
 class Search {
  public:
   explicit Search(const MapList& maps) : maps_(maps) {}
 
-  /// False: the search is over. extension: what the key left out.
+  /// Returns false when the search is over. left_out: the extension that the key omits.
   bool miss(std::string_view key, bool whole, const mail::Extension& left_out = {}) {
     if (key.empty()) return true;
     auto value = maps_.lookup(key, whole);
@@ -32,7 +32,7 @@ class Search {
   AddressValue answer_ = std::nullopt;
 };
 
-/// The local part and its extension, both forms external.
+/// The local part and its extension, both in external form.
 struct User {
   std::string whole;
   std::string bare;  // empty: no extension
@@ -46,14 +46,14 @@ void split_user(std::string_view local, std::string_view delimiters, User& user)
   if (user.split.delimiter != '\0') user.bare = mail::quote_local(user.split.user);
 }
 
-/// The whole address, then without its extension.
+/// Tries the whole address, then the address without its extension.
 bool miss_address(Search& search, std::string_view address, std::string_view domain, const User& user) {
   if (!search.miss(address, kWhole)) return false;
   if (user.split.delimiter == '\0' || domain.empty()) return true;
   return search.miss(user.bare + "@" + std::string(domain), kPart);
 }
 
-/// The domain and its parents; the first look-up is of the domain itself.
+/// Tries the domain and its parents; the first look-up is of the domain itself.
 bool miss_domain(Search& search, std::string_view domain, bool parent_domains, bool first_whole) {
   std::string_view name = domain;
   bool whole = first_whole;

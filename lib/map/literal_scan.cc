@@ -47,13 +47,13 @@ bool LiteralScan::add(std::string_view literal, std::uint32_t index) {
     }
     state = step(state, kind);
   }
-  if (ends_[state] != 0) return false;  // given twice: the first one is found
+  if (ends_[state] != 0) return false;  // a duplicate: the first one is reported
   ends_[state] = index + 1;
   return true;
 }
 
-/// From the tree of literals to an automaton that never goes back in the text: level by level, where a tree ends, the
-/// state of its longest ending that begins a literal goes on.
+/// Turns the tree of literals into an automaton that never goes back in the text. Level by level, a state without a
+/// child for a byte takes over the child of its longest proper suffix that is in the tree.
 void LiteralScan::connect() {
   std::vector<State> ending(ends_.size(), 0), order;
   shorter_.assign(ends_.size(), 0);
@@ -72,7 +72,7 @@ void LiteralScan::connect() {
       }
     }
   }
-  // A byte tells by its state alone whether something ends there.
+  // The state alone says whether a literal ends at this byte.
   for (const State state : order)
     if (ends_[state] == 0 && shorter_[state] != 0) ends_[state] = ends_[shorter_[state]];
 }

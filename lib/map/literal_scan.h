@@ -1,12 +1,12 @@
 #pragma once
-/// Finds in one pass which of many literals a text contains, whatever their case (ASCII): an Aho-Corasick automaton.
+/// Finds in one pass which of many literals a text contains, in any case (ASCII): an Aho-Corasick automaton.
 ///
-/// Use:     LiteralScan scan(literals);                // in lower case, as required_literals() gives them
-///          scan.find(text, found);                    // bit i of `found`: literals[i] is in the text
+///Use:     LiteralScan scan(literals);                // literals in lower case, as from required_literals()
+///         scan.find(text, found);                    // bit i of `found`: literals[i] is in the text
 /// Cost:    two table look-ups for each byte of the text, whatever the number of literals.
-/// Bounds:  kMaxStates states, two bytes for each of them and each kind of character: 16 MiB at most. What does not
-///          fit is left out: holds(i) says whether literal i is looked for. Literals are ASCII.
-/// Thread:  any, once it is made.
+/// Bounds:  kMaxStates states, two bytes for each state and kind of character: at most 16 MiB. Literals that do not
+///          fit are left out: holds(i) says whether literal i is searched for. Literals must be ASCII.
+/// Thread:  any, after construction.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ class BitSet {
   bool test(std::size_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
   /// The first member from i on; SIZE_MAX: there is none.
   std::size_t next(std::size_t i) const;
-  /// Takes over another set of the same size.
+  /// Copies another set of the same size.
   void assign(const BitSet& other) { words_ = other.words_; }
 
  private:
@@ -39,12 +39,12 @@ class LiteralScan {
 
   bool holds(std::size_t literal) const { return held_.test(literal); }
   bool empty() const { return next_.empty(); }
-  /// `found` is cleared first.
+  /// Clears `found` first.
   void find(std::string_view text, BitSet& found) const;
 
  private:
   using State = std::uint16_t;
-  /// The state that a byte of this kind leads to.
+  /// The state after a byte of this kind.
   State& step(std::size_t state, std::size_t kind) { return next_[state * kinds_ + kind]; }
   bool add(std::string_view literal, std::uint32_t index);
   void connect();
@@ -54,7 +54,7 @@ class LiteralScan {
   std::size_t kinds_ = 1;
   std::vector<State> next_;
   std::vector<std::uint32_t> ends_;  // literal index + 1 that ends in a state; 0: none
-  // The state of the longest literal that is an ending of this one and shorter; 0: none.
+  // The state of the longest shorter literal that this one ends with; 0: none.
   std::vector<State> shorter_;
   BitSet held_;
 };

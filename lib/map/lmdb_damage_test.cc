@@ -1,4 +1,4 @@
-// Table files with bytes changed at random: refused, or harmless. A crash ends the test program.
+// // Table files with bytes changed at random: refused, or harmless. A crash would end the test program.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -24,7 +24,7 @@ struct Damage {
   Damage() {
     std::vector<TableEntry> entries;
     for (unsigned i = 0; i < kEntries; ++i) {
-      // Some values too long for a page.
+      // Some values do not fit into a page.
       const std::size_t size = i % 100 == 0 ? 9000 : 40;
       entries.push_back({i, key(i), std::string(size, static_cast<char>('a' + i % 26))});
     }
@@ -33,7 +33,7 @@ struct Damage {
     good.assign(std::istreambuf_iterator<char>(file), {});
   }
 
-  /// Whether it could be opened; whatever it then answers is as good as any.
+  /// Whether the file could be opened; its answers may then be anything.
   bool survives(const std::string& content) {
     const std::string path = dir.write("d.lmdb", content);
     const auto file = LmdbFile::open(path);
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(changed_page_headers_and_nodes_never_crash) {
     std::string content = good;
     const std::size_t pages = content.size() / 4096;
     for (std::uint64_t n = random.below(3) + 1; n > 0; --n) {
-      // Where liblmdb's own numbers are: meta pages, headers, the tables of nodes, the nodes.
+      // The places of liblmdb's own numbers: meta pages, page headers, tables of nodes, nodes.
       const std::size_t page = random.below(4) == 0 ? random.below(2) : random.below(pages);
       const std::size_t reach = random.below(2) == 0 ? 200 : 4096;
       content[page * 4096 + random.below(reach)] = static_cast<char>(random.below(256));

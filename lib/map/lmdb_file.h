@@ -1,10 +1,10 @@
 #pragma once
-/// Indexed table files, NAME.lmdb, in the format that Postfix's lmdb tables have: one unnamed
-/// database, keys and values usually with a trailing NUL.
+/// Indexed table files, NAME.lmdb, in the format of Postfix's lmdb tables: one unnamed database, keys and values
+/// usually with a trailing NUL.
 ///
 /// Use:     build_lmdb("transport.lmdb", entries, "transport", options);    // penmap transport
 ///          auto file = LmdbFile::open("transport.lmdb"); (*file)->find(key);
-/// Writing: always a new file in the old one's place (build.h).
+/// Writing: a new file always replaces the old one (build.h).
 /// Thread:  find() from any thread; everything else from one.
 #include <functional>
 #include <memory>
@@ -27,14 +27,14 @@ inline constexpr std::size_t kMaxLmdbKey = 510;  // LMDB's own bound, less the N
 
 class LmdbFile {
  public:
-  /// Errors: unreadable (missing, no LMDB file, shorter than it says it is).
+  /// Errors: unreadable (missing, not an LMDB file, shorter than its own header says).
   static Result<std::shared_ptr<LmdbFile>> open(const std::string& path);
   ~LmdbFile();
   LmdbFile(const LmdbFile&) = delete;
   LmdbFile& operator=(const LmdbFile&) = delete;
-  /// The value under key, with or without trailing NULs in the file. Keys beyond kMaxLmdbKey are not there.
+  /// The value under key, with or without trailing NULs in the file. Keys beyond kMaxLmdbKey are never found.
   Value find(std::string_view key) const;
-  /// Every key and value in key order; stops when visit returns false. Errors: unreadable.
+  /// Visits every key and value in key order; stops when visit returns false. Errors: unreadable.
   Result<void> each(const std::function<bool(std::string_view key, std::string_view value)>& visit) const;
 
  private:
@@ -44,11 +44,11 @@ class LmdbFile {
   std::unique_ptr<lmdb::Database> database_;
 };
 
-/// Writes a new file in path's place. Returns the warnings (duplicate keys). Errors: too_large,
-/// unreadable + errno.
+/// Writes a new file and replaces path by it. Returns the warnings (duplicate keys). Errors: too_large, unreadable +
+/// errno.
 Result<std::vector<std::string>> build_lmdb(const std::string& path, const std::vector<TableEntry>& entries,
                                             std::string_view source, const BuildOptions& options);
-/// A new file without these keys; returns how many were there.
+/// Writes a new file without these keys; returns the number of keys removed.
 Result<std::size_t> remove_from_lmdb(const std::string& path, const std::vector<std::string>& keys, bool fold_keys,
                                      const Progress& progress = {});
 

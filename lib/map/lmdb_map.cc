@@ -14,13 +14,13 @@
 namespace pen::map {
 namespace {
 
-/// What liblmdb says of a table's file, as an error of the table.
+/// Turns liblmdb's error into an error of the table.
 std::unexpected<Error> unreadable(const Error& e, const std::string& path) {
   if (const int code = e.sys_errno(); code != 0) return fail(MapError::unreadable, "open " + path, code);
   return fail(MapError::unreadable, e.context());
 }
 
-// liblmdb believes what it maps: a damaged file would end the process at the first touch.
+// liblmdb trusts the mapped file: a damaged one would crash the process at the first access.
 Result<void> check_pages(int fd, const std::string& path) {
   const auto whole = lmdb::check_pages(fd);
   if (whole) return {};

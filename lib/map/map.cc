@@ -75,7 +75,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   }
   if (type == "socketmap") return make_socketmap(std::move(full), name);
   if (type == "tcp" && !options.substitute) {
-    // Broken, not refused: mail has to wait for the administrator, not be bounced or lost.
+    // The table is broken, not refused: mail must wait for the administrator, not be bounced or lost.
     Error why(MapError::not_trusted, full + ": tcp: is not allowed in this setting");
     return make_broken(std::move(full), std::move(why));
   }

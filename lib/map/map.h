@@ -4,14 +4,13 @@
 /// Use:     auto maps = MapList::open("hash:/etc/x/transport, regexp:/etc/x/rules", options);
 ///          Result<std::optional<std::string>> value = maps->lookup("example.org");
 /// Types:   lmdb, hash and btree (all three: NAME.lmdb), cdb, texthash, inline, static, cidr, regexp, pcre, unix,
-///          environ, fail; unionmap, pipemap, randmap (made of others); socketmap, tcp (asked of another process);
-///          "proxy:" in front of a type is accepted and skipped (there is no proxymap here).
-/// Answers: a value; nullopt: surely not there; an Error: the table is broken or cannot be read. An Error
-///          always means "try again later" (4xx, defer), never "not found".
-/// Changes: files are looked at again at most once a second and taken anew when inode, size or time of change
-///          differ. A file that is missing or broken at open() is no error of open(): look-ups fail until it is
-///          repaired.
-/// Waiting: look-ups in tables that somebody else answers for wait, unless an Asker (ask.h) runs them.
+///          environ, fail; unionmap, pipemap, randmap (combinations of others); socketmap, tcp (served by another
+///          process); "proxy:" in front of a type is accepted and ignored (there is no proxymap here).
+/// Answers: a value; nullopt: certainly not there; an Error: the table is broken or cannot be read. An Error always
+/// means "try again later" (4xx, defer), never "not found".
+/// Changes: files are checked at most once a second and read again when inode, size or time of change differ. open()
+/// succeeds even if a file is missing or broken: look-ups then fail until the file is repaired.
+/// Waiting: look-ups in tables that another process serves block, unless an Asker (ask.h) runs them.
 /// Thread:  every function may be called from any thread at any time. Maps are shared by shared_ptr.
 /// Source:  Postfix DATABASE_README, lookup table manual pages; docs in man/penstock-tables.5.
 #include <memory>
@@ -27,20 +26,20 @@ namespace pen::map {
 
 enum class MapError {
   bad_spec = 1,  // not "type:name"
-  unknown_type,  // a type that this version does not have
-  syntax,        // the table's text is wrong; context: file and line
+  unknown_type,  // this version has no such type
+  syntax,        // the table's text is malformed; context: file and line
   unreadable,    // missing file, no permission, not an LMDB file, damaged
   read_only,     // the type cannot be built or changed
   too_large,     // a key or value beyond the bounds
   name_service,  // getpwnam and the like failed
-  not_trusted,   // the table, or a rule of it, lets outsiders choose values (OpenOptions::substitute)
-  pending,       // the answer has been asked for: the work that needs it is run again (Asker)
+  not_trusted,   // the table, or one of its rules, lets outsiders choose values (OpenOptions::substitute)
+  pending,       // the question is under way: the Asker will run the work again
 };
 std::string_view error_module(MapError);
 std::string_view describe(MapError);
 
 inline constexpr std::size_t kMaxKey = 2048;  // longer keys are "not found" without a look-up
-// for regexp and pcre, which are asked about whole header fields
+// For regexp and pcre, which get whole header fields as keys.
 inline constexpr std::size_t kMaxPatternKey = 1024 * 1024;
 inline constexpr std::size_t kMaxValue = 1024 * 1024;  // alias lists can be long
 inline constexpr std::size_t kMaxFile = 512u << 20;    // text tables are held in memory
@@ -50,18 +49,16 @@ using Value = Result<std::optional<std::string>>;
 class Map {
  public:
   virtual ~Map() = default;
-  /// The value under key. Keys of indexed tables are folded to lower case here; patterns and cidr
-  /// see it as it is.
+  /// The value under key. Indexed tables fold keys to lower case; patterns and cidr get them unchanged.
   virtual Value lookup(std::string_view key) = 0;
-  /// May wait for another process or the name service for long: look it up through an Asker (ask.h). False: memory or
-  /// mapped pages.
+  /// Whether a look-up may wait long for another process or the name service: then run it through an Asker (ask.h).
+  /// False: the table is in memory or mapped pages.
   virtual bool blocking() const { return false; }
-  /// regexp, pcre, cidr: the table wants the whole key only, never a part of it (user@, @domain,
-  /// parent domains).
+  /// Whether the table takes whole keys only, never parts (user@, @domain, parent domains): regexp, pcre, cidr.
   virtual bool whole_key_only() const { return false; }
-  /// What is wrong with the table right now, if anything (for start-up messages and penstock check).
+  /// The table's present problem, if any (for start-up messages and penstock check).
   virtual std::optional<Error> problem() { return std::nullopt; }
-  /// The user id that the table's file belongs to: whose word its content is. nullopt: it has no file, or none now.
+  /// The owner (user id) of the table's file, who vouches for its content. nullopt: there is no file, or none now.
   virtual std::optional<std::uint32_t> owner() { return std::nullopt; }
   /// "type:name".
   const std::string& name() const { return name_; }
@@ -77,31 +74,30 @@ struct OpenOptions {
   std::string default_type = "hash";  // default_database_type, for a name without type
   bool fold_keys = true;              // regexp/pcre are case-insensitive by their own flags
   const Clock* clock = &system_clock();
-  /// false: the values say where mail goes or what is run, and are parsed for that. Then no part of a key may come into
-  /// one, for the key is a stranger's: a regexp or pcre table with $number in a result is broken (look-ups and
-  /// problem() say so), and so is tcp:, whose answers anybody on the way can give. Holds for tables within tables
-  /// too.
+  /// false: values say where mail goes or which command runs. Keys come from strangers, so no part of a key may get
+  /// into such a value: a regexp or pcre table with $number in a result is broken (look-ups and problem() report it).
+  /// So is tcp:, whose answers anybody on the network path could give. Holds for inner tables too.
   bool substitute = true;
-  /// false: the values decide about identities and files. Then a table that another process serves (socketmap:, tcp:)
-  /// is broken, as its answers are not this host's administrator's. Holds for tables within tables too.
+  /// false: values decide about identities and files. Then a table that another process serves (socketmap:, tcp:) is
+  /// broken, because its answers are not those of this host's administrator. Holds for inner tables too.
   bool served = true;
 };
-/// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is no error here: look-ups and problem()
-/// tell of it until it is repaired.
+/// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is not an error here: look-ups and
+/// problem() report it until it is repaired.
 Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& options = {});
 /// The types that open() knows, for penconf -m.
 std::vector<std::string_view> known_types();
 
-/// An ordered list of tables, as settings like alias_maps hold it: the first hit wins; the first
-/// error ends the search with that error, because a later table must not answer for a broken one.
+/// An ordered list of tables, the value of settings like alias_maps. The first hit wins. The first error ends the
+/// search with that error, because a later table must not answer for a broken one.
 class MapList {
  public:
   MapList() = default;
-  /// `value`: specs separated by commas or white space; "{ … }" groups keep theirs (inline:{ a = b, c = d }).
+  /// `value`: specs separated by commas or white space; a "{ … }" group is not split (inline:{ a = b, c = d }).
   static Result<MapList> open(std::string_view value, const OpenOptions& options = {});
-  /// whole_key: false for a part of a key (user@, @domain): tables that want whole keys only are passed over.
+  /// whole_key: false for a part of a key (user@, @domain); tables that take whole keys only are skipped.
   Value lookup(std::string_view key, bool whole_key = true) const;
-  /// The same, with the table that had it.
+  /// The same, with the table that had the key.
   struct Hit {
     std::string value;
     std::shared_ptr<Map> map;
@@ -116,12 +112,11 @@ class MapList {
   std::vector<std::shared_ptr<Map>> maps_;
 };
 
-/// A problem of a table as a line for the log: what is wrong, what follows from it, what to do.
+/// A log line about a table's problem: what is wrong, the consequence, and the remedy.
 std::string advice(const Error& problem);
 
-/// A hit of an address look-up: the value, the key that hit, and the extension that the key left
-/// out ("" if none; without delimiter) so that the caller may put it on the result
-/// (propagate_unmatched_extensions).
+/// A hit of an address look-up: the value, the key that hit, and the extension that the key omitted ("" if none;
+/// without delimiter). The caller may append the extension to the result (propagate_unmatched_extensions).
 struct AddressHit {
   std::string value;
   std::string key;
@@ -132,15 +127,15 @@ using AddressValue = Result<std::optional<AddressHit>>;
 
 /// Which partial keys an address look-up tries, in this order:
 ///   user+ext@domain, user@domain, user+ext, user, @domain
-/// The bare user forms are tried only when the domain is local (same as $myorigin, in
-/// $mydestination, or an $inet_interfaces literal): the caller knows.
+/// The bare user forms are tried only when the domain is local (same as $myorigin, in $mydestination, or an
+/// $inet_interfaces literal); the caller decides that.
 /// Source: canonical(5), virtual(5) TABLE SEARCH ORDER.
 struct AddressKeys {
   bool bare_user = false;
   bool at_domain = true;
   std::string_view delimiters;  // recipient_delimiter
 };
-/// Address in external form; the user parts are tried in external form too.
+/// The address is in external form; the user parts are tried in external form too.
 AddressValue find_address(const MapList& maps, std::string_view address, const AddressKeys& keys);
 
 /// transport(5): user+ext@domain, user@domain, domain, .parent …, *. With parent_domains
@@ -151,9 +146,9 @@ AddressValue find_transport(const MapList& maps, std::string_view address, std::
 /// access(5) keys of an e-mail address: user+ext@domain, user@domain, domain, parents, user+ext@, user@.
 AddressValue find_access_address(const MapList& maps, std::string_view address, std::string_view delimiters,
                                  bool parent_domains);
-/// access(5) keys of a host name: the name, then its parents.
+/// access(5) keys of a host name: the name, then its parent domains.
 AddressValue find_access_name(const MapList& maps, std::string_view name, bool parent_domains);
-/// access(5) keys of a numeric address: itself, then its networks on octet (IPv4) or group (IPv6) boundaries.
+/// access(5) keys of a numeric address: the address, then its networks on octet (IPv4) or group (IPv6) boundaries.
 AddressValue find_access_network(const MapList& maps, std::string_view address);
 
 }  // namespace pen::map

@@ -27,7 +27,7 @@ std::string look(const std::string& spec, std::string_view key) {
   return shown((*m)->lookup(key));
 }
 
-/// Answers whole requests by a function, on one connection after the other.
+/// A server that answers whole requests by a function, on one connection after the other.
 class Server {
  public:
   using Answer = std::function<std::string(const std::string&)>;
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_socketmap_is_asked_in_netstrings_over_a_connection_that_s
     if (request == "9:table key,") return "8:OK value,";
     if (request == "7:table t,") return "9:TEMP oops,";
     if (request == "7:table x,") return "nonsense here";
-    if (request == "7:table d,") return "";  // goes away
+    if (request == "7:table d,") return "";  // closes the connection
     return "9:NOTFOUND ,";
   });
   auto m = open("socketmap:unix:" + path + ":table");

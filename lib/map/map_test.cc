@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(regexp_rules_match_in_order_with_groups_negation_and_blocks
   BOOST_TEST(shown(m->lookup("admin@x.org")) == "admin");
   BOOST_TEST(shown(m->lookup("b@y.org")) == "(none)");
   BOOST_TEST(shown(m->lookup("case")) == "CASE");
-  BOOST_TEST(shown(m->lookup("CASE")) == "(none)");  // i turns the default off
+  BOOST_TEST(shown(m->lookup("CASE")) == "(none)");  // flag i turns the default off
   BOOST_TEST(shown(m->lookup("a/b")) == "slash");
 }
 BOOST_AUTO_TEST_CASE(a_dollar_in_a_negated_rule_other_than_double_is_refused) {
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_posix_pattern_whose_matches_could_begin_anywhere_is_given
   BOOST_TEST(shown(m->lookup(key.substr(0, 1000))) == "(none)");
 }
 BOOST_AUTO_TEST_CASE(long_keys_match_by_the_rules_of_posix_like_short_ones) {
-  // The longest of the matches that begin first, whatever stands first in the pattern.
+  // Of the matches that begin first the longest wins, whatever the order in the pattern.
   auto m = table("regexp", "/(a|ab|abcd)(d?)/ $1-$2\n/\\<end$/ at the end\n/^begin/ at the start\n");
   for (const std::size_t before : {0UL, 10UL, 511UL, 600UL, 100'000UL}) {
     const std::string filler(before, 'x');

@@ -59,7 +59,7 @@ Result<void> MatchList::add(std::string_view value, bool negated_outside, unsign
       if (!maps) return std::unexpected(std::move(maps).error());
       item.table = maps->maps().front();
     } else if (addresses && text.find('/') != std::string_view::npos) {
-      PEN_TRY_ASSIGN(item.network, parse_network(text));  // says what is wrong with it
+      PEN_TRY_ASSIGN(item.network, parse_network(text));  // its error says what is wrong
     }
     items_.push_back(std::move(item));
   }

@@ -1,11 +1,11 @@
 #pragma once
-/// Lists that answer yes or no: mynetworks, mydestination, relay_domains, debug_peer_list and their like.
+/// Lists that answer yes or no: mynetworks, mydestination, relay_domains, debug_peer_list and others.
 ///
 /// Form:    patterns separated by commas or white space; /file/name reads patterns from a file; type:table
 ///          matches when the table has the key; !pattern means "no" when it matches. The first match decides.
 /// Use:     auto mydestination = MatchList::open(MatchList::Kind::domain, value, {});
 ///          Result<bool> yes = mydestination->matches("example.org");
-/// Errors:  as with maps: an Error is "don't know now", never "no".
+/// Errors:  as with maps: an Error means "not known now", never "no".
 /// Thread:  any; immutable but for the tables' own reloading.
 /// Source:  Postfix: mynetworks, mydestination, parent_domain_matches_subdomains.
 #include <memory>
@@ -21,9 +21,9 @@ namespace pen::map {
 class MatchList {
  public:
   enum class Kind {
-    string,  // equal but for case, or the table has the string
-    domain,  // the same; and .parent, or parent itself with parent_domains, for sub-domains
-    // numeric address in a network ("192.0.2.0/24", "[2001:db8::]/32"), or the table has the address
+    string,  // equal in any case, or the table has the string
+    domain,  // the same; and sub-domains match .parent, or parent itself with parent_domains
+    // A numeric address in a network ("192.0.2.0/24", "[2001:db8::]/32"), or the table has the address.
     network,
     host,  // namadr lists: host name by `domain`, address by `network`
   };
@@ -42,7 +42,7 @@ class MatchList {
   Result<bool> matches_host(std::string_view name, std::string_view address) const;
   bool empty() const { return items_.empty(); }
   bool blocking() const;
-  /// Some item is a table: what matches may change while the list stays.
+  /// Whether some item is a table: matches may then change although the list does not.
   bool has_tables() const;
 
  private:

@@ -26,14 +26,14 @@ class CidrPattern {
   }
   std::vector<std::vector<std::string>> needed() const { return {}; }
   Result<bool> match(const IpAddress& key, Spans&) const { return network_.contains(key); }
-  /// A pattern says nothing of addresses of the other family, nor does its negation.
+  /// A network, negated or not, says nothing about addresses of the other family.
   bool concerns(const IpAddress& key) const { return key.size == network_.base.size; }
 
  private:
   Network network_;
 };
 
-/// The text of a table that stands in its name: "{ {rule}, {rule} }".
+/// The text of a table written in its name: "{ {rule}, {rule} }".
 std::string inline_text(std::string_view name) {
   std::string text;
   for (const auto& rule : split_list(unbraced(name))) {
@@ -57,7 +57,8 @@ struct PatternTable {
   std::vector<Compiled> rules;
   std::string path;
   Prefilter prefilter;
-  // What is looked at though the pattern surely does not match: a negated rule, and a block that is passed over then.
+  // Rules that must be looked at even when their pattern certainly does not match: a negated rule, and a block, which
+  // is then skipped.
   BitSet stops;
 
   template <RuleStyle style, bool substitute>
@@ -65,7 +66,7 @@ struct PatternTable {
     PEN_TRY_ASSIGN(const std::string text, read_table_file(path));
     return read<style, substitute>(text, path);
   }
-  /// path: what errors name as the table.
+  /// path: the table's name in errors.
   template <RuleStyle style, bool substitute>
   static Result<std::shared_ptr<PatternTable>> read(std::string_view text, const std::string& path) {
     PEN_TRY_ASSIGN(auto parsed, parse_rules(text, path, style));
@@ -116,7 +117,7 @@ struct PatternTable {
     }
     prefilter = Prefilter(needed);
   }
-  /// The next rule that can change anything, from i on.
+  /// The next rule from i on that can have an effect.
   std::size_t next(const BitSet& candidates, std::size_t i) const {
     return std::min(candidates.next(i), stops.next(i));
   }

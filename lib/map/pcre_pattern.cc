@@ -10,9 +10,9 @@
 namespace pen::map {
 namespace {
 
-// A pattern of the administrator's must not be made to run for minutes by a key of a stranger's.
+// A stranger's key must not make an administrator's pattern run for minutes.
 constexpr std::uint32_t kMatchLimit = 1'000'000;
-constexpr std::uint32_t kDepthLimit = 100'000;  // a long header field is matched at all
+constexpr std::uint32_t kDepthLimit = 100'000;  // enough for a long header field
 constexpr std::size_t kFirstJitStack = 32 * 1024, kMaxJitStack = 1024 * 1024;
 
 Result<std::uint32_t> options_of(const Rule& rule, const std::string& path) {
@@ -41,7 +41,7 @@ Result<std::uint32_t> options_of(const Rule& rule, const std::string& path) {
         options ^= PCRE2_UNGREEDY;
         break;
       case 'X':
-        break;  // strictness that PCRE2 always has
+        break;  // PCRE2 is always that strict
       default:
         return bad_rule(path, rule.line, std::string("unknown flag ") + c);
     }
@@ -49,7 +49,7 @@ Result<std::uint32_t> options_of(const Rule& rule, const std::string& path) {
   return options;
 }
 
-/// What a thread needs to match: body_checks match every line of every message.
+/// The state that a thread needs for matching, kept because body_checks match every line of every message.
 struct Matcher {
   Matcher()
       : data(pcre2_match_data_create(Spans::kMax, nullptr)),
@@ -81,7 +81,7 @@ struct PcrePattern::Compiled {
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
 
-  /// Whether there is machine code, which is made now if it is not yet: most patterns of a large table never run.
+  /// Whether there is machine code. It is made here at first use: most patterns of a large table never run.
   bool machine_code() {
     std::call_once(translated, [this] {
       if (!why_pcre_is_interpreted()) fast = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
@@ -95,7 +95,7 @@ struct PcrePattern::Compiled {
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(key.data());
     int found = PCRE2_ERROR_JIT_STACKLIMIT;
     if (as_machine_code) found = pcre2_jit_match(code, subject, key.size(), 0, 0, matcher.data, matcher.limits);
-    // The interpreter has no stack to run out of.
+    // The interpreter cannot run out of stack.
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
       found = pcre2_match(code, subject, key.size(), 0, PCRE2_NO_JIT, matcher.data, matcher.limits);
     if (found == PCRE2_ERROR_NOMATCH) return false;
@@ -105,7 +105,7 @@ struct PcrePattern::Compiled {
                                             : "matching failed with PCRE2 error " + std::to_string(found));
     }
     const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(matcher.data);
-    // 0: more groups than there is room for
+    // 0: the pattern has more groups than there is room for.
     spans.count = found == 0 ? Spans::kMax : static_cast<std::size_t>(found);
     for (std::size_t i = 0; i < spans.count; ++i) {
       const auto from = offsets[2 * i], to = offsets[2 * i + 1];
@@ -140,7 +140,7 @@ Result<PcrePattern> PcrePattern::compile(const Rule& rule, const std::string& pa
   pcre2_pattern_info(compiled, PCRE2_INFO_CAPTURECOUNT, &groups);
   if (static_cast<std::uint32_t>(rule.highest_group) > groups)
     return bad_rule(path, rule.line, "$number beyond the groups of the pattern");
-  // With blanks and comments in it a pattern reads differently.
+  // In an extended pattern, blanks and comments are not literals.
   if ((options & PCRE2_EXTENDED) == 0) pattern.needed_ = required_literals(rule.pattern, PatternSyntax::pcre);
   return pattern;
 }

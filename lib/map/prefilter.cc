@@ -4,7 +4,7 @@
 
 namespace pen::map {
 
-/// The literals' numbers in place of their texts.
+/// Replaces the literals' texts by their numbers.
 std::vector<Prefilter::Literals> Prefilter::number(const Needed& needed,
                                                    std::unordered_map<std::string, std::uint32_t>& numbers,
                                                    std::vector<std::string>& literals) {

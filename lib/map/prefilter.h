@@ -1,11 +1,12 @@
 #pragma once
-/// Tells which rules of a table may match a text, so that most texts meet no pattern at all.
+/// Finds which rules of a table may match a text, so that most texts are compared with no pattern at all.
 ///
-/// Use:     Prefilter filter(needed);          // of each rule what required_literals() says of its pattern
-///          filter.candidates(text, rules);    // bit i: rule i may match; the others surely do not
-/// Choice:  of the sets that a rule needs, the one whose literals the fewest rules share brings it up: what many
-///          rules have in common ("Subject:") is common in texts as well. The others are looked at then.
-/// Thread:  any, once it is made.
+///Use:     Prefilter filter(needed);          // for each rule, required_literals() of its pattern
+///         filter.candidates(text, rules);    // bit i: rule i may match; the others certainly do not
+/// Choice:  a rule needs several sets of literals. The set whose literals the fewest rules share selects the rule:
+///          literals that many rules share ("Subject:") are common in texts as well. The other sets are checked after
+///          that.
+/// Thread:  any, after construction.
 #include <unordered_map>
 
 #include "lib/map/literal_scan.h"
@@ -14,7 +15,7 @@ namespace pen::map {
 
 class Prefilter {
  public:
-  /// Of one rule: see required_literals(). Empty: it is always tried.
+  /// The sets of one rule: see required_literals(). Empty: the rule is always tried.
   using Needed = std::vector<std::vector<std::string>>;
 
   Prefilter() = default;
@@ -24,13 +25,13 @@ class Prefilter {
   const BitSet& always() const { return always_; }
 
  private:
-  using Literals = std::vector<std::uint32_t>;  // by their numbers
+  using Literals = std::vector<std::uint32_t>;  // literals by their numbers
   std::vector<Literals> number(const Needed& needed, std::unordered_map<std::string, std::uint32_t>& numbers,
                                std::vector<std::string>& literals);
 
   LiteralScan scan_;
-  std::vector<std::vector<std::uint32_t>> rules_of_;  // those that each literal brings up
-  std::vector<std::vector<Literals>> further_;        // of each rule, what else it needs
+  std::vector<std::vector<std::uint32_t>> rules_of_;  // for each literal, the rules that it selects
+  std::vector<std::vector<Literals>> further_;        // for each rule, the other sets it needs
   BitSet always_;
 };
 

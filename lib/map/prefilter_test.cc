@@ -26,7 +26,7 @@ std::string needed(std::string_view pattern, PatternSyntax syntax = PatternSynta
 }
 std::string posix(std::string_view pattern) { return needed(pattern, PatternSyntax::posix_extended); }
 
-/// A pattern of pieces that are put together at random.
+/// A pattern of randomly combined pieces.
 std::string random_pattern(Random& random, int depth = 0) {
   constexpr std::string_view kPieces[] = {"a",   "b",     "ab",   "Ab",  ".",   "[ab]", "[^a]", "\\.", "x",
                                           "\\b", "[x-z]", "(?i)", "\\d", "\\w", "^",    "$",    "ba",  "1"};
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(where_no_machine_code_may_be_made_patterns_are_interpreted)
   const pid_t child = ::fork();
   BOOST_REQUIRE(child >= 0);
   if (child == 0) {
-    // Linux 6.3: no memory of this process becomes executable from now on.
+    // Linux 6.3: from now on no memory of this process can become executable.
     if (::prctl(65 /* PR_SET_MDWE */, 1 /* PR_MDWE_REFUSE_EXEC_GAIN */, 0, 0, 0) != 0) ::_exit(2);
     Rule rule;
     rule.pattern = "(fo+)(bar)?";

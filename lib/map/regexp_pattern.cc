@@ -12,14 +12,15 @@
 namespace pen::map {
 namespace {
 
-// A match may cost the square of the key's length: for each place where it could begin all that is behind it. A key
-// of this length costs little even so.
+// A match may cost the square of the key's length: the rest of the key for each starting position. For a key of this
+// length even that is little.
 constexpr std::size_t kShortKey = 512;
-// Beginnings times what is behind them, for one call: well below a millisecond.
+// Starting positions times the bytes behind them, for one call: well below a millisecond.
 constexpr std::size_t kSlice = 256 * 1024;
-constexpr std::size_t kMaxSlices = 32;  // at once, while they cost nothing like that
+constexpr std::size_t kMaxSlices = 32;  // in one call, as long as calls turn out cheap
 constexpr std::chrono::microseconds kFairSlice{250};
-// As much as PCRE2's limit comes to; of the processor's time: a busy machine makes no match too long.
+// About the cost at which PCRE2's limit ends a match. It is processor time, so a busy machine does not make a match
+// too long.
 constexpr std::chrono::milliseconds kMaxTime{50};
 
 Result<int> flags_of(const Rule& rule, const std::string& path) {
@@ -54,7 +55,7 @@ struct RegexpPattern::Compiled {
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
 
-  /// The match, which begins at `start` at the earliest, with the groups that are wanted.
+  /// Finds the first match that begins at `start` or later, with the wanted groups.
   Result<bool> find(const std::string& key, std::size_t start, Spans& spans) {
     std::array<regmatch_t, Spans::kMax> at;
     at[0].rm_so = static_cast<regoff_t>(start);
@@ -75,7 +76,7 @@ struct RegexpPattern::Compiled {
 
   regex_t regex{};
   bool made = false;
-  std::size_t groups = 0;  // wanted, the whole match among them
+  std::size_t groups = 0;  // wanted groups, the whole match included
 };
 
 void RegexpPattern::Free::operator()(Compiled* compiled) const { delete compiled; }
@@ -95,7 +96,7 @@ Result<RegexpPattern> RegexpPattern::compile(const Rule& rule, const std::string
     return bad_rule(path, rule.line, "$number beyond the groups of the pattern");
   if (std::ranges::any_of(rule.result, [](const RulePiece& p) { return p.group >= 0; }))
     compiled.groups = std::min(static_cast<std::size_t>(rule.highest_group) + 1, Spans::kMax);
-  // In a locale of several bytes to a character, letters beyond ASCII may be other cases of these.
+  // In a multi-byte locale, letters beyond ASCII may be other cases of ASCII letters.
   if ((flags & REG_EXTENDED) != 0 && MB_CUR_MAX == 1)
     pattern.needed_ = required_literals(rule.pattern, PatternSyntax::posix_extended);
   return pattern;

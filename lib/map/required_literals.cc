@@ -9,7 +9,7 @@
 namespace pen::map {
 namespace {
 
-constexpr std::size_t kMaxExact = 256;  // bytes of a string that is put together
+constexpr std::size_t kMaxExact = 256;  // bytes of a combined string
 constexpr unsigned kMaxDepth = 50;      // of groups
 
 using Strings = std::vector<std::string>;
@@ -20,7 +20,7 @@ std::size_t shortest(const Strings& set) {
   return set.empty() ? 0 : least;
 }
 
-/// The one that more texts lack: longer, then fewer.
+/// The set that excludes more texts: longer literals first, then fewer.
 const Strings& rarer(const Strings& a, const Strings& b) {
   const std::size_t x = std::min(shortest(a), kMaxLiteral), y = std::min(shortest(b), kMaxLiteral);
   if (x != y) return x > y ? a : b;
@@ -33,18 +33,18 @@ void sort_out(Strings& set) {
   set.erase(rest.begin(), rest.end());
 }
 
-/// What is known of the texts that a piece of a pattern matches.
+/// What is known about the texts that a piece of a pattern matches.
 struct Known {
-  std::optional<Strings> exact;  // it matches these and no others
-  std::vector<Strings> needed;   // of each of these a match contains one
+  std::optional<Strings> exact;  // the piece matches exactly these texts
+  std::vector<Strings> needed;   // a match contains one literal of each of these sets
 
-  /// All sets of which a match contains one.
+  /// All sets of which a match contains one literal.
   std::vector<Strings> all() const {
     auto sets = needed;
     if (exact && shortest(*exact) > 0) sets.push_back(*exact);
     return sets;
   }
-  /// One of them; empty: there is none.
+  /// The most selective set; empty: there is none.
   Strings best() const {
     Strings one;
     for (const auto& set : all()) one = rarer(set, one);
@@ -54,12 +54,12 @@ struct Known {
   static Known text(std::string s) { return {Strings{std::move(s)}, {}}; }
 };
 
-/// Pieces in a row.
+/// A sequence of pieces.
 class Sequence {
  public:
   void add(const Known& piece) {
     if (piece.exact && join(*piece.exact)) return;
-    // What came so far stands by itself.
+    // The pieces before this one form a run of their own.
     whole_ = false;
     end_run();
     for (const auto& set : piece.needed) keep(set);
@@ -89,12 +89,12 @@ class Sequence {
     run_ = std::move(joined);
     return true;
   }
-  Strings run_{""};              // what the last pieces match together
-  std::vector<Strings> needed_;  // by what came before them
+  Strings run_{""};              // the texts that the last pieces match together
+  std::vector<Strings> needed_;  // from the pieces before them
   bool whole_ = true;
 };
 
-/// Reads a pattern; nullopt: something in it is not surely understood.
+/// Reads a pattern; nullopt: it holds a construct that is not fully understood.
 class Reader {
  public:
   Reader(std::string_view pattern, PatternSyntax syntax) : rest_(pattern), pcre_(syntax == PatternSyntax::pcre) {}
@@ -124,7 +124,7 @@ class Reader {
     do {
       auto one = sequence();
       if (!one) return std::nullopt;
-      if (!branches && !rest_.starts_with('|')) return one;  // the only one
+      if (!branches && !rest_.starts_with('|')) return one;  // there is only one branch
       branches = true;
       if (all.exact && one->exact && all.exact->size() + one->exact->size() <= kMaxLiterals)
         all.exact->insert(all.exact->end(), one->exact->begin(), one->exact->end());
@@ -184,7 +184,7 @@ class Reader {
 
   std::optional<Known> group() {
     if (++depth_ > kMaxDepth) return std::nullopt;
-    bool around = false;  // what is looked at, and not part of the match
+    bool around = false;  // a look-around: the text is not part of the match
     if (rest_.starts_with('*')) return std::nullopt;
     if (rest_.starts_with('?')) {
       if (!pcre_) return std::nullopt;
@@ -196,7 +196,8 @@ class Reader {
           if (end == rest_.npos) return std::nullopt;
           rest_.remove_prefix(end + 1);
         } else if (const auto flags = rest_.find_first_not_of("imsU-"); flags != rest_.npos) {
-          // Flags that change nothing here; the others, and all else that begins so, change what a pattern means.
+          // These flags change nothing here. Others, and other constructs with this beginning, change a pattern's
+          // meaning.
           rest_.remove_prefix(flags);
           if (take(")")) {
             --depth_;
@@ -214,7 +215,7 @@ class Reader {
     return around ? Known::text("") : inside;
   }
 
-  /// A set of characters: those of a small and simple one are alternatives.
+  /// Reads a set of characters; a small and simple set becomes alternatives.
   std::optional<Known> bracket() {
     Strings members;
     bool simple = true;
@@ -252,7 +253,7 @@ class Reader {
     if (rest_.empty()) return std::nullopt;
     const char c = next();
     const auto among = [c](std::string_view set) { return set.find(c) != set.npos; };
-    if (ascii_digit(c)) {  // what a group matched; more digits may be a character
+    if (ascii_digit(c)) {  // a back-reference; with more digits perhaps a character
       if (c == '0' || (!rest_.empty() && ascii_digit(rest_.front()))) return std::nullopt;
       return Known::nothing();
     }
@@ -261,7 +262,7 @@ class Reader {
       if (among("<>bB`'")) return Known::text("");
     } else {
       if (among("dDwWsShHvVNR")) {
-        // \N{U+…} is a character.
+        // \N{U+…} stands for a character.
         if (c == 'N' && rest_.starts_with('{')) return std::nullopt;
         return Known::nothing();
       }
@@ -274,7 +275,7 @@ class Reader {
     return literal(c);
   }
 
-  /// What follows an atom and says how often. False: not understood.
+  /// Reads the quantifiers behind an atom. False: not understood.
   bool quantifiers(Known& piece) {
     for (;;) {
       bool may_lack = false, once = false;

@@ -1,9 +1,8 @@
 #pragma once
-/// Pattern tables (regexp, pcre, cidr): their text read into rules, before any pattern is compiled.
+/// Reads the text of pattern tables (regexp, pcre, cidr) into rules, before any pattern is compiled.
 ///
-/// Form:    "pattern result", "!pattern result", "if pattern" … "endif" (nested). Patterns of regexp and pcre
-///          stand between delimiters with flags behind; those of cidr are a word. $1, ${1}, $(1) and $$ in
-///          results.
+/// Form:    "pattern result", "!pattern result", "if pattern" … "endif" (nested). Patterns of regexp and pcre are
+///          between delimiters, with flags behind; those of cidr are a word. Results may hold $1, ${1}, $(1) and $$.
 /// Errors:  MapError::syntax with "FILE, line N: why".
 /// Source:  regexp_table(5), pcre_table(5), cidr_table(5). Pure.
 #include <cstdint>
@@ -24,7 +23,7 @@ struct Rule {
   Kind kind = Kind::match;
   unsigned line = 0;
   bool negated = false;
-  std::string pattern;  // without delimiters; an escaped delimiter is plain
+  std::string pattern;  // without delimiters; an escaped delimiter is unescaped
   std::string flags;
   std::vector<RulePiece> result;
   int highest_group = 0;    // in result

@@ -1,4 +1,5 @@
-/// Tables that other processes serve: socketmap (netstrings) and tcp (lines). The protocols; asking is source.h's.
+/// Tables that other processes serve: socketmap (netstrings) and tcp (lines). Only the protocols; source.h does the
+/// asking.
 ///
 /// Source:  socketmap_table(5), tcp_table(5).
 #include "lib/base/text.h"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxReply = ServerSource::kMaxReply;
 
-/// "SIZE:bytes,": the size of all of it; 0: not all is there; npos: none.
+/// Reads "SIZE:bytes,": returns the size of the whole netstring; 0: incomplete; npos: malformed.
 std::size_t netstring(std::string_view bytes, std::string_view& content) {
   const auto colon = bytes.find(':');
   if (colon == std::string_view::npos) return bytes.size() < 8 ? 0 : std::string::npos;
@@ -49,7 +50,7 @@ class SocketmapServer final : public ServerSource {
   std::string table_;
 };
 
-/// Everything but printable ASCII, and '%', as %XX.
+/// Encodes everything but printable ASCII, and '%', as %XX.
 std::string percent_encoded(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;
@@ -117,7 +118,7 @@ class ServedMap final : public Map {
   bool whole_keys_;
 };
 
-/// "host:port", the host perhaps in [ ].
+/// Reads "host:port"; the host may be in [ ].
 bool parse_host_port(std::string_view text, ServerSource::Address& server) {
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) return false;

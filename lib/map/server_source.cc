@@ -1,4 +1,4 @@
-/// Asking a table server and waiting for it, for programs and threads that have no loop.
+/// Asks a table server and waits for the answer, for programs and threads without a loop.
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -68,7 +68,7 @@ Result<bool> ServerSource::complete(std::string_view bytes) const {
 Value ServerSource::ask_now(const std::string& key) const {
   const auto deadline = system_clock().now() + kPatience;
   const std::string question = request(key);
-  // A connection that was idle and turns out to be dead is replaced once.
+  // An idle connection that turns out to be dead is replaced once.
   if (Fd idle = take_idle()) {
     if (auto answer = talk(std::move(idle), question, deadline)) return meaning(*answer);
   }

@@ -34,7 +34,7 @@ Result<std::shared_ptr<Entries>> load_entries(const std::string& path, bool fold
   auto table = parse_table(text, path);
   if (!table.warnings.empty()) return fail(MapError::syntax, table.warnings.front());
   auto entries = std::make_shared<Entries>();
-  for (auto& e : table.entries) {  // the first of equal keys stays
+  for (auto& e : table.entries) {  // of equal keys the first one stays
     entries->try_emplace(fold ? to_lower(e.key) : std::move(e.key), std::move(e.value));
   }
   return entries;
@@ -106,7 +106,7 @@ class Accounts final : public Source {
       std::optional<std::string> line;
       const int code = groups_ ? group(name, buffer, line) : user(name, buffer, line);
       if (code == 0) return line;
-      // What the C library calls "not found" comes as one of these with some name services.
+      // Some name services report "not found" by one of these errors.
       if (code == ENOENT || code == ESRCH) return std::nullopt;
       if (code != ERANGE || buffer.size() > 4 * 1024 * 1024) {
         return fail(MapError::name_service, this->name() + ": " + name, code);

@@ -1,8 +1,8 @@
 #pragma once
-/// Who answers for a table that this process does not hold itself: a server behind a socket, or a call that blocks.
+/// Source: answers for a table that this process does not hold itself: a server behind a socket, or a blocking call.
 ///
 /// Use:     for the makers of such tables, whose lookup() is `return answer_from(source_, key);`, and for Asker.
-/// Thread:  any; a source changes nothing but its own list of idle connections, under a lock.
+/// Thread:  any; a source changes only its own list of idle connections, under a lock.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,7 +17,7 @@ namespace pen::map {
 class Source {
  public:
   virtual ~Source() = default;
-  /// "type:name": sources of one name give the same answers.
+  /// "type:name": sources of the same name give the same answers.
   const std::string& name() const { return name_; }
   /// Asks and waits in the calling thread.
   virtual Value ask_now(const std::string& key) const = 0;
@@ -29,12 +29,12 @@ class Source {
   std::string name_;
 };
 
-/// A process that answers one request after the other on each connection. The protocol, without I/O, is the subclass's.
+/// A process that answers one request after the other on each connection. The subclass has the protocol, without I/O.
 class ServerSource : public Source {
  public:
   struct Address {
     std::string path;        // of a Unix socket
-    std::string host, port;  // or these; both may be names
+    std::string host, port;  // used when path is empty; both may be names
   };
   static constexpr std::chrono::seconds kPatience{30};  // for each answer, connecting included
   static constexpr std::size_t kMaxReply = 100'000;
@@ -44,11 +44,11 @@ class ServerSource : public Source {
   const Address& address() const { return address_; }
 
   virtual std::string request(std::string_view key) const = 0;
-  /// How many bytes at the start of `bytes` are the answer: 0: not all of it is there; npos: it is none.
+  /// The size of the answer at the start of `bytes`. 0: the answer is incomplete; npos: malformed.
   virtual std::size_t whole(std::string_view bytes) const = 0;
-  /// Of a whole answer.
+  /// Reads a whole answer.
   virtual Value meaning(std::string_view answer) const = 0;
-  /// What has come, looked at: true: it is one whole answer and nothing else. Errors: syntax.
+  /// Whether `bytes` are one whole answer and nothing else; false: incomplete. Errors: syntax.
   Result<bool> complete(std::string_view bytes) const;
 
   Value ask_now(const std::string& key) const final;

@@ -15,7 +15,7 @@ map::StatusFilter filter(const std::string& table) {
 mail::DeliveryStatus status(Action action, std::string dsn, std::string text) {
   return {action, std::move(dsn), std::move(text), "smtp; 450 as it was", "mx.example"};
 }
-/// What becomes of it, as "action dsn text".
+/// The status after the filter, as "action dsn text".
 std::string after(const std::string& table, mail::DeliveryStatus s) {
   const auto warning = filter(table).apply(s);
   BOOST_TEST(s.diagnostic == "smtp; 450 as it was");

@@ -48,7 +48,7 @@ Result<FileStamp> file_stamp(const std::string& path) {
   struct stat s{};
   if (::stat(path.c_str(), &s) == 0) return stamp_of(s);
   const int error = errno;
-  if (error == EACCES && lender()) {  // a directory that cannot be searched
+  if (error == EACCES && lender()) {  // a directory that this process may not search
     PEN_TRY_ASSIGN(const Fd fd, lender()(path));
     if (::fstat(fd.get(), &s) == 0) return stamp_of(s);
   }

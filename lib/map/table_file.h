@@ -1,10 +1,11 @@
 #pragma once
-/// The files of tables: how they are opened, and which ones a list of tables has.
+/// The files of tables: opening them, and finding which files a list of tables uses.
 ///
 /// Use:     PEN_TRY_ASSIGN(TableFile file, open_table_file(path));            // to read it through file.fd
 ///          lend_table_files([&](const std::string& path) { return opener.open(path); });
-/// Lending: a file that this process may not read is asked of the lender, which may (lib/service/table_opener.h).
-/// Thread:  any; lend_table_files() before any other thread is started.
+/// Lending: a file that this process may not read is requested from the lender, which may read it
+/// (lib/service/table_opener.h).
+/// Thread:  any; call lend_table_files() before another thread is started.
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,11 +18,12 @@ namespace pen::map {
 
 struct TableFile {
   Fd fd;              // for reading
-  bool lent = false;  // its path cannot be opened here
+  bool lent = false;  // the file was lent: its path cannot be opened here
 };
 /// Errors: unreadable, with errno.
 Result<TableFile> open_table_file(const std::string& path);
-/// The same content under a path of this process's own, for what opens paths only. Lives as long as the descriptor.
+/// A copy of the content under a path of this process, for libraries that open paths only. It lives as long as the
+/// descriptor.
 Result<Fd> memory_copy(int fd, const std::string& path);
 
 using Lender = std::function<Result<Fd>(const std::string& path)>;
@@ -29,10 +31,10 @@ void lend_table_files(Lender lender);
 
 struct PlainTable {
   std::string type, name;
-  bool indexed() const;      // made of a text: lmdb, hash, btree, cdb
-  std::string file() const;  // where its content is read; empty: in no file
+  bool indexed() const;      // compiled from a text: lmdb, hash, btree, cdb
+  std::string file() const;  // the file with its content; empty: there is none
 };
-/// The tables of a list, with those within unionmap and pipemap in their place; proxy: and ! are taken off.
+/// The tables of a list, with unionmap and pipemap replaced by their inner tables; proxy: and ! are removed.
 std::vector<PlainTable> plain_tables(std::string_view list, std::string_view default_type);
 
 }  // namespace pen::map

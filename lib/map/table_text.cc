@@ -14,7 +14,7 @@ std::string warning(std::string_view file, unsigned line, std::string_view what)
   return std::string(file) + ", line " + std::to_string(line) + ": " + std::string(what);
 }
 
-/// Where the unquoted colon behind an alias's name is.
+/// The position of the unquoted colon behind an alias's name.
 std::size_t name_end(std::string_view line) {
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -66,7 +66,7 @@ TableText parse_table(std::string_view text, std::string_view file) {
     std::size_t space = 0;
     std::string key;
     if (line.text.front() == '"') {
-      // A quoted key may hold white space; its quotes are part of an address only when an @ follows.
+      // A quoted key may hold white space. Its quotes are part of an address only if an @ follows.
       std::size_t i = 1;
       while (i < line.text.size() && line.text[i] != '"') i += line.text[i] == '\\' ? 2 : 1;
       space = std::min(i + 1, line.text.size());
@@ -78,7 +78,7 @@ TableText parse_table(std::string_view text, std::string_view file) {
       key = line.text.substr(0, space);
     }
     const std::string_view value = trim(std::string_view(line.text).substr(space));
-    if (value.empty() || key.empty()) {  // "" is no key: nothing is ever looked up by it
+    if (value.empty() || key.empty()) {  // "" is not a key: nothing ever looks it up
       table.warnings.push_back(warning(file, line.number, "expected format: key whitespace value"));
       continue;
     }
@@ -113,8 +113,8 @@ std::vector<std::string> split_destinations(std::string_view value, std::size_t 
   unsigned comment = 0;
   const auto finish = [&] {
     std::string_view text = trim(part);
-    // "|command with, commas" and "/file name" come quoted as a whole: the quotes belong to the
-    // list, not to them.
+    // "|command with, commas" and "/file name" are quoted as a whole: the quotes belong to the list, not to the
+    // destination.
     if (text.size() >= 3 && text.front() == '"' && text.back() == '"' &&
         (text[1] == '|' || text[1] == '/' || text[1] == ':')) {
       parts.push_back(unquote(text.substr(1, text.size() - 2)));

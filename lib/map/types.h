@@ -1,5 +1,5 @@
 #pragma once
-/// The makers of each table type; only map.cc calls them. `name` is what follows "type:".
+/// The makers of each table type; only map.cc calls them. `name` is the text after "type:".
 #include <memory>
 #include <string>
 
@@ -18,17 +18,17 @@ std::shared_ptr<Map> make_cidr(std::string spec, const std::string& name, const 
 std::shared_ptr<Map> make_regexp(std::string spec, const std::string& name, const OpenOptions& options);
 std::shared_ptr<Map> make_pcre(std::string spec, const std::string& name, const OpenOptions& options);
 std::shared_ptr<Map> make_environ(std::string spec);
-/// Tables made of tables: inner ones are opened here.
+/// Tables made of other tables: the makers open the inner ones.
 Result<std::shared_ptr<Map>> make_union(std::string spec, const std::string& name, const OpenOptions& options);
 Result<std::shared_ptr<Map>> make_pipe(std::string spec, const std::string& name, const OpenOptions& options);
 Result<std::shared_ptr<Map>> make_random(std::string spec, const std::string& name);
 /// Tables that other processes serve.
 Result<std::shared_ptr<Map>> make_socketmap(std::string spec, const std::string& name);
 Result<std::shared_ptr<Map>> make_tcp(std::string spec, const std::string& name);
-/// A table of a type that is not there: every look-up gives the error.
+/// A table that cannot be opened: every look-up returns the error.
 std::shared_ptr<Map> make_broken(std::string spec, Error why);
 
-/// What is between the outer braces, if there are any.
+/// The text between the outer braces; without braces: all of it.
 std::string_view unbraced(std::string_view text);
 
 }  // namespace pen::map

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests and the fuzz target: one pattern and one text, looked at in every way there is. They must agree.
+/// For tests and the fuzz target: matches one pattern with one text in every available way. The results must agree.
 #include <string>
 
 #include "lib/map/pattern.h"
@@ -8,9 +8,9 @@
 namespace pen::map::reference {
 
 struct Seen {
-  std::string problem;  // empty: they agree
+  std::string problem;  // empty: the results agree
   bool matched = false;
-  bool passed_over = false;  // the pattern need not be tried on the text
+  bool passed_over = false;  // the prefilter says that the pattern need not be tried on the text
 };
 
 template <class Pattern>
@@ -26,7 +26,7 @@ void look(const Pattern& pattern, const std::string& text, Seen& seen) {
   if (*matched && !candidates.test(0)) seen.problem = "passed over though it matches";
 }
 
-/// As a pcre pattern and as one of POSIX, if it is one.
+/// Matches as a pcre pattern and, if the pattern is valid there, as a POSIX one.
 inline Seen compare_ways(const std::string& pattern, const std::string& text) {
   Seen seen;
   Rule rule;
