@@ -1,20 +1,20 @@
 #pragma once
-/// What can be broken here on purpose: see lib/base/breakage.h.
+/// The spool's deliberate mistakes: see lib/base/breakage.h.
 #include "lib/base/breakage.h"
 
 namespace pen::spool {
 
 enum class Breakage {
   none,
-  reuse_before_save,     // a file is free at once when its message is over
-  use_number_at_take,    // the header is written after the receiver's sync instead of before it
+  reuse_before_save,     // a file is free as soon as its message is over
+  use_number_at_take,    // the header is written after the receiver's sync instead of before
   name_not_synced,       // a new file's name is not made durable
-  no_lock,               // a file is leased although somebody still has it open
-  found_files_are_free,  // what was there at start is used before anybody asked whose it is
+  no_lock,               // a file is leased although another process still has it open
+  found_files_are_free,  // files found at the start are used before their owners are known
   references_ignored,    // the orphan pass frees files that messages own
-  unlocked_readers,      // a file is leased although somebody still reads it
-  // This no cut shows, because no correct queue holds a stale reference: spool_test.cc finds it.
-  any_use_fits,  // a reference is believed whatever use its file is in
+  unlocked_readers,      // a file is leased although a process still reads it
+  // No cut shows this one, because a correct queue never holds a stale reference: spool_test.cc finds it.
+  any_use_fits,  // a reference is accepted whatever use its file is in
   last,
 };
 

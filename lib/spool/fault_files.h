@@ -1,15 +1,15 @@
 #pragma once
-/// A disk for the spool that knows what a power cut would leave: for every sector each content since the last sync, for
-/// every name whether it would still be there. For crash tests.
+/// A disk for the spool that knows what a power cut would leave: for each sector every content since the last sync,
+/// for each name whether it would still be there. For crash tests.
 ///
 /// Use:     FaultDisk disk;                                        // outlives the Spools that run on it, as a disk
 ///          does auto spool = Spool::open(disk.files(), 0, new_use); disk.write(fd, "content", offset);
 ///          disk.sync(fd);      // what a receiver does with the descriptor of its lease FaultDisk after =
 ///          disk.cut(FaultDisk::Cut::torn, random);
-/// Model:   as testing::FaultStorage: sectors are written whole or not at all, in any order; a kill keeps the page
-///          cache. A file's length is durable with its sync, before that it may have either. Names are as
-///          sync_names() left them; later ones may be there or not. Locks and descriptors are real: the page cache is a
-///          memfd for each file.
+/// Model:   as in testing::FaultStorage: sectors are written whole or not at all, in any order; a kill keeps the page
+///          cache. A file's length is durable with its sync; before, it may have either length. Names are as
+///          sync_names() left them; later ones may be there or not. Locks and descriptors are real: each file's page
+///          cache is a memfd.
 /// Thread:  one.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -42,11 +42,11 @@ class FaultDisk {
   std::function<void()> before_operation;
   /// The next sync of names fails with EIO.
   bool fail_names = false;
-  /// The next write of a Spool, of which nothing is written then, fails with this errno; 0: it does not.
+  /// The next write of a Spool writes nothing and fails with this errno; 0: it does not fail.
   int fail_write = 0;
-  /// Files of more bytes than this find no room.
+  /// A file with more bytes than this gets ENOSPC.
   std::uint64_t largest = UINT64_MAX;
-  /// What the disk says it has room for; nothing holds a file to it.
+  /// The free space that the disk reports; files may still exceed it.
   std::uint64_t capacity = std::uint64_t{1} << 50U;
   std::uint64_t used() const {
     std::uint64_t sum = 0;
@@ -54,7 +54,7 @@ class FaultDisk {
     return sum;
   }
 
-  /// What a receiver does.
+  /// A receiver's write.
   void write(int fd, std::string_view bytes, std::uint64_t offset) {
     operate();
     File& file = of(fd);
@@ -69,14 +69,14 @@ class FaultDisk {
     file.dirty.clear();
     file.durable_size = size(fd);
   }
-  /// As sync(), but it fails: the pages are clean now, and were never written.
+  /// A sync() that fails: the pages are clean now but were never written.
   void fail_sync(int fd) {
     operate();
     of(fd).dirty.clear();
   }
   std::size_t file_count() const { return names_.size(); }
 
-  /// What a restart after the event finds.
+  /// The disk that a restart after the event finds.
   FaultDisk cut(Cut how, Random& random) const {
     FaultDisk after;
     after.largest = largest;
@@ -199,7 +199,7 @@ class FaultDisk {
     std::string name(FileNumber file) const override { return fmt::format("body-{:08}", file); }
 
    private:
-    /// A description of its own, as open() of a name gives: locks belong to it.
+    /// A file description of its own, like that of open() by name: locks belong to the description.
     Result<Fd> reopen(Inode inode, bool to_write) {
       const std::string path = fmt::format("/proc/self/fd/{}", disk_.inodes_.at(inode).cache.get());
       Fd fd(::open(path.c_str(), (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC));

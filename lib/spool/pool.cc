@@ -51,7 +51,7 @@ bool Pool::give_back(std::uint64_t lease) {
   const auto it = leases_.find(lease);
   if (it == leases_.end()) return false;
   files_[it->second].state = State::free;
-  // Last: on a full disk a file too small for its content comes back, and would be tried for ever.
+  // At the end: on a full disk a file too small for its content would otherwise be tried again and again.
   free_.push_back(it->second);
   leases_.erase(it);
   return true;
@@ -82,8 +82,8 @@ void Pool::not_ours(std::uint64_t lease) {
 
 bool Pool::release(FileNumber file, std::uint32_t use, std::uint64_t safe_after) {
   const auto it = files_.find(file);
-  // A file whose message was lost to damage can be unknown to us; nothing is to be done about it. Nor about the file
-  // of a version that should have been garbage, which others have by now.
+  // The file is unknown if its message was lost to damage: there is nothing to do. The same holds for a version of a
+  // message that should have been garbage and whose file has another owner by now.
   if (it == files_.end()) return false;
   File& f = it->second;
   const bool mine = f.state == State::used && (f.use == use || broken(Breakage::any_use_fits));

@@ -1,15 +1,15 @@
 #pragma once
-/// Which spool file is free, leased to a receiver, owned by a message, or waiting until it may be used again.
+/// Tracks spool files: which are free, leased to a receiver, owned by a message, or waiting until they may be reused.
 ///
-/// Source:  docs/origins.md "The spool" (a pool of files that are re-used and not created, truncated or removed per
+/// Source:  docs/origins.md "The spool" (a pool of files that are reused, not created, truncated or removed for each
 ///          message).
-/// Use:     see spool.h, which does the I/O. This part decides and touches nothing: no files, no clock.
+/// Use:     see spool.h, which does the I/O. This part only decides: no files, no clock.
 /// States:  unknown ─referenced()→ used        unknown ─sweep()→ free
 ///          free, new ─lease()→ leased ─take()→ used ─release()→ retiring ─reclaim()→ free
 ///          leased ─give_back()→ free               free ─surplus()→ gone, its number to be made again
-/// Shrinks: to the most files that were in hand at once during this period and the one before, never below `keep`. So a
-///          burst's files go when two periods have passed without one, and a steady load removes and makes none.
-/// Bounds:  one small entry per file; at most `max_leases` leased at once.
+/// Shrinks: to the largest number of files in use at once during this period and the one before, never below `keep`.
+/// So files of a burst are removed after two periods without one, and a steady load removes and makes none.
+/// Bounds:  one small entry per file; at most `max_leases` leases at once.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -27,57 +27,58 @@ class Pool {
   static constexpr std::size_t kMaxLeases = 20000;
   explicit Pool(std::size_t max_leases = kMaxLeases, std::size_t keep = kKeep) : max_leases_(max_leases), keep_(keep) {}
 
-  /// A file that was there at start: nobody may have it before sweep() or referenced() tells what it is.
+  /// A file that existed at the start: it stays unused until sweep() or referenced() says whose it is.
   void found(FileNumber file);
   struct Leased {
     std::uint64_t lease = 0;  // from 1, never given twice
     FileNumber file = 0;
-    bool fresh = false;  // does not exist yet: create it
+    bool fresh = false;  // the file does not exist yet: create it
   };
-  /// nullopt: max_leases are out. only_fresh: a new file even when there are free ones.
+  /// nullopt: max_leases are taken. only_fresh: a new file even if some are free.
   std::optional<Leased> lease(bool only_fresh = false);
-  /// The file of a lease, for checks. nullopt: no such lease (any more).
+  /// The file of a lease, for checks. nullopt: there is no such lease.
   std::optional<FileNumber> leased(std::uint64_t lease) const;
-  /// The message with the content is in the queue log (or about to be). `use`: what its reference will name. False:
-  /// no such lease.
+  /// The message with the content is in the queue log, or about to be. `use`: the use that its reference will name.
+  /// False: there is no such lease.
   bool take(std::uint64_t lease, std::uint32_t use);
-  /// The receiver is gone or does not need it; every other free file comes first. False: no such lease.
+  /// The receiver is gone or does not need the file, which becomes the last of the free files. False: there is no such
+  /// lease.
   bool give_back(std::uint64_t lease);
-  /// As give_back(), but every other free file comes first: somebody may still write to this one.
+  /// As give_back(), for a file that somebody may still write to: it becomes the last of the free files.
   void set_aside(std::uint64_t lease);
-  /// Could not be created: the number is used again later.
+  /// The file could not be created: its number is used again later.
   void never_made(std::uint64_t lease);
-  /// Turned out not to be a file of the spool: neither it nor its number is used again.
+  /// The file is not one of the spool: neither it nor its number is used again.
   void not_ours(std::uint64_t lease);
-  /// The message is over; the file may be used again when queue log save `safe_after` is on disk.
-  /// False, and nothing is done: it is not in the hands of a message with this use.
+  /// The message is over; its file may be reused when queue log save `safe_after` is on disk. False, without effect:
+  /// no message with this use owns the file.
   bool release(FileNumber file, std::uint32_t use, std::uint64_t safe_after);
-  /// Returns how many became free.
+  /// Frees files whose save is on disk; returns how many.
   std::size_t reclaim(std::uint64_t last_save);
-  /// Whether files are waiting for a save.
+  /// Whether files wait for a save.
   bool files_wait() const { return !retiring_.empty(); }
 
   enum class Owner { yes, missing, another };
-  /// A message found in the queue owns the file, in this use. missing: no such file (its content is lost). another: a
-  /// message with another use of it was met before; what the file says decides, by settle().
+  /// A message found in the queue owns the file, in this use. missing: there is no such file (the content is lost).
+  /// another: a message with another use of the file was met before; the file itself decides, by settle().
   Owner referenced(FileNumber file, std::uint32_t use);
   void settle(FileNumber file, std::uint32_t use) { files_[file].use = use; }
   bool unknown(FileNumber file) const;
-  /// Every message was reported to referenced(): files nobody owns are free. Returns them.
+  /// Call this after every message was reported to referenced(): the other files become free. Returns them.
   std::vector<FileNumber> sweep();
   bool swept() const { return swept_; }
 
-  /// A period is over.
+  /// Ends a period.
   void next_period();
-  /// Free files that nobody is likely to need, the coldest first, at most `most`. They are not the pool's any more:
-  /// remove them, then tell removed(). Nothing before sweep().
+  /// Free files that will probably not be needed, the least recently used first, at most `most`. They have left the
+  /// pool: remove them, then call removed(). None before sweep().
   std::vector<FileNumber> surplus(std::size_t most);
   void removed(FileNumber file) { unmade_.push_back(file); }
 
   enum class State : std::uint8_t { unknown, free, leased, used, retiring };
   struct File {
     State state = State::unknown;
-    std::uint32_t use = 0;  // of one in a message's hands
+    std::uint32_t use = 0;  // of a file that a message owns
   };
   /// All files, in order.
   const std::map<FileNumber, File>& files() const { return files_; }
@@ -90,14 +91,14 @@ class Pool {
   std::size_t max_leases_;
   std::size_t keep_;
   std::map<FileNumber, File> files_;
-  std::deque<FileNumber> free_;  // last used first: its pages are the warmest
+  std::deque<FileNumber> free_;  // most recently used first: its pages are still cached
   std::unordered_map<std::uint64_t, FileNumber> leases_;
   std::deque<std::pair<std::uint64_t, FileNumber>> retiring_;
   std::vector<FileNumber> unmade_;
   std::uint64_t last_lease_ = 0;
   FileNumber last_file_ = 0;
   bool swept_ = false;
-  std::size_t peak_ = 0;  // files in hand at once, in this period
+  std::size_t peak_ = 0;  // files in use at once, in this period
   std::size_t last_peak_ = 0;
 };
 

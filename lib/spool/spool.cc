@@ -18,7 +18,7 @@ constexpr std::uint64_t kUseMagic = 0x31455355'4b544e50;    // "PNTKUSE1"
 constexpr std::uint64_t kOwnerMagic = 0x314e574f'4b544e50;  // "PNTKOWN1"
 constexpr std::size_t kSector = 512;
 constexpr std::size_t kMaxOwner = 64;
-// More than any disk has, and sums with it do not overflow.
+// More than any disk has, and small enough that sums with it do not overflow.
 constexpr std::uint64_t kMostExpected = std::uint64_t{1} << 62U;
 
 constexpr std::uint64_t rounded(std::uint64_t size) { return (size + kGrowth - 1) / kGrowth * kGrowth; }
@@ -46,7 +46,8 @@ std::string owner_sector(FileNumber file, std::uint32_t use, std::string_view id
   return out;
 }
 
-/// Whether a name of a spool file leads to something else: a link, a directory, or made by somebody else meanwhile.
+/// Whether the name of a spool file leads to something else: a link, a directory, or a file that somebody else has
+/// made.
 bool not_ours(const Error& error) {
   return error.is_errno(ELOOP) || error.is_errno(EMLINK) || error.is_errno(EISDIR) || error.is_errno(EEXIST);
 }
@@ -111,10 +112,10 @@ Result<std::unique_ptr<Spool>> Spool::open(std::unique_ptr<Files> files, std::ui
 
 Result<void> Spool::create(FileNumber file) {
   PEN_TRY_ASSIGN(Fd fd, files_->create(file));
-  // The name must outlive a power cut as well as the content that the receiver syncs.
+  // The name must survive a power cut like the content that the receiver syncs.
   if (!broken(Breakage::name_not_synced)) {
     if (auto synced = files_->sync_names(); !synced) {
-      static_cast<void>(files_->remove(file));  // else its number could never be made again
+      static_cast<void>(files_->remove(file));  // otherwise its number could never be made again
       return synced;
     }
   }
@@ -123,7 +124,7 @@ Result<void> Spool::create(FileNumber file) {
   return {};
 }
 
-/// A descriptor that is closed takes no lock from a receiver: its own copy keeps that.
+/// Closing a descriptor does not cost a receiver its lock: its own copy keeps the lock.
 void Spool::make_room_to_open() {
   if (open_.size() >= max_open_) open_.erase(open_.begin());
 }
@@ -149,18 +150,18 @@ Result<bool> Spool::lock(FileNumber number) {
 }
 
 bool Spool::give_back(std::uint64_t lease) {
-  // Without our copy of the descriptor, the next lease has to open the file anew, and gets the lock only when the
-  // receiver and its writes under way have let go.
+  // Without our copy of the descriptor the next lease must open the file anew, and gets the lock only after the
+  // receiver has closed it and its writes have ended.
   if (const auto file = pool_.leased(lease)) open_.erase(*file);
   return pool_.give_back(lease);
 }
 
-/// What a client says of its size is no more than that: beyond a part of what is free the file grows with the content
-/// instead, so that clients who send little of what they declare do not fill the disk, however many they are and
-/// however often they come.
+/// A client's declared size is only a claim. Beyond a part of the free space a file grows with its content instead, so
+/// that clients who send less than they declare cannot fill the disk, however many they are and however often they
+/// come.
 Result<void> Spool::grow(FileNumber number, File& file, std::uint64_t needed) {
   constexpr std::uint64_t kPartOfDisk = 16;
-  const std::uint64_t any = std::max(file.size, kGrowth);  // without a size
+  const std::uint64_t any = std::max(file.size, kGrowth);  // the size if none was declared
   if (needed > any) {
     PEN_TRY_ASSIGN(const std::uint64_t free, files_->free_bytes());
     if (needed - file.size > free) return fail(Error::from_errno(ENOSPC, "a body that was announced"));
@@ -257,9 +258,8 @@ Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std:
   held.size = size;
   const std::uint64_t filled = rounded(kContentOffset + length);
   limit_hollow(*file, size > filled ? size - filled : 0);
-  // The receiver has written what there is to write; from now on readers share the file. (Not if our copy of the
-  // lease's descriptor had to make room for others: then readers get their lock when the receiver has closed its
-  // own.)
+  // The receiver has finished writing; from now on readers share the file. If our copy of the lease's descriptor was
+  // closed to make room, readers get their lock when the receiver has closed its own.
   if (!broken(Breakage::no_lock)) PEN_TRY(files_->share(fd));
   held.locked = false;
   PEN_CHECK(pool_.take(lease, header->use));
@@ -283,7 +283,7 @@ Result<void> Spool::shrink(SteadyTime now) {
   return {};
 }
 
-/// What the file itself says; nullopt: nothing that can be believed.
+/// The use in the file's own header; nullopt: no valid header.
 std::optional<std::uint32_t> Spool::use_now(FileNumber file) {
   const auto opened = files_->open(file, false);
   if (!opened) return std::nullopt;
@@ -319,16 +319,16 @@ bool Spool::referenced(BodyRef ref) {
 }
 
 void Spool::release(BodyRef ref, std::uint64_t safe_after) {
-  // Not met by the orphan pass yet: another message may own it by now.
+  // The orphan pass has not met the file yet: another message may own it by now.
   if (pool_.unknown(file_of(ref)) && use_now(file_of(ref)) != use_of(ref) && !broken(Breakage::any_use_fits)) return;
   if (!pool_.release(file_of(ref), use_of(ref), safe_after)) return;
-  // Our own copy must not keep the file from the next lease. It stays open, and is locked again when it is used again.
+  // Our own copy must not block the next lease. It stays open, and is locked again at its next use.
   const auto reader = readers_.find(file_of(ref));
   if (reader == readers_.end() || !std::exchange(reader->second.shared, false)) return;
   if (!files_->unlock(reader->second.fd.get())) readers_.erase(reader);
 }
 
-/// With its lock, and seen to be in the use that the reference names.
+/// A reader that holds the lock, and whose file was checked to be in the use that the reference names.
 Result<Spool::Reader> Spool::reader_of(BodyRef ref, std::optional<Reader> known) {
   const FileNumber file = file_of(ref);
   Reader reader;
@@ -338,7 +338,7 @@ Result<Spool::Reader> Spool::reader_of(BodyRef ref, std::optional<Reader> known)
     PEN_TRY_ASSIGN(reader.fd, files_->open(file, false));
   }
   const int fd = reader.fd.get();
-  // Before the use is looked at: with the lock it stays as it is.
+  // Lock before checking the use: with the lock it cannot change.
   if (!reader.shared && !broken(Breakage::no_lock) && !broken(Breakage::unlocked_readers)) {
     PEN_TRY_ASSIGN(reader.shared, files_->share(fd));
   }

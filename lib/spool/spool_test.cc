@@ -61,11 +61,11 @@ BOOST_FIXTURE_TEST_CASE(content_is_read_back_as_it_was_written, Place) {
 BOOST_FIXTURE_TEST_CASE(a_file_that_was_read_lately_is_not_opened_again, Place) {
   const BodyRef ref = store("id1", "hello body");
   BOOST_TEST(read(ref, 10) == "hello body");
-  // Without a name it could not be opened any more.
+  // Without its name the file could not be opened again.
   for (const auto& entry : std::filesystem::directory_iterator(scratch.file("bodies")))
     if (entry.path().filename().string().starts_with("body-")) std::filesystem::remove(entry.path());
   BOOST_TEST(read(ref, 10) == "hello body");
-  // What lies in it now is seen, not what lay in it then.
+  // The reader sees the present content, not the earlier one.
   spool->release(ref, 5);
   BOOST_TEST(spool->reclaim(5) == 1u);
   const BodyRef next = store("id2", "other body");
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_file_whose_name_could_not_be_synced_is_made_again_with_th
   BOOST_TEST(spool->figures().files == 1u);
 }
 
-/// Descriptors of this process.
+/// The number of this process's open descriptors.
 static std::size_t descriptors() {
   namespace fs = std::filesystem;
   return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_use_cannot_be_written_is_refused_and_its_file
   auto spool = *Spool::open(disk.files(), 0);
   BOOST_TEST(spool->give_back(spool->lease(10)->lease));
   disk.fail_write = EIO;
-  BOOST_TEST(!spool->lease(10).has_value());  // the file is open from here on
+  BOOST_TEST(!spool->lease(10).has_value());  // from here on the file is open
   const std::size_t before = descriptors();
   for (int i = 0; i < 50; ++i) {
     disk.fail_write = i % 2 == 0 ? EIO : ENOSPC;
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_body_whose_owner_cannot_be_written_stays_leased_with_its_
     BOOST_TEST(spool->figures().used == 1u);
   }
   BOOST_TEST(descriptors() == before);
-  // Once more, and all is there: of this message, and of the one before.
+  // The next try succeeds, and all content is there: this message's and the previous one's.
   const auto body = spool->take(lease->lease, "id2", 7);
   BOOST_REQUIRE(body.has_value());
   for (const auto& [ref, id, content] : {std::tuple{*kept, "id1", "other"}, std::tuple{*body, "id2", "content"}}) {
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_as_large_as_what_is_expected) {
   const auto large = spool->lease(9'000'000);
   BOOST_TEST(disk.used() >= kGrowth + kContentOffset + 9'000'000);
   BOOST_TEST(disk.used() <= 2 * kGrowth + kContentOffset + 9'000'000);
-  BOOST_TEST(!spool->lease(UINT64_MAX).has_value());  // no disk has that
+  BOOST_TEST(!spool->lease(UINT64_MAX).has_value());  // more than any disk has
 }
 
 BOOST_AUTO_TEST_CASE(what_is_expected_and_does_not_come_takes_a_part_of_the_disk_however_often) {
@@ -237,8 +237,8 @@ BOOST_AUTO_TEST_CASE(what_is_expected_and_does_not_come_takes_a_part_of_the_disk
     std::vector<Spool::Lease> leases;
     while (leases.size() < kClients) leases.push_back(*spool->lease(50 * kGrowth));
     BOOST_TEST(disk.used() <= kClients * kGrowth + disk.capacity / 16);
-    BOOST_TEST(disk.used() > disk.capacity / 17);  // and some are as large as they ask
-    // Half of them hang up, half send a message that is small.
+    BOOST_TEST(disk.used() > disk.capacity / 17);  // and some get the size they asked for
+    // Half of the clients hang up, half send a small message.
     for (std::size_t i = 0; i < kClients; ++i) {
       if (i % 2 == 0)
         BOOST_TEST(spool->give_back(leases[i].lease));
@@ -285,7 +285,7 @@ BOOST_FIXTURE_TEST_CASE(after_a_restart_owned_files_stay_and_orphans_are_free, P
   spool.reset();
   spool = open();
   BOOST_TEST(spool->figures().unknown == 3u);
-  const BodyRef meanwhile = store("id3", "new");  // before the orphan pass: a new file
+  const BodyRef meanwhile = store("id3", "new");  // made before the orphan pass: a new file
   BOOST_TEST(spool->figures().files == 4u);
   BOOST_TEST(spool->referenced(owned));
   BOOST_TEST(!spool->referenced(BodyRef{99}));
@@ -322,7 +322,7 @@ BOOST_FIXTURE_TEST_CASE(links_among_the_files_lead_no_content_elsewhere, Place) 
   fs::create_symlink(scratch.file("not there"), bodies / "body-00000005");
   spool = open();
   BOOST_TEST(spool->sweep() == 5u);
-  fs::create_symlink(victim, bodies / "body-00000006");  // in the way of the next new one
+  fs::create_symlink(victim, bodies / "body-00000006");  // at the name of the next new file
   std::vector<BodyRef> refs;
   for (int i = 0; i < 4; ++i) refs.push_back(store("id", "content of " + std::to_string(i)));
   for (int i = 0; i < 4; ++i) {
@@ -334,7 +334,7 @@ BOOST_FIXTURE_TEST_CASE(links_among_the_files_lead_no_content_elsewhere, Place) 
   std::getline(std::ifstream(victim), kept);
   BOOST_TEST((kept == "somebody else's"));
   BOOST_TEST(!fs::exists(scratch.file("not there")));
-  // What a message refers to is not read through a link either.
+  // A file that a message refers to is not read through a link either.
   fs::rename(bodies / "body-00000007", scratch.file("moved"));
   fs::create_symlink(scratch.file("moved"), bodies / "body-00000007");
   spool.reset();
@@ -342,7 +342,7 @@ BOOST_FIXTURE_TEST_CASE(links_among_the_files_lead_no_content_elsewhere, Place) 
   for (const BodyRef ref : refs) BOOST_TEST(spool->open_to_read(ref).has_value() == (file_of(ref) != 7));
 }
 
-/// The number of the file behind a lease: its own header says it.
+/// The number of the file behind a lease, from its header.
 static FileNumber number_of(const Spool::Lease& lease) {
   const auto header = Spool::read_header(lease.fd.get());
   BOOST_REQUIRE(header.has_value() && header->has_value());
@@ -359,7 +359,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_is_not_leased_again_while_a_holder_of_before_the_
   auto meanwhile = spool->lease(10);
   BOOST_TEST(number_of(*meanwhile) != file);
   BOOST_TEST(::pwrite(before->fd.get(), "late", 4, kContentOffset) == 4);
-  before->fd = Fd();  // the receiver lets go
+  before->fd = Fd();  // the receiver closes its descriptor
   auto after = spool->lease(10);
   BOOST_TEST(number_of(*after) == file);
   BOOST_TEST(spool->figures().files == 2u);
@@ -378,7 +378,7 @@ BOOST_FIXTURE_TEST_CASE(a_lease_given_back_with_a_write_under_way_stays_out_unti
   BOOST_TEST(number_of(*again) == file);
 }
 
-/// Whoever reads on after its qmgr died, or after the conversation with it ended, sees no other message's content.
+/// A reader that continues after its qmgr died, or after the conversation ended, sees no other message's content.
 BOOST_FIXTURE_TEST_CASE(a_file_with_a_living_reader_is_not_leased_again, Place) {
   const BodyRef ref = store("id1", "hello body");
   auto reads_on = *spool->open_to_read(ref);
@@ -387,7 +387,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_with_a_living_reader_is_not_leased_again, Place) 
     spool = open();
     BOOST_TEST(spool->referenced(ref));
     spool->sweep();
-    BOOST_TEST(read(ref, 10) == "hello body");  // it is delivered again, and over
+    BOOST_TEST(read(ref, 10) == "hello body");  // the message is delivered again, and is over
   }
   spool->release(ref, 1);
   BOOST_TEST(spool->reclaim(1) == 1u);
@@ -427,7 +427,7 @@ BOOST_FIXTURE_TEST_CASE(the_breakage_that_locks_no_readers_shows_in_the_use_of_t
   BOOST_TEST((*Spool::read_header(fd.get()))->use != use_of(ref));
 }
 
-/// A version that should be garbage may name a file that another message has by now.
+/// A version that should be garbage may name a file that has another owner by now.
 BOOST_FIXTURE_TEST_CASE(a_stale_reference_releases_no_file_of_another_message, Place) {
   const BodyRef first = store("id1", "one");
   spool->release(first, 1);
@@ -440,7 +440,7 @@ BOOST_FIXTURE_TEST_CASE(a_stale_reference_releases_no_file_of_another_message, P
     spool.reset();
     spool = open();
     if (met) {
-      BOOST_TEST(spool->referenced(first));  // not known better yet
+      BOOST_TEST(spool->referenced(first));  // the file itself was not asked yet
       BOOST_TEST(spool->referenced(second));
       BOOST_TEST(!spool->referenced(first));
     }
@@ -479,7 +479,7 @@ BOOST_AUTO_TEST_CASE(files_of_a_burst_go_when_half_an_hour_did_without_them) {
   };
   use(100);
   pass(seconds(1000));
-  BOOST_TEST(disk.file_count() == 100u);  // not before the orphan pass, whatever the time
+  BOOST_TEST(disk.file_count() == 100u);  // none are removed before the orphan pass, however late it is
   spool->sweep();
   use(100);
   pass(seconds(820));
