@@ -1,8 +1,8 @@
 #pragma once
 /// Lines of a Postfix master.cf that Penstock serves differently: changes them, and says what was changed.
 ///
-///Use:     adapt_services(services, handed_to, file, problems);      // part of reading master.cf
-///         cleanup_settings()                                         // what -o of a cleanup service may change
+/// Use:     adapt_services(services, handed_to, file, problems);      // part of reading master.cf
+///          cleanup_settings()                                         // what -o of a cleanup service may change
 /// Done:    qmgr and pickup of type fifo (Postfix before 2.11) become type unix. There is no postscreen here: an inet
 ///          service postscreen becomes smtpd, with the -o, process limit and privileges of the pass service that
 ///          postscreen hands clients to (smtpd_service_name). Column chroot: y counts as n. pipe with flag D or O

@@ -5,12 +5,12 @@
 ///          if (s.smtpd_helo_required) …  deadline = now + s.smtpd_timeout;
 /// Fields:  named as in main.cf.
 ///          TEXT    std::string                "$name" already expanded
-///         NAMED_TEXT                         the same, where main.cf's name is not a valid C++ name
-///         RAW     std::string                as written: the program expands its "$name" at run time
+///          NAMED_TEXT                         the same, where main.cf's name is not a valid C++ name
+///          RAW     std::string                as written: the program expands its "$name" at run time
 ///          LIST    std::vector<std::string>   split at blanks and commas; "{ … }" is one item
 ///          BOOL    bool
 ///          INT     int                        within the row's bounds
-///         SIZE    std::int64_t, bytes        within the row's bounds; suffixes k, m, g
+///          SIZE    std::int64_t, bytes        within the row's bounds; suffixes k, m, g
 ///          TIME    std::chrono::milliseconds  s m h d w suffixes as Postfix, and ms
 ///          CHOICE  one of the enums below
 /// Rows:    rows() holds the rest: texts, bounds, and the names that do not act here.

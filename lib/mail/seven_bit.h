@@ -3,7 +3,7 @@
 ///
 /// Use:     SevenBitForm form(facts.eight_bit_body);
 ///          out.clear(); form.feed(chunk, out); send out; …     // in order, cut anywhere
-///         form.finish(out);                                   // appends the rest
+///          form.finish(out);                                   // appends the rest
 /// Rules:   only leaf parts are encoded, because a multipart and a message/rfc822 may not be (RFC 2045 section 6.4).
 ///          Text and message types become quoted-printable, all others base64, so that a reader decodes byte for byte
 ///          what was sent. Encoded are parts labelled 8bit or binary, and a message of one part without a label whose

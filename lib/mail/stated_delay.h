@@ -1,7 +1,7 @@
 #pragma once
 /// The time that a peer's temporary refusal names: "421 4.7.0 Too many connections, try again in 5 minutes".
 ///
-///Use:     auto wait = stated_delay(status);    // nullopt: the reply names no time
+/// Use:     auto wait = stated_delay(status);    // nullopt: the reply names no time
 /// Looks:   for a word that asks to come back (again, retry, try, wait, greylisted, later, come back) and after it for
 ///          a duration: "300 seconds", "5 min", "1 hour 30 minutes", "120s", or "in 00:04:59". Not taken for a
 ///          duration: a time of day ("at 12:30"), a count ("100 messages in 60 seconds, try again later"), and

@@ -1,8 +1,8 @@
 #pragma once
 /// Finds in one pass which of many literals a text contains, in any case (ASCII): an Aho-Corasick automaton.
 ///
-///Use:     LiteralScan scan(literals);                // literals in lower case, as from required_literals()
-///         scan.find(text, found);                    // bit i of `found`: literals[i] is in the text
+/// Use:     LiteralScan scan(literals);                // literals in lower case, as from required_literals()
+///          scan.find(text, found);                    // bit i of `found`: literals[i] is in the text
 /// Cost:    two table look-ups for each byte of the text, whatever the number of literals.
 /// Bounds:  kMaxStates states, two bytes for each state and kind of character: at most 16 MiB. Literals that do not
 ///          fit are left out: holds(i) says whether literal i is searched for. Literals must be ASCII.

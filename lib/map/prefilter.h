@@ -1,8 +1,8 @@
 #pragma once
 /// Finds which rules of a table may match a text, so that most texts are compared with no pattern at all.
 ///
-///Use:     Prefilter filter(needed);          // for each rule, required_literals() of its pattern
-///         filter.candidates(text, rules);    // bit i: rule i may match; the others certainly do not
+/// Use:     Prefilter filter(needed);          // for each rule, required_literals() of its pattern
+///          filter.candidates(text, rules);    // bit i: rule i may match; the others certainly do not
 /// Choice:  a rule needs several sets of literals. The set whose literals the fewest rules share selects the rule:
 ///          literals that many rules share ("Subject:") are common in texts as well. The other sets are checked after
 ///          that.

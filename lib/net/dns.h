@@ -3,12 +3,12 @@
 ///
 /// Use:     Resolver dns(loop, pool, options);
 ///          DnsAnswer a = co_await dns.lookup("example.org", RecordType::mx, until);
-///Answers: found
-///         no_data      the name exists, but has no records of this type
-///         no_domain    the name does not exist
-///         temporary    everything else: time-out, SERVFAIL, a malformed answer
-///         Only the first three are facts; temporary is never cached.
-///         Aliases (CNAME) are followed, within the answer and by further questions, at most kMaxAliases.
+/// Answers: found
+///          no_data      the name exists, but has no records of this type
+///          no_domain    the name does not exist
+///          temporary    everything else: time-out, SERVFAIL, a malformed answer
+///          Only the first three are facts; temporary is never cached.
+///          Aliases (CNAME) are followed, within the answer and by further questions, at most kMaxAliases.
 /// Safety:  each question goes from a socket of its own (random source port), with a random id; an answer must come
 ///          from the asked server and match id and question. Names, sets and sizes are bounded. A truncated answer is
 ///          asked for again over TCP. Identical questions at the same time are sent once.

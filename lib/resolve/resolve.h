@@ -2,12 +2,12 @@
 /// Rewrites and resolves addresses: gives an address its canonical form, its class, its transport and its next hop.
 ///
 /// Use:     auto r = Resolve::open(options); auto route = (*r)->route(sender, recipient);
-///Steps:   rewrite()         completes and canonicalises an address from a local client
-///         expand_virtual()  replaces a recipient by its entry in virtual_alias_maps
-///         route()           names transport and next hop
-///         listed()          says whether a recipient exists
-///         lib/intake does the first two before a message is queued; trivial-rewrite routes.
-///No I/O but table look-ups. blocking() says whether these may wait long (then use the handler pool).
+/// Steps:   rewrite()         completes and canonicalises an address from a local client
+///          expand_virtual()  replaces a recipient by its entry in virtual_alias_maps
+///          route()           names transport and next hop
+///          listed()          says whether a recipient exists
+///          lib/intake does the first two before a message is queued; trivial-rewrite routes.
+/// No I/O but table look-ups. blocking() says whether these may wait long (then use the handler pool).
 /// Errors:  of tables only: temporary. Everything else is part of the answer.
 /// Thread:  any; immutable after open() but for the tables' own reloading.
 /// Source:  Postfix ADDRESS_REWRITING_README, ADDRESS_CLASS_README, trivial-rewrite(8).

@@ -1,9 +1,9 @@
 #pragma once
 /// TLS on a Stream: the handshake, and its facts about the peer.
 ///
-///Use:     auto info = co_await tls::accept(stream, context, until);                        // server
-///         auto info = co_await tls::connect(stream, context, {.server_name = mx}, until);  // client
-///         if (!info) … the stream is broken; close it …                                   // else use it as before
+/// Use:     auto info = co_await tls::accept(stream, context, until);                        // server
+///          auto info = co_await tls::connect(stream, context, {.server_name = mx}, until);  // client
+///          if (!info) … the stream is broken; close it …                                   // else use it as before
 /// STARTTLS: nothing may be buffered in the stream, in either direction, when this is called (PEN_CHECKed). The caller
 /// has flushed its "220", and has refused or dropped cleartext input behind the command (RFC 3207 section 4.2,
 /// CVE-2011-0411).
