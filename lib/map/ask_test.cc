@@ -20,56 +20,6 @@ using async::Loop;
 using async::Task;
 using async::testing::run;
 
-/// A table server on the test's loop. Keys that begin with "hang" are never answered, "die" closes the connection,
-/// "no" is not found; any other key, "value-…" included, is its own value.
-class TableServer {
- public:
-  TableServer(Loop& loop, std::string path) : loop_(loop), gate_(loop) {
-    auto fd = async::listen_on(async::SocketAddress::unix(std::move(path)));
-    BOOST_REQUIRE(fd.has_value());
-    listener_.emplace(loop, *std::move(fd), 10000);
-    gate_.spawn("accept", accept(this));
-  }
-  std::vector<std::string> asked;
-  std::size_t connections = 0, hanging = 0;
-
- private:
-  static Task<void> accept(TableServer* self) {
-    for (;;) {
-      auto accepted = co_await self->listener_->accept();
-      if (!accepted) co_return;
-      ++self->connections;
-      self->gate_.spawn("serve", serve(self, std::move(accepted->stream)));
-    }
-  }
-  static Task<void> serve(TableServer* self, async::Stream stream) {
-    for (;;) {
-      std::string size;
-      for (;;) {
-        const auto byte = co_await stream.read_exact(1);
-        if (!byte) co_return;
-        if (*byte == ":") break;
-        size += *byte;
-      }
-      const auto request = co_await stream.read_exact(*parse_unsigned(size) + 1);
-      if (!request) co_return;
-      const std::string key(request->substr(request->find(' ') + 1, request->size() - 3));
-      self->asked.push_back(key);
-      if (key.starts_with("hang")) {
-        ++self->hanging;
-        co_await self->loop_.sleep(std::chrono::hours(1));
-        co_return;
-      }
-      if (key.starts_with("die")) co_return;
-      const std::string answer = key.starts_with("no") ? "NOTFOUND " : "OK " + key;
-      stream.write(std::to_string(answer.size()) + ":" + answer + ",");
-    }
-  }
-  Loop& loop_;
-  std::optional<async::Listener> listener_;
-  async::Gate gate_;
-};
-
 struct Fixture {
   testing::ScratchDir dir;
   Loop loop;
@@ -87,7 +37,7 @@ struct Fixture {
     if (!v) return "error: " + v.error().message();
     return v->value_or("(none)");
   }
-  /// Starts a look-up; its result appears where the returned pointer points.
+  /// Starts looking; the result appears where the returned pointer says.
   std::shared_ptr<std::optional<Value>> start(MapList maps_in, std::string key) {
     auto out = std::make_shared<std::optional<Value>>();
     loop.spawn("look", keep(look(std::move(maps_in), std::move(key)), out));
@@ -110,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_table_server_is_asked_over_a_connection_that_stays) {
   BOOST_TEST(value("no") == "(none)");
   BOOST_TEST(value("die").starts_with("error: "));
   BOOST_TEST(value("key") == "key");
-  BOOST_TEST(server.connections == 3U);  // "die" was asked again over a new connection
+  BOOST_TEST(server.connections == 3U);  // "die" was asked again over a new one
 }
 
 BOOST_AUTO_TEST_CASE(work_runs_again_until_all_its_questions_are_answered) {
@@ -152,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_hangs_for_some_keys_costs_those_who_ask_for_t
 
 BOOST_AUTO_TEST_CASE(a_table_whose_connections_all_hang_has_no_part_in_another_table) {
   for (int i = 0; i < 20; ++i) start(maps("slow"), "hang" + std::to_string(i));
-  turn_until([&] { return server.hanging == 4; });  // its share of the connections
+  turn_until([&] { return server.hanging == 4; });  // its share
   BOOST_TEST(value("key") == "key");
   BOOST_TEST(server.hanging == 4U);
   BOOST_TEST(tables.counts().under_way == 20U);
@@ -196,7 +146,7 @@ BOOST_AUTO_TEST_CASE(the_name_service_is_asked_in_a_thread) {
 }
 
 BOOST_AUTO_TEST_CASE(a_name_service_that_hangs_holds_nobody_who_asks_a_server) {
-  // Imitates getpwnam() with a directory service that does not answer.
+  // Stands for getpwnam() with a directory service that does not answer.
   struct Hanging final : Source {
     explicit Hanging(std::shared_ptr<std::pair<std::mutex, std::condition_variable>> gate)
         : Source("unix:hanging"), gate_(std::move(gate)) {}
