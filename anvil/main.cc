@@ -6,9 +6,8 @@
 
 #include "anvil/ledger.h"
 #include "lib/base/log.h"
-#include "lib/ipc/channel.h"
 #include "lib/ipc/topology.h"
-#include "lib/service/service.h"
+#include "lib/service/conversations.h"
 #include "lib/sessions/clients.h"
 
 namespace {
@@ -105,18 +104,12 @@ struct ClientHolder {
   Clients::Holder holder;
 };
 
-async::Task<void> count_clients(std::shared_ptr<Server> server, ipc::Opening opening) {
-  ClientChannel channel(std::move(opening));
+async::Task<Result<void>> count_clients(std::shared_ptr<Server> server, ClientChannel channel) {
   ClientHolder holder(*server);
   for (;;) {
-    auto received = co_await channel.receive();
-    if (!received) {
-      if (!received.error().is(async::WaitError::closed))
-        log::warning("an smtpd, pid {}: {}", channel.peer().pid, received.error().message());
-      co_return;
-    }
-    std::visit([&](const auto& m) { holder.take(channel, m); }, received->message);
-    if (channel.congested() && !co_await channel.flush({.deadline = server->loop.now() + seconds(30)})) co_return;
+    PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive());
+    std::visit([&](const auto& m) { holder.take(channel, m); }, received.message);
+    if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop.now() + seconds(30)}));
   }
 }
 
@@ -136,28 +129,11 @@ async::Task<void> tell_statistics(std::shared_ptr<Server> server, milliseconds e
   }
 }
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = server->loop.now() + seconds(30)});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation == ipc::clients::kName)
-    co_return co_await count_clients(std::move(server), *std::move(opening));
-  if (opening->conversation != conversation::kName) {
-    log::warning("unknown conversation {}", opening->conversation);
-    co_return;
-  }
-  Channel channel(*std::move(opening));
+async::Task<Result<void>> hold_sessions(std::shared_ptr<Server> server, Channel channel) {
   std::unique_ptr<Holding> holding;
   for (;;) {
-    auto received = co_await channel.receive();
-    if (!received) {
-      if (!received.error().is(async::WaitError::closed))
-        log::warning("a holder of sessions, pid {}: {}", channel.peer().pid, received.error().message());
-      co_return;
-    }
-    if (const auto* ask = std::get_if<conversation::AskStatus>(&received->message)) {
+    PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive());
+    if (const auto* ask = std::get_if<conversation::AskStatus>(&received.message)) {
       auto status = server->ledger.status();
       status.request = ask->request;
       static_cast<void>(channel.send(status));
@@ -166,19 +142,16 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
     bool sense = true;
     if (holding) {
       server->ledger.set_time(server->loop.now());
-      sense = std::visit([&](const auto& m) { return holding->take(m); }, received->message);
+      sense = std::visit([&](const auto& m) { return holding->take(m); }, received.message);
       server->settle();
-    } else if (const auto* begin = std::get_if<conversation::Begin>(&received->message)) {
+    } else if (const auto* begin = std::get_if<conversation::Begin>(&received.message)) {
       holding = std::make_unique<Holding>(*server, channel, *begin);
     } else {
       sense = false;
     }
-    if (!sense) {
-      log::error("a holder of sessions, pid {}, does not keep to the conversation", channel.peer().pid);
-      co_return;
-    }
+    if (!sense) co_return fail(ipc::IpcError::out_of_place);
     // A holder that does not read its answers gets no more of them.
-    if (channel.congested() && !co_await channel.flush({.deadline = server->loop.now() + seconds(30)})) co_return;
+    if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop.now() + seconds(30)}));
   }
 }
 
@@ -193,9 +166,10 @@ Result<service::Hooks> start(service::Context& context) {
   const auto& s = context.settings();
   auto server = std::make_shared<Server>(context.loop(), *std::move(classes), s.anvil_rate_time_unit);
   context.loop().spawn("statistics", tell_statistics(server, s.anvil_status_update_time));
-  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve(
-      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
+  service::serve_conversations(
+      context,
+      {{conversation::kName, [server](ipc::Opening o) { return hold_sessions(server, Channel(std::move(o))); }},
+       {ipc::clients::kName, [server](ipc::Opening o) { return count_clients(server, ClientChannel(std::move(o))); }}});
   return service::Hooks{
       // Holders take their leases of the next one; what this one knows is worth nothing.
       .drain = [server] { return leave(server); },

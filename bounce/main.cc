@@ -10,16 +10,16 @@
 #include "lib/bounce/from_config.h"
 #include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
-#include "lib/ipc/channel.h"
 #include "lib/mail/queue_id.h"
 #include "lib/resolve/from_settings.h"
-#include "lib/service/service.h"
+#include "lib/service/conversations.h"
 
 namespace {
 
 using namespace pen;
 namespace conversation = ipc::bounce;
 using Channel = ipc::Channel<conversation::ToBounce, conversation::FromBounce>;
+using ErrorsChannel = ipc::Channel<ipc::session_errors::ToBounce, ipc::session_errors::FromBounce>;
 
 // notices being made at once; beyond it qmgr's requests wait in the socket
 constexpr std::size_t kMaxInHand = 100;
@@ -91,38 +91,22 @@ async::Task<void> answer_one(std::shared_ptr<Server> server, std::shared_ptr<Cha
 }
 
 /// One notice after another: while one is being queued the next waits in the socket.
-async::Task<void> session_errors(std::shared_ptr<Server> server, ipc::Opening opening) {
-  ipc::Channel<ipc::session_errors::ToBounce, ipc::session_errors::FromBounce> channel(std::move(opening));
+async::Task<Result<void>> session_errors(std::shared_ptr<Server> server, ErrorsChannel channel) {
   for (;;) {
-    auto received = co_await channel.receive({.cancel = &server->draining});
-    if (!received) {
-      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::cancelled))
-        log::warning("sessions with errors: {}", received.error().message());
-      co_return;
-    }
-    co_await server->session_notices.send(std::get<ipc::session_errors::Session>(std::move(received->message)));
+    PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive({.cancel = &server->draining}));
+    co_await server->session_notices.send(std::get<ipc::session_errors::Session>(std::move(received.message)));
   }
 }
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = server->loop.now() + seconds(30)});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation == ipc::session_errors::kName)
-    co_return co_await session_errors(server, *std::move(opening));
-  if (opening->conversation != conversation::kName) co_return;
-  auto channel = std::make_shared<Channel>(*std::move(opening));
+/// Notices in hand keep the channel for their answers when the conversation has ended.
+async::Task<Result<void>> notices(std::shared_ptr<Server> server, std::shared_ptr<Channel> channel) {
   for (;;) {
     const async::Until until{.cancel = &server->draining};
-    if (!co_await server->room.acquire(until)) co_return;
+    PEN_CO_TRY(co_await server->room.acquire(until));
     auto received = co_await channel->receive(until);
     if (!received) {
       server->room.release();
-      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::cancelled))
-        log::warning("queue manager: {}", received.error().message());
-      co_return;  // notices in hand keep the channel for their answers
+      co_return fail(std::move(received).error());
     }
     auto request = std::make_shared<bounce::Request>();
     auto& notify = std::get<conversation::Notify>(received->message);
@@ -163,9 +147,11 @@ Result<service::Hooks> start(service::Context& context) {
   auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings), *std::move(copies),
                                          std::move(checks));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
-  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve(
-      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
+  service::serve_conversations(
+      context, {{conversation::kName,
+                 [server](ipc::Opening o) { return notices(server, std::make_shared<Channel>(std::move(o))); }},
+                {ipc::session_errors::kName,
+                 [server](ipc::Opening o) { return session_errors(server, ErrorsChannel(std::move(o))); }}});
   return service::Hooks{.status = [server] {
     return std::vector<std::string>{fmt::format("notices queued {}, not due {}, failed {}; of sessions with errors {}",
                                                 server->made, server->not_due, server->failed,

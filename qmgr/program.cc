@@ -461,21 +461,16 @@ async::Task<void> Program::serve(async::Stream stream) {
     }
     co_return;
   }
-  auto opening = co_await ipc::greet(std::move(stream), {.everyone = true, .mail_owner = {}},
-                                     {.deadline = loop_.now() + seconds(30)});
+  std::vector<std::string_view> offered{ipc::queue::kName};
+  if (!options_.orders_only) offered.push_back(ipc::destinations::kName);
+  if (!options_.orders_only && trusted) offered.push_back(ipc::enqueue::kName);
+  auto opening = co_await ipc::greet(std::move(stream), {.everyone = true}, {.deadline = loop_.now() + ipc::kHelloWait},
+                                     std::move(offered));
   if (!opening) {
-    log::warning("public/qmgr: {}", opening.error().message());
-    co_return;
-  }
-  if (options_.orders_only && opening->conversation != ipc::queue::kName) {
-    log::warning("{}: not while the mail system is down", opening->conversation);
+    log::warning("public/qmgr: connection of uid {} refused: {}", uid, opening.error().message());
     co_return;
   }
   if (opening->conversation == ipc::enqueue::kName) {
-    if (!trusted) {
-      log::warning("public/qmgr: uid {} may not enqueue", uid);
-      co_return;
-    }
     co_await enqueue_.serve(*std::move(opening));
   } else if (opening->conversation == ipc::queue::kName) {
     Right right{true, true, true};
@@ -487,10 +482,8 @@ async::Task<void> Program::serve(async::Stream stream) {
         right = co_await pool_.run([rights = options_.rights, uid] { return rights->of(uid); });
     }
     co_await queue_.serve(*std::move(opening), right, guest.get());
-  } else if (opening->conversation == ipc::destinations::kName) {
-    co_await destination_server_.serve(*std::move(opening), guest.get());
   } else {
-    log::warning("public/qmgr: unknown conversation {}", opening->conversation);
+    co_await destination_server_.serve(*std::move(opening), guest.get());
   }
 }
 

@@ -9,13 +9,12 @@
 #include "lib/base/text.h"
 #include "lib/intake/derived.h"
 #include "lib/intake/enqueue_client.h"
-#include "lib/ipc/channel.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mta_sts/store.h"
 #include "lib/net/dns.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
-#include "lib/service/service.h"
+#include "lib/service/conversations.h"
 #include "tlsrpt/post.h"
 #include "tlsrpt/record.h"
 #include "tlsrpt/report.h"
@@ -224,25 +223,10 @@ async::Task<void> keep_reporting(std::shared_ptr<Server> server) {
   } while (co_await server->loop.sleep(kLookEach, {.deadline = kNever, .cancel = &server->draining}));
 }
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = server->loop.now() + seconds(30)});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation != conversation::kName) {
-    log::warning("unknown conversation \"{}\"", printable(opening->conversation, 50));
-    co_return;
-  }
-  Channel channel(*std::move(opening));
+async::Task<Result<void>> gather(std::shared_ptr<Server> server, Channel channel) {
   for (;;) {
-    auto received = co_await channel.receive({.deadline = kNever, .cancel = &server->draining});
-    if (!received) {
-      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::cancelled))
-        log::warning("pid {}: {}", channel.peer().pid, received.error().message());
-      co_return;
-    }
-    if (auto* attempt = std::get_if<conversation::Attempt>(&received->message)) {
+    PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive({.cancel = &server->draining}));
+    if (auto* attempt = std::get_if<conversation::Attempt>(&received.message)) {
       ++server->attempts;
       const WallTime now = server->loop.clock().wall_now();
       if (server->policies) name_sts_policy(*attempt, server->policies->get(attempt->domain), now);
@@ -250,10 +234,10 @@ async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peer
       continue;
     }
     conversation::Sent sent;
-    sent.request = std::get<conversation::Send>(received->message).request;
+    sent.request = std::get<conversation::Send>(received.message).request;
     sent.reports = co_await send_due(server, true);
-    if (auto told = channel.send(sent); !told) co_return;
-    if (!co_await channel.flush({.deadline = server->loop.now() + seconds(30)})) co_return;
+    PEN_CO_TRY(channel.send(sent));
+    PEN_CO_TRY(co_await channel.flush({.deadline = server->loop.now() + seconds(30)}));
   }
 }
 
@@ -286,9 +270,8 @@ Result<service::Hooks> start(service::Context& context) {
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
   context.loop().spawn("store", keep_written(server));
   context.loop().spawn("reports", keep_reporting(server));
-  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve(
-      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
+  service::serve_conversations(
+      context, {{conversation::kName, [server](ipc::Opening o) { return gather(server, Channel(std::move(o))); }}});
   return service::Hooks{.drain = [server] { return drain(server); }, .status = [server] { return status(*server); }};
 }
 

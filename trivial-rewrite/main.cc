@@ -4,12 +4,11 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/base/text.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/ipc/topology.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
-#include "lib/service/service.h"
+#include "lib/service/conversations.h"
 #include "trivial-rewrite/conversation.h"
 #include "trivial-rewrite/transports.h"
 
@@ -104,24 +103,6 @@ struct Server {
   }
 };
 
-async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
-  auto& loop = server->context.loop();
-  ipc::AllowedPeers peers;
-  peers.mail_owner = server->context.owner().uid;
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = loop.now() + seconds(30)});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation != ipc::route::kName) {
-    log::warning("unknown conversation \"{}\"", printable(opening->conversation, 50));
-    co_return;
-  }
-  auto ended =
-      co_await serve_routes(loop, server->router, *std::move(opening), server->counts, server->context.draining());
-  if (!ended) log::warning("conversation ended: {}", ended.error().message());
-}
-
 Result<service::Hooks> start(service::Context& context) {
   resolve::Options options = resolve::from_settings(context.settings());
   PEN_TRY_ASSIGN(auto dns, resolve::name_servers(context.settings(), resolve::read_resolv_conf()));
@@ -133,7 +114,10 @@ Result<service::Hooks> start(service::Context& context) {
   for (const auto& [name, transport] : transports)
     for (const auto& problem : transport.tls.problems()) log::warning("{}: {}", name, problem);
   auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolving), std::move(transports));
-  context.serve([server](async::Listener::Accepted accepted) { return session(server, std::move(accepted)); });
+  service::serve_conversations(context, {{ipc::route::kName, [server](ipc::Opening o) {
+                                            return serve_routes(server->context.loop(), server->router, std::move(o),
+                                                                server->counts, server->context.draining());
+                                          }}});
   service::Hooks hooks;
   hooks.status = [server] { return server->status(); };
   return hooks;

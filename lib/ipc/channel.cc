@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "lib/base/text.h"
+
 namespace pen::ipc {
 
 using async::Stream;
@@ -33,10 +37,12 @@ Task<Result<Hello>> read_hello(Stream& stream, Until until) {
 
 }  // namespace
 
-Task<Result<Opening>> greet(Stream stream, AllowedPeers allowed, Until until) {
+Task<Result<Opening>> greet(Stream stream, AllowedPeers allowed, Until until, std::vector<std::string_view> offered) {
   PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, check_peer(stream.fd(), allowed));
   PEN_CO_TRY_ASSIGN(Hello hello, co_await read_hello(stream, until));
   PEN_CO_TRY(check_hello(hello, {}));
+  if (!offered.empty() && std::ranges::find(offered, hello.conversation) == offered.end())
+    co_return fail(IpcError::not_offered, "\"" + printable(hello.conversation, 50) + "\"");
   co_return Opening{std::move(stream), std::move(hello.conversation), peer};
 }
 

@@ -6,10 +6,10 @@
 ///          c->send(enqueue::LeaseSpool{…});
 ///          co_await c->flush();            // or let the turn end
 ///          auto r = co_await c->receive(); // r->message: variant; r->fds
-/// Server:  auto opening = co_await greet(std::move(accepted.stream), peers, until);
+/// Server:  auto opening = co_await greet(std::move(accepted.stream), peers, until, {enqueue::kName, queue::kName});
 ///          if (opening->conversation == enqueue::kName)
 ///            Channel<enqueue::ToQmgr, enqueue::FromQmgr> c(*std::move(opening));
-///          (A conversation the server does not know: destroy the Opening; the peer sees the end.)
+///          Programs use service/conversations.h, which does this for them.
 /// Reading: string_view members of a received message point into the stream's buffer and die at the
 ///          next receive().
 /// Writing: send() never waits; frames of one turn leave in one call. Check congested() and await
@@ -41,8 +41,12 @@ struct Opening {
   std::string conversation;
   async::PeerCredentials peer;
 };
-/// Server side: checks who the peer is and reads its hello.
-async::Task<Result<Opening>> greet(async::Stream stream, AllowedPeers allowed, async::Until until = {});
+/// How long a server waits for a client's hello.
+inline constexpr seconds kHelloWait{30};
+/// Server side: checks who the peer is and reads its hello. offered: what it may ask for; empty: anything.
+/// Errors: peer_not_allowed, not_offered; as receive().
+async::Task<Result<Opening>> greet(async::Stream stream, AllowedPeers allowed, async::Until until = {},
+                                   std::vector<std::string_view> offered = {});
 
 /// The untyped half of Channel.
 class ChannelBase {

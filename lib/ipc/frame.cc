@@ -17,6 +17,10 @@ std::string_view describe(IpcError e) {
       return "the peer speaks another version";
     case IpcError::wrong_conversation:
       return "the peer speaks another conversation";
+    case IpcError::not_offered:
+      return "conversation not offered";
+    case IpcError::out_of_place:
+      return "a message out of place";
     case IpcError::peer_not_allowed:
       return "peer not allowed";
   }

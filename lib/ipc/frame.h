@@ -26,6 +26,8 @@ enum class IpcError {
   not_a_hello,
   wrong_version,
   wrong_conversation,
+  not_offered,
+  out_of_place,
   peer_not_allowed
 };
 std::string_view error_module(IpcError);

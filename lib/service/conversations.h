@@ -1,0 +1,31 @@
+#pragma once
+/// Serves conversations of lib/ipc on the sockets that master gave the program.
+///
+/// Use:     service::serve_conversations(context, {
+///              {ipc::sessions::kName, [server](ipc::Opening o) { return hold(server, Channel(std::move(o))); }},
+///              {ipc::clients::kName, [server](ipc::Opening o) { return count(server, ClientChannel(std::move(o))); }}});
+///          `hold` and `count` are coroutines: each serves one client, and returns the error that ended it.
+/// Rules:   the lambda is no coroutine itself. A conversation that should end when the program drains passes
+///          &context.draining() as `cancel` in its waits.
+/// Peers:   root, the program's own account and mail_owner.
+/// Bounds:  a client has ipc::kHelloWait for its hello; connections are bounded as Context::serve() says.
+/// Errors:  are logged here, a line each: a client that is refused, and the end of a conversation, unless the client
+///          closed it or it was cancelled.
+/// Thread:  the loop's.
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "lib/ipc/channel.h"
+#include "lib/service/service.h"
+
+namespace pen::service {
+
+struct Conversation {
+  std::string_view name;  // a constant of lib/ipc
+  std::function<async::Task<Result<void>>(ipc::Opening)> serve;
+};
+
+void serve_conversations(Context& context, std::vector<Conversation> offered);
+
+}  // namespace pen::service
