@@ -6,10 +6,9 @@
 
 #include "error/answer.h"
 #include "lib/base/log.h"
-#include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
 #include "lib/mail/delivery_line.h"
-#include "lib/service/service.h"
+#include "lib/service/conversations.h"
 
 namespace {
 
@@ -23,7 +22,6 @@ constexpr std::size_t kMaxConnections = 10000;
 struct Server {
   async::Loop& loop;
   async::Cancel& draining;
-  ipc::AllowedPeers peers;
   error_program::Kind kind;
   std::uint64_t answered = 0;
 };
@@ -45,57 +43,37 @@ delivery::JobResult do_job(Server& server, const delivery::Job& job) {
   return result;
 }
 
-async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
-  auto opening =
-      co_await ipc::greet(std::move(accepted.stream), server->peers, {.deadline = server->loop.now() + seconds(30)});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation != delivery::kName) co_return;
-  Channel channel(*std::move(opening));
+async::Task<Result<void>> session(std::shared_ptr<Server> server, Channel channel) {
   std::set<std::uint64_t> open;
   for (;;) {
     // Jobs are answered as they are read: nothing is ever in hand, so a drain may end the conversation anywhere.
-    auto received = co_await channel.receive({.deadline = kNever, .cancel = &server->draining});
-    if (!received) {
-      if (!received.error().is(async::WaitError::closed) && !received.error().is(async::WaitError::cancelled))
-        log::warning("queue manager: {}", received.error().message());
-      co_return;
-    }
-    Result<void> sent;
-    if (const auto* o = std::get_if<delivery::OpenConnection>(&received->message)) {
-      if (open.size() >= kMaxConnections || !open.insert(o->connection).second) {
-        log::error("queue manager: too many connections, or one opened twice");
-        co_return;
-      }
+    PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive({.cancel = &server->draining}));
+    if (const auto* o = std::get_if<delivery::OpenConnection>(&received.message)) {
+      if (open.size() >= kMaxConnections || !open.insert(o->connection).second)
+        co_return fail(ipc::IpcError::out_of_place, "too many connections, or one opened twice");
       delivery::ConnectionOpened opened;
       opened.connection = o->connection;
       opened.features.window = kWindow;
-      sent = channel.send(opened);
-    } else if (const auto* c = std::get_if<delivery::CloseConnection>(&received->message)) {
+      PEN_CO_TRY(channel.send(opened));
+    } else if (const auto* c = std::get_if<delivery::CloseConnection>(&received.message)) {
       if (open.erase(c->connection) == 0) continue;
       delivery::ConnectionClosed closed;
       closed.connection = c->connection;
       closed.opened = true;
-      sent = channel.send(closed);
-    } else if (const auto* j = std::get_if<delivery::Job>(&received->message)) {
-      sent = channel.send(do_job(*server, *j));
+      PEN_CO_TRY(channel.send(closed));
+    } else if (const auto* j = std::get_if<delivery::Job>(&received.message)) {
+      PEN_CO_TRY(channel.send(do_job(*server, *j)));
     }
-    if (!sent) {
-      log::error("answer to the queue manager: {}", sent.error().message());
-      co_return;
-    }
-    if (channel.congested() && !co_await channel.flush()) co_return;
+    if (channel.congested()) PEN_CO_TRY(co_await channel.flush());
   }
 }
 
 /// By the name it is run under where that is retry or discard, else by the service's name.
 Result<service::Hooks> start(service::Context& context, std::string_view self) {
   const auto kind = error_program::kind_of(self == "retry" || self == "discard" ? self : context.service());
-  auto server = std::make_shared<Server>(
-      Server{context.loop(), context.draining(), {.everyone = false, .mail_owner = context.owner().uid}, kind, 0});
-  context.serve([server](async::Listener::Accepted accepted) { return session(server, std::move(accepted)); });
+  auto server = std::make_shared<Server>(Server{context.loop(), context.draining(), kind, 0});
+  service::serve_conversations(
+      context, {{delivery::kName, [server](ipc::Opening o) { return session(server, Channel(std::move(o))); }}});
   return service::Hooks{
       .status = [server] { return std::vector<std::string>{fmt::format("{} jobs answered", server->answered)}; }};
 }

@@ -12,7 +12,7 @@
 #include "lib/mailbox/nursery.h"
 #include "lib/mailbox/slots.h"
 #include "lib/resolve/from_settings.h"
-#include "lib/service/service.h"
+#include "lib/service/conversations.h"
 #include "local/agent.h"
 #include "local/from_config.h"
 
@@ -96,10 +96,6 @@ struct Server {
   std::shared_ptr<mailbox::SlotEnvironment> environment;
 };
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
-  co_await mailbox::serve_connection(server->environment, peers, std::move(accepted));
-}
-
 Result<service::Hooks> start(service::Context& context) {
   const config::Settings& s = context.settings();
   map::OpenOptions options;
@@ -124,9 +120,10 @@ Result<service::Hooks> start(service::Context& context) {
                  mailbox::open_status_filter(context.settings().local_delivery_status_filter,
                                              context.settings().default_database_type));
   context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
-  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve(
-      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
+  service::serve_conversations(context, {{ipc::delivery::kName, [server](ipc::Opening o) {
+                                            return mailbox::serve_slots(server->environment,
+                                                                        mailbox::SlotChannel(std::move(o)));
+                                          }}});
   return service::Hooks{.status = [server] { return mailbox::status_lines(*server->environment); }};
 }
 

@@ -11,7 +11,7 @@
 #include "lib/mailbox/environment.h"
 #include "lib/mailbox/nursery.h"
 #include "lib/mailbox/slots.h"
-#include "lib/service/service.h"
+#include "lib/service/conversations.h"
 #include "pipe/identity.h"
 #include "pipe/job.h"
 
@@ -110,19 +110,16 @@ struct Server {
   std::shared_ptr<mailbox::SlotEnvironment> environment;
 };
 
-async::Task<void> session(std::shared_ptr<Server> server, ipc::AllowedPeers peers, async::Listener::Accepted accepted) {
-  co_await mailbox::serve_connection(server->environment, peers, std::move(accepted));
-}
-
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto rules, read_rules(context));
   auto server = std::make_shared<Server>(context, std::move(rules));
   PEN_TRY_ASSIGN(server->environment->filter,
                  mailbox::open_status_filter(context.settings().pipe_delivery_status_filter,
                                              context.settings().default_database_type));
-  const ipc::AllowedPeers peers{.mail_owner = context.owner().uid};
-  context.serve(
-      [server, peers](async::Listener::Accepted accepted) { return session(server, peers, std::move(accepted)); });
+  service::serve_conversations(context, {{ipc::delivery::kName, [server](ipc::Opening o) {
+                                            return mailbox::serve_slots(server->environment,
+                                                                        mailbox::SlotChannel(std::move(o)));
+                                          }}});
   return service::Hooks{.status = [server] { return mailbox::status_lines(*server->environment); }};
 }
 

@@ -3,10 +3,9 @@
 #include <set>
 
 #include "lib/base/log.h"
-#include "lib/ipc/channel.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/resolve/from_settings.h"
-#include "lib/service/service.h"
+#include "lib/service/conversations.h"
 #include "lib/smtp/from_config.h"
 #include "lib/smtp/tls.h"
 #include "smtp/logins.h"
@@ -19,7 +18,6 @@ using namespace pen;
 namespace delivery = ipc::delivery;
 using Channel = ipc::Channel<delivery::ToProgram, delivery::FromProgram>;
 
-constexpr seconds kHelloWait{30};
 constexpr milliseconds kDrainLook{200};  // how often a draining process looks whether its connections have ended
 
 /// Made while keys that only root can read can be read.
@@ -28,7 +26,6 @@ std::shared_ptr<smtp::ClientTls> client_tls;
 struct Server {
   async::Loop& loop;
   async::Cancel& draining;
-  ipc::AllowedPeers peers;
   smtp::Settings settings;
   std::shared_ptr<smtp::ClientTls> tls;
   std::shared_ptr<smtp::Logins> logins;      // nullptr: nobody logs in
@@ -38,18 +35,7 @@ struct Server {
   std::set<const smtp::Session*> sessions;             // for status
 };
 
-async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accepted accepted) {
-  auto opening =
-      co_await ipc::greet(std::move(accepted.stream), server->peers, {.deadline = server->loop.now() + kHelloWait});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation != delivery::kName) {
-    log::warning("connection refused: conversation {}", opening->conversation);
-    co_return;
-  }
-  Channel channel(*std::move(opening));
+async::Task<Result<void>> session(std::shared_ptr<Server> server, Channel channel) {
   smtp::Session deliveries(
       server->loop, server->settings,
       [&channel](const delivery::FromProgram& message) {
@@ -70,6 +56,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
         [told = server->session_errors](ipc::session_errors::Session s) { told->tell(std::move(s)); });
   server->sessions.insert(&deliveries);
   bool draining = false;
+  Result<void> ended;
   for (;;) {
     async::Until until{.deadline = kNever, .cancel = &server->draining};
     if (draining) until = {.deadline = server->loop.now() + kDrainLook, .cancel = nullptr};
@@ -78,8 +65,7 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
       const bool look = received.error().is(async::WaitError::timed_out) ||
                         (!draining && received.error().is(async::WaitError::cancelled));
       if (!look || !channel.is_open()) {
-        if (!received.error().is(async::WaitError::closed))
-          log::warning("queue manager: {}", received.error().message());
+        ended = fail(std::move(received).error());
         break;
       }
       if (!draining) {
@@ -89,14 +75,13 @@ async::Task<void> session(std::shared_ptr<Server> server, async::Listener::Accep
       if (deliveries.connections() == 0) break;
       continue;
     }
-    if (auto handled = deliveries.handle(std::move(received->message), received->fds); !handled) {
-      log::error("queue manager: {}", handled.error().message());
-      break;
-    }
+    ended = deliveries.handle(std::move(received->message), received->fds);
+    if (!ended) break;
   }
   if (draining) (void)co_await channel.flush({.deadline = server->loop.now() + seconds(5)});
   server->sessions.erase(&deliveries);
   // Destroying the session closes its connections at once: what has not come to end-of-data has no effect.
+  co_return ended;
 }
 
 Result<service::Hooks> start(service::Context& context, bool lmtp) {
@@ -115,7 +100,6 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
   }
   auto server = std::make_shared<Server>(Server{context.loop(),
                                                 context.draining(),
-                                                {.everyone = false, .mail_owner = context.owner().uid},
                                                 settings,
                                                 client_tls,
                                                 std::move(logins),
@@ -132,7 +116,8 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
     server->reports = std::make_shared<ipc::TlsReports>(context.loop(), context.queue_path(ipc::kTlsReportSocket));
     context.loop().spawn("tls reports", ipc::TlsReports::keep_connected(server->reports));
   }
-  context.serve([server](async::Listener::Accepted accepted) { return session(server, std::move(accepted)); });
+  service::serve_conversations(
+      context, {{delivery::kName, [server](ipc::Opening o) { return session(server, Channel(std::move(o))); }}});
   return service::Hooks{.status = [server] {
     std::vector<std::string> lines;
     for (const auto* s : server->sessions)

@@ -262,13 +262,10 @@ async::Task<void> finish(std::shared_ptr<Talk> talk) {
 
 }  // namespace
 
-async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel) {
-  auto ending = Ending::make();
-  if (!ending) {
-    log::error("queue manager: {}", ending.error().message());
-    co_return;
-  }
-  auto talk = std::make_shared<Talk>(std::move(environment), std::move(channel), *std::move(ending));
+async::Task<Result<void>> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel) {
+  PEN_CO_TRY_ASSIGN(auto ending, Ending::make());
+  auto talk = std::make_shared<Talk>(std::move(environment), std::move(channel), std::move(ending));
+  Result<void> ended;
   for (;;) {
     async::Until until;
     until.cancel = talk->environment->draining;
@@ -279,11 +276,11 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
       break;
     }
     if (!received) {
-      if (!received.error().is(async::WaitError::closed)) log::warning("queue manager: {}", received.error().message());
+      ended = fail(std::move(received).error());
       break;
     }
     if (!handle(talk, received->message, received->fds)) {
-      log::error("queue manager: a message out of place in the delivery conversation");
+      ended = fail(ipc::IpcError::out_of_place);
       break;
     }
     if (talk->channel.congested()) {
@@ -294,18 +291,7 @@ async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, Slot
   talk->ending->come();
   // Jobs not begun are qmgr's again; those in hand end now.
   for (auto& [id, slot] : talk->slots) slot.jobs.clear();
-}
-
-async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment, ipc::AllowedPeers peers,
-                                   async::Listener::Accepted accepted) {
-  async::Loop& loop = environment->loop;
-  auto opening = co_await ipc::greet(std::move(accepted.stream), peers, {.deadline = loop.now() + seconds(30)});
-  if (!opening) {
-    log::warning("connection refused: {}", opening.error().message());
-    co_return;
-  }
-  if (opening->conversation != delivery::kName) co_return;
-  co_await serve_slots(std::move(environment), SlotChannel(*std::move(opening)));
+  co_return ended;
 }
 
 Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(const std::vector<std::string>& tables,

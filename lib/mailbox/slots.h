@@ -2,7 +2,7 @@
 /// Serves the delivery conversation for agents that deliver on this host (local, virtual, pipe): qmgr's connections are
 /// delivery slots, each a task that works through its jobs in order.
 ///
-/// Use:     co_await serve_connection(environment, peers, accepted)   // one per connection of qmgr; ends with it
+/// Use:     co_await serve_slots(environment, channel)   // one per connection of qmgr; ends with it
 /// Logs:    one Postfix-style line per recipient (lib/mail/delivery_line.h).
 /// Stages:  a job is marked committed before its first delivery starts: at the death of this program qmgr then defers
 ///          it as in doubt instead of assuming that nothing happened.
@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "lib/async/handler_pool.h"
-#include "lib/async/listener.h"
 #include "lib/async/sync.h"
 #include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
@@ -47,10 +46,8 @@ struct SlotEnvironment {
 };
 
 /// Ends when qmgr closes the connection (deliveries in hand then end soon, by themselves), or drained.
-async::Task<void> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel);
-/// The same for a connection that has just been accepted: refuses (and logs) whom `peers` does not allow.
-async::Task<void> serve_connection(std::shared_ptr<SlotEnvironment> environment, ipc::AllowedPeers peers,
-                                   async::Listener::Accepted accepted);
+/// Returns the error that ended the connection.
+async::Task<Result<void>> serve_slots(std::shared_ptr<SlotEnvironment> environment, SlotChannel channel);
 /// For SlotEnvironment::filter; what is wrong with its tables is logged. nullptr: there are none.
 Result<std::shared_ptr<const map::StatusFilter>> open_status_filter(const std::vector<std::string>& tables,
                                                                     const std::string& default_type);

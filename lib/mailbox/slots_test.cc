@@ -65,7 +65,7 @@ struct Pair {
     BOOST_TEST(served);
   }
   static async::Task<void> serve(Pair* self, SlotChannel channel) {
-    co_await serve_slots(self->environment, std::move(channel));
+    static_cast<void>(co_await serve_slots(self->environment, std::move(channel)));
     self->served = true;
   }
   static async::Task<void> play(Pair* self, QmgrSide side, async::Task<void> (*test)(Pair&, QmgrSide)) {
