@@ -139,18 +139,9 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   const bool gateway = given.gateway;
   mail::Envelope as_given = submission::envelope_of(std::move(given));
   as_given.queue_id = name;
-  intake::Message message(intake_, sender);
-  mail::Envelope& envelope = message.envelope();
-  envelope.queue_id = name;
-  envelope.arrival = as_given.arrival;
-  envelope.envid = as_given.envid;
-  envelope.ret = as_given.ret;
-  envelope.body_type = as_given.body_type;
-  envelope.client.protocol = as_given.client.protocol;
-  envelope.smtputf8 = as_given.smtputf8;
-  envelope.requiretls = as_given.requiretls;
-  envelope.purpose = as_given.purpose;
-  const bool probe = envelope.purpose == mail::Purpose::probe;
+  intake::Message message(intake_, as_given.facts());
+  message.envelope().queue_id = name;
+  const bool probe = as_given.purpose == mail::Purpose::probe;
   if (probe) {
     message.made_here();  // nobody wants copies or checks of mail that does not exist
     message.detect_smtputf8(options_.detect_smtputf8_of_probes);

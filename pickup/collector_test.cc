@@ -51,8 +51,8 @@ struct World {
     s.sender = std::move(sender);
     s.full_name = "Ada";
     s.smtputf8 = smtputf8;
-    s.probe = probe;
-    s.traced = traced;
+    if (traced) s.purpose = mail::Purpose::traced;
+    if (probe) s.purpose = mail::Purpose::probe;
     s.arrival = WallTime(seconds(1795334400));
     s.recipients = {{.address = to, .original = {}, .orcpt = {}, .notify = 0}};
     auto w = submission::DropWriter::create(drop, std::move(s), [this] {

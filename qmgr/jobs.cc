@@ -24,9 +24,8 @@ ipc::delivery::Job Jobs::job_of(const Active& m, HandJob& a) const {
   job.job = a.job;
   job.connection = a.connection;
   job.queue_id = m.id();
-  job.arrival = m.envelope().arrival;
+  job.facts() = m.envelope().facts();
   job.active = m.active;
-  job.sender = m.envelope().sender;
   job.nexthop = std::move(a.nexthop);
   const auto& rewritten = m.seldom().rewritten;
   job.recipients.reserve(a.ordinals.size());
@@ -39,16 +38,8 @@ ipc::delivery::Job Jobs::job_of(const Active& m, HandJob& a) const {
       r.recipient.address = it->second;
     }
   }
-  job.envid = m.envelope().envid;
-  job.ret = m.envelope().ret;
-  job.body_type = m.envelope().body_type;
-  job.smtputf8 = m.envelope().smtputf8;
-  job.requiretls = m.envelope().requiretls;
-  job.client = m.envelope().client;
   job.soft_refusals = around_.options.soft_bounce;
-  job.purpose = m.envelope().purpose;
   job.other_hosts = a.other_hosts;
-  job.body = m.envelope().body;
   return job;
 }
 

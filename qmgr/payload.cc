@@ -14,18 +14,18 @@ struct DottedFacts : mail::BodyFacts {
 };
 /// Envelopes as older layouts have them.
 struct DottedEnvelope : mail::Envelope {
-  DottedFacts facts;  // in place of body
+  DottedFacts dotted;  // in place of body
 };
 struct EnvelopeLayout1 : DottedEnvelope {
-  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, facts,
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, dotted,
              message_id, discharges, transport)
 };
 struct EnvelopeLayout2 : DottedEnvelope {
-  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, facts,
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, dotted,
              message_id, discharges, transport, filter, hold)
 };
 struct EnvelopeLayout3 : DottedEnvelope {
-  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, facts,
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, dotted,
              message_id, discharges, transport, filter, hold, purpose)
 };
 template <class Envelope>
@@ -43,7 +43,7 @@ template <class Envelope>
 std::optional<StoredPayload> read_old(std::string_view payload) {
   auto old = decode<OldPayload<Envelope>>(payload);
   if (!old) return std::nullopt;
-  old->envelope.body = old->envelope.facts;
+  old->envelope.body = old->envelope.dotted;
   return StoredPayload{.envelope = std::move(old->envelope),
                        .notes = std::move(old->notes),
                        .forced_expire = old->forced_expire,

@@ -38,7 +38,7 @@ mail::CommandOptions Session::offered_parameters() const {
 
 std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
   // RFC 8689 section 2: a promise that begins with a hop in clear text would be none.
-  if (mail.requiretls && !client_.secured())
+  if (mail.requiretls == mail::RequireTls::yes && !client_.secured())
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
                              mail::ErrorClass::policy);
   if (mail.size && beyond_limit(*mail.size))

@@ -15,18 +15,13 @@ Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts
     : server_(server),
       policy_(policy),
       client_(client),
-      message_(server.intake, std::move(mail.sender)),
+      message_(server.intake, std::move(mail.facts())),
       options_(options),
       smtputf8_(mail.smtputf8),
       local_(local),
       announced_(mail.size) {
   message_.effects() = std::move(effects);
   mail::Envelope& e = message_.envelope();
-  e.envid = std::move(mail.envid);
-  e.ret = mail.ret;
-  e.body_type = mail.body;
-  e.smtputf8 = mail.smtputf8;
-  if (mail.requiretls) e.requiretls = mail::RequireTls::yes;
   // what was announced; replaced by the facts when the content has come
   e.body.size = mail.size.value_or(0);
   describe_client();

@@ -34,7 +34,7 @@ void take_mode(SendmailOptions& v, char mode) {
   if ((daemon && mode == 'q') || (v.mode == 'q' && starts))
     complain("warning: -q is not used with -bd: the queue manager tries by itself");
   if (mode == 'v')
-    v.mail.probe = true;
+    v.mail.purpose = mail::Purpose::probe;
   else if (!daemon || mode != 'q')
     v.mode = mode;
 }
@@ -89,7 +89,7 @@ std::string fault_of(const SendmailOptions& v) {
   if (flushes_some && v.mode != 'm') return (v.flush_id.empty() ? "-qR" : "-qI") + of_another;
   if (!v.words.empty() && v.mode == 's') return "-bs takes the recipients from RCPT commands: none on the command line";
   if (!v.words.empty() && !sends) return "recipients" + of_another;
-  if (!v.mail.probe) return {};
+  if (v.mail.purpose != mail::Purpose::probe) return {};
   if (v.reading.header_recipients) return "-bv reads no message: give the addresses on the command line, not -t";
   const char* of_mail = v.reading.notify != 0                  ? "-N"
                         : v.mail.ret != mail::Ret::unspecified ? "-R"

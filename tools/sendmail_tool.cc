@@ -124,7 +124,8 @@ int SendmailTool::submit_message() {
   Options& v = options_;
   if (!v.reading.header_recipients && v.words.empty())
     die(EX_USAGE, "recipient addresses must be on the command line, or -t be given");
-  v.mail.traced = v.verbose && !v.mail.probe;
+  const bool probe = v.mail.purpose == mail::Purpose::probe;
+  if (v.verbose && !probe) v.mail.purpose = mail::Purpose::traced;
   take_extensions();
   const passwd* user = ::getpwuid(::getuid());
   if (v.sender)
@@ -148,7 +149,7 @@ int SendmailTool::submit_message() {
           {.address = address.address, .original = {}, .orcpt = {}, .notify = v.reading.notify});
   }
   Pendrop drop({.program = beside("pendrop"), .config_directory = v.config_directory, .verbose = v.verbose});
-  if (!v.mail.probe) return submit(drop, std::move(v.mail), v.reading, 0);
+  if (!probe) return submit(drop, std::move(v.mail), v.reading, 0);
   drop.start(v.mail);
   return drop.finish();
 }

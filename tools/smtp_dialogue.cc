@@ -126,11 +126,7 @@ std::string SmtpDialogue::mail_from(std::string_view args) {
   if (options_.size_limit != 0 && parsed->size.value_or(0) > options_.size_limit)
     return "552 5.3.4 Message size exceeds fixed limit";
   mail_.emplace();
-  mail_->sender = std::move(parsed->sender);
-  mail_->envid = std::move(parsed->envid);
-  mail_->ret = parsed->ret;
-  mail_->body_type = parsed->body;
-  mail_->smtputf8 = parsed->smtputf8;
+  mail_->facts() = std::move(parsed->facts());
   return "250 2.1.0 Ok";
 }
 

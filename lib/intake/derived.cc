@@ -18,16 +18,10 @@ Result<std::string> read_at(const ipc::Content& content, std::uint64_t at, std::
 }  // namespace
 
 async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived, async::Until until) {
-  Message message(intake, std::move(derived.envelope.sender));
+  Message message(intake, std::move(derived.envelope.facts()));
   std::vector<mail::Recipient> recipients = std::move(derived.envelope.recipients);
   mail::Envelope& envelope = message.envelope();
-  envelope.envid = std::move(derived.envelope.envid);
-  envelope.ret = derived.envelope.ret;
-  envelope.body_type = derived.envelope.body_type;
-  envelope.smtputf8 = derived.envelope.smtputf8;
-  envelope.requiretls = derived.envelope.requiretls;
   envelope.transport = std::move(derived.envelope.transport);
-  envelope.client = std::move(derived.envelope.client);
   envelope.discharges = std::move(derived.envelope.discharges);
   if (!derived.queue_id.empty()) {
     envelope.queue_id = std::move(derived.queue_id);

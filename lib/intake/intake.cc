@@ -100,8 +100,8 @@ Commit outcome_of(const Body& body) {
   return {Outcome::ok, {}};
 }
 
-Message::Message(Intake& intake, std::string sender) : intake_(intake), memory_(intake.memory) {
-  envelope_.sender = std::move(sender);
+Message::Message(Intake& intake, mail::MessageFacts facts) : intake_(intake), memory_(intake.memory) {
+  envelope_.facts() = std::move(facts);
 }
 
 void Message::add_recipient(mail::Recipient recipient) {

@@ -2,7 +2,7 @@
 /// Intake: what every message goes through before it is queued, whoever received it.
 ///
 /// Use:     Intake intake{.loop = …, .pool = …, .queue = …, .resolve = …, .settings = …, .next_queue_id = …};
-///          Message m(intake, sender);  m.envelope().client = …;
+///          Message m(intake, facts);  m.envelope().client = …;
 ///          m.add_recipient(…);                           // the first one gives the message its queue id
 ///          Body& body = m.open_body(expected_size);      // writes Received: and reads limits from settings
 ///          … scanner.feed(bytes, body.content()); co_await body.drain(until) …
@@ -104,8 +104,8 @@ Commit outcome_of(const Body& body);
 
 class Message {
  public:
-  /// `sender` in external form as the client gave it.
-  Message(Intake& intake, std::string sender);
+  /// `facts` as the client gave them; body and, where the message gets its queue id here, arrival are found on the way.
+  Message(Intake& intake, mail::MessageFacts facts);
 
   mail::Envelope& envelope() { return envelope_; }
   /// Empty until the first recipient was added.

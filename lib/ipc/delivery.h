@@ -48,30 +48,19 @@ struct JobRecipient {
   PEN_FIELDS(ordinal, recipient)
 };
 /// Carries the body's descriptor (read-only; use pread from body_offset) when inline_body is empty and body.size > 0.
-struct Job {
+/// Of a probe everything is done short of handing the message over, and the answer is what would come of it.
+struct Job : mail::MessageFacts {
   std::uint64_t job = 0;
   std::uint64_t connection = 0;
   std::uint32_t slot = 0;  // in the stage page
   std::string queue_id;
-  WallTime arrival{};
   WallTime active{};  // when it entered the active set: delays=a/b/c/d
-  std::string sender;
   std::string nexthop;
   std::vector<JobRecipient> recipients;
-  std::string envid;
-  mail::Ret ret = mail::Ret::unspecified;
-  mail::BodyType body_type = mail::BodyType::unspecified;
-  bool smtputf8 = false;
-  mail::RequireTls requiretls = mail::RequireTls::unspecified;
-  mail::Client client;
-  mail::BodyFacts body;
   std::uint64_t body_offset = 0;
   std::string_view inline_body;
   bool soft_refusals = false;  // soft_bounce: qmgr tries again what is refused, and the log says so
-  // probe: everything is done short of handing the message over, and the answer is what would come of it
-  mail::Purpose purpose = mail::Purpose::mail;
-  // what this host does not take now is offered to another one in this round
-  bool other_hosts = false;
+  bool other_hosts = false;    // what this host does not take now is offered to another one in this round
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid, ret, body_type,
              smtputf8, requiretls, client, body, body_offset, inline_body, soft_refusals, purpose, other_hosts)
 };

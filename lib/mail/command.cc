@@ -134,11 +134,11 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
     if (mail.size) return bad_value("SIZE");
     mail.size = size;
   } else if (options.eight_bit_mime && iequals(p.name, "BODY")) {
-    if (mail.body != BodyType::unspecified) return bad_value("BODY");
+    if (mail.body_type != BodyType::unspecified) return bad_value("BODY");
     if (iequals(p.value, "7BIT"))
-      mail.body = BodyType::seven_bit;
+      mail.body_type = BodyType::seven_bit;
     else if (iequals(p.value, "8BITMIME"))
-      mail.body = BodyType::eight_bit_mime;
+      mail.body_type = BodyType::eight_bit_mime;
     else
       return bad_value("BODY");
   } else if (options.dsn && iequals(p.name, "RET")) {
@@ -159,8 +159,8 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
     if (p.has_value) return bad_value("SMTPUTF8");
     mail.smtputf8 = true;
   } else if (options.requiretls && iequals(p.name, "REQUIRETLS")) {
-    if (p.has_value || mail.requiretls) return bad_value("REQUIRETLS");
-    mail.requiretls = true;
+    if (p.has_value || mail.requiretls != RequireTls::unspecified) return bad_value("REQUIRETLS");
+    mail.requiretls = RequireTls::yes;
   } else if (options.auth && iequals(p.name, "AUTH")) {
     auto decoded = decode_xtext(p.value);
     if (mail.auth_given || !decoded || decoded->empty()) return bad_value("AUTH");

@@ -69,17 +69,12 @@ struct CommandOptions {
   bool strict_paths = false;  // strict_rfc821_envelopes: the address must stand in <>
 };
 
-struct MailCommand {
-  std::string sender;  // external form; empty: the null sender
+/// Of the facts: sender, envid, ret, body_type, smtputf8, requiretls.
+struct MailCommand : MessageFacts {
   // RFC 1870; a number of more than 64 bits becomes the largest number.
   std::optional<std::uint64_t> size;
-  BodyType body = BodyType::unspecified;
-  Ret ret = Ret::unspecified;
-  std::string envid;  // decoded from xtext
-  std::string auth;   // RFC 4954 AUTH=, decoded; empty: not given
+  std::string auth;  // RFC 4954 AUTH=, decoded; empty: not given
   bool auth_given = false;
-  bool smtputf8 = false;
-  bool requiretls = false;  // RFC 8689
 };
 inline constexpr std::size_t kMaxOrcpt = 500;  // bytes of the value (RFC 3461 section 4.2)
 struct RcptCommand {

@@ -88,16 +88,7 @@ Result<std::shared_ptr<Incoming>> take(JobInHand& in) {
   delivery::Job& job = in.job;
   mail::Envelope& e = message->envelope;
   e.queue_id = job.queue_id;
-  e.arrival = job.arrival;
-  e.sender = job.sender;
-  e.envid = job.envid;
-  e.ret = job.ret;
-  e.body_type = job.body_type;
-  e.smtputf8 = job.smtputf8;
-  e.requiretls = job.requiretls;
-  e.purpose = job.purpose;
-  e.client = job.client;
-  e.body = job.body;
+  e.facts() = job.facts();
   message->nexthop = job.nexthop;
   message->soft_refusals = job.soft_refusals;
   PEN_TRY_ASSIGN(message->body, std::move(in.content));

@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(the_envelope_has_what_the_user_asked_for) {
   s.ret = mail::Ret::headers;
   s.body_type = mail::BodyType::eight_bit_mime;
   s.requiretls = mail::RequireTls::yes;
-  s.probe = s.traced = true;
+  s.purpose = mail::Purpose::probe;
   const mail::Envelope e = envelope_of(s);
   BOOST_TEST(e.queue_id == s.queue_id);
   BOOST_TEST((e.arrival == s.arrival));
@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(the_envelope_has_what_the_user_asked_for) {
   BOOST_TEST((e.purpose == mail::Purpose::probe));
   BOOST_TEST(e.client.protocol == "local");
   BOOST_TEST(!e.smtputf8);
-  s.probe = false;
+  s.purpose = mail::Purpose::traced;
   BOOST_TEST((envelope_of(s).purpose == mail::Purpose::traced));
 }
 

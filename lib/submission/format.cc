@@ -63,7 +63,7 @@ std::string check(const Submission& s, bool with_id) {
     const unsigned known = mail::notify::kSuccess | mail::notify::kFailure | mail::notify::kDelay;
     if (r.notify != mail::notify::kNever && (r.notify & ~known) != 0) return "bad NOTIFY";
   }
-  if (s.probe && s.traced) return "a probe cannot be traced";
+  if (s.purpose == Submission::kProbeAndTraced) return "a probe cannot be traced";
   if (s.full_name.size() > kMaxFullName || !clean(s.full_name)) return "bad full name";
   if (s.envid.size() > 100 || !clean(s.envid)) return "bad envelope id";
   if (s.ret > mail::Ret::headers || s.body_type > mail::BodyType::eight_bit_mime ||

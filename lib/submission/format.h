@@ -32,30 +32,33 @@ enum class FormatError {
 std::string_view error_module(FormatError);
 std::string_view describe(FormatError);
 
-struct Submission {
+/// What a user submits. Of the facts, client and body are not sent. pendrop sets arrival; smtputf8 is what the sender
+/// declared, and addresses may imply it as well.
+struct Submission : mail::MessageFacts {
   std::string queue_id;   // set by pendrop
-  WallTime arrival{};     // set by pendrop
-  std::string sender;     // external form; "": the null sender
   std::string full_name;  // for a From: field that is made here; may be empty
   std::vector<mail::Recipient> recipients;
-  std::string envid;
-  mail::Ret ret = mail::Ret::unspecified;
-  mail::BodyType body_type = mail::BodyType::unspecified;
-  bool probe = false;     // not a message: the sender is told what would happen to one
-  bool smtputf8 = false;  // declared by the sender; addresses may imply it as well
-  mail::RequireTls requiretls = mail::RequireTls::unspecified;
   bool gateway = false;  // from elsewhere: its header stays unchanged
-  bool traced = false;   // the sender gets a report on the first try; not set for a probe
+
+  /// The purpose travels as two flags. check() refuses both at once.
+  static constexpr auto kProbeAndTraced = static_cast<mail::Purpose>(3);
   template <class Visitor>
   void visit_fields(Visitor&& visitor) {
+    bool probe = false, traced = false;
     visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe, smtputf8, requiretls,
             gateway, traced);
+    purpose = probe && traced ? kProbeAndTraced
+              : probe         ? mail::Purpose::probe
+              : traced        ? mail::Purpose::traced
+                              : mail::Purpose::mail;
   }
   /// Fields of later versions are written only if they are set: a reader that does not know them can read all other
   /// messages.
   template <class Visitor>
   void visit_fields(Visitor&& visitor) const {
     visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type);
+    const bool probe = purpose == mail::Purpose::probe || purpose == kProbeAndTraced;
+    const bool traced = purpose == mail::Purpose::traced || purpose == kProbeAndTraced;
     const bool asks_tls = requiretls != mail::RequireTls::unspecified;
     if (probe || smtputf8 || asks_tls || gateway || traced) visitor(probe);
     if (smtputf8 || asks_tls || gateway || traced) visitor(smtputf8);
