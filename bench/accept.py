@@ -145,7 +145,7 @@ def measure(make, build, clients, delay, messages, mebibytes, *pace):
 
 
 def bare_loop(build, group, delay):
-    """The disk's own limit with one sync after the other: messages a second that a bare loop appends and syncs in such groups."""
+    """The disk's own limit, one sync after the other: messages/s that a bare loop appends and syncs in groups."""
     with tempfile.TemporaryDirectory(prefix="pen-bare-", dir="/var/tmp") as scratch:
         environment = {
             **os.environ,
@@ -236,15 +236,17 @@ def main():
                         f"{ours['cpu ms/message']:.3f} / {theirs['cpu ms/message']:.3f}",
                         f"{ours['syncs/1000']:.0f}",
                         f"{ours['answer p50 ms']:.1f} / {ours['answer p99 ms']:.1f} ({ours['answer p99 syncs']:.1f})",
-                        f"{times}: {paced['accepted/s']:,.0f}, {paced['syncs/1000']:.0f}, {paced['answer p99 ms']:.1f} ({paced['answer p99 syncs']:.1f})",
+                        f"{times}: {paced['accepted/s']:,.0f}, {paced['syncs/1000']:.0f}, "
+                        f"{paced['answer p99 ms']:.1f} ({paced['answer p99 syncs']:.1f})",
                         f"{bare_loop(args.build, group, delay):,.0f} ({group})",
                         f"{rate['none']:,.0f}" if "none" in rate else "",
                     ]
                 )
     if rows:
         print(
-            "\n| clients | sync | Penstock, msg/s | Postfix, msg/s | times | asked | CPU ms per message, Penstock / Postfix | Penstock's "
-            "syncs per 1,000 | answer p50 / p99, ms (syncs) | paced, times: msg/s, syncs per 1,000, p99 (syncs) | bare loop, msg/s (group) | ceiling, msg/s |\n"
+            "\n| clients | sync | Penstock, msg/s | Postfix, msg/s | times | asked "
+            "| CPU ms per message, Penstock / Postfix | Penstock's syncs per 1,000 | answer p50 / p99, ms (syncs) "
+            "| paced, times: msg/s, syncs per 1,000, p99 (syncs) | bare loop, msg/s (group) | ceiling, msg/s |\n"
             "| ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | --- | --- | --- | ---: |"
         )
         for row in rows:

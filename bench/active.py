@@ -4,8 +4,8 @@
     bench/active.py [--messages 20000] [--parts memory,orphans] [--dir DIR]
 
 memory: so many deferred messages are flushed to a next hop that says nothing; qmgr's anonymous memory at rest, with the
-active set full, and after all were deleted. orphans: one message whose body is in the spool beside so many deferred ones,
-and a restart; what qmgr says of the pass, with its CPU time and what it read.
+active set full, and after all were deleted. orphans: one message whose body is in the spool beside so many deferred
+ones, and a restart; what qmgr says of the pass, with its CPU time and what it read.
 """
 import argparse
 import os
@@ -36,8 +36,8 @@ def memory(messages, directory):
             time.sleep(0.5)
             left = min(left, anonymous(qmgr))
         print(
-            f"{rest:.1f} MiB at rest, {full:.1f} with {wanted} active ({(full - rest) * (1 << 20) / wanted:.0f} bytes each), "
-            f"{left:.1f} after all were deleted",
+            f"{rest:.1f} MiB at rest, {full:.1f} with {wanted} active "
+            f"({(full - rest) * (1 << 20) / wanted:.0f} bytes each), {left:.1f} after all were deleted",
             flush=True,
         )
 

@@ -8,20 +8,21 @@ WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections 
            domains20, domains100   4,000 messages to 1,000 domains that a transport table spreads over 50 hosts
            tls20, tls100       relay20 and relay100 with STARTTLS on both sides, connections reused on both
            calls20             relay20 with a connection for each message
-           classes20           the same with a session class of 12 for clients and outgoing mail together: eight of the 20
-                               clients are refused at any time, and come again after 50 ms (Penstock alone)
+           classes20           the same with a session class of 12 for clients and outgoing mail together: eight of
+                               the 20 clients are refused at any time, and come again after 50 ms (Penstock alone)
            large               10 MiB messages, 4 clients (40 messages)
-           checks-pcre, checks-regexp   1,000 messages of 4 KiB under 200 header_checks and 200 body_checks of that type,
-                               none of which matches, and how long the answer to a command of another session takes meanwhile
+           checks-pcre, checks-regexp   1,000 messages of 4 KiB under 200 header_checks and 200 body_checks of that
+                               type, none of which matches, and how long a command of another session waits meanwhile
            idle                10,000 idle sessions: memory, and how soon a further client is served
-           rtt-chunking        messages over one connection with a 100 ms round trip, sink offers CHUNKING (3,000; Postfix 100)
+           rtt-chunking        messages over one connection with a 100 ms round trip, sink offers CHUNKING
+                               (3,000; Postfix 100)
            rtt-pipelining      the same, 100 messages, sink offers PIPELINING alone
-           rtt-default         messages over a 100 ms round trip with the default concurrency limit (20), CHUNKING offered
-           scanner20, scanner50   1,000 messages to a relay that takes 0.3 s at end of data, at most 20 or 50 connections
+           rtt-default         messages over a 100 ms round trip at the default concurrency limit (20), CHUNKING offered
+           scanner20, scanner50   1,000 messages to a relay that takes 0.3 s at end of data, 20 or 50 connections
            burst               80 messages to a route of 4 equal hosts, each of which takes 1 s at end of data
            slow                200 messages to a relay that takes 0.3 s at each reply, no CHUNKING
            backlog             20,000 deferred messages from the flush until the last has reached the sink
-           envelope            one message for 1,000 recipients at 1,000 domains, from the start of its sending to the last
+           envelope            one message for 1,000 recipients at 1,000 domains, from MAIL FROM to the last delivery
 Figures: messages per second until the last has reached the sink; CPU time of all processes of the server per message
 (cgroup); anonymous memory of all its processes, peak. Rounds alternate between the peers. Needs root. Loopback only.
 """

@@ -125,7 +125,8 @@ def main():
         alone, beside = measure(args, False), measure(args, True)
         lost.append(100 * (1 - beside / alone))
         print(
-            f"round {number + 1}: live mail {alone:.0f}/s alone, {beside:.0f}/s beside dead hosts: {lost[-1]:.1f} % lost",
+            f"round {number + 1}: live mail {alone:.0f}/s alone, {beside:.0f}/s beside dead hosts: "
+            f"{lost[-1]:.1f} % lost",
             flush=True,
         )
     print(

@@ -1,4 +1,4 @@
-"""What restart.py and depth.py share: an instance whose queue was filled offline, a sink, a load, and clocks on them."""
+"""What restart.py and depth.py share: an instance whose queue was filled offline, a sink, a load and clocks."""
 import json
 import os
 import signal

@@ -3,9 +3,10 @@
 
     bench/memory.py [--build DIR] [--sessions 2000] [--recipients 1000] [--orcpt 480]
 
-Each session says MAIL and RECIPIENTS times RCPT with an ORCPT of that many bytes, and stays. Told are the anonymous memory
-of smtpd before and after, how many recipients were taken and how many put off with 452, and whether a client with three
-recipients gets its message in beside them. One line of JSON. Needs as many descriptors as sessions, for each side.
+Each session says MAIL and RECIPIENTS times RCPT with an ORCPT of that many bytes, and stays. Told are the anonymous
+memory of smtpd before and after, how many recipients were taken and how many put off with 452, and whether a client
+with three recipients gets its message in beside them. One line of JSON. Needs as many descriptors as sessions, for
+each side.
 """
 import argparse
 import json

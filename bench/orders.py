@@ -3,11 +3,12 @@
 
     bench/orders.py [--messages 1000000] [--parts look,act,expire] [--dir DIR]
 
-look: a queue of so many deferred messages beside a next hop that takes mail: listings, one message by id (the first, the
-middle and the last of the listing; the longest counts), choices as dry runs, flushes of one message, one site and all.
+look: a queue of so many deferred messages beside a next hop that takes mail: listings, one message by id (the first,
+the middle and the last of the listing; the longest counts), choices as dry runs, flushes of one message, one site and
+all.
 act: the same queue beside a next hop that takes connections and says nothing: orders for one site and for ALL, while
-another 20 messages a second come in (the last line: how soon 99 in 100 of those were answered). What is expired there is
-on hold and stays; a notice in the queue, which would be more mail to act on, is an error.
+another 20 messages a second come in (the last line: how soon 99 in 100 of those were answered). What is expired there
+is on hold and stays; a notice in the queue, which would be more mail to act on, is an error.
 expire: as many deferred messages from the null sender, so that none is returned, beside a next hop that refuses
 connections: until the order was carried out, and until each had its last try and all were gone.
 Demands: one message by id within a second, a million acted on in seconds, memory flat.

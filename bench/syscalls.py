@@ -3,10 +3,11 @@
 
     bench/syscalls.py [--messages 20000] [--large 400] [--dir DIR]
 
-Messages of 4 KiB (20 clients), then --large of 1 MiB (4 clients), each kind after three times as many that are not counted.
-Demand: no open, create, rename, unlink, truncate or fallocate per message. What is left is in proportion to segments and
-to commits, not to messages: ends with an error at 0.02 calls per message or more, of either kind (with the default numbers
-0.0002 and 0.005 are measured; with far fewer messages the segments are still being opened, 0.0125). Needs strace.
+Messages of 4 KiB (20 clients), then --large of 1 MiB (4 clients), each kind after three times as many that are not
+counted. Demand: no open, create, rename, unlink, truncate or fallocate per message. What is left is in proportion to
+segments and to commits, not to messages: ends with an error at 0.02 calls per message or more, of either kind (with
+the default numbers 0.0002 and 0.005 are measured; with far fewer messages the segments are still being opened,
+0.0125). Needs strace.
 """
 import argparse
 import collections

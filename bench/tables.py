@@ -3,7 +3,7 @@
 
     bench/tables.py [--build DIR] [--only PART,…] [--sessions 60] [--patience 40]
 
-Served tables (socketmap) hold the valid recipients and the routes. Measured one after the other, each with a new instance:
+Served tables (socketmap) hold the valid recipients and the routes. Each measurement has a new instance:
 
     alone      a recipient whose look-up is answered at once, and an upload of 4 MiB, with nothing else going on
     slow       the same beside SESSIONS clients whose look-ups take 100 ms each, and how many of those are done a second

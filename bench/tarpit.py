@@ -8,8 +8,8 @@ Single messages for a host that takes MS milliseconds (25) for each reply, one e
 the messages that wait for a tarpit of 20 s before each reply, of so many senders; then, with the tarpit's mail deleted,
 as many alone again: what that differs from the first is the machine's own doing. With the usual active set of 20,000
 messages (--active) 50,000 fill it more than twice. The delay of a message is the time from before its MAIL FROM to its
-arrival there. Demand: the mean beside the tarpit is less than 1 % above the mean alone (docs/scheduler-simulation.md has
-the same in virtual time); "alone" is the mean of the run before and the one after.
+arrival there. Demand: the mean beside the tarpit is less than 1 % above the mean alone (docs/scheduler-simulation.md
+has the same in virtual time); "alone" is the mean of the run before and the one after.
 """
 import argparse
 import statistics
@@ -91,8 +91,8 @@ def drop_flood(mx):
 def line(what, delays):
     ordered = sorted(delays)
     print(
-        f"{what:24} {statistics.mean(delays):9.2f} {statistics.median(delays):9.2f} {ordered[len(ordered) * 99 // 100]:9.2f} "
-        f"{ordered[-1]:9.2f}",
+        f"{what:24} {statistics.mean(delays):9.2f} {statistics.median(delays):9.2f} "
+        f"{ordered[len(ordered) * 99 // 100]:9.2f} {ordered[-1]:9.2f}",
         flush=True,
     )
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Large messages uploaded slowly by many clients at once: what memory and descriptors they take, and whether all arrive.
+"""Many clients upload large messages slowly at once: the memory and descriptors that takes, and whether all arrive.
 
     bench/uploads.py [--clients 1000] [--sizes BYTES:SHARE,...] [--rate BYTES] [--dir DIR]
 
-Each client sends one message; --sizes says how large they are, and how many of a hundred of each size. Every client sends
---rate bytes a second, so the smallest of the default sizes take 20 s and the largest, 50 MB, 500; all are open at once before
-one goes beyond its first 600 kB. Prints for each program the most anonymous memory and descriptors of one process, the
-spool's files, how long uploads lasted, and the rate of all. Ends with an error if a message was refused, or did not reach
-the sink as it was sent.
+Each client sends one message; --sizes says how large they are, and how many of a hundred of each size. Every client
+sends --rate bytes a second, so the smallest of the default sizes take 20 s and the largest, 50 MB, 500; all are open
+at once before one goes beyond its first 600 kB. Prints for each program the most anonymous memory and descriptors of
+one process, the spool's files, how long uploads lasted, and the rate of all. Ends with an error if a message was
+refused, or did not reach the sink as it was sent.
 """
 import argparse
 import random
@@ -72,7 +72,8 @@ def main():
                 )
             files, size = spool(mx)
             print(
-                f"spool: {told.files} files, {told.spool_bytes >> 20} MiB at the most; {files} files, {size >> 20} MiB after"
+                f"spool: {told.files} files, {told.spool_bytes >> 20} MiB at the most; "
+                f"{files} files, {size >> 20} MiB after"
             )
             if told.refused or sink.bodies != told.sent:
                 sys.exit(f"{len(told.refused)} refused: {told.refused[:3]}; intact: {sink.bodies == told.sent}")

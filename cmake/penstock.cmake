@@ -1,11 +1,10 @@
 # The few functions with which every folder describes itself.
 #
-#   pen_library(NAME SOURCES a.cc … [BREAKABLE b.cc …] [PUBLIC dep …] [PRIVATE dep …] [HOT])   static library pen_NAME
+#   pen_library(NAME SOURCES a.cc … [BREAKABLE b.cc …] [HOT] [PUBLIC dep …] [PRIVATE dep …])   static library pen_NAME
 #   pen_program(NAME SOURCES main.cc … DEPS dep … [TOOL])   program; TOOL installs to bin, else libexec/penstock
-#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [CRASH] [APART case])    one Boost.Test executable, one
-#   ctest
-#                                                           entry; and one for the cases whose names begin so
-#   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)             fuzz target with its kept corpus fuzz/corpus/NAME
+#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [CRASH] [APART case])
+#       one Boost.Test executable, one ctest entry; APART: a second entry for the cases whose names begin so
+#   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)   fuzz target with its kept corpus fuzz/corpus/NAME
 #
 # HOT:       long tests and fuzz targets run it in loops.
 # BREAKABLE: sources with deliberate mistakes (lib/base/breakage.h), and tests that switch them on: such tests link a
@@ -160,8 +159,9 @@ function(pen_tests name)
   # What is tested is optimised, and instrumented for fuzzing; the tests themselves need neither, and compile in half
   # the time.
   if(NOT A_CRASH)
+    set(coverage inline-8bit-counters,indirect-calls,trace-cmp,pc-table,trace-div,trace-gep)
     target_compile_options(${name}_tests PRIVATE -O0 -U_FORTIFY_SOURCE
-      $<$<BOOL:${PEN_FUZZ}>:-fno-sanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table,trace-div,trace-gep>)
+      $<$<BOOL:${PEN_FUZZ}>:-fno-sanitize-coverage=${coverage}>)
   endif()
   pen_precompile(${name}_tests tests)
   set(entries ${name})

@@ -150,9 +150,10 @@ def start():
     where = os.path.relpath(BIN, os.getcwd()), os.path.relpath(os.path.join(DEMO, "etc"), os.getcwd())
     swaks = f"""swaks --server 127.0.0.1:{port} --from anna@home.example --to ben@home.example
                 """ if shutil.which("swaks") else ""
+    message = '"anna@home.example", "ben@home.example", "Subject: hi\\r\\n\\r\\nhi\\r\\n"'
     print(f"""
 Go on:
-  send one      {swaks}python3 -c 'import smtplib; smtplib.SMTP("127.0.0.1", {port}).sendmail("anna@home.example", "ben@home.example", "Subject: hi\\r\\n\\r\\nhi\\r\\n")'
+  send one      {swaks}python3 -c 'import smtplib; smtplib.SMTP("127.0.0.1", {port}).sendmail({message})'
   look          {where[0]}/penqueue -c {where[1]} -p        {where[0]}/penstock -c {where[1]} status
                 less {os.path.relpath(DEMO, os.getcwd())}/log/mail.log
   configure     edit {where[1]}/main.cf, then {where[0]}/penstock -c {where[1]} reload

@@ -66,7 +66,8 @@ class CheckLayers(unittest.TestCase):
             (
                 "bounce/CMakeLists.txt",
                 "pen_program(bounce SOURCES main.cc)\n",
-                "bounce/notice.h:1: includes lib/mail/address.h, and bounce_program (bounce/CMakeLists.txt:1) does not link mail",
+                "bounce/notice.h:1: includes lib/mail/address.h, "
+                "and bounce_program (bounce/CMakeLists.txt:1) does not link mail",
             ),
             ("bounce/notice.h", "", "bounce/CMakeLists.txt:1: bounce_program links mail, and no file of it includes"),
         ):

@@ -6,8 +6,8 @@ Load:    penload (its ledger says what got 250): small and large bodies, one and
          pensink (its ledger says what arrived when), which refuses now and then; to a virtual Maildir;
          through an alias to a local user's Maildir; to an address that fails, for bounces to the sender; and messages
          that end smtp each time they are delivered.
-Kills:   of one program that runs, of master, of everything; some soon after the one before. "again and again": of qmgr alone,
-         each time when it has just recovered, so that receivers ask more than one of its successors.
+Kills:   of one program that runs, of master, of everything; some soon after the one before. "again and again": of
+         qmgr alone, each time when it has just recovered, so that receivers ask more than one of its successors.
 Others:  reloads, and stops with a start: what is in hand ends before, so they excuse no second arrival.
 """
 import collections
@@ -169,8 +169,8 @@ class Campaign:
         self.progress(10)
 
     def kill_qmgr_repeatedly(self):
-        """Two or three times in a row: its positions are saved by then, and receivers may not have come yet. More, and master
-        waits a minute between two starts."""
+        """Two or three times in a row: its positions are saved by then, and receivers may not have come yet. More,
+        and master waits a minute between two starts."""
         for _ in range(self.dice.randrange(2, 4)):
             before = self.mx.log().count("queue recovered: ")
             if self.mx.kill("qmgr") == 0:
@@ -182,7 +182,7 @@ class Campaign:
         eventually(lambda: self.accepted() >= goal, lambda: f"{goal} recipients accepted, has {self.accepted()}", 120)
 
     def poison(self):
-        """One more message that ends smtp each time. Not taken when smtpd is just being started: then there is one less."""
+        """One more message that ends smtp each time. Not taken while smtpd starts: then there is one less."""
         try:
             send(self.mx.port, "eve@load.example", ["bad@poison.test.example"], mail("bad", "POISON\r\n"))
             self.counts["poison"] += 1

@@ -1,6 +1,7 @@
 """Certificates made on the spot with the openssl command, so that none in the tree expires.
 
-Use:     ca = Authority(directory);  cert = ca.issue("mx.test.example")      # cert.pem (with the chain), cert.key: paths
+Use:     ca = Authority(directory);  cert = ca.issue("mx.test.example")      # cert.pem (with the chain), cert.key:
+         paths
 """
 import os
 import subprocess
@@ -62,7 +63,7 @@ class Authority:
         return made
 
     def issue_odd(self, name, expired=True, names=True, chain=False):
-        """One that was good until yesterday, or that has a common name only; chain: with the authority's own behind it."""
+        """A certificate, expired since yesterday or with a common name only; chain: followed by the authority's own."""
         self.count += 1
         made = Certificate(os.path.join(self.directory, f"odd.{name}.{self.count}"))
         extension = ["-addext", f"subjectAltName=DNS:{name}"] if names else []

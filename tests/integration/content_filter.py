@@ -2,8 +2,8 @@
 
 Use:     with Filter(back=port) as scan: …                # port of the reinjection smtpd
              scan.verdict = lambda content: "550 5.7.1 no" if b"virus" in content else None
-Works:   as SMTPD_PROXY_README and FILTER_README want a filter: it answers the end of data only after the mail system has
-         answered, and with its answer. It marks what it passes on with X-Filtered:, and passes XFORWARD on.
+Works:   as SMTPD_PROXY_README and FILTER_README want a filter: it answers the end of data only after the mail system
+         has answered, and with its answer. It marks what it passes on with X-Filtered:, and passes XFORWARD on.
 """
 from client import Client, Refused
 from peer import DROP, Peer

@@ -2,7 +2,8 @@
 
 Use:     with Dns({("example.org", "MX"): [(10, "mx.example.org")], ("mx.example.org", "A"): ["127.0.0.1"]}) as dns:
              … dns.port; dns.asked
-Records: (name, type) -> list of rdata: A and AAAA text, MX (preference, name), CNAME a name, TXT text or its strings. An existing name
+Records: (name, type) -> list of rdata: A and AAAA text, MX (preference, name), CNAME a name, TXT text or its strings.
+An existing name
          without the type gives an empty answer, any other name NXDOMAIN.
 Trouble: dns.trouble[name] = SERVFAIL | REFUSED | SILENT | WRONG_ID | TRUNCATED (TCP works) | GARBAGE | LOOP (a CNAME to
          itself) | POINTER_LOOP (compression that points to itself) | a function(query bytes) -> bytes or None.

@@ -334,8 +334,8 @@ class Instance:
 
 
 def runs(pid):
-    """Whether a thread of the process executes anything yet, if only its end: its sockets and locks may still be held then.
-    One that only waits to be reaped does not."""
+    """Whether a thread of the process executes anything yet, if only its end: its sockets and locks may still be held
+    then. One that only waits to be reaped does not."""
     for path in glob.glob(f"/proc/{pid}/task/*/stat"):
         try:
             with open(path, "rb") as raw:

@@ -1,7 +1,9 @@
 """A network of its own for a test process and all that it starts, where any address of 192.0.2.0/24 is this host's.
 
-Loopback addresses are exempt from much that is to be tested; these are not, and nothing leaves the machine all the same.
-Use:     def setUpModule(): own_network.enter()     # skips the module, with the reason, where the kernel does not let us
+Loopback addresses are exempt from much that is to be tested; these are not, and nothing leaves the machine all the
+same.
+Use:     def setUpModule(): own_network.enter()     # skips the module, with the reason, where the kernel does not let
+         us
 """
 import ctypes
 import fcntl

@@ -4,8 +4,10 @@ Use:     with Peer(features=["PIPELINING", "CHUNKING", "8BITMIME"]) as peer:
              peer.replies["RCPT"] = ["451 4.2.0 later"]           # once; then the usual answer
              peer.replies["MAIL"] = lambda session, line: "550 5.1.8 no" if "bad" in line else None
              … peer.wait_messages(1)[0].content
-TLS:     Peer(tls=server_context(certificate)) offers STARTTLS until it is spoken; wrapped=True: TLS from the first byte.
-Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, AUTH, RESPONSE for the line that answers a 334, XFORWARD, MAIL, RCPT, DATA,
+TLS:     Peer(tls=server_context(certificate)) offers STARTTLS until it is spoken; wrapped=True: TLS from the first
+         byte.
+Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, AUTH, RESPONSE for the line that answers a 334, XFORWARD,
+MAIL, RCPT, DATA,
          BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
          is a reply, a list used up one by one, or a function(session, line) -> reply or None for the usual one.
          DROP closes the connection instead of an answer; NOTHING: the command has its usual effect and no answer.

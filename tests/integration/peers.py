@@ -203,8 +203,8 @@ message_size_limit = 52428800
 class Exim(Peer):
     """Accepts from loopback for any domain and sends everything to relay_host at once, which is 127.0.0.1 by any name.
 
-    rcpt: the ACL for recipients; main, out, authenticators: lines for these parts of its configuration. certificate and ca
-    are to be read as /var/lib/tls.pem, tls.key and ca.pem there."""
+    rcpt: the ACL for recipients; main, out, authenticators: lines for these parts of its configuration. certificate
+    and ca are to be read as /var/lib/tls.pem, tls.key and ca.pem there."""
 
     package = "exim"
 
@@ -294,8 +294,8 @@ class Dovecot(Peer):
     """An LMTP server on `port` (TCP) and on self.socket (Unix); Maildirs below self.mail/USER.
 
     logins (name -> password) and auth_port: an authentication service too, on that port of 127.0.0.1 and on
-    self.auth_socket, with the mechanisms named in self.mechanisms; introspection: the address of a server that knows about tokens,
-    for XOAUTH2 too."""
+    self.auth_socket, with the mechanisms named in self.mechanisms; introspection: the address of a server that knows
+    about tokens, for XOAUTH2 too."""
 
     package = "dovecot"
     mechanisms = "plain login cram-md5 scram-sha-1 scram-sha-256 anonymous"

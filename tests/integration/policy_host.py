@@ -1,6 +1,7 @@
 """An HTTPS server that stands for the policy hosts of many domains, honest and otherwise (MTA-STS).
 
-Use:     with PolicyHost(certificate) as host:                       # the certificate where a domain has none of its own
+Use:     with PolicyHost(certificate) as host:                       # the certificate where a domain has none of its
+         own
              host.policies["d.example"] = policy("enforce", "mx.d.example")     # text, or a function(connection)
              host.certificates["d.example"] = another
              … host.port; host.fetches["d.example"]

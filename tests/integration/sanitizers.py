@@ -3,8 +3,8 @@
 Use:     Suite (harness.py) calls assert_silent() when a test ends; Instance adds settings() to main.cf, because master
          gives its programs only the environment that import_environment names.
 Builds:  what PEN_SANITIZE was when the directory of PEN_BIN was configured; nothing happens in a build without.
-Kept:    a report is also copied into the directory that PEN_SANITIZER_REPORTS names: ./check runs a failed test again, and
-         a second run that passes must not hide what the first reported.
+Kept:    a report is also copied into the directory that PEN_SANITIZER_REPORTS names: ./check runs a failed test
+         again, and a second run that passes must not hide what the first reported.
 Leaks:   of commands only. The programs end by _exit on purpose: their memory lives until the process ends.
 """
 import atexit

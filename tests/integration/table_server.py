@@ -3,8 +3,8 @@
 Use:     with TableServer(path, {"jo@there.example": "OK jo"}) as server:
              … socketmap:unix:PATH:NAME …
              server.wait_held(3); server.release()
-Keys that begin with "hang" are held until release(), "slowN" take N milliseconds, at "die" the connection is closed. All
-other keys have what the dictionary says, else NOTFOUND; values are whole answers.
+Keys that begin with "hang" are held until release(), "slowN" take N milliseconds, at "die" the connection is closed.
+All other keys have what the dictionary says, else NOTFOUND; values are whole answers.
 """
 import asyncio
 import os

@@ -11,7 +11,7 @@ DOMAIN = "virtual.test.example"
 
 
 def confined(mx):
-    """The processes of the instance that store for one account after the other, and whose rights each has at the moment: pid -> uid."""
+    """The processes that store mail for one account after the other: pid -> uid it has now."""
     found = {}
     for pid in mx.pids().get("virtual", []):
         try:

@@ -230,7 +230,8 @@ class Scripted(Suite):
                         peer.wait_messages(1)
                     else:
                         mx.wait_log(
-                            r"dsn=4\.7\.8, status=deferred \(SASL authentication failed; server \S+ said: 535 5\.7\.8 the token"
+                            r"dsn=4\.7\.8, status=deferred \(SASL authentication failed; "
+                            r"server \S+ said: 535 5\.7\.8 the token"
                         )
                 commands = peer.sessions[0].commands
                 self.assertEqual(commands[1], f"AUTH XOAUTH2 {said}")

@@ -1,4 +1,5 @@
-"""header_checks, mime_header_checks, nested_header_checks and body_checks on the way in, each action by name; masquerading."""
+"""header_checks, mime_header_checks, nested_header_checks and body_checks of incoming mail, each action by name; and
+masquerading."""
 import email
 import os
 import subprocess
@@ -47,7 +48,8 @@ class Lines(Checks):
             header="/^X-Ignore:/ IGNORE\n/^X-Strip:/ STRIP why not\n/^Subject: (.*)old/ REPLACE Subject: ${1}new\n"
             "/^To:/ PREPEND X-Before: to\n/^X-Warn:/ WARN look here\n/^X-Info:/ INFO\n/^X-Dunno:/ DUNNO\n"
             "/^X-/ REJECT not reached\n",
-            body="/^drop me$/ IGNORE\n/^old (.*)$/ REPLACE new $1\n/^here$/ PREPEND there\n/^gone$/ STRIP\n/^warn/ WARN body\n",
+            body="/^drop me$/ IGNORE\n/^old (.*)$/ REPLACE new $1\n/^here$/ PREPEND there\n/^gone$/ STRIP\n"
+            "/^warn/ WARN body\n",
         )
         send(
             mx.port,
@@ -72,7 +74,8 @@ class Lines(Checks):
         self.assertEqual(self.box(mx), [
             b"Subject: very new\nX-Before: to\nTo: x@y.example\nX-Warn: c\nX-Info: d\nX-Dunno: e\nDate: now\n"
             b"Message-ID: <1@x>\nFrom: a@b.example\n\nnew line\nthere\nhere\nwarn me\n..\nend\n"])
-        who = r"from unknown\[127\.0\.0\.1\]; from=<me@sender\.example> to=<ada@virtual\.test\.example> proto=ESMTP helo=<client\.example>"
+        who = (r"from unknown\[127\.0\.0\.1\]; from=<me@sender\.example> to=<ada@virtual\.test\.example> "
+               r"proto=ESMTP helo=<client\.example>")
         for said in (
             rf"\w+: strip: header X-Strip: b {who}: why not",
             rf"replace: header Subject: very old {who}: Subject: very new",

@@ -1,5 +1,6 @@
-"""Settings of the SMTP and LMTP client by their names: each row has a transport with its own -o, a domain and a look at what
-the peer got. The lmtp_ twin of a setting must do for LMTP what the smtp_ one does for SMTP, so most rows run with both."""
+"""Settings of the SMTP and LMTP client by their names: each row has a transport with its own -o, a domain and a look
+at what the peer got. The lmtp_ twin of a setting must do for LMTP what the smtp_ one does for SMTP, so most rows run
+with both."""
 import os
 import re
 import shutil
@@ -192,11 +193,13 @@ class Tls(ByName):
             ),
             Row(f"$p_tls_security_level = verify\n$p_tls_CApath = {self.hashed}\n$p_tls_verify_cert_match = {NAME}"),
             Row(
-                f"$p_tls_security_level = verify\n$p_tls_CApath = {self.hashed}\n$p_tls_verify_cert_match = other.example",
+                f"$p_tls_security_level = verify\n$p_tls_CApath = {self.hashed}\n"
+                "$p_tls_verify_cert_match = other.example",
                 sent="status=deferred.*Server certificate not verified",
             ),
             Row(
-                f"$p_tls_security_level = secure\n$p_tls_trust_anchor_file = {self.ca.pem}\n$p_tls_secure_cert_match = {NAME}"
+                f"$p_tls_security_level = secure\n$p_tls_trust_anchor_file = {self.ca.pem}\n"
+                f"$p_tls_secure_cert_match = {NAME}"
             ),
             Row(f"$p_tls_security_level = secure\n$p_tls_secure_cert_match = {NAME}\ntls_append_default_CA = yes"),
             Row(secure + "$p_tls_secure_cert_match = a.b.wild.example", "wild"),
@@ -211,7 +214,8 @@ class Tls(ByName):
                 sent="status=deferred.*Server certificate not verified",
             ),
             Row(
-                f"$p_tls_security_level = fingerprint\n$p_tls_fingerprint_cert_match = {coarse}\n$p_tls_fingerprint_digest = sha1"
+                f"$p_tls_security_level = fingerprint\n$p_tls_fingerprint_cert_match = {coarse}\n"
+                "$p_tls_fingerprint_digest = sha1"
             ),
             Row(
                 "$p_tls_security_level = may",
@@ -219,7 +223,8 @@ class Tls(ByName):
                 look=lambda case, message, log: case.assertIsNone(message.session.certificate),
             ),
             Row(
-                f"$p_tls_security_level = may\n$p_tls_cert_file = {self.own_rsa.pem}\n$p_tls_key_file = {self.own_rsa.key}",
+                f"$p_tls_security_level = may\n$p_tls_cert_file = {self.own_rsa.pem}\n"
+                f"$p_tls_key_file = {self.own_rsa.key}",
                 "asks",
                 look=own(self.own_rsa),
             ),
@@ -359,8 +364,8 @@ class Dialogue(ByName):
                 ),
                 Row("$p_header_checks = static:{PREPEND X-Check: header}", look=has(b"X-Check: header")),
                 Row(
-                    "$p_mime_header_checks = inline:{ { nothing = here } }\n$p_nested_header_checks =\n$p_body_checks = regexp:"
-                    + self.rule("/^hello/ REPLACE bye"),
+                    "$p_mime_header_checks = inline:{ { nothing = here } }\n$p_nested_header_checks =\n"
+                    "$p_body_checks = regexp:" + self.rule("/^hello/ REPLACE bye"),
                     look=has(b"\r\nbye\r\n"),
                 ),
                 Row(
@@ -450,7 +455,10 @@ class Dialogue(ByName):
         }
         refuses = {"AUTH": "535 5.7.8 no such login"}
         peers = self.peers(any=(offers, accepts), refuses=(offers, refuses))
-        table = "$p_sasl_auth_enable = yes\n$p_sasl_security_options = noanonymous\n$p_sasl_password_maps = static:{user:pass}\n"
+        table = (
+            "$p_sasl_auth_enable = yes\n$p_sasl_security_options = noanonymous\n"
+            "$p_sasl_password_maps = static:{user:pass}\n"
+        )
 
         def auth(beginning):
             return lambda case, m, log: case.assertEqual(

@@ -381,7 +381,7 @@ class BeforeQueue(Filtered):
 
 class Shipped(Filtered):
     def example(self, back, before):
-        """The services of the example at the end of conf/master.cf, before or behind the queue, and what it puts below smtp."""
+        """The example services at the end of conf/master.cf, before or behind the queue, and its options of smtp."""
         with open(os.path.join(TOP, "conf", "master.cf")) as file:
             lines = file.read().split("\n")
         services, below_smtp, into, chosen = {}, [], None, True

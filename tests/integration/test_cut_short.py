@@ -1,5 +1,5 @@
-"""A first try that a stop, a reload or the death of a program cuts before the peer had anything is no try: the next start
-makes it at once, long before a retry would be due (five minutes, the default)."""
+"""A first try that a stop, a reload or the death of a program cuts before the peer had anything is no try: the next
+start makes it at once, long before a retry would be due (five minutes, the default)."""
 import threading
 
 from harness import *
@@ -7,7 +7,7 @@ from harness import *
 
 class CutShort(Suite):
     def cut(self, verb, interrupt, reply=None):
-        """Sends a message, calls `interrupt(mx)` while the peer owes its reply to `verb`, and wants it delivered then."""
+        """Sends a message, calls `interrupt(mx)` while the peer owes its reply to `verb`, then waits for delivery."""
         reached, go_on = threading.Event(), threading.Event()
 
         def slow(session, line):

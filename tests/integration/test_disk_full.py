@@ -1,5 +1,5 @@
-"""Full disks: new mail is put off with 452 4.3.1, nothing accepted is lost, deliveries go on, and mail is taken again as
-soon as there is room."""
+"""Full disks: new mail gets 452 4.3.1, accepted mail is not lost, deliveries continue, and mail
+is taken again once there is room."""
 import errno
 import os
 import subprocess

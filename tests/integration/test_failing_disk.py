@@ -1,5 +1,5 @@
-"""A disk that fails under the running programs (bench/slowsync.cc, preloaded): syncs and writes that end with EIO put mail off
-and lose none of what was acknowledged; short writes change nothing."""
+"""A disk that fails under the running programs (bench/slowsync.cc, preloaded): syncs and writes that end with EIO put
+mail off and lose none of what was acknowledged; short writes change nothing."""
 import concurrent.futures
 import os
 import select
@@ -107,7 +107,7 @@ class FailingDisk(Suite):
             mx.wait_empty_queue()
 
     def the_minute_runs_out(self, what):
-        """A suite of its own, whose log fails for longer than smtpd waits for a queue manager: the client gets its answer."""
+        """The log of a suite fails for longer than smtpd waits for a queue manager: the client gets its answer."""
         directory = tempfile.mkdtemp(prefix="pen-failing-")
         try:
             with Peer() as peer, self.instance(relay_to(peer), directory=directory) as mx:

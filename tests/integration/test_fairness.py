@@ -1,4 +1,4 @@
-"""What one destination or one sender has waiting does not hold up the mail of others: by order and events, not by time."""
+"""The backlog of one destination or sender does not hold up the mail of others: shown by order, not by time."""
 import contextlib
 import threading
 

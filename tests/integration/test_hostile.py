@@ -1,4 +1,4 @@
-"""Peers that break the rules: other programs' sockets, clients that flood, and servers that do not answer as they should."""
+"""Peers that break the rules: intruders on programs' sockets, clients that flood, and servers with wrong answers."""
 import os
 import random
 import socket

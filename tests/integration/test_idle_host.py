@@ -1,5 +1,6 @@
-"""A stop or a reload of a host that was idle for longer than stop_drain_time: what is in hand has its whole time to finish all the
-same. Every program and master itself slept all that time, and must not take it for a part of the drain."""
+"""A stop or a reload of a host that was idle for longer than stop_drain_time: what is in hand has its whole time to
+finish all the same. Every program and master itself slept all that time, and must not take it for a part of the
+drain."""
 import os
 import threading
 import time
@@ -65,8 +66,8 @@ class IdleHost(Suite):
         self.delivery(self.stop)
 
     def command(self, mx):
-        """Sends a message to a command that is in the middle of its input until it is let through the gate; returns the files of
-        its input so far and of its whole input."""
+        """Sends a message to a command that is in the middle of its input until it is let through the gate; returns
+        the files of its input so far and of its whole input."""
         out = os.path.join(mx.dir, "out")
         os.mkdir(out)
         os.chmod(out, 0o1777)

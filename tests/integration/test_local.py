@@ -372,7 +372,8 @@ class Pipe(Suite):
             send(mx.port, "ada@sender.example", ["jo@pipe.example"], mail("one"), rcpt="NOTIFY=SUCCESS")
             notice = back.wait_messages(1)[0].content
             mx.wait_log(
-                r"to=<jo@pipe\.example>, relay=robot, .*status=sent \(delivered via robot service \(filed as ticket 17\)\)"
+                r"to=<jo@pipe\.example>, relay=robot, .*status=sent "
+                r"\(delivered via robot service \(filed as ticket 17\)\)"
             )
             self.assertIn(b"filed as ticket 17", notice)
             mx.wait_empty_queue()

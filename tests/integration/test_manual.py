@@ -40,7 +40,7 @@ def taken(tool):
 
 
 def mentioned(text, known):
-    """The options in a text. A bundle, [-abc], counts as its letters unless it is an option with its value (-bv, -qI)."""
+    """The options in a text. A bundle, [-abc], is its letters, unless it is an option with its value (-bv, -qI)."""
     found = set()
     for word in OPTION.findall(text):
         if word.startswith("--") or len(word) == 2:

@@ -356,7 +356,7 @@ class MtaSts(Hosts):
                     mx.wait_log(rf"to=<a@{domain}\.example>, .*status={'deferred' if held else 'sent'} ")
 
                 def reported(missing=set(self.REPORTED)):
-                    """Asks for what has gathered until every domain has had a report with the result that is awaited."""
+                    """Asks for reports until every domain has had one with the result that is awaited."""
                     with Reports(mx) as reports:
                         reports.send()
                     for message in inbox.messages:

@@ -150,7 +150,8 @@ class Notices(Suite):
                     bounce_template_file=mx.write(
                         "bounce.cf",
                         "".join(
-                            f"{kind}_template = <<EOF\nFrom: Post <{kind}>\nSubject: Of {kind}\n\nThe words of {kind} by $myhostname\nEOF\n"
+                            f"{kind}_template = <<EOF\nFrom: Post <{kind}>\nSubject: Of {kind}\n\n"
+                            f"The words of {kind} by $myhostname\nEOF\n"
                             for kind in ("success", "verify")
                         ),
                     )
@@ -289,7 +290,7 @@ class RecipientsInUtf8(Suite):
 
 class HeadersInUtf8(Suite):
     def outcome(self, setting, to):
-        """What the peer without SMTPUTF8 got of mail with a header in UTF-8, and the notice of failure if there was one."""
+        """What the peer without SMTPUTF8 got of a message with a header in UTF-8, and the bounce, if any."""
         with Peer() as back, Peer(["PIPELINING", "8BITMIME", "CHUNKING"]) as far:
             settings = round_trip(back, far, smtputf8_enable="yes", smtp_utf8_header_without_smtputf8=setting)
             with Instance(settings) as mx:

@@ -1,4 +1,4 @@
-"""The queue's tools while the mail system is down: they look, read, hold, release, requeue and delete; nothing is lost."""
+"""The queue tools while the suite is down: they list, read, hold, release, requeue and delete; nothing is lost."""
 import fcntl
 import json
 import os

@@ -1,4 +1,4 @@
-"""A message that ends its delivery program each time it is tried is held after three deaths; other mail keeps flowing."""
+"""A message that kills its delivery program at each try is held after three deaths; other mail keeps flowing."""
 import os
 import re
 import signal

@@ -87,7 +87,8 @@ class Tls(Services):
         _, ports = self.served(
             [
                 "smtpd_tls_chain_files = " + chain,
-                f"smtpd_tls_cert_file =\nsmtpd_tls_key_file =\nsmtpd_tls_dcert_file = {self.rsa.pem}\nsmtpd_tls_dkey_file = {self.rsa.key}",
+                "smtpd_tls_cert_file =\nsmtpd_tls_key_file =\n"
+                f"smtpd_tls_dcert_file = {self.rsa.pem}\nsmtpd_tls_dkey_file = {self.rsa.key}",
             ],
             **self.base(),
         )
@@ -105,7 +106,8 @@ class Tls(Services):
         table = inline({client_certificate.fingerprint("sha1"): "known"})
         ask = "smtpd_tls_ask_ccert = yes\n"
         relay = "smtpd_relay_restrictions = permit_tls_all_clientcerts, reject_unauth_destination\nmynetworks =\n"
-        known = f"smtpd_relay_restrictions = permit_tls_clientcerts, reject_unauth_destination\nmynetworks =\nrelay_clientcerts = {table}\n"
+        known = ("smtpd_relay_restrictions = permit_tls_clientcerts, reject_unauth_destination\nmynetworks =\n"
+                 f"relay_clientcerts = {table}\n")
         rows = [ask + relay + f"smtpd_tls_CApath = {hashed}",
                 ask + relay,
                 ask + relay + "tls_append_default_CA = yes",

@@ -48,8 +48,8 @@ class World:
         return sum(int(row[2].split(":")[1], 16) == self.port and row[9] != "0" for row in rows)
 
     def connections_out(self):
-        """Connections to the peers that the kernel has, as their makers see them: open, or being opened. Not of one moment:
-        the table is read a part at a time."""
+        """Connections to the peers that the kernel has, as their makers see them: open, or being opened. Not of one
+        moment: the table is read a part at a time."""
         with open("/proc/net/tcp") as table:
             rows = [line.split() for line in table.readlines()[1:]]
         return {
@@ -272,8 +272,7 @@ class Classes(Suite):
             self.assertIn("anvil cannot be asked", seen["session_classes"][0]["unknown"])
 
     def to_anvil(self):
-        """Connections to anvil's socket, as the kernel has them: taken by anvil, or waiting for that. The table is that of
-        our own network."""
+        """Connections to anvil's socket in the kernel's table (of our own network): taken by anvil, or waiting."""
         with open("/proc/net/unix") as table:
             rows = [line.split() for line in table]
         return sum(len(row) == 8 and row[5] in ("02", "03") and row[7].endswith("private/anvil") for row in rows)

@@ -1,4 +1,4 @@
-"""Settings by their names, each with what it does: clients of LMTP and of a proxy filter, names, hosts, queue, mailboxes."""
+"""Settings by name, each with its effect: clients of LMTP and of a proxy filter, names, hosts, queue, mailboxes."""
 import json
 import os
 import re

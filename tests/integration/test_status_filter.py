@@ -1,4 +1,4 @@
-"""*_delivery_status_filter: what becomes of a status code and its text in the log, for the sender and for the message."""
+"""*_delivery_status_filter: what the log, the sender and the queue see of a changed status code and text."""
 import email
 import email.policy
 

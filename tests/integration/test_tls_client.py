@@ -1,4 +1,4 @@
-"""TLS when sending: every level against right and wrong certificates, and peers whose TLS is broken or tampered with."""
+"""TLS when sending: every level against right and wrong certificates, and peers whose TLS is broken or altered."""
 import json
 import os
 import shutil
@@ -415,7 +415,8 @@ class Broken(Certified):
         with Peer() as peer, Instance(self.settings(relay_to(peer), smtp_tls_security_level="encrypt")) as mx:
             send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
             mx.wait_log(
-                r"dsn=4\.7\.4, status=deferred \(TLS is required, but was not offered by host 127\.0\.0\.1\[127\.0\.0\.1\]\)"
+                r"dsn=4\.7\.4, status=deferred \(TLS is required, "
+                r"but was not offered by host 127\.0\.0\.1\[127\.0\.0\.1\]\)"
             )
             self.assertEqual(peer.messages, [])
 
@@ -429,8 +430,8 @@ class Broken(Certified):
                     self.assertIsNone(peer.wait_messages(1)[0].session.tls)
                 else:
                     mx.wait_log(
-                        r"dsn=4\.7\.4, status=deferred \(TLS is required, but host 127\.0\.0\.1\[127\.0\.0\.1\] refused to "
-                        r"start TLS: 454 4\.7\.0 TLS not available"
+                        r"dsn=4\.7\.4, status=deferred \(TLS is required, "
+                        r"but host 127\.0\.0\.1\[127\.0\.0\.1\] refused to start TLS: 454 4\.7\.0 TLS not available"
                     )
                     self.assertEqual(peer.messages, [])
 
@@ -445,7 +446,8 @@ class Broken(Certified):
                     self.assertIn("nowhere.pem", mx.log())
                 else:
                     mx.wait_log(
-                        r"dsn=4\.7\.5, status=deferred \(TLS is required, but there is a client TLS configuration problem.*nowhere"
+                        r"dsn=4\.7\.5, status=deferred \(TLS is required, "
+                        r"but there is a client TLS configuration problem.*nowhere"
                     )
                     self.assertEqual(peer.messages, [])
 

@@ -1,4 +1,5 @@
-"""DANE (RFC 7672) end to end: zones signed here, a real validating resolver, peers with and without the right certificate.
+"""DANE (RFC 7672) end to end: zones signed here, a real validating resolver, peers with and without the right
+certificate.
 
 Each case is a domain, told apart by its name; the table of docs/tls-failure-cases.md says which section each is of.
 """

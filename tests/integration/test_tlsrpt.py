@@ -241,7 +241,7 @@ DANE = {"tlsa-good": None, "tlsa-mismatch": "validation-failure", "tlsa-unusable
 
 
 class DaneReports(Certified):
-    """What DNS lacks for DANE is reported by its name (RFC 8460 section 4.3.2.1), from signed zones and a real resolver."""
+    """Faults of DANE in DNS are reported by name (RFC 8460 section 4.3.2.1): signed zones, a real resolver."""
 
     def test_what_fails_for_dane_is_reported(self):
         if why := validating_dns.unavailable():
@@ -283,7 +283,7 @@ class DaneReports(Certified):
                     mx.wait_log(rf"to=<a@{domain}\.example>, .*status={'sent' if sent else 'deferred'} ")
 
                 def reported(missing=set(DANE)):
-                    """Asks for what has gathered until every domain has had a report with the result that is awaited."""
+                    """Asks for reports until every domain has had one with the result that is awaited."""
                     with Reports(mx) as reports:
                         reports.send()
                     for message in inbox.messages:

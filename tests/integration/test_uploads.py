@@ -1,4 +1,4 @@
-"""Many large messages uploaded at once: all of them arrive as they were sent, and qmgr does not hold their files open."""
+"""Many large messages uploaded at once: all arrive as they were sent, and qmgr does not hold their files open."""
 import glob
 import hashlib
 import os

@@ -1,10 +1,10 @@
 """Many large messages at once, slowly, and a sink that says whether they arrived as they were sent.
 
 Use:     with BodySink() as sink, Instance({**relay_to(sink)}) as mx:
-             figures = upload(mx, [3 << 20] * 1000)                # a size for each client; Figures: peaks while all were open
-             sink.wait(1000); sink.bodies == figures.sent          # key -> digest; keys count from `first`
-All clients have begun their content, beyond what stays in memory, before one of them goes on: so every upload is open at
-once. No message ends before every client is in its last slice. With a rate, in bytes a second, each client sends no
+             figures = upload(mx, [3 << 20] * 1000)       # a size for each client; Figures: peaks while all were open
+             sink.wait(1000); sink.bodies == figures.sent  # key -> digest; keys count from `first`
+Every client sends more content than stays in memory before any of them sends the rest: so all uploads are open at once.
+No message ends before every client is in its last slice. With a rate, in bytes a second, each client sends no
 faster than that, in small parts; Figures.lasted then says how long.
 """
 import asyncio

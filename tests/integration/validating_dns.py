@@ -1,10 +1,11 @@
 """A validating resolver with zones of a test's own: Debian's unbound, zones signed by ldns-signzone with keys made now.
 
-Use:     with ValidatingDns({"good.example": ["@ MX 10 mx", "mx A 127.0.0.1"]}, unsigned={…}, expired={…}, bogus={…}) as dns:
+Use:     zones = {"good.example": ["@ MX 10 mx", "mx A 127.0.0.1"]}
+         with ValidatingDns(zones, unsigned={…}, expired={…}, bogus={…}) as dns:
              Instance(dns.settings())                # the resolver on a port of its own, and DNSSEC believed
-Zones: lines of a zone file, relative to the zone. unsigned: no trust anchor, so insecure. expired: signatures of last month.
-bogus: a record was changed after it was signed, the TLSA records or those of the type that bogus_type names. Every signed zone
-has a trust anchor of its own.
+Zones:   lines of a zone file, relative to the zone; every signed zone has a trust anchor of its own. unsigned: no trust
+         anchor, so insecure. expired: signatures of last month. bogus: a record was changed after it was signed, the
+         TLSA records or those of the type that bogus_type names.
 """
 import os
 import re

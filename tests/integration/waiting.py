@@ -29,8 +29,8 @@ def eventually(check, what, seconds=30.0):
 
 
 class _Ports:
-    """The ports that this process was given: each is its own until it ends, also while nobody listens there, because tests
-    run side by side and close what they later open again. A port is a byte of one file, locked."""
+    """The ports that this process was given: each is its own until it ends, also while nobody listens there, because
+    tests run side by side and close what they later open again. A port is a byte of one file, locked."""
 
     def __init__(self):
         self.mine = set()
@@ -53,8 +53,8 @@ _ports = _Ports()
 
 
 def free_port(kind=socket.SOCK_STREAM):
-    """A port of the loopback that nobody uses at this moment, that no other test is given before this process has ended,
-    and that the kernel gives to no connection by itself."""
+    """A port of the loopback that nobody uses at this moment, that no other test is given before this process has
+    ended, and that the kernel gives to no connection by itself."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
         first = int(file.read().split()[0])
     low, high = (10000, first) if first > 12000 else (first, 65536)
