@@ -55,7 +55,7 @@ Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Des
       tls_(std::move(tls)),
       wake_(loop),
       gate_(loop) {
-  // The other classes are of connections on which nothing was said yet.
+  // On connections with only the other classes of errors nothing has been said yet.
   if (settings_.told.has(mail::ErrorClass::protocol) || settings_.told.has(mail::ErrorClass::data))
     transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::client);
 }
@@ -90,7 +90,7 @@ void Connection::submit(std::shared_ptr<Work> work) {
 void Connection::request_close() {
   engine_.request_close();
   pump();
-  // Not open yet and nothing to do: there is no reason to go on connecting.
+  // The connection is not open yet and has no jobs: there is no reason to go on connecting.
   given_up_ = !engine_.ready() && !engine_.ended() && engine_.jobs_in_hand() == 0;
   if (given_up_ || engine_.ended()) cancel_.raise();
 }
@@ -152,7 +152,7 @@ Ended Connection::connect_failure(const Error& error) {
   else if (error.is_errno(ECONNREFUSED) || error.is_errno(ENOENT))
     ended.trouble = Trouble::refused;
   else if (error.is_errno(EMFILE) || error.is_errno(ENFILE) || error.is_errno(ENOMEM) || error.is_errno(ENOBUFS) ||
-           // without an address of our own it is the family that this host does not have
+           // Without source address of our own, EADDRNOTAVAIL means that this host does not have the address family.
            (error.is_errno(EADDRNOTAVAIL) && !destination_.source.empty()))
     ended.trouble = Trouble::local;
   else
@@ -216,7 +216,8 @@ Task<void> Connection::run() {
   engine_.finish(end_.value_or(End::by_engine), loop_.now());
   handle_events();
   if (lingers_) {
-    // A courtesy: the answer changes nothing, and nobody but who wants another session in its place waits for this.
+    // QUIT is a courtesy, and its answer changes nothing: only a session that wants this one's place has to wait for
+    // it.
     cancel_.reset();
     const Until until{.deadline = loop_.now() + std::min(kQuitWait, settings_.quit_timeout), .cancel = nullptr};
     if (co_await stream_->shutdown(until)) {
@@ -227,15 +228,15 @@ Task<void> Connection::run() {
   stream_->close();
 }
 
-/// The handshake, and what its outcome means. After it either the engine goes on or the connection is over.
+/// Shakes hands. Afterwards either the engine continues or the connection is over.
 Task<void> Connection::start_tls() {
   PEN_CHECK(tls_ != nullptr, "no TLS without a plan");
-  if (!stream_->buffered().empty()) {  // behind the go-ahead: the engine says what that means
+  if (!stream_->buffered().empty()) {  // sent after the go-ahead: the engine decides
     on_line(stream_->buffered().substr(0, kMaxReplyLine), loop_.now());
     co_return;
   }
   const Until until{.deadline = loop_.now() + settings_.starttls_timeout, .cancel = &cancel_};
-  // A peer may say "go ahead" before it was asked: STARTTLS leaves first all the same.
+  // Send STARTTLS first in any case: a peer may say "go ahead" before it was asked.
   if (auto sent = co_await stream_->flush(until); !sent) {
     end_ = sent.error().is(WaitError::timed_out) ? End::timed_out : End::closed;
     co_return;
@@ -273,7 +274,7 @@ std::string Connection::own_address() const {
   return own ? own->host : std::string();
 }
 
-/// The rest of what has arrived, without a wait for each line.
+/// Passes on the remaining lines that have arrived, without a wait for each.
 void Connection::take_lines() {
   for (int i = 0; i < 1000 && !engine_.ended() && !engine_.handshake_due(); ++i) {
     const std::string_view text = stream_->buffered();
@@ -286,7 +287,8 @@ void Connection::take_lines() {
   }
 }
 
-/// A peer that says why and hangs up while we write: our write fails first, and its last words are still in the socket.
+/// For a peer that gives a reason and hangs up while we write: our write fails first, and the peer's last lines are
+/// still in the socket.
 void Connection::salvage_lines() {
   std::string text(stream_->buffered());
   char more[4096];
@@ -375,7 +377,7 @@ void Connection::write_inline(Work& work, Form form) {
   for (const auto piece : pieces) stream_->write(as_text(piece));
 }
 
-/// Tables are asked about each line: other connections get their turns in between.
+/// Looks up tables for each line, and lets other connections have their turns in between.
 Task<void> Connection::feed_in_turns(RewrittenContent& rules, std::string_view content, std::string& out) {
   constexpr std::size_t kPiece = 1024;
   constexpr std::chrono::microseconds kTurn{300};
@@ -482,7 +484,7 @@ void Connection::handle_events() {
     for (auto& event : engine_.take_events()) {
       if (auto* opened = std::get_if<Opened>(&event)) {
         opened_at_ = loop_.clock().wall_now();
-        // From sending EHLO to its answer would be one round trip and the peer's name look-up; the handshake is purer.
+        // The time from EHLO to its answer would include the peer's name look-up; the handshake is one round trip.
         host_.opened(*this, *opened, std::chrono::duration_cast<microseconds>(loop_.clock().now() - connect_start_),
                      connect_time_);
       } else if (auto* done = std::get_if<JobDone>(&event)) {

@@ -1,5 +1,5 @@
 #pragma once
-/// One connection of the client: connects, feeds the engine with the peer's lines, writes what the engine says.
+/// One connection of the client: connects, feeds the engine with the peer's lines, and writes what the engine sends.
 ///
 /// Use:     Connection c(loop, host, id, destination, settings);  gate.spawn("connection", c.run());
 ///          c.submit(work);  c.request_close();  c.check_time() about twice a second
@@ -7,11 +7,12 @@
 /// Writing: commands and inline content are queued in the turn that allows them and leave in one system call; larger
 ///          content is read and written piece by piece in a coroutine of its own, so that replies are read meanwhile
 ///          and neither side can block the other.
-/// TLS:     by STARTTLS or from the first byte, as its plan says. Before the peer has shown what its level demands
-///          nothing but EHLO and STARTTLS is sent.
-/// Time:    Postfix's time-outs by what is awaited, counted from the last progress in either direction: a whole
-///          reply, or bytes that the peer took. With smtp_per_request_deadline content has a deadline as a whole.
-/// End:     destroying it closes the socket at once: what was not sent stays unsent (qmgr has gone, nobody hears the
+/// TLS:     by STARTTLS or from the first byte, as the TlsPlan says. Until the peer has proved what its level
+///          demands, only EHLO and STARTTLS are sent.
+/// Time:    Postfix's time-outs, one for each kind of reply, counted from the last progress in either direction: a
+///          whole reply, or bytes that the peer took. With smtp_per_request_deadline the content has one deadline as
+///          a whole.
+/// End:     the destructor closes the socket at once and drops unsent output (qmgr has gone, nobody would get the
 ///          result).
 #include <memory>
 #include <string>
@@ -34,8 +35,8 @@ struct TlsPlan;          // lib/smtp/tls.h
 /// How TLS went with a new connection, for reports (RFC 8460 section 4.3).
 struct TlsOutcome {
   ipc::tls_report::ResultType result = ipc::tls_report::ResultType::success;
-  std::string reason;    // of a failure, for people
-  bool resumed = false;  // a session begun before: nothing was proved anew
+  std::string reason;    // of a failure, for the report
+  bool resumed = false;  // an earlier session was resumed: nothing was proved anew
 };
 
 /// A job with what it owns.
@@ -43,10 +44,9 @@ struct Work {
   Job job;  // without inline body
   ipc::Content content;
   WallTime handed{};
-  // the recipients' addresses for the log, where generic maps have changed the job's
+  // The recipients' addresses for the log, if generic maps have changed those of the job.
   std::vector<mail::Recipient> given = {};
-  // From the null sender or double_bounce, as qmgr gave it, before generic maps: what goes wrong with it makes no
-  // notice.
+  // The sender is null or double_bounce, before generic maps: errors with this message cause no notice.
   bool notice = false;
 };
 
@@ -58,7 +58,7 @@ class Connection {
     virtual void opened(Connection& c, const Opened& opened, microseconds connect_time, microseconds round_trip) = 0;
     /// The work is forgotten after the call.
     virtual void done(Connection& c, const Work& work, const JobDone& done) = 0;
-    /// Last: nothing more comes from c.
+    /// The last call: c reports nothing more.
     virtual void closed(Connection& c, const Ended& ended) = 0;
     virtual ipc::StagePage& stages() = 0;
   };
@@ -68,11 +68,11 @@ class Connection {
              std::unique_ptr<TlsPlan> tls);
   ~Connection();
 
-  /// To the end of the connection. The Connection must outlive the task.
+  /// Runs until the connection ends. The Connection must outlive the task.
   async::Task<void> run();
-  /// Before run(): what to log in with.
+  /// Sets the credentials. Call it before run().
   void set_login(std::shared_ptr<const Login> login) { engine_.set_login(std::move(login)); }
-  /// Instead of run(): it cannot even be tried.
+  /// Ends a connection that cannot even be tried. Call it instead of run().
   void give_up(mail::DeliveryStatus status);
   void submit(std::shared_ptr<Work> work);
   void request_close();
@@ -81,21 +81,22 @@ class Connection {
 
   std::uint64_t id() const { return id_; }
   bool encrypted() const { return engine_.encrypted(); }
-  /// What the handshake said; nullopt: it did not come to one.
+  /// How the handshake went; nullopt: there was none.
   const std::optional<TlsOutcome>& tls_outcome() const { return tls_outcome_; }
-  /// What was said; nullptr: no class of notify_classes asks for it.
+  /// What both sides said; nullptr: no class of notify_classes asks for it.
   const mail::Transcript* transcript() const { return transcript_.get(); }
   /// Errors so far, of any class.
   mail::ErrorClasses errors() const;
-  /// It was given notices, begun or not: telling of its errors could go on for ever.
+  /// True: the connection was given notices, finished or not. Reporting its errors to the postmaster could loop for
+  /// ever.
   bool carried_notices() const { return carried_notices_; }
-  /// Our end's numeric address; empty: none, or not known.
+  /// Our numeric address on this connection; empty: none, or not known.
   std::string own_address() const;
   const ipc::Destination& destination() const { return destination_; }
   std::size_t jobs_in_hand() const { return works_.size(); }
   WallTime connect_begun() const { return connect_begun_; }
   WallTime opened_at() const { return opened_at_; }
-  /// In closed(): QUIT was said, and the socket stays open until the peer has answered, or has had its time for that.
+  /// For closed(): QUIT was said, and the socket stays open until the peer answers or its time for that is over.
   bool lingers() const { return lingers_; }
 
  private:

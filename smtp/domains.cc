@@ -15,8 +15,8 @@ std::string domain_of(std::string_view address) {
   return at == std::string_view::npos ? std::string() : to_lower(address.substr(at + 1));
 }
 
-/// "Multiple destination domains per transaction is unsupported", "Recipients belong to multiple regions", "one
-/// domain per message", and their like.
+/// True for replies such as "Multiple destination domains per transaction is unsupported", "Recipients belong to
+/// multiple regions" and "one domain per message".
 bool speaks_of_domains(std::string_view reply) {
   const std::string text = to_lower(reply);
   const auto has = [&text](std::string_view words) { return text.find(words) != std::string::npos; };
@@ -37,7 +37,7 @@ std::vector<bool> want_one_domain(const Job& job, const JobDone& done) {
   if (taken.size() < 2) return {};
   const bool some = std::any_of(taken.begin(), taken.end(), [](const auto& d) { return d.second; });
   std::vector<bool> out(done.results.size());
-  const std::string* last = nullptr;  // most have the same reply
+  const std::string* last = nullptr;  // most recipients have the same reply
   bool says_so = false;
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (!put_off(i)) continue;

@@ -50,7 +50,7 @@ Engine::Engine(const Settings& settings, Peer peer) : settings_(settings), peer_
 Engine::~Engine() = default;
 
 std::uint32_t Engine::window() const {
-  if (!pipelining()) return 2;  // one at work and the next at hand, so that it need not be fetched first
+  if (!pipelining()) return 2;  // one in progress and the next at hand, so that it need not be fetched first
   if (!offers_.chunking || settings_.lmtp) return std::min<std::uint32_t>(4, settings_.window);
   return static_cast<std::uint32_t>(scaled(settings_.window));
 }
@@ -100,19 +100,19 @@ void Engine::hello(Step step) {
   owe(step);
 }
 
-/// What cannot be sent to this peer at all is answered here, without a word on the wire.
+/// Refuses here, without a command, what cannot be sent to this peer at all.
 void Engine::refuse_locally(Transaction& t) {
   const Job& job = *t.job;
   auto failed = [&](std::string dsn, std::string text) {
     return mail::DeliveryStatus{mail::Action::failed, std::move(dsn), std::move(text), {}, {}};
   };
-  // What another host of the route may well offer.
+  // For an extension that another host of the route may well offer.
   auto not_offered = [&](std::string dsn, std::string text) {
     if (!job.other_hosts) return failed(std::move(dsn), std::move(text));
     dsn.front() = '4';
     return mail::DeliveryStatus{mail::Action::deferred, std::move(dsn), std::move(text), {}, {}};
   };
-  // Postfix's words at their beginning, which people look for.
+  // The text begins as Postfix's does, because people search for it.
   auto without_smtputf8 = [&](std::string_view what) {
     return "SMTPUTF8 is required, but was not offered by host " + peer_.shown + ": " + std::string(what) +
            " is in UTF-8";
@@ -157,26 +157,25 @@ void Engine::begin(Transaction& t, Send& send, SteadyTime now) {
   t.use = ++begun_;
   t.at = settings_.send_xforward && offers_.xforward != 0 ? At::xforward : At::mail;
   const bool binary = t.job->body_type == mail::BodyType::binary_mime;
-  // RFC 6152 section 3: converted, or returned. BDAT would need the converted size beforehand.
+  // RFC 6152 section 3: convert the content, or return it. With BDAT the size after conversion would be needed first.
   t.to_seven_bit = settings_.convert_eight_bit && t.job->body.eight_bit_body && !binary && !offers_.eight_bit_mime;
-  // Nor is its size known when rules may change it.
+  // With rewriting rules, too, the size is not known beforehand.
   const bool changes = t.to_seven_bit || (settings_.rules && !binary);
   t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary) && !changes;
   if (reset_owed_) {
     send.text += "RSET\r\n";
     owe(Step::rset, &t);
   }
-  reset_owed_ = true;  // from here on the peer holds something, until end-of-data
+  reset_owed_ = true;  // from here until end-of-data the peer holds a transaction
 }
 
-/// Nothing more of this transaction is sent; the next one's turn.
+/// Sends nothing more of this transaction and passes the turn to the next.
 void Engine::skip_rest(Transaction& t) {
   t.at = At::sent;
   if (cursor_ == t.number) ++cursor_;
 }
 
-/// Sends what may be sent; true when the content's turn has come or the transaction is sent, false:
-/// a reply is awaited.
+/// Sends what may be sent. True: it is the content's turn, or the transaction is sent. False: a reply must come first.
 bool Engine::send_commands(Transaction& t, std::string& out) {
   if (t.at == At::xforward) {
     const mail::Client& client = t.job->client;
@@ -209,7 +208,7 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
   if (t.at == At::data) {
     const bool wait = !pipelining() || (t.uses_bdat && (settings_.lmtp || t.job->body.size > settings_.eager_limit));
     if (wait && t.owed > 0) return false;
-    // Were that RSET refused, the probe's recipients would get this message. (DATA waits for a reply anyhow.)
+    // If that RSET were refused, the probe's recipients would get this message. (DATA waits for a reply anyhow.)
     if (t.uses_bdat && probe_resets_ > 0) return false;
     if (t.all_settled() || (t.owed == 0 && t.accepted == 0)) {
       skip_rest(t);  // sender or every recipient refused: RSET stays owed
@@ -229,8 +228,8 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
   return t.at != At::data_wait;
 }
 
-/// RSET at once, so that the peer does not sit on half a transaction until somebody has mail for it. Its answer
-/// belongs to the probe: it shows that those before were for what they seem to be.
+/// Sends RSET at once, so that the peer does not hold half a transaction until there is more mail for it. The reply
+/// to RSET belongs to the probe: it shows that the replies before it are in step.
 bool Engine::end_probe(Transaction& t, std::string& out) {
   if (!pipelining() && t.owed > 0) return false;
   out += "RSET\r\n";
@@ -290,7 +289,7 @@ std::optional<Send> Engine::next_send(SteadyTime now) {
     }
     if (!send_commands(*t, out)) break;
     if (t->at != At::content) {
-      report_settled(now);  // without PIPELINING the next one begins only when this one has gone
+      report_settled(now);  // without PIPELINING the next transaction begins only after this one
       continue;
     }
     if (!t->dot_only) {

@@ -137,44 +137,46 @@ class Engine {
   bool ended() const { return phase_ == Phase::over; }
   /// The last words were QUIT: the caller may wait a moment for the answer.
   bool said_quit() const { return said_quit_; }
-  /// When the good end of data that waits for proof is believed without: on_time() is due then; nullopt: none waits.
+  /// When the engine stops waiting for proof of a good end of data and believes it: call on_time() then. nullopt:
+  /// nothing waits.
   std::optional<SteadyTime> proof_due() const {
     return held_ != 0 && !finished_ && !ended() ? std::optional(proof_due_) : std::nullopt;
   }
   void on_time(SteadyTime now);
-  /// What the oldest reply that is owed answers; nullopt: none is owed.
+  /// The command that the oldest outstanding reply answers; nullopt: no reply is outstanding.
   std::optional<Step> awaiting() const;
-  /// Within a reply of several lines. Such lines are no progress, or a peer could go on with them for ever.
+  /// True within a reply of several lines. Such lines are no progress, or a peer could send them for ever.
   bool in_reply() const { return parser_.partial(); }
-  /// Settles every job: the events end with Ended. Called once.
+  /// Settles every job; the last event is Ended. Called once.
   void finish(End how, SteadyTime now);
 
-  /// The peer has agreed to STARTTLS: the caller shakes hands, and gives no line that came before. Nothing else is
-  /// sent.
+  /// The peer has agreed to STARTTLS. The caller shakes hands and passes on no line that came before; nothing is sent
+  /// meanwhile.
   bool handshake_due() const { return phase_ == Phase::tls; }
-  /// The handshake is done: what the peer said before is forgotten, EHLO is said again.
+  /// The handshake is done: the engine forgets what the peer said before and sends EHLO again.
   void tls_started(SteadyTime now);
-  /// There is no TLS with this peer, or none that the policy allows: the connection ends, no job has had an effect.
+  /// TLS failed, or the policy does not allow what it gave: the connection ends, and no job has had an effect.
   void tls_failed(mail::DeliveryStatus status);
   bool encrypted() const { return encrypted_ || settings_.wrapped; }
 
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
   bool has_events() const { return !events_.empty(); }
   const Offers& offers() const { return offers_; }
-  /// What a postmaster may want to hear of: replies that do not fit, refusals of what was said rather than of mail
-  /// (500-509, 555), content that could not be read.
+  /// Errors that the postmaster may want to know: replies out of step, commands (not mail) refused with 500-509 or
+  /// 555, and content that could not be read.
   mail::ErrorClasses errors() const { return errors_; }
-  /// Messages and bytes on the wire without an answer: pipeline_window_messages and _bytes on a path of
-  /// kWindowRoundTrip or less, and in proportion more on a longer one, up to kWindowGrowth times. So a far peer is kept
-  /// as busy as a near one, and at a near one no more is in doubt than needed.
+  /// How many messages and bytes may be on the wire unanswered: pipeline_window_messages and _bytes for a round trip
+  /// up to kWindowRoundTrip, proportionally more for a longer one, at most kWindowGrowth times. This keeps a far peer
+  /// as busy as a near one, and leaves no more mail in doubt at a near one than needed.
   std::uint32_t window() const;
   std::uint64_t window_bytes() const;
   static constexpr milliseconds kWindowRoundTrip{20};
   static constexpr std::int64_t kWindowGrowth = 8;
-  /// How long a good end of data waits for the proof that no reply was swallowed. The replies to a group come together,
-  /// so the proof is there long before; a peer that hangs in the group must not keep a delivery unrecorded.
+  /// How long a good end of data waits for proof that no reply was swallowed. The replies to a group come together,
+  /// so the proof is normally there much sooner; a peer that hangs within the group must not keep a delivery
+  /// unrecorded.
   static constexpr milliseconds kProofTime{50};
-  /// A first transaction that begins later than this found the connection idle.
+  /// If the first transaction begins later than this after it could have, the connection had been idle.
   static constexpr milliseconds kIdle{1000};
   std::size_t jobs_in_hand() const { return transactions_.size(); }
   bool ready() const { return phase_ == Phase::ready; }
@@ -199,7 +201,7 @@ class Engine {
     std::size_t final_owed = 0;  // of them, to end-of-data
     std::size_t accepted = 0;
     std::size_t settled = 0;
-    std::size_t accepted_in_vain = 0;  // RCPT accepted although MAIL was refused
+    std::size_t accepted_in_vain = 0;  // RCPT commands accepted although MAIL was refused
     bool mail_refused = false;
     bool dot_only = false;  // 354 without recipients: "." alone is owed or was sent
     bool by_421 = false;    // a 421 before end-of-data
@@ -217,7 +219,7 @@ class Engine {
     Step step;
     std::uint64_t transaction = 0;  // number; 0: none
     std::uint32_t recipient = 0;
-    bool ends_probe = false;  // a RSET: of the transaction before it, not of the one behind
+    bool ends_probe = false;  // of a RSET: ends the probe before it, not the transaction after it
   };
 
   bool pipelining() const { return offers_.pipelining && settings_.pipelining; }
@@ -241,7 +243,7 @@ class Engine {
   // AUTH (engine_auth.cc).
   bool login_comes_first();
   void on_auth_reply(const mail::Reply& reply);
-  /// reply: what the peer said; nullptr: it is we who give up, because of `why`.
+  /// reply: the peer's refusal; nullptr: we give up ourselves, because of `why`.
   void login_failed(const mail::Reply* reply, std::string_view why);
   void settle_login(bool refused);
   // STARTTLS (engine_tls.cc).
@@ -250,9 +252,9 @@ class Engine {
   void requiretls_not_offered();
   void tls_not_to_be_had(std::string why, const mail::Reply* reply);
   bool broke_by_tls() const { return starttls_said_ && !opened_; }
-  /// Lost behind a handshake that went well, before any command of a message was answered, where TLS may be left out.
-  /// The first message must have begun right after it: a connection that lay idle was closed by a peer that is tired of
-  /// it, which says nothing about TLS.
+  /// True: the connection was lost after a good handshake, before the peer answered any command of a message, and TLS
+  /// is optional. The first message must have begun right after the handshake: a peer that closes an idle connection
+  /// says nothing about TLS.
   bool lost_in_tls(End how) const;
 
   void on_mail(Transaction& t, const mail::Reply& reply);
@@ -262,15 +264,15 @@ class Engine {
   void on_421(const Owed& owed);
 
   void settle(Transaction& t, std::size_t recipient, const mail::DeliveryStatus& status);
-  /// What is told about the connection's end, without its jobs.
+  /// The Ended event of the connection, without its jobs.
   Ended why_ended(End how) const;
   enum class Fate : std::uint8_t {
     answered,   // by the peer
-    cut_short,  // by the end: its recipients have a status from that
-    unstarted   // it was not begun in earnest and its job goes back
+    cut_short,  // by the end of the connection, which gives its recipients their status
+    unstarted   // not begun, as far as the peer is concerned: its job is returned
   };
-  /// What the connection's end, with that status, means for t. culprit_found: whether a transaction bears the end
-  /// already.
+  /// Settles t after the connection ended with that status. culprit_found: another transaction is already held
+  /// responsible for the end.
   Fate settle_at_end(Transaction& t, End how, const mail::DeliveryStatus& status, bool out_of_step,
                      bool& culprit_found);
   void settle_rest(Transaction& t, const mail::DeliveryStatus& status);
@@ -281,7 +283,7 @@ class Engine {
   mail::DeliveryStatus would_take(const mail::Reply& reply) const;
   mail::DeliveryStatus loss_status(End how, std::string_view doing_what) const;
   void protocol_error(std::string_view what, Step step, const mail::Reply& reply);
-  /// A refusal: was it the command rather than the mail that was refused?
+  /// Notes a refusal that was for the command rather than for the mail.
   void note_refusal(const mail::Reply& reply);
   void leave(Trouble trouble, mail::DeliveryStatus status);
 
@@ -293,37 +295,37 @@ class Engine {
   std::deque<Transaction> transactions_;  // not yet reported, oldest first; numbers are consecutive
   std::deque<Owed> owed_;
   std::string pending_text_;       // the hello line, STARTTLS, AUTH
-  bool pending_response_ = false;  // it answers a challenge of AUTH
+  bool pending_response_ = false;  // pending_text_ answers a challenge of AUTH
   std::vector<Event> events_;
   std::uint64_t next_number_ = 1;
-  std::uint64_t cursor_ = 1;   // the transaction whose turn to send it is
+  std::uint64_t cursor_ = 1;   // the next transaction to send
   std::uint64_t writing_ = 0;  // transaction whose content the caller is writing
-  std::uint64_t held_ = 0;     // transaction whose good end waits for proof that replies are in step
+  std::uint64_t held_ = 0;     // transaction whose good end of data waits for proof that replies are in step
   SteadyTime proof_due_{};     // held_ != 0: until then
   std::uint64_t scaled(std::uint64_t window) const;
 
   microseconds round_trip_{0};  // 0: not known
   SteadyTime hello_at_{};       // when EHLO could leave
-  SteadyTime ready_at_{};       // when the first transaction could begin
+  SteadyTime ready_at_{};       // when the first transaction could have begun
   SteadyTime first_begun_at_{};
   std::uint64_t in_flight_bytes_ = 0;
   std::size_t in_flight_ = 0;  // content sent, final reply owed
   std::uint32_t begun_ = 0;
-  std::uint32_t completed_ = 0;   // transactions that came to a regular end
+  std::uint32_t completed_ = 0;   // transactions that ended regularly
   std::size_t probe_resets_ = 0;  // RSET behind a probe, not answered yet
   bool reset_owed_ = false;       // the peer may hold half a transaction: RSET before the next MAIL
   bool closing_ = false;
   bool leaving_ = false;       // the peer said 421: nothing new is begun
-  bool last_was_421_ = false;  // and nothing after it
+  bool last_was_421_ = false;  // the last reply was that 421
   bool said_quit_ = false;
   bool opened_ = false;
-  std::unique_ptr<sasl::ClientExchange> exchange_;  // while AUTH is under way
+  std::unique_ptr<sasl::ClientExchange> exchange_;  // while AUTH is in progress
   unsigned challenges_ = 0;
   bool login_settled_ = false;
-  std::optional<mail::DeliveryStatus> not_for_us_;  // what every job gets: we may not log in
+  std::optional<mail::DeliveryStatus> not_for_us_;  // the result of every job, because we may not log in
   bool encrypted_ = false;                          // by STARTTLS
-  bool mail_answered_ = false;                      // some command of a transaction was, whatever the answer
-  bool starttls_said_ = false;                      // and neither declined nor, with an EHLO after it, done
+  bool mail_answered_ = false;                      // some command of a transaction was answered, well or badly
+  bool starttls_said_ = false;                      // and neither declined nor followed by a successful EHLO
   bool misbehaved_ = false;
   mail::ErrorClasses errors_;
   bool finished_ = false;

@@ -7,7 +7,7 @@
 namespace pen::smtp {
 
 namespace {
-constexpr unsigned kMaxChallenges = 8;  // no mechanism that is spoken here needs more than two
+constexpr unsigned kMaxChallenges = 8;  // no mechanism that is implemented here needs more than two
 }  // namespace
 
 void Engine::login_failed(const mail::Reply* reply, std::string_view why) {
@@ -22,7 +22,7 @@ void Engine::login_failed(const mail::Reply* reply, std::string_view why) {
   status.text = "SASL authentication failed; server " + peer_.shown + " said: " + reply->text;
   status.diagnostic = "smtp; " + reply->text;
   if (reply->permanent() && !settings_.login->defer_refused) {
-    // The connection stays, and whatever is handed to it gets this answer without a word on the wire.
+    // The connection stays open, and every job handed to it gets this answer without a command.
     status.action = mail::Action::failed;
     not_for_us_ = std::move(status);
     settle_login(true);
@@ -32,7 +32,7 @@ void Engine::login_failed(const mail::Reply* reply, std::string_view why) {
   leave(reply->code == 421 ? Trouble::peer_421 : Trouble::greeting_4xx, std::move(status));
 }
 
-/// True: AUTH is on its way, or the connection has ended for want of a mechanism.
+/// True: AUTH is in progress, or the connection has ended because no mechanism fits.
 bool Engine::login_comes_first() {
   if (login_settled_ || !settings_.login || offers_.auth.empty()) return false;
   const Login& login = *settings_.login;

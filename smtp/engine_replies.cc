@@ -43,7 +43,7 @@ mail::DeliveryStatus Engine::success(const mail::Recipient& recipient, const mai
   return status;
 }
 
-/// A probe's recipient was accepted.
+/// The result of a probe whose recipient was accepted.
 mail::DeliveryStatus Engine::would_take(const mail::Reply& reply) const {
   return {mail::Action::delivered, reply.dsn_or_default(), reply.text, "smtp; " + reply.text, peer_.host};
 }
@@ -86,7 +86,7 @@ void Engine::protocol_error(std::string_view what, Step step, const mail::Reply&
 void Engine::on_line(std::string_view line, SteadyTime now) {
   if (phase_ == Phase::over || finished_) return;
   if (phase_ == Phase::tls) {
-    // RFC 3207 section 5: it may be somebody's who wants it taken for the peer's after the handshake.
+    // RFC 3207 section 5: an attacker may have sent it, to be taken for the peer's after the handshake.
     tls_not_to_be_had("sent clear text after it agreed to start TLS", nullptr);
     return;
   }
@@ -96,10 +96,10 @@ void Engine::on_line(std::string_view line, SteadyTime now) {
   if (step == Step::greeting) {
     hello_at_ = now;
   } else if (step == Step::ehlo) {
-    // A handshake may be somebody's who is nearer: a proxy, or a router that speeds up TCP.
+    // The handshake may have been answered by somebody nearer: a proxy, or a router that accelerates TCP.
     round_trip_ = std::max(round_trip_, std::chrono::ceil<microseconds>(now - hello_at_));
   } else if (step == Step::mail) {
-    // No reply is quicker than the path; a handshake whose first packet was lost took longer.
+    // No reply is quicker than the path. A handshake whose first packet was lost took longer than that.
     if (const Transaction* t = find(owed_.front().transaction); t != nullptr)
       round_trip_ = std::min(round_trip_, std::chrono::ceil<microseconds>(now - t->started));
   }
@@ -157,7 +157,7 @@ void Engine::on_reply(const mail::Reply& reply, SteadyTime now) {
       if (t != nullptr && !owed.ends_probe) t->by_421 = true;
       trouble_status_ = said(reply, "RSET command");
     } else if (!reply.positive()) {
-      // One who does not know the command has answered all before it: the replies are in step.
+      // A peer that does not know RSET has answered every command before it: the replies are in step.
       const bool unknown = reply.code == 500 || reply.code == 502 || reply.code == 503;
       if (owed.ends_probe && unknown && held_ + 1 == t->number && !t->mail_refused) held_ = 0;
       protocol_error("no agreement to RSET", Step::rset, reply);
@@ -169,7 +169,7 @@ void Engine::on_reply(const mail::Reply& reply, SteadyTime now) {
     mail_answered_ = true;
     switch (owed.step) {
       case Step::xforward:
-        // For the peer's log only: mail goes without it, and this connection is told no more of clients.
+        // XFORWARD is only for the peer's log: the mail goes without it, and this connection sends no more XFORWARD.
         if (reply.intermediate())
           protocol_error("an unexpected reply", Step::xforward, reply);
         else if (!reply.positive())
@@ -252,7 +252,7 @@ void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
 }
 
 void Engine::become_ready() {
-  starttls_said_ = false;  // whatever goes wrong from here on is not TLS's fault
+  starttls_said_ = false;  // later errors have nothing to do with TLS
   if (login_comes_first()) return;
   phase_ = Phase::ready;
   opened_ = true;
@@ -291,9 +291,9 @@ void Engine::on_data(Transaction& t, const mail::Reply& reply) {
     protocol_error("an unexpected reply", Step::data, reply);
     return;
   }
-  held_ = 0;  // as many replies came as were owed: the good end before this is believed
+  held_ = 0;  // as many replies came as were owed: the good end of data before is believed
   if (!reply.intermediate()) {
-    if (t.accepted > 0) note_refusal(reply);  // without recipients it is what has to come
+    if (t.accepted > 0) note_refusal(reply);  // without recipients a refusal is expected
     settle_rest(t, said(reply, "DATA command"));
     skip_rest(t);
     return;
@@ -303,8 +303,7 @@ void Engine::on_data(Transaction& t, const mail::Reply& reply) {
   } else if (t.mail_refused && t.accepted_in_vain > 0) {
     protocol_error("a go-ahead for a refused sender", Step::data, reply);
   } else if (settings_.lmtp) {
-    // How many replies would a "." get here? RFC 2033 says none, servers differ: this connection
-    // has no further use.
+    // How many replies would "." get here? RFC 2033 says none, but servers differ: give this connection up.
     leave(Trouble::none, said(reply, "DATA command"));
   } else {
     t.dot_only = true;  // RFC 2920 section 3.1: send "." alone and expect its failure
@@ -328,9 +327,9 @@ void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply&
   }
   if (t.dot_only) return;
   if (!reply.positive() && t.accepted > 0) note_refusal(reply);
-  if (t.accepted > 0) t.by_421 = false;  // it went on after all
+  if (t.accepted > 0) t.by_421 = false;  // the peer continued after all
   if (reply.positive() && t.mail_refused && t.accepted_in_vain > 0) {
-    // The peer refused the sender and took the message: whose message it thinks it has is anybody's guess.
+    // The peer refused the sender but took the message: nobody knows which message it thinks it has.
     protocol_error("an acceptance after it refused the sender", owed.step, reply);
     for (auto& recipient : t.recipients) recipient.status = trouble_status_;
     return;
@@ -344,7 +343,7 @@ void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply&
   } else {
     for (std::size_t i = 0; i < t.recipients.size(); ++i) outcome(i);
   }
-  if (early) {  // a refusal before the content was out: the rest of it can be sent to nobody
+  if (early) {  // refused before the content was out: its rest cannot be sent to anybody
     leave(reply.code == 421 ? Trouble::peer_421 : Trouble::lost, said(reply, command));
     return;
   }
@@ -414,7 +413,7 @@ Ended Engine::why_ended(End how) const {
     else if (how == End::timed_out)
       ended.trouble = Trouble::timed_out;
     else if (opened_ && !begun && owed_.empty())
-      ended.trouble = Trouble::none;  // an idle connection closed: its right
+      ended.trouble = Trouble::none;  // the peer may close an idle connection
     else
       ended.trouble = Trouble::lost;
   }
@@ -443,7 +442,7 @@ Engine::Fate Engine::settle_at_end(Transaction& t, End how, const mail::Delivery
     settle_rest(t, status);
     return Fate::cut_short;
   }
-  // Commands are done in order: after 421 none was.
+  // Commands are executed in order: after 421 none was.
   const bool in_doubt = t.committed && !last_was_421_ && !t.all_settled();
   if (in_doubt) {
     const End why = how == End::timed_out ? End::timed_out : End::closed;
@@ -451,14 +450,14 @@ Engine::Fate Engine::settle_at_end(Transaction& t, End how, const mail::Delivery
     return Fate::cut_short;
   }
   if (!culprit_found && completed_ == 0) {
-    // The first of a connection bears it: were it handed on without a penalty, a message that
-    // makes peers hang up would go round without a pause.
+    // The first transaction of a connection is held responsible: without a penalty a message that makes peers hang up
+    // would be retried without pause.
     culprit_found = true;
     settle_rest(t, status);
     return Fate::cut_short;
   }
   if (t.written && settings_.lmtp && t.settled > 0) {
-    settle_rest(t, status);  // some recipients have their final reply: it stands
+    settle_rest(t, status);  // recipients that have their final reply keep it
     return Fate::cut_short;
   }
   return Fate::unstarted;
@@ -469,17 +468,15 @@ void Engine::finish(End how, SteadyTime now) {
   finished_ = true;
   if (how == End::content_error) errors_.add(mail::ErrorClass::data);
   Ended ended = why_ended(how);
-  // A swallowed or doubled reply shows in time-outs and in replies that do not fit; then a good end
-  // that was followed by no proof is not believed. A peer that simply closes after its answer has
-  // answered.
+  // A swallowed or doubled reply shows in time-outs and in replies that do not fit. In these cases a good end of data
+  // without proof is not believed. A peer that just closes after its answer has answered.
   const bool out_of_step = how == End::timed_out || misbehaved_;
   if (pipelining() && opened_ && !owed_.empty()) {
-    // A lost reply looks like silence, and a peer that cannot take groups of commands hangs up in
-    // its first one.
+    // A lost reply looks like silence. A peer that cannot take groups of commands hangs up in the first one.
     if (how == End::timed_out || (how == End::closed && completed_ == 0 && owed_.size() > 1 && !last_was_421_))
       misbehaved_ = true;
   }
-  // In clear text the next connection gets further, so nobody has to bear the end of this one.
+  // The next connection will go on in clear text, so no transaction is held responsible for this end.
   bool culprit_found = ended.opened && ended.trouble == Trouble::tls;
   for (auto& t : transactions_) {
     const Fate fate = settle_at_end(t, how, ended.status, out_of_step, culprit_found);

@@ -1,9 +1,9 @@
-// STARTTLS (RFC 3207): when it is said, and what becomes of the connection with and without it.
+// STARTTLS (RFC 3207): when it is sent, and how the connection continues with or without it.
 #include "smtp/engine.h"
 
 namespace pen::smtp {
 
-/// True: STARTTLS is on its way, or the connection is over because it cannot be.
+/// True: STARTTLS is in progress, or the connection has ended because TLS is required but impossible.
 bool Engine::tls_comes_first() {
   if (encrypted() || settings_.starttls == StartTls::never) return false;
   if (offers_.starttls) {
@@ -32,10 +32,10 @@ void Engine::on_starttls_reply(const mail::Reply& reply) {
     if (reply.code == 421) trouble_ = Trouble::peer_421;
     return;
   }
-  become_ready();  // what it said to EHLO still holds
+  become_ready();  // the reply to EHLO still holds
 }
 
-/// why: what the peer did instead, as a sentence goes on after its name; empty: it did not offer TLS.
+/// why: what the peer did, as a sentence continues after its name; empty: it did not offer TLS.
 void Engine::tls_not_to_be_had(std::string why, const mail::Reply* reply) {
   mail::DeliveryStatus status{mail::Action::deferred, "4.7.4", {}, {}, peer_.host};
   if (settings_.requiretls && (reply == nullptr || reply->permanent())) {

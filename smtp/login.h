@@ -1,5 +1,5 @@
 #pragma once
-/// What one connection is to do about logging in at its peer (AUTH). logins.h finds it, engine_auth.cc does it.
+/// Credentials and rules for AUTH on one connection. logins.h finds them, engine_auth.cc uses them.
 ///
 /// Secrets: held as long as the connection lives; never logged.
 /// Source:  Postfix smtp(8), postconf(5) smtp_sasl_*; RFC 4954.
@@ -13,11 +13,11 @@ namespace pen::smtp {
 
 struct Login {
   sasl::Credentials credentials;
-  sasl::SecurityOptions clear, secured;          // which mechanisms, without and with TLS
+  sasl::SecurityOptions clear, secured;          // allowed mechanisms, without and with TLS
   std::shared_ptr<const map::MatchList> filter;  // smtp_sasl_mechanism_filter; nullptr: none
-  // smtp_sasl_auth_soft_bounce: a refusal for good defers mail, because passwords are mistyped, and they expire
+  // smtp_sasl_auth_soft_bounce: a permanent refusal defers the mail, because passwords are mistyped and expire.
   bool defer_refused = true;
-  std::string nonce;  // fresh
+  std::string nonce;  // new for each connection
 };
 
 }  // namespace pen::smtp

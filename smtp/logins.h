@@ -1,10 +1,10 @@
 #pragma once
-/// Where the passwords for logging in at peers come from.
+/// Looks up the passwords for AUTH at peers.
 ///
 /// Use:     auto logins = Logins::open(settings, lmtp, loop);        // once; shared
 ///          auto login = co_await logins->find(destination.credentials, verified);   // before connecting
-/// Secrets: this is the only place that reads them for use; they are sent to no other program and never logged.
-/// Errors:  a table that cannot be asked, an entry that has gone: the connection is not made, its mail waits.
+/// Secrets: only this module reads them for use; they are sent to no other program and never logged.
+/// Errors:  a table cannot be read, or its entry has gone: no connection is made, and its mail waits.
 /// Thread:  the loop's.
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@ namespace pen::smtp {
 
 class Logins {
  public:
-  /// nullptr: nobody logs in. Errors: a bad option, a table that cannot be opened.
+  /// nullptr: AUTH is off. Errors: a bad option, a table that cannot be opened.
   static Result<std::shared_ptr<Logins>> open(const config::Settings& s, bool lmtp, async::Loop& loop);
   /// key: Destination::credentials. verified: the peer's certificate is checked before mail is sent.
   async::Task<Result<Login>> find(std::string key, bool verified);

@@ -1,13 +1,13 @@
 #pragma once
-/// What smtp_header_checks and its kin and smtp_generic_maps make of mail on its way out.
+/// Changes outgoing mail as smtp_header_checks, its like, and smtp_generic_maps say.
 ///
 /// Use:     settings.rules = open_rules(config, lmtp);        // nullptr, as a rule: content then goes as it is stored
 ///          RewrittenContent content(*settings.rules, queue_id);
 ///          out.clear(); content.feed(chunk, out); send out; …     // in order, cut anywhere
 ///          content.finish(out);  if (!content.failed().empty()) … // the message must not end here
 ///          map_envelope(*settings.rules, job)
-/// Rules:   the stored message stays as it is: what is changed is changed for one delivery. Such content goes by
-///          DATA, for its size is not known beforehand; binary content is not looked at.
+/// Rules:   the stored message stays as it is; the change is for one delivery. Changed content goes by DATA, because
+///          its size is not known beforehand. Binary content is not changed.
 /// Bounds:  one header field or line of a body in memory.
 /// Source:  header_checks(5) (FILTERS WHILE DELIVERING MAIL), generic(5) of Postfix; docs/content-checks.md.
 #include <memory>
@@ -35,10 +35,10 @@ Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& s
 /// smtp_delivery_status_filter; nullptr: there is none. Errors as open_rules().
 Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Settings& settings, bool lmtp);
 
-/// Puts generic addresses into the envelope. True: something changed. Errors: of tables: temporary.
+/// Puts generic addresses into the envelope. True: something changed. Errors: a table failed (temporary).
 Result<bool> map_envelope(const ContentRules& rules, ipc::delivery::Job& job);
 
-/// Before CheckedContent, which is given a pointer to it.
+/// The checks that CheckedContent points to: a base class of its own, to be constructed first.
 struct RewrittenChecks {
   std::optional<intake::Checks> checks;
 };
@@ -48,7 +48,7 @@ class RewrittenContent final : private RewrittenChecks, private intake::CheckedC
   /// Appends to out.
   void feed(std::string_view chunk, std::string& out);
   void finish(std::string& out);
-  /// A table that could not be read; empty: all is well.
+  /// The table that could not be read; empty: no error.
   const std::string& failed() const { return failed_; }
 
  private:
@@ -60,7 +60,7 @@ class RewrittenContent final : private RewrittenChecks, private intake::CheckedC
   const ContentRules& rules_;
   mail::BdatScanner scanner_{{.replace_bare_cr = false}};
   std::string* out_ = nullptr;
-  bool plain_ = false;  // what follows goes as it is
+  bool plain_ = false;  // the rest of the content passes unchanged
   std::string failed_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests of the session: hosts on loopback, and a session whose answers are kept.
+/// For tests of the session: hosts on loopback, and a session whose results are kept.
 ///
 /// Use:     BOOST_FIXTURE_TEST_SUITE(…, SessionFixture):  start(); Host host(loop, options); open(1, host.port);
 ///          job(1, "x"); until([&] { return closed.size() == 1; });
@@ -27,12 +27,12 @@ struct Host {
   async::Listener listener;
   unsigned short port;
   int ended = 0;
-  bool silent = false;                      // reads and never answers
-  std::size_t cut_after = SIZE_MAX;         // bytes read: then it hangs up, with what it has said till then
-  bool reset = false;                       // by RST
+  bool silent = false;                      // reads but never answers
+  std::size_t cut_after = SIZE_MAX;         // hangs up after this many bytes read
+  bool reset = false;                       // hang up with RST
   milliseconds pause{0};                    // before each 64 KiB that it reads
   std::shared_ptr<const tls::Context> tls;  // for STARTTLS
-  bool shakes_hands = true;                 // false: it agrees to STARTTLS and then says nothing
+  bool shakes_hands = true;                 // false: agrees to STARTTLS and then stays silent
   std::vector<Result<tls::SessionInfo>> handshakes;
   async::Gate gate;
 
@@ -101,8 +101,8 @@ struct SessionFixture {
   std::vector<std::uint64_t> gone;
   std::map<std::uint64_t, delivery::JobResult> results;
   std::unique_ptr<ClientTls> client_tls;  // made by a test that wants TLS
-  ipc::TlsPolicy policy;                  // of what open() opens
-  std::string sender = "a@x.example";     // of what job() gives
+  ipc::TlsPolicy policy;                  // of the destinations that open() opens
+  std::string sender = "a@x.example";     // of the messages that job() submits
   std::unique_ptr<Session> session;
   std::uint8_t* stages = nullptr;
   std::uint64_t next_job = 1;

@@ -1,12 +1,12 @@
 #pragma once
-/// Of which errors with which hosts the postmaster was told a short time ago, so that the next notice waits.
+/// Remembers which errors with which hosts the postmaster was told of lately, so that the next notice waits.
 ///
-/// A host that cannot be spoken to would else be told of for each message to it; and where it is the postmaster's own
-/// host, which the notice has to pass, each notice would make the next, for ever.
+/// Without it every message to a broken host would cause a notice. If that host is the postmaster's own, each notice
+/// would cause the next, for ever.
 /// Use:     if (told.tell(destination.shown(), classes, now)) tell;     // and when a connection went well:
 ///          told.forget(destination.shown());
-/// Words:   what a host says is no part of it: it could be different each time.
-/// Bounds:  kMost hosts are remembered for kFor; beyond them nothing is told of others until some are forgotten.
+/// Words:   the host's own words are not compared: they could differ each time.
+/// Bounds:  kMost hosts are remembered for kFor. While the list is full, errors with other hosts are not told.
 /// Pure: no I/O, no clock.
 #include <map>
 #include <string>

@@ -7,8 +7,7 @@
 namespace pen::smtp {
 
 bool header_needs_smtputf8(const ipc::delivery::Job& job) {
-  // A header in UTF-8 counts only where the client asked for SMTPUTF8: 8-bit headers of plain old
-  // mail go as before.
+  // A header in UTF-8 counts only if the client asked for SMTPUTF8. Other 8-bit headers go as ever.
   return job.smtputf8 && job.body.eight_bit_header;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests and fuzzing: drives an Engine as a connection does, with jobs of its own, and keeps what came out.
+/// For tests and fuzzing: drives an Engine as a connection does, with jobs of its own, and keeps the results.
 ///
 /// Use:     Harness h(settings); h.job("a@x", {"r1", "r2"}, content); h.run(peer); h.outcome(0) …
 #include <map>
@@ -50,8 +50,8 @@ class Harness {
     while (submitted < jobs.size() && engine.jobs_in_hand() < window && !ended && !engine.ended())
       engine.submit(&jobs[submitted++]->job, now);
   }
-  /// Everything the engine wants to write now, content included. cut > 0: stop after that many
-  /// bytes of the next content and leave it unfinished (a slow socket).
+  /// Everything the engine wants to write now, content included. cut > 0: stops after that many bytes of the next
+  /// content, as a slow socket would.
   std::string output() {
     std::string out;
     while (auto send = engine.next_send(now)) {
@@ -111,7 +111,7 @@ class Harness {
     engine.finish(engine.ended() ? End::by_engine : how, now);
     collect();
   }
-  /// Runs against a peer until either side has ended. `random`: cuts and delays; none: all at once.
+  /// Runs against a peer until either side ends. `random`: with random cuts and delays; without: everything at once.
   template <class Peer>
   void run(Peer& peer, Random* random = nullptr) {
     std::string to_peer, to_engine;

@@ -37,7 +37,7 @@ inline bool peer_has(const ScriptedPeer& peer, const HarnessJob& j, const std::s
   }
   return false;
 }
-/// The promises that hold whatever the peer does short of lying: results against the peer's ledger.
+/// Compares results with the peer's ledger: what must hold whatever the peer does, unless it lies.
 inline void check_ledger(const Harness& h, const ScriptedPeer& peer, bool exact = true) {
   std::set<std::string> contents;
   for (const auto& taken : peer.ledger()) {

@@ -1,12 +1,11 @@
 #pragma once
-/// For tests: an SMTP or LMTP server over byte strings, with refusals and faults on order, and a ledger of what it
-/// took.
+/// For tests: an SMTP or LMTP server over byte strings, with faults on request and a ledger of the accepted mail.
 ///
 /// Use:     ScriptedPeer peer(options);
 ///          peer.input(bytes); client.feed(peer.take_output()); if (peer.gone()) …
-/// Rules:   it keeps the state of RFC 5321 (nested MAIL is 503, data without recipients 503 or 354 then 554),
-///          reads BDAT octets whatever it thinks of them, and does commands in order. What it accepted is in
-///          ledger().
+/// Rules:   it keeps the state of RFC 5321 (nested MAIL is 503, data without recipients 503 or 354 then 554), reads
+///          all octets of a BDAT even if it refuses it, and executes commands in order. ledger() has what it
+///          accepted.
 #include <deque>
 #include <functional>
 #include <map>
@@ -23,15 +22,14 @@ struct PeerOptions {
   bool requiretls = false, requiretls_in_clear = false, xforward = false;
   std::string size;  // "SIZE" argument; "-": not offered
   bool data_without_recipients_354 = false;
-  /// Asked before each reply; gives the reply line(s) instead of the normal one, "" for the normal
-  /// one. "drop": close without a reply. "421": say it and close. "swallow": do, but do not answer.
-  /// "twice": answer twice.
+  /// Called before each reply. It returns the reply lines, or "" for the normal reply, or: "drop" (close without a
+  /// reply), "421" (say 421 and close), "swallow" (execute, but do not answer), "twice" (answer twice).
   std::function<std::string(std::string_view command)> fault;
 };
 
 struct Taken {
   std::string sender;
-  std::vector<std::string> recipients;  // those that it accepted the message for
+  std::vector<std::string> recipients;  // those for which it accepted the message
   std::string content;                  // without dot-stuffing
   bool operator==(const Taken&) const = default;
 };
@@ -52,11 +50,11 @@ class ScriptedPeer {
   const std::vector<std::string>& commands() const { return commands_; }
   bool quit() const { return quit_; }
   bool encrypted() const { return encrypted_; }
-  /// What the client had sent behind STARTTLS before it could know the answer: bytes.
+  /// Bytes that the client sent after STARTTLS without waiting for the reply.
   std::size_t sent_ahead_of_tls() const { return in_after_starttls_; }
 
  private:
-  /// Whether the normal thing is to be done. Sends the reply.
+  /// Sends the reply. True: it was positive, the command is to be executed.
   bool reply(std::string_view command, std::string_view normal) {
     const std::string fault = options_.fault ? options_.fault(command) : std::string();
     if (fault == "drop") {
@@ -238,7 +236,7 @@ class ScriptedPeer {
   std::size_t bdat_left_ = npos_;
   bool encrypted_ = false, greeted_ = false;
   std::size_t in_after_starttls_ = 0;
-  std::size_t scanned_ = 0;  // of the data without its end
+  std::size_t scanned_ = 0;  // bytes of DATA content searched for its end, in vain
   bool mail_ = false, in_data_ = false, bdat_started_ = false, gone_ = false, quit_ = false;
 };
 
