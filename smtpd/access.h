@@ -1,5 +1,5 @@
 #pragma once
-/// What the right-hand side of an access(5) table says.
+/// Parses the right-hand side of an access(5) table.
 #include <string>
 #include <string_view>
 
@@ -27,8 +27,8 @@ struct AccessAction {
   };
   Kind kind = Kind::dunno;
   int code = 0;      // Kind::code: 400 to 599
-  std::string dsn;   // extended status that the text began with; empty: none
-  std::string text;  // what follows
+  std::string dsn;   // extended status at the beginning of the text; empty: none
+  std::string text;  // the rest
 };
 /// Source: access(5) ACCEPT ACTIONS, REJECT ACTIONS, OTHER ACTIONS.
 AccessAction parse_access(std::string_view value);

@@ -1,13 +1,13 @@
 #pragma once
-/// Evaluates restriction lists about one client, one sender, one recipient.
+/// Evaluates restriction lists for one client, one sender, one recipient.
 ///
 /// Use:     Checks checks(policy, {loop, tables, names}, subject); Verdict v = co_await checks.recipient();
 ///          if (v.rejected()) … reply with v.reply …               // it has been logged already
-/// Order:   as Postfix: with smtpd_delay_reject the client, HELO and sender lists are asked at RCPT; then relay and
-///          recipient lists, then listed recipients, then what was deferred in case of a permit.
+/// Order:   as Postfix: with smtpd_delay_reject the client, HELO and sender lists are evaluated at RCPT. Then come
+///          the relay and recipient lists, the check for listed recipients, and last the refusals deferred until a
+///          permit.
 /// Source:  Postfix SMTPD_ACCESS_README, postconf(5); texts and codes have its shape.
-/// Thread:  the loop's. A Checks object is used for one evaluation;
-///          several for the same session may be under way at once.
+/// Thread:  the loop's. A Checks object is used for one evaluation; several may be in progress for one session.
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -21,12 +21,12 @@
 
 namespace pen::smtpd {
 
-/// What the lists are asked about. A pipelined batch keeps a copy for each command.
+/// The subject of the lists. A pipelined batch keeps a copy for each command.
 struct Subject {
   explicit Subject(const ClientFacts& facts) : client(&facts) {}
   const ClientFacts* client;
-  std::optional<std::string> sender;     // of the transaction under way
-  std::optional<std::string> recipient;  // the one asked about
+  std::optional<std::string> sender;     // of the transaction in progress
+  std::optional<std::string> recipient;  // of this RCPT or VRFY
   std::size_t recipient_count = 0;       // accepted so far
   std::string queue_id;                  // for the log; empty: NOQUEUE
   const char* where = "RCPT";            // the command, for the log
@@ -40,9 +40,9 @@ struct CheckTools {
 };
 
 struct Verdict {
-  std::string reply;                                  // without CRLF; empty: go on
+  std::string reply;                                  // without CRLF; empty: not refused
   mail::ErrorClass error = mail::ErrorClass::policy;  // of a reply that rejects
-  intake::Effects effects;                            // what else is asked for
+  intake::Effects effects;                            // other effects of the lists
   bool rejected() const { return !reply.empty(); }
 };
 
@@ -112,7 +112,7 @@ class Checks {
   Answer valid_helo();
 
   // checks_tls.cc
-  /// Looks up the fingerprints of the certificate and its key. `name` becomes the last one asked about.
+  /// Looks up the fingerprints of the certificate and its key. Sets `name` to the last fingerprint looked up.
   [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps, Name& name);
   // checks_login.cc
   /// owned_only: a client that has logged in may use addresses without an owner.
@@ -121,8 +121,8 @@ class Checks {
   // checks_address.cc
   Answer fully_qualified(std::string_view address, const Name& name);
   async::Task<Result<resolve::AddressClass>> class_of(std::string_view domain);
-  /// Whether the recipient is of a domain of ours, and its local part could not send the mail on from here
-  /// (user%there@here, "user@there"@here): that is not ours to accept from strangers.
+  /// Whether the recipient is in a domain of ours and has no local part that routes elsewhere (user%there@here,
+  /// "user@there"@here): such mail must not be accepted from strangers.
   [[gnu::noinline]] async::Task<Result<bool>> authorized_destination();
   [[gnu::noinline]] async::Task<Answer> guard_relaying(int code, std::string_view dsn);
   [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
@@ -152,8 +152,8 @@ class Checks {
   mail::ErrorClass error_ = mail::ErrorClass::policy;  // of reply_
   std::string if_permit_;                              // reply to give instead of a permit
   bool if_reject_ = false;
-  bool warn_ = false;       // warn_if_reject is in force
-  bool warn_next_ = false;  // and will be for the next restriction
+  bool warn_ = false;       // warn_if_reject applies to this restriction
+  bool warn_next_ = false;  // warn_if_reject will apply to the next restriction
   bool after_content_ = false;
   intake::Effects effects_;
   int depth_ = 0;

@@ -1,8 +1,8 @@
 #pragma once
-/// What a session knows of its client: who it is, what it said of itself, how it is connected.
+/// What a session knows of its client: name and address, what the client said, how it is connected.
 ///
-/// Use:     the Session owns one ClientFacts and changes it (EHLO, STARTTLS, AUTH, XCLIENT, XFORWARD); a Transaction,
-///          Checks and ClientLimits look at it.
+/// Use:     the Session owns one ClientFacts and changes it (EHLO, STARTTLS, AUTH, XCLIENT, XFORWARD). A Transaction,
+///          Checks and ClientLimits read it.
 /// Thread:  the loop's.
 #include <cstdint>
 #include <memory>
@@ -17,13 +17,13 @@
 
 namespace pen::smtpd {
 
-/// The address of a client of which no more is known than that it came from somewhere.
+/// The address of a client whose address is not known.
 inline constexpr std::string_view kUnknownAddress = "unknown";
 
 /// The client of a session, as far as known.
 struct Peer {
   std::string name = "unknown", reverse_name = "unknown";
-  std::string address;  // numeric; as XCLIENT may have it, kUnknownAddress
+  std::string address;  // numeric, or kUnknownAddress from XCLIENT
   std::uint16_t port = 0;
   NameState name_state = NameState::missing, reverse_state = NameState::missing;
   /// In mynetworks; nullopt: a table could not be read.
@@ -37,21 +37,21 @@ struct Peer {
   }
 };
 
-/// What XFORWARD has told, for one message.
+/// What XFORWARD said about one message.
 struct Forwarded {
   mail::Client client;
-  std::string ident;          // the queue id at the sender's; empty: none
+  std::string ident;          // the queue id at the sending host; empty: none
   std::optional<bool> local;  // SOURCE
 };
 
 struct ClientFacts {
   Peer peer;
   std::string helo;                      // empty: none given
-  bool esmtp = false;                    // it said EHLO
-  bool improper_pipelining = false;      // it did not wait where it had to
-  std::unique_ptr<Login> login;          // nullptr: nobody
+  bool esmtp = false;                    // the client said EHLO
+  bool improper_pipelining = false;      // the client did not wait for a reply where it must
+  std::unique_ptr<Login> login;          // nullptr: not logged in
   std::unique_ptr<SecureClient> tls;     // nullptr: clear text
-  std::unique_ptr<Forwarded> forwarded;  // nullptr: nothing was told
+  std::unique_ptr<Forwarded> forwarded;  // nullptr: no XFORWARD
 
   bool secured() const { return tls != nullptr; }
   /// For the log.

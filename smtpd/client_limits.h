@@ -2,10 +2,10 @@
 /// What one client may do in a time unit, and how many sessions it may have: the smtpd_client_*_limit settings and
 /// session classes.
 ///
-/// Use:     ClientLimits limits(server, settings, client.peer);    // limits.exempt(…) once it is known who that is
+/// Use:     ClientLimits limits(server, settings, client.peer);    // limits.exempt(…) once the client is known
 ///          if (co_await limits.too_often(Event::message, s.smtpd_client_message_rate_limit)) … refuse …
-/// Counts:  anvil's, over all processes (docs/smtpd.md); a thing is counted only where it has a limit. Whatever is
-///          above a limit has been logged.
+/// Counts:  anvil counts over all processes (docs/smtpd.md), and only events that have a limit. Going beyond a limit
+///          is logged here.
 /// Thread:  the loop's. The peer must outlive it.
 #include <optional>
 #include <string>
@@ -23,14 +23,14 @@ class ClientLimits {
   /// The client is counted by the address that it has now.
   ClientLimits(Server& server, const config::Settings& settings, const Peer& peer);
 
-  /// The settings are not for this client. A client that may say XCLIENT is one: it speaks for many, which would share
-  /// the count of the one address that connects.
+  /// Switches the limits off. A client that may use XCLIENT is exempt: it speaks for many clients, which would share
+  /// the count of its one address.
   void exempt(bool yes) { exempt_ = yes; }
-  /// Counts it; true: it is more than `limit` (0: none).
+  /// Counts the event. True: that is more than `limit` (0: no limit).
   [[gnu::noinline]] async::Task<bool> too_often(Event event, int limit);
-  /// Counts the session as long as this lives; true: it is one too many.
+  /// Counts the session for the lifetime of this object. True: that is one too many.
   [[gnu::noinline]] async::Task<bool> too_many_connections();
-  /// True: the client has had as many full TLS handshakes as it may. Counts nothing, logs nothing.
+  /// True: the client has used up its full TLS handshakes. Counts nothing, logs nothing.
   [[gnu::noinline]] async::Task<bool> too_many_handshakes();
   /// A place in the client's session class, or a refusal.
   [[gnu::noinline]] async::Task<sessions::Holder::Entry> class_place();

@@ -3,7 +3,7 @@
 ///
 /// Use:     ContentClock clock(settings, loop);
 ///          auto part = co_await read(clock.until(until()));  clock.came(bytes);
-/// Rule:    it has smtpd_timeout for all of it; every smtpd_min_data_rate bytes give a second more, up to
+/// Rule:    the client has smtpd_timeout for the whole content; every smtpd_min_data_rate bytes add a second, up to
 ///          smtpd_timeout. Only time spent waiting for the client counts. Without smtpd_per_request_deadline each
 ///          read has the whole time anew.
 /// Source:  postconf(5), smtpd_per_request_deadline and smtpd_min_data_rate.
@@ -23,13 +23,13 @@ class ContentClock {
         rate_(static_cast<std::uint64_t>(s.smtpd_min_data_rate)),
         runs_(s.smtpd_per_request_deadline) {}
 
-  /// For the read that begins now.
+  /// The deadline of the read that begins now.
   async::Until until(async::Until usual) {
     began_ = loop_.now();
     usual.deadline = began_ + left_;
     return usual;
   }
-  /// What the read has brought: called before the bytes are looked at, as that is not the client's time.
+  /// Counts the bytes of a read. Called before they are processed, because that time is not the client's.
   void came(std::size_t bytes) {
     if (!runs_) return;
     const std::chrono::nanoseconds gained{std::min<std::uint64_t>(bytes, kMost) * kSecond / rate_};

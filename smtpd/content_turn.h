@@ -2,12 +2,11 @@
 /// Limits how much content of one client is scanned before other sessions run.
 ///
 /// Use:     ContentTurn turn(loop, scans, body.content());
-///          taken = co_await turn.feed(scanner, stream.buffered());   // of its beginning, as much as is good at once
-/// Rules:   content that nobody looks at goes by bytes. Where tables are asked about each line it goes by small
-///          pieces, and others have their turn after kTime of the processor's. A field that is very long, and all
-///          content for a while after a look-up that was slow, is looked at by threads that do nothing else
-///          (Server::scans).
-/// Errors:  none; what is wrong with the content is known to it.
+///          taken = co_await turn.feed(scanner, stream.buffered());   // feeds the beginning, as much as fits one turn
+/// Rules:   content without checks is fed by bytes. With look-ups for each line the pieces are small, and others have
+///          their turn after kTime of processor time. Very long fields, and for a while all content after a slow
+///          look-up, go to threads that do nothing else (Server::scans).
+/// Errors:  none; the scanner keeps what is wrong with the content.
 /// Thread:  the loop's.
 #include "lib/async/borrowed.h"
 #include "lib/base/processor_time.h"

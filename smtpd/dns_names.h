@@ -1,5 +1,5 @@
 #pragma once
-/// Names answered by DNS; a host's addresses by the hosts file first.
+/// Answers Names from DNS; a host's addresses come from the hosts file first.
 ///
 /// Source:  RFC 5321 section 5.1 (what a mail domain is), RFC 7505 (null MX); the client's name is believed only when
 ///          its addresses lead back to the client, as in Postfix.

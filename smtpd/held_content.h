@@ -1,6 +1,5 @@
 #pragma once
-/// A message's content when all of it is here and nobody has been promised it yet: read in pieces, for whoever has to
-/// see it before it is committed.
+/// Reads a complete message that nobody has been promised yet, in pieces, for those who must see it before the commit.
 ///
 /// Use:     HeldContent content(pool, body);      // after body.finish()
 ///          for (;;) { auto piece = co_await content.next();  if (!piece) …;  if (piece->empty()) break;  … }
@@ -21,11 +20,11 @@ inline std::string_view describe(HeldContentError) { return "shorter than it was
 
 class HeldContent {
  public:
-  // so that a piece costs little per byte
+  // Large, so that a piece costs little per byte.
   static constexpr std::uint64_t kPiece = 128 * 1024;
 
   HeldContent(async::HandlerPool& pool, const intake::Body& body);
-  /// The piece behind the last one; empty: there is no more.
+  /// The next piece; empty: the end.
   async::Task<Result<std::string>> next();
 
  private:

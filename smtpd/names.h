@@ -11,8 +11,8 @@ namespace pen::smtpd {
 
 enum class NameState : unsigned char {
   ok,
-  missing,    // surely not there
-  temporary,  // cannot be known now
+  missing,    // certainly does not exist
+  temporary,  // cannot be found out now
   null_mx,    // RFC 7505: accepts no mail (domains only)
 };
 

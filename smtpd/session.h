@@ -41,8 +41,9 @@ class Session {
   struct VerbRow;
   static const VerbRow& row_of(mail::Verb verb);
 
-  // Clang puts the frame of an awaited coroutine into its parent's when it can inline its start: every idle session
-  // would then carry room for the longest command. What is not running while a session idles is kept out of line.
+  // Clang puts the frame of an awaited coroutine into its parent's if it can inline the start: every idle session
+  // would then carry room for the longest command. So coroutines that do not run while a session idles are kept out
+  // of line.
   // session.cc
   async::Task<void> run();
   /// Looks the client up in the lists of hosts. Called when its name and address are known.
