@@ -30,7 +30,7 @@ void Checks::log_line(std::string_view verb, std::string_view reply) const {
 
 Checks::Answer Checks::refuse(int code, std::string_view dsn, const Name& name, std::string_view text,
                               mail::ErrorClass error) {
-  // What may be better later must not be refused for good.
+  // A problem that may pass must not cause a permanent refusal.
   const bool soften = (if_reject_ || policy_.settings.soft_bounce) && code >= 500;
   if (soften) code = 450;
   std::string status(dsn);
@@ -39,7 +39,7 @@ Checks::Answer Checks::refuse(int code, std::string_view dsn, const Name& name, 
   if (!name.value.empty() || !name.kind.empty()) reply += fmt::format("<{}>: ", name.value);
   if (!name.kind.empty()) reply += fmt::format("{} rejected: ", name.kind);
   reply += text;
-  // That a table cannot be read says nothing about the client.
+  // An unreadable table says nothing about the client.
   if (warn_ && error != mail::ErrorClass::data) {
     log_line("reject_warning", reply);
     return Answer::dunno;
@@ -112,7 +112,7 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
     if (answer != Answer::dunno) break;
   }
   warn_ = outer_warn;
-  warn_next_ = false;  // a warn_if_reject at the end of a list says nothing about the next list
+  warn_next_ = false;  // a warn_if_reject at the end of a list does not reach into the next list
   --depth_;
   co_return answer;
 }
@@ -167,7 +167,7 @@ async::Task<Verdict> Checks::sender() {
 
 async::Task<Verdict> Checks::recipient() {
   const auto& s = policy_.settings;
-  // Without a domain it is taken from anybody (RFC 5321 sections 2.3.5 and 4.5.1), as Postfix does.
+  // Postmaster without a domain is accepted from anybody (RFC 5321 sections 2.3.5 and 4.5.1), as in Postfix.
   if (iequals(*subject_.recipient, "postmaster")) co_return Verdict{};
   Answer answer = Answer::dunno;
   if (s.smtpd_delay_reject) answer = co_await run_lists_before_recipient(subject_.sender.has_value());

@@ -1,4 +1,4 @@
-/// Restrictions that look into an access table, and what a table's answer means.
+/// Restrictions that look up access tables, and the actions that the tables return.
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
@@ -8,7 +8,7 @@
 namespace pen::smtpd {
 namespace {
 
-/// The key as it is.
+/// Looks up the key itself, without parent domains or networks.
 map::AddressValue find_key(const map::MapList& maps, const std::string& key) {
   auto value = maps.lookup(key);
   if (!value) return std::unexpected(std::move(value).error());
@@ -91,7 +91,7 @@ async::Task<Checks::Answer> Checks::act_on(const map::AddressValue& found, const
   if (action.kind == AccessAction::Kind::malformed)
     co_return server_error(fmt::format("access table {} entry \"{}\": {}", r.name, (*found)->key, action.text));
   if (action.kind != AccessAction::Kind::restrictions) co_return act(action, name);
-  // Restrictions and classes by name, as if they stood in place of the look-up.
+  // Restrictions and classes by name take the place of the look-up.
   std::vector<std::string> items = split_list(action.text);
   std::vector<RestrictionReader::Class> classes;
   for (const auto& class_name : policy_.class_names) classes.push_back({class_name, {}});

@@ -1,4 +1,4 @@
-/// Restrictions about the sender's and the recipient's address: destinations, listed users, domains that exist.
+/// Restrictions on the sender's and the recipient's address: destinations, listed users, existing domains.
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
@@ -40,7 +40,7 @@ async::Task<Result<bool>> Checks::authorized_destination() {
 
 async::Task<Checks::Answer> Checks::permit_auth_destination(const Restriction&, const Name&) {
   if (!subject_.recipient) co_return Answer::dunno;
-  // Where the class cannot be told, reject_unauth_destination will answer.
+  // If the class cannot be found out, reject_unauth_destination will answer.
   const auto authorized = co_await authorized_destination();
   co_return authorized.value_or(false) ? Answer::permit : Answer::dunno;
 }
@@ -90,7 +90,7 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
   if (!listed) co_return unreadable(given, address, listed.error());
   if (*listed == resolve::Listed::moved) co_return co_await moved_away(given, address, name, sender);
   if (*listed == resolve::Listed::elsewhere) co_return Answer::dunno;
-  if (*cls != AddressClass::virtual_alias) {  // of that one the table alone decides
+  if (*cls != AddressClass::virtual_alias) {  // for that class the table alone decides
     const auto refused = co_await refused_by_route(address, name, sender);
     if (!refused) co_return unreadable(given, address, refused.error());
     if (*refused != Answer::dunno) co_return *refused;
@@ -135,10 +135,10 @@ async::Task<Checks::Answer> Checks::moved_away(std::string given, std::string ad
   const auto moved =
       co_await tools_.tables.ask([resolve = policy_.resolve, address] { return resolve->moved(address); });
   if (!moved) co_return unreadable(given, address, moved.error());
-  if (!*moved) co_return Answer::dunno;  // the table has changed meanwhile
+  if (!*moved) co_return Answer::dunno;  // the table has changed since
   const std::string_view says = **moved;
   const auto dsn = mail::enhanced_code(says).value_or("5.1.6");
-  const bool of_mailbox = dsn.substr(1) == ".1.6";  // which is a status of recipients only
+  const bool of_mailbox = dsn.substr(1) == ".1.6";  // this status is for recipients only
   co_return refuse(dsn.front() == '4' ? 450 : 550, sender && of_mailbox ? "5.1.0" : dsn, name,
                    trim(says.substr(dsn.size())), mail::ErrorClass::bounce);
 }
@@ -151,7 +151,7 @@ async::Task<Result<Checks::Answer>> Checks::refused_by_route(std::string address
   std::string_view text = route.nexthop;
   std::string dsn = take_dsn(text);
   if (dsn.empty() || !dsn.starts_with('5')) dsn = "5.0.0";
-  if (sender && dsn.starts_with("5.1.")) dsn = "5.1.0";  // the others are of recipients
+  if (sender && dsn.starts_with("5.1.")) dsn = "5.1.0";  // the other codes 5.1.x are for recipients
   if (text.empty()) text = "Address is undeliverable";
   co_return refuse(550, dsn, name, text, mail::ErrorClass::bounce);
 }

@@ -1,4 +1,4 @@
-/// Restrictions that ask neither DNS nor tables, and those about the HELO name.
+/// Restrictions that need neither DNS nor tables, and those on the HELO name.
 #include <fmt/format.h>
 
 #include "lib/mail/address.h"

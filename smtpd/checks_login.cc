@@ -1,4 +1,4 @@
-/// The restrictions about who is logged in.
+/// Restrictions on the login.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,8 +38,8 @@ async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
   const auto& maps = policy_.auth.sender_logins;
   if (maps.empty() || !subject_.sender || subject_.sender->empty()) co_return Answer::dunno;
 
-  // The address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user where
-  // the domain is local, @domain.
+  // Look up the address as it will be after rewriting, in the order of virtual(5): user+ext@domain, user@domain, user
+  // (for local domains), @domain.
   const std::string address = policy_.resolve->rewrite(*subject_.sender);
   const auto cls = co_await class_of(mail::domain_part(address));
   auto owners =
@@ -51,7 +51,7 @@ async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
     log::warning("smtpd_sender_login_maps: {}", owners ? cls.error().message() : owners.error().message());
     co_return table_problem(*subject_.sender);
   }
-  if (!login) {  // an address that has an owner is for its owner
+  if (!login) {  // an address that has an owner is for its owner only
     if (!*owners) co_return Answer::dunno;
     co_return refuse(553, "5.7.1", sender_label(), "not logged in");
   }

@@ -17,7 +17,7 @@ namespace {
 
 bool is_loopback(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
 
-/// A name that could not be looked up as it stands (U-labels): taken as it is rather than refused.
+/// A name that cannot be looked up as it is (U-labels): it is accepted rather than refused.
 bool beyond_dns(std::string_view name) { return !mail::all_ascii(name); }
 
 bool wanted(Families families, RecordType type) { return type == RecordType::aaaa ? families.ipv6 : families.ipv4; }
@@ -26,7 +26,7 @@ bool wanted(Families families, RecordType type) { return type == RecordType::aaa
 
 async::Task<ClientName> DnsNames::client(std::string address, async::Until until) {
   ClientName result;
-  // every host says so (RFC 6761 section 6.3), and no server need be asked
+  // every host has this name (RFC 6761 section 6.3), no server need be asked
   if (is_loopback(address)) {
     result.verified = result.reverse = NameState::ok;
     result.name = result.reverse_name = "localhost";

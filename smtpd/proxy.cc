@@ -49,7 +49,7 @@ async::Task<mail::Reply> Proxy::receive(const char* step) {
     auto reply = parser.feed(*line);
     if (!reply) continue;
     if (reply->malformed || reply->code < 200) co_return broken(fmt::format("garbage after {}: {}", step, reply->text));
-    // It ends its connection, not the client's.
+    // The filter closes its own connection, not the client's.
     if (reply->code == 421) {
       (void)broken(fmt::format("after {}: {}", step, reply->text));
       reply->code = 451;
@@ -108,11 +108,11 @@ async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, boo
     co_return broken("EHLO: " + reply.text);
   }
   offers_ = mail::parse_offers(reply.lines, {});
-  offers_.dsn = true;  // the client was offered it: what it asks for is the filter's to refuse
+  offers_.dsn = true;  // the client was offered DSN: the filter may refuse what the client asks for
   for (auto& line : mail::xforward_commands(offers_.xforward, client, ident, local)) {
     const mail::Reply told = co_await command(std::move(line), "XFORWARD");
     if (broken_) co_return told;
-    // It is for the log only.
+    // XFORWARD is for the filter's log only.
     if (!told.positive()) log::warning("proxy filter {}: XFORWARD: {}", settings_.shown(), told.text);
   }
   co_return reply;

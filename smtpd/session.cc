@@ -63,7 +63,7 @@ void Session::reply(std::string_view text) {
 
 void Session::write_reply(std::string_view lines) {
   if (transcript_) transcript_->replies(lines);
-  // Whatever it answers, it says that the connection is closed (RFC 5321 section 3.8, RFC 7504 section 2).
+  // The reply announces that the connection closes (RFC 5321 section 3.8, RFC 7504 section 2).
   hang_up_ = hang_up_ || lines.starts_with("421") || lines.starts_with("521");
   stream_.write(lines);
 }
@@ -184,7 +184,7 @@ async::Task<void> Session::run() {
 
   if (co_await limits_.too_many_connections()) {
     went_wrong(mail::ErrorClass::policy);
-    // Not worth a handshake; in clear text it would not be understood.
+    // No handshake for a refusal; in clear text the client would not understand the reply.
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname, client_.peer.address));
   } else if (const auto place = co_await limits_.class_place(); !place.granted) {

@@ -1,4 +1,4 @@
-/// AUTH: the dialogue of RFC 4954 between the client and the authentication service.
+/// AUTH: the exchange of RFC 4954 between the client and the authentication service.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace pen::smtpd {
 namespace {
 
-// EHLO waits this long for a service that is being connected to when the process starts
+// how long EHLO waits, after the start of the process, for the connection to the service
 constexpr milliseconds kSettle{3000};
-constexpr std::size_t kShown = 100;  // of what the client chose, in log lines
+constexpr std::size_t kShown = 100;  // bytes of the client's text in log lines
 
 }  // namespace
 
@@ -130,14 +130,14 @@ async::Task<Session::Flow> Session::end_log_in(sasl::Answer answer, std::string 
   const std::string user = answer.user.empty() ? "(unavailable)" : printable(answer.user, kShown);
   const std::string why = answer.text.empty() ? "(reason unavailable)" : printable(answer.text, 200);
   if (answer.kind == Kind::temporary) {
-    // Not "authentication failed": that is what tools that lock out guessers look for, and this is nobody's guess.
+    // Not "authentication failed": tools that lock out guessers look for these words, and this was no guess.
     log::warning("{}: SASL {} authentication not possible now: {}, sasl_username={}", client_.peer.shown(), mechanism,
                  why, user);
     co_return co_await refuse("454 4.7.0 Temporary authentication failure: try again later",
                               mail::ErrorClass::software);
   }
   log::warning("{}: SASL {} authentication failed: {}, sasl_username={}", client_.peer.shown(), mechanism, why, user);
-  co_return co_await refuse("535 5.7.8 Error: authentication failed: " + why, {});  // a wrong guess
+  co_return co_await refuse("535 5.7.8 Error: authentication failed: " + why, {});  // a wrong password
 }
 
 }  // namespace pen::smtpd

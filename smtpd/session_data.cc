@@ -1,4 +1,4 @@
-/// DATA and BDAT: what the session has to say of them. Content is the transaction's.
+/// DATA and BDAT: the session's part. The transaction handles the content.
 #include <fmt/format.h>
 
 #include <limits>
@@ -44,7 +44,7 @@ async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
     co_return co_await refuse("502 5.5.1 Error: command not implemented");
   const auto parsed = mail::parse_bdat(line.args);
   if (!parsed) {
-    // Where the chunk ends cannot be known: what follows must not be read as commands.
+    // The chunk's end is unknown: what follows must not be read as commands.
     co_await refuse("501 5.5.4 Syntax: BDAT count [LAST]");
     reply(fmt::format("421 4.5.4 {} Error: chunk of unknown size", settings().myhostname));
     co_return Flow::close;
@@ -69,8 +69,8 @@ async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
 
 async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, Response response) {
   if (chunk.size == std::numeric_limits<std::uint64_t>::max() || beyond_limit(chunk.size / 2)) {
-    // Nobody is bound to read so much for nothing. What is a little too large is read off, for a client that is cut off
-    // while it sends does not hear the reply.
+    // Nobody has to read a huge chunk in vain. A chunk that is only a little too large is read and dropped: a client
+    // that is cut off while it sends does not see the reply.
     co_await refuse(response.text, response.error);
     reply(fmt::format("421 4.7.0 {} Error: chunk is too large to be skipped", settings().myhostname));
     co_return Flow::close;
@@ -83,8 +83,8 @@ async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, Response
     clock.came(part->size());
     size -= part->size();
   }
-  // The transaction has ended, as with any end of data that is refused: a client that goes on without RSET must not
-  // have its next MAIL refused and the recipients after it taken for the old sender.
+  // The transaction has ended, as after any refused end of data: if the client continues without RSET, its next MAIL
+  // must not be refused, or the recipients after it would be taken for the old sender's.
   if (chunk.last) reset_transaction();
   co_return co_await refuse(response.text, response.error);
 }

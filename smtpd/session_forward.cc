@@ -1,4 +1,4 @@
-/// XFORWARD and XCLIENT: what a content filter or a proxy says of the client that it speaks for.
+/// XFORWARD and XCLIENT: what a content filter or a proxy says about the client for which it speaks.
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
@@ -28,7 +28,7 @@ async::Task<Session::Flow> Session::xforward(const mail::CommandLine& line) {
     if (a.name == "name") {
       next.client.name = value.empty() ? "unknown" : value;
     } else if (a.name == "addr") {
-      // Without one it would be mail that was submitted here.
+      // Without an address it would look like mail that was submitted here.
       next.client.address = a.kind == Kind::value ? mail::client_address(value) : std::string(kUnknownAddress);
       if (next.client.address.empty()) {
         co_return co_await refuse("501 5.5.4 Bad XFORWARD ADDR syntax");
@@ -91,7 +91,7 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
     } else if (a.name == "proto") {
       extended = iequals(value, "ESMTP");
       if (!extended && !iequals(value, "SMTP")) bad = "PROTO";
-    } else if (a.name == "destaddr") {  // which of our addresses: nothing here depends on it
+    } else if (a.name == "destaddr") {  // our address that the client connected to: nothing here depends on it
       if (a.kind != Kind::unavailable && mail::client_address(value).empty()) bad = "DESTADDR";
     } else if (a.name == "destport") {
       const auto port = parse_unsigned(value);
@@ -105,13 +105,13 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
       co_return co_await refuse("501 5.5.4 Bad XCLIENT " + bad);
     }
   }
-  // A verified name is the reverse name too, unless another one is told.
+  // A verified name is also the reverse name, unless REVERSE_NAME gives another.
   if (!reverse && named && next.name_state == NameState::ok) {
     next.reverse_name = next.name;
     next.reverse_state = NameState::ok;
   }
   next.own_address = false;
-  // Who may say so is whoever connected, whatever he has said since.
+  // The right to XCLIENT belongs to the host that connected, whatever XCLIENT has said since.
   if (!first_peer_) first_peer_ = std::make_unique<Peer>(client_.peer);
   client_.peer = std::move(next);
   client_.helo = std::move(helo);
@@ -119,7 +119,7 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
   client_.login = std::move(login);
   client_.forwarded.reset();
   access_denied_.clear();
-  // As if that client had just connected.
+  // The session begins anew, as if that client had just connected.
   co_await learn_standing();
   co_return co_await greet();
 }

@@ -1,4 +1,4 @@
-/// MAIL FROM and RCPT TO: what the session has to say of them. The rest is the transaction's.
+/// MAIL FROM and RCPT TO: the session's part. The rest is the transaction's.
 #include <fmt/format.h>
 
 #include <optional>
@@ -12,7 +12,7 @@
 namespace pen::smtpd {
 namespace {
 
-// RCPT commands looked up at once; the rest of a longer group comes after
+// RCPT commands looked up at once; the rest of a longer group follows
 constexpr std::size_t kMaxBatch = 64;
 
 }  // namespace
@@ -37,7 +37,7 @@ mail::CommandOptions Session::offered_parameters() const {
 }
 
 std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
-  // RFC 8689 section 2: a promise that begins with a hop in clear text would be none.
+  // RFC 8689 section 2: the promise would be void if the first hop were in clear text.
   if (mail.requiretls == mail::RequireTls::yes && !client_.secured())
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
                              mail::ErrorClass::policy);
@@ -119,12 +119,12 @@ async::Task<Session::Flow> Session::rcpt_batch(Transaction::RcptJob& first) {
   async::Event changed(server_.loop);
   async::Gate gate(server_.loop);  // after what its tasks point to
   if (!first.done) gate.spawn("rcpt", Job::judge_aside(&first, &changed));
-  // Further RCPT lines of this group, as far as they are here.
+  // Take the further RCPT lines of this group that have arrived.
   Server::Judged judged(server_);
   while (more.size() + 1 < kMaxBatch && judged.one_more() && istarts_with(stream_.buffered(), "RCPT ") &&
          stream_.line_buffered()) {
     const auto line_end = stream_.buffered().find('\n');
-    if (line_end >= static_cast<std::size_t>(s.line_length_limit)) break;  // the main loop knows what to say
+    if (line_end >= static_cast<std::size_t>(s.line_length_limit)) break;  // the main loop has the reply to that
     if (forbid_bare_newline_ && stream_.buffered()[line_end - 1] != '\r') break;
     auto next = co_await stream_.read_line(static_cast<std::size_t>(s.line_length_limit), until());
     if (!next) co_return read_failed(next.error());
@@ -136,10 +136,11 @@ async::Task<Session::Flow> Session::rcpt_batch(Transaction::RcptJob& first) {
   for (std::size_t i = 0;; ++i) {
     while (!job->done) {
       changed.reset();
-      (void)co_await changed.wait();  // every look-up has a bound of its own
+      (void)co_await changed.wait();  // every look-up has a time limit of its own
     }
     co_await answer_rcpt(*job);
-    if (hang_up_ || static_cast<int>(errors_) >= s.smtpd_hard_error_limit) break;  // the rest is not worth an answer
+    // the session ends, the rest gets no answer
+    if (hang_up_ || static_cast<int>(errors_) >= s.smtpd_hard_error_limit) break;
     if (i == more.size()) break;
     job = more[i].get();
   }

@@ -9,7 +9,7 @@
 namespace pen::smtpd {
 namespace {
 
-/// What Postfix writes into Received: for smtpd_tls_received_header.
+/// The TLS lines of Received:, as Postfix writes them for smtpd_tls_received_header.
 std::string trace_lines(const tls::SessionInfo& info, bool asked) {
   std::string text = fmt::format("(using {} with cipher {} ({}/{} bits)", info.protocol, info.cipher, info.used_bits,
                                  info.cipher_bits);
@@ -52,8 +52,8 @@ async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
   auto context = server_.tls ? server_.tls->context() : nullptr;
   if (!context)
     co_return co_await refuse("454 4.7.0 TLS not available due to local problem", mail::ErrorClass::software);
-  // What came behind the command came in clear text: it is not the client's word (RFC 3207 section 4.2). Where it is
-  // an error it was refused before we got here; where that is switched off it is dropped.
+  // Bytes after the command came in clear text and need not be the client's (RFC 3207 section 4.2). Normally they
+  // have been refused as an error before this; if that check is off, they are dropped here.
   if (!stream_.buffered().empty()) {
     log::info("{} bytes in clear text behind STARTTLS from {} are dropped", stream_.buffered().size(),
               client_.peer.shown());
@@ -96,7 +96,7 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
       stream_, std::move(context),
       {.deadline = server_.loop.now() + s.smtpd_starttls_timeout, .cancel = &server_.stop_cancel()});
   if (!done) {
-    // Nothing can be said any more: the client expects TLS.
+    // No reply is possible: the client expects TLS.
     if (done.error().is(async::WaitError::timed_out)) {
       log::info("timeout after {} from {}", last_command_, client_.peer.shown());
     } else if (!done.error().is(async::WaitError::cancelled)) {
@@ -112,10 +112,10 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
   ++server_.counts.tls_sessions;
   if (info.resumed)
     ++server_.counts.tls_resumed;
-  else  // refused from the next one on: what this one cost is spent
+  else  // refused from the next handshake on: this one's cost is spent
     (void)co_await limits_.too_often(ClientLimits::Event::tls, s.smtpd_client_new_tls_session_rate_limit);
   if (s.smtpd_tls_loglevel > 0) log::info("{}", tls::log_line(info, "from", client_.peer.shown()));
-  // What was said before counts for nothing (RFC 3207 section 4.2).
+  // Forget what the client said in clear text (RFC 3207 section 4.2).
   client_.helo.clear();
   client_.esmtp = false;
   client_.login.reset();

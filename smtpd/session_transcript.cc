@@ -1,4 +1,4 @@
-/// What the postmaster is told of a session with errors (notify_classes).
+/// Transcripts of sessions with errors, for the postmaster (notify_classes).
 #include "lib/base/text.h"
 #include "smtpd/session.h"
 

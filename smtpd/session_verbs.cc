@@ -1,4 +1,4 @@
-/// The table of verbs, what is asked before any of them is served, and the verbs that no other file is about.
+/// The table of verbs, the checks before any of them, and the verbs that have no file of their own.
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
@@ -78,7 +78,7 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   const Verb verb = line.verb;
   const VerbRow& row = row_of(verb);
 
-  // A table that cannot be asked knows no command.
+  // A table that cannot be read forbids no command.
   if (verb == Verb::unknown && policy_->forbidden_commands.matches(line.word).value_or(false)) {
     log::warning("non-SMTP command from {}: {}", client_.peer.shown(), printable(text, 100));
     count(verb, false);

@@ -22,11 +22,11 @@ Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts
       announced_(mail.size) {
   message_.effects() = std::move(effects);
   mail::Envelope& e = message_.envelope();
-  // what was announced; replaced by the facts when the content has come
+  // the announced size, until the content has come
   e.body.size = mail.size.value_or(0);
   describe_client();
   if (mail.auth != "<>") e.client.sasl_sender = printable(mail.auth);
-  // What is done on the way into the queue is done behind a proxy filter, which hears whether the client is local.
+  // A proxy filter returns the message, which is rewritten then: the filter hears whether the client is local.
   message_.unqueued(proxied());
   message_.complete_header(local_ && !proxied());
   if (client_.forwarded) {
@@ -88,7 +88,7 @@ std::unique_ptr<Transaction::RcptJob> Transaction::parse_rcpt(std::string_view a
   }
   job->rcpt = *std::move(parsed);
   if (message_.recipients() + ahead >= static_cast<std::size_t>(settings().smtpd_recipient_limit)) {
-    job->done = true;  // answered with 452 in its turn, unless those before it are refused
+    job->done = true;  // gets 452 in its turn, unless the commands before it are refused
     return job;
   }
   Subject about = subject();
@@ -111,7 +111,7 @@ async::Task<void> Transaction::RcptJob::judge_aside(RcptJob* job, async::Event* 
 async::Task<Response> Transaction::take(RcptJob& job) {
   const auto& s = settings();
   if (message_.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
-    // Counts as an error only far beyond the limit: a client may well send the rest in another transaction.
+    // Counts as an error only far beyond the limit: the client may send the rest in another transaction.
     const bool counts = ++too_many_ > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit);
     co_return Response::put_off("452 4.5.3 Error: too many recipients", mail::ErrorClass::policy, counts);
   }
@@ -120,7 +120,7 @@ async::Task<Response> Transaction::take(RcptJob& job) {
     co_return Response::put_off("452 4.3.1 Error: too many recipients of all clients, try again later",
                                 mail::ErrorClass::resource);
   }
-  if (!job.checks) {  // it was over the limit when it came in, and is not any more
+  if (!job.checks) {  // was over the limit when it came in, but is no longer
     Subject about = subject();
     about.recipient = job.rcpt.recipient;
     job.checks.emplace(policy_, tools(), std::move(about));

@@ -1,4 +1,4 @@
-/// DATA and BDAT: the content of a transaction, and its way into the queue.
+/// DATA and BDAT: the content of a transaction, up to the queue.
 #include <fmt/format.h>
 
 #include <limits>
@@ -35,7 +35,7 @@ async::Task<Result<void>> Transaction::receive_data(async::Stream& stream, bool 
   ContentTurn turn(server_.loop, server_.scans, body.content());
   while (!scanner.done()) {
     if (stream.buffered().empty()) {
-      // One byte waits for more to come; the rest is taken from the buffer in place.
+      // Wait for one byte only, and take the rest from the buffer in place.
       stream.limit_reads(server_.intake.bodies.read_limit());
       auto first = co_await stream.read_some(1, clock.until(server_.until(settings())));
       if (!first) co_return std::unexpected(std::move(first).error());
@@ -65,7 +65,7 @@ async::Task<std::optional<Response>> Transaction::start_chunk(const mail::BdatCo
   constexpr auto kEndless = std::numeric_limits<std::uint64_t>::max();
   const bool beyond = limit > 0 && (chunk.size > limit || received() + chunk.size > limit + 1024);
   if (chunk.size != kEndless && !beyond) co_return std::nullopt;
-  // Clearly over the limit before a byte was read; the last word is had at the end.
+  // Clearly over the limit before a byte was read; finish() gives the final answer.
   chunks_failed_ = true;
   co_return Response::refused("552 5.3.4 Chunk exceeds message size limit", mail::ErrorClass::policy);
 }
@@ -97,14 +97,14 @@ async::Task<void> Transaction::move_content() {
   else if (body.problem() == intake::Body::Problem::none)
     co_await proxy_->content(body.content().take());
   else
-    (void)body.content().take();  // it is refused in the end, and the filter is left without one
+    (void)body.content().take();  // the message will be refused, and the filter gets no end of data
 }
 
 async::Task<Response> Transaction::finish() {
   if (chunks_) chunks_->finish(message_.body()->content());
   if (!policy_.end_of_data.empty())
     if (auto no = co_await ask(&Checks::end_of_data)) co_return *std::move(no);
-  // All is here, and nobody has been promised anything yet: what may still change the message has its place here.
+  // The content is complete, and nobody has been promised anything yet: checks that may change the message belong here.
   if (proxied()) co_return co_await finish_by_proxy();
   co_return co_await commit();
 }
@@ -113,7 +113,7 @@ async::Task<Response> Transaction::commit() {
   const std::string queue_id = message_.queue_id();
   const std::string& id = message_.body()->content().summary().message_id_value;
   log::info("{}: message-id={}", queue_id, id.empty() ? "<>" : std::string_view(id));
-  // Not to be called off by a drain: the message is all here.
+  // A drain does not cancel this: the message is complete.
   const intake::Commit commit =
       co_await message_.commit({.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});
   if (commit.outcome == intake::Outcome::ok) co_return Response::good("250 2.0.0 Ok: queued as " + queue_id);

@@ -1,4 +1,4 @@
-/// smtpd_proxy_filter: a transaction with a content filter before the queue.
+/// smtpd_proxy_filter: a transaction that passes a content filter before the queue.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace pen::smtpd {
 namespace {
-// What the fields that are put in front of the client's content may need.
+// Room for the header fields put in front of the client's content.
 constexpr std::uint64_t kOwnFields = 1024;
 
-/// The filter's reply as the client's.
+/// Turns the filter's reply into the client's.
 Response passed_on(const mail::Reply& reply) {
   auto lines = lines_of(reply);
   Response response = Response::good(std::move(lines.back()));
@@ -35,7 +35,7 @@ void Transaction::log_proxy(std::string_view verb, const char* where, const mail
 
 Response Transaction::refused_by_proxy(const mail::Reply& reply, const char* where) {
   log_proxy("proxy-reject", where, reply);
-  // Whose fault it is: the filter's own word, or it does not work.
+  // Tell apart: the filter refused, or it does not work.
   const bool failed = proxy_ ? proxy_->failed() : proxy_failed_;
   Response response = passed_on(reply);
   response.kind = Response::Kind::refused;
@@ -59,7 +59,7 @@ async::Task<std::optional<mail::Reply>> Transaction::open_proxy(std::optional<st
                                     .requiretls = e.requiretls == mail::RequireTls::yes});
   if (answer.positive()) co_return std::nullopt;
   proxy_failed_ = proxy_->failed();
-  proxy_.reset();  // the next recipient tries again
+  proxy_.reset();  // the next recipient tries to connect again
   co_return answer;
 }
 
@@ -91,7 +91,7 @@ async::Task<std::optional<mail::Reply>> Transaction::catch_up() {
   Proxy& proxy = *proxy_;
   for (const auto& recipient : message_.envelope().recipients) {
     mail::Reply answer = co_await proxy.rcpt(recipient);
-    // The others would get a message that this one, who was promised it, does not.
+    // Otherwise the other recipients would get the message, and this one, who was promised it, would not.
     if (!answer.positive()) co_return answer;
   }
   if (auto no = co_await proxy_data()) co_return no;
@@ -114,7 +114,7 @@ async::Task<std::optional<mail::Reply>> Transaction::catch_up() {
 async::Task<Response> Transaction::finish_by_proxy() {
   intake::Body& body = *message_.body();
   const bool streamed = streams_to_proxy();
-  // With speed_adjust a large body has its place in the spool until the filter has it.
+  // With speed_adjust a large body stays in the spool until the filter has it.
   if (streamed)
     (void)body.content().finish();
   else
@@ -122,7 +122,7 @@ async::Task<Response> Transaction::finish_by_proxy() {
   if (const intake::Commit bad = intake::outcome_of(body); bad.outcome != intake::Outcome::ok) {
     Response response = not_taken(bad);
     log::info("NOQUEUE: reject: END-OF-MESSAGE from {}: {}", client_.peer.shown(), response.text);
-    proxy_.reset();  // hangs up on the filter, which has had no end of data
+    proxy_.reset();  // hangs up on the filter, which has no end of data then
     co_return response;
   }
   std::optional<mail::Reply> answer;
