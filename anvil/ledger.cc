@@ -89,7 +89,7 @@ void Ledger::note(std::uint32_t c) {
 }
 
 void Ledger::note_all_full() {
-  // A client that belongs to no class is never refused: then there is somebody to accept, however full the classes are.
+  // A client that belongs to no class is never refused: then smtpd must accept, however full the classes are.
   const bool full = classes_.catches_all() && full_ == states_.size();
   if (full == all_full_) return;
   all_full_ = full;
@@ -97,7 +97,7 @@ void Ledger::note_all_full() {
     if (state.listens) actions_.push_back({holder, AllFull{full}});
   }
   if (!full || standing_ask_ != 0) return;
-  // Nobody can come and ask while the sockets rest: so somebody asks for them.
+  // No client can ask while smtpd does not accept connections: the ledger asks for an idle connection itself.
   for (std::uint32_t c = 0; c < states_.size() && standing_ask_ == 0; ++c) standing_ask_ = ask_for_idle(c);
 }
 
@@ -133,7 +133,7 @@ bool Ledger::decide(Holder holder, const Take& asked) {
   HolderState& h = holders_.at(holder);
   if (h.leases.contains(asked.lease) || h.leases.size() >= kMaxLeases) return false;
   const auto found = classes_.find(asked.name, asked.address);
-  if (!found) {  // the holder has other settings: nothing to count
+  if (!found) {  // the holder has other settings: there is no such class
     if (!asked.held) actions_.push_back({holder, Taken{asked.lease, true, {}, 0}});
     return true;
   }
@@ -231,7 +231,7 @@ void Ledger::yielded(Holder holder, const Yielded& y) {
   ClassState& s = states_[c];
   if (y.closing) ++s.promised;
   const auto p = std::ranges::find(s.pending, y.ask, &Pending::ask);
-  if (p == s.pending.end()) return;  // it got in, or went away
+  if (p == s.pending.end()) return;  // it was admitted or went away
   if (y.closing) {
     p->ask = 0;
   } else {
@@ -244,7 +244,7 @@ void Ledger::yielded(Holder holder, const Yielded& y) {
 
 void Ledger::tick() {
   if (now_ >= settle_until_) {
-    // A number twice is the holder's mistake, and its loss.
+    // Using a number twice is the holder's mistake, and its loss.
     for (const auto& [holder, asked] : std::exchange(unsettled_, {})) static_cast<void>(decide(holder, asked));
   }
   for (std::uint32_t c = 0; c < states_.size(); ++c) {
@@ -254,7 +254,7 @@ void Ledger::tick() {
       s.pending.pop_front();
       refuse(c, p);
     }
-    if (s.reserved_for != 0 && s.reserved_until <= now_) {  // it wanted nothing after all
+    if (s.reserved_for != 0 && s.reserved_until <= now_) {  // the holder did not need the place
       s.reserved_for = 0;
       note(c);
       fell(c);

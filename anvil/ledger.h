@@ -1,16 +1,18 @@
 #pragma once
-/// The count of SMTP sessions per session class: who holds leases, who may have another, who waits. No I/O, no clock.
+/// Counts SMTP sessions per session class: which holders have leases, may have another, or wait. No I/O, no clock.
 ///
-/// Rules:   one count per class, incoming and outgoing together. An incoming lease is granted while the count is
-///          below the refuse limit, an outgoing one while it is below the total limit; either may be the higher one.
-///          At the refuse limit the class's outgoing connections are asked for an idle one first: the incoming
-///          session waits for the answer, at most kYieldTime. An outgoing one that is refused is told when there is
-///          room. Every other time, the place that falls free goes to outgoing mail that waits: it is kept for its
-///          holder for kReserved, or clients that come all the time would take it before the holder has asked. What a
-///          holder says it holds is counted whatever the limit. After a restart (the first holder comes again) other
-///          requests wait for kSettleTime, in which every holder has told what it holds.
-/// Use:     one Holder per connection: begin(), take(), release(), yielded(), end() when it ends, by whatever cause;
-///          then send what take_actions() gives. tick() when next_wake() has come.
+/// Rules:   each class has one count, incoming and outgoing sessions together. An incoming lease is granted while the
+///          count is below the refuse limit, an outgoing one while it is below the total limit; either limit may be
+///          the higher one.
+///          At the refuse limit the ledger first asks a holder of the class's outgoing connections to close an idle
+///          one: the incoming session waits for the answer, at most kYieldTime. A refused outgoing session is told
+///          when there is room.
+///          Every other place that becomes free goes to waiting outgoing mail. It is kept for its holder for
+///          kReserved, or a steady stream of clients would take it before the holder asks. Sessions that a holder
+///          reports are counted whatever the limit. After a restart (the first holder comes again) other requests
+///          wait for kSettleTime, until every holder has reported.
+/// Use:     one Holder per connection: begin(), take(), release(), yielded(), and end() when it ends for any reason;
+///          then send what take_actions() returns. Call tick() when next_wake() has come.
 /// Cost:    O(log n) in the leases, for each event.
 /// Source:  docs/origins.md "Session classes"; docs/session-classes.md.
 #include <cstdint>
@@ -27,11 +29,11 @@
 
 namespace pen::anvil {
 
-/// An idle connection is closed with QUIT: a peer that does not answer that shall not keep a client waiting for long.
+/// An idle connection is closed with QUIT; a peer that does not answer must not keep a client waiting for long.
 inline constexpr seconds kYieldTime{3};
-/// Holders are back within a tenth of a second: they wait on the socket while anvil is being started.
+/// Holders reconnect within a tenth of a second: they wait on the socket while anvil starts.
 inline constexpr milliseconds kSettleTime{300};
-/// A holder that is told of room asks within a turn of its loop.
+/// A holder that hears of room asks within a turn of its loop.
 inline constexpr milliseconds kReserved{200};
 /// Leases of one holder: more than any process has descriptors.
 inline constexpr std::size_t kMaxLeases = 1'000'000;
@@ -49,16 +51,16 @@ class Ledger {
   /// Before each batch of events; never goes back.
   void set_time(SteadyTime now) { now_ = now; }
   Holder begin(const ipc::sessions::Begin& begin);
-  /// The connection is gone: all that it held is free.
+  /// The connection is gone: frees all its leases.
   void end(Holder holder);
-  /// False: the number is in use, or there are too many: the connection had better end.
+  /// False: the number is in use, or there are too many leases; the connection should be closed.
   bool take(Holder holder, const ipc::sessions::Take& asked);
   void release(Holder holder, std::uint64_t lease);
   void yielded(Holder holder, const ipc::sessions::Yielded& answer);
-  /// Incoming sessions that waited for long enough are refused; what waited for others to settle is answered.
+  /// Refuses incoming sessions that waited for long enough, and decides requests that waited for kSettleTime.
   void tick();
   SteadyTime next_wake() const;
-  /// In order.
+  /// The actions so far, in order.
   std::vector<Send> take_actions() { return std::exchange(actions_, {}); }
 
   bool all_full() const { return all_full_; }
@@ -66,11 +68,11 @@ class Ledger {
   ipc::sessions::Status status() const;
 
  private:
-  /// An incoming session that waits for an outgoing one to end.
+  /// An incoming session that waits for an outgoing session to end.
   struct Pending {
     Holder holder = 0;
     std::uint64_t lease = 0;
-    std::uint64_t ask = 0;  // under way; 0: answered, a connection is closing
+    std::uint64_t ask = 0;  // the question in progress; 0: answered, a connection is closing
     SteadyTime deadline{};
   };
   struct ClassState {
@@ -79,10 +81,10 @@ class Ledger {
     std::uint64_t promised = 0;  // idle connections that are being closed
     std::deque<Pending> pending;
     std::map<Holder, std::uint64_t> out;  // outgoing leases of each
-    std::set<Holder> refused_out;         // to be told of room
-    Holder reserved_for = 0;              // one place, 0: none
+    std::set<Holder> refused_out;         // to be told when there is room
+    Holder reserved_for = 0;              // holder of the one reserved place; 0: none
     SteadyTime reserved_until{};
-    bool reserved_last = false;  // the last place that fell free was
+    bool reserved_last = false;  // whether the last place that became free was reserved
     std::uint64_t count() const { return incoming + outgoing; }
   };
   struct Lease {
@@ -108,12 +110,12 @@ class Ledger {
   void count(std::uint32_t c, Holder holder, ipc::sessions::Direction direction);
   void uncount(std::uint32_t c, Holder holder, ipc::sessions::Direction direction);
   void answer(Holder holder, std::uint64_t lease, bool granted, std::uint32_t c, ipc::sessions::Direction direction);
-  /// Asks a holder of outgoing sessions for an idle one. 0: there is none, or it would not help.
+  /// Asks a holder of outgoing sessions to close an idle one. 0: there is none, or it would not help.
   std::uint64_t ask_for_idle(std::uint32_t c);
   void refuse(std::uint32_t c, const Pending& p);
-  /// After the count fell: who waits gets in, and waiting outgoing ones are told.
+  /// Called after the count fell: admits waiting sessions, and tells waiting outgoing ones of the room.
   void fell(std::uint32_t c);
-  /// Whoever waits at the head with nothing under way asks again.
+  /// Asks again for the first waiting session, if no question is in progress.
   void ask_again(std::uint32_t c);
   void note(std::uint32_t c);
   void note_all_full();
@@ -124,11 +126,11 @@ class Ledger {
   std::map<std::uint64_t, Ask> asks_;
   std::vector<Send> actions_;
   SteadyTime now_{};
-  std::deque<std::pair<Holder, ipc::sessions::Take>> unsettled_;  // asked before settle_until_
+  std::deque<std::pair<Holder, ipc::sessions::Take>> unsettled_;  // requests that came before settle_until_
   SteadyTime settle_until_ = SteadyTime::min();
   std::uint64_t next_holder_ = 1, next_ask_ = 1;
-  std::uint64_t standing_ask_ = 0;  // made because every class was full; for nobody in particular
-  std::size_t full_ = 0;            // classes that hold their refuse limit
+  std::uint64_t standing_ask_ = 0;  // a question asked because every class was full, not for a particular session
+  std::size_t full_ = 0;            // classes that are at their refuse limit
   bool all_full_ = false;
 };
 
