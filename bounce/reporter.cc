@@ -23,7 +23,7 @@ mail::DsnKind kind_of(ipc::bounce::Kind kind) {
   return mail::DsnKind::failure;
 }
 
-/// Postfix's words, which log readers know.
+/// The name of a notice in the log, as Postfix words it for log readers.
 std::string_view noun(mail::DsnKind kind) {
   switch (kind) {
     case mail::DsnKind::failure:
@@ -54,7 +54,7 @@ void CopiesMade::add(const ipc::bounce::Notify& notify) {
   std::ranges::sort(ordinals);
   const std::size_t more = cost(ordinals);
   if (more > limit_) return;
-  // Any may go: what is forgotten costs a second copy and nothing else.
+  // Any entry may go: forgetting one costs a second copy and nothing else.
   while (held_ + more > limit_) drop(made_.begin());
   held_ += more;
   made_.emplace(key(notify), std::move(ordinals));
@@ -96,7 +96,7 @@ mail::DsnRequest Reporter::describe(const Request& request, bool failing_notice)
   if (failing_notice) {
     dsn.postmaster = copies_.failing_notices;
     dsn.postmaster_from = double_bounce_;
-    // What comes back to double_bounce_sender is about such a notice: another one would go round for ever.
+    // Mail to double_bounce_sender is about such a notice: another notice would loop for ever.
     std::erase_if(dsn.recipients, [this](const mail::DsnRecipient& r) {
       return iequals(r.recipient.address, double_bounce_) || iequals(r.recipient.shown_original(), double_bounce_);
     });
@@ -112,7 +112,7 @@ async::Task<Result<std::string>> Reporter::queue(std::shared_ptr<Request> reques
   intake::Derived derived;
   derived.envelope = std::move(report.envelope);
   derived.envelope.client.protocol = "local";
-  // Its failure is recognised by this very sender, whatever the maps make of the address.
+  // A failure of this notice is recognised by exactly this sender, whatever the maps say of the address.
   derived.keep_sender = !dsn.postmaster.empty();
   derived.permit = discharges.empty() ? 0 : request->notify.permit;
   derived.envelope.discharges = std::move(discharges);
@@ -131,7 +131,7 @@ async::Task<ipc::bounce::Notified> Reporter::report(std::shared_ptr<Request> req
   ipc::bounce::Notified answer;
   answer.request = notify.request;
   if (iequals(notify.envelope.sender, double_bounce_)) {
-    // Late is not lost: nobody is told, and there is nothing to log either.
+    // A delay is not a loss: nobody is told, and nothing is logged.
     if (notify.kind == ipc::bounce::Kind::failure)
       log::warning("{}: undeliverable postmaster notification discarded", id);
     answer.done = true;

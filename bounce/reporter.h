@@ -1,11 +1,11 @@
 #pragma once
 /// Makes notices and enqueues them: what qmgr asks for in the bounce conversation.
 ///
-/// Promise: `done` only after the notice is on stable storage, or when none is due (NOTIFY, or the postmaster's own):
-///          qmgr then forgets the report. Anything else: qmgr asks again later.
-/// Order:   the postmaster's copy is queued before the sender's notice, which alone discharges the report: a crash
-///          between them makes a second copy, never a lost one. A sender's notice that cannot be queued does not: the
-///          copy is remembered.
+/// Promise: `done` is answered only after the notice is on stable storage, or if none is due (NOTIFY, or the
+///          postmaster's own); qmgr then forgets the report. After any other answer qmgr asks again later.
+/// Order:   the postmaster's copy is queued before the sender's notice, because only the latter settles the report: a
+///          crash between them makes a second copy, but loses none. While a sender's notice cannot be queued,
+///          CopiesMade remembers the copy.
 /// Thread:  the loop's.
 /// Source:  RFC 3461-3464; lib/mail/dsn.h makes the text; docs/notices.md.
 #include <cstdint>
@@ -24,19 +24,19 @@
 
 namespace pen::bounce {
 
-/// A request that owns what it needs.
+/// A request with its content.
 struct Request {
   ipc::bounce::Notify notify;  // inline_body empty
   ipc::Content content;
 };
 
-/// Which copies the postmaster got of reports whose own notice is not queued yet, so that asking again makes no second
-/// copy. In memory only: after a restart there may be a second one.
+/// Remembers which copies the postmaster got of reports whose notice is not queued yet, so that a repeated request
+/// makes no second copy. It is lost at a restart: then there may be a second copy.
 class CopiesMade {
  public:
-  /// limit: bytes of memory, about.
+  /// limit: bytes of memory, approximately.
   explicit CopiesMade(std::size_t limit = 16U << 20) : limit_(limit) {}
-  /// A copy told of every recipient of this report.
+  /// True: a copy covered every recipient of this report.
   bool has(const ipc::bounce::Notify& notify) const;
   void add(const ipc::bounce::Notify& notify);
   void forget(const ipc::bounce::Notify& notify);
@@ -63,7 +63,7 @@ class Reporter {
 
  private:
   mail::DsnRequest describe(const Request& request, bool failing_notice) const;
-  /// Queue id of the new message.
+  /// Returns the queue id of the new message.
   async::Task<Result<std::string>> queue(std::shared_ptr<Request> request, mail::DsnRequest dsn,
                                          std::vector<mail::Discharge> discharges);
 

@@ -19,7 +19,7 @@ using ipc::session_errors::Session;
 
 constexpr std::size_t kWidth = 78;
 constexpr std::size_t kMaxPeer = 300;
-// twice what a transcript has by itself: who sends it is another program
+// twice a transcript's own limit, because another program sends it
 constexpr std::size_t kMaxText = 2 * mail::Transcript::kMost;
 
 std::string_view who(Role role) {
@@ -34,7 +34,7 @@ std::string_view who(Role role) {
   return "SMTP";
 }
 
-/// Indented, so that no line of the peer's looks like one of ours; longer ones go on further in.
+/// Adds a line indented, so that no line of the peer's looks like ours; long lines continue with a deeper indent.
 void add_line(std::string& out, std::string_view line) {
   std::string_view indent = " ";
   do {
@@ -136,7 +136,7 @@ async::Task<void> SessionNotices::send(Session session) {
   const auto queued = co_await intake::enqueue_derived(intake_, std::move(derived), until);
   const std::string peer = printable(session.peer, kMaxPeer);
   if (!queued) {
-    allowance.leave_out(left_out + 1);  // this one too
+    allowance.leave_out(left_out + 1);  // this session too
     log::warning("postmaster notice of errors from {}: {}", peer, queued.error().context());
     co_return;
   }

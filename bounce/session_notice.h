@@ -1,14 +1,13 @@
 #pragma once
-/// Sends the postmaster the transcripts of sessions with errors, as smtpd and smtp tell of them
-/// (lib/ipc/session_errors.h).
+/// Sends the postmaster the transcripts of sessions with errors that smtpd and smtp report (lib/ipc/session_errors.h).
 ///
 /// Use:     SessionNotices notices(intake, settings, random);  co_await notices.send(session);    // one after another
 /// Limit:   kAtOnce notices, then one every kEvery: a full disk or an attack makes thousands of such sessions, and
-///          their notices would be the flood's second half. The next notice that is queued tells how many were not.
-///          Sessions that met a lack of resources, or software that does not work, have allowances of their own: what
-///          clients do wrong, as often as they like, leaves room for what this host has wrong.
-/// Promise: none: a notice that cannot be queued is logged and counted. An empty recipient: nobody is told.
-/// Sender:  double_bounce_sender, so that a notice which fails makes no other.
+///          their notices would double the flood. The next queued notice says how many were left out. Sessions with a
+///          lack of resources or broken software have allowances of their own, so that clients' errors leave room for
+///          this host's.
+/// Promise: none: a notice that cannot be queued is logged and counted. If the recipient is empty, nothing is sent.
+/// Sender:  double_bounce_sender, so that a failed notice causes no other.
 /// Thread:  the loop's.
 /// Source:  Postfix notify_classes, error_notice_recipient, bounce_notice_recipient.
 #include <string>
@@ -20,14 +19,14 @@
 
 namespace pen::bounce {
 
-/// How many more of something there may be now.
+/// Limits how many notices of a kind there may be now.
 class Allowance {
  public:
   static constexpr int kAtOnce = 30;
   static constexpr seconds kEvery{6};
-  /// False: not now, and it is counted as left out.
+  /// False: not now; counts one as left out.
   bool take(SteadyTime now);
-  /// How many were left out and not told of. Who cannot tell of them leaves them out again.
+  /// How many were left out and not reported yet. A caller that cannot report them must call leave_out() again.
   std::uint64_t take_left_out() { return std::exchange(left_out_, 0); }
   void leave_out(std::uint64_t more) { left_out_ += more; }
 
@@ -47,7 +46,7 @@ struct SessionNoticeSettings {
   intake::OwnMail own = {};
 };
 
-/// The notice from its first header field on, CRLF lines of ASCII. left_out: sessions that no notice tells of.
+/// The whole notice, header first, in CRLF lines of ASCII. left_out: sessions that no notice covers.
 std::string session_notice(const ipc::session_errors::Session& session, const SessionNoticeSettings& settings,
                            std::string_view message_id, WallTime now, std::uint64_t left_out);
 
