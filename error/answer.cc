@@ -17,7 +17,7 @@ mail::DeliveryStatus answer(Kind kind, std::string_view nexthop) {
   if (const auto code = mail::enhanced_code(text)) {
     dsn = std::string(*code);
     text = trim(text.substr(code->size()));
-    // The service decides the class: what is written in a transport map must not turn a failure into success.
+    // The service decides the class: text in a transport map must not turn a failure into a success.
     dsn[0] = kind == Kind::error ? '5' : kind == Kind::retry ? '4' : '2';
   }
   mail::DeliveryStatus status;

@@ -1,5 +1,5 @@
 #pragma once
-/// What error, retry and discard answer to a job: a fixed status, made from the service's name and the next hop.
+/// The answer of error, retry and discard to a job: a fixed status, made from the service's name and the next hop.
 ///
 /// error:   fails every recipient with the next hop as the text; an enhanced code in front of the text counts
 ///          ("5.1.1 no such user"), otherwise 5.0.0.
@@ -16,7 +16,7 @@ namespace pen::error_program {
 
 enum class Kind : std::uint8_t { error, retry, discard };
 
-/// By the service's name in master.cf; unknown names are error: nothing is dropped or kept by a misnamed service.
+/// Maps a service name of master.cf; unknown names are error, so that a misnamed service drops or keeps nothing.
 Kind kind_of(std::string_view service);
 mail::DeliveryStatus answer(Kind kind, std::string_view nexthop);
 /// relay= of the log line: "none".
