@@ -15,10 +15,10 @@ namespace pen::local {
 namespace {
 
 constexpr std::size_t kMaxShown = 5;      // destinations in one log line
-constexpr std::size_t kMaxReason = 1000;  // of a failure that a list's owner is told of
+constexpr std::size_t kMaxReason = 1000;  // of a failure, in the notice to a list's owner
 constexpr std::size_t kMaxShownAddress = 320;
 
-/// The worst of what came of a recipient's destinations: a try again, a failure, success.
+/// Combines the results of a recipient's destinations: deferred before failed before sent.
 mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
   const auto rank = [](const mail::DeliveryStatus& s) {
     if (s.action == mail::Action::deferred) return 0;
@@ -33,7 +33,7 @@ mail::DeliveryStatus all_of(const std::vector<mail::DeliveryStatus>& each) {
   return worst;
 }
 
-/// The next queue manager sends on what this one asked for.
+/// The status for a lost conversation: the next queue manager sends the message again.
 mail::DeliveryStatus over() { return deferred("4.3.0", "the conversation with the queue manager has ended"); }
 
 /// The user or alias that a recipient names, without extension.
@@ -41,7 +41,7 @@ std::string name_of(const mail::Recipient& recipient, const Rules& rules) {
   return account_name(std::string(mail::local_part(recipient.address)), rules);
 }
 
-/// What a probe is told; how those addresses fare is for a probe of theirs.
+/// The answer to a probe; the new addresses' results would need probes of their own.
 mail::DeliveryStatus would_send_on(const Group& group, const std::string& transport) {
   std::string text = transport.empty() ? "forwards to" : "passes to " + transport + ":";
   for (std::size_t i = 0; i < group.to.size() && i < kMaxShown; ++i) text += (i == 0 ? " " : ", ") + group.to[i];
@@ -49,19 +49,19 @@ mail::DeliveryStatus would_send_on(const Group& group, const std::string& transp
   return mail::make_status(mail::Action::delivered, "2.0.0", std::move(text));
 }
 
-/// One destination of a recipient of a message, as Progress knows it. Everything that tells it from another is in here,
-/// each field with its length: two that are equal are the same place, reached the same way with the same rights.
+/// One destination of a recipient of a message, as the key of Progress. It holds all that distinguishes destinations,
+/// each field with its length: equal keys are the same place, reached the same way with the same rights.
 struct Step {
   std::string queue_id, address, original, orcpt;
   std::vector<std::string> followed;
-  bool direct = false;  // else: a group, known by its sender, of which an expansion has one each
+  bool direct = false;  // else a group, identified by its sender: an expansion has one group per sender
   std::uint8_t kind = 0;
   std::string text, account, sender;
   std::optional<std::uint32_t> owner = {};
   PEN_FIELDS(queue_id, address, original, orcpt, followed, direct, kind, text, account, sender, owner)
 };
 
-/// Brings the groups that have the same sender together.
+/// Merges the groups that have the same sender.
 std::vector<Group> one_for_each_sender(std::vector<Group> groups) {
   std::vector<Group> out;
   for (auto& group : groups) {
@@ -74,11 +74,11 @@ std::vector<Group> one_for_each_sender(std::vector<Group> groups) {
   return out;
 }
 
-/// A message that goes on from here: to nobody yet. sender: the owner of the list, "": the message's own.
+/// A message to be sent on, still without recipients. sender: the owner of the list; "": the message's own.
 mailbox::Successor successor_of(const mailbox::Incoming& message, const std::string& sender) {
   mailbox::Successor next;
   const mail::Envelope& old = message.envelope;
-  // Nobody is to be told of a notice that cannot be delivered.
+  // A notice that cannot be delivered must not cause another.
   next.envelope.sender = sender.empty() || old.sender.empty() ? old.sender : sender;
   if (sender.empty()) {
     next.envelope.envid = old.envid;
@@ -123,7 +123,7 @@ async::Task<mail::DeliveryStatus> Agent::deliver(Message message, mail::Recipien
     co_return co_await tell_owner(message, std::move(recipient), *std::move(owner), std::move(loop));
   }
   auto work = [shared = shared_, address = recipient.address] { return expand_name(*shared, address); };
-  // One whose :include: file hangs leaves threads for the others.
+  // An alias whose :include: file hangs leaves threads for others.
   const std::string name = name_of(recipient, shared_->rules);
   if (!co_await lookup_turns_.take(name, {.deadline = loop_.now() + shared_->rules.patience}))
     co_return deferred(
@@ -172,13 +172,13 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
   }
   if (each.empty())
     co_return e.discard ? mail::make_status(mail::Action::delivered, "2.0.0", "delivered to file: /dev/null")
-                        // An :include: file that a script writes anew is empty for a moment.
+                        // An :include: file is empty for a moment while a script rewrites it.
                         : deferred("4.3.0", "the alias has no destinations");
   auto status = all_of(each);
   const auto comes_again = [soft = message->soft_refusals](const mail::DeliveryStatus& s) {
     return s.action == mail::Action::deferred || (soft && s.action == mail::Action::failed);
   };
-  // A probe has done nothing.
+  // A probe has delivered nothing.
   if (comes_again(status) && message->envelope.purpose != mail::Purpose::probe)
     for (std::size_t i = 0; i < each.size(); ++i)
       if (!comes_again(each[i])) progress_.remember(std::move(keys[i]), std::move(each[i]));
@@ -205,7 +205,7 @@ async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recip
   if (status.action != mail::Action::failed || owner.empty() || message->soft_refusals ||
       message->envelope.sender.empty() || message->envelope.purpose == mail::Purpose::probe)
     co_return status;
-  // By a message of his that fails in the queue for the same reason: the notice is as safe as any.
+  // The failure is a message to the owner that is bound to fail in the queue: its notice is as safe as any.
   mailbox::Successor next = successor_of(*message, owner);
   const std::string reason = printable(status.text, kMaxReason);
   next.envelope.transport = fmt::format("error:{} {}", status.dsn, reason);
@@ -215,7 +215,7 @@ async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recip
   if (message->over()) co_return over();
   auto id = co_await requeue_.requeue(message, std::move(next));
   if (!id) co_return deferred("4.3.0", "cannot tell the list's owner: " + id.error().message());
-  // The owner and his commands are none of the poster's business.
+  // The poster need not learn of the owner and the list's commands.
   log::info("{}: to=<{}>, failed, {} is told by {}: {}", message->envelope.queue_id,
             printable(recipient.address, kMaxShownAddress), printable(owner, kMaxShownAddress), *id, reason);
   co_return mail::make_status(mail::Action::delivered, "2.0.0", "delivered to the list");
@@ -262,11 +262,11 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
     co_return co_await send_on(message, recipient, std::move(group), {}, {});
   }
   if (!out.pass_to.empty()) {
-    // Aliases are behind it: who takes the mail must be told whose mailbox is meant.
+    // Aliases are already expanded: the transport must learn whose mailbox is meant.
     Group group{sender, {user_address(user, shared_->rules, recipient.address)}};
     co_return co_await send_on(message, recipient, std::move(group), {}, std::move(out.pass_to));
   }
-  // The list that led to the user is told of what happens, unless a list that he leads to has its own owner.
+  // The list that led to the user is told of failures, unless a list further on has its own owner.
   const auto keep = [&](std::string& own) {
     if (own.empty()) own = sender;
   };
@@ -292,7 +292,7 @@ async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipien
       r.orcpt = recipient.orcpt;
       r.notify = recipient.notify;
     }
-    // The success notice is due now, as "expanded"; failures and delays are the new recipients' (RFC 3461 5.2.7).
+    // The success notice ("expanded") is due now; failures and delays belong to the new recipients (RFC 3461 5.2.7).
     if (!passed && (r.notify & mail::notify::kSuccess)) {
       r.notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kSuccess);
       if (r.notify == 0) r.notify = mail::notify::kNever;

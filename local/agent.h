@@ -1,15 +1,15 @@
 #pragma once
 /// Delivers mail to local users: aliases, forward files, mailboxes, commands.
 ///
-/// Order:   Delivered-To loop check; alias_maps (once, to their ends); the user's forward file; mailbox_transport,
-///          mailbox_command, the mailbox. docs/local-delivery.md.
-/// Promise: the answer "sent" comes only after the message is on stable storage in its mailbox, taken by its command,
-///          or in the queue again. What goes to several addresses is queued again as a new message, whose recipients
-///          then succeed or fail each for itself; what can only be done here is done here, each once: what is behind
-///          us when something else has to be tried again is remembered (Progress).
-/// Lists:   under an owner- alias the owner is the sender of what is sent on, and is told of what fails here; nothing
-///          that the poster asked for (ENVID, RET, NOTIFY, ORCPT) goes on, and to him the list's acceptance is the
-///          delivery.
+/// Order:   loop check by Delivered-To; alias_maps, once, to their ends; the user's forward file; mailbox_transport,
+///          mailbox_command, the mailbox. See docs/local-delivery.md.
+/// Promise: the answer is "sent" only when the message is on stable storage in its mailbox, taken by its command, or
+///          in the queue again. Mail for several addresses is queued again as a new message, so that each recipient
+///          succeeds or fails alone. Deliveries that can only be made here are made once each: Progress remembers the
+///          finished ones while others are retried.
+/// Lists:   mail for an alias with an owner- alias is sent on with the owner as sender, and the owner is told of
+///          failures here. The poster's ENVID, RET, NOTIFY and ORCPT end here; for the poster the list's acceptance
+///          is the delivery.
 /// Thread:  the loop's; look-ups and deliveries block on the handler pool, one thread each.
 /// Source:  Postfix local(8), RFC 3461 section 5.2.7 (notices asked for of an alias; 5.2.7.3: of a list).
 #include <memory>
@@ -28,12 +28,12 @@ namespace pen::local {
 
 class Agent {
  public:
-  /// All must outlive the agent. lookups: the threads for aliases, deliveries: those for the rest: what hangs in one of
-  /// them does not stop mail that needs the other only.
+  /// All must outlive the agent. lookups: threads for aliases; deliveries: threads for the rest. If the one kind
+  /// hangs, mail that needs only the other continues.
   Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries, mailbox::Requeue& requeue,
         Rules rules, map::MapList aliases, Random& random);
 
-  /// One recipient. The answer's text is what the log line shows.
+  /// Delivers to one recipient. The log line shows the answer's text.
   async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const mailbox::Incoming> message,
                                             mail::Recipient recipient);
 
@@ -51,11 +51,11 @@ class Agent {
   /// through: as in Expansion.
   async::Task<mail::DeliveryStatus> send_on(Message message, mail::Recipient recipient, Group group,
                                             std::vector<std::string> through, std::string transport);
-  /// A failure under a list with an owner- alias: told to him, so that the sender, who knows only the list, is not.
-  /// Everything else as it is, and a failure that will be tried again (soft_bounce).
+  /// Reports a failure under a list to the list's owner, instead of to the sender, who knows only the list. Other
+  /// results are returned unchanged, as is a failure that will be retried (soft_bounce).
   async::Task<mail::DeliveryStatus> tell_owner(Message message, mail::Recipient recipient, std::string owner,
                                                mail::DeliveryStatus status);
-  /// For a delivery thread; who: account or alias that it is for. False: none came free in time.
+  /// Waits for a delivery thread; who: the account or alias it is for. False: none became free in time.
   async::Task<bool> take_turn(std::string who);
   mail::DeliveryStatus no_turn(const std::string& who) const;
   Delivery delivery(const Message& message, const mail::Recipient& recipient, const std::string& sender);

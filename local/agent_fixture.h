@@ -1,5 +1,5 @@
 #pragma once
-/// An Agent on this host, without the queue: one unprivileged account gets mail below a scratch directory. For tests.
+/// For tests: an Agent on this host, without a queue. One unprivileged account gets mail below a scratch directory.
 ///
 /// Use:     BOOST_FIXTURE_TEST_SUITE(local_agent, Host)  …  deliver(user + "@here.example").text, box(), outbox.sent
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace pen::local {
 
 namespace fs = std::filesystem;
 
-/// Takes what is sent on.
+/// Keeps the messages that are sent on.
 struct Outbox final : mailbox::Requeue {
   async::Task<Result<std::string>> requeue(std::shared_ptr<const mailbox::Incoming>,
                                            mailbox::Successor successor) override {
@@ -32,7 +32,7 @@ struct Outbox final : mailbox::Requeue {
   bool broken = false;
 };
 
-/// One unprivileged account of this machine gets mail below a scratch directory.
+/// The agent, its rules and a scratch directory for one unprivileged account of this machine.
 struct Host {
   Host() : pool(loop, 4), lookups(loop, 1), random(1) {
     const passwd* entry = ::geteuid() == 0 ? ::getpwnam("games") : ::getpwuid(::geteuid());
@@ -70,7 +70,7 @@ struct Host {
     r.address = std::move(to);
     *status = co_await self->agent->deliver(self->message, std::move(r));
   }
-  /// Once two deliveries hang: two others, and then the end of the hanging.
+  /// Waits until two deliveries hang, makes two others, and then ends the hanging ones.
   static async::Task<void> others(Host* self, int begun, int gate, mail::DeliveryStatus* robot,
                                   mail::DeliveryStatus* far) {
     async::HandlerPool waiting(self->loop, 1);
@@ -96,7 +96,7 @@ struct Host {
     }
     return out;
   }
-  /// The same process tries again.
+  /// Delivers to the address once more in the same process.
   mail::DeliveryStatus again(std::string to) {
     mail::Recipient r;
     r.address = std::move(to);
@@ -119,7 +119,7 @@ struct Host {
     if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("").c_str(), uid, 0) == 0);
     BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
   }
-  /// A forward file that the user is believed to have written.
+  /// Writes a forward file that the agent accepts as the user's own.
   std::string forward_file(const std::string& name, const std::string& content) {
     auto path = scratch.write(name, content);
     if (::geteuid() == 0) BOOST_REQUIRE(::chown(path.c_str(), uid, 0) == 0);
@@ -133,7 +133,7 @@ struct Host {
     return all.str();
   }
   std::string hanging() const { return "cat > /dev/null; echo begun > " + out("begun") + "; read x < " + out("gate"); }
-  /// Six deliveries, by addresses that end in a number, that run hanging(): others pass them by.
+  /// Starts six deliveries, to addresses that end in a number, which run hanging(), and shows that others pass them.
   void six_that_hang(const std::string& addresses, const std::string& table);
   static std::string alias(const std::string& name, const std::string& value) {
     return "inline:{ {" + name + " = " + value + "} }";
@@ -154,7 +154,7 @@ struct Host {
 
 inline void Host::six_that_hang(const std::string& addresses, const std::string& table) {
   rules.share = 2;
-  rules.time_limit = seconds(30);  // were he to hold up the others, this would end it
+  rules.time_limit = seconds(30);  // ends the test if a hanging delivery holds up the others
   BOOST_REQUIRE(::mkfifo(out("gate").c_str(), 0666) == 0);
   if (::geteuid() == 0) BOOST_REQUIRE(::chown(out("gate").c_str(), uid, 0) == 0);
   BOOST_REQUIRE(::mkfifo(out("begun").c_str(), 0666) == 0);

@@ -13,10 +13,10 @@
 namespace pen::local {
 namespace {
 
-// forward files within one another that are followed in one delivery; further ones do not count
+// nested forward files that one delivery follows; deeper ones are ignored
 constexpr std::size_t kMaxFollowed = 10;
 
-/// The account with whose rights something is done that is no user's own; nullopt owner: default_privs.
+/// The account for commands and files that belong to no user; owner nullopt: default_privs.
 Result<mailbox::Account> account_for(const Rules& rules, std::optional<uid_t> owner) {
   if (owner && *owner != 0) {
     PEN_TRY_ASSIGN(auto found, mailbox::find_account(*owner));
@@ -29,7 +29,7 @@ Result<mailbox::Account> account_for(const Rules& rules, std::optional<uid_t> ow
   return *std::move(found);
 }
 
-/// The account of a forward file's user, by its name: others may have the same uid.
+/// The account of a forward file's user, found by name: several accounts may have the same uid.
 Result<mailbox::Account> account_named(const Rules& rules, const std::string& name) {
   PEN_TRY_ASSIGN(auto found, rules.account(name));
   if (found) return *std::move(found);
@@ -44,9 +44,9 @@ Result<std::optional<mailbox::Account>> account_of(const Rules& rules, const std
   return rules.account(base);
 }
 
-/// An :include: file, read in a process that is given up at `until`: the disk may hang. Without a reader it is named by
-/// the administrator's alias table, and read as default_privs: what is in it comes back in notices, and whoever may
-/// write in its directory may have made a link of its name.
+/// Reads an :include: file in a process that is given up at `until`, because the disk may hang. Without a reader the
+/// file is named by the administrator's alias table and read as default_privs: its text appears in notices, and
+/// anybody who can write in its directory may have made a link of that name.
 Result<OwnedText> read_include(const Rules& rules, const std::string& path, std::optional<uid_t> reader,
                                const std::string& name, std::chrono::steady_clock::time_point until) {
   const auto left = std::chrono::ceil<seconds>(until - std::chrono::steady_clock::now());
@@ -59,7 +59,7 @@ Result<OwnedText> read_include(const Rules& rules, const std::string& path, std:
     PEN_TRY_ASSIGN(const auto account, name.empty() ? account_for(rules, reader) : account_named(rules, name));
     PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
     work.read_limit = mailbox::kMaxUserInclude;
-  } else if (::geteuid() == 0) {  // the rest of an ordinary user's instance is that user's too
+  } else if (::geteuid() == 0) {  // an ordinary user's instance: its other files are that user's too
     PEN_TRY_ASSIGN(const auto account, account_for(rules, std::nullopt));
     PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
   }
@@ -73,7 +73,7 @@ Result<OwnedText> read_include(const Rules& rules, const std::string& path, std:
   return out;
 }
 
-/// Where a name leads by what the administrator and the users have written, for one expansion. shared: outlives it.
+/// The look-ups of one expansion in tables and files. shared must outlive the result.
 Lookups lookups_of(const Shared& shared) {
   Lookups lookups;
   lookups.alias = [&shared](const std::string& name) -> Result<std::optional<OwnedText>> {
@@ -91,22 +91,22 @@ Lookups lookups_of(const Shared& shared) {
   return lookups;
 }
 
-/// The group that may make files in a shared spool directory, where that is how it is arranged (Debian: 2775
+/// The group that may create files in a shared spool directory, if the directory is set up that way (Debian: 2775
 /// root:mail).
 std::optional<gid_t> spool_group(const std::string& directory) {
   struct stat st{};
-  if (::stat(directory.c_str(), &st) != 0) return std::nullopt;  // the delivery itself will say so
+  if (::stat(directory.c_str(), &st) != 0) return std::nullopt;  // the delivery will report it
   if ((st.st_mode & S_IWGRP) && !(st.st_mode & S_IWOTH)) return st.st_gid;
   return std::nullopt;
 }
 
-/// $recipient_delimiter: the address's own, else the first of the setting.
+/// $recipient_delimiter: the one in the address, else the first of the setting.
 char delimiter_of(const mail::Extension& split, const Rules& rules) {
   if (split.delimiter != '\0') return split.delimiter;
   return rules.delimiters.empty() ? '\0' : rules.delimiters.front();
 }
 
-/// Splits "/a/b/" into the directory it is in and its own name, with the / behind it.
+/// Splits "/a/b/" into the parent directory and the last name with its final /.
 void aim_at(const std::string& path, mailbox::Target& target) {
   target.form = path.ends_with('/') ? mailbox::Form::maildir : mailbox::Form::mbox;
   const auto name_end = path.find_last_not_of('/');
@@ -209,7 +209,7 @@ class ToUser {
   void run(std::string line);
   void aim();
 
-  /// Nothing that a stranger may choose a file with: forward files are looked for as if it were not there.
+  /// True: the extension would let a stranger choose a file. Forward files are then looked for without it.
   bool path_like_extension() const { return split_.extension.find('/') != std::string_view::npos; }
 
   /// forward_path, expanded.
@@ -227,9 +227,9 @@ class ToUser {
     const auto& followed = task_.followed;
     for (const auto& path : rules_.forward_paths) {
       auto expanded = mailbox::expand_values(path, delivery_values(facts), rules_.forward_filter);
-      // It would hold the value of something that there is not: $extension.
+      // The path needs a value that does not exist: $extension.
       if (expanded.undefined) continue;
-      // It led here: it is there, and would come before the rest.
+      // This file led here: it exists, and would come before the rest.
       if (std::ranges::find(followed, expanded.text) != followed.end()) break;
       if (!expanded.text.starts_with('/')) continue;
       if (std::ranges::find(expanded.used, "extension") != expanded.used.end()) extension_files_.insert(expanded.text);
@@ -274,7 +274,7 @@ class ToUser {
   std::string name_;
   mail::Extension split_;  // of name_
   std::string base_;
-  std::string box_;                        // as Tour knows it
+  std::string box_;                        // the key of the mailbox in Tour
   std::set<std::string> extension_files_;  // forward files with the extension in their names
   mailbox::Account account_;
   mail::Recipient as_user_;  // the recipient with the address that the aliases led to
@@ -311,7 +311,7 @@ void ToUser::run(std::string line) {
   work_.command = command_of(rules_, facts_, std::move(line));
 }
 
-/// The user's mailbox, by home_mailbox or mail_spool_directory. After work_.become.
+/// Sets the target to the user's mailbox, by home_mailbox or mail_spool_directory. Call it after work_.become is set.
 void ToUser::aim() {
   mailbox::Target& target = work_.target;
   work_.message = message_of(rules_, task_, rules_.mark_files);
@@ -424,7 +424,7 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
     facts.user = split.user;
     facts.extension = split.extension;
     facts.delimiter = delimiter_of(split, rules);
-    // The user whose forward file it is; else the alias.
+    // The name is the user of the forward file, else the alias.
     if (!direct.account.empty()) facts.user = account->name;
     facts.account = direct.owner ? &*account : nullptr;
     work.message = message_of(rules, task, rules.mark_commands);

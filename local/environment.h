@@ -1,7 +1,7 @@
 #pragma once
-/// What a command of local delivery finds in its environment. Pure.
+/// The environment of a command of local delivery. Pure.
 ///
-/// Safety:  every value that comes from outside passes command_expansion_filter; names are ours.
+/// Safety:  values from outside pass command_expansion_filter; the names are ours.
 /// Source:  Postfix local(8) EXTERNAL COMMAND DELIVERY, export_environment, command_expansion_filter.
 #include <string>
 #include <vector>
@@ -15,16 +15,16 @@ namespace pen::local {
 struct CommandFacts {
   const mail::Envelope* message = nullptr;
   const mail::Recipient* recipient = nullptr;
-  std::string sender;                         // owner- aliases are in place
-  std::string user, extension;                // of the local part; of a forward file's command: its user
+  std::string sender;                         // an owner- alias has replaced it
+  std::string user, extension;                // of the local part; for a command in a forward file: the file's user
   char delimiter = '\0';                      // the one in the address, else the first of recipient_delimiter
-  const mailbox::Account* account = nullptr;  // whose command it is; nullptr: default_privs
+  const mailbox::Account* account = nullptr;  // with whose rights the command runs; nullptr: default_privs
 };
 
-/// The names of command_execution_directory, forward_path and luser_relay.
+/// The values for command_execution_directory, forward_path and luser_relay.
 mailbox::Values delivery_values(const CommandFacts& facts);
 
-/// "NAME=value", all of it: `exported` first, PATH and the names of local(8) after.
+/// The whole environment as "NAME=value": first `exported`, then PATH and the names of local(8).
 std::vector<std::string> command_environment(const CommandFacts& facts, const std::vector<std::string>& exported,
                                              std::string_view filter);
 

@@ -24,20 +24,20 @@ bool among(const Places& places, Place place) {
   return false;
 }
 
-/// What holds for the destinations of one alias or file.
+/// Properties of the destinations of one alias or file.
 struct Context {
   Place place = Place::alias;
   std::optional<uid_t> owner;
   std::string account;  // the forward file's user; "": an alias
   std::string sender;
-  std::string extension;  // with its delimiter: what no alias was found for
+  std::string extension;  // with its delimiter: the part that no alias was found for
 };
 
 class Walk {
  public:
   Walk(const ExpandRules& rules, const Lookups& lookups) : rules_(rules), lookups_(lookups) {}
 
-  /// A local name: alias with its extension, alias without, else a user. domain: what was written with it.
+  /// Expands a local name: alias with its extension, alias without, else a user. domain: as written after the name.
   Result<void> name(const std::string& local, const std::string& domain, const Context& outer) {
     const std::string key = to_lower(mail::unquote_local(local));
     if (path_.size() >= kMaxDepth) return fail(LocalError::loop, key);
@@ -60,7 +60,7 @@ class Walk {
       only_home_ = only_home || been_.contains(candidate);
       path_.push_back(candidate);
       PEN_TRY_ASSIGN(const auto targets, parse_targets(value->text, left()));
-      value.reset();  // it is not needed while others within it are read
+      value.reset();  // frees the memory while nested files are read
       PEN_TRY(all(targets, inner));
       path_.pop_back();
       only_home_ = only_home;
@@ -71,7 +71,7 @@ class Walk {
     return {};
   }
 
-  /// list_owner().
+  /// See list_owner().
   Result<std::string> owner_of(const std::string& local) {
     const std::string key = to_lower(mail::unquote_local(local));
     const auto split = mail::split_extension(key, rules_.delimiters);
@@ -108,8 +108,8 @@ class Walk {
     std::string name, domain, sender;
   };
 
-  /// A user whom an alias names, and whose mail goes another way or may do so: it is sent on, and routed then. The name
-  /// that is being expanded has its route behind it.
+  /// True: an alias names a user whose mail is, or may be, routed elsewhere. It is sent on and routed then. The name
+  /// being expanded has been routed already.
   bool elsewhere(const User& user) const {
     if (!out_.aliased || !lookups_.ours) return false;
     const auto here = ours(user.name + "@" + user.domain);
@@ -131,11 +131,11 @@ class Walk {
     return {};
   }
 
-  /// Destinations that there may still be.
+  /// How many more destinations are allowed.
   std::size_t left() const { return rules_.limit - std::min(count_, rules_.limit); }
 
   Result<void> all(const std::vector<AliasTarget>& targets, const Context& context) {
-    count_ += targets.size();  // all at once: what is within them is read while they are held
+    count_ += targets.size();  // all at once: they are kept while nested ones are read
     for (const auto& t : targets) PEN_TRY(one(t, context));
     return {};
   }
@@ -180,7 +180,7 @@ class Walk {
     return {};
   }
 
-  /// What is in an :include: file, with the rights that hold for it.
+  /// Reads an :include: file with the rights that apply to it.
   Result<std::vector<AliasTarget>> read(const std::string& path, Context& context) {
     if (++files_ > kMaxFiles) return fail(LocalError::too_many, ":include: files");
     PEN_TRY_ASSIGN(const auto file, lookups_.include(path, context.owner, context.account));
@@ -211,15 +211,15 @@ class Walk {
     if (!lookups_.ours) return false;
     return lookups_.ours(address);
   }
-  /// Whether it is a local name.
+  /// True: the address is a local name.
   Result<bool> is_here(const std::string& address) const {
     const auto domain = mail::domain_part(address);
     if (domain.empty() || iequals(domain, rules_.domain)) return true;
     return ours(address);
   }
 
-  /// A walk from one name, for follow_home. Errors: a look-up that may succeed later. False: the name leads round in a
-  /// circle, which its own delivery will tell.
+  /// Walks from one name, for follow_home. Errors: a look-up that may succeed later. False: the name leads into a
+  /// loop, which its own delivery will report.
   Result<bool> attempt(Walk& trial, const std::string& local, const std::string& domain, const std::string& sender) {
     if (tried_ > rules_.limit) return fail(LocalError::too_many);
     trial.files_ = files_;
@@ -232,7 +232,7 @@ class Walk {
     return done.has_value();
   }
 
-  /// All aliases that the message has been through: those of the addresses it has been delivered to, and within them.
+  /// Finds all aliases that the message has passed: those of the addresses in Delivered-To, and nested ones.
   Result<void> find_been() {
     for (const auto& address : std::exchange(addresses_been_, {})) {
       PEN_TRY_ASSIGN(const bool here, is_here(address));
@@ -244,8 +244,8 @@ class Walk {
     return {};
   }
 
-  /// In a forward file: takes in what a local name leads to, if that is the file's user among others. False: it is not;
-  /// then the name is sent on.
+  /// In a forward file: takes in the destinations of a local name if the file's user is among them. False: the user
+  /// is not, the name is sent on.
   Result<bool> follow_home(const std::string& local, const std::string& domain, const Context& context) {
     if (!followed_.insert(to_lower(local + "@" + domain)).second) return true;
     PEN_TRY(find_been());
@@ -266,19 +266,19 @@ class Walk {
     return true;
   }
 
-  /// The user of the forward file that this walk is for.
+  /// True: d is the user of the forward file of this walk.
   bool is_home(const Direct& d) const {
     return (d.kind == Direct::Kind::user || d.kind == Direct::Kind::mailbox) &&
            mail::split_extension(d.text, rules_.delimiters).user == path_.front();
   }
 
-  /// Once each with the same rights.
+  /// Adds a destination, unless it is there with the same rights.
   void add(Direct direct) {
     if (only_home_ && !is_home(direct)) return;
     if (seen_direct_.insert({direct.kind, direct.text, direct.owner, direct.account}).second)
       out_.direct.push_back(std::move(direct));
   }
-  /// Once each, case of ASCII letters apart.
+  /// Adds an address, unless it is there; case of ASCII letters does not matter.
   void forward(const std::string& address, const std::string& sender) {
     if (only_home_ || !seen_forwards_.insert(to_lower(address)).second) return;
     auto group = std::ranges::find(out_.forwards, sender, &Group::sender);
@@ -295,13 +295,13 @@ class Walk {
   std::set<std::tuple<Direct::Kind, std::string, std::optional<uid_t>, std::string>> seen_direct_;
   std::set<std::string> visited_;         // aliases
   std::set<std::string> been_;            // aliases that the message has been through before
-  std::set<std::string> addresses_been_;  // that been_ is still to be found from
-  bool only_home_ = false;                // within one of been_: nothing counts but the user at the root of path_
-  std::string own_;                       // whose forward file this is; empty: it is an alias
-  std::vector<std::string> open_;         // :include: files within one another
+  std::set<std::string> addresses_been_;  // not expanded into been_ yet
+  bool only_home_ = false;                // inside an alias of been_: only the user at the root of path_ counts
+  std::string own_;                       // the user of this forward file; empty: an alias
+  std::vector<std::string> open_;         // nested :include: files
   std::size_t count_ = 0;                 // destinations
   std::size_t files_ = 0, bytes_ = 0;     // :include: files read
-  std::size_t tried_ = 0;                 // names looked at by follow_home
+  std::size_t tried_ = 0;                 // names examined by follow_home
 };
 
 }  // namespace

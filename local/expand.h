@@ -1,18 +1,18 @@
 #pragma once
-/// Follows the aliases of a local name to their ends. Pure but for the look-ups handed in.
+/// Follows the aliases of a local name to their ends. Pure but for the look-ups passed in.
 ///
-/// Result:  where mail for the name goes. The caller delivers to the one user itself when that is all; else every
-///          forward becomes a recipient of a new message, and only `direct` is delivered here: commands, files, and
-///          names that came up again within their own alias (bob: bob, carol), which sent on would expand for ever.
-/// Circles: an address in a forward file that leads back to its user, by himself, an extension, an alias or another
-///          domain that is delivered to here, is followed at once and not sent on: the next round would find it
-///          again. Of an alias that the message has been through already (`been`) only the user is taken: its others
-///          have the mail.
-/// Rights:  a command or file is used with the rights of the user it is for (forward files); in aliases with those of
-///          the owner of the alias table, else of the :include: file; where that is root or nobody in particular, with
-///          default_privs.
-/// Bounds:  kMaxDepth aliases and files deep, ExpandRules::limit destinations, kMaxFiles files of kMaxFileBytes
-///          together, of which one is in memory; a destination found twice counts once.
+/// Result:  where mail for the name goes. If that is one user, the caller delivers to the user itself. Otherwise
+///          every forward becomes a recipient of a new message, and only `direct` is delivered here: commands, files,
+///          and names that came up again within their own alias (bob: bob, carol), which would expand for ever if
+///          sent on.
+/// Loops:   an address in a forward file that leads back to its own user (directly, by an extension, an alias or
+///          another domain that is local here) is followed at once instead of being sent on, or the next round would
+///          find it again. Of an alias that the message has passed already (`been`) only that user is taken: the
+///          others have the mail.
+/// Rights:  a command or file of a forward file is used with the user's rights; of an alias, with those of the owner
+///          of the alias table or :include: file. If that is root or nobody in particular, default_privs is used.
+/// Bounds:  kMaxDepth nested aliases and files, ExpandRules::limit destinations, kMaxFiles files of kMaxFileBytes in
+///          all, one of them in memory at a time. A destination found twice counts once.
 /// Source:  aliases(5); Postfix local(8) (owner- aliases, delivery rights, recipient_delimiter),
 ///          allow_mail_to_commands, allow_mail_to_files, expand_owner_alias, reset_owner_alias,
 ///          propagate_unmatched_extensions.
@@ -33,31 +33,31 @@ inline constexpr std::size_t kMaxDepth = 50;
 inline constexpr std::size_t kMaxFiles = 200;  // :include: files of one expansion; each costs a process
 inline constexpr std::size_t kMaxFileBytes = 16 * 1024 * 1024;  // of these together
 
-/// Text and whose word it is; nullopt: root's, or nobody's in particular.
+/// Text with its owner; nullopt: root, or nobody in particular.
 struct OwnedText {
   std::string text;
   std::optional<uid_t> owner;
 };
 
 struct Lookups {
-  /// alias_maps; nullopt: no such alias. An error: try later.
+  /// Looks up alias_maps; nullopt: no such alias. An error: try later.
   std::function<Result<std::optional<OwnedText>>(const std::string& name)> alias;
-  /// Content of an :include: file, read with the rights of `reader`; of `account` if it is not empty: several accounts
-  /// may share a uid.
+  /// Reads an :include: file with the rights of `reader`, or of `account` if that is not empty: several accounts may
+  /// share a uid.
   std::function<Result<OwnedText>(const std::string& path, std::optional<uid_t> reader, const std::string& account)>
       include;
-  /// Whether mail for an address comes here, by its domain and its route. Not set: what is in the recipient's domain
-  /// does. An error: try later.
+  /// Whether mail for an address is delivered here, by its domain and route. Not set: addresses in the recipient's
+  /// domain are. An error: try later.
   std::function<Result<bool>(const std::string& address)> ours = {};
 };
 
-/// Where destinations may stand.
+/// In which files a kind of destination is allowed.
 struct Places {
   bool alias = false, forward = false, include = false;
 };
 
 struct ExpandRules {
-  std::string domain;      // of the recipient being expanded: addresses in it are local names too
+  std::string domain;      // of the recipient being expanded: its addresses are local names too
   std::string delimiters;  // recipient_delimiter
   Places commands{.alias = true, .forward = true};  // allow_mail_to_commands
   Places files{.alias = true, .forward = true};     // allow_mail_to_files
@@ -67,19 +67,19 @@ struct ExpandRules {
   std::size_t limit = kMaxTargets;                  // alias_destination_limit
 };
 
-/// Delivered to here.
+/// A destination that is delivered here.
 struct Direct {
-  // user: as if it were alone, with the forward file; mailbox: "\\user", without
+  // user: a normal delivery, with the forward file; mailbox: "\\user", without it
   enum class Kind { user, mailbox, command, file, refused };
   Kind kind = Kind::user;
   std::string text;            // user, with extension; command; path; why there is no delivery
-  std::optional<uid_t> owner;  // command, file: with whose rights; nullopt: default_privs
+  std::optional<uid_t> owner;  // for command and file: whose rights; nullopt: default_privs
   std::string sender;          // the owner- alias, "": the message's own
-  // of whose forward file it is; counts before owner, which several accounts may share
+  // The user of the forward file; it counts before owner, because accounts may share a uid.
   std::string account = {};
   bool operator==(const Direct&) const = default;
 };
-/// Sent on as one message.
+/// Destinations that are sent on as one message.
 struct Group {
   std::string sender;  // the owner- alias, "": the message's own
   std::vector<std::string> to;
@@ -87,36 +87,36 @@ struct Group {
 };
 
 struct Expansion {
-  // the whole expansion is this one user (perhaps the name itself)
+  // The whole expansion is this one user (perhaps the name itself).
   std::optional<std::string> only_user;
   std::string sender;  // for only_user
   std::vector<Direct> direct;
   std::vector<Group> forwards;
-  // aliases that a forward file took in whole: an address each, for Delivered-To of what is sent on
+  // Aliases that a forward file took in whole, as addresses, for Delivered-To of the message sent on.
   std::vector<std::string> through;
   bool discard = false;  // /dev/null was among the destinations
   bool aliased = false;  // at least one alias was followed
 };
 
-/// Local name in external form, with extension ("bob+lists"). Errors: those of the look-ups
-/// (temporary); LocalError.
+/// Expands a local name in external form, with extension ("bob+lists"). Errors: those of the look-ups (temporary);
+/// LocalError.
 Result<Expansion> expand(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 
-/// Who is told of what happens to mail for a name: by its owner- alias, as expand() has it for its destinations; "":
-/// the sender. Errors: those of the look-ups.
+/// The owner- alias that is told of failures for a name, as expand() finds it for the destinations; "": the sender.
+/// Errors: those of the look-ups.
 Result<std::string> list_owner(const std::string& name, const ExpandRules& rules, const Lookups& lookups);
 
-/// A user's forward file, found for him.
+/// A user's forward file.
 struct ForwardFile {
   std::string text;
   std::string user;
   uid_t uid = 0;
   std::string extension;  // "+lists": what the file's name left out
-  // addresses that the message has been delivered to (Delivered-To), by anybody's word, and the recipient's
+  // Addresses in the message's Delivered-To fields, whoever wrote them, and the recipient's.
   std::vector<std::string> been = {};
 };
-/// The same from the content of a forward file. What leads back to the user is a Direct of kind user or mailbox; the
-/// caller knows which forward files it has followed already.
+/// Expands the content of a forward file. An address that leads back to the user is a Direct of kind user or mailbox;
+/// the caller knows which forward files it has followed already.
 Result<Expansion> expand_forward(const ForwardFile& file, const ExpandRules& rules, const Lookups& lookups);
 
 }  // namespace pen::local

@@ -19,7 +19,7 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-/// allow_mail_to_commands and the like; names the word that is none.
+/// Reads allow_mail_to_commands and the like; the error names the invalid word.
 Result<Places> places(const std::vector<std::string>& words, std::string_view setting) {
   for (const auto& word : words)
     if (word != "alias" && word != "forward" && word != "include")

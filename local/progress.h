@@ -1,10 +1,9 @@
 #pragma once
-/// What was done for a recipient of which something has to be tried again: so that a list with one command that fails
-/// does not come to the others with every try.
+/// Remembers which parts of a delivery are done, so that a retry for one failed command does not deliver to the rest
+/// of a list again.
 ///
 /// Use:     const auto* before = progress.find(key);  …  progress.remember(key, status);
-/// Bounds:  the last kMax; what is older, or was remembered by a process that ended, is done again: twice, never not
-///          at all.
+/// Bounds:  the last kMax entries of this process. Forgotten deliveries are made again: twice, but never not at all.
 /// Thread:  one.
 #include <deque>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-/// The settings that local delivery goes by, as values.
+/// The settings of local delivery, as values.
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,11 +15,11 @@ namespace pen::local {
 struct Rules {
   std::string myhostname, myorigin;
   std::string delimiters;  // recipient_delimiter
-  ExpandRules expansion;   // all but the domain
-  // the account of a name, by its name; any thread
+  ExpandRules expansion;   // all of it but the domain
+  // Finds an account by its name; any thread.
   std::function<Result<std::optional<mailbox::Account>>(const std::string& name)> account =
       [](const std::string& name) { return mailbox::find_account(name); };
-  // whether an address of another domain is delivered by this service too; any thread
+  // True: an address of another domain is delivered by this service too; any thread.
   std::function<Result<bool>(const std::string& address)> ours;
 
   // the user's mailbox
@@ -40,13 +40,13 @@ struct Rules {
   std::string shell;           // local_command_shell
   std::string directory;       // command_execution_directory, unexpanded
   std::string directory_filter;
-  std::vector<std::string> exported;  // export_environment: "NAME=value" as they are to be
+  std::vector<std::string> exported;  // export_environment, as "NAME=value"
   seconds time_limit{1000};           // command_time_limit
 
   // deliveries, and look-ups of aliases
-  std::size_t share = 8;     // of one user or alias at once
-  seconds patience{30};      // for the next of them to begin
-  seconds include_time{30};  // for all :include: files of one expansion to be read
+  std::size_t share = 8;     // concurrent deliveries of one user or alias
+  seconds patience{30};      // how long the next one waits for a place
+  seconds include_time{30};  // for reading all :include: files of one expansion
 
   // other ways
   map::MapList mailbox_transports,

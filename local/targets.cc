@@ -10,9 +10,9 @@ namespace {
 
 using Kind = AliasTarget::Kind;
 constexpr std::string_view kInclude = ":include:";
-constexpr std::string_view kJoins = "@.%!:";  // between two words they make one address of them
+constexpr std::string_view kJoins = "@.%!:";  // between two words they join them to one address
 
-/// What quotes and backslashes stand for.
+/// Removes quotes and backslashes.
 std::string plain(std::string_view raw) {
   std::string out;
   for (std::size_t i = 0; i < raw.size(); ++i) {
@@ -23,7 +23,7 @@ std::string plain(std::string_view raw) {
   return out;
 }
 
-/// Cuts one list into its words and hands each to the right kind.
+/// Cuts one list into words and turns each into a target.
 class ListReader {
  public:
   ListReader(std::string_view text, std::size_t limit, std::vector<AliasTarget>& out)
@@ -54,7 +54,7 @@ class ListReader {
     if (!text.empty()) out_.push_back({kind, std::string(text)});
   }
 
-  /// White space, or a comment.
+  /// Skips white space and comments.
   void skip_blank() {
     unsigned depth = 0;
     for (; at_ < text_.size(); ++at_) {
@@ -71,7 +71,7 @@ class ListReader {
     at_ = std::min(at_, text_.size());
   }
 
-  /// From a quote to behind its end, as it is written; an end that is missing is put there.
+  /// Reads from a quote past its end, unchanged; adds a missing end.
   std::string read_quoted() {
     const std::size_t begin = at_++;
     while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
@@ -111,7 +111,7 @@ class ListReader {
   void read_word() {
     std::string raw;
     bool angle = false;
-    std::size_t quoted = 0;  // characters of it that are within quotes, with these
+    std::size_t quoted = 0;  // characters of the word that are within quotes, including the quotes
     while (at_ < text_.size() && (angle || !ends_here())) {
       const char c = text_[at_];
       if (c == '"') {
@@ -139,8 +139,7 @@ class ListReader {
     if (name_of_brackets() || !special(raw, whole)) words_.push_back(std::move(raw));
   }
 
-  /// Whether the words up to here are the name before an address in angle brackets: the next of these or of commas
-  /// decides.
+  /// True: the words so far are the name before an address in angle brackets; the next bracket or comma decides.
   bool name_of_brackets() {
     if (decided_at_ > 0 && at_ <= decided_at_) return brackets_;
     bool quoted = false;
@@ -166,7 +165,7 @@ class ListReader {
 
   bool closes_after(std::size_t at) const { return last_close_ != std::string_view::npos && last_close_ > at; }
 
-  /// Takes what is no plain address. raw: as it is written; whole: it is one quoted string.
+  /// Takes a target that is no plain address. raw: as written; whole: raw is one quoted string.
   bool special(const std::string& raw, bool whole) {
     const std::string_view inside = whole ? std::string_view(raw).substr(1, raw.size() - 2) : raw;
     const std::string text = plain(raw);
@@ -194,7 +193,7 @@ class ListReader {
     return true;
   }
 
-  /// The word that stands apart from its ":include:".
+  /// The path of an ":include:" that is a word of its own.
   std::string next_path() {
     skip_blank();
     std::string raw;
@@ -210,14 +209,14 @@ class ListReader {
     return plain(raw);
   }
 
-  /// The words before an address in angle brackets, and that.
+  /// Takes an address in angle brackets and drops the name before it.
   void flush_brackets() {
     const std::string all = join(words_, " ");
     words_.clear();
     add_address(all);
   }
 
-  /// Words that are addresses, of which an operator makes one out of several.
+  /// Takes words that are addresses, and joins those with an operator between them.
   void flush() {
     std::string address;
     for (auto& next : words_) {
@@ -240,7 +239,7 @@ class ListReader {
       add(Kind::address, a.address);
     }
     if (found || text.find_first_of(":;<>") != std::string_view::npos) return;
-    // Nobody's, and so returned: what an administrator wrote must not vanish.
+    // No valid target, so it will be returned: what an administrator wrote must not vanish.
     const auto at = text.rfind('@');
     const std::string_view local = text.substr(0, at);
     if (at != std::string_view::npos && at + 1 < text.size()) {
@@ -256,9 +255,9 @@ class ListReader {
   std::vector<AliasTarget>& out_;
   std::size_t last_close_ = text_.rfind('>');
   std::size_t at_ = 0;
-  std::size_t decided_at_ = 0;  // brackets_ holds up to there; 0: it is not known
+  std::size_t decided_at_ = 0;  // the decision holds for brackets_ up to here; 0: not decided
   bool brackets_ = false;
-  std::vector<std::string> words_;  // read, and not known yet what of
+  std::vector<std::string> words_;  // words read whose kind is not known yet
 };
 
 }  // namespace
@@ -291,7 +290,7 @@ Result<std::vector<AliasTarget>> parse_target_file(std::string_view text, std::s
     const auto line = text.substr(0, lf);
     text.remove_prefix(std::min(lf + 1, text.size()));
     if (trim(line).starts_with('#')) continue;
-    // A quote or a comment that does not end takes its own line with it and no other.
+    // An unterminated quote or comment spoils its own line and no other.
     if (!ListReader(line, limit, out).read()) return fail(LocalError::too_many);
   }
   return out;

@@ -1,21 +1,20 @@
 #pragma once
 /// The right-hand side of an alias, and the lines of a .forward or :include: file. Pure.
 ///
-/// Grammar: a list, as in a header: destinations separated by commas, and by white space where both neighbours can
-///          stand alone; comments in ( ), which nest; "…" keeps all of that together, \ keeps the next character.
-///          Each destination:
+/// Grammar: a list, as in a header: destinations separated by commas, or by white space where both neighbours can
+///          stand alone. Comments in ( ) nest; "…" keeps all of these together, \ keeps the next character. Each
+///          destination is one of:
 ///            user   user@domain   Name <user@domain>   group: a, b;
 ///            \user  "\user"                      that user's mailbox, no further expansion
 ///            |"command args"  "|command args"    the quotes are the list's, not the command's
 ///            |command args                       up to the next comma; quotes in it are the shell's
-///            /file/name   "/file name"   ~/file/name      ~: home directory of whose rights are used
+///            /file/name   "/file name"   ~/file/name      ~: home directory of the user whose rights are used
 ///            :include:/file/name   ":include:/file name"
 ///          In files each line is a list, and lines that start with # are comments.
-/// Differs: from Postfix, where |command args without quotes is the command without its arguments, which are
-///          addresses, and where \user is user: both as sendmail has them, since that is what is meant.
-/// Lost:    nothing: what cannot be read as an address stays an address as it was written, whose delivery will fail.
-/// Bounds:  the limit given; what lies beyond makes the whole value an error, because mail to half a list is worse
-///          than late mail.
+/// Differs: Postfix takes |command args without quotes as the command alone and its arguments as addresses, and \user
+///          as user. Here both mean what they mean in sendmail, because that is what people who write them mean.
+/// Lost:    nothing: text that is no address is kept as it was written, and its delivery will fail.
+/// Bounds:  a list beyond the limit is an error as a whole, because mail to half a list is worse than late mail.
 /// Source:  aliases(5), Postfix local(8); sendmail's aliases(5), forward(5).
 #include <string>
 #include <string_view>
@@ -29,16 +28,16 @@ enum class LocalError { too_many = 1, loop, untrusted, unreadable };
 std::string_view error_module(LocalError);
 std::string_view describe(LocalError);
 
-inline constexpr std::size_t kMaxTargets = 10000;  // where nothing else is said
+inline constexpr std::size_t kMaxTargets = 10000;  // unless the caller gives another limit
 
 struct AliasTarget {
   enum class Kind { address, mailbox, command, file, include };
   Kind kind = Kind::address;
-  std::string text;  // address in external form; user name; command; path, perhaps from "~" on
+  std::string text;  // address in external form; user name; command; path, perhaps beginning with "~"
   bool operator==(const AliasTarget&) const = default;
 };
 
-/// One list.
+/// Parses one list.
 Result<std::vector<AliasTarget>> parse_targets(std::string_view value, std::size_t limit = kMaxTargets);
 Result<std::vector<AliasTarget>> parse_target_file(std::string_view text, std::size_t limit = kMaxTargets);
 

@@ -1,9 +1,9 @@
 #pragma once
-/// A share of a thread pool for each user or alias: one whose home directory, command or list hangs, by whatever
-/// addresses his mail comes, holds up nobody else.
+/// Gives each user or alias a share of a thread pool. If a home directory, command or list hangs, by whatever address
+/// its mail comes, the mail of others continues.
 ///
 /// Use:     if (!co_await turns.take(user, until)) …later…;  …deliver…;  turns.give(user);
-/// Bounds:  `each` turns of one user at once; who waits for one holds no thread.
+/// Bounds:  `each` turns of one user at once; a waiting delivery holds no thread.
 /// Thread:  the loop's.
 #include <map>
 #include <memory>
@@ -17,14 +17,14 @@ class Turns {
  public:
   Turns(async::Loop& loop, std::size_t each) : loop_(loop), each_(each) {}
 
-  /// False: no turn came free until then.
+  /// False: no turn became free in time.
   async::Task<bool> take(std::string user, async::Until until) {
     auto& entry = users_[user];
     if (!entry) entry = std::make_shared<async::Semaphore>(loop_, each_);
     const auto turns = entry;
     co_return (co_await turns->acquire(until)).has_value();
   }
-  /// What was taken.
+  /// Returns a turn.
   void give(const std::string& user) {
     const auto entry = users_.find(user);
     entry->second->release();
@@ -34,7 +34,7 @@ class Turns {
  private:
   async::Loop& loop_;
   std::size_t each_;
-  std::map<std::string, std::shared_ptr<async::Semaphore>> users_;  // those with a turn taken
+  std::map<std::string, std::shared_ptr<async::Semaphore>> users_;  // users with a turn taken
 };
 
 }  // namespace pen::local

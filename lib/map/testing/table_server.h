@@ -15,8 +15,8 @@
 
 namespace pen::map {
 
-/// A table server on the test's loop. Keys that begin with "hang" are answered after let_go(), "die" closes the connection, "no"
-/// is not there, "value-…" and all others are their own value.
+/// A table server on the test's loop. It answers keys that begin with "hang" after let_go(), closes the connection at
+/// "die", does not know "no", and gives all others as their own value.
 class TableServer {
  public:
   TableServer(async::Loop& loop, std::string path) : free_(loop), gate_(loop) {
