@@ -1,8 +1,8 @@
 #pragma once
-/// How soon a program that died is started again. No I/O.
+/// Decides how soon a program that died is started again. No I/O.
 ///
-/// At once when it had served for a while, and after the first early death. From the second early death in a row on,
-/// after 1 s, 2 s, 4 s … up to kMost: a program that cannot live must not eat the machine.
+/// At once if it had served for a while, and after the first early death. From the second early death in a row on the
+/// pause is 1 s, 2 s, 4 s … up to kMost: a program that cannot live must not use up the machine.
 /// Early: before it was ready, or less than kYoung after that.
 #include <algorithm>
 
@@ -15,7 +15,7 @@ class Pacing {
   static constexpr seconds kYoung{1};
   static constexpr seconds kMost{60};
 
-  /// When to start again. ready: when it became so; kNever: it did not.
+  /// When to start again. ready: when the program became ready; kNever: it did not.
   SteadyTime died(SteadyTime now, SteadyTime ready) {
     const bool early = ready == kNever || now - ready < kYoung;
     early_deaths_ = early ? early_deaths_ + 1 : 0;

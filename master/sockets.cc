@@ -14,10 +14,10 @@ namespace pen::master {
 
 namespace {
 
-/// Who may connect to a Unix socket is a matter of its directory, and of the peer check in every program. Its mode
-/// comes from the umask, as a chmod() by name may reach something else. Made as mail_owner, unless mail_owner cannot
-/// even walk there (all programs are root's then): the directory is an entry of one that is root's, and bind()
-/// follows no link.
+/// The directory of a Unix socket, and the peer check in every program, decide who may connect to it. The socket's
+/// mode comes from the umask, because chmod() by name might reach another file. The socket is created as mail_owner,
+/// unless mail_owner cannot reach the directory (then all programs are root's, the directory's parent is root's, and
+/// bind() follows no link).
 Result<Fd> listen_at(const async::SocketAddress& address, const service::Account& owner) {
   if (!address.is_unix()) return async::listen_on(address);
   const mode_t before = ::umask(0111);
@@ -83,8 +83,8 @@ struct Rights {
   gid_t gid = 0;
 };
 
-/// The directory, made where it is not there, with these rights: what is changed is what was opened, and never the
-/// end of a link. Whoever is not root only makes sure that it is his own.
+/// Opens the directory, creates it if it is missing, and gives it these rights through its descriptor, never through
+/// a link. An ordinary user only checks that it is the user's own.
 Result<Fd> make_directory(int parent, const std::string& name, const std::string& shown, const Rights& rights) {
   const bool fresh = ::mkdirat(parent, name.c_str(), rights.mode & 0777) == 0;
   if (!fresh && errno != EEXIST) return fail_errno("make " + shown);
@@ -102,8 +102,8 @@ Result<Fd> make_directory(int parent, const std::string& name, const std::string
   return fd;
 }
 
-/// The directory of a setting as a name below the queue directory, if it is one: elsewhere qmgr makes it, with its
-/// own rights.
+/// The name of a setting's directory below the queue directory, if it is there: elsewhere qmgr makes it, with rights
+/// of its own.
 std::optional<std::string> name_below(const std::string& queue, const std::string& directory) {
   if (!directory.starts_with(queue + "/")) return std::nullopt;
   std::string name = directory.substr(queue.size() + 1);
@@ -111,13 +111,13 @@ std::optional<std::string> name_below(const std::string& queue, const std::strin
   return name;
 }
 
-/// See lib/config/trusted.h. Replaced in one step: whoever reads it meanwhile reads one or the other.
+/// See lib/config/trusted.h. The file is replaced in one step: readers see either the old or the new one.
 Result<void> record_configuration(const Fd& queue, const std::string& directory) {
   std::error_code error;
   const std::string here = std::filesystem::canonical(directory, error);
   if (error) return fail_errno(directory, error.value());
   const std::string next = std::string(config::kRecord) + ".new";
-  ::unlinkat(queue.get(), next.c_str(), 0);  // of a start that was killed
+  ::unlinkat(queue.get(), next.c_str(), 0);  // left by a start that was killed
   if (::symlinkat(here.c_str(), queue.get(), next.c_str()) != 0 ||
       ::renameat(queue.get(), next.c_str(), queue.get(), config::kRecord) != 0)
     return fail_errno(std::string("make ") + config::kRecord);
@@ -148,14 +148,14 @@ Result<void> prepare_directories(const config::Config& config) {
   PEN_TRY(below("pid", {.mode = 0700}));
   PEN_TRY(below("private", own));
   PEN_TRY(below("public", shared(0710)));
-  // As Postfix has it: who has the group may leave a file here, and see or remove nothing.
+  // As in Postfix: members of the group may leave a file here, but neither see nor remove any.
   PEN_TRY(below("maildrop", shared(01730)));
   PEN_TRY(below("corrupt", own));
   for (const auto& directory : {settings.queue_log_directory, settings.spool_directory}) {
     if (const auto name = name_below(queue, directory)) PEN_TRY(below(*name, own));
   }
   PEN_TRY(record_configuration(top, config.directory()));
-  // Entries of directories are as durable as what is written below them.
+  // Entries of directories must be as durable as the data below them.
   if (::fsync(top.get()) != 0) return fail_errno("fsync " + queue);
   PEN_TRY(make_directory(AT_FDCWD, settings.data_directory, settings.data_directory, own));
   return {};

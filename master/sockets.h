@@ -1,10 +1,10 @@
 #pragma once
-/// The listening sockets of an instance, kept over reloads so that no connection is refused meanwhile; and the
-/// directories that they and the queue lie in.
+/// The listening sockets of an instance, kept open over reloads so that no connection is refused; and the directories
+/// for the sockets and the queue.
 ///
-/// Trust:   queue_directory and pid/ below it are root's, the rest is mail_owner's. Where a name may be mail_owner's
-///          making root opens no file, follows no link and changes no mode or owner: sockets are made as mail_owner,
-///          directories are changed through descriptors of what was looked at.
+/// Trust:   queue_directory and pid/ below it belong to root, the rest to mail_owner. Where mail_owner may have made
+///          a name, root opens no file, follows no link and changes no mode or owner: sockets are created as
+///          mail_owner, and directories are changed through the descriptors that were checked.
 /// Thread:  the loop's.
 #include <map>
 #include <string>
@@ -18,12 +18,11 @@ namespace pen::master {
 
 class Sockets {
  public:
-  /// Opens what services need and is not open yet, and closes what no service needs. Errors (first
-  /// one) leave what was open as it was. notes: addresses left out because this host has no such
-  /// family.
+  /// Opens the sockets that services need and closes those that no service needs. An error (the first one) leaves the
+  /// open sockets as they were. notes: addresses left out because this host lacks their family.
   Result<void> adopt(const std::vector<service::Planned>& services, const service::Account& owner,
                      std::vector<std::string>& notes);
-  /// Descriptors of one service, in the order of its addresses.
+  /// The descriptors of one service, in the order of its addresses.
   std::vector<int> of(const service::Planned& service) const;
   void close() { open_.clear(); }
 
@@ -31,9 +30,9 @@ class Sockets {
   std::map<std::string, Fd> open_;  // by address text
 };
 
-/// queue_directory and what is in it, data_directory; as root with the owners and modes that keep others out, also
-/// those of an instance that had others. And the record of which configuration the queue belongs to
-/// (lib/config/trusted.h). Errors: what could not be made, is no directory, or belongs to another user.
+/// Makes queue_directory and what is in it, and data_directory. As root it sets the owners and modes that keep others
+/// out, also if they were different before. Records which configuration the queue belongs to (lib/config/trusted.h).
+/// Errors: a directory cannot be made, is no directory, or belongs to another user.
 Result<void> prepare_directories(const config::Config& config);
 
 }  // namespace pen::master

@@ -20,9 +20,9 @@ using async::Stream;
 using async::Task;
 
 namespace {
-// Beyond stop_drain_time, for a program that has to be killed.
+// Time beyond stop_drain_time, for a program that must be killed.
 constexpr seconds kGrace{1};
-// Early deaths in a row after which somebody is told what can be done without the queue manager.
+// After so many early deaths in a row the log says what can be done without the queue manager.
 constexpr int kHopeless = 4;
 
 std::string how_it_ended(int status) {
@@ -50,8 +50,9 @@ struct Supervisor::Service {
   unsigned restarts = 0;
   bool used = false;
   std::string last_end;
-  std::string why;                                  // what the program said when it did not start; empty since one has
-  std::vector<std::unique_ptr<Process>> processes;  // the serving one last
+  // the program's reason for not starting; empty since a start succeeded
+  std::string why;
+  std::vector<std::unique_ptr<Process>> processes;  // the serving process is the last one
   async::Loop::TimerHandle start_timer, wakeup_timer;
   std::unique_ptr<async::Gate> tasks;  // the watch on the sockets
 
@@ -120,7 +121,7 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   environment_ = service::program_environment(config.settings());
   stop_drain_time_ = std::chrono::ceil<seconds>(config.settings().stop_drain_time);
 
-  // Services that are gone finish what they have in hand; they are forgotten when that is done.
+  // Removed services finish the work in hand, and are forgotten then.
   for (auto& s : services_) {
     if (std::ranges::none_of(plan.services, [&](const service::Planned& p) { return p.label == s->plan.label; })) {
       retire(*s);
@@ -150,7 +151,7 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   return {};
 }
 
-// The serving process gets its word to finish; nothing new is started.
+// Tells the serving process to finish; starts no successor.
 void Supervisor::retire(Service& s) {
   s.tasks = std::make_unique<async::Gate>(loop_);
   s.start_timer.reset();
@@ -159,10 +160,10 @@ void Supervisor::retire(Service& s) {
   if (!p) return;
   p->draining = true;
   if (s.plan.exclusive) {
-    // Its successor waits for it: a limited time.
+    // Its successor waits for it, but not for ever.
     const pid_t pid = p->pid;
     ::kill(pid, SIGTERM);
-    // Not the turn's time: reading the configuration may have taken long (host names in master.cf).
+    // Take the clock, not the turn's time: reading the configuration may have taken long (host names in master.cf).
     p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace, [pid] { ::kill(pid, SIGKILL); });
   } else {
     p->status->write(service::kDrain);
@@ -192,7 +193,7 @@ Task<void> Supervisor::watch(Supervisor* self, Service* s) {
 
 void Supervisor::start(Service& s) {
   s.start_timer.reset();
-  s.tasks = std::make_unique<async::Gate>(loop_);  // nobody has to watch the sockets now
+  s.tasks = std::make_unique<async::Gate>(loop_);  // the sockets need no watch now
   if (stopping_) return;
   service::Launch what;
   what.path = program_directory_ + "/" + s.plan.program;
@@ -224,8 +225,8 @@ void Supervisor::start(Service& s) {
 Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
   for (;;) {
     auto word = co_await p->status->read_some(service::kMaxWord);
-    if (!word) co_return;                       // it dies: collect() hears more
-    if (word->starts_with(service::kFailed)) {  // it is in the log
+    if (!word) co_return;                       // it dies: collect() gets the status
+    if (word->starts_with(service::kFailed)) {  // its reason is in the log
       s->why = word->substr(service::kFailed.size());
       continue;
     }
@@ -318,7 +319,7 @@ Task<void> Supervisor::stop() {
     if (s->processes.empty()) set_state(*s, State::stopped);
   }
   sockets_.close();
-  // Those that the others ask while they finish go last.
+  // Services that others need while they finish go last.
   const auto asked_by_others = [](const Service& s) {
     return s.plan.program == "trivial-rewrite" || s.plan.program == "bounce";
   };
@@ -356,7 +357,7 @@ Task<Result<void>> Supervisor::all_ready(async::Until until) {
     if (it == services_.end()) co_return Result<void>{};
     const std::string text =
         "service " + (*it)->plan.label + " is " + word((*it)->state) + ((*it)->why.empty() ? "" : ": " + (*it)->why);
-    // Those that have said why, again and again, need an administrator and no time.
+    // Services that give a reason again and again need an administrator, not time.
     const bool hopeless = std::ranges::all_of(
         services_, [&](const auto& s) { return !missing(s) || (s->state == State::paced && !s->why.empty()); });
     if (hopeless) co_return fail(async::WaitError::timed_out, text);
@@ -389,7 +390,7 @@ std::string Supervisor::status_json() const {
   }
   auto& missing = out["not_started"] = nlohmann::ordered_json::array();
   for (const service::Skipped& s : skipped_) missing.push_back({{"service", s.label}, {"why", s.why}});
-  // Plain ASCII whatever is in master.cf: what is shown of it reaches terminals.
+  // Plain ASCII, whatever is in master.cf, because the text is shown on terminals.
   return out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -397,7 +398,7 @@ void Supervisor::write_status() {
   if (status_path_.empty()) return;
   const std::string text = status_json();
   const std::string next = status_path_ + ".new";
-  ::unlink(next.c_str());  // of a master that was killed, or from before the directory was root's
+  ::unlink(next.c_str());  // left by a killed master, or from before the directory was root's
   const Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const bool written = fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!written || ::rename(next.c_str(), status_path_.c_str()) != 0) {

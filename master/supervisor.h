@@ -27,25 +27,24 @@ namespace pen::master {
 
 class Supervisor {
  public:
-  /// programs_lock: see lock.h. status_path: where the state is written; empty: nowhere.
+  /// programs_lock: see lock.h. status_path: the file for the state; empty: none.
   Supervisor(async::Loop& loop, int programs_lock, std::string status_path);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  /// Starts with a configuration, or changes over to it (reload). An error changes nothing.
+  /// Starts the services of a configuration, or changes over to it (reload). An error changes nothing.
   Result<void> adopt(const config::Config& config);
   /// SIGCHLD.
   void collect();
-  /// SIGTERM to every program, and SIGKILL when stop_drain_time and a second have passed.
-  /// Ends when no process is left.
+  /// Sends SIGTERM to every program, and SIGKILL after stop_drain_time and a second. Returns when no process is left.
   async::Task<void> stop();
 
-  /// Success when every service that starts at once serves; timed_out with the first that does not.
+  /// Waits until every service that starts at once serves. Errors: timed_out, with the first service that does not.
   async::Task<Result<void>> all_ready(async::Until until);
-  /// Writes the status file now; else it follows each change within a turn or two.
+  /// Writes the status file now; otherwise it follows each change within a turn or two.
   void write_status();
-  /// The status file's text.
+  /// The text of the status file.
   std::string status_json() const;
 
  private:
@@ -60,7 +59,7 @@ class Supervisor {
   void ended(Service& s, std::size_t process, int wait_status);
   void set_state(Service& s, State state);
   void arm_wakeup(Service& s);
-  /// SIGTERM to the processes of some services, SIGKILL at the deadline; ends when they are gone.
+  /// Sends SIGTERM to the processes of some services, SIGKILL at the deadline. Returns when they are gone.
   async::Task<void> end_all(std::function<bool(const Service&)> which, async::Until until);
   static async::Task<void> watch(Supervisor* self, Service* s);
   static async::Task<void> listen(Supervisor* self, Service* s, Process* p);

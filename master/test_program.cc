@@ -1,7 +1,7 @@
 // A small program on lib/service, for the tests of master. It answers lines on its sockets:
 //   pid       its process id            limit   its limit
-//   die       exits with status 3       hang    from now on ignores the order to drain
-// Words in master.cf: "fails" makes its start fail.
+//   die       exits with status 3       hang    ignores the order to drain from now on
+// The word "fails" in master.cf makes its start fail.
 #include <unistd.h>
 
 #include <cstdlib>

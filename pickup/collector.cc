@@ -25,7 +25,7 @@ struct Piece {
   std::string text;
   bool last = false;
 };
-/// With the last piece the checksum is known to be right.
+/// Reads a piece; before the last piece is returned the checksum has been verified.
 Result<Piece> next_piece(DropReader& reader) {
   PEN_TRY_ASSIGN(std::string text, reader.read(kChunk));
   if (text.size() == kChunk) return Piece{std::move(text), false};
@@ -33,8 +33,8 @@ Result<Piece> next_piece(DropReader& reader) {
   return Piece{std::move(text), true};
 }
 
-/// The queue id of the one notice that may be made of a message: always the same, so that qmgr drops what is told again
-/// because the file could not be taken away. No generator's: none ends in a z. "": a new one each time.
+/// The queue id of the one notice that a message may cause. It is always the same, so that qmgr drops a repeated
+/// notice if the file could not be removed. No generator makes an id that ends in z. "": a new id each time.
 std::string notice_id(const std::string& name) { return name.size() < mail::kMaxQueueId ? name + "z" : std::string(); }
 
 std::string status_of(Outcome outcome) {
@@ -143,7 +143,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   message.envelope().queue_id = name;
   const bool probe = as_given.purpose == mail::Purpose::probe;
   if (probe) {
-    message.made_here();  // nobody wants copies or checks of mail that does not exist
+    message.made_here();  // a probe gets no copies and no checks
     message.detect_smtputf8(options_.detect_smtputf8_of_probes);
   }
   for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
@@ -184,7 +184,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     case Outcome::ok: {
       ++(probe ? counts_.probes : counts_.taken);
       auto removed = co_await pool_.run([reader] { return reader->remove(); });
-      // It is taken again with the next pass, and qmgr knows its id.
+      // The next pass takes it again, and qmgr knows its id.
       if (!removed) log::error("{}: {}", name, removed.error().message());
       co_return;
     }
@@ -194,7 +194,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
       [[fallthrough]];
     case Outcome::lookup_failed:
     case Outcome::spool_failed:
-    case Outcome::refused:  // for now: what is refused for good goes back to its sender
+    case Outcome::refused:  // for now: mail that is refused for good goes back to its sender
       put_off(name, why);
       co_return;
     case Outcome::too_large:
@@ -207,7 +207,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
 async::Task<void> Collector::give_back(const std::string& name, Reader reader, mail::Envelope original,
                                        std::string head, Outcome outcome, std::string why, async::Until until) {
   const bool probe = original.purpose == mail::Purpose::probe;
-  // As it would have been sent: without Bcc:, without stray carriage returns.
+  // The header as it would have been sent: without Bcc:, without stray carriage returns.
   intake::ContentBuilder content({.drop_fields = intake_.settings.drop_fields});
   mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
   scanner.feed(head, content);

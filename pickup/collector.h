@@ -1,16 +1,17 @@
 #pragma once
-/// Takes what pendrop left in $queue_directory/maildrop into the queue.
+/// Puts the files that pendrop left in $queue_directory/maildrop into the queue.
 ///
 /// Use:     auto collector = std::make_shared<Collector>(loop, pool, intake, options);
 ///          gate.spawn("collector", Collector::run(collector, &draining));
-///          collector->wake();                  // something may have come
-/// Promise: a file is removed after qmgr said that its message is on stable storage, under the queue id that pendrop
-///          gave it. So a crash loses nothing, and what is submitted again after one is taken once (docs/submission.md
-///          says how long qmgr remembers). A file of another version of the suite stays. One that is no message goes
-///          to the corrupt directory with a warning; so does one whose owner may not submit it (pendrop asked
-///          already, but under the hands of its caller), and one that the queue will never take, once a notice with
-///          its header is on its way to the sender: one notice, which has a queue id made from the message's.
-/// Bounds:  at_once messages in hand, each with Body::kDrainAt bytes at most; names of one batch of the directory.
+///          collector->wake();                  // there may be new files
+/// Promise: a file is removed only after qmgr said that its message is on stable storage, under the queue id that
+///          pendrop chose. So a crash loses nothing, and a file taken again gives one message (docs/submission.md
+///          says how long qmgr remembers). A file of another version of the suite stays. A file that is no message
+///          goes to the corrupt directory with a warning; so does one whose owner may not submit it (pendrop asked
+///          already, but under its caller's hands). So does a message that the queue will never take, once a
+///          notice with its header is on its way to the sender: one notice, whose queue id is derived from the
+///          message's.
+/// Bounds:  at_once messages in hand, each with at most Body::kDrainAt bytes; the names of one batch of the directory.
 /// Thread:  the loop's; file calls run on the pool.
 #include <optional>
 #include <set>
@@ -29,8 +30,8 @@ class Collector {
  public:
   struct Options {
     std::string drop_directory, corrupt_directory;
-    std::size_t at_once = 20;  // commits that share one sync of the queue log
-    seconds pause{10};         // after a failure that will pass
+    std::size_t at_once = 20;  // these commits share one sync of the queue log
+    seconds pause{10};         // after a temporary failure
     mail::DsnSettings notices = {};
     intake::OwnMail notice = {};
     bool detect_smtputf8_of_probes = false;
@@ -46,8 +47,8 @@ class Collector {
         woken_(loop),
         tasks_(loop) {}
 
-  /// Looks through the directory at once, and again whenever it is woken, until cancelled; then ends with what is in
-  /// hand.
+  /// Looks through the directory at once, and whenever it is woken, until cancelled. Finishes the messages in hand
+  /// before it ends.
   static async::Task<void> run(std::shared_ptr<Collector> self, async::Cancel* cancel);
   void wake() { woken_.set(); }
 
@@ -64,13 +65,14 @@ class Collector {
   /// Why the file's owner may not submit with this sender, "" when he may. Errors: a table cannot be asked now.
   async::Task<Result<std::string>> refusal(uid_t uid, const std::string& sender);
   async::Task<void> take_message(const std::string& name, Reader reader);
-  /// Queue id of the notice. head: the beginning of the original.
+  /// Queues a notice; returns its queue id. head: the beginning of the original.
   async::Task<Result<std::string>> notify(const mail::DsnRequest& request, std::string head, async::Until until);
-  /// The queue will never take it. head: the beginning of the content. Of a probe that is the answer.
+  /// Returns a message to its sender that the queue will never take. head: the beginning of the content. For a probe
+  /// that is the answer.
   async::Task<void> give_back(const std::string& name, Reader reader, mail::Envelope original, std::string head,
                               intake::Outcome outcome, std::string why, async::Until until);
   async::Task<void> set_aside(const std::string& name, std::string why);
-  /// It is not ours to take: this process does not look at it again.
+  /// Leaves a file that this process must not take, and does not look at it again.
   void leave(const std::string& name, std::string_view why);
   void put_off(const std::string& name, std::string_view why);
 
@@ -82,9 +84,9 @@ class Collector {
   async::Event woken_;
   async::Gate tasks_;
   Counts counts_;
-  bool waits_ = false;          // something was put off in this pass
-  bool stop_ = false;           // the queue takes nothing now
-  std::set<std::string> told_;  // names that were left, each with a warning
+  bool waits_ = false;          // a message was put off in this pass
+  bool stop_ = false;           // the queue takes no mail now
+  std::set<std::string> told_;  // names of left files that were warned of
 };
 
 }  // namespace pen::pickup

@@ -1,5 +1,5 @@
-/// pendrop: puts a submitted message where pickup finds it. Manual: man/pendrop.1. Installed setgid $setgid_group:
-/// whatever comes from its caller is a stranger's.
+/// pendrop: puts a submitted message where pickup finds it. Manual: man/pendrop.1. It is installed setgid
+/// $setgid_group: all it gets from its caller comes from a stranger.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -29,14 +29,14 @@ namespace {
 
 using namespace pen;
 
-// Longer than anybody takes to write a message, and a bound on how long a lock is held.
+// Longer than anybody takes to write a message, and a limit for how long a lock is held.
 constexpr unsigned kLifetime = 18000;
 
-// The file to remove when a signal ends the process; what the handler reads is never changed while it may run.
+// The file to remove if a signal ends the process. It is not changed while the handler may run.
 std::array<char, 4096> half_file{};  // NOLINT: for a signal handler
 volatile std::sig_atomic_t half_file_there = 0;
 
-/// Ends the process; nothing of a message that is not whole stays.
+/// Ends the process and removes an incomplete message.
 [[noreturn]] void die(int code, const std::string& text) {
   if (half_file_there != 0) ::unlink(half_file.data());
   std::fprintf(stderr, "pendrop: %s\n", text.c_str());
@@ -63,7 +63,7 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-/// Descriptors, signals, umask, environment: nothing of the caller's stays but standard input, output and error.
+/// Resets descriptors, signals, umask and environment: only standard input, output and error are the caller's.
 void shut_out_the_caller() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) ::_exit(EX_OSERR);
@@ -77,8 +77,8 @@ void shut_out_the_caller() {
   struct sigaction action{};
   action.sa_handler = on_signal;
   ::sigfillset(&action.sa_mask);
-  // Also those the caller ignores: an ignored SIGTERM would leave nothing but SIGKILL. As in Postfix, SIGHUP stays
-  // ignored when it was (nohup).
+  // Also signals that the caller ignores: with SIGTERM ignored, only SIGKILL would be left. As in Postfix, SIGHUP
+  // stays ignored if it was (nohup).
   for (const int signo : {SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF})
     ::sigaction(signo, &action, nullptr);
   struct sigaction hup{};
@@ -103,7 +103,7 @@ void keep_environment(const std::vector<std::string>& wanted) {
 config::Config load(const std::string& option) {
   const bool more_than_caller = ::getegid() != ::getgid() || ::geteuid() != ::getuid();
   const std::string directory = config::config_directory(option);
-  // A stranger chooses neither where we write nor what he is forbidden.
+  // A stranger must choose neither where this program writes nor which rules apply.
   auto config =
       more_than_caller && ::getuid() != 0 ? config::load_trusted(directory) : config::load(directory, {}, false);
   if (!config) {
@@ -126,7 +126,7 @@ void require(const Result<std::string>& refusal) {
   if (!refusal->empty()) die(EX_NOPERM, *refusal);
 }
 
-/// Exactly so many bytes; false: the input ended before.
+/// Reads exactly `size` bytes; false: the input ended before.
 bool read_input(char* to, std::size_t size) {
   while (size > 0) {
     const ssize_t n = ::read(0, to, size);
@@ -139,7 +139,7 @@ bool read_input(char* to, std::size_t size) {
   return true;
 }
 
-/// A piece with its length before it; the caller bounds it.
+/// Reads a piece with its length in front. `most` bounds it.
 std::string read_piece(std::size_t most) {
   std::array<std::byte, 4> raw{};
   constexpr const char* kShort = "the message on standard input is not whole";
@@ -160,7 +160,7 @@ std::string read_piece(std::size_t most) {
   die(EX_TEMPFAIL, "message not taken: " + error.message());
 }
 
-/// pickup looks by itself every so often: nothing that goes wrong here matters.
+/// Wakes pickup. Errors do not matter, because pickup also looks by itself at intervals.
 void wake_pickup(const std::string& queue_directory) {
   sockaddr_un to{};
   const std::string path = queue_directory + "/public/pickup";
@@ -232,7 +232,7 @@ int main(int argc, char** argv) {
           "the maildrop directory, whether the mail system runs or not. Not for people: the "
           "input has a form of its own.",
       .options = {service::directory_option(directory),
-                  // as Postfix's sendmail calls its postdrop
+                  // As Postfix's sendmail calls postdrop
                   {"-r", "accepted, and changes nothing", service::accepted()},
                   {"-v", "print the queue id", service::set(verbose)}}};
   const auto words = line.read(argc, argv);

@@ -1,8 +1,8 @@
 #pragma once
-/// As whom a command runs: user= of master.cf, looked up.
+/// Looks up the account of a command: user= of master.cf.
 ///
 /// Errors:  ConfigError::bad_value with a sentence that names the service: no such user or group, root, or the
-///          account that the queue belongs to. What asking for the account says.
+///          account that owns the queue. Errors of the look-up itself.
 #include <sys/types.h>
 
 #include <string>

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kOfRecipient[] = {"recipient", "original_recipient", "user", "extension", "mailbox",
                                              "domain"};
 
-/// An address as the flags h, u and q want it.
+/// Changes an address as the flags h, u and q ask.
 std::string folded(const Options& o, std::string_view address) {
   std::string local(mail::local_part(address));
   std::string domain(mail::domain_part(address));

@@ -1,8 +1,9 @@
 #pragma once
-/// One message for one command: its words, and what it reads before the content. Pure.
+/// One message for one command: its arguments, and its input before the content. Pure.
 ///
-/// Safety:  no shell comes near the words. An address is one word or a part of one, whatever it holds; one that begins
-///          with - is refused (unless allow_min_user), for a command would take it for an option.
+/// Safety:  no shell sees the arguments. An address is one argument or a part of one, whatever it contains. An
+///          address that begins with - is refused (unless allow_min_user), because a command would take it for an
+///          option.
 /// Source:  Postfix pipe(8).
 #include <optional>
 #include <string>
@@ -25,15 +26,15 @@ struct Rules {
   seconds time_limit{1000};              // <transport>_time_limit
 };
 
-/// Why this recipient (of this sender) gets no delivery; nullopt: nothing is against it.
+/// Why this recipient gets no delivery; nullopt: no objection.
 std::optional<mail::DeliveryStatus> objection(const Rules& rules, const mailbox::Incoming& message,
                                               const mail::Recipient& recipient);
 
-/// argv with its names replaced; a word that names something of a recipient is there once for each.
+/// argv with its macros replaced. An argument with a macro for a recipient is repeated for each recipient.
 std::vector<std::string> command_line(const Rules& rules, const mailbox::Incoming& message,
                                       const std::vector<mail::Recipient>& recipients);
 
-/// All that the child needs; recipients: at least one, and only one where options.one_by_one().
+/// All that the child process needs; recipients: at least one, and only one if options.one_by_one().
 mailbox::Work work_for(const Rules& rules, const mailbox::Incoming& message,
                        const std::vector<mail::Recipient>& recipients, WallTime now);
 

@@ -36,7 +36,7 @@ bool* flag(Options& o, char letter) {
   }
 }
 
-/// One name=value before argv=. Error text, or empty.
+/// Takes one name=value from before argv=. Returns the error text, or nothing.
 std::string take(std::string_view name, std::string_view value, Options& o) {
   if (name == "flags") {
     for (const char letter : value) {

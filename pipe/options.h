@@ -1,8 +1,8 @@
 #pragma once
-/// What master.cf says of a pipe service: flags=, user=, argv= and the rest. Pure.
+/// Parses the words of a pipe service in master.cf: flags=, user=, argv= and the rest. Pure.
 ///
 /// Form:    NAME unix - n n - 10 pipe flags=DRhu user=vmail argv=/usr/bin/maildrop -d ${recipient}
-///          argv= is last: all that follows belongs to the command.
+///          argv= is last: all words after it belong to the command.
 /// Source:  Postfix pipe(8).
 #include <cstdint>
 #include <expected>
@@ -33,14 +33,14 @@ struct Options {
   bool double_dots = false;        // .
   bool quote_from = false;         // >
 
-  /// One recipient at a time: a field or a word of the command is of one.
+  /// True: the command takes one recipient at a time, because a field or an argument is for one.
   bool one_by_one() const { return delivered_to || original_to; }
 };
 
-/// The words of master.cf behind the program's name. The error is a sentence for the administrator.
+/// Parses the words of master.cf after the program's name. The error is a sentence for the administrator.
 std::expected<Options, std::string> parse_options(const std::vector<std::string>& words);
 
-/// "\n", "\r" and the like, as eol= has them.
+/// Replaces "\n", "\r" and the like, as used in eol=.
 std::string unescape(std::string_view text);
 
 }  // namespace pen::pipes
