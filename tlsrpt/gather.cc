@@ -16,7 +16,7 @@ std::vector<std::string> cut(const std::vector<std::string>& texts) {
   return out;
 }
 
-/// What may stand in a DNS name and in a header field.
+/// True: the text is safe in a DNS name and in a header field.
 bool host_name(std::string_view text) {
   return !text.empty() && text.size() <= 255 && text.front() != '.' &&
          std::ranges::all_of(text, [](char c) { return ascii_alnum(c) || c == '-' || c == '.' || c == '_'; });
@@ -61,7 +61,7 @@ bool Gathering::add(const Attempt& attempt, WallTime now) {
       fresh.mx_patterns = patterns;
       policies.push_back(std::move(fresh));
     }
-    p = policies.end() - 1;  // one too many: the counts are kept, under the last one
+    p = policies.end() - 1;  // too many policies: count under the last one
   }
   if (attempt.result == ResultType::success) {
     ++p->successes;

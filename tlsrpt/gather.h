@@ -1,14 +1,14 @@
 #pragma once
-/// What is known of TLS with each policy domain, by day (UTC), until its report has gone.
+/// Keeps the results of TLS with each policy domain, by day (UTC), until the report is sent.
 ///
 /// Use:     Gathering g;  g.restore(each stored day);  g.add(attempt, wall_now);
 ///          store.write(g.take_changes());
 ///          for (auto& [day, domain] : g.due(wall_now)) … send its report …, g.remove(day, domain);
-/// Time:    a parameter. A day's report is due when the day is over and a while more, up to kSpread, that differs
-///          by domain and by host, so that not all the world reports at midnight (RFC 8460 section 4.1).
-/// Bounds:  kMaxDomains domain days, kMaxPolicies policies each, kMaxDetails kinds of failures in each; beyond them
-///          failures are still counted, new domains are not. What is older than kOldest is dropped: a report of it
-///          would help nobody.
+/// Time:    a parameter. A day's report is due after the end of the day and a delay of up to kSpread, which differs
+///          by domain and by host, so that not all hosts report at midnight (RFC 8460 section 4.1).
+/// Bounds:  kMaxDomains domain days, each with kMaxPolicies policies, each with kMaxDetails kinds of failures. Beyond
+///          them failures are still counted, but new domains are not. Days older than kOldest are dropped: their
+///          report would help nobody.
 /// Thread:  one. No I/O.
 /// Source:  RFC 8460 section 4.
 #include <cstdint>
@@ -35,23 +35,23 @@ struct Failure {
   std::uint64_t count = 0;
   PEN_FIELDS(result, sending_ip, mx_host, receiving_ip, reason, count)
 };
-/// Of one policy; a domain that changes its policy within a day has several.
+/// The results of one policy; a domain that changes its policy within a day has several.
 struct PolicyResult {
   PolicyType type = PolicyType::no_policy_found;
   std::vector<std::string> strings, mx_patterns;
   std::uint64_t successes = 0, failures = 0;
-  std::vector<Failure> details;  // not all of the failures where there were too many kinds
+  std::vector<Failure> details;  // incomplete if there were too many kinds
   PEN_FIELDS(type, strings, mx_patterns, successes, failures, details)
 };
 struct DomainDay {
   std::int64_t day = 0;  // since 1970-01-01
   std::string domain;    // lower case
   std::vector<PolicyResult> policies;
-  std::vector<std::string> reached;  // targets that have the report already, where others have not
+  std::vector<std::string> reached;  // targets that got the report while others did not
   PEN_FIELDS(day, domain, policies, reached)
 };
 
-/// What a store is to do: without a value, to forget it.
+/// A change to the store; without a value: remove the entry.
 struct Change {
   std::int64_t day = 0;
   std::string domain;
@@ -66,21 +66,21 @@ class Gathering {
   static constexpr seconds kSpread{4 * 3600};
   static constexpr std::int64_t kOldest = 3;  // days
 
-  /// seed: of this host, the same after a restart, for the spread.
+  /// seed: for the spread; fixed for this host, also over restarts.
   explicit Gathering(std::uint64_t seed) : seed_(seed) {}
 
-  /// False: there is no room for another domain, or it is none (letters, digits, hyphens, dots).
+  /// False: there is no room for another domain, or the name is invalid (not letters, digits, hyphens, dots).
   bool add(const Attempt& attempt, WallTime now);
   void restore(DomainDay stored);
-  /// Days that are over and whose time has come, oldest first; all: every one, also of the day that goes on.
+  /// The past days whose time has come, oldest first; all: every day, also the current one.
   std::vector<std::pair<std::int64_t, std::string>> due(WallTime now, bool all = false) const;
   const DomainDay* find(std::int64_t day, const std::string& domain) const;
-  /// That target has the report; another one has not.
+  /// Notes that a target has the report while another has not.
   void note_reached(std::int64_t day, const std::string& domain, const std::string& target);
   void remove(std::int64_t day, const std::string& domain);
-  /// Drops what is too old to report; how many there were.
+  /// Drops days too old to report; returns how many.
   std::size_t drop_old(WallTime now);
-  /// What changed since the last call.
+  /// The changes since the last call.
   std::vector<Change> take_changes();
   std::size_t size() const { return days_.size(); }
 

@@ -16,7 +16,7 @@ Result<void> post_report(const std::string& url, const std::string& compressed, 
                                            .max_body = PostOptions::kMaxAnswer,
                                            .content_type = "application/tlsrpt+gzip",
                                            .content = compressed});
-  // An answer longer than anybody reads is an answer.
+  // An answer too long to be read is still an answer.
   if (answer.outcome != https::Outcome::ok && answer.outcome != https::Outcome::body_too_large)
     return fail(PostError::failed, answer.why);
   if (answer.status < 200 || answer.status > 299)

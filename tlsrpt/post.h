@@ -1,10 +1,10 @@
 #pragma once
-/// A report posted to an https: target (RFC 8460 section 5.4).
+/// Posts a report to an https: target (RFC 8460 section 5.4).
 ///
 /// Use:     pool.run([…] { return post_report(url, compressed, options); });
 /// Rules:   HTTPS only, the server's certificate verified by ca_file; redirects are not followed; any 2xx is success.
-/// Bounds:  kTime in all; no more than kMaxAnswer bytes of the answer's body are read.
-/// Thread:  any; blocks. post_start() once before, while there is one thread.
+/// Bounds:  kTime in all; at most kMaxAnswer bytes of the answer's body are read.
+/// Thread:  any; blocks. Call post_start() once before, while there is only one thread.
 #include <string>
 
 #include "lib/base/result.h"

@@ -41,7 +41,7 @@ bool printable_word(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-/// One address, of the plain kind: what goes into an envelope must not hold anything else.
+/// True: a plain address, which is safe in an envelope.
 bool plain_address(std::string_view text) {
   const auto at = text.rfind('@');
   if (at == text.npos || at == 0 || at + 1 == text.size() || text.find('@') != at) return false;
@@ -52,7 +52,7 @@ std::optional<Target> read_target(std::string_view uri) {
   if (uri.empty() || uri.size() > kMaxTarget || !printable_word(uri)) return std::nullopt;
   if (istarts_with(uri, "mailto:")) {
     uri.remove_prefix(7);
-    auto address = decode_percent(uri.substr(0, uri.find('?')));  // header fields mean nothing here
+    auto address = decode_percent(uri.substr(0, uri.find('?')));  // header fields in the URI are ignored
     if (!address || !plain_address(*address)) return std::nullopt;
     return Target{Target::Kind::mail, *std::move(address)};
   }
@@ -76,7 +76,7 @@ std::vector<Target> read_records(const std::vector<std::string>& texts) {
       if (target && targets.size() < kMaxTargets && std::ranges::find(targets, *target) == targets.end())
         targets.push_back(*std::move(target));
     }
-    break;  // one rua; a second is no part of the grammar
+    break;  // the grammar has only one rua
   }
   return targets;
 }

@@ -1,9 +1,10 @@
 #pragma once
-/// The TXT record of a domain that wants reports: "v=TLSRPTv1; rua=mailto:tls@example.org,https://example.org/tls".
+/// Reads the TXT record of a domain that wants reports, such as "v=TLSRPTv1;
+/// rua=mailto:tls@example.org,https://example.org/tls".
 ///
-/// Use:     auto targets = read_records(texts_at("_smtp._tls." + domain));    // none: nobody wants a report
-/// Rules:   RFC 8460 section 3. Records that do not begin with "v=TLSRPTv1;" are not counted; of more than one that
-///          do, none holds. Unknown fields and schemes are passed over.
+/// Use:     auto targets = read_records(texts_at("_smtp._tls." + domain));    // none: the domain wants no report
+/// Rules:   RFC 8460 section 3. Records that do not begin with "v=TLSRPTv1;" are ignored; if there are several
+///          others, none counts. Unknown fields and schemes are skipped.
 /// Bounds:  kMaxTargets targets, each of at most kMaxTarget bytes. Pure.
 #include <string>
 #include <string_view>

@@ -87,7 +87,7 @@ std::string report_json(const DomainDay& day, const Submitter& from) {
 
 std::string compress(const std::string& text) {
   z_stream z{};
-  // 16: with gzip's header, whose time stays 0.
+  // 15 + 16: a gzip header, whose time stays 0.
   PEN_CHECK(::deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
   std::string out(::deflateBound(&z, static_cast<uLong>(text.size())), '\0');
   z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
@@ -108,13 +108,13 @@ std::string report_mail(const DomainDay& day, const Submitter& from, const std::
                         const std::string& compressed, WallTime now, Random& random) {
   const std::string boundary = fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), from.host);
   const std::string name = file_name(day, from), id = report_id(day, from);
-  // The domain and the address come from outside; both were found to hold nothing but printable characters.
+  // Domain and address come from outside; both were checked to hold only printable characters.
   std::string out;
   out += fmt::format("Date: {}\r\nFrom: {}\r\nTo: {}\r\n", rfc5322_date(now), from.sender, to);
   out += fmt::format("Subject: Report Domain: {}\r\n Submitter: {}\r\n Report-ID: <{}>\r\n", day.domain, from.host, id);
   out += fmt::format("TLS-Report-Domain: {}\r\nTLS-Report-Submitter: {}\r\n", day.domain, from.host);
   out += fmt::format("Message-ID: <{}.{:016X}@{}>\r\n", unix_seconds(now), random.next(), from.host);
-  // What is wrong with the domain's TLS must not keep the news of it away (RFC 8460 section 3, RFC 8689 section 3).
+  // Broken TLS of the domain must not stop the report of it (RFC 8460 section 3, RFC 8689 section 3).
   out += "TLS-Required: No\r\nAuto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n";
   out += fmt::format(
       "Content-Type: multipart/report; report-type=\"tlsrpt\";\r\n\tboundary=\"{}\"\r\n\r\n"

@@ -1,5 +1,5 @@
 #pragma once
-/// The report of one policy domain and day: as JSON, compressed, and as the message that carries it.
+/// The report of one policy domain and day: as JSON, compressed, and as a message.
 ///
 /// Use:     auto body = compress(report_json(day, submitter));
 ///          auto message = report_mail(day, submitter, "tls@example.org", body, now, random);
@@ -11,7 +11,7 @@
 
 namespace pen::tlsrpt {
 
-/// Who reports.
+/// The sender of reports.
 struct Submitter {
   std::string host;          // myhostname
   std::string organization;  // tlsrpt_organization
@@ -19,7 +19,7 @@ struct Submitter {
   std::string sender;        // tlsrpt_sender: From: and envelope sender
 };
 
-/// The same for the same day, domain and host, however often it is sent.
+/// The report id: the same for the same day, domain and host, however often the report is sent.
 std::string report_id(const DomainDay& day, const Submitter& from);
 std::string report_json(const DomainDay& day, const Submitter& from);
 /// gzip (RFC 1952). The same text gives the same bytes.

@@ -1,11 +1,10 @@
 #pragma once
-/// What has gathered, on disk: an LMDB file below data_directory, so that a crash costs the last seconds and not the
-/// day.
+/// Keeps the gathered results in an LMDB file below data_directory, so that a crash loses seconds and not the day.
 ///
-/// Use:     auto store = Store::open(directory);          // a damaged one is set aside: warning()
+/// Use:     auto store = Store::open(directory);          // a damaged file is set aside: warning()
 ///          for (auto& day : store->load()) gathering.restore(day);
 ///          store->write(gathering.take_changes());        // one transaction, synced
-/// Rules:   hints. A record that cannot be read is left out.
+/// Rules:   the data are hints: an unreadable record is left out.
 /// Thread:  one at a time; write() may block.
 #include <memory>
 #include <string>
@@ -22,7 +21,7 @@ namespace pen::tlsrpt {
 
 class Store {
  public:
-  /// Made if missing. Errors: it cannot be made or opened at all.
+  /// Creates the file if it is missing. Errors: it cannot be created or opened at all.
   static Result<std::shared_ptr<Store>> open(const std::string& directory);
   ~Store();
   Store(const Store&) = delete;
@@ -30,7 +29,7 @@ class Store {
 
   Result<std::vector<DomainDay>> load();
   Result<void> write(const std::vector<Change>& changes);
-  /// What happened to a damaged file, for the log; empty: nothing.
+  /// What was done with a damaged file, for the log; empty: it was sound.
   const std::string& warning() const { return warning_; }
 
  private:

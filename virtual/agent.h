@@ -1,8 +1,8 @@
 #pragma once
-/// Delivers mail to virtual mailboxes: who has one, where it is and whose it is, all by look-up.
+/// Delivers mail to virtual mailboxes: whether there is one, its path and its owner come from look-ups.
 ///
 /// Path:    $virtual_mailbox_base/<value of virtual_mailbox_maps>; a final / makes it a Maildir, else it is an mbox.
-/// Keys:    user+ext@domain, user@domain, @domain, in each of the three tables.
+/// Keys:    user+ext@domain, user@domain, @domain, in this order, in each of the three tables.
 /// Thread:  the loop's; look-ups and deliveries block on the handler pool.
 /// Source:  Postfix virtual(8).
 #include <memory>
@@ -27,12 +27,12 @@ struct Rules {
   seconds time_limit{1000};
 };
 
-/// Where mail for an address goes; pure but for the table look-ups.
+/// The mailbox of an address; pure but for the table look-ups.
 struct Place {
   mailbox::Target target;
   mailbox::Identity identity;
 };
-/// The status says why not: 5.1.1 unknown user, 4.3.x what an administrator must repair.
+/// Errors: the status, 5.1.1 for an unknown user, 4.3.x for what an administrator must repair.
 std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules, const std::string& address);
 
 class Agent {
