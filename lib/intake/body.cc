@@ -66,7 +66,7 @@ bool Body::must_drain() {
 
 async::Task<void> Body::write_out(async::Until until, bool sync) {
   const auto piece = std::make_shared<std::string>(content_.take(sync ? "" : memory_.spare()));
-  if (problem() != Problem::none) co_return;  // it will be refused: nothing is written for it
+  if (problem() != Problem::none) co_return;  // the message will be refused: do not write it
   if (!lease_) {
     const std::uint64_t here = piece->size();
     LeaseAnswer answer = co_await queue_.lease(sync ? here : std::max(declared_, here), until);
@@ -76,11 +76,11 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
     }
     lease_ = std::move(answer.lease);
   }
-  if (!lease_->valid()) {  // the next qmgr takes nothing under this lease
+  if (!lease_->valid()) {  // the next qmgr accepts nothing under this lease
     problem_ = Problem::unavailable;
     co_return;
   }
-  // A descriptor of its own: the write may outlive this task and the lease.
+  // A separate descriptor, because the write may outlive this task and the lease.
   Fd own(::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0));
   if (!own) {
     problem_ = Problem::write_failed;

@@ -1,19 +1,20 @@
 #pragma once
-/// Where incoming content gathers: in memory as long as it is small, then in a leased spool file.
+/// Collects incoming content: in memory while it is small, then in a leased spool file.
 ///
 /// Use:     Body body(pool, queue, memory, options, declared); … feed body.content() …;
-///          if (body.must_drain()) co_await body.drain(until);     // between feeds: writes what has gathered
+///          if (body.must_drain()) co_await body.drain(until);     // between feeds: writes the collected content
 ///          co_await body.finish(until);                            // the rest, and one fdatasync
 ///          body.facts(), body.lease(), body.text()                 // for Queue::enqueue
-/// Bounds:  kDrainAt bytes in memory, whatever the message's size; when the bodies of the process together take more
-///          than BodyMemory allows, kLeastDrain (or what may stay inline, if that is more), so that a thousand
-///          uploads at once write smaller pieces instead of taking a thousand times as much. Of headers that are
-///          looked at, BodyMemory::kAllowedHeaders in all; beyond that a message with more than kLeastHeader of it is
-///          not taken now.
-/// Size:    the file is leased when the first piece is written, for the size that the peer declared: who declares
-///          much and sends nothing gets none. What is all here when the file is leased needs no more than it is.
-/// Errors:  a problem of the spool is kept in problem(); content that comes after it is dropped, so that the receiver
-///          can go on reading and answer at the end.
+/// Bounds:  kDrainAt bytes in memory, whatever the message's size. When all bodies of the process exceed what
+///          BodyMemory allows, the bound is kLeastDrain (or what may stay inline, if that is more): a thousand uploads
+///          at once then write smaller pieces instead of taking a thousand times the memory. Headers held for checks:
+///          BodyMemory::kAllowedHeaders in all; beyond that a message that holds more than kLeastHeader is refused for
+///          now.
+/// Size:    the file is leased when the first piece is written, for the size that the peer declared: a client that
+///          declares much and sends nothing gets no file. Content that is complete when the file is leased needs only
+///          its real size.
+/// Errors:  a problem of the spool is kept in problem(); later content is dropped, so that the receiver can read on
+///          and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
 #include <memory>
 #include <string>
@@ -25,10 +26,10 @@
 
 namespace pen::intake {
 
-/// What the bodies that come in at one time have in memory: all of one process share one. Must outlive them.
+/// The memory used by incoming bodies: all bodies of one process share one object, which must outlive them.
 class BodyMemory {
  public:
-  // so that some sixty uploads at once still write in pieces of kDrainAt
+  // Some sixty uploads at once can then still write in pieces of kDrainAt.
   static constexpr std::size_t kAllowed = 16U << 20;
   static constexpr std::size_t kAllowedHeaders = 64U << 20;
   explicit BodyMemory(std::size_t allowed = kAllowed, std::size_t headers = kAllowedHeaders)
@@ -36,33 +37,33 @@ class BodyMemory {
   bool headers_scarce() const { return headers_ > allowed_headers_; }
   bool scarce() const { return used_ > allowed_; }
   std::size_t used() const { return used_; }
-  /// For Stream::limit_reads() while content is read.
+  /// The limit for Stream::limit_reads() while content is read.
   const std::uint32_t* read_limit() const { return &read_limit_; }
 
  private:
   friend class Body;
-  static constexpr std::size_t kSpares = 4;  // what is written at one time, about
+  static constexpr std::size_t kSpares = 4;  // about the number of simultaneous writes
   void change(std::size_t from, std::size_t to);
-  /// An empty buffer that was written before, if there is one: memory that is given back and taken anew for each piece
-  /// costs more than the copy into it. None while memory is scarce.
+  /// A used buffer, emptied, if there is one: freeing and allocating memory for each piece costs more than copying the
+  /// piece into it. None while memory is scarce.
   std::string spare();
   void keep_spare(std::string buffer);
 
   std::vector<std::string> spares_;  // not in used_
   std::size_t allowed_, allowed_headers_;
   std::size_t used_ = 0;
-  std::size_t headers_ = 0;  // held to be looked at
+  std::size_t headers_ = 0;  // bytes held for checks
   std::uint32_t read_limit_ = 0;
 };
 
 class Body {
  public:
-  // large enough that a write's hand-over costs little per byte
+  // Large enough that starting a write costs little per byte.
   static constexpr std::size_t kDrainAt = 256 * 1024;
   static constexpr std::size_t kLeastDrain = 20 * 1024;
   static constexpr std::size_t kLeastHeader = 8 * 1024;
 
-  /// declared: bytes that the peer says will come; 0: it did not say.
+  /// declared: the size that the peer announced; 0: none.
   Body(async::HandlerPool& pool, Queue& queue, BodyMemory& memory, ContentOptions options, std::uint64_t declared = 0)
       : pool_(pool), queue_(queue), memory_(memory), content_(std::move(options)), declared_(declared) {}
   ~Body() {
@@ -73,7 +74,7 @@ class Body {
   Body& operator=(const Body&) = delete;
 
   ContentBuilder& content() { return content_; }
-  /// Memory for so much content, counted from now on.
+  /// Reserves memory for this much content, counted from now on.
   void make_room(std::size_t size) {
     content_.reserve(size);
     account();
@@ -89,14 +90,14 @@ class Body {
     lookup_failed,
     refused,    // by checks
     discarded,  // by checks
-    no_space,   // in the spool, or in memory
+    no_space,   // in the spool or in memory
     unavailable,
     write_failed
   };
   Problem problem() const;
-  /// What went wrong with the file, for the log; valid with write_failed.
+  /// The error of the file, for the log; valid with write_failed.
   const std::string& error_text() const { return error_text_; }
-  /// Which table; valid with lookup_failed.
+  /// The failed table; valid with lookup_failed.
   const std::string& failed_lookup() const { return content_.failed_lookup(); }
 
   const mail::BodyFacts& facts() const { return facts_; }
@@ -107,7 +108,7 @@ class Body {
 
  private:
   async::Task<void> write_out(async::Until until, bool sync);
-  /// Tells memory_ what is here now.
+  /// Reports the present memory use to memory_.
   void account();
 
   async::HandlerPool& pool_;
@@ -118,8 +119,8 @@ class Body {
   std::unique_ptr<Lease> lease_;
   std::uint64_t declared_;
   std::uint64_t written_ = 0;
-  std::size_t writing_ = 0;                 // bytes of a write under way
-  std::size_t held_ = 0, held_header_ = 0;  // as memory_ knows it
+  std::size_t writing_ = 0;                 // bytes of a running write
+  std::size_t held_ = 0, held_header_ = 0;  // as last reported to memory_
   Problem problem_ = Problem::none;
   std::string error_text_;
 };

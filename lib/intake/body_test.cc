@@ -1,4 +1,4 @@
-/// How much of incoming content stays in memory.
+/// Tests for how much of incoming content stays in memory.
 #include "lib/intake/body.h"
 
 #include "lib/async/testing/run.h"
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_buffer_that_was_written_gathers_what_comes_next) {
   memory = BodyMemory();
   const auto b = body(Body::kDrainAt);
   async::testing::run(loop, b->drain(soon()));
-  BOOST_TEST(memory.used() < 1'000U);  // there was none before
+  BOOST_TEST(memory.used() < 1'000U);  // before that there was no content
   feed(*b, Body::kDrainAt);
   async::testing::run(loop, b->drain(soon()));
   BOOST_TEST(memory.used() >= Body::kDrainAt);
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(headers_that_are_looked_at_take_bounded_memory_together) {
   late->content().text(std::string(1'000'000, 'x'));
   late->content().line_end();
   BOOST_TEST(!late->must_drain());
-  BOOST_TEST((open(1000)->problem() == Body::Problem::none));  // what most have
+  BOOST_TEST((open(1000)->problem() == Body::Problem::none));  // most messages hold this little
   bodies.clear();
   BOOST_TEST(!headers.headers_scarce());
   BOOST_TEST((open(20'000)->problem() == Body::Problem::none));

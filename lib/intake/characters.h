@@ -1,10 +1,10 @@
 #pragma once
-/// Sets of characters as message_strip_characters and message_reject_characters name them.
+/// Sets of characters, in the syntax of message_strip_characters and message_reject_characters.
 ///
 /// Use:     auto set = parse_characters("\\0\\033");  if ((*set)[static_cast<unsigned char>(c)]) …
-/// Source:  Postfix message_strip_characters: any character stands for itself, and \a \b \f \n \r \t \v \\ and \ddd
-///          (one to three octal digits) for what they are in C. Pure.
-/// Errors:  any other character after a backslash, and a number above 255: what is meant cannot be told.
+/// Source:  Postfix message_strip_characters: any character stands for itself; \a \b \f \n \r \t \v \\ and \ddd (one
+///          to three octal digits) mean the same as in C. Pure.
+/// Errors:  any other character after a backslash, and a number above 255: their meaning is unknown.
 #include <bitset>
 #include <string_view>
 

@@ -2,7 +2,7 @@
 
 namespace pen::intake {
 
-/// "\n" between lines.
+/// Writes lines that are separated by "\n".
 void CheckedContent::put(std::string_view lines, bool ends) {
   for (;;) {
     const auto lf = lines.find('\n');
@@ -36,7 +36,7 @@ void CheckedContent::field(Header header, std::string_view text, bool ends) {
   }
   const bool replaced = checks_ != nullptr && text_ != text;
   if (header == Header::message) keep = message_field(text, text_, keep, ends || replaced);
-  dropping_ = !keep || replaced;  // what more there is of it
+  dropping_ = !keep || replaced;  // for the rest of the field
   if (keep) put(text_, ends || replaced);
 }
 
@@ -71,7 +71,7 @@ void CheckedContent::body(std::string_view text, bool ends) {
   const bool keep = checks_->body(text_, walker_.body_offset(), before_);
   checked();
   if (!before_.empty()) {
-    if (line_kept_) out_end();  // it breaks a line that is longer than is looked at
+    if (line_kept_) out_end();  // ends a line that is too long to be checked whole
     put_before();
     line_kept_ = false;
   }

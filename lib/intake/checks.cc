@@ -12,7 +12,7 @@
 namespace pen::intake {
 namespace {
 
-constexpr std::size_t kShown = 200;  // of a line in the log
+constexpr std::size_t kShown = 200;  // bytes of a line in the log
 
 Result<map::MapList> open_maps(const CheckTables::Specs& specs, std::string_view name, const std::string& value) {
   const std::string setting = specs.prefix + std::string(name);
@@ -23,15 +23,15 @@ Result<map::MapList> open_maps(const CheckTables::Specs& specs, std::string_view
   return maps;
 }
 
-/// What an action puts into a message: one line, whatever the table's text holds.
+/// Makes the text of an action one line, whatever the table holds.
 std::string one_line(std::string_view text) {
   std::string line(text);
   std::ranges::replace_if(line, [](char c) { return c == '\r' || c == '\n' || c == '\0'; }, ' ');
   return line;
 }
 
-/// What tables are asked about: without the blanks that a field may have before its colon, and without NUL, so that
-/// neither hides what stands behind it from a pattern. Empty: the text as it stands.
+/// The key for tables: the text without NUL and without blanks before a field's colon, because both could hide text
+/// behind them from a pattern. Empty: the key is the text itself.
 std::string look_up_key(const std::string& text, bool in_header) {
   const auto name = in_header ? mail::field_name_length(text) : 0;
   const bool blanks = name > 0 && text[name] != ':';
@@ -82,7 +82,7 @@ Result<std::shared_ptr<const CheckTables>> CheckTables::open(const Specs& specs)
   tables->walk = specs.walk;
   tables->clock = specs.open.clock;
   tables->walk.lines = !tables->body.empty();
-  // Where parts begin matters to body checks too: their size limit is per part.
+  // Body checks need to know where parts begin: their size limit is for each part.
   tables->walk.mime = specs.walk.mime && (fields || strict || !tables->body.empty());
   return tables;
 }
@@ -267,7 +267,7 @@ void Checks::refuse_nesting() { refuse("mime-error", "MIME nesting exceeds safet
 std::string_view Checks::characters(std::string_view part, std::string& spare) {
   const auto in = [](const Characters& set) { return [&set](char c) { return set[static_cast<unsigned char>(c)]; }; };
   if (tables_->reject.any() && std::ranges::any_of(part, in(tables_->reject))) {
-    if (looking_) {  // the log shows what there is of the line
+    if (looking_) {  // the log shows what is known of the line
       refusal_ = "5.7.1 disallowed character";
       looking_ = false;
       note("reject", "character", part, refusal_);

@@ -33,7 +33,7 @@ struct Rig {
                              },
                          .warn = [this](const std::string& w) { warnings.push_back(w); }});
   }
-  /// What is stored of a message whose trace field is "Received: us".
+  /// The stored form of a message whose trace field is "Received: us".
   std::string stored(std::string_view text, std::size_t step = 100000) {
     notes.clear();
     warnings.clear();
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_message_that_makes_patterns_run_away_is_for_later) {
   std::string text;
   for (int i = 0; i < 2000; ++i) text += "A: 1\r\n";
   text += "\r\n";
-  clock.step = Checks::kFairLookup / 5;  // the table asks for the time too
+  clock.step = Checks::kFairLookup / 5;  // the table reads the clock too
   stored(text);
   BOOST_TEST((problem == ContentProblem::none));
   BOOST_TEST(notes.size() == 2000U);
@@ -261,10 +261,10 @@ BOOST_AUTO_TEST_CASE(long_fields_are_matched_and_nul_hides_nothing) {
   options.max_field = 20000;
   BOOST_TEST(stored("To: " + std::string(10000, 'a') + "\r\n needle\r\nB: 1\r\n\r\n") == kTrace + "B: 1\r\n\r\n");
   BOOST_TEST(stored(std::string("A: \0needle\r\nB: 1\r\n\r\n", 20)) == kTrace + "B: 1\r\n\r\n");
-  // Beyond the limit nothing is seen, and nothing lost.
+  // Beyond the limit nothing is checked, and nothing is lost.
   const std::string far = "To: " + std::string(30000, 'a') + "\r\n needle\r\nB: 1\r\n\r\n";
   BOOST_TEST(stored(far) == kTrace + far);
-  // What is seen decides about the whole field.
+  // The checked beginning decides about the whole field.
   BOOST_TEST(stored("A: needle" + std::string(30000, 'a') + "\r\n x\r\nB: 1\r\n\r\n") == kTrace + "B: 1\r\n\r\n");
 }
 
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(header_addresses_are_mapped_where_they_stand) {
                  "a@b\r\n\r\njo\r\n");
   stored("From: broken@x\r\n\r\n");
   BOOST_TEST((problem == ContentProblem::lookup_failed));
-  // Without checks too.
+  // The same without checks.
   options.checks = nullptr;
   ContentBuilder builder(options);
   builder.add_trace("Received: us");
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(message_reject_characters_refuse_the_message_wherever_they_
     BOOST_TEST(notes[0].starts_with("reject: character "), notes[0]);
   }
   BOOST_TEST(stored("A: 1\r\n\r\n[1m\r\n") == kTrace + "A: 1\r\n\r\n[1m\r\n");
-  specs.strip = "\\033";  // comes second
+  specs.strip = "\\033";  // applied second
   stored("A: \033\r\n\r\n");
   BOOST_TEST((problem == ContentProblem::refused));
   specs.reject = "\\x1b";

@@ -11,10 +11,10 @@ namespace pen::intake {
 
 using Line = mail::HeaderScanner::Line;
 
-// RFC 5322 section 2.1.1, without CRLF: beyond this it is no text.
+// RFC 5322 section 2.1.1, without CRLF: content with longer lines is not text.
 constexpr std::size_t kMaxTextLine = 998;
 
-/// Content on its way to its 7-bit form, and back in lines.
+/// Converts content to its 7-bit form, and cuts the result into lines again.
 struct ContentBuilder::Conversion {
   mail::SevenBitForm form{mail::SevenBitForm::LabelledOnly{}};
   mail::BdatScanner lines{{.replace_bare_cr = false}};
@@ -106,14 +106,14 @@ void ContentBuilder::add_trace(std::string_view field) {
 }
 
 void ContentBuilder::count_hops() {
-  // Our own field counts, as in Postfix.
+  // Our own field counts too, as in Postfix.
   if (header_.summary().received + 1 >= options_.hop_limit) fail_with(ContentProblem::too_many_hops);
 }
 
 void ContentBuilder::header_text(std::string_view part) {
   if (inspection_) return inspect(part);
   line_open_ = true;
-  if (decided_) {  // the rest of a header line longer than anything that matters
+  if (decided_) {  // the rest of a header line that is longer than any field we need
     if (!dropping_) keep(part);
     return;
   }
@@ -131,7 +131,7 @@ void ContentBuilder::decide(bool whole) {
   if (kind == Line::body) {
     end_header(false);
   } else {
-    // What is dropped was there all the same: a loop must end, and nothing is put in its place.
+    // A dropped field still counts: as a hop, because a loop must end, and as present, so that it is not added again.
     header_.line(line_, kind);
     count_hops();
     if (kind == Line::field) dropping_ = dropped(line_);
@@ -165,7 +165,7 @@ bool ContentBuilder::dropped(std::string_view line) const {
 void ContentBuilder::end_header(bool separator) {
   const auto& seen = header_.summary();
   const auto before = facts_.size();
-  // A message that is sent on is completed as the mail of whoever sends it on.
+  // A resent message is completed as the mail of the person who resends it.
   const bool resent = seen.resent;
   const auto complete = [&](const std::string& given, bool plain_there, bool resent_there) {
     if (given.empty() || (resent ? resent_there : plain_there)) return;
@@ -181,7 +181,7 @@ void ContentBuilder::end_header(bool separator) {
   if (separator) {
     facts_.end_of_header_after_separator();
   } else {
-    // What we added must not run into a body that came without the empty line before it.
+    // The fields we added need an empty line before a body that came without one.
     if (facts_.size() != before) add_field("");
     facts_.end_of_header();
   }

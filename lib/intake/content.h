@@ -1,19 +1,19 @@
 #pragma once
-/// The content of a message while it comes in: trace fields first, header completed and looked at, limits kept, facts
-/// found. One copy of each byte: from the receive buffer into here.
+/// Builds the stored content of a message while it arrives: puts trace fields first, completes and checks the header,
+/// enforces limits, collects facts. Each byte is copied once, from the receive buffer into this object.
 ///
 /// Use:     ContentBuilder content(options);
 ///          content.add_field(received_field(…));        // before anything else
 ///          scanner.feed(bytes, content);                 // content is a sink of mail::DataScanner and BdatScanner
-///          if (content.pending().size() > limit) …       // a spool takes what has gathered: content.take()
+///          if (content.pending().size() > limit) …       // a spool takes the collected content: content.take()
 ///          auto facts = content.finish();                // then problem(), summary()
-/// Rules:   nothing of what the peer sent is changed, but for header fields that are to be dropped, what checks ask
-///          for, header addresses that are to be mapped, and 8-bit parts where 7 bits are wanted; completion adds
-///          fields at the end of the header.
-/// Speed:   without checks and mapping the body goes through untouched, the header line by line; both are looked at
-///          by a MimeWalker otherwise, as far as there is something to find (content_inspection.cc).
+/// Rules:   the peer's content is changed only by dropped header fields, the actions of checks, mapped header
+///          addresses, and the conversion of 8-bit parts if 7 bits are wanted. Completion adds fields at the end of
+///          the header.
+/// Speed:   without checks and mapping the body is not inspected, and the header line by line. Otherwise a MimeWalker
+///          inspects both, as far as there is something to find (content_inspection.cc).
 /// Source:  RFC 5321 sections 4.4 and 6.3; Postfix message_size_limit, hopcount_limit, local_header_rewrite_clients.
-/// Bounds:  once the size limit is passed nothing more is kept.
+/// Bounds:  beyond the size limit nothing more is kept.
 #include <functional>
 #include <memory>
 #include <span>
@@ -26,36 +26,36 @@
 
 namespace pen::intake {
 
-/// The address that stands in the header in place of this one; the same: nothing changes. sender: of a field like
-/// From:, not like To:.
+/// Returns the address that replaces this one in the header, or the same address to change nothing. sender: the field
+/// is of the kind of From:, not To:.
 using HeaderMapping = std::function<Result<std::string>(std::string_view address, bool sender)>;
 
 struct ContentOptions {
-  std::uint64_t size_limit = 0;  // of what the peer sends, trace fields not counted; 0: none
+  std::uint64_t size_limit = 0;  // of the peer's content, without trace fields; 0: none
   unsigned hop_limit = 50;
-  /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added. Where the header
-  /// has any Resent- field it is Resent-Date and the like that may be lacking and are added (RFC 5322 section 3.6.6).
+  /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added. If the header has
+  /// any Resent- field, the Resent- forms (Resent-Date and so on) are the ones to add (RFC 5322 section 3.6.6).
   std::string date = {}, message_id = {}, from = {};
-  /// Such a field for a header without To:, Cc: and their Resent- forms (undisclosed_recipients_header); empty: none.
+  /// A field for a header without To:, Cc: and their Resent- forms (undisclosed_recipients_header); empty: none.
   std::string undisclosed = {};
-  /// Parts that say they are 8-bit are made 7-bit (force_mime_input_conversion), before anything looks at them.
+  /// Convert parts labelled as 8-bit to 7-bit (force_mime_input_conversion), before any check.
   bool seven_bit = false;
-  bool find_utf8 = false;  // utf8_header() is wanted
-  /// Names of fields to leave out, in any case (message_drop_headers). What they point to must outlive the builder.
+  bool find_utf8 = false;  // utf8_header() will be called
+  /// Names of fields to leave out, in any case (message_drop_headers). The strings must outlive the builder.
   std::span<const std::string> drop_fields = {};
   Checks* checks = nullptr;        // must outlive the builder
-  bool keep_refused = false;       // what checks refuse is stored all the same: the sender gets it back
-  HeaderMapping map_address = {};  // empty: addresses in the header stay
-  std::size_t max_field = 102400;  // header_size_limit: what checks and mapping see of a field
+  bool keep_refused = false;       // store what checks refuse: the sender gets it back
+  HeaderMapping map_address = {};  // empty: addresses in the header stay unchanged
+  std::size_t max_field = 102400;  // header_size_limit: how much of a field checks and mapping see
 };
 
 enum class ContentProblem : std::uint8_t {
   none,
   too_many_hops,
-  // nothing more is kept:
+  // From here on nothing more is kept:
   too_large,
   no_memory,      // give_up()
-  lookup_failed,  // failed_lookup() says which
+  lookup_failed,  // failed_lookup() names the table
   refused,        // by checks: Checks::refusal()
   discarded,      // by checks
 };
@@ -67,10 +67,10 @@ class ContentBuilder {
   ContentBuilder(const ContentBuilder&) = delete;
   ContentBuilder& operator=(const ContentBuilder&) = delete;
 
-  /// A field of our own in front of the peer's, possibly folded with CRLF inside. Only before text(). Checks do not see
-  /// it.
+  /// Adds a field of our own in front of the peer's; it may be folded with CRLF inside. Only before text(). Checks do
+  /// not see it.
   void add_field(std::string_view field);
-  /// The Received: field of this system: as add_field(), but that checks see it.
+  /// Adds this system's Received: field: like add_field(), but checks see it.
   void add_trace(std::string_view field);
   void reserve(std::size_t size) { out_.reserve(size); }
 
@@ -97,37 +97,37 @@ class ContentBuilder {
     facts_.lines(text, run);
   }
 
-  /// What has gathered and was not taken.
+  /// The collected content that was not taken yet.
   const std::string& pending() const { return out_; }
-  /// Takes it away, for a spool; `spare` becomes the new buffer.
+  /// Takes the collected content away, for a spool; `spare` becomes the new buffer.
   std::string take(std::string spare = {}) {
     spare.clear();
     std::swap(out_, spare);
     return spare;
   }
-  /// Bytes that the peer sent so far, as stored.
+  /// Bytes received from the peer so far, as stored.
   std::uint64_t received() const { return received_; }
   ContentProblem problem() const { return problem_; }
-  /// Bytes of the header that are held to be looked at.
+  /// Bytes of the header that are held for checks.
   std::size_t inspected() const;
-  /// There is no memory to look at the header: nothing more is kept.
+  /// Call this when there is no memory for checking the header: nothing more is kept.
   void give_up();
   const std::string& failed_lookup() const { return failed_lookup_; }
   const mail::HeaderSummary& summary() const { return header_.summary(); }
-  /// The header, ours included, has characters beyond ASCII, and they are UTF-8. With find_utf8, after finish(); of a
-  /// header that went to a spool in part the rest counts.
+  /// Whether the header, our fields included, has valid UTF-8 beyond ASCII. Needs find_utf8; valid after finish(). Of
+  /// a header that went to a spool in part, only the rest counts.
   bool utf8_header() const { return utf8_header_; }
-  /// Tables may be asked about what comes: it can take its time.
+  /// Whether tables may have to be searched for the following content: feeding it can take time.
   bool checked() const { return inspection_ != nullptr && !in_body_; }
-  /// It surely will: a long field has gathered, or look-ups in these tables took long of late. text() and line_end()
-  /// may then be called in another thread, by one at a time.
+  /// Whether feeding will certainly take time: a long field has gathered, or recent look-ups in these tables were
+  /// slow. text() and line_end() may then be called in another thread, one at a time.
   bool slow() const;
-  /// Whoever feeds it has found it slow.
+  /// Call this when feeding was found to be slow.
   void found_slow() const;
-  /// What was declared of the content need not hold any more: true_body_type() says what does.
+  /// Whether the declared body type may no longer hold: true_body_type() gives the real one.
   bool converts() const { return conversion_ != nullptr; }
 
-  /// Ends the content: an unfinished line is ended, an unfinished header completed.
+  /// Ends the content: ends an unfinished line and completes an unfinished header.
   mail::BodyFacts finish();
 
  private:
@@ -150,7 +150,7 @@ class ContentBuilder {
   void take_converted();
   void inspect(std::string_view part);
   void inspect_end();
-  /// Whether what comes now is kept; fails what is over the limit.
+  /// Whether the next content is kept; sets the problem when a limit is exceeded.
   bool has_room();
   void keep(std::string_view part);
   void keep_end();
@@ -164,25 +164,25 @@ class ContentBuilder {
 
   ContentOptions options_;
   std::string out_;
-  std::string line_;  // of the header, until it is known what it is
+  std::string line_;  // the present header line, until its kind is known
   mail::FactsCollector facts_;
   mail::HeaderScanner header_;
-  std::unique_ptr<Inspection> inspection_;  // nullptr: nobody looks at more than we do
-  std::unique_ptr<Conversion> conversion_;  // nullptr: 8-bit parts stay
+  std::unique_ptr<Inspection> inspection_;  // nullptr: no checks and no mapping
+  std::unique_ptr<Conversion> conversion_;  // nullptr: 8-bit parts stay unchanged
   std::string failed_lookup_;
   std::uint64_t received_ = 0;
   ContentProblem problem_ = ContentProblem::none;
-  bool raw_ = false;  // something is done to the content before it is taken apart
+  bool raw_ = false;  // content is processed before it is taken apart
   bool utf8_header_ = false;
   bool in_body_ = false;
   bool first_line_ = true;
-  bool decided_ = false;   // the present header line was passed on in part
+  bool decided_ = false;   // a part of the present header line was passed on
   bool dropping_ = false;  // the present header field is left out
   bool line_open_ = false;
 };
 
-/// What is to be declared of content that was made 7-bit, by what it has become (RFC 6152, RFC 3030): no more than the
-/// client declared, and as much of that as is left to declare.
+/// The body type to declare for content that was converted to 7-bit (RFC 6152, RFC 3030): never more than the client
+/// declared, and only as much of that as still holds.
 mail::BodyType true_body_type(mail::BodyType declared, const mail::BodyFacts& facts);
 
 }  // namespace pen::intake

@@ -9,7 +9,7 @@ using Line = mail::HeaderScanner::Line;
 
 namespace {
 
-// What a pattern costs may grow with the square of it; nearly all fields are shorter.
+// The cost of a pattern may grow with the square of a field's length; nearly all fields are shorter than this.
 constexpr std::size_t kLongField = 4096;
 
 mail::MimeWalker::Options walk_options(const ContentOptions& options) {
@@ -67,13 +67,13 @@ void ContentBuilder::Inspection::finish() {
   to_.in_body_ = true;
 }
 
-/// Carries over what checks have come to.
+/// Takes over the results of checks.
 void ContentBuilder::Inspection::checked() {
   if (!checks()->failed().empty()) {
     to_.failed_lookup_ = checks()->failed();
     to_.fail_with(ContentProblem::lookup_failed);
   }
-  // A refusal for now leaves the message where it is, whoever wants to give it back.
+  // A temporary refusal leaves the message where it is, even if a permanent one would be returned to the sender.
   const bool back = to_.options_.keep_refused && checks()->refusal().starts_with('5');
   if (!checks()->refusal().empty() && !back) to_.fail_with(ContentProblem::refused);
   if (checks()->discarded()) to_.fail_with(ContentProblem::discarded);
@@ -109,7 +109,7 @@ void ContentBuilder::Inspection::scan(std::string_view field) {
 }
 
 bool ContentBuilder::Inspection::message_field(std::string_view original, std::string& text, bool kept, bool whole) {
-  // Hops count whatever checks do to their traces: a loop must end.
+  // Hops count even if checks drop the field: a loop must end.
   const bool hop = iequals(name_of(original), "Received");
   if (hop || kept) scan(hop ? original : std::string_view(text));
   if (!kept || to_.dropped(text)) return false;
@@ -136,7 +136,7 @@ void ContentBuilder::Inspection::map_addresses(std::string& text) {
 void ContentBuilder::Inspection::header_ended(Header header, bool separator) {
   if (header != Header::message) return;
   to_.end_header(separator);
-  to_.in_body_ = false;  // until it is known that nobody looks at the body
+  to_.in_body_ = false;  // until we know that no check needs the body
 }
 
 }  // namespace pen::intake

@@ -1,5 +1,5 @@
 #pragma once
-/// What a ContentBuilder does with content that checks or address mapping want to see. Internal to lib/intake.
+/// The part of a ContentBuilder that runs checks and address mapping. Internal to lib/intake.
 #include "lib/intake/checked_content.h"
 #include "lib/intake/content.h"
 
@@ -9,13 +9,13 @@ class ContentBuilder::Inspection final : public CheckedContent {
  public:
   explicit Inspection(ContentBuilder& to);
 
-  /// Our own field on top: checked, not mapped.
+  /// Our own field at the top: checked, not mapped.
   void own_field(std::string_view field);
-  /// What is left of a piece of a line, before it is looked at. Only with checks. Valid until the next call.
+  /// What checks of characters leave of a piece of a line. Only with checks. Valid until the next call.
   std::string_view characters(std::string_view part);
-  /// After each piece of a line: has the walker found a reason to refuse?
+  /// Call this after each piece of a line: looks whether the walker has found a reason to refuse.
   void look();
-  /// After the last byte.
+  /// Call this after the last byte.
   void finish();
 
  private:

@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_message_that_is_sent_on_is_completed_with_fields_of_resen
   BOOST_TEST(b.summary.message_id_value == "<own@y>");
   const std::string whole = "RESENT-DATE: d\r\nresent-from: f\r\nResent-Message-ID: <r@y>\r\n\r\nb\r\n";
   b = build(whole, 3, options);
-  BOOST_TEST(b.content == kTrace + whole);  // what the first sender left out is not ours to make up
+  BOOST_TEST(b.content == kTrace + whole);  // we do not add what the first sender omitted
 }
 
 BOOST_AUTO_TEST_CASE(fields_that_are_dropped_were_there_all_the_same) {
@@ -271,15 +271,16 @@ BOOST_AUTO_TEST_CASE(copies_go_out_before_aliases_and_are_not_copied_again) {
   e.recipients = {{"user", "", "rfc822;user", 0}, {"b@x", "", "", 0}, {"c@y", "", "", 0}};
   BOOST_TEST_REQUIRE((expand_envelope(resolve, {.copies = &copies, .more = {"seen@w"}}, e).outcome == Outcome::ok));
   constexpr std::uint8_t kNever = mail::notify::kNever | mail::notify::kCopy;
-  const std::vector<mail::Recipient> expected = {{"user@example.org", "", "rfc822;user", 0},
-                                                 {"b@x", "", "", 0},
-                                                 {"c@y", "", "", 0},
-                                                 {"in@example.org", "", "", kNever},  // once, whoever it is for
-                                                 {"sent@example.org", "", "", kNever},
-                                                 {"disk@z", "archive@example.org", "", kNever},
-                                                 {"seen@w", "", "", kNever}};
+  const std::vector<mail::Recipient> expected = {
+      {"user@example.org", "", "rfc822;user", 0},
+      {"b@x", "", "", 0},
+      {"c@y", "", "", 0},
+      {"in@example.org", "", "", kNever},  // only once, whatever the reason for the copy
+      {"sent@example.org", "", "", kNever},
+      {"disk@z", "archive@example.org", "", kNever},
+      {"seen@w", "", "", kNever}};
   BOOST_TEST((e.recipients == expected));
-  // enable_original_recipient = no
+  // With enable_original_recipient = no.
   e.recipients = {{"archive", "", "", 0}};
   BOOST_TEST_REQUIRE((expand_envelope(resolve, {.original_recipient = false}, e).outcome == Outcome::ok));
   BOOST_TEST((e.recipients == std::vector<mail::Recipient>{{"disk@z", "", "", 0}}));

@@ -36,7 +36,7 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   Body& body = message.open_body(derived.before.size() + derived.original_bytes + derived.after.size());
   std::string_view fields = derived.fields;
   while (!fields.empty()) {
-    // One field at a time; a line that starts with a blank belongs to the field before.
+    // One field at a time; a line that starts with a blank belongs to the previous field.
     std::size_t end = 0;
     do {
       end = fields.find("\r\n", end);

@@ -1,12 +1,13 @@
 #pragma once
-/// A new message made from a stored one: a notice that returns it, or mail that an alias sends on.
+/// A new message made from a stored one: a notice that returns it, or mail that an alias forwards.
 ///
 /// Use:     Derived d; d.envelope.sender = …; d.envelope.recipients = …; d.original = …;
 ///          Result<std::string> queue_id = co_await enqueue_derived(intake, std::move(d), until);
 /// Content: Received: (by Message), `fields`, `before`, the first original_bytes of the original, `after`.
-/// Promise: a queue id means that the message is on stable storage. An error: it is not known to be, try again later.
-/// Memory:  as a message that comes in: at most Body::kDrainAt of it at a time.
-/// The intake's message_size_limit should be 0: what was accepted once is not refused for what we put around it.
+/// Promise: a queue id means that the message is on stable storage. After an error that is not known: try again later.
+/// Memory:  as for an incoming message: at most Body::kDrainAt at a time.
+/// The intake's message_size_limit should be 0: a message that was accepted once must not be refused because of our
+/// additions.
 #include <string>
 
 #include "lib/intake/intake.h"
@@ -14,7 +15,7 @@
 
 namespace pen::intake {
 
-/// What else becomes of mail that the system makes itself: by its class and the settings of classes.
+/// How mail that the system makes itself is treated, by its class and the settings of classes.
 struct OwnMail {
   bool inspected = false;        // Message::made_here()
   bool detect_smtputf8 = false;  // beside Settings::detect_smtputf8
@@ -22,7 +23,7 @@ struct OwnMail {
 
 struct Derived {
   mail::Envelope envelope;  // queue_id, arrival and body facts are filled in
-  // "": a new one. Its own: with one that is known already nothing is queued, and that is success.
+  // "": a new one. With a given id, a message that is known already is not queued again, and that counts as success.
   std::string queue_id;
   std::string fields;  // whole header fields, CRLF after each
   std::string before;  // CRLF lines

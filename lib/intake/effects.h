@@ -1,10 +1,10 @@
 #pragma once
-/// What checks ask for beside taking or refusing a message: actions of access(5) and header_checks(5).
+/// What checks ask for besides accepting or refusing a message: actions of access(5) and header_checks(5).
 ///
-/// Use:     message.effects().merge(verdict.effects);   // Message (intake.h) carries them out when it is committed
+/// Use:     message.effects().merge(verdict.effects);   // commit() of Message (intake.h) carries them out
 /// Rules:   hold and discard stay once they are set; of filters and of redirections the last one counts; copies and
-///          fields add up, each once (a list is asked for every recipient). A redirection is stronger than a filter,
-///          discarding than all.
+///          fields add up, each once (a list is evaluated for every recipient). A redirection overrides a filter, and
+///          discard overrides everything.
 /// Source:  Postfix access(5), header_checks(5), cleanup(8).
 #include <algorithm>
 #include <string>
@@ -15,9 +15,9 @@ namespace pen::intake {
 
 struct Effects {
   bool hold = false;
-  bool discard = false;  // it is acknowledged and goes nowhere
-  std::string filter;    // "transport:nexthop" instead of content_filter; empty: that stands
-  std::string redirect;  // an address that gets it instead of all its recipients; empty: none
+  bool discard = false;  // accepted and then dropped
+  std::string filter;    // "transport:nexthop" in place of content_filter; empty: that applies
+  std::string redirect;  // an address that replaces all recipients; empty: none
   std::vector<std::string> bcc;
   std::vector<std::string> prepend;  // whole header fields without CRLF, for the top of the header
 

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests of receivers: a queue in memory and a resolver of a few lines.
+/// For tests of receivers: a queue in memory and a minimal resolver.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 
 namespace pen::intake::fakes {
 
-/// Keeps what was enqueued. Leased "spool files" are memfds.
+/// Keeps all enqueued messages. Leased "spool files" are memfds.
 class MemoryQueue final : public Queue {
  public:
   struct Stored {
@@ -62,7 +62,7 @@ class MemoryQueue final : public Queue {
   std::uint64_t limit = 16384;
   Enqueued outcome = Enqueued::ok, lease_outcome = Enqueued::ok;
   std::vector<Stored> stored;
-  std::vector<std::uint64_t> asked;  // the sizes of all leases that were asked for
+  std::vector<std::uint64_t> asked;  // the sizes of all requested leases
   int leases = 0;
 };
 
@@ -71,8 +71,8 @@ class SetResolve final : public resolve::Resolve {
  public:
   std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains, users{"user", "root"};
   std::map<std::string, std::vector<std::string>, std::less<>> aliases;
-  std::map<std::string, std::string, std::less<>> gone;  // who moved, and what is said then
-  resolve::Route answer;                                 // of route()
+  std::map<std::string, std::string, std::less<>> gone;  // moved users, and the text for them
+  resolve::Route answer;                                 // returned by route()
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
 

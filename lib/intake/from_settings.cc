@@ -16,7 +16,7 @@ ReceiveSteps receive_steps(const std::vector<std::string>& receive_override_opti
       steps.address_mappings = false;
     else if (iequals(option, "no_header_body_checks"))
       steps.header_body_checks = false;
-    else if (!iequals(option, "no_milters"))  // there are none
+    else if (!iequals(option, "no_milters"))  // there are no milters
       steps.unknown.push_back(option);
   }
   return steps;

@@ -1,8 +1,8 @@
 #pragma once
-/// What main.cf and a service's -o options say to the intake of a receiver from outside: smtpd, pickup.
+/// The intake settings of programs that receive from outside (smtpd, pickup), from main.cf and a service's -o options.
 ///
-/// Use:     auto settings = intake::from_settings(context.settings());   // then what is different in this program
-/// Errors:  a table specification that cannot be read.
+/// Use:     auto settings = intake::from_settings(context.settings());   // then set what differs in this program
+/// Errors:  a malformed table specification.
 /// Source:  Postfix receive_override_options, content_filter, *_bcc_maps.
 #include <string>
 #include <vector>
@@ -13,17 +13,17 @@
 
 namespace pen::intake {
 
-/// receive_override_options: true: the step is done, as without the setting.
+/// receive_override_options; true: the step is done, which is the default.
 struct ReceiveSteps {
   bool unknown_recipient_checks = true, address_mappings = true, header_body_checks = true;
-  std::vector<std::string> unknown;  // words that are none of its options
+  std::vector<std::string> unknown;  // unknown words
 };
 ReceiveSteps receive_steps(const std::vector<std::string>& receive_override_options);
 
-/// The tables of header_checks and so on, and the limits of looking for what they are about.
+/// The tables of header_checks and so on, and the limits of checks.
 CheckTables::Specs check_specs(const config::Settings& s);
 
-/// Whether a list of classes has this one, in any case.
+/// Whether a list of classes contains this one, in any case.
 bool names_class(const std::vector<std::string>& classes, std::string_view word);
 /// smtputf8_autodetect_classes for mail of one class (sendmail, smtpd, forward, bounce, notify, verify).
 bool detects_smtputf8(const config::Settings& s, std::string_view mail_class);
@@ -31,7 +31,7 @@ bool detects_smtputf8(const config::Settings& s, std::string_view mail_class);
 /// internal_mail_filter_classes and smtputf8_autodetect_classes for mail of class bounce or notify.
 OwnMail own_mail(const config::Settings& s, std::string_view mail_class);
 
-/// All but what depends on the program: detect_smtputf8.
+/// All settings except detect_smtputf8, which depends on the program.
 Result<Settings> from_settings(const config::Settings& s);
 
 }  // namespace pen::intake

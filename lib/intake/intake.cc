@@ -14,7 +14,8 @@
 namespace pen::intake {
 namespace {
 
-// Memory for a message's beginning: at least, and where its size was not declared (most are smaller).
+// Memory for the beginning of a message: at least this, and this if its size was not declared (most messages are
+// smaller).
 constexpr std::uint64_t kLeastRoom = 2048;
 constexpr std::uint64_t kUndeclaredRoom = 8192;
 
@@ -27,7 +28,7 @@ std::string new_message_id(const std::string& queue_id, const std::string& host,
   return "<" + std::string(stamp, n) + "." + queue_id + "@" + host + ">";
 }
 
-/// The copy that the tables have for an address, as sender_bcc_maps and recipient_bcc_maps are searched.
+/// The recipient of a copy for an address, searched like sender_bcc_maps and recipient_bcc_maps.
 Result<std::optional<std::string>> find_copy(const map::MapList& maps, const resolve::Resolve& resolve,
                                              const std::string& address) {
   if (maps.empty() || address.empty()) return std::nullopt;
@@ -93,7 +94,7 @@ Commit outcome_of(const Body& body) {
       return Commit{Outcome::spool_failed, body.error_text()};
     case Body::Problem::lookup_failed:
       return Commit{Outcome::lookup_failed, body.failed_lookup()};
-    case Body::Problem::refused:  // checks say how
+    case Body::Problem::refused:  // checks has the reply
     case Body::Problem::discarded:
       break;
   }
@@ -114,7 +115,7 @@ void Message::add_recipient(mail::Recipient recipient) {
 }
 
 Checks::Reporter Message::reporter() {
-  // What a client says of itself comes escaped and cut by the log.
+  // The log escapes and shortens what a client says of itself.
   const auto note = [this](const Checks::Note& n) {
     if (!intake_.log_info) return;
     const mail::Client& client = envelope_.client;
@@ -176,12 +177,12 @@ Body& Message::open_body(std::uint64_t expected) {
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field_lines(field, "\r\n"));
   std::uint64_t room = kLeastRoom;
-  if (!intake_.bodies.scarce()) {  // else what is declared gets memory when it comes
+  if (!intake_.bodies.scarce()) {  // otherwise memory is allocated when the content comes
     const std::uint64_t likely = std::min(declared, intake_.queue.inline_limit()) + 512;
     room = std::max(likely, expected == 0 ? kUndeclaredRoom : kLeastRoom);
   }
   body_->make_room(std::min<std::uint64_t>(room, Body::kDrainAt));
-  // RFC 5321 section 4.4: the clause holds a mailbox, which has a domain.
+  // RFC 5321 section 4.4: the clause needs a mailbox, which has a domain.
   std::string only;
   if (envelope_.recipients.size() == 1) only = envelope_.recipients.front().address;
   if (!only.empty() && !only.contains('@')) only = intake_.resolve->rewrite(only);
@@ -219,14 +220,14 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
     if (may_repeat && !seen.emplace(r.address, r.original, r.orcpt, notify).second) return;
     out.push_back(std::move(r));
   };
-  // An answer that has not come yet (map::Asker) does not keep the others from being asked for.
+  // A pending answer (map::Asker) does not keep the other questions from being asked.
   bool waits = false;
   const auto failed = [&](const Error& error) -> Commit {
     if (!error.is(map::MapError::pending)) return {Outcome::lookup_failed, error.message()};
     waits = true;
     return {Outcome::ok, {}};
   };
-  std::vector<std::string> copied;  // addresses that recipients' copies go to
+  std::vector<std::string> copied;  // recipients of copies made for recipients
   const auto expand = [&](mail::Recipient given, bool is_copy) -> Commit {
     std::string first = resolve.rewrite(given.address);
     auto canonical = resolve.canonical(first, Place::envelope_recipient);
@@ -239,12 +240,12 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
     auto expansion = resolve.expand_virtual(*canonical);
     if (!expansion) return failed(expansion.error());
     if (!expansion->limit_passed.empty()) return {Outcome::expansion_limit, expansion->limit_passed};
-    // What another expansion (an alias, a forward file) began with, else this one.
+    // The original of an earlier expansion (an alias, a forward file), else of this one.
     const std::string& original = given.original.empty() ? first : given.original;
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
-      // One address became several: success of one is no success of the original (RFC 3461 section 5.2.7.3).
-      // That it became several is what the sender is told of.
+      // One address became several: success for one of them is not success for the original (RFC 3461 section
+      // 5.2.7.3). The sender is told of the expansion instead.
       notify = static_cast<std::uint8_t>(notify & ~mail::notify::kSuccess);
       if (notify == 0) notify = mail::notify::kNever;
       add({.address = first,
@@ -282,7 +283,7 @@ bool expansion_may_wait(const resolve::Options& o, const Copies& copies) {
         &o.virtual_alias_domains, &o.mydestination, &o.virtual_mailbox_domains, &o.relay_domains}) {
     if (spec->find(':') == std::string::npos) continue;
     const auto maps = map::MapList::open(*spec, o.open);
-    if (!maps || maps->blocking()) return true;  // a mixed list: to be on the safe side
+    if (!maps || maps->blocking()) return true;  // the list is malformed: assume that it may wait
   }
   return false;
 }
@@ -310,14 +311,14 @@ async::Task<Commit> Message::expand() {
 std::optional<mail::Recipient> Message::apply_effects() {
   envelope_.hold = effects_.hold;
   if (!effects_.redirect.empty()) {
-    // It takes the place of the first recipient; of the others nobody hears any more.
+    // The redirection replaces the first recipient; the others are dropped without a report.
     mail::Recipient to = std::move(envelope_.recipients.front());
     if (intake_.settings.original_recipient) to.original = to.shown_original();
     to.address = intake_.resolve->rewrite(effects_.redirect);
     envelope_.recipients.clear();
     return to;
   }
-  // A message that has been refused, or has a transport already, goes nowhere else.
+  // A message that was refused, or has a transport already, takes no other route.
   if (!envelope_.transport.empty()) return std::nullopt;
   if (!effects_.filter.empty())
     envelope_.filter = std::move(effects_.filter);
@@ -349,14 +350,15 @@ async::Task<Commit> Message::commit(async::Until until) {
   co_await body.finish(until);
   const auto& summary = body.content().summary();
   envelope_.message_id = summary.message_id_value;
-  // RFC 8689 section 4.1: the MAIL parameter wins; a field that is there twice or says anything else means nothing.
+  // RFC 8689 section 4.1: the MAIL parameter takes precedence; a repeated field, or one with any other value, has no
+  // effect.
   if (envelope_.requiretls == mail::RequireTls::unspecified && intake_.settings.tls_required_header &&
       summary.tls_required_fields == 1 && summary.tls_required_no)
     envelope_.requiretls = mail::RequireTls::no;
   if (Commit bad = outcome_of(body); bad.outcome != Outcome::ok) co_return bad;
   if (auto settled = settle_checks()) co_return *std::move(settled);
   std::optional<mail::Recipient> instead = apply_effects();
-  // With a transport of its own it has been mapped before, and that transport is for these very recipients.
+  // A message with a transport of its own was mapped before, and that transport is for these very recipients.
   if (intake_.settings.address_mappings && envelope_.transport.empty()) {
     Commit expanded = co_await expand();
     if (expanded.outcome != Outcome::ok) co_return std::move(expanded);

@@ -1,11 +1,11 @@
 #pragma once
-/// What the recipients of all messages that come in at one time take: all of one process share one.
+/// Bounds the memory for recipients of all incoming messages: all messages of one process share one object.
 ///
 /// Use:     RecipientMemory::Share share(memory);  share.add(bytes);  if (share.short_of()) … no more for this
 ///          message …
-/// Rule:    beyond kAllowed in all a message has no more than kLeast: who has a few recipients is served whatever the
-///          others hold.
-/// Lifetime: the memory outlives its shares.
+/// Rule:    when kAllowed is exceeded in all, a message may have no more than kLeast: so a message with a few
+///          recipients is accepted whatever the others hold.
+/// Lifetime: the memory must outlive its shares.
 #include <cstddef>
 #include <utility>
 
@@ -20,7 +20,7 @@ class RecipientMemory {
   explicit RecipientMemory(std::size_t allowed = kAllowed) : allowed_(allowed) {}
   std::size_t used() const { return used_; }
 
-  /// Of one message.
+  /// The share of one message.
   class Share {
    public:
     explicit Share(RecipientMemory& memory) : memory_(&memory) {}
@@ -28,7 +28,7 @@ class RecipientMemory {
     Share& operator=(Share&&) = delete;
     ~Share() { memory_->used_ -= held_; }
     void add(const mail::Recipient& r) {
-      // The list grows by doubling, and each text is a block of its own.
+      // The list grows by doubling, and each text is an allocation of its own.
       const std::size_t bytes = 2 * sizeof r + r.address.capacity() + r.orcpt.capacity();
       memory_->used_ += bytes;
       held_ += bytes;

@@ -11,7 +11,7 @@ namespace pen::mailbox {
 
 namespace {
 
-/// look: getpwnam_r or getpwuid_r for one account, with the buffer given.
+/// look: calls getpwnam_r or getpwuid_r for one account, with the given buffer.
 template <class Look>
 Result<std::optional<Account>> find(const std::string& shown, Look look) {
   std::vector<char> buffer(4096);
@@ -21,7 +21,7 @@ Result<std::optional<Account>> find(const std::string& shown, Look look) {
   while ((error = look(entry, buffer, &found)) == ERANGE && buffer.size() < 1024 * 1024)
     buffer.resize(buffer.size() * 2);
   if (found == nullptr) {
-    // The C library reports some plain absences this way.
+    // The C library reports some plain absences by these errors.
     if (error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM) return std::nullopt;
     return fail_errno("look up user " + shown, error);
   }

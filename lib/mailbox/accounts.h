@@ -1,5 +1,5 @@
 #pragma once
-/// System accounts and the right to deliver as them. Blocking (name service): from handler threads.
+/// System accounts, and the rights to deliver as them. Blocks (name service): for handler threads.
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,13 +13,13 @@ struct Account {
   std::string name, home, shell;
   Identity identity;
 };
-/// nullopt: there is surely no such account. An Error: the name service cannot tell now.
+/// nullopt: there is certainly no such account. An Error: the name service cannot answer now.
 Result<std::optional<Account>> find_account(const std::string& name);
 Result<std::optional<Account>> find_account(uid_t uid);
 
-/// Who the child has to become to act as `who`; empty optional: it is us already. Error text when
-/// this process, not being root, cannot: an instance of an ordinary user serves that user's
-/// mailboxes only.
+/// The identity that the child must take on to act as `who`; empty optional: it is ours already. Returns an error text
+/// when this process is not root and so cannot change its identity: an ordinary user's instance serves only that
+/// user's mailboxes.
 Result<std::optional<Identity>> rights_for(const Identity& who);
 
 }  // namespace pen::mailbox

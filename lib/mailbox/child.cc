@@ -17,9 +17,9 @@ namespace pen::mailbox {
 namespace {
 
 constexpr std::size_t kChunk = 64 * 1024;
-constexpr std::size_t kMostInOne = 256 * 1024;  // of content that is copied behind its job
+constexpr std::size_t kMostInOne = 256 * 1024;  // content up to this size is copied behind its job
 
-/// Sends the job and its content, as fast as they are taken.
+/// Sends the job and its content as fast as the receiver takes them.
 class Feeder {
  public:
   Feeder(std::string job, const ipc::Content& body) : head_(std::move(job)), body_(body) {
@@ -31,12 +31,12 @@ class Feeder {
   }
   bool done() const { return done_; }
   const std::string& error() const { return error_; }
-  /// Sends what fits.
+  /// Sends as much as fits.
   void pump(int socket) {
     while (!done_) {
       if (pending_.empty() && !fill()) {
         done_ = true;
-        // Where content is missing, that is seen by its end.
+        // Missing content shows as an early end of input.
         if (!error_.empty()) (void)::shutdown(socket, SHUT_WR);
         return;
       }
@@ -44,7 +44,7 @@ class Feeder {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (n < 0)
-        done_ = true;  // the worker does not want the rest: its answer will say what that means
+        done_ = true;  // the worker does not want the rest: its answer has the reason
       else
         pending_.remove_prefix(static_cast<std::size_t>(n));
     }
@@ -71,16 +71,16 @@ class Feeder {
   const ipc::Content& body_;
   std::string buffer_;
   std::string_view pending_;
-  std::uint64_t sent_ = 0;  // of the content: handed over to pending_
+  std::uint64_t sent_ = 0;  // bytes of content moved to pending_
   bool done_ = false;
   std::string error_;
 };
 
-/// What comes back, until all of it is there.
+/// The answer, received piece by piece.
 class Reply {
  public:
   explicit Reply(std::size_t most) : most_(most) {}
-  /// False: it has come, or never will.
+  /// False: the answer is complete, or will never be.
   bool take(int socket) {
     char chunk[2048];  // most answers are a line
     const auto n = ::recv(socket, chunk, sizeof chunk, MSG_DONTWAIT);
@@ -121,7 +121,7 @@ Talked talk(int socket, Feeder& feeder, Reply& reply, const Ending* ending,
 
 Answer ended_meanwhile() { return trouble("4.3.0", "the conversation with the queue manager has ended"); }
 
-/// One delivery as it is asked for, whoever makes it.
+/// One delivery, independent of the process that makes it.
 struct Order {
   Role role;
   std::string job;  // with its length
@@ -129,7 +129,7 @@ struct Order {
   std::chrono::seconds limit;
   std::chrono::steady_clock::time_point deadline;
   const Ending* ending;
-  std::size_t longest;  // answer
+  std::size_t longest;  // longest permitted answer
 };
 
 struct Outcome {
@@ -137,7 +137,7 @@ struct Outcome {
   bool answered = false, over = false;
 };
 
-/// With the process at the other end of the socket.
+/// Makes the delivery with the process at the other end of the socket.
 Outcome talk_with(int socket, const Order& order) {
   Feeder feeder(order.job, order.body);
   Reply reply(order.longest);
@@ -166,7 +166,7 @@ Answer by_worker(const Order& order, bool shared) {
   if (!worker) return trouble("4.3.0", "delivery process: " + worker.error().message());
   sockets->theirs.reset();
   auto out = talk_with(sockets->ours.get(), order);
-  // Who did not answer has died, or will not.
+  // A worker without an answer has died, or will never answer.
   if (out.over || out.answered)
     workforce().done(*worker);
   else
@@ -174,7 +174,7 @@ Answer by_worker(const Order& order, bool shared) {
   return std::move(out.answer);
 }
 
-/// nullopt: none can be had on this system.
+/// nullopt: this system does not support postmen.
 std::optional<Answer> by_postman(const Order& order, const Round& round) {
   auto postman = postmen().take(round);
   if (!postman) return trouble("4.3.0", "delivery process: " + postman.error().message());
@@ -196,7 +196,7 @@ Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::second
   work.message.from_line = mbox_from_line(work.message.sender, work.message.now);
   const auto deadline = std::chrono::steady_clock::now() + time_limit + (work.command ? 2 * kGrace : seconds(0));
   const std::size_t longest = std::max(kMaxForward, work.read_limit) + 64 * 1024;
-  // What is read as root is read by a process that reads nothing else.
+  // Files read as root are read by a process that does nothing else.
   const bool shared = work.read_path.empty();
   const auto round = std::move(work.round);
   const Order order{.role = {.become = work.become, .root = work.root},

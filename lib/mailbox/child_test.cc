@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_delivered_as_root) {
 }
 
 BOOST_AUTO_TEST_CASE(a_delivery_that_hangs_is_stopped_at_its_limit) {
-  // A lock that never comes free, waited for much longer than the limit.
+  // The delivery waits for a lock that is never released, much longer than the limit.
   work.target.form = Form::mbox;
   work.target.path = "mail";
   work.target.lock.delay = seconds(1000);
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_waits_for_a_lock_stores_nothing_after_its_c
   Work look = work;
   look.only_look = true;
   (void)deliver_in_child(look, ipc::Content::in_memory(kMail),
-                         seconds(900));  // there is a worker now
+                         seconds(900));  // the account has a worker now
   Answer answer;
   std::thread delivery(
       [&] { answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(900), ending->get()); });
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_waits_for_a_lock_stores_nothing_after_its_c
   delivery.join();
   BOOST_TEST((answer.status.action == mail::Action::deferred));
   fs::remove(lock);
-  // It stands in line behind that one.
+  // This delivery waits in line behind the first.
   BOOST_TEST(deliver_in_child(work, ipc::Content::in_memory("Subject: second\r\n\r\n"), seconds(900)).status.dsn ==
              "2.0.0");
   std::ifstream in(scratch.file("mail"));
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_waits_for_a_lock_stores_nothing_after_its_c
 }
 
 BOOST_AUTO_TEST_CASE(one_process_serves_the_deliveries_of_an_account_and_none_of_another) {
-  // Accounts that no other test has; who is no root has one only, and its worker is there or not.
+  // Accounts that no other test uses. Without root there is only one account, and it may have a worker already.
   const auto run = [&](gid_t gid, const std::string& line) {
     Work mine = work;
     if (mine.become) mine.become = Identity{65534, gid, {gid}};
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(one_process_serves_the_deliveries_of_an_account_and_none_of
     std::getline(in, pid);
     return "x-unix; " + pid;
   };
-  // The first has a process to itself for as long as it takes; the others share one.
+  // The first delivery has a process to itself while it runs; the others share one.
   auto first = waits("first");
   const auto alone = said("first");
   auto second = waits("second");
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_costs_its_deliveries_and_no_later_
   const auto killed = run("kill -9 $PPID; sleep 1000");
   BOOST_TEST((killed.action == mail::Action::deferred));
   BOOST_TEST(run("exit 0").dsn == "2.0.0");
-  // Stopped, it takes no more; its next job waits for its limit, and a later one is another's.
+  // A stopped worker takes no more jobs: the next job waits for its limit, and later ones go to another worker.
   const auto stopped = run("kill -STOP $PPID; kill -9 $PPID");
   BOOST_TEST((stopped.action == mail::Action::deferred));
   BOOST_TEST(run("exit 0").dsn == "2.0.0");

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kBlank = " \t";
 constexpr std::size_t kMaxShown = 200;
-constexpr std::size_t kMaxSaid = 100;  // of the output of a success
+constexpr std::size_t kMaxSaid = 100;  // bytes of a successful command's output
 constexpr int kMaxLastReads = 32;      // of 4 KiB; a pipe holds 64
 
 mail::DeliveryStatus deferred(std::string text) {
@@ -39,7 +39,7 @@ struct ExitMeaning {
   int status;
   std::string_view dsn, text;
 };
-/// sysexits.h, each with its RFC 3463 status.
+/// The exit codes of sysexits.h, each with its RFC 3463 status.
 constexpr ExitMeaning kMeanings[] = {
     {EX_USAGE, "5.3.0", "the command was called wrongly"},
     {EX_DATAERR, "5.6.0", "the command cannot use this message"},
@@ -58,7 +58,7 @@ constexpr ExitMeaning kMeanings[] = {
     {EX_CONFIG, "5.3.5", "configuration error"},
 };
 
-/// One line of the output: what a log and a notification can carry.
+/// The output as one line, fit for a log and a notification.
 std::string one_line(std::string_view output) {
   std::string line;
   for (const char c : trim(output)) {
@@ -71,10 +71,10 @@ std::string one_line(std::string_view output) {
   return printable(trim(line), kMaxOutput);
 }
 
-/// What the output adds to a status's text.
+/// The part of a status's text that quotes the output.
 std::string said(const std::string& line) { return line.empty() ? "" : ". Command output: " + line; }
 
-/// "4.7.1 text" at the start: {"4.7.1", "text"}.
+/// Splits "4.7.1 text" at the start of the output into {"4.7.1", "text"}.
 std::optional<std::pair<std::string, std::string>> stated(const std::string& line) {
   std::size_t at = 0;
   int number = 0;
@@ -98,12 +98,12 @@ mail::DeliveryStatus unsuccessful(std::string dsn, std::string text, const std::
 
 // ---- the command's own process, between fork and exec ----
 
-struct Failure {  // why the command did not begin
+struct Failure {  // why the command did not start
   int error = 0;
   bool directory = false;
 };
 
-/// What exec takes, made before the fork: other threads may hold malloc's locks at that moment.
+/// The arguments of exec, made before the fork: afterwards, other threads may hold malloc's locks.
 struct Prepared {
   Prepared(const Command& c, const std::vector<std::string>& words) : command(c) {
     for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -118,7 +118,7 @@ struct Prepared {
 [[noreturn]] void become_command(const Prepared& prepared, pid_t feeder, int in, int out, int failure_pipe) {
   const Command& command = prepared.command;
   ::setpgid(0, 0);
-  // The end of the process that feeds it, before all was fed, must not look like the end of the message.
+  // If the feeding process ends early, the command must not take that for the end of the message.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != feeder) ::_exit(EX_OSERR);
   struct sigaction action{};
@@ -192,12 +192,12 @@ class Run {
     if (words.empty()) return fail_errno("the command is empty", EINVAL);
     const Prepared prepared(command_, words);
     const pid_t self = ::getpid();
-    // Not fork(): what libuv does in every child of it closes descriptors by their number, which are ours here. And
-    // no lock is taken before exec.
+    // Not fork(): the handlers that libuv runs in the child close descriptors by number, and here these are ours. No
+    // lock is taken before exec.
     pid_ = ::_Fork();
     if (pid_ < 0) return fail_errno("fork");
     if (pid_ == 0) become_command(prepared, self, in_read.get(), out_write.get(), failure_write.get());
-    (void)::setpgid(pid_, pid_);  // whoever is first
+    (void)::setpgid(pid_, pid_);  // in both processes, because either may run first
     failure_write.reset();
     Failure why;
     ssize_t n = 0;
@@ -252,7 +252,7 @@ class Run {
       if (fds[0].revents == 0) continue;
       int wait_status = 0;
       if (::waitpid(pid_, &wait_status, WNOHANG) != pid_) continue;
-      // No more than a pipe holds: what the command left behind may write for ever.
+      // At most what a pipe holds: processes that the command left behind may write for ever.
       for (int rounds = 0; rounds < kMaxLastReads && out_ && listen(); ++rounds) {
       }
       return command_status(command_, wait_status, output_);
@@ -262,14 +262,14 @@ class Run {
   void feed() {
     const auto n = ::write(in_.get(), pending_.data() + sent_, pending_.size() - sent_);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n < 0) return in_.reset();  // it does not want the rest: its exit status will say what that means
+    if (n < 0) return in_.reset();  // the command does not want the rest: its exit status has the reason
     sent_ += static_cast<std::size_t>(n);
     if (sent_ < pending_.size()) return;
     pending_.clear();
     sent_ = 0;
   }
 
-  /// False: there is nothing now.
+  /// Reads output; false: there is none now.
   bool listen() {
     char chunk[4096];
     const auto n = ::read(out_.get(), chunk, sizeof chunk);

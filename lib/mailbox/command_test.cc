@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_command_gets_the_environment_given_and_no_descriptor_but_
   ::unsetenv("PEN_SECRET");
   BOOST_TEST(text("env").find("LOCAL=a b\n") != std::string::npos);
   BOOST_TEST(text("env").find("PEN_SECRET") == std::string::npos);
-  // The shell's own descriptors for the directory and the redirection come and go; nothing else is there.
+  // The shell's own descriptors for the directory and the redirection come and go; there are no others.
   std::istringstream fds(text("fds"));
   std::string fd;
   std::size_t count = 0;
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(at_the_time_limit_a_command_is_killed_with_all_it_began) {
   std::string pid = text("pid");
   BOOST_REQUIRE(!pid.empty());
   pid.pop_back();
-  while (runs(pid)) std::this_thread::yield();  // the signal was sent; dying may take a moment
+  while (runs(pid)) std::this_thread::yield();  // the signal was sent, but the process may take a moment to die
 }
 
 BOOST_AUTO_TEST_CASE(what_stays_behind_is_not_waited_for_and_sees_no_later_message) {

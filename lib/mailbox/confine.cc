@@ -37,10 +37,10 @@ constexpr std::uint32_t kProcessor = 0;
 #endif
 
 constexpr std::uint32_t kKept = (1U << CAP_SETUID) | (1U << CAP_SETGID);
-constexpr std::uint32_t kNobody = 65534;   // what the kernel calls an account that it does not know
-constexpr std::uint32_t kUnchanged = ~0U;  // a uid or gid of setresuid() and setresgid()
+constexpr std::uint32_t kNobody = 65534;   // the kernel's uid for unknown accounts
+constexpr std::uint32_t kUnchanged = ~0U;  // an unchanged uid or gid for setresuid() and setresgid()
 
-// What the C library and store.cc call. Any other call fails with EPERM.
+// The calls that the C library and store.cc make. Any other call fails with EPERM.
 constexpr long kCalls[] = {
     SYS_read,         SYS_write,           SYS_recvfrom,     SYS_sendto,     SYS_ppoll,
     SYS_openat,       SYS_close,           SYS_fstat,        SYS_newfstatat, SYS_statx,
@@ -60,14 +60,14 @@ constexpr long kCalls[] = {
     SYS_time,
 #endif
 #ifdef PEN_SANITIZED
-    SYS_sigaltstack,  SYS_pipe2,  // what they ask of the kernel before they look
+    SYS_sigaltstack,  SYS_pipe2,  // used by some C library functions before their real work
 #ifdef SYS_pipe
     SYS_pipe,
 #endif
 #endif
 };
 
-/// A system call filter, built rule by rule. A rule that does not decide leaves it to the next.
+/// A system call filter, built rule by rule. If a rule does not decide, the next one is tried.
 class Filter {
  public:
   Filter() {
@@ -80,12 +80,12 @@ class Filter {
     skip_unless(BPF_JEQ, static_cast<std::uint32_t>(call), 1);
     end(SECCOMP_RET_ALLOW);
   }
-  /// With these arguments alone; of each its low 32 bits, which are all that such a call looks at.
+  /// A condition on an argument. Only its low 32 bits are compared, as these calls use no more.
   struct Condition {
     unsigned argument;
     std::uint16_t test;  // BPF_JEQ, BPF_JGE, BPF_JSET
     std::uint32_t value;
-    bool holds = true;  // whether the test has to
+    bool holds = true;  // the required result of the test
   };
   void allow(long call, std::initializer_list<Condition> conditions) {
     const auto length = static_cast<std::uint8_t>(3 * conditions.size() + 1);
@@ -133,7 +133,7 @@ Result<void> filter_calls(const Round& round) {
 }
 
 Result<void> keep_two_capabilities() {
-  // After this no set is changed by a uid, and root's uid is that of any other user.
+  // After this, a uid changes no capability set, and root's uid is like any other.
   constexpr unsigned long kPlain = SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NOROOT |
                                    SECBIT_NOROOT_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
                                    SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
@@ -147,15 +147,16 @@ Result<void> keep_two_capabilities() {
   return {};
 }
 
-/// A kernel without it, or one whose first version cannot move files between directories, has only the other bounds.
+/// Without Landlock, or with its first version, which cannot move files between directories, only the other bounds
+/// apply.
 Result<void> only_files_below(const std::string& base) {
   constexpr long kMoves = 2;
   const long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < kMoves) return {};
   const Fd directory(::open(base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  // Root may be nobody there: who delivers will see.
+  // Root may be denied access there (NFS): the delivering account will see.
   if (!directory) return {};
-  // All that this version knows; of that what a mailbox takes is allowed.
+  // All rights of this version are restricted; those that a mailbox needs are granted.
   landlock_ruleset_attr all{};
   all.handled_access_fs = (LANDLOCK_ACCESS_FS_REFER << 1) - 1;
   const Fd rules(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0)));

@@ -1,29 +1,30 @@
 #pragma once
-/// Takes from this process for ever what going from account to account does not need. It stays root by its real and
-/// saved uid, so that no account may signal it or look into it, and can do nothing as root:
+/// Gives up for ever all rights of this process that are not needed for changing between accounts. It stays root by
+/// its real and saved uid, so that no account may signal or inspect it, but can do nothing as root:
 ///
-/// - capabilities: CAP_SETUID and CAP_SETGID alone, in every set; uid 0 and a change of the uid give and take none;
-/// - system calls (seccomp): those that storing mail takes. The effective uid is the only one that can change, to
-///   none below `lowest` or root's, and the effective gid, to none of root's; supplementary groups are none. Until
-///   act_as() both are nobody's. No new process, program, socket or executable memory;
-/// - files (Landlock, where the kernel has it and the directory can be opened): those below `base`;
-/// - no core file, no descriptors but its own (who forks it sees to that).
+/// - capabilities: CAP_SETUID and CAP_SETGID alone, in every set; being uid 0, or changing the uid, neither adds nor
+///   removes any;
+/// - system calls (seccomp): only those that storing mail needs. Of the uids only the effective one can change, to none
+///   below `lowest` and not to root's; of the gids only the effective one, not to root's; there are no supplementary
+///   groups. Until act_as() both are nobody's. No new process, program, socket or executable memory;
+/// - files (Landlock, if the kernel has it and the directory can be opened): only those below `base`;
+/// - no core file, and no descriptors but its own (the process that forks it provides for that).
 ///
 /// Use:     confine(round), then act_as(identity) as often as needed. In a process of one thread that is root.
-/// Errors:  errno of what the kernel refuses: the process is then half confined, and must not go on to work.
+/// Errors:  errno of a refusal by the kernel: the process is then only partly confined and must not start working.
 /// Source:  capabilities(7), seccomp(2), landlock(7).
 #include "lib/mailbox/work.h"
 
 namespace pen::mailbox {
 
-/// False where the system call filter does not know the processor.
+/// False if the system call filter does not support the processor.
 bool can_confine();
 Result<void> confine(const Round& round);
 
-/// Whether act_as() may be asked for it.
+/// Whether act_as() is permitted for this identity.
 bool is_within(const Round& round, const Identity& who);
-/// Files are opened, made and charged as `who` from now on. Ends the process when the kernel refuses any part of it:
-/// nobody knows whose rights it would have.
+/// From now on files are opened, made and charged as `who`. Ends the process if the kernel refuses any part of this,
+/// because its rights would then be unknown.
 void act_as(const Identity& who);
 
 }  // namespace pen::mailbox

@@ -25,7 +25,7 @@ constexpr gid_t kGid = 54322;
 
 struct Confined {
   Confined() { BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0777) == 0); }
-  /// In a process that has confined itself: what of these it could do all the same. Not root's: nothing to see.
+  /// What a process that has confined itself could still do of these tries. Without root: nothing to test.
   std::string could(const std::vector<std::pair<std::string, std::function<bool()>>>& tries) {
     if (::geteuid() != 0) return {};
     int ends[2];
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(files_are_the_accounts_and_only_those_below_the_directory) 
        }},
       {"root's file", opens(roots, O_RDONLY)},
       {"a failure to make a file of its own", [&] { return !opens(scratch.file("mine"), O_WRONLY | O_CREAT)(); }}};
-  // Where the kernel has what it takes.
+  // Only if the kernel supports it.
   if (::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 2) {
     tries.push_back({"a file elsewhere", opens(other.file("x"), O_WRONLY | O_CREAT)});
     tries.push_back({"a file of the system", opens("/etc/passwd", O_RDONLY)});

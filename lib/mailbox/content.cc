@@ -11,7 +11,7 @@ namespace pen::mailbox {
 namespace {
 constexpr std::string_view kFrom = "From ";
 
-/// A host name may come from anywhere: '/' and ':' have a meaning in a Maildir name.
+/// A host name may come from anywhere; '/' and ':' have a meaning in a Maildir name.
 std::string file_safe(std::string_view host) {
   std::string out;
   for (const char c : host) {
@@ -51,7 +51,7 @@ void LineEnds::finish(std::string& out) {
 void MboxQuoter::feed(std::string_view chunk, std::string& out) {
   while (!chunk.empty()) {
     if (line_start_) {
-      // Bytes that match are held back until it is known whether the '>' is needed.
+      // Matching bytes are held back until it is known whether '>' is needed.
       while (!chunk.empty() && matched_ < kFrom.size() && chunk.front() == kFrom[matched_]) {
         ++matched_;
         chunk.remove_prefix(1);
@@ -100,7 +100,7 @@ std::string mbox_from_line(std::string_view sender, WallTime when) {
   ::localtime_r(&t, &tm);
   std::string from = sender.empty() ? "MAILER-DAEMON" : field_safe(sender);
   for (char& c : from)
-    if (c == ' ') c = '_';  // readers split this line at spaces; a quoted local part may hold one
+    if (c == ' ') c = '_';  // readers split this line at spaces, and a quoted local part may hold one
   return fmt::format("From {}  {} {} {:2} {:02}:{:02}:{:02} {}\n", from, kDays[tm.tm_wday], kMonths[tm.tm_mon],
                      tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, tm.tm_year + 1900);
 }

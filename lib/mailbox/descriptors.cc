@@ -28,7 +28,7 @@ Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor,
 }
 
 Result<Received> receive_descriptor(int socket) {
-  // Its size first: a buffer for the largest would be touched, and copied by each fork, for nothing.
+  // Ask for the size first: a buffer for the largest message would be touched, and copied by each fork, for nothing.
   ssize_t size = 0;
   do {
     size = ::recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC);

@@ -1,5 +1,5 @@
 #pragma once
-/// Messages with one descriptor over SOCK_SEQPACKET sockets, between processes of one program. Blocking code's.
+/// Messages with one descriptor each over SOCK_SEQPACKET sockets, between processes of one program. For blocking code.
 #include <string>
 #include <string_view>
 
@@ -8,21 +8,21 @@
 
 namespace pen::mailbox {
 
-/// Two ends of a new socket, closed on exec. type: SOCK_STREAM or SOCK_SEQPACKET.
+/// Both ends of a new socket, closed on exec. type: SOCK_STREAM or SOCK_SEQPACKET.
 struct SocketPair {
   Fd ours, theirs;
 };
 Result<SocketPair> socket_pair(int type);
 
-/// The same without a descriptor.
+/// Sends a message without a descriptor.
 Result<void> send_message(int socket, std::string_view bytes);
 
 enum class Full : bool { fail, wait };
-/// full: what to do while too much is unread; a peer that may be stopped by others is not waited for.
-/// Errors: errno; EPIPE: nobody reads any more; EAGAIN: Full::fail.
+/// full: what to do when the receiver has too much unread; do not wait for a peer that other users may stop. Errors:
+/// errno; EPIPE: the peer is gone; EAGAIN: Full::fail.
 Result<void> send_descriptor(int socket, std::string_view bytes, int descriptor, Full full);
 
-/// The next message, whatever its size. An end of the connection is a message without a descriptor.
+/// The next message, of any size. The end of the connection is a message without a descriptor.
 struct Received {
   std::string bytes;
   Fd descriptor;

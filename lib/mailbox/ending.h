@@ -1,6 +1,6 @@
 #pragma once
-/// The end of the conversation with qmgr that a delivery belongs to. Nobody will record what becomes of the delivery
-/// then: the next queue manager makes it again.
+/// Signals the end of the conversation with qmgr that a delivery belongs to. Nobody will record the result of the
+/// delivery then: the next queue manager repeats it.
 ///
 /// Use:     auto ending = Ending::make();  …  poll(ending->fd(), POLLIN)   or   ending->has_come()
 /// Thread:  any.
@@ -16,10 +16,10 @@ namespace pen::mailbox {
 class Ending {
  public:
   static Result<std::shared_ptr<Ending>> make();
-  /// Once and for ever.
+  /// Signals the end, for good.
   void come();
   bool has_come() const { return come_.load(std::memory_order_acquire); }
-  /// Readable from then on.
+  /// Readable after the end.
   int fd() const { return event_.get(); }
 
  private:

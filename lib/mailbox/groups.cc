@@ -35,7 +35,7 @@ mail::DeliveryStatus Groups::store(const Target& target, const Message& message,
     line->busy = false;
     line->moved.notify_all();
   }
-  // Who waits in line has it in hand too.
+  // A waiting thread uses the line too.
   if (line->waiting.empty() && !line->busy) lines_.erase(key);
   return std::move(mine.delivery.status);
 }
@@ -58,7 +58,7 @@ Result<void> Groups::sync_directory(int fd) {
   const int why = errno;
   lock.lock();
   directory->busy = false;
-  // One that failed covers nobody: each of the others tries for itself, by its own descriptor, and is told the same.
+  // A failed sync covers nobody: the other callers each try by their own descriptor, and get the same error.
   if (synced) directory->synced = upto;
   directory->moved.notify_all();
   if (directory->wanted == directory->synced) directories_.erase(key);

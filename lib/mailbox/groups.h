@@ -1,10 +1,10 @@
 #pragma once
-/// Deliveries of one process's threads that go into the same mailbox at the same time: an mbox is locked and synced
-/// once for many, a directory of a Maildir is synced once for many. Blocking.
+/// Groups deliveries of one process's threads into the same mailbox at the same time: an mbox is locked and synced
+/// once for many, a directory of a Maildir is synced once for many. Blocks.
 ///
-/// Order:   in an mbox, that of the calls.
-/// Bounds:  kMost messages at one lock, so that readers of the mailbox get their turn.
-/// Thread:  any. Who comes while others are at it waits for them as he would for their lock.
+/// Order:   in an mbox, the order of the calls.
+/// Bounds:  kMost messages under one lock, so that readers of the mailbox get their turn.
+/// Thread:  any. A later caller waits for the present ones as it would wait for their lock.
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -22,7 +22,7 @@ class Groups {
   /// As mailbox::store().
   mail::DeliveryStatus store(const Target& target, const Message& message, const Content& content,
                              const CalledOff& called_off);
-  /// fsync() of a directory: by one that begins after the call, and may be another caller's.
+  /// fsync() of a directory: by a sync that begins after the call, perhaps another caller's.
   Result<void> sync_directory(int fd);
 
  private:
@@ -30,13 +30,13 @@ class Groups {
     MboxDelivery delivery;
     bool done = false;
   };
-  struct Line {  // before an mbox
+  struct Line {  // callers waiting for an mbox
     std::deque<Waiting*> waiting;
     bool busy = false;
     std::condition_variable moved;
   };
   struct Directory {
-    std::uint64_t wanted = 0, synced = 0;  // calls: made, and behind us
+    std::uint64_t wanted = 0, synced = 0;  // number of calls: requested, and covered by a sync
     bool busy = false;
     std::condition_variable moved;
   };

@@ -1,5 +1,5 @@
 #pragma once
-/// A message in the hands of a delivery agent, and the way back into the queue.
+/// A message that a delivery agent works on, and the way back into the queue.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,28 +13,28 @@
 
 namespace pen::mailbox {
 
-/// Shared by everything that works on the message.
+/// Shared by all work on the message.
 struct Incoming {
   mail::Envelope envelope;  // of the message; recipients are those of the job
   ipc::Content body;
-  std::string header;                         // its first kMaxHeader bytes
+  std::string header;                         // the first kMaxHeader bytes of the content
   std::string nexthop;                        // of the job
-  bool soft_refusals = false;                 // soft_bounce: what fails is tried again
-  std::shared_ptr<const Ending> ending = {};  // of its conversation; none: it has no end
-  /// Nothing more is to be done for it.
+  bool soft_refusals = false;                 // soft_bounce: failures are temporary
+  std::shared_ptr<const Ending> ending = {};  // of the message's conversation; none: it never ends
+  /// Whether all further work on the message is useless.
   bool over() const { return ending && ending->has_come(); }
 };
 
 /// A new message made from one that is being delivered.
 struct Successor {
-  mail::Envelope envelope;  // queue_id, arrival and body facts are filled in on the way
+  mail::Envelope envelope;  // queue_id, arrival and body facts are filled in later
   std::string fields;       // CRLF lines put before the content, after Received:
 };
 
 class Requeue {
  public:
   virtual ~Requeue() = default;
-  /// The queue id, once the message is on stable storage.
+  /// Returns the queue id once the message is on stable storage.
   virtual async::Task<Result<std::string>> requeue(std::shared_ptr<const Incoming> message, Successor successor) = 0;
 };
 

@@ -10,12 +10,12 @@
 namespace pen::mailbox {
 namespace {
 constexpr std::size_t kChunk = 64 * 1024;
-constexpr std::size_t kMaxJob = 16 * 1024 * 1024;  // environments and words of commands, at the most
+constexpr std::size_t kMaxJob = 16 * 1024 * 1024;  // at most: environments and words of commands
 }  // namespace
 
-/// More of what is sent. False: there is no more.
+/// Receives more. False: the end.
 bool JobStream::fill() {
-  // Not filled with zeros: what a small message does not need is never touched.
+  // Not filled with zeros, so that a small message leaves most of it untouched.
   if (!buffer_) buffer_ = std::make_unique_for_overwrite<char[]>(kChunk);
   for (;;) {
     const auto n = ::recv(socket_.get(), buffer_.get(), kChunk, 0);
@@ -62,7 +62,7 @@ void JobStream::answer(std::string_view bytes) {
   while (!rest.empty()) {
     const auto n = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // nobody waits for it
+    if (n <= 0) return;  // nobody waits for the answer
     rest.remove_prefix(static_cast<std::size_t>(n));
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// One job's socket as the worker sees it: the job, then its content, then the answer. Blocking.
+/// One job's socket from the worker's side: first the job, then its content, then the answer. Blocks.
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,17 +14,17 @@ namespace pen::mailbox {
 class JobStream {
  public:
   explicit JobStream(Fd socket) : socket_(std::move(socket)) {}
-  /// First. nullopt: the sender has gone, or what came is none.
+  /// Must be the first call. nullopt: the sender is gone, or its message is malformed.
   std::optional<Job> read_job();
-  /// The next piece of the content, valid until the next call; empty: all of it has come. Errors: EPIPE for an end
-  /// before that.
+  /// The next piece of the content, valid until the next call; empty: the content is complete. Errors: EPIPE for an
+  /// earlier end.
   Result<std::string_view> read();
-  /// read() would not wait.
+  /// Whether read() would return without waiting.
   bool has_read_ahead() const { return !ahead_.empty(); }
   bool whole() const { return left_ == 0; }
-  /// The sender has closed the socket: nobody wants the answer.
+  /// Whether the sender has closed the socket: nobody wants the answer.
   bool called_off() const;
-  /// Whether poll() with no events tells the same.
+  /// The descriptor on which poll() without events reports the same.
   int fd() const { return socket_.get(); }
   void answer(std::string_view bytes);
 
@@ -32,8 +32,8 @@ class JobStream {
   bool fill();
   Fd socket_;
   std::unique_ptr<char[]> buffer_;
-  std::string_view ahead_;  // of the buffer: received, and not read yet
-  std::uint64_t left_ = 0;  // of the content
+  std::string_view ahead_;  // in the buffer: received and not read yet
+  std::uint64_t left_ = 0;  // bytes of content still to come
 };
 
 }  // namespace pen::mailbox

@@ -1,8 +1,8 @@
 #pragma once
-/// Whether the limits on messages and on mailboxes fit together. Pure.
+/// Checks that the limits on messages and on mailboxes fit together. Pure.
 ///
-/// Source:  postconf(5), mailbox_size_limit and virtual_mailbox_limit: not below message_size_limit, or a message
-///          that was accepted would be returned by a mailbox that is empty.
+/// Source:  postconf(5), mailbox_size_limit and virtual_mailbox_limit: a limit below message_size_limit would return
+///          accepted messages from an empty mailbox.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace pen::mailbox {
 
-/// setting: the mailbox limit's name, for the error text. 0 is no limit, of either. The error:
+/// setting: the name of the mailbox limit, for the error text. 0 means no limit, for both. The error:
 /// config::ConfigError::bad_value.
 inline Result<void> check_limit(std::string_view setting, std::uint64_t mailbox, std::uint64_t message) {
   if (mailbox == 0 || (message != 0 && message <= mailbox)) return {};

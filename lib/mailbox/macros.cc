@@ -17,7 +17,7 @@ config::Expanded expand_values(std::string_view text, const Values& values, std:
     if (found == values.end() || found->second.empty()) return std::nullopt;
     std::string out;
     for (const char c : filter.empty() ? found->second : filtered(found->second, filter)) {
-      if (c == '$') out += '$';  // a plain one to the language
+      if (c == '$') out += '$';  // a literal dollar in the "$name" language
       out += c;
     }
     return out;

@@ -1,9 +1,10 @@
 #pragma once
-/// "$name" in settings and arguments whose values only a delivery knows (forward_path, luser_relay, pipe's argv). Pure.
+/// Expands "$name" in settings and arguments whose values only a delivery knows (forward_path, luser_relay, pipe's
+/// argv). Pure.
 ///
-/// Safety:  a value is put in as it is, whatever it holds: names in it are not looked at again. With a filter, what the
-///          filter does not name becomes '_', so that an address from outside cannot leave its place in a path or in a
-///          shell's command.
+/// Safety:  a value is inserted unchanged; names inside it are not expanded. With a filter, characters not in the
+///          filter become '_', so that an address from outside cannot break out of its place in a path or a shell
+///          command.
 /// Source:  postconf(5), forward_expansion_filter, command_expansion_filter, execution_directory_expansion_filter.
 #include <string>
 #include <string_view>
@@ -16,14 +17,14 @@ namespace pen::mailbox {
 
 using Values = std::vector<std::pair<std::string_view, std::string>>;
 
-/// All of $name, ${name}, $(name), ${name?text}, ${name:text}; "$$" is "$". Unknown names become nothing, and so does a
-/// text that is wrong. filter empty: none.
+/// Expands $name, ${name}, $(name), ${name?text}, ${name:text}; "$$" is "$". Unknown names and malformed text become
+/// nothing. filter empty: none.
 std::string expand_macros(std::string_view text, const Values& values, std::string_view filter = {});
 
-/// The same, and what the text was made of: `used` and `undefined` of config::Expanded. An empty value is not defined.
+/// The same, with `used` and `undefined` of config::Expanded. An empty value counts as undefined.
 config::Expanded expand_values(std::string_view text, const Values& values, std::string_view filter = {});
 
-/// The value with '_' for each character that the filter does not name.
+/// The value with '_' for each character that is not in the filter.
 std::string filtered(std::string_view value, std::string_view filter);
 
 }  // namespace pen::mailbox

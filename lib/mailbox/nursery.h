@@ -1,13 +1,12 @@
 #pragma once
-/// Makes the workers of a delivery agent: a small process without threads that does nothing but fork. A fork copies
-/// what a process has in memory, which is little here, and much in a program that has tables, connections and
-/// threads.
+/// Makes the workers of a delivery agent: a small process without threads that only forks. A fork copies the memory of
+/// a process, which is little here, and much in a program with tables, connections and threads.
 ///
-/// Use:     Nursery::start_early();                        // first thing in main(): there is nothing to copy yet
+/// Use:     Nursery::start_early();                        // first thing in main(), while there is nothing to copy
 ///          auto control = Nursery::instance().hire(role); // from any thread
-/// Ahead:   once one was hired, kAhead processes wait for the roles of the next; unused they end after a while (kIdle).
-/// End:     of the process that started it ends it too. When it has ended before that, the next hire() starts another.
-/// Errors:  errno of fork and of sockets. A worker that cannot be forked shows as a control socket that is closed.
+/// Ahead:   after the first hire, kAhead processes wait for the next roles; unused ones end after a while (kIdle).
+/// End:     it ends with the process that started it. If it has ended before, the next hire() starts another.
+/// Errors:  errno of fork and of sockets. If a worker cannot be forked, its control socket is closed.
 #include <sys/types.h>
 
 #include <deque>
@@ -22,9 +21,9 @@ namespace pen::mailbox {
 class Nursery {
  public:
   static Nursery& instance();
-  /// Without it the first hire() starts it, which costs more.
+  /// Without this call the first hire() starts the process, which costs more.
   static void start_early() { (void)instance().started(); }
-  /// The control socket of a new worker.
+  /// Returns the control socket of a new worker.
   Result<Fd> hire(const Role& role);
 
  private:

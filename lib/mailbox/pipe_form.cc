@@ -15,7 +15,7 @@ void PipeForm::finish(std::string& out) {
   if (rules_.quote_from) {
     quoted_.clear();
     quoter_.finish(quoted_);
-    quoted_.pop_back();  // the empty line of an mbox: asked for, if at all, below
+    quoted_.pop_back();  // the empty line of an mbox, which is added below if it is wanted
     lines_out(quoted_, out);
   }
   if (rules_.empty_line_at_end) {

@@ -1,5 +1,5 @@
 #pragma once
-/// What a command reads of a message: LF line ends (or others), and what pipe(8)'s flags ask for. Pure.
+/// The form in which a command reads a message: LF line ends (or others), and the flags of pipe(8). Pure.
 ///
 /// Use:     PipeForm form(rules);
 ///          form.head(mbox_from_line(…) + prepended_fields(…), out);     // lines with LF; once, first
@@ -25,7 +25,7 @@ class PipeForm {
  public:
   explicit PipeForm(PipeRules rules) : rules_(std::move(rules)) {}
   void head(std::string_view lines, std::string& out) { lines_out(lines, out); }
-  /// Content as on the wire (CRLF), cut anywhere.
+  /// Takes content as on the wire (CRLF), cut anywhere.
   void feed(std::string_view chunk, std::string& out);
   void finish(std::string& out);
 

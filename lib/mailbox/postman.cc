@@ -17,7 +17,7 @@
 namespace pen::mailbox {
 namespace {
 
-/// Until the next job comes, or the end of the socket.
+/// Waits for the next job or the end of the socket.
 void wait_for_job(int socket, int token) {
   for (;;) {
     pollfd job{socket, POLLIN, 0};
@@ -38,7 +38,7 @@ Answer deliver(const Round& round, const Work& work, JobStream& job) {
     answer.status = store_content(work, job, [](const auto&... what) { return store(what...); });
     return answer;
   }
-  // Nobody needs the content, but it stands before the next job.
+  // Nobody needs the content, but the next job comes behind it.
   for (;;) {
     const auto piece = job.read();
     if (!piece) return trouble("4.3.0", piece.error().message());
@@ -71,7 +71,7 @@ void run_postman(int control, const Round& round) {
       answer.unfit = true;
     }
     stream.answer(encode(answer));
-    // What was not read of this job is not the beginning of the next.
+    // Content left unread must not be taken for the beginning of the next job.
   } while (confined && stream.whole() && !stream.has_read_ahead());
   ::_exit(0);
 }

@@ -48,7 +48,7 @@ std::set<pid_t> children_of(pid_t parent) {
   return out;
 }
 
-/// Processes that this one's nursery has made and that have confined themselves.
+/// The confined processes that this process's nursery has made.
 std::set<pid_t> all_postmen() {
   std::set<pid_t> out;
   for (const pid_t nursery : children_of(::getpid()))
@@ -57,14 +57,14 @@ std::set<pid_t> all_postmen() {
   return out;
 }
 
-/// With accounts that no other test has: one that had two deliveries at a time has a worker for a while.
+/// Accounts that no other test uses: an account that had two simultaneous deliveries has a worker for a while.
 struct Street {
   Street() : before(all_postmen()) {
     static uid_t next = 54000;
     first = next += 100;
     BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
   }
-  /// For a mailbox below the house of account n.
+  /// A delivery into a mailbox below the house of account n.
   Work work(unsigned n, const std::string& mailbox = "Maildir/") {
     const uid_t uid = first + n;
     const auto house = scratch.file(std::to_string(uid));
@@ -104,7 +104,7 @@ struct Street {
   uid_t first = 0;
 };
 
-/// A delivery that stands still before its content is sent, until it is let go.
+/// A delivery that stops before its content is sent, until it is released.
 class Stuck {
  public:
   Stuck(Street& street, Work work, seconds limit = seconds(900), const Ending* ending = nullptr) {
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(it_has_two_capabilities_no_group_and_a_filter_and_cannot_be
   BOOST_TEST(status["NoNewPrivs"] == "1");
   BOOST_TEST(status["Seccomp"] == "2");
   BOOST_TEST(status["Groups"].find_first_of("0123456789") == std::string::npos);
-  // real, effective, saved, of files: no account may signal it
+  // Real, effective, saved, file system: no account may signal the process.
   const auto uid = std::to_string(first + 1), gid = std::to_string(first + 1001);
   BOOST_TEST(status["Uid"] == "0\t" + uid + "\t0\t" + uid);
   BOOST_TEST(status["Gid"] == "0\t" + gid + "\t0\t" + gid);
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(it_has_two_capabilities_no_group_and_a_filter_and_cannot_be
 
 BOOST_AUTO_TEST_CASE(an_account_has_no_more_than_its_rights) {
   BOOST_TEST(deliver(work(1)).dsn == "2.0.0");
-  // The next is another's house.
+  // The next mailbox is in another account's house.
   auto strange = work(2);
   strange.target.path = std::to_string(first + 1) + "/Maildir/";
   BOOST_TEST(deliver(strange).text.contains("Permission denied"));
@@ -202,15 +202,15 @@ BOOST_AUTO_TEST_CASE(no_account_of_the_system_is_delivered_for) {
 
 BOOST_AUTO_TEST_CASE(a_delivery_that_hangs_holds_up_neither_other_accounts_nor_its_own) {
   Stuck stuck(*this, work(1));
-  while (postmen().empty()) std::this_thread::yield();  // it confines itself meanwhile
+  while (postmen().empty()) std::this_thread::yield();  // the postman confines itself meanwhile
   BOOST_TEST(deliver(work(1)).dsn == "2.0.0");
-  BOOST_TEST(postmen().size() == 1U);  // that was a worker of the account
+  BOOST_TEST(postmen().size() == 1U);  // the second delivery was made by a worker of the account
   for (unsigned n = 1; n < 5; ++n) {
     BOOST_TEST(deliver(work(n)).dsn == "2.0.0");
     BOOST_TEST(deliver(work(n)).dsn == "2.0.0");
   }
   BOOST_TEST(files(1).size() == 3U);
-  BOOST_TEST(postmen().size() == 2U);  // the one that hangs, and another
+  BOOST_TEST(postmen().size() == 2U);  // the hanging one, and another
   BOOST_TEST(stuck.let_go().dsn == "2.0.0");
   BOOST_TEST(files(1).size() == 4U);
 }
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_killed_costs_its_delivery_and_no_other) {
   for (const auto* mailbox : {"Maildir/", "mail"}) {
     Stuck stuck(*this, work(1, mailbox));
     std::set<pid_t> all;
-    while ((all = postmen()).empty()) std::this_thread::yield();  // it confines itself meanwhile
+    while ((all = postmen()).empty()) std::this_thread::yield();  // the postman confines itself meanwhile
     BOOST_REQUIRE_EQUAL(all.size(), 1U);
     BOOST_REQUIRE(::kill(*all.begin(), SIGKILL) == 0);
     const auto status = stuck.let_go();
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(one_that_is_killed_costs_its_delivery_and_no_other) {
     BOOST_TEST(files(1).empty());
     BOOST_TEST(!fs::exists(scratch.path() / std::to_string(first + 1) / "mail"));
     for (unsigned n = 1; n < 3; ++n) BOOST_TEST(deliver(work(n, "other")).dsn == "2.0.0");
-    // One that was killed while it had nothing to do costs none.
+    // A postman killed while idle costs no delivery.
     for (const pid_t idle : postmen()) BOOST_REQUIRE(::kill(idle, SIGKILL) == 0);
     while (!postmen().empty()) std::this_thread::yield();
     BOOST_TEST(deliver(work(1, "other")).dsn == "2.0.0");
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_stored_after_the_end_of_the_conversation) {
   (*ending)->come();
   BOOST_TEST((answer.get().action == mail::Action::deferred));
   fs::remove(lock);
-  // It goes when it has seen that, and not before.
+  // The postman ends after it has noticed that, and not before.
   while (!postmen().empty()) std::this_thread::yield();
   BOOST_TEST(!fs::exists(scratch.path() / std::to_string(first + 1) / "mail"));
 }
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_grows_beyond_the_limit_of_the_process_is_that_m
   rlimit before_it{};
   BOOST_REQUIRE(::prlimit(nursery, RLIMIT_FSIZE, nullptr, &before_it) == 0);
   const auto limit = [&](const rlimit& to) {
-    // Those that it has made ahead have no role yet, and are root's as it is.
+    // The processes made ahead have no role yet, and still belong to root.
     for (const pid_t pid : children_of(nursery))
       if (status_of(pid)["CapBnd"] != kTwo) (void)::prlimit(pid, RLIMIT_FSIZE, &to, nullptr);
     BOOST_REQUIRE(::prlimit(nursery, RLIMIT_FSIZE, &to, nullptr) == 0);
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_grows_beyond_the_limit_of_the_process_is_that_m
   BOOST_TEST(failed.dsn == "5.2.2");
   BOOST_TEST(small.dsn == "2.0.0");
   BOOST_TEST(files(2).size() == 1U);
-  // Nobody else's later.
+  // These postmen must serve no later test.
   for (const pid_t pid : postmen()) BOOST_REQUIRE(::kill(pid, SIGKILL) == 0);
 }
 
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_no_descriptor_of_a_delivery) {
   const auto first = count_of();
   for (unsigned n = 0; n < 50; ++n) BOOST_TEST(deliver(work(n % 5, n % 2 == 0 ? "Maildir/" : "mail")).dsn == "2.0.0");
   BOOST_TEST(count_of() == first);
-  BOOST_TEST(first == 5);  // the standard ones, the socket, the token
+  BOOST_TEST(first == 5);  // standard input, output and error, the socket, the token
 }
 
 BOOST_AUTO_TEST_CASE(without_work_it_ends_and_the_next_delivery_has_another) {
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(one_that_a_job_is_meant_for_does_not_leave_before_it_comes)
   const auto taken = mailbox::postmen().take(*one.round);
   BOOST_REQUIRE(taken);
   const auto before_it = postmen();
-  std::this_thread::sleep_for(kIdle + seconds(1));  // the time after which it leaves otherwise
+  std::this_thread::sleep_for(kIdle + seconds(1));  // the time after which it would end otherwise
   BOOST_TEST(before_it.size() == 1U);
   BOOST_TEST((postmen() == before_it));
 }

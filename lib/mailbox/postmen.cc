@@ -24,7 +24,7 @@ Result<Postmen::Postman> hire(const Round& round) {
   return postman;
 }
 
-/// It has neither left nor been killed.
+/// Whether the postman has neither ended nor been killed.
 bool is_there(const Postmen::Postman& postman) {
   eventfd_t taken = 0;
   pollfd socket{postman.socket.get(), 0, 0};

@@ -1,12 +1,15 @@
 #pragma once
-/// The postmen of this process (postman.h): as many as there are deliveries at the same time, made as they are needed.
+/// The postmen of this process (postman.h): as many as there are simultaneous deliveries, made when they are needed.
 ///
-/// Use:     if (auto postman = postmen().take(round)) { …over postman->socket…;
-///          postmen().give_back(*std::move(postman)); } One that is not given back ends after what it has in hand:
-///          after a failure, so that the next one finds out anew what is there.
-/// Bounds:  idle ones end by themselves (kIdle); those used last are used first. One ends after kMost deliveries.
+/// Use:     if (auto postman = postmen().take(round)) {
+///            … over postman->socket …
+///            postmen().give_back(*std::move(postman));
+///          }
+///          Do not give back a postman after a failure: it then ends, and the next one finds out anew what is there.
+/// Bounds:  idle ones end by themselves (kIdle); the one used last is used first. A postman ends after kMost
+///          deliveries.
 /// Thread:  any number at once.
-/// Errors:  errno of what could not be made.
+/// Errors:  errno of making a socket, token or process.
 #include <map>
 #include <mutex>
 #include <optional>
@@ -23,15 +26,15 @@ class Postmen {
  public:
   static constexpr unsigned kMost = 10'000;
   struct Postman {
-    std::string round;  // as encoded
+    std::string round;  // encoded
     Fd socket, token;
     unsigned deliveries = 0;
   };
-  /// Whether this system can have any. Once one was unfit() there are none: accounts have workers of their own.
+  /// Whether this system supports postmen. After unfit() there are none: each account has a worker of its own.
   bool possible();
   Result<Postman> take(const Round& round);
   void give_back(Postman postman);
-  /// The system refuses what confines them. Logs the reason, once.
+  /// The system refuses to confine postmen. Logs the reason, once.
   void unfit(const std::string& why);
 
  private:

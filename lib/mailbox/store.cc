@@ -31,7 +31,7 @@ mail::DeliveryStatus trouble(std::string dsn, std::string text) {
   return s;
 }
 
-/// Which status an errno of a mailbox file means: a full disk is ours, a full quota the recipient's.
+/// The status for an errno of a mailbox file: a full disk is our problem, a full quota the recipient's.
 mail::DeliveryStatus trouble(const Error& e, std::string_view what) {
   std::string text = fmt::format("{}: {}", what, e.message());
   switch (e.sys_errno()) {
@@ -62,8 +62,8 @@ std::vector<std::string> components(std::string_view path) {
   return parts;
 }
 
-/// What a link in a home directory leads to, if the link is the current user's or root's and the directory the user's:
-/// a link that somebody else made leads nobody's mail anywhere, and the user's own not into what is another's.
+/// Follows a link in a home directory if the link is the current user's or root's and the directory the user's. So a
+/// link made by anybody else redirects no mail, and a user's link does not lead into other users' directories.
 Result<Fd> follow_link(int at, const std::string& name) {
   struct stat link{}, directory{};
   if (::fstatat(at, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0) return fail_errno("look at");
@@ -75,7 +75,7 @@ Result<Fd> follow_link(int at, const std::string& name) {
   return fd;
 }
 
-/// Opens (and, with create, makes) a directory step by step below base. follow: as follow_link() does.
+/// Opens a directory step by step below base; with create, makes missing ones. follow: see follow_link().
 Result<Fd> open_below(const std::string& base, const std::vector<std::string>& parts, std::size_t count, bool follow,
                       bool create) {
   Fd at(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -89,7 +89,7 @@ Result<Fd> open_below(const std::string& base, const std::vector<std::string>& p
     if (fd < 0 && errno == ENOENT && create) {
       if (::mkdirat(at.get(), parts[i].c_str(), 0700) != 0 && errno != EEXIST)
         return fail_errno("create directory " + shown);
-      // The new name must survive a power cut, or the mail below it would not.
+      // The new name must survive a power cut, or the mail below it would be lost.
       if (::fsync(at.get()) != 0) return fail_errno("sync directory above " + shown);
       fd = ::openat(at.get(), parts[i].c_str(), flags);
     }
@@ -115,7 +115,7 @@ Result<void> write_out(int fd, std::string_view data) {
   return {};
 }
 
-/// Copies the content with LF line ends to fd, not synced; limit 0: none. Returns bytes written.
+/// Copies the content with LF line ends to fd without syncing it; limit 0: none. Returns the number of bytes written.
 Result<std::uint64_t> copy(int fd, std::string head, const Message& message, const Content& content, bool mbox,
                            std::uint64_t limit) {
   LineEnds line_ends;
@@ -156,16 +156,16 @@ Result<void> sync_file(int fd) {
   return {};
 }
 
-/// Never replaces anything.
+/// Moves a file without ever replacing another.
 Result<void> move_to(int from, const std::string& name, int to, const std::string& last) {
   if (::renameat2(from, name.c_str(), to, last.c_str(), RENAME_NOREPLACE) == 0) return {};
-  // Not known to every file system.
+  // Not all file systems support this.
   if (errno != EINVAL && errno != ENOSYS) return fail_errno("rename maildir file");
   if (::linkat(from, name.c_str(), to, last.c_str(), 0) == 0) {
     (void)::unlinkat(from, name.c_str(), 0);
     return {};
   }
-  // Nor are hard links; the name is the file's alone.
+  // Nor do all support hard links; the name belongs to this file alone.
   if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) return fail_errno("link maildir file");
   if (::renameat(from, name.c_str(), to, last.c_str()) != 0) return fail_errno("rename maildir file");
   return {};
@@ -208,7 +208,7 @@ mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
   Fd file(::openat(dirs[0].get(), tmp.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return trouble(Error::from_errno(errno, "create maildir file " + tmp), "maildir delivery failed");
   const auto give_up = [&](const Error& e) {
-    // a leftover in tmp is no mail; readers remove it after 36 hours
+    // A leftover in tmp is not mail; readers remove it after 36 hours.
     (void)::unlinkat(dirs[0].get(), tmp.c_str(), 0);
     return trouble(e, "maildir delivery failed");
   };
@@ -219,7 +219,7 @@ mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
   if (called_off()) return give_up(called_off_error());
   const std::string last = name.final(st.st_dev, st.st_ino);
   if (auto moved = move_to(dirs[0].get(), tmp, dirs[1].get(), last); !moved) return give_up(moved.error());
-  // Not on stable storage yet; a retry after this failure may deliver twice, never lose.
+  // Not on stable storage yet: after this failure a retry may deliver twice, but mail is never lost.
   if (auto synced = sync(dirs[1].get()); !synced)
     return trouble(std::move(synced).error().within("sync directory new"), "maildir delivery failed");
   return delivered(target.shown.empty() ? "maildir" : target.shown);
@@ -227,7 +227,7 @@ mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
 
 namespace {
 
-/// Between two tries at a lock.
+/// Pauses between two tries at a lock.
 Result<void> pause(seconds time, const CalledOff& called_off) {
   timespec t{.tv_sec = time.count(), .tv_nsec = 0};
   while (::nanosleep(&t, &t) != 0 && errno == EINTR) {
@@ -244,7 +244,7 @@ class Dotlock {
     if (dir_ >= 0) (void)::unlinkat(dir_, name_.c_str(), 0);
     dir_ = -1;
   }
-  /// EACCES: no right to make files there; the caller decides whether another lock is enough.
+  /// EACCES: not allowed to make files there; the caller decides whether another lock is enough.
   Result<void> take(int dir, const std::string& mailbox, const LockRules& rules, const CalledOff& called_off) {
     name_ = mailbox + ".lock";
     for (unsigned attempt = 0;; ++attempt) {
@@ -285,10 +285,10 @@ Result<void> kernel_locks(int fd, const LockRules& rules, const CalledOff& calle
   }
 }
 
-/// An mbox under its locks.
+/// A locked mbox.
 class LockedMbox {
  public:
-  /// The error: why no message can be appended now.
+  /// The error: the status of all messages, because none can be appended now.
   static std::expected<std::unique_ptr<LockedMbox>, mail::DeliveryStatus> open(const Target& target,
                                                                                const CalledOff& called_off) {
     auto box = std::unique_ptr<LockedMbox>(new LockedMbox(target));
@@ -296,7 +296,7 @@ class LockedMbox {
     return box;
   }
 
-  /// Not on stable storage before sync(). Of what fails nothing stays, or nothing more can be appended.
+  /// Not on stable storage before sync(). A failed message is removed again, or nothing more can be appended.
   mail::DeliveryStatus append(const MboxDelivery& delivery) {
     if (!usable_) return trouble("4.2.0", what_ + ": a part of another message could not be removed");
     if ((*delivery.called_off)()) return trouble(called_off_error(), what_);
@@ -314,7 +314,7 @@ class LockedMbox {
     return delivered(target_.shown.empty() ? "mailbox" : target_.shown);
   }
 
-  /// The error: nothing was appended.
+  /// The error: nothing remains appended.
   std::optional<mail::DeliveryStatus> sync() {
     if (length_ == first_length_) return std::nullopt;
     if (auto synced = sync_file(file_.get()); !synced) {
@@ -340,7 +340,7 @@ class LockedMbox {
     if (target_.lock.dotlock) {
       auto locked = dotlock_.take(dir_.get(), name, target_.lock, called_off);
       const bool other = target_.lock.fcntl || target_.lock.flock;
-      // No right to make files beside an existing mailbox: the other lock has to do, as in Postfix.
+      // We may not make files beside an existing mailbox: the other lock must suffice, as in Postfix.
       if (!locked && !(other && locked.error().is_errno(EACCES))) return trouble(locked.error(), what_);
     }
     file_ =
@@ -363,7 +363,7 @@ class LockedMbox {
     if (st.st_dev != path_st.st_dev || st.st_ino != path_st.st_ino)
       return trouble("4.2.0", what_ + ": the file changed while it was locked");
     length_ = first_length_ = static_cast<std::uint64_t>(st.st_size);
-    // A former message without its end (a crash of another program) must not swallow the next one.
+    // An earlier message without its end (another program crashed) must not swallow the next one.
     if (length_ == 0) return std::nullopt;
     char end[2] = {'\n', '\n'};
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(length_, 2));
@@ -381,10 +381,10 @@ class LockedMbox {
   const Target& target_;
   const std::string what_;
   Fd dir_;
-  Dotlock dotlock_;  // goes before the directory
+  Dotlock dotlock_;  // declared so that it is released before the directory
   Fd file_;
   std::uint64_t first_length_ = 0, length_ = 0;
-  std::string gap_;  // before the next message
+  std::string gap_;  // line ends before the next message
   bool usable_ = true;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Stores the content of one job into its target. In the process that delivers; blocking.
+/// Stores the content of one job into its target. Runs in the delivering process; blocks.
 #include <functional>
 
 #include "lib/mailbox/job_stream.h"
@@ -8,13 +8,14 @@
 
 namespace pen::mailbox {
 
-/// store(), or what shares locks and syncs (groups.h).
+/// store(), or a version that shares locks and syncs (groups.h).
 using Store = std::function<mail::DeliveryStatus(const Target&, const Message&, const Content&, const CalledOff&)>;
-/// An mbox cannot be completed later: small content is taken whole before the file is touched, so that the death of
-/// the sender at any moment leaves either all or nothing. Larger content is cut off again by store() at an early end.
+/// An mbox cannot be completed later. So small content is received whole before the file is touched: if the sender
+/// dies at any moment, all or nothing is stored. After an early end of larger content store() removes what it has
+/// appended.
 mail::DeliveryStatus store_content(const Work& work, JobStream& job, const Store& store);
 
-/// For Work::only_look. The place has not been looked at: a mailbox that is not there yet would be made.
+/// For Work::only_look. Does not look at the place: a missing mailbox would be made.
 mail::DeliveryStatus would_do(const Work& work);
 
 }  // namespace pen::mailbox

@@ -61,10 +61,10 @@ struct Box {
   unsigned long long count = 0;
 };
 
-/// Another process that holds a lock on a file until it is released.
+/// Another process that holds a lock on a file until told to release it.
 class Holder {
  public:
-  /// lock: takes it, by the descriptor of the file.
+  /// lock: takes the lock on the file's descriptor.
   Holder(const std::string& path, bool (*lock)(int fd)) {
     int held[2], until[2];
     BOOST_REQUIRE(::pipe2(held, O_CLOEXEC) == 0);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(a_lock_of_the_kernel_that_another_process_holds_defers_unti
     }
     BOOST_TEST(read_file(path) == "");
     BOOST_TEST(!fs::exists(path + ".lock"));
-    BOOST_TEST(with(other).dsn == "2.0.0");  // it is not asked for
+    BOOST_TEST(with(other).dsn == "2.0.0");  // this lock is not asked for
     holder.release();
     BOOST_TEST(with(method).dsn == "2.0.0");
     BOOST_TEST(with("fcntl, flock, dotlock").dsn == "2.0.0");

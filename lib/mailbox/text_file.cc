@@ -11,7 +11,7 @@
 namespace pen::mailbox {
 
 Result<TextFile> read_text_file(const std::string& path, std::size_t limit, Links links) {
-  // Without O_NONBLOCK a FIFO in its place would be waited for.
+  // Without O_NONBLOCK, open() would wait for the other end of a FIFO.
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0);
   Fd fd(::open(path.c_str(), flags));
   if (!fd) return fail_errno("cannot read " + path);

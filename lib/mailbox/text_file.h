@@ -1,6 +1,6 @@
 #pragma once
-/// Reads the text files that say where mail goes (.forward, :include:), with a bound and a look at who may write them.
-/// Blocking; as the current user.
+/// Reads the text files that say where mail goes (.forward, :include:), with a bound, and checks who may write them.
+/// Blocks; runs as the current user.
 #include <sys/types.h>
 
 #include <string>
@@ -13,9 +13,10 @@ struct TextFile {
   std::string text;
   uid_t owner = 0;
 };
-enum class Links { follow, refuse };  // a symbolic link as the last part of the path
+enum class Links { follow, refuse };  // for a symbolic link as the last part of the path
 
-/// Errors: errno of the file; EINVAL: no regular file; EPERM: everybody may write it; EFBIG: longer than `limit` bytes.
+/// Errors: errno of the file; EINVAL: not a regular file; EPERM: writable for everybody; EFBIG: longer than `limit`
+/// bytes.
 Result<TextFile> read_text_file(const std::string& path, std::size_t limit, Links links);
 
 }  // namespace pen::mailbox

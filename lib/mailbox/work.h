@@ -1,5 +1,5 @@
 #pragma once
-/// What one delivery asks of the process that makes it, and what that answers. Sent between processes of one program.
+/// The order for one delivery and the delivering process's answer. Sent between processes of one program.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace pen::mailbox {
 
 inline constexpr std::size_t kMaxForward = 64 * 1024;
-inline constexpr std::size_t kMaxInclude = 8 * 1024 * 1024;  // that root is told to read
-inline constexpr std::size_t kMaxUserInclude = 1024 * 1024;  // that somebody else is
+inline constexpr std::size_t kMaxInclude = 8 * 1024 * 1024;  // read as root
+inline constexpr std::size_t kMaxUserInclude = 1024 * 1024;  // read as another user
 
 struct Identity {
   uid_t uid = 0;
@@ -24,52 +24,52 @@ struct Identity {
   PEN_FIELDS(uid, gid, groups)
 };
 
-/// What a process that goes from account to account (postman.h) may touch.
+/// The bounds of a process that delivers for several accounts (postman.h).
 struct Round {
-  std::string base;  // no file outside this directory
-  uid_t lowest = 1;  // no uid below this one; root's is refused whatever this is
+  std::string base;  // no files outside this directory
+  uid_t lowest = 1;  // no uid below this one; root's is always refused
   PEN_FIELDS(base, lowest)
 };
 
 struct Work {
-  std::optional<Identity> become;        // nullopt: stay who we are (an instance of an ordinary user)
+  std::optional<Identity> become;        // nullopt: keep our identity (an ordinary user's instance)
   std::string root;                      // the process's root directory (chroot), absolute; "": ours. Needs root
-  std::string read_path;                 // not empty: this file is read as `become`, and that is all
+  std::string read_path;                 // if not empty: read this file as `become`, and do nothing else
   std::size_t read_limit = kMaxInclude;  // bytes of it
-  std::string home;                      // require_home_directory: must be there; empty: not looked at
-  // absolute, the first that is there counts, even if it is not one to obey; none: do not look
+  std::string home;                      // require_home_directory: must exist; empty: not checked
+  // Absolute; the first that exists counts, even if it must not be obeyed. None: do not look for one.
   std::vector<std::string> forward_files;
-  // nothing is stored and no command run: the status is "delivered" and says what would be done
+  // Store nothing and run no command: the status is "delivered" and says what would be done.
   bool only_look = false;
-  std::optional<Command> command;  // to be run instead of storing into the target
+  std::optional<Command> command;  // run it instead of storing into the target
   Target target;
-  Message message;  // size and from_line are filled in
-  // a process that goes from account to account may do it; not sent: that is settled by then
+  Message message;  // size and from_line are set later
+  // A postman may make the delivery. Not sent: decided before.
   std::optional<Round> round = {};
   PEN_FIELDS(become, root, read_path, read_limit, home, forward_files, only_look, command, target, message)
 };
 
 struct Answer {
-  bool file_found = false;  // then nothing was delivered: it is in the next three
-  std::string file_path;    // which of forward_files
-  std::string file_text;    // at most kMaxForward bytes; read_limit of read_path
+  bool file_found = false;  // then nothing was delivered; the file is in the next three fields
+  std::string file_path;    // the one of forward_files
+  std::string file_text;    // at most kMaxForward bytes; of read_path, read_limit
   uid_t file_owner = 0;     // of read_path
-  // why one of forward_files that is there was not obeyed; the delivery was made as if there were none
+  // Why an existing file of forward_files was not obeyed; the delivery was made as if there were none.
   std::string file_ignored;
   mail::DeliveryStatus status;
-  bool unfit = false;  // of a postman: it does none at all; the status says why
+  bool unfit = false;  // from a postman that cannot deliver at all; the status has the reason
   PEN_FIELDS(file_found, file_path, file_text, file_owner, file_ignored, status, unfit)
 };
 
-/// Deferred.
+/// A deferred delivery.
 inline Answer trouble(std::string dsn, std::string text) {
   Answer a;
   a.status = mail::make_status(mail::Action::deferred, std::move(dsn), std::move(text));
   return a;
 }
 
-/// How a job goes to a worker: its length in four bytes, least first, and this; then the content. The answer comes
-/// back the same way.
+/// The form of a job on a worker's socket: its length in four bytes, least significant first, this struct, then the
+/// content. The answer has the same form.
 struct Job {
   seconds limit{0};
   Work work;

@@ -45,7 +45,8 @@ Result<void> take_role(const Role& role) {
     if (auto done = become(*role.become); !done)
       return fail(std::move(done).error().within("cannot take the recipient's rights"));
   }
-  // No other process of this user may look into this one, which holds mail, and was made from one with everybody's.
+  // No other process of this user may inspect this one: it holds mail, and was forked from a process that holds
+  // everybody's.
   ::prctl(PR_SET_DUMPABLE, 0);
   ::umask(077);
   if (::chdir("/") != 0) return fail_errno("cannot change to /");
@@ -56,7 +57,7 @@ bool is_one_of(int error, std::initializer_list<int> errors) {
   return std::ranges::find(errors, error) != errors.end();
 }
 
-/// What became of the search for a forward file.
+/// The result of the search for a forward file.
 struct Forward {
   std::string path, text,
       ignored;  // path empty: there is none. ignored: it is there, and why it does not count
@@ -65,14 +66,14 @@ Result<Forward> find_forward(const std::vector<std::string>& paths) {
   for (const auto& path : paths) {
     struct stat st{};
     if (::lstat(path.c_str(), &st) != 0) {
-      // Nothing that could be a file of this user.
+      // These errors mean that the user has no such file.
       if (is_one_of(errno, {ENOENT, ENOTDIR, ELOOP, EACCES, ENAMETOOLONG})) continue;
       return fail_errno("cannot read " + path);
     }
     auto file = read_text_file(path, kMaxForward, Links::refuse);
     if (!file) {
       const int why = file.error().sys_errno();
-      if (why == ENOENT) continue;  // gone meanwhile
+      if (why == ENOENT) continue;  // removed in the meantime
       if (is_one_of(why, {ENOTDIR, ELOOP, EINVAL, EPERM, EACCES, ENXIO}))
         return Forward{path, {}, file.error().message()};
       return std::unexpected(std::move(file).error());
@@ -93,7 +94,7 @@ class Worker {
       pollfd socket{control_, POLLIN, 0};
       const int ready = ::poll(&socket, 1, static_cast<int>(milliseconds(kIdle).count()));
       if (ready < 0 && errno == EINTR) continue;
-      // Who sends after that is told so; what was sent before comes still.
+      // Later senders get an error; jobs sent before still arrive.
       if (ready <= 0 && is_idle()) (void)::shutdown(control_, SHUT_RD);
       if (ready <= 0 && !is_idle()) continue;
       auto received = receive_descriptor(control_);
@@ -116,10 +117,10 @@ class Worker {
   void take(Fd socket) {
     std::lock_guard lock(mutex_);
     ++running_;
-    last_limit_ = std::max(last_limit_, std::chrono::steady_clock::now() + kGrace);  // to be read
+    last_limit_ = std::max(last_limit_, std::chrono::steady_clock::now() + kGrace);  // time to read the job
     waiting_.push_back(std::move(socket));
     if (idle_threads_ > 0) {
-      --idle_threads_;  // it is this one's, though it does not run yet
+      --idle_threads_;  // reserved for this job, although the thread does not run yet
       work_.notify_one();
       return;
     }
@@ -133,7 +134,7 @@ class Worker {
       return nullptr;
     };
     if (::pthread_create(&thread, &attributes, body, this) != 0) {
-      // The socket that closes says that the job was not done.
+      // Closing the socket tells the sender that the job was not done.
       waiting_.pop_back();
       --running_;
     }
@@ -167,7 +168,7 @@ class Worker {
     last_limit_ = std::max(last_limit_, std::chrono::steady_clock::now() + limit + kGrace);
   }
 
-  /// The jobs in hand are finished first, as long as they may take.
+  /// Finishes the present jobs first, within their time limits.
   [[noreturn]] void leave() {
     std::unique_lock lock(mutex_);
     while (running_ > 0 && std::chrono::steady_clock::now() < last_limit_) (void)done_.wait_until(lock, last_limit_);
@@ -193,7 +194,7 @@ class Worker {
     auto forward = find_forward(work.forward_files);
     if (!forward) return trouble("4.3.5", forward.error().message());
     answer.file_ignored = std::move(forward->ignored);
-    // An empty one is as good as none.
+    // An empty file counts as none.
     if (!forward->text.empty()) {
       answer.file_found = true;
       answer.file_path = std::move(forward->path);
@@ -225,7 +226,7 @@ void run_worker(int control) {
   pollfd socket{control, POLLIN, 0};
   while (::poll(&socket, 1, static_cast<int>(milliseconds(kIdle).count())) < 0 && errno == EINTR) {
   }
-  // Who sends after that is told so.
+  // Later senders get an error.
   if (socket.revents == 0) (void)::shutdown(control, SHUT_RD);
   const auto first = receive_descriptor(control);
   const auto role = first ? decode<Role>(first->bytes) : std::nullopt;

@@ -23,13 +23,13 @@ Result<Workforce::Handle> Workforce::give(const Role& role, int job_socket, bool
         if (worker->jobs++ == 0) idle_.erase(worker->last_used);
         return worker;
       }
-      // It is not to be waited for; or it went for want of work, or was killed or stopped.
+      // The worker is not to be waited for, has ended for want of work, or was killed or stopped.
       forget(worker);
     }
   }
   auto worker = std::make_shared<Worker>();
   PEN_TRY_ASSIGN(worker->control, Nursery::instance().hire(role));
-  // Where there is a second job already there will be more.
+  // If there are two jobs already, more will come.
   worker->alone = !others;
   PEN_TRY(send_descriptor(worker->control.get(), others ? kAmongOthers : kAlone, job_socket, Full::fail));
   worker->role = key;
@@ -37,7 +37,7 @@ Result<Workforce::Handle> Workforce::give(const Role& role, int job_socket, bool
   if (shared)
     workers_.emplace(key, worker);
   else
-    worker->control.reset();  // it ends with this job
+    worker->control.reset();  // the worker ends after this job
   return worker;
 }
 

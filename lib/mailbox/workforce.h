@@ -1,13 +1,13 @@
 #pragma once
-/// The workers of this process (worker.h): one for each account that there is work for.
+/// The workers of this process (worker.h): one for each account that has work.
 ///
-/// Use:     auto worker = workforce().give(role, job_socket, keep);  …;  workforce().done(worker);  or
-///          .dismiss(worker) if (workforce().visit(role)) { …a postman (postmen.h) delivers…; workforce().left(role);
+/// Use:     auto worker = workforce().give(role, job_socket, shared);  …;  workforce().done(worker);  or
+///          dismiss(worker) if (workforce().visit(role)) { …a postman (postmen.h) delivers…; workforce().left(role);
 ///          }
-/// Bounds:  kMostIdle workers without a job; those that had their last job longest ago go first. They go by
-///          themselves too.
+/// Bounds:  kMostIdle workers without a job; the one whose last job is longest ago goes first. Idle workers also end
+///          by themselves.
 /// Thread:  any number at once.
-/// Errors:  errno of what could not be made.
+/// Errors:  errno of making a socket or process.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,22 +24,22 @@ class Workforce {
  public:
   static constexpr std::size_t kMostIdle = 64;
   struct Worker {
-    std::string role;  // as encoded; empty: nobody else's jobs go to it
+    std::string role;  // encoded; empty: gets no other jobs
     Fd control;
     std::size_t jobs = 0;
-    bool alone = true;  // with its first job, and sees no other until that is done
+    bool alone = true;  // busy with its first job; looks at no other until that is done
     std::uint64_t last_used = 0;
   };
   using Handle = std::shared_ptr<Worker>;
 
-  /// Brings the job to the worker of that role, a new one if there is none. shared: others may have it too.
+  /// Passes the job to the worker of that role; makes one if there is none. shared: the worker may get other jobs too.
   Result<Handle> give(const Role& role, int job_socket, bool shared);
   void done(const Handle& worker);
-  /// Whether a postman may make the next delivery of the role's account: it has no worker, and no postman is there.
-  /// What comes at the same time goes to a worker, in which deliveries share locks and syncs.
+  /// Whether a postman may make the next delivery for the role's account: it has neither a worker nor a visiting
+  /// postman. Simultaneous deliveries go to a worker, because there they share locks and syncs.
   bool visit(const Role& role);
   void left(const Role& role);
-  /// It does not answer: no more jobs go to it, and it ends when it can.
+  /// The worker does not answer: it gets no more jobs, and ends when it can.
   void dismiss(const Handle& worker);
 
  private:
