@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kOurName = "Mail Delivery System";
 
-/// delay_warning_time_hours and its kind, in whole units, rounded up.
+/// The value of delay_warning_time_hours and similar names, in whole units, rounded up.
 std::optional<std::string> time_in_units(const config::Settings& s, std::string_view name) {
   const auto in_units = [&](std::string_view prefix, milliseconds time) -> std::optional<std::string> {
     if (!name.starts_with(prefix)) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<std::string> value_of(const config::Config& config, std::string_vi
   return text ? text : config.written(name);
 }
 
-/// Empty: done; else what is wrong.
+/// Returns the error; empty: none.
 std::string expand_text(const config::Config& config, mail::NoticeTemplate& t) {
   for (const auto& use : config::names_in(t.text)) {
     if (!use.tested && !value_of(config, use.name))

@@ -1,7 +1,7 @@
 #pragma once
-/// What main.cf and bounce_template_file say about notices; for bounce itself, for pickup and for penstock check.
+/// Settings of notices from main.cf and bounce_template_file; for bounce itself, for pickup and for penstock check.
 ///
-/// Use:     auto templates = templates_from(config);          // error: say so, and use builtin_templates(config)
+/// Use:     auto templates = templates_from(config);          // error: report it, and use builtin_templates(config)
 ///          auto form = notice_form(config);                   // the same, with the other settings
 ///          auto copies = copies_from(config.settings());
 /// Errors:  TemplateError, errno, ConfigError::bad_value; the message begins with the setting's name.
@@ -14,7 +14,7 @@
 
 namespace pen::bounce {
 
-/// What the postmaster is told of notices (notify_classes). Empty address: nothing.
+/// The addresses that get the postmaster's copies of notices (notify_classes). Empty: no copies.
 struct PostmasterCopies {
   std::string failures;         // copies of failure notices: class bounce
   std::string delays;           // copies of warnings: class delay
@@ -22,15 +22,15 @@ struct PostmasterCopies {
 };
 Result<PostmasterCopies> copies_from(const config::Settings& settings);
 
-/// Built-in words where bounce_template_file is empty. Texts are expanded: every setting's name, and
-/// delay_warning_time_ and maximal_queue_lifetime_ with seconds, minutes, hours, days or weeks.
+/// The texts of notices; the built-in ones if bounce_template_file is empty. Expands every setting's name, and
+/// delay_warning_time_ and maximal_queue_lifetime_ with seconds, minutes, hours, days or weeks appended.
 Result<mail::NoticeTemplates> templates_from(const config::Config& config);
 mail::NoticeTemplates builtin_templates(const config::Config& config);
 
-/// How notices are written, for whoever makes them.
+/// The form of notices, for programs that make them.
 struct NoticeForm {
   mail::DsnSettings settings;
-  std::string problem;  // of the template file: the words are the built-in ones; empty: none
+  std::string problem;  // with the template file, so that the built-in texts are used; empty: none
 };
 NoticeForm notice_form(const config::Config& config);
 

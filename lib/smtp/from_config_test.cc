@@ -1,4 +1,4 @@
-// What the client makes of main.cf: every setting by its name, for SMTP and for LMTP.
+// Tests that the client reads every setting of main.cf by its name, for SMTP and for LMTP.
 #include "lib/smtp/from_config.h"
 
 #include <fmt/format.h>
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(connections_come_from_the_one_address_of_inet_interfaces) {
   BOOST_TEST(bound({"192.0.2.1", "2001:db8::1"}) == "192.0.2.1 2001:db8::1");
   BOOST_TEST(bound({"192.0.2.1", "192.0.2.2", "2001:db8::1"}) == " 2001:db8::1");
   BOOST_TEST(bound({"127.0.0.1", "::1"}) == " ");
-  BOOST_TEST(bound({"127.0.0.1", "192.0.2.1"}) == " ");  // as Postfix counts
+  BOOST_TEST(bound({"127.0.0.1", "192.0.2.1"}) == " ");  // counted as in Postfix
   BOOST_TEST(bound({"192.0.2.1"}, "192.0.2.9") == "192.0.2.9 ");
 }
 

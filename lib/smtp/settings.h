@@ -1,8 +1,7 @@
 #pragma once
-/// What the SMTP and LMTP client's engine and connections need from main.cf, under Postfix's names without the prefix.
+/// The settings of the SMTP and LMTP client's engine and connections, under Postfix's names without the prefix.
 ///
-/// For service lmtp the values come from the lmtp_* settings. Defaults are Postfix's unless a
-/// comment says otherwise.
+/// For service lmtp the values come from the lmtp_* settings. Defaults are Postfix's unless a comment says otherwise.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,18 +16,18 @@ class StatusFilter;  // lib/map/status_filter.h
 
 namespace pen::smtp {
 
-/// smtp_tls_… and tls_…, under Postfix's names shortened.
+/// smtp_tls_… and tls_…, under shortened names.
 struct TlsSettings {
-  bool lmtp = false;  // whose settings they are, for messages
+  bool lmtp = false;  // which settings these are, for messages
   std::string ca_file, ca_path;
   bool default_ca = false;                      // tls_append_default_CA
-  std::vector<std::string> trust_anchor_files;  // in place of the three before
+  std::vector<std::string> trust_anchor_files;  // replace the three before
   std::string cert_file, key_file, eccert_file, eckey_file;
   std::vector<std::string> chain_files;
   std::string protocols = ">=TLSv1", mandatory_protocols = ">=TLSv1";
   std::string ciphers = "medium", mandatory_ciphers = "medium";  // grades
   std::vector<std::string> exclude_ciphers, mandatory_exclude_ciphers;
-  // tls_high_cipherlist and its kind
+  // tls_high_cipherlist and so on.
   std::string high_ciphers = "aNULL:-aNULL:HIGH:@STRENGTH";
   std::string medium_ciphers = "aNULL:-aNULL:HIGH:MEDIUM:+RC4:@STRENGTH";
   std::string null_ciphers = "eNULL:!aNULL";
@@ -49,11 +48,11 @@ struct ContentRules;  // smtp/rewritten.h
 
 struct Settings {
   bool lmtp = false;
-  // Of one connection, by its destination's TLS level.
+  // For one connection, by its destination's TLS level.
   StartTls starttls = StartTls::never;
   bool requiretls = false;                    // the peer must offer REQUIRETLS (RFC 8689)
   bool wrapped = false;                       // smtp_tls_wrappermode: TLS from the first byte
-  std::shared_ptr<const Login> login;         // of one connection; nullptr: it does not log in
+  std::shared_ptr<const Login> login;         // for one connection; nullptr: no login
   std::string helo_name = "localhost";        // smtp_helo_name, lmtp_lhlo_name: $myhostname
   bool always_send_ehlo = true;               // smtp_always_send_ehlo
   bool never_send_ehlo = false;               // smtp_never_send_ehlo
@@ -71,22 +70,23 @@ struct Settings {
   TlsSettings tls;
 
   mail::ErrorClasses told;    // notify_classes
-  std::string double_bounce;  // whose mail the postmaster is not told of: it is such a notice itself
+  std::string double_bounce;  // the sender of such notices: the postmaster is not told of errors with them
 
   bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"
 
   // Pipelining (new here; chosen by measurement, see docs/pipelining.md).
-  // pipeline_window_messages: in hand per connection with PIPELINING and CHUNKING, on a path of kWindowRoundTrip
+  // pipeline_window_messages: messages under way on a connection with PIPELINING and CHUNKING, on a path of
+  // kWindowRoundTrip.
   std::uint32_t window = 32;
-  // pipeline_window_bytes: content sent and not answered, on such a path; one message may always go
+  // pipeline_window_bytes: content sent and not answered, on such a path; a single message may exceed it.
   std::uint64_t window_bytes = 8 * 1024 * 1024;
-  // larger content waits for the recipients' replies (BDAT)
+  // Larger content waits for the recipients' replies (BDAT).
   std::uint64_t eager_limit = 256 * 1024;
-  bool pipelining = true;  // false: never, for a peer that has misbehaved
+  bool pipelining = true;  // false: never, because the peer has misbehaved
 
   milliseconds connect_timeout{seconds(30)};
   milliseconds helo_timeout{seconds(300)};
-  milliseconds starttls_timeout{seconds(300)};  // the reply to STARTTLS, and the handshake
+  milliseconds starttls_timeout{seconds(300)};  // for the reply to STARTTLS, and for the handshake
   milliseconds mail_timeout{seconds(300)};
   milliseconds rcpt_timeout{seconds(300)};
   milliseconds data_init_timeout{seconds(120)};
@@ -94,7 +94,7 @@ struct Settings {
   milliseconds data_done_timeout{seconds(600)};
   milliseconds rset_timeout{seconds(20)};
   milliseconds xforward_timeout{seconds(300)};
-  // smtp_quit_timeout; we never wait longer than 2 s, nothing depends on the answer
+  // smtp_quit_timeout; the client never waits longer than 2 s, because nothing depends on the reply.
   milliseconds quit_timeout{seconds(300)};
   bool request_deadline = false;      // smtp_per_request_deadline
   std::uint64_t min_data_rate = 500;  // smtp_min_data_rate, with request_deadline

@@ -19,8 +19,7 @@ mail::DeliveryStatus deferred(std::string dsn, std::string text) {
   return {mail::Action::deferred, std::move(dsn), std::move(text), {}, {}};
 }
 
-/// The OpenSSL list of a grade. Export and low ciphers are gone from OpenSSL; who names them gets medium, as in
-/// Postfix.
+/// The OpenSSL list of a grade. OpenSSL no longer has export and low ciphers; these grades give medium, as in Postfix.
 const std::string* grade_list(const TlsSettings& s, std::string_view grade) {
   if (iequals(grade, "high")) return &s.high_ciphers;
   if (iequals(grade, "null")) return &s.null_ciphers;
@@ -39,7 +38,7 @@ std::vector<std::string> files_of(const tls::ContextOptions& o) {
   return files;
 }
 
-/// What tells that a file is another one now.
+/// Facts that show whether a file was changed or replaced.
 std::vector<std::string> look(const std::vector<std::string>& files) {
   std::vector<std::string> facts;
   for (const auto& file : files) {
@@ -99,7 +98,7 @@ Result<std::shared_ptr<const tls::Context>> ClientTls::context(const ipc::TlsPol
   auto options = context_options(policy);
   Opened now;
   now.files = files_of(options);
-  now.seen = look(now.files);  // before: what changes while we read is seen as a change
+  now.seen = look(now.files);  // before reading, so that a change during the reading is noticed
   auto opened = tls::Context::open(std::move(options));
   if (!opened && !known) return opened;
   if (opened) {
@@ -160,7 +159,7 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   TlsPlan plan;
   const bool testing = policy.sts == ipc::StsMode::testing;
   auto opened = context(policy);
-  if (!opened && testing) {  // delivery goes on as without the policy
+  if (!opened && testing) {  // delivery continues as without the policy
     plan.blind = true;
     opened = context({});
   }
@@ -185,7 +184,7 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   const std::string& grade = !policy.ciphers.empty() ? policy.ciphers
                              : mandatory             ? settings_.mandatory_ciphers
                                                      : settings_.ciphers;
-  // An exclude= of the policy table takes the place of the settings'.
+  // An exclude= in the policy table replaces the settings'.
   std::vector<std::string> excluded;
   if (policy.exclude.empty()) {
     for (const auto& word : settings_.exclude_ciphers) append_words(excluded, word);
@@ -194,7 +193,7 @@ Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   } else {
     append_words(excluded, policy.exclude);
   }
-  // Whoever wants to see a certificate does not agree to do without (RFC 5246 appendix F.1.1.1).
+  // A level that checks certificates cannot accept ciphers without them (RFC 5246 appendix F.1.1.1).
   if (policy.level > TlsLevel::encrypt) excluded.emplace_back("aNULL");
   PEN_TRY_ASSIGN(o.ciphers, ciphers_of(grade, std::move(excluded)));
   return plan;
@@ -242,7 +241,7 @@ bool falls_short_of_sts(const ipc::Destination& destination, const tls::SessionI
 ipc::tls_report::ResultType refused_as(const ipc::Destination& destination, const tls::SessionInfo& info) {
   using enum ipc::tls_report::ResultType;
   if (info.trusted) return certificate_host_mismatch;
-  // RFC 8460 section 4.3.2 has no word of its own for a certificate that the TLSA records do not match.
+  // RFC 8460 section 4.3.2 has no result type for a certificate that does not match the TLSA records.
   if (destination.tls.level == TlsLevel::dane) return validation_failure;
   return info.why_not.find("expired") != std::string::npos ? certificate_expired : certificate_not_trusted;
 }

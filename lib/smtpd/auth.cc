@@ -57,7 +57,7 @@ std::vector<std::string> AuthPolicy::offered(const std::vector<sasl::Mechanism>&
   std::vector<std::string> names;
   for (const auto& mechanism : mechanisms) {
     if (!(is_secured ? secured : clear).allow(mechanism.properties)) continue;
-    // An empty list is no filter, as with every list of this kind in Postfix.
+    // An empty list filters nothing, as for every list of this kind in Postfix.
     if (!mechanism_filter.empty() && !mechanism_filter.matches(mechanism.name).value_or(false)) continue;
     names.push_back(mechanism.name);
   }

@@ -1,5 +1,5 @@
 #pragma once
-/// What the settings say of AUTH, and who is logged in.
+/// AUTH as configured, and the logged-in client.
 ///
 /// Use:     auto auth = AuthPolicy::open(settings, open_options);       // part of Policy
 ///          for (name : auth->offered(authenticator.mechanisms(), secured)) …    // the EHLO line
@@ -16,7 +16,7 @@
 
 namespace pen::smtpd {
 
-/// A client that has proved who it is. Both are fit for a log line.
+/// A client that has proved its identity. Both texts are fit for a log line.
 struct Login {
   std::string method, username;
 };
@@ -26,18 +26,18 @@ struct AuthPolicy {
   sasl::SecurityOptions clear,
       secured;  // smtpd_sasl_security_options, smtpd_sasl_tls_security_options
   map::MatchList mechanism_filter;
-  map::MatchList exceptions;   // smtpd_sasl_exceptions_networks: clients that AUTH is not offered to
+  map::MatchList exceptions;   // smtpd_sasl_exceptions_networks: clients to which AUTH is not offered
   map::MapList sender_logins;  // smtpd_sender_login_maps
 
-  /// Whether AUTH is asked for and there is something that checks log-ins: smtpd_sasl_type is dovecot.
+  /// Whether AUTH is enabled and there is a service that checks logins: smtpd_sasl_type is dovecot.
   static bool available(const config::Settings& s);
-  /// Where it is. Error: bad_setting.
+  /// The address of that service. Error: bad_setting.
   static Result<sasl::ServiceAddress> service(const config::Settings& s);
-  /// What follows where it is asked for and not available; "": it is not so.
+  /// The consequence if AUTH is enabled and not available; "": there is no such problem.
   static std::string unavailable(const config::Settings& s);
-  /// Errors: bad_setting, and what opening a table says.
+  /// Errors: bad_setting, and those of opening a table.
   static Result<AuthPolicy> open(const config::Settings& s, const map::OpenOptions& open);
-  /// Names of those mechanisms that a client may use; a filter that cannot be asked lets none through.
+  /// The names of those mechanisms that a client may use. If the filter's table cannot be read, none.
   std::vector<std::string> offered(const std::vector<sasl::Mechanism>& mechanisms, bool is_secured) const;
 };
 

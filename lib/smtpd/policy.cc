@@ -53,8 +53,8 @@ void read_restrictions(Policy& p, const config::Config& config) {
 
 using Kind = map::MatchList::Kind;
 
-/// with_subdomains: parent_domain_matches_subdomains, the names of lists in which a domain stands for those below it
-/// too.
+/// with_subdomains: parent_domain_matches_subdomains, the names of lists in which a domain also matches its
+/// subdomains.
 Result<map::MatchList> open_list(const Policy& p, std::string_view with_subdomains, Kind kind,
                                  const std::vector<std::string>& items, const char* name) {
   auto list =
@@ -88,7 +88,7 @@ Result<void> open_match_lists(Policy& p, std::string_view with_subdomains) {
   return {};
 }
 
-/// local_header_rewrite_clients.
+/// Reads local_header_rewrite_clients.
 Result<void> read_local_clients(Policy& p, std::string_view with_subdomains) {
   p.local_rewrite_interfaces = false;
   std::vector<std::string> tables;
@@ -105,7 +105,7 @@ Result<void> read_local_clients(Policy& p, std::string_view with_subdomains) {
       p.local_rewrite_all_clientcerts = true;
     else if (item.contains(':'))
       tables.push_back(item);
-    else if (!iequals(item, "check_address_map"))  // the table that follows says it all
+    else if (!iequals(item, "check_address_map"))  // the next item, a table, is enough
       p.warnings.push_back("local_header_rewrite_clients: " + item + " has no effect");
   }
   PEN_TRY_ASSIGN(p.local_rewrite_addresses,
@@ -113,13 +113,13 @@ Result<void> read_local_clients(Policy& p, std::string_view with_subdomains) {
   return {};
 }
 
-/// What EHLO does not offer. After Policy::proxy.
+/// Sets the EHLO keywords that are not offered. Needs Policy::proxy.
 void discard_keywords(Policy& p) {
   const config::Settings& s = p.settings;
   for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
   if ((p.discarded_keywords & keyword::kSilent) == 0) p.discarded_words = join(s.smtpd_discard_ehlo_keywords, ", ");
   if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
-  // The way to a filter is in clear text.
+  // The connection to a filter is not encrypted.
   if (!s.requiretls_enable || p.proxy) p.discarded_keywords |= keyword::kRequireTls;
 }
 

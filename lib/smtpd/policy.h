@@ -1,9 +1,9 @@
 #pragma once
-/// What one configuration means for SMTP sessions: settings, lists and tables, read once and shared by all sessions
-/// that began under it.
+/// One configuration as SMTP sessions use it: settings, lists and tables, read once and shared by all sessions that
+/// began under it.
 ///
 /// Use:     auto policy = Policy::open_policy(config, resolve);   // at start and on reload; old sessions keep theirs
-/// Errors:  a list that cannot be read; an open relay (no restriction ends mail for others' destinations).
+/// Errors:  a malformed list; an open relay (no restriction refuses mail for other hosts' destinations).
 /// Thread:  immutable; any.
 #include <array>
 #include <memory>
@@ -39,7 +39,7 @@ struct Policy {
 
   std::vector<RestrictionList> classes;
   RestrictionList client, helo, sender, relay, recipient, data, end_of_data;
-  map::OpenOptions open;  // for restrictions that access tables give
+  map::OpenOptions open;  // for tables named by restrictions in access tables
   std::vector<std::string> class_names;
 
   map::MatchList mynetworks;
@@ -54,7 +54,7 @@ struct Policy {
   AuthPolicy auth;
   unsigned discarded_keywords = 0;
   std::string discarded_words;  // for the log; empty with silent-discard
-  /// RCPT may have to wait for DNS or a slow table: pipelined ones are looked up together.
+  /// RCPT may have to wait for DNS or a slow table: pipelined RCPTs are then looked up together.
   bool rcpt_may_wait = false;
   TlsMode tls;
   map::MapList relay_clientcerts;
@@ -63,7 +63,7 @@ struct Policy {
   bool unknown_recipient_checks = true;  // receive_override_options
   mail::ErrorClasses told;               // notify_classes
 
-  std::vector<std::string> warnings;  // to be logged once at start
+  std::vector<std::string> warnings;  // for the log, once at start
 
   static Result<std::shared_ptr<const Policy>> open_policy(const config::Config& config,
                                                            std::shared_ptr<const resolve::Resolve> resolve);

@@ -22,7 +22,7 @@ Result<std::optional<ProxySettings>> ProxySettings::read(const config::Settings&
   const bool all = has("all");
   out.families = {.ipv4 = all || has("ipv4"), .ipv6 = all || has("ipv6")};
   if (where.starts_with("inet:")) {
-    const auto colon = where.rfind(':');  // with a port alone, the one after inet
+    const auto colon = where.rfind(':');  // if there is only a port: the colon after inet
     std::string host = colon < 5 ? std::string() : where.substr(5, colon - 5);
     const std::string port = where.substr(colon + 1);
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -30,7 +30,7 @@ Result<std::optional<ProxySettings>> ProxySettings::read(const config::Settings&
       host = out.families.ipv4 ? "127.0.0.1" : "::1";
     } else if (mail::valid_hostname(host) && !mail::numeric_hostname(host)) {
       out.host = std::move(host);
-      host.clear();  // the port is what is left to be read
+      host.clear();  // only the port is left to parse
     }
     where = fmt::format("inet:{}:{}", host, port);
   }

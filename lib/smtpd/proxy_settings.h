@@ -1,5 +1,5 @@
 #pragma once
-/// Where the before-queue content filter is and how it is spoken to: smtpd_proxy_*.
+/// The address of the before-queue content filter and how to talk to it: smtpd_proxy_*.
 ///
 /// Use:     auto proxy = ProxySettings::read(settings, warnings);      // part of Policy
 /// Thread:  any.
@@ -20,14 +20,14 @@ struct Families {
 };
 
 struct ProxySettings {
-  async::SocketAddress address;  // with a host: its port alone counts
-  std::string host;              // a name to be looked up for each connection; empty: address is numeric or a path
+  async::SocketAddress address;  // with a host: only its port counts
+  std::string host;              // a name, looked up for each connection; empty: address is numeric or a path
   Families families;
   milliseconds timeout{seconds(100)};
   std::string helo;
-  bool speed_adjust = false;  // the filter is spoken to only when the whole message is here
+  bool speed_adjust = false;  // connect to the filter only when the whole message has arrived
 
-  /// nullopt: there is none. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" (without a host: this
+  /// nullopt: no filter is set. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" (without a host: this
   /// one) or "unix:path".
   static Result<std::optional<ProxySettings>> read(const config::Settings& s, std::vector<std::string>& warnings);
   /// For the log.

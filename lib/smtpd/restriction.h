@@ -1,12 +1,12 @@
 #pragma once
-/// Restriction lists as main.cf writes them, read once into a form that is quick to evaluate.
+/// Parses the restriction lists of main.cf once into a form that is quick to evaluate.
 ///
 /// Use:     RestrictionReader reader(open_options, classes);
 ///          auto class_lists = reader.read_classes();
 ///          auto list = reader.read(Stage::recipient, settings.smtpd_recipient_restrictions);
-///          reader.warnings() says what is unknown or cannot act here.
-/// Rules:   a name that Postfix has and Penstock does not, and a name nobody knows, stay in the list and answer
-///          "451 4.3.5 Server configuration error" when they are reached: a policy is never loosened by a gap of ours.
+///          reader.warnings() names items that are unknown or cannot act here.
+/// Rules:   a name that only Postfix has, or an unknown name, stays in the list and answers "451 4.3.5 Server
+///          configuration error" when it is reached: a gap of ours never loosens a policy.
 /// Source:  Postfix postconf(5) smtpd_*_restrictions, SMTPD_ACCESS_README, access(5).
 #include <map>
 #include <string>
@@ -30,7 +30,7 @@ struct Restriction {
 };
 using RestrictionList = std::vector<Restriction>;
 
-/// Where in a session a list is asked; also decides what a bare "type:table" means.
+/// The point of a session at which a list is evaluated; it also decides the meaning of a bare "type:table".
 enum class Stage : std::uint8_t { client, helo, sender, relay, recipient, data, end_of_data };
 
 class RestrictionReader {
@@ -42,7 +42,7 @@ class RestrictionReader {
   RestrictionReader(map::OpenOptions open, std::vector<Class> classes) : open_(open), classes_(std::move(classes)) {}
 
   RestrictionList read(Stage stage, const std::vector<std::string>& items);
-  /// All classes, in the order given: class_index points here.
+  /// All classes in the given order: class_index refers to it.
   std::vector<RestrictionList> read_classes();
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -52,10 +52,10 @@ class RestrictionReader {
   std::vector<std::string> warnings_;
 };
 
-/// Whether some check of the lists may have to wait: for DNS or a slow table.
+/// Whether some check in the lists may have to wait: for DNS or a slow table.
 bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth = 0);
-/// Whether the list, as far as it can be seen, ends mail for destinations that are not ours: Postfix wants at least one
-/// of these in smtpd_relay_restrictions or smtpd_recipient_restrictions.
+/// Whether the list, as far as this can be seen, refuses mail for destinations that are not ours. Postfix requires
+/// such a restriction in smtpd_relay_restrictions or smtpd_recipient_restrictions.
 bool guards_relaying(const RestrictionList& list);
 
 }  // namespace pen::smtpd

@@ -21,7 +21,7 @@ Result<std::string> grade_list(const config::Settings& s, const std::string& gra
   return fail(tls::TlsError::setup, "cipher grade \"" + grade + "\": medium, high or null");
 }
 
-/// The PEM that a table's value stands for: itself in base 64, or files.
+/// The PEM for a table's value: the value itself in base 64, or files.
 Result<std::optional<std::string>> chain_of(const std::string& value) {
   if (!value.starts_with('/')) {
     auto pem = sasl::base64_decode(value);
@@ -86,7 +86,7 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
   o.session_lifetime = std::chrono::duration_cast<seconds>(s.smtpd_tls_session_cache_timeout);
   if (o.session_lifetime.count() > 0)
     o.tickets = std::make_shared<tls::TicketKeys>(s.data_directory + "/tls_ticket_keys", o.session_lifetime, clock);
-  // A ticket holds what a client's certificate was found to be; where that is judged otherwise it must not count.
+  // A ticket holds the verdict on a client's certificate. It must not count where certificates are judged differently.
   o.session_scope = fmt::format("smtpd {} {} {} {} {}", static_cast<int>(o.client_certificate), o.ca_file, o.ca_path,
                                 o.default_ca ? 1 : 0, o.verify_depth);
   if (!s.tls_server_sni_maps.empty()) {
@@ -124,7 +124,7 @@ TlsMode tls_mode(const config::Config& config) {
     else if (yes(config, "smtpd_use_tls"))
       mode.level = TlsLevel::may;
   } else if (!iequals(level, "none")) {
-    // What is stricter for a client is no more than this for a server.
+    // A server has no stricter level than this.
     mode.level = TlsLevel::encrypt;
     mode.warning = "smtpd_tls_security_level = " + level + ": taken as encrypt";
   }
@@ -179,7 +179,7 @@ std::vector<std::string> ServerTls::look() const {
 }
 
 void ServerTls::load() {
-  seen_ = look();  // before: what changes while we read is seen as a change
+  seen_ = look();  // before reading, so that a change during the reading is noticed
   auto context = tls::Context::open(options_);
   if (!context) {
     warnings_.push_back(context.error().message() + (context_ ? ": the certificates read before stay in use"

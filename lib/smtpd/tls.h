@@ -1,13 +1,14 @@
 #pragma once
-/// TLS as the settings of the SMTP server have it: how much of it, and the certificates, taken anew when they change.
+/// TLS of the SMTP server as configured: its level, and its certificates, which are read again when they change.
 ///
 /// Use:     auto tls = ServerTls::open(config, clock);     // before privileges are dropped: keys belong to root
-///          tls->watch();                                  // after: what it sees from here on counts as a change
+///          tls->watch();                                  // after: later differences count as changes
 ///          if (auto context = tls->context()) co_await tls::accept(stream, context, until);     // for each handshake
-/// Level:   tls_level(config) for the policy: which level, wrapper mode.
-/// Reload:  context() looks at the files' facts, some microseconds beside a handshake's hundreds. New ones that do not
-///          work leave the old ones in use, with a warning, until they change again.
-/// Errors:  what is wrong with files and settings is a warning here: TLS is not available then, mail at level may is.
+/// Level:   tls_level(config), for the policy: which level, wrapper mode.
+/// Reload:  context() checks the files' facts, some microseconds beside a handshake's hundreds. If new files do not
+///          work, the old ones stay in use, with a warning, until the files change again.
+/// Errors:  problems with files and settings are warnings here: TLS is then not available, and at level may mail still
+///          comes in.
 /// Thread:  the loop's.
 #include <memory>
 #include <string>
@@ -24,40 +25,40 @@ enum class TlsLevel : std::uint8_t { none, may, encrypt };
 struct TlsMode {
   TlsLevel level = TlsLevel::none;
   bool wrapper = false;  // from the first byte
-  std::string warning;   // a level that is none
+  std::string warning;   // an unknown level
 };
 TlsMode tls_mode(const config::Config& config);
 
-/// What a session keeps of its handshake.
+/// Facts of its handshake that a session keeps.
 struct SecureClient {
-  std::string trace;  // comment lines for Received:, joined by CRLF and tab; empty: none wanted
+  std::string trace;  // comment lines for Received:, joined by CRLF and tab; empty: none
   bool certificate = false;
   bool trusted = false;
-  std::string fingerprint, key_fingerprint;  // of the certificate, if there is one
+  std::string fingerprint, key_fingerprint;  // of the client's certificate, if there is one
 };
 
 class ServerTls {
  public:
-  /// nullptr at level none.
+  /// nullptr: the level is none.
   static std::shared_ptr<ServerTls> open(const config::Config& config, const Clock& clock);
 
-  /// What is wrong with files and settings, one sentence each, for who only wants to know: no keys of tickets are made.
+  /// Problems with files and settings, one sentence each, for a caller that only wants these: makes no ticket keys.
   static std::vector<std::string> problems(const config::Config& config);
 
   void watch();
-  /// Whether EHLO may offer it. Looks at the files only where there is nothing to use so far.
+  /// Whether EHLO may offer STARTTLS. Looks at the files only if there is no usable context so far.
   bool available() { return context_ || context(); }
-  /// nullptr: not available now; the log says why.
+  /// nullptr: not available now; the log has the reason.
   std::shared_ptr<const tls::Context> context();
-  /// To be logged once at start. Emptied.
+  /// Returns and clears warnings for the log, once at start.
   std::vector<std::string> take_warnings();
-  /// Why session tickets cannot be shared between processes; empty: they are.
+  /// Why processes cannot share session tickets; empty: they can.
   const std::string& ticket_problem();
 
  private:
   ServerTls() = default;
   void load();
-  /// Facts of all files that a context is made of.
+  /// Facts of all files that a context is made from.
   std::vector<std::string> look() const;
 
   tls::ContextOptions options_;

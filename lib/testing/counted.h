@@ -1,5 +1,5 @@
 #pragma once
-/// An object that counts its own copies, moves and lives, so that claims about lifetime are assertions.
+/// An object that counts its copies, moves and living instances, so that tests can check claims about lifetime.
 ///
 /// Use:     Counted::reset();
 ///          { … Counted value … }

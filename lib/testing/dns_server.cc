@@ -57,7 +57,7 @@ bool read_all(int fd, std::string& into, std::size_t size) {
 }  // namespace
 
 DnsServer::DnsServer() {
-  // A port that is free for both protocols may take some tries.
+  // Finding a port that is free for both protocols may take some tries.
   for (int attempt = 0; attempt < 50; ++attempt) {
     udp_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     tcp_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

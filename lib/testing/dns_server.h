@@ -1,10 +1,10 @@
 #pragma once
-/// A DNS server on loopback, UDP and TCP on one port, that says what a test wants, true or not.
+/// A DNS server on loopback, UDP and TCP on one port, that answers as the test says, true or not.
 ///
 /// Use:     DnsServer dns; dns.mx("example.org", 10, "mx.example.org"); dns.a("mx.example.org", "192.0.2.1");
 ///          dns.on("evil.example", [](const DnsServer::Query& q) { return std::vector{dns_reply(q, …)}; });
-/// Names that are not there get NXDOMAIN with an SOA; names without the type, an empty answer with it.
-/// Thread:  the server has its own; every function may be called from any. Handlers run in the server's thread.
+/// Unknown names get NXDOMAIN with an SOA; names without records of the type get an empty answer with an SOA.
+/// Thread:  the server has its own; every function may be called from any thread. Handlers run in the server's thread.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -25,13 +25,13 @@ class DnsServer {
     std::uint16_t id = 0;
     bool tcp = false;
     bool edns = false;
-    std::string question;  // its wire form
+    std::string question;  // in wire form
   };
   struct Record {
     std::string name;
     std::uint16_t type = 0;
     std::uint32_t ttl = 300;
-    std::string data;  // wire form
+    std::string data;  // in wire form
   };
   struct Reply {
     unsigned rcode = 0;
@@ -40,7 +40,7 @@ class DnsServer {
     std::vector<Record> answers;
     std::vector<Record> authority;
   };
-  // datagrams to send, in order
+  // Returns the datagrams to send, in order.
   using Handler = std::function<std::vector<std::string>(const Query&)>;
 
   DnsServer();
@@ -57,12 +57,12 @@ class DnsServer {
   void cname(const std::string& name, const std::string& target, std::uint32_t ttl = 300);
   /// "usage selector matching hex".
   void tlsa(const std::string& name, const std::string& text, std::uint32_t ttl = 300);
-  /// Answers for this name carry the AD bit, if all names that they are about do.
+  /// Answers for this name carry the AD bit, if all names in the answer are secure.
   void secure(const std::string& name);
   /// Every question for the name gets this rcode.
   void rcode(const std::string& name, unsigned code);
   void on(const std::string& name, Handler handler);
-  /// Questions seen so far, all or of one name.
+  /// The number of questions so far, all or for one name.
   unsigned asked(const std::string& name = {}) const;
 
   static std::string wire_name(const std::string& name);

@@ -1,5 +1,5 @@
 #pragma once
-/// A Clock that moves only when told.
+/// A Clock that moves only when the test says so.
 #include "lib/base/time.h"
 
 namespace pen::testing {
@@ -20,7 +20,7 @@ class ManualClock final : public Clock {
     steady_ += by;
     wall_ += std::chrono::duration_cast<microseconds>(by);
   }
-  /// A step of the calendar alone, as by an administrator or NTP.
+  /// Steps the calendar time alone, like an administrator or NTP.
   void step_wall(std::chrono::microseconds by) { wall_ += by; }
 
  private:

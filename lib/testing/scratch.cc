@@ -17,7 +17,7 @@ ScratchDir::ScratchDir() {
 }
 
 ScratchDir::~ScratchDir() {
-  std::error_code ignored;  // a test that made its directory unreadable is its own witness
+  std::error_code ignored;  // a test that made its directory unreadable leaves it behind
   std::filesystem::remove_all(path_, ignored);
 }
 

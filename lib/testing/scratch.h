@@ -1,5 +1,5 @@
 #pragma once
-/// A directory of its own for one test, removed when the object dies.
+/// A directory for one test, removed with this object.
 #include <filesystem>
 #include <string>
 #include <string_view>
