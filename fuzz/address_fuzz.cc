@@ -1,4 +1,4 @@
-// Paths and address lists from strangers: no crash, and what is accepted is stable under quoting and splitting.
+// Paths and address lists from strangers: no crash, and accepted input is stable under quoting and splitting.
 #include <cstddef>
 #include <cstdint>
 
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     PEN_CHECK(used <= text.size());
     PEN_CHECK(path->size() <= kMaxPath);
     if (!path->empty()) {
-      // Without a domain, an @ in quotes would be taken for the separator.
+      // In an address without a domain, an @ in quotes would be taken for the separator.
       if (has_domain(*path)) PEN_CHECK(to_external(to_internal(*path)) == *path);
       const auto again = parse_path("<" + *path + ">", options);
       PEN_CHECK(again && *again == *path);

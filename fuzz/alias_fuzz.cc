@@ -1,4 +1,4 @@
-// Alias values and forward files from users: whatever they hold, expansion ends within its bounds.
+// Alias values and forward files from users: whatever they contain, expansion ends within its bounds.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,12 +17,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::size_t all = e->direct.size();
     for (const auto& group : e->forwards) all += group.to.size();
     PEN_CHECK(all <= kMaxTargets);
-    // The empty name, "", is a user whom nobody knows.
+    // The empty name, "", is a user that does not exist.
     for (const auto& d : e->direct)
       PEN_CHECK(!d.text.empty() || d.kind == Direct::Kind::command || d.kind == Direct::Kind::user);
   };
   if (const auto targets = parse_targets(text)) PEN_CHECK(targets->size() <= kMaxTargets);
-  // Every name is an alias for the input, and every include file holds it: circles have to end.
+  // Every name is an alias for the input, and every include file contains it: loops must end.
   Lookups lookups;
   std::size_t asked = 0;
   lookups.include = [&](const std::string&, std::optional<uid_t>, const std::string&) -> pen::Result<OwnedText> {

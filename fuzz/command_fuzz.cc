@@ -1,4 +1,4 @@
-// Command lines of any shape: no crash, and what a parser accepts survives being said again.
+// Command lines of any shape: no crash, and accepted commands can be written and parsed again.
 #include <cstdlib>
 
 #include "lib/mail/command.h"

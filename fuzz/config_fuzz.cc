@@ -1,6 +1,6 @@
 /// main.cf and master.cf from anybody: read, expanded, reported on, edited.
 ///
-/// Input: main.cf, and after a line "%%" master.cf. Held besides "no crash": an edit is found again by reading.
+/// Input: main.cf, and after a line "%%" master.cf. Checked besides "no crash": an edit is found again by reading.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// DNS replies from anybody: the first two bytes choose the question, the rest is the packet, made to fit id and type.
+// DNS replies from anybody: the first two bytes choose the question, the rest is the packet, adjusted to id and type.
 #include <cstddef>
 #include <cstdint>
 
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (wire.size() >= 2)
     id = static_cast<std::uint16_t>(static_cast<unsigned char>(wire[0]) << 8 | static_cast<unsigned char>(wire[1]));
   if ((data[1] & 1) != 0) {
-    // The packet's own question is answered, so that the fuzzer gets behind the check of it.
+    // The packet answers the question asked, so that the fuzzer gets past that check.
     const auto query = build_query(question, id, false, false);
     PEN_CHECK(query.has_value());
     if (wire.size() > 12) wire = wire.substr(0, 12) + query->substr(12) + wire.substr(12);

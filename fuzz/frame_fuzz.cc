@@ -1,5 +1,5 @@
-// Frames of every conversation from any bytes: no crash, no memory beyond the bound, and what
-// decodes survives being encoded again.
+// Frames of every conversation from any bytes: no crash, no memory beyond the bound, and decoded frames can be encoded
+// again.
 #include <cstdlib>
 
 #include "lib/ipc/bounce.h"

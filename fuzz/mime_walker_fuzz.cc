@@ -1,4 +1,4 @@
-// A message taken apart: put together again it is what it was, however it was cut, and bounds hold.
+// A message taken apart: its parts put together are the message, however it was cut, and bounds hold.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ struct Whole final : mail::MimeWalker::Sink {
     walker.finish();
   }
   void put(char what, std::string_view piece, bool ends) {
-    // What is not looked at comes as it was cut.
+    // Uninspected text comes in the pieces in which it was fed.
     if (what != 'm' || !events.ends_with('m')) events += what;
     if (what != 'm') longest = std::max(longest, piece.size());
     for (const char c : piece) {
@@ -46,7 +46,7 @@ struct Whole final : mail::MimeWalker::Sink {
   void body(std::string_view piece, bool ends) override { put('b', piece, ends); }
 };
 
-/// As it is stored: lines that end in CRLF.
+/// The stored form: lines that end in CRLF.
 struct Stored {
   std::string out;
   void text(std::string_view part) { out += part; }

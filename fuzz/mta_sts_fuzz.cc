@@ -1,4 +1,4 @@
-/// MTA-STS: what a name server and a policy host say. The first byte says which: even a TXT record, odd a policy.
+/// MTA-STS: data from a name server and a policy host. The first byte chooses: even a TXT record, odd a policy.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,7 +15,7 @@ void record(std::string_view text) {
   if (!id) return;
   if (id->empty() || id->size() > 32) std::abort();
   for (const char c : *id)
-    if (!ascii_alnum(c)) std::abort();  // it is shown in the log as it is
+    if (!ascii_alnum(c)) std::abort();  // the log shows the id unescaped
   const std::string again = "v=STSv1; id=" + *id + ";";
   if (mta_sts::parse_record(again) != id) std::abort();
 }
@@ -29,7 +29,7 @@ void policy(std::string_view text) {
                       "\nmax_age: " + std::to_string(parsed->max_age.count()) + "\n";
   for (const std::string& mx : parsed->mx) {
     again += "mx: " + mx + "\n";
-    // A pattern names hosts with one label in the place of the wildcard, and a name itself.
+    // A pattern matches hosts with one label in place of the wildcard; a name matches itself.
     const std::string host = mx.starts_with("*.") ? "a" + mx.substr(1) : mx;
     if (!parsed->names_host(host)) std::abort();
   }

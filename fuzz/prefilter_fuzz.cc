@@ -1,5 +1,4 @@
-// A pattern, a line end, a text: what may be passed over does not match, and machine code finds what the interpreter
-// finds.
+// A pattern, a line end, a text: skipped patterns do not match, and machine code finds the same as the interpreter.
 #include <algorithm>
 #include <cstdlib>
 
@@ -9,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const std::string_view in(reinterpret_cast<const char*>(data), size);
   const auto end = in.find('\n');
   if (end == std::string_view::npos || end > 200 || size > 2000 || in.find('\0') != in.npos) return 0;
-  // The C library's regcomp() takes memory that doubles with each repetition of a repetition.
+  // The memory of the C library's regcomp() doubles with each repetition of a repetition.
   if (std::count_if(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(end),
                     [](char c) { return c == '+' || c == '{'; }) > 6)
     return 0;

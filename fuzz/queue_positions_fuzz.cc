@@ -1,4 +1,4 @@
-// The file of restart positions, and a segment header, from outside.
+// The file of restart positions, and a segment header, with any content.
 #include "lib/base/check.h"
 #include "lib/base/codec.h"
 #include "lib/queue_log/format.h"

@@ -1,4 +1,4 @@
-// A segment from outside: header, records, holes, chains, index records, and what the bodies decode to.
+// A segment with any content: header, records, holes, chains, index records, and decoding the bodies.
 #include <cstring>
 
 #include "lib/base/check.h"
@@ -34,8 +34,8 @@ class OneSegment final : public Storage {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // The input is a list of pieces: a kind byte, a length byte, bytes. Kind 0 is stored as it is, others become the
-  // body of a valid record of that type, so that the fuzzer gets past the checksum.
+  // The input is a list of pieces: a kind byte, a length byte, bytes. Kind 0 is stored unchanged; any other becomes
+  // the body of a valid record of that type, so that the fuzzer gets past the checksum.
   SegmentHeader header;
   header.slot = 1;
   header.size = kMinSegment;
@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)decode<TombstoneBody>(text);
     (void)decode<IndexBody>(text);
   }
-  // Index records, which the log's reader passes over, and each record read for itself.
+  // Index records, which the log's reader skips, and each record read by itself.
   SegmentReader single(storage, header, kDataStart, SegmentReader::Search::whole);
   for (;;) {
     const auto got = single.next();

@@ -1,5 +1,5 @@
-/// What a redis server says, cut into pieces: the replies, what they answer, and the facts in them.
-/// The first byte is the size of the pieces.
+/// Output of a redis server, cut into pieces: the replies, the answers in them, and the facts in those. The first byte
+/// is the size of the pieces.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (!group) std::abort();
         const auto got = destdb::decode_group(*group, bytes, kNow);
         if (!got) continue;
-        // What is believed can be told on, and is believed again.
+        // Accepted facts can be sent on, and are accepted again.
         const auto again = destdb::encode_group(*group, got->facts, got->changed);
         const auto twice = destdb::decode_group(*group, again, kNow);
         if (!twice || !destdb::same_group(*group, twice->facts, got->facts)) std::abort();

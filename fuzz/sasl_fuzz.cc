@@ -1,5 +1,5 @@
-/// What an authentication server says to smtpd, line by line, and what a mail server asks of the client's mechanisms.
-/// The first byte says which: 0 to 127 Dovecot's lines; else challenges, one a line, for mechanism number byte % 6.
+/// Lines of an authentication server to smtpd, and challenges of a mail server to the client's mechanisms. The first
+/// byte chooses: 0 to 127 Dovecot's lines; else challenges, one a line, for mechanism number byte % 6.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -25,7 +25,7 @@ void dovecot_lines(std::string_view text) {
       if (!fed) return;
       greeted = *fed;
       if (hello.mechanisms().size() > sasl::dovecot::kMaxMechanisms) std::abort();
-      // Nothing in a name can end the EHLO line that it is put into.
+      // No name can end the EHLO line that it is put into.
       for (const auto& m : hello.mechanisms())
         for (const char c : m.name)
           if (!ascii_alnum(c) && c != '-' && c != '_') std::abort();
@@ -37,7 +37,7 @@ void dovecot_lines(std::string_view text) {
     if (r.id == 0) std::abort();
     if (r.kind == sasl::dovecot::Reply::Kind::challenge && !sasl::valid_base64(r.text)) std::abort();
     if (r.kind == sasl::dovecot::Reply::Kind::ok && r.user.empty()) std::abort();
-    // What comes back through our own encoder is one line, and the same.
+    // A user name through our own encoder is one line, and decodes to the same.
     const auto escaped = sasl::dovecot::escape(r.user);
     if (escaped.find_first_of("\t\n\r") != std::string::npos) std::abort();
     if (sasl::dovecot::unescape(escaped) != r.user) std::abort();
@@ -57,7 +57,7 @@ void challenges(unsigned which, std::string_view text) {
     const auto again = sasl::base64_decode(sasl::base64_encode(*response));
     if (!again || *again != *response) std::abort();
   }
-  // Who does not know the password cannot have proved it: the fuzzer finds no HMAC.
+  // Nobody can prove the password without knowing it: the fuzzer finds no HMAC.
   if (std::string_view(kNames[which % 6]).starts_with("SCRAM") && exchange->satisfied()) std::abort();
 }
 

@@ -1,5 +1,5 @@
-/// session_classes from anybody, and names and addresses from peers: what is read is what was written, and a session
-/// finds the first class that fits it.
+/// session_classes from anybody, and names and addresses from peers: parsed values equal the written ones, and a
+/// session gets the first class that fits.
 ///
 /// Input: the setting, and after a line "%%" a name, after another an address.
 #include <cstddef>

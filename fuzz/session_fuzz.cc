@@ -1,4 +1,4 @@
-// Whole SMTP sessions: any bytes in any split; no crash, answers only in SMTP's form, nothing left behind.
+// Whole SMTP sessions: any bytes in any split. No crash, only well-formed replies, nothing left behind.
 #include <cstdlib>
 
 #include "lib/base/log.h"
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
         "smtpd_authorized_xforward_hosts = 127.0.0.1\nsmtpd_authorized_xclient_hosts = 127.0.0.1\n"
         "smtpd_forbid_unauth_pipelining = no\n";
     Rig rig(kConfig);
-    rig.queue.limit = 1 << 20;  // no handler threads: runs must repeat exactly
+    rig.queue.limit = 1 << 20;  // no handler threads: runs must be exactly repeatable
     std::string out = rig.connect(trusted ? "127.0.0.1" : "192.0.2.7");
     out += rig.say_in_pieces(in, piece);
     if (!out.starts_with("220 ") || !out.ends_with("\r\n")) std::abort();

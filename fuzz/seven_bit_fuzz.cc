@@ -1,4 +1,4 @@
-// 8-bit content made 7-bit: a part decodes to what it was, and cuts change nothing.
+// 8-bit content converted to 7-bit: a part decodes to the original, and cuts change nothing.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PEN_CHECK(whole == convert(input, 7), "the cut matters");
   PEN_CHECK(whole.size() <= 4 * input.size() + 300 * (input.size() / 2 + 1), "it grows too much");
 
-  // As a part between two delimiters that it does not hold.
+  // The input becomes a part between two delimiters, which must not occur in it.
   if (input.contains("--b0undary")) return 0;
   for (const bool text : {true, false}) {
     const std::string before = std::string(
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::string_view encoded = std::string_view(out).substr(begin, end - begin);
     PEN_CHECK(out.find("--b0undary", begin) == end, "a delimiter came up");
     for (const char c : encoded) PEN_CHECK(static_cast<unsigned char>(c) < 0x80, "8-bit is left");
-    if (text) encoded.remove_suffix(2);  // the line end belongs to the delimiter
+    if (text) encoded.remove_suffix(2);  // this line end belongs to the delimiter
     const auto back = text ? mail::decode_quoted_printable(encoded) : mail::decode_base64(encoded);
     PEN_CHECK(back.has_value() && *back == input, "another content");
   }

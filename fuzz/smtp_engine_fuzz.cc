@@ -1,7 +1,7 @@
-// The SMTP client's engine against a peer that sends anything at all: every job ends once, nothing is credited without
-// a positive reply after its end-of-data, memory stays bounded. Behind the go-ahead to STARTTLS the line "handshake"
-// stands for one that goes well, "no handshake" for one that fails, and any other for clear text that the peer, or
-// somebody else, sends.
+// The SMTP client's engine against a peer that sends anything: every job ends once, nothing counts as delivered
+// without a positive reply after its end-of-data, memory stays bounded. After the reply that permits STARTTLS, the
+// line "handshake" stands for a successful handshake, "no handshake" for a failed one, and any other line for clear
+// text from the peer or an attacker.
 #include <cstdint>
 #include <cstdlib>
 
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else {
       const bool clear_text = h.engine.handshake_due();
       h.engine.on_line(line, h.now);
-      if (clear_text && !h.engine.ended()) std::abort();  // not a word of it is believed
+      if (clear_text && !h.engine.ended()) std::abort();  // none of the clear text may be believed
     }
     h.collect();
   }
@@ -73,8 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     delivered += any;
   }
-  // Greeting, hello, MAIL, RCPT and end-of-data: no delivery without five positive lines before it. A probe needs no
-  // end.
+  // Greeting, hello, MAIL, RCPT and end-of-data: a delivery needs five positive replies before it. A probe needs no
+  // end-of-data.
   if (delivered > 0 && positive < (probes ? 3U : 4U) + delivered) std::abort();
   if (!h.ended) std::abort();
   return 0;

@@ -1,6 +1,5 @@
-// What comes to sendmail and pendrop from strangers: the header that names recipients, the dot and the separators,
-// and the file that pickup reads. Cutting the input elsewhere changes nothing, and what decodes is fit for an
-// envelope.
+// Input of strangers to sendmail and pendrop: the header that names recipients, the dot and the separators, and the
+// file that pickup reads. Cutting the input elsewhere changes nothing, and decoded fields are fit for an envelope.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Indexed table files, lmdb and cdb, as they may be found on a disk: bytes of any kind, and well-made files with bytes
-// changed or cut off. Look-ups and listings answer or fail; they never crash, hang, or read beyond the file.
+// Indexed table files, lmdb and cdb, in any state: any bytes, and well-made files with bytes changed or cut off.
+// Look-ups and listings answer or fail; they never crash, hang, or read beyond the file.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ using namespace pen::map;
 
 namespace {
 
-/// A whole file with keys on several pages, and a value too long for one.
+/// A well-made file with keys on several pages, and a value too long for one page.
 std::string well_made(bool cdb) {
   char name[] = "/tmp/pen-fuzz-XXXXXX";
   PEN_CHECK(::mkdtemp(name) != nullptr);

@@ -1,5 +1,5 @@
-/// TXT records that ask for TLS reports: whatever they say, an address or a URL comes out that can stand
-/// in an envelope and a header field.
+/// TXT records that ask for TLS reports: whatever they contain, the result is an address or a URL that is safe in an
+/// envelope and a header field.
 #include "lib/base/check.h"
 #include "tlsrpt/record.h"
 

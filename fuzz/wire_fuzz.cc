@@ -1,4 +1,4 @@
-// DATA and BDAT content in any split reads as the slow reference reads it whole.
+// DATA and BDAT content, cut anywhere, gives the same as the slow reference gives for the whole.
 #include <algorithm>
 #include <cstdlib>
 
@@ -10,7 +10,7 @@ using namespace pen::mail;
 
 namespace {
 
-/// As content takes it: plain lines in one piece.
+/// A sink that takes plain lines in one piece, as the content builder does.
 struct Lines : reference::Sink {
   bool takes_lines() const { return true; }
   void lines(std::string_view text, const PlainLines&) { content += text; }
