@@ -95,7 +95,7 @@ async::Task<std::optional<mail::Reply>> Transaction::catch_up() {
     if (!answer.positive()) co_return answer;
   }
   if (auto no = co_await proxy_data()) co_return no;
-  HeldContent content(server_.pool, *message_.body());
+  intake::HeldContent content(server_.pool, *message_.body());
   for (;;) {
     auto piece = co_await content.next();
     if (!piece) {

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "lib/async/file.h"
-
 namespace pen::intake {
 
 Body::Problem Body::problem() const {
@@ -64,12 +62,25 @@ bool Body::must_drain() {
   return memory_.scarce() && size >= kLeastDrain && size > queue_.inline_limit();
 }
 
-async::Task<void> Body::write_out(async::Until until, bool sync) {
-  const auto piece = std::make_shared<std::string>(content_.take(sync ? "" : memory_.spare()));
+std::optional<async::File> Body::own_file() {
+  Fd own(::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0));
+  if (own) return async::File(pool_, std::move(own));
+  failed(Error::from_errno(errno));
+  return std::nullopt;
+}
+
+void Body::failed(const Error& error) {
+  const bool full = error.is_errno(ENOSPC) || error.is_errno(EDQUOT) || error.is_errno(EFBIG);
+  problem_ = full ? Problem::no_space : Problem::write_failed;
+  error_text_ = "spool file: " + error.message();
+}
+
+async::Task<void> Body::write_out(async::Until until, bool last) {
+  const auto piece = std::make_shared<std::string>(content_.take(last ? "" : memory_.spare()));
   if (problem() != Problem::none) co_return;  // the message will be refused: do not write it
   if (!lease_) {
     const std::uint64_t here = piece->size();
-    LeaseAnswer answer = co_await queue_.lease(sync ? here : std::max(declared_, here), until);
+    LeaseAnswer answer = co_await queue_.lease(last ? here : std::max(declared_, here), until);
     if (answer.outcome != Enqueued::ok) {
       problem_ = answer.outcome == Enqueued::no_space ? Problem::no_space : Problem::unavailable;
       co_return;
@@ -80,37 +91,37 @@ async::Task<void> Body::write_out(async::Until until, bool sync) {
     problem_ = Problem::unavailable;
     co_return;
   }
-  // A separate descriptor, because the write may outlive this task and the lease.
-  Fd own(::fcntl(lease_->fd(), F_DUPFD_CLOEXEC, 0));
-  if (!own) {
-    problem_ = Problem::write_failed;
-    error_text_ = Error::from_errno(errno, "spool file").message();
-    co_return;
-  }
-  const async::File file(pool_, std::move(own));
+  const auto file = own_file();
+  if (!file) co_return;
   const std::uint64_t offset = lease_->content_offset() + written_;
   written_ += piece->size();
   writing_ = piece->capacity();
   account();
-  auto done = co_await file.pwrite(piece, offset);
+  const auto done = co_await file->pwrite(piece, offset);
   writing_ = 0;
   account();
   memory_.keep_spare(std::move(*piece));
-  if (done && sync) done = co_await file.sync();
-  if (!done) {
-    const Error& e = done.error();
-    const bool full = e.is_errno(ENOSPC) || e.is_errno(EDQUOT) || e.is_errno(EFBIG);
-    problem_ = full ? Problem::no_space : Problem::write_failed;
-    error_text_ = "spool file: " + e.message();
-  }
+  if (!done) failed(done.error());
+}
+
+async::Task<void> Body::sync() {
+  const auto file = own_file();
+  if (!file) co_return;
+  if (const auto done = co_await file->sync(); !done) failed(done.error());
 }
 
 async::Task<void> Body::drain(async::Until until) { co_await write_out(until, false); }
 
-async::Task<void> Body::finish(async::Until until) {
+async::Task<void> Body::end(async::Until until) {
+  ended_ = true;
   facts_ = content_.finish();
   if (problem() != Problem::none) co_return;
   if (lease_ || content_.pending().size() > queue_.inline_limit()) co_await write_out(until, true);
+}
+
+async::Task<void> Body::finish(async::Until until) {
+  if (!ended_) co_await end(until);
+  if (lease_ && problem() == Problem::none) co_await sync();
 }
 
 }  // namespace pen::intake

@@ -3,7 +3,8 @@
 ///
 /// Use:     Body body(pool, queue, memory, options, declared); … feed body.content() …;
 ///          if (body.must_drain()) co_await body.drain(until);     // between feeds: writes the collected content
-///          co_await body.finish(until);                            // the rest, and one fdatasync
+///          co_await body.end(until);                               // the rest; now it can be read (held_content.h)
+///          co_await body.finish(until);                            // end(), unless it was called, and one fdatasync
 ///          body.facts(), body.lease(), body.text()                 // for Queue::enqueue
 /// Bounds:  kDrainAt bytes in memory, whatever the message's size. When all bodies of the process exceed what
 ///          BodyMemory allows, the bound is kLeastDrain (or what may stay inline, if that is more): a thousand uploads
@@ -17,9 +18,11 @@
 ///          and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/async/file.h"
 #include "lib/async/handler_pool.h"
 #include "lib/intake/content.h"
 #include "lib/intake/queue.h"
@@ -81,6 +84,7 @@ class Body {
   }
   bool must_drain();
   async::Task<void> drain(async::Until until);
+  async::Task<void> end(async::Until until);
   async::Task<void> finish(async::Until until);
 
   enum class Problem : std::uint8_t {
@@ -107,7 +111,11 @@ class Body {
   std::string_view text() const { return lease_ ? std::string_view() : std::string_view(content_.pending()); }
 
  private:
-  async::Task<void> write_out(async::Until until, bool sync);
+  async::Task<void> write_out(async::Until until, bool last);
+  async::Task<void> sync();
+  /// A separate descriptor of the leased file, because a write may outlive its task and the lease.
+  std::optional<async::File> own_file();
+  void failed(const Error& error);
   /// Reports the present memory use to memory_.
   void account();
 
@@ -121,6 +129,7 @@ class Body {
   std::uint64_t written_ = 0;
   std::size_t writing_ = 0;                 // bytes of a running write
   std::size_t held_ = 0, held_header_ = 0;  // as last reported to memory_
+  bool ended_ = false;
   Problem problem_ = Problem::none;
   std::string error_text_;
 };

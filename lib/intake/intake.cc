@@ -1,6 +1,7 @@
 #include "lib/intake/intake.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -343,8 +344,35 @@ std::optional<Commit> Message::settle_checks() {
   return std::nullopt;
 }
 
+async::Task<Commit> Message::hold_content(async::Until until) {
+  co_await body_->end(until);
+  co_return outcome_of(*body_);
+}
+
+async::Task<Commit> Message::replace_content(std::string header, HeldContent rest, async::Until until) {
+  ContentOptions options;
+  options.hop_limit = std::numeric_limits<unsigned>::max();  // counted when the content came in
+  options.find_utf8 = detect_smtputf8_.value_or(intake_.settings.detect_smtputf8) && !unqueued_;
+  auto next = std::make_unique<Body>(intake_.pool, intake_.queue, intake_.bodies, std::move(options),
+                                     header.size() + 2 + rest.left());
+  ContentBuilder& content = next->content();
+  mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
+  header += "\r\n";
+  for (std::string piece = std::move(header); !piece.empty();) {
+    scanner.feed(piece, content);
+    if (next->must_drain()) co_await next->drain(until);
+    auto more = co_await rest.next();
+    if (!more) co_return Commit{Outcome::spool_failed, "spool file: " + more.error().message()};
+    piece = *std::move(more);
+  }
+  scanner.finish(content);
+  co_await next->end(until);
+  edited_ = std::move(next);
+  co_return outcome_of(*edited_);
+}
+
 async::Task<Commit> Message::commit(async::Until until) {
-  Body& body = *body_;
+  Body& body = *this->body();
   if (effects_.discard) co_return Commit{Outcome::ok, {}};
   if (speaks_for_) envelope_.client = *std::exchange(speaks_for_, std::nullopt);
   co_await body.finish(until);
@@ -375,7 +403,7 @@ async::Task<Commit> Message::commit(async::Until until) {
                          std::ranges::any_of(envelope_.recipients, beyond_ascii);
   }
   envelope_.body = body.take_facts();
-  if (body.content().converts()) envelope_.body_type = true_body_type(envelope_.body_type, envelope_.body);
+  if (body_->content().converts()) envelope_.body_type = true_body_type(envelope_.body_type, envelope_.body);
   EnqueueAnswer answer = co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);
   switch (answer.outcome) {
     case Enqueued::ok:

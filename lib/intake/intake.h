@@ -22,6 +22,7 @@
 #include "lib/async/handler_pool.h"
 #include "lib/intake/body.h"
 #include "lib/intake/effects.h"
+#include "lib/intake/held_content.h"
 #include "lib/intake/queue.h"
 #include "lib/intake/recipient_memory.h"
 #include "lib/mail/envelope.h"
@@ -151,7 +152,15 @@ class Message {
   void unqueued(bool yes) { unqueued_ = yes; }
   /// Opens the body and puts the trace field into it. `expected`: the size that the client announced; 0: none.
   Body& open_body(std::uint64_t expected);
-  Body* body() { return body_ ? &*body_ : nullptr; }
+  Body* body() { return edited_ ? edited_.get() : body_ ? &*body_ : nullptr; }
+
+  /// After the last byte, if a filter is to see the content before commit(): ends it, so that HeldContent can read
+  /// body(). Nothing is synced and nothing promised. Outcomes: as those of commit() that concern the content.
+  [[gnu::noinline]] async::Task<Commit> hold_content(async::Until until);
+  /// After hold_content(): replaces the content by a header (lines of fields, without the empty line) and by `rest`,
+  /// read to its end. Lines of both get CRLF; checks, completion and mapping are not done again. May be called again
+  /// for the next filter; body() is the new content then. `rest` may read the present body().
+  [[gnu::noinline]] async::Task<Commit> replace_content(std::string header, HeldContent rest, async::Until until);
 
   /// Call this once, after the last byte: completes, expands, syncs and enqueues. A message to be discarded gives ok
   /// and is dropped.
@@ -172,6 +181,7 @@ class Message {
   mail::Envelope envelope_;
   std::optional<Checks> checks_;  // declared before body_, which points to it
   std::optional<Body> body_;
+  std::unique_ptr<Body> edited_;  // in place of body_, once a filter has changed the content
   Effects effects_;
   std::optional<mail::Client> speaks_for_;
   std::string trace_tls_, full_name_, submitted_by_;

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(mail_takes_every_announced_parameter) {
   BOOST_REQUIRE(m);
   BOOST_TEST(m->sender == "a@b");
   BOOST_TEST(*m->size == 12345u);
-  BOOST_TEST((m->body == BodyType::eight_bit_mime));
+  BOOST_TEST((m->body_type == BodyType::eight_bit_mime));
   BOOST_TEST((m->ret == Ret::headers));
   BOOST_TEST(m->envid == "x-y");
   BOOST_TEST(m->smtputf8);

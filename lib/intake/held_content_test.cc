@@ -1,20 +1,20 @@
 // Content that nobody has yet, read back as it will be stored.
-#include "smtpd/held_content.h"
+#include "lib/intake/held_content.h"
 
 #include <unistd.h>
 
 #include "lib/async/testing/run.h"
 #include "lib/intake/fakes.h"
 
-namespace pen::smtpd {
+namespace pen::intake {
 namespace {
 
 struct Fixture {
   async::Loop loop;
   async::HandlerPool pool{loop, 1};
-  intake::fakes::MemoryQueue queue;
-  intake::BodyMemory memory;
-  intake::Body body{pool, queue, memory, {}};
+  fakes::MemoryQueue queue;
+  BodyMemory memory;
+  Body body{pool, queue, memory, {}};
   async::Until soon() const { return {.deadline = loop.now() + seconds(10)}; }
 
   /// The content that the body holds, whole.
@@ -79,4 +79,4 @@ BOOST_AUTO_TEST_CASE(a_spool_file_that_was_cut_short_is_an_error) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace pen::smtpd
+}  // namespace pen::intake

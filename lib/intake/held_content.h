@@ -1,7 +1,7 @@
 #pragma once
 /// Reads a complete message that nobody has been promised yet, in pieces, for those who must see it before the commit.
 ///
-/// Use:     HeldContent content(pool, body);      // after body.finish()
+/// Use:     HeldContent content(pool, body);      // after body.end()
 ///          for (;;) { auto piece = co_await content.next();  if (!piece) …;  if (piece->empty()) break;  … }
 /// Form:    as stored: our fields in front, CRLF lines, no dots doubled.
 /// Errors:  of the spool file; HeldContentError::cut_short where it has become shorter.
@@ -12,7 +12,7 @@
 #include "lib/async/file.h"
 #include "lib/intake/body.h"
 
-namespace pen::smtpd {
+namespace pen::intake {
 
 enum class HeldContentError { cut_short = 1 };
 inline std::string_view error_module(HeldContentError) { return "content"; }
@@ -23,14 +23,17 @@ class HeldContent {
   // Large, so that a piece costs little per byte.
   static constexpr std::uint64_t kPiece = 128 * 1024;
 
-  HeldContent(async::HandlerPool& pool, const intake::Body& body);
+  /// from: bytes to skip.
+  HeldContent(async::HandlerPool& pool, const Body& body, std::uint64_t from = 0);
+  /// Bytes that are still to come.
+  std::uint64_t left() const { return body_.facts().size - at_; }
   /// The next piece; empty: the end.
   async::Task<Result<std::string>> next();
 
  private:
-  const intake::Body& body_;
+  const Body& body_;
   std::optional<async::File> file_;  // a descriptor of its own: a read may outlive the task and the lease
   std::uint64_t at_ = 0;
 };
 
-}  // namespace pen::smtpd
+}  // namespace pen::intake

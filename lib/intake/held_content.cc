@@ -1,18 +1,18 @@
-#include "smtpd/held_content.h"
+#include "lib/intake/held_content.h"
 
 #include <fcntl.h>
 
 #include <algorithm>
 
-namespace pen::smtpd {
+namespace pen::intake {
 
-HeldContent::HeldContent(async::HandlerPool& pool, const intake::Body& body) : body_(body) {
+HeldContent::HeldContent(async::HandlerPool& pool, const Body& body, std::uint64_t from)
+    : body_(body), at_(std::min(from, body.facts().size)) {
   if (const auto* lease = body.lease()) file_.emplace(pool, Fd(::fcntl(lease->fd(), F_DUPFD_CLOEXEC, 0)));
 }
 
 async::Task<Result<std::string>> HeldContent::next() {
-  const std::uint64_t left = body_.facts().size - at_;
-  const auto want = static_cast<std::size_t>(std::min(kPiece, left));
+  const auto want = static_cast<std::size_t>(std::min(kPiece, left()));
   if (want == 0) co_return std::string();
   if (!file_) {
     const auto piece = body_.text().substr(static_cast<std::size_t>(at_), want);
@@ -26,4 +26,4 @@ async::Task<Result<std::string>> HeldContent::next() {
   co_return piece;
 }
 
-}  // namespace pen::smtpd
+}  // namespace pen::intake

@@ -1,0 +1,124 @@
+/// Tests for content that a filter reads and changes before it is queued.
+#include <boost/test/unit_test.hpp>
+
+#include "lib/async/testing/run.h"
+#include "lib/intake/fakes.h"
+#include "lib/intake/intake.h"
+#include "lib/mail/header_fields.h"
+
+namespace pen::intake {
+namespace {
+
+struct Fixture {
+  async::Loop loop;
+  async::HandlerPool pool{loop, 1};
+  fakes::MemoryQueue queue;
+  Intake intake{.loop = loop,
+                .pool = pool,
+                .queue = queue,
+                .resolve = std::make_shared<fakes::SetResolve>(),
+                .settings = {.myhostname = "mx.example.org"},
+                .next_queue_id = [] { return std::string("4bGNsx3Ynxz1000"); },
+                .expansion_waits = false};
+  std::optional<Message> message;
+  async::Until soon() const { return {.deadline = loop.now() + seconds(10)}; }
+
+  /// A message with this content, held back.
+  void take(std::string_view content) {
+    message.emplace(intake, mail::MessageFacts{});
+    message->envelope().sender = "ada@example.org";
+    message->add_recipient({.address = "user@example.org", .original = {}, .orcpt = {}, .notify = 0});
+    mail::BdatScanner scanner({});
+    Body& body = message->open_body(0);
+    scanner.feed(content, body.content());
+    scanner.finish(body.content());
+    BOOST_TEST((run(message->hold_content(soon())).outcome == Outcome::ok));
+  }
+  /// What a filter does: reads all, edits the header, keeps the body or gives another.
+  template <class Edit>
+  void edit(Edit change) {
+    const std::string before = read();
+    auto parsed = mail::HeaderFields::parse(before);
+    parsed.fields.hide_first();
+    change(parsed.fields);
+    const Commit done =
+        run(message->replace_content(parsed.fields.text(), HeldContent(pool, *message->body(), parsed.size), soon()));
+    BOOST_TEST((done.outcome == Outcome::ok));
+    BOOST_TEST(read() == parsed.fields.text() + "\r\n" + before.substr(parsed.size));
+  }
+  std::string read() {
+    HeldContent content(pool, *message->body());
+    std::string all;
+    for (;;) {
+      const auto piece = run(content.next());
+      BOOST_REQUIRE(piece.has_value());
+      if (piece->empty()) return all;
+      all += *piece;
+    }
+  }
+  template <class T>
+  T run(async::Task<T> task) {
+    return async::testing::run(loop, std::move(task));
+  }
+};
+
+const std::string kSmall = "Subject: x\r\nMessage-Id: <1@a>\r\n\r\nbody\r\n";
+std::string large() {
+  std::string out = kSmall;
+  for (int i = 0; i < 20000; ++i) out += std::string(60, 'x') + std::to_string(i) + "\r\n";
+  return out;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(held_message, Fixture)
+
+BOOST_AUTO_TEST_CASE(nothing_is_queued_before_commit) {
+  take(kSmall);
+  BOOST_TEST(queue.stored.empty());
+  BOOST_TEST(read().ends_with(kSmall));
+  BOOST_TEST((run(message->commit(soon())).outcome == Outcome::ok));
+  BOOST_REQUIRE(queue.stored.size() == 1U);
+  BOOST_TEST(queue.stored[0].content.ends_with(kSmall));
+}
+
+BOOST_AUTO_TEST_CASE(one_filter_after_another_changes_what_is_queued) {
+  for (const bool is_large : {false, true}) {
+    queue.stored.clear();
+    take(is_large ? large() : kSmall);
+    edit([](mail::HeaderFields& f) { f.insert(0, "Authentication-Results", " mx; none"); });
+    edit([](mail::HeaderFields& f) {
+      BOOST_TEST(f.all()[0].name == "Authentication-Results");  // the second sees what the first one did
+      f.change("Subject", 1, " [spam] x");
+      f.change("Message-Id", 1, " <2@a>");
+    });
+    BOOST_TEST((run(message->commit(soon())).outcome == Outcome::ok));
+    BOOST_REQUIRE(queue.stored.size() == 1U);
+    const auto& stored = queue.stored[0];
+    BOOST_TEST(stored.was_inline == !is_large);
+    BOOST_TEST(stored.content.starts_with("Authentication-Results: mx; none\r\nReceived: "));
+    BOOST_TEST(stored.content.contains("\r\nSubject: [spam] x\r\nMessage-Id: <2@a>\r\n\r\nbody\r\n"));
+    BOOST_TEST(stored.envelope.message_id == "<2@a>");
+    BOOST_TEST(stored.envelope.body.size == stored.content.size());
+    BOOST_TEST(stored.envelope.body.header_size == stored.content.find("\r\n\r\n") + 4);
+    message.reset();
+    BOOST_TEST(queue.leases == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_value_with_a_stray_carriage_return_is_stored_as_content_is) {
+  take(kSmall);
+  edit([](mail::HeaderFields& f) { f.add("X-Odd", mail::header_value(" a\rb\nX: c")); });
+  BOOST_TEST(read().contains("X-Odd: a b\r\n\tX: c\r\n\r\nbody"));
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_without_room_for_the_changed_content_is_an_outcome) {
+  take(large());
+  queue.lease_outcome = Enqueued::no_space;
+  const Commit done = run(message->replace_content("A: b\r\n", HeldContent(pool, *message->body(), 0), soon()));
+  BOOST_TEST((done.outcome == Outcome::no_space));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::intake

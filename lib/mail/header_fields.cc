@@ -1,0 +1,119 @@
+#include "lib/mail/header_fields.h"
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+#include "lib/mail/header.h"
+
+namespace pen::mail {
+namespace {
+
+/// One line without its CRLF; `rest` loses both.
+std::string_view take_line(std::string_view& rest) {
+  const auto end = rest.find("\r\n");
+  const std::string_view line = rest.substr(0, end);
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 2);
+  return line;
+}
+
+bool blank(char c) { return c == ' ' || c == '\t'; }
+
+}  // namespace
+
+HeaderFields::Parsed HeaderFields::parse(std::string_view content) {
+  Parsed out;
+  auto& fields = out.fields.fields_;
+  std::string_view rest = content;
+  while (!rest.empty()) {
+    std::string_view after = rest;
+    const std::string_view line = take_line(after);
+    if (line.empty()) {
+      out.separator = true;
+      rest = after;
+      break;
+    }
+    if (blank(line.front()) && !fields.empty()) {
+      fields.back().value += "\r\n";
+      fields.back().value += line;
+    } else if (const std::size_t length = field_name_length(line); length > 0) {
+      const std::size_t colon = line.find(':', length);
+      fields.push_back({std::string(line.substr(0, colon)), std::string(line.substr(colon + 1))});
+    } else if (fields.empty() && line.starts_with("From ")) {
+      fields.push_back({{}, std::string(line), true});
+    } else {
+      break;
+    }
+    rest = after;
+  }
+  out.size = content.size() - rest.size();
+  return out;
+}
+
+void HeaderFields::hide_first() {
+  if (!fields_.empty()) fields_.front().hidden = true;
+}
+
+void HeaderFields::add(std::string_view name, std::string_view value) {
+  fields_.push_back({std::string(name), std::string(value)});
+}
+
+void HeaderFields::insert(std::size_t index, std::string_view name, std::string_view value) {
+  if (index >= fields_.size()) return add(name, value);
+  if (index == 0 && !fields_.front().name.empty()) fields_.front().hidden = false;
+  fields_.insert(fields_.begin() + static_cast<std::ptrdiff_t>(index),
+                 HeaderField{std::string(name), std::string(value)});
+}
+
+void HeaderFields::change(std::string_view name, std::size_t index, std::string_view value) {
+  std::size_t left = std::max<std::size_t>(index, 1);
+  const auto found = std::ranges::find_if(
+      fields_, [&](const HeaderField& f) { return !f.hidden && iequals(trim(f.name), name) && --left == 0; });
+  if (found == fields_.end()) {
+    if (!value.empty()) add(name, value);
+  } else if (value.empty()) {
+    fields_.erase(found);
+  } else {
+    *found = HeaderField{std::string(name), std::string(value)};
+  }
+}
+
+std::string HeaderFields::text() const {
+  std::size_t size = 0;
+  for (const auto& f : fields_) size += f.name.size() + f.value.size() + 3;
+  std::string out;
+  out.reserve(size);
+  for (const auto& f : fields_) {
+    out += f.name;
+    if (!f.name.empty()) out += ':';
+    out += f.value;
+    out += "\r\n";
+  }
+  return out;
+}
+
+std::string header_value(std::string_view value) {
+  std::string out;
+  out.reserve(value.size());
+  bool line_begins = false;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const char c = value[i];
+    if (c == '\0' || (c == '\r' && i + 1 < value.size() && value[i + 1] == '\n')) continue;
+    if (c == '\n') {
+      line_begins = true;
+      continue;
+    }
+    if (line_begins) {
+      out += "\r\n";
+      if (!blank(c)) out += '\t';
+      line_begins = false;
+    }
+    out += c == '\r' ? ' ' : c;
+  }
+  return out;
+}
+
+bool is_field_name(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) { return c > ' ' && c < 127 && c != ':'; });
+}
+
+}  // namespace pen::mail
