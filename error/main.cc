@@ -6,15 +6,13 @@
 
 #include "error/answer.h"
 #include "lib/base/log.h"
-#include "lib/ipc/delivery.h"
+#include "lib/delivery/program.h"
 #include "lib/mail/delivery_line.h"
-#include "lib/service/conversations.h"
+#include "lib/service/service.h"
 
 namespace {
 
 using namespace pen;
-namespace delivery = ipc::delivery;
-using Channel = ipc::Channel<delivery::ToProgram, delivery::FromProgram>;
 
 constexpr std::uint32_t kWindow = 100;
 constexpr std::size_t kMaxConnections = 10000;
@@ -26,54 +24,65 @@ struct Server {
   std::uint64_t answered = 0;
 };
 
-delivery::JobResult do_job(Server& server, const delivery::Job& job) {
-  const WallTime now = server.loop.clock().wall_now();
-  delivery::JobResult result;
-  result.job = job.job;
-  result.connection = job.connection;
-  auto& all = result.results.emplace_back();
-  all.status = error_program::answer(server.kind, job.nexthop);
-  const auto delays = mail::delays_between(job.arrival, job.active, now, now);
-  for (const auto& r : job.recipients) {
-    all.ordinals.push_back(r.ordinal);
-    log::info("{}", mail::delivery_line(job.queue_id, r.recipient, error_program::kRelay, 1, delays, all.status,
-                                        mail::wording_of(job.purpose, job.soft_refusals)));
-  }
-  ++server.answered;
-  return result;
-}
+/// Those of one conversation: a job is answered as it is read, so that nothing is ever in hand.
+class Answers {
+ public:
+  Answers(Server& server, delivery::Conversation& qmgr) : server_(server), qmgr_(qmgr) {}
 
-async::Task<Result<void>> session(std::shared_ptr<Server> server, Channel channel) {
-  std::set<std::uint64_t> open;
-  for (;;) {
-    // Jobs are answered as they are read: nothing is ever in hand, so a drain may end the conversation anywhere.
-    PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive({.cancel = &server->draining}));
-    if (const auto* o = std::get_if<delivery::OpenConnection>(&received.message)) {
-      if (open.size() >= kMaxConnections || !open.insert(o->connection).second)
-        co_return fail(ipc::IpcError::out_of_place, "too many connections, or one opened twice");
-      delivery::ConnectionOpened opened;
-      opened.connection = o->connection;
-      opened.features.window = kWindow;
-      PEN_CO_TRY(channel.send(opened));
-    } else if (const auto* c = std::get_if<delivery::CloseConnection>(&received.message)) {
-      if (open.erase(c->connection) == 0) continue;
-      delivery::ConnectionClosed closed;
-      closed.connection = c->connection;
-      closed.opened = true;
-      PEN_CO_TRY(channel.send(closed));
-    } else if (const auto* j = std::get_if<delivery::Job>(&received.message)) {
-      PEN_CO_TRY(channel.send(do_job(*server, *j)));
-    }
-    if (channel.congested()) PEN_CO_TRY(co_await channel.flush());
+  Result<void> open(const ipc::delivery::OpenConnection& o) {
+    if (open_.size() >= kMaxConnections) return delivery::out_of_place("too many connections");
+    if (!open_.insert(o.connection).second) return delivery::out_of_place("connection number used twice");
+    ipc::delivery::ConnectionOpened opened;
+    opened.connection = o.connection;
+    opened.features.window = kWindow;
+    qmgr_.send(opened);
+    return {};
   }
+  Result<void> close(const ipc::delivery::CloseConnection& c) {
+    if (open_.erase(c.connection) == 0) return {};
+    ipc::delivery::ConnectionClosed closed;
+    closed.connection = c.connection;
+    closed.opened = true;
+    qmgr_.send(closed);
+    return {};
+  }
+  Result<void> take(const ipc::delivery::Job& job, std::span<Fd> /*fds*/) {
+    const WallTime now = server_.loop.clock().wall_now();
+    ipc::delivery::JobResult result;
+    result.job = job.job;
+    result.connection = job.connection;
+    auto& all = result.results.emplace_back();
+    all.status = error_program::answer(server_.kind, job.nexthop);
+    const auto delays = mail::delays_between(job.arrival, job.active, now, now);
+    for (const auto& r : job.recipients) {
+      all.ordinals.push_back(r.ordinal);
+      log::info("{}", mail::delivery_line(job.queue_id, r.recipient, error_program::kRelay, 1, delays, all.status,
+                                          mail::wording_of(job.purpose, job.soft_refusals)));
+    }
+    ++server_.answered;
+    qmgr_.send(result);
+    return {};
+  }
+  void drain() {}
+  bool idle() const { return true; }
+
+ private:
+  Server& server_;
+  delivery::Conversation& qmgr_;
+  std::set<std::uint64_t> open_;  // connections
+};
+
+async::Task<Result<void>> answer_jobs(std::shared_ptr<Server> server, delivery::Channel channel) {
+  delivery::Conversation qmgr(std::move(channel));
+  Answers answers(*server, qmgr);
+  co_return co_await delivery::converse(qmgr, answers, server->draining);
 }
 
 /// By the name it is run under where that is retry or discard, else by the service's name.
 Result<service::Hooks> start(service::Context& context, std::string_view self) {
   const auto kind = error_program::kind_of(self == "retry" || self == "discard" ? self : context.service());
   auto server = std::make_shared<Server>(Server{context.loop(), context.draining(), kind, 0});
-  service::serve_conversations(
-      context, {{delivery::kName, [server](ipc::Opening o) { return session(server, Channel(std::move(o))); }}});
+  delivery::serve(context, [server](delivery::Channel channel) { return answer_jobs(server, std::move(channel)); });
   return service::Hooks{
       .status = [server] { return std::vector<std::string>{fmt::format("{} jobs answered", server->answered)}; }};
 }

@@ -75,8 +75,8 @@ std::vector<Group> one_for_each_sender(std::vector<Group> groups) {
 }
 
 /// A message to be sent on, still without recipients. sender: the owner of the list; "": the message's own.
-mailbox::Successor successor_of(const mailbox::Incoming& message, const std::string& sender) {
-  mailbox::Successor next;
+Successor successor_of(const delivery::Incoming& message, const std::string& sender) {
+  Successor next;
   const mail::Envelope& old = message.envelope;
   // A notice that cannot be delivered must not cause another.
   next.envelope.sender = sender.empty() || old.sender.empty() ? old.sender : sender;
@@ -93,7 +93,7 @@ mailbox::Successor successor_of(const mailbox::Incoming& message, const std::str
 
 }  // namespace
 
-Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries, mailbox::Requeue& requeue,
+Agent::Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries, Requeue& requeue,
              Rules rules, map::MapList aliases, Random& random)
     : loop_(loop),
       tables_(loop),
@@ -206,7 +206,7 @@ async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recip
       message->envelope.sender.empty() || message->envelope.purpose == mail::Purpose::probe)
     co_return status;
   // The failure is a message to the owner that is bound to fail in the queue: its notice is as safe as any.
-  mailbox::Successor next = successor_of(*message, owner);
+  Successor next = successor_of(*message, owner);
   const std::string reason = printable(status.text, kMaxReason);
   next.envelope.transport = fmt::format("error:{} {}", status.dsn, reason);
   mail::Recipient told;
@@ -280,7 +280,7 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
 async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipient recipient, Group group,
                                                  std::vector<std::string> through, std::string transport) {
   if (message->envelope.purpose == mail::Purpose::probe) co_return would_send_on(group, transport);
-  mailbox::Successor next = successor_of(*message, group.sender);
+  Successor next = successor_of(*message, group.sender);
   const bool list = !group.sender.empty();
   const bool passed = !transport.empty();
   next.envelope.transport = transport;

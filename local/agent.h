@@ -18,10 +18,11 @@
 
 #include "lib/async/handler_pool.h"
 #include "lib/base/random.h"
-#include "lib/mailbox/incoming.h"
+#include "lib/delivery/incoming.h"
 #include "lib/map/ask.h"
 #include "local/deliveries.h"
 #include "local/progress.h"
+#include "local/requeue.h"
 #include "local/turns.h"
 
 namespace pen::local {
@@ -30,15 +31,15 @@ class Agent {
  public:
   /// All must outlive the agent. lookups: threads for aliases; deliveries: threads for the rest. If the one kind
   /// hangs, mail that needs only the other continues.
-  Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries, mailbox::Requeue& requeue,
-        Rules rules, map::MapList aliases, Random& random);
+  Agent(async::Loop& loop, async::HandlerPool& lookups, async::HandlerPool& deliveries, Requeue& requeue, Rules rules,
+        map::MapList aliases, Random& random);
 
   /// Delivers to one recipient. The log line shows the answer's text.
-  async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const mailbox::Incoming> message,
+  async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const delivery::Incoming> message,
                                             mail::Recipient recipient);
 
  private:
-  using Message = std::shared_ptr<const mailbox::Incoming>;
+  using Message = std::shared_ptr<const delivery::Incoming>;
   /// How a destination was reached, as in Delivery.
   struct Way {
     std::vector<std::string> followed;
@@ -64,7 +65,7 @@ class Agent {
   map::Asker tables_;
   async::HandlerPool& lookups_;
   async::HandlerPool& deliveries_;
-  mailbox::Requeue& requeue_;
+  Requeue& requeue_;
   std::shared_ptr<const Shared> shared_;
   Random& random_;
   Progress progress_;

@@ -21,14 +21,13 @@ namespace pen::local {
 namespace fs = std::filesystem;
 
 /// Keeps the messages that are sent on.
-struct Outbox final : mailbox::Requeue {
-  async::Task<Result<std::string>> requeue(std::shared_ptr<const mailbox::Incoming>,
-                                           mailbox::Successor successor) override {
+struct Outbox final : Requeue {
+  async::Task<Result<std::string>> requeue(std::shared_ptr<const delivery::Incoming>, Successor successor) override {
     if (broken) co_return fail_errno("queue", EAGAIN);
     sent.push_back(std::move(successor));
     co_return "NEW" + std::to_string(sent.size());
   }
-  std::vector<mailbox::Successor> sent;
+  std::vector<Successor> sent;
   bool broken = false;
 };
 
@@ -44,7 +43,7 @@ struct Host {
     rules.delimiters = "+";
     rules.mail_spool_directory = scratch.path().string() + "/";
     BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
-    message = std::make_shared<mailbox::Incoming>();
+    message = std::make_shared<delivery::Incoming>();
     text = "Subject: x\r\n\r\nbody\r\n";
     message->envelope.sender = "ada@sender.example";
     message->header = "Subject: x\r\n\r\n";
@@ -147,7 +146,7 @@ struct Host {
   std::string aliases, user, text;
   uid_t uid = 0;
   std::uint8_t notify = 0;
-  std::shared_ptr<mailbox::Incoming> message;
+  std::shared_ptr<delivery::Incoming> message;
   std::unique_ptr<Agent> agent;
   mail::DeliveryStatus status;
 };

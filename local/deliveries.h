@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "lib/mailbox/incoming.h"
+#include "lib/delivery/incoming.h"
 #include "local/rules.h"
 
 namespace pen::local {
@@ -31,7 +31,7 @@ struct Tour {
 
 /// One delivery to be made.
 struct Delivery {
-  std::shared_ptr<const mailbox::Incoming> message;
+  std::shared_ptr<const delivery::Incoming> message;
   mail::Recipient recipient;
   std::string sender;  // of the envelope, or the owner- alias
   WallTime now{};

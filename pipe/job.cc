@@ -26,12 +26,12 @@ std::string folded(const Options& o, std::string_view address) {
   return mail::has_domain(address) ? local + "@" + domain : local;
 }
 
-std::string sender_of(const Options& o, const mailbox::Incoming& message) {
+std::string sender_of(const Options& o, const delivery::Incoming& message) {
   const std::string& sender = message.envelope.sender;
   return sender.empty() ? o.null_sender : sender;
 }
 
-mailbox::Values of_message(const Rules& rules, const mailbox::Incoming& message) {
+mailbox::Values of_message(const Rules& rules, const delivery::Incoming& message) {
   const Options& o = rules.options;
   const mail::Envelope& e = message.envelope;
   const std::string sender = sender_of(o, message);
@@ -75,7 +75,7 @@ bool names_recipient(std::string_view word) {
 
 }  // namespace
 
-std::optional<mail::DeliveryStatus> objection(const Rules& rules, const mailbox::Incoming& message,
+std::optional<mail::DeliveryStatus> objection(const Rules& rules, const delivery::Incoming& message,
                                               const mail::Recipient& recipient) {
   const auto no = [](std::string dsn, std::string text) {
     return mail::make_status(mail::Action::failed, std::move(dsn), std::move(text));
@@ -94,7 +94,7 @@ std::optional<mail::DeliveryStatus> objection(const Rules& rules, const mailbox:
   return std::nullopt;
 }
 
-std::vector<std::string> command_line(const Rules& rules, const mailbox::Incoming& message,
+std::vector<std::string> command_line(const Rules& rules, const delivery::Incoming& message,
                                       const std::vector<mail::Recipient>& recipients) {
   const mailbox::Values common = of_message(rules, message);
   std::vector<std::string> words;
@@ -112,7 +112,7 @@ std::vector<std::string> command_line(const Rules& rules, const mailbox::Incomin
   return words;
 }
 
-mailbox::Work work_for(const Rules& rules, const mailbox::Incoming& message,
+mailbox::Work work_for(const Rules& rules, const delivery::Incoming& message,
                        const std::vector<mail::Recipient>& recipients, WallTime now) {
   const Options& o = rules.options;
   mailbox::Work work;

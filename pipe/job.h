@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/delivery/incoming.h"
 #include "lib/mail/delivery_status.h"
 #include "lib/mailbox/child.h"
-#include "lib/mailbox/incoming.h"
 #include "pipe/options.h"
 
 namespace pen::pipes {
@@ -27,15 +27,15 @@ struct Rules {
 };
 
 /// Why this recipient gets no delivery; nullopt: no objection.
-std::optional<mail::DeliveryStatus> objection(const Rules& rules, const mailbox::Incoming& message,
+std::optional<mail::DeliveryStatus> objection(const Rules& rules, const delivery::Incoming& message,
                                               const mail::Recipient& recipient);
 
 /// argv with its macros replaced. An argument with a macro for a recipient is repeated for each recipient.
-std::vector<std::string> command_line(const Rules& rules, const mailbox::Incoming& message,
+std::vector<std::string> command_line(const Rules& rules, const delivery::Incoming& message,
                                       const std::vector<mail::Recipient>& recipients);
 
 /// All that the child process needs; recipients: at least one, and only one if options.one_by_one().
-mailbox::Work work_for(const Rules& rules, const mailbox::Incoming& message,
+mailbox::Work work_for(const Rules& rules, const delivery::Incoming& message,
                        const std::vector<mail::Recipient>& recipients, WallTime now);
 
 }  // namespace pen::pipes

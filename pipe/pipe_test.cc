@@ -40,7 +40,7 @@ struct Service {
     return out;
   }
   Rules rules;
-  mailbox::Incoming message;
+  delivery::Incoming message;
   std::vector<mail::Recipient> recipients;
 };
 std::string error(const Words& words) {

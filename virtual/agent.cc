@@ -67,7 +67,7 @@ Agent::Agent(async::Loop& loop, async::HandlerPool& pool, Rules rules, Random& r
       clock_(loop.clock()),
       random_(random) {}
 
-async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const mailbox::Incoming> message,
+async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const delivery::Incoming> message,
                                                  mail::Recipient recipient) {
   if (mailbox::was_delivered_to(message->header, recipient.address))
     co_return mail::make_status(mail::Action::failed, "5.4.6", "mail forwarding loop for " + recipient.address);

@@ -10,7 +10,9 @@
 
 #include "lib/async/handler_pool.h"
 #include "lib/base/random.h"
-#include "lib/mailbox/incoming.h"
+#include "lib/delivery/incoming.h"
+#include "lib/mail/delivery_status.h"
+#include "lib/mailbox/child.h"
 #include "lib/map/ask.h"
 
 namespace pen::virtuals {
@@ -39,7 +41,7 @@ class Agent {
  public:
   /// All must outlive the agent.
   Agent(async::Loop& loop, async::HandlerPool& pool, Rules rules, Random& random);
-  async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const mailbox::Incoming> message,
+  async::Task<mail::DeliveryStatus> deliver(std::shared_ptr<const delivery::Incoming> message,
                                             mail::Recipient recipient);
 
  private:

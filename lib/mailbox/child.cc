@@ -102,7 +102,7 @@ class Reply {
 
 enum class Talked { answered, silent, late, over };
 
-Talked talk(int socket, Feeder& feeder, Reply& reply, const Ending* ending,
+Talked talk(int socket, Feeder& feeder, Reply& reply, const delivery::Ending* ending,
             std::chrono::steady_clock::time_point deadline) {
   feeder.pump(socket);
   for (;;) {
@@ -128,7 +128,7 @@ struct Order {
   const ipc::Content& body;
   std::chrono::seconds limit;
   std::chrono::steady_clock::time_point deadline;
-  const Ending* ending;
+  const delivery::Ending* ending;
   std::size_t longest;  // longest permitted answer
 };
 
@@ -190,7 +190,8 @@ std::optional<Answer> by_postman(const Order& order, const Round& round) {
 
 }  // namespace
 
-Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit, const Ending* ending) {
+Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit,
+                        const delivery::Ending* ending) {
   if (ending != nullptr && ending->has_come()) return ended_meanwhile();
   work.message.size = body.size();
   work.message.from_line = mbox_from_line(work.message.sender, work.message.now);

@@ -15,14 +15,14 @@
 /// Thread:  any; several calls at once.
 #include <chrono>
 
+#include "lib/delivery/ending.h"
 #include "lib/ipc/content.h"
-#include "lib/mailbox/ending.h"
 #include "lib/mailbox/work.h"
 
 namespace pen::mailbox {
 
 /// ending: may be nullptr.
 Answer deliver_in_child(Work work, const ipc::Content& body, std::chrono::seconds time_limit,
-                        const Ending* ending = nullptr);
+                        const delivery::Ending* ending = nullptr);
 
 }  // namespace pen::mailbox

@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_delivery_that_waits_for_a_lock_stores_nothing_after_its_c
   work.target.lock.attempts = 1000;
   const auto lock = scratch.write("mail.lock", "1");
   own(lock);
-  const auto ending = Ending::make();
+  const auto ending = delivery::Ending::make();
   BOOST_REQUIRE(ending);
   Work look = work;
   look.only_look = true;

@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_large_message_comes_through_whole) {
 
 BOOST_AUTO_TEST_CASE(a_command_ends_with_the_conversation_that_it_is_for) {
   for (const std::size_t size : {std::size_t{10}, 3 * kWholeContent}) {
-    const auto ending = Ending::make();
+    const auto ending = delivery::Ending::make();
     BOOST_REQUIRE(ending);
     BOOST_REQUIRE(::mkfifo(scratch.file("begun").c_str(), 0666) == 0);
     BOOST_REQUIRE(::chmod(scratch.file("begun").c_str(), 0666) == 0);

@@ -114,7 +114,6 @@ std::string prepended_fields(std::string_view sender, std::string_view original_
 
 std::vector<std::string_view> delivered_to(std::string_view header) {
   std::vector<std::string_view> found;
-  header = header.substr(0, kMaxHeader);
   while (!header.empty()) {
     const auto lf = std::min(header.find('\n'), header.size());
     auto line = header.substr(0, lf);

@@ -50,8 +50,7 @@ std::string prepended_fields(std::string_view sender, std::string_view original_
 /// The values of the Delivered-To fields of a header, in order.
 std::vector<std::string_view> delivered_to(std::string_view header);
 /// Whether the header (CRLF or LF lines, up to the empty line) has a Delivered-To field with this address, in any
-/// case: the mail loops. Looks at the first kMaxHeader bytes.
-inline constexpr std::size_t kMaxHeader = 256 * 1024;
+/// case: the mail loops.
 bool was_delivered_to(std::string_view header, std::string_view address);
 
 /// The names of a Maildir file: before it is complete, and after.

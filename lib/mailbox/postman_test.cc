@@ -107,7 +107,7 @@ struct Street {
 /// A delivery that stops before its content is sent, until it is released.
 class Stuck {
  public:
-  Stuck(Street& street, Work work, seconds limit = seconds(900), const Ending* ending = nullptr) {
+  Stuck(Street& street, Work work, seconds limit = seconds(900), const delivery::Ending* ending = nullptr) {
     const auto path = street.scratch.write("content" + std::to_string(street.count), kMail);
     auto body = std::make_shared<ipc::Content>(
         ipc::Content::in_file(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), 0, kMail.size()));
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(one_that_does_not_answer_is_given_up_at_the_limit) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_stored_after_the_end_of_the_conversation) {
-  const auto ending = Ending::make();
+  const auto ending = delivery::Ending::make();
   BOOST_REQUIRE(ending);
   auto hanging = work(1, "mail");
   hanging.target.lock.attempts = 1000;

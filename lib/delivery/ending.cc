@@ -1,10 +1,10 @@
-#include "lib/mailbox/ending.h"
+#include "lib/delivery/ending.h"
 
 #include <sys/eventfd.h>
 
 #include "lib/base/check.h"
 
-namespace pen::mailbox {
+namespace pen::delivery {
 
 Result<std::shared_ptr<Ending>> Ending::make() {
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -16,4 +16,4 @@ void Ending::come() {
   if (!come_.exchange(true, std::memory_order_acq_rel)) PEN_CHECK(::eventfd_write(event_.get(), 1) == 0);
 }
 
-}  // namespace pen::mailbox
+}  // namespace pen::delivery

@@ -1,4 +1,4 @@
-#include "lib/mailbox/slots.h"
+#include "lib/delivery/slots.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,19 +12,22 @@
 #include "lib/testing/scratch.h"
 
 using namespace pen;
-using namespace pen::mailbox;
-namespace delivery = ipc::delivery;
-using QmgrSide = ipc::Channel<delivery::FromProgram, delivery::ToProgram>;
+using namespace pen::delivery;
+using QmgrSide = ipc::Channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>;
 
 namespace {
 /// A queue manager and an agent in one loop.
 struct Pair {
   Pair() : pool(loop, 2), gate(loop) {
     environment = std::make_shared<SlotEnvironment>(
-        SlotEnvironment{.loop = loop, .pool = pool, .relay = "test", .limit = 2, .deliver = [this](auto m, auto r) {
-                          return answer(std::move(m), std::move(r));
-                        }});
-    environment->draining = &draining;
+        SlotEnvironment{.loop = loop,
+                        .pool = pool,
+                        .draining = draining,
+                        .limit = 2,
+                        .events = {.answered = [this](const auto&, const mail::Recipient& to, const auto&,
+                                                      const auto&) { answered.push_back(to.address); },
+                                   .warning = [this](const auto& id, const auto&) { warned.push_back(id); }},
+                        .deliver = [this](auto m, auto r) { return answer(std::move(m), std::move(r)); }});
   }
   async::Task<mail::DeliveryStatus> answer(std::shared_ptr<const Incoming> m, mail::Recipient r) {
     ++delivered[r.address];
@@ -39,15 +42,15 @@ struct Pair {
     s.text = "delivered to test";
     co_return s;
   }
-  static delivery::Job job(std::uint64_t id, std::uint64_t connection, std::vector<std::string> to) {
-    delivery::Job j;
+  static ipc::delivery::Job job(std::uint64_t id, std::uint64_t connection, std::vector<std::string> to) {
+    ipc::delivery::Job j;
     j.job = id;
     j.connection = connection;
     j.slot = static_cast<std::uint32_t>(id);
     j.queue_id = "4TEST";
     std::uint32_t n = 0;
     for (auto& address : to) {
-      delivery::JobRecipient r;
+      ipc::delivery::JobRecipient r;
       r.ordinal = n++;
       r.recipient.address = std::move(address);
       j.recipients.push_back(std::move(r));
@@ -58,14 +61,14 @@ struct Pair {
     int fds[2];
     BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     ipc::Opening opening{async::Stream(loop, Fd(fds[0])), "delivery", {}};
-    gate.spawn("agent", serve(this, SlotChannel(std::move(opening))));
+    gate.spawn("agent", serve(this, Channel(std::move(opening))));
     gate.spawn("qmgr", play(this, QmgrSide(async::Stream(loop, Fd(fds[1])), "delivery", {}), test));
     loop.run();
     BOOST_TEST(played);
     BOOST_TEST(served);
   }
-  static async::Task<void> serve(Pair* self, SlotChannel channel) {
-    static_cast<void>(co_await serve_slots(self->environment, std::move(channel)));
+  static async::Task<void> serve(Pair* self, Channel channel) {
+    self->end = co_await serve_slots(self->environment, std::move(channel));
     self->served = true;
   }
   static async::Task<void> play(Pair* self, QmgrSide side, async::Task<void> (*test)(Pair&, QmgrSide)) {
@@ -87,6 +90,8 @@ struct Pair {
   std::vector<std::string> contents, headers;
   std::vector<std::shared_ptr<const Incoming>> messages;
   std::vector<bool> soft_refusals;
+  std::vector<std::string> answered, warned;  // what the program is told
+  Result<void> end;
   bool played = false, served = false;
   bool drain_first = false;
   std::string owner = "4TEST";  // of the spool file
@@ -99,13 +104,13 @@ async::Task<void> simple(Pair& p, QmgrSide side) {
   BOOST_REQUIRE(stages.map(page->get(), 16).has_value());
   Fd sent[1];
   sent[0] = *std::move(page);
-  (void)side.send(delivery::StagePage{16}, sent);
-  delivery::OpenConnection open;
+  (void)side.send(ipc::delivery::StagePage{16}, sent);
+  ipc::delivery::OpenConnection open;
   open.connection = 7;
   (void)side.send(open);
   auto opened = co_await side.receive();
   BOOST_REQUIRE(opened);
-  BOOST_TEST(std::get<delivery::ConnectionOpened>(opened->message).features.window == 1U);
+  BOOST_TEST(std::get<ipc::delivery::ConnectionOpened>(opened->message).features.window == 1U);
   auto job = Pair::job(3, 7, {"a@x", "b@x"});
   const std::string content = "Subject: x\r\n\r\nbody\r\n";
   job.body.size = content.size();
@@ -115,7 +120,7 @@ async::Task<void> simple(Pair& p, QmgrSide side) {
   (void)side.send(job);
   auto result = co_await side.receive();
   BOOST_REQUIRE(result);
-  const auto& r = std::get<delivery::JobResult>(result->message);
+  const auto& r = std::get<ipc::delivery::JobResult>(result->message);
   BOOST_TEST(r.job == 3U);
   BOOST_REQUIRE_EQUAL(r.results.size(), 2U);
   BOOST_TEST(r.results[1].ordinals.at(0) == 1U);
@@ -123,25 +128,26 @@ async::Task<void> simple(Pair& p, QmgrSide side) {
   BOOST_TEST(p.contents.at(0) == content);
   BOOST_TEST(p.headers.at(0) == "Subject: x\r\n\r\n");
   BOOST_TEST(p.soft_refusals.at(0));
-  BOOST_TEST((stages.at(3) == delivery::Stage::committed));
-  delivery::CloseConnection close;
+  BOOST_TEST((stages.at(3) == ipc::delivery::Stage::committed));
+  BOOST_TEST(p.answered == (std::vector<std::string>{"a@x", "b@x"}), boost::test_tools::per_element());
+  ipc::delivery::CloseConnection close;
   close.connection = 7;
   (void)side.send(close);
   auto closed = co_await side.receive();
   BOOST_REQUIRE(closed);
-  BOOST_TEST(std::get<delivery::ConnectionClosed>(closed->message).opened);
+  BOOST_TEST(std::get<ipc::delivery::ConnectionClosed>(closed->message).opened);
 }
 
 /// The text that the result of one recipient has.
 async::Task<void> filtered(Pair& p, QmgrSide side) {
-  delivery::OpenConnection open;
+  ipc::delivery::OpenConnection open;
   open.connection = 7;
   (void)side.send(open);
   BOOST_REQUIRE(co_await side.receive());
   (void)side.send(Pair::job(3, 7, {"a@x"}));
   auto result = co_await side.receive();
   BOOST_REQUIRE(result);
-  const auto& r = std::get<delivery::JobResult>(result->message);
+  const auto& r = std::get<ipc::delivery::JobResult>(result->message);
   BOOST_REQUIRE_EQUAL(r.results.size(), 1U);
   BOOST_TEST(r.results[0].status.dsn == "2.1.5");
   BOOST_TEST(r.results[0].status.text == "done");
@@ -151,7 +157,7 @@ async::Task<void> filtered(Pair& p, QmgrSide side) {
 
 async::Task<void> too_many(Pair&, QmgrSide side) {
   for (std::uint64_t id = 1; id <= 3; ++id) {
-    delivery::OpenConnection open;
+    ipc::delivery::OpenConnection open;
     open.connection = id;
     (void)side.send(open);
   }
@@ -159,13 +165,13 @@ async::Task<void> too_many(Pair&, QmgrSide side) {
   (void)co_await side.receive();
   auto third = co_await side.receive();
   BOOST_REQUIRE(third);
-  const auto& refused = std::get<delivery::ConnectionClosed>(third->message);
+  const auto& refused = std::get<ipc::delivery::ConnectionClosed>(third->message);
   BOOST_TEST(refused.connection == 3U);
   BOOST_TEST(!refused.opened);
 }
 
 async::Task<void> wrong_size(Pair& p, QmgrSide side) {
-  delivery::OpenConnection open;
+  ipc::delivery::OpenConnection open;
   open.connection = 1;
   (void)side.send(open);
   (void)co_await side.receive();
@@ -175,7 +181,7 @@ async::Task<void> wrong_size(Pair& p, QmgrSide side) {
   (void)side.send(job);
   auto result = co_await side.receive();
   BOOST_REQUIRE(result);
-  const auto& r = std::get<delivery::JobResult>(result->message);
+  const auto& r = std::get<ipc::delivery::JobResult>(result->message);
   BOOST_TEST((r.results.at(0).status.action == mail::Action::deferred));
   BOOST_TEST(p.delivered.empty());
 }
@@ -188,7 +194,7 @@ async::Task<void> unknown_connection(Pair& p, QmgrSide side) {
 
 async::Task<void> drained(Pair& p, QmgrSide side) {
   p.holds["slow@x"] = std::make_shared<async::Event>(p.loop);
-  delivery::OpenConnection open;
+  ipc::delivery::OpenConnection open;
   open.connection = 1;
   (void)side.send(open);
   (void)co_await side.receive();
@@ -200,7 +206,7 @@ async::Task<void> drained(Pair& p, QmgrSide side) {
   p.holds["slow@x"]->set();
   auto result = co_await side.receive();
   BOOST_REQUIRE(result);
-  BOOST_TEST(std::get<delivery::JobResult>(result->message).job == 1U);
+  BOOST_TEST(std::get<ipc::delivery::JobResult>(result->message).job == 1U);
   BOOST_TEST(!(co_await side.receive()));
   BOOST_TEST(!p.delivered.contains("never@x"));
 }
@@ -208,7 +214,7 @@ async::Task<void> drained(Pair& p, QmgrSide side) {
 /// One job in hand; its connection ends.
 async::Task<void> ended(Pair& p, QmgrSide side) {
   const auto held = p.holds["slow@x"] = std::make_shared<async::Event>(p.loop);
-  delivery::OpenConnection open;
+  ipc::delivery::OpenConnection open;
   open.connection = 1;
   (void)side.send(open);
   (void)co_await side.receive();
@@ -226,6 +232,8 @@ async::Task<void> ended(Pair& p, QmgrSide side) {
   while (p.environment->busy > 0) co_await p.loop.yield();
   BOOST_TEST(p.environment->done == 0U);
   BOOST_TEST(!p.delivered.contains("next@x"));
+  BOOST_TEST(p.answered.empty());
+  BOOST_TEST(p.warned == std::vector<std::string>{"4TEST"}, boost::test_tools::per_element());
 }
 
 /// A job whose content is in a spool file.
@@ -242,7 +250,7 @@ async::Task<void> used_again(Pair& p, QmgrSide side) {
   BOOST_REQUIRE(ref);
   lease->fd.reset();
   p.holds["a@x"] = std::make_shared<async::Event>(p.loop);
-  delivery::OpenConnection open;
+  ipc::delivery::OpenConnection open;
   open.connection = 1;
   (void)side.send(open);
   (void)co_await side.receive();
@@ -273,7 +281,7 @@ async::Task<void> used_again(Pair& p, QmgrSide side) {
   auto result = co_await side.receive();
   BOOST_REQUIRE(result);
   if (p.owner == "4TEST") co_return;
-  const auto& r = std::get<delivery::JobResult>(result->message);
+  const auto& r = std::get<ipc::delivery::JobResult>(result->message);
   BOOST_TEST((r.results.at(0).status.action == mail::Action::deferred));
   BOOST_TEST(p.delivered.empty());
 }
@@ -284,7 +292,11 @@ BOOST_FIXTURE_TEST_SUITE(mailbox_slots, Pair)
 BOOST_AUTO_TEST_CASE(a_job_is_delivered_recipient_by_recipient_and_marked_committed) { run(simple); }
 BOOST_AUTO_TEST_CASE(connections_beyond_the_limit_are_refused) { run(too_many); }
 BOOST_AUTO_TEST_CASE(a_body_of_another_size_than_announced_is_deferred) { run(wrong_size); }
-BOOST_AUTO_TEST_CASE(a_job_for_no_connection_ends_the_conversation) { run(unknown_connection); }
+BOOST_AUTO_TEST_CASE(a_job_for_no_connection_ends_the_conversation) {
+  run(unknown_connection);
+  BOOST_REQUIRE(!end);
+  BOOST_TEST(end.error().is_errno(EBADMSG));
+}
 BOOST_AUTO_TEST_CASE(a_drain_finishes_what_is_in_hand_and_begins_nothing) { run(drained); }
 
 BOOST_AUTO_TEST_CASE(what_is_in_hand_when_the_conversation_ends_is_called_off) { run(ended); }
@@ -299,12 +311,10 @@ BOOST_AUTO_TEST_CASE(a_spool_file_of_another_message_is_not_read) {
 }
 
 BOOST_AUTO_TEST_CASE(a_filter_says_what_is_told_of_a_delivery) {
-  BOOST_TEST(*open_status_filter({}, "lmdb") == nullptr);
-  Pair p;
-  auto filter = open_status_filter({"inline:{ { 2.0.0 delivered to test = 2.1.5 done } }"}, "lmdb");
+  auto filter = map::StatusFilter::open({"inline:{ { 2.0.0 delivered to test = 2.1.5 done } }"}, {});
   BOOST_REQUIRE(filter);
-  p.environment->filter = *filter;
-  p.run(filtered);
+  environment->filter = std::make_shared<const map::StatusFilter>(*std::move(filter));
+  run(filtered);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

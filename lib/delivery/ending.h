@@ -11,7 +11,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/result.h"
 
-namespace pen::mailbox {
+namespace pen::delivery {
 
 class Ending {
  public:
@@ -28,4 +28,4 @@ class Ending {
   std::atomic<bool> come_{false};
 };
 
-}  // namespace pen::mailbox
+}  // namespace pen::delivery

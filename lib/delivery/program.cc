@@ -1,0 +1,58 @@
+#include "lib/delivery/program.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/log.h"
+#include "lib/service/conversations.h"
+
+namespace pen::delivery {
+namespace {
+
+SlotEvents log_as(const std::string& relay) {
+  return {
+      .answered =
+          [relay](const ipc::delivery::Job& job, const mail::Recipient& recipient, const mail::Delays& delays,
+                  const mail::DeliveryStatus& status) {
+            log::info("{}", mail::delivery_line(job.queue_id, recipient, relay, 1, delays, status,
+                                                mail::wording_of(job.purpose, job.soft_refusals)));
+          },
+      .warning = [](const std::string& queue_id, const std::string& text) { log::warning("{}: {}", queue_id, text); }};
+}
+
+/// nullptr: there are no tables. What is wrong with them is logged.
+Result<std::shared_ptr<const map::StatusFilter>> open_filter(const std::vector<std::string>& tables,
+                                                             const std::string& default_type) {
+  map::OpenOptions options;
+  options.default_type = default_type;
+  PEN_TRY_ASSIGN(auto filter, map::StatusFilter::open(tables, options));
+  for (const auto& problem : filter.problems()) log::warning("{}", map::advice(problem));
+  if (filter.empty()) return nullptr;
+  return std::make_shared<const map::StatusFilter>(std::move(filter));
+}
+
+}  // namespace
+
+void serve(service::Context& context, std::function<async::Task<Result<void>>(Channel)> deliveries) {
+  service::serve_conversations(context,
+                               {{ipc::delivery::kName, [deliveries = std::move(deliveries)](ipc::Opening opening) {
+                                   return deliveries(Channel(std::move(opening)));
+                                 }}});
+}
+
+Result<service::Hooks> serve_slots(service::Context& context, Agent agent) {
+  PEN_TRY_ASSIGN(auto filter, open_filter(agent.filter, context.settings().default_database_type));
+  auto slots = std::make_shared<SlotEnvironment>(SlotEnvironment{.loop = context.loop(),
+                                                                 .pool = agent.files,
+                                                                 .draining = context.draining(),
+                                                                 .limit = context.limit(),
+                                                                 .events = log_as(context.service()),
+                                                                 .deliver = std::move(agent.deliver),
+                                                                 .deliver_together = std::move(agent.deliver_together),
+                                                                 .filter = std::move(filter)});
+  serve(context, [slots](Channel channel) { return serve_slots(slots, std::move(channel)); });
+  return service::Hooks{.status = [slots] {
+    return std::vector<std::string>{fmt::format("deliveries in hand {}, recipients done {}", slots->busy, slots->done)};
+  }};
+}
+
+}  // namespace pen::delivery
