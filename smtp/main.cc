@@ -3,22 +3,18 @@
 #include <set>
 
 #include "lib/base/log.h"
+#include "lib/delivery/program.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/resolve/from_settings.h"
-#include "lib/service/conversations.h"
 #include "lib/smtp/from_config.h"
 #include "lib/smtp/tls.h"
+#include "smtp/deliveries.h"
 #include "smtp/logins.h"
 #include "smtp/rewritten.h"
-#include "smtp/session.h"
 
 namespace {
 
 using namespace pen;
-namespace delivery = ipc::delivery;
-using Channel = ipc::Channel<delivery::ToProgram, delivery::FromProgram>;
-
-constexpr milliseconds kDrainLook{200};  // how often a draining process looks whether its connections have ended
 
 /// Made while keys that only root can read can be read.
 std::shared_ptr<smtp::ClientTls> client_tls;
@@ -32,55 +28,20 @@ struct Server {
   std::shared_ptr<ipc::TlsReports> reports;  // nullptr: none are made
   bool skip_resumed = false;
   std::shared_ptr<ipc::SessionErrors> session_errors;  // nullptr: nobody is told
-  std::set<const smtp::Session*> sessions;             // for status
+  std::set<const smtp::Deliveries*> deliveries;        // for status
 };
 
-async::Task<Result<void>> session(std::shared_ptr<Server> server, Channel channel) {
-  smtp::Session deliveries(
-      server->loop, server->settings,
-      [&channel](const delivery::FromProgram& message) {
-        std::visit(
-            [&channel](const auto& m) {
-              // A result too large for a frame cannot be told; the end of the conversation says "in doubt" for us.
-              if (auto sent = channel.send(m); !sent) {
-                log::error("answer to the queue manager: {}", sent.error().message());
-                channel.close();
-              }
-            },
-            message);
-      },
-      server->tls.get(), server->logins);
+/// Ends with the conversation, and its connections end at once: what has not come to end-of-data has no effect.
+async::Task<Result<void>> deliver(std::shared_ptr<Server> server, delivery::Channel channel) {
+  delivery::Conversation qmgr(std::move(channel));
+  smtp::Deliveries deliveries(server->loop, server->settings, qmgr, server->tls.get(), server->logins);
   if (server->reports) deliveries.report_tls(server->reports, server->skip_resumed);
   if (server->session_errors)
     deliveries.tell_postmaster(
         [told = server->session_errors](ipc::session_errors::Session s) { told->tell(std::move(s)); });
-  server->sessions.insert(&deliveries);
-  bool draining = false;
-  Result<void> ended;
-  for (;;) {
-    async::Until until{.deadline = kNever, .cancel = &server->draining};
-    if (draining) until = {.deadline = server->loop.now() + kDrainLook, .cancel = nullptr};
-    auto received = co_await channel.receive(until);
-    if (!received) {
-      const bool look = received.error().is(async::WaitError::timed_out) ||
-                        (!draining && received.error().is(async::WaitError::cancelled));
-      if (!look || !channel.is_open()) {
-        ended = fail(std::move(received).error());
-        break;
-      }
-      if (!draining) {
-        draining = true;
-        deliveries.drain();
-      }
-      if (deliveries.connections() == 0) break;
-      continue;
-    }
-    ended = deliveries.handle(std::move(received->message), received->fds);
-    if (!ended) break;
-  }
-  if (draining) (void)co_await channel.flush({.deadline = server->loop.now() + seconds(5)});
-  server->sessions.erase(&deliveries);
-  // Destroying the session closes its connections at once: what has not come to end-of-data has no effect.
+  server->deliveries.insert(&deliveries);
+  auto ended = co_await delivery::converse(qmgr, deliveries, server->draining);
+  server->deliveries.erase(&deliveries);
   co_return ended;
 }
 
@@ -116,12 +77,11 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
     server->reports = std::make_shared<ipc::TlsReports>(context.loop(), context.queue_path(ipc::kTlsReportSocket));
     context.loop().spawn("tls reports", ipc::TlsReports::keep_connected(server->reports));
   }
-  service::serve_conversations(
-      context, {{delivery::kName, [server](ipc::Opening o) { return session(server, Channel(std::move(o))); }}});
+  delivery::serve(context, [server](delivery::Channel channel) { return deliver(server, std::move(channel)); });
   return service::Hooks{.status = [server] {
     std::vector<std::string> lines;
-    for (const auto* s : server->sessions)
-      for (auto& line : s->status()) lines.push_back(std::move(line));
+    for (const auto* d : server->deliveries)
+      for (auto& line : d->status()) lines.push_back(std::move(line));
     return lines;
   }};
 }

@@ -20,9 +20,8 @@
 
 using namespace pen;
 using namespace pen::smtp::testing;
-namespace delivery = ipc::delivery;
 using mail::Action;
-using Channel = ipc::Channel<delivery::FromProgram, delivery::ToProgram>;
+using Channel = ipc::Channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>;
 
 namespace {
 
@@ -90,14 +89,14 @@ struct Host {
 };
 
 struct Seen {
-  std::vector<delivery::JobResult> results;
+  std::vector<ipc::delivery::JobResult> results;
   bool opened = false, closed = false, failed = false;
 };
 
 async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned short port, std::size_t jobs, Seen* seen) {
   const async::Until until{.deadline = loop->now() + seconds(60), .cancel = nullptr};
-  auto channel =
-      co_await ipc::connect_channel<delivery::FromProgram, delivery::ToProgram>(*loop, socket, delivery::kName, until);
+  auto channel = co_await ipc::connect_channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>(
+      *loop, socket, ipc::delivery::kName, until);
   if (!channel) {
     seen->failed = true;
     BOOST_ERROR(channel.error().message());
@@ -107,8 +106,8 @@ async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned shor
   BOOST_REQUIRE(page.has_value());
   std::vector<Fd> fds;
   fds.push_back(*std::move(page));
-  (void)channel->send(delivery::StagePage{16}, fds);
-  delivery::OpenConnection open;
+  (void)channel->send(ipc::delivery::StagePage{16}, fds);
+  ipc::delivery::OpenConnection open;
   open.connection = 1;
   open.destination = {.transport = "smtp",
                       .host = "mx.example",
@@ -120,7 +119,7 @@ async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned shor
                       .source = {}};
   (void)channel->send(open);
   for (std::size_t i = 0; i < jobs; ++i) {
-    delivery::Job j;
+    ipc::delivery::Job j;
     j.job = i + 1;
     j.connection = 1;
     j.slot = static_cast<std::uint32_t>(i % 16);
@@ -147,11 +146,11 @@ async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned shor
       BOOST_ERROR(r.error().message());
       co_return;
     }
-    if (std::holds_alternative<delivery::ConnectionOpened>(r->message)) seen->opened = true;
-    if (std::holds_alternative<delivery::ConnectionClosed>(r->message)) seen->closed = true;
-    if (auto* result = std::get_if<delivery::JobResult>(&r->message)) {
+    if (std::holds_alternative<ipc::delivery::ConnectionOpened>(r->message)) seen->opened = true;
+    if (std::holds_alternative<ipc::delivery::ConnectionClosed>(r->message)) seen->closed = true;
+    if (auto* result = std::get_if<ipc::delivery::JobResult>(&r->message)) {
       seen->results.push_back(std::move(*result));
-      if (seen->results.size() == jobs) (void)channel->send(delivery::CloseConnection{1});
+      if (seen->results.size() == jobs) (void)channel->send(ipc::delivery::CloseConnection{1});
     }
   }
 }

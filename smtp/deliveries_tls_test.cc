@@ -5,18 +5,17 @@
 
 #include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/scratch.h"
-#include "smtp/session_fixture.h"
+#include "smtp/deliveries_fixture.h"
 
 using namespace pen;
 using namespace pen::smtp;
 using namespace pen::smtp::testing;
-namespace delivery = ipc::delivery;
 using ipc::TlsLevel;
 using mail::Action;
 
 namespace {
 
-struct TlsFixture : SessionFixture {
+struct TlsFixture : DeliveriesFixture {
   pen::testing::ScratchDir scratch;
   tls::testing::Authority ca{"Test CA"}, other{"Other CA"};
   std::shared_ptr<tls::TicketKeys> tickets = std::make_shared<tls::TicketKeys>("", seconds(3600), system_clock());
@@ -49,7 +48,7 @@ struct TlsFixture : SessionFixture {
     start();
   }
   void stop() {
-    session.reset();
+    deliveries.reset();
     results.clear();
     closed.clear();
     opened.clear();
@@ -58,7 +57,7 @@ struct TlsFixture : SessionFixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(smtp_session_tls, TlsFixture)
+BOOST_FIXTURE_TEST_SUITE(smtp_deliveries_tls, TlsFixture)
 
 BOOST_AUTO_TEST_CASE(messages_inline_and_from_a_file_arrive_byte_for_byte_over_tls) {
   std::string large;
@@ -79,8 +78,8 @@ BOOST_AUTO_TEST_CASE(messages_inline_and_from_a_file_arrive_byte_for_byte_over_t
       BOOST_TEST((host.peers[0]->ledger()[i].content == bodies[i]), "content of message " << i);
     }
     BOOST_TEST(opened.at(0).features.starttls);
-    BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
-    until([&] { return closed.size() == 1 && host.ended == 1 && session->connections() == 0; });
+    BOOST_REQUIRE(hand(ipc::delivery::CloseConnection{1}));
+    until([&] { return closed.size() == 1 && host.ended == 1 && deliveries->connections() == 0; });
     BOOST_TEST(host.peers[0]->quit());
     BOOST_TEST((closed[0].trouble == Trouble::none));
     stop();
@@ -160,8 +159,8 @@ BOOST_AUTO_TEST_CASE(the_next_connection_resumes_the_session_and_another_policy_
     const auto known = results.size();
     job(id, "x\r\n");
     until([&] { return results.size() == known + 1; });
-    BOOST_REQUIRE(session->handle(delivery::CloseConnection{id}, {}));
-    until([&] { return session->connections() == 0; });
+    BOOST_REQUIRE(hand(ipc::delivery::CloseConnection{id}));
+    until([&] { return deliveries->connections() == 0; });
     return host.handshakes.back()->resumed;
   };
   BOOST_TEST(!deliver(1));
@@ -235,14 +234,14 @@ BOOST_AUTO_TEST_CASE(a_connection_without_work_is_given_up_in_the_handshake_and_
   open(1, host.port);
   until([&] { return host.peers.size() == 1 && host.peers[0]->encrypted(); });
   for (int i = 0; i < 3; ++i) loop.run_once(milliseconds(1));
-  BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
+  BOOST_REQUIRE(hand(ipc::delivery::CloseConnection{1}));
   until([&] { return closed.size() == 1; });
   BOOST_TEST((closed[0].trouble == Trouble::none));
   open(2, host.port);
   job(2, "x\r\n");
   until([&] { return host.peers.size() == 2 && host.peers[1]->encrypted(); });
   for (int i = 0; i < 3; ++i) loop.run_once(milliseconds(1));
-  session.reset();
+  deliveries.reset();
   until([&] { return host.ended == 2; });
   BOOST_TEST(results.empty());
 }

@@ -1,4 +1,4 @@
-#include "smtp/session.h"
+#include "smtp/deliveries.h"
 
 #include <algorithm>
 
@@ -14,27 +14,22 @@
 
 namespace pen::smtp {
 
-namespace delivery = ipc::delivery;
 using async::Task;
 
-Session::Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls, std::shared_ptr<Logins> logins)
-    : loop_(loop),
-      settings_(std::move(settings)),
-      out_(std::move(out)),
-      tls_(tls),
-      logins_(std::move(logins)),
-      gate_(loop) {
+Deliveries::Deliveries(async::Loop& loop, Settings settings, delivery::Conversation& qmgr, ClientTls* tls,
+                       std::shared_ptr<Logins> logins)
+    : loop_(loop), settings_(std::move(settings)), qmgr_(qmgr), tls_(tls), logins_(std::move(logins)), gate_(loop) {
   gate_.spawn("time-outs", watch_time());
 }
-Session::~Session() = default;
+Deliveries::~Deliveries() = default;
 
-void Session::report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed) {
+void Deliveries::report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed) {
   reports_ = std::move(reports);
   skip_resumed_ = skip_resumed;
 }
 
 /// Once for each connection that wanted TLS: when it is open, or has ended without (ended is not nullptr).
-void Session::tell_tls(const Connection& c, const Ended* ended) {
+void Deliveries::tell_tls(const Connection& c, const Ended* ended) {
   const auto it = connections_.find(c.id());
   if (!reports_ || it == connections_.end() || it->second.policy_domain.empty()) return;
   using enum ipc::tls_report::ResultType;
@@ -64,31 +59,20 @@ void Session::tell_tls(const Connection& c, const Ended* ended) {
   reports_->tell(std::move(attempt));
 }
 
-Result<void> Session::handle(delivery::ToProgram message, std::span<Fd> fds) {
-  if (const auto* page = std::get_if<delivery::StagePage>(&message)) {
-    if (fds.size() != 1) return fail_errno("stage page without its descriptor", EBADMSG);
-    return stages_.map(fds[0].get(), page->slots);
-  }
-  if (auto* o = std::get_if<delivery::OpenConnection>(&message)) {
-    if (connections_.contains(o->connection)) return fail_errno("connection number used twice", EBADMSG);
-    open(std::move(*o));
-    return {};
-  }
-  if (const auto* c = std::get_if<delivery::CloseConnection>(&message)) {
-    const auto it = connections_.find(c->connection);  // it may have ended by itself meanwhile
-    if (it != connections_.end() && !it->second.closed) it->second.connection->request_close();
-    return {};
-  }
-  return take_job(std::get<delivery::Job>(std::move(message)), fds);
+/// The connection may have ended by itself meanwhile.
+Result<void> Deliveries::close(ipc::delivery::CloseConnection message) {
+  const auto it = connections_.find(message.connection);
+  if (it != connections_.end() && !it->second.closed) it->second.connection->request_close();
+  return {};
 }
 
-void Session::drain() {
+void Deliveries::drain() {
   draining_ = true;
   for (auto& [id, entry] : connections_)
     if (!entry.closed) entry.connection->request_close();
 }
 
-std::vector<std::string> Session::status() const {
+std::vector<std::string> Deliveries::status() const {
   std::vector<std::string> lines;
   for (const auto& [id, entry] : connections_)
     lines.push_back(entry.connection->destination().shown() + (entry.closed ? " closing" : "") + " jobs " +
@@ -96,7 +80,8 @@ std::vector<std::string> Session::status() const {
   return lines;
 }
 
-Result<std::unique_ptr<TlsPlan>> Session::plan_tls(const delivery::OpenConnection& message, Settings& settings) {
+Result<std::unique_ptr<TlsPlan>> Deliveries::plan_tls(const ipc::delivery::OpenConnection& message,
+                                                      Settings& settings) {
   const ipc::Destination& to = message.destination;
   const bool optional = to.tls.level == ipc::TlsLevel::may && !settings.wrapped;
   if (to.tls.level == ipc::TlsLevel::none && settings.wrapped)
@@ -120,43 +105,53 @@ Result<std::unique_ptr<TlsPlan>> Session::plan_tls(const delivery::OpenConnectio
   return std::make_unique<TlsPlan>(*std::move(plan));
 }
 
-void Session::open(delivery::OpenConnection message) {
+Settings Deliveries::settings_for(const ipc::delivery::OpenConnection& message) {
   Settings settings = settings_;
   if (message.step_by_step) settings.pipelining = false;
   settings.requiretls = message.destination.requiretls;
-  const std::string key = message.destination.key();
-  if (const auto it = misbehaved_.find(key); it != misbehaved_.end()) {
+  if (const auto it = misbehaved_.find(message.destination.key()); it != misbehaved_.end()) {
     if (it->second > loop_.now())
       settings.pipelining = false;
     else
       misbehaved_.erase(it);
   }
+  return settings;
+}
+
+void Deliveries::turn_away(const ipc::delivery::OpenConnection& message, const Error* tls) {
+  const bool no_address = message.destination.address.empty() && message.destination.unix_path.empty();
+  ipc::delivery::ConnectionClosed refused;
+  refused.connection = message.connection;
+  refused.status = {mail::Action::deferred, "4.3.0", {}, {}, {}};
+  refused.trouble = ipc::delivery::Trouble::local;
+  if (draining_) {
+    refused.trouble = ipc::delivery::Trouble::replaced;
+    refused.status.text = "the delivery program is being replaced";
+  } else if (tls != nullptr) {
+    refused.status.dsn = "4.7.5";
+    refused.status.text = "TLS is required, but there is a client TLS configuration problem: " + tls->message();
+  } else if (no_address) {
+    refused.status.text = "destination " + message.destination.shown() + " has no address";
+  } else {
+    refused.status.text = "too many connections in this process";
+  }
+  if (!draining_) {
+    log::warning("{}", refused.status.text);
+    const bool ours = tls != nullptr || no_address;
+    tell_errors(message.destination, ours ? mail::ErrorClass::software : mail::ErrorClass::resource, nullptr,
+                refused.status.text);
+  }
+  qmgr_.send(refused);
+}
+
+Result<void> Deliveries::open(ipc::delivery::OpenConnection message) {
+  if (connections_.contains(message.connection)) return delivery::out_of_place("connection number used twice");
+  Settings settings = settings_for(message);
   const bool no_address = message.destination.address.empty() && message.destination.unix_path.empty();
   auto tls = plan_tls(message, settings);
   if (draining_ || connections_.size() >= kMaxConnections || no_address || !tls) {
-    delivery::ConnectionClosed refused;
-    refused.connection = message.connection;
-    refused.status = {mail::Action::deferred, "4.3.0", {}, {}, {}};
-    refused.trouble = delivery::Trouble::local;
-    if (draining_) {
-      refused.trouble = delivery::Trouble::replaced;
-      refused.status.text = "the delivery program is being replaced";
-    } else if (!tls) {
-      refused.status.dsn = "4.7.5";
-      refused.status.text =
-          "TLS is required, but there is a client TLS configuration problem: " + tls.error().message();
-    } else if (no_address) {
-      refused.status.text = "destination " + message.destination.shown() + " has no address";
-    } else {
-      refused.status.text = "too many connections in this process";
-    }
-    if (!draining_) {
-      log::warning("{}", refused.status.text);
-      tell_errors(message.destination, !tls || no_address ? mail::ErrorClass::software : mail::ErrorClass::resource,
-                  nullptr, refused.status.text);
-    }
-    out_(refused);
-    return;
+    turn_away(message, tls ? nullptr : &tls.error());
+    return {};
   }
   auto& source = message.destination.source;
   if (source.empty() && !message.destination.address.empty()) {
@@ -170,9 +165,16 @@ void Session::open(delivery::OpenConnection message) {
   entry.connection = std::make_unique<Connection>(loop_, *this, message.connection, std::move(message.destination),
                                                   settings, *std::move(tls));
   gate_.spawn("connection " + entry.connection->destination().shown(), run(message.connection));
+  return {};
 }
 
-Task<void> Session::run(std::uint64_t id) {
+/// It is gone on the wire too.
+void Deliveries::forget(std::uint64_t id) {
+  connections_.erase(id);
+  if (idle()) qmgr_.idle();
+}
+
+Task<void> Deliveries::run(std::uint64_t id) {
   Connection& connection = *connections_.at(id).connection;
   if (!connection.destination().credentials.empty()) {
     const bool verified = connection.destination().tls.level > ipc::TlsLevel::encrypt;
@@ -187,44 +189,43 @@ Task<void> Session::run(std::uint64_t id) {
            "no password to log in with at " + connection.destination().shown() + ": " + login.error().message(),
            {},
            {}});
-      connections_.erase(id);
+      forget(id);
       co_return;
     }
     connection.set_login(std::make_shared<const Login>(*std::move(login)));
   }
   co_await connection.run();
-  if (connection.lingers()) out_(delivery::ConnectionGone{id});
-  connections_.erase(id);
+  if (connection.lingers()) qmgr_.send(ipc::delivery::ConnectionGone{id});
+  forget(id);
 }
 
-Task<void> Session::watch_time() {
+Task<void> Deliveries::watch_time() {
   for (;;) {
     if (!co_await loop_.sleep(milliseconds(500), {.deadline = kNever, .cancel = &gate_.cancel()})) co_return;
     for (auto& [id, entry] : connections_) entry.connection->check_time();
   }
 }
 
-Result<void> Session::take_job(delivery::Job job, std::span<Fd> fds) {
+Result<void> Deliveries::take(ipc::delivery::Job job, std::span<Fd> fds) {
   const auto it = connections_.find(job.connection);
   if (it == connections_.end() || it->second.closed) {
     // It crossed our ConnectionClosed on the way: it had no effect, and a second word says so.
-    delivery::ConnectionClosed late;
+    ipc::delivery::ConnectionClosed late;
     late.connection = job.connection;
     late.opened = true;
     late.status = {mail::Action::deferred, "4.4.2", "connection was already closed", {}, {}};
     late.unstarted.push_back(job.job);
-    out_(late);
+    qmgr_.send(late);
     return {};
   }
   auto work = std::make_shared<Work>();
-  auto content = ipc::take_content(job.inline_body, fds, job.body_offset, job.body.size);
+  auto content = delivery::take_content(job, fds);
   if (!content) return fail(std::move(content).error().within("job " + job.queue_id));
   work->content = *std::move(content);
   work->job = std::move(job);
-  work->job.inline_body = {};
   work->handed = loop_.clock().wall_now();
   work->notice = work->job.sender.empty() || iequals(work->job.sender, settings_.double_bounce);
-  if (work->job.recipients.empty()) return fail_errno("job " + work->job.queue_id + " without recipients", EBADMSG);
+  if (work->job.recipients.empty()) return delivery::out_of_place("job " + work->job.queue_id + " without recipients");
   if (settings_.rules) {
     std::vector<mail::Recipient> given;
     for (const auto& r : work->job.recipients) given.push_back(r.recipient);
@@ -244,16 +245,16 @@ Result<void> Session::take_job(delivery::Job job, std::span<Fd> fds) {
 }
 
 /// Answered without a word to the peer: a table could not be read.
-void Session::put_back(Connection& c, const Work& work) {
+void Deliveries::put_back(Connection& c, const Work& work) {
   JobDone answer{.job = &work.job, .results = {}, .service_time = {}, .own_fault = true};
   answer.results.assign(work.job.recipients.size(),
                         {mail::Action::deferred, "4.3.0", "generic address table lookup problem", {}, {}});
   done(c, work, answer);
 }
 
-void Session::opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) {
+void Deliveries::opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) {
   tell_tls(c, nullptr);
-  delivery::ConnectionOpened message;
+  ipc::delivery::ConnectionOpened message;
   message.connection = c.id();
   auto& f = message.features;
   f.pipelining = opened.offers.pipelining;
@@ -269,10 +270,10 @@ void Session::opened(Connection& c, const Opened& opened, microseconds setup, mi
   f.window = opened.window;
   f.connect_time = setup;
   f.round_trip = round_trip;
-  out_(message);
+  qmgr_.send(message);
 }
 
-void Session::done(Connection& c, const Work& work, const JobDone& done) {
+void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
   const Job& job = work.job;
   const WallTime now = loop_.clock().wall_now();
   const auto floor = [](auto d) { return std::max(std::chrono::duration_cast<microseconds>(d), microseconds(0)); };
@@ -288,7 +289,7 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
     delays.active = floor(begun - job.active);
   }
 
-  delivery::JobResult result;
+  ipc::delivery::JobResult result;
   result.job = job.job;
   result.connection = c.id();
   result.service_time = done.service_time;
@@ -315,24 +316,24 @@ void Session::done(Connection& c, const Work& work, const JobDone& done) {
     if (goes_on || one_domain) log::info("{}: {}", job.queue_id, status.text);
     result.results.push_back({{recipient.ordinal}, std::move(status), goes_on, one_domain});
   }
-  out_(result);
+  qmgr_.send(result);
 }
 
 /// It is this host that does not take the mail now, and another one is asked before anybody is told.
-bool Session::may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status) {
+bool Deliveries::may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status) {
   return job.other_hosts && !done.own_fault &&
          (status.action == mail::Action::deferred ||
           (status.action == mail::Action::failed && job.soft_refusals && job.purpose != mail::Purpose::probe));
 }
 
-void Session::filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const {
+void Deliveries::filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const {
   if (!settings_.filter || status.text.empty()) return;
   if (const auto warning = settings_.filter->apply(status, may_give_up); !warning.empty())
     log::warning("{}: {}", about, warning);
 }
 
-void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors, const mail::Transcript* transcript,
-                          const std::string& reason) {
+void Deliveries::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors, const mail::Transcript* transcript,
+                             const std::string& reason) {
   if (!tell_postmaster_) return;
   errors = told_lately_.tell(to.shown(), errors.among(settings_.told), loop_.now());
   if (errors.empty()) return;
@@ -346,7 +347,7 @@ void Session::tell_errors(const ipc::Destination& to, mail::ErrorClasses errors,
   tell_postmaster_(std::move(session));
 }
 
-void Session::note_broken_tls(const Connection& c, const Ended& ended) {
+void Deliveries::note_broken_tls(const Connection& c, const Ended& ended) {
   const ipc::Destination& to = c.destination();
   if (ended.trouble != Trouble::tls || to.tls.level != ipc::TlsLevel::may || !to.credentials.empty()) return;
   if (broken_tls_.size() >= kMaxMisbehaved)
@@ -355,7 +356,7 @@ void Session::note_broken_tls(const Connection& c, const Ended& ended) {
   log::info("{}: clear text for a while, because TLS fails and is not required", to.shown());
 }
 
-void Session::closed(Connection& c, const Ended& ended) {
+void Deliveries::closed(Connection& c, const Ended& ended) {
   const auto it = connections_.find(c.id());
   if (it == connections_.end() || it->second.closed) return;
   it->second.closed = true;
@@ -374,7 +375,7 @@ void Session::closed(Connection& c, const Ended& ended) {
   if (!c.carried_notices())
     tell_errors(c.destination(), c.errors(), c.transcript(),
                 ended.trouble != Trouble::none ? ended.status.text : std::string());
-  delivery::ConnectionClosed message;
+  ipc::delivery::ConnectionClosed message;
   message.connection = c.id();
   message.opened = ended.opened;
   message.trouble = ended.trouble;
@@ -390,7 +391,7 @@ void Session::closed(Connection& c, const Ended& ended) {
   message.out_of_step = ended.misbehaved;
   message.lingers = c.lingers();
   for (const Job* job : ended.unstarted) message.unstarted.push_back(job->job);
-  out_(message);
+  qmgr_.send(message);
 }
 
 }  // namespace pen::smtp

@@ -1,14 +1,13 @@
-#include "smtp/session.h"
+#include "smtp/deliveries.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "lib/map/status_filter.h"
-#include "smtp/session_fixture.h"
+#include "smtp/deliveries_fixture.h"
 
 using namespace pen;
 using namespace pen::smtp;
 using namespace pen::smtp::testing;
-namespace delivery = ipc::delivery;
 using mail::Action;
 
 namespace {
@@ -24,7 +23,7 @@ std::string large(char c) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(smtp_session, SessionFixture)
+BOOST_FIXTURE_TEST_SUITE(smtp_deliveries, DeliveriesFixture)
 
 BOOST_AUTO_TEST_CASE(messages_inline_and_from_a_file_arrive_byte_for_byte) {
   for (const bool chunking : {false, true}) {
@@ -47,14 +46,14 @@ BOOST_AUTO_TEST_CASE(messages_inline_and_from_a_file_arrive_byte_for_byte) {
           BOOST_TEST(status(ids[i]).text == "250 2.0.0 Ok: queued");
           BOOST_REQUIRE(host.peers.at(0)->ledger().size() == bodies.size());
           BOOST_TEST((host.peers[0]->ledger()[i].content == bodies[i]), "content of message " << i);
-          BOOST_TEST(stages[ids[i] % 64] == static_cast<std::uint8_t>(delivery::Stage::committed));
+          BOOST_TEST(stages[ids[i] % 64] == static_cast<std::uint8_t>(ipc::delivery::Stage::committed));
         }
-        BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
-        until([&] { return closed.size() == 1 && host.ended == 1 && session->connections() == 0; });
+        BOOST_REQUIRE(hand(ipc::delivery::CloseConnection{1}));
+        until([&] { return closed.size() == 1 && host.ended == 1 && deliveries->connections() == 0; });
         BOOST_TEST(host.peers[0]->quit());
         BOOST_TEST((closed[0].trouble == Trouble::none));
         BOOST_TEST(closed[0].unstarted.empty());
-        session.reset();
+        deliveries.reset();
       }
     }
   }
@@ -131,7 +130,7 @@ BOOST_AUTO_TEST_CASE(each_stage_has_its_own_time_out) {
         BOOST_TEST(closed[0].status.text == text);
         BOOST_TEST(closed[0].unstarted.size() == 1u);
       }
-      session.reset();
+      deliveries.reset();
     }
   }
 }
@@ -160,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_finished_delivery_is_told_of_while_the_peer_hangs_at_the_
       BOOST_TEST(closed.empty());
       BOOST_TEST(results.size() == 1u);
       BOOST_TEST(status(first).dsn.front() == '2');
-      session.reset();
+      deliveries.reset();
     }
   }
 }
@@ -213,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_says_quit_is_gone_when_it_is_closed_on_th
   open(1, host.port);
   const auto id = job(1, "x\r\n");
   until([&] { return results.contains(id); });
-  BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
+  BOOST_REQUIRE(hand(ipc::delivery::CloseConnection{1}));
   until([&] { return closed.size() == 1; });
   BOOST_TEST(closed[0].lingers);
   BOOST_TEST(gone.empty());
@@ -248,7 +247,7 @@ BOOST_AUTO_TEST_CASE(what_another_host_may_take_is_handed_back_and_not_told_of_a
         BOOST_TEST(results[id].results[0].try_next_host == (others && !refused));
         BOOST_TEST((status(id).action == (refused ? Action::failed : Action::deferred)));
         BOOST_TEST(results[id].cut_short == (fault == "drop" || fault.starts_with("421")));
-        session.reset();
+        deliveries.reset();
       }
     }
   }
@@ -269,8 +268,8 @@ BOOST_AUTO_TEST_CASE(unreadable_content_is_deferred_and_never_sent_short) {
     BOOST_TEST(status(id).dsn == "4.3.0");
     BOOST_TEST((closed[0].trouble == Trouble::local));
     BOOST_TEST(host.peers[0]->ledger().empty());
-    BOOST_TEST(stages[id % 64] != static_cast<std::uint8_t>(delivery::Stage::committed));
-    session.reset();
+    BOOST_TEST(stages[id % 64] != static_cast<std::uint8_t>(ipc::delivery::Stage::committed));
+    deliveries.reset();
   }
 }
 
@@ -285,7 +284,7 @@ BOOST_AUTO_TEST_CASE(when_qmgr_goes_a_message_under_way_is_never_completed) {
   until([&] {
     return !host.peers.empty() && !host.peers[0]->commands().empty() && host.peers[0]->commands().back() == "DATA";
   });
-  session.reset();
+  deliveries.reset();
   until([&] { return host.ended == 1; });
   BOOST_TEST(host.peers[0]->ledger().empty());
 }
@@ -314,8 +313,8 @@ BOOST_AUTO_TEST_CASE(hundreds_of_connections_work_side_by_side) {
   }
   until([&] { return results.size() == 900; });
   for (const auto& [id, r] : results) BOOST_TEST((r.results[0].status.action == Action::delivered));
-  for (std::uint64_t c = 1; c <= 300; ++c) BOOST_REQUIRE(session->handle(delivery::CloseConnection{c}, {}));
-  until([&] { return closed.size() == 300 && session->connections() == 0; });
+  for (std::uint64_t c = 1; c <= 300; ++c) BOOST_REQUIRE(hand(ipc::delivery::CloseConnection{c}));
+  until([&] { return closed.size() == 300 && deliveries->connections() == 0; });
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_spoils_its_replies_is_spoken_to_in_turn_next_time) {
@@ -353,7 +352,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_closes_or_resets_at_any_byte_has_every_job_end_
         open(connection, host.port);
         const std::vector<std::uint64_t> jobs{job(connection, "one\r\n"), job(connection, "two\r\n"),
                                               job(connection, "three\r\n")};
-        BOOST_REQUIRE(session->handle(delivery::CloseConnection{connection}, {}));
+        BOOST_REQUIRE(hand(ipc::delivery::CloseConnection{connection}));
         until([&] { return closed.size() == 1; });
         std::size_t taken = 0;
         for (const auto& p : host.peers) taken += p->ledger().size();
@@ -372,7 +371,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_closes_or_resets_at_any_byte_has_every_job_end_
           if (good) BOOST_TEST(has, "credited, but never taken");
         }
         BOOST_TEST(delivered <= taken);
-        until([&] { return session->connections() == 0; });
+        until([&] { return deliveries->connections() == 0; });
       }
     }
   }
@@ -383,12 +382,13 @@ BOOST_AUTO_TEST_CASE(draining_finishes_what_is_in_hand_and_takes_nothing_new) {
   Host host(loop, {});
   open(1, host.port);
   const auto id = job(1, "x\r\n");
-  session->drain();
-  until([&] { return closed.size() == 1 && session->connections() == 0; });
+  deliveries->drain();
+  until([&] { return closed.size() == 1 && deliveries->connections() == 0; });
   BOOST_TEST((status(id).action == Action::delivered));
   open(2, host.port);
-  BOOST_TEST(closed.size() == 2u);
+  until([&] { return closed.size() == 2; });
   BOOST_TEST((closed[1].trouble == Trouble::replaced));
+  BOOST_TEST(deliveries->idle());
 }
 
 BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connections) {
@@ -420,7 +420,7 @@ BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connection
   BOOST_TEST(status(full).diagnostic == "smtp; 450 4.2.2 full");
 
   // A host that cannot be reached: the text alone, for other mail waits for it.
-  session.reset();
+  deliveries.reset();
   auto hard = map::StatusFilter::open({"static:{5.9.9 nobody there}"}, {});
   BOOST_REQUIRE(hard);
   settings.filter = std::make_shared<const map::StatusFilter>(*std::move(hard));
@@ -446,14 +446,14 @@ BOOST_AUTO_TEST_CASE(a_broken_conversation_is_an_error) {
   start();
   Host host(loop, {});
   open(1, host.port);
-  delivery::OpenConnection again;
+  ipc::delivery::OpenConnection again;
   again.connection = 1;
-  BOOST_TEST(!session->handle(again, {}));
-  delivery::Job j;
+  BOOST_TEST(!hand(again));
+  ipc::delivery::Job j;
   j.connection = 1;
   j.body.size = 10;  // and no content
-  BOOST_TEST(!session->handle(std::move(j), {}));
-  BOOST_TEST(!session->handle(delivery::StagePage{8}, {}));
+  BOOST_TEST(!hand(std::move(j)));
+  BOOST_TEST(!hand(ipc::delivery::StagePage{8}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

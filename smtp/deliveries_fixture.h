@@ -1,23 +1,22 @@
 #pragma once
-/// For tests of the session: hosts on loopback, and a session whose results are kept.
+/// For tests of deliveries: hosts on loopback, and deliveries whose answers are kept.
 ///
-/// Use:     BOOST_FIXTURE_TEST_SUITE(…, SessionFixture):  start(); Host host(loop, options); open(1, host.port);
+/// Use:     BOOST_FIXTURE_TEST_SUITE(…, DeliveriesFixture):  start(); Host host(loop, options); open(1, host.port);
 ///          job(1, "x"); until([&] { return closed.size() == 1; });
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <optional>
 
 #include "lib/async/listener.h"
 #include "lib/base/log.h"
 #include "lib/smtp/tls.h"
-#include "smtp/session.h"
+#include "smtp/deliveries.h"
 #include "smtp/testing/scripted_peer.h"
 
 namespace pen::smtp::testing {
-
-namespace delivery = ipc::delivery;
 
 /// A host on loopback: every connection is served by a ScriptedPeer of its own.
 struct Host {
@@ -93,45 +92,58 @@ struct Host {
   }
 };
 
-struct SessionFixture {
+struct DeliveriesFixture {
   async::Loop loop;
   Settings settings;
-  std::vector<delivery::ConnectionOpened> opened;
-  std::vector<delivery::ConnectionClosed> closed;
+  std::vector<ipc::delivery::ConnectionOpened> opened;
+  std::vector<ipc::delivery::ConnectionClosed> closed;
   std::vector<std::uint64_t> gone;
-  std::map<std::uint64_t, delivery::JobResult> results;
-  std::unique_ptr<ClientTls> client_tls;  // made by a test that wants TLS
-  ipc::TlsPolicy policy;                  // of the destinations that open() opens
-  std::string sender = "a@x.example";     // of the messages that job() submits
-  std::unique_ptr<Session> session;
+  std::map<std::uint64_t, ipc::delivery::JobResult> results;
+  std::unique_ptr<ClientTls> client_tls;       // made by a test that wants TLS
+  ipc::TlsPolicy policy;                       // of the destinations that open() opens
+  std::string sender = "a@x.example";          // of the messages that job() submits
+  std::optional<delivery::Conversation> qmgr;  // the program's end
+  std::unique_ptr<Deliveries> deliveries;
   std::uint8_t* stages = nullptr;
   std::uint64_t next_job = 1;
+  async::Gate listening{loop};
 
-  SessionFixture() {
+  DeliveriesFixture() {
     settings.helo_name = "me.example";
     BOOST_REQUIRE(log::open({.program = "smtp", .hostname = {}, .target = log::Target::file, .path = "/dev/null"}));
   }
   void start() {
-    session = std::make_unique<Session>(
-        loop, settings,
-        [this](const delivery::FromProgram& m) {
-          if (const auto* o = std::get_if<delivery::ConnectionOpened>(&m)) opened.push_back(*o);
-          if (const auto* c = std::get_if<delivery::ConnectionClosed>(&m)) closed.push_back(*c);
-          if (const auto* g = std::get_if<delivery::ConnectionGone>(&m)) gone.push_back(g->connection);
-          if (const auto* r = std::get_if<delivery::JobResult>(&m)) {
-            BOOST_TEST(results.emplace(r->job, *r).second, "one result per job");
-          }
-        },
-        client_tls.get());
+    int ends[2];
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+    deliveries.reset();
+    qmgr.emplace(delivery::Channel(async::Stream(loop, Fd(ends[0])), ipc::delivery::kName, {}));
+    listening.spawn("listen", listen(this, QmgrSide(async::Stream(loop, Fd(ends[1])), ipc::delivery::kName, {})));
+    deliveries = std::make_unique<Deliveries>(loop, settings, *qmgr, client_tls.get());
     auto page = ipc::make_stage_page(64);
     BOOST_REQUIRE(page.has_value());
     stages = static_cast<std::uint8_t*>(::mmap(nullptr, 64, PROT_READ, MAP_SHARED, page->get(), 0));
     std::vector<Fd> fds;
     fds.push_back(*std::move(page));
-    BOOST_REQUIRE(session->handle(delivery::StagePage{64}, fds));
+    BOOST_REQUIRE(hand(ipc::delivery::StagePage{64}, fds));
+  }
+  using QmgrSide = ipc::Channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>;
+  static async::Task<void> listen(DeliveriesFixture* self, QmgrSide side) {
+    for (;;) {
+      const auto answer = co_await side.receive({.cancel = &self->listening.cancel()});
+      if (!answer) co_return;
+      const ipc::delivery::FromProgram& m = answer->message;
+      if (const auto* o = std::get_if<ipc::delivery::ConnectionOpened>(&m)) self->opened.push_back(*o);
+      if (const auto* c = std::get_if<ipc::delivery::ConnectionClosed>(&m)) self->closed.push_back(*c);
+      if (const auto* g = std::get_if<ipc::delivery::ConnectionGone>(&m)) self->gone.push_back(g->connection);
+      if (const auto* r = std::get_if<ipc::delivery::JobResult>(&m))
+        BOOST_TEST(self->results.emplace(r->job, *r).second, "one result per job");
+    }
+  }
+  Result<void> hand(ipc::delivery::ToProgram message, std::span<Fd> fds = {}) {
+    return delivery::hand_on(*qmgr, *deliveries, std::move(message), fds);
   }
   void open(std::uint64_t id, unsigned short port, bool clear_text = false, bool requiretls = false) {
-    delivery::OpenConnection o;
+    ipc::delivery::OpenConnection o;
     o.connection = id;
     o.destination.transport = "smtp";
     o.destination.host = "mx.example";
@@ -140,11 +152,11 @@ struct SessionFixture {
     o.destination.tls = policy;
     o.destination.requiretls = requiretls;
     o.clear_text = clear_text;
-    BOOST_REQUIRE(session->handle(o, {}));
+    BOOST_REQUIRE(hand(std::move(o)));
   }
   std::uint64_t job(std::uint64_t connection, std::string_view content, bool by_file = false, bool broken = false,
                     bool other_hosts = false) {
-    delivery::Job j;
+    ipc::delivery::Job j;
     j.job = next_job++;
     j.connection = connection;
     j.slot = static_cast<std::uint32_t>(j.job % 64);
@@ -167,7 +179,7 @@ struct SessionFixture {
       j.inline_body = content;
     }
     const auto id = j.job;
-    BOOST_REQUIRE(session->handle(std::move(j), fds));
+    BOOST_REQUIRE(hand(std::move(j), fds));
     return id;
   }
   template <class Condition>

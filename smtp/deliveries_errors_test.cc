@@ -1,8 +1,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/config/config.h"
+#include "smtp/deliveries_fixture.h"
 #include "smtp/rewritten.h"
-#include "smtp/session_fixture.h"
 
 using namespace pen;
 using namespace pen::smtp;
@@ -21,7 +21,7 @@ struct NoHost final : Connection::Host {
 };
 
 /// What the postmaster is told of one connection to a host.
-struct Told : SessionFixture {
+struct Told : DeliveriesFixture {
   Told() {
     const std::vector<std::string> words = {"data", "policy", "protocol", "resource", "software"};
     settings.told = *mail::parse_error_classes(words);
@@ -29,7 +29,7 @@ struct Told : SessionFixture {
   }
   void start_telling() {
     start();
-    session->tell_postmaster([this](ipc::session_errors::Session s) { told.push_back(std::move(s)); });
+    deliveries->tell_postmaster([this](ipc::session_errors::Session s) { told.push_back(std::move(s)); });
   }
   /// One message to a host that answers `command` with `answer`.
   void refused(const std::string& command, const std::string& answer) {
@@ -37,7 +37,7 @@ struct Told : SessionFixture {
     start_telling();
     Host host(loop, answering(command, answer));
     one_connection(host);
-    session.reset();
+    deliveries.reset();
   }
   static PeerOptions answering(std::string command, std::string answer) {
     PeerOptions o;
@@ -50,8 +50,8 @@ struct Told : SessionFixture {
     results.clear();
     open(1, host.port);
     (void)job(1, "Subject: x\r\n\r\nprivate\r\n");
-    BOOST_REQUIRE(session->handle(delivery::CloseConnection{1}, {}));
-    until([&] { return closed.size() == 1 && session->connections() == 0; });
+    BOOST_REQUIRE(hand(ipc::delivery::CloseConnection{1}));
+    until([&] { return closed.size() == 1 && deliveries->connections() == 0; });
   }
   bool is(ErrorClass one) const { return told.size() == 1 && told[0].classes == mail::ErrorClasses(one).bits(); }
   std::vector<ipc::session_errors::Session> told;
@@ -59,7 +59,7 @@ struct Told : SessionFixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(smtp_session_errors, Told)
+BOOST_FIXTURE_TEST_SUITE(smtp_deliveries_errors, Told)
 
 BOOST_AUTO_TEST_CASE(replies_against_the_protocol_are_told_with_the_transcript) {
   refused("mail", "gibberish");
@@ -112,19 +112,19 @@ BOOST_AUTO_TEST_CASE(what_keeps_this_host_from_connecting_is_told) {
   BOOST_TEST(told.at(0).reason.starts_with("TLS is required, but there is a client TLS"));
   told.clear();
   policy.level = ipc::TlsLevel::none;
-  session.reset();
+  deliveries.reset();
   closed.clear();
   settings.bind_address = "192.0.2.1";  // not one of ours
   start_telling();
   open(1, host.port);
   until([&] { return closed.size() == 1; });
   BOOST_TEST(is(ErrorClass::resource));
-  BOOST_TEST((closed[0].trouble == delivery::Trouble::local));
+  BOOST_TEST((closed[0].trouble == ipc::delivery::Trouble::local));
 }
 
 BOOST_AUTO_TEST_CASE(hosts_that_cannot_be_reached_from_here_are_not_told) {
   start_telling();
-  delivery::OpenConnection o;
+  ipc::delivery::OpenConnection o;
   o.destination.transport = "smtp";
   o.destination.host = "mx.example";
   // EINVAL (or no IPv6 here), EACCES or ENETUNREACH: nothing leaves this host
@@ -133,9 +133,9 @@ BOOST_AUTO_TEST_CASE(hosts_that_cannot_be_reached_from_here_are_not_told) {
     ++o.connection;
     o.destination.address = address;
     o.destination.port = 25;
-    BOOST_REQUIRE(session->handle(o, {}));
+    BOOST_REQUIRE(hand(o));
     until([&] { return closed.size() == 1; });
-    BOOST_TEST((closed[0].trouble != delivery::Trouble::local), closed[0].status.text);
+    BOOST_TEST((closed[0].trouble != ipc::delivery::Trouble::local), closed[0].status.text);
   }
   BOOST_TEST(told.empty());
 }

@@ -1,8 +1,9 @@
 #pragma once
-/// One conversation with qmgr: its connections, their jobs, the log lines and the answers.
+/// The deliveries of one conversation with qmgr: its connections, their jobs, the log lines and the answers.
 ///
-/// Use:     Session session(loop, settings, out);                 // out: hands one FromProgram message to the channel
-///          session.handle(message, fds);                         // each message from qmgr, in order
+/// Use:     delivery::Conversation qmgr(std::move(channel));
+///          Deliveries deliveries(loop, settings, qmgr);
+///          co_return co_await delivery::converse(qmgr, deliveries, draining);
 ///          Destroying it closes every connection at once: what was not ended by end-of-data has no effect.
 /// Rules:   peers that misbehave when spoken to in groups of commands are told to qmgr, whose destination database
 ///          remembers them, and are spoken to one command at a time. Here too (at most kMaxMisbehaved, for
@@ -10,13 +11,15 @@
 ///          TLS is broken, where the TLS level is may: they are spoken to in clear text. The postmaster is told of
 ///          errors with a host once an hour at most, or after a connection that went well, and never of a connection
 ///          that was given notices (smtp/told_lately.h).
-/// Errors:  handle() fails when qmgr breaks the conversation (unknown numbers, no room): the caller logs and closes.
+/// Errors:  open(), close() and take() fail when qmgr breaks the conversation (a number used twice, a job that cannot
+///          be).
 #include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <unordered_map>
 
+#include "lib/delivery/conversation.h"
 #include "lib/ipc/session_errors.h"
 #include "smtp/connection.h"
 #include "smtp/told_lately.h"
@@ -30,26 +33,30 @@ namespace pen::smtp {
 class Logins;
 class ClientTls;  // lib/smtp/tls.h
 
-class Session final : public Connection::Host {
+class Deliveries final : public Connection::Host {
  public:
   static constexpr std::size_t kMaxConnections = 20000;
   static constexpr std::size_t kMaxMisbehaved = 1000;
   static constexpr std::chrono::minutes kMisbehaved{10};
 
-  using Out = std::function<void(const ipc::delivery::FromProgram&)>;
-  /// tls: the process's; it outlives the session. nullptr: TLS cannot be done, and mail that demands it is not sent.
-  /// logins: nullptr: nobody logs in.
-  Session(async::Loop& loop, Settings settings, Out out, ClientTls* tls = nullptr,
-          std::shared_ptr<Logins> logins = nullptr);
+  /// qmgr hears the answers. tls: the process's; nullptr: TLS cannot be done, and mail that demands it is not sent.
+  /// Both outlive this object. logins: nullptr: nobody logs in.
+  Deliveries(async::Loop& loop, Settings settings, delivery::Conversation& qmgr, ClientTls* tls = nullptr,
+             std::shared_ptr<Logins> logins = nullptr);
   /// Results of TLS are told to it from now on. skip_resumed: not of sessions begun before.
   void report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed);
   /// Where connections with errors are told of that notify_classes names.
   void tell_postmaster(std::function<void(ipc::session_errors::Session)> tell) { tell_postmaster_ = std::move(tell); }
-  ~Session() override;
+  ~Deliveries() override;
 
-  Result<void> handle(ipc::delivery::ToProgram message, std::span<Fd> fds);
+  // --- what converse() calls ---
+  Result<void> open(ipc::delivery::OpenConnection message);
+  Result<void> close(ipc::delivery::CloseConnection message);
+  Result<void> take(ipc::delivery::Job job, std::span<Fd> fds);
   /// Every connection ends after the jobs in hand, and new ones are turned away: another process takes over.
   void drain();
+  bool idle() const { return connections_.empty(); }
+
   std::size_t connections() const { return connections_.size(); }
   /// One line per connection: where it goes, jobs in hand.
   std::vector<std::string> status() const;
@@ -65,9 +72,13 @@ class Session final : public Connection::Host {
   void opened(Connection& c, const Opened& opened, microseconds setup, microseconds round_trip) override;
   void done(Connection& c, const Work& work, const JobDone& done) override;
   void closed(Connection& c, const Ended& ended) override;
-  ipc::StagePage& stages() override { return stages_; }
+  ipc::StagePage& stages() override { return qmgr_.stages(); }
 
-  void open(ipc::delivery::OpenConnection message);
+  /// The settings for a connection: those of the destination are among them.
+  Settings settings_for(const ipc::delivery::OpenConnection& message);
+  /// tls: why the connection's TLS cannot be had; nullptr: it can.
+  void turn_away(const ipc::delivery::OpenConnection& message, const Error* tls);
+  void forget(std::uint64_t id);
   /// What the destination's TLS level asks for; settings: of the connection. Error: it cannot be given.
   Result<std::unique_ptr<TlsPlan>> plan_tls(const ipc::delivery::OpenConnection& message, Settings& settings);
   void tell_tls(const Connection& c, const Ended* ended);
@@ -79,20 +90,18 @@ class Session final : public Connection::Host {
   static bool may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status);
   /// As smtp_delivery_status_filter has it. may_give_up: no other host can be asked.
   void filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const;
-  Result<void> take_job(ipc::delivery::Job job, std::span<Fd> fds);
   async::Task<void> run(std::uint64_t id);
   async::Task<void> watch_time();
 
   async::Loop& loop_;
   Settings settings_;
-  Out out_;
+  delivery::Conversation& qmgr_;
   ClientTls* tls_;
   std::shared_ptr<Logins> logins_;
   std::shared_ptr<ipc::TlsReports> reports_;
   bool skip_resumed_ = false;
   std::function<void(ipc::session_errors::Session)> tell_postmaster_;
   ToldLately told_lately_;
-  ipc::StagePage stages_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;
   std::map<std::string, SteadyTime> misbehaved_;  // key of the destination, until when
