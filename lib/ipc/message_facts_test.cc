@@ -10,7 +10,7 @@
 namespace pen::ipc {
 namespace {
 
-/// Each fact with a value that is not its default. The compiler refuses a list that lacks one.
+/// Each fact with a value that is not its default.
 mail::MessageFacts every_fact() {
   return {WallTime(seconds(1'800'000'000)),
           "ada@one.example",
@@ -69,6 +69,22 @@ std::string hex(std::string_view bytes) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(message_facts)
+
+/// So that the other cases look at every fact. This one does not compile with a list that lacks one.
+BOOST_AUTO_TEST_CASE(no_fact_of_the_sample_has_its_default) {
+  const mail::MessageFacts none, all = every_fact();
+  const auto& [arrival, sender, envid, ret, body_type, smtputf8, requiretls, client, body, purpose] = all;
+  BOOST_TEST((arrival != none.arrival));
+  BOOST_TEST(sender != none.sender);
+  BOOST_TEST(envid != none.envid);
+  BOOST_TEST((ret != none.ret));
+  BOOST_TEST((body_type != none.body_type));
+  BOOST_TEST(smtputf8 != none.smtputf8);
+  BOOST_TEST((requiretls != none.requiretls));
+  BOOST_TEST((client != none.client));
+  BOOST_TEST((body != none.body));
+  BOOST_TEST((purpose != none.purpose));
+}
 
 BOOST_AUTO_TEST_CASE(every_fact_travels_with_an_envelope_and_with_a_job) {
   const auto envelope = decode<mail::Envelope>(encode(sample_envelope()));
