@@ -65,6 +65,8 @@ template <class... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {
   write(Level::error, fmt::format(format, std::forward<Args>(args)...));
 }
+/// A warning, as a handler: libraries do not log, and leave it to the program ({.report = log::as_warning}).
+inline void as_warning(const std::string& line) { write(Level::warning, line); }
 /// Logs and ends the process with exit status 1; master starts it again, paced.
 template <class... Args>
 [[noreturn]] void fatal(fmt::format_string<Args...> format, Args&&... args);

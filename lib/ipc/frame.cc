@@ -21,6 +21,8 @@ std::string_view describe(IpcError e) {
       return "conversation not offered";
     case IpcError::out_of_place:
       return "a message out of place";
+    case IpcError::no_answer:
+      return "no answer";
     case IpcError::peer_not_allowed:
       return "peer not allowed";
   }

@@ -28,6 +28,7 @@ enum class IpcError {
   wrong_conversation,
   not_offered,
   out_of_place,
+  no_answer,
   peer_not_allowed
 };
 std::string_view error_module(IpcError);
