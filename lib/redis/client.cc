@@ -52,14 +52,14 @@ Client::Client(async::Loop& loop, ClientOptions options, ClientEvents events)
       events_(std::move(events)),
       random_(options_.seed),
       pool_(loop, 1),
-      gate_(loop) {}
+      kept_(
+          loop, {.pace = {.first = kFirstPause, .longest = kLastPause, .settled = kSettled}, .jitter = &random_},
+          [this] { return session(); }, [this](const auto& end) { ended(end); }) {}
 
 Client::~Client() = default;
 
-void Client::start() { gate_.spawn("redis", keep_up()); }
-
 bool Client::send(const std::vector<std::string>& words, Then then) {
-  if (!up_ || requests_.size() >= kMaxRequests || stream_->queued() > kMaxQueued) return false;
+  if (!is_up() || requests_.size() >= kMaxRequests || stream_->queued() > kMaxQueued) return false;
   write(words, std::move(then));
   return true;
 }
@@ -70,30 +70,17 @@ void Client::write(const std::vector<std::string>& words, Then then) {
 }
 
 void Client::give_up(Error why) {
-  if (!up_ || given_up_) return;
+  if (!is_up() || given_up_) return;
   given_up_ = std::move(why);
   stream_->close();
 }
 
-async::Task<void> Client::keep_up() {
-  milliseconds pause = kFirstPause;
-  for (;;) {
-    const SteadyTime began = loop_.now();
-    const Error why = co_await session();
-    const bool was_up = std::exchange(up_, false);
-    stream_.reset();
-    reader_.reset();
-    for (Request& r : std::exchange(requests_, {}))
-      if (r.then) r.then(fail(why));
-    if (was_up || !told_down_) {
-      told_down_ = true;
-      events_.down(why);
-    }
-    if (was_up && loop_.now() - began > kSettled) pause = kFirstPause;
-    const auto jitter = static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(pause.count() / 4) + 1));
-    static_cast<void>(co_await loop_.sleep(pause - milliseconds(jitter)));
-    pause = std::min(pause * 2, kLastPause);
-  }
+void Client::ended(const async::Reconnecting::End& end) {
+  stream_.reset();
+  reader_.reset();
+  for (Request& r : std::exchange(requests_, {}))
+    if (r.then) r.then(fail(end.why));
+  if (end.first) events_.down(end.why);
 }
 
 async::Task<Result<async::SocketAddress>> Client::find_server() {
@@ -168,8 +155,7 @@ async::Task<Error> Client::session() {
   reader_ = std::make_unique<ReplyReader>();
   auto greeted = co_await greet();
   if (!greeted) co_return named(std::move(greeted).error());
-  up_ = true;
-  told_down_ = false;
+  kept_.connected();
   events_.up(*greeted);
   const milliseconds ping_after = std::min(kPingAfter, options_.timeout);
   for (;;) {

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "lib/async/handler_pool.h"
+#include "lib/async/reconnecting.h"
 #include "lib/async/stream.h"
-#include "lib/async/sync.h"
 #include "lib/base/random.h"
 #include "lib/redis/reply.h"
 
@@ -64,8 +64,8 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  void start();
-  bool is_up() const { return up_; }
+  void start() { kept_.start("redis"); }
+  bool is_up() const { return kept_.is_connected(); }
   /// An error reply counts as a reply. False: nothing was sent, and `then` is not called.
   bool send(const std::vector<std::string>& words, Then then);
   /// The server's replies make no sense: closes the connection and reconnects with back-off.
@@ -78,8 +78,8 @@ class Client {
     SteadyTime sent{};
     Then then;
   };
-  async::Task<void> keep_up();
   async::Task<Error> session();
+  void ended(const async::Reconnecting::End& end);
   async::Task<Result<async::SocketAddress>> find_server();
   async::Task<Result<std::vector<Reply>>> greet();
   async::Task<Result<Reply>> one_reply(SteadyTime deadline);
@@ -95,8 +95,7 @@ class Client {
   std::unique_ptr<ReplyReader> reader_;
   std::deque<Request> requests_;
   std::optional<Error> given_up_;
-  bool up_ = false, told_down_ = false;
-  async::Gate gate_;  // declared last: its tasks use the other members
+  async::Reconnecting kept_;  // declared last: its task uses the other members
 };
 
 }  // namespace pen::redis
