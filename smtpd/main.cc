@@ -165,7 +165,7 @@ Result<Hooks> start(Context& context) {
   if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
   program->server.classes = std::move(holder);
   program->server.tls = server_tls;
-  if (logins) context.loop().spawn("authentication", sasl::DovecotService::keep_connected(logins));
+  if (logins) logins->start();
   program->server.authenticator = std::move(logins);
   context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
   context.serve([program](async::Listener::Accepted accepted) {

@@ -94,18 +94,18 @@ class DovecotService::One final : public Authenticator::Exchange {
   async::Task<Answer> start(Request request, async::Until until) override {
     DovecotService& s = service_;
     until = s.bounded(until);
-    if (!s.connected_) {
+    if (!s.connected()) {
       s.attempted_.reset();
-      s.hurry_.set();
+      s.kept_.hurry();
       (void)co_await s.attempted_.wait(until);
-      if (!s.connected_) co_return temporary(s.last_error_.empty() ? std::string(kLost) : s.last_error_);
+      if (!s.connected()) co_return temporary(s.last_error().empty() ? std::string(kLost) : s.last_error());
     }
     if (s.exchanges_.size() >= kMaxExchanges) co_return temporary("too many log-ins at once");
     do {
       if (++s.next_id_ == 0) ++s.next_id_;
     } while (s.exchanges_.contains(s.next_id_));
     id_ = s.next_id_;
-    epoch_ = s.epoch_;
+    connection_ = s.kept_.connections();
     s.exchanges_.emplace(id_, this);
     co_return co_await ask(dovecot::auth_line(id_, request), until);
   }
@@ -162,7 +162,8 @@ class DovecotService::One final : public Authenticator::Exchange {
   void leave(bool cancel) {
     if (id_ == 0) return;
     service_.exchanges_.erase(id_);
-    if (cancel && service_.connected_ && epoch_ == service_.epoch_) service_.stream_->write(dovecot::cancel_line(id_));
+    if (cancel && service_.connected() && connection_ == service_.kept_.connections())
+      service_.stream_->write(dovecot::cancel_line(id_));
     id_ = 0;
   }
 
@@ -170,11 +171,15 @@ class DovecotService::One final : public Authenticator::Exchange {
   async::Event answered_;
   Answer answer_;
   std::uint32_t id_ = 0;  // 0: not known to the service
-  std::uint64_t epoch_ = 0;
+  std::uint64_t connection_ = 0;
 };
 
 DovecotService::DovecotService(async::Loop& loop, ServiceAddress address, Options options)
-    : loop_(loop), address_(std::move(address)), options_(options), attempted_(loop), hurry_(loop) {
+    : loop_(loop),
+      address_(std::move(address)),
+      options_(options),
+      attempted_(loop),
+      kept_(loop, {.pace = options.pace}, [this] { return session(); }, [this](const auto& end) { ended(end); }) {
   if (!address_.host.empty()) names_.emplace(loop, 1);
 }
 
@@ -218,18 +223,12 @@ async::Task<Result<std::vector<Mechanism>>> DovecotService::greet(async::Until u
   }
 }
 
-async::Task<void> DovecotService::serve(async::Cancel* cancel) {
+async::Task<Error> DovecotService::serve() {
   for (;;) {
-    auto line = co_await stream_->read_line(dovecot::kMaxLine, {.cancel = cancel});
-    if (!line) {
-      last_error_ = std::string(kLost) + ": " + line.error().message();
-      co_return;
-    }
+    auto line = co_await stream_->read_line(dovecot::kMaxLine);
+    if (!line) co_return std::move(line).error().within(kLost);
     auto reply = dovecot::parse_reply(*line);
-    if (!reply) {
-      last_error_ = std::string(kLost) + ": " + reply.error().message();
-      co_return;
-    }
+    if (!reply) co_return std::move(reply).error().within(kLost);
     if (*reply) take(*std::move(*reply));
   }
 }
@@ -239,39 +238,21 @@ void DovecotService::take(dovecot::Reply reply) {
   if (found != exchanges_.end()) found->second->take(std::move(reply));  // else it was cancelled
 }
 
-void DovecotService::disconnected() {
-  connected_ = false;
-  stream_.reset();
-  for (const auto& [id, exchange] : std::exchange(exchanges_, {})) exchange->lost();
+async::Task<Error> DovecotService::session() {
+  auto greeted = co_await greet({.deadline = loop_.now() + options_.connect_timeout});
+  if (!greeted) co_return std::move(greeted).error();
+  mechanisms_ = *std::move(greeted);
+  const bool back = kept_.connected();
+  attempted_.set();
+  if (back && on_up) on_up();
+  co_return co_await serve();
 }
 
-async::Task<void> DovecotService::keep_connected(std::shared_ptr<DovecotService> self, async::Cancel* cancel) {
-  DovecotService& s = *self;
-  milliseconds pause = s.options_.first_pause;
-  while (!cancel || !cancel->raised()) {
-    s.hurry_.reset();
-    auto greeted = co_await s.greet({.deadline = s.loop_.now() + s.options_.connect_timeout, .cancel = cancel});
-    if (greeted) {
-      pause = s.options_.first_pause;
-      s.mechanisms_ = *std::move(greeted);
-      s.last_error_.clear();
-      s.connected_ = true;
-      ++s.epoch_;
-      s.attempted_.set();
-      if (std::exchange(s.told_down_, false) && s.on_up) s.on_up();
-      co_await s.serve(cancel);
-    } else {
-      s.last_error_ = greeted.error().message();
-    }
-    s.disconnected();
-    if (!std::exchange(s.told_down_, true) && s.on_down) s.on_down(s.last_error_);
-    s.attempted_.set();
-    // Never quicker than first_pause, however many want to log in.
-    (void)co_await s.loop_.sleep(s.options_.first_pause, {.cancel = cancel});
-    if (pause > s.options_.first_pause)
-      (void)co_await s.hurry_.wait({.deadline = s.loop_.now() + pause, .cancel = cancel});
-    pause = std::min(pause * 2, s.options_.longest_pause);
-  }
+void DovecotService::ended(const async::Reconnecting::End& end) {
+  stream_.reset();
+  for (const auto& [id, exchange] : std::exchange(exchanges_, {})) exchange->lost();
+  if (end.first && on_down) on_down(last_error());
+  attempted_.set();
 }
 
 }  // namespace pen::sasl

@@ -2,8 +2,7 @@
 /// The one connection of a process to Dovecot's authentication service, shared by all its sessions.
 ///
 /// Use:     auto service = std::make_shared<DovecotService>(loop, address, options);
-///          loop.spawn("authentication", DovecotService::keep_connected(service));
-///          the rest is Authenticator (authenticator.h).
+///          service->start();   the rest is Authenticator (authenticator.h).
 /// Death:   when the connection ends, every exchange under way gets "Connection lost to authentication server" as a
 ///          temporary failure, and it is made again, paced; a log-in that comes meanwhile makes it be tried at once.
 ///          What Dovecot offered last stays known, so that clients are told "try later" and not "no AUTH here".
@@ -15,8 +14,8 @@
 #include <optional>
 
 #include "lib/async/handler_pool.h"
+#include "lib/async/reconnecting.h"
 #include "lib/async/stream.h"
-#include "lib/async/sync.h"
 #include "lib/sasl/authenticator.h"
 
 namespace pen::sasl {
@@ -37,7 +36,7 @@ class DovecotService final : public Authenticator {
  public:
   static constexpr std::size_t kMaxExchanges = 2000;
   struct Options {
-    milliseconds first_pause{50}, longest_pause{5000};
+    Pace::Options pace{.first = milliseconds(50), .longest = milliseconds(5000)};
     seconds connect_timeout{10};
     // Dovecot lets a client that fails often wait for up to 15 seconds (auth_failure_delay, penalties)
     seconds answer_timeout{30};
@@ -45,28 +44,28 @@ class DovecotService final : public Authenticator {
   DovecotService(async::Loop& loop, ServiceAddress address, Options options);
   ~DovecotService() override;
 
-  /// Connects, reads answers, connects again, until cancelled or the process ends.
-  static async::Task<void> keep_connected(std::shared_ptr<DovecotService> self, async::Cancel* cancel = nullptr);
+  void start() { kept_.start("authentication"); }
 
   const std::vector<Mechanism>& mechanisms() const override { return mechanisms_; }
   async::Task<void> settled(async::Until until) override;
   std::unique_ptr<Exchange> begin() override;
 
-  bool connected() const { return connected_; }
+  bool connected() const { return kept_.is_connected(); }
   std::size_t under_way() const { return exchanges_.size(); }
   /// Why the last connection or attempt ended; empty: none did.
-  const std::string& last_error() const { return last_error_; }
+  const std::string& last_error() const { return kept_.last_error(); }
   /// Called with last_error() when the service is lost or cannot be reached: once until it is there again.
   std::function<void(const std::string& why)> on_down;
   std::function<void()> on_up;
 
  private:
   class One;
-  async::Task<void> serve(async::Cancel* cancel);
+  async::Task<Error> session();
+  async::Task<Error> serve();
   async::Task<Result<async::Stream>> connect(async::Until until);
   async::Task<Result<std::vector<Mechanism>>> greet(async::Until until);
   void take(dovecot::Reply reply);
-  void disconnected();
+  void ended(const async::Reconnecting::End& end);
   async::Until bounded(async::Until until) const;
 
   async::Loop& loop_;
@@ -74,15 +73,11 @@ class DovecotService final : public Authenticator {
   Options options_;
   std::optional<async::HandlerPool> names_;  // address_ has a name, whose look-up blocks
   std::optional<async::Stream> stream_;
-  bool connected_ = false;
-  bool told_down_ = false;
   async::Event attempted_;  // the attempt that was under way has ended, well or not
-  async::Event hurry_;      // somebody wants to log in
   std::uint32_t next_id_ = 0;
-  std::uint64_t epoch_ = 0;  // counts connections
   std::map<std::uint32_t, One*> exchanges_;
   std::vector<Mechanism> mechanisms_;
-  std::string last_error_;
+  async::Reconnecting kept_;
 };
 
 }  // namespace pen::sasl

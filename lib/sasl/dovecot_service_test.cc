@@ -27,7 +27,7 @@ struct Rig {
   Rig() {
     service->on_down = [this](const std::string& why) { downs.push_back(why); };
   }
-  void start() { gate.spawn("service", DovecotService::keep_connected(service)); }
+  void start() { service->start(); }
   void listen() {
     listener.emplace(loop, async::listen_on(address).value(), 10);
     gate.spawn("accept", accept(this));
