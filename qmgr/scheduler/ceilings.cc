@@ -1,88 +1,74 @@
-/// What a host tolerates, learned and tried again now and then; how fast it is beside others.
-///
-/// A peer that has closed twice in a row after the same number of messages is believed: later connections are closed
-/// by us before that. After ceiling_time one connection may carry twice as many. (Connections at once: clusters.cc.)
-/// A host that is much slower than the best of its level is passed over while those have room: busy for longer, its
-/// connections would else be the ones that are open, and draw more than their share. Its measure is believed for
-/// ceiling_time, then it is tried like the others.
-#include <algorithm>
+#include "qmgr/scheduler/ceilings.h"
 
-#include "qmgr/scheduler/model.h"
+#include <algorithm>
 
 namespace pen::qmgr::scheduler {
 
 namespace {
 constexpr std::uint32_t kEnough = 1000;  // who takes so many has no ceiling worth keeping
-constexpr int kSlowFactor = 3;
-constexpr milliseconds kSlowFloor{50};  // differences below this are noise
-// Who was not measured lately is taken for so fast: beside a host that is slower than most it is worth a try.
-constexpr milliseconds kUnmeasured{150};
+constexpr std::chrono::hours kMeantIt{24};
 }  // namespace
 
-std::uint64_t Model::quota_of(Destination& d) {
+std::uint64_t Ceilings::quota_of(Destination& d) const {
   destdb::Facts& f = d.facts;
   if (f.messages_per_connection == 0) return 0;
-  if (wall < f.messages_until) return f.messages_per_connection;
-  f.messages_until = wall + options.ceiling_time;  // one probe at a time
+  if (clock_.wall < f.messages_until) return f.messages_per_connection;
+  f.messages_until = clock_.wall + options_.ceiling_time;  // one probe at a time
   return std::uint64_t{f.messages_per_connection} * 2;
 }
 
-void Model::learn_clear_text(Destination& d) {
-  WallTime& until = d.facts.clear_text_until;
-  if (until > wall) return;  // connections of the same time meet the same trouble
-  const bool again = until != WallTime{} && wall < until + std::chrono::hours(24);
-  until = wall + (again ? options.clear_text_again : options.clear_text_first);
-}
-
-void Model::learn_quota(Destination& d, std::uint64_t done) {
+void Ceilings::learn_quota(Destination& d, std::uint64_t done) const {
   destdb::Facts& f = d.facts;
   const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(done, kEnough));
   const bool probe = f.messages_per_connection > 0 && n >= f.messages_per_connection;
   if (probe || f.closed_after == n) {
     f.messages_per_connection = n < kEnough ? n : 0;
-    f.messages_until = wall + options.ceiling_time;
+    f.messages_until = clock_.wall + options_.ceiling_time;
   }
   f.closed_after = n;
 }
 
-void Model::measured(Connection& c, microseconds since_begun) {
+void Ceilings::carried_one_more(Connection& c) const {
   destdb::Facts& f = c.destination->facts;
-  f.service_time = service_time(c, since_begun);
-  f.measured = wall;
   ++c.done;
   if (f.messages_per_connection > 0 && c.done > f.messages_per_connection)
     f.messages_per_connection = c.done < kEnough ? static_cast<std::uint32_t>(c.done) : 0;
 }
 
-bool Model::measured_lately(const Destination& d) const {
-  return d.facts.measured <= wall && d.facts.measured + options.ceiling_time > wall;
+std::optional<ConnectionNumber> Ceilings::take_spent() {
+  if (spent_.empty()) return std::nullopt;
+  const ConnectionNumber number = spent_.back();
+  spent_.pop_back();
+  return number;
 }
 
-bool Model::slow(const Destination& d, microseconds best) {
-  return best.count() > 0 && much_longer(d.facts.service_time, best);
+std::uint32_t Ceilings::connections(const Destination& d) const {
+  if (d.facts.tolerated_connections == 0) return 0;
+  return d.facts.tolerated_connections + (clock_.wall >= d.facts.tolerated_until ? 1U : 0U);
 }
 
-bool Model::much_longer(microseconds time, microseconds best) { return time > best * kSlowFactor + kSlowFloor; }
-
-microseconds Model::best_service_time(const std::vector<std::unique_ptr<Member>>& level) const {
-  microseconds best = microseconds::max();
-  std::size_t working = 0;
-  for (const auto& m : level) {
-    const Destination& d = *m->destination;
-    if (dead(d)) continue;
-    ++working;
-    const bool known = measured_lately(d) && d.facts.service_time.count() > 0;
-    best = std::min(best, known ? d.facts.service_time : microseconds(kUnmeasured));
-  }
-  return working > 1 ? best : microseconds(0);
+void Ceilings::refused_one_more(Destination& d) const {
+  d.facts.tolerated_connections = static_cast<std::uint32_t>(d.connections.size()) + d.elsewhere;
+  d.facts.tolerated_until = clock_.wall + options_.ceiling_time;
 }
 
-void Model::retire_spent() {
-  while (!spent.empty()) {
-    const auto it = connections.find(spent.back());
-    spent.pop_back();
-    if (it != connections.end()) retire(*it->second);
-  }
+void Ceilings::bears(Destination& d, std::uint32_t in_use) const {
+  if (d.facts.tolerated_connections > 0 && in_use > d.facts.tolerated_connections)
+    d.facts.tolerated_connections = in_use;  // the probe was accepted
+}
+
+void Ceilings::learn_clear_text(Destination& d) const {
+  WallTime& until = d.facts.clear_text_until;
+  if (until > clock_.wall) return;  // connections of the same time meet the same trouble
+  const bool again = until != WallTime{} && clock_.wall < until + kMeantIt;
+  until = clock_.wall + (again ? options_.clear_text_again : options_.clear_text_first);
+}
+
+void Ceilings::learn_step_by_step(Destination& d) const {
+  WallTime& until = d.facts.step_by_step_until;
+  // Once may have been a line that went dead, or a restart of the peer.
+  const bool again = until != WallTime{} && clock_.wall < until + kMeantIt;
+  until = clock_.wall + (again ? options_.step_by_step_again : options_.step_by_step_first);
 }
 
 }  // namespace pen::qmgr::scheduler

@@ -1,5 +1,4 @@
-/// Connections: opening, handing out within the window, falling idle, growing old, closing; jobs
-/// that run alone.
+/// Connections: opening, handing out within the window, falling idle, growing old, closing.
 #include <algorithm>
 
 #include "lib/mail/stated_delay.h"
@@ -9,39 +8,34 @@ namespace pen::qmgr::scheduler {
 
 using ipc::delivery::Trouble;
 
-namespace {
-// How long everything else waits for limits that keep a job that runs alone from its connection.
-constexpr seconds kSoloPatience{10};
-}  // namespace
-
 void Model::concurrency_changed(Party& p, int by) {
   p.concurrency = static_cast<std::uint32_t>(static_cast<std::int64_t>(p.concurrency) + by);
   p.each_claim([&](Claim& c) {
     c.queue().update(c.entry, p.concurrency);
-    if (by < 0 && !c.shares.empty()) mark_dirty(*c.transport);
+    if (by < 0 && !c.shares.empty()) to_serve.mark(*c.transport);
   });
 }
 
 Connection& Model::open(Destination& d, const Job& cause) {
   auto owned = std::make_unique<Connection>();
   Connection& c = *owned;
-  c.number = next_connection++;
-  c.opened_at = now;
+  c.number = next_connection_++;
+  c.opened_at = clock.now;
   c.destination = &d;
-  c.quota = quota_of(d);
+  c.quota = ceilings.quota_of(d);
   connections.emplace(c.number, std::move(owned));
   d.connections.push_back(&c);
   ++d.holding;
   ++d.transport->connections;
   d.transport->all.push_back(c.in_all);
-  if (unproven(d)) probe_begins(c);
+  if (Probes::unproven(d)) probes.begin(c);
   ++figures.connections_opened;
-  d.heard_until = now + kHeardFor;
-  OpenConnection& action = std::get<OpenConnection>(actions.emplace_back(
-      OpenConnection{c.number, d.address, cause.route->nexthop, d.key, connection_limit(d),
-                     d.facts.step_by_step_until > wall, d.facts.clear_text_until > wall && may_go_clear(d)}));
+  d.heard_until = clock.now + kHeardFor;
+  OpenConnection& action = std::get<OpenConnection>(actions.emplace_back(OpenConnection{
+      c.number, d.address, cause.route->nexthop, d.key, limits.connections(d), d.facts.step_by_step_until > clock.wall,
+      d.facts.clear_text_until > clock.wall && Ceilings::may_go_clear(d)}));
   if (d.session_class != nullptr) action.session_class = d.session_class->number;
-  ask_for_session(c);
+  session_classes.ask(c);
   return c;
 }
 
@@ -99,9 +93,9 @@ void Model::hand(Connection& c, Job& j) {
   if (share.waiting.empty()) share.round.unlink();
   end_joining(j);
   j.place = Job::Place::handed;
-  if (c.handed.empty()) c.flows_since = now + path(c);
+  if (c.handed.empty()) c.flows_since = clock.now + Speed::path(c);
   c.handed.push_back(&j);
-  if (c.spent()) spent.push_back(c.number);
+  ceilings.handed(c);
   ++c.destination->transport->in_hand;
   ++c.destination->handed;
   ++figures.in_hand;
@@ -112,12 +106,12 @@ void Model::hand(Connection& c, Job& j) {
 
 void Model::hand_out(Connection& c) {
   if (c.state != Connection::State::open || draining) return;
-  if (must_pause(*c.destination)) return;  // end_pauses() goes on
+  if (rate_delay.must_pause(*c.destination)) return;  // end_pauses() goes on
   Transport& t = *c.destination->transport;
   if (t.exclusive()) {
     Job* j = t.solo;
     if (j != nullptr && j->connection == &c && j->place == Job::Place::backlog && t.in_hand == 0) {
-      if (j->expiry <= now) {
+      if (j->expiry <= clock.now) {
         reroute(*j);
       } else {
         hand(c, *j);
@@ -125,7 +119,7 @@ void Model::hand_out(Connection& c) {
     }
     return;
   }
-  while (may_take(c)) {
+  while (windows.may_take(c)) {
     // What rode along takes turns with what waits in the pool, and in either the messages do.
     Job* next = nullptr;
     if (c.waiting == 0 || (c.from_pool = !c.from_pool)) next = pull(c);
@@ -136,7 +130,7 @@ void Model::hand_out(Connection& c) {
       c.round.rotate();
     }
     Job& j = *next;
-    if (j.expiry <= now) {
+    if (j.expiry <= clock.now) {
       reroute(j);
       continue;
     }
@@ -144,102 +138,16 @@ void Model::hand_out(Connection& c) {
   }
 }
 
-void Model::run_alone(Transport& t) {
-  if (t.solo == nullptr) {
-    if (t.in_hand > 0) return;
-    t.solo = t.alone.front();
-    t.alone.pop_front();
-  } else if (t.solo->place == Job::Place::pooled) {
-    unpool(*t.solo);
-  } else {
-    return;
-  }
-  Job& j = *t.solo;
-  if (t.solo_until == kNever)
-    t.solo_until = now + std::max<microseconds>(kSoloPatience, t.limits.rate_delay + seconds(1));
-  j.place = Job::Place::forming;
-  schedule(j, true);
-  if (t.solo != &j || j.place != Job::Place::pooled) return;
-  // The others of its cluster would look in vain as well.
-  j.route->cluster->left.unlink();
-  free_leases_for(j);
-}
-
-void Model::free_leases_for(const Job& solo) {
-  const Transport& t = *solo.route->cluster->transport;
-  const auto wanted = [&](const SessionClass* s) {
-    if (s == nullptr || !s->full) return false;
-    const auto& levels = solo.route->cluster->levels;
-    return std::any_of(levels.begin(), levels.end(), [s](const auto& level) {
-      return std::any_of(level.begin(), level.end(), [s](const auto& m) { return m->destination->session_class == s; });
-    });
-  };
-  std::vector<ConnectionNumber> holders;
-  t.all.for_each([&](const Connection& c) {
-    if (c.state != Connection::State::retiring && wanted(c.destination->session_class)) holders.push_back(c.number);
-  });
-  for (const ConnectionNumber number : holders) {
-    if (t.solo != &solo) return;  // its last host has gone with a connection, and it is deferred
-    if (const auto c = connections.find(number); c != connections.end()) retire(*c->second);
-  }
-}
-
-void Model::give_up_solo(Transport& t) {
-  if (t.solo_until > now) return;
-  t.solo_until = kNever;
-  // While nothing may move it is not its own limits that hold it up.
-  Job* const j = t.solo;
-  if (j == nullptr || !t.up || draining) return;
-  const bool stands = j->place == Job::Place::pooled ||
-                      (j->place == Job::Place::backlog && j->connection->state == Connection::State::open);
-  if (stands)
-    defer(*j,
-          {mail::Action::deferred,
-           "4.4.5",
-           "it is to be delivered alone, and no connection was to be had for it",
-           {},
-           {}},
-          "none");
-}
-
-bool Model::make_room_for_solo(Transport& t) {
-  PEN_CHECK(t.in_hand == 0, "a job runs beside one that runs alone");
-  Connection* oldest = nullptr;
-  t.all.for_each([&](Connection& c) {
-    if (oldest == nullptr && c.state != Connection::State::retiring) oldest = &c;
-  });
-  if (oldest == nullptr) return false;  // one that retires is about to go
-  retire(*oldest);
-  return true;
-}
-
-void Model::alone_ended(Transport& t) {
-  if (t.solo == nullptr) t.solo_until = kNever;
-  mark_dirty(t);
-  if (!t.exclusive()) t.resumes = true;
-}
-
-void Model::resume(Transport& t) {
-  if (!t.resumes) return;
-  t.resumes = false;
-  std::vector<Connection*> all;
-  t.all.for_each([&](Connection& c) { all.push_back(&c); });
-  for (Connection* c : all) hand_out(*c);
-  for (Connection* c : all) {  // one may have taken another's jobs
-    if (c->jobs() == 0) set_idle(*c);
-  }
-}
-
 void Model::set_idle(Connection& c) {
   if (c.state != Connection::State::open || c.in_idle.linked()) return;
   Transport& t = *c.destination->transport;
-  c.idle_since = now;
+  c.idle_since = clock.now;
   t.idle.push_back(c.in_idle);
   ++t.idle_count;
-  mark_dirty(t);
+  to_serve.mark(t);
   if (SessionClass* s = c.destination->session_class; s != nullptr) {
     s->idle.push_back(c.in_class_idle);
-    if (s->full && !s->waiting.empty()) mark_class(*s);
+    if (s->full && !s->waiting.empty()) session_classes.mark(*s);
   }
 }
 
@@ -248,6 +156,16 @@ void Model::unset_idle(Connection& c) {
   c.in_idle.unlink();
   c.in_class_idle.unlink();
   --c.destination->transport->idle_count;
+}
+
+std::vector<Job*> Model::take_waiting(Connection& c) {
+  std::vector<Job*> again;
+  while (ConnectionShare* s = c.round.front()) {
+    Job& j = *s->waiting.front();
+    unassign(j);
+    again.push_back(&j);
+  }
+  return again;
 }
 
 void Model::send_close(Connection& c) {
@@ -260,46 +178,37 @@ void Model::retire(Connection& c) {
   // Takes no more jobs; those that were not begun go elsewhere; closes when those in hand are done.
   if (c.state == Connection::State::retiring) return;
   unset_idle(c);
-  probe_ended(c);
+  probes.end(c);
   c.in_age.unlink();
   c.state = Connection::State::retiring;
   c.last_cluster = nullptr;
   Destination& d = *c.destination;
   d.connections.erase(std::find(d.connections.begin(), d.connections.end(), &c));
-  d.facts.last_close = wall;
-  remember(d);
-  std::vector<Job*> again;
-  while (ConnectionShare* s = c.round.front()) {
-    Job& j = *s->waiting.front();
-    unassign(j);
-    again.push_back(&j);
-  }
+  d.facts.last_close = clock.wall;
+  memory.keep(d);
+  const std::vector<Job*> again = take_waiting(c);
   send_close(c);
   if (c.handed.empty()) erase(c);
   for (Job* j : again) schedule(*j);
-}
-
-void Model::close_one_idle(Transport& t) {
-  if (Connection* c = t.idle.front()) retire(*c);
 }
 
 void Model::erase(Connection& c) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
   unset_idle(c);
-  session_answered(c);
-  probe_ended(c);
+  session_classes.answered(c);
+  probes.end(c);
   if (auto it = std::find(d.connections.begin(), d.connections.end(), &c); it != d.connections.end()) {
     d.connections.erase(it);
   }
   --d.holding;
   --t.connections;
   connections.erase(c.number);
-  mark_dirty(t);
+  to_serve.mark(t);
   ++d.references;  // stays while jobs move
   recheck(d);
   --d.references;
-  drop_if_unused(d);
+  routes.drop_if_unused(d);
 }
 
 void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::DeliveryStatus& status,
@@ -323,16 +232,12 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
     const bool clean = in(unstarted, j->number) || in(unsent, j->number);
     (clean ? again : lost).push_back(j);
   }
-  while (ConnectionShare* s = c.round.front()) {
-    Job& j = *s->waiting.front();
-    unassign(j);
-    again.push_back(&j);
-  }
+  for (Job* j : take_waiting(c)) again.push_back(j);
   for (Job* j : again) {
     if (j->place == Job::Place::handed) unassign(*j);
   }
   for (Job* j : lost) unassign(*j);
-  if (!lost.empty()) pause(d);
+  if (!lost.empty()) rate_delay.pause(d);
   const std::uint64_t done = c.done, served = c.served;
   const bool had_work = !again.empty() || !lost.empty();
   const bool cut_short = c.cut_short;
@@ -341,21 +246,22 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
     d.connections.erase(it);
   }
   // A peer's broken TLS is no reason to wait where TLS may be left out: the next connection does without.
-  const bool broken_tls = trouble == Trouble::tls && may_go_clear(d);
-  if (broken_tls) learn_clear_text(d);
+  const bool broken_tls = trouble == Trouble::tls && Ceilings::may_go_clear(d);
+  if (broken_tls) ceilings.learn_clear_text(d);
   // After deliveries a close is its right, unless it says when to come back. Within the first transaction it may have
   // been the message's fault: then the host has failed when the next one went the same way.
-  const bool served_nothing = cut_short ? served == 0 && breaks_again(d) : done == 0 && had_work;
+  const bool served_nothing = cut_short ? served == 0 && host_order.breaks_again(d) : done == 0 && had_work;
   const bool failure =
       was_opened ? trouble != Trouble::none && !broken_tls &&
                        (served_nothing || (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
                  : trouble != Trouble::replaced && !broken_tls;
   if (failure) {
-    failed(d, trouble, status);
+    back_off.failed(d, trouble, status);
+    memory.keep(d);
   } else {
-    if (was_opened && trouble != Trouble::none && done > 0 && !cut_short) learn_quota(d, done);
-    d.facts.last_close = wall;
-    remember(d);
+    if (was_opened && trouble != Trouble::none && done > 0 && !cut_short) ceilings.learn_quota(d, done);
+    d.facts.last_close = clock.wall;
+    memory.keep(d);
   }
   const std::string relay = d.address.shown();
   // Holds the destination while its jobs move.
@@ -369,15 +275,15 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
     schedule(*j);
   }
   recheck(d);
-  if (t.exclusive()) mark_dirty(t);
+  if (t.exclusive()) to_serve.mark(t);
   --d.references;
-  drop_if_unused(d);
+  routes.drop_if_unused(d);
 }
 
 void Model::drop(Job& j) {
   Message& m = *j.message;
   Transport& t = *j.route->cluster->transport;
-  if (j.share != nullptr) unpool(j);
+  if (j.share != nullptr) pool.take(j);
   if (j.connection != nullptr) {
     Connection& c = *j.connection;
     unassign(j);
@@ -391,20 +297,85 @@ void Model::drop(Job& j) {
   RouteSet& route = *j.route;
   const JobNumber number = j.number;
   jobs.destroy(number);
-  release(route);
+  routes.release(route);
   if (alone) alone_ended(t);
 }
 
-void Model::settle() {
-  ++event;
-  schedule_gone_on();
-  do {
-    retire_spent();
-    pump_workers();
-    serve_classes();
-    while (Cluster* c = left.pop_front()) unblock(*c);
-  } while (!spent.empty() || !dirty.empty() || !dirty_classes.empty());
-  pump_routing();
+void Model::spread(Connection& c) {
+  Transport& t = *c.destination->transport;
+  if (c.state != Connection::State::open || RateDelay::keeps_pace(*c.destination)) return;
+  for (std::size_t n = c.waiting; n > 0 && c.waiting > 0 && windows.backlogged(c); --n) {
+    if (!t.up || draining || t.exclusive() || t.free() == 0) return;
+    Job& j = *c.round.back()->waiting.back();
+    const Cluster& cluster = *j.route->cluster;
+    const std::size_t usable = back_off.usable_level(cluster);
+    if (usable == cluster.levels.size()) return;
+    const auto& level = cluster.levels[usable];
+    if (std::none_of(level.begin(), level.end(), [this](const auto& m) {
+          return limits.may_open(*m->destination) && SessionClasses::possible(*m->destination);
+        }))
+      return;
+    if (!options.fairness.allowed(j.message->party->concurrency, t.free())) return;
+    unassign(j);
+    schedule(j);
+  }
+}
+
+void Model::move_worker(Connection& c, Destination& to) {
+  Job* j = nullptr;
+  if (c.waiting > 0) {
+    j = c.round.front()->waiting.front();
+    unassign(*j);
+  } else {
+    PoolShare& share = *c.last_cluster->round.front();
+    c.last_cluster->round.rotate();
+    j = share.jobs.front();
+    pool.take(*j);
+  }
+  assign(*j, open(to, *j));
+  retire(c);
+}
+
+void Model::give_back(Destination& d, std::uint32_t keep) {
+  // The idle ones first, then those with the fewest jobs.
+  std::vector<Connection*> all = d.connections;
+  std::sort(all.begin(), all.end(), [](const Connection* a, const Connection* b) {
+    return std::pair(a->jobs(), a->number) < std::pair(b->jobs(), b->number);
+  });
+  ++d.references;  // stays while its connections go
+  for (Connection* c : all) {
+    if (d.connections.size() <= keep) break;
+    retire(*c);
+  }
+  --d.references;
+  routes.drop_if_unused(d);
+}
+
+void Model::end_pauses() {
+  while (Destination* const d = rate_delay.take_ended()) {
+    ++d->references;
+    for (Connection* c : std::vector<Connection*>(d->connections)) {
+      hand_out(*c);
+      if (c->jobs() == 0) set_idle(*c);
+    }
+    unblock(*d);
+    --d->references;
+    routes.drop_if_unused(*d);
+  }
+}
+
+void Model::abandon_probes(Transport& t) {
+  for (Connection* c : probes.overdue(t, t.up && !draining && !t.exclusive())) {
+    send_close(*c);
+    closed(*c, false, Trouble::timed_out, probes.given_up(*c), {});
+  }
+}
+
+void Model::retire_spent() {
+  while (const auto number = ceilings.take_spent()) {
+    const auto it = connections.find(*number);
+    if (it != connections.end()) retire(*it->second);
+  }
 }
 
 }  // namespace pen::qmgr::scheduler

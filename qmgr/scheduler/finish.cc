@@ -1,17 +1,9 @@
-/// Who would have a job done first: what is expected of connections, by what their hosts took of late.
-///
-/// A job goes to no connection on which it would end later than the others of its level could end all that waits: a
-/// host that takes ten seconds gets none of the last jobs of a burst that the rest is through with in two, and the
-/// last jobs go to those connections that are free first. It is a guess, so it decides only where there is a choice,
-/// and never against a connection that is not clearly later. What waits for others to take it is taken: only
-/// connections count that work, and with each of their results they look for the next job; when one goes, those that
-/// wait look again (pool.cc).
-///
-/// Where all workers are taken, a worker is what is scarce: the connection to a slow host closes when its worker
-/// would do more at another host of the same level.
+#include "qmgr/scheduler/finish.h"
+
 #include <algorithm>
 
-#include "qmgr/scheduler/model.h"
+#include "qmgr/scheduler/probes.h"
+#include "qmgr/scheduler/session_classes.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -25,45 +17,40 @@ constexpr int kNoiseShare = 32;
 constexpr double kWorthMoving = 2;
 }  // namespace
 
-microseconds Model::expected(const Destination& d) const {
-  return measured_lately(d) ? d.facts.service_time : microseconds(0);
-}
-
-microseconds Model::path(const Destination& d) { return std::max(d.path, d.facts.round_trip); }
-
-microseconds Model::free_in(const Connection& c, microseconds each) const {
+microseconds Finish::free_in(const Connection& c, microseconds each) const {
   const auto until = [this](SteadyTime t) {
-    return std::max(std::chrono::duration_cast<microseconds>(t - now), microseconds(0));
+    return std::max(std::chrono::duration_cast<microseconds>(t - clock_.now), microseconds(0));
   };
   const Destination& d = *c.destination;
   const auto held = static_cast<std::int64_t>(c.jobs());
-  if (c.state == Connection::State::opening) return until(c.opened_at + d.facts.connect_time) + path(d) + each * held;
-  if (held == 0) return path(c);
+  if (c.state == Connection::State::opening)
+    return until(c.opened_at + d.facts.connect_time) + Speed::path(d) + each * held;
+  if (held == 0) return Speed::path(c);
   // What was handed out is on its way; what comes now takes the path's time at least.
   const auto handed = static_cast<std::int64_t>(c.handed.size());
-  const microseconds in_hand = handed == 0 ? path(c) : until(c.flows_since + each * handed);
-  return std::max(in_hand + each * (held - handed), path(c));
+  const microseconds in_hand = handed == 0 ? Speed::path(c) : until(c.flows_since + each * handed);
+  return std::max(in_hand + each * (held - handed), Speed::path(c));
 }
 
-microseconds Model::ends_in(const Connection& c) const {
-  const microseconds each = expected(*c.destination);
+microseconds Finish::ends_in(const Connection& c) const {
+  const microseconds each = speed_.expected(*c.destination);
   return each.count() == 0 ? each : free_in(c, each) + each;
 }
 
-microseconds Model::ends_in(const Destination& d) const {
-  const microseconds each = expected(d);
-  return each.count() == 0 ? each : d.facts.connect_time + path(d) + each;
+microseconds Finish::ends_in(const Destination& d) const {
+  const microseconds each = speed_.expected(d);
+  return each.count() == 0 ? each : d.facts.connect_time + Speed::path(d) + each;
 }
 
-bool Model::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
-                             const Connection* without, std::span<Destination* const> openable) const {
+bool Finish::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
+                              const Connection* without, std::span<Destination* const> openable) const {
   end -= std::max<microseconds>(kNoise, end / kNoiseShare);
   std::size_t could = 0;
   for (const auto& m : level) {
     const Destination& d = *m->destination;
-    const microseconds each = expected(d);
+    const microseconds each = speed_.expected(d);
     // What keeps a pace, or holds its share, may not take it.
-    if (each > end || dead(d) || keeps_pace(d) || holds_its_share(d)) continue;
+    if (each > end || back_off_.dead(d) || RateDelay::keeps_pace(d) || shares_.holds_its_share(d)) continue;
     if (each.count() == 0) {
       // Nobody knows: rather one for each than two for who has something in hand.
       if (without != nullptr && !without->handed.empty()) could += d.connections.size();
@@ -79,30 +66,30 @@ bool Model::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, 
   for (const Destination* d : openable) {
     const microseconds first = ends_in(*d);
     if (first.count() == 0 || first > end) continue;
-    const std::uint32_t more = connection_limit(*d) - std::min(connection_limit(*d), d->holding);
-    could += std::min(more, d->transport->free()) * (1 + static_cast<std::size_t>((end - first) / expected(*d)));
+    const std::uint32_t more = limits_.connections(*d) - std::min(limits_.connections(*d), d->holding);
+    could += std::min(more, d->transport->free()) * (1 + static_cast<std::size_t>((end - first) / speed_.expected(*d)));
     if (could >= number) return true;
   }
   return false;
 }
 
-Destination* Model::worker_is_better_at(const Connection& c) const {
+Destination* Finish::worker_is_better_at(const Connection& c) const {
   const Destination& from = *c.destination;
   const Transport& t = *from.transport;
   if (t.limits.workers == 0 || t.free() > 0 || c.last_cluster == nullptr || !c.last_cluster->has_several() ||
       t.exclusive())
     return nullptr;
-  const microseconds each = expected(from);
+  const microseconds each = speed_.expected(from);
   if (each < kQuick) return nullptr;
   const Cluster& cluster = *c.last_cluster;
-  const std::size_t usable = usable_level(cluster);
+  const std::size_t usable = back_off_.usable_level(cluster);
   if (usable == cluster.levels.size()) return nullptr;
   const auto& level = cluster.levels[usable];
   double per_us = 0;
   std::size_t number = cluster.pooled;
   for (const auto& m : level) {
     number += m->destination->waiting;
-    if (const microseconds its = expected(*m->destination); its.count() > 0)
+    if (const microseconds its = speed_.expected(*m->destination); its.count() > 0)
       per_us += static_cast<double>(m->destination->connections.size()) / static_cast<double>(its.count());
   }
   if (per_us == 0 || cluster.pooled + c.waiting == 0) return nullptr;
@@ -112,9 +99,10 @@ Destination* Model::worker_is_better_at(const Connection& c) const {
   Destination* best = nullptr;
   for (const auto& m : level) {
     Destination& d = *m->destination;
-    const microseconds its = expected(d);
-    if (&d == &from || its.count() == 0 || unproven(d) || !may_open(d) || !session_possible(d)) continue;
-    const microseconds opening = d.facts.connect_time + path(d);
+    const microseconds its = speed_.expected(d);
+    if (&d == &from || its.count() == 0 || Probes::unproven(d) || !limits_.may_open(d) || !SessionClasses::possible(d))
+      continue;
+    const microseconds opening = d.facts.connect_time + Speed::path(d);
     const double does = (time - static_cast<double>(opening.count())) / static_cast<double>(its.count());
     if (does <= most) continue;
     most = does;
@@ -123,25 +111,10 @@ Destination* Model::worker_is_better_at(const Connection& c) const {
   return best;
 }
 
-void Model::move_worker(Connection& c, Destination& to) {
-  Job* j = nullptr;
-  if (c.waiting > 0) {
-    j = c.round.front()->waiting.front();
-    unassign(*j);
-  } else {
-    PoolShare& share = *c.last_cluster->round.front();
-    c.last_cluster->round.rotate();
-    j = share.jobs.front();
-    unpool(*j);
-  }
-  assign(*j, open(to, *j));
-  retire(c);
-}
-
-bool Model::leaves_to_others(const Connection& c, const Cluster& cluster, std::size_t further) const {
-  const microseconds each = expected(*c.destination);
+bool Finish::leaves_to_others(const Connection& c, const Cluster& cluster, std::size_t further) const {
+  const microseconds each = speed_.expected(*c.destination);
   if (each < kQuick || (c.handed.empty() && (c.waiting > 0 || !cluster.has_several()))) return false;
-  const std::size_t usable = usable_level(cluster);
+  const std::size_t usable = back_off_.usable_level(cluster);
   if (usable == cluster.levels.size()) return false;
   const auto& level = cluster.levels[usable];
   const std::size_t number = cluster.pooled + c.waiting + further;
@@ -152,7 +125,7 @@ bool Model::leaves_to_others(const Connection& c, const Cluster& cluster, std::s
   for (const auto& m : level) {
     const Destination& d = *m->destination;
     if (d.connections.empty()) continue;
-    const microseconds its = expected(d);
+    const microseconds its = speed_.expected(d);
     most += d.connections.size() * (its.count() > 0 ? static_cast<std::size_t>(end / its) : 1);
   }
   return most >= number && sooner_by_others(level, end, number, &c, {});

@@ -6,18 +6,20 @@
 
 namespace pen::qmgr::scheduler {
 
-DestinationState Model::state_of(const Destination& d) const {
+namespace {
+DestinationState state_of(const Model& model, const Destination& d) {
   DestinationState s;
   s.key = d.key;
   s.address = d.address;
   s.suspended = d.suspended;
   s.connections = d.holding;
   s.elsewhere = d.elsewhere;
-  s.limit = connection_limit(d);
+  s.limit = model.limits.connections(d);
   if (s.limit >= kNoLimit) s.limit = 0;
   s.facts = d.facts;
   if (s.facts.shown.empty()) s.facts.shown = d.address.shown();
-  if (must_pause(d) && d.paused_until > now) s.paused = std::chrono::ceil<milliseconds>(d.paused_until - now);
+  if (model.rate_delay.must_pause(d) && d.paused_until > model.clock.now)
+    s.paused = std::chrono::ceil<milliseconds>(d.paused_until - model.clock.now);
   if (d.session_class != nullptr) {
     s.session_class = d.session_class->number;
     s.in_line = d.in_class_line.linked();
@@ -33,14 +35,14 @@ DestinationState Model::state_of(const Destination& d) const {
   s.classification = !d.suspended.empty()     ? Class::suspended
                      : active                 ? Class::active
                      : !d.connections.empty() ? Class::idle
-                     : dead(d)                ? Class::failing
+                     : model.back_off.dead(d) ? Class::failing
                      : !d.known               ? Class::unused
                      : d.facts.failures > 0   ? Class::retry
                                               : Class::closed;
   return s;
 }
 
-Explanation Model::explain(RouteSet& r) const {
+Explanation explain(const Model& model, const RouteSet& r) {
   Explanation e;
   const Cluster& c = *r.cluster;
   e.suspended = r.suspended;
@@ -51,10 +53,10 @@ Explanation Model::explain(RouteSet& r) const {
   e.transport_up = c.transport->up;
   for (const auto& level : c.levels) {
     auto& out = e.levels.emplace_back();
-    for (const auto& m : level) out.push_back(state_of(*m->destination));
+    for (const auto& m : level) out.push_back(state_of(model, *m->destination));
   }
   for (; e.level < c.levels.size(); ++e.level) {
-    const Chosen chosen = choose(c, e.level, 0, false);
+    const Chooser::Chosen chosen = model.chooser.choose(c, e.level, 0, false);
     if (chosen.rule == Choice::nothing) continue;
     e.choice = chosen.rule;
     if (chosen.connection != nullptr) e.chosen.push_back(chosen.connection->destination->key);
@@ -63,6 +65,7 @@ Explanation Model::explain(RouteSet& r) const {
   }
   return e;
 }
+}  // namespace
 
 }  // namespace pen::qmgr::scheduler
 
@@ -72,22 +75,22 @@ using namespace scheduler;
 
 Explanation Scheduler::explain(const ipc::route::Resolved& answer) {
   Model& s = *model_;
-  RouteSet& r = s.in_order(s.route_set(answer));
-  s.reference(r);
-  Explanation e = s.explain(r);
-  if (auto why = s.verdict_on_recipient(answer.recipient); !why.empty()) e.suspended = why;
-  s.release(r);
+  RouteSet& r = s.routes.in_order(s.route_set(answer));
+  s.routes.reference(r);
+  Explanation e = scheduler::explain(s, r);
+  if (auto why = s.suspensions.verdict_on_recipient(answer.recipient); !why.empty()) e.suspended = why;
+  s.routes.release(r);
   s.settle();
   return e;
 }
 
 void Scheduler::each_destination(const std::function<void(const DestinationState&)>& see) const {
-  for (const auto& [key, d] : model_->destinations) see(model_->state_of(*d));
+  for (const auto& [key, d] : model_->routes.destinations()) see(state_of(*model_, *d));
 }
 
 std::vector<std::string> Scheduler::destinations_of(std::string_view name) const {
   std::vector<std::string> out;
-  model_->routes.for_each([&](const RouteSet& r) {
+  model_->routes.each_route([&](const RouteSet& r) {
     const auto names = destdb::names_of_nexthop(r.nexthop);
     if (std::find(names.begin(), names.end(), name) == names.end()) return;
     for (const auto& level : r.cluster->levels)

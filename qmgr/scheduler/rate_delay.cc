@@ -1,39 +1,25 @@
-/// Rate delays: one connection, and a pause between the end of a delivery and the begin of the next. Each host keeps
-/// its own: were the hosts of a route one, whoever names a host in his MX records could hold it up for others.
-/// Source:  Postfix's <transport>_destination_rate_delay, which counts by next hop.
-#include "qmgr/scheduler/model.h"
+#include "qmgr/scheduler/rate_delay.h"
 
 namespace pen::qmgr::scheduler {
 
-void Model::pause(Destination& d) {
+void RateDelay::pause(Destination& d) {
   if (!keeps_pace(d)) return;
-  paused.erase({d.paused_until, d.key});
-  d.paused_until = now + d.transport->limits.rate_delay;
-  paused[{d.paused_until, d.key}] = &d;
+  paused_.erase({d.paused_until, d.key});
+  d.paused_until = clock_.now + d.transport->limits.rate_delay;
+  paused_[{d.paused_until, d.key}] = &d;
 }
 
-void Model::end_pauses() {
-  while (!paused.empty() && paused.begin()->first.first <= now) {
-    Destination& d = *paused.begin()->second;
-    paused.erase(paused.begin());
-    ++d.references;
-    for (Connection* c : std::vector<Connection*>(d.connections)) {
-      hand_out(*c);
-      if (c->jobs() == 0) set_idle(*c);
-    }
-    unblock(d);
-    --d.references;
-    drop_if_unused(d);
-  }
+Destination* RateDelay::take_ended() {
+  if (paused_.empty() || paused_.begin()->first.first > clock_.now) return nullptr;
+  Destination* const d = paused_.begin()->second;
+  paused_.erase(paused_.begin());
+  return d;
 }
 
-void Model::drop_if_unused(Destination& d) {
-  if (d.references > 0 || d.holding > 0) return;
-  if (d.paused_until > now) return;  // its pause counts for whoever comes next
-  paused.erase({d.paused_until, d.key});
-  leave_class_line(d);
-  const std::string key = d.key;
-  destinations.erase(key);
+bool RateDelay::forget(Destination& d) {
+  if (d.paused_until > clock_.now) return false;
+  paused_.erase({d.paused_until, d.key});
+  return true;
 }
 
 }  // namespace pen::qmgr::scheduler

@@ -34,6 +34,12 @@ void Model::pump_routing() {
   }
 }
 
+RouteSet& Model::route_set(const ipc::route::Resolved& answer) {
+  RouteSet& r = routes.find(answer);
+  judge_again(r);
+  return r;
+}
+
 void Model::wants_routes(Message& m) {
   if (m.unrouted.empty() || m.in_unrouted.linked()) return;
   m.party->unrouted.push_back(m.in_unrouted);
@@ -53,15 +59,15 @@ void Model::routing_ended(Message& m) {
 }
 
 void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer) {
-  if (std::string why = verdict_on_recipient(answer.recipient); !why.empty()) {
+  if (std::string why = suspensions.verdict_on_recipient(answer.recipient); !why.empty()) {
     ++figures.deferred;
     actions.emplace_back(
         DeferRecipients{m.number, {ordinal}, {mail::Action::deferred, "4.3.2", std::move(why), {}, {}}, "none", 0});
     return;
   }
-  RouteSet& r = in_order(route_set(answer));
+  RouteSet& r = routes.in_order(route_set(answer));
   const std::uint32_t most = r.cluster->transport->limits.destination_recipients;
-  const SteadyTime expiry = now + answer.valid_for;
+  const SteadyTime expiry = clock.now + answer.valid_for;
   const void* const key = join_key(m, r);
   if (Job* const* known = m.joinable.find(key)) {
     Job& j = **known;
@@ -79,9 +85,9 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
   j.number = made.number;
   j.message = &m;
   j.route = &r;
-  reference(r);
+  routes.reference(r);
   j.expiry = expiry;
-  j.formed = now;
+  j.formed = clock.now;
   m.jobs.push_back(j.in_message);
   ++m.job_count;
   m.forming.push_back(j.in_line);
@@ -101,15 +107,9 @@ const void* Model::join_key(const Message& m, const RouteSet& r) const {
   const TransportLimits& own = c.transport->limits;
   // A rule that names next hops is asked for each by itself, for as long as mail waits.
   if (!own.combine_domains || own.destination_recipients == 1 || m.one_domain || !r.suspended.empty() ||
-      options.deferral_rule)
+      suspensions.has_rule())
     return &r;
-  if (wall < one_domain_until) {
-    for (const auto& level : c.levels) {
-      for (const auto& member : level) {
-        if (member->destination->facts.one_domain_until > wall) return &r;
-      }
-    }
-  }
+  if (host_order.one_domain(c)) return &r;
   return &c;
 }
 

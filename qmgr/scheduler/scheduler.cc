@@ -14,8 +14,8 @@ Scheduler::Scheduler(Options options, std::function<TransportLimits(std::string_
 Scheduler::~Scheduler() = default;
 
 void Scheduler::set_time(SteadyTime now, WallTime wall) {
-  model_->now = now;
-  model_->wall = wall;
+  model_->clock.now = now;
+  model_->clock.wall = wall;
 }
 
 void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNumber source) {
@@ -31,7 +31,7 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNu
   Message& m = *known;
   if (fresh) {
     m.number = number;
-    s.join(m, source, recipients.size());
+    s.sources.join(m, source, recipients.size());
   }
   m.unrouted.add(recipients);
   s.wants_routes(m);
@@ -113,18 +113,14 @@ void Scheduler::forget(MessageNumber number) {
   Model& s = *model_;
   Message& m = s.message(number);
   PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(), "a message with work left is forgotten");
-  s.leave(m);
+  s.sources.leave(m);
   s.message_numbers.erase(number);
   s.messages.destroy(m.slot);
 }
 
 void Scheduler::pseudo_message(SourceNumber number, const PseudoMessageLimits& limits) {
   Model& s = *model_;
-  Source& source = *s.source(number);
-  PEN_CHECK(source.messages == 0, "what comes from a source becomes one message too late");
-  source.pseudo_message = true;
-  source.party = s.shared_party();
-  s.limit(*source.party, limits);
+  s.sources.make_pseudo_message(number, limits);
 }
 
 void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& features) {
@@ -134,16 +130,16 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   Connection& c = *it->second;
   if (c.state != Connection::State::opening) return;
   Destination& d = *c.destination;
-  s.probe_ended(c);
+  s.probes.end(c);
   c.state = Connection::State::open;
   c.window = std::max(1U, features.window);
   c.round_trip = features.round_trip;
-  c.opened_at = s.now;
+  c.opened_at = s.clock.now;
   d.transport->by_age.push_back(c.in_age);
   if (d.facts.failures > 0) d.allowance = d.transport->limits.initial_concurrency;
   d.facts.failures = 0;
   d.facts.reason.clear();
-  d.facts.last_connect = s.wall;
+  d.facts.last_connect = s.clock.wall;
   d.facts.pipelining = features.pipelining;
   d.facts.chunking = features.chunking;
   d.facts.starttls = features.starttls;
@@ -151,11 +147,8 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   d.facts.connect_time = features.connect_time;
   d.facts.round_trip = features.round_trip;
   const auto in_use = static_cast<std::uint32_t>(d.connections.size()) + d.elsewhere;
-  if (d.facts.tolerated_connections > 0 && in_use > d.facts.tolerated_connections) {
-    // the probe was accepted
-    d.facts.tolerated_connections = in_use;
-  }
-  s.remember(d);
+  s.ceilings.bears(d, in_use);
+  s.memory.keep(d);
   s.hand_out(c);
   if (c.jobs() == 0) s.set_idle(c);
   s.spread(c);
@@ -183,25 +176,27 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
   const ConnectionNumber connection = c.number;
   Destination& d = *c.destination;
   Transport& t = *d.transport;
-  const bool held = s.holds_its_share(d);
+  const bool held = s.shares.holds_its_share(d);
   switch (end) {
     case JobEnd::served:
-      s.measured(c, since_begun);
+      s.speed.learn(c, since_begun);
+      s.ceilings.carried_one_more(c);
       ++c.served;
-      s.took_something(d);
+      s.host_order.took_something(d);
       break;
     case JobEnd::put_off:
-      s.measured(c, since_begun);
-      if (j.sessions > 0 || j.route->cluster->has_several()) s.took_nothing(d);
+      s.speed.learn(c, since_begun);
+      s.ceilings.carried_one_more(c);
+      if (j.sessions > 0 || j.route->cluster->has_several()) s.host_order.took_nothing(d);
       break;
     case JobEnd::cut_short:
-      if (!std::exchange(c.cut_short, true)) s.took_nothing(d);
+      if (!std::exchange(c.cut_short, true)) s.host_order.took_nothing(d);
       break;
     case JobEnd::own_fault:
       break;
   }
   ++s.figures.jobs_done;
-  s.pause(d);
+  s.rate_delay.pause(d);
   s.message_numbers.prefetch(j.message->number);  // most have one job, and are forgotten next
   s.drop(j);
   const bool answered = end == JobEnd::served || end == JobEnd::put_off;
@@ -210,17 +205,21 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
     d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
     s.unblock(d);
   }
-  if (held && !s.holds_its_share(d)) s.unblock(d);
-  if (t.exclusive()) s.mark_dirty(t);
-  if (answered && c.last_cluster != nullptr)  // its part of what waits for the hosts of its level
-    s.learn_what_pays(d, c.last_cluster->pooled / c.last_cluster->levels.front().size());
+  if (held && !s.shares.holds_its_share(d)) s.unblock(d);
+  if (t.exclusive()) s.to_serve.mark(t);
+  if (answered && c.last_cluster != nullptr) {
+    const std::size_t its_part = c.last_cluster->pooled / c.last_cluster->levels.front().size();
+    const Paying::Step step = s.paying.learn(d, its_part);
+    if (step.limit_rose) s.unblock(d);
+    if (step.keep) s.give_back(d, *step.keep);
+  }
   if (auto still = s.connections.find(connection); still != s.connections.end()) {
     Destination* better = nullptr;
     if (c.state == Connection::State::retiring) {
       if (c.handed.empty()) s.erase(c);
-    } else if (s.keeps_pace(d) && t.limits.rate_delay > t.limits.idle_age) {
+    } else if (RateDelay::keeps_pace(d) && t.limits.rate_delay > t.limits.idle_age) {
       s.retire(c);  // it would be open for nothing until the next delivery
-    } else if (c.handed.empty() && (better = s.worker_is_better_at(c)) != nullptr) {
+    } else if (c.handed.empty() && (better = s.finish.worker_is_better_at(c)) != nullptr) {
       s.move_worker(c, *better);
     } else {
       s.hand_out(c);
@@ -236,11 +235,8 @@ void Scheduler::out_of_step(ConnectionNumber number) {
   const auto it = s.connections.find(number);
   if (it == s.connections.end()) return;
   Destination& d = *it->second->destination;
-  WallTime& until = d.facts.step_by_step_until;
-  // Once may have been a line that went dead, or a restart of the peer.
-  const bool again = until != WallTime{} && s.wall < until + std::chrono::hours(24);
-  until = s.wall + (again ? s.options.step_by_step_again : s.options.step_by_step_first);
-  s.remember(d);
+  s.ceilings.learn_step_by_step(d);
+  s.memory.keep(d);
 }
 
 void Scheduler::isolate_message(MessageNumber number) {
@@ -253,17 +249,17 @@ void Scheduler::isolate(JobNumber number) {
 
 void Scheduler::transport_up(std::string_view name, bool up) {
   Model& s = *model_;
-  Transport& t = s.transport(name);
+  Transport& t = s.routes.transport(name);
   t.up = up;
   if (up) {
-    s.mark_dirty(t);
+    s.to_serve.mark(t);
     s.settle();
   }
 }
 
 void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStatus& status) {
   Model& s = *model_;
-  Transport& t = s.transport(name);
+  Transport& t = s.routes.transport(name);
   std::vector<JobNumber> waiting;
   s.jobs.for_each([&](const Job& j) {
     if (j.route->cluster->transport == &t && (j.place == Job::Place::pooled || j.place == Job::Place::alone))
@@ -275,43 +271,36 @@ void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStat
   s.settle();
 }
 
-void Scheduler::forgive() { model_->forgiven = model_->wall; }
+void Scheduler::forgive() { model_->back_off.forgive(); }
 
 void Scheduler::drain() { model_->draining = true; }
 
-void Scheduler::tick() {
-  Model& s = *model_;
-  while (Job* j = s.forming.front()) {
-    if (j->formed + s.options.forming_time > s.now) break;
-    s.formed(*j);
-  }
-  s.end_pauses();
-  for (auto& [name, t] : s.transports) {
-    if (t->look_at_probes <= s.now) s.abandon_probes(*t);
-    s.give_up_solo(*t);
-    while (Connection* c = t->idle.front()) {
-      if (c->idle_since + t->limits.idle_age > s.now) break;
-      s.retire(*c);
-    }
-    while (Connection* c = t->by_age.front()) {
-      if (c->opened_at + t->limits.max_age > s.now) break;
-      s.retire(*c);
-    }
-  }
-  s.settle();
-}
+void Scheduler::tick() { model_->tick(); }
 
 SteadyTime Scheduler::next_wake() const {
   const Model& s = *model_;
   SteadyTime next = kNever;
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
-  if (!s.paused.empty()) next = std::min(next, s.paused.begin()->first.first);
-  for (const auto& [name, t] : s.transports) {
+  next = std::min(next, s.rate_delay.next_end());
+  for (const auto& [name, t] : s.routes.transports()) {
     next = std::min({next, t->look_at_probes, t->solo_until});
     if (const Connection* c = t->idle.front()) next = std::min(next, c->idle_since + t->limits.idle_age);
     if (const Connection* c = t->by_age.front()) next = std::min(next, c->opened_at + t->limits.max_age);
   }
   return next;
+}
+
+std::optional<MessageNumber> Scheduler::excess() const {
+  for (const auto& [name, t] : model_->routes.transports()) {
+    if (const auto number = model_->shares.excess(*t)) return number;
+  }
+  return model_->shares.excess();
+}
+
+bool Scheduler::crowded() const {
+  const auto& transports = model_->routes.transports();
+  return model_->shares.crowded() || std::any_of(transports.begin(), transports.end(),
+                                                 [this](const auto& t) { return model_->shares.crowded(*t.second); });
 }
 
 std::vector<Action> Scheduler::take_actions() { return std::exchange(model_->actions, {}); }

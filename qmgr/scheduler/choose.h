@@ -1,0 +1,55 @@
+#pragma once
+/// The choice of a connection for a job, in the order of docs/design.md. It only looks: Model::try_level() carries out
+/// what is chosen, and `pendest explain` shows it.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "qmgr/scheduler/windows.h"
+
+namespace pen::qmgr::scheduler {
+
+class Chooser {
+ public:
+  Chooser(const Options& options, const BackOff& back_off, const Speed& speed, const RateDelay& rate_delay,
+          const Limits& limits, const Shares& shares, const Finish& finish, const Windows& windows)
+      : options_(options),
+        back_off_(back_off),
+        speed_(speed),
+        rate_delay_(rate_delay),
+        limits_(limits),
+        shares_(shares),
+        finish_(finish),
+        windows_(windows) {}
+  struct Chosen {
+    Choice rule = Choice::nothing;
+    Connection* connection = nullptr;      // room, idle, ride
+    std::vector<Destination*> candidates;  // for a new connection: one of them
+    Waits waits = Waits::worker;           // if the rule is to wait
+    bool to_others = false;                // and there is something, but others are sooner
+  };
+  /// Of one level of the cluster. concurrency: workers that the party holds. alone: for the job that runs alone, which
+  /// the limits that keep the peace do not hold up.
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone) const;
+
+ private:
+  using Level = std::vector<std::unique_ptr<Member>>;
+  /// best: destinations that are slow beside it are left out; 0: none is.
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone, microseconds best) const;
+  /// The one with the fewest jobs of those that would hand out another one now; nullptr: there is none.
+  Connection* with_room(const Level& level) const;
+  static Connection* pick_ride(const Level& level, const Connection& newest);
+  void pick_new(const Level& level, microseconds best, bool may_probe, Chosen& into) const;
+  /// Of destinations that a connection may be opened to, those go of which others would have the job done sooner.
+  void drop_later(const Level& level, std::vector<Destination*>& those) const;
+  const Options& options_;
+  const BackOff& back_off_;
+  const Speed& speed_;
+  const RateDelay& rate_delay_;
+  const Limits& limits_;
+  const Shares& shares_;
+  const Finish& finish_;
+  const Windows& windows_;
+};
+
+}  // namespace pen::qmgr::scheduler

@@ -1,0 +1,50 @@
+#pragma once
+/// A connection to a destination: the jobs that wait on it (its backlog) and those in hand of its delivery program.
+///
+/// Owned:    by Model::connections, from OpenConnection until it is closed.
+/// Changed:  by connections.cc; last_done and flows_since by speed.h.
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/time.h"
+#include "qmgr/scheduler/destination.h"
+#include "qmgr/scheduler/job.h"
+#include "qmgr/scheduler/list.h"
+#include "qmgr/scheduler/party.h"
+#include "qmgr/scheduler/scheduler.h"
+
+namespace pen::qmgr::scheduler {
+
+struct Connection {
+  enum class State : std::uint8_t { opening, open, retiring };
+  ConnectionNumber number = 0;  // rises: a later connection has a higher number
+  Destination* destination = nullptr;
+  State state = State::opening;
+  std::uint32_t window = 1;       // jobs that its program takes at once
+  microseconds round_trip{0};     // of the handshake: somebody nearer than the peer may have answered
+  SteadyTime last_done = kNever;  // the last result came; kNever: none has
+  SteadyTime flows_since{};       // its peer works on the first of those in hand since then, at the latest
+  SteadyTime opened_at{};         // until it is open: when it was begun
+  SteadyTime idle_since{};
+  std::size_t waiting = 0;
+  std::vector<Job*> handed;
+  std::uint64_t done = 0;
+  std::uint64_t served = 0;  // of them, those of which it took or refused something for good
+  bool cut_short = false;    // it ended within a transaction
+  std::uint64_t quota = 0;   // jobs after which it is closed, before the peer does; 0: none
+  Cluster* last_cluster = nullptr;
+  List<ConnectionShare> round;
+  bool from_pool = true;  // where its last job came from, if there was a choice
+  bool close_sent = false;
+  bool asks = false;     // for a lease of its session class
+  bool in_turn = false;  // and was first in line for it
+  Node<Connection> in_probes{this};
+  Node<Connection> in_idle{this};
+  Node<Connection> in_class_idle{this};
+  Node<Connection> in_age{this};
+  Node<Connection> in_all{this};
+  std::size_t jobs() const { return waiting + handed.size(); }
+  bool spent() const { return quota > 0 && done + handed.size() >= quota; }
+};
+
+}  // namespace pen::qmgr::scheduler

@@ -1,0 +1,49 @@
+#pragma once
+/// Who would have a job done first: what is expected of connections, by what their hosts took of late.
+///
+/// A job goes to no connection on which it would end later than the others of its level could end all that waits: a
+/// host that takes ten seconds gets none of the last jobs of a burst that the rest is through with in two, and the
+/// last jobs go to those connections that are free first. It is a guess, so it decides only where there is a choice,
+/// and never against a connection that is not clearly later. What waits for others to take it is taken: only
+/// connections count that work, and with each of their results they look for the next job; when one goes, those that
+/// wait look again (pump.cc).
+///
+/// Where all workers are taken, a worker is what is scarce: the connection to a slow host closes when its worker
+/// would do more at another host of the same level.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "qmgr/scheduler/limits.h"
+#include "qmgr/scheduler/speed.h"
+
+namespace pen::qmgr::scheduler {
+
+class Finish {
+ public:
+  Finish(const Clock& clock, const BackOff& back_off, const Speed& speed, const Limits& limits, const Shares& shares)
+      : clock_(clock), back_off_(back_off), speed_(speed), limits_(limits), shares_(shares) {}
+  /// When its peer could begin with a further job that takes so long.
+  microseconds free_in(const Connection& c, microseconds each) const;
+  /// When a further job would be done on it, or on a new connection to it; 0: nobody knows.
+  microseconds ends_in(const Connection& c) const;
+  microseconds ends_in(const Destination& d) const;
+  /// Until then the busy connections of the level, but for one, and new ones to these destinations could do so many
+  /// further jobs.
+  bool sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
+                        const Connection* without, std::span<Destination* const> openable) const;
+  /// Where its worker would do more: a host of the same level that a connection may be opened to. nullptr: nowhere.
+  Destination* worker_is_better_at(const Connection& c) const;
+  /// The others would be through with all that waits in the cluster, and so many jobs more, before it had done the
+  /// next.
+  bool leaves_to_others(const Connection& c, const Cluster& cluster, std::size_t further) const;
+
+ private:
+  const Clock& clock_;
+  const BackOff& back_off_;
+  const Speed& speed_;
+  const Limits& limits_;
+  const Shares& shares_;
+};
+
+}  // namespace pen::qmgr::scheduler

@@ -1,0 +1,38 @@
+#pragma once
+/// Limits: how many connections a destination may have, by its transport, by what it was found to bear, by what pays,
+/// and by what other hosts of a cluster have of it.
+#include "qmgr/scheduler/back_off.h"
+#include "qmgr/scheduler/ceilings.h"
+#include "qmgr/scheduler/rate_delay.h"
+#include "qmgr/scheduler/share.h"
+
+namespace pen::qmgr::scheduler {
+
+class Limits {
+ public:
+  Limits(const Clock& clock, const BackOff& back_off, const Ceilings& ceilings, const RateDelay& rate_delay,
+         const Shares& shares)
+      : clock_(clock), back_off_(back_off), ceilings_(ceilings), rate_delay_(rate_delay), shares_(shares) {}
+  /// Connections that it may have now.
+  std::uint32_t connections(const Destination& d) const {
+    const std::uint32_t limit = connections_in_time(d);
+    return d.allowance > 0 ? std::min(limit, d.allowance + d.elsewhere) : limit;
+  }
+  /// What that comes to if it bears one connection more with each job.
+  std::uint32_t connections_in_time(const Destination& d) const;
+  /// It has as many connections as it bears, those of other hosts counted.
+  bool full(const Destination& d) const;
+  /// It works, and neither limits nor a pause keep a connection to it from being opened now.
+  bool may_open(const Destination& d) const {
+    return !back_off_.dead(d) && !full(d) && !rate_delay_.must_pause(d) && !shares_.holds_its_share(d);
+  }
+
+ private:
+  const Clock& clock_;
+  const BackOff& back_off_;
+  const Ceilings& ceilings_;
+  const RateDelay& rate_delay_;
+  const Shares& shares_;
+};
+
+}  // namespace pen::qmgr::scheduler

@@ -1,0 +1,54 @@
+#pragma once
+/// Speed: how long a host takes for a job, and how long the path to it is.
+///
+/// A server serves the messages of one connection one after another, whatever was sent ahead: sending ahead saves round
+/// trips, and only further connections save the server's own time. So two times are kept apart. A job that finds its
+/// connection with nothing in hand takes the path's time and the server's; from one result of a flow to the next it
+/// is the server's alone. The TCP handshake says what the path takes at least (a proxy near by may have answered it);
+/// how long the server thought before its greeting or its reply to EHLO says nothing.
+///
+/// A host that is much slower than the best of its level is passed over while those have room: busy for longer, its
+/// connections would else be the ones that are open, and draw more than their share. A measure is believed for
+/// ceiling_time, then the host is tried like the others.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "qmgr/scheduler/back_off.h"
+#include "qmgr/scheduler/clock.h"
+#include "qmgr/scheduler/connection.h"
+
+namespace pen::qmgr::scheduler {
+
+class Speed {
+ public:
+  Speed(const Options& options, const Clock& clock, const BackOff& back_off)
+      : options_(options), clock_(clock), back_off_(back_off) {}
+  /// A job of the connection is done, so long after its first command was sent.
+  void learn(Connection& c, microseconds since_begun) const;
+  bool measured_lately(const Destination& d) const {
+    return d.facts.measured <= clock_.wall && d.facts.measured + options_.ceiling_time > clock_.wall;
+  }
+  /// What a job takes its peer; 0: that was not measured lately.
+  microseconds expected(const Destination& d) const {
+    return measured_lately(d) ? d.facts.service_time : microseconds(0);
+  }
+  /// What the path to its peer takes there and back.
+  static microseconds path(const Connection& c) { return std::max(c.round_trip, c.destination->path); }
+  static microseconds path(const Destination& d) { return std::max(d.path, d.facts.round_trip); }
+  /// The shortest time of the level's hosts, those taken as usual that were not measured lately; 0: only one works.
+  microseconds best_of(const std::vector<std::unique_ptr<Member>>& level) const;
+  /// So much slower than the best of its level that it had better be left to when that is full. best 0: never.
+  bool slow(const Destination& d, microseconds best) const {
+    return best.count() > 0 && measured_lately(d) && much_longer(d.facts.service_time, best);
+  }
+  static bool much_longer(microseconds time, microseconds best);
+
+ private:
+  microseconds service_time(Connection& c, microseconds since_begun) const;
+  const Options& options_;
+  const Clock& clock_;
+  const BackOff& back_off_;
+};
+
+}  // namespace pen::qmgr::scheduler
