@@ -173,8 +173,9 @@ async::Task<void> Program::recover() {
     if (now_at != seen) moved_at = loop_.now();
     seen = now_at;
     if (loop_.now() - moved_at > seconds(2)) {
-      // Replacements wait for a segment; the writer asks the disk for one every second.
-      if (loop_.now() - warned_at > seconds(30)) {
+      // On a busy machine a commit may take as long. Where a segment is lacking the writer asks the disk for one every
+      // second.
+      if (log_.report().waits_for_space && loop_.now() - warned_at > seconds(30)) {
         warned_at = loop_.now();
         log::warning(
             "recovery of the queue waits for space: free {} bytes on the disk of "

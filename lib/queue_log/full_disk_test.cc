@@ -47,6 +47,47 @@ BOOST_FIXTURE_TEST_CASE(a_start_that_finds_no_segment_says_how_much_room_it_need
   BOOST_TEST(QueueLog::open(full, options, clock, random).has_value());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_recovery_says_when_it_waits_for_space_and_not_when_it_waits_for_the_writer, Disk) {
+  recover();
+  constexpr int kMany = 60;
+  for (int i = 0; i < kMany; ++i) {
+    const Envelope e = envelope("b" + std::to_string(i), std::string(700, 'p'));
+    const auto a = accept(e);
+    BOOST_REQUIRE(log->start(e.queue_id, a.place, a.bytes).has_value());
+  }
+  log->flush();
+  commit();
+  log.reset();
+  disk = disk.cut(FaultStorage::Cut::kill, random);
+  // The free segments go, and the disk has room for one.
+  for (Slot slot = 1; slot < 100; ++slot)
+    if (disk.has(slot) && disk.content(slot).find_first_not_of('\0') == std::string::npos) disk.lose(slot);
+  disk.capacity = disk.slots() + 1;
+  options.max_batch = 4096;
+  open();
+  // It comes to a halt twice: first because what was gathered has to be written, then for want of a segment.
+  const auto write = [&] {
+    log->flush();
+    commit();
+  };
+  bool waited_for_writer = false;
+  for (int step = 0; step < 1000 && !log->report().waits_for_space; ++step) {
+    const auto appended = log->figures().appended_bytes;
+    BOOST_REQUIRE(*log->recover_step(1 << 20) == Recovery::reading);
+    waited_for_writer |= !log->report().waits_for_space && log->figures().appended_bytes == appended;
+    if (step % 3 == 2) write();
+  }
+  BOOST_TEST(waited_for_writer);
+  BOOST_TEST(log->report().waits_for_space);
+  disk.capacity = SIZE_MAX;
+  clock.advance(seconds(2));
+  for (int step = 0; step < 1000 && *log->recover_step(1 << 20) == Recovery::reading; ++step) write();
+  write();
+  BOOST_TEST((log->recovery() == Recovery::done));
+  BOOST_TEST(!log->report().waits_for_space);
+  BOOST_TEST(log->report().working == std::uint64_t{kMany});
+}
+
 // Each round all messages are begun and one is deferred, then the process is killed: before its recovery has ended, or
 // after.
 BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Disk) {

@@ -429,7 +429,10 @@ Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryRepo
     if (s.logs[kJournal].pending.size() > s.options.max_batch) return false;
     used += 64;
     auto done = resolve_message(r, s, *r.seen.in_order()[r.next], report);
-    if (!done && done.error().is(QueueLogError::no_space)) return false;
+    if (!done && done.error().is(QueueLogError::no_space)) {
+      report.waits_for_space = true;
+      return false;
+    }
     if (!done) return std::unexpected(std::move(done).error());
   }
   return true;
@@ -471,6 +474,7 @@ Result<Recovery> QueueLog::recover_step(std::size_t budget) {
   if (recovery_ != Recovery::reading) return recovery_;
   State& s = *state_;
   RecoveryState& r = *s.recovering;
+  report_.waits_for_space = false;
   std::uint64_t used = 0;
   const auto all_read = read_logs(r, s, report_, used, budget);
   if (!all_read) {
