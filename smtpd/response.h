@@ -1,5 +1,5 @@
 #pragma once
-/// What a transaction has its session tell the client.
+/// A step's result in a transaction: the reply that the session gives the client.
 ///
 /// Use:     co_return Response::good("250 2.1.5 Ok");   co_return Response::refused(verdict.reply, verdict.error);
 ///          Session::answer() writes it.
@@ -14,14 +14,14 @@ namespace pen::smtpd {
 struct Response {
   enum class Kind : std::uint8_t {
     good,
-    put_off,  // refused, but no error of the client: neither counted nor slowed down
+    put_off,  // refused, but not counted as an error of the client, and not slowed down
     refused,
   };
   std::string text;  // the last line, without CRLF
   Kind kind = Kind::good;
-  mail::ErrorClasses error;         // what the postmaster may be told of
-  bool counts = false;              // of put_off: it is an error of the client after all
-  std::vector<std::string> before;  // the lines in front of it
+  mail::ErrorClasses error;         // what the postmaster may be told
+  bool counts = false;              // for put_off: count it as an error of the client after all
+  std::vector<std::string> before;  // the lines before the last one
 
   static Response good(std::string text) { return {.text = std::move(text), .error = {}, .before = {}}; }
   static Response put_off(std::string text, mail::ErrorClasses error, bool counts = false) {

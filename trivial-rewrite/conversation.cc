@@ -28,7 +28,7 @@ struct Conversation {
       ++self->counts.resolved;
     }
     if (auto sent = self->channel.send(routed); !sent) {
-      // Only an answer beyond every bound does not fit; its hosts are the only part that can be that large.
+      // Only an extreme answer does not fit, and only its hosts can be that large.
       ipc::route::Unroutable u;
       u.status.dsn = "4.3.0";
       u.status.text = "route is too large";
@@ -44,7 +44,7 @@ struct Conversation {
 Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening opening, ConversationCounts& counts,
                                 async::Cancel& stop) {
   Conversation self{router, RouteChannel(std::move(opening)), counts, async::Semaphore(loop, ipc::route::kMaxUnderWay)};
-  async::Gate jobs(loop);  // declared last: what still runs dies before what it uses
+  async::Gate jobs(loop);  // declared last: its tasks die before what they use
   const async::Until until{.deadline = kNever, .cancel = &stop};
   for (;;) {
     auto place = co_await self.places.acquire(until);
@@ -66,7 +66,7 @@ Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening 
                Conversation::answer(&self, request.request, std::string(request.sender), std::string(request.recipient),
                                     request.requiretls, std::string(request.transport), request.flushed));
   }
-  // Drained: what is in hand is answered first.
+  // Drain: answer the requests in progress first.
   PEN_CO_TRY(co_await jobs.drained({.deadline = loop.now() + seconds(5)}));
   co_return co_await self.channel.flush({.deadline = loop.now() + seconds(5)});
 }

@@ -1,8 +1,8 @@
 #pragma once
-/// The conversation "route": requests from qmgr, many at once, answered in any order.
+/// Serves the conversation "route": many requests from qmgr at once, answered in any order.
 ///
-/// Bounds:  at most ipc::route::kMaxUnderWay requests of a connection are worked on; further ones wait in the socket.
-/// End:     the connection's; what still runs then is dropped, nobody would read the answer.
+/// Bounds:  at most ipc::route::kMaxUnderWay requests of a connection are in progress; further ones wait in the socket.
+/// End:     with the connection; requests still in progress are dropped, because nobody would read the answer.
 #include "lib/ipc/channel.h"
 #include "trivial-rewrite/router.h"
 
@@ -13,7 +13,7 @@ struct ConversationCounts {
   std::size_t under_way = 0;
 };
 
-/// Serves one connection until it ends. Errors: what ended it, if that was not the peer's plain close.
+/// Serves one connection until it ends. Errors: why it ended, unless the peer just closed it.
 async::Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening opening,
                                        ConversationCounts& counts, async::Cancel& stop);
 

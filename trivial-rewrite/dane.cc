@@ -23,7 +23,7 @@ bool usable(std::string_view text) {
   return record && tls::usable_for_smtp(*record);
 }
 
-/// The level stays unkept: with dane-only mail waits, with dane it goes at `level`.
+/// The level cannot be kept: with dane-only the mail waits, with dane it goes at `level`.
 void settle_for(Decision& d, TlsLevel level, const std::string& why) {
   if (d.policy.level == TlsLevel::dane_only) {
     d.dsn = "4.7.4";
@@ -51,9 +51,9 @@ async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned sh
     bases.push_back(facts.canonical);
     if (facts.canonical != host) bases.push_back(host);
   } else if (!facts.canonical.empty() && facts.canonical != host) {
-    // The addresses are not secure, the first alias may be: then its owner's word counts (section 2.1.3).
+    // The addresses are not secure, but the first alias may be: then its owner's records count (section 2.1.3).
     const DnsAnswer alias = co_await dns.lookup(host, RecordType::cname);
-    // Whoever can make this look-up fail must not get mail past the records by it (section 2.1.1).
+    // Making this look-up fail must not be a way around the records (section 2.1.1).
     if (alias.outcome == DnsOutcome::temporary) {
       TlsaSet unknown;
       unknown.kind = TlsaSet::Kind::failed;
@@ -106,9 +106,9 @@ void apply_dane(Decision& decision, const NextHop& hop, const std::string& host,
   }
   policy.level = TlsLevel::dane;
   policy.tlsa = set.records;
-  std::ranges::sort(policy.tlsa);  // equal sets, equal keys
-  // Section 3.2.2: for DANE-TA the certificate is for the base, or for what the mail is addressed to where nobody
-  // else can have led us here: by secure MX records, or because it is the host itself.
+  std::ranges::sort(policy.tlsa);  // equal sets give equal keys
+  // Section 3.2.2: with DANE-TA the certificate is for the TLSA base domain. It may also be for the name the mail is
+  // addressed to, if nobody else can have led us here (secure MX records, or the host itself).
   policy.servername = set.base;
   policy.match = {set.base};
   const auto also = [&](const std::string& name) {

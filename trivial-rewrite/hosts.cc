@@ -17,7 +17,7 @@ using net::DnsAnswer;
 using net::DnsOutcome;
 using net::RecordType;
 
-/// Answers of look-ups that run at the same time.
+/// The answers of concurrent look-ups.
 struct Gathering {
   explicit Gathering(async::Loop& loop) : all_there(loop) {}
   async::Event all_there;
@@ -27,11 +27,11 @@ struct Gathering {
 
 namespace {
 
-// More MX hosts than this are never looked up: the sender of a hostile set must not make us ask thousands of questions.
+// At most so many MX hosts are looked up: a hostile set of records must not make us ask thousands of questions.
 constexpr std::size_t kMaxHosts = 50;
 
-/// DNS may say anything; no host can be reached at these from here. (One of IPv6's link-local addresses means nothing
-/// without the link it is on.)
+/// True: no host can be reached at this address from here, whatever DNS says. (A link-local IPv6 address means
+/// nothing without its link.)
 bool names_no_host(const std::string& address) {
   static const auto networks = [] {
     std::vector<Network> all;
@@ -59,7 +59,8 @@ bool watches_for_loops(const NextHop& hop, const HostOptions& options) {
 }
 bool is_own(const std::string& address, const HostOptions& options) { return options.own_addresses.contains(address); }
 
-/// All of 127.0.0.0/8 leads to who listens on all addresses: what an MX record says of it is no other host.
+/// All of 127.0.0.0/8 leads to programs that listen on all addresses: an MX record with such an address means this
+/// host.
 bool is_loopback(const std::string& address) {
   static const auto four = parse_network("127.0.0.0/8").value();
   static const auto six = parse_network("::1").value();
@@ -95,7 +96,7 @@ void limit_addresses(std::vector<Level>& levels, std::size_t limit, bool balance
     }
   }
   if (total <= limit) return;
-  // One place is kept for the family that would be left out.
+  // Keep one place for the family that would be left out.
   const bool keep_one_six = balance && limit > 1 && first_six == 0 && six > 0;
   const bool keep_one_four = balance && limit > 1 && first_six == limit && six < total;
   std::size_t plain = limit - (keep_one_six || keep_one_four ? 1 : 0);
@@ -131,7 +132,7 @@ Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptio
       for (const auto& record : answer.records) {
         if (!names_no_host(record.data)) {
           out.addresses.push_back(record.data);
-        } else if (!temporary) {  // who runs the zone may notice
+        } else if (!temporary) {  // the owner of the zone may notice the fault
           temporary = true;
           out.status =
               mail::make_status(mail::Action::deferred, "4.4.4",
@@ -142,7 +143,7 @@ Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptio
       out.secure = out.secure && answer.authenticated;
       continue;
     }
-    // One family's trouble may hide an address: as long as the other gives one, that one serves.
+    // A failure of one family may hide addresses; the addresses of the other family are good enough.
     if (temporary) continue;
     temporary = answer.outcome == DnsOutcome::temporary;
     out.status = dns_status(answer, name, six ? "AAAA" : "A");
@@ -164,7 +165,7 @@ Task<std::vector<HostFinder::Addresses>> HostFinder::resolve_all(std::vector<std
   auto gathering = std::make_shared<Gathering>(loop_);
   gathering->missing = names.size();
   gathering->results.resize(names.size());
-  async::Gate gate(loop_);  // dies, with what still runs, when this does
+  async::Gate gate(loop_);  // dies with its tasks when this function ends
   for (std::size_t i = 0; i < names.size(); ++i) {
     gate.spawn("addresses of " + names[i], resolve_into(this, names[i], options, gathering, i));
   }
@@ -179,7 +180,7 @@ void HostFinder::append_level(std::vector<Level>& levels, std::vector<Destinatio
       std::swap(destinations[i - 1], destinations[static_cast<std::size_t>(random_.below(i))]);
     }
   }
-  // An address that is there already, on a better level or under another name, is the same destination.
+  // An address found before, on a better level or by another name, is the same destination.
   std::set<std::string> seen;
   for (const auto& level : levels) {
     for (const auto& d : level.destinations) seen.insert(d.address + " " + std::to_string(d.port));
@@ -224,7 +225,7 @@ std::vector<HostFinder::Host> HostFinder::best_hosts(const DnsAnswer& mx, bool r
   std::vector<Host> hosts;
   for (const auto& record : mx.records)
     if (!record.data.empty()) hosts.push_back({record.preference, 0, record.data});
-  // Chance also decides which of many equal hosts make it below the bound.
+  // Chance also decides which of many equal hosts stay within the limit.
   for (auto& host : hosts) host.order = randomize ? random_.next() : 0;
   std::ranges::sort(hosts, [](const Host& x, const Host& y) {
     return std::tie(x.preference, x.order, x.name) < std::tie(y.preference, y.order, y.name);
@@ -244,7 +245,7 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
     case DnsOutcome::no_domain:
       found.status = dns_status(mx, hop.host, "MX");
       found.ttl = std::max(mx.ttl, seconds(1));
-      // A name in the host's own files need not be in DNS.
+      // A name in this host's own files need not be in DNS.
       if (options.lookup != net::HostLookup::dns) co_return co_await by_host(std::move(hop), options);
       co_return found;
     case DnsOutcome::no_data: {
@@ -262,7 +263,7 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
   }
   found.ttl = mx.ttl;
   const std::vector<Host> hosts = best_hosts(mx, options.randomize);
-  // RFC 7505: an empty name alone means that no mail is taken; beside others it means nothing.
+  // RFC 7505: an empty name alone means that the domain takes no mail; beside other names it means nothing.
   if (hosts.empty() && !mx.records.empty()) {
     found.status = mail::make_status(mail::Action::failed, "5.1.10",
                                      "Domain " + printable(hop.host, 255) + " does not accept mail (nullMX)");
@@ -346,7 +347,7 @@ Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
     found.ttl = std::min(found.ttl, one.ttl);
     const bool failed = one.levels.empty();
     if (failed && (first || (permanent(found.status) && !permanent(one.status)))) found.status = one.status;
-    // Elsewhere would only make it worse: the mail would come back from there, or the domain wants none.
+    // Another next hop would only make it worse: the mail would come back from there, or the domain wants none.
     if (failed && i < fallback_from && (one.status.dsn == "5.4.6" || one.status.dsn == "5.1.10")) {
       found.status = std::move(one.status);
       fallback_from = hops->size();

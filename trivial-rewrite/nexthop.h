@@ -1,5 +1,5 @@
 #pragma once
-/// The next hop of an SMTP or LMTP transport, as maps and settings write it.
+/// Parses the next hop of an SMTP or LMTP transport, as maps and settings have it.
 ///
 /// Form:    "example.org" (MX hosts), "[mx.example.org]" (this host, no MX), either with ":port" or ":service" behind;
 ///          LMTP also "unix:path" and "inet:host:port". Several, separated by commas or blanks, are tried in order.
@@ -20,10 +20,11 @@ struct NextHop {
   bool mx = false;       // look MX hosts up
   bool numeric = false;  // host is an address
 };
-/// Every next hop of the text, or nullopt when one cannot be read (no host, no such port or service).
-/// lmtp: which program will connect; default_port: for those without.
+/// All next hops of the text; nullopt: one is invalid (no host, no such port or service). lmtp: the program that will
+/// connect; default_port: for next hops without port.
 std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp, unsigned short default_port);
-/// "25" or a service name of /etc/services; nullopt: neither. May read a file: for start-up and rare explicit names.
+/// Parses "25" or a service name of /etc/services; nullopt: neither. May read a file: for start-up and rare explicit
+/// names.
 std::optional<unsigned short> parse_port(std::string_view text);
 
 }  // namespace pen::rewrite

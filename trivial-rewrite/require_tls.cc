@@ -75,7 +75,7 @@ std::optional<std::string> require_tls(ipc::Destination& destination, const Next
     return std::nullopt;
   }
   if (policy.level < TlsLevel::fingerprint) {
-    // No policy says how the host is known; its name does, if nobody else can have put it there.
+    // No policy vouches for the host; its name does, if nobody else can have put it there.
     if (hop.numeric) return "REQUIRETLS asks for a verified server, and " + hop.text + " has no name to verify";
     if (hop.mx && !(facts.by_mx && facts.mx_secure))
       return "REQUIRETLS asks for a verified server, but the MX records of " + hop.host +

@@ -24,7 +24,7 @@ Unroutable deferred(std::string dsn, std::string text) {
   return u;
 }
 
-/// How many bytes of text are an enhanced status code of that class; 0: none.
+/// The length of an enhanced status code of that class at the beginning of the text; 0: none.
 std::size_t dsn_size(std::string_view text, char first_digit) {
   std::size_t i = 0;
   for (int part = 0; part < 3; ++part) {
@@ -90,10 +90,10 @@ Task<void> Router::find_one_tlsa(net::Resolver* dns, std::string host, unsigned 
 Task<std::shared_ptr<Router::TlsaSets>> Router::find_tlsa_sets(std::set<std::string> hosts, const NextHop& hop,
                                                                const Found& found) {
   auto sets = std::make_shared<TlsaSets>();
-  async::Gate gate(loop_);  // dies, with what still runs, when this does
+  async::Gate gate(loop_);  // dies with its tasks when this function ends
   for (const auto& host : hosts)
     gate.spawn("TLSA of " + host, find_one_tlsa(&dns_, host, hop.port, facts_of(found, hop, host), sets));
-  static_cast<void>(co_await gate.drained());  // nobody calls it off
+  static_cast<void>(co_await gate.drained());  // nobody cancels it
   co_return sets;
 }
 
@@ -116,7 +116,7 @@ Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std:
     const auto before = decisions[n].policy.level;
     found.ttl = std::min(found.ttl, set.ttl);
     apply_dane(decisions[n], hop, host, facts_of(found, hop, host), set, transport.tls.insecure_mx());
-    if (told.insert(host).second)  // once, however many addresses it has
+    if (told.insert(host).second)  // once for each host, however many addresses it has
       tell(transport, dane_failure(hop, host, before, set, decisions[n]));
   }
 }
@@ -125,7 +125,7 @@ Task<void> Router::add_sts(std::vector<Decision>& decisions, Found& found, std::
                            const Transport& transport) {
   const NextHop& hop = found.hops[level];
   std::optional<mta_sts::Applied> applied;
-  std::set<std::string> told;  // hosts; an empty name: of the policy itself
+  std::set<std::string> told;  // hosts reported; an empty name: the policy itself
   for (std::size_t n = 0; n < decisions.size(); ++n) {
     if (!sts_may_decide(decisions[n], hop)) continue;
     if (!applied) applied = co_await sts_->find(hop.host);
@@ -152,7 +152,7 @@ Task<std::string> Router::add_tls(Found& found, const Transport& transport, mail
     if (wish == mail::RequireTls::no)
       for (auto& decision : decisions) give_up_published(decision.policy);
     co_await add_dane(decisions, found, i, transport);
-    // TLS-Required: No does without what the domain has published (RFC 8689 section 4.2.2).
+    // TLS-Required: No ignores what the domain has published (RFC 8689 section 4.2.2).
     if (has_sts(transport) && wish != mail::RequireTls::no) co_await add_sts(decisions, found, i, transport);
     std::vector<ipc::Destination> usable;
     for (std::size_t n = 0; n < decisions.size(); ++n) {
@@ -207,7 +207,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
   Result<resolve::Route> route;
   if (way.empty()) {
     route = co_await tables_.ask([&] { return resolve_->route(sender, recipient); });
-  } else {  // no table is asked: what cannot be read now does not keep it from there
+  } else {  // no table is consulted: an unreadable table does not matter here
     auto given = resolve::parse_transport(way);
     route->transport = std::move(given.transport);
     route->nexthop = given.nexthop.empty() ? mail::domain_part(recipient) : std::move(given.nexthop);
@@ -231,7 +231,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
   out.nexthop = route->nexthop;
   out.by_sender = std::move(route->by_sender);
   out.for_domain = way.empty() && !route->routed && resolve_->route_by_domain();
-  // Only routing brought out of the local part changes an address, not the case of its domain.
+  // Only routing taken out of the local part changes the address, not the case of its domain.
   out.recipient = iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
   if (transport->program == Transport::Program::other) {
     ipc::Destination d;
@@ -247,8 +247,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
     u.status = std::move(found.status);
     co_return u;
   }
-  // A notice that cannot keep the promise goes all the same: it says little, and lost it helps nobody (RFC 8689
-  // section 5).
+  // A notice goes even without REQUIRETLS: it says little, and losing it helps nobody (RFC 8689 section 5).
   const bool require = wish == mail::RequireTls::yes && !sender.empty();
   if (const LoginKeys& keys = transport->logins; !keys.maps.empty()) {
     if (auto added = co_await add_logins(found, keys, std::move(sender)); !added)

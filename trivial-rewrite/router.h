@@ -1,10 +1,10 @@
 #pragma once
-/// The route of one recipient: resolving, then for SMTP and LMTP the hosts of the next hop.
+/// Finds the route of one recipient: resolves the address, then for SMTP and LMTP the hosts of the next hop.
 ///
-/// Use:     Router router(loop, tables, dns, resolve, transports, seed); Answer a = co_await router.route(sender,
-///          rcpt);
+/// Use:     Router router(loop, tables, dns, resolve, transports, seed);
+///          Answer a = co_await router.route(sender, rcpt);
 /// Answers: ipc::route::Resolved with at least one destination, or Unroutable (failed or deferred).
-/// Thread:  the loop's. Tables that somebody else answers for hold up the routes that need them and no other.
+/// Thread:  the loop's. A slow table server holds up only the routes that need it.
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@
 
 namespace pen::rewrite {
 
-/// What master.cf says of a transport.
+/// A transport of master.cf.
 struct Transport {
   enum class Program : std::uint8_t { smtp, lmtp, other };
   Program program = Program::other;
@@ -40,36 +40,35 @@ using Answer = std::variant<ipc::route::Resolved, ipc::route::Unroutable>;
 
 class Router {
  public:
-  /// transports: nullptr for a name that master.cf does not have.
+  /// Returns nullptr for a name that master.cf does not have.
   using Transports = std::function<const Transport*(const std::string& name)>;
-  /// sts: where policies come from; null: transports are taken to have MTA-STS turned off. It must outlive the router.
+  /// sts: the source of policies; null: MTA-STS is off for all transports. It must outlive the router.
   Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns, std::shared_ptr<const resolve::Resolve> resolve,
          Transports transports, std::uint64_t seed, mta_sts::Finder* sts = nullptr);
-  /// What fails for want of DNSSEC, TLSA records or a policy is told, from now on.
+  /// From now on, reports failures for want of DNSSEC, TLSA records or a policy.
   using Reports = std::function<void(ipc::tls_report::Attempt)>;
   void report_tls(Reports reports) { reports_ = std::move(reports); }
 
-  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: defer_transports does not
-  /// hold it.
+  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: ignore defer_transports.
   async::Task<Answer> route(std::string sender, std::string recipient,
                             mail::RequireTls wish = mail::RequireTls::unspecified, std::string way = {},
                             bool flushed = false);
 
  private:
-  /// Puts the key of the credentials into each destination that has any.
+  /// Puts the credentials' key into each destination that needs a login.
   async::Task<Result<void>> add_logins(Found& found, const LoginKeys& keys, std::string sender);
-  /// Puts the TLS policy of each destination into found; those that have to wait are left out, and found.status says
-  /// why when none is left. Returns what decided for the first one, for people.
+  /// Sets the TLS policy of each destination. Destinations that must wait are removed; if none is left, found.status
+  /// has the reason. Returns what decided for the first destination, for people.
   async::Task<std::string> add_tls(Found& found, const Transport& transport, mail::RequireTls wish);
-  /// REQUIRETLS: raises the policies, and leaves out the destinations that it must not go to, as add_tls().
+  /// REQUIRETLS: raises the policies, and removes forbidden destinations as add_tls() does.
   async::Task<void> add_require_tls(Found& found, const RequireTlsPolicies& policies);
-  /// Settles decisions of level dane and dane-only for the destinations of one level.
+  /// Completes decisions of level dane and dane-only for the destinations of one level.
   async::Task<void> add_dane(std::vector<Decision>& decisions, Found& found, std::size_t level,
                              const Transport& transport);
-  /// The same with the policy of the next hop's domain, where that may decide.
+  /// Applies the MTA-STS policy of the next hop's domain in the same way, if it may decide.
   async::Task<void> add_sts(std::vector<Decision>& decisions, Found& found, std::size_t level,
                             const Transport& transport);
-  /// The TLSA records of each host, looked up at the same time.
+  /// The TLSA records by host, looked up concurrently.
   using TlsaSets = std::map<std::string, TlsaSet>;
   async::Task<std::shared_ptr<TlsaSets>> find_tlsa_sets(std::set<std::string> hosts, const NextHop& hop,
                                                         const Found& found);
@@ -78,7 +77,7 @@ class Router {
   void tell(const Transport& transport, std::optional<ipc::tls_report::Attempt> failure) const {
     if (failure && transport.reports_tls && reports_) reports_(*std::move(failure));
   }
-  /// Whether policies that domains publish count for mail by this transport.
+  /// True: policies that domains publish apply to mail by this transport.
   bool has_sts(const Transport& transport) const {
     return sts_ != nullptr && transport.sts.enable && !transport.hosts.dns_disabled;
   }
@@ -93,8 +92,8 @@ class Router {
   Reports reports_;
 };
 
-/// "5.7.1 text" as next hops of error and retry have it; a text without code gets the default one. Used where
-/// master.cf has no such service: the answer is then given at once.
+/// Makes a status from the next hop of error or retry, such as "5.7.1 text"; a text without code gets the default
+/// code. Used if master.cf has no such service: the answer is given at once.
 mail::DeliveryStatus status_from_nexthop(std::string_view nexthop, bool retry);
 
 }  // namespace pen::rewrite

@@ -53,7 +53,7 @@ std::string apply_sts(Decision& decision, const std::string& host, const mta_sts
   if (policy.mode == mta_sts::Mode::testing) {
     decision.rule += "; " + describe(applied);
     if (named) {
-      // Where a certificate does not matter otherwise: it is looked at, and what it lacks is told.
+      // The certificate is otherwise not checked: check it, and report its faults.
       ipc::TlsPolicy& tls = decision.policy;
       if (tls.level != TlsLevel::may && tls.level != TlsLevel::encrypt) return {};
       tls.sts = ipc::StsMode::testing;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxReason = 300;
 
-/// Reports are for domains that mail is addressed to, not for hosts that an administrator named.
+/// Reports go to domains that mail is addressed to, not to hosts that an administrator named.
 std::optional<Attempt> attempt(const NextHop& hop, const std::string& host, PolicyType policy, ResultType result,
                                std::string_view reason) {
   if (!hop.mx) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<Attempt> dane_failure(const NextHop& hop, const std::string& host,
     case TlsaSet::Kind::unusable:
       return attempt(hop, host, PolicyType::tlsa, tlsa_invalid, reason);
     case TlsaSet::Kind::none:
-    case TlsaSet::Kind::usable:  // dane-only: and yet the MX records are not secure
+    case TlsaSet::Kind::usable:  // dane-only: the records are usable, but the MX records are not secure
       break;
   }
   if (before == TlsLevel::dane_only && !after.problem.empty())
@@ -52,7 +52,7 @@ std::optional<Attempt> sts_failure(const NextHop& hop, const std::string& host, 
     if (applied.policy->mode == mta_sts::Mode::none || applied.policy->names_host(host)) return std::nullopt;
     return attempt(hop, host, PolicyType::sts, validation_failure, "the policy does not name this host");
   }
-  // No connection is to blame for it, and no MX host.
+  // The failure belongs to no connection and no MX host.
   switch (applied.outcome) {
     case mta_sts::FetchOutcome::ok:
       return std::nullopt;

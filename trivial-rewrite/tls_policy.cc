@@ -25,7 +25,7 @@ std::optional<TlsLevel> level_of(std::string_view word) {
 
 bool by_name(TlsLevel level) { return level == TlsLevel::verify || level == TlsLevel::secure; }
 
-/// A name that can be sent as SNI or be a next hop whose parents mean something.
+/// True: a name that can be sent as SNI, or a next hop whose parents make sense.
 bool host_name(std::string_view text) {
   if (text.empty() || text.size() > 255 || text.front() == '.' || text.back() == '.') return false;
   bool letter = false;
@@ -38,7 +38,7 @@ bool host_name(std::string_view text) {
   return letter;
 }
 
-/// "AB:CD:…" from any way of writing it; empty: not hexadecimal bytes.
+/// "AB:CD:…" from any notation; empty: no hexadecimal bytes.
 std::string digest_form(std::string_view text) {
   std::string out;
   int digits = 0;
@@ -66,7 +66,7 @@ std::string_view level_name(TlsLevel level) {
   return i < kLevels.size() ? kLevels[i] : "unknown";
 }
 
-/// What the tables and settings say of a next hop, before a host's name is put in.
+/// The tables' and settings' answer for a next hop, before a host's name is inserted.
 struct TlsPolicies::Entry {
   bool found = false;
   TlsLevel level = TlsLevel::none;
@@ -74,7 +74,7 @@ struct TlsPolicies::Entry {
   ipc::TlsPolicy policy;  // the attributes
   std::string rule, problem;
 
-  /// The text of a policy_maps entry: a level, then attributes.
+  /// Reads the text of a policy_maps entry: a level, then attributes.
   void read(std::string_view text);
   std::string attribute(std::string_view name, std::string_view value);
 };
@@ -111,7 +111,7 @@ std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_vie
     policy.trust_anchors.emplace_back(value);
     return {};
   }
-  // Connections are always shared where that is allowed; a raw public key is never asked for.
+  // Connections are always shared if that is allowed; a raw public key is never asked for.
   if (iequals(name, "connection_reuse") || iequals(name, "enable_rpk")) {
     if (iequals(value, "yes") || iequals(value, "no")) return {};
     return "attribute \"" + shown + "\" is yes or no";
@@ -132,7 +132,7 @@ void TlsPolicies::Entry::read(std::string_view text) {
     return;
   }
   level = *said;
-  // Attributes of a level without TLS are idle, as Postfix takes them.
+  // Attributes of a level without TLS have no effect, as in Postfix.
   if (level == TlsLevel::none) return;
   for (std::size_t i = 1; i < tokens.size(); ++i) {
     const auto equals = tokens[i].find('=');
@@ -169,7 +169,7 @@ Result<TlsPolicies> TlsPolicies::open(const TlsOptions& options) {
   }
   p.insecure_mx_ = *insecure_mx;
   PEN_TRY_ASSIGN(p.policy_maps_, map::MapList::open(options.policy_maps, options.maps));
-  // Postfix asks the older table only where the newer one is not set.
+  // Postfix looks up the older table only if the newer one is not set.
   if (p.policy_maps_.empty()) {
     PEN_TRY_ASSIGN(p.per_site_, map::MapList::open(options.per_site, options.maps));
   }
@@ -195,7 +195,7 @@ TlsPolicies::Entry TlsPolicies::look_up(const NextHop& hop) const {
   Entry entry;
   const std::string table = options_.program + "_tls_policy_maps";
   const std::string whole = hop.unix_path.empty() ? hop.text : hop.unix_path;
-  // Only a plain name has parents: "[host]" and "host:port" were written for one destination.
+  // Only a plain name has parents: "[host]" and "host:port" mean one destination.
   const bool has_parents = host_name(whole);
   std::string_view key = whole;
   for (bool first = true; !key.empty(); first = false) {
@@ -219,8 +219,8 @@ TlsPolicies::Entry TlsPolicies::look_up(const NextHop& hop) const {
   return entry;
 }
 
-/// Both the next hop and the host count; NONE is stronger than MAY, whatever demands encryption is stronger than
-/// both, and a MAY from here does not weaken what main.cf demands.
+/// Both next hop and host count. NONE is stronger than MAY, and whatever demands encryption is stronger than both; a
+/// MAY from here does not weaken what main.cf demands.
 void TlsPolicies::apply_per_site(Entry& entry, const NextHop& hop, const std::string& host) const {
   const std::string table = options_.program + "_tls_per_site";
   std::optional<TlsLevel> site;
@@ -266,7 +266,7 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
     d.problem = "client TLS configuration problem: " + entry.rule + ": " + entry.problem;
     return d;
   }
-  // Nobody listens in on a socket of this host.
+  // Nobody can eavesdrop on a local socket.
   if (!hop.unix_path.empty() && d.policy.level == TlsLevel::may) d.policy = {};
   const TlsLevel level = d.policy.level;
   if (options_.wrapped && level < TlsLevel::encrypt) {
@@ -292,7 +292,7 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
     const std::string& said = options_.servername;
     d.policy.servername = iequals(said, "hostname") ? host : iequals(said, "nexthop") ? domain : said;
   }
-  // An address is no name to ask for (RFC 6066 section 3).
+  // An address cannot be sent as a name (RFC 6066 section 3).
   if (!host_name(d.policy.servername)) d.policy.servername.clear();
   if (level == TlsLevel::fingerprint) {
     const auto said = entry.match ? *entry.match : words(options_.fingerprint_match, " \t\r\n,|");

@@ -3,11 +3,12 @@
 ///
 /// Use:     auto policies = TlsPolicies::open(options);           // one transport's settings
 ///          auto decisions = policies.decide(next_hop, hosts);      // through an Asker
-/// Order:   <program>_tls_policy_maps decides alone where it is set: the next hop as it was written, for a name without
-///          port and brackets also its parents (".example.org"). Else <program>_tls_per_site, by next hop and by
-///          host. Where neither has an entry, <program>_tls_security_level (or the older settings before it).
-/// Errors:  a table that cannot be asked, a bad entry and a level that cannot be kept are a Decision with a problem:
-///          mail waits. Nothing is ever sent with less than what was asked for.
+/// Order:   <program>_tls_policy_maps decides alone if it is set: looked up by next hop as written, and for a name
+///          without port and brackets also by its parents (".example.org"). Otherwise <program>_tls_per_site is
+///          looked up by next hop and by host. Without an entry <program>_tls_security_level (or the older settings)
+///          applies.
+/// Errors:  an unreadable table, a bad entry and a level that cannot be kept give a Decision with a problem: the mail
+///          waits. Nothing is ever sent with less security than was asked for.
 /// Thread:  any.
 /// Source:  Postfix TLS_README "Client TLS security levels", postconf(5) smtp_tls_policy_maps, smtp_tls_per_site. No
 ///          I/O but the tables'.
@@ -25,7 +26,7 @@ namespace pen::rewrite {
 struct TlsOptions {
   std::string program = "smtp";  // names the settings: smtp_… or lmtp_…
   std::string security_level;
-  bool use_tls = false, enforce_tls = false;  // what counts where security_level is empty
+  bool use_tls = false, enforce_tls = false;  // used if security_level is empty
   bool enforce_peername = true;
   std::string policy_maps, per_site;
   std::string verify_match = "hostname";
@@ -41,9 +42,9 @@ struct TlsOptions {
 struct Decision {
   ipc::TlsPolicy policy;
   std::string rule;           // what decided: "smtp_tls_security_level", "smtp_tls_policy_maps (example.org)"
-  bool by_table = false;      // an entry for this next hop or host: it rules over what domains publish
-  std::string problem;        // not empty: mail for this host has to wait, and why
-  std::string dsn = "4.7.5";  // of the problem; 4.7.4 where it is the host's or its domain's
+  bool by_table = false;      // an entry for this next hop or host decided: it overrides what domains publish
+  std::string problem;        // not empty: the reason why mail for this host must wait
+  std::string dsn = "4.7.5";  // of the problem; 4.7.4 if it is the host's or its domain's
 };
 
 class TlsPolicies {
@@ -54,13 +55,13 @@ class TlsPolicies {
   TlsPolicies() = default;
 
   bool blocking() const { return policy_maps_.blocking() || per_site_.blocking(); }
-  /// Whether the answer depends on the next hop or host at all.
+  /// True: the answer does not depend on next hop or host.
   bool same_for_all() const;
   /// One Decision for each host.
   std::vector<Decision> decide(const NextHop& hop, std::span<const std::string> hosts) const;
-  /// The level of hosts that insecure MX records led to, where dane was asked for.
+  /// The level of hosts from insecure MX records, if dane was asked for.
   ipc::TlsLevel insecure_mx() const { return insecure_mx_; }
-  /// What is wrong with tables and settings now, as lines for the log.
+  /// Faults of tables and settings at this time, as lines for the log.
   std::vector<std::string> problems() const;
 
  private:

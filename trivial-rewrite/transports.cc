@@ -99,7 +99,7 @@ StsOptions sts_options(const config::Settings& s) {
   StsOptions o;
   o.enable = s.smtp_mta_sts_enable;
   o.ca_file = s.smtp_mta_sts_CAfile;
-  // What cannot be read smtp says itself, and does not use.
+  // smtp reports invalid words itself, and ignores them.
   const auto permitted = tls::Protocols::parse(s.smtp_tls_mandatory_protocols);
   constexpr std::uint16_t kTls10 = 0x0301, kTls11 = 0x0302;
   if (permitted && (permitted->permits(kTls10) || permitted->permits(kTls11))) o.protocols = ">=TLSv1.2";

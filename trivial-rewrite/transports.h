@@ -1,5 +1,5 @@
 #pragma once
-/// What master.cf and main.cf say of each transport, ready for the router.
+/// Reads the transports of master.cf and main.cf for the router.
 #include <map>
 #include <memory>
 
@@ -8,7 +8,7 @@
 
 namespace pen::rewrite {
 
-/// By service name of master.cf (unix services). own_addresses: this host's.
+/// Transports by service name of master.cf (unix services). own_addresses: this host's.
 /// Errors: a port setting that names no port.
 Result<std::map<std::string, Transport>> read_transports(const config::Config& config,
                                                          const std::vector<std::string>& own_addresses);
