@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kProgram = "pencat";
 constexpr std::size_t kPiece = 256 * 1024;
 
-/// The file behind a descriptor, for people.
+/// The name of the file behind a descriptor, for people.
 std::string file_behind(int fd) {
   char path[PATH_MAX];
   const ssize_t n = ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), path, sizeof path);
@@ -53,8 +53,8 @@ MessageSource of_queue(ipc::queue::Content& content, const std::vector<Fd>& fds)
   return source;
 }
 
-/// Standard input that is no file, such as a pipe, as a file without a name; none: it is a file. The beginning must be
-/// that of a submitted message: nothing else is copied.
+/// Copies standard input that is no file, such as a pipe, to a file without a name; empty: it is a file. Only input
+/// that begins like a submitted message is copied.
 Fd spool_standard_input() {
   struct stat st{};
   if (::fstat(STDIN_FILENO, &st) != 0) die(kProgram, EX_IOERR, Error::from_errno(errno, "standard input").message());
@@ -179,7 +179,7 @@ CatTool::Shown CatTool::show_path(const std::string& name, const std::string& pa
 
 void CatTool::show_ids() {
   if (ids_.empty()) return;
-  // A message goes from maildrop to the queue: so whoever is not there yet is looked for here first.
+  // Messages move from maildrop to the queue: so look for them in maildrop first.
   std::vector<std::string> missing;
   for (const std::string& id : std::exchange(ids_, {})) {
     const Shown shown = show_dropped(id);
@@ -198,7 +198,7 @@ void CatTool::show_ids() {
 }
 
 CatTool::Shown CatTool::show_dropped(const std::string& id) {
-  // Names in there are mail_owner's making: root reads nothing that mail_owner could not.
+  // mail_owner chose the names in there: root must not read what mail_owner could not.
   const service::AsAccount owner(service::mail_owner(config_->settings()).value_or(service::Account{}));
   const std::string& queue = config_->settings().queue_directory;
   const Shown shown = show_path(id, queue + "/maildrop/" + id, O_NOFOLLOW, Found::in_maildrop);
@@ -208,8 +208,8 @@ CatTool::Shown CatTool::show_dropped(const std::string& id) {
 bool CatTool::show_queued(std::vector<std::string>& ids) {
   using ipc::queue::Outcome;
   bool whole = true;
-  std::string without_content;              // a message of which only the envelope is left
-  std::vector<mail::Recipient> recipients;  // of a message with so many that they come in parts
+  std::string without_content;              // a message whose content has gone
+  std::vector<mail::Recipient> recipients;  // for a message with so many that they come in parts
   const auto done = client_->ask(ipc::queue::Show{1, {}, ids}, [&](ipc::queue::FromQmgr& m, auto& fds) {
     if (const auto* damaged = std::get_if<ipc::queue::Entry>(&m)) {
       complain_of(kProgram, damaged->queue_id, damaged->fault);

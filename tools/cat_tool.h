@@ -1,10 +1,10 @@
 #pragma once
-/// pencat: shows messages, in the queue or in files that local submission left: envelope, header, body. Manual:
+/// pencat: shows envelope, header and body of messages in the queue or in files from local submission. Manual:
 /// man/pencat.1.
 ///
 /// Use:     return service::run_tool<CatTool>(argc, argv);
-/// Errors:  those of QueueClient; EX_DATAERR: something is damaged, or a message that was asked for is not there;
-///          EX_NOINPUT: what is no id is no file either.
+/// Errors:  those of QueueClient; EX_DATAERR: a message is damaged or not there; EX_NOINPUT: an argument is neither
+///          id nor file.
 #include <expected>
 #include <optional>
 #include <string>
@@ -33,22 +33,22 @@ class CatTool {
 
  private:
   using Found = submission::DropView::Found;
-  /// What became of a word.
+  /// The result for one argument.
   enum class Shown { yes, damaged, no };
 
   int show_standard_input();
-  /// A file that local submission left. Returns whether it is whole.
+  /// Shows a file from local submission. Returns whether it is whole.
   bool show_file(const std::string& name, int fd, Found where = Found::elsewhere);
   Shown show_path(const std::string& name, const std::string& path, int flags = 0, Found where = Found::elsewhere);
   void show_ids();
   Shown show_dropped(const std::string& id);
-  /// Those that are there, in their order; takes them out of `ids`. Whether all of them are whole; if not, it was
-  /// said why.
+  /// Shows those of `ids` that are in the queue, in their order, and removes them from `ids`. False: some were
+  /// damaged, which has been reported.
   bool show_queued(std::vector<std::string>& ids);
 
   Options options_;
   int status_ = 0;
-  std::vector<std::string> ids_;  // to be shown together
+  std::vector<std::string> ids_;  // ids to be shown together
   std::optional<config::Config> config_;
   std::optional<QueueClient> client_;
 };

@@ -64,7 +64,7 @@ void check_accounts(const config::Settings& s, Report& report) {
                "no group \"" + s.setgid_group + "\" (setgid_group): only root can hand in mail by sendmail");
     return;
   }
-  std::error_code error;  // they lie beside this command
+  std::error_code error;  // the programs lie beside this command
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return;
   struct Setgid {
@@ -112,7 +112,7 @@ void check_config_file(const std::string& path, Report& report) {
   }
 }
 
-/// bounce does without: notices then have the built-in words, and the postmaster gets none.
+/// Faults that bounce ignores: notices then have the built-in text, and the postmaster gets none.
 void check_notices(const config::Config& config, Report& report) {
   if (auto t = bounce::templates_from(config); !t)
     report.add(Severity::error, t.error().message() + "; notices have the built-in text");
@@ -120,7 +120,7 @@ void check_notices(const config::Config& config, Report& report) {
     report.add(Severity::error, copies.error().context());
 }
 
-/// Services that would not start, and whose mail would wait.
+/// Services that would not start, so that their mail would wait.
 void check_mailbox_limits(const config::Config& config, Report& report) {
   for (const auto& service : config.master()) {
     if (service.command != "local" && service.command != "virtual") continue;
@@ -141,9 +141,9 @@ void check_mailbox_limits(const config::Config& config, Report& report) {
 
 std::set<std::string> as_set(const std::vector<std::string>& list) { return {list.begin(), list.end()}; }
 
-/// What smtpd says at its start, of every service that runs it: why it will not start, or what it does without.
+/// What smtpd would say at the start of each service that runs it: why it will not start, or what it ignores.
 void check_smtpd(const config::Config& config, Report& report) {
-  std::set<std::string> told;  // once, however many services have it
+  std::set<std::string> told;  // each fault once, however many services have it
   const auto say = [&](Severity severity, const std::string& text) {
     if (told.insert(text).second) report.add(severity, text);
   };
@@ -172,7 +172,7 @@ void check_smtpd(const config::Config& config, Report& report) {
   }
 }
 
-/// Commands whose service would not start. Postfix's own master.cf has some for software that is not there: a note.
+/// Commands whose service would not start. Postfix's own master.cf has some for software that is not installed: a note.
 void check_commands(const config::Config& config, Report& report) {
   const auto owner = service::mail_owner(config.settings());
   for (const auto& service : config.master()) {
@@ -188,7 +188,7 @@ void check_commands(const config::Config& config, Report& report) {
   }
 }
 
-/// Tables that are not made of their text yet, as after a change from Postfix, whose files have another form.
+/// Tables that are not made from their text yet, as after a change from Postfix, whose files have another form.
 void check_tables(const config::Config& config, Report& report) {
   std::string missing;
   for (const OwnTable& table : own_tables(config)) {
@@ -199,9 +199,10 @@ void check_tables(const config::Config& config, Report& report) {
                                       config.directory() + " --all");
 }
 
-/// What keeps smtpd, smtp and lmtp from speaking TLS: files, keys, protocols, ciphers. Mail at level may goes without.
+/// Faults that keep smtpd, smtp and lmtp from TLS: files, keys, protocols, ciphers. Mail at level may goes in clear
+/// text.
 std::set<std::string> tls_problems(const config::Config& config) {
-  std::set<std::string> found;  // once, however many services have it
+  std::set<std::string> found;  // each fault once, however many services have it
   for (const auto& service : config.master()) {
     const bool lmtp = service.command == "lmtp";
     if (service.command == "smtpd") {
@@ -215,7 +216,7 @@ std::set<std::string> tls_problems(const config::Config& config) {
   return found;
 }
 
-/// What destdb_backend = redis needs. The server itself is not asked: mail goes without it.
+/// The needs of destdb_backend = redis. The server itself is not contacted: mail is delivered without it.
 std::vector<std::string> redis_faults(const config::Settings& s) {
   std::vector<std::string> out;
   if (s.destdb_backend != config::DestdbBackend::redis) return out;

@@ -19,7 +19,8 @@ DestinationClient::DestinationClient(std::string program, const config::Config& 
 
 async::Task<void> DestinationClient::converse(async::Loop& loop, const ToQmgr& request, const See& see,
                                               std::optional<Done>& done) {
-  Persistence persistence(program_, /*order=*/false);  // a destination's state: giving an order twice changes no answer
+  // the state of a destination: repeating an order changes no answer
+  Persistence persistence(program_, /*order=*/false);
   while (!done) {
     auto channel =
         co_await ipc::connect_channel<FromQmgr, ToQmgr>(loop, path_, kName, {.deadline = loop.now() + seconds(30)});
@@ -69,7 +70,7 @@ Result<void> DestinationFile::each(bool quiet,
   if (!owner.ok()) return fail_errno("become mail_owner");
   PEN_TRY(there());
   suspensions_.clear();
-  // Suspensions are needed before the facts that they decide about, and lie behind them.
+  // Suspensions are needed before the facts that they affect, but lie behind them.
   for (const bool facts : {false, true}) {
     PEN_TRY_ASSIGN(auto reader, destdb::open_reader(directory_, quiet && !facts));
     while (!reader->done()) {

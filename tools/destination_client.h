@@ -1,6 +1,5 @@
 #pragma once
-/// The two places where pendest finds what is known of destinations: qmgr, while the mail system runs, and the file of
-/// the destination database, always.
+/// The two sources of pendest: qmgr, while the mail system runs, and the file of the destination database, always.
 #include <sys/types.h>
 
 #include <functional>
@@ -15,8 +14,8 @@
 
 namespace pen::tools {
 
-/// One request to qmgr, put to its successor where it is replaced meanwhile. nullopt: it cannot be reached (why() says
-/// why). Ends the program (EX_UNAVAILABLE) when it goes away in the middle of its answer.
+/// Sends one request to qmgr, again to its successor if qmgr is replaced meanwhile. nullopt: qmgr cannot be reached,
+/// why() has the reason. Ends the program (EX_UNAVAILABLE) if qmgr goes away within its answer.
 class DestinationClient {
  public:
   DestinationClient(std::string program, const config::Config& config);
@@ -31,16 +30,16 @@ class DestinationClient {
   std::string program_, path_, why_;
 };
 
-/// The file. Root becomes mail_owner first: the directory is mail_owner's, who may have made a link of any name in
-/// it, and nothing in it may end up belonging to root.
+/// The file of the destination database. Root becomes mail_owner first: in mail_owner's directory any name may be a
+/// link, and no file may end up belonging to root.
 class DestinationFile {
  public:
   explicit DestinationFile(const config::Config& config);
-  /// Reads everything, a slice at a time. quiet: the mail system is down. Errors: errno, damaged.
+  /// Reads all records, a slice at a time. quiet: the mail system is down. Errors: errno, damaged.
   Result<void> each(bool quiet, const std::function<void(const std::string& key, const destdb::Facts& facts)>& see);
-  /// As of the last each().
+  /// The suspensions, as of the last each().
   const destdb::Suspensions& suspensions() const { return suspensions_; }
-  /// For a mail system that is down. Errors: ENOENT where there is no file yet, others.
+  /// Writes changes while the mail system is down. Errors: ENOENT (no file yet) and others.
   Result<void> write(const std::vector<destdb::Change>& changes);
   const std::string& directory() const { return directory_; }
 

@@ -42,14 +42,14 @@ std::string_view trouble_word(std::uint8_t trouble) {
   return trouble < std::size(kWords) ? kWords[trouble] : "unknown";
 }
 
-/// Why this one is as it is, in a few words.
+/// The reason for a destination's state, in a few words.
 std::string why(const Seen& d) {
   if (!d.entry.suspended.empty()) return printable(d.entry.suspended);
   if (d.facts.failures > 0) return printable(d.facts.reason);
   return {};
 }
 
-/// What decides, as docs/scheduler.md numbers it.
+/// The rule that decides, by its number in docs/scheduler.md.
 std::string rule_text(const Explained& e) {
   switch (e.rule) {
     case Rule::room:

@@ -1,7 +1,7 @@
 #pragma once
-/// What pendest prints: destinations, suspensions and explanations, as text and as JSON (one object a line).
+/// Formats what pendest prints: destinations, suspensions and explanations, as text and as JSON (one object a line).
 ///
-/// Facts as they lie in destdb and entries as qmgr sends them both become a Seen first.
+/// Facts from destdb and entries from qmgr are both converted to Seen first.
 /// Pure but for the local time zone; any thread.
 #include <string>
 
@@ -17,13 +17,13 @@ struct Seen {
   bool live = false;  // connections, limit and jobs are known
 };
 Seen from_qmgr(ipc::destinations::Entry entry);
-/// suspensions: those of the file, which decide with the facts how it is classified at `now`.
+/// suspensions: those of the file, which together with the facts decide the state at `now`.
 Seen from_file(const std::string& key, const destdb::Facts& facts, const destdb::Suspensions& suspensions,
                WallTime now);
 
 std::string_view class_word(ipc::destinations::Class c);
 
-/// Who answers, in one line: for list and show only if others share; for explain always.
+/// Where the knowledge comes from, in one line. list and show print it only if hosts share; explain always does.
 std::string backend_text(const ipc::destinations::Backend& b);
 std::string list_header();
 std::string list_line(const Seen& d);

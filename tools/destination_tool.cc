@@ -23,7 +23,7 @@ constexpr std::size_t kMaxAddress = 1000;
 using Options = DestinationTool::Options;
 using Command = DestinationTool::Command;
 
-/// Each returns what is wrong with the words behind the command; empty: nothing.
+/// Takes the words after the command. Returns what is wrong; empty: nothing.
 std::string take_destination(Options& o, const std::vector<std::string>& words) {
   const auto formed = destdb::destination_name(words[0]);
   if (!formed) return "neither a host, an address nor a domain (networks: defer_destinations): " + printable(words[0]);
@@ -36,7 +36,7 @@ std::string take_addresses(Options& o, const std::vector<std::string>& words) {
   const auto at = o.recipient.rfind('@');
   if (at == std::string::npos || at == 0 || at + 1 == o.recipient.size() || o.recipient.size() > kMaxAddress)
     return "not an address user@domain: " + printable(o.recipient);
-  // Without one it is a notice, whose sender is empty.
+  // Without a sender it is a notice, whose sender is empty.
   if (words.size() == 2 && words[1] != "<>") o.sender = words[1];
   return o.sender.size() > kMaxAddress ? "no sender is that long" : "";
 }
@@ -45,7 +45,7 @@ std::string take_nothing(Options&, const std::vector<std::string>&) { return {};
 /// The commands, as --help shows them.
 struct Row {
   const char* name;
-  const char* words;  // behind it
+  const char* words;  // after the command
   const char* text;
   Command command;
   std::size_t least, most;  // words

@@ -35,13 +35,13 @@ class DestinationTool {
   int run();
 
  private:
-  /// list and show: what qmgr has in memory, and the rest from the file. name: only what it fits; empty: all.
+  /// list and show: what qmgr has in memory, and the rest from the file. name: a filter; empty: all.
   int look(const std::string& name);
   int give(const ipc::destinations::Order& order);
-  /// An order while the mail system is down: in the file, from where it is taken up at the next start.
+  /// Puts an order into the file while the mail system is down; the next start takes it from there.
   int order_in_file(const ipc::destinations::Order& order);
   int explain(const std::string& recipient, const std::string& sender);
-  /// Transport and next hop alone, by the configuration: hosts are looked up by trivial-rewrite only.
+  /// Explains transport and next hop only, from the configuration: hosts are looked up by trivial-rewrite.
   int explain_without_qmgr(const std::string& recipient, const std::string& sender);
   void print_one(const Seen& destination, bool whole) const;
   void print_one(const destdb::Suspension& suspension, bool whole) const;

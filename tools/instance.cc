@@ -38,7 +38,7 @@ Result<void> write_new(const fs::path& path, const std::string& text) {
   return {};
 }
 
-/// The text and the table made of it, so that local names are known from the first start.
+/// Writes the alias text and makes the table, so that local names are known from the first start.
 Result<void> write_aliases(const fs::path& file) {
   PEN_TRY_ASSIGN(const std::string text, shipped("aliases"));
   PEN_TRY(write_new(file, text));
@@ -47,8 +47,8 @@ Result<void> write_aliases(const fs::path& file) {
   return {};
 }
 
-/// Whom the programs run as: this user; for root the account made for it, else one that every system
-/// has (the shipped main.cf says that it should own nothing else).
+/// The owner of the programs: this user; for root the account made for this, else an account that every system has
+/// (the shipped main.cf says that it should own nothing else).
 std::string owner_here() {
   if (::geteuid() != 0) {
     const passwd* self = ::getpwuid(::geteuid());
@@ -112,7 +112,7 @@ Result<void> make_instance(const NewInstance& what) {
   main_cf = with_setting(std::move(main_cf), "maillog_file", place + "/log/mail.log");
   main_cf = with_setting(std::move(main_cf), "maillog_file_prefixes", place + "/log, /dev/stdout");
   main_cf = with_setting(std::move(main_cf), "mail_owner", owner_here());
-  // An ordinary user may not make a file in /var/mail, and a trial must not fill the home directory.
+  // An ordinary user cannot create a file in /var/mail, and a trial must not fill the home directory.
   if (::geteuid() != 0) main_cf = with_setting(std::move(main_cf), "mail_spool_directory", place + "/mail/");
   // The pool of segments is made before the first mail: small ones keep a small instance small
   // (docs/queue-recovery.md).

@@ -31,21 +31,21 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-/// The directory of the programs; says so when it is not daemon_directory's.
+/// The directory of the programs; reports it if it is not daemon_directory.
 std::string programs(const config::Config& config) {
   auto [path, warning] = service::program_directory(config);
   if (!warning.empty()) warn(warning);
   return path;
 }
 
-/// What the files ask for and is done another way.
+/// Reports settings that are met in another way.
 void say_warnings(const config::Config& config) {
   for (const auto& p : config.problems()) {
     if (p.severity == config::Severity::warning) warn(p.message());
   }
 }
 
-/// Services that are read and not run, but for those whose work is done elsewhere.
+/// Reports services that are read but not run, unless their work is done elsewhere.
 void say_not_run(const config::Config& config) {
   const auto machine = service::real_machine(service::program_directory(config).path);
   const auto plan = service::make_plan(config, machine);
@@ -72,13 +72,13 @@ int cannot_tell(const Error& why) {
 }
 
 int InstanceControl::start() {
-  // What cannot be known here master will say: it takes the lock.
+  // If this cannot be found out here, master will report it: it takes the lock.
   const auto running = service::running_master(service::state_directory(config_.settings()));
   if (running && *running && !(*running)->gone_within(service::kDyingMaster)) {
     return fail_with(EX_UNAVAILABLE,
                      fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
   }
-  // As with any value that cannot be read. The programs that need it would not start, and keep all mail waiting.
+  // As with any invalid value, the programs that need it would not start, and would keep all mail waiting.
   bool wrong = false;
   for (const auto& p : class_problems(config_)) {
     if (p.severity != config::Severity::error) continue;

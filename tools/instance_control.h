@@ -2,9 +2,9 @@
 /// Starts, stops and reloads the mail system of an instance.
 ///
 /// Use:     const config::Config config = …;  return InstanceControl(config).start();
-/// Errors:  each returns the exit status, after standard error says what is wrong: EX_UNAVAILABLE (it runs already,
-///          or does not run), EX_CONFIG, EX_NOPERM, EX_TEMPFAIL (it takes longer), EX_OSERR, or what master ended
-///          with.
+/// Errors:  each function returns the exit status after it reported the error: EX_UNAVAILABLE (already running, or
+///          not running), EX_CONFIG, EX_NOPERM, EX_TEMPFAIL (it takes longer), EX_OSERR, or the exit status of
+///          master.
 #include <string>
 
 #include "lib/base/result.h"
@@ -17,9 +17,9 @@ class InstanceControl {
  public:
   /// config must outlive this.
   explicit InstanceControl(const config::Config& config) : config_(config) {}
-  /// In the background; returns when it serves.
+  /// Starts in the background; returns when the mail system serves.
   int start();
-  /// This process becomes master; returns only when it cannot.
+  /// Becomes master; returns only on failure.
   int start_foreground();
   int stop();
   int abort();
@@ -27,16 +27,16 @@ class InstanceControl {
   int flush();
 
  private:
-  /// Runs master and waits for its word; the text it reports is empty when it died without one.
+  /// Runs master and waits for its report. The reported text is empty if master died without one.
   int run_master();
-  /// Sends the signal to master; with a time, waits until it has ended.
+  /// Sends the signal to master; if patience is not 0, waits that long for its end.
   int signal_master(int signo, const char* done, milliseconds patience);
   const config::Config& config_;
 };
 
-/// Prints "penstock: text" to standard error; returns the status.
+/// Prints "penstock: text" to standard error; returns `status`.
 int fail_with(int status, const std::string& text);
-/// For a command that needs to know whether the mail system runs.
+/// Reports that a command cannot find out whether the mail system runs; returns the status.
 int cannot_tell(const Error& why);
 
 }  // namespace pen::tools

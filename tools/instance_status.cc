@@ -24,7 +24,7 @@ std::string line(fmt::format_string<T...> format, T&&... values) {
   return fmt::format(format, std::forward<T>(values)...) + "\n";
 }
 
-/// Fit for a terminal: names and words of master.cf.
+/// A text made safe for a terminal: names and words of master.cf.
 std::string text_of(const nlohmann::ordered_json& object, const char* name) {
   return printable(object.value(name, ""));
 }

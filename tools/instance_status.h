@@ -1,5 +1,5 @@
 #pragma once
-/// penstock status: what runs, and the session classes with their limits and counts.
+/// penstock status: the running services, and the session classes with their limits and counts.
 ///
 /// Use:     return print_status(config, json);
 #include <expected>
@@ -11,13 +11,13 @@
 
 namespace pen::tools {
 
-/// To standard output. Returns the exit status: EX_UNAVAILABLE when the mail system does not run.
+/// Prints to standard output. Returns the exit status: EX_UNAVAILABLE if the mail system does not run.
 int print_status(const config::Config& config, bool json);
 
-/// What master.status says, as a table.
+/// The content of master.status as a table.
 std::string services_table(const nlohmann::ordered_json& status);
 
-/// What anvil counts, or why it cannot be asked.
+/// The counts of anvil, or why it cannot be reached.
 using SessionClasses = std::expected<ipc::sessions::Status, std::string>;
 std::string classes_table(const SessionClasses& classes);
 nlohmann::ordered_json to_json(const SessionClasses& classes);

@@ -26,7 +26,7 @@ constexpr const char* kProgram = "penstock";
 /// The commands, as --help shows them.
 struct Row {
   const char* name;
-  const char* words;  // behind it
+  const char* words;  // after the command
   const char* text;
   Command command;
 };
@@ -41,7 +41,7 @@ constexpr Row kCommands[] = {
     {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
     {"check", "", "what is wrong with the configuration and the directories", Command::check}};
 
-/// The words behind a command, into the options.
+/// Reads the words after a command into the options.
 std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
                                                   InstanceTool::Options& o) {
   int port = static_cast<int>(o.instance.port);

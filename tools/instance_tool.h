@@ -15,7 +15,7 @@ class InstanceTool {
  public:
   enum class Command { init, start, start_foreground, stop, abort, reload, flush, status, check };
   struct Options {
-    std::string directory;  // of main.cf, as it was given
+    std::string directory;  // of main.cf, as given
     Command command = Command::status;
     NewInstance instance;  // init
     bool json = false;     // status

@@ -19,7 +19,7 @@ namespace {
 
 namespace ql = queue_log;
 
-/// One file, whatever it is called, as the slot that it says it is.
+/// One file under any name, presented as the slot that its content names.
 class OneFile final : public ql::Storage {
  public:
   OneFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}

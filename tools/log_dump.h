@@ -1,13 +1,13 @@
 #pragma once
-/// penqueue --log: the queue log's files as text, whether the mail system runs or not. Takes no lock, writes nothing.
+/// penqueue --log: prints the files of the queue log as text, whether or not the mail system runs. Takes no lock,
+/// writes nothing.
 #include <string>
 #include <vector>
 
 namespace pen::tools {
 
-/// Prints directories of logs, or single files of one ("segment-00000001", "positions", or a copy under any name).
-/// Returns an exit code: 0, EX_DATAERR when something was not as it was written, or by another version, EX_NOINPUT
-/// when a path cannot be read.
+/// Prints directories of logs, or single files ("segment-00000001", "positions", or a copy under any name). Returns
+/// an exit code: 0, EX_DATAERR if a file is damaged or of another version, EX_NOINPUT if a path cannot be read.
 int dump_log(const std::string& program, const std::vector<std::string>& paths, bool verbose);
 
 }  // namespace pen::tools

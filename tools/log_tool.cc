@@ -67,7 +67,7 @@ int LogTool::run() {
 
 void LogTool::write(const std::string& text) {
   log::write(options_.level, text);
-  // Whoever calls it by hand sees what was said.
+  // A user at a terminal sees the line as well.
   if (::isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "%s: %s\n", kProgram, printable(text).c_str());
 }
 

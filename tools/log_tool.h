@@ -2,7 +2,7 @@
 /// penlog: writes lines to the log of an instance, for scripts. Manual: man/penlog.1.
 ///
 /// Use:     return service::run_tool<LogTool>(argc, argv);
-/// Errors:  EX_CONFIG, EX_CANTCREAT (the log cannot be opened), EX_IOERR; said on standard error.
+/// Errors:  EX_CONFIG, EX_CANTCREAT (the log cannot be opened), EX_IOERR; reported on standard error.
 #include <expected>
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@ class LogTool {
   struct Options {
     std::string directory, tag;
     log::Level level = log::Level::info;
-    std::vector<std::string> words;  // of the text; none: each line of standard input
+    std::vector<std::string> words;  // of the text; none: log each line of standard input
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
   static std::optional<log::Level> level_of(std::string_view name);

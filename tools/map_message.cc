@@ -9,7 +9,7 @@ class Keys final : public mail::MimeWalker::Sink {
  public:
   using Header = mail::MimeWalker::Header;
   Keys(const MessageKeys& wanted, const std::function<bool(const std::string&)>& see) : wanted_(wanted), see_(see) {}
-  /// Nothing that is wanted can come any more.
+  /// True: no further key is wanted.
   bool done() const { return done_; }
 
  private:

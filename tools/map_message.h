@@ -1,11 +1,12 @@
 #pragma once
-/// penmap -h and -b: the keys that a message on standard input gives, as header and body checks are asked about it.
+/// penmap -h and -b: takes from a message on standard input the keys that header and body checks would look up.
 ///
 /// Use:     each_key(std::cin, {.header = true, .mime = true}, [&](const std::string& key) { …; return go_on; });
-/// Keys:    header: whole fields, "\n" between their lines. body: lines. mime: fields of parts and of messages inside
-///          are header too, as header_checks(5) and body_checks(5) see them; else all after the first header is body.
-/// Bounds:  those of smtpd's checks by default: a field of header_size_limit, a line of line_length_limit bytes; of
-///          fields that are longer only the beginning is a key, lines that are longer come in pieces.
+/// Keys:    header: whole fields, with "\n" between their lines. body: lines. mime: the header fields of parts and of
+///          messages inside count as header, as in header_checks(5) and body_checks(5); without mime all after the
+///          first header is body.
+/// Bounds:  by default those of smtpd's checks: header_size_limit bytes of a field, line_length_limit bytes of a
+///          line. Only the beginning of a longer field is a key; a longer line comes in pieces.
 /// Source:  Postfix postmap(1) -b, -h, -m.
 #include <functional>
 #include <istream>
@@ -17,7 +18,7 @@ struct MessageKeys {
   bool header = false, body = false, mime = false;
 };
 
-/// Until the end of the input, or see() says false.
+/// Reads until the end of the input, or until see() returns false.
 void each_key(std::istream& in, const MessageKeys& wanted, const std::function<bool(const std::string& key)>& see);
 
 }  // namespace pen::tools

@@ -12,14 +12,14 @@ std::function<std::string(const service::Given&)> into(std::optional<std::string
   };
 }
 
-/// Whether the tables are named, or --all stands for them, and at most one thing is to be done with them.
+/// True: tables are named, or --all is given, and at most one action is asked for.
 bool one_task(const MapOptions& o) {
   const int tasks = (o.query ? 1 : 0) + (o.remove ? 1 : 0) + (o.list ? 1 : 0) + (o.incremental ? 1 : 0);
   if (o.tables.empty() != o.all || tasks > (o.all ? 0 : 1)) return false;
   return !(o.query && o.query->empty()) && !(o.remove && o.remove->empty());
 }
 
-/// What is wrong with the options together; empty: nothing.
+/// What is wrong with the combination of options; empty: nothing.
 std::string fault_of(const MapOptions& o) {
   const bool of_message = o.message.header || o.message.body;
   if (of_message && (!o.query || *o.query != "-"))
@@ -73,7 +73,7 @@ std::expected<MapOptions, service::Ending> MapOptions::read(int argc, const char
                    set(o.values_are_files)},
                   {"-o", "stay root", set(o.keep_root)},
                   {"-p", "do not take the permissions of FILE", set(o.inherit_mode, false)},
-                  // Postfix's switches for what its formats leave open; here there is one way.
+                  // Postfix's switches for variants of its formats; here there is only one variant.
                   {"-n, -N, -u, -U, -v", "accepted, and change nothing", service::accepted()}}};
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());

@@ -14,7 +14,7 @@
 
 namespace pen::tools {
 
-/// What the text of a table is.
+/// The form of a table's text.
 enum class Source { table, aliases };
 
 struct MapOptions {

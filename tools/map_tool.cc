@@ -61,11 +61,11 @@ Result<Spec> parse_spec(const Invocation& in, const std::string& text) {
   return Spec{config.settings().default_database_type, text};
 }
 
-/// How far a large table is: entries are put together, which is one half of the work, and written.
+/// Shows the progress of a large table: sorting the entries is one half of the work, writing them the other.
 class TableBar {
  public:
   explicit TableBar(const std::string& what) : bar_(what, ProgressBar::patient("entry", "entries")) {}
-  /// As long as this lives.
+  /// Valid as long as this object.
   map::Progress progress() {
     return [this](std::size_t done, std::size_t of) { bar_.show(done, of, done <= of / 2 ? done : done - of / 2); };
   }
@@ -83,7 +83,7 @@ std::string all_of_stdin() {
   return text;
 }
 
-/// Why there is no file to make.
+/// The reason why there is no file to make.
 std::string not_made(const std::string& type) {
   static constexpr std::string_view kTexts[] = {"cidr", "pcre", "regexp", "texthash"};
   const auto known = map::known_types();
@@ -93,7 +93,8 @@ std::string not_made(const std::string& type) {
   return ": tables of this type are not made, they have no file";
 }
 
-/// -F: the files that a value names, an end of line between them, in base 64. Errors: unreadable, too_large, syntax.
+/// -F: joins the files that a value names, with line ends between them, and encodes them in base 64. Errors:
+/// unreadable, too_large, syntax.
 Result<std::string> files_in_base64(const std::string& names) {
   std::string content;
   bool first = true;
@@ -119,7 +120,7 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   TableBar bar("Making " + spec.path());
   struct stat source{};
   const bool from_stdin = in.incremental;
-  // One descriptor for all that is asked of the text: its owner may put another file in its place meanwhile.
+  // One descriptor for all questions about the text: its owner may replace the file meanwhile.
   std::string owner_of = spec.file;
   const int flags = O_CLOEXEC | (from_stdin ? O_PATH : O_RDONLY | O_NONBLOCK);
   Fd file(::open(owner_of.c_str(), flags));
@@ -143,7 +144,7 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
     text = *std::move(read);
   }
   file.reset();
-  // What the text names is the business of whoever wrote it: root reads nothing in their place.
+  // The writer of the text chose the names in it: root must not read files for that writer.
   std::optional<service::AsAccount> owner;
   if (there && !in.keep_root) owner.emplace(owner_of_file(source));
   if (owner && !owner->ok()) return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
@@ -171,7 +172,8 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   return EX_OK;
 }
 
-/// Every table of the configuration from its text; a line for each. The first failure's status; the others are made.
+/// Makes every table of the configuration from its text, and prints a line for each. Continues after a failure;
+/// returns the first failure's status.
 int build_all(const Invocation& in) {
   const auto config = config::inspect(config::config_directory(in.directory));
   if (!config) {
@@ -196,7 +198,7 @@ int build_all(const Invocation& in) {
   return worst;
 }
 
-/// A value as it is shown. Errors: -F, and it is no base 64.
+/// A value as it is printed. Errors: with -F, a value that is no base 64.
 Result<std::string> shown_value(const Invocation& in, const std::string& key, std::string value) {
   if (!in.values_are_files) return value;
   auto decoded = sasl::base64_decode(value);
@@ -204,7 +206,7 @@ Result<std::string> shown_value(const Invocation& in, const std::string& key, st
   return *std::move(decoded);
 }
 
-/// Whether standard output still takes it.
+/// False: standard output cannot be written to any more.
 bool print(const Invocation& in, std::string_view key, std::string_view value, bool with_key) {
   std::string line;
   if (in.json) {
@@ -218,7 +220,7 @@ bool print(const Invocation& in, std::string_view key, std::string_view value, b
   return std::fwrite(line.data(), 1, line.size(), stdout) == line.size();
 }
 
-/// One key asked of every table in turn. 0: found, 1: nowhere, else a failure.
+/// Looks up one key in every table in turn. 0: found, 1: not found, else a failure.
 int ask(const Invocation& in, const std::vector<std::shared_ptr<map::Map>>& tables, const std::string& key,
         bool print_key) {
   for (const auto& table : tables) {
@@ -322,7 +324,7 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
   std::vector<Spec> specs;
   for (const auto& text : in.tables) {
     auto spec = parse_spec(in, text);
-    if (!spec) {  // only the configuration can be unreadable here
+    if (!spec) {  // the only cause here is an unreadable configuration
       complain(in, "fatal", spec.error().message());
       return EX_CONFIG;
     }

@@ -1,5 +1,5 @@
 #pragma once
-/// What penmap and penalias share: building, asking, changing and listing tables.
+/// The common part of penmap and penalias: builds, queries, changes and lists tables.
 ///
 /// Manual:  man/penmap.1, man/penalias.1. Source: Postfix postmap(1), postalias(1).
 #include "tools/map_options.h"

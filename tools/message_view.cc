@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kPiece = 256 * 1024;
 
-/// What cannot be read of it, which ends it; empty: it is whole.
+/// Prints the content. Returns the error that ended it; empty: all was printed.
 std::string print_content(LineOutput& out, const MessageSource& source, std::uint64_t from, std::uint64_t end) {
   std::string fault;
   while (from < end && fault.empty()) {

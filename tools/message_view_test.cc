@@ -8,7 +8,7 @@
 namespace pen::tools {
 namespace {
 
-/// What is written of the pieces.
+/// The output for some pieces of text.
 std::string written(std::initializer_list<const char*> pieces, const std::string& prefix = "") {
   std::string out;
   LineOutput output(prefix, [&out](const std::string& text) { out += text; });
@@ -17,7 +17,7 @@ std::string written(std::initializer_list<const char*> pieces, const std::string
   return out;
 }
 
-/// A message whose content comes in pieces of a few bytes.
+/// A message whose content is read in pieces of a few bytes.
 MessageSource source_of(const std::string& text, std::size_t piece = 3) {
   MessageSource source;
   source.size = text.size();

@@ -23,7 +23,7 @@ namespace {
 // See qmgr/main.cc.
 constexpr const char* kOrdersOnly = "orders-only";
 
-/// As master.cf has the queue manager, with the settings it gives it.
+/// The arguments of the queue manager in master.cf, with the settings there.
 service::Arguments arguments_of(const config::Config& config) {
   const service::Machine nowhere = {.has_program = [](const auto&) { return true; },
                                     .port = [](const auto&) { return std::nullopt; },
@@ -47,7 +47,7 @@ service::Arguments arguments_of(const config::Config& config) {
 
 std::optional<OfflineQmgr::Refusal> OfflineQmgr::refusal(const config::Config& config) {
   const auto& s = config.settings();
-  // Not everybody may know; the queue's own lock holds in any case.
+  // Not every user may know this; the queue's own lock protects it in any case.
   if (const auto master = service::running_master(service::state_directory(s)); master && *master)
     return Refusal{EX_UNAVAILABLE, fmt::format("the mail system runs (master pid {}), but its queue manager cannot "
                                                "be reached: it is being started or stopped, or the log says why",
@@ -75,7 +75,7 @@ Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   what.words = arguments_of(config).to_words();
   what.environment = service::program_environment(config.settings());
   what.sockets = {theirs.get()};
-  what.output = STDERR_FILENO;  // maillog_file = /dev/stdout: a log is no part of what the tool prints
+  what.output = STDERR_FILENO;  // the log must not mix with the tool's output (maillog_file = /dev/stdout)
   std::fflush(nullptr);
   PEN_TRY_ASSIGN(auto started, service::launch(what));
   return OfflineQmgr(std::move(what.path), started.pid, std::move(started.status), std::move(ours));
@@ -83,7 +83,7 @@ Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
 
 OfflineQmgr::End OfflineQmgr::wait() {
   End end;
-  // A packet a word; the end comes when the process is gone.
+  // Each packet is a word; the socket ends with the process.
   for (;;) {
     char word[service::kMaxWord];
     const ssize_t n = ::recv(status_.get(), word, sizeof word, 0);
@@ -112,7 +112,7 @@ std::string OfflineQmgr::failure() {
 }
 
 void OfflineQmgr::finish() {
-  // It may be gone already; what it answered for is on stable storage.
+  // It may have ended already; what it answered for is on stable storage.
   static_cast<void>(::send(status_.get(), service::kDrain.data(), service::kDrain.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   static_cast<void>(wait());
 }

@@ -38,7 +38,7 @@ Words words(Verb verb) {
   return {"", "", ""};
 }
 
-/// What is wrong with it; empty: nothing.
+/// Adds an order. Returns what is wrong with it; empty: nothing.
 std::string add_order(std::vector<OrderTool::Order>& orders, Verb verb, const std::string& argument) {
   if (argument == "ALL") {
     orders.push_back({verb, true, false, {}});
@@ -168,7 +168,7 @@ std::uint64_t OrderTool::ask(QueueClient& client, const Order& order, std::vecto
   });
   bar.clear();
   if (done.outcome == Outcome::denied) die(kProgram, EX_NOPERM, done.text);
-  // As with postsuper no error: ids from a list that is a little old are to be expected.
+  // No error, as with postsuper: ids in a list may be a little out of date.
   if (done.outcome == Outcome::not_found && count == 1)
     std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, named.c_str());
   else if (done.outcome == Outcome::not_found && count > 1)

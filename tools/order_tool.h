@@ -2,9 +2,9 @@
 /// pensuper: removes, holds, releases, requeues and expires messages. Manual: man/pensuper.1.
 ///
 /// Use:     return service::run_tool<OrderTool>(argc, argv);
-/// Orders:  are carried out one after the other, as the command line has them. Ids that are named one after the other
-///          for the same verb are one order: one pass over the queue.
-/// Errors:  those of QueueClient; EX_NOPERM, EX_OSERR (no space), EX_SOFTWARE. An id that is not there is no error.
+/// Orders:  are carried out in the order of the command line. Consecutive ids for the same verb are one order: one
+///          pass over the queue.
+/// Errors:  those of QueueClient; EX_NOPERM, EX_OSERR (no space), EX_SOFTWARE. An unknown id is no error.
 #include <cstdint>
 #include <expected>
 #include <istream>
@@ -33,8 +33,8 @@ class OrderTool {
     std::vector<Order> orders;
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
-  /// The next ids of the input, as many as one request may name; empty: there are no more. A line that is no id is
-  /// passed over with a warning on standard error.
+  /// The next ids of the input, as many as one request may name; empty: the end. A line that is no id is skipped with
+  /// a warning on standard error.
   static std::vector<std::string> read_ids(std::istream& input);
 
   explicit OrderTool(Options options) : options_(std::move(options)) {}
@@ -42,7 +42,7 @@ class OrderTool {
 
  private:
   void carry_out(QueueClient& client, const Order& order);
-  /// Returns to how many messages it was done.
+  /// Returns the number of messages that were changed.
   std::uint64_t ask(QueueClient& client, const Order& order, std::vector<std::string> ids);
 
   Options options_;

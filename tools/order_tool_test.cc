@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   refused({"-n"}, "say what to do");
   refused({"-h", "ALL", "maildrop"}, "can be deleted (-d) and nothing else");
   refused({"-d", "ALL", "-s"}, "-s: not needed here");
-  // An order for "no domain" would be one for every message.
+  // A condition for "no domain" would select every message.
   refused({"-d", "ALL", "--domain", "@"}, "an empty condition chooses nothing");
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What every tool does with its output, its errors and its configuration.
+/// Output, errors and configuration of every tool.
 #include <string>
 
 #include "lib/config/config.h"
@@ -9,7 +9,7 @@ namespace pen::tools {
 /// Prints "program: text" to standard error and ends with a code of sysexits.h.
 [[noreturn]] void die(const std::string& program, int code, const std::string& text);
 
-/// To standard output; ends the program (EX_IOERR) when nobody can read it any more.
+/// Prints to standard output; ends the program (EX_IOERR) if the reader has gone.
 void print(const std::string& text);
 
 /// The settings of the instance in `directory` ("": MAIL_CONFIG or the default). Ends the program (EX_CONFIG).

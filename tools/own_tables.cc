@@ -18,12 +18,12 @@ void add(const config::Config& config, std::vector<OwnTable>& out) {
     for (const map::PlainTable& table : map::plain_tables(named.spec, usual)) {
       if (!table.indexed() || !table.name.starts_with('/')) continue;
       const OwnTable found{table.type, table.name, aliases};
-      if (!config.where(named.setting) && !found.has_text()) continue;  // a default that nobody made use of
+      if (!config.where(named.setting) && !found.has_text()) continue;  // only a default, which nobody uses
       const auto known = std::ranges::find_if(out, [&](const OwnTable& t) { return t.file() == table.file(); });
       if (known == out.end()) {
         out.push_back(found);
       } else {
-        known->aliases = known->aliases || aliases;  // local_recipient_maps names them too
+        known->aliases = known->aliases || aliases;  // local_recipient_maps names alias tables too
       }
     }
   }

@@ -1,9 +1,9 @@
 #pragma once
-/// The tables of a configuration that are made from a text by penmap and penalias.
+/// Lists the tables of a configuration that penmap and penalias make from a text.
 ///
 /// Use:     for (const OwnTable& t : own_tables(config)) if (t.has_text() && !t.is_made()) …
-/// Finds:   lmdb, hash, btree and cdb tables of main.cf and of the -o of master.cf, in the settings that act, within
-///          unionmap and pipemap too. Each file once. Tables of alias_maps and alias_database are aliases.
+/// Finds:   lmdb, hash, btree and cdb tables in settings of main.cf and -o options of master.cf that act, also within
+///          unionmap and pipemap. Each file comes once. Tables of alias_maps and alias_database are aliases.
 /// Thread:  any.
 #include <string>
 #include <vector>

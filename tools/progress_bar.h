@@ -1,9 +1,10 @@
 #pragma once
-/// How far a long order is: a bar that is drawn over itself on a terminal, and nothing where standard error is none.
+/// Shows the progress of a long order: a bar that redraws itself on a terminal. It shows nothing if standard error is
+/// no terminal.
 ///
 /// Use:     ProgressBar bar("Deleting"); bar.show(segments, of, messages); …; bar.clear();
-///          ProgressBar bar("Making t.lmdb", ProgressBar::patient("entry", "entries"));    // for work that is mostly
-///          short
+///          // for work that is mostly short:
+///          ProgressBar bar("Making t.lmdb", ProgressBar::patient("entry", "entries"));
 #include <cstdint>
 #include <string>
 
@@ -14,13 +15,13 @@ namespace pen::tools {
 /// What a bar counts, and how often it is drawn.
 struct BarForm {
   std::string one = "message", more = "messages";  // what is counted
-  SteadyTime::duration after{0};                   // nothing is drawn before
-  SteadyTime::duration every{0};                   // nor more often
+  SteadyTime::duration after{0};                   // nothing is drawn before this time has passed
+  SteadyTime::duration every{0};                   // the least time between two drawings
 };
 
 class ProgressBar {
  public:
-  /// For whoever calls show() again and again in a loop: first after two seconds, then four times a second.
+  /// For show() calls in a tight loop: draws first after two seconds, then four times a second.
   static BarForm patient(std::string one, std::string more) {
     return {std::move(one), std::move(more), seconds(2), milliseconds(250)};
   }
@@ -29,10 +30,10 @@ class ProgressBar {
   ~ProgressBar() { clear(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
-  /// done of total: parts of the work; count: what was done to so many messages.
+  /// done of total: parts of the work; count: messages processed.
   void show(std::uint64_t done, std::uint64_t total, std::uint64_t count);
   void clear();
-  /// What show() writes. Pure.
+  /// The text that show() writes. Pure.
   static std::string line(const std::string& what, std::uint64_t done, std::uint64_t total, std::uint64_t count,
                           const BarForm& form = BarForm());
 

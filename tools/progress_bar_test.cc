@@ -15,7 +15,7 @@ using tools::ProgressBar;
 
 namespace {
 
-/// Puts something in the place of standard error while it lives.
+/// Replaces standard error during its lifetime.
 class StandardError {
  public:
   explicit StandardError(int instead) : before_(::dup(STDERR_FILENO)) { ::dup2(instead, STDERR_FILENO); }
@@ -25,7 +25,7 @@ class StandardError {
   Fd before_;
 };
 
-/// What is there of at least `size` bytes, and all that came with them: a terminal passes text on in its own time.
+/// Reads at least `size` bytes and all that came with them: a terminal passes text on when it likes.
 std::string arrived(int fd, std::size_t size) {
   ::fcntl(fd, F_SETFL, O_NONBLOCK);
   std::string all;
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(the_line_tells_the_part_that_is_done_and_the_messages) {
   BOOST_TEST(ProgressBar::line("Deleting", 10, 40, 1) == "Deleting: [#######.......................]  25%  1 message");
   BOOST_TEST(ProgressBar::line("Deleting", 40, 40, 123456) ==
              "Deleting: [##############################] 100%  123456 messages");
-  // The queue grows while it is looked through; a total that is not known yet is no progress.
+  // The queue grows while it is searched; an unknown total is no progress.
   BOOST_TEST(ProgressBar::line("Deleting", 50, 40, 2).find("] 100%") != std::string::npos);
   BOOST_TEST(ProgressBar::line("Deleting", 0, 0, 2).find("]   0%") != std::string::npos);
 }

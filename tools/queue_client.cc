@@ -11,7 +11,7 @@
 namespace pen::tools {
 namespace {
 
-/// The saved group, while it lives.
+/// Activates the saved group during its lifetime.
 class SavedGroup {
  public:
   explicit SavedGroup(const std::string& program) {
@@ -40,23 +40,23 @@ void keep_group_for_the_socket(const char* program) {
 
 namespace {
 
-/// Orders that make deliveries: nothing carries them out while the mail system is down.
+/// True: the request makes deliveries, which need a running mail system.
 bool needs_deliveries(const ipc::queue::ToQmgr& request) {
   const auto* act = std::get_if<ipc::queue::Act>(&request);
   return act != nullptr && !act->dry_run && (act->verb == ipc::queue::Verb::flush || expires(act->verb));
 }
 
-/// The other end has gone: it was stopped, replaced or has died.
+/// True: the other end was stopped, was replaced or died.
 bool other_end_went(const Error& error) {
   return error.is(async::WaitError::closed) || error.is_errno(ECONNRESET) || error.is_errno(EPIPE);
 }
 
-/// Of a conversation that broke; one of our own that ended says it itself.
+/// The reason for a broken conversation; a queue manager of our own reports its reason itself.
 std::string reason(const Error& error, std::optional<OfflineQmgr>& own) {
   return own && other_end_went(error) ? own->failure() : error.message();
 }
 
-constexpr int kTimes = 5;  // reloads follow each other at most this often while a tool asks
+constexpr int kTimes = 5;  // reloads hardly follow each other more often than this while a tool waits
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the queue tools share: the conversation "queue" with qmgr, and what its answers mean for the exit status.
+/// The common part of the queue tools: the conversation "queue" with qmgr, and exit statuses for its answers.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,23 +17,22 @@ namespace pen::tools {
 
 using QueueChannel = ipc::Channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>;
 
-/// For a command that is installed setgid $setgid_group, so that users reach the queue manager's socket: from here on
-/// that group counts only while QueueClient connects; files are read as the user. First thing in main; without effect
-/// where the command is not setgid. Ends the program (EX_OSERR) if it cannot be.
+/// For a command that is installed setgid $setgid_group so that users can reach the queue manager's socket: from here
+/// on the group is active only while QueueClient connects, and files are read as the user. Call it first in main; it
+/// has no effect if the command is not setgid. Ends the program (EX_OSERR) on failure.
 void keep_group_for_the_socket(const char* program);
 
-/// Of one conversation with qmgr that broke: whether the request is put to its successor. A reload replaces qmgr, and
-/// what its tools had asked is cut off. Listings are asked for again while nothing of them was seen; orders mean the
-/// same when they are given twice, but the second answer counts only what the first giving left, which is said on
-/// standard error.
+/// Decides whether a request is repeated after its conversation with qmgr broke: a reload replaces qmgr and cuts off
+/// its tools. A listing is repeated only if nothing of it was printed. An order may be given twice without harm, but
+/// the second answer counts only what the first left undone, which standard error then says.
 class Persistence {
  public:
   /// order: the request changes something.
   Persistence(std::string program, bool order) : program_(std::move(program)), order_(order) {}
-  /// A part of the answer has come: asked again, it would come twice.
+  /// Notes that a part of the answer has come: repeating the request would print it twice.
   void answered() { answered_ = true; }
-  /// Whether to ask again, after this end of the conversation; at most a few times, as a queue manager that dies of the
-  /// request would do so for ever.
+  /// Whether to repeat the request after this error; a few times at most, because a request that kills the queue
+  /// manager would kill every successor.
   bool again(const Error& error);
 
  private:
@@ -43,10 +42,9 @@ class Persistence {
   int times_ = 0;
 };
 
-/// One request: sends it and calls see() for every answer until Done, which is returned. While the mail system is
-/// down a queue manager is started for it (offline_qmgr.h), where the caller may have that. Ends the program with
-/// EX_UNAVAILABLE when the queue manager cannot be reached or goes away, or when what is asked for needs a mail
-/// system that runs.
+/// Sends one request and calls see() for every answer until Done, which is returned. While the mail system is down,
+/// starts a queue manager for it (offline_qmgr.h) if the caller has the rights. Ends the program with EX_UNAVAILABLE
+/// if the queue manager cannot be reached or goes away, or if the request needs a running mail system.
 class QueueClient {
  public:
   /// config must outlive the client.
@@ -57,8 +55,8 @@ class QueueClient {
  private:
   async::Task<void> converse(async::Loop& loop, const ipc::queue::ToQmgr& request, const See& see,
                              ipc::queue::Done& done);
-  /// Over path_; or, where nobody listens, with a queue manager of our own, which `own` is then. Ends the program where
-  /// neither is to be had.
+  /// Connects to path_ or, if nobody listens there, to a queue manager of our own, which is put into `own`. Ends the
+  /// program if neither is possible.
   async::Task<QueueChannel> reach(async::Loop& loop, const ipc::queue::ToQmgr& request,
                                   std::optional<OfflineQmgr>& own);
 
@@ -66,7 +64,7 @@ class QueueClient {
   const config::Config& config_;
 };
 
-/// Ends the program with the exit code for a request that was refused or failed.
+/// Ends the program with the right exit code if a request was refused or failed.
 void expect_ok(const std::string& program, const ipc::queue::Done& done);
 
 }  // namespace pen::tools

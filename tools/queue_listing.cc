@@ -21,7 +21,7 @@ std::string mailq_line(const Entry& e) {
   char when[32];
   std::strftime(when, sizeof when, "%a %b %d %H:%M:%S", &tm);
   const char mark = e.place == Place::active ? '*' : e.place == Place::hold ? '!' : e.forced_expire ? '#' : ' ';
-  const std::string id = printable(e.queue_id) + mark;  // in maildrop it is a file's name
+  const std::string id = printable(e.queue_id) + mark;  // in maildrop the id is a file's name
   const std::string sender = !e.fault.empty() && e.sender.empty() ? "?"
                              : e.sender.empty()                   ? "MAILER-DAEMON"
                                                                   : printable(e.sender);
@@ -31,7 +31,7 @@ std::string mailq_line(const Entry& e) {
 std::string mailq_entry(const Entry& e) {
   std::string out = mailq_line(e);
   if (!e.fault.empty()) out += fmt::format("{:>76}\n", "(" + printable(e.fault) + ")");
-  // Recipients with the same reason stand together below it, as they come.
+  // Recipients with the same reason stand together below it, in their order.
   const std::string* last = nullptr;
   const auto recipient = [&](const std::string& address, const std::string& why) {
     if (!why.empty() && (last == nullptr || *last != why)) {

@@ -1,5 +1,5 @@
 #pragma once
-/// How a queue entry is shown: Postfix's mailq form and postqueue -j's JSON. Pure.
+/// Formats queue entries: Postfix's mailq form and postqueue -j's JSON. Pure.
 #include <string>
 
 #include "lib/ipc/queue.h"

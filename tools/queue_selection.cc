@@ -11,7 +11,7 @@ std::vector<service::Option> Selection::rows() {
   using service::Given;
   return {{"--sender ADDRESS", "from that address, or @DOMAIN, or <>: notifications",
            [this](const Given& given) {
-             // As listings show it.
+             // Listings show the empty sender so.
              return condition(filter_.sender, given.value == "MAILER-DAEMON" ? "<>" : given.value);
            }},
           {"--recipient ADDRESS", "to that address, or @DOMAIN",

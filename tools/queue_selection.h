@@ -1,11 +1,11 @@
 #pragma once
-/// The options by which penqueue and pensuper choose messages: --sender, --recipient, --domain, --older, --reply, and
+/// The options by which penqueue and pensuper select messages: --sender, --recipient, --domain, --older, --reply, and
 /// names of queues.
 ///
 /// Use:     Selection selection;
 ///          append selection.rows() to the table of options; it must outlive the reading;
 ///          for each word: if (!selection.take_queue(word)) …
-/// Errors:  a value that cannot be meant is a wrong command line, which says what is wrong.
+/// Errors:  an invalid value is a wrong command line, with a text that says why.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +22,7 @@ class Selection {
   Selection& operator=(const Selection&) = delete;
   /// --sender, --recipient, --domain, --older, --reply.
   std::vector<service::Option> rows();
-  /// "incoming", "active", "deferred", "hold": only messages there. false: not a queue.
+  /// "incoming", "active", "deferred", "hold": selects messages there. false: not a queue.
   bool take_queue(std::string_view name);
   const ipc::queue::Filter& filter() const { return filter_; }
   bool empty() const { return filter_ == ipc::queue::Filter{}; }

@@ -12,13 +12,13 @@ namespace pen::tools {
 namespace {
 constexpr std::string_view kNullSender = "MAILER-DAEMON";
 
-/// Of the sender; what has no domain stands under its own name.
+/// The sender's domain; an address without domain is listed under its own name.
 std::string_view domain_of(std::string_view address) {
   const auto at = address.rfind('@');
   return at == std::string_view::npos ? address : address.substr(at + 1);
 }
 
-/// ".b.c" of "a.b.c" and of ".a.b.c"; empty: what is left would be a top-level domain, or nothing.
+/// ".b.c" for "a.b.c" and for ".a.b.c"; empty: the rest would be a top-level domain, or nothing.
 std::string parent_of(std::string_view domain) {
   if (domain.starts_with('.')) domain.remove_prefix(1);
   const auto dot = domain.find('.');
@@ -26,7 +26,7 @@ std::string parent_of(std::string_view domain) {
   return std::string(domain.substr(dot));
 }
 
-/// The end of a name that is too long, and a sign that it is one.
+/// Cuts the beginning of a name that is too long, and marks the cut.
 std::string cut(const std::string& name, std::size_t width) {
   if (name.size() <= width) return name;
   const std::string sign = name.starts_with('.') ? ".+" : "+";
@@ -49,7 +49,7 @@ void Shape::count(Row& row, std::size_t column) const {
 }
 
 void Shape::add(const ipc::queue::Entry& entry) {
-  // In minutes, as the columns: the last of these begin later than nanoseconds can count.
+  // In minutes, as the columns: the last columns begin later than nanoseconds can count.
   const auto age = std::chrono::floor<minutes>(now_ - entry.arrival);
   const auto column = static_cast<std::size_t>(std::upper_bound(options_.ages.begin(), options_.ages.end(), age) -
                                                options_.ages.begin());
@@ -62,7 +62,7 @@ void Shape::add(const ipc::queue::Entry& entry) {
 
 void Shape::add_to(std::string domain, std::size_t column) {
   count(totals_, column);
-  bool fresh = false;  // the one below was not there before
+  bool fresh = false;  // the row below is new
   do {
     auto [row, added] = rows_.try_emplace(domain);
     count(row->second, column);

@@ -4,8 +4,8 @@
 /// Use:     Shape shape({.ages = {5min, 10min, 20min}}, now);
 ///          shape.add(entry);                     // of a brief listing, once per message
 ///          print(shape.table());                 // or shape.json()
-/// Counts:  a message counts once for each domain that it waits for (of the first 32: all that a listing has), or once
-///          for its sender's domain; so the totals may be more than there are messages.
+/// Counts:  a message counts once for each domain it waits for (of the first 32, which is all that a listing has), or
+///          once for its sender's domain. So the totals may exceed the number of messages.
 /// Memory:  one row per domain.
 /// Source:  Postfix: qshape(1).
 #include <cstdint>
@@ -17,23 +17,23 @@
 
 namespace pen::tools {
 
-/// Upper ends of the columns: `first`, then the double each time, or one `first` more each time.
+/// The upper ends of the columns: `first`, then each time doubled, or one `first` more.
 std::vector<minutes> shape_ages(minutes first, std::size_t columns, bool linear);
 
 class Shape {
  public:
   struct Options {
-    std::vector<minutes> ages;  // ascending; one more column takes what is older
+    std::vector<minutes> ages;  // ascending; a last column takes older messages
     bool by_sender = false;
-    // Rows for parent domains too, ".example.com", of those that have so many subdomains here at least; top-level
-    // domains have none. 0: no such rows.
+    // Adds rows for parent domains (".example.com") with at least this many subdomains in the queue; top-level
+    // domains get none. 0: no such rows.
     std::size_t parents = 0;
-    std::size_t rows = 0;   // so many at most, those with most messages; 0: all
-    std::size_t width = 0;  // of the table's lines: longer names lose their beginning; 0: as wide as the names ask for
+    std::size_t rows = 0;   // at most so many, those with most messages; 0: all
+    std::size_t width = 0;  // of the table's lines: longer names lose their beginning; 0: as wide as the names need
   };
   Shape(Options options, WallTime now);
   void add(const ipc::queue::Entry& entry);
-  /// A header line, the totals, then a line per domain: those with most messages first.
+  /// A header line, the totals, then a line per domain; domains with most messages first.
   std::string table() const;
   /// One object a line, in the same order, without the totals.
   std::string json() const;
@@ -47,7 +47,7 @@ class Shape {
   using Rows = std::map<std::string, Row, std::less<>>;
   void count(Row& row, std::size_t column) const;
   void add_to(std::string domain, std::size_t column);
-  /// Those that are shown.
+  /// The rows to show.
   std::vector<Rows::const_iterator> sorted() const;
 
   Options options_;

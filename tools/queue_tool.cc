@@ -26,7 +26,7 @@ using Options = QueueTool::Options;
 
 bool lists(Action action) { return action == Action::list || action == Action::json; }
 
-/// The ids and queues that a listing is of. Returns what is wrong with the words; empty: nothing.
+/// Takes the ids and queues to list. Returns what is wrong with the words; empty: nothing.
 std::string take_words(Options& o, Selection& selection, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (selection.take_queue(word)) continue;
@@ -37,14 +37,14 @@ std::string take_words(Options& o, Selection& selection, const std::vector<std::
   return {};
 }
 
-/// The files of the spool that a listing is of. Returns what is wrong with the words; empty: nothing.
+/// Takes the spool files to list. Returns what is wrong with the words; empty: nothing.
 std::string take_files(Options& o, const std::vector<std::string>& words) {
   for (const std::string& word : words)
     if (!o.files.take(word)) return "neither a file of the spool nor a queue id: " + printable(word);
   return {};
 }
 
-/// What is wrong with the target of -i, -s; empty: nothing.
+/// Checks the target of -i, -s. Returns what is wrong with it; empty: nothing.
 std::string take_target(Options& o) {
   if (o.action == Action::message && !mail::is_queue_id(o.target)) return "not a queue id: " + printable(o.target);
   if (o.action != Action::site) return {};
@@ -150,7 +150,7 @@ int QueueTool::run() {
 int QueueTool::dump() {
   if (!options_.paths.empty()) return dump_log(kProgram, options_.paths, options_.verbose);
   const config::Config config = load_instance(kProgram, options_.directory);
-  // Names in there are mail_owner's making: root reads nothing that mail_owner could not.
+  // mail_owner chose the names in there: root must not read what mail_owner could not.
   const service::AsAccount owner(service::mail_owner(config.settings()).value_or(service::Account{}));
   return dump_log(kProgram, {config.settings().queue_log_directory}, options_.verbose);
 }
@@ -159,7 +159,7 @@ int QueueTool::list(QueueClient& client) {
   const bool json = options_.action == Action::json;
   std::set<std::string> missing(options_.wanted.queue_ids.begin(), options_.wanted.queue_ids.end());
   std::uint64_t count = 0, bytes = 0;
-  ipc::queue::Entry whole;  // of a message with so many recipients that it comes in parts
+  ipc::queue::Entry whole;  // for a message with so many recipients that it comes in parts
   const auto done = client.ask(options_.wanted, [&](ipc::queue::FromQmgr& m, auto&) {
     auto* e = std::get_if<ipc::queue::Entry>(&m);
     if (e == nullptr) return;
@@ -179,7 +179,7 @@ int QueueTool::list(QueueClient& client) {
   if (done.outcome != ipc::queue::Outcome::not_found) expect_ok(kProgram, done);
   if (!json && count > 0) print(mailq_footer(bytes, count));
   if (!json && count == 0 && options_.wanted.queue_ids.empty()) print("Mail queue is empty\n");
-  if (options_.wanted.filter != ipc::queue::Filter{}) return EX_OK;  // they may be there and not fit
+  if (options_.wanted.filter != ipc::queue::Filter{}) return EX_OK;  // they may be there and not match
   for (const auto& id : missing) std::fprintf(stderr, "%s: %s: no such message in the queue\n", kProgram, id.c_str());
   return missing.empty() ? EX_OK : EX_DATAERR;
 }

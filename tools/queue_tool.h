@@ -1,8 +1,8 @@
 #pragma once
-/// penqueue: lists the queue and has messages tried now. Manual: man/penqueue.1. Called mailq it lists.
+/// penqueue: lists the queue and schedules messages for delivery now. Manual: man/penqueue.1. As mailq it lists.
 ///
 /// Use:     keep_group_for_the_socket("penqueue"); return service::run_tool<QueueTool>(argc, argv);
-/// Errors:  those of QueueClient; EX_DATAERR: a message that was asked for is not there, or --log found damage.
+/// Errors:  those of QueueClient; EX_DATAERR: a message that was named is not there, or --log found damage.
 #include <expected>
 #include <string>
 #include <string_view>
@@ -28,7 +28,7 @@ class QueueTool {
     SpoolChoice files;               // of spool
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
-  /// A domain, with @ in front or not, or what stands in brackets in place of one, with a port or not.
+  /// True: a domain, with or without @ in front, or a name in brackets, with or without port.
   static bool is_site(std::string_view text);
 
   explicit QueueTool(Options options) : options_(std::move(options)) {}

@@ -1,5 +1,5 @@
 #pragma once
-/// For tests of the tools: their command lines as lists of words.
+/// For tests of the tools: reads command lines given as lists of words.
 #include <expected>
 #include <initializer_list>
 #include <string>
@@ -16,7 +16,7 @@ auto read_options(std::initializer_list<const char*> words) {
   return Tool::read(static_cast<int>(argv.size()), argv.data());
 }
 
-/// What is wrong with a command line, or what --help prints; empty: it is read.
+/// The error text of a command line, or what --help prints; empty: it is valid.
 template <class Tool>
 std::string refusal(std::initializer_list<const char*> words) {
   const auto read = read_options<Tool>(words);

@@ -10,7 +10,7 @@
 namespace pen::tools {
 namespace {
 
-/// Returns what is wrong with -N's list; empty: nothing.
+/// Takes -N's list. Returns what is wrong with it; empty: nothing.
 std::string take_notify(SendmailOptions& v, const std::string& list) {
   std::uint8_t bits = 0;
   for (const auto& word : split_list(list)) {
@@ -28,7 +28,8 @@ std::string take_notify(SendmailOptions& v, const std::string& list) {
   return {};
 }
 
-/// The last of -b, -I and -q counts; but a daemon tries the queue by itself, whichever of -bd and -q is first.
+/// Takes -b, -I and -q, of which the last counts. But a daemon flushes the queue by itself, in whatever order -bd and
+/// -q are.
 void take_mode(SendmailOptions& v, char mode) {
   const bool daemon = v.mode == 'd' || v.mode == 'l', starts = mode == 'd' || mode == 'l';
   if ((daemon && mode == 'q') || (v.mode == 'q' && starts))
@@ -57,7 +58,7 @@ std::string take_queue_option(SendmailOptions& v, const std::string& word) {
   return {};
 }
 
-/// -O NAME=VALUE; names that mean nothing here are taken.
+/// Takes -O NAME=VALUE; names without a meaning here are ignored.
 std::string take_named_option(SendmailOptions& v, std::string_view word) {
   const auto equals = word.find('=');
   const auto name = word.substr(0, equals);
@@ -70,7 +71,7 @@ std::string take_named_option(SendmailOptions& v, std::string_view word) {
   return {};
 }
 
-/// One of the words, in any case: sets `to` to its meaning. Returns what is wrong; empty: nothing.
+/// Sets `to` to the meaning of a word, in any case. Returns what is wrong; empty: nothing.
 template <class T>
 std::string take_word(T& to, const service::Given& given, const char* one, T is_one, const char* other, T is_other) {
   if (!iequals(given.value, one) && !iequals(given.value, other))
@@ -102,7 +103,7 @@ std::string fault_of(const SendmailOptions& v) {
 using service::Given;
 using Take = std::function<std::string(const Given&)>;
 
-/// For what cannot be wrong.
+/// For an option that cannot be wrong.
 template <class Act>
 Take doing(Act act) {
   return [act](const Given& given) {

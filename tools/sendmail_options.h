@@ -1,5 +1,5 @@
 #pragma once
-/// The command line of sendmail, as other programs give it; called newaliases or mailq it has another task by itself.
+/// The command line of sendmail, as other programs call it. As newaliases or mailq it does those commands' work.
 ///
 /// Use:     auto options = SendmailOptions::read(argc, argv);
 ///          if (!options) return options.error().print();
@@ -15,8 +15,8 @@
 namespace pen::tools {
 
 struct SendmailOptions {
-  char mode = 'm';        // of -b; q: the queue is to be tried
-  bool interval = false;  // -q15m: how often a daemon looks at the queue
+  char mode = 'm';        // of -b; q: the queue is to be flushed
+  bool interval = false;  // -q15m: the interval at which a daemon looks at the queue
   std::string config_directory, flush_id, flush_site, alias_file;
   std::optional<std::string> sender;
   submission::Submission mail;

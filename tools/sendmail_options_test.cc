@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_CASE(a_message_has_what_the_options_say) {
   BOOST_TEST(o->mail.envid == "id");
   BOOST_TEST(o->requiretls == "yes");
   BOOST_TEST((o->mail.gateway && o->verbose && !o->reading.dot_ends));
-  // An option behind a recipient is one: an address may begin with anything.
+  // An option after a recipient is a recipient: an address may begin with any character.
   BOOST_TEST((o->words == std::vector<std::string>{"to@example.com", "-t"}));
   BOOST_TEST(!o->reading.header_recipients);
 }
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(the_queue_is_tried_whole_by_message_or_by_site) {
   BOOST_TEST(read({"-qI4bGNsx3Ynxz1kGz8"})->flush_id == "4bGNsx3Ynxz1kGz8");
   BOOST_TEST(read({"-qRexample.com"})->flush_site == "example.com");
   BOOST_TEST(read({"-q15m"})->interval);
-  // A daemon tries by itself, whichever is first.
+  // A daemon flushes the queue by itself, whichever option is first.
   BOOST_TEST(read({"-bd", "-q15m"})->mode == 'd');
   BOOST_TEST(read({"-q", "-bd"})->mode == 'd');
   BOOST_TEST(read({"-bd", "-q"})->mode == 'd');

@@ -68,7 +68,7 @@ bool Pendrop::put(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(pipe_, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;  // it has ended: its status says why
+    if (n < 0) return false;  // pendrop has ended: its status has the reason
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
@@ -135,7 +135,7 @@ int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int i
       complain(fault);
       return EX_DATAERR;
     }
-    // One that ended at once says why when it is waited for.
+    // If pendrop ended at once, its exit status has the reason.
     return drop.start(mail) || drop.running() ? EX_OK : EX_OSERR;
   };
   if (named) {
@@ -146,7 +146,7 @@ int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int i
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       complain("standard input: " + Error::from_errno(errno).message());
-      return EX_IOERR;  // what pendrop has is not whole
+      return EX_IOERR;  // pendrop has only a part of the message
     }
     const auto before = content.size();
     if (n == 0)

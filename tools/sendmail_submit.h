@@ -3,7 +3,7 @@
 ///
 /// Use:     Pendrop drop({.program = …, .config_directory = …});
 ///          status = submit(drop, std::move(mail), {.header_recipients = true}, 0);
-/// Ends:    with a code of sysexits.h, pendrop's own when it has one; what is wrong was said on standard error.
+/// Ends:    with a code of sysexits.h, pendrop's own if it has one; errors have been reported on standard error.
 /// Thread:  the only one of the process. SIGPIPE must be ignored.
 #include <sys/types.h>
 
@@ -18,10 +18,11 @@ namespace pen::tools {
 class Outlet {
  public:
   virtual ~Outlet() = default;
-  /// Each says whether the message is still wanted; when not, finish() says why.
+  /// Returns whether more of the message is wanted; if not, finish() has the reason.
   virtual bool start(const submission::Submission& mail) = 0;
   virtual bool content(std::string_view text) = 0;
-  /// The message is whole: a code of sysexits.h, EX_OK when it is on stable storage. Without it nothing is taken.
+  /// Ends the message. Returns a code of sysexits.h; EX_OK: it is on stable storage. Without this call nothing is
+  /// submitted.
   virtual int finish() = 0;
 };
 
@@ -33,7 +34,7 @@ class Pendrop final : public Outlet {
     bool verbose = false;
   };
   explicit Pendrop(Options options) : options_(std::move(options)) {}
-  /// A message that was not finished is not taken.
+  /// An unfinished message is not submitted.
   ~Pendrop() override;
   Pendrop(const Pendrop&) = delete;
   Pendrop& operator=(const Pendrop&) = delete;
@@ -41,7 +42,7 @@ class Pendrop final : public Outlet {
   bool start(const submission::Submission& mail) override;
   bool content(std::string_view text) override;
   bool running() const { return pid_ > 0; }
-  /// Waits for pendrop's word.
+  /// Waits for pendrop's exit status.
   int finish() override;
 
  private:
@@ -56,12 +57,12 @@ class Pendrop final : public Outlet {
 struct Reading {
   bool dot_ends = true;            // no -i
   bool header_recipients = false;  // -t
-  std::uint8_t notify = 0;         // of those that the header names
+  std::uint8_t notify = 0;         // for the recipients in the header
 };
-/// Reads the message from `input` and submits it, to mail.recipients and those that the header names.
+/// Reads the message from `input` and submits it to mail.recipients and those in the header.
 int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int input);
 
-/// "sendmail: text" on standard error.
+/// Prints "sendmail: text" to standard error.
 void complain(std::string_view text);
 
 }  // namespace pen::tools

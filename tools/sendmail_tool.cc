@@ -24,7 +24,7 @@ constexpr seconds kSmtpTimeout{300};  // RFC 5321 section 4.5.3.2.7
   std::exit(code);
 }
 
-/// Another command of the suite, which lies beside this one.
+/// The path of another command of the suite, beside this one.
 std::string beside(const char* name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -91,7 +91,7 @@ int SendmailTool::run() {
       become("penstock", std::move(where));
     case 'h':
     case 'H':
-      return EX_OK;  // the state of hosts, which other sendmails keep
+      return EX_OK;  // the state of hosts, which other sendmails record
     case 's':
       return speak_smtp();
     default:

@@ -1,9 +1,9 @@
 #pragma once
-/// sendmail: submits mail, and what else programs expect of a command of that name. Manual: man/sendmail.1. Called
+/// sendmail: submits mail, and does what else programs expect of a command with that name. Manual: man/sendmail.1. As
 /// newaliases it makes the alias tables.
 ///
 /// Use:     return service::run_tool<SendmailTool>(argc, argv);
-/// Tasks:   other than to submit are done by other commands of the suite, which this program becomes.
+/// Tasks:   for tasks other than submission this process becomes another command of the suite.
 /// Thread:  the only one of the process. SIGPIPE must be ignored.
 #include <string>
 #include <vector>
@@ -25,7 +25,7 @@ class SendmailTool {
   int submit_message();
   int speak_smtp();
   [[noreturn]] void make_aliases();
-  /// What -O asks for, as far as the configuration has it.
+  /// Takes what -O asks for, if the configuration allows it.
   void take_extensions();
   config::Config settings() const;
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What anvil counts, for `penstock status`.
+/// The counts of anvil, for `penstock status`.
 #include <expected>
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace pen::tools {
 
-/// Asks the running anvil, which may take ten seconds to be found silent. The error is a sentence part that says why it
-/// cannot be asked.
+/// Asks the running anvil; it may take ten seconds to find that it is silent. The error is part of a sentence: why
+/// anvil cannot be reached.
 std::expected<ipc::sessions::Status, std::string> session_status(const config::Config& config);
 
 }  // namespace pen::tools

@@ -64,7 +64,7 @@ int change_main_cf(const std::string& directory, const std::vector<config::Edit>
   if (in.bad()) return complain(EX_IOERR, "cannot read " + path);
   const auto after = config::edit_main_cf(before, edits);
   if (!after) return complain(EX_DATAERR, after.error().message());
-  // A value that no program could start with is refused here rather than there.
+  // Refuse a value here with which no program could start.
   const config::Config checked = config::Config::parse({directory, *after, "", {}}, config::system_surroundings());
   bool refused = false;
   for (const config::Problem& p : checked.problems()) {

@@ -1,9 +1,9 @@
 #pragma once
-/// What penconf shows: settings of main.cf, services of master.cf.
+/// Prints settings of main.cf and services of master.cf for penconf.
 ///
 /// Use:     int status = show_settings(config, listing, names);
-/// Prints:  to standard output; what is wrong, to standard error. Each returns the exit status: EX_UNAVAILABLE when a
-///          name is not known.
+/// Prints:  to standard output; errors go to standard error. Each function returns the exit status: EX_UNAVAILABLE if
+///          a name is unknown.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,17 +18,17 @@ struct Listing {
   bool defaults = false, set_only = false, expand = false, fold = false, json = false;
   bool hide_names = false, hide_values = false;
 
-  /// One setting in the form that is asked for, without the line end.
+  /// One setting in the selected form, without the line end.
   std::string line(const std::string& name, const std::string& value) const;
 };
 
 int show_settings(const config::Config& config, const Listing& listing, std::vector<std::string> names);
-/// Of the services "service/type/name", where each part may be "*" or missing.
+/// Shows the services "service/type/name", where each part may be "*" or missing.
 int show_services(const config::Config& config, const Listing& listing, const std::vector<std::string>& selectors);
-/// The types of look-up tables.
+/// Shows the types of look-up tables.
 int show_table_types();
 
-/// Breaks at blanks; what follows the first line is indented by four, as main.cf continues lines.
+/// Breaks a line at blanks and indents continuation lines by four, as in main.cf.
 std::string folded(std::string_view text);
 
 }  // namespace pen::tools

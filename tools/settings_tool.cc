@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kProgram = "penconf";
 
-/// What is wrong with the options together; empty: nothing.
+/// What is wrong with the combination of options; empty: nothing.
 std::string fault_of(const SettingsTool::Options& o, bool assigns) {
   using Of = Listing::Of;
   const bool of_master = o.listing.of != Of::main;

@@ -3,8 +3,8 @@
 ///
 /// Use:     return service::run_tool<SettingsTool>(argc, argv);
 /// Parts:   settings_listing.h shows, settings_change.h edits main.cf.
-/// Errors:  EX_UNAVAILABLE (a name that is not known), EX_CONFIG, EX_DATAERR (a value that no program could start
-///          with), EX_IOERR.
+/// Errors:  EX_UNAVAILABLE (an unknown name), EX_CONFIG, EX_DATAERR (a value with which no program could start),
+///          EX_IOERR.
 #include <expected>
 #include <string>
 #include <vector>
@@ -19,12 +19,12 @@ namespace pen::tools {
 class SettingsTool {
  public:
   struct Options {
-    std::string directory;  // of main.cf, as it was found
+    std::string directory;  // of main.cf, as found
     std::vector<config::Override> overrides;
     std::vector<std::string> names;
     Listing listing;
     SettingsChange change = SettingsChange::none;
-    std::vector<config::Edit> edits;  // what the change is
+    std::vector<config::Edit> edits;  // of the change
     bool types = false;
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);

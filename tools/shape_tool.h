@@ -20,7 +20,7 @@ class ShapeTool {
     ipc::queue::Filter filter;
     Shape::Options shape;
     bool json = false;
-    std::uint64_t batch = 0;  // on a terminal what there is is shown after each so many messages; 0: only at the end
+    std::uint64_t batch = 0;  // on a terminal, show an interim table after each so many messages; 0: only at the end
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kChunk = 64 * 1024;
 
-/// pendrop has said more on standard error.
+/// The reply for a refusal; pendrop has given the reason on standard error.
 std::string refused(int status) {
   switch (status) {
     case EX_TEMPFAIL:
@@ -156,7 +156,7 @@ std::string SmtpDialogue::data(bool crlf) {
   return "354 End data with <CR><LF>.<CR><LF>";
 }
 
-/// How much of `in` was content. What is not wanted any more is read to its end: the reply comes there.
+/// Returns how much of `in` was content. Unwanted content is read to its end, where the reply comes.
 std::size_t SmtpDialogue::take_content(std::string_view in, std::string& replies) {
   Message& m = *message_;
   in = in.substr(0, kChunk);
@@ -174,7 +174,7 @@ std::size_t SmtpDialogue::take_content(std::string_view in, std::string& replies
   }
   m.size += sink_.content.size();
   const bool too_large = options_.size_limit != 0 && m.size > options_.size_limit;
-  if (too_large) m.outlet.reset();  // unfinished: not taken
+  if (too_large) m.outlet.reset();  // unfinished, so not submitted
   if (!sink_.content.empty() && m.wanted && !too_large) m.wanted = m.outlet->content(sink_.content);
   sink_.content.clear();
   if (!m.scanner.done()) return taken;

@@ -5,10 +5,10 @@
 ///          write(dialogue.greeting());
 ///          while (!dialogue.ended() && read(bytes)) { replies.clear(); dialogue.feed(bytes, replies);
 ///          write(replies); }
-/// Takes:   what the user may submit by any other way: no client is checked and no recipient looked up, the mail system
-///          need not run. A transaction is one message; 250 after it means what exit status 0 of sendmail means.
-/// Lines:   CRLF. A client whose DATA command ends in a bare LF writes its message so too, and is understood; with any
-///          other a bare LF ends no message, so that nobody's text can pose as a command.
+/// Accepts: what the user may submit in any other way: no client is checked and no recipient looked up, and the mail
+///          system need not run. A transaction is one message; its 250 means the same as exit status 0 of sendmail.
+/// Lines:   CRLF. A client whose DATA command ends in a bare LF writes its message in the same way, and is
+///          understood. With any other client a bare LF ends no message, so that nobody's text can pose as a command.
 /// Bounds:  command lines of kMaxLine bytes, recipients as the options say, content in pieces to the outlet.
 /// Source:  RFC 5321, 1870, 2920, 3461, 6152, 6531; Postfix sendmail(1) -bs, smtpd(8) -S.
 #include <cstdint>
@@ -37,13 +37,13 @@ class SmtpDialogue {
 
   SmtpDialogue(Options options, Outlets outlets);
   std::string greeting() const;
-  /// Any piece of the input; appends the replies it calls for. Takes nothing after the end.
+  /// Takes any piece of the input and appends the replies to it. Takes nothing after the end.
   void feed(std::string_view in, std::string& replies);
-  /// QUIT was answered.
+  /// True: QUIT was answered.
   bool ended() const { return ended_; }
 
  private:
-  /// What the scanner of content writes to.
+  /// The target of the content scanner.
   struct Sink {
     void text(std::string_view part) { content += part; }
     void line_end() { content += '\n'; }
@@ -55,7 +55,7 @@ class SmtpDialogue {
     mail::DataScanner scanner;
     std::uint64_t size = 0;
     bool wanted = true;
-    bool cr = false;  // the last byte was one; counts for lf_only_
+    bool cr = false;  // the last byte was a CR; counts for lf_only_
   };
   std::string command(std::string_view line, bool crlf);
   std::string hello(std::string_view name, bool extended);
@@ -71,12 +71,12 @@ class SmtpDialogue {
   std::string line_;
   bool too_long_ = false, ended_ = false, lf_only_ = false;
   std::optional<submission::Submission> mail_;
-  std::unique_ptr<Message> message_;  // while its content comes
+  std::unique_ptr<Message> message_;  // while its content comes in
   Sink sink_;
 };
 
-/// Speaks with whoever is at the other end of `in` and `out` until QUIT, the end of the input or `timeout` without any.
-/// Returns a code of sysexits.h.
+/// Serves the client at `in` and `out` until QUIT, the end of the input, or `timeout` without input. Returns a code
+/// of sysexits.h.
 int serve_smtp(SmtpDialogue& dialogue, int in, int out, seconds timeout);
 
 }  // namespace pen::tools

@@ -15,7 +15,7 @@ struct Taken {
 };
 
 struct User {
-  /// Keeps what is finished.
+  /// Keeps the finished messages.
   struct Box final : Outlet {
     explicit Box(User& user) : user_(user) {}
     bool start(const submission::Submission& mail) override {
@@ -33,7 +33,7 @@ struct User {
     User& user_;
     Taken taken_;
   };
-  /// The replies to all of the input, however it is cut.
+  /// The replies to the whole input, cut into pieces of that size.
   std::string say(std::string_view text, std::size_t piece = 0) {
     std::string whole;
     if (piece == 0) piece = text.size();
@@ -46,7 +46,7 @@ struct User {
       dialogue_ = std::make_unique<SmtpDialogue>(options, [this] { return std::make_unique<Box>(*this); });
     return *dialogue_;
   }
-  /// Codes alone, the last of each reply.
+  /// The codes alone, of the last line of each reply.
   std::string codes(std::string_view text, std::size_t piece = 0) {
     std::string out, all = say(text, piece);
     for (std::size_t at = 0; at < all.size(); at = all.find('\n', at) + 1)

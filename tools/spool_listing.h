@@ -1,7 +1,7 @@
 #pragma once
-/// penqueue --spool: whose each file of the spool is, as a table or as JSON.
+/// penqueue --spool: shows to which message each file of the spool belongs, as a table or as JSON.
 ///
-/// Use:     SpoolChoice choice;  if (!choice.take(argument)) … it is no file, no number and no queue id …
+/// Use:     SpoolChoice choice;  if (!choice.take(argument)) … it is no file, number or queue id …
 ///          return list_spool("penqueue", client, choice, json);
 #include <cstdint>
 #include <set>
@@ -12,17 +12,17 @@
 
 namespace pen::tools {
 
-/// Which files are meant: all, or those with these numbers and those of these messages.
+/// The selected files: all, or those with certain numbers and those of certain messages.
 class SpoolChoice {
  public:
-  /// A number, a file's name with or without its directory, or a queue id. false: none of these.
+  /// Takes a number, a file's name with or without its directory, or a queue id. false: none of these.
   bool take(const std::string& argument);
   bool all() const { return files_.empty() && ids_.empty(); }
-  /// For the request: empty where every file must be looked at.
+  /// The numbers for the request; empty: every file must be examined.
   std::vector<std::uint32_t> numbers() const;
-  /// Whether it is meant; then it is not missing any more.
+  /// True: the file is selected; it is not missing any more.
   bool found(const ipc::queue::SpoolFile& file);
-  /// What was asked for and not found, a line each.
+  /// The arguments for which no file was found, a line each.
   std::vector<std::string> missing() const;
 
  private:
@@ -30,7 +30,7 @@ class SpoolChoice {
   std::set<std::string> ids_, missing_ids_;
 };
 
-/// Returns the exit status; EX_DATAERR: something that was asked for is not there.
+/// Returns the exit status; EX_DATAERR: something that was named is not there.
 int list_spool(const std::string& program, QueueClient& client, SpoolChoice choice, bool json);
 
 }  // namespace pen::tools

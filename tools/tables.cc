@@ -33,7 +33,7 @@ constexpr std::array<ListKind, 7> kLists = {{
     {"relay_domains", MatchList::Kind::domain},
 }};
 
-/// As local and virtual open them: OpenOptions::substitute and ::served.
+/// The settings that local and virtual open with OpenOptions::substitute and ::served.
 constexpr std::array<std::string_view, 7> kOfDestinations = {
     "alias_maps",       "fallback_transport_maps", "mailbox_command_maps", "mailbox_transport_maps",
     "virtual_gid_maps", "virtual_mailbox_maps",    "virtual_uid_maps"};
@@ -81,7 +81,7 @@ class Finder {
       if (!opened) {
         at->second = map::advice(opened.error());
       } else if (type_of(item) == "fail") {
-        at->second.clear();  // broken on purpose
+        at->second.clear();  // made invalid on purpose
       } else if (auto problem = (*opened)->problem()) {
         at->second = map::advice(std::move(*problem).within((*opened)->name()));
       }
@@ -100,7 +100,7 @@ class Finder {
     }
   }
 
-  /// As MatchList takes it.
+  /// True: MatchList takes the item as a table.
   static bool is_table(MatchList::Kind kind, std::string_view item) {
     while (item.starts_with('!')) item.remove_prefix(1);
     if (item.starts_with('[') || item.starts_with('/') || !item.contains(':')) return false;

@@ -1,21 +1,20 @@
 #pragma once
-/// Opens every table and list that a configuration names, as its programs will, and says which
-/// cannot be used.
+/// Opens every table and list of a configuration as the programs will, and reports those that cannot be used.
 ///
 /// Use:     for (const auto& p : table_problems(config)) …         // penstock check, reload, start
 /// Finds:   unknown types, missing and unreadable files, syntax errors with file and line, patterns
 ///          that do not compile, damaged indexed files, bad networks; entries of session_classes.
-/// As:      who asks. Where that is root, programs may read what root may read (lib/service/table_opener.h).
+/// As:      the current user. As root, programs may read what root may read (lib/service/table_opener.h).
 /// Thread:  any.
 #include "lib/config/config.h"
 
 namespace pen::tools {
 
-/// Errors for what the administrator set, in main.cf or by -o in master.cf; warnings for what
-/// defaults name. Each with its file and line.
+/// Errors for what the administrator set, in main.cf or by -o in master.cf; warnings for defaults. Each has its file
+/// and line.
 config::Problems table_problems(const config::Config& config);
 
-/// The part of it that is about session_classes: entries that cannot be read, in main.cf or by -o; a missing anvil.
+/// The problems of session_classes only: entries that cannot be read, in main.cf or by -o; a missing anvil.
 config::Problems class_problems(const config::Config& config);
 
 }  // namespace pen::tools
