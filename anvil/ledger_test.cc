@@ -31,7 +31,7 @@ struct Fixture {
   bool out(Ledger::Holder holder, std::uint64_t lease, const char* name = "a.customer.fr") {
     return ask(holder, lease, Direction::outgoing, name, "192.0.2.1");
   }
-  /// Reads what the ledger says into the members.
+  /// Copies the ledger's actions into the members.
   void collect() {
     granted = refused = 0;
     rooms.clear();
@@ -63,7 +63,7 @@ struct Fixture {
   Ledger ledger;
   SteadyTime now{};
   Ledger::Holder to = 0;
-  std::uint64_t granted = 0, refused = 0;  // the last one, 0: none
+  std::uint64_t granted = 0, refused = 0;  // the last ones; 0: none
   std::vector<std::string> rooms;
   std::vector<Wanted> wanted;
   std::vector<bool> fulls;
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(incoming_and_outgoing_sessions_of_a_class_are_one_count) {
   BOOST_TEST(!out(qmgr, 3, "mx.org"));
   BOOST_TEST(refused == 3U);
   BOOST_TEST(counts() == "*.customer.fr 0+0 * 1+2 ");
-  for (std::uint64_t i = 10; i < 18; ++i) BOOST_TEST(in(smtpd, i));  // the other class is its own
+  for (std::uint64_t i = 10; i < 18; ++i) BOOST_TEST(in(smtpd, i));  // the other class has counts of its own
   BOOST_TEST(!in(smtpd, 18));
   BOOST_TEST(counts() == "*.customer.fr 8+0 * 1+2 ");
   BOOST_TEST(ledger.status().classes[0].refused == 1U);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_refuse_limit_above_the_total_blocks_outgoing_mail_first) 
   BOOST_TEST(!in(h, 6));
   release(h, 1);
   release(h, 2);
-  BOOST_TEST(rooms.empty());  // two are left, which is the total limit
+  BOOST_TEST(rooms.empty());  // two sessions remain, which is the total limit
   release(h, 4);
   BOOST_TEST(rooms == std::vector<std::string>{"* to 1"});
   BOOST_TEST(out(h, 7));
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_holder_that_dies_frees_all_that_it_held_and_nothing_else)
   BOOST_TEST(rooms == std::vector<std::string>{"*.customer.fr to 2"});
   ledger.end(qmgr);
   BOOST_TEST(counts() == "*.customer.fr 0+0 * 0+0 ");
-  ledger.end(qmgr);  // its number means nothing any more
+  ledger.end(qmgr);  // an unknown holder: nothing happens
 }
 
 BOOST_AUTO_TEST_CASE(what_a_holder_says_it_holds_counts_beyond_every_limit) {
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(room_is_told_once_to_each_holder_that_was_refused) {
   BOOST_TEST(!out(b, 1));
   release(a, 1);
   BOOST_TEST(rooms == (std::vector<std::string>{"* to 1", "* to 2"}));
-  BOOST_TEST(!out(b, 2));  // kept for the other
+  BOOST_TEST(!out(b, 2));  // the place is kept for the other holder
   BOOST_TEST(out(a, 4));
   release(a, 4);
   BOOST_TEST(rooms == std::vector<std::string>{"* to 2"});
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(at_the_refuse_limit_an_idle_outgoing_connection_makes_place
   BOOST_TEST(in(smtpd, 1, "a.net"));
   BOOST_TEST(!in(smtpd, 2, "a.net"));
   BOOST_REQUIRE_EQUAL(wanted.size(), 1U);
-  BOOST_TEST(!refused);  // waits for the answer
+  BOOST_TEST(!refused);  // it waits for the answer
   BOOST_TEST(to == qmgr);
   yield(qmgr, wanted[0].ask, true);
   BOOST_TEST(!granted);
@@ -186,12 +186,12 @@ BOOST_AUTO_TEST_CASE(at_the_refuse_limit_an_idle_outgoing_connection_makes_place
   BOOST_TEST(refused == 3U);
   BOOST_TEST(!in(smtpd, 4, "a.net"));
   const auto asked = wanted.at(0).ask;
-  release(qmgr, 2);  // it ended by itself while the question was on its way
+  release(qmgr, 2);  // the session ended while the question was on its way
   BOOST_TEST(granted == 4U);
   yield(qmgr, asked, false);
   BOOST_TEST(!refused);
   BOOST_TEST(!in(smtpd, 5, "a.net"));
-  BOOST_TEST(wanted.empty());  // incoming sessions alone fill the class
+  BOOST_TEST(wanted.empty());  // only incoming sessions fill the class, so nobody is asked
   BOOST_TEST(refused == 5U);
 }
 
@@ -309,17 +309,17 @@ BOOST_AUTO_TEST_CASE(clients_that_come_all_the_time_do_not_take_every_place_from
   BOOST_TEST(!out(qmgr, 1));
   release(smtpd, 1);
   BOOST_TEST(rooms == std::vector<std::string>{"* to 2"});
-  BOOST_TEST(!in(smtpd, 3));  // kept for who waited
+  BOOST_TEST(!in(smtpd, 3));  // the place is kept for the waiting holder
   BOOST_TEST(out(qmgr, 2));
   BOOST_TEST(!out(qmgr, 3));
   release(smtpd, 2);
   BOOST_TEST(rooms == std::vector<std::string>{"* to 2"});
-  BOOST_TEST(in(smtpd, 4));  // every other place is for who comes first
+  BOOST_TEST(in(smtpd, 4));  // every other place is free for all
   BOOST_TEST(!out(qmgr, 4));
   release(smtpd, 4);
   BOOST_TEST(!in(smtpd, 5));
   BOOST_TEST((ledger.next_wake() == now + kReserved));
-  now += kReserved;  // nobody asked for it
+  now += kReserved;  // the holder did not ask for it
   ledger.set_time(now);
   ledger.tick();
   collect();
@@ -331,11 +331,11 @@ BOOST_AUTO_TEST_CASE(a_number_in_use_is_nonsense) {
   const auto h = begin(false);
   BOOST_TEST(in(h, 1));
   BOOST_TEST(!ledger.take(h, {1, Direction::incoming, "a.customer.fr", "192.0.2.1", false}));
-  release(h, 77);  // one that never was is none
+  release(h, 77);  // releasing an unknown lease changes nothing
   BOOST_TEST(counts() == "*.customer.fr 1+0 * 0+0 ");
 }
 
-/// Whatever happens in whatever order, the counts are those of the leases that live, and nobody waits beside a place.
+/// After any events in any order the counts match the live leases, and no request waits beside a free place.
 BOOST_AUTO_TEST_CASE(the_counts_are_right_after_any_order_of_events) {
   Random random(20241121);
   for (int round = 0; round < 200; ++round) {

@@ -16,7 +16,7 @@ using namespace pen;
 using namespace pen::bounce;
 
 namespace {
-/// Keeps what was enqueued; leased files are memfds.
+/// Keeps the enqueued messages; leased files are memfds.
 class MemoryQueue final : public intake::Queue {
  public:
   struct Stored {
@@ -51,7 +51,7 @@ class MemoryQueue final : public intake::Queue {
     co_return intake::EnqueueAnswer{refused ? intake::Enqueued::unavailable : outcome, {}};
   }
   intake::Enqueued outcome = intake::Enqueued::ok;
-  std::string refused_to;  // an address whose mail is not taken
+  std::string refused_to;  // an address whose mail is refused
   std::vector<Stored> stored;
 };
 
@@ -105,7 +105,7 @@ struct World {
         std::make_unique<Reporter>(intake, mail::DsnSettings{.hostname = "mx.example.org", .origin = "example.org"},
                                    "double-bounce@mx.example.org", copies, own, random);
   }
-  /// By the same reporter.
+  /// Runs the request again with the same reporter.
   ipc::bounce::Notified run_again() {
     loop.spawn("test", go(this));
     loop.run();
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_notice_that_failed_goes_whole_to_the_postmaster_who_wants
   BOOST_TEST(queue.stored[0].envelope.recipients.at(0).address == "postmaster@example.org");
   BOOST_TEST(queue.stored[0].envelope.discharges.size() == 1U);
   BOOST_TEST(queue.stored[0].content.find(".dot") != std::string::npos);
-  // A notice about the notice to the postmaster is never made.
+  // The notice to the postmaster never causes another notice.
   request->notify.envelope.sender = "Double-Bounce@mx.example.org";
   BOOST_TEST(run().done);
   BOOST_TEST(queue.stored.size() == 1U);
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(the_sender_of_the_postmasters_mail_stays_what_it_is_known_b
     BOOST_TEST(run().done);
     BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);
     BOOST_TEST(queue.stored[0].envelope.sender == "double-bounce@mx.example.org");
-    // The maps hold for everything else.
+    // The maps apply to everything else.
     BOOST_TEST(queue.stored[0].envelope.recipients.at(0).address == "postmaster@example.org");
   }
 }
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(what_comes_back_to_double_bounces_goes_round_no_further) {
   BOOST_REQUIRE_EQUAL(queue.stored.size(), 1U);
   BOOST_TEST(queue.stored[0].content.contains("<carol@example.net>"));
   BOOST_TEST(!queue.stored[0].content.contains("Final-Recipient: rfc822; double-bounce@"));
-  // Nothing of the report is owed any more.
+  // The report is settled as a whole.
   BOOST_TEST(queue.stored[0].envelope.discharges.at(0).ordinals.size() == 2U);
 }
 
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_notice_that_cannot_be_queued_makes_no_copy_at_each_try) {
   BOOST_TEST(!run().done);
   BOOST_TEST(!run_again().done);
   BOOST_TEST(queue.stored.size() == 1U);
-  // News of another recipient is for the postmaster as well.
+  // A copy for another recipient is new to the postmaster.
   auto& recipients = request->notify.recipients;
   recipients.push_back(recipients[0]);
   recipients[1].ordinal = 1;
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(a_notice_that_cannot_be_queued_makes_no_copy_at_each_try) {
 }
 
 BOOST_AUTO_TEST_CASE(copies_remembered_are_bounded_and_kept_by_message_and_kind) {
-  CopiesMade made(420);  // two of one recipient
+  CopiesMade made(420);  // room for two messages of one recipient
   ipc::bounce::Notify a = request->notify, b = a, delay = a;
   b.envelope.queue_id = "OLD2";
   delay.kind = ipc::bounce::Kind::delay;
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(copies_remembered_are_bounded_and_kept_by_message_and_kind)
   BOOST_TEST(!made.has(delay));
   BOOST_TEST(!made.has(a));
   BOOST_TEST(made.held() == one);
-  a.recipients.resize(55, a.recipients[0]);  // with nothing else
+  a.recipients.resize(55, a.recipients[0]);  // a report that needs all the room
   made.add(a);
   BOOST_TEST(made.has(a));
   BOOST_TEST(!made.has(b));

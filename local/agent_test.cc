@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(nothing_that_the_poster_asked_for_goes_on_to_the_members_of
   for (const auto asked : {mail::notify::kSuccess, mail::notify::kNever}) {
     outbox.sent.clear();
     notify = asked;
-    // RFC 3461 section 5.2.7.3: the list has taken it, that is all the poster may ask of.
+    // RFC 3461 section 5.2.7.3: the list has taken the message, and the poster may ask for no more.
     BOOST_TEST((deliver("team@here.example").action == mail::Action::delivered));
     BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);
     const auto& next = outbox.sent[0];
@@ -103,12 +103,12 @@ BOOST_AUTO_TEST_CASE(what_fails_under_a_list_is_told_to_its_owner) {
     BOOST_TEST(told.recipients[0].address == name);
     BOOST_TEST(told.recipients[0].notify == 0);
   }
-  // Until he can be told nothing has been done about it.
+  // The failure is not settled until the owner can be told.
   outbox.broken = true;
   BOOST_TEST((deliver("team@here.example").action == mail::Action::deferred));
   outbox.broken = false;
   outbox.sent.clear();
-  // Of a notice nobody is told.
+  // A notice causes no other notice.
   message->envelope.sender.clear();
   BOOST_TEST((deliver("team@here.example").action == mail::Action::failed));
   BOOST_TEST(outbox.sent.empty());
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_file_in_the_home_directory_is_named_with_a_tilde) {
   rules.expansion.files = {true, true, true};
   const passwd* entry = ::getpwnam(user.c_str());
   const std::string home = entry->pw_dir;
-  // Nothing may be written there: to the scratch directory from there.
+  // Home directories must stay clean: use a path from there to the scratch directory.
   const auto here = "~/" + fs::relative(fs::path(out("")), home).string();
   const auto path = forward_file("fwd", here + "/box, " + here + "/Maildir/\n");
   rules.forward_paths = {path};
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_file_in_the_home_directory_is_named_with_a_tilde) {
   BOOST_TEST(!fs::is_empty(out("Maildir/new")));
   forward_file("fwd", "~other/box\n");
   BOOST_TEST(deliver(user + "@here.example").dsn == "5.3.5");
-  // An alias of root's is nobody's, and has no home.
+  // An alias of root's belongs to nobody, and has no home.
   aliases = alias("archive", "~/box");
   BOOST_TEST(deliver("archive@here.example").dsn == "5.3.5");
 }
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_path_of_forward_path_counts_if_every_name_in_it_has_a_val
   rules.forward_paths = {plain + "$recipient_delimiter$extension", plain};
   deliver(user + "@here.example");
   deliver(user + "+other@here.example");
-  // What is not in the file's name goes on, whatever the name ends in.
+  // An extension that is not in the file's name stays in the addresses, whatever they end in.
   rules.forward_paths = {plain};
   deliver(user + "+wd@here.example");
   std::vector<std::string> to;
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(a_command_of_an_alias_runs_with_default_privs_and_gets_the_
   for (const auto* line : {"TZ=UTC", "SENDER=ada@sender.example", "RECIPIENT=box+a_b@here.example", "LOCAL=box+a_b",
                            "EXTENSION=a_b", "DOMAIN=here.example", "CLIENT_HELO=evil_PATH=/tmp___x_"})
     BOOST_TEST(env.find("\n" + std::string(line) + "\n") != std::string::npos, line);
-  BOOST_TEST(env.find("\nHOME=") == std::string::npos);  // nobody's in particular
+  BOOST_TEST(env.find("\nHOME=") == std::string::npos);  // it belongs to nobody in particular
 }
 
 BOOST_AUTO_TEST_CASE(mailbox_command_runs_as_the_user_with_his_environment) {
@@ -416,7 +416,7 @@ BOOST_AUTO_TEST_CASE(a_forward_file_for_an_extension_may_lead_to_the_one_without
   const auto plain = forward_file("fwd", user + "+lists, far@x.example\n");
   forward_file("fwd+lists", user + "\n");
   rules.forward_paths = {plain + "${recipient_delimiter}${extension}", plain};
-  // fwd+lists, then fwd, which leads back to fwd+lists: the mailbox
+  // fwd+lists leads to fwd, which leads back to fwd+lists: the mailbox gets the mail
   BOOST_TEST((deliver(user + "+lists@here.example").action == mail::Action::expanded));
   BOOST_TEST(box().size() == 1U);
   BOOST_TEST(outbox.sent.size() == 1U);
@@ -427,7 +427,7 @@ BOOST_AUTO_TEST_CASE(forward_files_that_lead_to_one_another_are_followed_once_ea
   BOOST_REQUIRE(::chmod(scratch.path().c_str(), 01777) == 0);
   rules.forward_filter = "+/-_.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   std::string every = "\"|echo 1 >> " + out("count") + "\"\n" + user + "\n";
-  constexpr int kFiles = 7;  // 7! ways through them
+  constexpr int kFiles = 7;  // 7! ways through these files
   for (int i = 1; i <= kFiles; ++i) every += user + "+" + std::to_string(i) + "\n";
   const auto plain = forward_file("fwd", every);
   for (int i = 1; i <= kFiles; ++i) forward_file("fwd+" + std::to_string(i), every);
@@ -448,10 +448,10 @@ BOOST_AUTO_TEST_CASE(a_mailbox_gets_the_message_once_whatever_leads_to_it) {
     if (!forward.empty()) rules.forward_paths = {forward_file("fwd", forward + "\n")};
     BOOST_TEST((deliver(u + "@here.example").action != mail::Action::failed));
     BOOST_TEST(box().size() == 1U, alias_value + " / " + forward);
-    deliver(u + "@here.example");  // another message
+    deliver(u + "@here.example");  // a second message
     BOOST_TEST(box().size() == 2U, alias_value + " / " + forward);
   }
-  prepare_commands();  // a command may tell extensions apart
+  prepare_commands();  // a command may depend on the extension
   rules.forward_paths.clear();
   rules.mailbox_command = "echo .$EXTENSION >> " + out("got");
   aliases = alias(u, u + ", " + u + "+x, \\" + u);
@@ -468,7 +468,7 @@ BOOST_AUTO_TEST_CASE(members_whose_forward_files_name_their_list_get_and_send_no
   BOOST_TEST(first.envelope.recipients.at(0).address == "far@x.example");
   BOOST_TEST(first.fields == "Delivered-To: " + user + "@here.example\r\nDelivered-To: team@here.example\r\n");
   BOOST_TEST(box().size() == 1U);
-  message->header = "Delivered-To: team@here.example\r\n\r\n";  // to the list, by which it came
+  message->header = "Delivered-To: team@here.example\r\n\r\n";  // the list through which the message came
   deliver(user + "@here.example");
   BOOST_TEST(outbox.sent.size() == 1U);
   BOOST_TEST(box().size() == 2U);
@@ -478,7 +478,7 @@ BOOST_AUTO_TEST_CASE(the_same_place_by_alias_and_by_forward_file_is_two_when_one
   prepare_commands();
   const auto count = "\"|echo 1 >> " + out("count") + "\"";
   const auto gate = out("gate");
-  // The alias's command and the forward file's are the same words; the forward file's second one waits for the gate.
+  // The alias's command and the forward file's have the same text; the forward file's other command waits for the gate.
   rules.forward_paths = {forward_file("fwd", "\"|test -e " + gate + " || exit 75\", " + count + "\n")};
   aliases = alias(user, count + ", " + user);
   BOOST_TEST((deliver(user + "@here.example").action == mail::Action::deferred));
@@ -549,7 +549,7 @@ BOOST_AUTO_TEST_CASE(the_owner_of_an_alias_table_runs_its_commands) {
   aliases = "texthash:" + table;
   BOOST_TEST(deliver("x@here.example").dsn == "2.0.0");
   BOOST_TEST(text_of("id") == user + "\n");
-  BOOST_REQUIRE(::chown(table.c_str(), 54321, 0) == 0);  // nobody's
+  BOOST_REQUIRE(::chown(table.c_str(), 54321, 0) == 0);  // a uid without account
   BOOST_TEST((deliver("x@here.example").action == mail::Action::deferred));
 }
 
@@ -665,7 +665,7 @@ BOOST_AUTO_TEST_CASE(strict_mailbox_ownership_decides_over_a_mailbox_of_somebody
 BOOST_AUTO_TEST_CASE(a_hanging_home_directory_holds_up_nobody_else) {
   prepare_commands();
   rules.mailbox_command = hanging();
-  std::string table;  // by as many addresses as he likes
+  std::string table;  // with as many addresses as the user likes
   for (int i = 0; i < 6; ++i) table += fmt::format(", {{a{} = {}}}", i, user);
   six_that_hang("a", table);
 }
@@ -745,7 +745,7 @@ BOOST_AUTO_TEST_CASE(commands_of_a_forward_file_run_as_its_user_by_name) {
   BOOST_REQUIRE(outcome.forward);
   BOOST_REQUIRE_EQUAL(outcome.forward->direct.size(), 2U);
   for (const auto& direct : outcome.forward->direct) BOOST_TEST(direct.account == user);
-  // A uid that is another account's, or nobody's, as accounts that share one see it: the name decides.
+  // The uid is another account's, or nobody's, as if accounts shared one: the name decides.
   Direct direct{Direct::Kind::command, "echo $LOGNAME > " + out("id"), 54321, {}, user};
   BOOST_TEST(deliver_directly(shared, task, direct).dsn == "2.0.0");
   BOOST_TEST(text_of("id") == user + "\n");
@@ -772,7 +772,7 @@ BOOST_AUTO_TEST_CASE(a_probe_follows_aliases_and_forward_files_and_delivers_noth
   rules.forward_paths = {scratch.file("fwd")};
   forward_file("fwd", "\\" + user + ", away@x.example\n");
   BOOST_TEST(ends(user) == "delivers to maildir; forwards to away@x.example");
-  // The list and its member's forward file lead to one mailbox.
+  // The list and a member's forward file lead to one mailbox.
   aliases = Host::alias("twice", user + ", \\" + user);
   BOOST_TEST(ends("twice").starts_with("delivers to maildir; "));
   rules.forward_paths.clear();

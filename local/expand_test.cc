@@ -50,7 +50,7 @@ struct Aliases {
   bool routes_broken = false;
 };
 
-/// Users that are delivered to here, mailbox or forward file; "\\bob" where the forward file does not count.
+/// Users whose mail is delivered here, to mailbox or forward file; "\\bob" if the forward file is ignored.
 Names here(const Expansion& e) {
   Names out;
   if (e.only_user) out.push_back(*e.only_user);
@@ -60,7 +60,7 @@ Names here(const Expansion& e) {
   }
   return out;
 }
-/// Where the mail is sent on to, when it is as one message.
+/// The recipients of the message that is sent on, if it is one message.
 Names sent(const Expansion& e) { return e.forwards.size() == 1 ? e.forwards[0].to : Names{}; }
 }  // namespace
 
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_value_is_read_into_its_kinds_of_destination) {
   BOOST_TEST((*t == want));
 }
 
-/// What a list reads as: kinds by a letter each, and texts.
+/// A list as it is parsed: a letter for each kind, and the texts.
 static std::string read_as(std::string_view list) {
   const auto targets = parse_targets(list);
   BOOST_REQUIRE(targets);
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(every_form_of_a_destination_is_read_as_its_writer_means_it)
       {":include: \"/l x\", bob", "i /l x ; a bob"},
       {"\":include:/l x\"", "i /l x"},
       {":include:/l /m", "i /l ; f /m"},
-      // what is not complete, or cannot be an address
+      // what is incomplete, or cannot be an address
       {"\"|cmd", "c cmd"},
       {"bob (not closed", "a bob"},
       {"bob@@x.org", "a \"bob@\"@x.org"},
@@ -414,7 +414,7 @@ BOOST_AUTO_TEST_CASE(of_an_alias_that_the_message_has_been_through_a_forward_fil
   BOOST_REQUIRE(e);
   BOOST_TEST((e->through == Names{"team@example.org"}));
   BOOST_TEST((sent(*e) == Names{"far@x.org", "carol@example.org", "old@x.org"}));
-  // Whatever the message was sent to, if team was within it.
+  // All addresses that team was reached by.
   for (const auto* address : {"team@example.org", "TEAM+x@second.example", "all@example.org"}) {
     been = {"bob@example.org", address, "nobody@far.example"};
     e = forward("team, old@x.org");
@@ -427,7 +427,7 @@ BOOST_AUTO_TEST_CASE(of_an_alias_that_the_message_has_been_through_a_forward_fil
     BOOST_TEST((here(*e) == Names{"bob"}), address);
     BOOST_TEST((sent(*e) == Names{"eve@example.org", "other@example.org"}), address);
   }
-  been = {"team@far.example", "bob@example.org"};  // another's team
+  been = {"team@far.example", "bob@example.org"};  // team of another domain
   BOOST_TEST(sent(*forward("team")).size() == 2U);
 }
 
@@ -437,7 +437,7 @@ BOOST_AUTO_TEST_CASE(one_user_of_an_alias_whose_mail_goes_another_way_is_sent_on
   elsewhere = "carol@example.org";
   BOOST_TEST((sent(*run("sales")) == Names{"carol@example.org"}));
   BOOST_TEST(!run("sales")->only_user);
-  BOOST_TEST(run("carol")->only_user.value() == "carol");  // it came here
+  BOOST_TEST(run("carol")->only_user.value() == "carol");  // the name itself
   elsewhere.clear();
   routes_broken = true;
   BOOST_TEST((sent(*run("sales")) == Names{"carol@example.org"}));
@@ -461,7 +461,7 @@ BOOST_AUTO_TEST_CASE(an_include_file_within_itself_is_not_read_again) {
   files = {{"/l", ":include:/m\n"}, {"/m", ":include:/l\n"}};
   BOOST_TEST(run("list").error().is(LocalError::loop));
   BOOST_TEST(readers.size() == 2U);
-  // One after the other is no circle.
+  // One after the other is no loop.
   files = {{"/l", ":include:/m\n:include:/m\n"}, {"/m", "far@x.org\n"}};
   BOOST_TEST((sent(*run("list")) == Names{"far@x.org"}));
 }
@@ -473,7 +473,7 @@ BOOST_AUTO_TEST_CASE(all_include_files_of_an_expansion_have_a_bound_together) {
   BOOST_TEST((sent(*run("list")) == Names{"far@x.org"}));
   files["/c"] = part + ":include:/d\n";
   BOOST_TEST(run("list").error().is(LocalError::too_many));
-  // Those of the aliases that a forward file leads through as well.
+  // Those of the aliases in a forward file count too.
   BOOST_TEST(forward(":include:/a, :include:/a, :include:/a, one\n").has_value());
   BOOST_TEST(forward(":include:/a, :include:/a, :include:/a, :include:/a, one\n").error().is(LocalError::too_many));
 }

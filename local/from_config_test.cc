@@ -27,13 +27,13 @@ std::string text(const Places& places) {
          (places.include ? "include" : "");
 }
 std::string text(bool value) { return value ? "yes" : "no"; }
-/// What a table has for ada.
+/// The entry of a table for ada.
 std::string text(const map::MapList& maps) {
   const auto value = maps.lookup("ada");
   return value ? value->value_or("-") : value.error().message();
 }
 
-/// Every rule that a setting makes, by the setting's name.
+/// Every rule with a setting, by the setting's name.
 std::map<std::string, std::string> shown(const Rules& rules) {
   return {
       {"myhostname", rules.myhostname},
@@ -76,11 +76,11 @@ std::map<std::string, std::string> shown(const Rules& rules) {
   };
 }
 
-// A myorigin of its own, or it would change with myhostname; nothing of the environment that the test runs in.
+// A fixed myorigin, or it would change with myhostname; nothing from the environment of the test.
 const std::string kUsual = "myorigin = origin.example\nexport_environment = A=usual\n";
 
 struct Row {
-  const char *setting, *value, *rule;  // rule: as shown() has it; "": as the value
+  const char *setting, *value, *rule;  // rule: as in shown(); "": the same as the value
 };
 constexpr Row kRows[] = {
     {"myhostname", "other.example", ""},

@@ -8,7 +8,7 @@ using namespace pen::local;
 
 namespace {
 
-/// The host's user has his home in the scratch directory, and writes there and nowhere else.
+/// The user's home is in the scratch directory, and the user can write only there.
 struct Home : Host {
   Home() {
     const passwd* nobody = ::getpwnam("nobody");
@@ -35,7 +35,7 @@ struct Home : Host {
     give(path, of);
     return path;
   }
-  /// A file that everybody may write: rights alone would let the delivery in.
+  /// Makes a file that everybody may write: its mode alone would let the delivery in.
   std::string make_file(const std::string& name, uid_t of) {
     const auto path = scratch.write(name, "precious\n");
     BOOST_REQUIRE(::chmod(path.c_str(), 0666) == 0);
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_link_of_the_user_to_a_directory_of_his_own_is_followed) {
 }
 
 BOOST_AUTO_TEST_CASE(a_directory_of_somebody_else_gets_nothing_by_a_link_nor_a_users_by_that_of_another) {
-  if (::geteuid() != 0) return;  // nobody else's can be made
+  if (::geteuid() != 0) return;  // only root can make files of other users
   make_directory("roots", 0, 0777);
   make_directory("strangers", stranger, 0777);
   make_directory("own", uid);

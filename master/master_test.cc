@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kPatience = 20'000;  // ms; only a failing test waits so long
 
-/// Whether the process ends in time.
+/// True: the process ends in time.
 bool ends(pid_t pid) {
   const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return true;
@@ -43,7 +43,7 @@ class Client {
     loop.run();
     if (fd) fd_ = std::move(*fd);
   }
-  /// The answer; empty: the connection ended.
+  /// Sends a word; returns the answer; empty: the connection ended.
   std::string ask(const std::string& word) {
     const std::string text = word + "\n";
     if (::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return {};
@@ -86,7 +86,7 @@ struct Instance {
       ::waitpid(master, nullptr, 0);
     }
   }
-  /// What master reported: "ok", or what failed.
+  /// Starts the instance; returns master's report: "ok", or what failed.
   std::string start() {
     int report[2];
     BOOST_REQUIRE(::pipe(report) == 0);
@@ -112,7 +112,7 @@ struct Instance {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
   Client client(const char* name) { return Client(dir.file("spool/private/") + name); }
-  /// Only where nothing else shows that master has looked at a file.
+  /// Use it only if nothing else shows that master has looked at a file.
   bool log_shows(const std::string& words) {
     for (int k = 0; k < kPatience / 10; ++k) {
       std::ifstream file(dir.file("log"));
@@ -123,8 +123,8 @@ struct Instance {
     }
     return false;
   }
-  /// The service's part of the status file once it has the property; the file changes by rename, so
-  /// a reader waits for the next one.
+  /// The service's part of the status file, once it has the property. The file is replaced by rename, so the function
+  /// reads until the next one comes.
   template <class F>
   bool status_becomes(const std::string& service, F property) {
     for (int i = 0; i < kPatience / 10; ++i) {
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_killed_program_comes_back_at_once) {
 
 BOOST_AUTO_TEST_CASE(a_program_that_cannot_start_is_paced_and_harms_no_other) {
   Instance i(std::string("bad unix - n n 60 - testd fails\n") + kOne);
-  const pid_t child = ::fork();  // master reports only when it gave up waiting: ask without it
+  const pid_t child = ::fork();  // master reports only after it gave up waiting: ask in another process
   if (child == 0) {
     const std::string etc = i.dir.file("etc");
     ::execl(PEN_MASTER, "master", "-c", etc.c_str(), "-f", nullptr);
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_reload_keeps_open_sessions_and_serves_new_ones_from_a_new
   ::kill(i.master, SIGHUP);
   BOOST_TEST(i.status_becomes("one/unix",
                               [&](const auto& s) { return s["draining"].size() == 1 && s["draining"][0] == old_pid; }));
-  // Until it has read the order to drain the old process may still accept.
+  // The old process may accept until it has read the order to drain.
   Client new_session = i.client("one");
   for (int k = 0; k < 1000 && new_session.ask("limit") == "7"; ++k) new_session = i.client("one");
   BOOST_TEST(new_session.ask("limit") == "8");
@@ -213,8 +213,7 @@ BOOST_AUTO_TEST_CASE(an_exclusive_service_is_replaced_one_after_the_other_even_i
   BOOST_TEST(i.client("one").pid() != old_pid);
 }
 
-// A master that slept longer than stop_drain_time and the grace on top. Nothing is waited for: the sleep is what is
-// tested.
+// Sleeps longer than stop_drain_time and the grace together. It waits for nothing: the sleep is the test.
 void sleep_longer_than_a_drain() { std::this_thread::sleep_for(milliseconds(2500)); }
 
 BOOST_AUTO_TEST_CASE(after_a_long_sleep_a_replaced_program_has_its_whole_time_to_finish) {
@@ -326,7 +325,7 @@ BOOST_AUTO_TEST_CASE(services_that_cannot_be_are_told_and_left_out) {
   BOOST_TEST(json["services"].size() == 1U);
 }
 
-/// What mail_owner could prepare before a start, to have root work for it.
+/// What mail_owner could prepare before a start to misuse root's rights.
 struct Trapped : Instance {
   Trapped() : Instance(kOne) {
     const passwd* entry = ::getpwnam("nobody");
@@ -369,7 +368,7 @@ BOOST_AUTO_TEST_CASE(links_of_mail_owner_lead_root_nowhere, *boost::unit_test::p
   }
   BOOST_TEST(i.start() == "ok");
   Client c = i.client("one");
-  ::kill(c.pid(), SIGKILL);  // a change of state: the status is written
+  ::kill(c.pid(), SIGKILL);  // any change of state writes the status
   BOOST_TEST(i.status_becomes("one/unix", [](const auto& s) { return s["restarts"] == 1; }));
   i.victim_is_as_it_was();
 }
@@ -393,7 +392,7 @@ BOOST_AUTO_TEST_CASE(a_directory_of_the_queue_that_is_a_link_ends_the_start, *bo
 BOOST_AUTO_TEST_CASE(what_lies_in_directories_of_mail_owner_is_its_own_and_the_way_there_is_root_s,
                      *boost::unit_test::precondition(as_root)) {
   Trapped i;
-  i.directory("spool");  // as before this was so
+  i.directory("spool");  // as older versions left it
   BOOST_TEST(i.start() == "ok");
   const auto status_of = [&](const char* name) {
     struct stat st{};

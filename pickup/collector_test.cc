@@ -62,13 +62,13 @@ struct World {
     BOOST_REQUIRE(w->finish());
     return w->queue_id();
   }
-  /// A header of a message that has been everywhere.
+  /// A header of a message that has passed too many hosts.
   static std::string around() {
     std::string header;
     for (int i = 0; i < 60; ++i) header += "Received: from x\n";
     return header;
   }
-  /// One pass over the directory.
+  /// Makes one pass over the directory.
   std::shared_ptr<Collector> pass() {
     auto collector = std::make_shared<Collector>(
         loop, pool, intake,
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(a_probe_is_queued_as_one_without_copies_filter_and_checks) 
 }
 
 BOOST_AUTO_TEST_CASE(a_probe_of_aliases_without_end_is_answered_at_once) {
-  resolve->aliases["user@example.org"] = {"a", "b", "c", "d", "e", "f"};  // more than it takes
+  resolve->aliases["user@example.org"] = {"a", "b", "c", "d", "e", "f"};  // more recipients than the queue takes
   probe = true;
   submit("");
   pass();
@@ -300,11 +300,11 @@ BOOST_AUTO_TEST_CASE(a_notice_shows_the_header_as_it_would_have_been_sent) {
 
 BOOST_AUTO_TEST_CASE(a_notice_that_is_made_again_has_the_same_queue_id) {
   const auto id = submit(around() + "\nx\n");
-  fs::remove(corrupt);  // nothing can be set aside
+  fs::remove(corrupt);  // corrupt files cannot be moved there
   pass();
   pass();
   BOOST_TEST(fs::exists(drop + "/" + id));
-  BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);  // qmgr would have dropped the second
+  BOOST_REQUIRE_EQUAL(queue.stored.size(), 2U);  // qmgr would have dropped the second one
   BOOST_TEST(queue.stored[0].envelope.queue_id == queue.stored[1].envelope.queue_id);
   BOOST_TEST(queue.stored[0].envelope.queue_id == id + "z");
   BOOST_TEST(mail::is_queue_id(queue.stored[0].envelope.queue_id));

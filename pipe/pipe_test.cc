@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(each_flag_changes_its_own_part_of_the_content) {
       BOOST_TEST(command.from_line == (flag == "F"));
     }
   }
-  // What X decides is said of the answer, not done to the content.
+  // Flag X changes the answer, not the content.
   options({"user=u", "flags=X", "argv=x"});
   BOOST_TEST(rules.options.final_delivery);
 }

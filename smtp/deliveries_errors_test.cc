@@ -31,7 +31,7 @@ struct Told : DeliveriesFixture {
     start();
     deliveries->tell_postmaster([this](ipc::session_errors::Session s) { told.push_back(std::move(s)); });
   }
-  /// One message to a host that answers `command` with `answer`.
+  /// Sends one message to a host that answers `command` with `answer`.
   void refused(const std::string& command, const std::string& answer) {
     told.clear();
     start_telling();
@@ -44,7 +44,7 @@ struct Told : DeliveriesFixture {
     o.fault = [=](std::string_view c) { return c.starts_with(command) ? answer : ""; };
     return o;
   }
-  /// One message on a connection of its own.
+  /// Sends one message on a connection of its own.
   void one_connection(const Host& host) {
     closed.clear();
     results.clear();
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(content_that_cannot_be_read_is_told) {
 BOOST_AUTO_TEST_CASE(what_keeps_this_host_from_connecting_is_told) {
   start_telling();
   Host host(loop, {});
-  policy.level = ipc::TlsLevel::encrypt;  // and there is no TLS
+  policy.level = ipc::TlsLevel::encrypt;  // but the host has no TLS
   open(1, host.port);
   until([&] { return closed.size() == 1; });
   BOOST_TEST(is(ErrorClass::software));
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(what_keeps_this_host_from_connecting_is_told) {
   policy.level = ipc::TlsLevel::none;
   deliveries.reset();
   closed.clear();
-  settings.bind_address = "192.0.2.1";  // not one of ours
+  settings.bind_address = "192.0.2.1";  // no address of this host
   start_telling();
   open(1, host.port);
   until([&] { return closed.size() == 1; });
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(hosts_that_cannot_be_reached_from_here_are_not_told) {
   ipc::delivery::OpenConnection o;
   o.destination.transport = "smtp";
   o.destination.host = "mx.example";
-  // EINVAL (or no IPv6 here), EACCES or ENETUNREACH: nothing leaves this host
+  // EINVAL (or no IPv6 here), EACCES or ENETUNREACH: nothing leaves this host.
   for (const char* address : {"fe80::1", "255.255.255.255"}) {
     closed.clear();
     ++o.connection;
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_kept_or_told_that_no_class_asks_for) {
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_that_carried_such_a_notice_makes_no_other) {
-  settings.double_bounce = "A@x.example";  // whose mail job() is
+  settings.double_bounce = "A@x.example";  // the sender of job()
   for (const char* command : {"mail", "greeting", "ehlo"}) {
     refused(command, "gibberish");
     BOOST_TEST(told.empty(), command);

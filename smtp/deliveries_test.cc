@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_says_quit_is_gone_when_it_is_closed_on_th
   until([&] { return !gone.empty(); });
   BOOST_TEST(gone == std::vector<std::uint64_t>{1});
   BOOST_TEST(host.ended == 1);
-  // Cut by the peer it is closed at once, and says so.
+  // Cut by the peer, it is closed at once and reported so.
   open(2, host.port);
   until([&] { return opened.size() == 2; });
   host.cut_after = 0;
@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connection
   Host host(loop, o);
   open(1, host.port);
   const auto good = job(1, "x\r\n"), full = job(1, "y\r\n");
-  // With other hosts that may have room it waits.
+  // With other hosts that may have room, the job waits.
   const auto elsewhere = job(1, "z\r\n", false, false, true);
   until([&] { return results.size() == 3; });
   BOOST_TEST((status(elsewhere).action == Action::deferred));
@@ -436,7 +436,7 @@ BOOST_AUTO_TEST_CASE(a_status_filter_says_what_is_told_of_mail_and_of_connection
   BOOST_TEST(closed[0].status.text == "nobody there");
   BOOST_TEST(closed[0].status.dsn == "4.4.1");
   BOOST_TEST((closed[0].status.action == Action::deferred));
-  // Of mail that requires TLS not even that: qmgr knows such trouble by its words.
+  // For mail that requires TLS not even that: qmgr recognises such trouble by its text.
   open(2, port, false, true);
   until([&] { return closed.size() == 2; });
   BOOST_TEST(closed[1].status.text.find("refused") != std::string::npos);

@@ -1,4 +1,4 @@
-/// TLS of whole sessions over sockets: what arrives, what is refused, and handshakes that are given up.
+/// TLS of whole sessions over sockets: what arrives, what is refused, and handshakes that are abandoned.
 #include <boost/test/unit_test.hpp>
 
 #include <fstream>
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(each_level_takes_what_it_asks_for_and_nothing_less) {
         BOOST_TEST(closed[0].status.dsn == "4.7.5");
         BOOST_TEST(closed[0].status.text.starts_with("Server certificate not "));
         BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{id}, boost::test_tools::per_element());
-        // What was not good enough has heard no more than this.
+        // A peer whose TLS was not good enough has seen only these commands.
         BOOST_TEST(host.peers[0]->commands() == (std::vector<std::string>{"EHLO me.example", "STARTTLS"}),
                    boost::test_tools::per_element());
       }
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(where_tls_may_be_left_out_a_broken_one_is_done_without_from
   job(2, "x\r\n");
   until([&] { return results.size() == 1; });
   BOOST_TEST(!host.peers.at(1)->encrypted());
-  // With a password to come it would not be; nor where qmgr knows of nothing and the level insists.
+  // It is not if a password follows, nor if qmgr has no plan and the level insists.
   policy.level = TlsLevel::encrypt;
   open(3, host.port, true);
   job(3, "x\r\n");
@@ -262,7 +262,7 @@ BOOST_AUTO_TEST_CASE(files_of_ours_that_are_broken_stop_what_needs_tls_and_are_t
   open(2, host.port);
   job(2, "x\r\n");
   until([&] { return results.size() == 1; });
-  // Broken again: the one that was read stays.
+  // Broken again: the certificate that was loaded stays.
   std::ofstream(settings.tls.cert_file) << "not a certificate, and of another length";
   open(3, host.port);
   job(3, "x\r\n");

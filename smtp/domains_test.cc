@@ -10,7 +10,7 @@ struct Outcome {
   const char* reply;
 };
 
-/// Which recipients had better have a transaction of their own: a letter each.
+/// A letter per recipient: whether the recipient needs a transaction of its own.
 std::string apart(std::initializer_list<Outcome> outcomes) {
   Job job;
   JobDone done;

@@ -1,4 +1,4 @@
-/// AUTH: when it is said, what every answer to it means for connection and mail.
+/// AUTH: when it is sent, and what each reply means for connection and mail.
 #include <boost/test/unit_test.hpp>
 
 #include "lib/sasl/base64.h"
@@ -12,7 +12,7 @@ using namespace pen::smtp::testing;
 
 namespace {
 
-/// An engine that has been greeted, line by line.
+/// An engine after the greeting, driven line by line.
 struct Talk {
   explicit Talk(std::string ehlo, Login login = usual(), int bits = 1 | 2)
       : job(mail_job()), engine(with(login, bits), {"peer.example", "peer.example[192.0.2.1]"}) {
@@ -40,7 +40,7 @@ struct Talk {
     j.recipients.push_back(r);
     return j;
   }
-  /// The peer says it; returns what is written then.
+  /// The peer sends `line`; returns what the engine writes then.
   std::string say(std::string line) {
     engine.on_line(line, {});
     return output();
@@ -60,7 +60,7 @@ struct Talk {
     }
     return out;
   }
-  /// The end that the engine came to by itself.
+  /// The end that the engine reached by itself.
   const Ended& end() {
     BOOST_REQUIRE(engine.ended());
     engine.finish(End::by_engine, {});
@@ -72,7 +72,7 @@ struct Talk {
   }
   Job job;
   Engine engine;
-  std::string said, responses;  // the latter are marked as answers to challenges
+  std::string said, responses;  // responses: those marked as responses to challenges
   bool opened = false;
   std::optional<JobDone> done;
   std::optional<Ended> ended;
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_defers_the_mail_unless_it_is_to_bounce) {
   talk.say("535 5.7.8 no");
   BOOST_TEST(talk.opened);
   talk.engine.submit(&talk.job, {});
-  BOOST_TEST(talk.output() == "");  // not a word of it
+  BOOST_TEST(talk.output() == "");  // AUTH is not sent
   BOOST_REQUIRE(talk.done.has_value());
   BOOST_TEST((talk.done->results.at(0).action == mail::Action::failed));
   BOOST_TEST(talk.done->results.at(0).dsn == "5.7.8");

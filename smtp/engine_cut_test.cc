@@ -9,8 +9,8 @@ using namespace pen::smtp;
 using namespace pen::smtp::testing;
 
 namespace {
-/// Runs until the peer's replies, or what it reads, are cut after so many bytes; then the connection is lost. Returns
-/// the replies that came.
+/// Runs until the peer's replies, or its input, are cut after so many bytes; then the connection is lost. Returns the
+/// replies that arrived.
 std::string run_cut(Harness& h, ScriptedPeer& peer, std::size_t replies, std::size_t commands) {
   std::string said;
   std::size_t read = 0;
@@ -22,7 +22,7 @@ std::string run_cut(Harness& h, ScriptedPeer& peer, std::size_t replies, std::si
     cut = read + to_peer.size() > commands;
     to_peer.resize(std::min(to_peer.size(), commands - read));
     read += to_peer.size();
-    peer.input(to_peer);  // the peer does what it has read, whoever hears of it
+    peer.input(to_peer);  // the peer executes what it has read, even if nobody reads the replies
     std::string to_engine = peer.take_output();
     cut = cut || said.size() + to_engine.size() > replies;
     to_engine.resize(std::min(to_engine.size(), replies - said.size()));
@@ -31,14 +31,14 @@ std::string run_cut(Harness& h, ScriptedPeer& peer, std::size_t replies, std::si
     h.collect();
     idle = to_peer.empty() && to_engine.empty() ? idle + 1 : 0;
   }
-  // What was on its way is read all the same.
+  // The peer still reads what was on its way.
   std::string rest = h.output();
   rest.resize(std::min(rest.size(), commands - read));
   peer.input(rest);
   h.finish(h.engine.ended() ? End::by_engine : End::closed);
   return said;
 }
-/// Of the recipients, those with a good final reply are done, and no other.
+/// Exactly the recipients with a good final reply are done.
 void check_final_replies(const Harness& h, const std::string& said, bool lmtp) {
   std::size_t replied = 0, good = 0;
   for (auto at = said.find(lmtp ? "stored\r\n" : "queued\r\n"); at != std::string::npos;
@@ -69,7 +69,7 @@ std::size_t all_commands(int bits) {
   h.finish(End::by_engine);
   return size;
 }
-/// 8BITMIME changes no order, and STARTTLS comes before all that the others change.
+/// 8BITMIME changes no order, and STARTTLS comes before everything that the others change.
 bool worth_cutting(int bits) {
   if ((bits & 4) != 0) return false;
   return (bits & 16) == 0 || (bits & 3) == 0 || (bits & 3) == 3;
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_good_end_is_told_of_though_the_peer_hangs_at_any_command_
           h.input(peer.take_output());
           h.collect();
         }
-        BOOST_TEST(h.order.empty());  // it may have swallowed a reply
+        BOOST_TEST(h.order.empty());  // a swallowed reply is possible
         h.wait(Engine::kProofTime - milliseconds(1));
         BOOST_TEST(h.order.empty());
         BOOST_REQUIRE(h.engine.proof_due());
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(windows_grow_with_the_round_trip_and_shrink_when_it_proves_
     h.engine.set_round_trip(handshake);
     fill(h, 1000, 1);
     ScriptedPeer peer(offers(3));
-    // Greeting and EHLO, then a first window that nobody answers yet.
+    // Greeting and EHLO, then a first window that stays unanswered.
     h.input(peer.take_output());
     peer.input(h.output());
     h.now += ehlo_reply;
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(windows_grow_with_the_round_trip_and_shrink_when_it_proves_
   BOOST_TEST((opened(milliseconds(100), milliseconds(120)) == Windows(160, 160)));
   BOOST_TEST((opened(milliseconds(100), milliseconds(50)) == Windows(160, 80)));
   BOOST_TEST((opened(seconds(3), milliseconds(10)) == Windows(256, 32)));
-  // A proxy near by shook hands.
+  // A nearby proxy shook hands.
   BOOST_TEST((opened(milliseconds(1), milliseconds(100), milliseconds(100)) == Windows(160, 160)));
   BOOST_TEST((opened(milliseconds(1), milliseconds(5), seconds(5)) == Windows(256, 32)));
 }

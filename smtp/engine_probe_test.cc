@@ -1,4 +1,4 @@
-/// Probes on connections that carry messages: they deliver nothing, and no message notices them.
+/// Probes on connections that carry messages: they deliver nothing, and do not disturb the messages.
 #include <boost/test/unit_test.hpp>
 
 #include "smtp/engine.h"
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_probe_says_mail_and_rcpt_and_takes_them_back) {
       BOOST_TEST(count(peer, "DATA") + count(peer, "BDAT") == 0U);
       BOOST_REQUIRE(probe.done);
       const auto& r = probe.done->results;
-      // Whoever offers DSN: nobody has taken anything over.
+      // Even if the peer offers DSN: it has not taken responsibility for anything.
       BOOST_TEST((r[0].action == Action::delivered));
       BOOST_TEST(r[0].text == "250 2.1.5 Ok");
       BOOST_TEST(r[0].remote_mta == "peer.example");
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_probe_behind_a_message_keeps_no_refused_recipients_for_th
         auto o = offers(bits);
         o.data_without_recipients_354 = go_ahead;
         o.fault = [](std::string_view c) -> std::string {
-          // Those of one message and of one probe.
+          // The recipients of one message and one probe.
           return c.starts_with("rcpt r0-") || c.starts_with("rcpt r4-") ? "550 5.1.1 unknown" : "";
         };
         ScriptedPeer peer(o);
@@ -146,8 +146,8 @@ BOOST_AUTO_TEST_CASE(a_fault_in_a_probe_or_beside_one_is_credited_to_nobody_else
             h.run(peer);
             check_ledger(h, peer);
             BOOST_TEST(!h.timed_out);
-            // A lost connection leaves committed messages in doubt. Of refusals only that of a RSET does: by one who
-            // knows the command the message before it, in a flow of BDAT those whose content is behind it.
+            // A lost connection leaves committed messages in doubt. Of the refusals only that of RSET does: the
+            // message before it if the peer knows the command; in a flow of BDAT, messages whose content follows it.
             const bool flow = (bits & 11) == 3;
             const bool may_doubt =
                 fault == "drop" || fault == "421" || (stage == "rset" && (flow || !fault.starts_with("50")));
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_message_before_a_probe_is_sent_once_to_a_peer_that_knows_
 BOOST_AUTO_TEST_CASE(missing_and_doubled_replies_beside_probes_lose_no_message) {
   for (std::uint64_t seed = 1; seed <= 4000; ++seed) {
     Random random(seed);
-    // With CHUNKING no reply is distinctive, nor are LMTP's last ones: docs/pipelining.md.
+    // With CHUNKING no reply is distinctive, nor are LMTP's final replies: see docs/pipelining.md.
     const int bits = static_cast<int>(random.below(8)) & ~2;
     BOOST_TEST_CONTEXT("seed " << seed << " " << mode(bits)) {
       Harness h(settings(bits));

@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_wants_to_know_is_told_of_each_messages_client) 
           if (!fault.empty()) BOOST_TEST(told(peer) <= 10);
         }
       }
-      // Not unless it is asked for.
+      // Only if it is asked for.
       Harness h(settings(bits));
       fill(h, 2, 1);
       PeerOptions options = offers(bits);
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_fault_at_any_stage_of_any_message_is_credited_to_nobody_e
               int seen = 0;
               o.fault = [&](std::string_view command) -> std::string {
                 if (!at_stage(stage, command)) return {};
-                // Two in a row, so that all recipients of a message are hit at times.
+                // Two in a row, so that sometimes all recipients of a message are hit.
                 const int now = seen++;
                 return now == nth || now == nth + 1 ? fault : "";
               };
@@ -512,7 +512,7 @@ BOOST_AUTO_TEST_CASE(random_faults_cuts_and_delays_never_credit_wrongly) {
 BOOST_AUTO_TEST_CASE(missing_and_doubled_replies_never_lose_a_message_where_data_proves_the_order) {
   for (std::uint64_t seed = 1; seed <= 4000; ++seed) {
     Random random(seed);
-    const int bits = static_cast<int>(random.below(16)) & ~2;  // DATA's 354 is the proof
+    const int bits = static_cast<int>(random.below(16)) & ~2;  // the reply 354 to DATA is the proof
     BOOST_TEST_CONTEXT("seed " << seed << " " << mode(bits)) {
       Harness h(settings(bits));
       fill(h, static_cast<int>(1 + random.below(8)), static_cast<int>(1 + random.below(3)));
@@ -520,7 +520,7 @@ BOOST_AUTO_TEST_CASE(missing_and_doubled_replies_never_lose_a_message_where_data
       bool done = false;
       o.fault = [&](std::string_view c) -> std::string {
         if (c == "greeting" || c == "ehlo") return {};
-        // LMTP's final replies carry no proof of their order among each other: docs/pipelining.md.
+        // LMTP's final replies do not prove their order among each other: see docs/pipelining.md.
         if ((bits & 8) && c.starts_with("dot")) return {};
         if (!done && random.chance(0.05)) {
           done = true;
@@ -530,7 +530,7 @@ BOOST_AUTO_TEST_CASE(missing_and_doubled_replies_never_lose_a_message_where_data
       };
       ScriptedPeer peer(o);
       h.run(peer, &random);
-      // Credited means taken, whatever the replies looked like.
+      // Delivered means taken, whatever the replies looked like.
       for (const auto& j : h.jobs) {
         if (!j->done) continue;
         BOOST_TEST(j->outcomes == 1);

@@ -1,4 +1,4 @@
-/// STARTTLS: when it is said, what is forgotten, and that nothing goes in clear text where it must not.
+/// STARTTLS: when it is sent, what is forgotten, and that nothing is sent in clear text where it must not be.
 #include <boost/test/unit_test.hpp>
 
 #include "smtp/engine.h"
@@ -22,7 +22,7 @@ bool said(const ScriptedPeer& peer, const std::string& command) {
     if (c.starts_with(command)) return true;
   return false;
 }
-/// No mail was sent; all jobs go back.
+/// No mail was sent, and all jobs are returned.
 void check_nothing_sent(const Harness& h, const ScriptedPeer& peer, Trouble trouble) {
   BOOST_TEST(!said(peer, "MAIL"));
   BOOST_TEST(peer.ledger().empty());
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(it_is_said_only_where_it_is_wanted_and_offered) {
       BOOST_TEST(peer.ledger().size() == 2u);
     }
   }
-  Settings s = with(StartTls::required);  // it is there already
+  Settings s = with(StartTls::required);  // TLS is on already
   s.wrapped = true;
   Harness h(s);
   fill(h, 1, 1);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(requiretls_goes_only_to_who_offers_it_in_tls) {
     for (auto& j : h.jobs) j->job.requiretls = mail::RequireTls::yes;
     auto o = offers(kBits);
     o.requiretls = offered;
-    o.requiretls_in_clear = true;  // anybody may have put it there
+    o.requiretls_in_clear = true;  // anybody may have inserted it
     ScriptedPeer peer(o);
     h.run(peer);
     if (offered) {
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_421_at_starttls_is_no_trouble_with_tls) {
 }
 
 BOOST_AUTO_TEST_CASE(clear_text_behind_the_go_ahead_is_never_believed) {
-  // RFC 3207 section 5: a reply that somebody put in so that it answers the EHLO after the handshake.
+  // RFC 3207 section 5: a reply inserted to answer the EHLO after the handshake.
   for (const StartTls wanted : {StartTls::if_offered, StartTls::required}) {
     Harness h(with(wanted));
     fill(h, 2, 1);
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(what_was_offered_before_the_handshake_is_forgotten) {
   auto o = offers(16);
   int hellos = 0;
   o.fault = [&](std::string_view c) -> std::string {
-    // In clear text everything is on offer, under TLS nothing.
+    // The peer offers everything in clear text, and nothing under TLS.
     if (c != "ehlo") return {};
     return ++hellos == 1 ? "250-peer\r\n250-PIPELINING\r\n250-CHUNKING\r\n250-SIZE 1\r\n250 STARTTLS" : "250 peer";
   };
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_connection_lost_in_tls_before_mail_is_answered_may_do_wit
       BOOST_REQUIRE(h.ended);
       BOOST_TEST(h.ended->opened);
       BOOST_TEST((h.ended->trouble == row.trouble), static_cast<int>(h.ended->trouble));
-      // In clear text the next connection goes further: nobody bears the end of this one.
+      // The next connection goes on in clear text: no job is held responsible for this end.
       BOOST_TEST(h.jobs[0]->unstarted == (row.trouble == Trouble::tls));
       BOOST_TEST(h.jobs[0]->done.has_value() == (row.trouble != Trouble::tls));
     }
@@ -319,7 +319,7 @@ BOOST_AUTO_TEST_CASE(an_idle_connection_that_the_peer_closed_is_no_trouble_with_
       fill(h, 1, 1);
       ScriptedPeer peer(offers(16));
       for (int i = 0; i < 20 && !h.engine.ready(); ++i) {
-        h.now += seconds(10);  // a slow opening does not count
+        h.now += seconds(10);  // a slow opening does not matter
         peer.input(h.output());
         h.input(peer.take_output());
       }

@@ -1,4 +1,4 @@
-// The smtp program itself, started as master starts it: listening socket inherited, qmgr's side played here.
+// The smtp program itself, started as master starts it: with an inherited listening socket. The test plays qmgr.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -51,7 +51,7 @@ struct Program {
     const std::string config = scratch.file("etc");
     pid = ::fork();
     if (pid == 0) {
-      // Out of the way first: the numbers that the program expects may be in use here.
+      // Move them away first: the numbers that the program expects may be in use here.
       const int s = ::fcntl(pair[1], F_DUPFD, 100), l = ::fcntl(listener->get(), F_DUPFD, 100);
       ::dup2(s, service::kStatusFd);
       ::dup2(l, service::kFirstListener);

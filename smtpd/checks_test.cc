@@ -1,4 +1,4 @@
-// Restriction lists through real sessions: what each restriction says, and when.
+// Restriction lists in real sessions: the answer of each restriction, and when it comes.
 #include <boost/test/unit_test.hpp>
 
 #include "lib/mail/expanded.h"
@@ -388,14 +388,14 @@ BOOST_AUTO_TEST_CASE(actions_of_tables_change_what_becomes_of_the_message) {
   BOOST_TEST(rig.queue.stored[0].content.starts_with("X-Seen: yes\r\nReceived: from "));
   deliver("gone@x.example", {"user@example.org"});
   BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1U);
-  // The sender's list is asked for each recipient: the last filter counts, and a copy is one copy.
+  // The sender's list is evaluated for each recipient: the last filter counts, and copies are made once.
   deliver("both@x.example", {"bcc@x.example", "bcc@x.example", "root@example.org"});
   BOOST_TEST_REQUIRE(rig.queue.stored.size() == 2U);
   {
     const auto& e = rig.queue.stored[1].envelope;
     BOOST_TEST(!e.hold);
     BOOST_TEST(e.filter == "scan:[::1]:25");
-    BOOST_TEST_REQUIRE(e.recipients.size() == 3U);  // one of the two that are the same
+    BOOST_TEST_REQUIRE(e.recipients.size() == 3U);  // one of the two identical recipients
     BOOST_TEST(e.recipients[2].address == "copy@example.org");
     BOOST_TEST(e.recipients[2].notify == (mail::notify::kNever | mail::notify::kCopy));
   }

@@ -16,7 +16,7 @@ struct Fixture {
   std::thread::id asked_in;
   std::shared_ptr<const intake::CheckTables> tables;
 
-  /// The number of pieces that the content came in; where it was looked at is in asked_in afterwards.
+  /// Returns the number of pieces in which the content was fed; asked_in then has the threads that scanned it.
   int feed(const std::string& rules, const std::string& message) {
     intake::CheckTables::Specs specs;
     specs.header = specs.body = "regexp:" + dir.write("rules", rules);
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(others_have_their_turns_while_a_large_message_is_looked_at)
   const int pieces = feed("/literal/ WARN\n/[0-9]{3}/ WARN\n", message);
   over = true;
   loop.run();
-  BOOST_TEST(pieces > 100);  // how many the clock says
+  BOOST_TEST(pieces > 100);  // the clock decides how many
   BOOST_TEST(turns > 5);
 }
 

@@ -18,7 +18,7 @@ struct Limited : testing::Rig {
   std::shared_ptr<testing::CountsHere> counts;
 };
 
-/// The reply to each line of a session from that address.
+/// The codes of the replies to each line of a session from that address.
 std::string codes(Limited& rig, const std::string& address, std::initializer_list<const char*> lines) {
   std::string out = rig.connect(address).substr(0, 3);
   for (const char* line : lines) out += " " + rig.say(std::string(line) + "\r\n").substr(0, 3);

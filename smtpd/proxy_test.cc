@@ -14,7 +14,7 @@ using namespace pen::smtpd;
 
 namespace {
 
-/// A filter on loopback that says the same to each step of every connection.
+/// A filter on loopback that gives the same replies on every connection.
 struct ScriptedFilter {
   explicit ScriptedFilter(async::Loop& l)
       : loop(l),
@@ -45,7 +45,7 @@ struct ScriptedFilter {
       content = verb == "DATA" && !self->replies.contains("DATA");
     }
   }
-  /// False: it hangs up instead.
+  /// False: hang up instead.
   bool answer(async::Stream& stream, const std::string& step, std::string_view usual) {
     const auto own = replies.find(step);
     const std::string_view text = own == replies.end() ? usual : std::string_view(own->second);
@@ -61,7 +61,7 @@ struct ScriptedFilter {
   unsigned short port;
   std::map<std::string, std::string> replies;
   int connections = 0;
-  bool went_silent = false;  // somebody waits in vain
+  bool went_silent = false;  // the client waits in vain
   async::Gate gate;
 };
 
@@ -71,7 +71,7 @@ struct World {
     settings.timeout = seconds(100);
     settings.helo = "mx.example";
   }
-  /// One message for one recipient: the replies to each step, "open mail rcpt data end".
+  /// Sends one message for one recipient; returns the replies to each step: "open mail rcpt data end".
   std::string run() {
     said.clear();
     done = false;
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(what_the_filter_refuses_is_refused_and_what_it_may_not_say_
   BOOST_TEST(world.run() == "451 451 451 451 451");
   BOOST_TEST(world.failed);
   world.filter.replies.clear();
-  // Its word on the sender is the client's, and it may be asked on.
+  // The filter's reply to the sender goes to the client, and further commands may follow.
   world.filter.replies["MAIL"] = "550 5.7.1 not this sender";
   BOOST_TEST(world.run().starts_with("250 550 "));
   BOOST_TEST(!world.failed);
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(what_the_filter_refuses_is_refused_and_what_it_may_not_say_
   world.filter.replies["RCPT"] = "354 what";
   BOOST_TEST(world.run() == "250 250 451 451 451");
   world.filter.replies.clear();
-  // It ends its own connection with 421, not the client's.
+  // With 421 it closes its own connection, not the client's.
   world.filter.replies["RCPT"] = "421 going down";
   BOOST_TEST(world.run() == "250 250 451 451 451");
   BOOST_TEST(world.failed);
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_filter_by_name_is_looked_up_and_its_addresses_are_tried_i
   BOOST_TEST(world.run() == "451 451 451 451 451");  // no address
   world.names.hosts["scan.example"] = {"127.0.0.1"};
   BOOST_TEST(world.run() == "250 250 250 354 250");
-  // Nobody listens at the first.
+  // The first address refuses connections.
   world.names.hosts["scan.example"] = {"127.0.0.2", "127.0.0.1"};
   BOOST_TEST(world.run() == "250 250 250 354 250");
   BOOST_TEST(world.filter.connections == 2);
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_filter_by_name_is_looked_up_and_its_addresses_are_tried_i
 
 BOOST_AUTO_TEST_CASE(an_address_that_never_answers_leaves_time_for_the_others) {
   World world;
-  // Its queue of connections is full, so that it takes no more and refuses none.
+  // Its backlog is full, so that it neither takes nor refuses connections.
   const Fd busy(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
   at.sin_family = AF_INET;

@@ -11,7 +11,7 @@ namespace {
 using sasl::Answer;
 using Kind = sasl::Answer::Kind;
 
-/// Gives the answers one after the other, and notes what it was asked.
+/// Gives its answers in order, and records the questions.
 struct Script final : sasl::Authenticator {
   std::vector<sasl::Mechanism> offers = {{"PLAIN", sasl::property::kPlaintext},
                                          {"LOGIN", sasl::property::kPlaintext},
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_dialogue_goes_on_until_it_is_decided) {
   rig.script->answers = {
       challenge("VXNlcm5hbWU6"), challenge(std::string(4000, 'Q')), {.kind = Kind::ok, .text = {}, .user = "anna"}};
   BOOST_TEST(rig.say("AUTH LOGIN\r\n") == "334 VXNlcm5hbWU6\r\n");
-  BOOST_TEST(rig.say("YW5uYQ==\r\n") == "334 " + std::string(4000, 'Q') + "\r\n");  // a long one is not cut
+  BOOST_TEST(rig.say("YW5uYQ==\r\n") == "334 " + std::string(4000, 'Q') + "\r\n");  // a long line is not cut
   BOOST_TEST(rig.say("\r\n") == "235 2.7.0 Authentication successful\r\n");
   BOOST_TEST(rig.script->asked.back() == "");
   BOOST_TEST(rig.script->live == 0u);
@@ -182,9 +182,10 @@ BOOST_AUTO_TEST_CASE(trouble_of_the_service_is_temporary_and_reasons_cannot_brea
                          {.kind = Kind::failed, .text = "a\r\n250 b\xc3", .user = {}}};
   BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n").starts_with("454 4.7.0 "));
   BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n") == "535 5.7.8 Error: authentication failed: a??250 b?\r\n");
-  BOOST_TEST(rig.say("AUTH ANONYMOUS QQ==\r\n").starts_with("535 5.7.8 "));  // not offered: not asked
+  // a mechanism that is not offered does not reach the service
+  BOOST_TEST(rig.say("AUTH ANONYMOUS QQ==\r\n").starts_with("535 5.7.8 "));
   BOOST_TEST(rig.script->asked.size() == 2u);
-  rig.script->offers.clear();  // it has never been there
+  rig.script->offers.clear();  // the service has never been reached
   rig.script->answers = {{.kind = Kind::temporary, .text = "down", .user = {}}};
   BOOST_TEST(rig.say("AUTH PLAIN QQ==\r\n").starts_with("454 4.7.0 "));
 }
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(the_postmaster_is_told_of_auth_without_its_secrets) {
                          {.kind = Kind::challenge, .text = "UGFzc3dvcmQ6", .user = {}},
                          {.kind = Kind::ok, .text = {}, .user = "anna"}};
   rig.say("AUTH LOGIN\r\n");
-  rig.say("RSET\r\n");  // base 64 like any other
+  rig.say("RSET\r\n");  // within AUTH it is base 64
   BOOST_TEST(rig.say("UVVJVA==\r\n").starts_with("235"));
   rig.say("FROB\r\n");
   rig.hang_up();

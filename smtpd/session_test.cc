@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_message_comes_in_and_is_queued_with_a_trace_field) {
 }
 
 BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
-  // state: bytes that lead there after EHLO; then per command the code
+  // state: bytes that lead there after EHLO; then the reply code of each command
   struct Row {
     std::string_view state, command, code;
   };
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(chunks_are_counted_to_the_octet) {
     BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
     BOOST_TEST(rig.queue.stored[0].content.ends_with("S: x\r\n\r\nab.\r\nQUIT\r\n"));
   }
-  Open lost;  // octets of a refused chunk are read off
+  Open lost;  // the octets of a refused chunk are read and dropped
   BOOST_TEST(codes(lost.say("BDAT 6\r\nQUIT\r\nNOOP\r\n")) == "503 250");
   lost.say("RSET\r\n");
   BOOST_TEST(codes(lost.say(kMail + kRcpt + "BDAT 3\r\nabcRSET\r\n" + kRcpt)) == "250 250 250 250 503");
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(the_size_limit_holds_for_data_and_chunks) {
              "250 250 552 503 250");
   BOOST_TEST(codes(rig.say(kMail + kRcpt + chunk + chunk + chunk + "BDAT 1\r\nxRSET\r\n")) ==
              "250 250 250 250 552 503 250");
-  // declared too small
+  // the declared size is too small
   BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=10\r\n" + kRcpt + "DATA\r\n")) == "250 250 354");
   BOOST_TEST(codes(rig.say(std::string(500, 'x') + "\r\n.\r\n")) == "250");
 }
@@ -495,13 +495,13 @@ BOOST_AUTO_TEST_CASE(content_has_a_floor_for_its_rate) {
     }
     BOOST_TEST(!lax.closed());
   }
-  Open skipped;  // a chunk that nobody wants
+  Open skipped;  // a refused chunk
   skipped.say("BDAT 100000\r\n");
   skipped.clock.advance(seconds(299));
   BOOST_TEST(skipped.say("x") == "");
   skipped.clock.advance(seconds(2));
   BOOST_TEST(codes(skipped.settle()) == "421");
-  Open quick("smtpd_min_data_rate = 1000000\n");  // what came may not prolong it
+  Open quick("smtpd_min_data_rate = 1000000\n");  // the data that came may not prolong it
   quick.say(kMail + kRcpt + "DATA\r\n");
   quick.clock.advance(seconds(290));
   BOOST_TEST(quick.say(std::string(10000, 'x')) == "");
@@ -539,7 +539,7 @@ BOOST_AUTO_TEST_CASE(recipients_of_all_sessions_together_take_bounded_memory) {
   BOOST_TEST(all.ends_with("452 452 "));
   BOOST_TEST(rig.intake.memory.used() > 20'000U);
   BOOST_TEST(rig.intake.memory.used() < 22'000U);
-  // Who has few is served beside it.
+  // A client with few recipients is served beside it.
   int fds[2];
   BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
   const Fd other(fds[1]);
@@ -608,7 +608,7 @@ BOOST_AUTO_TEST_CASE(what_force_mime_input_conversion_made_7_bit_is_not_declared
   };
   using enum mail::BodyType;
   BOOST_TEST((stored_as(true, "8bit") == seven_bit));
-  BOOST_TEST((stored_as(true, "7bit") == eight_bit_mime));  // it says so, and so it was left
+  BOOST_TEST((stored_as(true, "7bit") == eight_bit_mime));  // the client said 8BITMIME, so the content stayed as it was
   BOOST_TEST((stored_as(false, "8bit") == eight_bit_mime));
 }
 
@@ -666,15 +666,15 @@ BOOST_AUTO_TEST_CASE(xforward_tells_of_the_client_that_a_filter_speaks_for) {
   BOOST_TEST(client.port == 99);
   BOOST_TEST(client.helo == "h x");
   BOOST_TEST(client.protocol == "ESMTPS");
-  // Received: is about this hop; SOURCE=LOCAL has the header completed.
+  // Received: describes this hop; SOURCE=LOCAL has the header completed.
   BOOST_TEST(rig.queue.stored[0].content.starts_with("Received: from filter.example (client.example [192.0.2.7])\r\n"));
   BOOST_TEST(rig.queue.stored[0].content.find("\r\nDate: ") != std::string::npos);
-  // It counted for that message.
+  // XFORWARD counted for that message only.
   rig.say(kMail + kRcpt + "DATA\r\n");
   rig.say("Subject: x\r\n\r\nb\r\n.\r\n");
   BOOST_TEST_REQUIRE(rig.queue.stored.size() == 2U);
   BOOST_TEST(rig.queue.stored[1].envelope.client.address == "192.0.2.7");
-  // One who does not know the client's address does not make it mail that was submitted here.
+  // A filter that does not know the client's address does not turn the mail into local submission.
   BOOST_TEST(codes(rig.say("XFORWARD NAME=[UNAVAILABLE] ADDR=[UNAVAILABLE]\r\n")) == "250");
   rig.say(kMail + kRcpt + "DATA\r\n");
   rig.say("Subject: x\r\n\r\nb\r\n.\r\n");
@@ -701,13 +701,13 @@ BOOST_AUTO_TEST_CASE(xclient_makes_the_session_another_clients) {
   rig.say(kMail);
   BOOST_TEST(codes(rig.say(far)) == "250");
   rig.say("RSET\r\n");
-  // Who connected keeps that right, whoever he is now.
+  // The host that connected keeps the right to XCLIENT, whatever XCLIENT says.
   BOOST_TEST(codes(rig.say("XCLIENT NAME=[UNAVAILABLE] ADDR=198.51.100.1\r\n")) == "220");
   rig.say("EHLO x\r\n");
   rig.say(kMail);
   BOOST_TEST(codes(rig.say(far)) == "454");
   rig.say("RSET\r\n");
-  // A client without an address is nobody's friend.
+  // A client without an address is in no list.
   BOOST_TEST(codes(rig.say("XCLIENT NAME=[UNAVAILABLE] ADDR=[UNAVAILABLE] PORT=[UNAVAILABLE] "
                            "DESTADDR=[UNAVAILABLE] DESTPORT=[UNAVAILABLE]\r\n")) == "220");
   rig.say("EHLO x\r\n");
@@ -772,7 +772,7 @@ BOOST_AUTO_TEST_CASE(the_spool_file_is_leased_for_the_declared_size) {
   BOOST_TEST(data.queue.asked.empty());
   data.say(content);
   BOOST_TEST(data.queue.asked == std::vector<std::uint64_t>{9'000'000});
-  Open chunk;  // the larger of the two counts
+  Open chunk;  // the larger size counts
   chunk.say(declared + "BDAT 9500000\r\n" + content);
   BOOST_TEST(chunk.queue.asked == std::vector<std::uint64_t>{9'500'000});
 }

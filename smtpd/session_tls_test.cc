@@ -19,8 +19,8 @@ using tls::testing::Authority;
 struct TlsRig {
   explicit TlsRig(const std::string& settings = "smtpd_tls_security_level = may\n")
       : ca("Test CA"), rig(files(settings)) {
-    ::signal(SIGPIPE, SIG_IGN);  // as every program of the suite
-    // The rig's own configuration has no tickets' directory and no table: read it as smtpd does.
+    ::signal(SIGPIPE, SIG_IGN);  // as in every program of the suite
+    // The rig's own configuration has no directory for tickets and no table: read it as smtpd does.
     config::Surroundings surroundings;
     surroundings.hostname = "mx.example.org";
     const auto config = config::Config::parse(
@@ -42,7 +42,7 @@ struct TlsRig {
     cert = dir.write("cert", made.certificate);
     key = dir.write("key", made.key);
   }
-  /// STARTTLS and the handshake; who the server is. What the client says from then on goes by tell().
+  /// STARTTLS and the handshake; returns the server's name. After it the client sends with tell().
   std::string starttls() {
     rig.connect();
     if (const auto said = rig.say("STARTTLS\r\n"); !said.starts_with("220 2.0.0")) return said;

@@ -9,12 +9,12 @@ using mail::ErrorClass;
 
 namespace {
 
-/// A server whose postmaster is told of what `classes` names.
+/// A server that reports sessions with errors of `classes` to the postmaster.
 struct Told : smtpd::testing::Rig {
   explicit Told(std::string classes, std::string main_cf = {}) : Rig("notify_classes = " + classes + "\n" + main_cf) {
     server.tell_postmaster = [this](ipc::session_errors::Session s) { told.push_back(std::move(s)); };
   }
-  /// One session, a line at a time; what the postmaster is told of it.
+  /// Runs one session line by line; returns the reports to the postmaster.
   std::vector<ipc::session_errors::Session> after(std::string_view commands) {
     told.clear();
     (void)connect();
@@ -26,7 +26,7 @@ struct Told : smtpd::testing::Rig {
     hang_up();
     return std::exchange(told, {});
   }
-  /// The same with all that follows EHLO in one group.
+  /// The same, with all lines after EHLO in one group.
   std::vector<ipc::session_errors::Session> after_group(std::string_view commands) {
     told.clear();
     (void)connect();
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_long_session_is_told_in_pieces) {
       seen += one.transcript.find("In:  FROB " + std::to_string(i) + "\n") != std::string::npos;
     BOOST_TEST(seen == 1);
   }
-  // Nothing went wrong since: nothing is told.
+  // No error since: nothing is reported.
   Told calm("protocol", "smtpd_history_flush_threshold = 10\n");
   std::string noops = "FROB\r\n";
   for (int i = 0; i < 30; ++i) noops += "NOOP\r\n";

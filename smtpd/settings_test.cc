@@ -1,4 +1,4 @@
-// Settings of smtpd by their names, each in a session that shows what it does.
+// Settings of smtpd by name, each in a session that shows its effect.
 #include <boost/test/unit_test.hpp>
 
 #include "smtpd/session_fixture.h"
@@ -9,7 +9,7 @@ using pen::smtpd::testing::Rig;
 
 namespace {
 
-/// The last line that smtpd said to these commands, each sent when the one before was answered.
+/// The last reply to these commands, each of which is sent after the reply to the one before.
 std::string last_reply(Rig& rig, std::string_view commands) {
   std::string out;
   while (!commands.empty()) {
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(each_reply_code_is_the_settings) {
       BOOST_TEST(said.substr(0, 3) == code, row.setting << ": " << said);
     }
   }
-  // A client without a name that leads back to it.
+  // A client whose name does not lead back to its address.
   for (const std::string& code : {std::string("450"), std::string("553")}) {
     Rig rig(
         "smtpd_client_restrictions = reject_unknown_client_hostname\nunknown_client_reject_code "
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(what_a_failed_look_up_does_is_the_settings) {
   struct Row {
     std::string setting, list, commands;
   };
-  // With defer_if_permit a later refusal is final; with defer the failure is the answer.
+  // With defer_if_permit a later refusal is final; with defer the deferral is the answer.
   const std::string refused = "RCPT TO:<nobody@example.org>\r\n";
   const Row rows[] = {
       {"unknown_address_tempfail_action", "smtpd_sender_restrictions = reject_unknown_sender_domain",

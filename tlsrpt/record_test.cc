@@ -5,7 +5,7 @@
 using namespace pen::tlsrpt;
 
 namespace {
-/// "mail tls@a; https https://…" of what one or more records say.
+/// The targets of some records: "mail tls@a; https https://…".
 std::string read(const std::vector<std::string>& texts) {
   std::string out;
   for (const auto& t : read_records(texts))

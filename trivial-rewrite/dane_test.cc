@@ -18,7 +18,7 @@ namespace {
 const std::string kHash(64, 'a');                 // of SHA-256, in hex
 const std::string kEndEntity = "3 1 1 " + kHash;  // the record that most hosts publish
 
-/// The way of a route from MX records to a TLS policy, with a name server that says what is secure.
+/// From MX records to a TLS policy, with a name server that decides what is secure.
 struct Dane {
   DnsServer server;
   async::Loop loop;
@@ -34,7 +34,7 @@ struct Dane {
   void secure(std::initializer_list<const char*> names) {
     for (const char* name : names) server.secure(name);
   }
-  /// d.example with one host, all of it secure.
+  /// Sets up d.example with one host, all of it secure.
   void usual() {
     server.mx("d.example", 10, "mx.example");
     server.a("mx.example", "198.51.100.1");
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(requiretls_is_for_hosts_that_dns_vouches_for) {
   wish = mail::RequireTls::yes;
   tls.security_level = "dane";
   BOOST_TEST(policy() == "mx.example dane {3 1 1} REQUIRETLS [mx.example d.example]");
-  tls.security_level = "may";  // the name from secure MX records, by the usual authorities
+  tls.security_level = "may";  // the name from secure MX records, checked with the usual authorities
   BOOST_TEST(policy() == "mx.example secure REQUIRETLS [mx.example]");
 }
 
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_look_up_that_fails_makes_the_host_unusable_at_both_levels
   server.mx("d.example", 20, "second.example");
   server.a("second.example", "198.51.100.2");
   secure({"second.example", "_25._tcp.second.example"});
-  server.rcode("_25._tcp.mx.example", 2);  // what a validating resolver says of a bogus answer
+  server.rcode("_25._tcp.mx.example", 2);  // a validating resolver's answer to a bogus record
   BOOST_TEST(policy() == "second.example may");
   server.rcode("_25._tcp.second.example", 2);
   for (const char* level : {"dane", "dane-only"}) {
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(insecure_mx_records_count_as_the_setting_says) {
   server.a("mx.example", "198.51.100.1");
   server.tlsa("_25._tcp.mx.example", kEndEntity);
   secure({"mx.example", "_25._tcp.mx.example"});
-  // The domain's name proves nothing then.
+  // Then the domain's name proves nothing.
   BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example]");
   tls.insecure_mx = "encrypt";
   BOOST_TEST(policy() == "mx.example encrypt");
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(records_are_looked_for_where_aliases_lead_and_then_at_the_h
 
 BOOST_AUTO_TEST_CASE(an_alias_out_of_a_secure_zone_keeps_the_records_of_the_name_before_it) {
   server.mx("d.example", 10, "mx.example");
-  server.cname("mx.example", "hosted.example");  // an insecure zone
+  server.cname("mx.example", "hosted.example");  // leads to an insecure zone
   server.a("hosted.example", "198.51.100.1");
   server.tlsa("_25._tcp.mx.example", kEndEntity);
   server.tlsa("_25._tcp.hosted.example", "3 0 1 " + kHash);
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(an_alias_in_an_insecure_zone_proves_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(an_alias_that_cannot_be_looked_at_makes_the_host_unusable) {
-  // Its addresses are insecure; whether the alias itself is secure, and has records, cannot be told.
+  // The addresses are insecure, and it is unknown whether the alias itself is secure and has records.
   server.mx("d.example", 10, "mx.example");
   server.cname("mx.example", "hosted.example");
   server.a("hosted.example", "198.51.100.1");
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_look_up_without_an_answer_makes_the_host_unusable) {
 
 BOOST_AUTO_TEST_CASE(mx_records_that_cannot_be_had_make_mail_wait) {
   usual();
-  server.rcode("d.example", 2);  // bogus, or out of order
+  server.rcode("d.example", 2);  // bogus, or the server has failed
   for (const char* level : {"dane", "dane-only"}) {
     tls.security_level = level;
     BOOST_TEST(policy().starts_with("deferred 4.4.3 Host or domain name not found"));
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(of_mixed_records_the_usable_ones_count) {
 }
 
 BOOST_AUTO_TEST_CASE(a_host_named_by_the_administrator_may_be_an_alias) {
-  // RFC 7672 section 3.2.2: no MX records led to it, so its own name counts beside that of the records.
+  // RFC 7672 section 3.2.2: no MX records led here, so the domain's own name counts beside that of the records.
   server.cname("d.example", "real.example");
   server.a("real.example", "198.51.100.1");
   server.tlsa("_25._tcp.real.example", "2 0 1 " + kHash);
@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_host_named_by_the_administrator_may_be_an_alias) {
     return join(decision.policy.match, " ") + " SNI " + decision.policy.servername;
   };
   BOOST_TEST(smtp("[d.example]") == "real.example d.example SNI real.example");
-  // And a domain without MX records, by the way of a route.
+  // The same through a route, for a domain without MX records.
   BOOST_TEST(policy() == "d.example dane {2 0 1} [real.example d.example]");
 }
 
@@ -402,7 +402,7 @@ BOOST_AUTO_TEST_CASE(records_are_read_strictly_and_bounded) {
   };
   for (const std::string& text : {std::string(), std::string("3 1 1"), "3 1 1 " + kHash + " x",
                                   "3 1 0 " + std::string(40'000, 'a'), std::string("3 1 0 "),
-                                  // whole data that is no key and no certificate
+                                  // complete, but neither key nor certificate
                                   std::string("3 1 0 00"), "3 0 0 " + kHash, std::string("2 0 0 3000"),
                                   "3 1 1 " + std::string(64, 'x'), "256 1 1 " + kHash})
     add(text);

@@ -1,12 +1,13 @@
 #pragma once
-/// From a next hop to the addresses to connect to, in levels of preference.
+/// Finds the addresses of a next hop, in levels of preference.
 ///
 /// Use:     HostFinder finder(loop, dns, random); Found f = co_await finder.find("example.org", options);
-/// Rules:   RFC 5321 section 5.1: MX hosts by preference, equal ones shuffled; no MX: the domain's own addresses; MX
-///          hosts without addresses are no reason to fall back to these. Null MX (RFC 7505): permanent. This host in
-///          the list: it and everything not preferred to it is left out; nothing left: the mail would come back.
-///          Addresses that no host can have (unspecified, multicast, link-local in IPv6) are left out; nothing else:
-///          wait. A level never mixes preferences, nor, with an address preference, families.
+/// Rules:   RFC 5321 section 5.1: MX hosts by preference, those of equal preference shuffled; without MX records the
+///          domain's own addresses, but not if only the MX hosts' addresses are missing. Null MX (RFC 7505):
+///          permanent failure. If this host is in the list, it and all hosts not preferred to it are left out; if
+///          none remain, the mail would come back. Addresses that no host can have (unspecified, multicast, IPv6
+///          link-local) are left out; if no others remain, the mail waits. All addresses of a level have one
+///          preference and, with an address preference, one family.
 /// Thread:  the loop's.
 #include <map>
 #include <set>
@@ -22,7 +23,7 @@ namespace pen::rewrite {
 
 enum class Family : std::uint8_t { any, ipv4, ipv6 };
 
-/// One transport's view of the settings (its -o of master.cf included).
+/// The settings of one transport, including -o options of master.cf.
 struct HostOptions {
   bool lmtp = false;
   unsigned short default_port = 25;
@@ -42,29 +43,29 @@ struct HostOptions {
   std::set<unsigned short> own_ports = {25};  // where this host itself takes mail
 };
 
-/// What DNSSEC says of a host that was found for a next hop.
+/// What DNSSEC proved about a host that was found for a next hop.
 struct HostFacts {
-  std::string canonical;     // its name after aliases
-  bool secure = false;       // every answer on the way to its addresses was
-  bool by_mx = false;        // MX records (or that there are none) led to it
-  bool mx_secure = false;    // and were secure
-  std::string mx_canonical;  // whose they are, after aliases
+  std::string canonical;     // the host's name after aliases
+  bool secure = false;       // every answer that led to its addresses was secure
+  bool by_mx = false;        // MX records, or their absence, led to it
+  bool mx_secure = false;    // and those were secure
+  std::string mx_canonical;  // the name that has them, after aliases
 };
 
 struct Found {
   std::vector<ipc::route::Level> levels;  // destinations with host, address, port, unix_path only
-  std::vector<NextHop> hops;              // for each level, the next hop it is of
-  // by next hop as written, and host: only with HostOptions::dnssec
+  std::vector<NextHop> hops;              // for each level, its next hop
+  // By next hop as written, and host; filled only with HostOptions::dnssec.
   std::map<std::pair<std::string, std::string>, HostFacts> facts;
   seconds ttl{3600};
-  /// Why there is none; meaningful only when levels is empty.
+  /// Why there are no destinations; meaningful only if levels is empty.
   mail::DeliveryStatus status;
 };
 
 class HostFinder {
  public:
   HostFinder(async::Loop& loop, net::Resolver& dns, Random& random) : loop_(loop), dns_(dns), random_(random) {}
-  /// options is copied: it may change meanwhile.
+  /// options is copied, because it may change meanwhile.
   async::Task<Found> find(std::string nexthop, HostOptions options);
 
  private:

@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(an_mx_host_on_the_loopback_is_this_one_whatever_its_number)
   for (const char* address : {"127.0.0.2", "127.53.0.1"}) {
     server.a("odd.example", address);
     BOOST_TEST(find("d.example") == "failed 5.4.6 mail for d.example loops back to myself");
-    BOOST_TEST(find("[odd.example]").ends_with(":25"));  // the administrator's own word
+    BOOST_TEST(find("[odd.example]").ends_with(":25"));  // the administrator named it
   }
   server.mx("d.example", 5, "better.example");
   server.a("better.example", "198.51.100.1");

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(testing_changes_nothing_but_what_is_told) {
   BOOST_TEST(apply_sts(d, "mx.d.example", applied(mta_sts::Mode::testing), kOptions) == "");
   BOOST_TEST((d.policy.level == TlsLevel::may));
   BOOST_TEST(d.policy.protocols == "");
-  BOOST_TEST((d.policy.sts == ipc::StsMode::testing));  // its certificate is looked at
+  BOOST_TEST((d.policy.sts == ipc::StsMode::testing));  // its certificate is checked
   BOOST_TEST(join(d.policy.match) == "mx.d.example");
   BOOST_TEST(d.rule.starts_with("smtp_tls_security_level; MTA-STS policy of d.example (testing"));
   d = at(TlsLevel::may);

@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_policy_that_cannot_be_had_is_told_by_what_failed) {
 
 BOOST_AUTO_TEST_CASE(a_host_that_a_policy_does_not_name_is_told) {
   mta_sts::Applied a;
-  a.outcome = FetchOutcome::fetch_failed;  // of a refresh: the policy that is known counts
+  a.outcome = FetchOutcome::fetch_failed;  // a refresh failed: the known policy counts
   for (const auto mode : {mta_sts::Mode::enforce, mta_sts::Mode::testing}) {
     a.policy = mta_sts::Policy{mode, seconds(600), {"mx.d.example"}};
     BOOST_TEST(!sts_failure(hop(), "mx.d.example", a).has_value());

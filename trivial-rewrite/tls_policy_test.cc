@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_bad_entry_makes_mail_wait_and_says_why) {
       BOOST_TEST((said_so.find(words) != std::string::npos));
     }
   }
-  options.policy_maps = "static:{none colour=blue}";  // idle without TLS
+  options.policy_maps = "static:{none colour=blue}";  // no effect without TLS
   BOOST_TEST(said("example.org") == "none");
   options.policy_maps = "fail:out of order";
   BOOST_TEST(said("example.org").starts_with("! client TLS configuration problem"));
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(per_site_weighs_next_hop_and_host_as_postfix_does) {
   BOOST_TEST(site("MAY", "MAY") == "encrypt");
   BOOST_TEST(site("NONE", "MAY") == "none");
   BOOST_TEST(site("MUST", "MAY") == "verify mx.example.net");
-  table("{ example.com = may }");  // the newer table alone counts
+  table("{ example.com = may }");  // only the newer table counts
   BOOST_TEST(said("example.org") == "encrypt");
 }
 

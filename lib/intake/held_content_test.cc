@@ -1,5 +1,5 @@
-// Content that nobody has yet, read back as it will be stored.
-#include "lib/intake/held_content.h"
+// Content that is not committed yet, read back as it will be stored.
+#include "smtpd/held_content.h"
 
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ struct Fixture {
   Body body{pool, queue, memory, {}};
   async::Until soon() const { return {.deadline = loop.now() + seconds(10)}; }
 
-  /// The content that the body holds, whole.
+  /// Fills the body with so many lines; returns the whole content.
   std::string fill(std::size_t lines) {
     std::string all = "X: y\r\n\r\n";
     body.content().add_field("X: y");
