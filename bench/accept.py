@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""Acceptance into the queue: Penstock beside Debian's Postfix, both tuned for throughput, in one run.
+"""Compares acceptance into the queue by Penstock and by Debian's Postfix, both tuned for throughput, in one run.
 
     bench/accept.py [--clients 20,100] [--delays 0,2] [--rounds 3] [--messages N] [--peers penstock,postfix,none]
 
-4 KiB messages by SMTP while deliveries are held: the next hop takes connections and never greets. --delays: so many
-milliseconds are added to every sync of either server (slowsync.so). Per peer: accepted messages per second, CPU time of
-all its processes per message, its syncs per 1,000 messages and how long one took, the answer to end-of-data (99 in 100
-come within), in milliseconds and in times of such a sync.
-Demands: 12 times Postfix and at most 0.10 ms CPU; with 2 ms added 5 times at 20 clients and 8 times at 100, at most 60
-syncs per 1,000 at 100 clients, answers within 3 sync times. Needs root. Rounds alternate between the peers.
+4 KiB messages come by SMTP while deliveries are held: the next hop takes connections and never greets. --delays:
+milliseconds added to every sync of both servers (slowsync.so). Figures for each peer: accepted messages per second;
+CPU time of all its processes per message; syncs per 1,000 messages and their duration; the time of the answer to
+end-of-data that 99 in 100 do not exceed, in milliseconds and in multiples of such a sync.
+Demands: 12 times Postfix's rate with at most 0.10 ms CPU; with 2 ms added, 5 times at 20 clients and 8 times at 100,
+at most 60 syncs per 1,000 at 100 clients, and answers within 3 sync times. Needs root. Rounds alternate between the
+peers.
 
-"none" is the ceiling: the same client and a sink that stores nothing, beside which no server can be faster. "paced" is
-Penstock once more, given a multiple of Postfix's rate that is at least the asked one instead of all that 20 or 100
-clients can send: how long an answer takes at that rate, not in the queue before a processor that is full.
+"none" is the ceiling: the same client with a sink that stores nothing. "paced" is Penstock once more, at a multiple
+of Postfix's rate that is no less than the demanded one: it shows how long an answer takes at that rate, without a
+queue before a busy processor.
 
-While a load is measured --warm MIB of the machine's free memory are warm: they were just written and freed, with a
-page in each MiB kept, so that a virtual machine does not give them back to its host at once. Where a host takes free
-memory away, a page that is used for the first time costs 13 to 30 us, several times what writing it costs, and either
-server would be measured by what ran before it.
+During a load --warm MIB of the machine's free memory are kept warm: written, freed, and with one page in each MiB
+kept, so that a virtual machine does not return them to its host. Where the host takes free memory away, the first use
+of a page costs 13 to 30 us, several times as much as writing it, and a server would be measured by what ran before
+it.
 """
 import argparse
 import contextlib
@@ -34,7 +35,7 @@ KEEP = "MAIL_CONFIG MAIL_DEBUG MAIL_LOGTAG TZ LANG=C"
 
 
 class SilentSink:
-    """Takes connections and never says a word."""
+    """Takes connections and never sends anything."""
 
     def __init__(self, build):
         self.sink = compare.Sink(build, "--greeting-delay", "100000000")
@@ -52,7 +53,7 @@ class SyncCounter:
         os.chmod(path, 0o666)
 
     def read(self):
-        """Syncs so far, and the seconds that they took together."""
+        """The number of syncs so far, and the seconds that they took in all."""
         with open(self.path, "rb") as counter:
             syncs, _, nanoseconds = struct.unpack("<QQQ", counter.read(24))
             return syncs, nanoseconds / 1e9
@@ -82,15 +83,15 @@ def postfix(build, sink, delay, scratch):
 
 
 ASKED = {(20, 0): 12, (100, 0): 12, (20, 2): 5, (100, 2): 8}  # times Postfix, by clients and milliseconds added
-# Where a number of syncs is asked for as well: at 8 times Postfix's rate so few messages wait at once that each is
-# better served by a sync of its own (kFew in lib/queue_log/commit.cc).
+# Cases with a limit for syncs: at 8 times Postfix's rate so few messages wait at once that each is better served by a
+# sync of its own (kFew in lib/queue_log/commit.cc).
 PACE = ASKED | {(100, 2): 10}
 MIB = 2**20
 
 
 @contextlib.contextmanager
 def warm_memory(mebibytes):
-    """The kernel has so much free memory, half of all that is free at most, that costs nothing to take."""
+    """Makes this much free memory (at most half of all that is free) cheap for the kernel to hand out."""
     with open("/proc/meminfo") as facts:
         available = next(int(line.split()[1]) // 1024 for line in facts if line.startswith("MemAvailable:"))
     mebibytes = min(mebibytes, available // 2)
@@ -108,7 +109,7 @@ def warm_memory(mebibytes):
 
 
 def ceiling(build, clients, messages, mebibytes):
-    """The client alone: it and a sink that answers at once."""
+    """Measures the client alone, with a sink that answers at once."""
     sink = compare.Sink(build)
     try:
         compare.load(build, sink.port, "-c", clients, "-n", max(messages // 20, clients), "-s", 4096)
@@ -145,7 +146,8 @@ def measure(make, build, clients, delay, messages, mebibytes, *pace):
 
 
 def bare_loop(build, group, delay):
-    """The disk's own limit, one sync after the other: messages/s that a bare loop appends and syncs in groups."""
+    """Measures the disk's limit, one sync after the other: messages/s that a bare loop appends and syncs in
+    groups."""
     with tempfile.TemporaryDirectory(prefix="pen-bare-", dir="/var/tmp") as scratch:
         environment = {
             **os.environ,

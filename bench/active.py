@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the active set takes of qmgr's memory, and how long a start looks for spool files without an owner.
+"""Measures the memory of qmgr's active set, and how long a start searches for spool files without an owner.
 
     bench/active.py [--messages 20000] [--parts memory,orphans] [--dir DIR]
 
-memory: so many deferred messages are flushed to a next hop that says nothing; qmgr's anonymous memory at rest, with the
-active set full, and after all were deleted. orphans: one message whose body is in the spool beside so many deferred
-ones, and a restart; what qmgr says of the pass, with its CPU time and what it read.
+memory: flushes the deferred messages to a next hop that never answers, and prints qmgr's anonymous memory at rest,
+with the active set full, and after all were deleted. orphans: restarts with one message whose body is in the spool
+beside the deferred ones, and prints qmgr's report of the pass, its CPU time and what it read.
 """
 import argparse
 import os
@@ -32,7 +32,7 @@ def memory(messages, directory):
         full = anonymous(qmgr)
         mx.tool("pensuper", "-d", "ALL", check=True, timeout=600)
         left = anonymous(qmgr)
-        for _ in range(30):  # qmgr looks once a second whether it has memory to give back
+        for _ in range(30):  # once a second qmgr checks whether it has memory to give back
             time.sleep(0.5)
             left = min(left, anonymous(qmgr))
         print(

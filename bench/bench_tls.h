@@ -1,12 +1,12 @@
 #pragma once
-/// TLS for the load generator and the sink: the same send and recv, with a TlsSession or without.
+/// TLS for the load generator and the sink: the same send and recv, with or without a TlsSession.
 ///
 /// Use:     TlsContext tls = TlsContext::client();   or ::server(cert, key)
 ///          std::unique_ptr<TlsSession> s = tls.open(fd);      after STARTTLS; null: clear text
 ///          tls_send(fd, s.get(), …), tls_recv(fd, s.get(), …)      as send(2) and recv(2): -1 and EAGAIN, 0 at the end
 /// The handshake runs inside the first sends and receives. A send that waits for the peer's part of it sets
-/// wants_read(): it is to be tried again when the socket is readable, not when it is writable.
-/// The client checks nothing: it measures.
+/// wants_read(): repeat it when the socket is readable, not when it is writable. The client verifies nothing, because
+/// it only measures.
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the load generator and the sink share: time, options, percentiles, checksums, connections of an epoll loop.
+/// Shared by the load generator and the sink: time, options, percentiles, checksums, connections of an epoll loop.
 #define XXH_INLINE_ALL
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ inline void raise_fd_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// Where a socket goes or listens.
+/// An address to connect to or to listen at.
 struct Address {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -82,7 +82,7 @@ struct Address {
   bool is_unix() const { return storage.ss_family == AF_UNIX; }
 };
 
-/// The value below which the given share of the sorted samples lies, in milliseconds.
+/// The value in milliseconds below which the given share of the sorted samples lies.
 inline double percentile_ms(std::vector<float>& samples, double share) {
   if (samples.empty()) return 0;
   const auto i = std::min(samples.size() - 1, static_cast<std::size_t>(share * static_cast<double>(samples.size())));
@@ -97,7 +97,7 @@ inline void ledger_line(std::string& out, std::string_view word, std::string_vie
   std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(checksum));
   out.append(word).append(" ").append(id).append(" ").append(hex).append(" ").append(recipient).append("\n");
 }
-/// Appends to a file at once: what is in the ledger survives the death of its writer.
+/// Appends each line to the file at once: the ledger survives the death of its writer.
 class LedgerFile {
  public:
   void open(const std::string& path) {

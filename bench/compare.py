@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Penstock and Debian's Postfix on the same work, side by side in one run, both tuned for throughput, both syncing.
+"""Runs the same work on Penstock and on Debian's Postfix, side by side, both tuned for throughput, both syncing.
 
     bench/compare.py [--build DIR] [--only WORKLOAD,…] [--peers penstock,postfix] [--rounds N] [--json FILE]
 
@@ -63,7 +63,7 @@ smtp_connection_cache_destinations = [127.0.0.1]
 hash_queue_names = deferred, defer
 """
 NO_TLS = "smtpd_tls_security_level = none\nsmtp_tls_security_level = none\n"
-# Postfix gives up a connection after one message with TLS unless tlsproxy holds it.
+# Postfix closes a connection after one message with TLS unless tlsproxy holds it.
 POSTFIX_TLS = "smtp_tls_connection_reuse = yes\nsmtp_tls_session_cache_database = btree:${data_directory}/smtp_scache\n"
 TLS = """
 smtpd_tls_security_level = may
@@ -90,7 +90,7 @@ maillog_file = {dir}/log/mail.log
 
 
 class Certificate:
-    """A certificate on P-256 made now, for both sides of a relay."""
+    """A new P-256 certificate for both sides of a relay."""
 
     def __init__(self):
         self.dir = tempfile.TemporaryDirectory(prefix="pen-tls-")
@@ -245,7 +245,7 @@ class PostfixServer:
 
 
 class Sink:
-    """bench/pensink, with how many messages it has taken so far."""
+    """bench/pensink, with a count of the messages it has taken."""
 
     def __init__(self, build, *options, port=0):
         self.build, self.options = build, options
@@ -260,7 +260,7 @@ class Sink:
         return json.loads(self.process.stdout.readline())
 
     def wait(self, wanted, seconds, key="messages"):
-        """Time at which the sink had them all; asks every 10 ms, which bounds the error of the figure."""
+        """Waits for `wanted` messages; returns the time. It asks every 10 ms, which bounds the error."""
         end = time.monotonic() + seconds
         while (taken := self.counts()[key]) < wanted:
             if time.monotonic() > end:
@@ -282,7 +282,7 @@ def load(build, port, *options):
 
 
 def fifty_hosts(server_type, port):
-    """A transport table: 1,000 domains on the addresses 127.0.1.1 to 50, which one sink answers for."""
+    """A transport table of 1,000 domains on the addresses 127.0.1.1 to 50, all of which one sink serves."""
     table = tempfile.NamedTemporaryFile("w", prefix="pen-transport-", suffix=".txt")
     for domain in range(1000):
         table.write(f"d{domain}.load.example smtp:[127.0.1.{domain % 50 + 1}]:{port}\n")

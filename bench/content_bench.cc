@@ -1,5 +1,5 @@
-// What the content of a message costs by itself, in processor time: looking at its lines, coming in and going out, and
-// asking tables of patterns about them.
+// Measures the processor time for a message's content alone: scanning its lines, coming in and going out, and looking
+// them up in tables of patterns.
 //   content_bench [--size MIB] [--rules N]     one line of JSON for each figure
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -17,10 +17,10 @@ using namespace pen;
 
 namespace {
 
-constexpr std::size_t kPiece = 64 * 1024;  // what a stream reads at once
+constexpr std::size_t kPiece = 64 * 1024;  // the size of a stream's read
 constexpr int kRounds = 10;
 
-/// The least of some rounds, in milliseconds.
+/// The shortest time of several rounds, in milliseconds.
 template <class Work>
 double least(Work work) {
   auto best = std::chrono::nanoseconds::max();
@@ -48,7 +48,7 @@ void in_pieces(std::string_view text, Work work) {
   for (; !text.empty(); text.remove_prefix(std::min(kPiece, text.size()))) work(text.substr(0, kPiece));
 }
 
-/// As content gathers, line by line.
+/// Collects content line by line.
 struct ByLine {
   std::string out;
   mail::FactsCollector facts;
@@ -61,7 +61,7 @@ struct ByLine {
     facts.line_end();
   }
 };
-/// The same, with what is plain in one piece.
+/// The same, with all plain lines in one piece.
 struct ByPiece : ByLine {
   bool takes_lines() const { return true; }
   void lines(std::string_view text, const mail::PlainLines& run) {
@@ -78,7 +78,7 @@ double coming_in(const std::string& text) {
     sink.out.reserve(8 * kPiece);
     in_pieces(text, [&](std::string_view piece) {
       scanner.feed(piece, sink);
-      if (sink.out.size() >= 4 * kPiece) sink.out.clear();  // a spool has taken it
+      if (sink.out.size() >= 4 * kPiece) sink.out.clear();  // as if a spool had taken it
     });
   });
 }
@@ -101,7 +101,7 @@ double found_by(mail::BlockCode code, const std::string& text) {
       [&] { in_pieces(text, [&](std::string_view piece) { mail::plain_lines_by(code, piece, SIZE_MAX, found); }); });
 }
 
-/// A message of 4 KiB under so many rules of which none matches.
+/// Scans a message of 4 KiB under this many rules, none of which matches.
 double asked(const std::string& type, int rules) {
   testing::ScratchDir dir;
   std::string table;

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What dead hosts in the mix cost the live ones, on the running suite with real sockets.
+"""Measures what dead hosts cost the mail for live ones, on the running suite with real sockets.
 
     bench/dead.py [--messages 100000] [--hosts 50] [--workers 100] [--rounds 3] [--reply MS] [--dir DIR]
 
-Mail for 1,000 domains on so many hosts, of which three in ten are dead: the kernel drops connections to them, as a
-firewall does. Live hosts take MS milliseconds (40) for each reply, so that the workers limit the throughput and not the
-processors. All messages are taken in first and wait behind defer_transports; counted is how long the live hosts' mail
-takes from the flush that lets all of it go.
+The mail is for 1,000 domains on --hosts hosts, three in ten of them dead: the kernel drops connections to them, as a
+firewall does. Live hosts take MS milliseconds (40) for each reply, so that the workers limit the throughput and not
+the processors. All messages are taken in first and wait behind defer_transports; the clock runs from the flush that
+releases them until the live hosts have their mail.
 
-    alone     nothing but the mail of the live seven tenths
-    dead      the same, and three sevenths as much for hosts that are dead
+    alone     only the mail for the live seven tenths
+    dead      the same, and three sevenths as much for dead hosts
 
-Demand: the live ones lose at most 5 % of their throughput (docs/scheduler-simulation.md has the same in virtual time).
+Demand: live hosts lose at most 5 % of their throughput (docs/scheduler-simulation.md has the same in virtual time).
 """
 import argparse
 import contextlib
@@ -30,7 +30,7 @@ DOMAINS = 1000
 
 @contextlib.contextmanager
 def dead_hosts(addresses):
-    """A port on which these addresses drop every connection: their backlog of one is full."""
+    """Returns a port on which these addresses drop every connection, because their backlog of one is full."""
     with contextlib.ExitStack() as held:
         port = deep.free_port()
         for address in addresses:
@@ -59,7 +59,7 @@ def table(directory, hosts, live_port, dead_port):
 
 
 def measure(args, dead):
-    """Messages of the live part delivered in a second."""
+    """Returns how many messages for live hosts were delivered per second."""
     live_messages = args.messages * 7 // 10
     with tempfile.TemporaryDirectory(prefix="pen-hosts-") as scratch, \
             dead_hosts([f"127.0.2.{i + 1}" for i in range(args.hosts * 3 // 10)]) as dead_port:

@@ -1,4 +1,4 @@
-"""What restart.py and depth.py share: an instance whose queue was filled offline, a sink, a load and clocks."""
+"""Shared by restart.py and depth.py: an instance whose queue was filled offline, a sink, a load and clocks."""
 import json
 import os
 import signal
@@ -22,7 +22,7 @@ def bench(name):
 
 
 class Sink:
-    """bench/pensink; count() is how many messages it has taken."""
+    """bench/pensink; count() returns the number of messages taken."""
 
     def __init__(self, *options):
         self.process = subprocess.Popen([bench("pensink"), "--quickack", "-p", "0", *options], stdout=subprocess.PIPE,
@@ -39,10 +39,10 @@ class Sink:
 
 
 class Deep(Instance):
-    """An instance with so many deferred messages, none of them due, that relays everything to a sink."""
+    """An instance with that many deferred messages, none of them due, which relays everything to a sink."""
 
     def __init__(self, messages, sink, directory, size=600, settings=None, **options):
-        self.sink = sink  # held: its port must stay taken
+        self.sink = sink  # kept open, so that its port stays taken
         os.makedirs(directory, exist_ok=True)
         base = {"relayhost": f"[127.0.0.1]:{sink.port}", "queue_log_segment_size": "4m", "mydestination": "",
                 "smtpd_relay_restrictions": "permit_mynetworks, reject", "smtpd_peername_lookup": "no",
@@ -83,8 +83,8 @@ class Deep(Instance):
 
 
 def send_one(port, end):
-    """One message as soon as somebody takes it; tries again every millisecond until `end`. Returns when 220 and 250
-    had come."""
+    """Sends one message as soon as possible, with a try every millisecond until `end`. Returns the times of 220
+    and 250."""
     content = b"Subject: after the restart\r\n\r\nhello\r\n"
     while True:
         try:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a deep queue costs the mail beside it: memory and rate, by the number of deferred messages.
+"""Measures what a deep queue costs other mail: memory and rate, by the number of deferred messages.
 
     bench/depth.py [--depths 0,1000000,5000000] [--size 600] [--messages 20000] [--dir DIR] [--logs many|single]
 
-For each depth: anonymous memory of all programs at rest and at its peak while 20 clients send 4 KiB messages through
-to a sink as fast as they go, and how many of them the sink got per second (median of three turns). Demands: memory
-within 64 MiB of that of an empty queue, and the same rate. 5,000,000 messages of 600 bytes take about 4 GiB of disk.
+For each depth: the anonymous memory of all programs, at rest and at its peak while 20 clients send 4 KiB messages as
+fast as they can, and how many messages per second reach the sink (median of three turns). Demands: memory within 64
+MiB of that of an empty queue, and the same rate. 5,000,000 messages of 600 bytes take about 4 GiB of disk.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ class Peak(threading.Thread):
 
 
 def turn(mx, sink, messages, size=4096, clients=20):
-    """So many messages through to the sink: accepted and relayed a second."""
+    """Sends messages through to the sink; returns how many were accepted and relayed per second."""
     before, began = sink.count(), time.monotonic()
     load = mx.load("-c", clients, "-n", messages, "-s", size)
     told = json.loads(load.communicate()[0].splitlines()[-1])

@@ -1,7 +1,7 @@
 #pragma once
-/// A Storage that counts what passes through it and can make every sync slower, as a disk would that takes longer.
+/// A Storage that counts what passes through it, and can make every sync slower, as a slower disk would.
 ///
-/// Thread:  as the storage behind it; the counters are read when nothing is under way.
+/// Thread:  as for the storage behind it; read the counters while no call is in progress.
 #include <chrono>
 #include <thread>
 

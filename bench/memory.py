@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What memory smtpd takes when many clients give many recipients and then are silent, and who is served beside them.
+"""Measures the memory of smtpd when many clients give many recipients and then fall silent.
 
     bench/memory.py [--build DIR] [--sessions 2000] [--recipients 1000] [--orcpt 480]
 
-Each session says MAIL and RECIPIENTS times RCPT with an ORCPT of that many bytes, and stays. Told are the anonymous
-memory of smtpd before and after, how many recipients were taken and how many put off with 452, and whether a client
-with three recipients gets its message in beside them. One line of JSON. Needs as many descriptors as sessions, for
-each side.
+Each session sends MAIL and RECIPIENTS times RCPT, each with an ORCPT of that many bytes, and stays open. The output
+is one line of JSON: the anonymous memory of smtpd before and after, how many recipients were accepted and how many
+got 452, and whether another client with three recipients can deliver its message meanwhile. Each side needs as many
+descriptors as sessions.
 """
 import argparse
 import json
@@ -29,7 +29,7 @@ def anonymous(pid):
 
 
 class Session:
-    """One client, driven by what the server says."""
+    """One client, driven by the server's replies."""
 
     def __init__(self, number, args):
         self.number, self.args = number, args
@@ -52,7 +52,7 @@ class Session:
         self.sent += count
 
     def readable(self):
-        """True: it is done."""
+        """Returns True when the session is done."""
         data = self.socket.recv(65536)
         self.ended = not data
         self.buffer += data

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""What the queue's tools take at depth: seconds, messages, and anonymous memory of qmgr and of the tool.
+"""Measures the queue tools on a deep queue: seconds, messages, and anonymous memory of qmgr and of the tool.
 
     bench/orders.py [--messages 1000000] [--parts look,act,expire] [--dir DIR]
 
-look: a queue of so many deferred messages beside a next hop that takes mail: listings, one message by id (the first,
-the middle and the last of the listing; the longest counts), choices as dry runs, flushes of one message, one site and
-all.
-act: the same queue beside a next hop that takes connections and says nothing: orders for one site and for ALL, while
-another 20 messages a second come in (the last line: how soon 99 in 100 of those were answered). What is expired there
-is on hold and stays; a notice in the queue, which would be more mail to act on, is an error.
-expire: as many deferred messages from the null sender, so that none is returned, beside a next hop that refuses
-connections: until the order was carried out, and until each had its last try and all were gone.
+look: lists a queue of deferred messages beside a next hop that takes mail; looks up one message by id (the first, the
+middle and the last of the listing; the slowest counts), selects messages in dry runs, and flushes one message, one
+site and all.
+act: gives orders for one site and for ALL in the same queue, beside a next hop that takes connections and never
+answers, while 20 more messages come in per second (the last line: the time within which 99 in 100 of them were
+answered). Expired messages are on hold and stay; a notice in the queue, which would be more mail to act on, is an
+error.
+expire: expires deferred messages from the null sender, so that none is returned, beside a next hop that refuses
+connections: the time until the order was carried out, and until each message had its last try and all were gone.
 Demands: one message by id within a second, a million acted on in seconds, memory flat.
 """
 import argparse
@@ -33,7 +34,7 @@ def anonymous(pid):
 
 
 class Watched(threading.Thread):
-    """The most anonymous memory that some processes had while a tool ran."""
+    """Finds the most anonymous memory that some processes had while a tool ran."""
 
     def __init__(self, *pids):
         super().__init__(daemon=True)
@@ -61,7 +62,7 @@ class Bench:
         print(f"{what:48} {count!s:>9} {seconds:8.2f} {memory[0]:9.1f} {memory[1]:9.1f}", flush=True)
 
     def tool(self, *words, lines=None, shown=None):
-        """Runs a tool and reads its output; ends reading after `lines`. Returns the ids and the tool's last words."""
+        """Runs a tool and reads its output, `lines` lines at most. Returns the ids and the tool's last words."""
         began = time.monotonic()
         tool = subprocess.Popen([os.path.join(deep.BUILD, "bin", words[0]), "-c", self.mx.etc, *words[1:]],
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -133,7 +134,7 @@ class Silent:
 
 
 def act(messages, directory):
-    # No try ends while this runs: what the orders find does not depend on how long they take.
+    # No try ends while this runs, so that the result of the orders does not depend on their duration.
     with deep.Deep(messages, Silent(), directory, settings={"smtp_helo_timeout": "1h"}) as mx:
         mx.start()
         bench = Bench(mx)

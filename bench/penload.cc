@@ -1,5 +1,5 @@
-// penload: sends mail by SMTP over many connections, times the answers and keeps a ledger of what was taken.
-// One thread.
+// penload: sends mail by SMTP over many connections, times the answers, and keeps a ledger of the accepted messages.
+// It has one thread.
 #include <sys/epoll.h>
 
 #include <CLI/CLI.hpp>
@@ -45,14 +45,13 @@ struct Connection {
   std::vector<bool> good;
   bool pipelining = false, chunking = false, writing = false, data_sent = false;
   double begun = 0, message_begun = 0, dot_sent = 0;
-  double rest_until = 0;  // who was not let in comes again then; the others go on
-  double moved = 0;       // when the peer last said, or took, something
+  double rest_until = 0;  // a refused client tries again then; the others continue
+  double moved = 0;       // when the peer last sent or took something
 };
 
 constexpr double kRest = 0.05;  // seconds
-// Seconds of silence after which the kernel asks whether the peer is there: a listener that is killed during a
-// handshake may leave a client with a connection that has no other end. Who is there and says nothing is
-// Options::timeout's matter.
+// Seconds of silence after which the kernel probes the peer: a listener that is killed during a handshake may leave a
+// client with a connection that has no other end. Options::timeout is for peers that are there but silent.
 constexpr int kKeepAlive = 5;
 
 int poller = -1;
@@ -89,7 +88,7 @@ std::string recipient(long message, int i) {
   return local + "@" + (domain >= 0 ? "d" + std::to_string(domain) + "." : "") + options.domain;
 }
 std::string id_of(long message) { return options.prefix + "." + std::to_string(message); }
-/// First line of the body: makes every checksum its own.
+/// The first line of the body, which makes every checksum unique.
 std::string first_line(long message) { return "message " + id_of(message) + "\r\n"; }
 std::uint64_t checksum_of(long message) {
   XXH3_state_t* state = XXH3_createState();
@@ -129,7 +128,7 @@ void try_again(long message) {
   else
     ++given_up;
 }
-/// The connection is of no more use; a message under way is in doubt once its end was sent.
+/// Gives the connection up; its message is in doubt if its end was sent.
 void fail(Connection& c, const std::string& why) {
   complain(why);
   if (c.message >= 0) {
@@ -245,7 +244,7 @@ void next(Connection& c) {
   } else if (more_work()) {
     begin_message(c);
   } else {
-    c.state = State::idle;  // a rate is kept: the main loop wakes it
+    c.state = State::idle;  // to keep the rate, the main loop wakes it
   }
 }
 void on_rcpt_reply(Connection& c, bool good, const std::string& line) {
@@ -442,7 +441,7 @@ void handle(const epoll_event& event) {
   if (c.state != State::dead && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) readable(c);
 }
 
-/// Gives up connections whose peer has been silent for too long.
+/// Closes connections whose peer has been silent for too long.
 void give_up_silent(double t) {
   for (auto& c : connections) {
     if (c.state == State::dead || c.state == State::idle || t - c.moved < options.timeout) continue;
@@ -501,7 +500,7 @@ int run() {
     for (int i = 0; i < n; ++i) {
       if (events[static_cast<std::size_t>(i)].data.u32 == 0xffffffff) {
         char drop[64];
-        if (::read(0, drop, sizeof drop) <= 0) return 0;  // idle connections live until our input ends
+        if (::read(0, drop, sizeof drop) <= 0) return 0;  // idle connections live until the end of our input
         continue;
       }
       handle(events[static_cast<std::size_t>(i)]);

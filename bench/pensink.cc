@@ -1,4 +1,4 @@
-// pensink: an SMTP or LMTP server that takes everything, keeps a ledger of it, and misbehaves on demand. One thread.
+// pensink: an SMTP or LMTP server that accepts everything, keeps a ledger, and misbehaves on demand. It has one thread.
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 
@@ -15,7 +15,7 @@ using namespace pen::bench;
 
 namespace {
 
-/// "N" or "N:CODE text": something done at every Nth occurrence.
+/// "N" or "N:CODE text": do something at every Nth occurrence.
 struct Every {
   long n = 0;
   std::string reply;
@@ -45,7 +45,7 @@ struct Options {
 struct Connection {
   int fd = -1;
   std::unique_ptr<TlsSession> tls;
-  bool start_tls = false;  // once what is in out has left
+  bool start_tls = false;  // once the bytes in `out` have left
   unsigned generation = 0;
   std::string in, out;
   std::size_t out_at = 0;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""From kill -9 of everything under full load to mail flowing again, by the depth of the queue.
+"""Measures the time from kill -9 of everything under full load to flowing mail, by the depth of the queue.
 
     bench/restart.py [--depths 10000,100000,1000000] [--rounds 5] [--dir DIR] [--logs many|single]
 
-Each round: 20 clients send 4 KiB messages as fast as they go for three seconds, everything is killed (master first),
-then `penstock start` is called and the clock runs: until a new client has its 220, its 250, and until the sink has got
-a first message (one of those that were under way, or the new one). Demands: 250 within 200 ms, a delivery within
-500 ms, and neither grows with the depth. --logs: the form in which the backlog is stored.
+In each round 20 clients send 4 KiB messages as fast as they can for three seconds; then everything is killed (master
+first), `penstock start` is called and the clock runs: until a new client has its 220 and its 250, and until the sink
+has a first message (a message that was on its way, or the new one). Demands: 250 within 200 ms, a delivery within 500
+ms, and neither grows with the depth. --logs: the form in which the backlog is stored.
 """
 import argparse
 import re
@@ -25,7 +25,7 @@ def one_round(mx, sink, port):
     load.kill()
     load.wait()
     before = sink.count()
-    while (now := sink.count()) != before:  # what was in the sockets' buffers
+    while (now := sink.count()) != before:  # waits for what was in the sockets' buffers
         before = now
         time.sleep(0.05)
     result = {}

@@ -1,18 +1,18 @@
-// Preloaded into a mail server, makes its disk worse: every sync takes longer, and syncs and writes fail when told to.
+// Preloaded into a mail server, makes its disk worse: every sync takes longer, and syncs and writes fail on demand.
 //
 //   LD_PRELOAD=.../slowsync.so SLOWSYNC_US=2000 SLOWSYNC_COUNT=FILE SLOWSYNC_FAULTS=FILE SLOWSYNC_SEED=1 program …
 //
-// SLOWSYNC_US: added to each sync, in microseconds, so that two servers can be compared on the same slow disk.
-// SLOWSYNC_COUNT: a file of at least 24 bytes that all processes may write; its first 8 bytes are the number of syncs
-// so far, over all of them, the next 8 that of the faults below, the last 8 the nanoseconds that the syncs took.
-// SLOWSYNC_FAULTS: a file that is read at each call; it may come, change and go while the programs run. A line of it
-// is a fault and a part of a path; the calls on files whose path has that part
+// SLOWSYNC_US: microseconds added to each sync, so that two servers can be compared on the same slow disk.
+// SLOWSYNC_COUNT: a file of at least 24 bytes that all processes may write. Its first 8 bytes are the number of syncs
+// of all of them, the next 8 the number of faults below, the last 8 the nanoseconds that the syncs took.
+// SLOWSYNC_FAULTS: a file that is read at each call; it may appear, change and vanish while the programs run. Each
+// line has a fault and a part of a path; for files whose path contains that part, these calls
 //   sync PART    fail with EIO (fsync, fdatasync), and nothing is synced
 //   write PART   fail with EIO (pwrite), and nothing is written
 //   full PART    fail with ENOSPC (pwrite), and nothing is written
 //   short PART   write the first half of what they are given (pwrite), at random in one of two
-// SLOWSYNC_SEED: of that chance, the same in every process; 1 if left out.
-// Each may be left out.
+// SLOWSYNC_SEED: the seed of that chance, the same in every process; default 1.
+// Each of these variables may be left out.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -55,7 +55,7 @@ unsigned long nanoseconds() {
   return static_cast<unsigned long>(t.tv_sec) * 1'000'000'000 + static_cast<unsigned long>(t.tv_nsec);
 }
 
-/// Lasts as long as a sync does.
+/// Lasts for one sync.
 class OneSync {
  public:
   OneSync() {
@@ -77,7 +77,7 @@ class OneSync {
   unsigned long begun_ = nanoseconds();
 };
 
-/// Whether a line of the file of faults is this one, for the file that `fd` is.
+/// True: the file of faults has this fault for the file of `fd`.
 bool told_to(std::string_view fault, int fd) {
   if (faults == nullptr) return false;
   const int kept = errno;
@@ -112,7 +112,7 @@ bool fault(std::string_view which, int fd) {
   return true;
 }
 
-/// SplitMix64: one draw for each call, whatever the thread.
+/// SplitMix64: one random number for each call, in any thread.
 bool heads() {
   constexpr unsigned long kStep = 0x9e3779b97f4a7c15;
   unsigned long x = __atomic_add_fetch(&chance, kStep, __ATOMIC_RELAXED);

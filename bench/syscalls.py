@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Which system calls on files the steady state makes, counted by strace over all programs while mail is relayed.
+"""Counts the system calls on files in the steady state, by strace over all programs while mail is relayed.
 
     bench/syscalls.py [--messages 20000] [--large 400] [--dir DIR]
 
-Messages of 4 KiB (20 clients), then --large of 1 MiB (4 clients), each kind after three times as many that are not
-counted. Demand: no open, create, rename, unlink, truncate or fallocate per message. What is left is in proportion to
-segments and to commits, not to messages: ends with an error at 0.02 calls per message or more, of either kind (with
-the default numbers 0.0002 and 0.005 are measured; with far fewer messages the segments are still being opened,
-0.0125). Needs strace.
+Messages of 4 KiB (20 clients), then --large messages of 1 MiB (4 clients); three times as many of each kind run first
+and are not counted. Demand: no open, create, rename, unlink, truncate or fallocate per message: the remaining calls
+go with segments and commits. 0.02 calls per message or more, of either kind, are an error. (The default numbers give
+0.0002 and 0.005; far fewer messages give 0.0125, because segments are still being opened.) Needs strace.
 """
 import argparse
 import collections
@@ -39,7 +38,7 @@ MOST = 0.02  # calls per message: above what a short run measures, below anythin
 
 
 def count(mx, work):
-    """The calls during work(): Counter by name, and the files they named, without digits."""
+    """Returns the calls during work(): a Counter by name, and the files they named, without digits."""
     pids = sorted(pid for some in mx.pids().values() for pid in some)
     with tempfile.TemporaryDirectory() as scratch:
         path = os.path.join(scratch, "trace")
@@ -60,7 +59,7 @@ def count(mx, work):
             text=True,
         )
         try:
-            # It has all of them when the kernel says so.
+            # The kernel's word that strace is attached to all of them.
             while any("TracerPid:\t0\n" in open(f"/proc/{pid}/status", encoding="ascii").read() for pid in pids):
                 if tracer.poll() is not None:
                     raise RuntimeError(f"strace: {tracer.stderr.read().strip()}")

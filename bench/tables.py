@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What slow, hanging and dying table servers cost those who do not ask them, on the running suite.
+"""Measures what slow, hanging and dying table servers cost sessions and mail that do not need them.
 
     bench/tables.py [--build DIR] [--only PART,…] [--sessions 60] [--patience 40]
 
@@ -13,7 +13,7 @@ Served tables (socketmap) hold the valid recipients and the routes. Each measure
                200 ms for a look-up: seconds until it is delivered
     stuck      the same behind 300 recipients whose look-up is never answered
 
-Figures are seconds; more than --patience is said so. For a build before and after give each its --build DIR.
+Figures are seconds; more than --patience is marked. To compare two builds, give each its --build DIR.
 """
 import argparse
 import contextlib
@@ -29,7 +29,7 @@ PARTS = ("alone", "slow", "hanging", "dying", "routes", "stuck")
 
 
 class Asker(threading.Thread):
-    """A client that asks for one recipient after the other until it is told to stop."""
+    """A client that sends RCPT for one recipient after the other until it is told to stop."""
 
     def __init__(self, client, name, stop):
         super().__init__(daemon=True)
@@ -76,7 +76,7 @@ def intake(part, args):
         began = time.monotonic()
         for asker in askers:
             asker.start()
-        time.sleep(1 if askers else 0)  # the load, not an event that could be waited for
+        time.sleep(1 if askers else 0)  # time for the load to build up: there is no event to wait for
 
         def recipient():
             with contextlib.suppress(TimeoutError):

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""What a tarpit with many messages waiting does to the mail of others, on the running suite with real sockets.
+"""Measures how a tarpit with many waiting messages delays the mail of others, on the running suite with real
+sockets.
 
     bench/tarpit.py [--waiting 50000] [--senders 1] [--rate 100] [--seconds 30] [--rounds 3] [--reply MS] [--active N]
                     [--dir DIR]
 
-Single messages for a host that takes MS milliseconds (25) for each reply, one every 1/rate s; then as many more beside
-the messages that wait for a tarpit of 20 s before each reply, of so many senders; then, with the tarpit's mail deleted,
-as many alone again: what that differs from the first is the machine's own doing. With the usual active set of 20,000
-messages (--active) 50,000 fill it more than twice. The delay of a message is the time from before its MAIL FROM to its
-arrival there. Demand: the mean beside the tarpit is less than 1 % above the mean alone (docs/scheduler-simulation.md
-has the same in virtual time); "alone" is the mean of the run before and the one after.
+Sends single messages for a host that takes MS milliseconds (25) for each reply, one every 1/rate s: first alone; then
+beside --waiting messages, of --senders senders, for a tarpit that takes 20 s for each reply; then alone again, after
+the tarpit's mail was deleted: what differs from the first part is the machine's doing. With the usual active set of
+20,000 messages (--active), 50,000 fill it more than twice. The delay of a message counts from before its MAIL FROM to
+its arrival at the host. Demand: the mean beside the tarpit is less than 1 % above the mean alone, which is that of
+the runs before and after (docs/scheduler-simulation.md has the same in virtual time).
 """
 import argparse
 import statistics
@@ -26,13 +27,13 @@ BODY = b"Subject: measured\r\nX-Load-Id: %s\r\n\r\nhello\r\n"
 
 
 class Others:
-    """Sends at a steady rate over one connection and notes when; the sink's ledger says when each arrived."""
+    """Sends at a steady rate over one connection and notes the times; the sink's ledger has the arrivals."""
 
     def __init__(self, port, sink, ledger):
         self.client, self.sink, self.ledger = Client(port), sink, ledger
 
     def measure(self, name, rate, seconds):
-        """Delays in milliseconds."""
+        """Returns the delays in milliseconds."""
         before = self.sink.count()
         begun, sent = time.monotonic(), {}
         for i in range(int(rate * seconds)):
@@ -51,7 +52,7 @@ class Others:
 
 
 def flood(port, count, senders):
-    """So many messages for the tarpit, in equal parts of each sender."""
+    """Queues messages for the tarpit, an equal part from each sender."""
     for sender in range(senders):
         part = count * (sender + 1) // senders - count * sender // senders
         subprocess.run(
@@ -78,7 +79,7 @@ def flood(port, count, senders):
 
 
 def drop_flood(mx):
-    """Deletes what waits for the tarpit; what is on its connections ends with them."""
+    """Deletes the messages that wait for the tarpit; those on its connections end with them."""
     mx.tool("pendest", "suspend", "tarpit.example", "measured", check=True)
     mx.tool("pensuper", "-d", "ALL", check=True, timeout=600)
     end = time.monotonic() + 120

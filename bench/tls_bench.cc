@@ -1,6 +1,6 @@
-// tls_bench: what TLS costs a server of one loop: processor time per handshake, how long a burst of handshakes keeps
-// other sessions waiting, memory of an idle session. The clients are a process of their own, and so is the one whose
-// answers are timed: it has a session in clear text and says a line each millisecond.
+// tls_bench: measures the cost of TLS for a server with one loop: processor time per handshake, how long a burst of
+// handshakes delays other sessions, memory of an idle session. The clients run in a process of their own, as does the
+// session whose answers are timed: it sends a line in clear text each millisecond.
 //
 //   tls_bench [HANDSHAKES] [IDLE]        prints memory, then a line per kind of handshake
 #include <fcntl.h>
@@ -73,7 +73,7 @@ Task<void> client(Stream* stream, Contexts context, std::string key) {
   static_cast<void>(need(co_await stream->read_line(100)));  // and with it the session's ticket
 }
 
-/// One client after the other, until no socket is left.
+/// Runs one client after the other, until no socket is left.
 Task<void> clients(std::vector<std::unique_ptr<Stream>>* streams, std::size_t* begun, std::size_t end, Contexts context,
                    std::string key) {
   while (*begun < end) {
@@ -82,7 +82,7 @@ Task<void> clients(std::vector<std::unique_ptr<Stream>>* streams, std::size_t* b
   }
 }
 
-/// Connects with every socket, `at_once` at a time, and holds them until it is killed.
+/// Connects every socket, `at_once` at a time, and holds them until the process is killed.
 [[noreturn]] void run_clients(Pairs pairs, tls::ContextOptions options, std::size_t at_once, bool resume) {
   pairs.servers.clear();
   Loop loop;
@@ -106,7 +106,7 @@ struct Answers {
   double longest = 0, p99 = 0;
 };
 
-/// Asks, reads the answer and asks again, until the server hangs up; what it waited is written to `report`.
+/// Sends a line, reads the answer and sends again, until the server hangs up; writes the waiting times to `report`.
 [[noreturn]] void run_other(const Fd& session, const Fd& report) {
   ::fcntl(session.get(), F_SETFL, 0);  // blocking
   std::vector<double> waits;
@@ -173,7 +173,7 @@ Figures measure(const Kind& kind, const pen::testing::ScratchDir& dir, std::size
   const pid_t child = ::fork();
   if (child == 0) run_clients(std::move(pairs), std::move(client_options), at_once, kind.resumed);
   pairs.clients.clear();
-  // Only in a burst: its questions cost the server time, too.
+  // Only in a burst: the other session's lines cost the server time, too.
   const bool timed = at_once == count;
   Pairs other(1), report(1);
   const pid_t other_child = timed ? ::fork() : -1;
@@ -196,7 +196,7 @@ Figures measure(const Kind& kind, const pen::testing::ScratchDir& dir, std::size
     const double memory = resident_bytes(), before = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     std::size_t begun = 0;
     while (done < count) {
-      // As connections come; one more than the clients that are at it, so that nobody waits for us.
+      // Take connections as they come, one more than the clients that are busy, so that no client waits for the server.
       for (; begun < count && begun <= done + at_once; ++begun)
         gate.spawn("server", server(streams[begun].get(), context, &done));
       const double turn = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -239,7 +239,7 @@ int main(int argc, char** argv) {
       {"RSA 2048, TLS 1.3", ">=TLSv1.3", 2048, false}, {"RSA 2048, TLS 1.2", "<=TLSv1.2", 2048, false},
       {"RSA 4096, TLS 1.3", ">=TLSv1.3", 4096, false}, {"resumed, TLS 1.3", ">=TLSv1.3", 2048, true},
       {"resumed, TLS 1.2", "<=TLSv1.2", 2048, true}};
-  // Each in a process of its own, so that it grows by what it keeps and does not use what another gave back.
+  // Each kind in a process of its own, so that its memory grows by what it keeps, and reuses nothing of another kind.
   for (const Kind& kind : {kinds[0], kinds[1], kinds[5]}) {
     std::fflush(stdout);
     const pid_t child = ::fork();

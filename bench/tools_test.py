@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The load generator and the sink against each other: whatever is refused or dropped, the ledgers must agree.
+"""The load generator and the sink against each other: with any refusals and lost connections the ledgers must agree.
 
     tools_test.py DIRECTORY_OF_THE_TOOLS
 """
@@ -35,7 +35,7 @@ CASES = [
 
 
 def certificate(scratch):
-    """Options of the sink that offer STARTTLS with a certificate made now."""
+    """Returns the sink's options for STARTTLS with a new certificate."""
     files = ["--tls-cert", os.path.join(scratch, "cert.pem"), "--tls-key", os.path.join(scratch, "key.pem")]
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                     "-subj", "/CN=sink.example", "-out", files[1], "-keyout", files[3]], check=True,
@@ -69,7 +69,7 @@ def run(tools, name, sink_options, load_options, load_status):
 
 
 def comparison_finds_damage():
-    """The comparison itself must be able to fail."""
+    """Shows that the comparison itself can fail."""
     def compare(sent, took):
         with tempfile.TemporaryDirectory() as scratch:
             for name, lines in (("sent", sent), ("took", took)):

@@ -3,11 +3,11 @@
 
     bench/uploads.py [--clients 1000] [--sizes BYTES:SHARE,...] [--rate BYTES] [--dir DIR]
 
-Each client sends one message; --sizes says how large they are, and how many of a hundred of each size. Every client
-sends --rate bytes a second, so the smallest of the default sizes take 20 s and the largest, 50 MB, 500; all are open
-at once before one goes beyond its first 600 kB. Prints for each program the most anonymous memory and descriptors of
-one process, the spool's files, how long uploads lasted, and the rate of all. Ends with an error if a message was
-refused, or did not reach the sink as it was sent.
+Each client sends one message; --sizes has the sizes, and how many of a hundred clients send each. Every client sends
+--rate bytes a second: the smallest of the default sizes take 20 s, the largest, 50 MB, take 500 s. All uploads are
+open at once before one goes beyond its first 600 kB. Prints for each program the most anonymous memory and
+descriptors of one process, the spool's files, the duration of the uploads, and the total rate. A refused or changed
+message is an error.
 """
 import argparse
 import random

@@ -3,8 +3,9 @@
 /// Modelled, from Postfix's SCHEDULER_README:
 ///   - jobs in order of arrival; the first that is not blocked is the current one; its destinations take turns
 ///   - for every slot_cost entries that a job has had selected it earns one slot; a job that needs no more slots than
-///     the current one has (half of them and three more on credit) goes before it; of all that the current one could
-///     ever let pass, the one with the largest age divided by its remaining entries is tried
+///   - for every slot_cost entries that a job has had selected it earns one slot; a job that needs no more slots than
+///     the current one has (half of them and three more on credit) goes before it; of all jobs that the current one
+///     could ever let pass, the one with the largest age divided by its remaining entries is tried
 ///   - a domain's concurrency starts at 5, rises with each success up to the limit and falls with each failure to
 ///     connect; a pseudo-cohort of such failures makes the domain dead for minimal_backoff_time: what waits for it is
 ///     deferred at once
@@ -79,7 +80,7 @@ class Slots final : public WithWorkers {
     SteadyTime dead_until{};
     std::set<std::pair<std::uint64_t, MessageNumber>> waiting;  // jobs, by their place
   };
-  // By entries left, then age: the best candidate is the oldest of some number of entries.
+  // By remaining entries, then age: the best candidate is the oldest for some number of entries.
   using Age = std::pair<SteadyTime, MessageNumber>;
 
   void list(Job& job, std::uint64_t key) {
@@ -134,10 +135,10 @@ class Slots final : public WithWorkers {
     if (current.earned / kSlotCost + kSlotLoan < need) return false;
     auto at = order_.find(current.key);
     const std::uint64_t before = at == order_.begin() ? 0 : *std::prev(at);
-    // Right behind what went before it, so that there is room for many more before the current job.
+    // Right behind the job before it, so that there is room for many more before the current job.
     const std::uint64_t key = before + std::max<std::uint64_t>(1, (current.key - before) / 1024);
     if (key == current.key) return false;
-    current.earned -= best->left * kSlotCost;  // what was on credit is a debt
+    current.earned -= best->left * kSlotCost;  // the credit becomes a debt
     leave(*best);
     unlist(*best);
     list(*best, key);
@@ -148,7 +149,7 @@ class Slots final : public WithWorkers {
   void pump() override {
     while (workers_.free() > 0 && !runnable_.empty()) {
       Job* job = runnable_.begin()->second;
-      // A job that passed another may be passed itself: the depth falls by slot_cost each time.
+      // A job that passed another may be passed in turn: the depth shrinks by slot_cost each time.
       while (preempt(*job)) job = runnable_.begin()->second;
       const DomainNumber domain = job->turn.front();
       leave(*job);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A small run of the scheduling experiments: repeatable, and the schedulers differ in the way they are known to.
+"""A small run of the scheduling experiments: it is repeatable, and the schedulers differ as expected.
 
     smoke_test.py PENSCHEDULER_BENCH
 """
@@ -22,7 +22,7 @@ def rows(text):
 
 
 def cells(text):
-    """The table's rows without its head."""
+    """The rows of the table without its head."""
     return [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")][2:]
 
 
@@ -32,9 +32,9 @@ def claim_isolation(tool):
     print("mean delay of others alone, beside an envelope, beside a sender:", mean)
     claim(mean[1] < 1.03 * mean[0], "an envelope costs others nothing")
     claim(mean[2] < 1.01 * mean[0], "a sender of many messages costs others nothing")
-    # At the whole size: of a tenth of the workers, 30, the 20 connections that a destination may have are most.
+    # At full size: with a tenth of the workers, 30, the 20 connections of one destination would be most of them.
     tarpit = [(float(row[3]), float(row[4])) for row in cells(run(tool, "tarpit", "--size", "1", *only))][2:]
-    # 20,000 messages and 1,000: less than the tarpit's connections could carry.
+    # 20,000 messages and 1,000, which is less than the tarpit's connections could carry.
     for what, alone, beside in (("an", *tarpit[:2]), ("a small", *tarpit[2:])):
         print(f"others beside a tarpit that fills {what} active set, per second and mean delay:", alone, beside)
         claim(

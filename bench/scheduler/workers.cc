@@ -48,7 +48,7 @@ ConnectionNumber Workers::from_cache(const Cluster& cluster, HostNumber& host) {
   for (HostNumber h = cluster.first; h < cluster.first + cluster.primary; ++h) {
     const auto at = cache_.find(h);
     if (at == cache_.end()) continue;
-    const ConnectionNumber c = at->second.back();  // the one used last
+    const ConnectionNumber c = at->second.back();  // the one used most recently
     at->second.pop_back();
     if (at->second.empty()) cache_.erase(at);
     idle_since_.erase(c);
@@ -106,7 +106,7 @@ void Workers::opened(ConnectionNumber connection) {
 void Workers::closed(ConnectionNumber connection, bool was_opened) {
   auto node = connections_.extract(connection);
   PEN_CHECK(!node.empty());
-  if (was_opened) {  // after its last reply: it is in the cache
+  if (was_opened) {  // this was its last reply: it goes to the cache
     auto at = cache_.find(node.mapped().host);
     if (at != cache_.end()) {
       std::erase(at->second, connection);

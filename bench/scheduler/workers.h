@@ -1,12 +1,12 @@
 #pragma once
-/// Delivery processes as the schedulers know them that do not share connections between waiting deliveries: one
-/// delivery each at a time, from the look-up to the last reply.
+/// Delivery processes of schedulers that do not share connections between waiting deliveries: each makes one delivery
+/// at a time, from the look-up to the last reply.
 ///
-/// A worker finds the hosts, takes an idle connection to one of them from a cache that all workers share, else tries
-/// up to five addresses by preference, those of one level in random order, and leaves its connection in the cache for
-/// Limits::idle_age. The cache holds no workers: it is generous to who uses it.
+/// A worker finds the hosts and takes an idle connection to one of them from a cache that all workers share.
+/// Otherwise it tries up to five addresses by preference, in random order within a level. It leaves its connection in
+/// the cache for Limits::idle_age. The cache costs no worker, which favours the schedulers that use it.
 ///
-/// Use:     start() while free() > 0; the Owner hears finished(), when the worker is free again.
+/// Use:     start() while free() > 0; finished() tells the Owner that the worker is free again.
 #include <deque>
 #include <unordered_map>
 #include <vector>
@@ -27,7 +27,7 @@ class Workers {
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// unreachable: no host took it; the recipients have been deferred.
+    /// unreachable: no host took the task; its recipients have been deferred.
     virtual void finished(const Task& task, bool unreachable) = 0;
   };
   Workers(World& world, const Limits& limits, std::uint64_t seed, Owner& owner)
@@ -76,8 +76,7 @@ class Workers {
   std::unordered_map<ConnectionNumber, SteadyTime> idle_since_;
 };
 
-/// A scheduler over such processes: what the world says goes to the workers, and then pump() gives work to those that
-/// are free.
+/// A scheduler with such processes: passes the world's events to the workers, then pump() gives work to the free ones.
 class WithWorkers : public Discipline, protected Workers::Owner {
  public:
   void looked_up(MessageNumber m, std::uint32_t ordinal) override {

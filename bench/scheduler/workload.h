@@ -1,8 +1,8 @@
 #pragma once
-/// Messages that arrive: several streams, each with its own pace, sizes and addressees, merged by time.
+/// Arriving messages: several streams, each with its own pace, sizes and recipients, merged by time.
 ///
-/// A stream draws from its own random numbers: the messages of one are the same whatever other streams there are, so
-/// two runs with and without a hostile sender differ in nothing else.
+/// A stream draws from its own random numbers: its messages are the same whatever other streams there are. So two
+/// runs with and without a hostile sender differ in nothing else.
 ///
 /// Use:     Workload w(net, streams, seed); while (!w.ended()) { w.next_time(); w.take(); }
 /// Thread:  one. The Internet outlives it.
@@ -42,9 +42,9 @@ class Workload {
  public:
   Workload(const Internet& internet, std::vector<Stream> streams, std::uint64_t seed);
   bool ended() const { return next_ == states_.size(); }
-  /// Of the next message; kNever when there is none.
+  /// The time of the next message; kNever: there is none.
   SteadyTime next_time() const { return ended() ? kNever : states_[next_].next; }
-  /// PEN_CHECKs that there is one.
+  /// Returns the next message; there must be one.
   Arrival take();
   const std::vector<Stream>& streams() const { return streams_; }
 
