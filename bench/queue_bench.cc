@@ -1,4 +1,4 @@
-// queue_bench: the queue log alone, beside what the disk can do. bench/queue runs it and says what the figures mean.
+// queue_bench: measures the queue log alone, beside the disk's limit. bench/queue runs it and explains the figures.
 #include "bench/queue_bench.h"
 
 #include <fcntl.h>
@@ -43,10 +43,10 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Messages per second through append() and commit, in groups, and the bytes of one group.
+/// Appends and commits messages in groups; returns messages per second, and the bytes of one group.
 double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long group, std::size_t& group_bytes) {
   static long serial = 0;
-  Envelope message = envelope(0, bytes);  // the bare loop's bytes are there before it begins, too
+  Envelope message = envelope(0, bytes);  // built before the clock starts, as are the bare loop's bytes
   const auto written = queue.storage.counts.written;
   const auto start = std::chrono::steady_clock::now();
   for (long i = 0; i < messages; i += group) {
@@ -61,7 +61,7 @@ double append_groups(BenchQueue& queue, long messages, std::size_t bytes, long g
   return rate;
 }
 
-/// The same bytes in the same groups, into a file whose blocks are reserved.
+/// Writes the same bytes in the same groups to a file whose blocks are reserved.
 double bare_groups(const std::string& path, long messages, long group, std::size_t group_bytes) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   const auto total = static_cast<off_t>(static_cast<std::size_t>(messages / group) * group_bytes);

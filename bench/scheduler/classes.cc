@@ -1,4 +1,4 @@
-/// Session classes as their source has them: a customer inside, all others over a slow line.
+/// Session classes as in docs/origins.md: a customer inside, all others over a slow line.
 #include <fmt/format.h>
 
 #include "bench/scheduler/experiments.h"
@@ -8,7 +8,7 @@ namespace pen::simulation {
 
 namespace {
 constexpr const char* kClasses = "*.customer.fr 8 8, * 3 3";  // docs/origins.md, "Session classes"
-constexpr double kTo = 600;                                   // s: mail and calls come until then
+constexpr double kTo = 600;                                   // s: mail and calls arrive until then
 }  // namespace
 
 Report session_classes(const Setting& setting) {
@@ -16,7 +16,7 @@ Report session_classes(const Setting& setting) {
   like.hosts = 2000;
   like.domains = 20'000;
   like.customer = 40;
-  const Internet net = internet_of({setting.seed, 1, {}}, like);  // the limits are no matter of size
+  const Internet net = internet_of({setting.seed, 1, {}}, like);  // the limits do not scale with the size
   auto parsed = sessions::Classes::parse(kClasses);
   PEN_CHECK(parsed.has_value());
   const auto classes = std::make_shared<const sessions::Classes>(*std::move(parsed));

@@ -1,5 +1,5 @@
 #pragma once
-/// What will happen in virtual time: a heap of small events, equal times in the order they were added.
+/// The future in virtual time: a heap of small events; those at equal times come in the order of their addition.
 #include <algorithm>
 #include <cstdint>
 #include <tuple>
@@ -17,10 +17,10 @@ struct Event {
     connected,  // a: connection
     result,     // a: connection
     again,      // a: message: its next round
-    sample,     // the state is noted for the plots
-    leases,     // what was decided of session leases is carried out
-    call,       // a: callers: the next client of this kind comes
-    hang_up     // a: lease: a client goes
+    sample,     // note the state for the plots
+    leases,     // carry out the decisions on session leases
+    call,       // a: callers: the next client of this kind arrives
+    hang_up     // a: lease: a client leaves
   };
   SteadyTime at{};
   std::uint64_t order = 0;

@@ -160,7 +160,7 @@ Report drain_with(const Setting& setting, double rate, const std::string& file) 
     use.lines.push_back(std::move(serves));
   }
   report.plots = {{file + "-delays", delays}};
-  if (file == "drain") {  // under a light load they show nothing more
+  if (file == "drain") {  // under a light load they show nothing new
     report.plots.emplace_back(file + "-envelope", rest);
     report.plots.emplace_back(file + "-workers", use);
   }

@@ -1,8 +1,7 @@
 #pragma once
-/// The experiments that docs/scheduler-simulation.md tells of: each runs simulations, returns a table in Markdown and
-/// its plots.
+/// The experiments of docs/scheduler-simulation.md: each runs simulations and returns a Markdown table with its plots.
 ///
-/// Rules:   same seed and size, same text and plots; experiments whose figures are CPU time and memory say so.
+/// Rules:   the same seed and size give the same text and plots; experiments that measure CPU time and memory say so.
 #include <functional>
 #include <string>
 #include <vector>
@@ -41,13 +40,13 @@ Report session_classes(const Setting& setting);
 Report scale(const Setting& setting);
 Report million(const Setting& setting);
 
-/// What the experiments share.
+/// Shared by the experiments.
 Internet internet_of(const Setting& setting, const InternetParameters& like = {});
 std::uint64_t scaled(const Setting& setting, std::uint64_t number);
-/// Of single-recipient messages that arrived in the time, s; share in [0, 1]. 0 if there are none.
+/// A percentile, in s, for single-recipient messages that arrived in the time; share in [0, 1]. 0 if there are none.
 double delay_percentile(const StreamOutcome& stream, double share, double from, double to);
 double mean_delay(const StreamOutcome& stream, double from, double to);
-/// Jain's index: 1 if all are equal, 1/n if one has everything.
+/// Jain's index: 1 if all are equal, 1/n if one has all.
 double jain(const std::vector<double>& values);
 double since_start(SteadyTime t);
 

@@ -9,7 +9,7 @@ namespace pen::simulation {
 
 namespace {
 
-/// Most hosts are near or quick, some are far or slow: log-uniform.
+/// A random number, log-uniform: most hosts are near or quick, some are far or slow.
 std::uint32_t between(Random& random, double least, double most) {
   return static_cast<std::uint32_t>(least * std::pow(most / least, random.unit()));
 }
@@ -56,7 +56,7 @@ Internet::Internet(const InternetParameters& parameters) : parameters_(parameter
     like.connections_limit = static_cast<std::uint16_t>(2 + random.below(20));
     add_cluster(1, hosts_.size() + 1 < parameters.hosts && random.chance(0.25) ? 1 : 0, like, random);
   }
-  // One tarpit at least, alone in its cluster.
+  // At least one tarpit, alone in its cluster.
   const auto last = static_cast<ClusterNumber>(clusters_.size() - 1);
   for (HostNumber h = clusters_[last].first; h < hosts_.size(); ++h) {
     hosts_[h].kind = Host::Kind::tarpit;
@@ -73,7 +73,7 @@ Internet::Internet(const InternetParameters& parameters) : parameters_(parameter
                                           : hosting_first + static_cast<ClusterNumber>(
                                                                 random.below(std::max(1U, own_first - hosting_first))));
   }
-  // Popular and unpopular ones in any order.
+  // Mix popular and unpopular domains.
   for (std::size_t i = domains_.size() - 1; i > tarpit_ + 1; --i)
     std::swap(domains_[i], domains_[tarpit_ + 1 + random.below(i - tarpit_)]);
   if (parameters.customer > 0) customer_hosts_.resize(hosts_.size());
@@ -109,7 +109,7 @@ void Internet::vary(Host& host, Random& random) const {
   } else if (kind < p.dead + p.tarpits) {
     host.kind = Host::Kind::tarpit;
   }
-  // Always drawn, so that another share of dead hosts changes nothing else of the others.
+  // Always drawn, so that another share of dead hosts changes nothing else about the other hosts.
   host.greylists = random.chance(p.greylisting);
   const auto few = static_cast<std::uint16_t>(1 + random.below(10));
   if (random.chance(p.closing)) host.closes_after = few;

@@ -1,15 +1,14 @@
 #pragma once
 /// A simulated internet: hosts that take mail, clusters of them, and the domains that they serve.
 ///
-/// Few providers with many addresses hold much of the mail; hosting companies with some hosts serve hundreds of
-/// domains each; all other domains have a host of their own, some with a second one of lower preference. Everything
-/// follows from the seed and the parameters; nothing changes after the construction: what a host does to a delivery is
-/// Network's (network.h).
+/// A few providers with many addresses hold much of the mail. Hosting companies with some hosts serve hundreds of
+/// domains each. All other domains have a host of their own, some with a second one of lower preference. Everything
+/// follows from the seed and the parameters, and nothing changes after construction; Network (network.h) decides what
+/// a host does to a delivery.
 ///
 /// Use:     Internet net(parameters); net.draw(random) gives a recipient's domain by its popularity.
 /// Memory:  about 32 bytes a host and 4 a domain: 1 M domains on 100 k hosts take 8 MiB.
-/// Source:  docs/origins.md "The scheduler"; the shares are the author's guesses and are told in
-///          docs/scheduler-simulation.md.
+/// Source:  docs/origins.md "The scheduler"; the shares are guesses, listed in docs/scheduler-simulation.md.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,13 +28,14 @@ struct InternetParameters {
   std::uint32_t hosts = 100'000;
   std::uint32_t providers = 20;
   double provider_mail = 0.55;  // share of recipients at the providers' own domains
-  double dead = 0.02;           // shares of the hosts that are no provider's
+  double dead = 0.02;           // shares of hosts, without the providers'
   double tarpits = 0.005;
   double greylisting = 0.05;
   double closing = 0.05;                 // hosts that close after a few messages
-  milliseconds connect_timeout{30'000};  // what a dead host costs: smtp_connect_timeout
+  milliseconds connect_timeout{30'000};  // the time a dead host costs: smtp_connect_timeout
   milliseconds tarpit_reply{20'000};
-  /// So many domains with a host of their own are one customer's, below customer.fr: their hosts work and are ordinary.
+  /// So many domains with hosts of their own belong to one customer, below customer.fr; their hosts work and are
+  /// ordinary.
   std::uint32_t customer = 0;
 };
 
@@ -72,14 +72,14 @@ class Internet {
 
   /// A recipient's domain, by popularity.
   DomainNumber draw(Random& random) const;
-  /// Has a host that takes connections, at whatever level.
+  /// True: a host of the domain takes connections, at whatever level.
   bool reachable(DomainNumber d) const;
-  /// Every host is an ordinary one that neither greylists nor delays: its delay is the scheduler's doing.
+  /// True: every host is ordinary and neither greylists nor delays, so that any delay is the scheduler's doing.
   bool ordinary(DomainNumber d) const;
-  /// The first domain all of whose hosts are tarpits. There is always one: the constructor sees to it.
+  /// The first domain all of whose hosts are tarpits; the constructor makes sure that there is one.
   DomainNumber tarpit() const { return tarpit_; }
 
-  /// Those of InternetParameters::customer.
+  /// The domains of InternetParameters::customer.
   const std::vector<DomainNumber>& customer() const { return customer_; }
   bool customers(HostNumber n) const { return n < customer_hosts_.size() && customer_hosts_[n]; }
   std::string host_name(HostNumber n) const {

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(streams_find_the_addressees_that_they_ask_for) {
   for (const DomainNumber d : Workload(net, {live}, 1).take().domains) BOOST_TEST(net.reachable(d));
 }
 
-/// Notes what the network tells, in words.
+/// Records the network's events, in words.
 struct Peers : Network::Listener {
   explicit Peers(Host like) : net(small()) {
     net.change(0) = like;

@@ -1,4 +1,4 @@
-/// What some mail does to that of others: a hostile sender, a tarpit, dead hosts. Each with and without, all else
+/// What some mail does to other mail: a hostile sender, a tarpit, dead hosts. Each runs with and without, all else
 /// equal.
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@ namespace pen::simulation {
 
 namespace {
 
-constexpr double kFrom = 60, kTo = 360;  // s: what is compared
+constexpr double kFrom = 60, kTo = 360;  // s: the time that is compared
 constexpr long kDeadUntil = 360;         // s: dead hosts are learned in the first minutes
 
 Parameters parameters_of(const Setting& setting) {
@@ -22,7 +22,7 @@ Parameters parameters_of(const Setting& setting) {
   return p;
 }
 
-/// Recipients of the stream delivered in the time, per second.
+/// Recipients of the stream that were delivered per second of the time.
 double throughput(const Outcome& o, std::size_t stream, double from, double to) {
   std::uint64_t before = 0, after = 0;
   for (const Sample& s : o.samples) {

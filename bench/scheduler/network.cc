@@ -8,7 +8,7 @@ using ipc::delivery::Trouble;
 
 namespace {
 
-// A further recipient of the same delivery costs the host this much.
+// A further recipient of a delivery costs the host this much.
 constexpr microseconds kRecipientTime{1000};
 
 }  // namespace
@@ -63,7 +63,7 @@ void Network::hand(SteadyTime now, ConnectionNumber number, Delivery&& delivery)
 void Network::serve(SteadyTime now, ConnectionNumber number, const Connection& c) {
   const Host& h = internet_.host(c.host);
   const Delivery& d = c.in_hand.front();
-  // What was sent while the delivery before it was served has its round trips behind it.
+  // A delivery sent while the one before was served has its round trips behind it.
   SteadyTime at = std::max(now, d.handed + 2 * microseconds(h.round_trip)) + microseconds(h.processing) +
                   kRecipientTime * static_cast<std::int64_t>(d.ordinals.size() - 1);
   if (h.kind == Host::Kind::tarpit) at += internet_.parameters().tarpit_reply;
@@ -89,7 +89,7 @@ void Network::result(SteadyTime now, ConnectionNumber number) {
     serve(now, number, c);
   }
   listener_.result(number, h, std::move(delivery), service);
-  entry = connections_.find(number);  // the listener may have given it more, or closed it
+  entry = connections_.find(number);  // the listener may have added deliveries, or closed the connection
   if (entry == connections_.end() || !ends) {
     if (entry != connections_.end() && entry->second.closing && entry->second.in_hand.empty()) remove(entry);
     return;

@@ -1,12 +1,12 @@
 #pragma once
-/// What the hosts of the simulated internet do to connections and deliveries.
+/// What the simulated hosts do to connections and deliveries.
 ///
 /// A connection takes three round trips (TCP, greeting, EHLO); a dead host answers nothing for connect_timeout; a
 /// tarpit delays greeting and every reply; a host over its limit refuses the connection with 421. Deliveries of one
 /// connection are served in order: two round trips (commands, data) that overlap within the host's window, then the
 /// processing. A host that closes after N messages does so right after the N-th reply, whatever is in hand.
 ///
-/// Use:     Network calls its Listener; the Listener handed the Network the events it reads.
+/// Use:     Network calls its Listener; the Listener passes the events it reads to the Network.
 /// Thread:  one. Internet, Events and Listener outlive it.
 #include <deque>
 #include <unordered_map>
@@ -33,7 +33,8 @@ class Network {
                                    const std::vector<JobNumber>& unstarted) = 0;
     virtual void result(ConnectionNumber connection, const Host& host, Delivery&& delivery,
                         microseconds service_time) = 0;
-    /// The connection is no more, whoever closed it and whether it was ever open. Before connection_closed().
+    /// The connection has ended, whoever closed it and whether or not it was ever open. Called before
+    /// connection_closed().
     virtual void connection_ended(ConnectionNumber) {}
   };
   struct Counts {

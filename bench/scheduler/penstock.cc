@@ -12,9 +12,9 @@ namespace pen::simulation {
 
 namespace {
 
-// Where simulated time starts in the calendar: destdb remembers wall clock times.
+// The start of simulated time in the calendar, because destdb remembers wall clock times.
 constexpr seconds kEpoch{1'800'000'000};
-// What trivial-rewrite makes of a domain's time to live.
+// The validity of a route, as trivial-rewrite derives it from a domain's time to live.
 constexpr seconds kRouteValid{3600};
 
 ipc::Destination destination(const Internet& internet, HostNumber n) {
@@ -91,7 +91,7 @@ class Penstock final : public Discipline {
   void tick() override {
     tell([&] { scheduler_.tick(); });
   }
-  void make_room() override {  // as qmgr/active_set.cc
+  void make_room() override {  // as in qmgr/active_set.cc
     constexpr int kSlice = 16;
     for (int i = 0; i < kSlice && scheduler_.crowded(); ++i) {
       std::optional<MessageNumber> excess;
@@ -106,11 +106,11 @@ class Penstock final : public Discipline {
   }
   SteadyTime next_wake() const override { return wake_; }
   std::uint32_t workers_held() const override { return static_cast<std::uint32_t>(scheduler_.figures().connections); }
-  /// Without what this adapter does: a router's answers are made here.
+  /// Without the time of this adapter, which makes the router's answers.
   std::optional<microseconds> own_time() const override { return std::chrono::duration_cast<microseconds>(own_); }
 
  private:
-  // As main.cf has them when nothing is set.
+  // The defaults of main.cf.
   static qmgr::Options options(const Limits& limits) {
     qmgr::Options o;
     if (limits.share_limit) o.share_limit = std::max<std::size_t>(1, limits.active_messages / 4);  // active_share_limit
@@ -138,7 +138,7 @@ class Penstock final : public Discipline {
     };
   }
 
-  /// What looking at the clock twice adds to the time between: the least of many tries.
+  /// The time that reading the clock twice adds: the least of many tries.
   static std::chrono::steady_clock::duration clock_cost() {
     static const auto cost = [] {
       auto least = std::chrono::steady_clock::duration::max();
@@ -150,7 +150,7 @@ class Penstock final : public Discipline {
     }();
     return cost;
   }
-  /// An event, then all that follows from it. Only what the scheduler itself does is counted as its time.
+  /// Handles an event and all that follows. Only the scheduler's own work counts as its time.
   template <class Call>
   void tell(Call&& call) {
     const SteadyTime now = world_.now();

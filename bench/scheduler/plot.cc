@@ -12,7 +12,7 @@ namespace {
 constexpr double kWidth = 720, kHeight = 380;
 constexpr double kLeft = 70, kRight = 20, kTop = 40, kBottom = 50;
 constexpr std::size_t kPoints = 200;
-// Told apart by people who see few colours, too: the dashes differ.
+// Distinguishable for people who see few colours: the dashes differ, too.
 constexpr const char* kColours[] = {"#d55e00", "#e69f00", "#0072b2", "#009e73", "#cc79a7", "#777777"};
 constexpr const char* kDashes[] = {"6 3", "2 2", "9 3 2 3", "", "1 3", "4 4"};
 

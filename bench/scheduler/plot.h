@@ -2,7 +2,8 @@
 /// Line charts as SVG, small enough to be kept with the documentation: at most 200 points a line.
 ///
 /// Use:     Plot p; fill it; write the string that svg() returns.
-/// Rules:   no fonts, scripts or files from elsewhere; readable on white and on dark pages. Same data, same bytes.
+/// Rules:   no external fonts, scripts or files; readable on white and on dark pages. The same data give the same
+///          bytes.
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +17,8 @@ struct Plot {
   };
   struct Axis {
     std::string label;
-    bool logarithmic = false;    // then only what is above 0 is shown
-    double least = 0, most = 0;  // equal: from the data
+    bool logarithmic = false;    // then only values above 0 are shown
+    double least = 0, most = 0;  // equal: taken from the data
   };
   std::string title;
   Axis x, y;

@@ -1,4 +1,4 @@
-/// CPU time and memory of a job: with few and with a million jobs in hand, and of all schedulers.
+/// CPU time and memory per job: with few and with a million jobs in hand, for all schedulers.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -10,14 +10,14 @@ namespace pen::simulation {
 
 namespace {
 
-constexpr std::size_t kEnough = 50'000;  // in hand: below, other memory weighs more
+constexpr std::size_t kEnough = 50'000;  // in hand: with fewer, other memory weighs more
 
 constexpr std::uint64_t kRepeated = 1'000'000;  // jobs at most
 
 struct Cost {
   Outcome outcome;
   std::uint64_t jobs = 0;
-  std::size_t held = 0, memory = 0;  // with most in hand
+  std::size_t held = 0, memory = 0;  // with most jobs in hand
   double own() const { return 1e6 * outcome.own_cpu / static_cast<double>(jobs); }
   double all() const { return 1e6 * outcome.cpu / static_cast<double>(jobs); }
   std::string bytes() const {
@@ -37,7 +37,7 @@ Cost run_once(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t 
   p.keep_delays = false;
   p.measure_memory = true;
   p.sample = seconds(20);
-  ::malloc_trim(0);  // what earlier runs left is not taken for this one's
+  ::malloc_trim(0);  // so that memory left by earlier runs is not counted for this one
   const std::size_t before = resident_memory();
   Simulation simulation(kind, net, {{"all", seconds(0), jobs, 0}}, p);
   Cost c;
@@ -51,7 +51,7 @@ Cost run_once(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t 
   return c;
 }
 
-/// Of three runs the one that took least: the machine does other things as well. One of the largest must do.
+/// The cheapest of three runs, because the machine does other things too. One run must do for the largest case.
 Cost cost_of(Kind kind, const Internet& net, std::uint64_t seed, std::uint64_t jobs, std::size_t in_hand) {
   Cost best = run_once(kind, net, seed, jobs, in_hand);
   for (int again = 0; again < 2 && jobs <= kRepeated; ++again) {
@@ -77,7 +77,7 @@ Report scale(const Setting& setting) {
   plot.x = {"jobs", true};
   plot.y = {"µs a job", false};
   const std::size_t in_hand = scaled(setting, 1'000'000);
-  const std::size_t compared = scaled(setting, 100'000);  // more would take the slots hours
+  const std::size_t compared = scaled(setting, 100'000);  // more would take the slots scheduler hours
   std::string others;
   for (const auto& [hosts, domains] : {std::pair(50U, 1000U), {100'000U, 1'000'000U}}) {
     InternetParameters like;
@@ -97,7 +97,8 @@ Report scale(const Setting& setting) {
     for (const std::uint64_t size : {10'000U, 100'000U, 1'000'000U})
       row(cost_of(Kind::penstock, net, setting.seed, scaled(setting, size), in_hand), "");
     if (hosts == 50) {
-      // What waits for 6,000 s is parked, and admitted again, some ten times. Each of these is work as a new job is.
+      // A message that waits for 6,000 s is parked and admitted again some ten times, each of which costs as much as
+      // a new job.
       row(run_once(Kind::penstock, net, setting.seed, most, in_hand, false), ", none parked");
       const Cost parked = run_once(Kind::penstock, net, setting.seed, most, in_hand);
       const std::size_t before = line.points.size();

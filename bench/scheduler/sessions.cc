@@ -76,7 +76,7 @@ void Sessions::carry_out(SteadyTime now) {
           ++(taken->granted ? seen.calls_taken : seen.calls_refused);
           if (taken->granted)
             events_.add(now + callers_[kind_of_[taken->lease - 1]].stay, Event::Kind::hang_up, taken->lease);
-        } else if (asked_.erase(taken->lease) > 0) {  // else it was given up meanwhile
+        } else if (asked_.erase(taken->lease) > 0) {  // otherwise the connection was given up meanwhile
           if (taken->granted) held_.insert(taken->lease);
           listener_.lease_answered(taken->lease, taken->granted);
         }

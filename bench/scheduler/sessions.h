@@ -1,11 +1,11 @@
 #pragma once
-/// Session classes in the simulation: anvil's own count, between the scheduler's connections and clients that call.
+/// Session classes in the simulation: anvil's own ledger, between the scheduler's connections and simulated clients.
 ///
-/// The count is anvil::Ledger as anvil runs it, without the programs: its messages arrive at once. The scheduler's
-/// connections are one holder, all clients another. A client that is refused does not come again.
+/// The ledger is anvil::Ledger without the programs around it: its messages arrive at once. The scheduler's
+/// connections are one holder, all clients another. A refused client does not come again.
 ///
-/// Use:     take() for a connection that needs a lease, release() when it is no more; happened() for the events leases,
-///          call and hang_up. What was decided comes to the Listener, always within happened().
+/// Use:     take() for a connection that needs a lease, release() when it has ended; happened() for the events
+///          leases, call and hang_up. Decisions reach the Listener always within happened().
 /// Thread:  one. Events and Listener outlive it.
 #include <memory>
 #include <set>
@@ -25,7 +25,7 @@ struct Callers {
   std::string address;
   double rate = 1;  // of calls a second
   seconds stay{1};
-  seconds until{0};  // then none comes any more
+  seconds until{0};  // then no more come
 };
 
 class Sessions {
@@ -37,7 +37,7 @@ class Sessions {
     virtual void room(std::uint32_t session_class) = 0;
     virtual bool yield(std::uint32_t session_class) = 0;
   };
-  /// What was seen of a class.
+  /// The record of a class.
   struct Seen {
     std::uint64_t most = 0, most_outgoing = 0;  // sessions at once
     std::uint64_t calls_taken = 0, calls_refused = 0;
@@ -48,7 +48,7 @@ class Sessions {
            Events& events, Listener& listener);
 
   void take(SteadyTime now, ConnectionNumber connection, const std::string& host, const std::string& address);
-  /// Also for one that holds and asks for none.
+  /// Also for a connection that neither holds nor requests a lease.
   void release(SteadyTime now, ConnectionNumber connection);
   void happened(SteadyTime now, const Event& event);
   /// Of each class, in their order.

@@ -1,6 +1,5 @@
-/// The two schedulers that docs/origins.md says do not work: first come first served, and equal workers for each
-/// message. Both keep default_destination_concurrency_limit, by domain: what is over it waits aside and costs no
-/// worker.
+/// The two schedulers that docs/origins.md rejects: first come first served, and equal workers for each message. Both
+/// keep default_destination_concurrency_limit by domain: tasks beyond it wait aside and cost no worker.
 #include <map>
 #include <set>
 
@@ -16,9 +15,9 @@ class Simple : public WithWorkers {
 
  protected:
   virtual bool ready() const = 0;
-  /// The next task in line; never called unless ready().
+  /// The next task in line; called only if ready().
   virtual Task take() = 0;
-  /// It waited aside for its domain: before all that comes after it.
+  /// Returns a task that waited for its domain; it goes before all later tasks.
   virtual void put_back(Task&& task) = 0;
   virtual void ended(MessageNumber) {}
 
@@ -95,7 +94,7 @@ class Equal final : public Simple {
     std::uint64_t turn = 0;  // when it last got a worker
     bool in_line = false;
   };
-  // Who has the fewest workers is next; among equals, who has waited longest.
+  // The message with the fewest workers is next; among equals, the one that has waited longest.
   using Place = std::tuple<std::uint32_t, std::uint64_t, MessageNumber>;
   static Place place(MessageNumber number, const Message& m) { return {m.workers, m.turn, number}; }
   void enter(MessageNumber number, Message& m) {

@@ -12,9 +12,9 @@ namespace pen::simulation {
 
 namespace {
 
-// Messages that have arrived and are not admitted are made only so far ahead: memory.
+// To save memory, waiting messages are made only so far ahead of their admission.
 constexpr std::size_t kAhead = 1000;
-// What the allocator takes for a single message's list of domains.
+// The allocator's memory for a single message's list of domains.
 constexpr std::size_t kDomainsBytes = 32;
 
 float in_seconds(auto duration) { return std::chrono::duration<float>(duration).count(); }
@@ -76,7 +76,7 @@ Outcome Simulation::run() {
   if (sessions_) outcome_.sessions = sessions_->seen();
   outcome_.end = now_;
   outcome_.cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-  // The calls' elapsed time, less what other processes had of it.
+  // The calls' elapsed time, without the share of other processes.
   const double share = outcome_.cpu / (clock_seconds(CLOCK_MONOTONIC) - elapsed);
   const auto measured = std::chrono::duration_cast<microseconds>(own_);
   outcome_.own_cpu =
@@ -88,7 +88,7 @@ void Simulation::happened(const Event& event) {
   switch (event.kind) {
     case Event::Kind::arrival:
       arrival_event_ = kNever;
-      break;  // settle() takes it
+      break;  // settle() takes the message
     case Event::Kind::looked_up:
       tell([&] { discipline_->looked_up(event.a, event.b); });
       break;
@@ -142,7 +142,7 @@ void Simulation::arrivals() {
 
 void Simulation::admit() {
   while (active_ < parameters_.limits.active_messages && (!new_.empty() || !again_.empty())) {
-    // New and deferred ones in turn.
+    // New and deferred messages in turn.
     turn_of_again_ = !turn_of_again_;
     auto& from = again_.empty() || (!turn_of_again_ && !new_.empty()) ? new_ : again_;
     const MessageNumber number = from.front();
@@ -312,7 +312,7 @@ void Simulation::delivered(Message& m, std::uint32_t recipients, DomainNumber do
 }
 
 float Simulation::ideal_time(const std::vector<DomainNumber>& domains) const {
-  // With every worker at hand: as long as the nine tenths that are nearest need, or as the workers need for all.
+  // With every worker available: the time that the nearest nine tenths need, or that the workers need for all.
   std::vector<float> alone;
   alone.reserve(domains.size());
   for (const DomainNumber d : domains) {

@@ -1,8 +1,8 @@
 #pragma once
 /// One run: a workload, a simulated internet and one scheduler, in virtual time.
 ///
-/// Does what is the queue manager's apart from scheduling, for all schedulers alike: the bound on active messages, new
-/// and deferred ones admitted in turn, the retries of what was deferred, and the notes of what came when.
+/// Besides scheduling, a run does the queue manager's other work, equally for all schedulers: it bounds the active
+/// messages, admits new and deferred ones in turn, retries deferred ones, and records the deliveries.
 ///
 /// Use:     Simulation s(kind, internet, streams, parameters); Outcome o = s.run();
 /// Results: the same for the same parameters, but for the figures of CPU time and memory.
@@ -25,19 +25,20 @@ struct Parameters {
   milliseconds look_up_cached{1};
   seconds retry_first{300};  // then doubled up to retry_most
   seconds retry_most{4000};
-  std::uint32_t rounds = 3;      // then what is left is given up
+  std::uint32_t rounds = 3;      // then the remaining recipients are given up
   seconds sample{1};             // between two samples
   std::optional<seconds> until;  // virtual time; none: until everything has ended
-  bool measure_memory = false;   // takes time: at each sample
+  bool measure_memory = false;   // at each sample; takes time
   bool keep_delays = true;       // of every single-recipient message
-  std::vector<Callers> callers;  // clients that share limits.session_classes with the mail that goes out
+  std::vector<Callers> callers;  // clients that share limits.session_classes with outgoing mail
 };
 
-/// Of one stream.
+/// The outcome of one stream.
 struct StreamOutcome {
-  std::uint64_t messages = 0, recipients = 0;                  // arrived
-  std::uint64_t delivered = 0, given_up = 0;                   // recipients
-  std::uint64_t deferred = 0;                                  // recipients, each time; parked ones are not
+  std::uint64_t messages = 0, recipients = 0;  // arrived
+  std::uint64_t delivered = 0, given_up = 0;   // recipients
+  // recipients, once for each deferral; without parked ones
+  std::uint64_t deferred = 0;
   SteadyTime first{}, half = kNever, ninety = kNever, last{};  // arrival; that share delivered; end
   struct Delay {
     float arrival, delay;  // s
@@ -46,7 +47,7 @@ struct StreamOutcome {
   std::vector<Delay> delays;
   struct Slowdown {
     std::uint32_t recipients;
-    float ratio;  // time until 90 % were delivered, by that of an otherwise idle system
+    float ratio;  // the time until 90 % were delivered, divided by that in an otherwise idle system
   };
   std::vector<Slowdown> slowdowns;  // of messages that had nine of ten delivered
 };
@@ -72,7 +73,7 @@ struct Outcome {
   }
 };
 
-/// Of this process, in bytes. 0 where the system does not say.
+/// The resident memory of this process, in bytes; 0: the system does not tell.
 std::size_t resident_memory();
 
 class Simulation final : private World, private Network::Listener, private Sessions::Listener {
@@ -124,7 +125,7 @@ class Simulation final : private World, private Network::Listener, private Sessi
   void room(std::uint32_t session_class) override;
   bool yield(std::uint32_t session_class) override;
 
-  /// Tells the discipline something; the time is its own, but for what it tells the World meanwhile.
+  /// Calls the discipline; the time counts as its own, except that of its calls to the World.
   template <class Call>
   void tell(Call&& call) {
     const auto start = Clock::now();
@@ -163,7 +164,7 @@ class Simulation final : private World, private Network::Listener, private Sessi
   std::vector<MessageNumber> free_;
   std::deque<MessageNumber> new_, again_;
   bool turn_of_again_ = false;
-  std::size_t active_ = 0, waiting_ = 0;  // waiting: for their next round
+  std::size_t active_ = 0, waiting_ = 0;  // waiting: for the next round
   std::vector<MessageNumber> ended_;
   std::vector<bool> looked_up_;  // domains
   SteadyTime arrival_event_ = kNever;
