@@ -1,4 +1,4 @@
-"""scripts/check-layers says what is wrong, and nothing of what is right: a small tree with one mistake at a time."""
+"""scripts/check-layers reports every mistake, and nothing else: a small tree with one mistake at a time."""
 import pathlib
 import subprocess
 import tempfile

@@ -1,4 +1,4 @@
-"""One instance under load of every kind, kills at random moments, and the comparison afterwards.
+"""Runs one instance under load of every kind, kills programs at random moments, and compares the ledgers afterwards.
 
 Use:     with Campaign(seed) as c:
              c.run(kills=25); faults = c.finish()
@@ -6,9 +6,9 @@ Load:    penload (its ledger says what got 250): small and large bodies, one and
          pensink (its ledger says what arrived when), which refuses now and then; to a virtual Maildir;
          through an alias to a local user's Maildir; to an address that fails, for bounces to the sender; and messages
          that end smtp each time they are delivered.
-Kills:   of one program that runs, of master, of everything; some soon after the one before. "again and again": of
-         qmgr alone, each time when it has just recovered, so that receivers ask more than one of its successors.
-Others:  reloads, and stops with a start: what is in hand ends before, so they excuse no second arrival.
+Kills:   of a running program, of master, of everything; some soon after the one before. "again and again": of qmgr
+         alone, each time it has just recovered, so that receivers must ask more than one successor.
+Others:  reloads, and stops with a start: deliveries in hand end first, so these excuse no second arrival.
 """
 import collections
 import contextlib
@@ -31,7 +31,7 @@ from tools import Load, Sink  # noqa: E402
 
 WEIGHTS = {"smtpd": 2, "qmgr": 4, "smtp": 4, "trivial-rewrite": 1, "virtual": 3, "local": 3, "bounce": 2, "master": 1,
            "all": 2, "again and again": 1, "reload": 2, "stop": 1}
-# name, domain, messages per second, words of penload. The body is the same within a load but for its first line.
+# name, domain, messages per second, options of penload. Within a load only the first line of the body differs.
 LOADS = (
     ("small", "rcpt.example", 60, ["-c", "6", "-s", "2000", "--pipelining"]),
     ("large", "rcpt.example", 12, ["-c", "3", "-s", "60000", "--pipelining", "--bdat"]),
@@ -45,7 +45,7 @@ LOADS = (
 
 
 def body_of(size):
-    """What penload sends after the first line of a body (the same generator)."""
+    """Returns penload's body after the first line (made by the same generator)."""
     x, body = 12345, bytearray()
     while len(body) < size:
         room = size - len(body)
@@ -77,7 +77,7 @@ class Campaign:
         self.scratch = ends.enter_context(tempfile.TemporaryDirectory(prefix="pen-crash-"))
         notices = os.path.join(self.scratch, "notices")
         os.mkdir(notices)
-        # It never hangs up on what it has taken: that, too, makes mail come twice, and is for other tests.
+        # It never hangs up after it took a message: that also makes mail come twice, and is for other tests.
         self.sink = ends.enter_context(
             Sink(
                 "--chunking",
@@ -135,19 +135,19 @@ class Campaign:
     # -- the run
 
     def accepted(self):
-        """How many recipients got 250 so far."""
+        """Returns how many recipients got 250 so far."""
         return sum(open(load.ledger, "rb").read().count(b"\nsent ") for load in self.loads.values()
                    if os.path.exists(load.ledger))
 
     def run(self, kills):
-        """Kills so many times; returns when everything is up again and mail is taken."""
+        """Kills this many times; returns when everything is up again and takes mail."""
         dice = self.dice
         self.progress(10)
         for number in range(kills):
             if number % 12 == 5:
                 self.poison()
             if dice.random() < 0.85:
-                self.progress(dice.randrange(1, 60))  # else: the next kill comes while the last one is being healed
+                self.progress(dice.randrange(1, 60))  # else the next kill comes before recovery from this one has ended
             name = dice.choices(list(WEIGHTS), WEIGHTS.values())[0]
             if name == "again and again":
                 self.kill_qmgr_repeatedly()
@@ -169,8 +169,8 @@ class Campaign:
         self.progress(10)
 
     def kill_qmgr_repeatedly(self):
-        """Two or three times in a row: its positions are saved by then, and receivers may not have come yet. More,
-        and master waits a minute between two starts."""
+        """Kills qmgr two or three times in a row: its positions are saved by then, and receivers may not have
+        reconnected. After more kills master would wait a minute between two starts."""
         for _ in range(self.dice.randrange(2, 4)):
             before = self.mx.log().count("queue recovered: ")
             if self.mx.kill("qmgr") == 0:
@@ -182,7 +182,8 @@ class Campaign:
         eventually(lambda: self.accepted() >= goal, lambda: f"{goal} recipients accepted, has {self.accepted()}", 120)
 
     def poison(self):
-        """One more message that ends smtp each time. Not taken while smtpd starts: then there is one less."""
+        """Sends one more message that kills smtp each time. It may be refused while smtpd starts: then there is one
+        less."""
         try:
             send(self.mx.port, "eve@load.example", ["bad@poison.test.example"], mail("bad", "POISON\r\n"))
             self.counts["poison"] += 1
@@ -192,7 +193,7 @@ class Campaign:
     # -- the end
 
     def finish(self):
-        """Ends the load, lets the queue drain, compares; returns the faults."""
+        """Ends the load, waits until the queue has drained, and compares; returns the faults."""
         for load in self.loads.values():
             load.process.send_signal(signal.SIGTERM)
         stuck, end = [], time.monotonic() + 400
@@ -232,7 +233,7 @@ class Campaign:
         return faults
 
     def drain(self):
-        """Until only poison is left, which is on hold then. Others that met three deaths are released."""
+        """Waits until only poison is left, which is on hold then. Releases other messages that met three deaths."""
         def drained():
             try:
                 left = self.mx.queue()
@@ -245,13 +246,13 @@ class Campaign:
                     return True
                 self.mx.flush()
             except (OSError, ConnectionError):
-                pass  # a poison message just ended something
+                pass  # a poison message has just ended a program
             time.sleep(0.2)
             return False
         eventually(drained, lambda: f"queue drained, left: {self.mx.queue()[:5]}", 240)
 
     def in_maildir(self, box, by):
-        """Arrivals of what penload sent; content compared byte for byte."""
+        """Returns the arrivals of penload's messages; compares the content byte for byte."""
         bodies = {name: body_of(size).replace(b"\r\n", b"\n") for name, size in self.sizes.items()}
         for path, content, at in in_maildir(box.path):
             header, _, body = content.partition(b"\n\n")
@@ -262,7 +263,7 @@ class Campaign:
                           None if body == wanted else f"body differs: {path}")
 
     def notices(self, acknowledged):
-        """A message that cannot be delivered has arrived when its sender was told."""
+        """A message that cannot be delivered counts as arrived when its sender got the bounce."""
         shift = time.time() - time.monotonic()
         folder = os.path.join(self.scratch, "notices")
         for name in os.listdir(folder):
@@ -276,7 +277,7 @@ class Campaign:
                           queue_id_of(text), os.stat(path).st_mtime - shift, "smtp", damage)
 
     def other_faults(self, log):
-        """What the log and the places of mail must not show."""
+        """Returns what is wrong in the log and in the mailboxes' directories."""
         # A kill may cut a write of several pages, and qmgr says so.
         faults = [
             line

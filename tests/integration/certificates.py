@@ -1,7 +1,7 @@
 """Certificates made on the spot with the openssl command, so that none in the tree expires.
 
-Use:     ca = Authority(directory);  cert = ca.issue("mx.test.example")      # cert.pem (with the chain), cert.key:
-         paths
+Use:     ca = Authority(directory)
+         cert = ca.issue("mx.test.example")      # cert.pem (with the chain), cert.key: paths
 """
 import os
 import subprocess
@@ -22,7 +22,7 @@ class Certificate:
         return openssl("x509", "-in", self.pem, "-noout", "-fingerprint", f"-{digest}").strip().split("=")[1]
 
     def text(self):
-        """Key, certificate and chain as one."""
+        """A key, a certificate and its chain."""
         with open(self.key) as key, open(self.pem) as pem:
             return key.read() + pem.read()
 
@@ -41,7 +41,7 @@ class Authority:
                 certificate.key, "-out", certificate.pem, *more)
 
     def issue(self, name, *others, kind="ec", stem=None):
-        """A certificate for these names; a new one each time, in files of the stem where given."""
+        """Issues a new certificate for these names; `stem` begins the names of its files, if given."""
         self.count += 1
         made = Certificate(os.path.join(self.directory, stem or f"{name}.{self.count}"))
         self._make(

@@ -1,9 +1,9 @@
-"""SMTP clients for tests: one that sends a message as it is by DATA or BDAT, and a plain line conversation."""
+"""SMTP clients for tests: one sends a whole message by DATA or BDAT, one sends single lines."""
 import socket
 
 
 class Refused(Exception):
-    """A reply that was not the wished one; .reply holds it."""
+    """A reply other than the expected one; .reply holds it."""
 
     def __init__(self, command, reply):
         super().__init__(f"{command!r} -> {reply!r}")
@@ -61,7 +61,7 @@ class Client:
         return any(f.split()[0].upper() == feature for f in self.features if f)
 
     def send(self, sender, recipients, content, via="DATA", mail="", rcpt="", chunk=65536):
-        """One transaction; content with CRLF line ends. Returns the final reply (a 250)."""
+        """Sends one message; the content has CRLF line ends. Returns the final reply (a 250)."""
         self.expect(f"MAIL FROM:<{sender}>{' ' + mail if mail else ''}", "250")
         for address in recipients:
             self.expect(f"RCPT TO:<{address}>{' ' + rcpt if rcpt else ''}", "250")
@@ -90,7 +90,7 @@ class Client:
 
 
 def send(port, sender, recipients, content, timeout=60, **options):
-    """One message over a connection of its own; returns the reply to the end of data."""
+    """Sends one message over a connection of its own; returns the reply to the end of data."""
     with Client(port, timeout=timeout) as client:
         reply = client.send(sender, recipients, content, **options)
         client.quit()
@@ -98,6 +98,6 @@ def send(port, sender, recipients, content, timeout=60, **options):
 
 
 def mail(subject="test", body="hello\r\n", sender="a@sender.example", to="b@example.org", extra=""):
-    """A small correct message as bytes."""
+    """Returns a small correct message as bytes."""
     return (f"From: {sender}\r\nTo: {to}\r\nSubject: {subject}\r\nDate: Sat, 21 Nov 2026 08:00:00 +0000\r\n"
             f"Message-ID: <{abs(hash((subject, body)))}@sender.example>\r\n{extra}\r\n{body}").encode()

@@ -1,9 +1,9 @@
-"""A content filter: an SMTP server that looks at each message and hands it back to the mail system.
+"""A content filter: an SMTP server that looks at each message and passes it back to the mail system.
 
 Use:     with Filter(back=port) as scan: …                # port of the reinjection smtpd
              scan.verdict = lambda content: "550 5.7.1 no" if b"virus" in content else None
-Works:   as SMTPD_PROXY_README and FILTER_README want a filter: it answers the end of data only after the mail system
-         has answered, and with its answer. It marks what it passes on with X-Filtered:, and passes XFORWARD on.
+Works:   as SMTPD_PROXY_README and FILTER_README describe a filter: it answers the end of data only after the mail
+         system has answered, with the same answer. It marks messages with X-Filtered:, and passes XFORWARD on.
 """
 from client import Client, Refused
 from peer import DROP, Peer
@@ -14,8 +14,8 @@ XFORWARD = "XFORWARD NAME ADDR PORT PROTO HELO IDENT SOURCE"
 class Filter(Peer):
     def __init__(self, back=None, features=("8BITMIME", "DSN", XFORWARD), **more):
         self.back = back
-        self.verdict = lambda content: None  # a reply of the filter's own, or DROP
-        self.before = lambda message: None   # called with each message before it goes back
+        self.verdict = lambda content: None  # the filter's own reply, or DROP
+        self.before = lambda message: None   # called with each message before it is passed back
         super().__init__(features=features, **more)
 
     def _take(self, connection, session, message, content):

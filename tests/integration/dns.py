@@ -3,8 +3,7 @@
 Use:     with Dns({("example.org", "MX"): [(10, "mx.example.org")], ("mx.example.org", "A"): ["127.0.0.1"]}) as dns:
              … dns.port; dns.asked
 Records: (name, type) -> list of rdata: A and AAAA text, MX (preference, name), CNAME a name, TXT text or its strings.
-An existing name
-         without the type gives an empty answer, any other name NXDOMAIN.
+         An existing name without the type gives an empty answer, any other name NXDOMAIN.
 Trouble: dns.trouble[name] = SERVFAIL | REFUSED | SILENT | WRONG_ID | TRUNCATED (TCP works) | GARBAGE | LOOP (a CNAME to
          itself) | POINTER_LOOP (compression that points to itself) | a function(query bytes) -> bytes or None.
 """
@@ -74,7 +73,7 @@ class Dns:
         self.records[(name.lower(), kind)] = values
 
     def settings(self):
-        """What the instance's main.cf needs."""
+        """Returns the settings of main.cf for this server."""
         return {"dns_resolver_addresses": "127.0.0.1", "dns_resolver_port": str(self.port)}
 
     def _udp(self):
@@ -167,7 +166,7 @@ class Dns:
         authority = b""
         count = 0
         if not answers and not raw and code in (0, 3) and not truncated:
-            # A negative answer has the zone's SOA (RFC 2308), so that it may be remembered.
+            # A negative answer has the zone's SOA (RFC 2308), so that it can be cached.
             soa = (encode_name("ns.test.example") + encode_name("root.test.example") +
                    struct.pack(">IIIII", 1, 3600, 600, 86400, self.ttl))
             authority = b"\0" + struct.pack(">HHIH", 6, 1, self.ttl, len(soa)) + soa

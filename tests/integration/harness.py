@@ -1,4 +1,4 @@
-"""All that an integration test needs in one import: from harness import *."""
+"""Everything that an integration test needs, in one import: from harness import *."""
 import os
 import resource
 import shutil
@@ -55,12 +55,12 @@ TRACE = (b"received", b"return-path", b"x-original-to", b"delivered-to")
 
 
 class Suite(unittest.TestCase):
-    """Where the programs are not built: skips with the reason, but fails if PEN_BIN says that they are (ctest does).
-    In a sanitizer build a report of any program fails the test."""
+    """Skips the tests if the programs are not built, but fails if PEN_BIN says that they are (as ctest does). In a
+    sanitizer build a report of any program fails the test."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        self.addCleanup(sanitizers.assert_silent)  # the first one in runs last: the instances are gone by then
+        self.addCleanup(sanitizers.assert_silent)  # cleanups run in reverse order: by then the instances have ended
 
     @classmethod
     def setUpClass(cls):
@@ -72,14 +72,14 @@ class Suite(unittest.TestCase):
 
     @classmethod
     def folder(cls):
-        """A directory of the class, readable by all, that goes with it."""
+        """Returns a directory of the class that everybody can read; it is removed with the class."""
         path = tempfile.mkdtemp(prefix="pen-test-")
         cls.addClassCleanup(shutil.rmtree, path, ignore_errors=True)
         os.chmod(path, 0o755)
         return path
 
     def need_descriptors(self, count):
-        """This process may open so many until the test has ended; skips it where they are not allowed."""
+        """Lets this process open so many files until the test ends; skips the test if that is not allowed."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard < count:
             self.skipTest(f"fewer than {count} descriptors are allowed here")
@@ -88,7 +88,7 @@ class Suite(unittest.TestCase):
 
 
 def cases(*names):
-    """Class decorator: a test of its own, test_<name>, for each of these; the class's case(name) is what it does."""
+    """A class decorator: makes a test test_<name> for each name; the class's case(name) does the work."""
     def add(cls):
         for name in names:
             def test(self, name=name):
@@ -101,18 +101,18 @@ def cases(*names):
 
 
 def inline(pairs):
-    """An inline: table of main.cf."""
+    """Returns an inline: table for main.cf."""
     return "inline:{ " + ", ".join(f"{{ {k} = {v} }}" for k, v in pairs.items()) + " }"
 
 
 def relay_to(peer, *domains):
-    """Settings that send these domains to a peer."""
+    """Returns settings that route these domains to a peer."""
     hops = {d: f"smtp:[127.0.0.1]:{peer.port}" for d in domains or ("rcpt.example",)}
     return {"relay_domains": ", ".join(hops), "transport_maps": inline(hops)}
 
 
 def split(content, end=b"\r\n"):
-    """Header (with the end of its last line) and body (without the empty line)."""
+    """Returns header (with the end of its last line) and body (without the empty line)."""
     if content.startswith(end):
         return b"", content[len(end):]
     header, empty, body = content.partition(end + end)
@@ -120,7 +120,7 @@ def split(content, end=b"\r\n"):
 
 
 def fields(header, end=b"\r\n"):
-    """The header's fields, unparsed, each with its continuation lines."""
+    """Returns the header's fields, unparsed, each with its continuation lines."""
     found = []
     for line in header.split(end)[:-1]:
         if line[:1] in (b" ", b"\t") and found:
@@ -131,7 +131,7 @@ def fields(header, end=b"\r\n"):
 
 
 def strip_trace(content, end=b"\r\n"):
-    """(trace fields before the content, the rest byte for byte)."""
+    """Returns (trace fields before the content, the rest byte for byte)."""
     trace = []
     rest = content
     while True:
@@ -147,9 +147,9 @@ def strip_trace(content, end=b"\r\n"):
 
 
 def without_trace(delivered, original, end=b"\r\n"):
-    """None when delivered is trace fields and then the original byte for byte; else what differs."""
+    """Returns None if `delivered` is trace fields and then the original byte for byte, else the difference."""
     if not delivered.endswith(original):
-        # A content without any field may get the empty line that divides it from the trace fields.
+        # Content without a field may get the empty line that separates it from the trace fields.
         return f"content differs: ends {delivered[-120:]!r}, sent {original[-120:]!r}"
     head = delivered[:len(delivered) - len(original)]
     if not head.endswith(end):

@@ -1,40 +1,39 @@
-"""What crashes may do to mail, and what not: judges a run by what got 250, what arrived, and when what was killed.
+"""Judges a run with crashes by what got 250, what arrived, and when programs were killed.
 
 Use:     verdict = judge(acknowledged, arrivals, mx.kills, synced(mx.log_bytes()))
          verdict.faults       sentences; empty: nothing lost, nothing damaged, twice only what was in flight
-         judge(…, grace={"qmgr": 5})    seconds after a kill in which what the dead had given out may still arrive
+         judge(…, grace={"qmgr": 5})    seconds after a kill in which deliveries of the dead program may still arrive
 Source:  issue "kill -9 … nothing delivered twice but what was in flight".
 
-In flight at a kill is a delivery whose end-of-data was sent and whose result is not durable yet. So a second arrival of
-the same message (queue id) for the same recipient is excused by a kill K if
-  1. K lies between the two arrivals, of a program that has deliveries in its hands (RELEVANT), and
-  2. the result of the first was not on disk before K: qmgr, run with -v, says "result synced" after the sync. Its place
-     in the log is compared with the log's size just before K.
-A kill has a length (from the signal to the last process gone), and within it everything may still happen.
+A delivery is in flight at a kill if its end-of-data was sent and its result is not durable yet. So a second arrival of
+a message (queue id) for a recipient is excused by a kill K if
+  1. K lies between the two arrivals and is of a program that has deliveries in hand (RELEVANT), and
+  2. the result of the first was not on disk before K: qmgr, run with -v, logs "result synced" after the sync. The place
+     of that line is compared with the log's size just before K.
+A kill has a duration (from the signal to the last process's end), within which anything may still happen.
 """
 import collections
 import os
 import re
 import time
 
-# Whose death may repeat a delivery: who delivers, who writes down the result, and who takes both along.
+# Programs whose death may repeat a delivery: those that deliver or record the result, and master, which ends both.
 RELEVANT = {"smtp": {"smtp"}, "virtual": {"virtual"}, "local": {"local"}}
 ALWAYS = {"qmgr", "master", "all"}
-# Files have the time of the kernel's last tick.
+# File times have the resolution of the kernel's tick.
 TICK = 0.02
 
-# sent, dead: monotonic seconds before the signal and when nothing of it ran any more; before, after: the log's size
-# then.
+# sent, dead: monotonic seconds before the signal, and when no process was left; before, after: the log's size at
+# these times.
 Kill = collections.namedtuple("Kill", "name sent dead before after")
-# worst: deliveries that one kill repeated; reach: how long before it the first of them had arrived, in seconds.
-# key: what the client knows the message by; at: monotonic seconds; by: smtp, virtual or local; damage: None or what
-# differs.
+# worst: deliveries that one kill repeated; reach: how many seconds before it the first of them had arrived. key: the
+# client's name for the message; at: monotonic seconds; by: smtp, virtual or local; damage: None or the difference.
 Arrival = collections.namedtuple("Arrival", "key recipient queue_id at by damage")
 Verdict = collections.namedtuple("Verdict", "faults arrived doubled resent worst reach")
 
 
 def synced(log):
-    """(queue id, recipient) -> the log's size after each line that says that a result is on disk."""
+    """Returns (queue id, recipient) -> the log's size after each line that says that a result is on disk."""
     places = collections.defaultdict(list)
     for found in re.finditer(rb"(?m)^.*?/qmgr\[\d+\]: (?:debug: )?(\S+): to=<([^>]*)>, result synced\n", log):
         places[found.group(1).decode(), found.group(2).decode()].append(found.end())
@@ -42,12 +41,12 @@ def synced(log):
 
 
 def queue_id_of(header):
-    """Of the last hop, from its trace field."""
+    """Returns the queue id of the last hop, from its trace field."""
     return re.search(rb"\bid ([^\s;]+)", header).group(1).decode()
 
 
 def in_maildir(path):
-    """(file, content, when it was written) of each message delivered there, on the monotonic clock."""
+    """Yields (file, content, time of writing on the monotonic clock) of each message delivered there."""
     shift = time.time() - time.monotonic()
     for name in os.listdir(os.path.join(path, "new")):
         file = os.path.join(path, "new", name)
@@ -56,8 +55,8 @@ def in_maildir(path):
 
 
 def judge(acknowledged, arrivals, kills, results, grace=None):
-    """`acknowledged`: (key, recipient) pairs that got 250; `results`: of synced(), or None if qmgr ran without -v.
-    Any clock will do that arrivals and kills have in common: the length of a file that only grows, for one."""
+    """`acknowledged`: (key, recipient) pairs that got 250; `results`: from synced(), or None if qmgr ran without -v.
+    Arrivals and kills may use any common clock, such as the length of a file that only grows."""
     kills = sorted(kills, key=lambda k: k.sent)
     faults = []
     by_delivery = collections.defaultdict(list)
@@ -90,15 +89,15 @@ def judge(acknowledged, arrivals, kills, results, grace=None):
                 continue
             excused_by[between[0]] += 1
             reach = max(reach, between[0].sent - first.at)
-        # On disk at p: nobody delivers it after the first kill that began later than p (one between them settles
-        # which of the arrivals p belongs to).
+        # The result was on disk at p: nobody delivers the message after the first kill that began later than p (a
+        # kill in between decides which of the arrivals p belongs to).
         for place in (results or {}).get((queue_id, recipient), []):
             later = next((k for k in kills if k.before >= place), None)
             if later and all_of_it[-1].at > later.dead + TICK:
                 faults.append(f"doubled though its result was on disk: {queue_id} for {recipient}, at "
                               f"{all_of_it[-1].at:.3f} after the kill of {later.name} at {later.sent:.3f}")
                 break
-    # A client that got 451 because qmgr died may send again what qmgr has: another queue id.
+    # A client that got 451 because qmgr died may send a message again that qmgr has: under another queue id.
     resent = 0
     for (key, recipient), ids in by_message.items():
         if len(ids) < 2:

@@ -3,8 +3,8 @@
 Use:     with Instance({"mydestination": "here.example"}) as mx:
              send(mx.port, "a@example.org", ["b@here.example"], content)
              mx.wait_log("status=sent")
-On a failure inside the block the log is printed. PEN_BIN names the directory of the commands (bin/); its sibling
-libexec/penstock holds the programs. PEN_KEEP=1 leaves the scratch directory for a look.
+If the block fails, the log is printed. PEN_BIN names the directory of the commands (bin/); its sibling
+libexec/penstock holds the programs. PEN_KEEP=1 keeps the scratch directory.
 """
 import glob
 import grp
@@ -32,14 +32,14 @@ sanitizers = Sanitizers(BIN)
 
 
 def missing():
-    """Which programs are not built, as a reason to skip; None: all are there."""
+    """Returns which programs are not built, as a reason to skip; None: all are there."""
     gone = [p for p in ("master",) + PROGRAMS if not os.path.exists(os.path.join(LIBEXEC, p))]
     gone += [t for t in ("penstock",) if not os.path.exists(os.path.join(BIN, t))]
     return "not built: " + ", ".join(gone) if gone else None
 
 
 def mail_owner():
-    """An account for an instance that root runs: penstock where it exists, else one that every Debian has."""
+    """Returns the account for an instance that root runs: penstock if it exists, else one that every Debian has."""
     if os.geteuid() != 0:
         return pwd.getpwuid(os.geteuid()).pw_name
     for name in ("penstock", "daemon"):
@@ -108,9 +108,9 @@ class Instance:
             "daemon_directory": LIBEXEC,
             "command_directory": BIN,
             "dns_resolver_addresses": "127.0.0.1",
-            "dns_resolver_port": "9",  # nobody answers: a test that needs names brings its own server
+            "dns_resolver_port": "9",  # nobody answers there: a test that needs names brings its own server
             "dns_resolver_timeout": "1s",
-            "notify_classes": "",  # no mail that a test has not asked for
+            "notify_classes": "",  # no mail unless a test asks for it
             **sanitizers.settings(),
         }
         base.update(settings or {})
@@ -126,7 +126,7 @@ class Instance:
         return os.path.join(self.root, *parts)
 
     def set(self, **settings):
-        """Appends to main.cf; the last setting of a name counts."""
+        """Appends to main.cf; the last line for a name counts."""
         with open(os.path.join(self.etc, "main.cf"), "a") as out:
             for name, value in settings.items():
                 out.write(f"{name} = {value}\n")
@@ -186,7 +186,7 @@ class Instance:
             return None
 
     def pids(self):
-        """Every process of this instance: name -> pids. Found by the command line, which holds the directory."""
+        """Returns every process of this instance: name -> pids. Its command line contains the directory."""
         found = {}
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
@@ -205,10 +205,11 @@ class Instance:
         return found
 
     def kill(self, program):
-        """kill -9 of every process of that program; returns how many there were. Notes the kill in self.kills."""
+        """Kills every process of that program with -9 and records the kill in self.kills; returns how many there
+        were."""
         sent, before = time.monotonic(), self.log_size()
         dead, stopped = [], set()
-        # Stopped first: one that still ran could start another one that the list does not have.
+        # Stop them first: a running process could start another that the list does not have.
         while new := set(self.pids().get(program, [])) - stopped:
             for pid in new:
                 try:
@@ -228,7 +229,7 @@ class Instance:
         return len(dead)
 
     def kill_all(self):
-        """kill -9 of everything, master first so that it restarts nothing."""
+        """Kills everything with -9, master first so that it restarts nothing."""
         sent, before, seen = time.monotonic(), self.log_size(), set()
         for _ in range(3):
             pids = self.pids()
@@ -242,7 +243,7 @@ class Instance:
         self.kills.append(Kill("all", sent, time.monotonic(), before, self.log_size()))
 
     def kill_master(self):
-        """kill -9 of master; the others end when they notice. Noted as one kill that lasts until they have."""
+        """Kills master with -9; the others end when they notice. One kill, which lasts until they have ended."""
         sent, before = time.monotonic(), self.log_size()
         pids = self.pids()
         for pid in pids.get("master", []):
@@ -251,7 +252,8 @@ class Instance:
         self.kills.append(Kill("master", sent, time.monotonic(), before, self.log_size()))
 
     def all_gone(self, seen):
-        """Until no process is left; of those seen before also what pids() does not show, because it is ending."""
+        """Waits until no process is left, including ending ones that were seen before and that pids() no longer
+        shows."""
         eventually(
             lambda: not self.pids() and not any(map(runs, seen)),
             lambda: f"every process gone, still there: {self.pids()}",
@@ -279,7 +281,7 @@ class Instance:
     # -- looking
 
     def log_size(self):
-        """Bytes of log so far; grows with every line of any program."""
+        """Returns the size of the log so far; every line of any program adds to it."""
         folder = self.path("log")
         return sum(os.path.getsize(os.path.join(folder, n)) for n in os.listdir(folder)) if os.path.isdir(folder) else 0
 
@@ -295,7 +297,7 @@ class Instance:
         return eventually(lambda: re.search(pattern, self.log()), f"log has {pattern!r}", seconds)
 
     def ask_qmgr(self, ask):
-        """ask(client), put to the next queue manager where one was replaced before it answered."""
+        """Calls ask(client), again with the next queue manager if one was replaced before it answered."""
         def once():
             try:
                 with QueueClient(self.path("spool", "public", "qmgr")) as client:
@@ -307,15 +309,15 @@ class Instance:
         return eventually(once, "qmgr answers")[0]
 
     def queue(self):
-        """What qmgr says is in the queue: dicts with the names of penqueue -j."""
+        """Returns qmgr's list of the queue: dicts with the names of penqueue -j."""
         return self.ask_qmgr(QueueClient.list)
 
     def figures(self):
-        """What qmgr counts: name -> text."""
+        """Returns qmgr's counters: name -> text."""
         return self.ask_qmgr(QueueClient.status)
 
     def flush(self):
-        """Every deferred message is tried again now."""
+        """Has every deferred message tried again now."""
         self.ask_qmgr(QueueClient.flush)
 
     def wait_empty_queue(self, seconds=30.0):
@@ -334,8 +336,8 @@ class Instance:
 
 
 def runs(pid):
-    """Whether a thread of the process executes anything yet, if only its end: its sockets and locks may still be held
-    then. One that only waits to be reaped does not."""
+    """Whether a thread of the process still runs, if only to its end: the process may still hold sockets and locks. A
+    process that only waits to be reaped does not."""
     for path in glob.glob(f"/proc/{pid}/task/*/stat"):
         try:
             with open(path, "rb") as raw:
@@ -347,7 +349,7 @@ def runs(pid):
 
 
 class Maildir:
-    """Reads what was delivered."""
+    """Reads the delivered messages."""
 
     def __init__(self, path):
         self.path = path

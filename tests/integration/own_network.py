@@ -1,9 +1,7 @@
-"""A network of its own for a test process and all that it starts, where any address of 192.0.2.0/24 is this host's.
+"""Gives a test process and its children a network of its own, where any address of 192.0.2.0/24 is this host's.
 
-Loopback addresses are exempt from much that is to be tested; these are not, and nothing leaves the machine all the
-same.
-Use:     def setUpModule(): own_network.enter()     # skips the module, with the reason, where the kernel does not let
-         us
+Loopback addresses are exempt from much that tests are about; these are not, and still nothing leaves the machine.
+Use:     def setUpModule(): own_network.enter()     # skips the module with a reason if the kernel forbids it
 """
 import ctypes
 import fcntl
@@ -28,12 +26,12 @@ def _address(text):
 
 
 def enter():
-    """Once, before any thread is started."""
+    """Call it once, before any thread is started."""
     uid, gid = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET if uid == 0 else CLONE_NEWUSER | CLONE_NEWNET) != 0:
         raise unittest.SkipTest("no network namespace can be made: " + os.strerror(ctypes.get_errno()))
-    if uid != 0:  # the same ids inside, or we would be nobody
+    if uid != 0:  # the same ids inside, or this process would be nobody
         for file, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             with open(f"/proc/self/{file}", "w") as out:
                 out.write(text)

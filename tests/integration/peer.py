@@ -1,18 +1,16 @@
-"""A scripted SMTP server: what the instance under test delivers to.
+"""A scripted SMTP server, to which the instance under test delivers.
 
 Use:     with Peer(features=["PIPELINING", "CHUNKING", "8BITMIME"]) as peer:
              peer.replies["RCPT"] = ["451 4.2.0 later"]           # once; then the usual answer
              peer.replies["MAIL"] = lambda session, line: "550 5.1.8 no" if "bad" in line else None
              … peer.wait_messages(1)[0].content
-TLS:     Peer(tls=server_context(certificate)) offers STARTTLS until it is spoken; wrapped=True: TLS from the first
-         byte.
+TLS:     Peer(tls=server_context(certificate)) offers STARTTLS until TLS is on; wrapped=True: TLS from the first byte.
 Replies: keyed by verb (GREETING, EHLO, HELO, STARTTLS, AUTH, RESPONSE for the line that answers a 334, XFORWARD,
-MAIL, RCPT, DATA,
-         BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value
-         is a reply, a list used up one by one, or a function(session, line) -> reply or None for the usual one.
+         MAIL, RCPT, DATA, BDAT, DOT for the end of data, RSET, NOOP, QUIT). A value is a reply, a list used up one by
+         one, or a function(session, line) -> reply, or None for the usual one.
          DROP closes the connection instead of an answer; NOTHING: the command has its usual effect and no answer.
-Keeps:   every message taken (byte for byte, unstuffed), every session with all bytes read and each violation of the
-         protocol that can be told on the spot.
+Keeps:   every accepted message (byte for byte, unstuffed), every session with all bytes read, and each violation of
+         the protocol that can be seen at once.
 """
 import errno
 import re
@@ -26,12 +24,12 @@ from waiting import free_port
 
 DROP = object()
 NOTHING = object()
-# RFC 2920 section 3.1: these end a group, whoever sends more with them waits for no answer.
+# RFC 2920 section 3.1: these end a group; a client that sends more behind them does not wait for the reply.
 LAST_OF_GROUP = ("EHLO", "LHLO", "DATA", "VRFY", "EXPN", "QUIT", "NOOP")
 
 
 def server_context(certificate, **minimum):
-    """A TLS context for a Peer: a certificates.Certificate; the names that clients ask for are kept in .asked."""
+    """A TLS context for a Peer, from a certificates.Certificate; .asked keeps the names that clients ask for."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.pem, certificate.key)
     for name, value in minimum.items():
@@ -48,7 +46,7 @@ class Message:
         self.recipient_parameters = []
         self.xforward = dict(session.xforward)
         self.content = b""
-        self.at = None  # when its end had come, on the monotonic clock
+        self.at = None  # when its end came, on the monotonic clock
         self.via = None
 
 
@@ -56,12 +54,12 @@ class Session:
     def __init__(self, number):
         self.number = number
         self.began = time.monotonic()
-        self.raw = bytearray()   # all that the client sent
+        self.raw = bytearray()   # all bytes from the client
         self.commands = []       # command lines, decoded
         self.helo = None
-        self.xforward = {}       # what the client told of its own client, for the message at hand
+        self.xforward = {}       # what XFORWARD said about the current message
         self.closed = False
-        self.tls = None          # the version, once it is spoken
+        self.tls = None          # the version, once TLS is on
         self.cipher = None       # its name
         self.resumed = False
         self.address = None      # the client's
@@ -71,7 +69,7 @@ class Session:
 
 
 def _listen(host, port):
-    """Port 0: one that no connection is given, so that a peer that closes can come back on it."""
+    """Port 0: a port that the kernel gives to no connection, so that a closed peer can open it again."""
     while True:
         try:
             return socket.create_server((host, port or free_port()), backlog=200)
@@ -91,7 +89,7 @@ class Peer:
         self.messages = []
         self.violations = []
         self.trickle = False  # replies byte by byte
-        self.cut_data = []  # in so many bytes of a DATA content the connection is closed; used up one by one
+        self.cut_data = []  # the connection is closed after so many bytes of DATA content; used up one by one
         self.delay = 0.0  # before each reply, for tests that need a slow peer
         self.changed = threading.Condition()
         self.listener = _listen(host, port)
@@ -163,7 +161,7 @@ class Peer:
         if callable(entry):
             entry = entry(session, line)
         if entry is NOTHING:
-            session.silent = True  # for the reply that follows
+            session.silent = True  # for the next reply
             return usual
         return usual if entry is None else entry
 
@@ -209,7 +207,7 @@ class Peer:
         return connection
 
     def _talk(self, connection, session, reader):
-        """Until QUIT, or until the client may begin with TLS."""
+        """Reads commands until QUIT, or until the client may begin TLS."""
         if session.tls is None or self.wrapped:
             self._greet(connection, session, reader)
         return self._commands(connection, session, reader)
@@ -364,7 +362,7 @@ class _Reader:
         self.connection, self.session, self.buffer = connection, session, bytearray()
 
     def early(self):
-        """Whether bytes have come that nobody has read."""
+        """Whether unread bytes have arrived."""
         return bool(self.buffer or select.select([self.connection], [], [], 0)[0])
 
     def _more(self):
@@ -390,7 +388,7 @@ class _Reader:
         return chunk
 
     def data(self, cut=None):
-        """Up to CRLF.CRLF, unstuffed, by the letter: nothing else ends it."""
+        """Reads up to exactly CRLF.CRLF, and unstuffs: nothing else ends the content."""
         while True:
             if cut is not None and len(self.buffer) >= cut:
                 raise EOFError

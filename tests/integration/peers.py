@@ -2,7 +2,7 @@
 
 Use:   with Postfix(port=…, relay_port=…) as p: …     (also Exim, Dovecot); p.queue_ids(), p.log()
 Each runs in a mount namespace of its own (tests/peers/enter), so nothing is installed or started on the machine.
-Needs root; callers skip with AVAILABLE's reason otherwise.
+Needs root; callers skip with unavailable()'s reason otherwise.
 """
 import os
 import shutil
@@ -19,7 +19,7 @@ PACKAGES = {"postfix": ["postfix", "postfix-pcre"], "exim": ["exim4-daemon-light
 
 
 def unavailable():
-    """Why peers cannot run here, or None."""
+    """Returns why peers cannot run here, or None."""
     if os.geteuid() != 0:
         return "needs root (private mount namespaces)"
     probe = subprocess.run(["unshare", "-m", "true"], capture_output=True)
@@ -27,7 +27,7 @@ def unavailable():
 
 
 def wait_port(port, seconds=20, host="127.0.0.1"):
-    """Waits until something accepts on the port: asks again, bounded."""
+    """Waits, for a limited time, until something accepts connections on the port."""
     end = time.monotonic() + seconds
     while True:
         try:

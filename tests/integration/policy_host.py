@@ -1,11 +1,11 @@
 """An HTTPS server that stands for the policy hosts of many domains, honest and otherwise (MTA-STS).
 
-Use:     with PolicyHost(certificate) as host:                       # the certificate where a domain has none of its
-         own
+Use:     # `certificate` serves domains without one of their own
+         with PolicyHost(certificate) as host:
              host.policies["d.example"] = policy("enforce", "mx.d.example")     # text, or a function(connection)
              host.certificates["d.example"] = another
              … host.port; host.fetches["d.example"]
-A function gets the connection when the request was read, and says what it likes.
+A function gets the connection after the request was read, and may write anything.
 """
 import collections
 import socket
@@ -74,7 +74,7 @@ class PolicyHost:
             pass
 
     def never_ends(self, connection):
-        """A little of a policy now and then, until the other side or the test has had enough."""
+        """Sends a little of a policy now and then, until the other side or the test ends it."""
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nversion: STSv1\r\n")
         while not self.closing.wait(0.2):
             connection.sendall(b"x: y\r\n")

@@ -1,4 +1,4 @@
-"""The queue conversation (lib/ipc/queue.h) spoken from a test: what qmgr says is in the queue.
+"""Speaks the queue conversation (lib/ipc/queue.h) from a test: lists the queue as qmgr has it.
 
 Frames: docs/ipc.md. Independent of penqueue on purpose: the tools are tested against it, not by themselves.
 """
@@ -115,7 +115,7 @@ class QueueClient:
                 return r.varint()
 
     def status(self):
-        """qmgr's figures: name -> text."""
+        """Returns qmgr's counters: name -> text."""
         self._send(varint(3), varint(1))
         while True:
             r = self._frame()

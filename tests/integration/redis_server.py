@@ -1,4 +1,4 @@
-"""A real redis-server of a test's own: a free port or a socket, no files kept; and words to it.
+"""Runs a real redis-server for one test, on a free port or a socket, without files; and sends it commands.
 
 Use:     with RedisServer() as redis:
              Instance({**redis.settings(), …})
@@ -27,7 +27,7 @@ class RedisServer:
         self.start()
 
     def settings(self, **more):
-        """What an instance needs to share through it, destinations on the loopback too."""
+        """Returns the settings of an instance that shares through it; destinations on loopback count, too."""
         server = f"unix:{self.path}" if self.path else f"inet:127.0.0.1:{self.port}"
         return {"destdb_backend": "redis", "destdb_redis_server": server, "destdb_unshared_networks": "", **more}
 
@@ -79,7 +79,7 @@ class RedisServer:
         self.close()
 
     def words(self, *words):
-        """One command on a connection of its own; what it answers: text (latin-1), number, None, or a list of these."""
+        """Sends one command on a connection of its own; returns text (latin-1), a number, None, or a list of these."""
         kind, where = (socket.AF_UNIX, self.path) if self.path else (socket.AF_INET, ("127.0.0.1", self.port))
         with socket.socket(kind, socket.SOCK_STREAM) as s:
             s.settimeout(10)
@@ -92,7 +92,7 @@ class RedisServer:
                 return _decoded(answers)
 
     def leases(self):
-        """Key of each destination with leases: {host: connections}."""
+        """Returns the key of each destination with leases: {host: connections}."""
         found = {}
         for key in self.words("KEYS", "penstock:l:*"):
             flat = self.words("HGETALL", key)
@@ -100,7 +100,7 @@ class RedisServer:
         return found
 
     def said(self, host):
-        """What the host whose name begins so last said, as it stands there: changes whenever it says it again."""
+        """Returns the last report of the host whose name begins so, raw: it changes with each report."""
         for key in self.words("KEYS", "penstock:l:*"):
             flat = self.words("HGETALL", key)
             for name, word in zip(flat[::2], flat[1::2]):
@@ -109,7 +109,7 @@ class RedisServer:
         return None
 
     def held(self):
-        """Connections of all hosts to all destinations, as they have said."""
+        """Returns the connections of all hosts to all destinations, by their reports."""
         return sum(sum(hosts.values()) for hosts in self.leases().values())
 
 

@@ -2,10 +2,10 @@
 
 Use:     Suite (harness.py) calls assert_silent() when a test ends; Instance adds settings() to main.cf, because master
          gives its programs only the environment that import_environment names.
-Builds:  what PEN_SANITIZE was when the directory of PEN_BIN was configured; nothing happens in a build without.
-Kept:    a report is also copied into the directory that PEN_SANITIZER_REPORTS names: ./check runs a failed test
-         again, and a second run that passes must not hide what the first reported.
-Leaks:   of commands only. The programs end by _exit on purpose: their memory lives until the process ends.
+Builds:  what PEN_SANITIZE was when PEN_BIN's build was configured; a build without sanitizers does nothing here.
+Kept:    a report is also copied into the directory PEN_SANITIZER_REPORTS, which ./check looks at: a second run of the
+         test that passes must not hide the report.
+Leaks:   only of commands. The programs end by _exit on purpose: their memory lives until the process ends.
 """
 import atexit
 import os
@@ -32,12 +32,12 @@ class Sanitizers:
         self.names = _built_with(bin_directory)
         if not self.names:
             return
-        # Programs that have given up root write here too.
+        # Programs that have given up root write here as well.
         self.reports = tempfile.mkdtemp(prefix="pen-sanitizer-")
         os.chmod(self.reports, 0o1777)
         atexit.register(shutil.rmtree, self.reports, ignore_errors=True)
-        common = f"log_path={self.reports}/report:exitcode=99:handle_abort=1"  # a failed PEN_CHECK is reported too
-        # A small quarantine, so that what is measured is mostly the program's own memory.
+        common = f"log_path={self.reports}/report:exitcode=99:handle_abort=1"  # a failed PEN_CHECK is reported, too
+        # A small quarantine, so that measured memory is mostly the program's own.
         os.environ["ASAN_OPTIONS"] = (
             common + ":quarantine_size_mb=8:malloc_context_size=8:detect_stack_use_after_return=0"
         )
@@ -50,17 +50,17 @@ class Sanitizers:
         return bool(self.names)
 
     def settings(self):
-        """What main.cf needs for the programs to report; {} in a plain build."""
+        """Returns settings of main.cf that make the programs report; {} in a plain build."""
         if not self.names:
             return {}
         return {"import_environment": "MAIL_CONFIG MAIL_DEBUG MAIL_LOGTAG TZ LANG=C " + " ".join(VARIABLES)}
 
     def memory(self, size):
-        """A bound on memory, with room for what the sanitizers themselves need: shadow, red zones, quarantine."""
+        """Returns a memory limit with room for the sanitizers' own needs: shadow, red zones, quarantine."""
         return size * 4 + (64 << 20) if self.names else size
 
     def take(self):
-        """The reports written since the last call, which are told once."""
+        """Returns the reports written since the last call; each is returned once."""
         texts = []
         for name in sorted(os.listdir(self.reports)) if self.names else []:
             path = os.path.join(self.reports, name)
@@ -70,7 +70,7 @@ class Sanitizers:
         return texts
 
     def assert_silent(self):
-        """Fails with the reports written since the last call."""
+        """Fails if reports were written since the last call."""
         texts = self.take()
         if not texts:
             return

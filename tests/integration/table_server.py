@@ -1,10 +1,10 @@
-"""A table server (socketmap) that answers, waits, hangs or dies as the key says.
+"""A table server (socketmap) that answers, waits, hangs or dies as the key asks.
 
 Use:     with TableServer(path, {"jo@there.example": "OK jo"}) as server:
              … socketmap:unix:PATH:NAME …
              server.wait_held(3); server.release()
-Keys that begin with "hang" are held until release(), "slowN" take N milliseconds, at "die" the connection is closed.
-All other keys have what the dictionary says, else NOTFOUND; values are whole answers.
+Keys that begin with "hang" are held until release(), "slowN" takes N milliseconds, and "die" closes the connection.
+Other keys have the dictionary's values, which are whole answers, else NOTFOUND.
 """
 import asyncio
 import os
@@ -46,11 +46,11 @@ class TableServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def release(self):
-        """Answers what is held, and holds nothing from now on."""
+        """Answers the held keys, and holds none from now on."""
         self.loop.call_soon_threadsafe(self.let_go.set)
 
     def wait_held(self, count, patience=60):
-        """Until so many questions are held."""
+        """Waits until so many keys are held."""
         with self.changed:
             if not self.changed.wait_for(lambda: self.held >= count, patience):
                 raise TimeoutError(f"{self.held} of {count} questions came")

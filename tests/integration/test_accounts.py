@@ -1,4 +1,5 @@
-"""virtual goes from account to account: each has his mail as his own, and what happens to one touches no other."""
+"""virtual stores mail with the rights of one account after the other: each owns its mail, and nothing touches
+others."""
 import glob
 import os
 import signal
@@ -27,7 +28,7 @@ def confined(mx):
 @unittest.skipIf(os.geteuid() != 0, "only root can deliver as others")
 class Accounts(Suite):
     def instance(self, count, last="Maildir/", start=True, **settings):
-        """An instance in which u0 to u<count - 1> have an account each, and a directory of their own."""
+        """An instance in which u0 to u<count - 1> each have an account and a directory of their own."""
         names = [f"u{n}" for n in range(count)]
         mx = Instance(
             {
@@ -91,7 +92,7 @@ class Accounts(Suite):
                 self.assertEqual(box.read().count(b"\nSubject: killed"), 1)
 
     def test_without_the_right_to_confine_them_each_account_has_a_process_of_its_own(self):
-        """As in a container that has not got CAP_SETPCAP."""
+        """As in a container without CAP_SETPCAP."""
         with self.instance(3, start=False) as mx:
             subprocess.run(
                 ["setpriv", "--bounding-set", "-setpcap", os.path.join(BIN, "penstock"), "-c", mx.etc, "start"],

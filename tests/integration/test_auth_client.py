@@ -1,4 +1,4 @@
-"""AUTH in the SMTP client: real servers (Postfix with Dovecot, and this server) ask for a login."""
+"""AUTH in the SMTP client: real servers (Postfix with Dovecot, and this smtpd) ask for a login."""
 import base64
 import http.server
 import json
@@ -16,7 +16,7 @@ MECHANISMS = ("PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256")
 
 
 class Tokens:
-    """Knows which tokens count and whose they are (RFC 7662): token -> name."""
+    """Knows valid tokens and their users (RFC 7662): token -> name."""
 
     def __init__(self, tokens):
         class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""AUTH in the SMTP server: a real Dovecot decides, clients of all kinds ask."""
+"""AUTH in the SMTP server: a real Dovecot decides, clients of all kinds log in."""
 import base64
 import os
 import re
@@ -21,7 +21,7 @@ def plain(user, password):
 
 
 class FakeDovecot(threading.Thread):
-    """Speaks the protocol's greeting, then does with each connection what `then` says."""
+    """Sends the protocol's greeting, then calls `then` with each connection."""
 
     def __init__(self, then, path=None, mechanisms=("PLAIN\tplaintext",)):
         super().__init__(daemon=True)
@@ -121,7 +121,7 @@ class WithDovecot(Suite):
         self.mx.wait_log(r"warning: \S+\[127.0.0.1\]: SASL PLAIN authentication failed: [^\n]*"
                          r", sasl_username=anna@local.test.example\n")
         client.expect("AUTH NOSUCH", "535 5.7.8 Error: authentication failed: Invalid authentication mechanism")
-        client.expect("AUTH ANONYMOUS " + b64("x"), "535 5.7.8")  # Dovecot has it, the options do not allow it
+        client.expect("AUTH ANONYMOUS " + b64("x"), "535 5.7.8")  # Dovecot offers it, the options forbid it
         client.expect("AUTH PLAIN " + plain("anna@local.test.example", "secret one"), "235")
 
     def test_what_is_no_response_ends_the_exchange(self):
@@ -207,7 +207,7 @@ class WithDovecot(Suite):
         client.expect("AUTH LOGIN", "334")
         self.dovecot.kill_auth()
         reply = client.command(b64("berta"))
-        self.assertTrue(reply.startswith(("454 4.7.0", "334")), reply)  # 334: the kill came later than the answer
+        self.assertTrue(reply.startswith(("454 4.7.0", "334")), reply)  # 334: the kill came after the answer
         if reply.startswith("334"):
             client.expect("*", "501")
 
@@ -223,7 +223,7 @@ class WithoutDovecot(Suite):
             self.assertFalse(client.has("AUTH"))
             client.expect("AUTH PLAIN " + plain("a", "b"), "454 4.7.0")
             client.send("x@out.example", ["y@local.test.example"], mail())
-            # It comes: no restart, no reload; the client that waited may log in.
+            # The service appears: without restart or reload the waiting client may log in.
             os.makedirs(mx.path("spool", "private"), exist_ok=True)
 
             def then(peer, line):
@@ -256,7 +256,7 @@ class WithoutDovecot(Suite):
                     client.expect("AUTH PLAIN " + plain("a", "b"), "454 4.7.0")
                     client.expect("NOOP", "250")
             self.assertEqual(left, [])
-            self.assertNotIn("authentication failed", mx.log())  # what locks clients out
+            self.assertNotIn("authentication failed", mx.log())  # the words that lock clients out
 
 
 if __name__ == "__main__":

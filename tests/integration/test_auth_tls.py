@@ -1,4 +1,4 @@
-"""AUTH behind STARTTLS, both directions: with this server and client, Python's client, and Exim as either side."""
+"""AUTH after STARTTLS, both directions: with this server and client, Python's client, and Exim on either side."""
 import os
 import re
 import smtplib
@@ -91,7 +91,7 @@ class AuthWithTls(Suite):
         self.assertNotIn(PASSWORD, mx.log())
 
     def test_the_shipped_submission_services_work_when_they_are_taken_in(self):
-        """As an administrator would: take the # off in master.cf (the ports are other ones here)."""
+        """As an administrator would do it: remove the # in master.cf (the ports are different here)."""
         ports = {"submission": free_port(), "submissions": free_port()}
         mx = Instance({
             "smtpd_tls_security_level": "may", "smtpd_tls_cert_file": self.certificate.pem,

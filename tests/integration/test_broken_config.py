@@ -1,5 +1,5 @@
-"""Configurations and tables that are broken: told with their place at check, start and reload, and a running mail
-system goes on with what it has."""
+"""Broken configurations and tables: check, start and reload report them with their place, and a running mail system
+continues with what it has."""
 import os
 import signal
 
@@ -9,7 +9,7 @@ EX_CONFIG = 78
 
 
 def lmdb_of_two_pages(mx, name):
-    """A sound table to break, as bytes."""
+    """Returns a sound table to break, as bytes."""
     source = mx.write(name, "".join(f"user{i}@virtual.test.example box{i}/\n" for i in range(400)))
     mx.tool("penmap", f"lmdb:{source}", check=True)
     with open(source + ".lmdb", "rb") as raw:
@@ -22,7 +22,7 @@ class BrokenConfig(Suite):
             return next(n for n, line in reversed(list(enumerate(lines, 1))) if text in line)
 
     def faults(self, mx):
-        """(name, what to append to main.cf, what the message must say)"""
+        """Returns (name, text to append to main.cf, pattern of the message)."""
         text = mx.write("rules", "# first\n/^ok$/ x\n/(unclosed/ y\n")
         words = mx.write("rules.pcre", "/^ok$/ x\n\n/*broken/ y\n")
         nets = mx.write("nets", "10.0.0.0/8 x\n10.0.0.1/8 y\n")
@@ -41,7 +41,7 @@ class BrokenConfig(Suite):
             ("transport_maps", f"nosuch:{rules}", r"nosuch:.*unsupported table type|unsupported table type.*nosuch"),
             ("transport_maps", f"lmdb:{mx.dir}/gone", r"gone\.lmdb.*No such file.*penmap"),
             ("transport_maps", f"texthash:{mx.dir}/gone", r"gone.*No such file"),
-            # Root may read it, and so may the programs that root starts.
+            # Root can read it, and so can the programs that root starts.
             *([] if os.geteuid() == 0 else [("transport_maps", f"texthash:{secret}", r"secret.*Permission denied")]),
             ("virtual_alias_maps", f"regexp:{rules}", r"rules, line 3: .*put it right"),
             ("canonical_maps", f"static:x pcre:{pcre}", r"rules\.pcre, line 3: "),
@@ -56,7 +56,7 @@ class BrokenConfig(Suite):
             ("smtpd_relay_restrictions", "permit_mynetworks", "anybody could relay"),
         ]
 
-    SYNTAX = [  # what to append to main.cf, the setting it is about, what the message must say
+    SYNTAX = [  # text to append to main.cf, its setting, pattern of the message
         ("message_size_limit = many", "message_size_limit", "not a number of bytes"),
         ("inet_protocols = ${inet_protocols", "inet_protocols", "\\$"),
         ("just words", "", "name = value|="),

@@ -41,7 +41,7 @@ class Checks(Suite):
 
 
 class Lines(Checks):
-    """Actions that change, drop or only note a line."""
+    """Actions that change, drop or only log a line."""
 
     def test_ignore_strip_replace_prepend_warn_info_and_dunno(self):
         mx = self.instance(
@@ -144,7 +144,7 @@ class Lines(Checks):
 
 
 class Messages(Checks):
-    """Actions about the whole message."""
+    """Actions on the whole message."""
 
     def test_reject_with_and_without_status_and_in_the_body(self):
         mx = self.instance(
@@ -231,7 +231,7 @@ class Messages(Checks):
                 return e.reply
             return None
         eventually(lambda: (refused("before") or "").startswith("451 4.3.0"), "mail is put off")
-        mx.wait_empty_queue()  # what was taken before is on its way
+        mx.wait_empty_queue()  # mail accepted before is still on its way
         taken = len(self.box(mx))
         mx.write("header_checks", "/^Subject: never/ WARN\n")
         eventually(lambda: refused("after") is None, "mail is taken again")
@@ -309,7 +309,7 @@ class Smtp(Checks):
 
 
 class Sent(Checks):
-    """smtp_header_checks and its kin, and smtp_generic_maps."""
+    """smtp_header_checks and its like, and smtp_generic_maps."""
 
     def test_smtp_checks_change_what_is_sent_and_nothing_in_the_queue(self):
         for features in (["PIPELINING", "8BITMIME", "CHUNKING"], ["PIPELINING"], []):

@@ -1,14 +1,14 @@
 """smtpd_client_*_limit: counted in anvil, for all processes of a service."""
 from harness import *
 
-# Clients on loopback are strangers here, whom the limits are for.
+# The limits are for strangers, so clients on loopback are strangers here.
 STRANGERS = {"mynetworks": "192.0.2.1/32", "relay_domains": "", "smtpd_error_sleep_time": "0"}
 RCPT = "RCPT TO:<nobody@elsewhere.example>"
 
 
 class ClientLimits(Suite):
     def codes(self, port, *lines):
-        """The code of the greeting and of each reply."""
+        """Returns the codes of the greeting and of each reply."""
         try:
             with Client(port, ehlo=False) as client:
                 return [220] + [int(client.command(line)[:3]) for line in lines]
@@ -43,7 +43,7 @@ class ClientLimits(Suite):
                 self.assertTrue(refused())
                 mx.kill("anvil")
                 self.assertTrue(refused())
-                mx.reload()  # new clients come to another smtpd, the two stay with theirs
+                mx.reload()  # new clients get another smtpd, the two stay with theirs
                 eventually(lambda: len(mx.pids()["smtpd"]) == 2, "two smtpd processes")
                 eventually(refused, "the new smtpd counts the sessions of the old")
                 second.quit()

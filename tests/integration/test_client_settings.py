@@ -1,5 +1,5 @@
-"""Settings of the SMTP and LMTP client by their names: each row has a transport with its own -o, a domain and a look
-at what the peer got. The lmtp_ twin of a setting must do for LMTP what the smtp_ one does for SMTP, so most rows run
+"""Settings of the SMTP and LMTP client by name: each row has a transport with its own -o, a domain, and a check of
+what the peer got. The lmtp_ twin of a setting must do for LMTP what the smtp_ one does for SMTP, so most rows run
 with both."""
 import os
 import re
@@ -17,8 +17,8 @@ PLAIN = ("8BITMIME", "SIZE 0")
 
 
 class Row:
-    """settings: for $p read smtp or lmtp. peer: which one. sent: whether mail is to arrive; else the log's words.
-    look(case, message, log): what else must be."""
+    """settings: $p stands for smtp or lmtp. peer: its name. sent: whether the mail arrives; else a pattern of the
+    log. look(case, message, log): further checks."""
 
     def __init__(
         self, settings, peer="any", sent=True, look=None, content=None, hop=None, only=None, sender="ada@sender.example"
@@ -252,7 +252,7 @@ class Tls(ByName):
             peers[prefix] = made
             for peer in made.values():
                 self.addCleanup(peer.close)
-        # Rows name themselves in the log; what OpenSSL takes for the system's authorities is the test's.
+        # Rows name themselves in the log; the system's authorities of OpenSSL are the test's.
         for number, row in enumerate(rows):
             row.settings += "\nsyslog_name = $p%d" % number
         self.run_rows(rows, peers, import_environment=f"MAIL_CONFIG TZ SSL_CERT_FILE={self.ca.pem}")
@@ -334,7 +334,7 @@ class Dialogue(ByName):
             ],
             peers,
         )
-        # The end of data had its effect at the peer; the answer did not come.
+        # The end of data took effect at the peer, but the answer was lost.
         for prefix in ("smtp", "lmtp"):
             peer = peers[prefix]["dot"]
             hop = f"lmtp:inet:127.0.0.1:{peer.port}" if prefix == "lmtp" else f"smtp:[127.0.0.1]:{peer.port}"

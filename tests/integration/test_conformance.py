@@ -1,4 +1,4 @@
-"""What the RFCs ask of an SMTP server, on the wire. Names hold the section's number or the RFC's.
+"""RFC rules for an SMTP server, on the wire. Names hold the section's number or the RFC's.
 
 Most are dialogues: what the client says and how each answer begins (a regular expression). All share one instance
 with the settings of SHARED; others have their own.
@@ -252,7 +252,7 @@ class Server(Suite):
         return client
 
     def took(self, sent, count=1):
-        """The messages at the peer that hold this text, when as many are there and the queue is empty."""
+        """Returns the messages at the peer with this text, once there are so many and the queue is empty."""
         found = []
 
         def check():
@@ -271,7 +271,7 @@ class Server(Suite):
                 self.assertEqual(client.file.read(), b"", "bytes after the end")
                 continue
             text, *patterns = step
-            # A chunk ends where it ends; everything else is lines.
+            # A chunk ends by its length; everything else is lines.
             chunk = re.match(r"BDAT \d+.*\r\n", text, re.I) is not None
             client.raw(text.encode("utf-8", "surrogateescape") + (b"" if chunk else b"\r\n"))
             for pattern in patterns:
@@ -351,7 +351,7 @@ class Server(Suite):
                     content = mail(mark, "text") + end + after
                     with Client(number) as client:
                         try:
-                            if via == "DATA":  # not stuffed, on purpose
+                            if via == "DATA":  # deliberately not dot-stuffed
                                 client.expect(*MAIL), client.expect(*RCPT), client.expect(*DATA)
                                 client.raw(content + b"\r\n.\r\n")
                                 client.reply()
@@ -374,7 +374,7 @@ class Server(Suite):
                 for message in peer.messages:
                     self.assertEqual((message.sender, message.recipients), ("ada@sender.example", ["ben@rcpt.example"]))
                     self.assertEqual(sum(message.content.count(f"Subject: {m}\r\n".encode()) for m in marks), 1)
-                    # Outside there is neither a bare CR nor a bare LF (2.3.8).
+                    # Outside content there is neither a bare CR nor a bare LF (2.3.8).
                     self.assertNotIn(b"\r", message.content.replace(b"\r\n", b""))
                     self.assertNotIn(b"\n", message.content.replace(b"\r\n", b""))
                 if policy == "reject":
@@ -543,7 +543,7 @@ class Server(Suite):
         with Client(self.mx.port) as client:
             for cut in range(len(group) + 1):
                 client.raw(group[:cut])
-                select.select([client.socket], [], [], 0)  # nothing is waited for: both parts may come as one
+                select.select([client.socket], [], [], 0)  # only a pause: both parts may still arrive as one
                 client.raw(group[cut:])
                 self.assertEqual([client.reply()[:9].ljust(8) for _ in wanted][:4], wanted[:4], cut)
                 client.raw(mail(f"2920-1 {cut}") + b".\r\n")

@@ -1,7 +1,7 @@
-"""What the RFCs ask of an SMTP client, seen by a scripted peer. Names hold the section's number or the RFC's.
+"""RFC rules for an SMTP client, seen by a scripted peer. Names hold the section's number or the RFC's.
 
-Every Peer also watches for what is never allowed: words before the greeting, anything behind a command that ends a
-group, parameters that were not offered, MAIL within a transaction, line ends that are none.
+Every Peer also watches for what is never allowed: commands before the greeting, anything behind a command that ends a
+group, parameters that were not offered, MAIL within a transaction, wrong line ends.
 """
 import os
 import random
@@ -20,7 +20,7 @@ TIMEOUTS = ("smtp_helo_timeout", "smtp_mail_timeout", "smtp_rcpt_timeout", "smtp
 
 
 def subject(message):
-    """What a test wrote there; a report of the instance's own has another."""
+    """A message that the test wrote; a report by the instance has another header."""
     return next((f[9:] for f in fields(split(message.content)[0]) if f.startswith(b"Subject: ")), b"").decode()
 
 
@@ -51,7 +51,7 @@ class Outgoing(Suite):
         self.addCleanup(dns.__exit__)
         mx = Instance({**dns.settings(), **SOON, **settings}, start=False)
         self.addCleanup(mx.close)
-        mx.set(smtp_tcp_port=str(mx.port), smtp_connect_timeout="2s")  # hosts differ by their address
+        mx.set(smtp_tcp_port=str(mx.port), smtp_connect_timeout="2s")  # the hosts differ by their addresses
         mx.start()
         return dns, mx
 
@@ -73,7 +73,7 @@ class Outgoing(Suite):
         )
         peers = [self.host(mx, f"127.0.0.2{i}") for i in (1, 2, 3)]
         for peer in peers:
-            peer.delay = 0.005  # so that one connection does not take it all
+            peer.delay = 0.005  # so that no connection takes all the mail
         for i in range(60):
             send(mx.port, "a@s.example", ["x@many.example"], mail(str(i)))
         mx.wait_empty_queue()
@@ -222,7 +222,7 @@ class Outgoing(Suite):
                     silent = threading.Event()
                     peer.replies[stage] = lambda session, line: None if silent.is_set() else NOTHING
                     self.submit(mx, stage)
-                    # In a group the next answer comes, and does not fit.
+                    # In a group the next reply comes, and does not fit.
                     self.outcome(
                         mx, f"{stage}@rcpt.example", "deferred" if "PIPELINING" in features else "deferred .*timed out"
                     )
@@ -233,7 +233,8 @@ class Outgoing(Suite):
     # -- transactions, one after the other on one connection
 
     def batch(self, mx, peer, names):
-        """Submits while the peer holds its greeting back, so that one connection gets all; waits for the end."""
+        """Submits while the peer holds its greeting back, so that one connection gets all messages; waits for the
+        end."""
         ready = threading.Event()
         peer.replies["GREETING"] = lambda session, line: ready.wait(30) and None
         self.submit(mx, *names)
@@ -253,7 +254,7 @@ class Outgoing(Suite):
         self.batch(mx, peer, names)
         got = [subject(m) for m in peer.messages]
         self.assertEqual(sorted(set(got)), names, mx.log()[-3000:])
-        for message in peer.messages:  # never under another's envelope
+        for message in peer.messages:  # never under another message's envelope
             self.assertEqual(message.recipients, [subject(message) + "@rcpt.example"])
         if not duplicates:
             self.assertEqual(sorted(got), names)
@@ -275,7 +276,7 @@ class Outgoing(Suite):
             for stage, fault in (("MAIL", NOTHING), ("DOT", NOTHING), ("DOT", "250 2.0.0 ok\r\n250 2.0.0 ok"),
                                  ("MAIL", "250 2.1.0 ok\r\n250 2.1.0 ok")):
                 if fault is not NOTHING and "CHUNKING" in features and "PIPELINING" in features:
-                    continue  # cannot be told there: docs/pipelining.md
+                    continue  # undetectable there: docs/pipelining.md
                 with self.subTest(features=features, stage=stage, fault=fault or "nothing"):
                     peer, mx = self.with_peer(features, {t: "2s" for t in TIMEOUTS})
                     names, count = [f"n{i}" for i in range(8)], []

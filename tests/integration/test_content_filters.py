@@ -1,4 +1,4 @@
-"""Content filters behind and before the queue, what goes around them, and copies (bcc)."""
+"""Content filters behind and before the queue, mail that bypasses them, and copies (bcc)."""
 import os
 import subprocess
 import threading
@@ -7,13 +7,14 @@ from content_filter import Filter
 from harness import *
 
 BOXES = ("ada", "bob", "eve", "copy", "sender")
-# What the smtpd behind the filter leaves out: behind the queue all that was done before; before the queue nothing was.
+# Work that the smtpd behind an after-queue filter skips because it is done; behind a before-queue filter it skips
+# nothing.
 DONE = "no_unknown_recipient_checks,no_address_mappings,no_header_body_checks,no_milters"
 CHECKED = "no_unknown_recipient_checks"
 
 
 class Filtered(Suite):
-    """An instance whose mail goes through `scan`, which hands it back to a smtpd of its own."""
+    """An instance whose mail passes `scan`, which gives it back to an smtpd of its own."""
 
     def instance(self, scan=None, settings=None, services=None, start=True, back=None, override=DONE):
         boxes = {f"{n}@virtual.test.example": f"{n}/" for n in BOXES}
@@ -41,7 +42,7 @@ class Filtered(Suite):
         )
 
     def only(self, mx, box, count=1):
-        """What came to a box, which is to be so many messages and no more once the queue is empty."""
+        """Returns a box's messages: exactly so many once the queue is empty."""
         mx.virtual_box(box).wait(count)
         mx.wait_empty_queue()
         found = mx.virtual_box(box).messages()
@@ -75,7 +76,7 @@ class AfterQueue(Filtered):
                 sorted(scan.messages[0].recipients), [f"{n}@virtual.test.example" for n in ("ada", "bob", "copy")]
             )
             self.assertEqual(scan.violations, [])
-            # The log and the filter know the first client.
+            # Log and filter know the original client.
             first = reply.split()[-1]
             told = scan.messages[0].xforward
             self.assertEqual([told[n] for n in ("ADDR", "HELO", "PROTO", "IDENT", "SOURCE")],
@@ -134,7 +135,7 @@ class AfterQueue(Filtered):
             self.assertTrue(there.wait(60))
             self.assertEqual(mx.kill("qmgr"), 1)
             go_on.set()
-            # At least once: what the filter hands back, and what the next qmgr tries again.
+            # At least once: both the filter and the next qmgr may repeat it.
             mx.virtual_box("ada").wait(1, 60)
             eventually(lambda: self.flushed_empty(mx), lambda: f"queue empty: {mx.log()[-3000:]}", 60)
             for got in mx.virtual_box("ada").messages():
@@ -231,7 +232,7 @@ class BeforeQueue(Filtered):
                 client.expect("DATA", "354")
                 client.raw(mail("worm") + b".\r\n")
                 self.assertEqual(client.reply(), "554 5.7.1 a worm")
-                # and the session goes on
+                # The session continues.
                 client.send("s@sender.example", ["ada@virtual.test.example"], mail("clean"))
             self.assertIn(b"Subject: clean", self.only(mx, "ada")[0])
             mx.wait_log(r"NOQUEUE: proxy-reject: END-OF-MESSAGE: 554 5\.7\.1 a worm; from=<s@sender\.example> "
@@ -266,7 +267,7 @@ class BeforeQueue(Filtered):
                 self.assertEqual([w for w in said.parameters if not w.startswith("SIZE=")], ["ENVID=e1", "RET=HDRS"])
                 self.assertEqual(said.recipient_parameters, [["NOTIFY=NEVER", "ORCPT=rfc822;a@b"]])
                 client.send("s@sender.example", [to], content, mail=f"SIZE={len(content)}")
-                client.send("s@sender.example", [to], content, mail="SIZE=" + 20 * "9")  # more than can be added to
+                client.send("s@sender.example", [to], content, mail="SIZE=" + 20 * "9")  # too large a number to add to
                 sizes = [[int(w[5:]) for w in m.parameters if w.startswith("SIZE=")] for m in scan.messages]
                 if not options:
                     self.assertEqual(sizes[0], [])  # nothing was announced
@@ -275,7 +276,7 @@ class BeforeQueue(Filtered):
                     for s in size:
                         self.assertLessEqual(len(said.content), s)
                 self.assertEqual(len(sizes[1]), 1)
-                # and what the filter says to it is the client's to hear
+                # The client gets the filter's reply.
                 scan.replies["MAIL"] = lambda session, line: "555 5.5.4 RET is not known" if "RET=" in line else None
                 with self.assertRaises(Refused) as no:
                     client.send("s@sender.example", [to], content, mail="RET=FULL")
@@ -426,13 +427,13 @@ class Copies(Filtered):
         with self.instance(settings={
                 "always_bcc": "copy@virtual.test.example",
                 "transport_maps": inline({"gone.example": "error:5.1.1 gone"}),
-                "smtpd_reject_unlisted_recipient": "no",  # which would refuse it at RCPT
+                "smtpd_reject_unlisted_recipient": "no",  # which would refuse the recipient at RCPT
                 "sender_bcc_maps": inline({"s@sender.example": "eve@virtual.test.example"}),
                 "recipient_bcc_maps": inline({"ada@virtual.test.example": "bob@virtual.test.example"})}) as mx:
             send(mx.port, "s@sender.example", ["ada@virtual.test.example"], mail("copied"))
             for box in ("ada", "bob", "eve", "copy"):
                 self.assertIn(f"X-Original-To: {box}@virtual.test.example\n".encode(), self.only(mx, box)[0])
-            # A notice is the system's own mail: nobody gets a copy of it.
+            # A notice is the system's own mail: nobody gets a copy.
             send(mx.port, "sender@virtual.test.example", ["x@gone.example"], mail("returned"))
             self.only(mx, "sender")
             self.only(mx, "copy", 2)

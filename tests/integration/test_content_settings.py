@@ -1,4 +1,4 @@
-"""What is completed, converted, taken out and refused when mail comes in, setting by setting."""
+"""What incoming mail gains, converts, loses or is refused for, setting by setting."""
 import email
 import os
 import pwd
@@ -22,7 +22,7 @@ class Settings(Submission):
         return mx
 
     def arrived(self, mx, count=1):
-        """The last message, its content after the trace fields, with line feeds."""
+        """Returns the last message's content after the trace fields, with line feeds."""
         mx.virtual_box("ada").wait(count)
         got = max(mx.virtual_box("ada").messages(), key=lambda m: m.count(b"number %d" % count))
         return strip_trace(got.replace(b"\r\n", b"\n"), b"\n")[1]
@@ -138,7 +138,7 @@ class Completed(Settings):
     def test_what_force_mime_input_conversion_changed_is_sent_as_7_bit(self):
         with Peer() as peer:
             mx = self.running({"force_mime_input_conversion": "yes", **relay_to(peer, "rcpt.example")})
-            for label in ("8bit", "7bit"):  # the second one is not true, and stays
+            for label in ("8bit", "7bit"):  # the second label is wrong, and stays
                 send(mx.port, ADA, [f"{label}@rcpt.example"], text("Content-Transfer-Encoding: " + label, body=UTF8),
                      mail="BODY=8BITMIME")
             peer.wait_messages(2)
@@ -260,7 +260,7 @@ class Utf8(Settings):
     SUBJECT = "Subject: caf\u00e9\n\nbody\n"
 
     def with_peer(self, **settings):
-        """An instance that sends to a host without SMTPUTF8; what became of a message is in the log."""
+        """An instance that sends to a host without SMTPUTF8; the log has the results."""
         peer = Peer()
         self.addCleanup(peer.close)
         return peer, self.running({**relay_to(peer, "rcpt.example"), **settings})

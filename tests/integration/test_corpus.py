@@ -1,7 +1,7 @@
 """Every message arrives as it was sent: by DATA and BDAT, to peers of every kind, and into a Maildir.
 
 Only trace fields come before the content; the body is the same byte for byte. PEN_CORPUS=DIR adds every file below
-DIR (line ends made CRLF). A peer without 8BITMIME gets 8-bit messages as they are too, and without BODY=
+DIR (with line ends made CRLF). A peer without 8BITMIME gets 8-bit messages unchanged, too, and without BODY=
 (docs/pipelining.md). Only a bare CR is changed, to a space (cleanup_replace_stray_cr_lf); NUL is kept.
 """
 import itertools
@@ -33,21 +33,21 @@ def load():
 
 
 def arrives(content):
-    """What is left of a bare CR (RFC 5321 section 2.3.8): a space."""
+    """Returns what a bare CR becomes (RFC 5321 section 2.3.8): a space."""
     return re.sub(rb"\r(?!\n)", b" ", content)
 
 
 CORPUS = load()
 CORPUS["nul"] = mail("NUL", "a\0b\r\n\0\r\n.\0\r\n")
 CORPUS["stray-cr"] = mail("CR", "a\rb\r\r\n\r.\r\n.\rx\r\n")
-# Clients count as strangers: for its own hosts Penstock completes a header that lacks From, Date or Message-ID.
-# Lines over 998 bytes would be broken for peers without CHUNKING (smtp_line_length_limit, as Postfix does).
-# Return-Path: and the like would be left out.
+# Clients are strangers: for its own hosts Penstock completes a header that lacks From, Date or Message-ID. Lines over
+# 998 bytes would be broken for peers without CHUNKING (smtp_line_length_limit, as in Postfix). Return-Path: and the
+# like would be dropped.
 STRANGERS = {"local_header_rewrite_clients": "", "message_drop_headers": "", "smtp_line_length_limit": "0"}
 
 
 def differs(delivered, original, end=b"\r\n"):
-    """As without_trace, but a content that starts with text that is no field may get an empty line before it."""
+    """As without_trace, but content that starts with text that is no field may get an empty line before it."""
     problem = without_trace(delivered, original, end)
     if problem and without_trace(delivered, end + original, end) is None:
         first = original.split(end)[0]
@@ -61,7 +61,7 @@ def differs(delivered, original, end=b"\r\n"):
 
 class Corpus(Suite):
     def through(self, features):
-        # Nothing is converted here: test_notices.py sees to 8-bit content for hosts without 8BITMIME.
+        # No conversion here: test_notices.py tests 8-bit content for hosts without 8BITMIME.
         settings = {"disable_mime_output_conversion": "yes", **STRANGERS}
         with Peer(features=features) as peer, Instance({**relay_to(peer), **settings}) as mx:
             eight = any(f == "8BITMIME" for f in features)

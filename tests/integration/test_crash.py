@@ -1,4 +1,4 @@
-"""kill -9 under load, with a ledger: what got its 250 arrives, whole, and twice only if it was in flight."""
+"""kill -9 under load, with a ledger: what got its 250 arrives whole, and twice only if it was in flight."""
 import collections
 import os
 import pwd
@@ -14,14 +14,14 @@ from test_queue_tools import submit
 
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "2s", "queue_run_delay": "1s",
         "smtp_destination_concurrency_limit": "20"}
-# Says in the log when a result is on disk.
+# Logs when a result is on disk.
 TALKATIVE = {"qmgr": "unix n - n 300 1 qmgr -v"}
-# Whoever delivers learns of qmgr's death, and ends what it has in hand, in its own time.
+# A delivery program learns of qmgr's death in its own time, and then drops its deliveries.
 GRACE = {"qmgr": 5}
 
 
 class Load(threading.Thread):
-    """Sends messages until told to stop; .accepted holds the numbers that got 250."""
+    """Sends messages until told to stop; .accepted holds the numbers of those that got 250."""
 
     def __init__(self, port, name, recipients, size):
         super().__init__(daemon=True)
@@ -56,14 +56,14 @@ class Load(threading.Thread):
 
 
 def system_user():
-    """An account that mail can be delivered for here."""
+    """Returns an account of this host that mail can be delivered to."""
     if os.geteuid() != 0:
         return pwd.getpwuid(os.geteuid()).pw_name
     return next(u.pw_name for u in pwd.getpwall() if u.pw_name in ("games", "nobody") and u.pw_uid)
 
 
 def arrival(text, sent, at, by, end):
-    """What judge() asks of a delivered message."""
+    """Returns what judge() needs to know of a delivered message."""
     key = re.search(rb"(?m)^X-Key: (\S+?)\r?$", text).group(1).decode()
     damage = without_trace(text, sent[key] if end == b"\r\n" else sent[key].replace(b"\r\n", b"\n"), end)
     recipient = re.search(rb"(?m)^\s+for <([^>]+)>", text).group(1).decode()
@@ -104,7 +104,7 @@ class Crash(Suite):
                     self.settle(mx, peer, loads)
 
     def killed(self, peer, mx, kill, ends_sessions=True):
-        """kill(), which is over only when the peer has read what the dead had sent it."""
+        """A kill() that ends only when the peer has read what the dead program had sent."""
         before = len(mx.kills)
         count = kill()
         if ends_sessions and len(mx.kills) > before:
@@ -122,7 +122,7 @@ class Crash(Suite):
         self.judged(mx, loads, arrivals)
 
     def judged(self, mx, loads, arrivals):
-        """Nothing lost, nothing damaged, twice only what was in flight at a kill."""
+        """Shows that nothing is lost or damaged, and that only deliveries in flight at a kill came twice."""
         acknowledged = set().union(*(x.acknowledged for x in loads))
         results = synced(mx.log().encode())
         self.assertTrue(results, "qmgr says when a result is on disk")
@@ -147,9 +147,9 @@ class Crash(Suite):
 
     def test_kill_local_while_it_writes_mailbox_files(self):
         user = system_user()
-        # A kill may leave a lock file behind, which holds the mailbox up until it is that old.
+        # A kill may leave a lock file, which blocks the mailbox until it is that old.
         with Instance({**SOON, "mail_spool_directory": "", "stale_lock_time": "20s"}, TALKATIVE, start=False) as mx:
-            mx.set(mail_spool_directory=mx.mail_spool)  # without the slash: one file per user
+            mx.set(mail_spool_directory=mx.mail_spool)  # without the final slash: one file per user
             mx.start()
             loads = [Load(mx.port, f"c{i}", [user + "@local.test.example"], 300 if i % 2 else 40000) for i in range(3)]
             for load in loads:
@@ -172,12 +172,12 @@ class Crash(Suite):
             sent = {k: v for x in loads for k, v in x.sent.items()}
             arrivals = []
             for start, end in zip(starts, starts[1:] + [len(content)]):
-                text = content[content.index(b"\n", start) + 1:end - 1]  # without the empty line that ends each
+                text = content[content.index(b"\n", start) + 1:end - 1]  # without the empty line at its end
                 arrivals.append(arrival(text, sent, start + 1, "local", b"\n"))
             self.judged(mx, loads, arrivals)
 
     def ended(self, mx, loads):
-        """The loads end and the queue drains."""
+        """Waits for the end of the loads and for an empty queue."""
         for load in loads:
             load.stop.set()
         for load in loads:
@@ -210,7 +210,7 @@ class Crash(Suite):
                 except FileNotFoundError:
                     return 0
             for goal in (5, 15, 25, 35):
-                # It may have passed the goal before the last kill, and not be there again.
+                # It may have passed the goal before the last kill, and not have caught up again.
                 eventually(
                     lambda: runs() >= goal and mx.pids().get("local"), lambda: f"{goal} runs, {runs()} so far", 90
                 )
@@ -222,7 +222,7 @@ class Crash(Suite):
                 if not name.startswith("done."):
                     continue
                 with open(os.path.join(out, name), "rb") as raw:
-                    found = arrival(raw.read().partition(b"\n")[2], sent, 0, "local", b"\n")  # without its From line
+                    found = arrival(raw.read().partition(b"\n")[2], sent, 0, "local", b"\n")  # without the From line
                 self.assertIsNone(found.damage, name)
                 delivered[found.key] += 1
             self.assertEqual({k for x in loads for k in x.accepted} - delivered.keys(), set(), "lost")
@@ -232,7 +232,7 @@ class Crash(Suite):
         self.run_case([], all_at_once=True)
 
     def recovered(self, mx, times):
-        """Until qmgr has come to the end of its recovery so often since the first start."""
+        """Waits until qmgr has finished that many recoveries since the first start."""
         eventually(lambda: mx.log().count("queue recovered: ") >= times,
                    lambda: f"{times} recoveries\n{mx.log()[-3000:]}", 60)
 
@@ -240,7 +240,8 @@ class Crash(Suite):
         self.assertEqual([line for line in mx.log().splitlines() if re.search(r"/qmgr\[.*(fatal|panic): ", line)], [])
 
     def test_qmgr_killed_twice_in_a_burst_of_ends_of_data(self):
-        """Its receiver had no answer from the first, nor asked the second: the third has the message twice."""
+        """The receiver got no answer from the first qmgr and did not ask the second: the third finds the message
+        twice."""
         burst = 200
         with Peer() as peer, Instance(
             {**relay_to(peer), **SOON, "smtpd_client_connection_count_limit": "0"}, TALKATIVE
@@ -274,7 +275,7 @@ class Crash(Suite):
             self.no_end_of_qmgr(mx)
 
     def test_drop_files_that_come_back_over_a_kill_of_everything(self):
-        """A removal that had not reached the disk: what is deferred is handed in again, and all of it is flushed."""
+        """A removal did not reach the disk: deferred mail is submitted again, and all of it is flushed."""
         with Peer() as peer, Instance({**relay_to(peer), "minimal_backoff_time": "300s"}, TALKATIVE) as mx:
             peer.replies["RCPT"] = lambda session, line: "450 4.2.1 later"
             folder, kept = mx.path("spool", "maildrop"), os.path.join(mx.dir, "kept")
@@ -328,7 +329,7 @@ class Crash(Suite):
     def test_kill_master_and_start_again(self):
         with Peer() as peer, Instance(relay_to(peer)) as mx:
             send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail("before"))
-            self.assertGreaterEqual(mx.kill("master"), 1)  # a child that it has just forked bears its name still
+            self.assertGreaterEqual(mx.kill("master"), 1)  # a child that has just been forked still has its name
             eventually(lambda: not mx.pids().get("master"), "master gone")
             mx.start()
             send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail("after"))

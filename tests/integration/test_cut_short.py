@@ -1,5 +1,5 @@
-"""A first try that a stop, a reload or the death of a program cuts before the peer had anything is no try: the next
-start makes it at once, long before a retry would be due (five minutes, the default)."""
+"""A first try cut short by a stop, a reload or the death of a program, before the peer had anything, does not count:
+the next start repeats it at once, long before a retry would be due (five minutes by default)."""
 import threading
 
 from harness import *
@@ -16,7 +16,7 @@ class CutShort(Suite):
                 go_on.wait(60)
             return reply if session.number == 0 else None
 
-        # Without CHUNKING the peer has nothing of the message before its answer to DATA.
+        # Without CHUNKING the peer has nothing of the message before it answers DATA.
         with Peer(["PIPELINING", "8BITMIME"]) as peer, Instance({**relay_to(peer), "stop_drain_time": "1s"}) as mx:
             peer.replies[verb] = slow
             try:

@@ -1,4 +1,4 @@
-"""Mail in by SMTP, out by SMTP and into mailboxes; what cannot be delivered comes back."""
+"""Mail in by SMTP, out by SMTP and into mailboxes; undeliverable mail is returned."""
 import email
 import email.policy
 import os

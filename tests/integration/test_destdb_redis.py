@@ -1,4 +1,4 @@
-"""Several instances share one destination database through a real redis server; what they do without it."""
+"""Several instances share one destination database through a real redis server, and work on without it."""
 import contextlib
 import json
 import os
@@ -10,17 +10,17 @@ from instance import mail_owner
 from redis_server import PROGRAM, RedisServer
 
 SLOW_RETRY = {"minimal_backoff_time": "300s", "maximal_backoff_time": "300s"}
-# One job a connection, so that what is in use is what there is to do.
+# One job per connection, so that the connections in use show the work there is.
 ONE_EACH = {"connection_backlog_threshold": "1", "smtp_destination_recipient_limit": "2",
             "initial_destination_concurrency": "20"}
 
 
 class Held:
-    """A peer's end of data waits until it is let go."""
+    """A peer whose end of data waits until it is released."""
 
     def __init__(self, peer):
         self.event = threading.Event()
-        self.reached = threading.Semaphore(0)  # once for each that came so far
+        self.reached = threading.Semaphore(0)  # released once for each that has come
         peer.replies["DOT"] = self.wait
 
     def wait(self, session, line):
@@ -72,7 +72,7 @@ class DestdbRedis(Suite):
             made = self.instances(stack, count, redis, peer, smtp_destination_concurrency_limit="3", **ONE_EACH)
             for i, mx in enumerate(made):
                 self.send(mx, *[f"m{i}x{n}" for n in range(6)])
-            # Everybody wants six; all of them together get three, and each knows of the others'.
+            # Each wants six; all together get three, and each knows of the others'.
             eventually(lambda: redis.held() == 3, lambda: f"three leases: {redis.leases()}")
 
             def known():
@@ -108,8 +108,8 @@ class DestdbRedis(Suite):
             eventually(lambda: redis.held() == 2, lambda: f"first has both: {redis.leases()}")
             self.send(second, "second")
             eventually(lambda: any(len(hosts) == 2 for hosts in redis.leases().values()), "second waits")
-            # The first one has more to do than it is let: it hears of the second with its next word to redis, and does
-            # not keep both until it is done.
+            # The first has more work than it may do: its next exchange with redis tells it of the second, and it
+            # gives up one of its leases before its work is done.
             def part():
                 return any(
                     host.startswith("mx1") and n for hosts in redis.leases().values() for host, n in hosts.items()
@@ -148,7 +148,7 @@ class DestdbRedis(Suite):
                     (explained["decision"], explained["knowledge"]["backend"], explained["knowledge"]["hosts"]),
                     ("nothing", "redis", 2),
                 )
-                # The second finds it back; the first learns that with its next message.
+                # The second finds redis again; the first learns of it with its next message.
                 second.flush()
                 back.wait_messages(1)
                 self.send(first, "c")
@@ -161,7 +161,7 @@ class DestdbRedis(Suite):
             first, second = self.instances(stack, 2, redis, peer, **ONE_EACH)
             held = Held(peer)
             peer.replies["GREETING"] = lambda session, line: "421 4.7.0 too many" if session.number >= 2 else None
-            # A refusal says how many it bears only to who has connections that work.
+            # The refusal says how many connections the host takes, but only to an instance with working connections.
             self.send(first, "m0", "m1")
             for _ in range(2):
                 self.assertTrue(held.reached.acquire(timeout=60))

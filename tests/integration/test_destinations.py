@@ -1,4 +1,4 @@
-"""What is known of destinations, seen and ordered with pendest; what follows from it on the wire."""
+"""Shows and orders destinations with pendest, and checks the effect on the wire."""
 import json
 import subprocess
 import time
@@ -30,7 +30,7 @@ class Destinations(Suite):
             explained = self.lines(mx, "explain", "a@rcpt.example")[0]
             self.assertEqual((explained["decision"], explained["nexthop"]), ("suspended", f"[127.0.0.1]:{peer.port}"))
             self.assertIn("moving house", explained["suspended"])
-            # The order was on disk when pendest ended.
+            # The order was on disk before pendest ended.
             mx.kill("qmgr")
             mx.flush()
             suspended = [e for e in self.lines(mx, "list") if e["type"] == "suspension"]
@@ -73,7 +73,7 @@ class Destinations(Suite):
             self.assertEqual(peer.wait_messages(1)[0].recipients, ["b@other.example"])
             mx.wait_log(r"to=<a@rcpt\.example>, .*dsn=4\.3\.2, status=deferred "
                         r"\(delivery to rcpt\.example is suspended by defer_destinations\)")
-            mx.flush()  # does not override it
+            mx.flush()  # does not override the suspension
             mx.wait_log(r"(?s)(suspended by defer_destinations.*){2}")
             self.assertEqual(self.lines(mx, "explain", "a@rcpt.example")[0]["decision"], "suspended")
             mx.write("listed", "nobody.example x\n")
@@ -213,7 +213,7 @@ class Destinations(Suite):
                 done = mx.tool("pendest", *words)
                 self.assertEqual(done.returncode, 64, words)
                 self.assertTrue(done.stderr, words)
-            self.assertEqual(mx.tool("pendest", "suspend", "a.example").returncode, 69)  # it has never run
+            self.assertEqual(mx.tool("pendest", "suspend", "a.example").returncode, 69)  # the suite has never run
             self.assertIn("usage:", mx.tool("pendest", "--help").stdout)
             self.assertIn("Penstock", mx.tool("pendest", "--version").stdout)
 

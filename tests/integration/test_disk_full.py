@@ -29,7 +29,7 @@ class DiskFull(Suite):
         return where
 
     def stuff(self, where):
-        """Leaves not one free block."""
+        """Fills the file system up to the last block."""
         with open(os.path.join(where, "filler"), "ab", buffering=0) as f:
             for size in (1 << 20, 4096):
                 try:
@@ -40,7 +40,7 @@ class DiskFull(Suite):
         self.assertEqual(os.statvfs(where).f_bavail, 0)
 
     def attempt(self, mx, name, content):
-        """None when it was accepted, else the refusal."""
+        """Returns None if the message was accepted, else the refusal."""
         try:
             send(mx.port, "ada@sender.example", [f"{name}@rcpt.example"], content)
             return None
@@ -48,7 +48,7 @@ class DiskFull(Suite):
             return e.reply
 
     def fill(self, mx, content, most=5000):
-        """Sends until refused; (names accepted, refusal)."""
+        """Sends until refused; returns (names accepted, refusal)."""
         accepted = []
         for i in range(most):
             refusal = self.attempt(mx, f"u{i}", content(i))
@@ -58,7 +58,7 @@ class DiskFull(Suite):
         self.fail("the disk never got full")
 
     def drains(self, mx, port, accepted, content):
-        """Everything accepted is delivered, and then mail like that which was refused is taken again."""
+        """Waits until accepted mail is delivered, and then until mail like the refused one is accepted again."""
         with Peer(port=port) as up:
             mx.flush()
             up.wait_messages(len(accepted), seconds=120)
@@ -70,7 +70,7 @@ class DiskFull(Suite):
     def test_everything_on_a_full_disk(self):
         where = self.small_disk("100m")
         with Peer() as peer:
-            peer.close()  # nothing leaves for now
+            peer.close()  # nothing can leave for now
             with Instance({**relay_to(peer), **SOON}, directory=where) as mx:
                 pids = mx.pids()
                 accepted, refusal = self.fill(mx, lambda i: mail(str(i), LINE * 1000))
@@ -80,7 +80,7 @@ class DiskFull(Suite):
                 self.assertGreater(len(large), 10 << 20)
                 self.assertRegex(self.attempt(mx, "large", large), "^452 4.3.1 ")
                 self.stuff(where)
-                mx.flush()  # what is tried again and deferred meanwhile is kept
+                mx.flush()  # messages that are tried and deferred meanwhile are kept
                 self.assertRegex(self.attempt(mx, "large", large), "^452 4.3.1 ")
                 self.drains(mx, peer.port, accepted, mail("again", LINE * 1000))
                 self.assertEqual(os.statvfs(where).f_bavail, 0)
@@ -108,15 +108,14 @@ class DiskFull(Suite):
                 accepted, refusal = self.fill(mx, lambda i: mail(str(i), LINE * 200))
                 self.assertTrue(refusal.startswith(FULL), refusal)
                 self.assertGreater(len(accepted), 50)
-                # Segments may have been given back meanwhile: until those are full as well. This is more than the
-                # disk holds.
+                # Segments may have been freed meanwhile: fill those as well. This is more than the disk holds.
                 for n in range(1000):
                     if (refusal := self.attempt(mx, f"large{n}", mail("large", LINE * 1000))) is not None:
                         break
                     accepted.append(f"large{n}@rcpt.example")
                 self.assertRegex(refusal, "^452 4.3.1 ")
                 self.stuff(log)
-                for n in range(6):  # it comes up from a full disk as well, and again
+                for n in range(6):  # qmgr also starts with a full disk, repeatedly
                     mx.kill_all()
                     mx.start()
                     eventually(lambda: mx.log().count("queue recovered") == n + 2, f"restart {n} recovers")

@@ -1,5 +1,5 @@
-"""A disk that fails under the running programs (bench/slowsync.cc, preloaded): syncs and writes that end with EIO put
-mail off and lose none of what was acknowledged; short writes change nothing."""
+"""A disk that fails under the running programs (bench/slowsync.cc, preloaded): syncs and writes that end with EIO
+defer mail and lose no acknowledged message; short writes change nothing."""
 import concurrent.futures
 import os
 import select
@@ -43,7 +43,7 @@ class FailingDisk(Suite):
         return os.path.join(directory or self.dir, "faults")
 
     def fails(self, *faults, directory=None):
-        """From now on these and no others: "sync", "write", "full" or "short", and a part of the path."""
+        """Sets the faults: "sync", "write", "full" or "short", each with a part of the path. Earlier ones end."""
         path = self.faults_in(directory)
         with open(path + ".new", "w") as out:
             out.writelines(f"{what} {where}\n" for what, where in faults)
@@ -54,7 +54,7 @@ class FailingDisk(Suite):
             return struct.unpack("<QQ", raw.read(16))[1]
 
     def attempt(self, mx, name, content, timeout=60):
-        """Whether it was acknowledged in that time. If not, it may have been put off, or the connection has ended."""
+        """Whether the message was acknowledged in that time. If not, it was refused, or the connection has ended."""
         try:
             send(mx.port, "ada@sender.example", [f"{name}@rcpt.example"], content, timeout)
             return True
@@ -65,7 +65,7 @@ class FailingDisk(Suite):
         return False
 
     def content_started(self, mx):
-        """Whether some of a body has been written to its spool file."""
+        """Whether a part of a body has been written to its spool file."""
         folder = mx.path("spool", "spool")
         for name in os.listdir(folder):
             with open(os.path.join(folder, name), "rb") as raw:
@@ -75,7 +75,7 @@ class FailingDisk(Suite):
         return False
 
     def assert_arrived(self, peer, sent):
-        """These and no others, once each, byte for byte."""
+        """Shows that these messages arrived, once each, byte for byte, and no others."""
         self.assertEqual(
             sorted(m.recipients[0] for m in peer.messages), sorted(f"{name}@rcpt.example" for name in sent)
         )
@@ -99,7 +99,7 @@ class FailingDisk(Suite):
                 "error: the disk of queue_log_directory is full.*free space there.*stays in it.*put off with 4xx"
             )
             mx.wait_log("fatal: .*write .*/spool/log/.*No space left on device")
-            # The next qmgr ends as well, and says so.
+            # The next qmgr ends as well, with the same message.
             eventually(lambda: mx.log().count("disk of queue_log_directory is full") >= 2, "a start in vain")
             self.fails()
             self.assertRegex(client.reply(), "^250 ")
@@ -130,7 +130,7 @@ class FailingDisk(Suite):
     def a_queue_is_kept_while_the_log_fails(self, what, call):
         down = Peer()
         port = down.port
-        down.close()  # nothing leaves for now
+        down.close()  # nothing can leave for now
         with self.instance({**relay_to(down), **SOON}) as mx:
             sent = {f"before{n}": mail(f"before {n}", LINE * 20 * n) for n in range(10)}
             for name, content in sent.items():
@@ -147,7 +147,7 @@ class FailingDisk(Suite):
                 )
                 mx.wait_log(f"fatal: .*{call} .*/spool/log/.*Input/output error")
                 self.assertFalse(self.attempt(mx, "givenup", given_up, timeout=1))
-                # It is started again and again, and says so each time.
+                # It is started again and again, and logs it each time.
                 eventually(lambda: mx.log().count("does not take or give data") >= 3, "three starts in vain")
                 self.assertEqual(select.select([client.socket], [], [], 0)[0], [], "an answer while nothing is kept")
                 self.fails()
@@ -161,7 +161,7 @@ class FailingDisk(Suite):
                 expected = {f"{name}@rcpt.example" for name in sent}
                 eventually(lambda: expected <= {m.recipients[0] for m in up.messages}, "all that was acknowledged", 60)
                 mx.wait_empty_queue(60)
-                # Nobody heard of this one: it may be there.
+                # This message was neither acknowledged nor refused: it may be there.
                 if any(m.recipients == ["givenup@rcpt.example"] for m in up.messages):
                     sent["givenup"] = given_up
                 self.assert_arrived(up, sent)
@@ -180,11 +180,11 @@ class FailingDisk(Suite):
                 client.raw(large[1 << 20:] + b".\r\n")
                 self.assertRegex(client.reply(), r"^451 4\.3\.0 ")
                 mx.wait_log("smtpd.* spool file: write: .*Input/output error: 451 ")
-                # One that comes now gets no file from the queue manager, which writes to it first.
+                # A new message gets no file from the queue manager, which writes to the file first.
                 with self.assertRaises(Refused) as refused:
                     client.send("ada@sender.example", ["unleased@rcpt.example"], large)
                 self.assertRegex(refused.exception.reply, r"^451 4\.3\.0 ")
-                # Small ones need no file: they are taken all the while.
+                # Small messages need no file: they are accepted all the time.
                 small = mail("small", LINE)
                 client.send("ada@sender.example", ["small@rcpt.example"], small)
                 self.fails(("sync", BODIES))

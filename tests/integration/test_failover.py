@@ -10,7 +10,7 @@ def world(dns, **more):
 
 class Failover(Suite):
     def setUp(self):
-        # Hosts on several loopback addresses share one port: the one that smtp is told to use.
+        # Hosts on several loopback addresses share one port, the one set for smtp.
         self.port = free_port()
         self.peers = []
 
@@ -24,7 +24,7 @@ class Failover(Suite):
         return peer
 
     def run_with(self, dns, **more):
-        # Domains without a transport entry go by MX to the smtp transport; its port is set for the test.
+        # Domains without a transport entry go by MX to the smtp transport, whose port is set for the test.
         return Instance(world(dns, smtp_tcp_port=str(self.port), **more))
 
     def test_the_best_preference_is_used_and_the_next_when_it_is_down(self):
@@ -35,7 +35,7 @@ class Failover(Suite):
                 send(mx.port, "ada@sender.example", ["ben@multi.example"], mail("first is down"))
                 second.wait_messages(1)
                 first = self.host("127.0.0.11")
-                # destdb remembers that mx1 was down; a flush is what an administrator would do.
+                # destdb remembers that mx1 was down; an administrator would flush.
                 mx.wait_empty_queue()
                 self.assertEqual(first.messages, [])
 
@@ -50,7 +50,7 @@ class Failover(Suite):
                 mx.wait_empty_queue()
 
     def hosts_of(self, domain, *addresses):
-        """MX records of one domain, the first address preferred, and their hosts' addresses."""
+        """MX records of one domain, first address preferred, and the addresses of their hosts."""
         names = [f"mx{n}.{domain}" for n in range(len(addresses))]
         return {(domain, "MX"): [(10 * (n + 1), name) for n, name in enumerate(names)],
                 **{(name, "A"): [address] for name, address in zip(names, addresses)}}
@@ -110,7 +110,7 @@ class Failover(Suite):
             with self.run_with(dns, smtp_mx_session_limit="0") as mx:
                 send(mx.port, "ada@sender.example", ["a@multi.example"], mail())
                 hosts[2].wait_messages(1)
-            # Two at once, but what takes nothing is asked last after a while.
+            # Two hosts at once, but after a while a host that takes nothing is tried last.
             with self.run_with(dns, **again) as mx:
                 send(mx.port, "ada@sender.example", ["b@multi.example"], mail())
                 mx.wait_log(r"to=<b@multi\.example>, .*status=deferred")

@@ -1,4 +1,4 @@
-"""docs/tls-failure-cases.md names tests that are there, and every case that they have."""
+"""Every test named in docs/tls-failure-cases.md exists, and every case of the tests is in that page."""
 import importlib
 import os
 import re

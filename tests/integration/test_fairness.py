@@ -8,7 +8,7 @@ SLICE = 100  # messages of one session
 
 
 def flood(port, count, sender, domain):
-    """So many messages of one recipient each."""
+    """Sends that many messages of one recipient each."""
     for begin in range(0, count, SLICE):
         with Client(port) as client:
             for i in range(begin, min(count, begin + SLICE)):
@@ -25,14 +25,14 @@ class Fairness(Suite):
             settings["relay_domains"] += ", good.example"
             settings["transport_maps"] = inline({"tarpit.example": f"smtp:[127.0.0.1]:{tarpit.port}",
                                                  "good.example": f"smtp:[127.0.0.1]:{peer.port}"})
-            # Two connections: what stands on their backlogs is small beside what waits, as with the usual limits.
+            # Two connections: few messages wait on them compared with the backlog, as with the usual limits.
             with Instance({**settings, "qmgr_message_active_limit": "200", "smtp_destination_concurrency_limit": "2",
                            "minimal_backoff_time": "1s",
                            "maximal_backoff_time": "2s", "queue_run_delay": "1s"}) as mx:
                 flood(mx.port, 600, "bulk@sender.example", "tarpit.example")
                 for i in range(20):
                     send(mx.port, "ada@sender.example", [f"v{i}@good.example"], mail())
-                # All of them arrive while the tarpit has answered nothing: it lets go only after that.
+                # All of them arrive before the tarpit has answered anything: it is released only afterwards.
                 peer.wait_messages(20, seconds=120)
                 self.assertEqual(len(tarpit.messages), 0)
                 self.assertFalse(opened.is_set())
@@ -43,7 +43,7 @@ class Fairness(Suite):
                                  sorted(f"u{i}@tarpit.example" for i in range(600)))
 
     def test_dead_hosts_leave_workers_for_those_that_work(self):
-        """Three in ten hosts never say a word, and there are fewer workers than dead hosts."""
+        """Three in ten hosts never answer, and there are fewer workers than dead hosts."""
         go = threading.Event()
         with contextlib.ExitStack() as stack:
             live = [stack.enter_context(Peer()) for _ in range(14)]
@@ -61,7 +61,7 @@ class Fairness(Suite):
                         send(mx.port, f"s{n}{domain}@sender.example", [f"u{n}@{domain}"], mail())
                 for peer in live:
                     peer.wait_messages(5, seconds=200)
-                # All of it while no dead host has said anything, and some had a connection.
+                # All of them arrived before any dead host answered, and some dead hosts had a connection.
                 self.assertFalse(go.is_set())
                 self.assertEqual(sum(len(peer.messages) for peer in dead), 0)
                 self.assertGreater(sum(len(peer.sessions) for peer in dead), 0)
@@ -96,13 +96,13 @@ class Fairness(Suite):
             with Instance({**relay_to(peer), "smtp_destination_concurrency_limit": "1"}) as mx:
                 flood(mx.port, 400, "bulk@sender.example", "rcpt.example")
                 send(mx.port, "ada@sender.example", ["other@rcpt.example"], mail())
-                # Its route is known, so it waits where the others do.
+                # Its route is known, so it waits with the others.
                 eventually(lambda: len(mx.queue()) == 401, "all in the queue")
                 mx.wait_log(r"from=<ada@sender\.example>, .*\(queue active\)")
                 opened.set()
                 got = peer.wait_messages(401, seconds=120)
                 at = [m.recipients[0] for m in got].index("other@rcpt.example")
-                # Before it: what stood on the connection already, the sender's first ten, one turn of the rest.
+                # Before it came what was already on the connection, the sender's first ten, and one turn of the rest.
                 self.assertLess(at, 100)
 
 

@@ -1,4 +1,4 @@
-"""What somebody meets who makes an instance and starts it: no setting but those of penstock init."""
+"""The first steps of a new user who makes an instance and starts it: only the settings of penstock init."""
 import os
 import pwd
 import shutil
@@ -9,7 +9,7 @@ from harness import *
 
 
 def a_user():
-    """A user of this host with a mailbox of his own: this one, or one that a system has."""
+    """A user of this host with a mailbox of his own: this one, or one that every system has."""
     return pwd.getpwuid(os.geteuid()).pw_name if os.geteuid() else "daemon"
 
 

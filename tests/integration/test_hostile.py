@@ -35,7 +35,7 @@ class Hostile(Suite):
                             s.connect(path)
                             s.sendall(attack)
                         except OSError:
-                            continue  # refused: as good an answer as any
+                            continue  # refused, which is as good as any answer
             self.still_works(mx, peer, 1)
             after = mx.pids()
             for program in ("master", "qmgr", "smtpd", "trivial-rewrite", "smtp"):

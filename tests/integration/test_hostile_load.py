@@ -1,5 +1,5 @@
-"""A thousand clients at once that stall, babble and flood: each is answered and cut off by the limits that Postfix has
-for it, memory stays bounded, and honest clients are served meanwhile."""
+"""A thousand clients at once stall, babble and flood: each is answered and cut off by the limits that Postfix has for
+it, memory stays bounded, and honest clients are served meanwhile."""
 import collections
 import random
 import re
@@ -13,8 +13,8 @@ LAST_LINE = re.compile(rb"^\d\d\d .*\n", re.MULTILINE)  # of a reply
 
 
 class Attacker:
-    """One connection. Each of its turns is said once the server has answered the turn before; after the last it is
-    silent and hears what comes."""
+    """One connection. It sends each of its turns after the server has answered the one before; after the last it is
+    silent and only reads."""
 
     def __init__(self, port, kind, turns):
         self.kind, self.turns, self.heard, self.open = kind, turns, b"", True
@@ -42,13 +42,13 @@ class Attacker:
         except BlockingIOError:
             pass
         except OSError:
-            self.open = False  # cut off while it was talking
+            self.open = False  # cut off while it was sending
         if not self.open:
             self.socket.close()
 
 
 def crowd(port, dice):
-    """Turns: how many replies to wait for, what to say then."""
+    """Turns: how many replies to wait for, what to send then."""
     hello = (1, b"EHLO x.example\r\n")
     envelope = (2, b"MAIL FROM:<evil@x.example>\r\nRCPT TO:<a@rcpt.example>\r\nDATA\r\n")
     kinds = {
@@ -96,7 +96,7 @@ class HostileLoad(Suite):
             self.judge(ends)
 
     def drive(self, attackers, mx, smtpd):
-        """Until all are cut off; between their turns an honest client sends. (peak memory, honest messages)"""
+        """Waits until all are cut off; meanwhile an honest client sends. Returns (peak memory, honest messages)."""
         peak = honest = 0
         deadline = time.monotonic() + (60 if sanitizers else 30)
         with selectors.DefaultSelector() as selector:

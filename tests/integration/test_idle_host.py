@@ -1,6 +1,5 @@
-"""A stop or a reload of a host that was idle for longer than stop_drain_time: what is in hand has its whole time to
-finish all the same. Every program and master itself slept all that time, and must not take it for a part of the
-drain."""
+"""Stop or reload of a host that was idle for longer than stop_drain_time: work in hand still has the whole time to
+finish. Every program, and master itself, slept all that time, and must not count it as part of the drain."""
 import os
 import threading
 import time
@@ -13,12 +12,12 @@ TO = "local.test.example"
 
 
 def sleep_longer_than_a_drain():
-    time.sleep(DRAIN + 2)  # the idleness that is tested, not a wait for anything
+    time.sleep(DRAIN + 2)  # the tested idleness: there is nothing to wait for
 
 
 class IdleHost(Suite):
     def delivery(self, interrupt):
-        """interrupt(mx) returns when the order has been given; then the peer says that it has the message."""
+        """Gives the order by interrupt(mx); then the peer confirms the message."""
         reached, go_on = threading.Event(), threading.Event()
 
         def slow(session, line):
@@ -44,15 +43,15 @@ class IdleHost(Suite):
     def reload(self, mx):
         mx.reload()
         mx.wait_log(r"master\[\d+\]: reload -- ")
-        time.sleep(1)  # in which nothing may end: a small part of the drain
+        time.sleep(1)  # nothing may end in this small part of the drain
         return lambda: mx.wait_log(r"(?s)reload -- .*qmgr\[\d+\]: queue recovered")
 
     def stop(self, mx):
-        """The stop goes on meanwhile; afterwards the mail system is started again."""
+        """Stops in the background; afterwards the mail system is started again."""
         stopper = threading.Thread(target=mx.stop)
         stopper.start()
         mx.wait_log(r"master\[\d+\]: terminating on signal")
-        time.sleep(1)  # in which nothing may end: a small part of the drain
+        time.sleep(1)  # nothing may end in this small part of the drain
 
         def then():
             stopper.join()
@@ -66,8 +65,8 @@ class IdleHost(Suite):
         self.delivery(self.stop)
 
     def command(self, mx):
-        """Sends a message to a command that is in the middle of its input until it is let through the gate; returns
-        the files of its input so far and of its whole input."""
+        """Sends a message to a command that stops in the middle of its input until the gate opens; returns the files
+        with its input so far and with its whole input."""
         out = os.path.join(mx.dir, "out")
         os.mkdir(out)
         os.chmod(out, 0o1777)
@@ -81,7 +80,7 @@ class IdleHost(Suite):
         mx.set(alias_maps=f"lmdb:{table}")
         mx.tool("penalias", f"lmdb:{table}", check=True)
         mx.start()
-        # More than a delivery holds in memory: part of it is still to come from local when the command stands still.
+        # More than a delivery holds in memory: local still has a part of it when the command stops.
         send(mx.port, "ada@sender.example", [f"slow@{TO}"], mail("long", "line\r\n" * 350000))
         part = f"{out}/part"
         eventually(
@@ -106,11 +105,12 @@ class IdleHost(Suite):
     def test_a_command_that_a_stop_does_not_wait_for_sees_no_end_of_its_input(self):
         with Instance({"default_privs": system_user(), "stop_drain_time": "2s"}, start=False) as mx:
             out = self.command(mx)
-            time.sleep(4)  # idle for longer than it takes to drain
+            time.sleep(4)  # idle for longer than the drain takes
             began = time.monotonic()
             mx.stop()
-            self.assertGreaterEqual(time.monotonic() - began, 1, "the command had its time")  # qmgr keeps some of it
-            # Whoever opens the gate now lets nobody through: the command is gone, or ends without an end of its input.
+            # qmgr keeps a part of the time
+            self.assertGreaterEqual(time.monotonic() - began, 1, "the command had its time")
+            # Opening the gate now has no effect: the command is gone, or ends because its input ends early.
             try:
                 os.close(os.open(f"{out}/gate", os.O_WRONLY | os.O_NONBLOCK))
             except OSError:

@@ -1,4 +1,4 @@
-"""The judge of the crash tests: each kind of fault is found, and what a kill excuses is not one."""
+"""The judge of the crash tests finds each kind of fault, and accepts what a kill excuses."""
 import unittest
 
 from in_flight import Arrival, Kill, judge, synced

@@ -1,4 +1,4 @@
-"""The installed tree: every program has its page, the pages are clean, and an instance made from it works."""
+"""The installed tree: every program has a manual page, the pages are clean, and a new instance works."""
 import glob
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""penload and pensink of bench/: the load generator and the sink that keeps a ledger."""
+"""penload and pensink of bench/: the load generator, and the sink that keeps a ledger."""
 import json
 import os
 import subprocess
@@ -15,7 +15,7 @@ def missing_tools():
 
 
 class Sink:
-    """A pensink of its own port; `options` are its words."""
+    """A pensink on a port of its own; `options` are its arguments."""
 
     def __init__(self, *options):
         self.folder = tempfile.TemporaryDirectory(prefix="pen-sink-")
@@ -25,7 +25,7 @@ class Sink:
         self.port = int(self.process.stdout.readline().split()[1])
 
     def stop(self):
-        """Ends it; what it counted."""
+        """Ends it; returns its counts."""
         self.process.terminate()
         return json.loads(self.process.communicate(timeout=30)[0].splitlines()[-1])
 
@@ -39,7 +39,7 @@ class Sink:
 
 
 class Load:
-    """A penload that runs at once; `options` are its words."""
+    """A penload that runs at once; `options` are its arguments."""
 
     def __init__(self, port, *options):
         self.folder = tempfile.TemporaryDirectory(prefix="pen-load-")
@@ -51,12 +51,12 @@ class Load:
         return self.process.poll() is None
 
     def wait(self, seconds=120):
-        """(exit status, figures)."""
+        """Waits for its end; returns (exit status, figures)."""
         out = self.process.communicate(timeout=seconds)[0]
         return self.process.returncode, json.loads(out)
 
     def stop(self, seconds=120):
-        """It begins no new message and finishes what it has; (exit status, figures)."""
+        """Lets it finish its messages and begin no new ones; returns (exit status, figures)."""
         self.process.terminate()
         return self.wait(seconds)
 
@@ -73,7 +73,7 @@ class Load:
 
 
 def compare(load, sink):
-    """(the ledgers agree, the comparison)."""
+    """Returns (whether the ledgers agree, the comparison)."""
     done = subprocess.run([os.path.join(TOP, "bench", "ledger-compare"), load.ledger, sink.ledger],
                           capture_output=True, text=True)
     return done.returncode == 0, json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Many large messages at once, slowly, and a sink that says whether they arrived as they were sent.
+"""Sends many large messages slowly and at once, to a sink that compares them.
 
 Use:     with BodySink() as sink, Instance({**relay_to(sink)}) as mx:
              figures = upload(mx, [3 << 20] * 1000)       # a size for each client; Figures: peaks while all were open
@@ -16,11 +16,11 @@ import time
 
 LINE = 76
 LINES = 862  # of a slice: 64 KiB
-PART = 16384  # of a slice, sent at once by a client with a rate
+PART = 16384  # bytes of a slice that a client with a rate sends at once
 
 
 def slice_of(key):
-    """CRLF lines, none with a dot in front, different for each key."""
+    """Returns CRLF lines without leading dots, different for each key."""
     line = (f"{key:08d}".encode() + hashlib.sha256(str(key).encode()).hexdigest().encode()).ljust(
         LINE - 2, b"x"
     ) + b"\r\n"
@@ -28,7 +28,7 @@ def slice_of(key):
 
 
 def pieces_of(key, size):
-    """The content of a key, of exactly so many bytes, in lines."""
+    """Returns the content of a key: lines of exactly this many bytes in all."""
     piece = slice_of(key)
     whole = max(0, size // len(piece) - 1)
     for _ in range(whole):
@@ -38,7 +38,7 @@ def pieces_of(key, size):
 
 
 class BodySink:
-    """An SMTP server in a thread of its own; bodies: key -> digest of what came after the header."""
+    """An SMTP server in a thread of its own; bodies: key -> digest of the content after the header."""
 
     def __init__(self):
         self.bodies, self.port, self.up = {}, None, threading.Event()
@@ -78,7 +78,7 @@ class BodySink:
                     await self._content(reader)
                 writer.write({b"EHLO": b"250 sink\r\n", b"QUIT": b"221 bye\r\n"}.get(verb, b"250 ok\r\n"))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # a message that did not come whole is missing in the end
+            pass  # an incomplete message will be missing in the end
         finally:
             writer.close()
 
@@ -90,7 +90,7 @@ class BodySink:
             if not (more := await reader.read(1 << 18)):
                 raise ConnectionError("content without its end")
             held += more
-            if held.endswith(b"\r\n.\r\n"):  # nothing is pipelined: not offered
+            if held.endswith(b"\r\n.\r\n"):  # the client does not pipeline, which is not offered
                 digest.update(held[:-3])
                 break
             digest.update(held[:-5])
@@ -102,7 +102,7 @@ class Figures:
     def __init__(self):
         self.sent, self.memory, self.descriptors, self.refused = {}, {}, {}, []
         self.files = self.spool_bytes = 0
-        self.seconds, self.lasted = 0.0, []  # all together; each, from its first byte to the answer to its last
+        self.seconds, self.lasted = 0.0, []  # in all; each, from its first byte to the answer to its last
 
     def sample(self, mx):
         for program, pids in mx.pids().items():
@@ -120,13 +120,13 @@ class Figures:
 
 
 def spool(mx):
-    """Files, and bytes of disk that they have."""
+    """Returns their number, and the bytes of disk they take."""
     found = [os.stat(f) for f in glob.glob(mx.path("spool", "**", "body-*"), recursive=True)]
     return len(found), sum(s.st_blocks * 512 for s in found)
 
 
 class Pace:
-    """Lets a client send so many bytes a second, and no two clients at the same moments."""
+    """Lets a client send so many bytes a second, at moments that differ between clients."""
 
     def __init__(self, rate, key):
         self.rate, self.key = rate, key

@@ -1,4 +1,4 @@
-"""A validating resolver with zones of a test's own: Debian's unbound, zones signed by ldns-signzone with keys made now.
+"""A validating resolver with zones for one test: Debian's unbound, with zones that ldns-signzone signs with new keys.
 
 Use:     zones = {"good.example": ["@ MX 10 mx", "mx A 127.0.0.1"]}
          with ValidatingDns(zones, unsigned={…}, expired={…}, bogus={…}) as dns:
@@ -20,14 +20,14 @@ import peers
 from waiting import eventually, free_port
 
 ROOT = os.path.join(peers.ROOTS, "unbound")
-# What is changed in a signed zone: type -> where in the file, and what becomes of it.
+# Changes in a signed zone: type -> pattern in the file, and its replacement.
 TAMPERED = {"TLSA": (r"(\sIN\s+TLSA\s+[0-9]+ [0-9]+ [0-9]+ )(..)", lambda m: m[1] + f"{int(m[2], 16) ^ 255:02x}"),
             "MX": (r"(\sIN\s+MX\s+)([0-9]+) ", lambda m: f"{m[1]}{int(m[2]) + 1} "),
             "A": (r"(\sIN\s+A\s+127\.0\.0\.)([0-9]+)", lambda m: f"{m[1]}{int(m[2]) + 100}")}
 
 
 def unavailable():
-    """Why there is none here, or None."""
+    """Returns why there is no resolver here, or None."""
     if not os.path.exists(os.path.join(ROOT, "usr", "sbin", "unbound")):
         return "unbound is not unpacked (scripts/unpack-peer var/peers/unbound unbound ldnsutils)"
     return None
@@ -123,7 +123,7 @@ class ValidatingDns:
         eventually(self._answers, lambda: "unbound answers: " + open(self.log.name).read()[-2000:])
 
     def _answers(self):
-        """Whether a look-up in the first zone comes back, and secure."""
+        """Whether a look-up in the first zone is answered as secure."""
         name = b"".join(bytes([len(label)]) + label.encode() for label in ("ns." + self.first).split(".")) + b"\0"
         query = struct.pack(">HHHHHH", 1, 0x0120, 1, 0, 0, 0) + name + struct.pack(">HH", 1, 1)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:

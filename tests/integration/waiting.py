@@ -1,4 +1,4 @@
-"""Waiting for what happens elsewhere, always bounded."""
+"""Bounded waits for events elsewhere."""
 import fcntl
 import os
 import random
@@ -6,7 +6,7 @@ import socket
 import tempfile
 import time
 
-_slower = 1  # a sanitizer build does the same in so many times the time
+_slower = 1  # a sanitizer build takes this many times as long
 
 
 def slow_down(factor):
@@ -16,7 +16,7 @@ def slow_down(factor):
 
 
 def eventually(check, what, seconds=30.0):
-    """Asks check() until it gives something true, and returns that. Fails with `what` after so many seconds."""
+    """Calls check() until it returns something true, and returns that. Fails with `what` after so many seconds."""
     seconds *= _slower
     end = time.monotonic() + seconds
     while True:
@@ -29,8 +29,8 @@ def eventually(check, what, seconds=30.0):
 
 
 class _Ports:
-    """The ports that this process was given: each is its own until it ends, also while nobody listens there, because
-    tests run side by side and close what they later open again. A port is a byte of one file, locked."""
+    """The ports given to this process: each stays its own until the process ends, even if nobody listens there,
+    because tests run side by side and reopen ports. A port is a locked byte of one file."""
 
     def __init__(self):
         self.mine = set()
@@ -38,7 +38,7 @@ class _Ports:
         self.file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def take(self, port):
-        """False: another one has it, or this process already."""
+        """False: another process has the port, or this one already."""
         if port in self.mine:
             return False
         try:
@@ -53,8 +53,8 @@ _ports = _Ports()
 
 
 def free_port(kind=socket.SOCK_STREAM):
-    """A port of the loopback that nobody uses at this moment, that no other test is given before this process has
-    ended, and that the kernel gives to no connection by itself."""
+    """Returns a loopback port that nobody uses now, that no other test gets before this process ends, and that the
+    kernel assigns to no connection."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
         first = int(file.read().split()[0])
     low, high = (10000, first) if first > 12000 else (first, 65536)
