@@ -1,4 +1,4 @@
-"""Local delivery beyond the mailbox: commands, files, forward files, other transports; who is refused at RCPT TO."""
+"""Local delivery beyond the mailbox: commands, files, forward files, other transports; refusals at RCPT TO."""
 import os
 import pwd
 import re
@@ -14,14 +14,14 @@ TO = "local.test.example"
 
 
 def account():
-    """Who commands of root's aliases run as here, and the settings that say so."""
+    """The account that runs commands of root's aliases here, and the settings for it."""
     user = system_user()
     return user, {"default_privs": user, "minimal_backoff_time": "1s", "maximal_backoff_time": "1s"}
 
 
 class Local(Suite):
     def out(self, mx, name=""):
-        """A file in a directory that every account may write into."""
+        """Returns the name of a file in a directory in which every account may write."""
         folder = os.path.join(mx.dir, "out")
         if not os.path.isdir(folder):
             os.mkdir(folder)
@@ -100,7 +100,7 @@ class Local(Suite):
             mx.start()
             ways = (user, f"{user}+x", f"{user}@second.test.example", "team", "TEAM@second.test.example")
             for number, way in enumerate(ways, 1):
-                # The same place, told of a second time, is one destination.
+                # A place that is named twice is one destination.
                 with open(f"{out}forward-{user}", "w") as file:
                     file.write(f"{way}, far@rcpt.example\n")
                 if os.geteuid() == 0:
@@ -208,7 +208,7 @@ class Local(Suite):
             def parts(kind):
                 return [n for n in os.listdir(out) if n.startswith(kind) and self.read(out + n).endswith(whole)]
             eventually(lambda: parts("part"), "the command has read the message")
-            # The program, what makes its workers, the worker that feeds the command, and some that wait for an account.
+            # The program, the process that forks its workers, the worker that feeds the command, and spare workers.
             self.assertGreaterEqual(mx.kill("local"), 3)
             eventually(lambda: len(parts("part")) > 1, "the message is tried again", 60)
             self.assertEqual(len(mx.queue()), 1)
@@ -246,7 +246,7 @@ class Local(Suite):
         user, settings = account()
         with Peer() as peer, Instance({**settings, "transport_maps": ""}, start=False) as mx:
             hop = f"smtp:[127.0.0.1]:{peer.port}"
-            # Mapped once, when it came in: not again for the transport, which would get the copy for elsewhere too.
+            # Mapped once, when it came in: not again for the transport, or the copy would go elsewhere too.
             mx.set(mailbox_transport_maps=inline({user: hop}), fallback_transport=hop, relay_domains="copy.example",
                    virtual_alias_maps=inline({f"{user}@{TO}": f"{user}@{TO}, x@copy.example"}),
                    transport_maps=inline({"copy.example": "discard:"}))
@@ -271,7 +271,7 @@ class Local(Suite):
                 "rules", f"MAILDIR={out}\nDEFAULT={out}inbox\nLOGFILE={out}log\n:0:\n* ^Subject:.*spam\nspam\n"
             )
             os.chmod(rules, 0o644)
-            # The peers' directory may be closed to others: the program is copied to where the user can run it.
+            # The peers' directory may be closed to others: copy the program to where the user can run it.
             program = os.path.join(mx.dir, "procmail")
             subprocess.run(["install", "-m", "755", os.path.join(root, "usr/bin/procmail"), program], check=True)
             mx.set(mailbox_command=f"{program} -a \"$EXTENSION\" {rules}")
@@ -447,7 +447,7 @@ class Pipe(Suite):
             mx.start()
             send(mx.port, "", ["jo@root.example", "jo@pipe.example"], mail())
             mx.wait_log(r"rooted: user=root: a command never runs as root")
-            mx.wait_log(r"to=<jo@pipe\.example>, .*status=sent")  # flag D alone does none: one recipient at a time
+            mx.wait_log(r"to=<jo@pipe\.example>, .*status=sent")  # flag D forces this: one recipient at a time
             self.assertEqual(len(mx.queue()), 1)
 
 

@@ -1,5 +1,5 @@
-"""Other people's software around mailboxes, submission and the queue: Dovecot reads what was delivered, mutt and s-nail
-submit by sendmail, and what reads `postqueue -j` finds the same in `penqueue -j`."""
+"""Other software around mailboxes, submission and the queue: Dovecot reads delivered mail, mutt and s-nail submit by
+sendmail, and readers of `postqueue -j` find the same in `penqueue -j`."""
 import email
 import json
 import os
@@ -25,7 +25,7 @@ class Readers(Suite):
             self.skipTest(reason)
 
     def fetched(self, dovecot, user, location):
-        """Subject -> text, LF line ends, of each message that Dovecot finds."""
+        """Returns subject -> text, with LF line ends, of each message that Dovecot finds."""
         done = dovecot.run(
             "/usr/bin/doveadm", "-f", "json", "-o", "mail_location=" + location, "fetch", "-u", user, "text", "ALL"
         )
@@ -70,7 +70,7 @@ class Readers(Suite):
                     self.assertIn(f"Delivered-To: {user}@virtual.test.example", header)
 
     def submit_by(self, program, words, wanted):
-        """Runs a mail program of another system's, with the command sendmail of an instance."""
+        """Runs a mail program of another system, with an instance's sendmail command."""
         root = os.path.join(peers.ROOTS, "readers")
         subprocess.run([os.path.join(TOP, "scripts", "unpack-peer"), root, *peers.PACKAGES["readers"]], check=True)
         with Instance(
@@ -206,7 +206,7 @@ class Readers(Suite):
             peer.wait_messages(1)
 
     def shape(self, entry):
-        """The fields of an entry, in order, with the kinds of their values."""
+        """Returns the fields of an entry in order, with the types of their values."""
         return [(name, [[(n, type(v)) for n, v in r.items()] for r in value] if name == "recipients" else type(value))
                 for name, value in entry.items()]
 
@@ -224,7 +224,7 @@ class Readers(Suite):
             mx.wait_log("status=deferred")
             eventually(lambda: "delay_reason" in mx.tool("penqueue", "-j").stdout, "it is deferred")
             listed["penqueue"] = json.loads(mx.tool("penqueue", "-j").stdout.strip())
-        # What postqueue has since Postfix 3.11: an older one need not have it, and nothing else may be missing there.
+        # postqueue has this since Postfix 3.11; an older one may lack it, but nothing else may be missing.
         for recipient, theirs in zip(listed["penqueue"]["recipients"], listed["postqueue"]["recipients"]):
             for name in ("orig_address", "bounce_reason"):
                 if name not in theirs:

@@ -1,4 +1,4 @@
-"""Maildrop in the queue's tools: what was submitted and not yet taken is listed, and can be deleted."""
+"""Maildrop in the queue tools: submitted messages that are not yet in the queue are listed, and can be deleted."""
 import fcntl
 import json
 import os
@@ -19,7 +19,7 @@ class Maildrop(Suite):
         return [json.loads(line) for line in mx.tool("penqueue", "-j", *words, check=True).stdout.splitlines()]
 
     def dropped(self, mx, *recipients):
-        """Submits one message to each while nobody takes them; their ids."""
+        """Submits one message to each recipient while pickup is down; returns their ids."""
         ids = []
         for i, recipient in enumerate(recipients):
             submit(mx, "-f", f"ada{i}@sender.example", recipient, text=f"Subject: {recipient}\n\nbody\n")
@@ -78,7 +78,7 @@ class Listed(Maildrop):
 
     def test_while_nobody_takes_it(self):
         with Instance() as mx:
-            submit(mx, "nobody@elsewhere.invalid")  # so pickup runs
+            submit(mx, "nobody@elsewhere.invalid")  # which proves that pickup runs
             eventually(lambda: not os.listdir(self.folder(mx)), "taken")
             mx.tool("pensuper", "-d", "ALL", check=True)
             eventually(lambda: mx.queue() == [], "empty")
@@ -150,7 +150,7 @@ class Deleted(Maildrop):
         self.assertIn(
             "Deleted: 2 messages\n", mx.tool("pensuper", "-d", "ALL", "maildrop", "deferred", check=True).stderr
         )
-        self.assertEqual(os.listdir(self.folder(mx)), [ODD])  # nothing that pendrop left: not ours to delete
+        self.assertEqual(os.listdir(self.folder(mx)), [ODD])  # not from pendrop: not ours to delete
         for letter in "hHref":
             done = mx.tool("pensuper", "-" + letter, "ALL", "maildrop")
             self.assertEqual(done.returncode, os.EX_USAGE, done)
@@ -159,7 +159,7 @@ class Deleted(Maildrop):
         mx = self.down()
         one, other = self.dropped(mx, "a@rcpt.example", "b@rcpt.example")
         with open(self.folder(mx, one)) as taken:
-            fcntl.flock(taken, fcntl.LOCK_EX)  # as pickup has it
+            fcntl.flock(taken, fcntl.LOCK_EX)  # as pickup holds it
             done = mx.tool("pensuper", "-d", one, "maildrop")
             self.assertEqual(done.returncode, os.EX_SOFTWARE, done)
             self.assertIn("being taken into the queue", done.stderr)

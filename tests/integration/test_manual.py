@@ -1,4 +1,4 @@
-"""Every command's options in its three places: what it takes, what --help says, what its manual page says."""
+"""Every command's options in three places: what it takes, what --help says, what its manual page says."""
 import functools
 import os
 import re
@@ -21,19 +21,19 @@ def read(name):
 
 
 def run(tool, *words):
-    """Looks at no instance of this machine and has no input."""
+    """Runs a command without input, with no instance of this machine."""
     return subprocess.run([os.path.join(BIN, tool), *words], capture_output=True, text=True, timeout=20,
                           stdin=subprocess.DEVNULL, env={"MAIL_CONFIG": "/nonexistent"})
 
 
 def takes(tool, option):
-    """Whether the program knows the option. --help ends it before it does anything, or is the option's value."""
+    """Whether the program knows the option. --help is its value, or ends the program before it does anything."""
     return not re.search("no such option|invalid option|unrecognized option", run(tool, option, "--help").stderr)
 
 
 @functools.cache
 def taken(tool):
-    """The options that the program takes: {"-x", "--word"}. Of long ones those of --help are asked for."""
+    """The options that the program takes: {"-x", "--word"}. Of long ones, those in --help are tried."""
     words = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", run(tool, "--help").stdout))
     letters = {"-" + letter for letter in string.ascii_letters + string.digits + "#"}
     return {option for option in words | letters if takes(tool, option)}
@@ -53,12 +53,12 @@ def mentioned(text, known):
 
 
 def any_name(tool):
-    """What the program takes by this name and its other one."""
+    """The options that the program takes under this name and its other one."""
     return taken(tool) | taken(SHARED.get(tool, tool))
 
 
 def page(name):
-    """A manual page without its markup, and the headings of its paragraphs about options."""
+    """A manual page without markup, and the headings of its paragraphs on options."""
     text = read(f"man/{name}.1")
     if text.startswith(".so man1/"):
         return page(text.removeprefix(".so man1/").strip().removesuffix(".1"))

@@ -1,4 +1,4 @@
-"""penmap and penalias: what each option does to a table, and what scripts read from them."""
+"""penmap and penalias: the effect of each option on a table, and the output that scripts read."""
 import base64
 import json
 import os
@@ -292,13 +292,13 @@ class Asking(Tables):
 
 class Long(Tables):
     def made(self, tool, table, seconds):
-        """Makes a table whose text comes in that time; what a terminal on standard error showed."""
+        """Makes a table whose text takes that long to come; returns what a terminal on standard error showed."""
         text = "".join(f"key{i}: value\n" for i in range(60000)).encode()
         ours, theirs = pty.openpty()
         try:
             made = subprocess.Popen([os.path.join(BIN, tool), "-i", table], stdin=subprocess.PIPE, stderr=theirs)
             os.close(theirs)
-            made.stdin.write(text[:300000])  # more than a pipe holds: it reads
+            made.stdin.write(text[:300000])  # more than a pipe holds, so it is reading
             time.sleep(seconds)
             made.stdin.write(text[300000:])
             made.stdin.close()
@@ -307,7 +307,7 @@ class Long(Tables):
                 while part := os.read(ours, 65536):
                     shown += part
             except OSError:
-                pass  # nobody has the terminal any more
+                pass  # nobody reads the terminal any more
             self.assertEqual(made.wait(60), 0)
         finally:
             os.close(ours)
@@ -345,7 +345,7 @@ X-Test: not a header
 
 
 class AsksAboutAMessage(Tables):
-    """As header_checks(5) and body_checks(5) ask."""
+    """Looks up keys as header_checks(5) and body_checks(5) do."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""Peers that take a few messages on a connection and then close it: that is their habit, not a failure."""
+"""Peers that take a few messages per connection and then close it: that is a habit, not a failure."""
 from harness import *
 from tools import Load, Sink, compare, missing_tools
 

@@ -1,6 +1,6 @@
-"""MTA-STS (RFC 8461) end to end: DNS, policy hosts and MX hosts that do right and wrong, and what becomes of the mail.
+"""MTA-STS (RFC 8461) end to end: DNS, policy hosts and MX hosts, right and wrong, and the results for the mail.
 
-Each case is a domain; the table of docs/tls-failure-cases.md says which section each is of.
+Each case is a domain; the table of docs/tls-failure-cases.md has the section for each.
 """
 import json
 import os
@@ -92,9 +92,9 @@ class AllCases(Hosts):
         cls.addClassCleanup(cls.mx.close)
 
     def fate(self, domain, wanted, user="a"):
-        """user: another one for each message to the domain, so that none is taken for another."""
+        """user: a different one for each message to the domain, to tell them apart."""
         send(self.mx.port, "ada@sender.example", [f"{user}@{domain}.example"], mail())
-        # What goes to the second host may have been tried at the first, and then waited.
+        # Mail for the second host may have been tried at the first, and then waited.
         return self.mx.wait_log(rf"to=<{user}@{re.escape(domain)}\.example>, .*status={wanted} .*").group(0)
 
     def tearDown(self):
@@ -109,13 +109,13 @@ def domain_of(name):
 NOT_NAMED = "is not one that the MTA-STS policy of"
 NOT_VERIFIED = "Server certificate not verified"
 NOT_TRUSTED = "Server certificate not trusted"
-# How mail fares by a policy that was had: mode, mx patterns, MX hosts; the words of a deferral, or where it goes.
+# Results under a fetched policy: mode, mx patterns, MX hosts; the text of a deferral, or the host that gets the mail.
 POLICIES = {
     "good": ("enforce", ["mx.right.example"], ["right"], "right"),
     "delegated": ("enforce", ["mx.right.example"], ["right"], "right"),  # record and policy host are aliases
-    "split": ("enforce", ["mx.right.example"], ["right"], "right"),  # the record comes in two strings
+    "split": ("enforce", ["mx.right.example"], ["right"], "right"),  # the record consists of two strings
     "linefeeds": ("enforce", ["mx.right.example"], ["right"], "right"),
-    "firstcounts": ("enforce", ["mx.elsewhere.example"], ["right"], NOT_NAMED),  # then mode testing
+    "firstcounts": ("enforce", ["mx.elsewhere.example"], ["right"], NOT_NAMED),  # the second line says testing
     "webwild": (
         "enforce",
         ["mx.right.example"],
@@ -192,7 +192,7 @@ class Policies(AllCases):
         else:
             self.assertIn(outcome, self.fate(name, "deferred"))
             self.assertEqual([m for kind in self.peers for m in self.at(kind, name)], [])
-        # Each is fetched once, however many ask; where the table decides nothing is asked for.
+        # Each policy is fetched once, for any number of messages; if the table decides, none is fetched.
         self.assertEqual(self.hosts.fetches[f"{name}.example"], 0 if name == "table" else 1)
 
     def test_an_enforced_policy_is_told_and_its_host_asked_for_by_name(self):
@@ -219,8 +219,8 @@ class Policies(AllCases):
 
 
 GOOD = policy("enforce", "mx.elsewhere.example")
-# Each would hold the mail if it were believed, because the MX host has no TLS and another name:
-# TXT records; what the policy host says, None: a little now and then, without end; what is told of it.
+# Each would hold the mail if it were believed, because the MX host has no TLS and another name: TXT records; the
+# policy host's answer, None: a little now and then, without end; the failure that is reported.
 NO_POLICY = {
     "norecord": ([], GOOD, None),
     "severalrecords": ([RECORD, "v=STSv1; id=two;"], GOOD, None),
@@ -323,7 +323,7 @@ class NoPolicy(AllCases):
 
 
 class MtaSts(Hosts):
-    # Domain -> its policy's mode and mx, the MX host, the failure that is reported under type sts.
+    # Domain -> its policy's mode and mx, the MX host, the failure reported under type sts.
     REPORTED = {
         "told-good": ("enforce", "mx.right.example", "right", None),
         "told-mxuntrusted": ("enforce", "mx.untrusted.example", "untrusted", "certificate-not-trusted"),
@@ -368,7 +368,7 @@ class MtaSts(Hosts):
                     f"{m.recipients[0]}: {self.result_of(m)}" for m in inbox.messages))
 
     def result_of(self, message):
-        """The kind of failure under the policy of type sts, or success; None: the report is of something else."""
+        """The kind of failure under the policy of type sts, or success; None: the report is about something else."""
         for one in report_of(message)["policies"]:
             if one["policy"]["policy-type"] == "sts":
                 if "failure-details" in one:
@@ -412,7 +412,7 @@ class MtaSts(Hosts):
                                lambda: f"the policy holds the mail: {mx.queue()}")
                     self.assertEqual(self.at("clear", "life"), [])
                 held()
-                # Neither DNS nor HTTPS, and all of our processes die: the cache is on disk.
+                # DNS and HTTPS fail, and all our processes die: the cache is on disk.
                 hosts.policies.clear()
                 dns.trouble["_mta-sts.life.example"] = SERVFAIL
                 dns.trouble["mta-sts.life.example"] = SERVFAIL
@@ -420,7 +420,7 @@ class MtaSts(Hosts):
                 mx.start()
                 held()
                 self.assertIn("(enforce, id one", self.explain(mx, "life"))
-                # Another id, and its policy cannot be had: the old one stays.
+                # The id changes, but the new policy cannot be fetched: the old one stays.
                 dns.trouble.clear()
                 dns.set("_mta-sts.life.example", "TXT", ["v=STSv1; id=two;"])
                 mx.reload()
@@ -428,7 +428,7 @@ class MtaSts(Hosts):
                 mx.wait_log(
                     "warning: MTA-STS policy of life.example: not fetched: HTTP status 404; the one that is known"
                 )
-                # Now it can.
+                # Now it can be fetched.
                 hosts.policies["life.example"] = policy("none")
                 mx.reload()
 

@@ -1,4 +1,4 @@
-"""Notices of failure, delay and success: what their senders and the postmaster get, and that none is lost."""
+"""Notices of failure, delay and success: what senders and the postmaster get, and that none is lost."""
 import collections
 import email
 import email.policy
@@ -12,7 +12,7 @@ SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "1s"}
 
 
 def report_of(message):
-    """The three parts of a notice: text, status blocks, what is returned."""
+    """The three parts of a notice: text, status blocks, the returned message."""
     whole = email.message_from_bytes(message.content, policy=email.policy.default)
     assert whole.get_content_type() == "multipart/report", whole.get_content_type()
     text, status, returned = whole.iter_parts()
@@ -47,7 +47,8 @@ class Notices(Suite):
                 whole, _, status, _ = report_of(back.messages[-1])
                 self.assertEqual(whole["Subject"], "Successful Mail Delivery Report")
                 self.assertEqual(status[1]["Final-Recipient"], "rfc822; late@rcpt.example")
-                # Killed before it knew of the delivery, qmgr may deliver the same notice again; it makes no second one.
+                # A qmgr that was killed before it knew of the delivery may deliver the same notice again, but makes
+                # no second one.
                 self.assertEqual(len({report_of(m)[0]["Message-ID"] for m in back.messages}), 2)
 
     def test_success_is_told_as_relayed_and_as_expanded_where_nobody_else_will(self):
@@ -124,7 +125,7 @@ class Notices(Suite):
                     wrong.stdout, r"error: bounce_template_file: \S+/bounce.cf: line 3: Subject: only ASCII"
                 )
                 self.assertNotEqual(wrong.returncode, 0)
-                mx.start()  # all the same: any words are better than none
+                mx.start()  # it starts anyway: any text is better than none
                 content = mail("lost")
                 send(mx.port, "ada@sender.example", ["x@rcpt.example"], content)
                 self.assertEqual(
@@ -259,7 +260,7 @@ class RecipientsInUtf8(Suite):
                     got = far.wait_messages(1)[0]
                     self.assertEqual(got.recipient_parameters, [["NOTIFY=FAILURE", "ORCPT=utf-8;" + passed]])
                     self.assertEqual("SMTPUTF8" in got.parameters, bool(features))
-                    # Nothing else in this notice is beyond ASCII: it goes where SMTPUTF8 is not known.
+                    # Nothing else in this notice is beyond ASCII, so it may go to a host without SMTPUTF8.
                     notice = back.wait_messages(1)[0]
                     _, _, status, returned = report_of(notice)
                     self.assertEqual(status[1]["Original-Recipient"], r"utf-8; andr\x{E9}@first.example")
@@ -296,7 +297,7 @@ class HeadersInUtf8(Suite):
             with Instance(settings) as mx:
                 content = mail("grüße")
                 send(mx.port, "ada@sender.example", [to], content, mail="SMTPUTF8 BODY=8BITMIME")
-                # Behind it, so that the log tells of the first.
+                # Sent after it, so that the log then has the result of the first.
                 send(mx.port, "ada@sender.example", ["last@rcpt.example"], mail("ascii"))
                 eventually(lambda: any(m.recipients == ["last@rcpt.example"] for m in far.messages), "the last arrives")
                 mx.wait_empty_queue()

@@ -19,8 +19,8 @@ class Stopped(Suite):
     json = test_orders.Orders.json
 
     def stopped(self, count=3, settings=None):
-        """An instance that is down with that many deferred messages to u0@rcpt.example, u1@…, and where they would go:
-        (instance, port, ids)."""
+        """A stopped instance with that many deferred messages to u0@rcpt.example, u1@…, and the port of their next
+        hop: (instance, port, ids)."""
         with Peer() as peer:
             port, relay = peer.port, relay_to(peer)
         mx = Instance({**relay, **SLOW, **(settings or {})})
@@ -44,13 +44,13 @@ class Stopped(Suite):
         return mx, port, ids
 
     def held(self, mx):
-        """The queue's lock, as a tool that works on the queue has it: a descriptor to close."""
+        """Takes the queue's lock, as a tool that works on the queue does; returns a descriptor to close."""
         folder = os.open(mx.path("spool", "log"), os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return folder
 
     def delivered(self, mx, port, expected):
-        """Starts the suite: just these numbers arrive, once each."""
+        """Starts the suite and shows that exactly these numbers arrive, once each."""
         with Peer(port=port) as peer:
             mx.start()
             mx.flush()
@@ -133,7 +133,7 @@ class Tools(Stopped):
             {e["queue_id"]: e["queue_name"] for e in self.json(mx)}, {ids[0]: "incoming", ids[1]: "deferred"}
         )
         size = len(mx.log())
-        mx.start()  # and no flush: the other waits for its time
+        mx.start()  # without a flush: the other message waits for its time
         eventually(lambda: f"{ids[0]}: from=<ada@one.example>" in mx.log()[size:], "it is taken into work")
         eventually(lambda: {e["queue_name"] for e in mx.queue()} == {"deferred"}, "its host is still left alone")
         self.assertNotIn(ids[1], mx.log()[size:])
@@ -204,7 +204,7 @@ class Tools(Stopped):
         st = os.stat(mx.path("spool", "log"))
         log = mx.path("log")
         for path in [log] + [os.path.join(log, n) for n in os.listdir(log)]:
-            os.chown(path, st.st_uid, st.st_gid)  # by default the log is root's, and nothing is done without it
+            os.chown(path, st.st_uid, st.st_gid)  # by default the log is root's, and tools refuse to work without it
         done = subprocess.run(
             [os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", ids[0]],
             capture_output=True,
@@ -298,7 +298,7 @@ class Beside(Stopped):
 
 class Killed(Stopped):
     def kill(self, mx):
-        """kill -9 for every queue manager there is; whether there was one."""
+        """Kills every queue manager with -9; returns whether there was one."""
         pids = mx.pids().get("qmgr", [])
         for pid in pids:
             try:
@@ -313,24 +313,24 @@ class Killed(Stopped):
         mx, port, ids = self.stopped(400)
         left, cut = set(ids), 0
         for turn in range(8):
-            lock = self.held(mx)  # so that the queue manager is surely met before it has begun
+            lock = self.held(mx)  # so that the queue manager is certainly killed before it has begun
             tool = subprocess.Popen([os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", "-"], stdin=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True)
             wanted = chance.sample(sorted(left), len(left) // 3)
             tool.stdin.write("\n".join(wanted) + "\n")
             tool.stdin.close()
             tool.stdin = None
-            # One that the turn before had started may take a moment to be gone.
+            # A queue manager of the round before may take a moment to end.
             (pid,) = eventually(
                 lambda: (found := mx.pids().get("qmgr", [])) and len(found) == 1 and found, "it waits for the queue"
             )
             os.close(lock)
             if turn > 0:
-                time.sleep(chance.uniform(0, 0.1))  # whatever it is at then
+                time.sleep(chance.uniform(0, 0.1))  # at a random moment of its work
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
-                pass  # it was faster
+                pass  # it ended by itself
             said = tool.communicate(timeout=120)[1]
             now = {e["queue_id"] for e in self.json(mx)}
             self.assertLessEqual(now, left, f"seed {seed}: nothing comes back")
@@ -359,7 +359,7 @@ class Killed(Stopped):
         entries = {e["queue_id"]: e["queue_name"] for e in self.json(mx)}
         deleted, held = said.count("Deleted: 1 message"), said.count("Placed on hold: 1 message")
         self.assertGreater(deleted, 0)
-        # What was said is so; of the order that was cut both is possible.
+        # Reported deletions are done; the order that was cut short may or may not be.
         self.assertIn(sum(i not in entries for i in ids), (deleted, deleted + 1))
         self.assertIn(sum(name == "hold" for name in entries.values()), (held, held + 1))
         self.assertEqual([i for i in ids[1::2] if i not in entries], [])

@@ -11,7 +11,7 @@ from harness import *
 
 
 def nobody():
-    """Settings that relay to a port where nobody listens: every message is deferred."""
+    """Settings that relay to a port without listener: every message is deferred."""
     with Peer() as peer:
         settings = relay_to(peer)
         peer.close()
@@ -20,7 +20,7 @@ def nobody():
 
 class Orders(Suite):
     def queued(self, mx, messages):
-        """Sends (sender, recipient) pairs and waits until all are deferred; their ids."""
+        """Sends (sender, recipient) pairs and waits until all are deferred; returns their ids."""
         ids = [
             send(mx.port, sender, [recipient], mail(f"to {recipient}")).split()[-1] for sender, recipient in messages
         ]
@@ -179,7 +179,7 @@ class Orders(Suite):
             )
             # A site with more messages than the active set holds: each gets its turn.
             self.assertIn("100 messages", mx.tool("penqueue", "-v", "-s", "d4.example", check=True).stdout)
-            # Also while all of them are on the move, a few at a time.
+            # Also while all of them are being tried, a few at a time.
             mx.tool("penqueue", "-f", check=True)
             self.assertIn("Requeued: 600 messages", mx.tool("pensuper", "-r", "ALL", check=True).stderr)
             self.assertIn("Deleted: 600 messages", mx.tool("pensuper", "-d", "ALL", check=True).stderr)
@@ -268,7 +268,7 @@ class Orders(Suite):
             self.assertEqual(running.returncode, 0, running.stdout + running.stderr)
             self.assertRegex(running.stdout, rf"\d+:\d+ ENVELOPE +live .* {b} generation 1")
             self.assertRegex(running.stdout, rf"TOMBSTONE .* {a} ")
-            # Written after a sync of what came before: its record tells that this was there.
+            # Written after a sync of the earlier messages: its record proves that they were there.
             send(mx.port, "ada@one.example", ["c@rcpt.example"], mail())
             eventually(lambda: len(self.places(mx, "deferred")) == 2, "deferred")
             mx.tool("pensuper", "-h", "ALL", "--recipient", "c@rcpt.example", check=True)
@@ -298,7 +298,7 @@ class Orders(Suite):
 
 
 class Gate:
-    """What a Peer answers to RCPT: of addresses with "wait" nothing before open(), then that they are to come later."""
+    """A Peer's answers to RCPT: for addresses with "wait" none before open(), then a deferral."""
 
     def __init__(self):
         self.reached, self.opened = threading.Event(), threading.Event()
@@ -314,7 +314,7 @@ class Gate:
 
 
 class Expired(Suite):
-    """pensuper -e and -f, with what is deferred, at work or on hold."""
+    """pensuper -e and -f, with messages deferred, in delivery or on hold."""
     queued, places, json = Orders.queued, Orders.places, Orders.json
 
     def setUp(self):
@@ -338,7 +338,7 @@ class Expired(Suite):
         )
 
     def returned(self, *recipients):
-        """Just these were returned to ada, each for itself."""
+        """Shows that exactly these were returned to ada, each in its own notice."""
         got = self.back.wait_messages(len(recipients))
         self.assertEqual({(m.sender, *m.recipients) for m in got}, {("", "ada@sender.example")})
         self.assertEqual(sorted(re.search(rb"Final-Recipient: rfc822; (\S+)", m.content)[1].decode() for m in got),
@@ -430,7 +430,7 @@ class Progress(Suite):
                         while part := os.read(ours, 65536):
                             shown += part
                     except OSError:
-                        pass  # nobody has the terminal any more
+                        pass  # nobody reads the terminal any more
                     self.assertEqual(order.wait(60), 0)
                 finally:
                     os.close(ours)

@@ -1,4 +1,4 @@
-"""Other people's software on both sides: Postfix and Exim send to it and receive from it, Dovecot takes LMTP."""
+"""Other servers on both sides: Postfix and Exim send and receive mail, Dovecot takes LMTP."""
 import glob
 import os
 import shutil
@@ -12,7 +12,7 @@ OWN = sorted(glob.glob(os.path.join(TOP, "tests", "corpus", "*.eml")))
 
 
 def messages():
-    """Own corpus messages with a whole header, so that no server has a reason to add to it or to refuse it."""
+    """Messages of the corpus with a complete header, so that no server has a reason to change or refuse them."""
     picked = {}
     for path in OWN:
         name = os.path.basename(path)
@@ -29,7 +29,7 @@ class Peers(Suite):
             self.skipTest(reason)
 
     def check(self, wanted, got):
-        """Each wanted body arrived once, and the wanted header fields in order within what arrived."""
+        """Shows that each body arrived once, with its header fields in order."""
         self.assertEqual(len(got), len(wanted))
         for name, content in wanted.items():
             header, body = split(content)
@@ -121,7 +121,7 @@ class Peers(Suite):
             mx.wait_empty_queue()
 
     def test_smtp_source_sends_many_sessions_to_smtp_sink(self):
-        """Twenty sessions at once, several messages each, through to a sink that counts."""
+        """Twenty sessions at once, several messages each, through to a counting sink."""
         with peers.Postfix(port=free_port()) as postfix:
             port = free_port()
             sink = subprocess.Popen([os.path.join(TOP, "tests/peers/enter"), postfix.root, postfix.dir,

@@ -1,4 +1,4 @@
-"""penconf as an administrator and a configuration manager use it."""
+"""penconf in the hands of an administrator and a configuration manager."""
 import json
 import os
 import subprocess

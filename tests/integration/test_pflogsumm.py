@@ -1,4 +1,4 @@
-"""pflogsumm, which reads Postfix's log, counts the same as the test does."""
+"""pflogsumm, which reads Postfix's log, reports the numbers that the test knows."""
 import re
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Pipelining on the wire, with running programs: peers that break under it, and a stop in its midst."""
+"""Pipelining on the wire, with running programs: peers that break under it, and a stop in the middle."""
 import collections
 import json
 import threading
@@ -17,7 +17,7 @@ class Pipelining(Suite):
     def test_a_peer_that_breaks_under_pipelining_is_remembered_over_a_restart_and_spoken_to_step_by_step(self):
         with Peer(features=["PIPELINING", "8BITMIME"]) as peer:
             ahead = []
-            # Whether more than this line has come when it is answered.
+            # Whether more than this line has arrived before it is answered.
             peer.replies["RCPT"] = lambda session, line: ahead.append(
                 (session.number, not bytes(session.raw).endswith(line.encode() + b"\r\n"))) and None
             peer.replies["MAIL"] = ["354 what is this"]
@@ -29,7 +29,7 @@ class Pipelining(Suite):
                 until = self.shown(mx, peer)[0]["step_by_step_until"]
                 self.assertTrue([now for session, now in ahead if session > 0] and
                                 not any(now for session, now in ahead if session > 0), ahead)
-                # On disk, not in the memory of any program.
+                # The knowledge must be on disk, not in the memory of a program.
                 mx.stop()
                 eventually(lambda: not mx.pids(), "stopped")
                 mx.start()
@@ -81,8 +81,8 @@ class Pipelining(Suite):
             with self.subTest(flow=name), Peer(features=features) as peer:
                 answered = collections.Counter()
                 count = 120
-                # The peer stops answering after some messages and goes on when the stop has begun: what three
-                # connections hold then is answered and the rest is left, however fast the machine is.
+                # The peer stops answering after some messages and continues once the stop has begun: the messages
+                # that three connections hold then are answered, and the rest is left, however fast the machine is.
                 stopping = threading.Event()
                 peer.replies["RCPT"] = lambda session, line: (
                     len(peer.messages) >= count // 6 and not stopping.wait(60) and self.fail("no stop")) or None

@@ -9,7 +9,7 @@ from harness import *
 
 
 class Killer:
-    """An SMTP server that takes every message, but ends the programs it is told to when one says POISON."""
+    """An SMTP server that takes every message, but kills the given programs when a message says POISON."""
 
     def __init__(self, victims):
         self.victims, self.kills, self.took = victims, 0, []

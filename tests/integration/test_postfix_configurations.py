@@ -1,5 +1,5 @@
-"""Configurations as Postfix runs them: main.cf and master.cf of real kinds of hosts, with nothing changed but where the
-instance lives; and what each cannot have is told at check, at start and in the log."""
+"""Postfix configurations as they are: main.cf and master.cf of real kinds of hosts, changed only in the instance's
+directories; check, start and the log report what is not available."""
 import os
 import re
 import socket
@@ -32,7 +32,7 @@ mailbox_size_limit = 0
 recipient_delimiter = +
 inet_protocols = all
 """
-# As Debian's package has it: chroot is y where Postfix 2 had "-".
+# As in Debian's package: chroot is y where Postfix 2 had "-".
 DEBIAN_MASTER = """
 %(port)d      inet  n       -       y       -       -       smtpd
 pickup    unix  n       -       y       60      1       pickup
@@ -72,13 +72,13 @@ smtp_tls_security_level =
 
 
 class Configured(Suite):
-    """Instances whose two files a test writes whole."""
+    """Instances whose two files are written by the test as a whole."""
 
     def instance(self, main, master, start=False, **names):
         mx = Instance(start=False)
         self.addCleanup(mx.__exit__, None, None, None)
         own = {}
-        with open(mx.path("etc", "main.cf")) as lines:  # where it lives, as whom it runs
+        with open(mx.path("etc", "main.cf")) as lines:  # its directories and its account
             for line in lines:
                 name, _, value = line.partition(" = ")
                 if name in ("queue_directory", "data_directory", "maillog_file", "maillog_file_prefixes", "mail_owner",
@@ -336,7 +336,7 @@ class RootsTables(Configured):
             mx.start()
             for name in ("one", "two", "three", "four"):
                 self.relays(mx, peer, to=f"x@{name}.example")
-            # A change is seen without a reload, and the rights are still root's alone.
+            # A change takes effect without a reload, and only root can still read the files.
             for name, line in (("hops", "one.example"), ("more", "two.example"), ("text", "three.example")):
                 mx.write("secret/" + name, f"{line} {hop(other)}\n")
                 if name != "text":
@@ -356,7 +356,7 @@ class RootsTables(Configured):
                     with open(f"/proc/{pid}/status") as status:
                         uid = re.search(r"^Uid:\t(\d+)", status.read(), re.M)[1]
                     if program in ("qmgr", "pickup"):
-                        self.assertNotEqual(uid, "0")  # none of their tables is root's
+                        self.assertNotEqual(uid, "0")  # none of their tables belongs to root
 
     def test_a_link_in_the_place_of_a_table_leads_nowhere(self):
         with Peer() as peer:
@@ -395,7 +395,7 @@ class RootsTables(Configured):
 
 
 class Told(Configured):
-    """Nothing ends in silence."""
+    """Every failure is reported."""
 
     def test_a_start_that_fails_says_why_on_the_terminal_and_in_the_log(self):
         for line, why in (

@@ -1,4 +1,4 @@
-"""Sessions with errors: what the postmaster gets of notify_classes, on both sides of SMTP."""
+"""Sessions with errors: the postmaster's notices by notify_classes, on both sides of SMTP."""
 import base64
 import email
 import email.policy
@@ -27,7 +27,7 @@ def post(back, hops=None, **settings):
 
 
 def talk(port, *lines):
-    """Each line after the reply to the one before; to the end of the connection."""
+    """Sends each line after the reply to the one before; reads to the end of the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as s, s.makefile("rb") as replies:
         def reply():
             while (line := replies.readline()) and line[3:4] == b"-":
@@ -42,7 +42,7 @@ def talk(port, *lines):
 
 class Postmaster(Suite):
     def notice(self, back, number):
-        """Header and text of the notice that came as this one."""
+        """Returns header and text of the n-th notice."""
         message = back.wait_messages(number)[number - 1]
         self.assertEqual(message.sender, "double-bounce@mx.test.example")
         whole = email.message_from_bytes(message.content, policy=email.policy.default)
@@ -84,8 +84,8 @@ class Server(Postmaster):
                         back.messages[-1].recipients,
                         ["bounces@postmaster.example" if name == "bounce" else "errors@postmaster.example"],
                     )
-                talk(mx.port, "NOOP")  # nothing went wrong
-                # A server answers the next client when it has told what there was to tell of this one.
+                talk(mx.port, "NOOP")  # no error
+                # A server answers the next client only after it has reported this one.
                 talk(mx.port, "WHAT", "QUIT")
                 self.assertIn("\n In:  WHAT\n", self.notice(back, len(refusals) + 1)[1])
 
@@ -96,7 +96,7 @@ class Server(Postmaster):
             ) as mx:
                 talk(mx.port, "FROB", "QUIT")
                 talk(mx.port, SENDER, "RCPT TO:<x@elsewhere.example>", "QUIT")
-                whole, text = self.notice(back, 1)  # the first, so there was none of the session before
+                whole, text = self.notice(back, 1)  # it is the first, so the session before caused none
                 self.assertIn("class policy", text)
                 talk(mx.port, "FROB", "QUIT")
                 talk(mx.port, SENDER, "RCPT TO:<y@elsewhere.example>", "QUIT")

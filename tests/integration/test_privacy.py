@@ -1,5 +1,4 @@
-"""Nobody but its owners reads mail: what accounts of the machine may do with the files of an instance that holds mail
-of every kind."""
+"""Only owners can read mail: what other accounts may do with the files of an instance that holds every kind of mail."""
 import os
 import stat
 import subprocess
@@ -7,12 +6,12 @@ import subprocess
 from harness import *
 from test_crash import system_user
 
-BIG = "0123456789abcdef\r\n" * 20000  # its content has a file of its own
+BIG = "0123456789abcdef\r\n" * 20000  # large enough for a file of its own
 
 
 class Modes(Suite):
     def entries(self, top):
-        """(path, its status) of the directory and of all below it."""
+        """Yields (path, its status) of the directory and of everything below it."""
         yield top, os.lstat(top)
         for folder, folders, files in os.walk(top):
             for name in folders + files:
@@ -26,7 +25,7 @@ class Modes(Suite):
         boxes = inline({"dir@virtual.test.example": "dir/", "file@virtual.test.example": "file"})
         settings = {**relay_to(down), "virtual_mailbox_maps": boxes, "minimal_backoff_time": "1h",
                     "maximal_backoff_time": "1h"}
-        old = os.umask(0)  # what hides a file here is not the umask of whoever starts the suite
+        old = os.umask(0)  # the umask of the caller must not be what hides the files
         self.addCleanup(os.umask, old)
         with Instance(settings, start=False) as mx:
             mx.set(mail_spool_directory=mx.mail_spool)  # one file per user
@@ -65,7 +64,8 @@ class Modes(Suite):
             mx.start()
             held = [m["queue_name"] for m in mx.queue()].count("hold")
             self.assertEqual(held, 2)
-            # Down, so that what was submitted now stays where pendrop left it; the sockets are there while it runs.
+            # Look while it runs, with its sockets; then stopped, so that newly submitted mail stays where pendrop
+            # left it.
             self.look(mx, user)
             mx.stop()
             submit("x@rcpt.example")
@@ -74,9 +74,9 @@ class Modes(Suite):
 
     def look(self, mx, user):
         spool = mx.path("spool")
-        # What somebody besides the owner may do, and nothing else may be done: docs/submission.md, master(8).
+        # All that accounts besides the owner may do: docs/submission.md, master(8).
         group = {os.path.join(spool, "public"): 0o710, os.path.join(spool, "maildrop"): 0o1730}
-        # Passed through by everybody, listed by nobody who is of no use: no mail lies here itself.
+        # Everybody may pass through; only directories lie here, and no mail itself.
         ways = {spool}
         submitted = {os.path.join(spool, "maildrop"), os.path.join(spool, "corrupt")}
         seen = 0
@@ -91,9 +91,9 @@ class Modes(Suite):
                     elif path in group:
                         self.assertIn(mode, (group[path], 0o700))
                     elif stat.S_ISSOCK(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                        pass  # the directory that it lies in is what keeps others out
+                        pass  # the directory keeps others out
                     elif os.path.dirname(path) in submitted:
-                        # The submitter's own, and mail_owner reads them; the directory keeps others out.
+                        # The submitter's own, readable for mail_owner; the directory keeps others out.
                         self.assertIn(mode, (0o744, 0o644))
                     else:
                         self.assertEqual(mode & 0o077, 0)

@@ -1,4 +1,4 @@
-"""What sendmail -bv and -v tell the sender: probes that deliver nothing, and reports on the first try."""
+"""sendmail -bv and -v: probes that deliver nothing, and reports on the first try, for the sender."""
 import os
 import re
 
@@ -17,8 +17,8 @@ class Reports(Submission):
         self.seen = set()
 
     def report(self, mx):
-        """The next such report in the sender's mailbox, whatever else arrives there before it: what it says of each
-        recipient, its text for people, its parts."""
+        """Returns the next such report in the sender's mailbox, whatever arrives there before it: the status of each
+        recipient, the text for people, the parts."""
         def new():
             return [m for m in self.box(mx, "bob") if m["Message-ID"] not in self.seen and m["Subject"] == SUBJECT]
         report = eventually(new, lambda: f"a report, beside {[m['Subject'] for m in self.box(mx, 'bob')]}")[0]
@@ -68,7 +68,7 @@ class Probes(Reports):
                 eventually(lambda: "RSET" in self.said(peer), "RSET")
                 self.assertFalse({"DATA", "BDAT"} & set(self.said(peer)))
                 mx.flush()
-                self.probe(mx, "yes@rcpt.example")  # behind all that might have been tried again
+                self.probe(mx, "yes@rcpt.example")  # queued behind anything that might be retried
                 self.report(mx)
                 self.assertEqual(self.said(peer).count("RCPT"), 4)
                 self.assertEqual((peer.messages, peer.violations, len(self.box(mx, "bob"))), ([], [], 2))
@@ -188,7 +188,7 @@ class Probes(Reports):
         for features in (("PIPELINING", "8BITMIME", "CHUNKING"), ("PIPELINING",), ()):
             with self.subTest(features=features), Peer(features=features) as peer:
                 peer.replies["RCPT"] = lambda s, line: "550 5.1.1 no" if "<no" in line else None
-                # One connection, so that all of it is on the same one.
+                # One connection carries everything.
                 with self.instance({**relay_to(peer), "smtp_destination_concurrency_limit": "1"}) as mx:
                     for i in range(20):
                         send(mx.port, ME, [f"u{i}@rcpt.example"], mail(str(i)))
@@ -229,7 +229,7 @@ class Traced(Reports):
                 self.sendmail(mx, "-v", "-f", ME, "late@rcpt.example", "now@rcpt.example", "no@rcpt.example",
                               "ada@virtual.test.example")
                 mx.virtual_box("bob").wait(2)
-                # The notice of failure comes second.
+                # The bounce comes second.
                 self.seen = {m["Message-ID"] for m in self.box(mx, "bob") if m["Subject"].startswith("Undelivered")}
                 self.assertEqual(len(self.seen), 1)
                 fields, text, _ = self.report(mx)

@@ -1,4 +1,4 @@
-"""The queue's files damaged between two starts: what is whole is delivered, what is lost is told, mail goes on."""
+"""Queue files damaged between two starts: intact mail is delivered, losses are reported, and mail flows on."""
 import os
 import re
 import shutil
@@ -15,7 +15,7 @@ class QueueDamage(Suite):
     COUNT = 20
 
     def fill(self, mx):
-        """Messages that cannot leave; each has its key in its body."""
+        """Messages that cannot leave; each body contains its key."""
         for i in range(self.COUNT):
             send(mx.port, "ada@sender.example", ["u@rcpt.example"], mail(str(i), f"key-{i:04}-end\r\n" * 20))
         eventually(lambda: len(mx.queue()) == self.COUNT, "all queued")
@@ -32,7 +32,7 @@ class QueueDamage(Suite):
             return {int(k) for k in re.findall(rb"key-(\d{4})-end", raw.read())}
 
     def stopped(self, damage):
-        """Fills a queue, kills everything, lets damage(mx) have its way, starts again: yields instance and peer."""
+        """Fills a queue, kills everything, calls damage(mx), starts again: yields instance and peer."""
         down = Peer()
         port = down.port
         down.close()
@@ -51,7 +51,7 @@ class QueueDamage(Suite):
                 if b"key-" in m.content}
 
     def check(self, mx, peer, spared):
-        """Whatever was not hit arrives, and new mail too."""
+        """Shows that undamaged messages arrive, and new mail too."""
         send(mx.port, "ada@sender.example", ["u@rcpt.example"], mail("new", "key-9999-end\r\n"))
         mx.flush()
         eventually(lambda: self.arrived(peer) >= spared | {9999},
@@ -80,7 +80,7 @@ class QueueDamage(Suite):
 
     def test_a_damaged_segment_is_kept_for_a_person(self):
         def damage(mx):
-            # The headers of every segment that holds mail, so that none of it can be told from stale bytes.
+            # Damage the headers of all segments with mail, so that the mail cannot be told from stale bytes.
             hit = [p for p in self.segments(mx) if self.keys_in(p)]
             for path in hit:
                 with open(path, "r+b") as f:
@@ -105,7 +105,7 @@ class QueueDamage(Suite):
             gone = self.keys_in(with_mail[0])
             os.unlink(with_mail[0])
             if len(with_mail) > 1:
-                os.truncate(with_mail[-1], 512 * 1024)  # behind all that was written
+                os.truncate(with_mail[-1], 512 * 1024)  # beyond all written data
             return set(range(self.COUNT)) - gone
 
         self.stopped(damage)
@@ -145,7 +145,7 @@ class QueueDamage(Suite):
                 with open(path, "wb") as out:
                     out.write(kept)
                 if os.geteuid() == 0:
-                    shutil.chown(path, mail_owner())  # so that nothing but care keeps it from being written
+                    shutil.chown(path, mail_owner())  # writable: only qmgr's caution protects the file
             for folder, name in ((self.folder(mx), "segment-"), (mx.path("spool", "spool"), "body-")):
                 os.symlink(self.victims[0], os.path.join(folder, name + "00000102"))
                 os.link(self.victims[1], os.path.join(folder, name + "00000103"))
@@ -180,7 +180,7 @@ class QueueDamage(Suite):
                 os.chown(path, 0, 0)
             else:
                 os.chmod(path, 0)
-            # Not waited for: it watches for a while whether qmgr comes up yet.
+            # Do not wait for it: it watches for a while whether qmgr starts.
             starter = subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "start"],
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.addCleanup(starter.wait)

@@ -1,4 +1,4 @@
-"""pencat, penqueue, pensuper and penshape beyond plain orders: files, listings, input that is not as it should be."""
+"""pencat, penqueue, pensuper and penshape beyond simple orders: files, listings, malformed input."""
 import os
 import re
 import shutil
@@ -276,7 +276,7 @@ class Listings(Queued):
         with Peer() as peer, Instance(relay_to(peer)) as mx:
             peer.replies["RCPT"] = lambda session, line: "550 5.1.1 nobody of that name" if "gone" in line else None
             send(mx.port, "ada@rcpt.example", ["gone@rcpt.example"], mail())
-            peer.wait_messages(1)  # the notice: so its maker runs
+            peer.wait_messages(1)  # the notice: so bounce runs
             mx.wait_empty_queue()
             bounce = mx.pids()["bounce"]
             for pid in bounce:
@@ -310,7 +310,7 @@ class Listings(Queued):
 
 
 class DamagedMessages(Queued):
-    """pencat tells what is damaged of each message, shows what there is, and goes on with the next."""
+    """pencat reports the damage of each message, shows what is left, and continues with the next."""
     WAITS = {"minimal_backoff_time": "1000s", "maximal_backoff_time": "2000s"}
 
     def test_content_that_is_lost_or_cut_short(self):
@@ -367,7 +367,7 @@ class DamagedMessages(Queued):
                 known.extend(ids)
                 eventually(lambda: len(self.places(mx, "deferred")) == len(known), "all are deferred")
             known = []
-            queue(["hit"])  # first in its segment, which the others fill: so it is in a footer, which names it
+            queue(["hit"])  # first in its segment, which the others fill: so a footer names it
             queue([f"spared{n:02}" for n in range(30)])
             folder = mx.path("spool", "log")
             for name in os.listdir(folder):
@@ -416,8 +416,8 @@ class Input(Queued):
 
 
 class Interrupting:
-    """Stands before qmgr's socket. Conversations end when the tool has asked, as a reload ends them: the first `cuts`
-    of them, or with later=True those whose answer has begun. The others pass."""
+    """Stands in front of qmgr's socket. It cuts conversations when the tool has asked, as a reload would: the first
+    `cuts` of them, or with later=True those whose answer has begun. Others pass."""
 
     def __init__(self, mx, cuts, later=False):
         self.front = mx.path("spool", "public", "qmgr")
@@ -442,7 +442,7 @@ class Interrupting:
         try:
             self.talk(tool)
         except (EOFError, OSError):
-            pass  # one of them has ended
+            pass  # one end has closed
 
     def talk(self, tool):
         qmgr = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -481,7 +481,7 @@ class Interrupting:
 
 
 class Replaced(Suite):
-    """qmgr is replaced, by a reload for one, after a tool has asked and before it was answered."""
+    """qmgr is replaced, for example by a reload, after a tool has asked and before it gets an answer."""
 
     def held(self, mx, count):
         for _ in range(count):

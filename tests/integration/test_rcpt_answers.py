@@ -1,4 +1,4 @@
-"""What RCPT, BDAT and access tables answer, where it is easily gotten wrong."""
+"""Replies to RCPT and BDAT, and of access tables, that are easily wrong."""
 import unittest
 
 from client import Client

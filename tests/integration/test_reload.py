@@ -1,4 +1,4 @@
-"""Reloads under load: no message refused, lost, put off or delivered twice."""
+"""Reloads under load: no message refused, lost, deferred or delivered twice."""
 import re
 import time
 
@@ -11,12 +11,12 @@ class Reload(Suite):
         if missing_tools():
             self.skipTest(missing_tools())
         with Sink(*sink_options) as sink, Instance(relay_to(sink)) as mx:
-            # More than it can send meanwhile: it is stopped when the last new queue manager works.
+            # More than it can send: it is stopped when the last new queue manager works.
             with Load(mx.port, "-n", "1000000", "-c", "20", "-m", "50", "--rate", "600", "--domain", "rcpt.example",
                       "--from", "ada@sender.example", "--pipelining", "--limit", "600", *load_options) as load:
                 for i in range(5):
                     before = mx.log().count("queue recovered")
-                    time.sleep(0.5)  # of load between reloads, not a wait for anything
+                    time.sleep(0.5)  # a time of load between reloads: there is nothing to wait for
                     mx.reload()
                     eventually(lambda: mx.log().count("queue recovered") > before, "the new queue manager works")
                 status, figures = load.stop()

@@ -1,4 +1,4 @@
-"""REQUIRETLS and TLS-Required: No (RFC 8689): what is offered, what goes where, what comes back."""
+"""REQUIRETLS and TLS-Required: No (RFC 8689): what is offered, what goes where, what is returned."""
 import smtplib
 import ssl
 
@@ -76,11 +76,11 @@ class RequireTls(Certified):
             told = b"".join(n.content for n in peers["back"].messages)
             for name in expected:
                 self.assertIn(f"a@{name}.example".encode(), told)
-            # Other mail for the same hosts is not held to it.
+            # Other mail for the same hosts is not affected.
             send(mx.port, SENDER, ["b@plain.example", "b@unknown.example"], mail())
             self.assertNotIn("REQUIRETLS", peers["plain"].wait_messages(1)[0].parameters)
             unknown.wait_messages(1)
-            # What has no sender to be told goes all the same (section 5), and asks for it where it can.
+            # A message without a sender to notify goes anyway (section 5), with REQUIRETLS where it is offered.
             self.submit(mx, ["c@plain.example", "c@good.example"], sender="")
             self.assertNotIn("REQUIRETLS", peers["plain"].wait_messages(2)[1].parameters)
             self.assertIn("REQUIRETLS", peers["good"].wait_messages(2)[1].parameters)
@@ -145,7 +145,7 @@ class RequireTls(Certified):
                     arrived = peer.wait_messages(1)[0]
                     self.assertIn("REQUIRETLS", arrived.parameters)
                     self.assertTrue(arrived.content.endswith(b"through two\r\n"))
-                    # Both hops by TLS, and the second would not have taken it on to a server without.
+                    # Both hops used TLS, and the second would not have relayed it to a server without.
                     self.assertEqual(arrived.content.count(b"with ESMTPS "), 2)
                     first.wait_empty_queue()
                     second.wait_empty_queue()
@@ -164,8 +164,8 @@ class RequireTls(Certified):
                     queue_run_delay="1s",
                 )
             ) as mx:
-                # Until told otherwise: the log line is written before the record of the delivery is, so that a
-                # message may be tried at once after the crash.
+                # It defers until told otherwise: the log line comes before the record of the delivery, so the message
+                # may be retried right after the crash.
                 peer.replies["MAIL"] = lambda session, line: "451 4.3.0 later"
                 self.submit(mx, ["a@rcpt.example"])
                 queue_id = mx.wait_log(r": (\w+): to=<a@rcpt\.example>.*status=deferred").group(1)
@@ -192,7 +192,7 @@ class RequireTls(Certified):
                 )
             ) as mx:
                 send(mx.port, SENDER, ["a@clear.example", "a@other.example"], mail(extra="TLS-Required: No\r\n"))
-                clear.wait_messages(1)  # the recipient's policy is given up
+                clear.wait_messages(1)  # the recipient's policy is ignored
                 mx.wait_log(r"to=<a@other\.example>.*status=deferred")  # the administrator's is not
                 send(mx.port, SENDER, ["b@clear.example"], mail(extra="TLS-Required: No\r\nTLS-Required: No\r\n"))
                 mx.wait_log(r"to=<b@clear\.example>.*dsn=4\.7\.4, status=deferred")

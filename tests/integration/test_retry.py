@@ -1,4 +1,4 @@
-"""What a peer puts off is tried again, and what is tried again is neither lost nor doubled."""
+"""What a peer defers is retried, and retried mail is neither lost nor doubled."""
 from harness import *
 
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "4s", "queue_run_delay": "1s"}
@@ -28,14 +28,14 @@ class Retry(Suite):
             got = peer.wait_messages(1, seconds=60)
             mx.wait_empty_queue(60)
             self.assertIsNone(without_trace(got[0].content, content))
-            # At most the attempt whose reply was lost may have come through as well.
+            # At most the attempt whose reply was lost may have arrived as well.
             self.assertLessEqual(len(peer.messages), 2 if reply is DROP and stage == "DOT" else 1)
 
     def test_a_421_or_a_drop_at_any_stage_loses_nothing(self):
         for stage in ("GREETING", "EHLO", "MAIL", "RCPT", "DATA", "DOT"):
             for reply in ("421 4.3.2 going down", DROP):
                 if stage == "DATA":
-                    continue  # with CHUNKING there is none
+                    continue  # CHUNKING has no such stage
                 with self.subTest(stage=stage, reply="drop" if reply is DROP else reply):
                     self.at_stage(stage, reply)
 

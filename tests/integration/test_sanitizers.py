@@ -1,4 +1,4 @@
-"""In a sanitizer build: what a program reports reaches the tests. A plain build has nothing to report."""
+"""In a sanitizer build a program's report reaches the tests. A plain build has nothing to report."""
 import os
 import signal
 import tempfile
@@ -19,7 +19,7 @@ class Reports(Suite):
                     os.kill(mx.pids()[program][0], signal.SIGSEGV)
                     mx.wait_log(f"process .*/{program} pid .* exit status 99")
                     self.assertRegex("".join(sanitizers.take()), "Sanitizer")
-            sanitizers.assert_silent()  # each report is told once
+            sanitizers.assert_silent()  # each report counts once
 
     def test_a_report_is_kept_where_a_second_run_cannot_hide_it(self):
         with tempfile.TemporaryDirectory() as keep, unittest.mock.patch.dict(os.environ, PEN_SANITIZER_REPORTS=keep):

@@ -1,4 +1,4 @@
-"""Where mail goes by its sender, and what becomes of mail to those who moved."""
+"""Routing by sender, and mail to recipients who have moved."""
 import json
 
 from harness import *
@@ -13,7 +13,7 @@ class BySender(Suite):
                     "no@other.example": "DUNNO"}
             with Instance({"relayhost": f"[127.0.0.1]:{rest.port}", "recipient_delimiter": "+",
                            "sender_dependent_relayhost_maps": inline(hops)}) as mx:
-                # One after the other to the same domain, so that a route kept for the domain would show.
+                # One after the other to the same domain, so that a route cached for the domain would show.
                 for sender, peer, count in (("ada@sender.example", one, 1), ("bo@other.example", two, 1),
                                             ("no@other.example", rest, 1), ("x@third.example", rest, 2),
                                             ("ada+tag@sender.example", one, 2), ("", rest, 3)):
@@ -58,7 +58,7 @@ class BySender(Suite):
             settings = relay_to(relay, "known.example")
             with Instance({**settings, "relayhost": f"[127.0.0.1]:{rest.port}",
                            "sender_dependent_default_transport_maps": inline(ways),
-                           "smtpd_reject_unlisted_recipient": "no"},  # which would refuse it at RCPT
+                           "smtpd_reject_unlisted_recipient": "no"},  # which would refuse the recipient at RCPT
                           services={"slow": "unix - - n - - smtp"}) as mx:
                 for sender, peer in (("ada@sender.example", one), ("bo@other.example", two), ("x@third.example", rest)):
                     send(mx.port, sender, ["far@rcpt.example"], mail())

@@ -1,4 +1,4 @@
-"""sendmail's options: those that other programs give it, and that each does what it does with Postfix."""
+"""sendmail's options that other programs use: each has the same effect as with Postfix."""
 import os
 import unittest
 

@@ -1,4 +1,4 @@
-"""Settings of the SMTP server's TLS by their names: each row is a service with its own -o on a port of its own."""
+"""TLS settings of the SMTP server by name: each row is a service with its own -o on a port of its own."""
 import os
 import shutil
 import ssl
@@ -11,7 +11,7 @@ OLD = ssl.TLSVersion.TLSv1_2
 
 
 class Services(Suite):
-    """Ports for settings, in one instance."""
+    """Gives each row of settings a port, in one instance."""
 
     def served(self, rows, **settings):
         """rows: text of -o by line -> port."""
@@ -138,7 +138,7 @@ def openssl_client(port, *options):
 
 
 def intermediate(ca, directory):
-    """An authority below the authority, and a certificate that it has signed, with the chain behind it."""
+    """An intermediate authority, and a certificate that it has signed, with the chain."""
     from certificates import Certificate
     middle = Certificate(os.path.join(directory, "middle"))
     ca._make(

@@ -29,7 +29,7 @@ class World:
             records[(f"{last}.2.0.192.in-addr.arpa", "PTR")] = [name]
             records[(name, "A")] = [f"192.0.2.{last}"]
             records[(f"d{last}.example", "MX")] = [(10, name)]
-        # A host that calls itself inside, and whose name does not lead back to it.
+        # A host that claims to be inside, but whose name does not lead back to it.
         records[("99.2.0.192.in-addr.arpa", "PTR")] = ["h100.customer.fr"]
         self.dns = Dns(records)
         self.port = free_port()
@@ -42,14 +42,14 @@ class World:
 
 
     def sockets_out(self):
-        """Sockets of a process that lead to the peers, in whatever state: what was closed belongs to none."""
+        """The sockets of a process that are connected to the peers, in any state; closed ones belong to no process."""
         with open("/proc/net/tcp") as table:
             rows = [line.split() for line in table.readlines()[1:]]
         return sum(int(row[2].split(":")[1], 16) == self.port and row[9] != "0" for row in rows)
 
     def connections_out(self):
-        """Connections to the peers that the kernel has, as their makers see them: open, or being opened. Not of one
-        moment: the table is read a part at a time."""
+        """Open and opening connections to the peers in the kernel's table, from the makers' side. The table is read
+        in parts, so this is no snapshot."""
         with open("/proc/net/tcp") as table:
             rows = [line.split() for line in table.readlines()[1:]]
         return {
@@ -57,7 +57,7 @@ class World:
         }
 
     def sessions_out(self):
-        """How many of them there were at one moment, between the two times that they are looked for."""
+        """The number of connections at one moment: those found both before and after it."""
         return len(self.connections_out() & self.connections_out())
 
 
@@ -82,7 +82,7 @@ class Classes(Suite):
         return found
 
     def mail_to(self, mx, *lasts, name="u"):
-        """From a client that belongs to no class."""
+        """Connects as a client that belongs to no class."""
         for last in lasts:
             send(mx.port, "ada@sender.example", [f"{name}@d{last}.example"], mail())
 
@@ -91,18 +91,18 @@ class Classes(Suite):
             self.clients.pop().close()
 
     def enter(self, mx, last, host=SERVER):
-        """A client that stays."""
+        """Connects a client that stays."""
         client = Client(mx.port, host, source=f"192.0.2.{last}" if host == SERVER else None)
         self.clients.append(client)
         return client
 
     def assertRefused(self, mx, last):
         with socket.create_connection((SERVER, mx.port), 30, (f"192.0.2.{last}", 0)) as client:
-            said = client.makefile("rb").read()  # to its end: it is hung up on
+            said = client.makefile("rb").read()  # reads to the end: the server hangs up
         self.assertEqual(said, b"421 4.7.0 mx.test.example Error: too many sessions\r\n")
 
     def counts(self, mx):
-        """Class -> (incoming, outgoing), as penstock status says."""
+        """Returns class -> (incoming, outgoing), from penstock status."""
         classes = (mx.status() or {}).get("session_classes")
         if not isinstance(classes, list):
             return None
@@ -138,7 +138,7 @@ class Classes(Suite):
             outside[0].quit()
             self.wait_counts(mx, inside=(7, 0), outside=(2, 0))
             self.enter(mx, 210).quit()
-            # One that is cut off is gone as well.
+            # A connection that is cut off frees its place, too.
             outside[1].close()
             self.wait_counts(mx, inside=(7, 0), outside=(1, 0))
 
@@ -154,7 +154,7 @@ class Classes(Suite):
             self.assertRefused(mx, 111)
             self.enter(mx, 200)
             self.assertRefused(mx, 200)
-            for last in range(201, 211):  # no mask fits: no limit
+            for last in range(201, 211):  # no mask matches: no limit
                 self.enter(mx, last)
             self.assertEqual(self.counts(mx), {"h100.customer.fr": (1, 0), "192.0.2.104/30": (2, 0),
                                                "*.customer.fr": (3, 0), "192.0.2.200": (1, 0)})
@@ -206,7 +206,7 @@ class Classes(Suite):
             self.wait_counts(mx, inside=(0, 0), outside=(0, 3))
             self.mail_to(mx, 203, 204)
             eventually(lambda: mx.status()["session_classes"][1]["outgoing_waits"], "mail waits")
-            # A lease counts from before its connection is made.
+            # A lease counts before its connection is made.
             eventually(
                 lambda: self.world.sessions_out() == 3, lambda: f"three connections, not {self.world.sessions_out()}"
             )
@@ -299,7 +299,7 @@ class Classes(Suite):
                 os.kill(anvil, signal.SIGCONT)
             self.assertEqual(len(seen), 12)
             self.assertTrue(all("anvil cannot be asked" in e["session_classes"][0]["unknown"] for e in seen), seen)
-            # One question; the next may be asked while anvil has not yet noticed that nobody waits for the one before.
+            # One question; the next may come before anvil has noticed that nobody waits for the first any more.
             self.assertIn(most, (1, 2))
 
     def test_incoming_and_outgoing_sessions_are_one_count(self):
@@ -309,7 +309,7 @@ class Classes(Suite):
             self.enter(mx, 211)
             self.mail_to(mx, 200)
             self.wait_counts(mx, outside=(2, 1))
-            self.assertRefused(mx, 212)  # its sessions are all at work
+            self.assertRefused(mx, 212)  # all its sessions are busy
             self.mail_to(mx, 201)
             eventually(lambda: mx.status()["session_classes"][1]["outgoing_waits"], "mail waits")
             client.quit()
@@ -353,12 +353,13 @@ class Classes(Suite):
             self.assertEqual(self.world.sockets_out(), 0)
 
     def skip_if_late(self, began):
-        """Two seconds after they fell idle connections close by themselves: then there is nothing to be seen."""
+        """Idle connections close by themselves after two seconds, which would hide the effect."""
         if time.monotonic() - began > 1.9:
             self.skipTest("too slow here to see what closed before its time")
 
     def idle_connections(self, mx, *lasts):
-        """Mail to one host after the other; the connections stay open. Returns when the first fell idle, or earlier."""
+        """Sends mail to one host after the other; the connections stay open. Returns when the first fell idle, or
+        earlier."""
         began = time.monotonic()
         for count, last in enumerate(lasts):
             self.mail_to(mx, last)
@@ -447,7 +448,7 @@ class Classes(Suite):
                 mx.kill("anvil")
                 self.wait_counts(mx, inside=(1, 0), outside=(3, 0))
                 self.assertRefused(mx, 210)
-            self.assertTrue(outside[0].command("NOOP").startswith("250"))  # sessions noticed nothing
+            self.assertTrue(outside[0].command("NOOP").startswith("250"))  # the sessions are not affected
             mx.kill("anvil")
             outside[0].quit()
             self.wait_counts(mx, inside=(1, 0), outside=(2, 0))

@@ -74,7 +74,7 @@ class Hosts(Suite):
                     Peer(ALL, lmtp=True, host="127.0.0.12", port=first.port) as second, \
                     Dns({("box.example", "A"): ["127.0.0.11", "127.0.0.12"]}) as dns:
                 asked = []
-                for peer in (first, second):  # whichever is asked first
+                for peer in (first, second):  # whichever is tried first
                     peer.replies["MAIL"] = lambda session, line: asked.append(line) or (
                         "451 4.3.0 not now" if len(asked) == 1 else None)
                 hop = f"lmtp:inet:box.example:{first.port}"
@@ -298,7 +298,7 @@ class Hosts(Suite):
                     mx.wait_log(r"to=<a@rcpt\.example>, .*status=" + ("sent" if ignore == "yes" else "deferred"))
 
     def test_names_without_dns(self):
-        # Nobody answers DNS here; localhost is known to the host itself.
+        # No DNS server answers here; the host itself knows localhost.
         for name, value, prefix, sent in (
             ("disable_dns_lookups", "yes", "smtp", True),
             ("disable_dns_lookups", "no", "smtp", False),
@@ -331,7 +331,7 @@ class Queue(Suite):
                 send(mx.port, "ada@sender.example", [f"{name}@rcpt.example"], mail())
             peer.wait_messages(1)
             mx.wait_log("status=sent")
-            # The other one waits for its hour.
+            # The other message waits for its hour.
             self.assertEqual(
                 len([line for line in mx.tool("penqueue", "-j", check=True).stdout.splitlines() if line]), 1
             )

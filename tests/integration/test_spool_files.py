@@ -1,4 +1,4 @@
-"""penqueue --spool: which message a file of the spool belongs to, while the suite runs and while it is down."""
+"""penqueue --spool: which message a spool file belongs to, while the suite runs and while it is down."""
 import json
 import os
 import subprocess
@@ -17,7 +17,7 @@ def content(key, size=LARGE):
 class Spool(Suite):
     def start(self, **settings):
         with Peer() as peer:
-            relay = relay_to(peer)  # nobody is there when it has gone
+            relay = relay_to(peer)  # nobody listens there once this peer is gone
         mx = Instance({**relay, **SETTINGS, **settings})
         self.addCleanup(mx.close)
         return mx
@@ -56,7 +56,7 @@ class Spool(Suite):
                 self.assertIn(f"Subject: number{key}\r\n".encode(), raw.read())
             shown = mx.tool("pencat", "-b", f["queue_id"], check=True).stdout
             self.assertGreater(f["message_size"], len(shown) - 10)
-        # One that is being written, one that is free.
+        # One file is being written, one is free.
         mx.tool("pensuper", "-d", ids[1], check=True)
         eventually(lambda: [f["state"] for f in self.listed(mx)] == ["in use", "free", "in use"], "a file is free")
         self.assertEqual(list(self.owners(mx).values()), [ids[0], None, ids[2]])
@@ -97,7 +97,7 @@ class Spool(Suite):
         mx.tool("pensuper", "-d", ids[0], check=True)
         mx.stop()
         eventually(lambda: not mx.pids(), "everything has ended")
-        # The sector with the owner is not synced: a power cut may take it, and damage may put another name there.
+        # The sector with the owner is not synced: a power cut may lose it, and damage may leave another name there.
         with open(files[2]["path"], "r+b") as raw:
             raw.seek(512)
             raw.write(bytes(512))
@@ -115,8 +115,7 @@ class Spool(Suite):
     def test_others_are_shown_nothing(self):
         mx = self.start()
         self.submit(mx, 0)
-        # Whoever may reach the queue manager, as penqueue may where it is setgid: the list of messages is shown, this
-        # is not.
+        # A user who may reach the queue manager (penqueue may be setgid) sees the list of messages, but not this.
         group = os.stat(mx.path("spool", "public")).st_gid
         for words, code in ((["-j"], os.EX_OK), (["--spool"], os.EX_NOPERM), (["--spool", "-j", "1"], os.EX_NOPERM)):
             done = subprocess.run([os.path.join(BIN, "penqueue"), "-c", mx.etc, *words], capture_output=True, text=True,

@@ -12,7 +12,7 @@ class StatusFilter(Suite):
         return text.get_content(), status.get_payload()[1]
 
     def instance(self, back, hops, setting, rules, **settings):
-        """The setting's table has these patterns."""
+        """An instance whose setting has a table with these patterns."""
         hops = {"sender.example": f"smtp:[127.0.0.1]:{back.port}", **hops}
         mx = Instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops), "minimal_backoff_time": "1h",
                        "maximal_backoff_time": "1h", **settings}, start=False)
@@ -37,13 +37,13 @@ class StatusFilter(Suite):
                 send(mx.port, "ada@sender.example", ["full@rcpt.example"], mail("one"))
                 text, status = self.notice(back)
                 self.assertEqual((status["Status"], status["Action"]), ("5.2.2", "failed"))
-                self.assertIn("450 4.2.2 full", status["Diagnostic-Code"])  # what the host said
+                self.assertIn("450 4.2.2 full", status["Diagnostic-Code"])  # the host's own words
                 self.assertIn("(for good)", " ".join(text.split()))
                 send(mx.port, "ada@sender.example", ["busy@rcpt.example"], mail("two"))
                 mx.wait_log(r"to=<busy@rcpt\.example>.*dsn=4\.1\.1, status=deferred \(wait: ")
                 send(mx.port, "ada@sender.example", ["ben@rcpt.example"], mail("three"), rcpt="NOTIFY=SUCCESS")
                 mx.wait_log(r"to=<ben@rcpt\.example>.*dsn=2\.0\.0, status=sent \(it is there\)")
-                # A host that cannot be reached has another text, and the mail waits all the same.
+                # A host that cannot be reached gets another text, but its mail still waits.
                 send(mx.port, "ada@sender.example", ["ben@gone.example"], mail("four"))
                 mx.wait_log(r"to=<ben@gone\.example>.*dsn=4\.4\.1, status=deferred \(nobody there\)")
 

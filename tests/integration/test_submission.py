@@ -17,14 +17,14 @@ TEXT = "Subject: hello\n\nline one\n..two dots\n.\nafter the dot\n"
 
 class Submission(Suite):
     def sendmail(self, mx, *words, stdin=TEXT, status=0, **more):
-        """Runs sendmail; returns what was said on standard error."""
+        """Runs sendmail; returns its standard error."""
         done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, *words], input=stdin.encode(),
                               capture_output=True, timeout=60, **more)
         self.assertEqual(done.returncode, status, (words, done))
         return done.stderr.decode()
 
     def box(self, mx, name):
-        """The messages of a virtual mailbox, parsed."""
+        """Returns the messages of a virtual mailbox, parsed."""
         return [email.message_from_bytes(m) for m in mx.virtual_box(name).messages()]
 
     def instance(self, settings=None, **more):
@@ -182,11 +182,11 @@ class Wrong(Submission):
                 submitter.stderr.close()
                 if signo == signal.SIGTERM:
                     self.assertEqual(self.names(mx), [])
-            self.sendmail(mx, "ada@virtual.test.example")  # wakes pickup, which finds the half one
+            self.sendmail(mx, "ada@virtual.test.example")  # wakes pickup, which finds the incomplete one
             mx.virtual_box("ada").wait(1)
             eventually(lambda: not self.names(mx), "the half file is gone")
             mx.wait_log(r"pickup\[\d+\]: \w+: removed: its submission was broken off")
-            # sendmail itself dies: pendrop hears that the message is not whole
+            # sendmail itself dies: pendrop sees that the message is incomplete
             submitter = subprocess.Popen(
                 [os.path.join(BIN, "sendmail"), "-i", "-C", mx.etc, "ada@virtual.test.example"],
                 stdin=subprocess.PIPE,
@@ -228,7 +228,7 @@ class Wrong(Submission):
             self.assertIn("Final-Recipient: rfc822; ada@virtual.test.example", text)
             self.assertIn("Status: 5.4.0", text)
             self.assertIn("Subject: never", text)
-            self.assertNotIn("round and round", text)  # that is kept in corrupt
+            self.assertNotIn("round and round", text)  # the original is kept in corrupt
 
 
 class Dialogue(Submission):
@@ -275,7 +275,7 @@ class Rights(Submission):
     NOBODY = {"user": 65534, "group": 65534, "extra_groups": []}
 
     def commands(self, mx):
-        """sendmail and a setgid pendrop, in a directory of the instance."""
+        """Puts sendmail and a setgid pendrop into a directory of the instance."""
         if os.geteuid() != 0:
             self.skipTest("needs root: makes pendrop setgid and runs it as another user")
         if sanitizers:
@@ -309,7 +309,7 @@ class Rights(Submission):
             mx.start()
             mx.virtual_box("ada").wait(1)
             mx.wait_log(r"uid=65534 from=<nobody@mx\.test\.example>|uid=65534 from=<nobody>")
-            # Without the group there is no way in, and the reason is said.
+            # Without the group submission fails, and the reason is printed.
             os.chmod(os.path.join(where, "pendrop"), 0o755)
             self.assertIn("setgid", self.run_as_nobody(where, mx.etc, "ada@virtual.test.example", status=77))
 
@@ -326,7 +326,7 @@ class Rights(Submission):
                 out.write("authorized_submit_users = static:anyone\n")
             self.assertIn("belong to root", self.run_as_nobody(where, own, "ada@virtual.test.example", status=77))
             self.assertEqual(self.names(mx), [])
-            self.sendmail(mx, "ada@virtual.test.example")  # root may
+            self.sendmail(mx, "ada@virtual.test.example")  # root may submit
             mx.virtual_box("ada").wait(1)
 
 
@@ -340,14 +340,14 @@ class Rights(Submission):
             self.assertIn(
                 "another configuration", self.run_as_nobody(where, other, "ada@virtual.test.example", status=77)
             )
-            # However the way there is written, the instance's own is the one that counts.
+            # However its path is written, the instance's own configuration counts.
             link = os.path.join(mx.dir, "link")
             os.symlink(mx.etc, link)
             self.assertIn(
                 "authorized_submit_users", self.run_as_nobody(where, link, "ada@virtual.test.example", status=77)
             )
             self.assertEqual(self.names(mx), [])
-            # One of a mail system that was never started says nothing about any queue.
+            # A configuration whose mail system was never started says nothing of any queue.
             mx.stop()
             os.unlink(mx.path("spool", "config_directory"))
             self.assertIn("not been started", self.run_as_nobody(where, mx.etc, "ada@virtual.test.example", status=69))
@@ -375,7 +375,7 @@ class Crash(Submission):
                     mx.wait_empty_queue(60)
                     self.assertEqual(sorted(r for m in up.messages for r in m.recipients),
                                      sorted(f"u{i}@rcpt.example" for i in range(150)))
-                # Both at once: what qmgr had said yes to may come twice (docs/submission.md), and nothing is lost.
+                # Both at once: a message that qmgr had accepted may come twice (docs/submission.md), but none is lost.
                 for i in range(40):
                     self.sendmail(mx, f"v{i}@rcpt.example")
                     if i == 30:

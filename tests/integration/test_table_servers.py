@@ -1,4 +1,4 @@
-"""Tables that other processes serve: one that is slow, hangs or dies costs those who ask it, and nobody else."""
+"""Tables served by other processes: a slow, hanging or dying one affects its users and nobody else."""
 import os
 import re
 import select
@@ -62,7 +62,7 @@ class TableServers(unittest.TestCase):
         with TableServer(self.path) as server, Peer() as peer:
             self.start(transport_maps=self.table(), relay_domains="there.example hang.example",
                        relayhost=f"[127.0.0.1]:{peer.port}",
-                       smtpd_reject_unlisted_recipient="no")  # which asks for the route at RCPT
+                       smtpd_reject_unlisted_recipient="no")  # which looks up the route at RCPT
             for i in range(30):
                 with Client(self.instance.port) as client:
                     client.send("a@example.org", [f"hang{i}@hang.example"], CONTENT)
@@ -73,7 +73,7 @@ class TableServers(unittest.TestCase):
             server.release()
 
     def wait_look_ups(self, count):
-        """Until trivial-rewrite says, as it does on SIGUSR1, that so many are under way."""
+        """Waits until trivial-rewrite reports, on SIGUSR1, that so many requests are in progress."""
         def told():
             for pid in self.instance.pids().get("trivial-rewrite", []):
                 os.kill(pid, signal.SIGUSR1)
@@ -84,7 +84,7 @@ class TableServers(unittest.TestCase):
         with TableServer(self.path) as server, Peer() as peer:
             self.start(transport_maps=self.table(), relay_domains="hang.example", relayhost=f"[127.0.0.1]:{peer.port}",
                        smtpd_reject_unlisted_recipient="no")
-            for name, under_way in (("first", 455), ("second", 496)):  # of 500: 91 %, then what is left so
+            for name, under_way in (("first", 455), ("second", 496)):  # of 500: 91 %, then the rest
                 with Client(self.instance.port) as client:
                     client.send("a@example.org", [f"hang-{name}-{i}@hang.example" for i in range(1000)], CONTENT)
                 self.wait_look_ups(under_way)

@@ -16,7 +16,7 @@ NAME = "mx.rcpt.example"
 
 
 def expired(authority, name):
-    """A certificate that was good until yesterday."""
+    """A certificate that expired yesterday."""
     made = Certificate(os.path.join(authority.directory, f"expired.{name}"))
     request = openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", made.key,
                       "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}")
@@ -27,7 +27,7 @@ def expired(authority, name):
 
 
 class Plain:
-    """A TCP server that a test scripts by hand: talk(socket) for each connection, in order; the last one stays."""
+    """A TCP server that a test scripts by hand: talk(socket) for each connection in order; the last one repeats."""
 
     def __init__(self, *talks):
         self.talks, self.connections = talks, 0
@@ -63,7 +63,7 @@ class Plain:
 
 
 class Certified(Suite):
-    """Certificates for the class, and one instance with a domain, and so a policy, for each case."""
+    """Certificates for the class, and one instance with a domain, and thus a policy, for each case."""
 
     @classmethod
     def setUpClass(cls):
@@ -91,7 +91,7 @@ class Certified(Suite):
 
 
 class Levels(Certified):
-    # level -> what becomes of mail to a peer with the right certificate, a wrong name, a wrong CA, an expired one,
+    # level -> result with a peer that has the right certificate, a wrong name, a wrong CA, an expired certificate,
     # none.
     SENT, CLEAR = "sent", "clear"
     EXPECTED = {
@@ -101,7 +101,7 @@ class Levels(Certified):
         "verify": {"right": SENT, "wrong name": "Server certificate not verified",
                    "wrong CA": "Server certificate not trusted", "expired": "Server certificate not trusted",
                    "not offered": "TLS is required, but was not offered by host"},
-        # Whoever names the certificate itself asks for nothing else.
+        # A level that names the certificate itself checks nothing else.
         "fingerprint": {"right": SENT, "wrong name": "Server certificate not verified",
                         "wrong CA": "Server certificate not verified", "expired": "Server certificate not verified",
                         "not offered": "TLS is required, but was not offered by host"},
@@ -117,7 +117,7 @@ class Levels(Certified):
         for level, outcomes in self.EXPECTED.items():
             for kind in kinds:
                 domain = f"{level}.{kind.replace(' ', '-').lower()}.example"
-                # One transport each: the policy goes by the next hop, and these differ in nothing else.
+                # One transport each: the policy depends on the next hop, which is otherwise the same.
                 cases.append((level, kind, domain, outcomes[kind]))
                 hops[domain] = f"{level}:[127.0.0.1]:{servers[kind].port}"
         for level in self.EXPECTED:
@@ -150,7 +150,7 @@ class Levels(Certified):
                     log, rf"{word} TLS connection established to 127\.0\.0\.1\[127\.0\.0\.1\]:\d+: TLSv1\.3 with cipher"
                 )
             self.clean(*servers.values())
-            # Nothing but EHLO and STARTTLS was said to those that were not good enough.
+            # Peers that were not good enough have seen only EHLO and STARTTLS.
             for session in servers["wrong CA"].sessions:
                 if not any(c.startswith("MAIL") for c in session.commands):
                     self.assertEqual({c.split()[0] for c in session.commands} - {"EHLO", "STARTTLS", "QUIT"}, set())
@@ -203,7 +203,7 @@ class Policies(Certified):
             zone = {(NAME, "A"): ["127.0.0.12"]}
             for d in domains:
                 zone[(d, "MX")] = [(10, NAME)]
-            # One connection to each destination: what may share it, does.
+            # One connection for each destination: destinations that may share it do.
             with Dns(zone) as dns, Instance(self.settings(dns.settings(), smtp_tcp_port=str(peer.port),
                                                           default_destination_concurrency_limit="1",
                                                           smtp_tls_policy_maps=inline(domains))) as mx:
@@ -251,7 +251,7 @@ class Policies(Certified):
             first = peer.wait_messages(1)[0].session
             self.assertEqual(openssl("x509", "-inform", "DER", "-noout", "-subject", stdin=first.certificate).strip(),
                              "subject=CN = client.example")
-            # The peer ends the first connection, so that another one is needed.
+            # The peer ends the first connection, so that another is needed.
             peer.replies["MAIL"] = ["421 4.3.2 enough"]
             send(mx.port, "ada@sender.example", ["b@rcpt.example"], mail())
             second = peer.wait_messages(2)[1].session
@@ -294,7 +294,7 @@ def hello(connection, lines, *offers):
 
 
 class Broken(Certified):
-    """STARTTLS goes wrong: at level may the mail goes at once in clear text, above it mail waits."""
+    """STARTTLS goes wrong: at level may the mail goes in clear text at once, above it the mail waits."""
 
     @staticmethod
     def drops(connection, lines):
@@ -348,7 +348,7 @@ class Broken(Certified):
     CASES = ("drops", "garbage", "half_closed", "silent", "injects", "injects_half_a_line", "closes_inside")
 
     def first_broken(self, peer, case):
-        """The first connection meets the broken side, later ones the whole peer."""
+        """The first connection meets the broken side, later ones the working peer."""
         broken, usual = getattr(self, case), peer._serve
 
         def serve(connection, session):
@@ -390,7 +390,7 @@ class Broken(Certified):
             for d in shown:
                 self.assertGreater(d["clear_text_until"], 0)
                 self.assertEqual(d["failures"], 0)
-            # On disk, not in the memory of any program.
+            # The knowledge must be on disk, not in the memory of a program.
             mx.stop()
             eventually(lambda: not mx.pids(), "stopped")
             mx.start()

@@ -1,7 +1,7 @@
 """DANE (RFC 7672) end to end: zones signed here, a real validating resolver, peers with and without the right
 certificate.
 
-Each case is a domain, told apart by its name; the table of docs/tls-failure-cases.md says which section each is of.
+Each case is a domain, with its name; the table of docs/tls-failure-cases.md has the section for each.
 """
 import base64
 import hashlib
@@ -24,28 +24,28 @@ NOT_FOUND = "Host not found, try again"
 
 
 def digest(pem, kind="sha256"):
-    """Of the first block of a PEM text."""
+    """The digest of a PEM text's first block."""
     return hashlib.new(kind, base64.b64decode(pem.split("-----")[2])).hexdigest()
 
 
 def key(certificate, kind="sha256"):
-    """Of its public key, as "3 1 1" wants it."""
+    """The digest of its public key, for "3 1 1"."""
     return digest(openssl("x509", "-in", certificate.pem, "-noout", "-pubkey"), kind)
 
 
 def whole_key(certificate):
-    """As "3 1 0" wants it."""
+    """Its public key, for "3 1 0"."""
     return base64.b64decode(openssl("x509", "-in", certificate.pem, "-noout", "-pubkey").split("-----")[2]).hex()
 
 
 def whole(path):
-    """Of a certificate, as "2 0 1" wants it."""
+    """The digest of a certificate, for "2 0 1"."""
     with open(path) as file:
         return digest(file.read())
 
 
 def without_certificate():
-    """A server that no handshake succeeds with."""
+    """A server with which no handshake succeeds."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.asked = []
     return context
@@ -94,7 +94,7 @@ class Zones(Suite):
 
     @classmethod
     def zone(cls, *records, host="own", name="mx", mx=True):
-        """An MX host, its address, and these TLSA records of it."""
+        """Adds an MX host, its address, and these TLSA records for it."""
         found = ["@ MX 10 mx"] if mx else []
         found.append(f"{name} A {cls.addresses[host]}")
         return found + [f"_{cls.port}._tcp.{name} TLSA {r}" for r in records]
@@ -161,13 +161,13 @@ class Zones(Suite):
         return [m for peer in self.peers.values() for m in peer.messages if m.recipients == [f"a@{domain}"]]
 
 
-# case -> at dane, at dane-only: "verified", "encrypted" (and nothing asked of the certificate), "returned: " and
-# words, or the words of a deferral. A domain's name is the case's.
+# case -> results at dane and dane-only: "verified", "encrypted" (the certificate is not checked), "returned: " and
+# text, or the text of a deferral. A domain is named like its case.
 EXPECTED = {
     "ee": ("verified", "verified"),
     "several": ("verified", "verified"),
     "mismatch": (NOT_TRUSTED, NOT_TRUSTED),
-    "ee_old": ("verified", "verified"),  # expired, and for another name: neither counts
+    "ee_old": ("verified", "verified"),  # expired, and for another name: neither matters
     "none": ("encrypted", NO_RECORDS),
     "pkix": ("encrypted", CANNOT_BE_USED),
     "selector": ("encrypted", CANNOT_BE_USED),
@@ -187,13 +187,13 @@ EXPECTED = {
     "ta": ("verified", "verified"),
     "ta_name": (NOT_TRUSTED, NOT_TRUSTED),  # its certificate is for mx.ta.example
     "ta_domain": ("verified", "verified"),  # for the domain, not for the host
-    "ta_insecure_mx": (NOT_TRUSTED, NOT_SECURE),  # the same host, but nobody vouches for the way to it
+    "ta_insecure_mx": (NOT_TRUSTED, NOT_SECURE),  # the same host, but the way to it is not secure
     "ta_expired": (NOT_TRUSTED, NOT_TRUSTED),
-    "ta_missing": (NOT_TRUSTED, NOT_TRUSTED),  # the anchor is not in the chain that is shown
+    "ta_missing": (NOT_TRUSTED, NOT_TRUSTED),  # the anchor is not in the chain of the server
     "ta_other": (NOT_TRUSTED, NOT_TRUSTED),
     "alias": ("verified", "verified"),
-    "alias_own": ("verified", "verified"),  # no records where it leads: those of its own name
-    "alias_out": ("verified", "verified"),  # leads to an insecure zone: those of its own name
+    "alias_own": ("verified", "verified"),  # its target has no records: those of its own name count
+    "alias_out": ("verified", "verified"),  # leads to an insecure zone: the records of its own name count
     "records_alias": ("verified", "verified"),
     "records_alias_out": ("encrypted", NO_RECORDS),
     "mx_out": ("encrypted", NO_RECORDS),
@@ -224,7 +224,7 @@ class AtLevel(Zones):
         if wanted in ("verified", "encrypted"):
             self.assertIn("status=sent", line)
             self.assertEqual(self.taken(domain)[-1].session.tls, "TLSv1.3")
-            # Connections that nothing is asked of are shared by hosts: the log names the first.
+            # Connections without demands are shared by hosts: the log names the first.
             host = {"mx_in": "mx.ee.example", "no_mx": domain}.get(name, f"mx.{domain}")
             verified = f"Verified TLS connection established to {host}[" in self.mx.log()
             self.assertEqual(verified, wanted == "verified")
@@ -248,7 +248,7 @@ class AtDaneOnly(AtLevel):
 
 
 class Around(Zones):
-    """What settings and other policies make of it."""
+    """The effect of settings and other policies."""
 
     def test_insecure_mx_records_count_as_the_setting_says_and_explain_tells(self):
         with self.instance("dane", smtp_tls_dane_insecure_mx_policy="encrypt") as mx:
@@ -275,7 +275,7 @@ class Around(Zones):
             self.assertIn("status=sent", self.fate(mx, "none.example"))
 
     def test_the_name_of_the_records_is_asked_for(self):
-        """Section 8.1: SNI is the TLSA base domain, the alias's target where that has the records."""
+        """Section 8.1: SNI is the TLSA base domain, which is the alias's target if that has the records."""
         for peer in self.peers.values():
             if peer.tls:
                 peer.tls.asked.clear()
@@ -286,7 +286,7 @@ class Around(Zones):
                 self.assertIn(name, self.peers["own"].tls.asked)
 
     def test_failing_dane_is_not_overridden_by_an_mta_sts_policy(self):
-        """RFC 8461 section 2: not even by one that the host fulfils."""
+        """RFC 8461 section 2: not even a policy that the host fulfils."""
         own = self.ca.issue("mta-sts.both.example")
         with PolicyHost(own) as hosts:
             hosts.policies["both.example"] = policy("enforce", "mx.both.example")

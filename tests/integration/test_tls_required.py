@@ -1,4 +1,4 @@
-"""Where the configuration demands TLS, no mail goes in clear text."""
+"""If the configuration demands TLS, no mail goes in clear text."""
 from harness import *
 
 

@@ -26,7 +26,7 @@ def client_context(ca=None, certificate=None, version=None):
 
 
 class TlsClient(Client):
-    """STARTTLS, or TLS at once (wrapped); .tls is the TLS socket then."""
+    """A client with STARTTLS, or with TLS at once (wrapped); .tls is the TLS socket then."""
 
     def __init__(self, port, context=None, wrapped=False, name=None, session=None, **options):
         self.context, self.name, self.session = context or client_context(), name, session
@@ -80,7 +80,7 @@ class TlsServer(Suite):
                 client.expect("STARTTLS now", "501 5.5.4")
                 client.expect("MAIL FROM:<a@sender.example>", "250")
                 client.starttls(hello=False)
-                # What was said before is forgotten (RFC 3207 section 4.2).
+                # What the client said before is forgotten (RFC 3207 section 4.2).
                 client.expect("RCPT TO:<b@virtual.test.example>", "503")
                 client.expect("MAIL FROM:<a@sender.example>", "503")
                 client.features = [l[4:] for l in client.expect("EHLO client.example", "250").split("\n")]
@@ -90,7 +90,7 @@ class TlsServer(Suite):
                     "a@sender.example", ["a@virtual.test.example"], mail(body="x" * 900 + "\r\n" + "y\r\n" * 50000)
                 )
                 client.expect("QUIT", "221")
-                self.assertEqual(client.socket.recv(100), b"")  # close_notify: Python fails without
+                self.assertEqual(client.socket.recv(100), b"")  # close_notify: without it Python fails
             message = mx.virtual_box("a").wait()[0].decode()
             self.assertIn("y\n" * 50000, message.replace("\r\n", "\n"))
             received = message[message.index("Received: from client.example"):message.index("From: ")]
@@ -119,11 +119,11 @@ class TlsServer(Suite):
                 self.assertTrue(client.reply().startswith("220"))
                 client.file.close()
                 client._wrap(client.socket)
-                # The next reply is to what came encrypted, and there is no transaction.
+                # The next reply is to an encrypted command, and there is no transaction.
                 client.expect("NOOP", "250 2.0.0 Ok")
                 client.expect("RCPT TO:<a@local.test.example>", "503 5.5.1")
                 mx.wait_log(r"33 bytes in clear text behind STARTTLS from .* are dropped")
-            # In a packet of its own it is no handshake.
+            # Clear text in a packet of its own is no handshake.
             with Client(mx.port) as client:
                 client.expect("STARTTLS", "220")
                 client.raw(b"MAIL FROM:<evil@sender.example>\r\n")
@@ -173,7 +173,7 @@ class TlsServer(Suite):
                     ending(client.socket)
                     if client.socket.fileno() >= 0:
                         rest = b"".join(iter(lambda: client.socket.recv(100), b""))
-                        self.assertNotIn(b"421", rest)  # nothing in clear text any more
+                        self.assertNotIn(b"421", rest)  # nothing more in clear text
             mx.wait_log(r"SSL_accept error from .*: connection lost in the TLS handshake")
             mx.wait_log(r"timeout after STARTTLS from")
 
@@ -198,7 +198,7 @@ class TlsServer(Suite):
                 client.raw(hello if i % 2 else hello[:100])
                 clients.append(client)
             for client in clients[1::2]:
-                self.assertEqual(client.socket.recv(1), b"\x16")  # the server has answered: its turn has come and gone
+                self.assertEqual(client.socket.recv(1), b"\x16")  # the server has answered: it has had its turn
             grown = (resident() - before) / most
             self.assertLess(grown, 120_000, "bytes per session in a handshake")
             with TlsClient(mx.port, client_context(self.ca)) as client:
@@ -247,7 +247,7 @@ class TlsServer(Suite):
             for source, target in ((certificate.key, key), (certificate.pem, cert)):
                 with open(target + ".new", "w") as out, open(source) as text_in:
                     out.write(text if text is not None else text_in.read())
-                os.chmod(target + ".new", 0o644)  # of the server's account, as one sets it up for this
+                os.chmod(target + ".new", 0o644)  # readable for the server's account, as administrators set it up
                 os.replace(target + ".new", target)
         put(self.mx)
         files = {"smtpd_tls_cert_file": cert, "smtpd_tls_key_file": key}
@@ -260,7 +260,7 @@ class TlsServer(Suite):
                 old.starttls()
                 put(self.other)
                 self.assertEqual(shown(), "other.test.example")
-                old.expect("NOOP", "250")  # goes on with what it began with
+                old.expect("NOOP", "250")  # continues with its first settings
             put(self.mx, text="broken\n")
             self.assertEqual(shown(), "other.test.example")
             mx.wait_log(r"warning: .*cert: no certificate in it.*: the certificates read before stay in use")
@@ -418,7 +418,7 @@ class TlsServer(Suite):
                 client.expect("STARTTLS", "454 4.7.0 Error: too many new TLS sessions from 127.0.0.1")
 
     def test_renegotiation_is_refused(self):
-        """TLS 1.2 alone has it. s_client asks for it at a line that begins with R."""
+        """Only TLS 1.2 has renegotiation. s_client starts it at a line that begins with R."""
         with Instance(self.settings()) as mx:
             client = subprocess.Popen(
                 ["openssl", "s_client", "-starttls", "smtp", "-connect", f"127.0.0.1:{mx.port}", "-tls1_2", "-crlf"],

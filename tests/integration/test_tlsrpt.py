@@ -19,7 +19,7 @@ from test_tls_client import Certified
 
 
 class Reports(QueueClient):
-    """The conversation tls_report (lib/ipc/tls_report.h): asks tlsrpt to send what has gathered."""
+    """Speaks the conversation tls_report (lib/ipc/tls_report.h): asks tlsrpt to send its reports."""
 
     def __init__(self, mx):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -36,13 +36,13 @@ class Reports(QueueClient):
 
 
 def report_of(message):
-    """What the message reports."""
+    """Returns the report in the message."""
     whole = email.message_from_bytes(message.content, policy=email.policy.default)
     return json.loads(gzip.decompress(list(whole.iter_parts())[1].get_content()))
 
 
 class Https:
-    """An HTTPS server that answers with these codes in turn and keeps what was posted: (path, type, body)."""
+    """An HTTPS server that gives these codes in turn and keeps the posts: (path, type, body)."""
 
     def __init__(self, certificate, codes):
         self.got = got = []
@@ -73,7 +73,7 @@ class Https:
 
 
 def wait_gathered(mx, attempts):
-    """Until tlsrpt says, as it does on SIGUSR1, that it has heard of so many."""
+    """Waits until tlsrpt reports, on SIGUSR1, that it has so many results."""
     def told():
         for pid in mx.pids().get("tlsrpt", []):
             os.kill(pid, signal.SIGUSR1)
@@ -107,7 +107,8 @@ class TlsReports(Certified):
     def test_what_happened_is_reported_to_who_asks_for_it(self):
         record = "v=TLSRPTv1; rua=mailto:{}@reports.example"
         with Peer(tls=server_context(self.certificates["wrong CA"])) as peer, Peer() as inbox:
-            # A result is of a connection, and domains with the same hosts share those: each has a host of its own here.
+            # Each result is of one connection, and domains with the same hosts share connections: so each has its own
+            # host here.
             hosts = {"good": "127.0.0.1", "clear": "127.0.0.2", "silent": "127.0.0.3", "twice": "127.0.0.4"}
             with (Peer(host="127.0.0.2", port=peer.port) as clear, Peer(host="127.0.0.3", port=peer.port) as silent,
                   Peer(host="127.0.0.4", port=peer.port) as twice):
@@ -136,7 +137,7 @@ class TlsReports(Certified):
                         one.wait_messages(1)
                     mx.wait_empty_queue()
                     wait_gathered(mx, len(hosts))
-                    # What has gathered outlives its program.
+                    # The results outlive their program.
                     mx.stop()
                     mx.start()
                     with Reports(mx) as reports:
@@ -205,7 +206,7 @@ class TlsReports(Certified):
                 peer.wait_messages(1)
                 wait_gathered(mx, 1)
                 with Reports(mx) as reports:
-                    self.assertEqual(reports.send(), 1)  # mailed; the server did not want it yet
+                    self.assertEqual(reports.send(), 1)  # one is mailed; the HTTPS server refuses it
                     mx.wait_log(r"TLS report for good\.example to https://localhost:\d+/tls: .*status 503")
                     self.assertEqual(reports.send(), 1)  # posted
                     self.assertEqual(reports.send(), 0)
@@ -235,7 +236,7 @@ class TlsReports(Certified):
                 mx.wait_log(r"private/tlsrpt: .*: results of TLS are not reported for now")
 
 
-# Domain -> the failure that is reported under its TLSA records; level dane, and dane-only for one.
+# Domain -> the failure reported under its TLSA records; level dane, for one dane-only.
 DANE = {"tlsa-good": None, "tlsa-mismatch": "validation-failure", "tlsa-unusable": "tlsa-invalid",
         "tlsa-bogus": "dnssec-invalid", "tlsa-required": "dane-required"}
 
@@ -299,7 +300,7 @@ class DaneReports(Certified):
             self.clean(peer, inbox)
 
     def results(self, message):
-        """The kinds of failure under the policy of type tlsa; None: what went well."""
+        """The kinds of failure under the policy of type tlsa; None: success."""
         found = set()
         for one in report_of(message)["policies"]:
             if one["policy"]["policy-type"] == "tlsa":

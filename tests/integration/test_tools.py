@@ -1,4 +1,4 @@
-"""The queue seen and handled by the tools, and a configuration that is wrong."""
+"""The queue seen and changed by the tools, and a wrong configuration."""
 import grp
 import json
 import os
@@ -78,7 +78,7 @@ class Tools(Suite):
         nobody = {"user": 65534, "group": drop.gr_gid, "extra_groups": []}
         with Instance({"setgid_group": drop.gr_name, "authorized_mailq_users": "!nobody, static:anyone",
                        "authorized_flush_users": "root"}) as mx:
-            where = os.path.join(mx.dir, "bin")  # where everybody may go
+            where = os.path.join(mx.dir, "bin")  # where everybody may look
             os.makedirs(where)
 
             def ask(name, *options):
@@ -131,7 +131,7 @@ class Tools(Suite):
                     done = ask(name, *words)
                     self.assertEqual(done.returncode, 0, done)
                     self.assertIn(said, done.stdout)
-                # The group opens the socket and nothing else: a log that only it may read stays closed.
+                # The group opens the socket and nothing else: a log that only the group may read stays closed.
                 log = mx.write("for-the-group", "x")
                 os.chown(log, 0, gid)
                 os.chmod(log, 0o040)
@@ -185,7 +185,7 @@ class Tools(Suite):
                 mx.set(virtual_mailbox_maps=inline({"w@virtual.test.example": "w/"}))
                 mx.reload()
                 eventually(lambda: len(mx.pids().get("smtpd", [])) == 2, "the old smtpd serves beside the new one")
-                # The open session goes on to its end with the settings that it began with.
+                # The open session continues with the settings it began with.
                 client.expect("RCPT TO:<a@rcpt.example>", "250")
                 client.expect("DATA", "354")
                 client.raw(mail("across the reload") + b".\r\n")

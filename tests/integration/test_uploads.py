@@ -19,7 +19,7 @@ class Uploads(Suite):
             self.assertEqual(sink.bodies, figures.sent)
             mx.wait_empty_queue(60)
             self.assertLessEqual(figures.files, CLIENTS)
-            # One connection and one file for each upload, and its copy while a write is under way.
+            # One connection and one file for each upload, and a copy of the descriptor during a write.
             self.assertLess(figures.descriptors["smtpd"], 3 * CLIENTS + 100)
 
     def test_mixed_sizes_up_to_the_limit_share_the_files_of_the_pool(self):
@@ -44,21 +44,21 @@ class Uploads(Suite):
                 ]  # to 256 KiB: a file at their end
                 sizes += [52428800] + [
                     int(600000 * 14 ** dice.random()) for _ in range(large - 1)
-                ]  # from their beginning
+                ]  # from their beginning on
                 dice.shuffle(sizes)
                 figures = upload(mx, sizes, first=len(sent))
                 self.assertEqual(figures.refused, [])
                 sent.update(figures.sent)
                 sink.wait(len(sent), 120)
                 mx.wait_empty_queue(60)
-                # As many files as there were at once, and no more in the later rounds.
+                # As many files as were used at once, and no more in later rounds.
                 files = eventually(at_rest, "every file is free again")
                 self.assertGreaterEqual(files, large)
                 self.assertLessEqual(files, large + middle)
             self.assertEqual(sink.bodies, sent)
 
     def begin(self, mx, key, parameters):
-        """A transaction to the end of its header: the client."""
+        """Sends a transaction up to the end of its header; returns the client."""
         client = Client(mx.port)
         self.addCleanup(client.close)
         client.expect(f"MAIL FROM:<a@sender.example> {parameters}", "250")
@@ -90,7 +90,7 @@ class Uploads(Suite):
             waiting = [self.begin(mx, key, "SIZE=10240000") for key in range(clients)]
             figures = upload(mx, [1 << 20], first=clients)
             self.assertEqual(figures.refused, [])
-            self.assertLessEqual(figures.files, 1)  # of those that were looked at: it may have been too quick for that
+            self.assertLessEqual(figures.files, 1)  # the files may have been too short-lived to be seen
             for client in waiting:
                 client.raw(b"short\r\n.\r\n")
                 self.assertTrue(client.reply().startswith("250"))
