@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The demonstration's other host: a small SMTP server that keeps each message as a file.
+"""The other host of the demonstration: a small SMTP server that keeps each message as a file.
 
     peer.py ADDRESS PORT DIRECTORY        knows office@away.example; everybody else gets 550
 """
@@ -32,7 +32,7 @@ class Session(socketserver.StreamRequestHandler):
                     continue
                 self.say("354 go on")
                 path = f"{self.server.folder}/{time.time_ns()}.eml"
-                with open(path + ".tmp", "wb") as out:  # seen under its name only when whole
+                with open(path + ".tmp", "wb") as out:  # it appears under its name only when complete
                     while (text := self.rfile.readline()) not in (b".\r\n", b""):
                         out.write(text[1:] if text.startswith(b".") else text)
                 os.rename(path + ".tmp", path)
