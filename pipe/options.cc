@@ -64,7 +64,7 @@ std::string take(std::string_view name, std::string_view value, Options& o) {
     o.root = value;
     if (!value.starts_with('/')) return "chroot= needs an absolute path";
   } else {
-    return "\"" + printable(name, 40) + "\" is none of flags, user, chroot, directory, eol, null_sender, size, argv";
+    return "\"" + printable(name, 40) + "\" is not one of flags, user, chroot, directory, eol, null_sender, size, argv";
   }
   return {};
 }

@@ -225,7 +225,7 @@ int DestinationTool::order_in_file(const Order& order) {
   if (changes.empty()) return EX_DATAERR;
   if (auto written = file_.write(changes); !written)
     die(kProgram, written.error().is_errno(EACCES) ? EX_NOPERM : EX_IOERR, written.error().message());
-  note("the mail system is not running; it goes by this from its next start on");
+  note("the mail system is not running; this applies from its next start on");
   return 0;
 }
 

@@ -36,7 +36,7 @@ constexpr Row kCommands[] = {
     {"start-fg", "", "the same in the foreground", Command::start_foreground},
     {"stop", "", "let what is in hand finish, at most stop_drain_time, and stop", Command::stop},
     {"abort", "", "stop at once", Command::abort},
-    {"reload", "", "use the changed configuration; open sessions go on", Command::reload},
+    {"reload", "", "use the changed configuration; open sessions continue", Command::reload},
     {"flush", "", "try all deferred mail now", Command::flush},
     {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
     {"check", "", "what is wrong with the configuration and the directories", Command::check}};
