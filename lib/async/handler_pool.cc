@@ -37,7 +37,7 @@ struct HandlerPool::Impl {
   Loop& loop;
   Semaphore room;  // places for jobs that wait or run
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   std::deque<std::shared_ptr<Job>> queue;
   std::vector<std::shared_ptr<Job>> finished;

@@ -52,7 +52,7 @@ struct Loop::Impl {
   std::size_t spawned_count = 0;
   std::vector<std::move_only_function<void()>> posts;
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::vector<std::move_only_function<void()>> thread_posts;
   bool thread_stop = false;
 

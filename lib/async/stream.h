@@ -5,10 +5,11 @@
 ///          stream.write("250 ok\r\n");                            // queued; goes out at the end of this turn,
 ///          co_await stream.flush(until);                          //   or when the reader next has to wait
 /// Reading: the returned views point into the stream's buffer and end with the next read call or poll_input(). A
-/// reader is resumed only when its condition holds (a whole line, not a packet). Idle streams hold no buffers.
+///          reader is resumed only when its condition holds (a whole line, not a packet). Idle streams hold no
+///          buffers.
 /// Writing: write() never waits. When more than kHighWater bytes are queued, the writer must await flush() before it
-/// writes more (write_all() does both). Everything written in one turn, or until the reader next waits, leaves in one
-/// system call.
+///          writes more (write_all() does both). Everything written in one turn, or until the reader next waits,
+///          leaves in one system call.
 /// TLS:     a Transport below the buffers moves the bytes; by default plain socket calls. start_transport() replaces
 ///          it by TLS (lib/net/tls); no plaintext may be buffered at that moment (STARTTLS injection).
 /// Errors:  WaitError (timed_out, cancelled, closed, line_too_long), or the errno of the socket call.

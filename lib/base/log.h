@@ -7,7 +7,7 @@
 ///          lines at kMaxLine, so a peer can forge neither lines nor terminal sequences.
 /// Format:  "Nov 21 08:46:56 host penstock/smtpd[123]: text" (file and standard error; syslog adds its own stamp);
 ///          warning, error, fatal and panic put the word and ": " before the text, as Postfix does.
-/// Levels:  debug, info; warning (goes on, says so); error (this operation failed); fatal (this process ends);
+/// Levels:  debug, info; warning (the program continues); error (this operation failed); fatal (this process ends);
 ///          panic (our bug). Library code does not log (style: the one who adds meaning logs).
 /// Thread:  every function may be called from any thread. A line is one write() in append mode.
 #include <fmt/core.h>
@@ -44,7 +44,7 @@ Result<void> reopen();
 /// write(); lines of higher levels, and of other threads, go out at once with what waits before them. For files only.
 /// The thread must call flush() before it waits: async::Loop does, at the end of every turn.
 void gather();
-/// Writes what gather() kept. Costs nothing when there is nothing, or when another thread than the gathering one calls.
+/// Writes the lines that gather() kept. Costs nothing if there are none, or in a thread that did not call gather().
 void flush();
 bool debug_enabled();
 void write(Level level, std::string_view text);

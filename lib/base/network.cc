@@ -65,7 +65,7 @@ Result<Network> parse_network(std::string_view text) {
   };
   const auto slash = text.find('/');
   const auto base = parse_ip(text.substr(0, slash));
-  if (!base) return bad("no numeric address");
+  if (!base) return bad("not a numeric address");
   Network network{*base, static_cast<std::uint8_t>(base->size * 8)};
   if (slash == std::string_view::npos) return network;
   // As written, the bits of an IPv4-mapped network count from the beginning of the IPv6 address.

@@ -8,7 +8,7 @@
 ///          return fail(DnsError::timed_out, "mx example.org");  // Result<T> from any function
 ///          return fail_errno("open /etc/x");                    // the current errno
 ///          if (!r && r.error().is(DnsError::timed_out)) …
-/// Errors:  values start at 1. What only our own bug can cause is PEN_CHECK's (check.h), not an Error.
+/// Errors:  values start at 1. A failure that only our own bug can cause is for PEN_CHECK (check.h), not an Error.
 #include <cerrno>
 #include <concepts>
 #include <expected>
@@ -39,7 +39,7 @@ const std::error_category& category() {
 }
 }  // namespace detail
 
-/// What went wrong, whose word it is (a module's enum or errno), and where: a short context for the reader of a log.
+/// An error: its code (of a module's enum, or errno) and a short context for the reader of a log.
 class [[nodiscard]] Error {
  public:
   template <ModuleError E>

@@ -278,7 +278,7 @@ void Config::fill() {
            (prefix.ends_with('/') || log.size() == prefix.size() || log[prefix.size()] == '/');
   };
   if (!log.empty() && std::ranges::none_of(settings_.maillog_file_prefixes, covers))
-    complain("maillog_file", Parser::shown(log) + " lies below none of maillog_file_prefixes");
+    complain("maillog_file", Parser::shown(log) + " begins with none of maillog_file_prefixes");
 }
 
 void Config::check_transports() {

@@ -90,8 +90,8 @@ class Config {
   /// Expands "$name" in any text with these settings. Error: bad_syntax.
   Result<std::string> expand(std::string_view text) const;
 
-  /// text("<transport>_<suffix>"), or what applies where it is not set: default_<suffix>, or
-  /// <suffix> itself for initial_destination_concurrency. nullopt: no such setting.
+  /// text("<transport>_<suffix>"), or its default if it is not set: default_<suffix>, or <suffix> itself for
+  /// initial_destination_concurrency. nullopt: there is no such setting.
   std::optional<std::string> lookup_transport(std::string_view transport, std::string_view suffix) const;
   /// The numbers of one transport; reading the configuration has already reported malformed values. A pipe service
   /// with flag D or O has the recipient limit 1 whatever is set.

@@ -13,7 +13,7 @@ std::string_view describe(ConfigError e) {
     case ConfigError::unreadable:
       return "cannot be read";
     case ConfigError::bad_syntax:
-      return "is not written as it must be";
+      return "has a syntax error";
     case ConfigError::bad_value:
       return "has a value that cannot be used";
     case ConfigError::too_large:

@@ -28,9 +28,9 @@ constexpr ProgramNote kNotes[] = {
      "not act"},
     {"spawn", false, "commands as services do not exist yet"},
     {"postscreen", false, "only its inet services are served, by smtpd itself"},
-    {"dnsblog", false, "DNS block lists are not asked yet"},
+    {"dnsblog", false, "DNS block lists are not supported yet"},
     {"tlsproxy", true, "programs speak TLS themselves"},
-    {"qmqpd", false, "mail by QMQP is not taken"},
+    {"qmqpd", false, "mail by QMQP is not accepted"},
 };
 constexpr std::array<std::string_view, 15> kOwn = {"smtpd",   "qmgr",    "trivial-rewrite", "smtp",   "lmtp",
                                                    "local",   "virtual", "bounce",          "error",  "retry",

@@ -50,7 +50,7 @@ class Reporter {
     } else if (used_.contains(name) || classes_.contains(name)) {
       return;
     } else if (is_table_source(name)) {
-      problem.text = "taken as a setting of the table that begins its name";
+      problem.text = "taken as a setting of the table whose name it begins with";
     } else {
       problem.severity = Severity::warning;
       problem.text = "no setting has this name, and no other setting refers to it";
@@ -243,7 +243,7 @@ class Reporter {
       return true;
     }
     if (split.suffix->acts) return false;
-    problem.text = "accepted, without effect: the scheduler does not work with this number";
+    problem.text = "accepted, without effect: the scheduler does not use this number";
     return true;
   }
 

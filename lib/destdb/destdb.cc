@@ -8,7 +8,7 @@ namespace pen::destdb {
 
 Result<std::unique_ptr<DestDb>> DestDb::open(const std::string& directory, WallTime now) {
   std::string warning;
-  auto db = lmdb::open_or_begin_anew(directory, "what it held is lost, suspensions by pendest too", warning,
+  auto db = lmdb::open_or_begin_anew(directory, "its content is lost, including suspensions by pendest", warning,
                                      [&]() -> Result<std::unique_ptr<DestDb>> {
                                        PEN_TRY_ASSIGN(auto file, open_lmdb(directory));
                                        return over(std::move(file), now);

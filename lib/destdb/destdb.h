@@ -49,18 +49,18 @@ class File {
 /// An LMDB file in a directory, which is made if it is missing. Errors: damaged, errno.
 Result<std::shared_ptr<File>> open_lmdb(const std::string& directory);
 
-/// The file read by a tool while its owner may be writing it: slices in the order of the keys, each a read of its
-/// own, so that a slow reader never keeps pages from being used again. Thread: the caller's one.
+/// Reads the file for a tool while its owner may be writing. The slices are in the order of the keys; each is a
+/// transaction of its own, so that a slow reader never keeps pages from being reused. Thread: the caller's, only one.
 class Reader {
  public:
   virtual ~Reader() = default;
-  /// At most `most` records after those of the last call; done() when there are no more. Suspensions come with the
-  /// last.
+  /// At most `most` records after those of the last call; done() when there are no more. The last slice has the
+  /// suspensions.
   virtual Result<Contents> next(std::size_t most) = 0;
   virtual bool done() const = 0;
 };
-/// quiet: nobody writes it, so it can be checked for damage first (a reader believes what it maps).
-/// Errors: errno (ENOENT: there is none yet; EACCES: it is the mail owner's), damaged.
+/// quiet: no process writes the file, so it can be checked for damage first (a reader trusts what it maps). Errors:
+/// errno (ENOENT: there is no file yet; EACCES: it belongs to mail_owner), damaged.
 Result<std::unique_ptr<Reader>> open_reader(const std::string& directory, bool quiet);
 
 class DestDb final : public MemoryTable {

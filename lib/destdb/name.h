@@ -6,7 +6,7 @@
 ///          Lower case, no final dot.
 /// Use:     destination_name("[MX.Example.org]")  →  "mx.example.org"
 /// Meaning: a name matches a destination by its host or address, and a route by its next hop or its recipients'
-/// domain: names_of() lists the names that match.
+///          domain: names_of() lists the names that match.
 /// Pure; any thread.
 #include <optional>
 #include <string>

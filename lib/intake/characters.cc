@@ -5,7 +5,7 @@
 namespace pen::intake {
 
 std::string_view error_module(CharactersError) { return "characters"; }
-std::string_view describe(CharactersError) { return "no escape sequence"; }
+std::string_view describe(CharactersError) { return "not an escape sequence"; }
 
 Result<Characters> parse_characters(std::string_view text) {
   static constexpr std::string_view kLetters = "abfnrtv\\", kMeant = "\a\b\f\n\r\t\v\\";

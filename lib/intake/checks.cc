@@ -98,7 +98,7 @@ std::string CheckTables::slower_because() const {
   for (const auto* maps : {&header, &mime, &nested, &body})
     for (const auto& table : maps->maps())
       if (const auto why = map::why_pcre_is_interpreted(); why && table->name().find("pcre:") != std::string::npos)
-        return "pcre tables of content checks take several times as long as they could: " + *why;
+        return "pcre tables of content checks are several times slower than they could be: " + *why;
   return {};
 }
 

@@ -78,7 +78,7 @@ class Checker {
     PEN_TRY(read_metas());
     if (meta_.last_page >= size_ / page_size_) {
       return fail(PageDamage::too_short,
-                  fmt::format("{} bytes, where {} pages of {} bytes belong", size_, meta_.last_page + 1, page_size_));
+                  fmt::format("{} bytes instead of {} pages of {} bytes", size_, meta_.last_page + 1, page_size_));
     }
     seen_.assign(meta_.last_page + 1, false);
     seen_[0] = seen_[1] = true;
@@ -110,7 +110,7 @@ class Checker {
     PEN_TRY(read_at(offset, raw.data(), raw.size()));
     const auto meta = load<Meta>(raw.data() + kHeader);
     if ((load<std::uint16_t>(raw.data() + 10) & kMeta) == 0 || meta.magic != kMagic)
-      return fail(PageDamage::not_lmdb, fmt::format("page {} is no meta page", number));
+      return fail(PageDamage::not_lmdb, fmt::format("page {} is not a meta page", number));
     if (meta.version != kVersion) return fail(PageDamage::not_lmdb, fmt::format("data version {}", meta.version));
     return meta;
   }
@@ -175,11 +175,11 @@ class Checker {
     if (flags != (leaf ? kLeaf : kBranch)) return bad(number, "is of the wrong kind");
     const std::size_t lower = load<std::uint16_t>(p + 12), upper = load<std::uint16_t>(p + 14);
     if (lower < kHeader || lower % 2 != 0 || lower > upper || upper > page_size_)
-      return bad(number, "its free space is not on it");
+      return bad(number, "its free space lies outside it");
     nodes_.clear();
     for (std::size_t i = kHeader; i < lower; i += 2) {
       const std::size_t at = load<std::uint16_t>(p + i);
-      if (at < upper || at % 2 != 0 || at + kNode > page_size_) return bad(number, "a node is not on it");
+      if (at < upper || at % 2 != 0 || at + kNode > page_size_) return bad(number, "a node lies outside it");
       const std::size_t key = load<std::uint16_t>(p + at + 6);
       std::size_t data = 0;
       if (leaf) {
@@ -210,7 +210,7 @@ class Checker {
       const std::uint64_t pages = load<std::uint32_t>(header.data() + 12);
       const auto flags = load<std::uint16_t>(header.data() + 10) & ~kDirty;
       if (load<PageNumber>(header.data()) != first || flags != kOverflow)
-        return bad(first, "is no page of a long value");
+        return bad(first, "is not a page of a long value");
       if (pages * page_size_ < kHeader + size) return bad(first, "is shorter than its value");
       for (PageNumber i = 0; i < pages; ++i) PEN_TRY(claim(first + i, number));
       if (!list.empty()) {

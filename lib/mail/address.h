@@ -1,9 +1,8 @@
 #pragma once
 /// Mail addresses: their grammar, their parts, and the two ways to write a local part.
 ///
-/// Forms:   external: as on the wire, a local part quoted where the grammar wants it ("a b"@example.org);
 /// Forms:   external: as on the wire, a local part quoted where the grammar requires it ("a b"@example.org);
-///           envelopes, logs and table look-ups use this form.
+///            envelopes, logs and table look-ups use this form.
 ///          internal: unquoted (a b@example.org); file names, user names and the splitting of extensions use this form.
 /// Use:     auto path = parse_path("<a@example.org> SIZE=1", {}, &used);      // MAIL FROM:, RCPT TO:
 ///          domain_part("a@example.org") == "example.org";

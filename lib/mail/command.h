@@ -87,7 +87,7 @@ struct BdatCommand {
   bool last = false;
 };
 
-/// `args` is what follows "MAIL": "FROM:<path> parameters".
+/// `args`: the text after "MAIL": "FROM:<path> parameters".
 Result<MailCommand> parse_mail(std::string_view args, const CommandOptions& options);
 /// `smtputf8`: the transaction was opened with SMTPUTF8.
 Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& options, bool smtputf8);

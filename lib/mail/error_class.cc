@@ -31,7 +31,7 @@ Result<ErrorClasses> parse_error_classes(std::span<const std::string> words) {
       if (iequals(word, known.first)) row = &known;
     if (row == nullptr)
       return fail_errno(fmt::format("notify_classes: {}: bounce, 2bounce, data, delay, policy, "
-                                    "protocol, resource or software is wanted",
+                                    "protocol, resource or software is expected",
                                     printable(word, 60)),
                         EINVAL);
     classes.add(row->second);

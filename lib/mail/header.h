@@ -4,7 +4,7 @@
 /// Use:     HeaderScanner scan;
 ///          auto kind = HeaderScanner::classify(start, whole, first_line);  // undecided: gather more of the line
 ///          scan.line(text, kind);             // each line before the one that is separator or body
-///          scan.summary()                     // intake::ContentBuilder does this with what comes in
+///          scan.summary()                     // intake::ContentBuilder does this with incoming content
 /// Source:  RFC 5322 section 2.2, RFC 5321 section 6.3 (hop count).
 /// Bounds:  keeps at most kMaxKept bytes of the values it needs; fields of any length pass.
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace pen::mail {
 /// then optional blanks, then a colon (RFC 5322 section 3.6.8 and the obsolete blanks of 4.5).
 std::size_t field_name_length(std::string_view line);
 
-/// What a field is to a mail system, by its name in any case.
+/// The kinds of fields that a mail system distinguishes, by name in any case.
 enum class FieldUse : std::uint8_t { other, sender_address, recipient_address, mime };
 /// Source: Postfix header_checks(5) (MIME related headers), canonical(5) (which fields hold addresses of which kind).
 FieldUse field_use(std::string_view name);

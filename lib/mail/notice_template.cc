@@ -82,7 +82,7 @@ bool plain(std::string_view value) {
 Result<void> take_field(NoticeTemplate& t, std::string_view line, std::size_t number) {
   const auto colon = line.find(':');
   if (colon == std::string_view::npos)
-    return bad(number, "a header line \"Name: value\" or the empty line before the text is wanted");
+    return bad(number, "a header line \"Name: value\" or the empty line before the text is expected");
   const auto name = trim(line.substr(0, colon));
   const auto value = trim(line.substr(colon + 1));
   if (value.empty()) return bad(number, fmt::format("{}: no value", printable(name, 40)));
@@ -100,7 +100,8 @@ Result<void> take_field(NoticeTemplate& t, std::string_view line, std::size_t nu
   } else if (iequals(name, "Postmaster-Subject")) {
     t.postmaster_subject = value;
   } else {
-    return bad(number, fmt::format("{}: Charset, From, Subject or Postmaster-Subject is wanted", printable(name, 40)));
+    return bad(number,
+               fmt::format("{}: Charset, From, Subject or Postmaster-Subject is expected", printable(name, 40)));
   }
   return {};
 }
@@ -163,7 +164,7 @@ Result<NoticeTemplates> parse_notice_templates(std::string_view file) {
     const auto* const t = std::ranges::find_if(known, [&](const auto& k) { return k.first == name; });
     if (t == std::end(known))
       return bad(lines.number(), fmt::format("{}: failure_template, delay_template, success_template "
-                                             "or verify_template is wanted",
+                                             "or verify_template is expected",
                                              printable(name, 40)));
     if (std::ranges::find(seen, name) != seen.end())
       return bad(lines.number(), fmt::format("{} is defined twice", name));

@@ -90,7 +90,7 @@ class SevenBitForm {
   std::size_t column_ = 0;
   char blank_ = '\0';        // a blank that may be the last of its line
   bool cr_ = false;          // a CR that may begin the line's end
-  std::string eol_;          // base64: the line end before what may be a delimiter
+  std::string eol_;          // base64: the line end before a possible delimiter
   std::uint32_t group_ = 0;  // base64: bytes not yet written
   unsigned in_group_ = 0;
 };

@@ -6,10 +6,10 @@
 ///          t.error(ErrorClass::protocol);
 ///          if (!t.errors().among(told).empty()) send t.text();  t.clear();
 /// Secrets: neither credentials nor content are recorded. Text after the mechanism's name in AUTH is shown as "***",
-/// and so are challenges and responses; report responses by response(), never by command(). Never pass the content of
-/// DATA and BDAT. A client whose AUTH, DATA or BDAT was refused may send the rest anyway. So a server's transcript
-/// then shows only undoubted commands, until such a command is accepted, or until RSET or MAIL comes before anything
-/// had to be hidden.
+///          and so are challenges and responses; report responses by response(), never by command(). Never pass the
+///          content of DATA and BDAT. A client whose AUTH, DATA or BDAT was refused may send the rest anyway. So a
+///          server's transcript then shows only undoubted commands, until such a command is accepted, or until RSET or
+///          MAIL comes before anything had to be hidden.
 /// Bounds:  kMost bytes: the first half and the last are kept, with a line between them that says how much is missing.
 /// Pure: no I/O, no clock.
 #include <cstdint>

@@ -158,7 +158,7 @@ class Run {
     form_.head((command_.from_line ? message_.from_line : "") + message_.fields, pending_);
     if (message_.size <= kWholeContent) {
       while (!ended_)
-        if (!read_content()) return deferred("the message could not be read whole");
+        if (!read_content()) return deferred("the message could not be read completely");
     }
     if (job_.called_off()) return deferred("nobody waits for the command any more");
     if (auto started = start(); !started) return deferred(started.error().message());
@@ -244,7 +244,7 @@ class Run {
       }
       if (want && (fds[3].revents != 0 || job_.has_read_ahead()) && !read_content()) {
         stop();
-        return deferred("the message could not be read whole");
+        return deferred("the message could not be read completely");
       }
       if (fds[2].revents != 0) feed();
       if (in_ && ended_ && pending_.size() == sent_) in_.reset();

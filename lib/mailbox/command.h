@@ -3,9 +3,9 @@
 /// (worker.h).
 ///
 /// Process: a process group of its own, killed as a whole at the time limit; standard input, and one pipe for standard
-/// output and error; no other descriptors; only the given environment; umask 077.
+///          output and error; no other descriptors; only the given environment; umask 077.
 /// Content: up to kWholeContent bytes are received before the command begins. For longer content, the command is
-/// killed before it can see an end of input that is not the message's.
+///          killed before it can see an end of input that is not the message's.
 /// Stays:   processes that the command leaves running keep their own pipes and get nothing of a later message; nobody
 ///          waits for them.
 /// Status:  exit status 0 means delivered; others by sysexits.h, or by "D.S.N text" at the start of the output. A

@@ -71,7 +71,7 @@ Result<Fd> follow_link(int at, const std::string& name) {
   if (!fd || ::fstat(fd.get(), &directory) != 0) return fail_errno("follow");
   const uid_t self = ::geteuid();
   if ((link.st_uid != self && link.st_uid != 0) || directory.st_uid != self)
-    return fail_errno("a link to what is not the recipient's", EPERM);
+    return fail_errno("a link or directory that is not the recipient's", EPERM);
   return fd;
 }
 

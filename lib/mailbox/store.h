@@ -7,8 +7,8 @@
 ///          followed if the link is the user's or root's and the directory the user's. A mailbox file is never a link
 ///          (as in Postfix's safe_open).
 /// Maildir: tmp/ → write → fsync → link into new/ → fsync of new/. A crash leaves at most a file in tmp/.
-/// mbox:    locked, appended, fsynced; after any failure cut back to its former length. Locks belong to the open file,
-/// so that they work between threads too.
+/// mbox:    locked, appended, fsynced; after any failure cut back to its former length. Locks belong to the open
+///          file, so that they work between threads too.
 /// Result:  success only when the message is on stable storage.
 /// Source:  Maildir (D. J. Bernstein's manual page), mailbox_delivery_lock, deliver_lock_attempts,
 ///          deliver_lock_delay, stale_lock_time, mailbox_size_limit, virtual_mailbox_limit.

@@ -34,7 +34,7 @@ Result<void> become(const Identity& who) {
   if (::setgroups(who.groups.size(), who.groups.data()) != 0) return fail_errno("setgroups");
   if (::setresgid(who.gid, who.gid, who.gid) != 0) return fail_errno("setgid");
   if (::setresuid(who.uid, who.uid, who.uid) != 0) return fail_errno("setuid");
-  if (::setuid(0) == 0) return fail_errno("privileges did not go away", EPERM);
+  if (::setuid(0) == 0) return fail_errno("privileges could not be dropped", EPERM);
   return {};
 }
 
@@ -60,7 +60,7 @@ bool is_one_of(int error, std::initializer_list<int> errors) {
 /// The result of the search for a forward file.
 struct Forward {
   std::string path, text,
-      ignored;  // path empty: there is none. ignored: it is there, and why it does not count
+      ignored;  // path empty: there is no file. ignored: why an existing file does not count
 };
 Result<Forward> find_forward(const std::vector<std::string>& paths) {
   for (const auto& path : paths) {

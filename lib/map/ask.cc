@@ -76,7 +76,7 @@ Inquiry::Scope::~Scope() { current_inquiry = nullptr; }
 Value Inquiry::answer(const std::shared_ptr<const Source>& source, std::string_view key) {
   if (const auto known = answers_.find(Key(source->name(), key)); known != answers_.end()) return known->second;
   if (answers_.size() + questions_.size() >= kMaxAnswers)
-    return fail(MapError::too_large, source->name() + ": look-ups without end");
+    return fail(MapError::too_large, source->name() + ": endless look-ups");
   questions_.push_back({source, std::string(key)});
   return fail(MapError::pending, source->name());
 }

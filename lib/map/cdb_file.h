@@ -7,7 +7,7 @@
 ///          of (hash, position) pairs. Keys and values are written without a NUL at the end, and are found with or
 ///          without one.
 /// Reading: the descriptor stays open and only the needed parts of the file are read. So a file cut short under its
-/// reader is an error and not a signal. Every number in the file is checked before it is used.
+///          reader is an error and not a signal. Every number in the file is checked before it is used.
 /// Writing: a new file always replaces the old one (build.h); at most 4 GiB, the format's bound.
 /// Thread:  find() from any thread; everything else from one.
 /// Source:  cr.yp.to/cdb/cdb.txt; Postfix CDB_README.

@@ -106,7 +106,7 @@ std::string advice(const Error& problem) {
   text += problem.is_errno(ENOENT)
               ? "; make it with penmap (penalias for alias_maps), or change the setting that names it"
               : "; put it right, or change the setting that names it";
-  return text + ": until then what asks it is put off for a later try (451)";
+  return text + ": until then mail that needs this table is deferred (451)";
 }
 
 Value MapList::lookup(std::string_view key, bool whole_key) const {

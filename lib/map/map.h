@@ -7,9 +7,9 @@
 ///          environ, fail; unionmap, pipemap, randmap (combinations of others); socketmap, tcp (served by another
 ///          process); "proxy:" in front of a type is accepted and ignored (there is no proxymap here).
 /// Answers: a value; nullopt: certainly not there; an Error: the table is broken or cannot be read. An Error always
-/// means "try again later" (4xx, defer), never "not found".
+///          means "try again later" (4xx, defer), never "not found".
 /// Changes: files are checked at most once a second and read again when inode, size or time of change differ. open()
-/// succeeds even if a file is missing or broken: look-ups then fail until the file is repaired.
+///          succeeds even if a file is missing or broken: look-ups then fail until the file is repaired.
 /// Waiting: look-ups in tables that another process serves block, unless an Asker (ask.h) runs them.
 /// Thread:  every function may be called from any thread at any time. Maps are shared by shared_ptr.
 /// Source:  Postfix DATABASE_README, lookup table manual pages; docs in man/penstock-tables.5.

@@ -60,7 +60,7 @@ Result<Fd> connect_to(const ServerSource::Address& server, SteadyTime deadline) 
 Result<bool> ServerSource::complete(std::string_view bytes) const {
   const std::size_t size = whole(bytes);
   if (size == std::string::npos || bytes.size() > kMaxReply)
-    return fail(MapError::syntax, name() + ": no answer of this protocol");
+    return fail(MapError::syntax, name() + ": not an answer of this protocol");
   if (size != 0 && size != bytes.size()) return fail(MapError::syntax, name() + ": more than one answer");
   return size != 0;
 }

@@ -172,7 +172,7 @@ void Finder::tell(const std::string& domain, const Known& before, const Known& n
                               std::to_string((now.expires() - loop_.clock().wall_now()) / std::chrono::hours(24)) +
                               " more days");
     } else {
-      options_.tell(false, problem + "mail goes without one");
+      options_.tell(false, problem + "mail is sent without one");
     }
     return;
   }

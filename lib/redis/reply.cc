@@ -16,7 +16,7 @@ std::string_view describe(RedisError e) {
     case RedisError::too_large:
       return "reply too large";
     case RedisError::unasked:
-      return "reply that was not asked for";
+      return "unexpected reply";
     case RedisError::refused:
       return "the server refused";
     case RedisError::no_answer:

@@ -22,7 +22,7 @@ Result<std::string> read_password(const std::string& path) {
   if (!fd) return fail_errno("destdb_redis_password: " + path);
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno("destdb_redis_password: " + path);
-  if (!S_ISREG(st.st_mode)) return fail(RedisError::bad_server, "destdb_redis_password: " + path + " is no file");
+  if (!S_ISREG(st.st_mode)) return fail(RedisError::bad_server, "destdb_redis_password: " + path + " is not a file");
   if ((st.st_mode & S_IROTH) != 0)
     return fail(RedisError::bad_server, "destdb_redis_password: " + path + " can be read by everyone: chmod o-r");
   char text[kMaxPassword + 1];
@@ -44,7 +44,7 @@ Result<Server> parse_server(std::string_view text) {
   };
   Server out;
   std::string_view rest = trim(text);
-  if (rest.empty()) return wrong("empty; wanted is inet:host:port or unix:/path");
+  if (rest.empty()) return wrong("empty; expected: inet:host:port or unix:/path");
   if (rest.starts_with("unix:") || rest.starts_with('/')) {
     if (rest.starts_with("unix:")) rest.remove_prefix(5);
     if (!rest.starts_with('/') || rest.size() > kMaxUnixPath)
@@ -59,17 +59,17 @@ Result<Server> parse_server(std::string_view text) {
     if (end == std::string_view::npos) return wrong("a ] is missing");
     out.host = rest.substr(1, end - 1);
     port = rest.substr(end + 1);
-    if (!port.empty() && !port.starts_with(':')) return wrong("after ] comes :port");
+    if (!port.empty() && !port.starts_with(':')) return wrong("only :port may follow ]");
   } else {
     const auto colon = rest.find(':');
     out.host = rest.substr(0, colon);
     if (colon != std::string_view::npos) port = rest.substr(colon);
     if (port.find(':', 1) != std::string_view::npos)
-      return wrong("an IPv6 address stands in brackets: inet:[address]:port");
+      return wrong("an IPv6 address must be in brackets: inet:[address]:port");
   }
   const bool odd = std::any_of(out.host.begin(), out.host.end(),
                                [](char c) { return c <= ' ' || c == 127 || c == ',' || c == '/'; });
-  if (out.host.empty() || out.host.size() > 255 || odd) return wrong("no name or address of a host");
+  if (out.host.empty() || out.host.size() > 255 || odd) return wrong("not a host name or address");
   out.port = kDefaultPort;
   if (!port.empty()) {
     const auto number = parse_unsigned(port.substr(1));

@@ -293,7 +293,7 @@ std::string_view describe(ResolveError e) {
     case ResolveError::bad_setting:
       return "setting makes no sense";
     case ResolveError::bad_table_value:
-      return "table value is no address";
+      return "table value is not an address";
   }
   return "unknown";
 }

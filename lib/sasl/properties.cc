@@ -9,7 +9,7 @@ std::string_view describe(SaslError e) {
     case SaslError::bad_setting:
       return "bad value";
     case SaslError::bad_line:
-      return "the authentication server sent what its protocol does not have";
+      return "the authentication server violated its protocol";
     case SaslError::wrong_version:
       return "the authentication server speaks another version of its protocol";
     case SaslError::no_mechanism:
@@ -17,7 +17,7 @@ std::string_view describe(SaslError e) {
     case SaslError::bad_challenge:
       return "the challenge cannot be answered";
     case SaslError::no_address:
-      return "no address is known of the host";
+      return "no address of the host is known";
   }
   return "unknown";
 }

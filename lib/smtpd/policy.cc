@@ -178,7 +178,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   if (auto told = mail::parse_error_classes(s.notify_classes))
     p.told = *told;
   else
-    p.warnings.push_back(told.error().context() + "; the postmaster is told of no session");
+    p.warnings.push_back(told.error().context() + "; the postmaster gets no session transcripts");
   const auto steps = intake::receive_steps(s.receive_override_options);
   p.unknown_recipient_checks = steps.unknown_recipient_checks;
   for (const auto& option : steps.unknown) p.warnings.push_back("receive_override_options: unknown option " + option);

@@ -95,7 +95,7 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
     if (!maps) return fail(std::move(maps).error().within("tls_server_sni_maps"));
     if (maps->blocking()) {
       log::warning(
-          "tls_server_sni_maps: a table that asks another process cannot be asked within a "
+          "tls_server_sni_maps: a table that another process serves cannot be used in a "
           "handshake: every client gets the usual certificate");
       return o;
     }
@@ -161,7 +161,7 @@ std::vector<std::string> ServerTls::problems(const config::Config& config) {
   if (!options) return {options.error().message() + ": TLS is not available"};
   options->tickets = nullptr;
   auto context = tls::Context::open(*std::move(options));
-  if (!context) return {context.error().message() + ": TLS is not available until that is mended"};
+  if (!context) return {context.error().message() + ": TLS is not available until that is corrected"};
   return (*context)->warnings();
 }
 
@@ -183,7 +183,7 @@ void ServerTls::load() {
   auto context = tls::Context::open(options_);
   if (!context) {
     warnings_.push_back(context.error().message() + (context_ ? ": the certificates read before stay in use"
-                                                              : ": TLS is not available until that is mended"));
+                                                              : ": TLS is not available until that is corrected"));
     return;
   }
   for (const auto& warning : (*context)->warnings()) warnings_.push_back(warning);

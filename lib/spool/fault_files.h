@@ -2,10 +2,10 @@
 /// A disk for the spool that knows what a power cut would leave: for each sector every content since the last sync,
 /// for each name whether it would still be there. For crash tests.
 ///
-/// Use:     FaultDisk disk;                                        // outlives the Spools that run on it, as a disk
-///          does auto spool = Spool::open(disk.files(), 0, new_use); disk.write(fd, "content", offset);
-///          disk.sync(fd);      // what a receiver does with the descriptor of its lease FaultDisk after =
-///          disk.cut(FaultDisk::Cut::torn, random);
+/// Use:     FaultDisk disk;                                             // must outlive the Spools that run on it
+///          auto spool = Spool::open(disk.files(), 0, new_use);
+///          disk.write(fd, "content", offset); disk.sync(fd);           // a receiver, with its lease's descriptor
+///          FaultDisk after = disk.cut(FaultDisk::Cut::torn, random);
 /// Model:   as in testing::FaultStorage: sectors are written whole or not at all, in any order; a kill keeps the page
 ///          cache. A file's length is durable with its sync; before, it may have either length. Names are as
 ///          sync_names() left them; later ones may be there or not. Locks and descriptors are real: each file's page

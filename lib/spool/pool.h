@@ -8,7 +8,7 @@
 ///          free, new ─lease()→ leased ─take()→ used ─release()→ retiring ─reclaim()→ free
 ///          leased ─give_back()→ free               free ─surplus()→ gone, its number to be made again
 /// Shrinks: to the largest number of files in use at once during this period and the one before, never below `keep`.
-/// So files of a burst are removed after two periods without one, and a steady load removes and makes none.
+///          So files of a burst are removed after two periods without one, and a steady load removes and makes none.
 /// Bounds:  one small entry per file; at most `max_leases` leases at once.
 #include <cstdint>
 #include <deque>

@@ -164,7 +164,7 @@ Result<void> Spool::grow(FileNumber number, File& file, std::uint64_t needed) {
   const std::uint64_t any = std::max(file.size, kGrowth);  // the size if none was declared
   if (needed > any) {
     PEN_TRY_ASSIGN(const std::uint64_t free, files_->free_bytes());
-    if (needed - file.size > free) return fail(Error::from_errno(ENOSPC, "a body that was announced"));
+    if (needed - file.size > free) return fail(Error::from_errno(ENOSPC, "space for an announced body"));
     if (all_hollow_ + (needed - any) > (free + all_hollow_) / kPartOfDisk) needed = any;
   }
   const std::uint64_t size = std::max(file.size, rounded(needed));

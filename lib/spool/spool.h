@@ -10,22 +10,22 @@
 ///          auto fd = spool->open_to_read(ref);                              // for delivery: pread from kContentOffset
 ///          spool->release(ref, log.next_save()); spool->reclaim(log.last_save());
 /// Durable: the receiver's one fdatasync covers the content and the header that lease() wrote. A message is complete
-/// when its envelope is in the queue log; until then the file has no owner, whatever it holds.
+///          when its envelope is in the queue log; until then the file has no owner, whatever it holds.
 /// Reuse:   when its message is over, a file is neither truncated nor removed; the next content overwrites it. A
 ///          reference names file and use, so that a file with another owner is never taken for the message's own.
 /// Growth:  a file is made when none is free. Files left by a burst are removed after half an hour without need for
 ///          them.
 /// Writers: the holder of a lease may still be writing when the lease is over, because its qmgr died, or because it
-/// gave up while a write was under way. So each lease travels with an exclusive flock. The lock belongs to the open
-/// file description and lasts until the last copy of the descriptor is closed, in any process. A file is leased only
-/// with that lock held; one that is still open somewhere is skipped.
+///          gave up while a write was under way. So each lease travels with an exclusive flock. The lock belongs to
+///          the open file description and lasts until the last copy of the descriptor is closed, in any process. A
+///          file is leased only with that lock held; one that is still open somewhere is skipped.
 /// Readers: a descriptor from open_to_read() travels with a shared flock, which lasts as long as its last copy, in any
-/// process and over any death of qmgr; until then the file is not leased again. All programs that acknowledge their
-/// reading get copies of one description, so that no message costs an open(). release() removes the lock, because by
-/// then all have answered; if such a program is lost, call forget_readers(). Besides, a reader compares read_header()
-/// before its first read and after its last, before it says "sent".
+///          process and over any death of qmgr; until then the file is not leased again. All programs that acknowledge
+///          their reading get copies of one description, so that no message costs an open(). release() removes the
+///          lock, because by then all have answered; if such a program is lost, call forget_readers(). Besides, a
+///          reader compares read_header() before its first read and after its last, before it says "sent".
 /// Orphans: files found at the start are not used before the orphan pass has ended: call referenced() for each message
-/// of a queue_log::Scan, then sweep(). Until then new files are made, so that mail is accepted at once.
+///          of a queue_log::Scan, then sweep(). Until then new files are made, so that mail is accepted at once.
 /// Thread:  one. lease() and open_to_read() make up to three system calls; the receivers do the writing.
 /// Errors:  SpoolError, errno.
 #include <functional>

@@ -131,7 +131,7 @@ Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string&
       }
     }
   }
-  if (chains.empty()) return fail(TlsError::setup, name + ": no key and certificate in it");
+  if (chains.empty()) return fail(TlsError::setup, name + ": contains no key and certificate");
   if (!chains.back().certificate) return fail(TlsError::setup, name + ": no certificate behind the key");
   return chains;
 }

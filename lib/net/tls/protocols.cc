@@ -73,7 +73,7 @@ Result<Protocols> Protocols::parse(std::string_view text) {
   std::ranges::sort(p.excluded);
   p.excluded.erase(std::ranges::unique(p.excluded).begin(), p.excluded.end());
   if (std::ranges::none_of(kSpoken, [&](std::uint16_t v) { return p.permits(v); }))
-    return fail(TlsError::setup, "protocols \"" + std::string(text) + "\" leave none to speak");
+    return fail(TlsError::setup, "protocols \"" + std::string(text) + "\" permit no version");
   return p;
 }
 

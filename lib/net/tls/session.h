@@ -5,8 +5,8 @@
 ///          auto info = co_await tls::connect(stream, context, {.server_name = mx}, until);  // client
 ///          if (!info) … the stream is broken; close it …                                   // else use it as before
 /// STARTTLS: nothing may be buffered in the stream, in either direction, when this is called (PEN_CHECKed). The caller
-/// has flushed its "220", and has refused or dropped cleartext input behind the command (RFC 3207 section 4.2,
-/// CVE-2011-0411).
+///          has flushed its "220", and has refused or dropped cleartext input behind the command (RFC 3207 section
+///          4.2, CVE-2011-0411).
 /// After:   the stream works as before. While idle it holds OpenSSL's state without record buffers. shutdown() sends
 ///          close_notify. The end of input reads the same with or without the peer's close_notify, because SMTP marks
 ///          the end of its messages itself; Stream::cut_short() tells the two cases apart.
