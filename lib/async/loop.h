@@ -5,9 +5,9 @@
 ///          co_await loop.sleep(seconds(1), until);
 ///          Until limits a wait: {.deadline = loop.now() + minutes(5), .cancel = &session_cancel}.
 /// Rules:   everything here belongs to the loop's thread, except post_from_thread() and stop_from_thread().
-///           Wake-ups from inside go through the ready list: set() and send() never run the code of a waiter.
-///           Each awaiter is an intrusive node in the coroutine frame; destroying the frame unlinks it. When a wake-up,
-///           a cancel and a deadline meet in one turn, the first one wins and the wait has exactly one result.
+///          Wake-ups from inside go through the ready list: set() and send() never run the code of a waiter.
+///          Each awaiter is an intrusive node in the coroutine frame; destroying the frame unlinks it. When a wake-up,
+///          a cancel and a deadline meet in one turn, the first one wins and the wait has exactly one result.
 /// Time:    now() is read once per turn. Deadlines are lazy: one wheel of 16 ms ticks, re-arming later costs a
 ///          comparison (the wheel entry is moved only when it fires early).
 /// Signals: on_signal() delivers in the loop, in the turn after the arrival, with that turn's time.

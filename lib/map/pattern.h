@@ -62,8 +62,8 @@ class PcrePattern {
   std::vector<std::vector<std::string>> needed_;
 };
 
-/// The reason why PCRE2 interprets patterns here, if it does: PCRE2 lacks a compiler for this machine, or the system
-/// forbids executable memory. Tried once.
+/// The reason why PCRE2 interprets patterns here, if it does: the library cannot make machine code, or the system
+/// forbids it. Tried once.
 std::optional<std::string> why_pcre_is_interpreted();
 
 }  // namespace pen::map

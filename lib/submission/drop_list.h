@@ -4,7 +4,7 @@
 /// Use:     DropNames names(directory);
 ///          for (auto some = names.next(1000); some && !some->empty(); some = names.next(1000)) …
 ///          auto message = look_at_drop(directory, name);          // nullopt: not there, or not finished
-/// Reads only, without locks: pickup and pendrop never wait for a listing and never mistake it for each other.
+/// Reads only, without locks: pickup and pendrop never wait for a listing, and never take one for each other.
 /// Bounds:  names of one call; of each file its envelope (kMaxEnvelope) and its trailer. Content is not read, so a
 ///          wrong checksum is found only when the message is taken.
 /// Thread:  one at a time. Blocks.
