@@ -1,5 +1,5 @@
 // Content that is not committed yet, read back as it will be stored.
-#include "smtpd/held_content.h"
+#include "lib/intake/held_content.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Link: the client's half of a conversation that is kept for as long as the process runs, whatever becomes of the server.
+/// Link: the client's half of a conversation that is kept for as long as the process runs, whatever becomes of the
+/// server.
 ///
 /// Use:     class Router {                                       // a User: four functions, private ones with a friend
 ///            void on_connected();                               // say what the server has to know first
@@ -12,8 +13,8 @@
 ///          link_.start();   if (link_.connected()) link_.channel().send(…); else link_.want();
 /// Rules:   the User's functions come from the link's own task, never from within a call of the User's. In on_lost()
 ///          and on_refused() there is no connection any more. The User decides what a request without an answer gets.
-/// Pace:    50 ms after a connection that had settled, else up to 1 s (lib/base/pace.h). master holds the sockets: while
-///          a program is started again connecting works, and the server's hello is waited for.
+/// Pace:    50 ms after a connection that had settled, else up to 1 s (lib/base/pace.h). master holds the sockets:
+///          while a program is started again connecting works, and the server's hello is waited for.
 /// Says:    to `report`, a line when no connection can be had, once until there was one, and a line when a connection
 ///          ends by more than the server's closing it: master logs its death.
 /// Thread:  the loop's.
