@@ -36,12 +36,16 @@ struct Deliveries {
     if (--in_hand == 0) qmgr.idle();
   }
   void drain() { ++drains; }
-  bool idle() const { return in_hand == 0; }
+  bool idle() const {
+    ++looks;
+    return in_hand == 0;
+  }
 
   Conversation& qmgr;
   std::vector<std::uint64_t> opened;
   std::vector<std::string> contents;
   int drains = 0, in_hand = 0;
+  mutable int looks = 0;  // whether it is idle
 };
 
 struct Pair {
@@ -69,7 +73,7 @@ struct Pair {
     BOOST_REQUIRE(done());
   }
   void turns() {
-    for (int i = 0; i < 5; ++i) loop.run_once(milliseconds(1));
+    for (int i = 0; i < 20; ++i) loop.run_once(milliseconds(1));
   }
   async::Task<void> hear() {
     for (;;) {
@@ -109,10 +113,11 @@ BOOST_AUTO_TEST_CASE(what_qmgr_sends_reaches_the_program_in_order) {
 BOOST_AUTO_TEST_CASE(a_drain_waits_for_what_is_in_hand_and_hands_its_answers_over) {
   (void)qmgr->send(job("x"));
   until([&] { return deliveries->in_hand == 1; });
-  program->idle();  // an old word
+  program->idle();  // an old word, by which the drain must not be kept awake
   draining.raise();
   turns();
   BOOST_TEST(deliveries->drains == 1);
+  BOOST_TEST(deliveries->looks == 1);
   BOOST_TEST(!end.has_value());
   gate.spawn("hear", hear());
   deliveries->finish(1);
