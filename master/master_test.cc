@@ -18,7 +18,6 @@
 #include "lib/async/stream.h"
 #include "lib/service/lock.h"
 #include "lib/testing/scratch.h"
-#include "master/pacing.h"
 
 namespace pen::master {
 namespace {
@@ -419,18 +418,6 @@ BOOST_AUTO_TEST_CASE(a_pid_that_is_no_master_s_is_not_taken_for_one) {
   BOOST_TEST(service::running_master(state).error().is_errno(EAGAIN));
   BOOST_TEST(::chmod(state.c_str(), 0770) == 0);
   BOOST_TEST(service::running_master(state).error().is(service::LockError::not_ours));
-}
-
-BOOST_AUTO_TEST_CASE(pacing_lets_one_early_death_pass_and_slows_a_row_of_them) {
-  Pacing pacing;
-  const SteadyTime now{seconds(100)};
-  BOOST_TEST((pacing.died(now, now - seconds(50)) == now));
-  BOOST_TEST((pacing.died(now, now) == now));
-  BOOST_TEST((pacing.died(now, kNever) == now + seconds(1)));
-  BOOST_TEST((pacing.died(now, kNever) == now + seconds(2)));
-  for (int i = 0; i < 100; ++i) BOOST_TEST((pacing.died(now, kNever) <= now + Pacing::kMost));
-  BOOST_TEST((pacing.died(now, kNever) == now + Pacing::kMost));
-  BOOST_TEST((pacing.died(now, now - seconds(50)) == now));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/log.h"
+#include "lib/base/pace.h"
 #include "lib/service/link.h"
 #include "lib/service/setup.h"
 
@@ -22,6 +23,8 @@ using async::Task;
 namespace {
 // Time beyond stop_drain_time, for a program that must be killed.
 constexpr seconds kGrace{1};
+// A program is started again at once after it had served for a second, and after one earlier death.
+constexpr Pace::Options kRestarts{.first = seconds(1), .longest = seconds(60), .settled = seconds(1), .free = 2};
 // After so many early deaths in a row the log says what can be done without the queue manager.
 constexpr int kHopeless = 4;
 
@@ -46,7 +49,7 @@ struct Supervisor::Service {
       : plan(std::move(p)), tasks(std::make_unique<async::Gate>(loop)) {}
   service::Planned plan;
   State state = State::stopped;
-  Pacing pacing;
+  Pace pace{kRestarts};
   unsigned restarts = 0;
   bool used = false;
   std::string last_end;
@@ -137,7 +140,7 @@ Result<void> Supervisor::adopt(const config::Config& config) {
     } else {
       retire(**it);
       (*it)->plan = std::move(planned);
-      (*it)->pacing.forgive();
+      (*it)->pace.forget();
     }
     Service& s = **it;
     arm_wakeup(s);
@@ -205,7 +208,7 @@ void Supervisor::start(Service& s) {
   what.programs_lock = programs_lock_;
   auto started = service::launch(what);
   if (!started) {
-    const SteadyTime again = s.pacing.died(loop_.now(), kNever);
+    const SteadyTime again = loop_.now() + s.pace.next();
     log::error("cannot start {} for {}: {}", s.plan.program, s.plan.label, started.error().message());
     set_state(s, State::paced);
     s.start_timer = loop_.call_at(again, [this, &s] { start(s); });
@@ -274,8 +277,8 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
     return;
   }
   ++s.restarts;
-  const SteadyTime again = s.pacing.died(loop_.now(), p->ready);
-  if (again <= loop_.now()) {
+  const milliseconds pause = s.pace.next(p->ready == kNever ? std::chrono::nanoseconds(0) : loop_.now() - p->ready);
+  if (pause.count() == 0) {
     if (clean || !s.plan.at_once) {
       sleep_or_start(s);
     } else {
@@ -284,8 +287,8 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
     return;
   }
   log::warning("service {}: {} dies early ({} times): next start in {} s", s.plan.label, s.plan.program,
-               s.pacing.early_deaths(), std::chrono::ceil<seconds>(again - loop_.now()).count());
-  if (s.plan.program == "qmgr" && s.pacing.early_deaths() == kHopeless) {
+               s.pace.early_ends(), std::chrono::ceil<seconds>(pause).count());
+  if (s.plan.program == "qmgr" && s.pace.early_ends() == kHopeless) {
     log::warning(
         "service {}: if the lines above do not say what ails it, a message may: after \"penstock "
         "stop\" root can list the queue (penqueue -p), read (pencat), hold or delete messages "
@@ -293,7 +296,7 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
         s.plan.label);
   }
   set_state(s, State::paced);
-  s.start_timer = loop_.call_at(again, [this, &s] { sleep_or_start(s); });
+  s.start_timer = loop_.call_at(loop_.now() + pause, [this, &s] { sleep_or_start(s); });
 }
 
 void Supervisor::arm_wakeup(Service& s) {

@@ -20,7 +20,6 @@
 #include "lib/async/readiness.h"
 #include "lib/async/sync.h"
 #include "lib/service/launch.h"
-#include "master/pacing.h"
 #include "master/sockets.h"
 
 namespace pen::master {
