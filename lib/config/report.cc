@@ -97,13 +97,11 @@ class Reporter {
   }
 
   void relaying() {
-    static constexpr std::array<std::string_view, 6> kGuards = {
-        "reject_unauth_destination", "defer_unauth_destination", "reject", "defer",
-        "defer_if_permit",           "check_relay_domains"};
     const Settings& s = config_.settings();
     for (const auto* list : {&s.smtpd_relay_restrictions, &s.smtpd_recipient_restrictions})
       for (const std::string& item : *list) {
-        if (std::ranges::find(kGuards, item) != kGuards.end()) return;
+        const RestrictionName* known = find_restriction(item);
+        if (known != nullptr && known->guards_relaying) return;
         if (classes_.contains(item)) return;  // smtpd checks the items of a class
       }
     const auto place = config_.where("smtpd_relay_restrictions").value_or(Place{config_.main_file(), 0});
