@@ -2,8 +2,9 @@
 #
 #   pen_library(NAME SOURCES a.cc … [BREAKABLE b.cc …] [HOT] [PUBLIC dep …] [PRIVATE dep …])   static library pen_NAME
 #   pen_program(NAME SOURCES main.cc … DEPS dep … [TOOL])   program; TOOL installs to bin, else libexec/penstock
-#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [CRASH] [APART case])
-#       one Boost.Test executable, one ctest entry; APART: a second entry for the cases whose names begin so
+#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [CRASH] [APART case] [EACH folder/*.ext])
+#       one Boost.Test executable, one ctest entry; APART: a second entry for the cases whose names begin so; EACH: an
+#       entry NAME_FILE for each file, whose case in the suite NAME has its name
 #   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)   fuzz target with its kept corpus fuzz/corpus/NAME
 #
 # HOT:       long tests and fuzz targets run it in loops.
@@ -151,7 +152,7 @@ function(pen_tests name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(A "BREAKABLE;CRASH" "APART" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "BREAKABLE;CRASH" "APART;EACH" "SOURCES;DEPS" ${ARGN})
   add_executable(${name}_tests ${A_SOURCES})
   pen_resolve(deps ${A_DEPS})
   target_link_libraries(${name}_tests PRIVATE pen_options pen_testing ${deps})
@@ -171,6 +172,16 @@ function(pen_tests name)
     add_test(NAME ${name}_${A_APART} COMMAND ${name}_tests --log_level=test_suite --run_test=*/${A_APART}*
       WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set(rest --run_test=!*/${A_APART}*)
+  endif()
+  if(A_EACH)
+    file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${A_EACH})
+    foreach(file ${files})
+      cmake_path(GET file STEM case)
+      list(APPEND entries ${name}_${case})
+      add_test(NAME ${name}_${case} COMMAND ${name}_tests --log_level=test_suite --run_test=${name}/${case}
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    endforeach()
+    set(rest --run_test=!${name})
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests --log_level=test_suite ${rest} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   # Long enough for the crash tests under sanitizers on a busy machine: it only ends what hangs.
