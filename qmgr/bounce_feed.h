@@ -3,22 +3,30 @@
 #include <string>
 
 #include "lib/ipc/bounce.h"
-#include "qmgr/feed.h"
+#include "lib/ipc/link.h"
+#include "qmgr/manager.h"
 
 namespace pen::qmgr {
 
-class BounceFeed final : public Feed<ipc::bounce::FromBounce, ipc::bounce::ToBounce> {
+class BounceFeed {
  public:
-  BounceFeed(async::Loop& loop, std::string path) : Feed(loop, std::move(path), ipc::bounce::kName) {}
+  BounceFeed(async::Loop& loop, std::string path);
+  void start(Manager& manager);
   /// Without a connection the request is forgotten here; once there is one, or none can be had, the manager is told
   /// and asks again or lets the message wait.
   void notify(const ipc::bounce::Notify& request, Fd body);
 
  private:
-  void on_connected() override;
-  void on_refused(const Error& why) override;
-  void on_message(ipc::bounce::FromBounce& message) override;
-  void on_lost() override;
+  using Link = ipc::Link<ipc::bounce::FromBounce, ipc::bounce::ToBounce, BounceFeed>;
+  friend Link;
+  void on_connected();
+  void on_message(Link::Channel::Received& received);
+  void on_lost(const Error& why);
+  void on_refused(const Error& why);
+
+  async::Loop& loop_;
+  Manager* manager_ = nullptr;
+  Link link_;
 };
 
 }  // namespace pen::qmgr

@@ -12,8 +12,14 @@ namespace pen::qmgr {
 using ipc::delivery::Stage;
 
 DeliveryAgent::DeliveryAgent(async::Loop& loop, std::string transport, std::string path, Manager& manager)
-    : loop_(loop), transport_(std::move(transport)), path_(std::move(path)), manager_(manager), wanted_(loop) {
-  loop_.spawn("delivery agent " + transport_, run());
+    : loop_(loop),
+      transport_(std::move(transport)),
+      manager_(manager),
+      link_(
+          loop,
+          {.path = std::move(path), .conversation = ipc::delivery::kName, .on_demand = true, .report = log::as_warning},
+          *this) {
+  link_.start();
 }
 
 Result<void> DeliveryAgent::make_page() {
@@ -27,17 +33,17 @@ Result<void> DeliveryAgent::make_page() {
 
 void DeliveryAgent::open(const ipc::delivery::OpenConnection& open) {
   connections_[open.connection];
-  if (channel_) {
-    static_cast<void>(channel_->send(open));
+  if (link_.connected()) {
+    static_cast<void>(link_.channel().send(open));
     return;
   }
   to_open_.push_back(open);
-  wanted_.set();
+  link_.want();
 }
 
 void DeliveryAgent::close(ConnectionNumber connection) {
-  if (channel_) {
-    static_cast<void>(channel_->send(ipc::delivery::CloseConnection{connection}));
+  if (link_.connected()) {
+    static_cast<void>(link_.channel().send(ipc::delivery::CloseConnection{connection}));
   } else {
     std::erase_if(to_open_, [&](const auto& o) { return o.connection == connection; });
     if (connections_.contains(connection)) forget(connection);
@@ -62,7 +68,7 @@ void DeliveryAgent::take(ipc::delivery::ConnectionGone& m) {
 }
 
 void DeliveryAgent::hand(ipc::delivery::Job& job, Fd body) {
-  PEN_CHECK(channel_.has_value() && page_.mapped(), "a job for a program that is not there");
+  PEN_CHECK(link_.connected() && page_.mapped(), "a job for a program that is not there");
   PEN_CHECK(!free_slots_.empty(), "more jobs handed out than the stage page has slots");
   job.slot = free_slots_.back();
   free_slots_.pop_back();
@@ -71,7 +77,7 @@ void DeliveryAgent::hand(ipc::delivery::Job& job, Fd body) {
   connections_[job.connection].push_back(job.job);
   Fd fds[] = {std::move(body)};
   const std::span<Fd> with(fds, fds[0] ? 1 : 0);
-  if (auto sent = channel_->send(job, with); !sent) {
+  if (auto sent = link_.channel().send(job, with); !sent) {
     loop_.post([this, number = job.job, why = sent.error().message()] {
       ipc::delivery::JobResult result;  // no recipient has a result: all are deferred
       result.job = number;
@@ -146,48 +152,24 @@ void DeliveryAgent::died(bool was_connected, const std::string& why) {
   connections_.clear();
   jobs_.clear();
   to_open_.clear();
+  // A program that has died is back in a moment; one that cannot be reached then is not.
+  if (++failures_ > 1) manager_.event()->jobs.transport_failed(transport_, "mail transport unavailable");
+  link_.want();
 }
 
-async::Task<void> DeliveryAgent::run() {
-  Pace pace;
-  int failures = 0;
-  for (;;) {
-    if (failures == 0) static_cast<void>(co_await wanted_.wait());
-    wanted_.reset();
-    auto channel = co_await ipc::connect_channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>(
-        loop_, path_, ipc::delivery::kName, {.deadline = loop_.now() + seconds(60)});
-    Result<void> page;
-    if (channel) page = make_page();
-    if (!channel || !page) {
-      const std::string why = channel ? page.error().message() : channel.error().message();
-      if (failures++ == 0) log::warning("connect to {}: {}", path_, why);
-      died(false, why);
-      if (failures > 1) manager_.event()->jobs.transport_failed(transport_, "mail transport unavailable");
-      static_cast<void>(co_await loop_.sleep(pace.next()));
-      continue;
-    }
-    channel_.emplace(*std::move(channel));
-    Fd fds[] = {Fd(::dup(page_fd_.get()))};
-    static_cast<void>(channel_->send(ipc::delivery::StagePage{kSlots}, fds));
-    for (const auto& open : std::exchange(to_open_, {})) static_cast<void>(channel_->send(open));
-    if (failures > 0) manager_.event()->scheduler.transport_up(transport_, true);
-    failures = 0;
-    std::string why;
-    for (;;) {
-      auto received = co_await channel_->receive();
-      if (!received) {
-        why = received.error().message();
-        break;
-      }
-      if (!std::holds_alternative<ipc::delivery::ConnectionClosed>(received->message)) pace.reset();
-      std::visit([this](auto& m) { take(m); }, received->message);
-    }
-    log::warning("{}: {}", path_, why);
-    channel_.reset();
-    died(true, why);
-    failures = 1;
-    static_cast<void>(co_await loop_.sleep(pace.next()));
+void DeliveryAgent::on_connected() {
+  if (auto page = make_page(); !page) {
+    link_.give_up(std::move(page).error());
+    return;
   }
+  Fd fds[] = {Fd(::dup(page_fd_.get()))};
+  static_cast<void>(link_.channel().send(ipc::delivery::StagePage{kSlots}, fds));
+  for (const auto& open : std::exchange(to_open_, {})) static_cast<void>(link_.channel().send(open));
+  if (std::exchange(failures_, 0) > 0) manager_.event()->scheduler.transport_up(transport_, true);
+}
+
+void DeliveryAgent::on_message(Link::Channel::Received& received) {
+  std::visit([this](auto& m) { take(m); }, received.message);
 }
 
 }  // namespace pen::qmgr

@@ -5,27 +5,21 @@
 /// had an effect (committed: deferred, in doubt) and which had none (scheduled again).
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
-#include <variant>
 #include <vector>
 
-#include "lib/async/loop.h"
-#include "lib/async/sync.h"
-#include "lib/ipc/channel.h"
 #include "lib/ipc/delivery.h"
+#include "lib/ipc/link.h"
 #include "lib/ipc/stage_page.h"
 #include "qmgr/manager.h"
-#include "qmgr/pace.h"
 
 namespace pen::qmgr {
 
 class DeliveryAgent {
  public:
   DeliveryAgent(async::Loop& loop, std::string transport, std::string path, Manager& manager);
-  ~DeliveryAgent() = default;
   DeliveryAgent(const DeliveryAgent&) = delete;
   DeliveryAgent& operator=(const DeliveryAgent&) = delete;
 
@@ -37,12 +31,16 @@ class DeliveryAgent {
   std::size_t jobs_in_hand() const { return jobs_.size(); }
 
  private:
-  using Channel = ipc::Channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>;
+  using Link = ipc::Link<ipc::delivery::FromProgram, ipc::delivery::ToProgram, DeliveryAgent>;
+  friend Link;
   struct Handed {
     ConnectionNumber connection = 0;
     std::uint32_t slot = 0;
   };
-  async::Task<void> run();
+  void on_connected();
+  void on_message(Link::Channel::Received& received);
+  void on_lost(const Error& why) { died(true, why.message()); }
+  void on_refused(const Error& why) { died(false, why.message()); }
   Result<void> make_page();
   void release(JobNumber job);
   void take(ipc::delivery::ConnectionOpened& m);
@@ -53,16 +51,17 @@ class DeliveryAgent {
   void released(ConnectionNumber connection);
   /// lingers: it is closed on the wire later.
   void forget(ConnectionNumber connection, bool lingers = false);
+  /// What is lost is told and the link made again, whether or not there is something to say: the transport is down
+  /// until then.
   void died(bool was_connected, const std::string& why);
 
   // A window rarely exceeds a hundred jobs and a transport a thousand connections; a page of 64 KiB is nothing.
   static constexpr std::uint32_t kSlots = 65536;
 
   async::Loop& loop_;
-  std::string transport_, path_;
+  std::string transport_;
   Manager& manager_;
-  std::optional<Channel> channel_;
-  async::Event wanted_;
+  int failures_ = 0;  // ends and failed attempts since the program was there
   // until there is a connection to the program
   std::vector<ipc::delivery::OpenConnection> to_open_;
   std::unordered_map<ConnectionNumber, std::vector<JobNumber>> connections_;
@@ -71,6 +70,7 @@ class DeliveryAgent {
   std::vector<std::uint32_t> free_slots_;
   Fd page_fd_;
   ipc::StagePage page_;
+  Link link_;
 };
 
 }  // namespace pen::qmgr

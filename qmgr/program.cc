@@ -73,11 +73,10 @@ void Program::start_sessions() {
       sessions::Holder::Events{
           .room = [this](std::uint32_t session_class) { manager_->event()->scheduler.session_room(session_class); },
           .wanted =
-              [this](std::uint32_t session_class) {
-                return manager_->event()->scheduler.yield_session(session_class);
-              }},
+              [this](std::uint32_t session_class) { return manager_->event()->scheduler.yield_session(session_class); },
+          .report = log::as_warning},
       sessions::Holder::Options{});
-  loop_.spawn("anvil", sessions::Holder::keep_connected(sessions_));
+  sessions_->start();
 }
 
 void Program::ask_session(ConnectionNumber connection, std::uint32_t session_class,

@@ -5,17 +5,21 @@
 #include <deque>
 #include <string>
 
+#include "lib/ipc/link.h"
 #include "lib/ipc/route.h"
-#include "qmgr/feed.h"
+#include "qmgr/manager.h"
 
 namespace pen::qmgr {
 
-class RouterFeed final : public Feed<ipc::route::FromRewrite, ipc::route::ToRewrite> {
+class RouterFeed {
  public:
-  RouterFeed(async::Loop& loop, std::string path) : Feed(loop, std::move(path), ipc::route::kName) {}
+  RouterFeed(async::Loop& loop, std::string path);
+  void start(Manager& manager);
   void route(const ipc::route::Route& request);
 
  private:
+  using Link = ipc::Link<ipc::route::FromRewrite, ipc::route::ToRewrite, RouterFeed>;
+  friend Link;
   struct Waiting {
     std::uint64_t request = 0;
     std::string recipient, sender;
@@ -24,13 +28,15 @@ class RouterFeed final : public Feed<ipc::route::FromRewrite, ipc::route::ToRewr
     bool flushed = false;
   };
   void send(const ipc::route::Route& request);
-  void on_connected() override;
-  void on_refused(const Error& why) override;
-  void on_message(ipc::route::FromRewrite& message) override;
-  void on_lost() override;
+  void on_connected();
+  void on_message(Link::Channel::Received& received);
+  void on_lost(const Error& why);
+  void on_refused(const Error& why);
 
+  Manager* manager_ = nullptr;
   std::deque<Waiting> waiting_;
   std::uint64_t last_sent_ = 0;
+  Link link_;
 };
 
 }  // namespace pen::qmgr
