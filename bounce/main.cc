@@ -31,12 +31,11 @@ struct Server {
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
-        queue(std::make_shared<intake::EnqueueClient>(loop, context.queue_path(ipc::kQmgrSocket),
-                                                      intake::EnqueueClient::Options{})),
+        queue(loop, context.queue_path(ipc::kQmgrSocket)),
         ids(loop.clock(), Random(secure_random_u64())),
         intake{.loop = loop,
                .pool = pool,
-               .queue = *queue,
+               .queue = queue,
                .resolve = std::move(resolver),
                .settings = {.myhostname = context.settings().myhostname,
                             .mail_name = context.settings().mail_name,
@@ -47,7 +46,7 @@ struct Server {
                             .checks = std::move(checks)},
                .next_queue_id = [this] { return ids.next(); },
                .log_info = [](const std::string& line) { log::info("{}", line); },
-               .log_warning = [](const std::string& line) { log::warning("{}", line); }},
+               .log_warning = log::as_warning},
         reporter(intake, std::move(notices), double_bounce(context.settings()), std::move(copies),
                  intake::own_mail(context.settings(), "bounce"), random),
         session_notices(intake,
@@ -69,7 +68,7 @@ struct Server {
   async::Loop& loop;
   Random random;
   async::HandlerPool pool;
-  std::shared_ptr<intake::EnqueueClient> queue;
+  intake::EnqueueClient queue;
   mail::QueueIdGenerator ids;
   intake::Intake intake;
   bounce::Reporter reporter;
@@ -146,7 +145,7 @@ Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto checks, checks_of_own_mail(context.settings()));
   auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings), *std::move(copies),
                                          std::move(checks));
-  context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
+  server->queue.start();
   service::serve_conversations(
       context, {{conversation::kName,
                  [server](ipc::Opening o) { return notices(server, std::make_shared<Channel>(std::move(o))); }},

@@ -60,7 +60,7 @@ Result<service::Hooks> start(service::Context& context) {
     return route.transport == service;
   };
   auto program = std::make_shared<Program>(context, std::move(rules), std::move(aliases), std::move(resolver));
-  context.loop().spawn("enqueue", program->queue.keep_connected());
+  program->queue.start();
   return delivery::serve_slots(context, {.files = program->queue_pool,
                                          .deliver =
                                              [program](auto message, auto recipient) {

@@ -23,11 +23,11 @@ intake::Settings intake_settings(const config::Settings& s) {
 
 ToQueue::ToQueue(async::Loop& loop, async::HandlerPool& pool, std::shared_ptr<const resolve::Resolve> resolver,
                  const config::Settings& settings, std::string socket)
-    : queue_(std::make_shared<intake::EnqueueClient>(loop, std::move(socket), intake::EnqueueClient::Options{})),
+    : queue_(loop, std::move(socket)),
       ids_(loop.clock(), Random(secure_random_u64())),
       intake_{.loop = loop,
               .pool = pool,
-              .queue = *queue_,
+              .queue = queue_,
               .resolve = std::move(resolver),
               .settings = intake_settings(settings),
               .next_queue_id = [this] { return ids_.next(); }} {}

@@ -1,8 +1,7 @@
 #pragma once
 /// Mail that goes on from local: into the queue again, as new messages.
 ///
-/// Use:     auto queue = std::make_shared<ToQueue>(context.loop(), pool, resolver, context.settings(), socket);
-///          context.loop().spawn("enqueue", queue->keep_connected());
+/// Use:     ToQueue queue(context.loop(), pool, resolver, context.settings(), socket);  queue.start();
 /// Thread:  the loop's; the pool is for the spool.
 #include <memory>
 #include <string>
@@ -20,12 +19,13 @@ class ToQueue final : public Requeue {
   /// loop and pool must outlive it. socket: qmgr's.
   ToQueue(async::Loop& loop, async::HandlerPool& pool, std::shared_ptr<const resolve::Resolve> resolver,
           const config::Settings& settings, std::string socket);
-  async::Task<void> keep_connected() { return intake::EnqueueClient::keep_connected(queue_); }
+  /// Connects to qmgr, and again whenever that is lost.
+  void start() { queue_.start(); }
   async::Task<Result<std::string>> requeue(std::shared_ptr<const delivery::Incoming> message,
                                            Successor successor) override;
 
  private:
-  std::shared_ptr<intake::EnqueueClient> queue_;
+  intake::EnqueueClient queue_;
   mail::QueueIdGenerator ids_;
   intake::Intake intake_;
 };

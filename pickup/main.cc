@@ -23,18 +23,17 @@ struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, intake::Settings settings,
           mail::DsnSettings notices, std::optional<submission::Rights> rights)
       : pool(context.loop(), kThreads),
-        queue(std::make_shared<intake::EnqueueClient>(context.loop(), context.queue_path(ipc::kQmgrSocket),
-                                                      intake::EnqueueClient::Options{})),
+        queue(context.loop(), context.queue_path(ipc::kQmgrSocket)),
         ids(context.loop().clock(), Random(secure_random_u64())),
         intake{.loop = context.loop(),
                .pool = pool,
-               .queue = *queue,
+               .queue = queue,
                .resolve = resolver,
                .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
                .expansion_waits = intake::expansion_may_wait(resolver->options(), intake.settings.copies),
                .log_info = [](const std::string& line) { log::info("{}", line); },
-               .log_warning = [](const std::string& line) { log::warning("{}", line); }},
+               .log_warning = log::as_warning},
         collector(std::make_shared<pickup::Collector>(
             context.loop(), pool, intake,
             pickup::Collector::Options{
@@ -47,7 +46,7 @@ struct Program {
                 .rights = std::move(rights)})) {}
 
   async::HandlerPool pool;
-  std::shared_ptr<intake::EnqueueClient> queue;
+  intake::EnqueueClient queue;
   mail::QueueIdGenerator ids;
   intake::Intake intake;
   std::shared_ptr<pickup::Collector> collector;
@@ -88,7 +87,7 @@ Result<service::Hooks> start(service::Context& context) {
   }
   auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings),
                                            std::move(notices.settings), std::move(rights));
-  context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
+  program->queue.start();
   context.sessions().spawn("collector", pickup::Collector::run(program->collector, &context.draining()));
   context.serve([program](async::Listener::Accepted accepted) { return woken(program, std::move(accepted)); });
   return service::Hooks{.status =

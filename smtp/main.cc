@@ -70,12 +70,13 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
                                                 {}});
   if (!settings.told.empty()) {
     server->session_errors =
-        std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket));
-    context.loop().spawn("session errors", ipc::SessionErrors::keep_connected(server->session_errors));
+        std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket), log::as_warning);
+    server->session_errors->start();
   }
   if (!lmtp && context.settings().smtp_tlsrpt_enable) {
-    server->reports = std::make_shared<ipc::TlsReports>(context.loop(), context.queue_path(ipc::kTlsReportSocket));
-    context.loop().spawn("tls reports", ipc::TlsReports::keep_connected(server->reports));
+    server->reports =
+        std::make_shared<ipc::TlsReports>(context.loop(), context.queue_path(ipc::kTlsReportSocket), log::as_warning);
+    server->reports->start();
   }
   delivery::serve(context, [server](delivery::Channel channel) { return deliver(server, std::move(channel)); });
   return service::Hooks{.status = [server] {

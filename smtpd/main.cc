@@ -31,26 +31,24 @@ struct Program {
         resolver(context.loop(), name_threads, std::move(dns)),
         names(resolver, name_threads),
         ids(context.loop().clock(), Random(secure_random_u64())),
-        queue(std::make_shared<intake::EnqueueClient>(
-            context.loop(), context.queue_path(ipc::kQmgrSocket),
-            intake::EnqueueClient::Options{.inline_limit =
-                                               static_cast<std::uint64_t>(context.settings().queue_inline_limit)})),
+        queue(context.loop(), context.queue_path(ipc::kQmgrSocket),
+              static_cast<std::uint64_t>(context.settings().queue_inline_limit)),
         intake{.loop = context.loop(),
                .pool = files,
-               .queue = *queue,
+               .queue = queue,
                .resolve = resolve,
                .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
                .expansion_waits = intake::expansion_may_wait(resolve->options(), intake.settings.copies),
                .log_info = [](const std::string& line) { log::info("{}", line); },
-               .log_warning = [](const std::string& line) { log::warning("{}", line); }},
+               .log_warning = log::as_warning},
         server(context.loop(), files, names, intake) {}
 
   async::HandlerPool files, name_threads;
   net::Resolver resolver;
   smtpd::DnsNames names;
   mail::QueueIdGenerator ids;
-  std::shared_ptr<intake::EnqueueClient> queue;
+  intake::EnqueueClient queue;
   intake::Intake intake;
   smtpd::Server server;
 };
@@ -59,8 +57,8 @@ std::vector<std::string> status(const Program& program) {
   const auto& c = program.server.counts;
   return {fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live, c.sessions, c.messages,
                       c.refused),
-          fmt::format("queue manager {}{}", program.queue->connected() ? "connected" : "not connected",
-                      program.queue->last_error().empty() ? "" : ": " + program.queue->last_error()),
+          fmt::format("queue manager {}{}", program.queue.connected() ? "connected" : "not connected",
+                      program.queue.last_error().empty() ? "" : ": " + program.queue.last_error()),
           fmt::format("TLS sessions {}, resumed {}; handshakes failed {}", c.tls_sessions, c.tls_resumed,
                       c.failed_handshakes),
           program.server.classes
@@ -87,7 +85,7 @@ Result<std::shared_ptr<sessions::Holder>> session_holder(Context& context) {
     log::warning("every session class is full: clients wait in the kernel until a session ends");
   };
   return std::make_shared<sessions::Holder>(context.loop(), context.queue_path(ipc::kAnvilSocket), classes,
-                                            sessions::Holder::Events{.all_full = all_full},
+                                            sessions::Holder::Events{.all_full = all_full, .report = log::as_warning},
                                             sessions::Holder::Options{});
 }
 
@@ -152,22 +150,24 @@ Result<Hooks> start(Context& context) {
   program->server.set_policy(std::move(policy));
   program->server.service = context.service();
   if (counts_clients(s)) {
-    const auto counts = std::make_shared<sessions::AnvilCounts>(context.loop(), context.queue_path(ipc::kAnvilSocket),
-                                                                sessions::AnvilCounts::Options{});
-    context.loop().spawn("client counts", sessions::AnvilCounts::keep_connected(counts));
+    const auto counts =
+        std::make_shared<sessions::AnvilCounts>(context.loop(), context.queue_path(ipc::kAnvilSocket),
+                                                sessions::AnvilCounts::Options{.report = log::as_warning});
+    counts->start();
     program->server.clients = counts;
   }
   if (!program->server.policy()->told.empty()) {
-    const auto told = std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket));
-    context.loop().spawn("session errors", ipc::SessionErrors::keep_connected(told));
+    const auto told =
+        std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket), log::as_warning);
+    told->start();
     program->server.tell_postmaster = [told](ipc::session_errors::Session session) { told->tell(std::move(session)); };
   }
-  if (holder) context.loop().spawn("anvil", sessions::Holder::keep_connected(holder));
+  if (holder) holder->start();
   program->server.classes = std::move(holder);
   program->server.tls = server_tls;
   if (logins) logins->start();
   program->server.authenticator = std::move(logins);
-  context.loop().spawn("queue manager", intake::EnqueueClient::keep_connected(program->queue));
+  program->queue.start();
   context.serve([program](async::Listener::Accepted accepted) {
     return smtpd::Session::serve(program->server, std::move(accepted.stream), std::move(accepted.peer),
                                  std::move(accepted.slot));

@@ -47,12 +47,11 @@ struct Server {
         random(secure_random_u64()),
         pool(loop, kThreads),
         dns(loop, pool, std::move(dns_options)),
-        queue(std::make_shared<intake::EnqueueClient>(loop, context.queue_path(ipc::kQmgrSocket),
-                                                      intake::EnqueueClient::Options{})),
+        queue(loop, context.queue_path(ipc::kQmgrSocket)),
         ids(loop.clock(), Random(secure_random_u64())),
         intake{.loop = loop,
                .pool = pool,
-               .queue = *queue,
+               .queue = queue,
                .resolve = std::move(resolver),
                .settings = {.myhostname = context.settings().myhostname,
                             .mail_name = context.settings().mail_name,
@@ -74,7 +73,7 @@ struct Server {
   Random random;
   async::HandlerPool pool;
   net::Resolver dns;
-  std::shared_ptr<intake::EnqueueClient> queue;
+  intake::EnqueueClient queue;
   mail::QueueIdGenerator ids;
   intake::Intake intake;
   Submitter from;
@@ -267,7 +266,7 @@ Result<service::Hooks> start(service::Context& context) {
   }
   if (stored)
     for (auto& day : *stored) server->gathering.restore(std::move(day));
-  context.loop().spawn("enqueue", intake::EnqueueClient::keep_connected(server->queue));
+  server->queue.start();
   context.loop().spawn("store", keep_written(server));
   context.loop().spawn("reports", keep_reporting(server));
   service::serve_conversations(

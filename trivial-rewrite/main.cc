@@ -69,8 +69,9 @@ struct Server {
             },
             secure_random_u64(), sts.get()) {
     if (std::ranges::none_of(transports, [](const auto& t) { return t.second.reports_tls; })) return;
-    const auto reports = std::make_shared<ipc::TlsReports>(c.loop(), c.queue_path(ipc::kTlsReportSocket));
-    c.loop().spawn("tls reports", ipc::TlsReports::keep_connected(reports));
+    const auto reports =
+        std::make_shared<ipc::TlsReports>(c.loop(), c.queue_path(ipc::kTlsReportSocket), log::as_warning);
+    reports->start();
     router.report_tls([reports](ipc::tls_report::Attempt attempt) { reports->tell(std::move(attempt)); });
   }
 

@@ -1,12 +1,13 @@
 #include "lib/intake/enqueue_client.h"
 
-#include <algorithm>
-
 namespace pen::intake {
 
 using namespace ipc::enqueue;
 
 namespace {
+
+// A queue manager that says "try later" is asked again.
+constexpr Pace::Options kTryLater{.first = milliseconds(50), .longest = milliseconds(1000)};
 
 Enqueued translate(Outcome outcome) {
   switch (outcome) {
@@ -26,21 +27,24 @@ Enqueued translate(Outcome outcome) {
 
 class EnqueueClient::LeaseImpl final : public Lease {
  public:
-  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t epoch, std::uint64_t id, Fd fd, std::uint64_t offset)
-      : client_(std::move(client)), epoch_(epoch), id_(id), fd_(std::move(fd)), offset_(offset) {}
+  LeaseImpl(std::shared_ptr<EnqueueClient*> client, std::uint64_t connection, std::uint64_t id, Fd fd,
+            std::uint64_t offset)
+      : client_(std::move(client)), connection_(connection), id_(id), fd_(std::move(fd)), offset_(offset) {}
   ~LeaseImpl() override {
-    if (valid() && !used_) (void)(*client_)->channel_->send(ReturnLease{id_});  // too large it cannot be
+    if (valid() && !used_) (void)(*client_)->link_.channel().send(ReturnLease{id_});  // too large it cannot be
   }
   int fd() const override { return fd_.get(); }
   std::uint64_t content_offset() const override { return offset_; }
-  bool valid() const override { return *client_ && (*client_)->channel_ && (*client_)->epoch_ == epoch_; }
+  bool valid() const override {
+    return *client_ && (*client_)->connected() && (*client_)->link_.connections() == connection_;
+  }
   std::uint64_t id() const { return id_; }
   /// While qmgr may be taking the file it is not given back.
   void set_used(bool used) { used_ = used; }
 
  private:
   std::shared_ptr<EnqueueClient*> client_;
-  std::uint64_t epoch_, id_;
+  std::uint64_t connection_, id_;
   Fd fd_;
   std::uint64_t offset_;
   bool used_ = false;
@@ -52,47 +56,16 @@ EnqueueClient::Pending::Pending(EnqueueClient& client_in, std::uint64_t request_
 }
 EnqueueClient::Pending::~Pending() { client.pending_.erase(request); }
 
-EnqueueClient::EnqueueClient(async::Loop& loop, std::string path, Options options)
+EnqueueClient::EnqueueClient(async::Loop& loop, std::string path, std::uint64_t inline_limit)
     : loop_(loop),
-      path_(std::move(path)),
-      options_(options),
       connected_(loop),
-      inline_limit_(options.inline_limit),
-      alive_(std::make_shared<EnqueueClient*>(this)) {}
+      inline_limit_(inline_limit),
+      alive_(std::make_shared<EnqueueClient*>(this)),
+      link_(loop, {.path = std::move(path), .conversation = kName}, *this) {}
 
 EnqueueClient::~EnqueueClient() { *alive_ = nullptr; }
 
-async::Task<void> EnqueueClient::keep_connected(std::shared_ptr<EnqueueClient> self, async::Cancel* cancel) {
-  EnqueueClient& c = *self;
-  milliseconds pause = c.options_.first_pause;
-  while (!cancel || !cancel->raised()) {
-    auto channel = co_await ipc::connect_channel<FromQmgr, ToQmgr>(
-        c.loop_, c.path_, kName, {.deadline = c.loop_.now() + c.options_.connect_timeout, .cancel = cancel});
-    if (channel) {
-      pause = c.options_.first_pause;
-      c.last_error_.clear();
-      c.channel_ = std::make_unique<Channel>(*std::move(channel));
-      ++c.epoch_;
-      c.connected_.set();
-      for (;;) {
-        auto received = co_await c.channel_->receive({.cancel = cancel});
-        if (!received) {
-          c.last_error_ = received.error().message();
-          break;
-        }
-        c.take(*received);
-      }
-      c.disconnected();
-    } else {
-      c.last_error_ = channel.error().message();
-    }
-    (void)co_await c.loop_.sleep(pause, {.cancel = cancel});
-    pause = std::min(pause * 2, c.options_.longest_pause);
-  }
-}
-
-void EnqueueClient::disconnected() {
-  channel_.reset();
+void EnqueueClient::on_lost(const Error&) {
   connected_.reset();
   accepting_ = true;  // unknown: the next qmgr says
   for (const auto& [request, pending] : pending_) {
@@ -102,7 +75,7 @@ void EnqueueClient::disconnected() {
   }
 }
 
-void EnqueueClient::take(Channel::Received& received) {
+void EnqueueClient::on_message(Link::Channel::Received& received) {
   if (const auto* state = std::get_if<QueueState>(&received.message)) {
     accepting_ = state->accepting;
     inline_limit_ = state->inline_limit;
@@ -111,7 +84,7 @@ void EnqueueClient::take(Channel::Received& received) {
   if (auto* leased = std::get_if<SpoolLeased>(&received.message)) {
     std::unique_ptr<LeaseImpl> lease;
     if (leased->outcome == Outcome::ok && !received.fds.empty())
-      lease = std::make_unique<LeaseImpl>(alive_, epoch_, leased->lease, std::move(received.fds.front()),
+      lease = std::make_unique<LeaseImpl>(alive_, link_.connections(), leased->lease, std::move(received.fds.front()),
                                           leased->content_offset);
     const auto found = pending_.find(leased->request);
     if (found == pending_.end()) return;  // nobody waits any more: the lease goes back by itself
@@ -132,18 +105,17 @@ void EnqueueClient::take(Channel::Received& received) {
 
 async::Task<LeaseAnswer> EnqueueClient::lease(std::uint64_t expected_size, async::Until until) {
   LeaseAnswer answer;
-  milliseconds pause = options_.first_pause;
+  Pace pace(kTryLater);
   for (;;) {
     if (!co_await connected_.wait(until)) co_return answer;
     Pending pending(*this, ++next_request_);
-    if (!channel_->send(LeaseSpool{pending.request, expected_size})) co_return answer;
+    if (!link_.channel().send(LeaseSpool{pending.request, expected_size})) co_return answer;
     if (!co_await pending.settled.wait(until)) co_return answer;
     if (pending.lost) continue;  // the next qmgr has files too
     answer.outcome = translate(pending.outcome);
     answer.lease = std::move(pending.lease);
     if (pending.outcome != Outcome::try_later) co_return answer;
-    if (!co_await loop_.sleep(pause, until)) co_return answer;
-    pause = std::min(pause * 2, options_.longest_pause);
+    if (!co_await loop_.sleep(pace.next(), until)) co_return answer;
   }
 }
 
@@ -151,14 +123,14 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
                                                   std::uint64_t permit, async::Until until) {
   auto* lease = static_cast<LeaseImpl*>(given);  // leases come from lease() only
   EnqueueAnswer answer;
-  milliseconds pause = options_.first_pause;
+  Pace pace(kTryLater);
   for (;;) {
     if (lease && !lease->valid()) {
       answer.text = "the queue manager died with the message's spool file";
       co_return answer;
     }
     if (auto r = co_await connected_.wait(until); !r) {
-      answer.text = "no connection to the queue manager" + (last_error_.empty() ? "" : ": " + last_error_);
+      answer.text = "no connection to the queue manager" + (last_error().empty() ? "" : ": " + last_error());
       co_return answer;
     }
     if (lease && !lease->valid()) continue;
@@ -169,7 +141,7 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
     message.lease = lease ? lease->id() : 0;
     if (!lease) message.inline_body = body;
     message.permit = permit;
-    const auto sent = channel_->send(message);
+    const auto sent = link_.channel().send(message);
     envelope = std::move(message.envelope);
     if (!sent) {
       answer.outcome = Enqueued::refused;
@@ -186,8 +158,7 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
     if (lease && answer.outcome != Enqueued::ok) lease->set_used(false);
     answer.text = std::move(pending.text);
     if (pending.outcome != Outcome::try_later) co_return answer;
-    if (auto r = co_await loop_.sleep(pause, until); !r) co_return answer;
-    pause = std::min(pause * 2, options_.longest_pause);
+    if (auto r = co_await loop_.sleep(pace.next(), until); !r) co_return answer;
   }
 }
 

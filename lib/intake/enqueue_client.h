@@ -1,9 +1,7 @@
 #pragma once
 /// The one connection of a process to qmgr for handing over mail, shared by all its sessions.
 ///
-/// Use:     auto client = std::make_shared<EnqueueClient>(loop, queue_path("public/qmgr"), options);
-///          loop.spawn("enqueue", EnqueueClient::keep_connected(client));
-///          the rest is Queue (queue.h).
+/// Use:     EnqueueClient client(loop, queue_path("public/qmgr"));   client.start();   the rest is Queue (queue.h).
 /// Death:   when qmgr dies the connection is made again, paced. An inline message without an answer is sent again by
 ///          its queue id, which qmgr takes once, and a lease is asked for again; one whose body is in a leased file is
 ///          given up as unavailable, because the lease died too. In any case the answer comes by the deadline of the
@@ -17,23 +15,18 @@
 
 #include "lib/async/sync.h"
 #include "lib/intake/queue.h"
-#include "lib/ipc/channel.h"
 #include "lib/ipc/enqueue.h"
+#include "lib/ipc/link.h"
 
 namespace pen::intake {
 
 class EnqueueClient final : public Queue {
  public:
-  struct Options {
-    std::uint64_t inline_limit = 16384;  // until qmgr says its own
-    milliseconds first_pause{50}, longest_pause{1000};
-    seconds connect_timeout{10};
-  };
-  EnqueueClient(async::Loop& loop, std::string path, Options options);
+  /// inline_limit: in bytes, until qmgr says its own.
+  EnqueueClient(async::Loop& loop, std::string path, std::uint64_t inline_limit = 16384);
   ~EnqueueClient() override;
 
-  /// Connects, reads answers, connects again, until cancelled or the process ends.
-  static async::Task<void> keep_connected(std::shared_ptr<EnqueueClient> self, async::Cancel* cancel = nullptr);
+  void start() { link_.start(); }
 
   bool accepting() const override { return accepting_; }
   std::uint64_t inline_limit() const override { return inline_limit_; }
@@ -41,13 +34,13 @@ class EnqueueClient final : public Queue {
   async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
                                      std::uint64_t permit, async::Until until) override;
 
-  bool connected() const { return channel_ != nullptr; }
-  /// Why the last attempt to connect failed; empty: it did not.
-  const std::string& last_error() const { return last_error_; }
-  std::uint64_t reconnects() const { return epoch_; }
+  bool connected() const { return link_.connected(); }
+  /// Why there is no connection; empty: there is one, or none was tried yet.
+  const std::string& last_error() const { return link_.last_error(); }
 
  private:
-  using Channel = ipc::Channel<ipc::enqueue::FromQmgr, ipc::enqueue::ToQmgr>;
+  using Link = ipc::Link<ipc::enqueue::FromQmgr, ipc::enqueue::ToQmgr, EnqueueClient>;
+  friend Link;
   class LeaseImpl;
   /// One request without an answer; lives in the frame of who waits.
   struct Pending {
@@ -64,22 +57,20 @@ class EnqueueClient final : public Queue {
     std::string text;
     std::unique_ptr<Lease> lease;
   };
-  void take(Channel::Received& received);
-  void disconnected();
+  void on_connected() { connected_.set(); }
+  void on_message(Link::Channel::Received& received);
+  void on_lost(const Error& why);
+  void on_refused(const Error&) {}
 
   async::Loop& loop_;
-  std::string path_;
-  Options options_;
-  std::unique_ptr<Channel> channel_;
   async::Event connected_;
-  std::uint64_t epoch_ = 0;  // counts connections
   std::uint64_t next_request_ = 0;
   std::map<std::uint64_t, Pending*> pending_;
   std::uint64_t inline_limit_;
   bool accepting_ = true;
-  std::string last_error_;
   /// What leases hold to know whether the client still lives.
   std::shared_ptr<EnqueueClient*> alive_;
+  Link link_;
 };
 
 }  // namespace pen::intake

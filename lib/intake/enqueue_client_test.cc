@@ -23,16 +23,10 @@ struct Fixture {
   std::string path = dir.file("qmgr");
   std::unique_ptr<async::Listener> listener = listen();
   async::Listener::Slot slot;
-  std::shared_ptr<EnqueueClient> client = std::make_shared<EnqueueClient>(
-      loop, path, EnqueueClient::Options{.first_pause = milliseconds(1), .longest_pause = milliseconds(5)});
-  async::Cancel stop;
+  std::unique_ptr<EnqueueClient> client = std::make_unique<EnqueueClient>(loop, path);
   std::unique_ptr<Server> server;
 
-  Fixture() { loop.spawn("client", EnqueueClient::keep_connected(client, &stop)); }
-  ~Fixture() {
-    stop.raise();
-    for (int i = 0; i < 20; ++i) loop.run_once();
-  }
+  Fixture() { client->start(); }
   std::unique_ptr<async::Listener> listen() {
     return std::make_unique<async::Listener>(loop, async::listen_on(async::SocketAddress::unix(path)).value(), 10);
   }

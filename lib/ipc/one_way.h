@@ -2,29 +2,22 @@
 /// Tells a program things that it never answers, without ever waiting for it.
 ///
 /// Use:     a class of its own for each conversation, with its words (TlsReports, SessionErrors):
-///          auto told = std::make_shared<SessionErrors>(loop, path);
-///          loop.spawn("…", SessionErrors::keep_connected(told));
-///          told->tell(message);
+///          SessionErrors told(loop, path, log::as_warning);   told.start();   told.tell(message);
 /// Bounds:  `most` messages wait while there is no connection, or while the program does not read as fast as it is
-///          told; what comes on top is counted, logged and gone: what is told this way is never a reason to hold
-///          mail.
+///          told; what comes on top is counted, said to `report` and gone: what is told this way is never a reason to
+///          hold mail.
 /// Thread:  the loop's.
-#include <algorithm>
 #include <deque>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
-#include "lib/async/sync.h"
-#include "lib/base/log.h"
-#include "lib/ipc/channel.h"
+#include "lib/ipc/link.h"
 
 namespace pen::ipc {
 
 struct OneWayWords {
   std::string_view conversation;
-  std::string_view things;  // "results of TLS": what is lost, for the log
+  std::string_view things;  // "results of TLS": what is lost
   std::size_t most;
 };
 
@@ -32,70 +25,58 @@ struct OneWayWords {
 template <class Message, class To, class From>
 class OneWay {
  public:
-  OneWay(async::Loop& loop, std::string path, OneWayWords words)
-      : loop_(loop), path_(std::move(path)), words_(words), wanted_(loop) {}
+  using Report = std::function<void(const std::string& line)>;
+  OneWay(async::Loop& loop, std::string path, OneWayWords words, Report report)
+      : loop_(loop),
+        path_(std::move(path)),
+        words_(words),
+        report_(std::move(report)),
+        more_(loop),
+        link_(loop,
+              {.path = path_,
+               .conversation = words.conversation,
+               .on_demand = true,
+               .meanwhile = std::string(words.things) + " are not reported",
+               .report = report_},
+              *this) {}
 
+  void start() { link_.start(); }
   void tell(Message message) {
     if (waiting_.empty() && has_room()) return send(message);
     if (waiting_.size() >= words_.most) return lose(1);
     waiting_.push_back(std::move(message));
-    wanted_.set();
-  }
-  /// As long as the process runs; connects when there is something to tell.
-  static async::Task<void> keep_connected(std::shared_ptr<OneWay> self) {
-    constexpr seconds kFirst{1}, kLongest{60};
-    seconds wait = kFirst;
-    bool complained = false;
-    for (;;) {
-      (void)co_await self->wanted_.wait();
-      self->wanted_.reset();
-      auto channel = co_await ipc::connect_channel<From, To>(self->loop_, self->path_, self->words_.conversation,
-                                                             {.deadline = self->loop_.now() + seconds(30)});
-      if (channel) {
-        complained = false;
-        wait = kFirst;
-        self->channel_.emplace(*std::move(channel));
-        co_await self->converse();
-        self->channel_.reset();
-      } else if (!std::exchange(complained, true)) {
-        log::warning("connect to {}: {}: {} are not reported for now", self->path_, channel.error().message(),
-                     self->words_.things);
-      }
-      (void)co_await self->loop_.sleep(wait);
-      wait = std::min(wait * 2, kLongest);
-      if (!self->waiting_.empty()) self->wanted_.set();
-    }
+    more_.set();
+    link_.want();
   }
   std::uint64_t told() const { return told_; }
   std::uint64_t lost() const { return lost_; }
 
  private:
-  using Channel = ipc::Channel<From, To>;
-  /// To the end of the connection: sends what waits as fast as the program reads.
-  async::Task<void> converse() {
-    over_.reset();
-    async::Gate reader(loop_);
-    reader.spawn(std::string(words_.conversation) + " end", wait_for_end(this));
-    const async::Until until{.deadline = kNever, .cancel = &over_};
-    while (!over_.raised()) {
-      for (; !waiting_.empty() && has_room(); waiting_.pop_front()) send(waiting_.front());
-      if (!waiting_.empty()) {
-        if (!co_await channel_->flush(until)) break;
-        continue;
-      }
-      wanted_.reset();
-      if (!co_await wanted_.wait(until)) break;
+  using Link = ipc::Link<From, To, OneWay>;
+  friend Link;
+  void on_connected() { link_.beside("tell " + std::string(words_.conversation), send_waiting(this)); }
+  void on_message(Link::Channel::Received&) { link_.give_up(Error(IpcError::out_of_place)); }
+  void on_lost(const Error&) {
+    if (!waiting_.empty()) link_.want();
+  }
+  void on_refused(const Error& why) { on_lost(why); }
+
+  /// As fast as the program reads; ends with the connection.
+  static async::Task<void> send_waiting(OneWay* self) {
+    auto& waiting = self->waiting_;
+    for (;;) {
+      for (; !waiting.empty() && self->has_room(); waiting.pop_front()) self->send(waiting.front());
+      self->more_.reset();
+      if (waiting.empty())
+        static_cast<void>(co_await self->more_.wait());
+      else if (!co_await self->link_.channel().flush())
+        co_return;
     }
   }
-  /// Nothing is ever said to us: whatever comes is the end.
-  static async::Task<void> wait_for_end(OneWay* self) {
-    (void)co_await self->channel_->receive();
-    self->over_.raise();
-  }
-  bool has_room() const { return channel_ && channel_->is_open() && !channel_->congested(); }
+  bool has_room() { return link_.connected() && link_.channel().is_open() && !link_.channel().congested(); }
   /// Where there is room.
   void send(const Message& message) {
-    if (channel_->send(message))
+    if (link_.channel().send(message))
       ++told_;
     else
       lose(1);  // larger than a frame can be
@@ -103,20 +84,20 @@ class OneWay {
   void lose(std::uint64_t n) {
     lost_ += n;
     const SteadyTime now = loop_.now();
-    if (complained_ != SteadyTime{} && now < complained_ + seconds(60)) return;
+    if (!report_ || (complained_ != SteadyTime{} && now < complained_ + seconds(60))) return;
     complained_ = now;
-    log::warning("{}: not reading: {} {} are lost so far", path_, lost_, words_.things);
+    report_(path_ + ": not reading: " + std::to_string(lost_) + " " + std::string(words_.things) + " are lost so far");
   }
 
   async::Loop& loop_;
   std::string path_;
   OneWayWords words_;
-  async::Event wanted_;  // something waits
-  async::Cancel over_;   // the connection is at its end
-  std::optional<Channel> channel_;
+  Report report_;
+  async::Event more_;  // something waits
   std::deque<Message> waiting_;
   std::uint64_t told_ = 0, lost_ = 0;
   SteadyTime complained_{};
+  Link link_;
 };
 
 }  // namespace pen::ipc

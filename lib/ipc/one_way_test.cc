@@ -21,7 +21,7 @@ struct Told {
   std::shared_ptr<ipc::SessionErrors> errors = std::make_shared<ipc::SessionErrors>(loop, path);
   std::uint64_t next = 0;
 
-  Told() { loop.spawn("told", ipc::SessionErrors::keep_connected(errors)); }
+  Told() { errors->start(); }
   Server accepted() {
     auto a = run(loop, listener.accept()).value();
     slot = std::move(a.slot);

@@ -46,8 +46,8 @@ class SessionErrors : public OneWay<session_errors::Session, session_errors::ToB
   static constexpr std::size_t kMost = 50;
 
   /// path: of bounce's socket.
-  SessionErrors(async::Loop& loop, std::string path)
-      : OneWay(loop, std::move(path), {session_errors::kName, "sessions with errors", kMost}) {}
+  SessionErrors(async::Loop& loop, std::string path, Report report = {})
+      : OneWay(loop, std::move(path), {session_errors::kName, "sessions with errors", kMost}, std::move(report)) {}
 };
 
 }  // namespace pen::ipc

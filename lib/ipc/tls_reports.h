@@ -10,8 +10,8 @@ class TlsReports : public OneWay<tls_report::Attempt, tls_report::ToTlsrpt, tls_
   static constexpr std::size_t kMost = 1000;
 
   /// path: of tlsrpt's socket.
-  TlsReports(async::Loop& loop, std::string path)
-      : OneWay(loop, std::move(path), {tls_report::kName, "results of TLS", kMost}) {}
+  TlsReports(async::Loop& loop, std::string path, Report report = {})
+      : OneWay(loop, std::move(path), {tls_report::kName, "results of TLS", kMost}, std::move(report)) {}
 };
 
 }  // namespace pen::ipc

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/base/log.h"
 #include "lib/base/network.h"
 
 namespace pen::sessions {
@@ -21,46 +20,26 @@ std::string client_block(std::string_view address, int ipv4_bits, int ipv6_bits)
   return ip->text();
 }
 
-async::Task<void> AnvilCounts::keep_connected(std::shared_ptr<AnvilCounts> self) {
-  AnvilCounts& a = *self;
-  milliseconds pause = a.options_.first_pause;
-  bool complained = false;
-  for (;;) {
-    auto channel = co_await ipc::connect_channel<FromAnvil, ToAnvil>(
-        a.loop_, a.path_, kName, {.deadline = a.loop_.now() + a.options_.answer_time});
-    if (channel) {
-      complained = false;
-      pause = a.options_.first_pause;
-      a.away_ = false;
-      a.channel_ = std::make_unique<Channel>(*std::move(channel));
-      a.begin();
-      for (;;) {
-        auto received = co_await a.channel_->receive({.cancel = &a.hung_});
-        if (!received) break;
-        a.take(std::get<ipc::clients::Counted>(received->message));
-      }
-      a.channel_.reset();
-      if (a.hung_.raised()) {
-        log::warning("{}: anvil does not answer", a.path_);
-        a.hung_.reset();
-        a.give_up();
-      }
-    } else {
-      a.give_up();
-      if (!std::exchange(complained, true))
-        log::warning(
-            "connect to {}: {}; until anvil is there, smtpd_client_connection_count_limit counts "
-            "the sessions of this process, and clients have no rates",
-            a.path_, channel.error().message());
-    }
-    static_cast<void>(co_await a.loop_.sleep(pause));
-    pause = std::min(pause * 2, a.options_.longest_pause);
-  }
-}
+AnvilCounts::AnvilCounts(async::Loop& loop, std::string path, Options options)
+    : loop_(loop),
+      answer_time_(options.answer_time),
+      link_(loop,
+            {.path = std::move(path),
+             .conversation = kName,
+             .connect_timeout = options.answer_time,
+             .meanwhile =
+                 "smtpd_client_connection_count_limit counts the sessions of this process, and clients have no rates",
+             .report = std::move(options.report)},
+            *this) {}
 
-void AnvilCounts::begin() {
+void AnvilCounts::on_connected() {
+  away_ = false;
   for (const auto& [client, sessions] : live_) send(Enter{client, sessions});
   for (const auto& [request, question] : questions_) send(question->count);
+}
+
+void AnvilCounts::on_lost(const Error& why) {
+  if (why.is(ipc::IpcError::no_answer)) give_up();
 }
 
 void AnvilCounts::give_up() {
@@ -72,7 +51,8 @@ void AnvilCounts::give_up() {
   questions_.clear();
 }
 
-void AnvilCounts::take(const ipc::clients::Counted& m) {
+void AnvilCounts::on_message(Link::Channel::Received& received) {
+  const auto& m = std::get<ipc::clients::Counted>(received.message);
   const auto at = questions_.find(m.request);
   if (at == questions_.end()) return;  // who asked has gone
   at->second->answer = {.rate = m.rate, .live = std::max(m.live, own(at->second->count.client))};
@@ -97,7 +77,7 @@ void AnvilCounts::left(const std::string& client) {
 }
 
 async::Task<ClientCounts::Counted> AnvilCounts::ask(Event event, std::string client, bool look, async::Until until) {
-  if (!channel_ && away_) co_return Counted{.rate = 0, .live = own(client)};
+  if (!connected() && away_) co_return Counted{.rate = 0, .live = own(client)};
   Question question(loop_);
   question.count = {next_++, event, look, std::move(client)};
   struct Asked {
@@ -107,10 +87,10 @@ async::Task<ClientCounts::Counted> AnvilCounts::ask(Event event, std::string cli
   } const asked{shared_from_this(), question.count.request};
   questions_[asked.request] = &question;
   send(question.count);
-  const SteadyTime silence = loop_.now() + options_.answer_time;
+  const SteadyTime silence = loop_.now() + answer_time_;
   until.deadline = std::min(until.deadline, silence);
   auto answered = co_await question.answered.wait(until);
-  if (!answered && channel_ && loop_.now() >= silence) hung_.raise();
+  if (!answered && connected() && loop_.now() >= silence) link_.give_up(Error(ipc::IpcError::no_answer));
   if (!answered) question.answer.live = own(question.count.client);
   co_return question.answer;
 }

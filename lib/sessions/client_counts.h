@@ -2,7 +2,7 @@
 /// smtpd's half of counting what clients do: anvil counts for all smtpd processes (lib/ipc/clients.h).
 ///
 /// Use:     auto counts = std::make_shared<AnvilCounts>(loop, queue_path(ipc::kAnvilSocket), AnvilCounts::Options{});
-///          loop.spawn("client counts", AnvilCounts::keep_connected(counts));
+///          counts->start();
 ///          auto place = ClientCounts::enter(counts, client);          // for as long as the session lives
 ///          auto counted = co_await counts->count(Event::connection, client, until);
 /// Away:    a question waits while a connection is being made, at most answer_time: master holds anvil's socket, and
@@ -17,9 +17,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "lib/async/sync.h"
-#include "lib/ipc/channel.h"
 #include "lib/ipc/clients.h"
+#include "lib/ipc/link.h"
 
 namespace pen::sessions {
 
@@ -67,16 +66,14 @@ class ClientCounts {
 class AnvilCounts final : public ClientCounts, public std::enable_shared_from_this<AnvilCounts> {
  public:
   struct Options {
-    milliseconds first_pause{50}, longest_pause{1000};
-    milliseconds answer_time{5000};  // a longer silence is absence
+    milliseconds answer_time{5000};                            // a longer silence is absence, also before the hello
+    std::function<void(const std::string& line)> report = {};  // for the log
   };
   /// path: of anvil's socket.
-  AnvilCounts(async::Loop& loop, std::string path, Options options)
-      : loop_(loop), path_(std::move(path)), options_(options) {}
+  AnvilCounts(async::Loop& loop, std::string path, Options options);
 
-  /// Connects, reads answers, connects again, as long as the process lives.
-  static async::Task<void> keep_connected(std::shared_ptr<AnvilCounts> self);
-  bool connected() const { return channel_ != nullptr; }
+  void start() { link_.start(); }
+  bool connected() const { return link_.connected(); }
 
   async::Task<Counted> count(Event event, std::string client, async::Until until) override {
     return ask(event, std::move(client), false, until);
@@ -86,7 +83,8 @@ class AnvilCounts final : public ClientCounts, public std::enable_shared_from_th
   }
 
  private:
-  using Channel = ipc::Channel<ipc::clients::FromAnvil, ipc::clients::ToAnvil>;
+  using Link = ipc::Link<ipc::clients::FromAnvil, ipc::clients::ToAnvil, AnvilCounts>;
+  friend Link;
   struct Question {
     explicit Question(async::Loop& loop) : answered(loop) {}
     ipc::clients::Count count;
@@ -97,24 +95,24 @@ class AnvilCounts final : public ClientCounts, public std::enable_shared_from_th
   void left(const std::string& client) override;
   async::Task<Counted> ask(Event event, std::string client, bool look, async::Until until);
   std::uint32_t own(const std::string& client) const;
-  void begin();
-  void take(const ipc::clients::Counted& m);
+  void on_connected();
+  void on_message(Link::Channel::Received& received);
+  void on_lost(const Error& why);
+  void on_refused(const Error&) { give_up(); }
   /// Nobody waits for anvil any more, until it is back.
   void give_up();
   template <class M>
   void send(const M& message) {
-    if (channel_) static_cast<void>(channel_->send(message));  // too large it cannot be
+    if (connected()) static_cast<void>(link_.channel().send(message));  // too large it cannot be
   }
 
   async::Loop& loop_;
-  std::string path_;
-  Options options_;
-  std::unique_ptr<Channel> channel_;
-  async::Cancel hung_;
-  bool away_ = false;  // the last attempt to connect failed
+  milliseconds answer_time_;
+  bool away_ = false;  // the last attempt to connect failed, or anvil did not answer
   std::unordered_map<std::string, std::uint32_t> live_;
   std::map<std::uint64_t, Question*> questions_;  // each in its asker's frame
   std::uint64_t next_ = 1;
+  Link link_;
 };
 
 }  // namespace pen::sessions

@@ -21,7 +21,7 @@ struct Fixture {
     counts = std::make_shared<AnvilCounts>(loop, path, AnvilCounts::Options{});
   }
   void connect() {
-    loop.spawn("counts", AnvilCounts::keep_connected(counts));
+    counts->start();
     turn();
   }
   void listen() {

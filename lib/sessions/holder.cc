@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/base/log.h"
-
 namespace pen::sessions {
 
 using namespace ipc::sessions;
@@ -11,44 +9,17 @@ using namespace ipc::sessions;
 Holder::Holder(async::Loop& loop, std::string path, std::shared_ptr<const Classes> classes, Events events,
                Options options)
     : loop_(loop),
-      path_(std::move(path)),
       classes_(std::move(classes)),
       events_(std::move(events)),
       options_(options),
-      own_(classes_->list().size()) {
+      own_(classes_->list().size()),
+      link_(loop,
+            {.path = std::move(path),
+             .conversation = kName,
+             .meanwhile = "session_classes limits what this process itself holds",
+             .report = events_.report},
+            *this) {
   away(loop.now());
-}
-
-async::Task<void> Holder::keep_connected(std::shared_ptr<Holder> self) {
-  Holder& h = *self;
-  milliseconds pause = h.options_.first_pause;
-  bool complained = false;
-  for (;;) {
-    auto channel = co_await ipc::connect_channel<FromAnvil, ToAnvil>(h.loop_, h.path_, kName,
-                                                                     {.deadline = h.loop_.now() + seconds(10)});
-    if (channel) {
-      complained = false;
-      pause = h.options_.first_pause;
-      h.channel_ = std::make_unique<Channel>(*std::move(channel));
-      h.begin();
-      for (;;) {
-        auto received = co_await h.channel_->receive({.cancel = &h.hung_});
-        if (!received) {
-          if (h.hung_.raised()) log::warning("{}: anvil does not answer", h.path_);
-          break;
-        }
-        std::visit([&](const auto& m) { h.take(m); }, received->message);
-      }
-      h.lost(h.hung_.raised());
-    } else if (!std::exchange(complained, true)) {
-      log::warning(
-          "connect to {}: {}; until anvil is there, session_classes limits what this process "
-          "itself holds",
-          h.path_, channel.error().message());
-    }
-    static_cast<void>(co_await h.loop_.sleep(pause));
-    pause = std::min(pause * 2, h.options_.longest_pause);
-  }
 }
 
 bool Holder::may_by_itself(std::uint32_t in_class, Direction direction) const {
@@ -67,7 +38,7 @@ Holder::Lease Holder::take(Direction direction, std::uint32_t in_class, std::str
   held.name = std::move(name);
   held.address = std::move(address);
   held.answer = std::move(answer);
-  if (channel_) {
+  if (connected()) {
     ask(lease, held);
   } else if (loop_.now() >= away_since_ + patience(direction)) {
     decide(lease, may_by_itself(in_class, direction));
@@ -89,7 +60,7 @@ void Holder::watch(SteadyTime at) {
     }
     if (oldest == kNever) return;
     if (oldest + options_.answer_time <= loop_.now()) {
-      hung_.raise();
+      link_.give_up(Error(ipc::IpcError::no_answer));
     } else {
       watch(oldest + options_.answer_time);
     }
@@ -122,7 +93,7 @@ void Holder::give(Lease lease, bool granted, const std::string& mask) {
   } else {
     const std::uint32_t c = held.in_class;
     const bool outgoing = held.direction == Direction::outgoing;
-    const bool ask_anew = held.decided && channel_;
+    const bool ask_anew = held.decided && connected();
     leases_.erase(at);
     if (outgoing) refused_[c] = mask;
     if (outgoing && ask_anew) tell_room(c);
@@ -137,7 +108,7 @@ void Holder::release(Lease lease) {
   if (at->second.counted) --own_[c];
   leases_.erase(at);
   send(Release{lease});
-  if (!channel_ && refused_.contains(c) && may_by_itself(c, Direction::outgoing)) tell_room(c);
+  if (!connected() && refused_.contains(c) && may_by_itself(c, Direction::outgoing)) tell_room(c);
 }
 
 void Holder::tell_room(std::uint32_t in_class) {
@@ -147,8 +118,7 @@ void Holder::tell_room(std::uint32_t in_class) {
   });
 }
 
-void Holder::begin() {
-  hung_.reset();
+void Holder::on_connected() {
   client_patience_.reset();
   mail_patience_.reset();
   send(Begin{static_cast<bool>(events_.all_full), std::exchange(again_, true)});
@@ -168,8 +138,12 @@ void Holder::begin() {
   while (!refused_.empty()) tell_room(refused_.begin()->first);
 }
 
-void Holder::lost(bool hung) {
-  channel_.reset();
+void Holder::on_message(Link::Channel::Received& received) {
+  std::visit([this](const auto& m) { take(m); }, received.message);
+}
+
+void Holder::on_lost(const Error& why) {
+  const bool hung = why.is(ipc::IpcError::no_answer);
   watch_.reset();
   if (std::exchange(full_, false) && events_.all_full) events_.all_full(false);
   away(hung ? loop_.now() - std::max(options_.client_patience, options_.mail_patience) : loop_.now());

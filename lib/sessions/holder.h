@@ -3,7 +3,7 @@
 /// afterwards.
 ///
 /// Use:     auto holder = std::make_shared<Holder>(loop, queue_path(ipc::kAnvilSocket), classes, events);
-///          loop.spawn("anvil", Holder::keep_connected(holder));
+///          holder->start();
 ///          smtpd: auto entry = co_await holder->enter(name, address, until);   // entry.place: hold it for the session
 ///          qmgr:  lease = holder->take(Direction::outgoing, in_class, host, address, answer); … release(lease)
 /// Away:    master starts a dead anvil again in a moment: who asks meanwhile waits, a client shorter than outgoing
@@ -19,8 +19,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "lib/async/sync.h"
-#include "lib/ipc/channel.h"
+#include "lib/ipc/link.h"
 #include "lib/ipc/sessions.h"
 #include "lib/sessions/classes.h"
 
@@ -39,9 +38,10 @@ class Holder : public std::enable_shared_from_this<Holder> {
     std::function<bool(std::uint32_t in_class)> wanted = {};
     /// Every class holds its refuse limit, or no longer.
     std::function<void(bool full)> all_full = {};
+    /// A line for the log: anvil cannot be reached, or does not answer.
+    std::function<void(const std::string& line)> report = {};
   };
   struct Options {
-    milliseconds first_pause{50}, longest_pause{1000};
     milliseconds answer_time{5000};  // above anvil's own patience
     // how long an absence is waited for
     milliseconds client_patience{1000}, mail_patience{5000};
@@ -51,11 +51,10 @@ class Holder : public std::enable_shared_from_this<Holder> {
   Holder(const Holder&) = delete;
   Holder& operator=(const Holder&) = delete;
 
-  /// Connects, reads answers, connects again, as long as the process lives.
-  static async::Task<void> keep_connected(std::shared_ptr<Holder> self);
+  void start() { link_.start(); }
 
   const Classes& classes() const { return *classes_; }
-  bool connected() const { return channel_ != nullptr; }
+  bool connected() const { return link_.connected(); }
   /// Sessions held, and asked for.
   std::size_t size() const { return leases_.size(); }
 
@@ -93,7 +92,8 @@ class Holder : public std::enable_shared_from_this<Holder> {
   async::Task<Entry> enter(std::string name, std::string address, async::Until until);
 
  private:
-  using Channel = ipc::Channel<ipc::sessions::FromAnvil, ipc::sessions::ToAnvil>;
+  using Link = ipc::Link<ipc::sessions::FromAnvil, ipc::sessions::ToAnvil, Holder>;
+  friend Link;
   struct Held {
     std::uint32_t in_class = 0;
     Direction direction{};
@@ -118,8 +118,10 @@ class Holder : public std::enable_shared_from_this<Holder> {
   void count(Held& held);
   void ask(Lease lease, const Held& held);
   void watch(SteadyTime at);
-  void begin();
-  void lost(bool hung);
+  void on_connected();
+  void on_message(Link::Channel::Received& received);
+  void on_lost(const Error& why);
+  void on_refused(const Error&) {}
   void tell_room(std::uint32_t in_class);
   void take(const ipc::sessions::Taken& m);
   void take(const ipc::sessions::Room& m);
@@ -128,16 +130,13 @@ class Holder : public std::enable_shared_from_this<Holder> {
   void take(const ipc::sessions::Status&) {}
   template <class M>
   void send(const M& message) {
-    if (channel_) static_cast<void>(channel_->send(message));  // too large it cannot be
+    if (connected()) static_cast<void>(link_.channel().send(message));  // too large it cannot be
   }
 
   async::Loop& loop_;
-  std::string path_;
   std::shared_ptr<const Classes> classes_;
   Events events_;
   Options options_;
-  std::unique_ptr<Channel> channel_;
-  async::Cancel hung_;
   async::Loop::TimerHandle watch_;
   SteadyTime away_since_{};
   async::Loop::TimerHandle client_patience_, mail_patience_;
@@ -148,6 +147,7 @@ class Holder : public std::enable_shared_from_this<Holder> {
   std::map<std::uint32_t, std::string> refused_;
   Lease next_ = 1;
   bool full_ = false;
+  Link link_;
 };
 
 }  // namespace pen::sessions

@@ -27,7 +27,7 @@ struct Fixture {
                                                          },
                                                      .all_full = [this](bool full) { fulls.push_back(full); }},
                                       Holder::Options{});
-    loop.spawn("holder", Holder::keep_connected(holder));
+    holder->start();
     turn();
   }
   void pass(milliseconds time) {

@@ -233,7 +233,7 @@ class TlsReports(Certified):
                 send(mx.port, "ada@sender.example", ["a@good.example"], mail())
                 peer.wait_messages(1)
                 mx.wait_empty_queue()
-                mx.wait_log(r"private/tlsrpt: .*: results of TLS are not reported for now")
+                mx.wait_log(r"private/tlsrpt: .*; until the program is there, results of TLS are not reported")
 
 
 # Domain -> the failure reported under its TLSA records; level dane, for one dane-only.
