@@ -113,7 +113,7 @@ void close_connection(Connection& c) {
   ::close(fd);
   connections[static_cast<std::size_t>(fd)].reset();
 }
-/// False: the connection is gone.
+/// False: the connection has ended.
 bool flush(Connection& c) {
   while (c.out_at < c.out.size()) {
     const ssize_t n = tls_send(c.fd, c.tls.get(), c.out.data() + c.out_at, c.out.size() - c.out_at, MSG_NOSIGNAL);
@@ -230,7 +230,7 @@ void end_message(Connection& c) {
   const double t = now();
   if (first_at == 0) first_at = t;
   last_at = t;
-  // the message is not taken: who was waiting for the answer is left in doubt
+  // the message is not taken; the client that waits for the reply is left in doubt
   if (options.drop_dot.hit()) {
     c.quit = true;
     c.later.clear();
@@ -391,7 +391,7 @@ bool take_data(Connection& c, std::size_t& at) {
       }
       c.line_start = false;
     }
-    // Up to the next line that begins with a dot, or the end, in one piece.
+    // Take everything up to the next line that begins with a dot, or the end, in one piece.
     std::size_t from = at;
     while (true) {
       const auto lf = in.find('\n', from);

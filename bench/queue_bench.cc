@@ -80,7 +80,7 @@ double bare_groups(const std::string& path, long messages, long group, std::size
   return rate;
 }
 
-/// Both take turns, so that a disk that slows down slows both down.
+/// The writer and the bare loop take turns, so that a disk that slows down slows both.
 void measure_writer(const std::string& directory, long messages, std::size_t bytes, const std::vector<long>& groups) {
   BenchQueue queue(directory + "/log", plain_options(), system_clock());
   queue.commit();
@@ -100,14 +100,14 @@ void measure_writer(const std::string& directory, long messages, std::size_t byt
   }
 }
 
-/// A journal whose every message must be read after a start: how fast, beside reading the same bytes.
+/// Reads a journal whose every message a start must read; measures the rate beside that of reading the same bytes.
 void measure_recovery(const std::string& directory, long megabytes) {
   testing::ManualClock clock;
   Options options = plain_options();
   options.suffix_limit = options.save_every = UINT64_MAX / 2;
   std::printf("%8s %10s %10s %14s %14s %14s\n", "bytes", "messages", "MiB read", "reading MB/s", "to the end MB/s",
               "bare read MB/s");
-  // What a restart reads at most by itself (the suffix and what a save lags behind), then the amount asked for.
+  // The most that a restart reads anyway (the suffix, and what a save lags behind), then the amount asked for.
   const long usual = static_cast<long>((Options().suffix_limit + Options().save_every) / 1'000'000);
   std::vector<std::pair<std::size_t, long>> rounds;
   for (const std::size_t bytes : {600U, 4096U, 16384U}) {
@@ -142,7 +142,7 @@ void measure_recovery(const std::string& directory, long megabytes) {
       queue.commit();
     }
     const double all = seconds_since(start);
-    // The bare loop reads the same files, as cold as recovery found them.
+    // The bare loop reads the same files, as cold as they were for recovery.
     std::vector<Storage::SlotInfo> slots = need(queue.files->list());
     std::string buffer(256 * 1024, '\0');
     std::uint64_t bare_bytes = 0;

@@ -1,5 +1,5 @@
 #pragma once
-/// What the parts of queue_bench share: a log on real files, errors that end the program, memory in use.
+/// Shared by the parts of queue_bench: a log on real files, errors that end the program, memory in use.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -70,7 +70,7 @@ struct RetryWork {
   std::uint32_t segment_size = 4U << 20;
   std::vector<int> delays{0, 2};  // milliseconds added to each sync, a round for each
 };
-/// One backlog and what rounds of retries over it cost. Prints a line for each.
+/// Measures rounds of retries over one backlog, and prints a line for each.
 void measure_retries(const RetryWork& work);
 
 }  // namespace pen::bench

@@ -1,5 +1,4 @@
-// queue_fill: fills the queue log of an instance that is not running, as qmgr itself would have, fast: for tests of
-// depth.
+// queue_fill: fills the queue log of a stopped instance quickly, in the same way as qmgr, for tests of depth.
 //
 // Every message is accepted, begun and deferred through the real log; its payload is what qmgr stores.
 #include <sys/stat.h>
@@ -26,7 +25,7 @@ struct Fill {
   std::string logs = "many";
 };
 
-/// The clock of the deferral: such that the messages are due when they should be.
+/// The clock of the deferral, set so that the messages are due at the right time.
 class FillClock final : public Clock {
  public:
   explicit FillClock(seconds shift) : shift_(shift) {}
@@ -49,7 +48,7 @@ void fill(const Fill& work) {
   queue_log::QueueLog& log = *queue.log;
   mail::QueueIdGenerator ids(clock, Random(secure_random_u64()));
   const queue_log::LogId retry = log.retry_log_for(seconds(work.interval));
-  constexpr std::size_t kEnvelope = 400;  // about what everything but the body takes
+  constexpr std::size_t kEnvelope = 400;  // about the size of everything but the body
   std::string body = "Subject: waits\r\n\r\n";
   while (body.size() + kEnvelope + 80 < work.bytes) body += std::string(70, 'x') + "\r\n";
   for (long done = 0; done < work.messages;) {
@@ -108,7 +107,7 @@ int main(int argc, char** argv) {
   struct stat before{};
   const bool there = ::stat(work.directory.c_str(), &before) == 0;
   fill(work);
-  // The files belong to whom the directory belongs to.
+  // The files get the owner of the directory.
   if (there && ::geteuid() == 0)
     for (const auto& file : std::filesystem::directory_iterator(work.directory))
       if (::chown(file.path().c_str(), before.st_uid, before.st_gid) != 0)

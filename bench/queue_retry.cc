@@ -1,8 +1,8 @@
-// A backlog in which every retry fails, in virtual time: what one round over it writes, reads and syncs.
+// Measures a backlog in which every retry fails, in virtual time: what one round over it writes, reads and syncs.
 //
-// Messages have come in at an even rate for five hours, each was tried at once and again whenever its time came, by the
-// rule of qmgr (the wait is as long as the message is old, within 300 to 4,000 s); so most wait in the longest
-// interval. The round is 4,000 s long: every message is tried, most of them once, and new ones go on coming in.
+// Messages have come in at an even rate for five hours. Each was tried at once, and again whenever its time came by
+// qmgr's rule (the wait is the message's age, within 300 to 4,000 s); so most wait in the longest interval. The round
+// takes 4,000 s: every message is tried, most of them once, and new ones keep coming in.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -17,15 +17,15 @@ using namespace queue_log;
 
 constexpr long kHistory = 18'000;  // seconds over which the backlog came in
 constexpr long kRound = 4'000;
-constexpr std::size_t kInHand = 10'000;  // messages being worked on at once, half of qmgr's bound
+constexpr std::size_t kInHand = 10'000;  // messages in progress at once, half of qmgr's bound
 
-/// Tries messages as qmgr would, but for the network: each stays in hand for a while and is deferred.
+/// Tries messages as qmgr would, but without the network: each stays in hand for a while and is deferred.
 class Round {
  public:
   Round(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work)
       : queue_(queue), log_(*queue.log), clock_(clock), work_(work) {}
 
-  /// A group that one commit takes.
+  /// Receives a group, which one commit takes.
   void receive(long count) {
     std::vector<std::pair<Envelope, QueueLog::Appended>> group;
     for (; count > 0; --count) {
@@ -39,7 +39,7 @@ class Round {
       take(std::move(e));
     }
   }
-  /// Everything that is due now, new mail and retry logs in turn.
+  /// Processes everything that is due now, new mail and retry logs in turn.
   void run() {
     for (bool found = true; found;) {
       found = false;
@@ -104,7 +104,7 @@ class Round {
   static inline long serial_ = 1'000'000'000;
 };
 
-/// When a message of that age was tried last, as an age.
+/// The age at which a message that is now so old was last tried.
 long last_try(long age) {
   long tried = 0;
   for (;;) {
@@ -119,7 +119,7 @@ long last_try(long age) {
   }
 }
 
-/// The backlog as those hours leave it, without the way there: each message goes to where its last try put it.
+/// Builds the backlog as it is after those hours: each message goes to where its last try put it.
 void fill(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work) {
   QueueLog& log = *queue.log;
   struct One {
@@ -169,7 +169,7 @@ void round(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work
   double most_memory = 0;
   for (long second = 0; second < kRound; ++second) {
     clock.advance(seconds(1));
-    // New mail comes in groups, as many clients at once bring it.
+    // New mail comes in groups, as from many clients at once.
     while (came < coming * (second + 1) / kRound) {
       const long group = std::min(coming * (second + 1) / kRound - came, 100L);
       round.receive(group);

@@ -33,7 +33,7 @@ struct AccessAction {
 /// Source: access(5) ACCEPT ACTIONS, REJECT ACTIONS, OTHER ACTIONS.
 AccessAction parse_access(std::string_view value);
 
-/// Cuts "5.7.1 " off the front of a text; empty when there is none.
+/// Cuts a status code such as "5.7.1 " off the front of a text and returns it; empty: there is none.
 std::string take_dsn(std::string_view& text);
 
 }  // namespace pen::smtpd

@@ -31,7 +31,7 @@ class Server {
   void set_policy(std::shared_ptr<const Policy> policy) { policy_ = std::move(policy); }
   const std::shared_ptr<const Policy>& policy() const { return policy_; }
 
-  /// Sessions are told 421 at their next command.
+  /// Sessions get 421 at their next command.
   void stop() { stopping_.raise(); }
   bool stopping() const { return stopping_.raised(); }
   async::Cancel& stop_cancel() { return stopping_; }
@@ -48,7 +48,7 @@ class Server {
   intake::Intake& intake;
   /// The name in master.cf, for the log and the counts of clients.
   std::string service = "smtp";
-  /// For the smtpd_client_*_limit settings; none: nobody is limited.
+  /// For the smtpd_client_*_limit settings; none: no client is limited.
   std::shared_ptr<sessions::ClientCounts> clients;
   /// For AUTH; none: it is not enabled.
   std::shared_ptr<sasl::Authenticator> authenticator;
@@ -57,7 +57,7 @@ class Server {
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
 
-  /// Takes the transcripts of sessions with errors that notify_classes names. Empty: nobody wants them.
+  /// Takes the transcripts of sessions with errors that notify_classes names. Empty: no transcripts are wanted.
   std::function<void(ipc::session_errors::Session)> tell_postmaster;
 
   /// Our ends of the connections to before-queue filters: a client that is one of them is a mail loop.

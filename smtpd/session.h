@@ -90,7 +90,7 @@ class Session {
   /// Runs one AUTH exchange. response: the initial response, base 64.
   [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism, std::optional<std::string> response);
   sasl::Authenticator::Request login_request(std::string mechanism) const;
-  /// Reads the client's answer to a challenge, base 64. Without one: how the session goes on. mechanism: for the log.
+  /// Reads the client's response to a challenge, base 64. Error: how the session continues. mechanism: for the log.
   [[gnu::noinline]] async::Task<std::expected<std::string, Flow>> read_response(std::string_view mechanism);
   [[gnu::noinline]] async::Task<Flow> end_log_in(sasl::Answer answer, std::string mechanism);
   /// The mechanisms that EHLO offers, separated by blanks. Empty: AUTH is not offered.

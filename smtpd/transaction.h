@@ -1,15 +1,15 @@
 #pragma once
-/// One mail transaction, from MAIL to the end of its content: whom the message is from and for, its content, its way
-/// into the queue or to a proxy filter.
+/// One mail transaction, from MAIL to the end of its content: the envelope, the content, and the way into the queue
+/// or to a proxy filter.
 ///
 /// Use:     Transaction t(server, policy, client, options, mail, effects, local);           // MAIL was accepted
 ///          auto job = t.parse_rcpt(args, 0);  job->judge();  Response r = co_await t.take(*job);    // for each RCPT
 ///          if (auto no = co_await t.start_content("DATA", 0)) …
 ///          if (auto lost = co_await t.receive_data(stream, …); !lost) …
 ///          Response r = co_await t.finish();                   // the session destroys it then, whatever the response
-/// Talks:   not itself: each step returns what the client is to be told. It reads content from the stream, nothing
+/// Talks:   never by itself: each step returns the reply for the client. It reads only content from the stream.
 ///          else.
-/// Ends:    destroyed at any moment: nobody has the message then, unless finish() gave a good response.
+/// Ends:    may be destroyed at any moment: unless finish() gave a good response, nobody has the message then.
 /// Thread:  the loop's. Server, policy and client must outlive it.
 #include <memory>
 #include <optional>
@@ -27,74 +27,75 @@ namespace pen::smtpd {
 
 class Transaction {
  public:
-  /// options: what parameters the session offers. local: the header is completed, here or behind the filter.
+  /// options: the parameters that the session offers. local: the header is completed, here or behind the filter.
   Transaction(Server& server, const Policy& policy, const ClientFacts& client, const mail::CommandOptions& options,
               mail::MailCommand mail, intake::Effects effects, bool local);
 
-  /// What the restriction lists are asked about.
+  /// The subject of the restriction lists.
   Subject subject();
   std::size_t recipients() const { return message_.recipients(); }
 
   /// One RCPT command of a group.
   struct RcptJob {
     mail::RcptCommand rcpt;
-    std::string refusal;  // known without looking anything up
+    std::string refusal;  // known without any look-up
     std::optional<Checks> checks;
     Verdict verdict;
     bool done = false;
     async::Task<void> judge();
-    /// As a task of its own; sets `changed` at the end.
+    /// Judges the job in a task of its own; sets `changed` at the end.
     static async::Task<void> judge_aside(RcptJob* job, async::Event* changed);
   };
-  /// ahead: commands of the group that are before it and have no answer yet.
+  /// ahead: commands of the group before this one that have no reply yet.
   std::unique_ptr<RcptJob> parse_rcpt(std::string_view args, std::size_t ahead);
-  /// Of a job that was judged.
+  /// Returns the response to a job that was judged.
   async::Task<Response> take(RcptJob& job);
 
   // transaction_content.cc
-  /// Before the first byte: asks the data lists, opens the body, tells the filter. expected: bytes of content that are
-  /// sure to come. nullopt: go on.
+  /// Before the first byte: evaluates the data lists, opens the body, tells the filter. expected: bytes of content
+  /// that will certainly come. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> start_content(const char* verb, std::uint64_t expected);
-  /// To the end of data. Errors: of the stream; received() bytes have come.
+  /// Reads to the end of data. Errors: those of the stream; received() bytes have come.
   [[gnu::noinline]] async::Task<Result<void>> receive_data(async::Stream& stream, bool any_end_of_data);
-  /// BDAT came: RCPT and DATA are out of order.
+  /// True: BDAT has come, and RCPT and DATA are out of order.
   bool in_chunks() const { return chunks_ != nullptr; }
-  /// Before a chunk. A response: it must be skipped.
+  /// Called before a chunk. A response: the chunk must be skipped.
   [[gnu::noinline]] async::Task<std::optional<Response>> start_chunk(const mail::BdatCommand& chunk);
   [[gnu::noinline]] async::Task<Result<void>> receive_chunk(async::Stream& stream, std::uint64_t size);
   std::uint64_t received() { return message_.body()->content().received(); }
-  /// Lines in the content that ended without CR.
+  /// Lines of the content that ended without CR.
   std::uint64_t bare_lf() const { return chunks_ ? chunks_->bare_lf() : bare_lf_; }
-  /// After the last byte: asks the lists of the end of data, then commits the message or gives it to the filter.
+  /// After the last byte: evaluates the lists for the end of data, then commits the message or passes it to the filter.
   [[gnu::noinline]] async::Task<Response> finish();
 
  private:
   const config::Settings& settings() const { return policy_.settings; }
-  /// Asks the lists of a stage about the message; what they ask for beside is kept for the commit. nullopt: go on.
+  /// Evaluates the lists of a stage for the message; keeps their other effects for the commit. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> ask(Checks::AtStage stage);
   CheckTools tools() const { return {server_.loop, server_.intake.tables, server_.names}; }
   void describe_client();
   void log_client();
-  /// Writes what has gathered of the body to where it goes.
+  /// Moves the gathered part of the body to its place.
   [[gnu::noinline]] async::Task<void> move_content();
   [[gnu::noinline]] async::Task<Response> commit();
   static Response not_taken(const intake::Commit& commit);
 
   // transaction_proxy.cc
   bool proxied() const { return policy_.proxy.has_value(); }
-  /// Content goes to the filter as it comes.
+  /// True: content goes to the filter as it comes.
   bool streams_to_proxy() const { return proxy_ != nullptr; }
-  /// Connects to the filter and says MAIL. size: bytes of the content; nullopt: not known. nullopt: the filter took it.
+  /// Connects to the filter and sends MAIL. size: bytes of content; nullopt: unknown. Returns nullopt if the filter
+  /// took it.
   [[gnu::noinline]] async::Task<std::optional<mail::Reply>> open_proxy(std::optional<std::uint64_t> size);
-  /// Passes RCPT on, opening first.
+  /// Passes RCPT on, after open_proxy() if needed.
   [[gnu::noinline]] async::Task<Response> proxy_rcpt(const mail::Recipient& recipient);
-  /// Passes DATA on. nullopt: go on.
+  /// Passes DATA on. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<mail::Reply>> proxy_data();
-  /// The rest of the content, or all of it, to the filter, and its word for the client.
+  /// Passes the rest of the content, or all of it, to the filter; returns the filter's reply for the client.
   [[gnu::noinline]] async::Task<Response> finish_by_proxy();
-  /// What smtpd_proxy_options = speed_adjust has put off.
+  /// Sends what smtpd_proxy_options = speed_adjust has put off.
   [[gnu::noinline]] async::Task<std::optional<mail::Reply>> catch_up();
-  /// The filter's refusal, logged.
+  /// Logs the filter's refusal and returns it as a response.
   Response refused_by_proxy(const mail::Reply& reply, const char* where);
   void log_proxy(std::string_view verb, const char* where, const mail::Reply& reply);
 
@@ -111,7 +112,7 @@ class Transaction {
   std::unique_ptr<mail::BdatScanner> chunks_;  // from the first BDAT on
   bool chunks_failed_ = false;
   std::unique_ptr<Proxy> proxy_;  // while the filter is spoken to
-  bool proxy_failed_ = false;     // the one before, which could not be opened
+  bool proxy_failed_ = false;     // the last proxy could not be opened
 };
 
 }  // namespace pen::smtpd

@@ -72,7 +72,7 @@ class HostFinder {
   friend struct Gathering;
   struct Host {
     unsigned preference = 0;
-    std::uint64_t order = 0;  // chance among equals
+    std::uint64_t order = 0;  // random, among equals
     std::string name;
   };
   struct Addresses {
@@ -84,10 +84,10 @@ class HostFinder {
   };
   async::Task<Found> find_one(NextHop hop, const HostOptions& options);
   async::Task<Found> by_mx(NextHop hop, const HostOptions& options);
-  /// The hosts of an MX answer, best first, at most so many as are ever looked up.
+  /// The hosts of an MX answer, best first, no more than may ever be looked up.
   std::vector<Host> best_hosts(const net::DnsAnswer& mx, bool randomize);
-  /// Puts the hosts' addresses into found, a level for each preference that is better than our own; where there are
-  /// none, its status says why. resolved: as hosts.
+  /// Puts the hosts' addresses into found, a level for each preference that is better than our own. If there are
+  /// none, found.status has the reason. resolved: as hosts.
   void take_levels(Found& found, const NextHop& hop, const std::vector<Host>& hosts,
                    const std::vector<Addresses>& resolved, const HostOptions& options);
   async::Task<Found> by_host(NextHop hop, const HostOptions& options);
@@ -103,8 +103,8 @@ class HostFinder {
   Random& random_;
 };
 
-/// Keeps at most limit addresses, first levels first; with balance the last one kept is of the other family when the
-/// first ones are all of one. Pure.
+/// Keeps at most `limit` addresses, first levels first. With balance, the last one kept is of the other family if the
+/// others are all of one. Pure.
 void limit_addresses(std::vector<ipc::route::Level>& levels, std::size_t limit, bool balance);
 
 }  // namespace pen::rewrite

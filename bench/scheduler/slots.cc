@@ -3,7 +3,6 @@
 /// Modelled, from Postfix's SCHEDULER_README:
 ///   - jobs in order of arrival; the first that is not blocked is the current one; its destinations take turns
 ///   - for every slot_cost entries that a job has had selected it earns one slot; a job that needs no more slots than
-///   - for every slot_cost entries that a job has had selected it earns one slot; a job that needs no more slots than
 ///     the current one has (half of them and three more on credit) goes before it; of all jobs that the current one
 ///     could ever let pass, the one with the largest age divided by its remaining entries is tried
 ///   - a domain's concurrency starts at 5, rises with each success up to the limit and falls with each failure to
