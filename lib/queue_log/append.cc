@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
-#include "lib/queue_log/state.h"
+#include "lib/queue_log/log.h"
 
 namespace pen::queue_log {
 
@@ -54,82 +54,88 @@ EnvelopeView view_of(const EnvelopeBody& b) {
           b.interval};
 }
 
-void QueueLog::State::flush_index(Log& log, bool sealed) {
-  if (log.index.entries.count == 0 && !sealed) return;
-  if (sealed) {
-    // The filter in a record of its own: a look-up reads nothing else of the footer.
-    flush_index(log, false);
-    log.index.filter = log.filter.packed();
-  }
-  log.index.previous = log.last_index;
-  log.last_index = log.cursor;
-  log.index_chunks.push_back(log.cursor);
-  const std::size_t start = begin_record(log.pending);
-  encode_to(log.pending, log.index);
-  end_piece(log, start, RecordType::index, kFirstPart | kLastPart | (sealed ? kSealed : 0));
-  log.index.entries.count = 0;
-  log.index.entries.text.clear();
-  log.index.intervals.clear();
-  log.index.filter.clear();
+bool Log::can_append(std::size_t body) const {
+  const std::size_t part = max_body(around_.options.segment_size);
+  const std::size_t size = around_.options.segment_size;
+  const std::size_t left =
+      open_ ? size - std::min<std::size_t>(size, cursor_ + index_room(around_.options.segment_size)) : 0;
+  if (record_size(body) <= left && body <= part) return true;
+  const std::size_t total = body + (body / part + 1) * (kRecordHeader + 8);
+  return pool_.free() >= total / pool_.per_segment() + 1;
 }
 
-void QueueLog::State::add_index(Log& log, std::uint32_t offset, const EnvelopeView& body, bool in_parts) {
-  const std::size_t room = max_index(options.segment_size);
+void Log::flush_index(bool sealed) {
+  if (index_.entries.count == 0 && !sealed) return;
+  if (sealed) {
+    // The filter in a record of its own: a look-up reads nothing else of the footer.
+    flush_index(false);
+    index_.filter = filter_.packed();
+  }
+  index_.previous = last_index_;
+  last_index_ = cursor_;
+  index_chunks_.push_back(cursor_);
+  const std::size_t start = begin_record(pending_);
+  encode_to(pending_, index_);
+  end_piece(start, RecordType::index, kFirstPart | kLastPart | (sealed ? kSealed : 0));
+  index_.entries.count = 0;
+  index_.entries.text.clear();
+  index_.intervals.clear();
+  index_.filter.clear();
+}
+
+void Log::add_index(std::uint32_t offset, const EnvelopeView& body, bool in_parts) {
+  const std::size_t room = max_index(around_.options.segment_size);
   IndexEntryView entry = entry_of(offset, body, room);
   entry.flags = static_cast<std::uint8_t>((in_parts ? kInParts : 0) | (body.self_contained ? kSelfContained : 0));
   constexpr std::size_t kInterval = 5;  // bytes at most
-  EncodedEntries& entries = log.index.entries;
-  if (entries.text.size() + encoded_size(entry) + kInterval * (entries.count + 1) > room) flush_index(log, false);
+  EncodedEntries& entries = index_.entries;
+  if (entries.text.size() + encoded_size(entry) + kInterval * (entries.count + 1) > room) flush_index(false);
   encode_to(entries.text, entry);
   ++entries.count;
-  log.index.intervals.push_back(body.interval);
-  log.filter.add(IdFilter::hash(body.queue_id));
+  index_.intervals.push_back(body.interval);
+  filter_.add(IdFilter::hash(body.queue_id));
 }
 
 /// The record that begins at `start` of what is pending has its body.
-void QueueLog::State::end_piece(Log& log, std::size_t start, RecordType type, int flags) {
-  const Segment& segment = segments.at(log.uses.back());
+void Log::end_piece(std::size_t start, RecordType type, int flags) {
+  const SegmentHeader& segment = pool_.at(uses_.back()).header;
   RecordHeader header;
-  header.use = segment.header.use;
-  header.offset = log.cursor;
-  header.durable = log.durable_offset;
-  header.epoch = epoch;
+  header.use = segment.use;
+  header.offset = cursor_;
+  header.durable = durable_offset_;
+  header.epoch = around_.epoch;
   header.type = type;
   header.flags = static_cast<std::uint8_t>(flags);
-  end_record(log.pending, start, header, segment.header.key);
-  const auto size = static_cast<std::uint32_t>(log.pending.size() - start);
-  log.cursor += size;
-  PEN_CHECK(log.cursor <= options.segment_size - kTrailer);
-  figures.appended_bytes += size;
-  since_save += size;
+  end_record(pending_, start, header, segment.key);
+  const auto size = static_cast<std::uint32_t>(pending_.size() - start);
+  cursor_ += size;
+  PEN_CHECK(cursor_ <= around_.options.segment_size - kTrailer);
+  around_.figures.appended_bytes += size;
+  around_.grown += size;
 }
 
 /// A segment with room for a record, or a part, with that body. can_append() was asked.
-void QueueLog::State::make_room(Log& log, std::size_t body) {
-  if (!log.open || log.cursor + record_size(body) + index_room(options.segment_size) > options.segment_size)
-    PEN_CHECK(roll(log).has_value());
+void Log::make_room(std::size_t body) {
+  if (!open_ || cursor_ + record_size(body) + index_room(around_.options.segment_size) > around_.options.segment_size)
+    PEN_CHECK(roll().has_value());
 }
 
-Position QueueLog::State::put_parts(Log& log, RecordType type, Bytes body, const EnvelopeView* facts) {
-  const std::size_t part = max_body(options.segment_size);
+Position Log::put_parts(RecordType type, Bytes body, const EnvelopeView* facts) {
+  const std::size_t part = max_body(around_.options.segment_size);
   Position first;
   for (std::size_t done = 0;;) {
     const Bytes piece = body.subspan(done, std::min(part, body.size() - done));
-    make_room(log, piece.size());
-    if (done == 0) first = {log.uses.back(), log.cursor};
+    make_room(piece.size());
+    if (done == 0) first = {uses_.back(), cursor_};
     const bool last = done + piece.size() == body.size();
-    const std::size_t start = begin_record(log.pending);
-    log.pending.append(as_text(piece));
-    end_piece(log, start, type, (done == 0 ? kFirstPart : 0) | (last ? kLastPart : 0));
+    const std::size_t start = begin_record(pending_);
+    pending_.append(as_text(piece));
+    end_piece(start, type, (done == 0 ? kFirstPart : 0) | (last ? kLastPart : 0));
     // The index of the segment where the record begins names it, wherever its other parts come to lie.
-    if (done == 0 && facts != nullptr) add_index(log, first.offset, *facts, !last);
+    if (done == 0 && facts != nullptr) add_index(first.offset, *facts, !last);
     done += piece.size();
     if (last) return first;
   }
-}
-
-Result<Position> QueueLog::State::put_envelope(Log& log, const EnvelopeView& body) {
-  return put(log, RecordType::envelope, body, &body);
 }
 
 }  // namespace pen::queue_log

@@ -42,7 +42,7 @@ class Batch {
   std::size_t bytes() const;
 
  private:
-  friend class QueueLog;  // and its State
+  friend class CommitLanes;
   std::vector<BatchStep> steps_;
   std::size_t done_ = 0;
   Ticket covers_ = 0;

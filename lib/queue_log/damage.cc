@@ -1,19 +1,18 @@
-// What was lost: noted once, and the segment it was in kept for a person to look at.
-#include "lib/queue_log/breakage.h"
-#include "lib/queue_log/state.h"
+#include "lib/queue_log/damage.h"
 
 namespace pen::queue_log {
 
-void QueueLog::State::note(Damage damage, bool keep_slot) {
-  if (keep_slot && damage.slot != kPositionsSlot) damaged.insert(damage.slot);
+void DamageNotes::note(Damage damage, bool keep_slot) {
+  if (keep_slot && damage.slot != kPositionsSlot) pool_.keep(damage.slot);
   // Recovery, runners and listings may all come by; what has no place is noted as often as it is met.
-  if (damage.use != 0 && noted.size() < RecoveryReport::kMaxDamage && !noted.emplace(damage.use, damage.offset).second)
+  if (damage.use != 0 && noted_.size() < RecoveryReport::kMaxDamage &&
+      !noted_.emplace(damage.use, damage.offset).second)
     return;
-  ++report->damage_count;
-  if (report->damage.size() < RecoveryReport::kMaxDamage) report->damage.push_back(std::move(damage));
+  ++report_.damage_count;
+  if (report_.damage.size() < RecoveryReport::kMaxDamage) report_.damage.push_back(std::move(damage));
 }
 
-void QueueLog::State::note_hole(const LogReader::Hole& hole, LogId log) {
+void DamageNotes::note_hole(const LogReader::Hole& hole, LogId log) {
   if (!hole.damage) {
     // A write that a crash cut, as far as anybody can tell.
     note_torn({hole.segment.use, hole.offset}, hole.bytes);
@@ -28,9 +27,9 @@ void QueueLog::State::note_hole(const LogReader::Hole& hole, LogId log) {
         hole.unreadable ? "the disk does not give the bytes back" : "bytes that were synced are not records"});
 }
 
-void QueueLog::State::note_lost(const Place& envelope) {
+void DamageNotes::note_lost(const Place& envelope) {
   note({envelope.log,
-        slot_of(envelope.position.use),
+        pool_.slot_of(envelope.position.use),
         envelope.position.use,
         envelope.position.offset,
         kRecordHeader,
@@ -38,7 +37,17 @@ void QueueLog::State::note_lost(const Place& envelope) {
         "an envelope that should be here is unreadable"});
 }
 
-void QueueLog::State::note_left(Slot slot, std::string why) {
+void DamageNotes::note_malformed(const LogReader::Record& record, LogId log) {
+  note({log,
+        pool_.slot_of(record.position.use),
+        record.position.use,
+        record.position.offset,
+        record.body.size(),
+        {},
+        "record body is malformed"});
+}
+
+void DamageNotes::note_left(Slot slot, std::string why) {
   note({kJournal,
         slot,
         0,
@@ -50,25 +59,14 @@ void QueueLog::State::note_left(Slot slot, std::string why) {
             why + ")"});
 }
 
-void QueueLog::State::note_unfinished(LogReader& reader) {
+void DamageNotes::note_unfinished(LogReader& reader) {
   for (const auto& u : reader.take_unfinished()) note_torn(u.at, u.bytes);
 }
 
-void QueueLog::State::note_torn(const Position& at, std::uint32_t bytes) {
-  if (noted.size() >= RecoveryReport::kMaxDamage || !noted.emplace(at.use, at.offset).second) return;
-  report->torn_bytes += bytes;
-  report->torn.push_back({at.use, at.offset, bytes});
-}
-
-Slot QueueLog::State::slot_of(SegmentUse use) const {
-  const auto segment = segments.find(use);
-  return segment == segments.end() ? Slot{0} : segment->second.header.slot;
-}
-
-bool QueueLog::State::keep_aside(Slot slot) {
-  if (!damaged.contains(slot) || broken(Breakage::recycle_damaged)) return false;
-  aside.push_back(slot);
-  return true;
+void DamageNotes::note_torn(const Position& at, std::uint32_t bytes) {
+  if (noted_.size() >= RecoveryReport::kMaxDamage || !noted_.emplace(at.use, at.offset).second) return;
+  report_.torn_bytes += bytes;
+  report_.torn.push_back({at.use, at.offset, bytes});
 }
 
 }  // namespace pen::queue_log

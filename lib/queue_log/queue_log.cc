@@ -28,74 +28,98 @@ Result<std::unique_ptr<QueueLog>> QueueLog::open(Storage& storage, Options optio
   PEN_CHECK(!options.intervals.empty() && options.intervals.size() <= 32);
   PEN_CHECK(std::is_sorted(options.intervals.begin(), options.intervals.end()));
   std::unique_ptr<QueueLog> log(new QueueLog(std::make_unique<State>(storage, std::move(options), clock, random)));
-  log->state_->report = &log->report_;
-  PEN_TRY(open_recovery(*log->state_, log->report_));
   State& s = *log->state_;
+  PEN_TRY(open_recovery(s));
+  Log& journal = s.logs.journal();
   if (broken(Breakage::append_after_torn_tail)) PEN_TRY(append_after_torn_tail(s));
-  if (!s.logs[kJournal].open) PEN_TRY(s.roll(s.logs[kJournal]));
-  s.scan_end = {s.logs[kJournal].uses.back(), s.logs[kJournal].cursor};
+  if (!journal.open()) PEN_TRY(journal.roll());
+  s.fresh.set_read_to(journal.end());
+  return log;
+}
+
+Log& QueueLog::State::add_log(std::int64_t disk_interval, const std::vector<seconds>& intervals) {
+  Log& log = logs.add(disk_interval);
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    LogRunner::Interval interval{.own = intervals[i]};
+    // An interval that is no longer configured belongs to the next longer one, or the longest.
+    if (log.shared() && i > 0) interval.over = intervals[i - 1];
+    if (log.shared() && i + 1 < intervals.size()) interval.upto = intervals[i];
+    runners.add({log, interval, around, envelopes, damage, log.id() == kJournal ? &fresh : nullptr});
+  }
   return log;
 }
 
 // --- new mail ---
 
-void QueueLog::State::note_fresh(const Position& position) {
-  if (fresh_lost) return;
-  if (fresh.size() >= kMaxFresh) {
-    fresh_lost = position;
-    return;
-  }
-  fresh.push_back({position, false});
-}
-
-bool QueueLog::has_space() const { return !failed_ && state_->has_space(); }
-
-bool QueueLog::may_begin() const {
-  const State& s = *state_;
-  return s.working.empty() || s.begun_bytes < s.options.reserve || s.free.size() > s.reserve();
-}
+bool QueueLog::has_space() const { return !state_->around.failed && state_->pool.has_space(); }
 
 Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
-  if (failed_) return fail(QueueLogError::io_error);
   State& s = *state_;
+  if (s.around.failed) return fail(QueueLogError::io_error);
   PEN_CHECK(!envelope.queue_id.empty() && envelope.queue_id.size() <= kMaxQueueId);
-  const RecentIds::Key id = s.accepted.key_of(envelope.queue_id);
-  s.accepted.prefetch(id);  // until the body has been made
-  Log& journal = s.logs[kJournal];
-  const auto body = make_body(envelope, 0, s.clock.wall_now(), {});
-  std::size_t gathered = journal.pending.size();
-  for (const BatchStep& step : journal.left) gathered += step.bytes.size();
-  if (const auto* known = s.accepted.find(id)) return Appended{known->ticket, {kJournal, known->position}, 0, true};
+  RecentIds& accepted = s.ids.accepted;
+  const RecentIds::Key id = accepted.key_of(envelope.queue_id);
+  accepted.prefetch(id);  // until the body has been made
+  Log& journal = s.logs.journal();
+  const auto body = make_body(envelope, 0, s.around.clock.wall_now(), {});
+  const std::uint64_t gathered = journal.gathered();
+  if (const auto* known = accepted.find(id)) return Appended{known->ticket, {kJournal, known->position}, 0, true};
   // A receiver may ask after more than one death, and a drop file come back: what is being worked on is on the disk.
-  if (const auto work = s.working.find(envelope.queue_id); work != s.working.end())
-    return Appended{0, work->second.envelope, 0, true};
-  if (const auto* known = s.begun.find(id)) return Appended{0, {kJournal, known->position}, 0, true};
+  if (const Working* work = s.work.find(envelope.queue_id)) return Appended{0, work->envelope, 0, true};
+  if (const auto* known = s.ids.begun.find(id)) return Appended{0, {kJournal, known->position}, 0, true};
   if (envelope.payload.size() > kMaxMessage) return fail(QueueLogError::too_large);
-  if (!s.has_space()) return fail(QueueLogError::no_space);
-  if (gathered > s.options.max_batch) return fail(QueueLogError::no_space);
-  PEN_TRY_ASSIGN(const Position at, s.put_envelope(journal, body));
-  s.note_fresh(at);
-  const Ticket ticket = ++s.last_ticket;
-  s.accepted.add_new(id, {ticket, at});
+  if (!s.pool.has_space()) return fail(QueueLogError::no_space);
+  if (gathered > s.around.options.max_batch) return fail(QueueLogError::no_space);
+  PEN_TRY_ASSIGN(const Position at, journal.put_envelope(body));
+  s.fresh.add(at);
+  const Ticket ticket = s.lanes.next_ticket();
+  accepted.add_new(id, {ticket, at});
   return Appended{ticket, {kJournal, at}, replacement_size(body), false};
 }
 
-std::uint64_t QueueLog::next_save() const { return state_->positions_sequence + 1; }
-std::uint64_t QueueLog::last_save() const { return state_->positions_sequence - (state_->saving ? 1 : 0); }
+// --- commits ---
 
-const Options& QueueLog::options() const { return state_->options; }
+std::optional<Batch> QueueLog::next_batch() {
+  if (state_->around.failed) return std::nullopt;
+  return state_->lanes.next();
+}
 
-QueueLog::Figures QueueLog::figures() const {
-  Figures f = state_->figures;
-  f.segments_used = state_->segments.size();
-  f.segments_free = state_->free.size();
-  f.segments_reserved = std::min(state_->free.size(), state_->reserve());
-  const Position end = state_->logs[kJournal].end();
-  const Position start = state_->suffix_start();
-  for (const SegmentUse use : state_->logs[kJournal].uses) {
+Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
+  State& s = *state_;
+  if (s.around.failed) return fail(QueueLogError::io_error);  // the process ends: nothing counts any more
+  if (!executed) {
+    s.around.failed = true;
+    return fail(QueueLogError::io_error, executed.error().message(), executed.error().sys_errno());
+  }
+  s.lanes.complete(std::move(batch));
+  if (s.lanes.settled()) s.recovering.reset();
+  for (Log& log : s.logs) PEN_TRY(s.work.settle_moves(log));
+  return s.lanes.committed();
+}
+
+Ticket QueueLog::committed() const { return state_->lanes.committed(); }
+bool QueueLog::failed() const { return state_->around.failed; }
+void QueueLog::flush() { state_->lanes.flush(); }
+void QueueLog::save_positions() { state_->positions.ask(); }
+std::uint64_t QueueLog::next_save() const { return state_->positions.next_save(); }
+std::uint64_t QueueLog::last_save() const { return state_->positions.last_save(); }
+
+// --- what it is like ---
+
+const Options& QueueLog::options() const { return state_->around.options; }
+
+Figures QueueLog::figures() const {
+  const State& s = *state_;
+  Figures f = s.around.figures;
+  f.segments_used = s.pool.in_use().size();
+  f.segments_free = s.pool.free();
+  f.segments_reserved = std::min(s.pool.free(), s.pool.reserve());
+  const Position end = s.logs.journal().end();
+  const Position start = s.positions.suffix_start();
+  for (const SegmentUse use : s.logs.journal().uses()) {
     if (use < start.use) continue;
     const std::uint64_t from = use == start.use ? start.offset : 0;
-    f.suffix_bytes += (use == end.use ? end.offset : state_->options.segment_size) - from;
+    f.suffix_bytes += (use == end.use ? end.offset : s.around.options.segment_size) - from;
   }
   return f;
 }

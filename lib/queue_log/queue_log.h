@@ -32,80 +32,11 @@
 #include "lib/queue_log/batch.h"
 #include "lib/queue_log/error.h"
 #include "lib/queue_log/message.h"
+#include "lib/queue_log/options.h"
+#include "lib/queue_log/report.h"
 #include "lib/queue_log/storage.h"
 
 namespace pen::queue_log {
-
-/// Intervals from `minimal`, doubling, up to `maximal` (which is the last): minimal_backoff_time,
-/// maximal_backoff_time.
-std::vector<seconds> retry_ladder(seconds minimal, seconds maximal);
-
-/// Where deferred messages wait.
-enum class RetryLogs : std::uint8_t {
-  many,    // one log per interval: its head is always the next one due
-  single,  // one log, in which the runner of each interval passes over the messages of the others
-};
-
-struct Options {
-  // queue_log_segment_size; 8 KiB … 1 GiB, a multiple of 4096
-  std::uint32_t segment_size = 64U << 20;
-  std::vector<seconds> intervals;  // of the retry logs, ascending, at most 32; see retry_ladder()
-  // what an earlier start left in the other form is still run
-  RetryLogs retry_logs = RetryLogs::many;
-  // bytes kept for the replacement envelopes of the active set and for notifications, at least: more when what is being
-  // worked on is larger; one segment per log comes on top
-  std::uint64_t reserve = 16U << 20;
-  // bytes appended between two saves of the restart positions
-  std::uint64_t save_every = 16U << 20;
-  // bytes behind the head at which an open START is stale; more when what is being worked on is large itself
-  std::uint64_t suffix_limit = 64U << 20;
-  // accepted ids kept for append()'s idempotence at most; half as many at least
-  std::size_t remembered_ids = 65536;
-  // bytes gathered beyond which append() answers no_space until the writer has caught up (bounds memory)
-  std::size_t max_batch = 8U << 20;
-  // messages worked on at once, as expected: tables have that size from the start, growing would stop everything for
-  // milliseconds
-  std::size_t expected_working = 0;
-};
-
-/// Something was not as it was written. It was left where it is and the log went on after it.
-struct Damage {
-  LogId log = kJournal;
-  Slot slot = 0;
-  std::uint64_t use = 0;     // 0: unknown
-  std::uint64_t offset = 0;  // in the segment
-  std::uint64_t bytes = 0;   // how much is unreadable
-  std::string queue_id;      // of the message that is lost by it, when known
-  std::string what;          // a sentence part
-};
-
-/// What recovery found: for the log line of qmgr and for tests.
-struct RecoveryReport {
-  std::uint32_t epoch = 0;
-  std::uint32_t segment_size = 0;  // of this queue; the option counts for a new one only
-  bool positions_found = false;    // else every segment is read
-  std::uint64_t segments = 0;      // in use at start
-  std::uint64_t bytes_read = 0;
-  std::uint64_t records = 0;
-  // messages that were being worked on: they have replacement envelopes now
-  std::uint64_t working = 0;
-  std::uint64_t moved = 0;         // messages moved out of nearly empty segments of a full disk
-  std::uint64_t deliveries = 0;    // delivery records applied to them
-  std::uint64_t stale_copies = 0;  // older versions marked as garbage
-  // unfinished writes at the ends of the logs: expected after a crash
-  std::uint64_t torn_bytes = 0;
-  struct Torn {
-    std::uint64_t use = 0;
-    std::uint64_t offset = 0;  // in the segment
-    std::uint64_t bytes = 0;
-  };
-  std::vector<Torn> torn;      // the same by place; at most kMaxDamage, as for the bytes
-  std::vector<Damage> damage;  // at most kMaxDamage entries
-  std::uint64_t damage_count = 0;
-  // the last recover_step() found no segment for a replacement: recovery goes on when the disk has room for one
-  bool waits_for_space = false;
-  static constexpr std::size_t kMaxDamage = 1000;
-};
 
 enum class Recovery {
   reading,   // call recover_step() again
@@ -166,15 +97,15 @@ class QueueLog {
   /// process.
   Result<Ticket> complete(Batch batch, Result<void> executed);
   /// Every ticket up to this one is durable.
-  Ticket committed() const { return committed_; }
-  bool failed() const { return failed_; }
+  Ticket committed() const;
+  bool failed() const;
 
   // --- recovery ---
   /// Reads about `budget` bytes further and decides. New mail may be appended and batches committed
   /// in between; every other call answers `recovering` until done.
   Result<Recovery> recover_step(std::size_t budget);
-  Recovery recovery() const { return recovery_; }
-  const RecoveryReport& report() const { return report_; }
+  Recovery recovery() const;
+  const RecoveryReport& report() const;
 
   // --- runners ---
   // Their LogId counts intervals: with RetryLogs::single those from kFirstRetry on read one and the same log, and the
@@ -238,7 +169,7 @@ class QueueLog {
   /// A message whose START fell suffix_limit behind the head: renew() it (or defer() it when it
   /// cannot go on), so that the part of the journal that a restart must read stays short. nullopt:
   /// none.
-  std::optional<std::string> stale() const;
+  std::optional<std::string> stale();
   /// Re-appends a message being worked on, with what is left; work on it goes on. Does nothing while its START is not
   /// durable yet (it is recent then). Returns where it is now.
   Result<Place> renew(std::string_view queue_id, const Envelope& replacement);
@@ -263,18 +194,6 @@ class QueueLog {
   /// The same for these queue ids only: segments whose filters say that they hold none are passed over.
   std::unique_ptr<Scan> find(std::vector<std::string> queue_ids, InTransit transit = InTransit::left_out);
 
-  struct Figures {
-    std::uint64_t appended_bytes = 0;
-    std::uint64_t commits = 0;         // of the journal
-    std::uint64_t commits_beside = 0;  // of them, handed out while another was under way
-    std::uint64_t syncs = 0;
-    std::uint64_t positions_saved = 0;
-    std::uint64_t marks_written = 0;
-    std::size_t segments_used = 0;
-    std::size_t segments_free = 0;      // allocated and ready
-    std::size_t segments_reserved = 0;  // of the free ones, kept for deliveries
-    std::uint64_t suffix_bytes = 0;     // of the journal that a restart would read now
-  };
   Figures figures() const;
   const Options& options() const;
 
@@ -284,10 +203,6 @@ class QueueLog {
   friend class Scan;
   explicit QueueLog(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
-  Ticket committed_ = 0;
-  Recovery recovery_ = Recovery::reading;
-  RecoveryReport report_;
-  bool failed_ = false;
 };
 
 }  // namespace pen::queue_log

@@ -94,13 +94,13 @@ Result<FoundHeader> read_header(Storage& storage, Slot slot) {
 void place_runners(QueueLog::State& s, const Log& log, const SavedLog& saved, const SavedPositions& positions) {
   std::vector<std::uint64_t> then, now;
   for (const SavedRunner& runner : positions.runners) then.push_back(runner.interval);
-  s.each_runner(log.id, [&](Runner& runner) {
-    runner.at = saved.runner;
-    now.push_back(static_cast<std::uint64_t>(runner.interval.count()));
+  s.runners.each(log, [&](LogRunner& runner) {
+    runner.move_to(saved.runner);
+    now.push_back(static_cast<std::uint64_t>(runner.interval().count()));
   });
   if (!log.shared() || then != now) return;
   auto next = positions.runners.begin();
-  s.each_runner(log.id, [&](Runner& runner) { runner.at = (next++)->at; });
+  s.runners.each(log, [&](LogRunner& runner) { runner.move_to((next++)->at); });
 }
 
 using Slots = std::vector<Storage::SlotInfo>;
@@ -122,19 +122,19 @@ Result<std::optional<SavedPositions>> open_positions(QueueLog::State& s, const S
   std::optional<SavedPositions> saved;
   bool were_complete = false;
   if (there) {
-    PEN_TRY(settle_slot(s.storage, kPositionsSlot));
-    PEN_TRY_ASSIGN(saved, load_positions(s.storage, slots.front().size, were_complete));
+    PEN_TRY(settle_slot(s.around.storage, kPositionsSlot));
+    PEN_TRY_ASSIGN(saved, load_positions(s.around.storage, slots.front().size, were_complete));
   }
   const bool too_short = there && slots.front().size < 2 * kPositionsCopy;
-  if (!there || too_short) PEN_TRY(s.storage.allocate(kPositionsSlot, 2 * kPositionsCopy));
+  if (!there || too_short) PEN_TRY(s.around.storage.allocate(kPositionsSlot, 2 * kPositionsCopy));
   if (!saved && (were_complete || (too_short && slots.front().size > 0)))
-    s.note({kJournal,
-            kPositionsSlot,
-            0,
-            0,
-            2 * kPositionsCopy,
-            {},
-            "restart positions are unreadable: every segment is read"});
+    s.damage.note({kJournal,
+                   kPositionsSlot,
+                   0,
+                   0,
+                   2 * kPositionsCopy,
+                   {},
+                   "restart positions are unreadable: every segment is read"});
   return saved;
 }
 
@@ -142,19 +142,18 @@ Result<std::optional<SavedPositions>> open_positions(QueueLog::State& s, const S
 void add_configured_logs(QueueLog::State& s) {
   s.add_log(0, {seconds(0)});
   s.add_log(kHoldLog, {seconds(0)});
-  if (s.options.retry_logs == RetryLogs::single) {
-    s.add_log(kSharedRetryLog, s.options.intervals);
+  if (s.around.options.retry_logs == RetryLogs::single) {
+    s.add_log(kSharedRetryLog, s.around.options.intervals);
   } else {
-    for (seconds interval : s.options.intervals) s.add_log(interval.count(), {interval});
+    for (seconds interval : s.around.options.intervals) s.add_log(interval.count(), {interval});
   }
-  s.writable_logs = s.logs.size();
 }
 
 /// The log that a segment's header names; one of another configuration is added.
 Log& log_for(QueueLog::State& s, std::int64_t disk_interval) {
   for (Log& log : s.logs)
-    if (log.disk_interval == disk_interval) return log;
-  return disk_interval == kSharedRetryLog ? s.add_log(disk_interval, s.options.intervals)
+    if (log.disk_interval() == disk_interval) return log;
+  return disk_interval == kSharedRetryLog ? s.add_log(disk_interval, s.around.options.intervals)
                                           : s.add_log(disk_interval, {seconds(disk_interval)});
 }
 
@@ -165,35 +164,35 @@ class Survey {
       : s_(s), saved_(saved), highest_use_(saved ? saved->next_use - 1 : 0), highest_epoch_(saved ? saved->epoch : 0) {
     if (!saved) return;
     for (const SavedSegment& segment : saved->segments) wanted_[segment.slot] = segment.use;
-    s.damaged.insert(saved->damaged.begin(), saved->damaged.end());
+    for (const Slot slot : saved->damaged) s.pool.keep(slot);
   }
 
   /// `there`: of a slot that is usable.
   Result<void> look_at(const Storage::SlotInfo& info, const FoundHeader& there) {
-    s_.last_slot = std::max(s_.last_slot, info.slot);
+    s_.pool.met(info.slot);
     if (!info.usable) {
-      s_.note({kJournal, info.slot, 0, 0, 0, {}, "its name is taken by something that is not a file"}, false);
+      s_.damage.note({kJournal, info.slot, 0, 0, 0, {}, "its name is taken by something that is not a file"}, false);
       return {};
     }
     auto header = there.header;
-    if (!header && info.size < s_.options.segment_size && !wanted_.contains(info.slot) &&
+    if (!header && info.size < s_.around.options.segment_size && !wanted_.contains(info.slot) &&
         (info.size < kDataStart || !there.damaged))
       return make_anew(info.slot);
     if (header && may_be_read(*header)) {
-      PEN_TRY(settle_slot(s_.storage, info.slot));
-      PEN_TRY_ASSIGN(const FoundHeader settled, read_header(s_.storage, info.slot));
+      PEN_TRY(settle_slot(s_.around.storage, info.slot));
+      PEN_TRY_ASSIGN(const FoundHeader settled, read_header(s_.around.storage, info.slot));
       header = settled.header;
     }
-    if (header && !saved_ && s_.segments.empty() && found_.empty()) s_.options.segment_size = header->size;
+    if (header && !saved_ && s_.pool.in_use().empty() && found_.empty()) s_.around.options.segment_size = header->size;
     // What is left of a file cut short is read.
-    if (info.size < s_.options.segment_size)
-      s_.note({kJournal,
-               info.slot,
-               header ? header->use : 0,
-               info.size,
-               s_.options.segment_size - info.size,
-               {},
-               "the file was cut short"});
+    if (info.size < s_.around.options.segment_size)
+      s_.damage.note({kJournal,
+                      info.slot,
+                      header ? header->use : 0,
+                      info.size,
+                      s_.around.options.segment_size - info.size,
+                      {},
+                      "the file was cut short"});
     if (header) {
       highest_use_ = std::max(highest_use_, header->use);
       highest_epoch_ = std::max(highest_epoch_, header->epoch);
@@ -207,13 +206,13 @@ class Survey {
     std::sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.use < b.use; });
     for (const SegmentHeader& header : found_) {
       Log& log = log_for(s_, header.interval);
-      if (!s_.segments.emplace(header.use, Segment{header, log.id, 0}).second) continue;
-      log.uses.push_back(header.use);
+      if (s_.pool.adopt(header, log.id())) log.adopt(header.use);
     }
     if (!saved_) return;
     for (const SavedSegment& segment : saved_->segments)
-      if (!s_.segments.contains(segment.use))
-        s_.note({kJournal, segment.slot, segment.use, 0, s_.options.segment_size, {}, "the segment is missing"});
+      if (!s_.pool.contains(segment.use))
+        s_.damage.note(
+            {kJournal, segment.slot, segment.use, 0, s_.around.options.segment_size, {}, "the segment is missing"});
   }
 
   std::uint64_t highest_use() const { return highest_use_; }
@@ -222,9 +221,9 @@ class Survey {
  private:
   /// A crash came while the file was made.
   Result<void> make_anew(Slot slot) {
-    auto made = s_.storage.allocate(slot, s_.options.segment_size);
+    auto made = s_.around.storage.allocate(slot, s_.around.options.segment_size);
     if (!made && !made.error().is_errno(ENOSPC) && !made.error().is_errno(EDQUOT)) return made;
-    if (made) s_.free.push_back(slot);
+    if (made) s_.pool.add_free(slot);
     return {};
   }
   bool newer_than_positions(const SegmentHeader& header) const { return !saved_ || header.use >= saved_->next_use; }
@@ -246,8 +245,8 @@ class Survey {
     return newer_than_positions(header) || (listed(header, header.slot) && last_of_its_log(header));
   }
   void sort_in(Slot slot, const std::optional<SegmentHeader>& header, bool damaged) {
-    const bool in_use =
-        header && header->size == s_.options.segment_size && (newer_than_positions(*header) || listed(*header, slot));
+    const bool in_use = header && header->size == s_.around.options.segment_size &&
+                        (newer_than_positions(*header) || listed(*header, slot));
     const auto expected = wanted_.find(slot);
     if (in_use) {
       found_.push_back(*header);
@@ -255,15 +254,15 @@ class Survey {
     }
     if (expected != wanted_.end() || (!header && damaged)) {
       // It held something that is needed, or that nobody understands: not ours to write over.
-      s_.note({kJournal,
-               slot,
-               expected == wanted_.end() ? 0 : expected->second,
-               0,
-               s_.options.segment_size,
-               {},
-               "the segment's header is unreadable"});
+      s_.damage.note({kJournal,
+                      slot,
+                      expected == wanted_.end() ? 0 : expected->second,
+                      0,
+                      s_.around.options.segment_size,
+                      {},
+                      "the segment's header is unreadable"});
     }
-    if (!s_.keep_aside(slot)) s_.free.push_back(slot);
+    if (!s_.pool.keep_aside(slot)) s_.pool.add_free(slot);
   }
 
   QueueLog::State& s_;
@@ -274,11 +273,49 @@ class Survey {
   std::map<Slot, std::uint64_t> wanted_;  // the uses that the positions list, by slot
 };
 
-void size_pool(QueueLog::State& s) {
-  s.reserve_segments = s.writable_logs + kRestarts +
-                       static_cast<std::size_t>((s.options.reserve + s.per_segment() - 1) / s.per_segment());
+void size_pool(QueueLog::State& s, std::size_t writable_logs) {
+  const Options& options = s.around.options;
+  const std::size_t room = s.pool.per_segment();
+  const std::size_t reserve = writable_logs + kRestarts + static_cast<std::size_t>((options.reserve + room - 1) / room);
   // What is gathered while a commit is in hand must not eat into the reserve.
-  s.spare_segments = 2 + std::min<std::size_t>(s.options.max_batch / s.options.segment_size, kMaxSpares);
+  s.pool.size(reserve, 2 + std::min<std::size_t>(options.max_batch / options.segment_size, kMaxSpares));
+}
+
+/// Whether a segment holds no record.
+Result<bool> is_empty(Storage& storage, const SegmentHeader& header) {
+  SegmentReader reader(storage, header, kDataStart, SegmentReader::Search::whole);
+  auto got = SegmentReader::Got::more;
+  while (got == SegmentReader::Got::more || got == SegmentReader::Got::hole) {
+    PEN_TRY_ASSIGN(got, reader.next());
+  }
+  return got != SegmentReader::Got::record;
+}
+
+/// Segments that a crash left with a header and no record: nothing in them was ever acknowledged. Looked for only when
+/// a restart has nothing else, because it reads whole segments. `since`: the first use that the positions do not know.
+Result<void> recycle_empty(QueueLog::State& s, SegmentUse since) {
+  std::vector<SegmentUse> empty;
+  for (const auto& [use, segment] : s.pool.in_use()) {
+    if (use < since) continue;
+    PEN_TRY_ASSIGN(const bool nothing, is_empty(s.around.storage, segment.header));
+    if (nothing && !s.pool.damaged().contains(segment.header.slot)) empty.push_back(use);
+  }
+  for (const SegmentUse use : empty) {
+    s.logs[s.pool.at(use).log].drop(use);
+    s.pool.recycle(use);
+  }
+  return {};
+}
+
+/// Before any mail is taken: the reserve has to be there first. A full disk is no error: new mail waits.
+Result<void> fill_pool(QueueLog::State& s, SegmentUse since) {
+  PEN_TRY(s.pool.fill());
+  if (s.pool.free() == 0) PEN_TRY(recycle_empty(s, since));
+  if (s.pool.free() != 0) return {};
+  return fail(QueueLogError::no_space,
+              "no segment is free: " + std::to_string(2 * std::uint64_t{s.around.options.segment_size}) +
+                  " bytes of disk space are needed to start (damaged-segment-* may be moved away)",
+              ENOSPC);
 }
 
 /// What recovery is to read of each log: from its saved end on, of the journal the working suffix.
@@ -287,22 +324,22 @@ std::unique_ptr<RecoveryState> plan_reading(QueueLog::State& s, const std::optio
   recovering->suffix = saved ? saved->suffix : Position{};
   for (Log& log : s.logs) {
     RecoveryState::Source source;
-    source.log = log.id;
+    source.log = log.id();
     if (saved)
       for (const SavedLog& p : saved->logs)
-        if (p.interval == log.disk_interval) {
+        if (p.interval == log.disk_interval()) {
           place_runners(s, log, p, *saved);
           source.saved_end = p.end;
-          source.from = log.id == kJournal ? saved->suffix : p.end;
+          source.from = log.id() == kJournal ? saved->suffix : p.end;
         }
-    for (const SegmentUse use : log.uses)
-      if (use >= source.from.use) source.segments.push_back(s.segments.at(use).header);
+    for (const SegmentUse use : log.uses())
+      if (use >= source.from.use) source.segments.push_back(s.pool.at(use).header);
     log.durable_to = log.written_to = log.end();
     if (source.segments.empty()) continue;
     for (const SegmentHeader& header : source.segments)
       if (header.use != source.from.use || source.from.offset <= kDataStart) recovering->read_whole[header.use] = true;
-    source.reader =
-        std::make_unique<LogReader>(s.storage, source.found(), source.from, Position{}, SegmentReader::Search::window);
+    source.reader = std::make_unique<LogReader>(s.around.storage, source.found(), source.from, Position{},
+                                                SegmentReader::Search::window);
     recovering->sources.push_back(std::move(source));
   }
   return recovering;
@@ -320,55 +357,53 @@ SegmentSource RecoveryState::Source::found() const {
   };
 }
 
-Result<void> open_recovery(QueueLog::State& s, RecoveryReport& report) {
-  PEN_TRY_ASSIGN(auto slots, s.storage.list());
+Result<void> open_recovery(QueueLog::State& s) {
+  PEN_TRY_ASSIGN(auto slots, s.around.storage.list());
   std::sort(slots.begin(), slots.end(), [](const auto& a, const auto& b) { return a.slot < b.slot; });
-  PEN_TRY_ASSIGN(auto headers, read_headers(s.storage, slots));
+  PEN_TRY_ASSIGN(auto headers, read_headers(s.around.storage, slots));
   PEN_TRY_ASSIGN(const auto saved, open_positions(s, slots));
-  report.positions_found = saved.has_value();
+  s.report.positions_found = saved.has_value();
   // The size of segments in use cannot change under them.
-  if (saved) s.options.segment_size = saved->segment_size;
+  if (saved) s.around.options.segment_size = saved->segment_size;
   add_configured_logs(s);
+  const std::size_t writable_logs = s.logs.size();
 
   Survey survey(s, saved);
   for (const auto& info : slots)
     if (info.slot != kPositionsSlot) PEN_TRY(survey.look_at(info, headers[info.slot]));
   survey.attach();
   // What is not there need not be remembered.
-  std::erase_if(s.damaged, [&](Slot slot) {
-    return std::none_of(slots.begin(), slots.end(), [&](const auto& info) { return info.slot == slot && info.usable; });
-  });
+  const std::set<Slot> damaged = s.pool.damaged();
+  for (const Slot slot : damaged)
+    if (std::none_of(slots.begin(), slots.end(), [&](const auto& info) { return info.slot == slot && info.usable; }))
+      s.pool.was_set_aside(slot);
 
-  s.epoch = survey.highest_epoch() + 1;
+  s.around.epoch = survey.highest_epoch() + 1;
   // A crash may lose a segment's header and keep, elsewhere, a record that names a position in it: no number of a use
   // may come twice, so each epoch numbers in a range of its own.
-  s.next_use = broken(Breakage::use_numbers_again) ? survey.highest_use() + 1
-                                                   : std::max(survey.highest_use() + 1, std::uint64_t{s.epoch} << 32);
-  s.first_use = s.next_use;
-  s.positions_sequence = saved ? saved->sequence : 0;
-  s.saved_next_use = saved ? saved->next_use : 0;
-  size_pool(s);
-  PEN_TRY(s.fill_pool());
-  report.epoch = s.epoch;
-  report.segment_size = s.options.segment_size;
-  report.segments = s.segments.size();
+  const SegmentUse next = survey.highest_use() + 1;
+  s.pool.number_from(broken(Breakage::use_numbers_again) ? next : std::max(next, std::uint64_t{s.around.epoch} << 32));
+  s.positions.go_on_from(saved ? saved->sequence : 0);
+  size_pool(s, writable_logs);
+  PEN_TRY(fill_pool(s, saved ? saved->next_use : 0));
+  s.report.epoch = s.around.epoch;
+  s.report.segment_size = s.around.options.segment_size;
+  s.report.segments = s.pool.in_use().size();
   s.recovering = plan_reading(s, saved);
   return {};
 }
 
 Result<void> append_after_torn_tail(QueueLog::State& s) {
-  Log& journal = s.logs[kJournal];
-  if (journal.uses.empty()) return {};
-  const SegmentHeader header = s.segments.at(journal.uses.back()).header;
-  SegmentReader reader(s.storage, header, kDataStart, SegmentReader::Search::window);
+  Log& journal = s.logs.journal();
+  if (journal.uses().empty()) return {};
+  const SegmentHeader header = s.pool.at(journal.uses().back()).header;
+  SegmentReader reader(s.around.storage, header, kDataStart, SegmentReader::Search::window);
   for (;;) {
     PEN_TRY_ASSIGN(const auto got, reader.next());
     if (got == SegmentReader::Got::end || got == SegmentReader::Got::hole) break;
   }
   if (reader.sealed() || reader.tail_start() > header.size / 2) return {};
-  journal.open = true;
-  journal.cursor = journal.taken = journal.durable_offset =
-      reader.hole_bytes() != 0 ? reader.hole_start() : reader.tail_start();
+  journal.reopen(reader.hole_bytes() != 0 ? reader.hole_start() : reader.tail_start());
   s.recovering->sources.erase(s.recovering->sources.begin());
   return {};
 }
@@ -376,38 +411,37 @@ Result<void> append_after_torn_tail(QueueLog::State& s) {
 namespace {
 
 /// Reads the logs on until `used` reaches the budget. true: to their end.
-Result<bool> read_logs(RecoveryState& r, QueueLog::State& s, RecoveryReport& report, std::uint64_t& used,
-                       std::size_t budget) {
+Result<bool> read_logs(RecoveryState& r, QueueLog::State& s, std::uint64_t& used, std::size_t budget) {
   while (r.source < r.sources.size() && used < budget) {
     auto& source = r.sources[r.source];
     const auto before = source.reader->bytes_read();
     PEN_TRY_ASSIGN(const auto got, source.reader->next());
     used += source.reader->bytes_read() - before + 64;
-    report.bytes_read += source.reader->bytes_read() - before;
+    s.report.bytes_read += source.reader->bytes_read() - before;
     switch (got) {
       case LogReader::Got::end:
         if (source.reader->at() < source.saved_end && !source.segments.empty() &&
             source.saved_end.use <= source.segments.back().use)
-          s.note({source.log,
-                  s.slot_of(source.saved_end.use),
-                  source.saved_end.use,
-                  source.reader->at().offset,
-                  source.saved_end.offset,
-                  {},
-                  "synced records are missing at the end"});
-        s.note_unfinished(*source.reader);
+          s.damage.note({source.log,
+                         s.pool.slot_of(source.saved_end.use),
+                         source.saved_end.use,
+                         source.reader->at().offset,
+                         source.saved_end.offset,
+                         {},
+                         "synced records are missing at the end"});
+        s.damage.note_unfinished(*source.reader);
         ++r.source;
         break;
       case LogReader::Got::more:
         break;
       case LogReader::Got::hole: {
         const auto& hole = source.reader->hole();
-        s.note_hole(hole, source.log);
+        s.damage.note_hole(hole, source.log);
         if (!hole.damage && source.log == kJournal) r.torn_epoch = hole.segment.epoch;
         break;
       }
       case LogReader::Got::record:
-        ++report.records;
+        ++s.report.records;
         take_record(r, s, *source.reader, source.log);
         break;
     }
@@ -417,20 +451,19 @@ Result<bool> read_logs(RecoveryState& r, QueueLog::State& s, RecoveryReport& rep
 
 /// Decides about the messages that were met until `used` reaches the budget. true: about all. false as well while no
 /// segment is free: it goes on when one is.
-Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryReport& report, std::uint64_t& used,
-                              std::size_t budget) {
+Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, std::uint64_t& used, std::size_t budget) {
   if (!r.resolving) {
     r.resolving = true;
     PEN_TRY(choose_segments_to_empty(r, s));
   }
-  const std::uint64_t appended = s.figures.appended_bytes;
+  const std::uint64_t appended = s.around.figures.appended_bytes;
   for (; r.next < r.seen.in_order().size(); ++r.next) {
-    if (used + (s.figures.appended_bytes - appended) >= budget) return false;
-    if (s.logs[kJournal].pending.size() > s.options.max_batch) return false;
+    if (used + (s.around.figures.appended_bytes - appended) >= budget) return false;
+    if (s.logs.journal().pending() > s.around.options.max_batch) return false;
     used += 64;
-    auto done = resolve_message(r, s, *r.seen.in_order()[r.next], report);
+    auto done = resolve_message(r, s, *r.seen.in_order()[r.next]);
     if (!done && done.error().is(QueueLogError::no_space)) {
-      report.waits_for_space = true;
+      s.report.waits_for_space = true;
       return false;
     }
     if (!done) return std::unexpected(std::move(done).error());
@@ -440,59 +473,66 @@ Result<bool> resolve_messages(RecoveryState& r, QueueLog::State& s, RecoveryRepo
 
 /// What recovery read from the journal need not be read by the runner.
 void pass_what_was_read(const RecoveryState& r, QueueLog::State& s) {
-  Position& at = s.runners[kJournal].at;
-  if (at < r.suffix) return;
-  Position first = s.scan_end;
+  LogRunner& runner = s.runners[kJournal];
+  if (runner.at() < r.suffix) return;
+  Position first = s.fresh.read_to();
   for (const auto* seen : r.seen.in_order())
-    for (const auto& copy : seen->copies)
-      if (!copy.garbage && s.segments.contains(copy.position.use) && s.segments.at(copy.position.use).log == kJournal &&
-          !s.dead.contains(copy.position))
+    for (const auto& copy : seen->copies) {
+      const Segment* segment = s.pool.find(copy.position.use);
+      if (!copy.garbage && segment != nullptr && segment->log == kJournal && !s.marks.dead(copy.position))
         first = std::min(first, copy.position);
-  at = std::max(at, first);
+    }
+  runner.move_to(std::max(runner.at(), first));
 }
 
 /// Segments that were read whole and hold nothing that lives.
 void give_back_segments(const RecoveryState& r, QueueLog::State& s) {
   std::set<SegmentUse> given_back;
   for (const auto& [use, whole] : r.read_whole) {
-    const auto it = s.segments.find(use);
-    if (it == s.segments.end() || r.live.contains(use) || it->second.pins != 0) continue;
-    Log& log = s.logs[it->second.log];
-    if (log.open && log.uses.back() == use) continue;
+    const Segment* segment = s.pool.find(use);
+    if (segment == nullptr || r.live.contains(use) || segment->pins != 0) continue;
+    Log& log = s.logs[segment->log];
+    if (log.filling(use)) continue;
     given_back.insert(use);
-    s.condemned.push_back(it->second.header.slot);
-    log.uses.erase(std::find(log.uses.begin(), log.uses.end(), use));
-    s.segments.erase(it);
+    log.drop(use);
+    s.pool.condemn(use);
   }
-  s.drop_marks(given_back);
+  s.marks.drop(given_back);
 }
 
 }  // namespace
 
+Recovery QueueLog::recovery() const {
+  if (state_->lanes.settled()) return Recovery::done;
+  return state_->recovering->resolved ? Recovery::settling : Recovery::reading;
+}
+
+const RecoveryReport& QueueLog::report() const { return state_->report; }
+
 Result<Recovery> QueueLog::recover_step(std::size_t budget) {
-  if (failed_) return fail(QueueLogError::io_error);
-  if (recovery_ != Recovery::reading) return recovery_;
   State& s = *state_;
+  if (s.around.failed) return fail(QueueLogError::io_error);
+  if (recovery() != Recovery::reading) return recovery();
   RecoveryState& r = *s.recovering;
-  report_.waits_for_space = false;
+  s.report.waits_for_space = false;
   std::uint64_t used = 0;
-  const auto all_read = read_logs(r, s, report_, used, budget);
+  const auto all_read = read_logs(r, s, used, budget);
   if (!all_read) {
-    failed_ = true;
+    s.around.failed = true;
     return fail(QueueLogError::io_error, all_read.error().message(), all_read.error().sys_errno());
   }
-  if (!*all_read) return recovery_;
-  auto all_resolved = resolve_messages(r, s, report_, used, budget);
+  if (!*all_read) return Recovery::reading;
+  auto all_resolved = resolve_messages(r, s, used, budget);
   if (!all_resolved) {
-    failed_ = true;
+    s.around.failed = true;
     return std::unexpected(std::move(all_resolved).error());
   }
-  if (!*all_resolved) return recovery_;
+  if (!*all_resolved) return Recovery::reading;
   pass_what_was_read(r, s);
   give_back_segments(r, s);
-  s.settle_wanted = true;
-  recovery_ = Recovery::settling;
-  return recovery_;
+  r.resolved = true;
+  s.positions.settle_after(r.sent_again);
+  return Recovery::settling;
 }
 
 }  // namespace pen::queue_log

@@ -38,6 +38,7 @@ struct RecoveryState {
   SeenMessages seen;
   std::size_t next = 0;  // of seen.in_order(), when they are resolved
   bool resolving = false;
+  bool resolved = false;  // all of them: a save ends recovery
   // of the last hole in the journal that is an unfinished write
   std::optional<std::uint32_t> torn_epoch;
   Position suffix;
@@ -46,14 +47,13 @@ struct RecoveryState {
   std::map<std::uint64_t, bool> read_whole;     // segments read from their first record
 };
 
-Result<void> open_recovery(QueueLog::State& state, RecoveryReport& report);
+Result<void> open_recovery(QueueLog::State& state);
 /// What one record says; `reader` stands at it.
 void take_record(RecoveryState& r, QueueLog::State& state, const LogReader& reader, LogId log);
 /// Once, between reading and resolving: on a full disk, which segments are to be emptied.
 Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& state);
 /// Decides about one message. no_space: nothing was done, ask again.
-Result<void> resolve_message(RecoveryState& r, QueueLog::State& state, RecoveryState::Seen& seen,
-                             RecoveryReport& report);
+Result<void> resolve_message(RecoveryState& r, QueueLog::State& state, RecoveryState::Seen& seen);
 /// Breakage::append_after_torn_tail.
 Result<void> append_after_torn_tail(QueueLog::State& state);
 

@@ -26,31 +26,26 @@ void finish_up_to(RecoveryState::Seen& seen, std::uint32_t generation, std::uint
   seen.finished_epoch = std::max(seen.finished_epoch, epoch);
 }
 
-Damage malformed(const QueueLog::State& s, const LogReader::Record& record, LogId log) {
-  return {log, s.slot_of(record.position.use), record.position.use, record.position.offset, record.body.size(),
-          {},  "record body is malformed"};
-}
-
 RecoveryState::Seen& seen_of(RecoveryState& r, const QueueLog::State& s, std::string_view queue_id) {
-  return r.seen.of(queue_id, s.accepted.key_of(queue_id).low);
+  return r.seen.of(queue_id, s.ids.accepted.key_of(queue_id).low);
 }
 
 }  // namespace
 
 void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, LogId log) {
   const LogReader::Record& record = reader.record();
-  auto bad = [&] { s.note(malformed(s, record, log)); };
+  auto bad = [&] { s.damage.note_malformed(record, log); };
   switch (record.type) {
     case RecordType::envelope: {
       auto view = decode<EnvelopeView>(as_text(record.body));
       if (!view || !well_formed(*view)) return bad();
       if (record.odd_mark)
-        s.note({log, s.slot_of(record.position.use), record.position.use, record.position.offset, 4,
-                std::string(view->queue_id), "odd garbage mark, taken as live"},
-               false);
-      const RecentIds::Key key = s.accepted.key_of(view->queue_id);
+        s.damage.note({log, s.pool.slot_of(record.position.use), record.position.use, record.position.offset, 4,
+                       std::string(view->queue_id), "odd garbage mark, taken as live"},
+                      false);
+      const RecentIds::Key key = s.ids.accepted.key_of(view->queue_id);
       r.seen.prefetch(key.low);
-      s.accepted.prefetch(key);
+      s.ids.accepted.prefetch(key);
       auto& seen = r.seen.of(view->queue_id, key.low);
       auto& copy = copy_at(seen, record.position, view->generation);
       copy.generation = view->generation;
@@ -60,19 +55,19 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
       copy.replaces = view->replaces;
       if (!record.garbage)
         for (auto use = record.position.use; use <= reader.at().use; ++use) ++r.live[use];
-      s.accepted.add(key, {0, record.position});
+      s.ids.accepted.add(key, {0, record.position});
       return;
     }
     case RecordType::start: {
       auto body = decode<StartBody>(as_text(record.body));
       if (!body || body->queue_id.empty()) return bad();
-      const RecentIds::Key key = s.accepted.key_of(body->queue_id);
+      const RecentIds::Key key = s.ids.accepted.key_of(body->queue_id);
       auto& seen = r.seen.of(body->queue_id, key.low);
       auto& copy = copy_at(seen, body->envelope, body->generation);
       copy.started = true;
       if (copy.bytes == 0) copy.epoch = std::max(copy.epoch, record.epoch);
       copy.torn_start = r.torn_epoch == record.epoch;
-      s.accepted.add(key, {0, body->envelope});
+      s.ids.accepted.add(key, {0, body->envelope});
       return;
     }
     case RecordType::delivery: {
@@ -105,9 +100,9 @@ void take_record(RecoveryState& r, QueueLog::State& s, const LogReader& reader, 
 
 /// nullopt: the envelope cannot be read there.
 static Result<std::optional<EnvelopeBody>> read_envelope(QueueLog::State& s, const Position& position) {
-  const auto segment = s.segments.find(position.use);
-  if (segment == s.segments.end()) return std::nullopt;
-  LogReader reader(s.storage, s.segments_of(s.logs[segment->second.log]), position, Position{},
+  const Segment* segment = s.pool.find(position.use);
+  if (segment == nullptr) return std::nullopt;
+  LogReader reader(s.around.storage, s.logs[segment->log].segments(), position, Position{},
                    SegmentReader::Search::window);
   PEN_TRY_ASSIGN(const auto got, reader.next());
   if (got != LogReader::Got::record || reader.record().position != position ||
@@ -138,7 +133,7 @@ using Leftovers = std::vector<std::pair<std::string, RecoveryState::Copy>>;
 Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const QueueLog::State& s,
                                               const SegmentHeader& header) {
   Leftovers waiting;
-  SegmentReader reader(s.storage, header, kDataStart, SegmentReader::Search::whole);
+  SegmentReader reader(s.around.storage, header, kDataStart, SegmentReader::Search::whole);
   for (;;) {
     PEN_TRY_ASSIGN(const auto got, reader.next());
     if (got == SegmentReader::Got::end) break;
@@ -148,7 +143,7 @@ Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const Queu
     if (got == SegmentReader::Got::hole || in_parts) return std::nullopt;
     if (record.type != RecordType::envelope) continue;
     const Position at{header.use, reader.offset()};
-    if (at < s.runners[kJournal].at || record.mark == garbage_mark(header, reader.offset())) continue;
+    if (at < s.runners[kJournal].at() || record.mark == garbage_mark(header, reader.offset())) continue;
     auto view = decode<EnvelopeView>(as_text(reader.body()));
     if (!view || !well_formed(*view)) return std::nullopt;
     RecoveryState::Copy copy;
@@ -157,7 +152,7 @@ Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const Queu
     copy.epoch = record.epoch;
     copy.bytes = reader.body().size();
     copy.replaces = view->replaces;
-    if (const auto* seen = r.seen.find(view->queue_id, s.accepted.key_of(view->queue_id).low)) {
+    if (const auto* seen = r.seen.find(view->queue_id, s.ids.accepted.key_of(view->queue_id).low)) {
       for (const auto& known : seen->copies)
         if (known.position == at) copy.started = known.started;
       if (copy.started) continue;  // resolved in any case
@@ -176,7 +171,7 @@ Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const Queu
 /// disk the segments with the least in them are emptied into the fresh one, as many as it has room for, and go back
 /// to the pool when recovery has settled: the restart takes one segment and gives one back.
 Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s) {
-  if (s.has_space()) return {};
+  if (s.pool.has_space()) return {};
   std::map<SegmentUse, std::uint64_t> live;
   std::set<SegmentUse> fixed;  // a message in parts stays where it is
   std::uint64_t begun = 0;     // written anew in any case
@@ -185,29 +180,29 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
       if (copy.bytes == 0 || copy.garbage) continue;
       if (begun_or_over(*seen, copy))
         begun += seen->over(copy) ? 0 : cost_of(copy);
-      else if (copy.bytes > max_body(s.options.segment_size))
+      else if (copy.bytes > max_body(s.around.options.segment_size))
         fixed.insert(copy.position.use);
       else
         live[copy.position.use] += cost_of(copy);
     }
   std::vector<std::pair<std::uint64_t, SegmentUse>> candidates;
   for (const auto& [use, bytes] : live) {
-    const auto segment = s.segments.find(use);
-    if (segment == s.segments.end() || fixed.contains(use) || !r.read_whole.contains(use)) continue;
-    const LogId log = segment->second.log;
+    const Segment* segment = s.pool.find(use);
+    if (segment == nullptr || fixed.contains(use) || !r.read_whole.contains(use)) continue;
+    const LogId log = segment->log;
     // Out of a retry log a message is tried before its time: only for a segment that is nearly empty.
-    if (log == kHold || (log != kJournal && bytes > s.per_segment() / 4)) continue;
+    if (log == kHold || (log != kJournal && bytes > s.pool.per_segment() / 4)) continue;
     candidates.emplace_back(bytes, use);
   }
   // Before the suffix, the newest first: there the last restarts left theirs.
   std::map<SegmentUse, Leftovers> before;
-  const auto& uses = s.logs[kJournal].uses;
-  std::size_t window = std::clamp<std::size_t>(kLeftBehind / s.options.segment_size, 2, kMaxLeftBehind);
+  const auto& uses = s.logs.journal().uses();
+  std::size_t window = std::clamp<std::size_t>(kLeftBehind / s.around.options.segment_size, 2, kMaxLeftBehind);
   for (auto use = uses.rbegin(); use != uses.rend() && window > 0; ++use) {
     if (*use >= r.suffix.use || r.read_whole.contains(*use)) continue;
     --window;
-    const Segment& segment = s.segments.at(*use);
-    if (segment.pins != 0 || s.damaged.contains(segment.header.slot)) continue;
+    const Segment& segment = s.pool.at(*use);
+    if (segment.pins != 0 || s.pool.damaged().contains(segment.header.slot)) continue;
     PEN_TRY_ASSIGN(auto waiting, leftovers_of(r, s, segment.header));
     if (!waiting) continue;
     std::uint64_t bytes = 0;
@@ -216,7 +211,7 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
     before.emplace(*use, *std::move(waiting));
   }
   std::sort(candidates.begin(), candidates.end());
-  std::uint64_t room = s.segment_room();
+  std::uint64_t room = s.pool.segment_room();
   room -= std::min(room, begun);
   for (const auto& [bytes, use] : candidates) {
     if (bytes > room) break;
@@ -241,123 +236,142 @@ namespace {
 Result<Position> put_replacement(QueueLog::State& s, EnvelopeBody& body) {
   std::size_t kept = body.results.size(), dropped = 0;
   for (;;) {
-    auto at = s.put_envelope(s.logs[kJournal], view_of(body));
+    auto at = s.logs.journal().put_envelope(view_of(body));
     if (!at && at.error().is(QueueLogError::too_large) && kept > 0) {
       for (const std::size_t half = kept / 2; kept > half; ++dropped) body.results[--kept].payload.clear();
       continue;
     }
     if (at && dropped > 0)
-      s.note({kJournal, s.slot_of(at->use), at->use, at->offset, 0, body.queue_id,
-              std::to_string(dropped) + " results do not fit beside the message, nobody is told of them"},
-             false);
+      s.damage.note({kJournal, s.pool.slot_of(at->use), at->use, at->offset, 0, body.queue_id,
+                     std::to_string(dropped) + " results do not fit beside the message, nobody is told of them"},
+                    false);
     return at;
   }
 }
 
-}  // namespace
+/// The version of a message that counts. nullptr: none.
+struct Chosen {
+  const RecoveryState::Copy* copy = nullptr;
+  std::optional<EnvelopeBody> body;  // it is written anew: it was being worked on, or its segment is emptied
+  bool worked_on = false;
+};
 
-Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen, RecoveryReport& report) {
-  const std::string_view queue_id = seen.queue_id;
+/// The newest version, where two carry one generation the one that work was begun on.
+Result<Chosen> choose_version(const RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen) {
   auto& copies = seen.copies;
-  // Newest first; where two carry one generation, the one that work was begun on.
   std::sort(copies.begin(), copies.end(), [](const auto& a, const auto& b) {
     return std::tie(a.generation, a.started, a.epoch) > std::tie(b.generation, b.started, b.epoch);
   });
   if (broken(Breakage::older_version_wins)) std::reverse(copies.begin(), copies.end());
-  const RecoveryState::Copy* best = nullptr;
-  std::optional<EnvelopeBody> working;
+  Chosen chosen;
   bool lost = false;
   for (const auto& copy : copies) {
     if (seen.over(copy) || (copy.garbage && !copy.started)) continue;
     if (seen.begun(copy)) {
       PEN_TRY_ASSIGN(auto body, read_envelope(s, copy.position));
-      if (!body || body->queue_id != queue_id) {
+      if (!body || body->queue_id != seen.queue_id) {
         // Renewed in the very write that a crash cut: the version before it still stands, where it was.
         lost = lost || !copy.torn_start;
         continue;
       }
-      working = std::move(body);
+      chosen.body = std::move(body);
     }
-    best = &copy;
+    chosen.copy = &copy;
     break;
   }
-  if (!best && lost) {
+  if (!chosen.copy && lost) {
     const Position& at = copies.front().position;
-    const auto segment = s.segments.find(at.use);
-    const bool known = segment != s.segments.end();
-    s.note({known ? segment->second.log : kJournal, known ? segment->second.header.slot : 0, at.use, at.offset, 0,
-            std::string(queue_id), "the envelope of a message being worked on is unreadable"});
+    const Segment* segment = s.pool.find(at.use);
+    s.damage.note({segment != nullptr ? segment->log : kJournal, s.pool.slot_of(at.use), at.use, at.offset, 0,
+                   std::string(seen.queue_id), "the envelope of a message being worked on is unreadable"});
   }
-
-  const bool worked_on = working.has_value();
-  if (best && !worked_on && best->bytes != 0 && r.emptied.contains(best->position.use)) {
-    PEN_TRY_ASSIGN(working, read_envelope(s, best->position));
-    if (working && working->queue_id != queue_id) working.reset();
+  chosen.worked_on = chosen.body.has_value();
+  if (chosen.copy && !chosen.body && chosen.copy->bytes != 0 && r.emptied.contains(chosen.copy->position.use)) {
+    PEN_TRY_ASSIGN(chosen.body, read_envelope(s, chosen.copy->position));
+    if (chosen.body && chosen.body->queue_id != seen.queue_id) chosen.body.reset();
   }
+  return chosen;
+}
 
-  Position replacement;
-  if (working) {
-    EnvelopeBody body = *std::move(working);
-    const std::uint32_t generation = best->generation;
-    std::uint64_t deliveries = 0;
-    for (auto& delivery : seen.deliveries) {
-      if (!worked_on) break;
-      if (broken(Breakage::forget_deliveries)) break;
-      OrdinalSet still = body.remaining;
-      still.remove(delivery.ordinals);
-      if (still == body.remaining) continue;
-      body.remaining = std::move(still);
-      body.results.push_back(delivery);
-      ++deliveries;
-    }
-    body.generation = generation + 1;
-    body.appended = s.clock.wall_now();
-    body.replaces = best->position;
-    body.interval = 0;
-    PEN_TRY_ASSIGN(replacement, put_replacement(s, body));
-    report.deliveries += deliveries;
-    s.note_fresh(replacement);
-    ++(worked_on ? report.working : report.moved);
+/// Writes the chosen version anew, without the recipients that deliveries are done with. no_space: nothing was done.
+Result<Position> write_anew(QueueLog::State& s, const RecoveryState::Seen& seen, Chosen& chosen) {
+  EnvelopeBody& body = *chosen.body;
+  std::uint64_t deliveries = 0;
+  for (const auto& delivery : seen.deliveries) {
+    if (!chosen.worked_on || broken(Breakage::forget_deliveries)) break;
+    OrdinalSet still = body.remaining;
+    still.remove(delivery.ordinals);
+    if (still == body.remaining) continue;
+    body.remaining = std::move(still);
+    body.results.push_back(delivery);
+    ++deliveries;
   }
+  body.generation = chosen.copy->generation + 1;
+  body.appended = s.around.clock.wall_now();
+  body.replaces = chosen.copy->position;
+  body.interval = 0;
+  PEN_TRY_ASSIGN(const Position replacement, put_replacement(s, body));
+  s.report.deliveries += deliveries;
+  s.fresh.add(replacement);
+  ++(chosen.worked_on ? s.report.working : s.report.moved);
+  return replacement;
+}
 
-  // Every other version is garbage; the one just replaced, once its replacement is durable.
-  auto kill = [&](const Position& position, const Position& because) {
-    if (position.use == 0 || s.dead.contains(position) || !s.segments.contains(position.use)) return;
-    s.mark_later(position, because);
-  };
-  for (auto& copy : copies) {
-    if (copy.replaces.use != 0) kill(copy.replaces, {});
-    if (&copy == best && !working) continue;
-    if (&copy != best && !copy.garbage && !copy.started) ++report.stale_copies;
+void mark_garbage(QueueLog::State& s, const Position& position, const Position& because) {
+  if (position.use == 0 || s.marks.dead(position) || !s.pool.contains(position.use)) return;
+  s.marks.add(position, because);
+}
+
+/// Every other version is garbage; the one just replaced, once its replacement is durable.
+void drop_others(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen, const Chosen& chosen,
+                 const Position& replacement) {
+  for (auto& copy : seen.copies) {
+    if (copy.replaces.use != 0) mark_garbage(s, copy.replaces, {});
+    const bool best = &copy == chosen.copy;
+    if (best && !chosen.body) continue;
+    if (!best && !copy.garbage && !copy.started) ++s.report.stale_copies;
     const bool was_live = !copy.garbage && copy.bytes != 0;  // else it was not counted
-    kill(copy.position, &copy == best ? replacement : Position{});
+    mark_garbage(s, copy.position, best ? replacement : Position{});
     copy.garbage = true;
-    if (was_live) {
-      const auto live = r.live.find(copy.position.use);
-      if (live != r.live.end() && --live->second == 0) r.live.erase(live);
-    }
+    if (!was_live) continue;
+    const auto live = r.live.find(copy.position.use);
+    if (live != r.live.end() && --live->second == 0) r.live.erase(live);
   }
-  // Accepted once more before this was read: its receiver had no answer from the process before. What is known of the
-  // message here stands, finished or not, and is on disk; the new copy is garbage as soon as it is there too. Until
-  // then a restart has to read it again: so it is its own reason.
-  const auto* again = s.accepted.find(queue_id);
-  if (again != nullptr && (best || seen.finished)) {
-    const Position fresh = again->position;
-    const auto is_fresh = [&](const RecoveryState::Copy& c) { return c.position == fresh; };
-    if (std::none_of(copies.begin(), copies.end(), is_fresh)) {
-      ++report.stale_copies;
-      kill(fresh, fresh);
-      s.pass_fresh(fresh);
-      r.sent_again = std::max(r.sent_again, fresh);
-      // What stands is not to lose to it.
-      if (best && !working) s.accepted.set(s.accepted.key_of(queue_id), {again->ticket, best->position});
-    }
+}
+
+/// Accepted once more before this was read: its receiver had no answer from the process before. What is known of the
+/// message here stands, finished or not, and is on disk; the new copy is garbage as soon as it is there too. Until then
+/// a restart has to read it again: so it is its own reason.
+void drop_sent_again(RecoveryState& r, QueueLog::State& s, const RecoveryState::Seen& seen, const Chosen& chosen) {
+  const auto* again = s.ids.accepted.find(seen.queue_id);
+  if (again == nullptr || (!chosen.copy && !seen.finished)) return;
+  const Position fresh = again->position;
+  const auto is_fresh = [&](const RecoveryState::Copy& c) { return c.position == fresh; };
+  if (std::any_of(seen.copies.begin(), seen.copies.end(), is_fresh)) return;
+  ++s.report.stale_copies;
+  mark_garbage(s, fresh, fresh);
+  s.fresh.start(fresh);
+  r.sent_again = std::max(r.sent_again, fresh);
+  // What stands is not to lose to it.
+  if (chosen.copy && !chosen.body)
+    s.ids.accepted.set(s.ids.accepted.key_of(seen.queue_id), {again->ticket, chosen.copy->position});
+}
+
+}  // namespace
+
+Result<void> resolve_message(RecoveryState& r, QueueLog::State& s, RecoveryState::Seen& seen) {
+  PEN_TRY_ASSIGN(Chosen chosen, choose_version(r, s, seen));
+  Position replacement;
+  if (chosen.body) {
+    PEN_TRY_ASSIGN(replacement, write_anew(s, seen, chosen));
   }
-  // An older version that nothing here led to loses to this one.
-  if (working) {
-    const auto key = s.accepted.key_of(queue_id);
-    const auto* known = s.accepted.find(key);
-    s.accepted.set(key, {known != nullptr ? known->ticket : 0, replacement});
+  drop_others(r, s, seen, chosen, replacement);
+  drop_sent_again(r, s, seen, chosen);
+  if (chosen.body) {
+    // An older version that nothing here led to loses to this one.
+    const auto key = s.ids.accepted.key_of(seen.queue_id);
+    const auto* known = s.ids.accepted.find(key);
+    s.ids.accepted.set(key, {known != nullptr ? known->ticket : 0, replacement});
   }
   return {};
 }

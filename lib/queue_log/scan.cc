@@ -48,7 +48,7 @@ struct Scan::Impl {
   void begin() {
     for (const Log& log : s.logs) {
       bounds.push_back(log.end());
-      for (const SegmentUse use : log.uses) parts.push_back({log.id, use, kDataStart});
+      for (const SegmentUse use : log.uses()) parts.push_back({log.id(), use, kDataStart});
     }
     appended = bounds;
     reached.resize(s.logs.size());
@@ -61,7 +61,7 @@ struct Scan::Impl {
   }
 
   Result<std::optional<IndexBody>> index_at(const SegmentHeader& segment, std::uint32_t offset, std::size_t guess) {
-    PEN_TRY_ASSIGN(const auto record, read_record(s.storage, segment, offset, guess));
+    PEN_TRY_ASSIGN(const auto record, read_record(s.around.storage, segment, offset, guess));
     if (!record || record->header.type != RecordType::index) return std::nullopt;
     return decode<IndexBody>(as_text(record->body()));
   }
@@ -69,7 +69,7 @@ struct Scan::Impl {
   /// The footer of a sealed segment: `chunks` in order. false: there is none that can be believed.
   Result<bool> read_footer(const SegmentHeader& segment) {
     std::byte raw[kTrailer];
-    const auto got = s.storage.read(segment.slot, segment.size - kTrailer, raw);
+    const auto got = s.around.storage.read(segment.slot, segment.size - kTrailer, raw);
     if (!got && !got.error().is_errno(EIO)) return std::unexpected(got.error());
     const auto last = got ? decode_trailer(raw, segment) : std::nullopt;
     if (!last) return false;
@@ -96,11 +96,11 @@ struct Scan::Impl {
     entries.clear();
     entry = 0;
     reader.reset();
-    const SegmentHeader& segment = s.segments.at(part.use).header;
+    const SegmentHeader& segment = s.pool.at(part.use).header;
     const Log& log = s.logs[part.log];
     // Footers are only believed where the log went on after them: a crash may leave a trailer without the rest.
-    const auto next = std::upper_bound(log.uses.begin(), log.uses.end(), part.use);
-    const bool open = log.open && part.use == log.uses.back();
+    const auto next = std::upper_bound(log.uses().begin(), log.uses().end(), part.use);
+    const bool open = log.open() && part.use == log.uses().back();
     last_met = part.from;
     met = false;
     tail = false;
@@ -112,7 +112,7 @@ struct Scan::Impl {
       unfinished[part.log] = reached[part.log] < end;
     }
     if (broken(Breakage::footer_of_torn_segment) ||
-        (next != log.uses.end() && s.segments.at(*next).header.epoch == segment.epoch)) {
+        (next != log.uses().end() && s.pool.at(*next).header.epoch == segment.epoch)) {
       PEN_TRY_ASSIGN(const bool footer, read_footer(segment));
       if (footer) {
         if (!second_pass) {
@@ -125,12 +125,12 @@ struct Scan::Impl {
     tail = true;
     if (open) {
       // Being filled by this process: its index records are where they were put.
-      if (!may_hold_one([&](std::uint64_t hash) { return log.filter.may_contain(hash); })) {
+      if (!may_hold_one([&](std::uint64_t hash) { return log.filter().may_contain(hash); })) {
         tail = false;
         return {};
       }
       const auto written = log.written_to.use == part.use ? log.written_to.offset : 0;
-      for (const std::uint32_t at : log.index_chunks)
+      for (const std::uint32_t at : log.index_chunks())
         if (at >= part.from && at < written) chunks.push_back(at);
       std::reverse(chunks.begin(), chunks.end());
     }
@@ -144,14 +144,14 @@ struct Scan::Impl {
     // A log of which nothing was written yet has a segment already; no position at all would be no limit.
     Position limit = std::max(log.written_to, Position{1, 0});
     if (!second_pass) limit = std::min(limit, reached[part.log]);  // the rest is for the second pass
-    reader = std::make_unique<LogReader>(s.storage, s.segments_of(log), Position{part.use, last_met}, limit,
+    reader = std::make_unique<LogReader>(s.around.storage, log.segments(), Position{part.use, last_met}, limit,
                                          SegmentReader::Search::whole);
   }
 
   /// The entries of the next index record. One that cannot be read: the segment is read whole from there.
   Result<void> next_chunk(const Part& part) {
     const std::uint32_t at = chunks.back();
-    const SegmentHeader& segment = s.segments.at(part.use).header;
+    const SegmentHeader& segment = s.pool.at(part.use).header;
     PEN_TRY_ASSIGN(auto body, index_at(segment, at, max_index(segment.size)));
     entry = 0;
     if (!body) {
@@ -176,12 +176,12 @@ struct Scan::Impl {
     begun = false;
     if (!parts.empty() || second_pass) return;
     second_pass = true;
-    for (const Log& log : s.logs) appended[log.id] = log.end();
+    for (const Log& log : s.logs) appended[log.id()] = log.end();
     for (const Log& log : s.logs)
-      for (const SegmentUse use : log.uses)
-        if (use >= reached[log.id].use)
-          parts.push_back(
-              {log.id, use, use == reached[log.id].use ? std::max(reached[log.id].offset, kDataStart) : kDataStart});
+      for (const SegmentUse use : log.uses())
+        if (use >= reached[log.id()].use)
+          parts.push_back({log.id(), use,
+                           use == reached[log.id()].use ? std::max(reached[log.id()].offset, kDataStart) : kDataStart});
   }
 
   /// Adds the entry if its version lives.
@@ -189,30 +189,30 @@ struct Scan::Impl {
     const Place place{part.log, {part.use, e.offset}};
     if (e.offset < part.from || !wants(e.queue_id)) return {};
     std::uint32_t stored = 0;
-    const auto work = s.working.find(e.queue_id);
-    const bool mine = work != s.working.end() && work->second.envelope == place;
-    if (mine && work->second.moving && !show_moving) return {};
-    const bool active = mine && work->second.start.use != 0;
+    const Working* work = s.work.find(e.queue_id);
+    const bool mine = work != nullptr && work->envelope == place;
+    if (mine && work->moving && !show_moving) return {};
+    const bool active = mine && work->start.use != 0;
     if (!active) {
-      if (s.dead.contains(place.position)) return {};
-      const SegmentHeader& segment = s.segments.at(part.use).header;
+      if (s.marks.dead(place.position)) return {};
+      const SegmentHeader& segment = s.pool.at(part.use).header;
       std::byte words[8];
       // A mark that cannot be read says nothing: as garbage_on_disk().
-      const auto got = s.storage.read(segment.slot, e.offset, words);
+      const auto got = s.around.storage.read(segment.slot, e.offset, words);
       if (!got && !got.error().is_errno(EIO)) return got;
       if (got && load_le<std::uint32_t>(words) == garbage_mark(segment, e.offset)) return {};
       if (got) stored = load_le<std::uint32_t>(words + 4);
       // A footer may be met before its batch is completed: what this process is writing is whole.
       if ((e.flags & kInParts) != 0 && place.position < s.logs[part.log].written_to) {
-        const auto whole = s.read(place);
+        const auto whole = s.envelopes.read(place);
         if (!whole && whole.error().is(QueueLogError::damaged)) return {};
         if (!whole) return std::unexpected(whole.error());
       }
     }
     const Log& log = s.logs[part.log];
     into.push_back({place, std::move(e.queue_id), e.generation, e.appended,
-                    s.due(log, place.position, s.interval_of(log, interval), e.appended, s.clock.wall_now()), e.arrived,
-                    e.size, e.remaining, std::move(e.sender), std::move(e.domains), active,
+                    log.due(place.position, log.interval_of(interval), e.appended, s.around.clock.wall_now()),
+                    e.arrived, e.size, e.remaining, std::move(e.sender), std::move(e.domains), active,
                     place.position >= bounds[part.log], (e.flags & kSelfContained) != 0, stored});
     return {};
   }
@@ -224,7 +224,7 @@ bool Scan::done() const { return impl_->parts.empty(); }
 bool Scan::settled() const {
   const Impl& i = *impl_;
   return std::all_of(i.s.logs.begin(), i.s.logs.end(),
-                     [&i](const Log& log) { return log.written_to >= i.appended[log.id]; });
+                     [&i](const Log& log) { return log.written_to >= i.appended[log.id()]; });
 }
 bool Scan::second_pass() const { return impl_->second_pass; }
 Scan::Progress Scan::progress() const { return {impl_->finished, impl_->finished + impl_->parts.size()}; }
@@ -248,7 +248,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
   for (std::size_t looked = 0;
        looked < 4 * max && result.size() < max && !i.parts.empty() && i.second_pass == second_pass; ++looked) {
     const Impl::Part part = i.parts.front();
-    if (!i.s.segments.contains(part.use)) {  // dropped meanwhile: nothing in it lived
+    if (!i.s.pool.contains(part.use)) {  // dropped meanwhile: nothing in it lived
       i.end_part();
       continue;
     }
@@ -274,7 +274,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       continue;
     }
     PEN_TRY_ASSIGN(const auto got, i.reader->next());
-    i.s.note_unfinished(*i.reader);
+    i.s.damage.note_unfinished(*i.reader);
     if (got == LogReader::Got::end) {
       i.end_part();
       continue;
@@ -284,7 +284,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
       continue;
     }
     if (got == LogReader::Got::hole && i.reader->hole().segment.use == part.use)
-      i.s.note_hole(i.reader->hole(), part.log);
+      i.s.damage.note_hole(i.reader->hole(), part.log);
     if (got != LogReader::Got::record) continue;
     const LogReader::Record& record = i.reader->record();
     if (record.position.use != part.use) {  // the next part's
