@@ -247,10 +247,104 @@ Result<void> Dump::records(Storage& storage, const SegmentHeader& h, std::uint64
   return {};
 }
 
+namespace {
+
+/// What a record says: the rest of its line, and a second line for who wants all.
+struct Said {
+  bool good = true;  // else the body is malformed
+  std::string text = {}, more = {};
+};
+
+template <class Body>
+Said said_of(const std::optional<Body>& body) {
+  if (!body || body->queue_id.empty()) return {.good = false};
+  return {.text = fmt::format(" {} generation {}", printable(body->queue_id), body->generation)};
+}
+
+/// The fields of an envelope before its domains, which the first of several parts has too. nullopt: not even those.
+std::optional<EnvelopeView> beginning_of(std::string_view body) {
+  Decoder decoder(body);
+  EnvelopeView envelope;
+  bool there = false;
+  envelope.visit_fields([&](auto&... fields) {
+    const auto take = [&](auto& field) {
+      decoder.get(field);
+      if (static_cast<void*>(&field) == &envelope.sender) there = decoder.ok();
+    };
+    (take(fields), ...);
+  });
+  if (!there) return std::nullopt;
+  envelope.domains.clear();
+  envelope.results.clear();
+  envelope.payload = {};
+  return envelope;
+}
+
+Said envelope_says(std::string_view body, bool whole, const Dump::Options& options) {
+  auto e = beginning_of(body);  // of a whole body too: decode() takes one that ends sooner
+  if (e && whole) e = decode<EnvelopeView>(body);
+  if (!e || !well_formed(*e)) return {.good = false};
+  Said said = said_of(e);
+  if (e->replaces.use != 0) said.text += " replaces " + at(e->replaces);
+  if (!options.verbose) return said;
+  said.more =
+      fmt::format("    appended {} arrived {} size {} recipients {} left {} sender <{}>", time_text(e->appended),
+                  time_text(e->arrived), e->size, e->recipients, ordinals_text(e->remaining), printable(e->sender));
+  if (!whole) return said;
+  if (e->interval != 0) said.more += fmt::format(" due after {} s", e->interval);
+  for (const auto& domain : e->domains) said.more += " domain " + printable(domain);
+  for (const auto& r : e->results) said.more += " done with " + ordinals_text(r.ordinals);
+  said.more += fmt::format(" payload {}", e->payload.size());
+  if (options.payload) said.more += "\n" + options.payload(e->payload);
+  return said;
+}
+
+Said record_says(const RecordHeader& h, std::string_view body, const Dump::Options& options) {
+  const bool last = (h.flags & kLastPart) != 0;
+  if ((h.flags & kFirstPart) == 0) return {};  // the rest of a body: nothing in it stands for itself
+  switch (h.type) {
+    case RecordType::envelope:
+      return envelope_says(body, last, options);
+    case RecordType::start: {
+      const auto b = decode<StartBody>(body);
+      Said said = said_of(b);
+      if (said.good) said.text += " envelope " + at(b->envelope);
+      return said;
+    }
+    case RecordType::delivery: {
+      if (!last) return {};
+      const auto b = decode<DeliveryBody>(body);
+      Said said = said_of(b);
+      if (said.good) said.text += " recipients " + ordinals_text(b->ordinals);
+      return said;
+    }
+    case RecordType::finish: {
+      const auto b = decode<FinishBody>(body);
+      Said said = said_of(b);
+      if (said.good && b->moved) said.text += " moved";
+      return said;
+    }
+    case RecordType::tombstone: {
+      const auto b = decode<TombstoneBody>(body);
+      Said said = said_of(b);
+      if (said.good) said.text += " envelope " + at(b->envelope);
+      return said;
+    }
+    case RecordType::index: {
+      const auto b = decode<IndexBody>(body);
+      if (!b) return {.good = false};
+      return {.text = fmt::format(" {} entries, filter {} bytes, previous {}{}", b->entries.size(), b->filter.size(),
+                                  b->previous, (h.flags & kSealed) != 0 ? ", sealed" : "")};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 void Dump::record(const SegmentHeader& segment, const SegmentReader& reader) {
   const RecordHeader& h = reader.header();
   const std::string where = at(segment.use, reader.offset());
-  const std::string_view body = as_text(reader.body());
   ++records_;
   const bool garbage = h.mark != 0 && h.mark == garbage_mark(segment, reader.offset());
   const bool first = (h.flags & kFirstPart) != 0, last = (h.flags & kLastPart) != 0;
@@ -260,76 +354,14 @@ void Dump::record(const SegmentHeader& segment, const SegmentReader& reader) {
                                                : "odd",
                                  record_size(h.length));
   if (!first || !last) text += first ? " first part" : last ? " last part" : " middle part";
-  bool good = true;
-  std::string more;
-  const auto message = [&](const auto& decoded) {
-    good = decoded && !decoded->queue_id.empty();
-    if (good) text += fmt::format(" {} generation {}", printable(decoded->queue_id), decoded->generation);
-  };
-  if (h.type == RecordType::envelope && first) {
-    // Of a first part only the beginning is there: the fields before the payload.
-    Decoder d(body);
-    EnvelopeView e;
-    d.get(e.generation);
-    d.get(e.appended);
-    d.get(e.replaces);
-    d.get(e.queue_id);
-    d.get(e.recipients);
-    d.get(e.remaining);
-    d.get(e.arrived);
-    d.get(e.size);
-    d.get(e.sender);
-    good = d.ok() && well_formed(e);
-    auto whole = last ? decode<EnvelopeView>(body) : std::nullopt;
-    good = good && (!last || (whole && well_formed(*whole)));
-    if (good) {
-      text += fmt::format(" {} generation {}", printable(e.queue_id), e.generation);
-      if (e.replaces.use != 0) text += " replaces " + at(e.replaces);
-    }
-    if (good && options_.verbose) {
-      more = fmt::format("    appended {} arrived {} size {} recipients {} left {} sender <{}>", time_text(e.appended),
-                         time_text(e.arrived), e.size, e.recipients, ordinals_text(e.remaining), printable(e.sender));
-      if (whole) {
-        if (whole->interval != 0) more += fmt::format(" due after {} s", whole->interval);
-        for (const auto& domain : whole->domains) more += " domain " + printable(domain);
-        for (const auto& r : whole->results) more += " done with " + ordinals_text(r.ordinals);
-        more += fmt::format(" payload {}", whole->payload.size());
-        if (options_.payload) more += "\n" + options_.payload(whole->payload);
-      }
-    }
-  } else if (!first) {
-    // The rest of a body: nothing in it stands for itself.
-  } else if (h.type == RecordType::start) {
-    const auto b = decode<StartBody>(body);
-    message(b);
-    if (good) text += " envelope " + at(b->envelope);
-  } else if (h.type == RecordType::delivery) {
-    if (last) {
-      const auto b = decode<DeliveryBody>(body);
-      message(b);
-      if (good) text += " recipients " + ordinals_text(b->ordinals);
-    }
-  } else if (h.type == RecordType::finish) {
-    const auto b = decode<FinishBody>(body);
-    message(b);
-    if (good && b->moved) text += " moved";
-  } else if (h.type == RecordType::tombstone) {
-    const auto b = decode<TombstoneBody>(body);
-    message(b);
-    if (good) text += " envelope " + at(b->envelope);
-  } else if (h.type == RecordType::index) {
-    const auto b = decode<IndexBody>(body);
-    good = b.has_value();
-    if (good)
-      text += fmt::format(" {} entries, filter {} bytes, previous {}{}", b->entries.size(), b->filter.size(),
-                          b->previous, (h.flags & kSealed) != 0 ? ", sealed" : "");
-  }
+  const Said said = record_says(h, as_text(reader.body()), options_);
+  text += said.text;
   if (options_.verbose)
     text += fmt::format(" body {} checksum {:016x} durable {} epoch {} flags {} mark {:08x}", h.length, h.checksum,
                         h.durable, h.epoch, h.flags, h.mark);
   line_(text);
-  if (!more.empty()) line_(more);
-  if (!good) damaged(where, h.length, "the record's body is malformed");
+  if (!said.more.empty()) line_(said.more);
+  if (!said.good) damaged(where, h.length, "the record's body is malformed");
   if (h.mark != 0 && !garbage) damaged(where, 4, "odd garbage mark, taken as live");
 }
 
