@@ -4,6 +4,7 @@
 /// Use:     BOOST_FIXTURE_TEST_SUITE(name, PartsFixture)
 #include <boost/test/unit_test.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -202,8 +203,8 @@ struct AdmissionFixture : RoundsFixture {
     active.remove(m);
     sync();
   }
-  /// Where the message is stored.
-  queue_log::Listed where(const std::string& id) {
+  /// As the log lists the message; nullopt: it is not in the queue.
+  std::optional<queue_log::Listed> find(const std::string& id) {
     sync();
     auto scan = log->find({id});
     while (!scan->done()) {
@@ -212,20 +213,14 @@ struct AdmissionFixture : RoundsFixture {
       for (auto& l : *some)
         if (l.queue_id == id) return l;
     }
-    BOOST_FAIL(id + " is not in the queue");
-    std::abort();
+    return std::nullopt;
   }
-  bool stored_anywhere(const std::string& id) {
-    sync();
-    auto scan = log->find({id});
-    while (!scan->done()) {
-      auto some = scan->step(100);
-      BOOST_REQUIRE(some.has_value());
-      for (auto& l : *some)
-        if (l.queue_id == id) return true;
-    }
-    return false;
+  queue_log::Listed where(const std::string& id) {
+    auto found = find(id);
+    BOOST_REQUIRE_MESSAGE(found.has_value(), id << " is not in the queue");
+    return std::move(*found);
   }
+  bool stored_anywhere(const std::string& id) { return find(id).has_value(); }
 };
 
 inline mail::DeliveryStatus ok() { return mail::make_status(mail::Action::delivered, "2.0.0", "250 ok"); }
