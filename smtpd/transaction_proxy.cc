@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "lib/base/log.h"
-#include "smtpd/held_content.h"
+#include "lib/intake/held_content.h"
 #include "smtpd/transaction.h"
 
 namespace pen::smtpd {
