@@ -178,7 +178,8 @@ function(pen_tests name)
     foreach(file ${files})
       cmake_path(GET file STEM case)
       list(APPEND entries ${name}_${case})
-      add_test(NAME ${name}_${case} COMMAND ${name}_tests --log_level=test_suite --run_test=${name}/${case}
+      # Not test_suite: of the cases that are left out Boost 1.74 would print a reason that it has freed.
+      add_test(NAME ${name}_${case} COMMAND ${name}_tests --log_level=message --run_test=${name}/${case}
         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     endforeach()
     set(rest --run_test=!${name})

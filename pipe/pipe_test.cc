@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_in_master_cf_is_said) {
   BOOST_TEST(error({"user=u:", "argv=x"}) == "user= needs user or user:group");
   BOOST_TEST(error({"user=u", "size=-1", "argv=x"}) == "size= needs a number of bytes");
   BOOST_TEST(error({"user=u", "chroot=x", "argv=x"}) == "chroot= needs an absolute path");
-  BOOST_TEST(error({"user=u", "colour=red", "argv=x"}).starts_with("\"colour\" is none of"));
+  BOOST_TEST(error({"user=u", "colour=red", "argv=x"}).starts_with("\"colour\" is not one of"));
   BOOST_TEST(error({"user=u", "-d", "argv=x"}).starts_with("\"-d\" is no name=value"));
 }
 
