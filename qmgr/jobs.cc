@@ -7,7 +7,7 @@
 namespace pen::qmgr {
 
 namespace {
-/// A delivery program's words for a host that cannot keep what REQUIRETLS asks for (smtp/tls.h), as the scheduler
+/// A delivery program's words for a host that cannot keep what REQUIRETLS asks for (lib/smtp/tls.h), as the scheduler
 /// remembers them. What a peer says never begins so.
 bool refuses_requiretls(const mail::DeliveryStatus& status) {
   return status.text.starts_with("REQUIRETLS ") && (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
