@@ -245,7 +245,7 @@ void Ledger::yielded(Holder holder, const Yielded& y) {
 void Ledger::tick() {
   if (now_ >= settle_until_) {
     // Using a number twice is the holder's mistake, and its loss.
-    for (const auto& [holder, asked] : std::exchange(unsettled_, {})) static_cast<void>(decide(holder, asked));
+    for (const auto& [holder, asked] : std::exchange(unsettled_, {})) (void)decide(holder, asked);
   }
   for (std::uint32_t c = 0; c < states_.size(); ++c) {
     ClassState& s = states_[c];

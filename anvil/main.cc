@@ -1,10 +1,12 @@
-/// anvil: counts SMTP sessions per session class, and what clients do per time unit. See man/anvil.8.
+/// anvil: counts SMTP sessions per session class and what clients do per time unit, and keeps the greylist and
+/// quotas. See man/anvil.8.
 #include <fmt/format.h>
 
 #include <memory>
 #include <unordered_map>
 
 #include "anvil/ledger.h"
+#include "anvil/memory.h"
 #include "lib/base/log.h"
 #include "lib/ipc/topology.h"
 #include "lib/service/conversations.h"
@@ -15,17 +17,22 @@ namespace {
 using namespace pen;
 namespace conversation = ipc::sessions;
 using Channel = ipc::Channel<conversation::ToAnvil, conversation::FromAnvil>;
+using MemoryChannel = ipc::Channel<ipc::sender_memory::ToAnvil, ipc::sender_memory::FromAnvil>;
 using ClientChannel = ipc::Channel<ipc::clients::ToAnvil, ipc::clients::FromAnvil>;
 using anvil::Ledger;
 using sessions::Clients;
 
 struct Server {
-  Server(async::Loop& loop_in, sessions::Classes classes, milliseconds rate_unit)
-      : loop(loop_in), ledger(std::move(classes)), clients(rate_unit) {}
+  Server(async::Loop& loop_in, sessions::Classes classes, milliseconds rate_unit, const std::string& data_directory)
+      : loop(loop_in),
+        ledger(std::move(classes)),
+        clients(rate_unit),
+        memory(loop_in, data_directory, log::as_warning) {}
 
   async::Loop& loop;
   Ledger ledger;
   Clients clients;
+  anvil::Memory memory;
   std::unordered_map<Ledger::Holder, Channel*> channels;  // each lives in its session's frame
   async::Loop::TimerHandle timer;
 
@@ -34,7 +41,7 @@ struct Server {
     for (const auto& send : ledger.take_actions()) {
       const auto at = channels.find(send.to);
       if (at == channels.end() || !at->second->is_open()) continue;  // its end is being noticed
-      std::visit([&](const auto& m) { static_cast<void>(at->second->send(m)); }, send.message);
+      std::visit([&](const auto& m) { (void)at->second->send(m); }, send.message);
     }
     const SteadyTime wake = ledger.next_wake();
     timer.reset();
@@ -92,7 +99,7 @@ struct ClientHolder {
 
   void take(ClientChannel& channel, const ipc::clients::Count& m) {
     const auto counted = server.clients.count(m.event, m.client, m.look, server.loop.now(), wall());
-    static_cast<void>(channel.send(ipc::clients::Counted{m.request, counted.rate, counted.live}));  // is small
+    (void)channel.send(ipc::clients::Counted{m.request, counted.rate, counted.live});  // is small
   }
   void take(ClientChannel&, const ipc::clients::Enter& m) {
     server.clients.enter(holder, m.client, m.sessions, wall());
@@ -109,6 +116,21 @@ async::Task<Result<void>> count_clients(std::shared_ptr<Server> server, ClientCh
   for (;;) {
     PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive());
     std::visit([&](const auto& m) { holder.take(channel, m); }, received.message);
+    if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop.now() + seconds(30)}));
+  }
+}
+
+async::Task<Result<void>> remember_senders(std::shared_ptr<Server> server, MemoryChannel channel) {
+  co_await server->memory.ready();
+  for (;;) {
+    PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive());
+    // The answers are small.
+    if (const auto* greylist = std::get_if<ipc::sender_memory::AskGreylist>(&received.message)) {
+      const auto answer = server->memory.ask(*greylist);
+      (void)channel.send(ipc::sender_memory::Greylisted{greylist->request, answer.wait, answer.delayed});
+    } else {
+      (void)channel.send(server->memory.ask(std::get<ipc::sender_memory::AskQuota>(received.message)));
+    }
     if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop.now() + seconds(30)}));
   }
 }
@@ -136,7 +158,7 @@ async::Task<Result<void>> hold_sessions(std::shared_ptr<Server> server, Channel 
     if (const auto* ask = std::get_if<conversation::AskStatus>(&received.message)) {
       auto status = server->ledger.status();
       status.request = ask->request;
-      static_cast<void>(channel.send(status));
+      (void)channel.send(status);
       continue;
     }
     bool sense = true;
@@ -157,25 +179,31 @@ async::Task<Result<void>> hold_sessions(std::shared_ptr<Server> server, Channel 
 
 async::Task<void> leave(std::shared_ptr<Server> server) {
   log_statistics(*server);
-  co_return;
+  co_await server->memory.finish();
 }
 
 Result<service::Hooks> start(service::Context& context) {
   auto classes = sessions::Classes::parse(context.settings().session_classes);
   if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
   const auto& s = context.settings();
-  auto server = std::make_shared<Server>(context.loop(), *std::move(classes), s.anvil_rate_time_unit);
+  auto server = std::make_shared<Server>(context.loop(), *std::move(classes), s.anvil_rate_time_unit, s.data_directory);
   context.loop().spawn("statistics", tell_statistics(server, s.anvil_status_update_time));
   service::serve_conversations(
       context,
       {{conversation::kName, [server](ipc::Opening o) { return hold_sessions(server, Channel(std::move(o))); }},
-       {ipc::clients::kName, [server](ipc::Opening o) { return count_clients(server, ClientChannel(std::move(o))); }}});
+       {ipc::clients::kName, [server](ipc::Opening o) { return count_clients(server, ClientChannel(std::move(o))); }},
+       {ipc::sender_memory::kName,
+        [server](ipc::Opening o) { return remember_senders(server, MemoryChannel(std::move(o))); }}});
   return service::Hooks{
       // Holders take their leases of the next one; what this one knows is worth nothing.
       .drain = [server] { return leave(server); },
       .status =
           [server] {
-            std::vector<std::string> lines{fmt::format("{} clients remembered", server->clients.size())};
+            const auto& greylist = server->memory.greylist();
+            std::vector<std::string> lines{
+                fmt::format("{} clients remembered", server->clients.size()),
+                fmt::format("greylist: {} triplets, {} clients", greylist.triplets(), greylist.clients()),
+                fmt::format("quotas: {} users", server->memory.quotas().users())};
             for (const auto& c : server->ledger.status().classes)
               lines.push_back(fmt::format("class {}: {} incoming, {} outgoing, limits {} {}, refused {}{}", c.mask,
                                           c.incoming, c.outgoing, c.total, c.refuse, c.refused,
@@ -188,5 +216,6 @@ Result<service::Hooks> start(service::Context& context) {
 
 int main(int argc, char** argv) {
   return pen::service::run(
-      argc, argv, {.name = "anvil", .summary = "counts sessions per class of hosts and what clients do"}, start);
+      argc, argv, {.name = "anvil", .summary = "counts sessions and what clients do, keeps the greylist and quotas"},
+      start);
 }

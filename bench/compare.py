@@ -10,6 +10,7 @@ WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections 
            calls20             relay20 with a connection for each message
            classes20           the same with a session class of 12 for clients and outgoing mail together: eight of
                                the 20 clients are refused at any time, and come again after 50 ms (Penstock alone)
+           policy20            relay20 where a trivial policy server (policyd.py) is asked about each recipient
            large               10 MiB messages, 4 clients (40 messages)
            checks-pcre, checks-regexp   1,000 messages of 4 KiB under 200 header_checks and 200 body_checks of that
                                type, none of which matches, and how long a command of another session waits meanwhile
@@ -20,6 +21,7 @@ WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections 
            rtt-default         messages over a 100 ms round trip at the default concurrency limit (20), CHUNKING offered
            scanner20, scanner50   1,000 messages to a relay that takes 0.3 s at end of data, 20 or 50 connections
            burst               80 messages to a route of 4 equal hosts, each of which takes 1 s at end of data
+           burst-equal         the same with 20 connections in all for either (5 to each host)
            slow                200 messages to a relay that takes 0.3 s at each reply, no CHUNKING
            backlog             20,000 deferred messages from the flush until the last has reached the sink
            envelope            one message for 1,000 recipients at 1,000 domains, from MAIL FROM to the last delivery
@@ -344,6 +346,18 @@ def checks(build, server_type, kind):
     return relay(build, server_type, 20, 1000, 4096, further=settings, files=files, bystander=True)
 
 
+def asked(build, server_type):
+    port = free_port()
+    server = subprocess.Popen([sys.executable, os.path.join(HERE, "policyd.py"), str(port)], stdout=subprocess.PIPE)
+    try:
+        server.stdout.readline()
+        return relay(build, server_type, 20, 4000, 4096,
+                     further=f"\nsmtpd_recipient_restrictions = check_policy_service inet:127.0.0.1:{port}\n")
+    finally:
+        server.kill()
+        server.wait()
+
+
 def relay(build, server_type, connections, messages, size, spread=False, tls=None, further="", calls=False, files=(),
           bystander=False):
     sink = Sink(build, *(("--host", "0.0.0.0") if spread else ()),
@@ -476,15 +490,16 @@ def round_trip(build, server_type, *options, messages=100, concurrency=1):
             proxy.wait()
 
 
-def slow_peers(build, server_type, messages, *delays, concurrency=20, hosts=1):
-    """To hosts that take their time, which neither server has met before; both begin with five connections."""
+def slow_peers(build, server_type, messages, *delays, concurrency=20, hosts=1, each=None):
+    """To hosts that take their time, which neither server has met before; both begin with five connections. Postfix
+    limits the connections of the next hop, Penstock those of each host: `each` of them instead of `concurrency`."""
     sink = Sink(build, "--host", "0.0.0.0", "--one-by-one", *map(str, delays))
     addresses = [f"127.0.1.{n + 1}" for n in range(hosts)]
     settings = f"\nrelayhost = [relay.example]:{sink.port}\ninitial_destination_concurrency = 5\n"
     with Dns({("relay.example", "A"): addresses}) as dns:
         if server_type is PenstockServer:
             server = server_type(
-                build, sink.port, concurrency, settings + f"dns_resolver_addresses = 127.0.0.1:{dns.port}\n"
+                build, sink.port, each or concurrency, settings + f"dns_resolver_addresses = 127.0.0.1:{dns.port}\n"
             )
         else:
             server = server_type(build, sink.port, concurrency, settings + "smtp_host_lookup = native\n"
@@ -514,6 +529,7 @@ WORKLOADS = {
     "classes20": lambda b, s: relay(
         b, s, 20, 4000, 4096, calls=True, further="\nsession_classes = 127.0.0.0/8 12 12\n"
     ),
+    "policy20": asked,
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
     "checks-pcre": lambda b, s: checks(b, s, "pcre"),
     "checks-regexp": lambda b, s: checks(b, s, "regexp"),
@@ -526,6 +542,7 @@ WORKLOADS = {
     "scanner20": lambda b, s: slow_peers(b, s, 1000, "--chunking", "--dot-delay", 300),
     "scanner50": lambda b, s: slow_peers(b, s, 1000, "--chunking", "--dot-delay", 300, concurrency=50),
     "burst": lambda b, s: slow_peers(b, s, 80, "--chunking", "--dot-delay", 1000, hosts=4),
+    "burst-equal": lambda b, s: slow_peers(b, s, 80, "--chunking", "--dot-delay", 1000, hosts=4, each=5),
     "slow": lambda b, s: slow_peers(b, s, 200, "--delay", 300),
     "backlog": backlog,
     "envelope": envelope,

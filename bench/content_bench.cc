@@ -112,7 +112,7 @@ double asked(const std::string& type, int rules) {
   return least([&] {
     for (std::size_t at = 0; at < text.size();) {
       const auto end = text.find('\r', at);
-      static_cast<void>((*map)->lookup(std::string_view(text).substr(at, end - at)));
+      (void)(*map)->lookup(std::string_view(text).substr(at, end - at));
       at = end + 2;
     }
   });

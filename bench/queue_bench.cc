@@ -120,7 +120,7 @@ void measure_recovery(const std::string& directory, long megabytes) {
       BenchQueue queue(home, options, clock);
       queue.commit();
       queue.recover();
-      queue.log->save_positions();
+      queue.log->commits().save_positions();
       queue.commit();
       const long messages = amount * 1'000'000 / static_cast<long>(bytes + 150);
       for (long i = 0; i < messages; ++i) {
@@ -133,10 +133,10 @@ void measure_recovery(const std::string& directory, long megabytes) {
     auto start = std::chrono::steady_clock::now();
     double reading = 0;
     std::uint64_t read = 0;
-    while (queue.log->recovery() != Recovery::done) {
-      need(queue.log->recover_step(1U << 20));
-      if (queue.log->report().bytes_read != read) {
-        read = queue.log->report().bytes_read;
+    while (queue.log->restart().stage() != Recovery::done) {
+      need(queue.log->restart().step(1U << 20));
+      if (queue.log->restart().report().bytes_read != read) {
+        read = queue.log->restart().report().bytes_read;
         reading = seconds_since(start);
       }
       queue.commit();
@@ -157,7 +157,7 @@ void measure_recovery(const std::string& directory, long megabytes) {
       }
     }
     const double bare = seconds_since(start);
-    const auto& report = queue.log->report();
+    const auto& report = queue.log->restart().report();
     std::printf("%8zu %10llu %10.0f %14.0f %14.0f %14.0f\n", bytes, static_cast<unsigned long long>(report.records),
                 static_cast<double>(read) / (1 << 20), static_cast<double>(read) / reading / 1e6,
                 static_cast<double>(read) / all / 1e6, static_cast<double>(bare_bytes) / bare / 1e6);

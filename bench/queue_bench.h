@@ -36,14 +36,14 @@ struct BenchQueue {
         log(need(queue_log::QueueLog::open(storage, options, clock, random))) {}
 
   void commit() {
-    while (auto batch = log->next_batch()) {
+    while (auto batch = log->commits().next_batch()) {
       auto executed = batch->execute(storage);
-      need(log->complete(*std::move(batch), std::move(executed)));
+      need(log->commits().complete(*std::move(batch), std::move(executed)));
     }
   }
   void recover() {
-    while (log->recovery() != queue_log::Recovery::done) {
-      need(log->recover_step(1U << 20));
+    while (log->restart().stage() != queue_log::Recovery::done) {
+      need(log->restart().step(1U << 20));
       commit();
     }
   }

@@ -47,7 +47,7 @@ void fill(const Fill& work) {
   queue.recover();
   queue_log::QueueLog& log = *queue.log;
   mail::QueueIdGenerator ids(clock, Random(secure_random_u64()));
-  const queue_log::LogId retry = log.retry_log_for(seconds(work.interval));
+  const queue_log::LogId retry = log.runners().retry_log_for(seconds(work.interval));
   constexpr std::size_t kEnvelope = 400;  // about the size of everything but the body
   std::string body = "Subject: waits\r\n\r\n";
   while (body.size() + kEnvelope + 80 < work.bytes) body += std::string(70, 'x') + "\r\n";
@@ -76,13 +76,13 @@ void fill(const Fill& work) {
     }
     queue.commit();
     for (const auto& [e, a] : group) {
-      need(log.start(e.queue_id, a.place, a.bytes));
-      need(log.defer(e.queue_id, retry, e));
+      need(log.work().start(e.queue_id, a.place, a.bytes));
+      need(log.work().defer(e.queue_id, retry, e));
     }
   }
   for (int i = 0; i < 3; ++i) {
-    log.flush();
-    log.save_positions();
+    log.commits().flush();
+    log.commits().save_positions();
     queue.commit();
   }
 }

@@ -35,7 +35,7 @@ class Round {
     }
     queue_.commit();
     for (auto& [e, a] : group) {
-      need(log_.start(e.queue_id, a.place, a.bytes));
+      need(log_.work().start(e.queue_id, a.place, a.bytes));
       take(std::move(e));
     }
   }
@@ -43,11 +43,11 @@ class Round {
   void run() {
     for (bool found = true; found;) {
       found = false;
-      for (LogId id = 0; id < log_.log_count(); ++id) {
+      for (LogId id = 0; id < log_.runners().log_count(); ++id) {
         if (id == kHold) continue;
-        auto due = need(log_.next_due(id, clock_.wall_now()));
+        auto due = need(log_.runners().next_due(id, clock_.wall_now()));
         if (due.message) {
-          need(log_.start(*due.message));
+          need(log_.work().start(*due.message));
           ++tried;
           take(std::move(due.message->envelope));
         } else if (!due.more && due.next && *due.next <= clock_.wall_now()) {
@@ -60,7 +60,7 @@ class Round {
     }
   }
   void end_second() {
-    log_.flush();
+    log_.commits().flush();
     queue_.commit();
   }
   void empty_hands() {
@@ -91,7 +91,7 @@ class Round {
     const Envelope e = std::move(in_hand_.front());
     in_hand_.pop_front();
     const auto age = std::chrono::duration_cast<seconds>(clock_.wall_now() - e.arrived);
-    need(log_.defer(e.queue_id, log_.retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
+    need(log_.work().defer(e.queue_id, log_.runners().retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
     if (++since_commit_ % 64 == 0) queue_.commit();
   }
 
@@ -148,13 +148,13 @@ void fill(BenchQueue& queue, testing::ManualClock& clock, const RetryWork& work)
     }
     queue.commit();
     for (const auto& [e, a] : group) {
-      need(log.start(e.queue_id, a.place, a.bytes));
+      need(log.work().start(e.queue_id, a.place, a.bytes));
       const auto age = std::chrono::duration_cast<seconds>(clock.wall_now() - e.arrived);
-      need(log.defer(e.queue_id, log.retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
+      need(log.work().defer(e.queue_id, log.runners().retry_log_for(std::clamp(age, seconds(300), seconds(4000))), e));
     }
   }
   clock.advance(seconds(kHistory - second));
-  log.flush();
+  log.commits().flush();
   queue.commit();
 }
 

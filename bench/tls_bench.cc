@@ -68,9 +68,8 @@ T need(Result<T> result) {
 // --- the clients' process
 
 Task<void> client(Stream* stream, Contexts context, std::string key) {
-  static_cast<void>(
-      need(co_await tls::connect(*stream, std::move(context), {.server_name = "mx.example", .session_key = key}, {})));
-  static_cast<void>(need(co_await stream->read_line(100)));  // and with it the session's ticket
+  (void)need(co_await tls::connect(*stream, std::move(context), {.server_name = "mx.example", .session_key = key}, {}));
+  (void)need(co_await stream->read_line(100));  // and with it the session's ticket
 }
 
 /// Runs one client after the other, until no socket is left.
@@ -121,7 +120,7 @@ struct Answers {
   Answers told;
   std::ranges::sort(waits);
   if (!waits.empty()) told = {waits.back(), waits[(waits.size() - 1) * 99 / 100]};
-  static_cast<void>(::write(report.get(), &told, sizeof told));
+  (void)::write(report.get(), &told, sizeof told);
   ::_exit(0);
 }
 
@@ -130,18 +129,18 @@ Task<void> answer(Stream* stream) {
     const auto line = co_await stream->read_line(100);
     if (!line) co_return;
     stream->write("250 ok\r\n");
-    static_cast<void>(co_await stream->flush());
+    (void)co_await stream->flush();
   }
 }
 
 // --- the server
 
 Task<void> server(Stream* stream, Contexts context, std::size_t* done) {
-  static_cast<void>(need(co_await tls::accept(*stream, std::move(context), {})));
+  (void)need(co_await tls::accept(*stream, std::move(context), {}));
   stream->write("220 ready\r\n");
-  static_cast<void>(co_await stream->flush());
+  (void)co_await stream->flush();
   ++*done;
-  static_cast<void>(co_await stream->read_line(100));  // until the client is gone
+  (void)co_await stream->read_line(100);  // until the client is gone
 }
 
 struct Kind {

@@ -22,8 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto next = reader.next();
       if (!next) return 0;
       if (!*next) break;
-      static_cast<void>(qmgr::script_name(**next));
-      static_cast<void>(qmgr::number_reply(**next));
+      (void)qmgr::script_name(**next);
+      (void)qmgr::number_reply(**next);
       const auto lease = qmgr::lease_reply(**next, 3);
       if (!lease) continue;
       if (lease->lease.granted > 3) std::abort();

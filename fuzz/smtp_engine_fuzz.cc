@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (h.engine.handshake_due() && line == "handshake") {
       h.engine.tls_started(h.now);
     } else if (h.engine.handshake_due() && line == "no handshake") {
-      h.engine.tls_failed({mail::Action::deferred, "4.7.5", "handshake failure", {}, {}});
+      h.engine.tls_failed(mail::make_status(mail::Action::deferred, "4.7.5", "handshake failure"));
     } else {
       const bool clear_text = h.engine.handshake_due();
       h.engine.on_line(line, h.now);

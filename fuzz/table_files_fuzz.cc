@@ -43,10 +43,10 @@ void read_all(const std::string& path, std::size_t size) {
   for (const char* key : {"key7", "key99", "absent", ""})
     if (const auto value = (*file)->find(key); value && *value) PEN_CHECK((*value)->size() <= size);
   std::size_t seen = 0;
-  static_cast<void>((*file)->each([&](std::string_view key, std::string_view value) {
+  (void)(*file)->each([&](std::string_view key, std::string_view value) {
     PEN_CHECK(key.size() <= size && value.size() <= size);
     return ++seen < 10000;
-  }));
+  });
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct Command {
 void report(Command& command, const std::string& text) {
   if (command.report < 0) return;
   const ssize_t n = ::write(command.report, text.data(), text.size());
-  static_cast<void>(n);  // nobody may be listening any more
+  (void)n;  // nobody may be listening any more
   ::close(std::exchange(command.report, -1));
 }
 
@@ -163,13 +163,13 @@ int main(int argc, char** argv) {
     log::info("terminating on signal");
     m.loop.spawn("stop", stop(&m));
   };
-  for (const int signo : {SIGTERM, SIGINT}) static_cast<void>(m.loop.on_signal(signo, stop_once));
+  for (const int signo : {SIGTERM, SIGINT}) (void)m.loop.on_signal(signo, stop_once);
   // The programs notice the end of their status sockets and end at once.
-  static_cast<void>(m.loop.on_signal(SIGQUIT, [](int) { std::_Exit(EX_OK); }));
-  static_cast<void>(m.loop.on_signal(SIGCHLD, [&m](int) { m.supervisor->collect(); }));
-  static_cast<void>(m.loop.on_signal(SIGHUP, [&m](int) {
+  (void)m.loop.on_signal(SIGQUIT, [](int) { std::_Exit(EX_OK); });
+  (void)m.loop.on_signal(SIGCHLD, [&m](int) { m.supervisor->collect(); });
+  (void)m.loop.on_signal(SIGHUP, [&m](int) {
     if (!m.stopping) reload(m);
-  }));
+  });
   if (auto ok = adopt_first(*m.supervisor, *config); !ok) {
     return refuse(command, EX_OSERR, ok.error().message());
   }

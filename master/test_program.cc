@@ -33,8 +33,8 @@ async::Task<void> session(service::Context* context, async::Listener::Accepted a
 
 async::Task<void> drain(service::Context* context) {
   async::Event never(context->loop());
-  if (hanging) static_cast<void>(co_await never.wait());
-  static_cast<void>(co_await context->sessions().drained());
+  if (hanging) (void)co_await never.wait();
+  (void)co_await context->sessions().drained();
 }
 
 }  // namespace

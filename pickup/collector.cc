@@ -48,7 +48,7 @@ async::Task<void> Collector::run(std::shared_ptr<Collector> self, async::Cancel*
     self->woken_.reset();
     self->waits_ = self->stop_ = false;
     co_await self->look_through(cancel);
-    static_cast<void>(co_await self->tasks_.drained());
+    (void)co_await self->tasks_.drained();
     if (cancel->raised()) co_return;
     const async::Until until{.deadline = self->waits_ ? self->loop_.now() + self->options_.pause : kNever,
                              .cancel = cancel};
@@ -78,7 +78,7 @@ async::Task<void> Collector::look_through(async::Cancel* cancel) {
     }
     if (stop_ || cancel->raised()) break;
   }
-  static_cast<void>(co_await tasks_.drained());  // they use `room`
+  (void)co_await tasks_.drained();  // they use `room`
 }
 
 async::Task<void> Collector::take(Collector* self, std::string name, async::Semaphore* room) {
@@ -177,7 +177,14 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   log::info("{}: uid={} from=<{}>", name, uid, sender);
   log::info("{}: message-id={}", name, summary.message_id_value.empty() ? "<>" : summary.message_id_value);
   const bool too_large = options_.size_limit != 0 && reader->content_size() > options_.size_limit;
-  const intake::Commit commit = too_large ? intake::Commit{Outcome::too_large, {}} : co_await message.commit(until);
+  intake::Commit commit = too_large ? intake::Commit{Outcome::too_large, {}} : intake::Commit{Outcome::ok, {}};
+  if (!too_large && !probe && options_.filters) {
+    LocalFilters::Judged judged = co_await options_.filters->judge(message, until);
+    if (judged.outcome == LocalFilters::Outcome::put_off) co_return put_off(name, judged.why);
+    commit = std::move(judged.commit);
+  }
+  if (commit.outcome == Outcome::ok)  // filters may have taken their time
+    commit = co_await message.commit({.deadline = loop_.now() + intake_.settings.enqueue_timeout});
   std::string why(intake::outcome_text(commit.outcome));
   if (!commit.text.empty()) why += ": " + commit.text;
   switch (commit.outcome) {

@@ -23,6 +23,7 @@
 #include "lib/mail/dsn.h"
 #include "lib/submission/drop_file.h"
 #include "lib/submission/rights.h"
+#include "pickup/filters.h"
 
 namespace pen::pickup {
 
@@ -37,6 +38,7 @@ class Collector {
     bool detect_smtputf8_of_probes = false;
     std::uint64_t size_limit = 0;                // message_size_limit, 0: none
     std::optional<submission::Rights> rights{};  // none: every user may submit with every sender
+    LocalFilters* filters = nullptr;             // non_smtpd_milters; nullptr: none
   };
   Collector(async::Loop& loop, async::HandlerPool& pool, intake::Intake& intake, Options options)
       : loop_(loop),

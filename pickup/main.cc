@@ -21,7 +21,8 @@ constexpr std::size_t kThreads = 4;
 
 struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, intake::Settings settings,
-          mail::DsnSettings notices, std::optional<submission::Rights> rights)
+          mail::DsnSettings notices, std::optional<submission::Rights> rights,
+          std::shared_ptr<const milter::Settings> milters)
       : pool(context.loop(), kThreads),
         queue(context.loop(), context.queue_path(ipc::kQmgrSocket)),
         ids(context.loop().clock(), Random(secure_random_u64())),
@@ -34,6 +35,8 @@ struct Program {
                .expansion_waits = intake::expansion_may_wait(resolver->options(), intake.settings.copies),
                .log_info = [](const std::string& line) { log::info("{}", line); },
                .log_warning = log::as_warning},
+        filters(milters->other.empty() ? nullptr
+                                       : std::make_unique<pickup::LocalFilters>(context.loop(), milters, intake)),
         collector(std::make_shared<pickup::Collector>(
             context.loop(), pool, intake,
             pickup::Collector::Options{
@@ -43,12 +46,14 @@ struct Program {
                 .notice = intake::own_mail(context.settings(), "bounce"),
                 .detect_smtputf8_of_probes = intake::detects_smtputf8(context.settings(), "verify"),
                 .size_limit = static_cast<std::uint64_t>(context.settings().message_size_limit),
-                .rights = std::move(rights)})) {}
+                .rights = std::move(rights),
+                .filters = filters.get()})) {}
 
   async::HandlerPool pool;
   intake::EnqueueClient queue;
   mail::QueueIdGenerator ids;
   intake::Intake intake;
+  std::unique_ptr<pickup::LocalFilters> filters;  // nullptr: non_smtpd_milters is empty
   std::shared_ptr<pickup::Collector> collector;
 };
 
@@ -85,17 +90,22 @@ Result<service::Hooks> start(service::Context& context) {
   if (const auto wanted = pickup::rights_of(context.settings()); !wanted.everybody()) {
     PEN_TRY_ASSIGN(rights, submission::Rights::open(wanted));
   }
+  PEN_TRY_ASSIGN(auto milters, milter::Settings::read(context.settings(),
+                                                      {.default_type = context.settings().default_database_type}));
   auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings),
-                                           std::move(notices.settings), std::move(rights));
+                                           std::move(notices.settings), std::move(rights), std::move(milters));
   program->queue.start();
   context.sessions().spawn("collector", pickup::Collector::run(program->collector, &context.draining()));
   context.serve([program](async::Listener::Accepted accepted) { return woken(program, std::move(accepted)); });
   return service::Hooks{.status =
                             [program] {
                               const auto& c = program->collector->counts();
-                              return std::vector<std::string>{
+                              std::vector<std::string> lines{
                                   fmt::format("taken {}, put off {}, set aside {}, of these returned {}, probes {}",
                                               c.taken, c.put_off, c.set_aside, c.returned, c.probes)};
+                              if (program->filters)
+                                for (auto& line : program->filters->status()) lines.push_back(std::move(line));
+                              return lines;
                             },
                         .wakeup = [program] { program->collector->wake(); }};
 }

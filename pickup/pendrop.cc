@@ -169,7 +169,7 @@ void wake_pickup(const std::string& queue_directory) {
   std::memcpy(to.sun_path, path.c_str(), path.size() + 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
-  static_cast<void>(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to));
+  (void)::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to);
   ::close(fd);
 }
 

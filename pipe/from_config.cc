@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "lib/config/values.h"
+#include "lib/mailbox/command_account.h"
 #include "lib/mailbox/environment.h"
-#include "pipe/identity.h"
 
 namespace pen::pipes {
 namespace {
@@ -26,7 +26,8 @@ Result<Rules> rules_from(const config::Config& config, const std::string& servic
   rules.options = *std::move(options);
   if (!rules.options.root.empty() && ::geteuid() != 0)
     return wrong(service, "chroot= needs a mail system that root has started");
-  PEN_TRY_ASSIGN(rules.identity, identity_of(rules.options, owner.uid, owner.gid, service));
+  PEN_TRY_ASSIGN(rules.identity,
+                 mailbox::command_account(rules.options.user, rules.options.group, owner.uid, owner.gid, service));
   rules.service = service;
   rules.delimiters = s.recipient_delimiter;
   rules.environment = mailbox::exported_environment(s.export_environment);

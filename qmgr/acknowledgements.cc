@@ -9,7 +9,7 @@ void Acknowledgements::when_durable(queue_log::Ticket ticket, Then then) {
   waiting_.emplace_back(ticket, std::move(then));
 }
 
-bool Acknowledgements::due() const { return !waiting_.empty() && waiting_.front().first <= log_.committed(); }
+bool Acknowledgements::due() const { return !waiting_.empty() && waiting_.front().first <= log_.commits().committed(); }
 
 bool Acknowledgements::call_next() {
   if (!due()) return false;

@@ -75,7 +75,7 @@ bool ActiveSet::has_room() const {
 std::optional<std::string> ActiveSet::body_of(const Active& m) const {
   if (m.spool_file != 0) return std::string();
   if (m.body_kept) return m.body;
-  auto stored = around_.log.read(m.place);
+  auto stored = around_.log.runners().read(m.place);
   if (!stored && !stored.error().is(QueueLogError::damaged) && !stored.error().is(QueueLogError::not_found))
     around_.ports.fatal(stored.error());
   auto again = stored ? from_log(*std::move(stored)) : nullptr;
@@ -89,7 +89,7 @@ std::optional<std::string> ActiveSet::body_of(const Active& m) const {
 void ActiveSet::renew(Active& m) {
   auto body = body_of(m);
   if (!body) return;
-  auto renewed = around_.log.renew(m.id(), to_log(m, *body));
+  auto renewed = around_.log.work().renew(m.id(), to_log(m, *body));
   if (!renewed) {
     if (!renewed.error().is(QueueLogError::no_space)) around_.ports.fatal(renewed.error());
     return;

@@ -3,8 +3,8 @@
 ///
 /// State:   the messages by number and by queue id, the bytes they take, the bodies kept (oldest first), the messages
 ///          whose envelopes are unpacked, and how many places are promised to new mail that is not durable yet.
-/// Use:     add() after QueueLog::start(), remove() after what ends the work; body_of() for the content of a job or a
-///          report; pack() between two events.
+/// Use:     add() after QueueLog::Work::start(), remove() after what ends the work; body_of() for the content of a
+///          job or a report; pack() between two events.
 /// Bounds:  has_room() says whether another message may come; bodies beyond ManagerOptions::body_bytes are dropped and
 ///          read again from the log. add() itself refuses nothing.
 /// Owns:    the messages. A reference to one is good until remove().

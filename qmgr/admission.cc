@@ -40,7 +40,7 @@ std::unique_ptr<Active> Admission::read(queue_log::Stored&& stored) const {
   if (!m) {
     // Kept for a person to look at: neither lost nor tried for ever.
     log::error("{}: the stored message cannot be read; placed on hold", id);
-    around_.must(around_.log.hold(id, as_it_is));
+    around_.must(around_.log.work().hold(id, as_it_is));
   }
   return m;
 }
@@ -75,7 +75,7 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
 }
 
 void Admission::park_excess() {
-  if (around_.log.recovery() != queue_log::Recovery::done || !around_.scheduler.crowded()) return;
+  if (around_.log.restart().stage() != queue_log::Recovery::done || !around_.scheduler.crowded()) return;
   for (std::size_t i = 0; i < around_.options.runner_slice; ++i) {
     const auto number = around_.scheduler.excess();
     if (!number) return;

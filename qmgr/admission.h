@@ -1,7 +1,8 @@
 #pragma once
 /// How a message comes into the active set, from memory or from the queue log, and how room is made for it.
 ///
-/// Use:     if (may_admit()): begun() with what QueueLog::start() said, read() for a stored version, then admit().
+/// Use:     if (may_admit()): begun() with what QueueLog::Work::start() said, read() for a stored version, then
+///          admit().
 /// State:   how many messages were parked to make room, and when that was last said.
 /// Rules:   a message is admitted after its work has begun in the log, and is with the scheduler from then on.
 #include <cstdint>
@@ -20,7 +21,7 @@ class Admission {
       : around_(around), active_(active), rounds_(rounds) {}
 
   /// The active set has room, and the disk for the replacements of all its messages.
-  bool may_admit() const { return active_.has_room() && around_.log.may_begin(); }
+  bool may_admit() const { return active_.has_room() && around_.log.work().may_begin(); }
 
   /// Whether work on a message has begun, and if not, when it is to be tried again.
   enum class Begun : std::uint8_t {

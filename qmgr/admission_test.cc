@@ -51,9 +51,9 @@ BOOST_AUTO_TEST_CASE(a_version_that_cannot_be_read_is_put_on_hold) {
   const auto appended = log->append(record);
   BOOST_REQUIRE(appended.has_value());
   sync();
-  auto stored = log->read(appended->place);
+  auto stored = log->runners().read(appended->place);
   BOOST_REQUIRE(stored.has_value());
-  BOOST_REQUIRE(log->start(*stored).has_value());
+  BOOST_REQUIRE(log->work().start(*stored).has_value());
   BOOST_TEST((admission.read(*std::move(stored)) == nullptr));
   BOOST_TEST((where("A1").place.log == queue_log::kHold));
 }

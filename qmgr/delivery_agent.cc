@@ -34,7 +34,7 @@ Result<void> DeliveryAgent::make_page() {
 void DeliveryAgent::open(const ipc::delivery::OpenConnection& open) {
   connections_[open.connection];
   if (link_.connected()) {
-    static_cast<void>(link_.channel().send(open));
+    (void)link_.channel().send(open);
     return;
   }
   to_open_.push_back(open);
@@ -43,7 +43,7 @@ void DeliveryAgent::open(const ipc::delivery::OpenConnection& open) {
 
 void DeliveryAgent::close(ConnectionNumber connection) {
   if (link_.connected()) {
-    static_cast<void>(link_.channel().send(ipc::delivery::CloseConnection{connection}));
+    (void)link_.channel().send(ipc::delivery::CloseConnection{connection});
   } else {
     std::erase_if(to_open_, [&](const auto& o) { return o.connection == connection; });
     if (connections_.contains(connection)) forget(connection);
@@ -140,7 +140,7 @@ void DeliveryAgent::died(bool was_connected, const std::string& why) {
     ipc::delivery::ConnectionClosed closed;
     closed.connection = connection;
     closed.opened = true;  // not the destination's fault
-    closed.status = {mail::Action::deferred, "4.3.0", "the delivery program ended: " + why, {}, {}};
+    closed.status = mail::make_status(mail::Action::deferred, "4.3.0", "the delivery program ended: " + why);
     for (const JobNumber job : connections_[connection]) {
       if (page_.at(jobs_.at(job).slot) != Stage::committed) closed.unstarted.push_back(job);
     }
@@ -163,8 +163,8 @@ void DeliveryAgent::on_connected() {
     return;
   }
   Fd fds[] = {Fd(::dup(page_fd_.get()))};
-  static_cast<void>(link_.channel().send(ipc::delivery::StagePage{kSlots}, fds));
-  for (const auto& open : std::exchange(to_open_, {})) static_cast<void>(link_.channel().send(open));
+  (void)link_.channel().send(ipc::delivery::StagePage{kSlots}, fds);
+  for (const auto& open : std::exchange(to_open_, {})) (void)link_.channel().send(open);
   if (std::exchange(failures_, 0) > 0) manager_.event()->scheduler.transport_up(transport_, true);
 }
 

@@ -105,19 +105,19 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
     if (!m.name.empty() && !wanted.contains(s.key) && !fits(m.name, s.facts)) return;
     found.push_back(entry(m.request, s));
   });
-  static_cast<void>(channel.send(backend(m.request)));
+  (void)channel.send(backend(m.request));
   std::uint64_t count = 0;
   for (const auto& [name, s] : destinations_.suspensions()) {
     if (!m.name.empty() && m.name != name) continue;
     ++count;
-    static_cast<void>(channel.send(Suspended{m.request, s.name, s.reason, s.since}));
+    (void)channel.send(Suspended{m.request, s.name, s.reason, s.since});
   }
   for (const Entry& e : found) {
     ++count;
-    static_cast<void>(channel.send(e));
+    (void)channel.send(e);
     if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
-  static_cast<void>(channel.send(Done{m.request, Outcome::ok, count, {}}));
+  (void)channel.send(Done{m.request, Outcome::ok, count, {}});
 }
 
 async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trusted) {
@@ -131,7 +131,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
     done.text = "not a name of a destination";
   }
   if (done.outcome != Outcome::ok) {
-    static_cast<void>(channel.send(done));
+    (void)channel.send(done);
     co_return;
   }
   switch (m.verb) {
@@ -167,13 +167,13 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
       done.text = "it acts now, but could not be written: " + written.error().message();
     }
   }
-  static_cast<void>(channel.send(done));
+  (void)channel.send(done);
 }
 
 async::Task<std::shared_ptr<const DestinationServer::Counts>> DestinationServer::ask_counts() {
   const async::Until until{.deadline = loop_.now() + kCountsWait};
   if (auto asked = asked_.lock(); asked && !asked->answer) {
-    static_cast<void>(co_await asked->answered.wait(until));
+    (void)co_await asked->answered.wait(until);
     co_return asked;
   }
   const auto asked = std::make_shared<Counts>(loop_);
@@ -227,10 +227,10 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
         if (routed != nullptr) looked->answer = std::move(routed->answer);
         looked->event.set();
       });
-  static_cast<void>(co_await looked->event.wait({.deadline = loop_.now() + kRouteWait}));
+  (void)co_await looked->event.wait({.deadline = loop_.now() + kRouteWait});
   manager_.event()->routes.forget_look_up(request);
   if (!looked->answer) {
-    static_cast<void>(channel.send(Done{m.request, Outcome::failed, 0, "trivial-rewrite does not answer"}));
+    (void)channel.send(Done{m.request, Outcome::failed, 0, "trivial-rewrite does not answer"});
     co_return;
   }
   Explained e;
@@ -240,8 +240,8 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
     e.rule = Rule::unroutable;
     e.status = no->status.dsn;
     e.text = no->status.text;
-    static_cast<void>(channel.send(e));
-    static_cast<void>(channel.send(Done{m.request, Outcome::ok, 0, {}}));
+    (void)channel.send(e);
+    (void)channel.send(Done{m.request, Outcome::ok, 0, {}});
     co_return;
   }
   auto& route = std::get<ipc::route::Resolved>(*looked->answer);
@@ -266,8 +266,8 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   e.tls = route.tls;
   e.by_sender = route.by_sender;
   e.classes = co_await classes_of(found);
-  static_cast<void>(channel.send(backend(m.request)));
-  static_cast<void>(channel.send(e));
+  (void)channel.send(backend(m.request));
+  (void)channel.send(e);
   std::uint64_t count = 0;
   for (std::size_t level = 0; level < found.levels.size(); ++level) {
     for (const auto& s : found.levels[level]) {
@@ -275,10 +275,10 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
       at.level = static_cast<std::uint32_t>(level);
       at.chosen = fits(s.key, found.chosen);
       ++count;
-      static_cast<void>(channel.send(at));
+      (void)channel.send(at);
     }
   }
-  static_cast<void>(channel.send(Done{m.request, Outcome::ok, count, {}}));
+  (void)channel.send(Done{m.request, Outcome::ok, count, {}});
 }
 
 }  // namespace pen::qmgr

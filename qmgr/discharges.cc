@@ -22,7 +22,7 @@ bool Discharges::look() {
   if (!some) around_.ports.fatal(some.error());
   for (const auto& l : *some) {
     if (!may_be_notice(l.sender) || found_.size() >= kMost) continue;
-    auto stored = around_.log.read(l.place);
+    auto stored = around_.log.runners().read(l.place);
     if (!stored) continue;
     if (const auto notice = from_log(*std::move(stored))) add(notice->envelope());
   }

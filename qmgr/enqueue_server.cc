@@ -25,13 +25,13 @@ std::size_t EnqueueServer::queued() const {
 }
 
 void EnqueueServer::queue_state(bool accepting) {
-  for (const auto& s : sessions_) static_cast<void>(s->channel.send(QueueState{accepting, inline_limit_}));
+  for (const auto& s : sessions_) (void)s->channel.send(QueueState{accepting, inline_limit_});
 }
 
 async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
   auto session = std::make_shared<Session>(loop_, std::move(opening));
   sessions_.insert(session);
-  static_cast<void>(session->channel.send(QueueState{manager_.accepting(), inline_limit_}));
+  (void)session->channel.send(QueueState{manager_.accepting(), inline_limit_});
   for (;;) {
     auto received = co_await session->channel.receive();
     if (!received) {
@@ -42,7 +42,7 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
     std::visit([&](auto& m) { take(session, m); }, received->message);
     if (session->unanswered > kMaxUnanswered) {
       session->drained.reset();
-      static_cast<void>(co_await session->drained.wait());
+      (void)co_await session->drained.wait();
     }
     if (session->channel.congested() && !co_await session->channel.flush({.deadline = loop_.now() + seconds(60)})) {
       break;
@@ -56,7 +56,7 @@ async::Task<void> EnqueueServer::serve(ipc::Opening opening) {
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueue& m) {
   if (!mail::is_queue_id(m.envelope.queue_id)) {
     log::warning("message refused: not a queue id: {}", m.envelope.queue_id);
-    static_cast<void>(s->channel.send(Enqueued{m.request, Outcome::refused, "not a queue id"}));
+    (void)s->channel.send(Enqueued{m.request, Outcome::refused, "not a queue id"});
     return;
   }
   spool::BodyRef ref = 0;
@@ -64,14 +64,14 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
     if (s->leases.erase(m.lease) == 0) {
       log::warning("{}: message refused: its body is in a spool file that the receiver does not hold",
                    m.envelope.queue_id);
-      static_cast<void>(s->channel.send(Enqueued{m.request, Outcome::refused, "no such lease"}));
+      (void)s->channel.send(Enqueued{m.request, Outcome::refused, "no such lease"});
       return;
     }
     auto taken = spool_->take(m.lease, m.envelope.queue_id, m.envelope.body.size);
     if (!taken) {
       spool_->give_back(m.lease);
       log::warning("{}: message refused: {}", m.envelope.queue_id, taken.error().message());
-      static_cast<void>(s->channel.send(Enqueued{m.request, Outcome::refused, taken.error().message()}));
+      (void)s->channel.send(Enqueued{m.request, Outcome::refused, taken.error().message()});
       return;
     }
     ref = *taken;
@@ -87,7 +87,7 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
         --unanswered_;
         if (s->unanswered <= kMaxUnanswered / 2) s->drained.set();
         if (outcome == Outcome::refused) log::warning("{}: message refused: {}", id, text);
-        if (s->alive) static_cast<void>(s->channel.send(Enqueued{request, outcome, std::move(text)}));
+        if (s->alive) (void)s->channel.send(Enqueued{request, outcome, std::move(text)});
       });
 }
 
@@ -95,7 +95,7 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseS
   ipc::enqueue::SpoolLeased answer{m.request, Outcome::ok, 0, 0};
   if (draining_ || !manager_.accepting() || spool_ == nullptr) {
     answer.outcome = draining_ ? Outcome::try_later : Outcome::no_space;
-    static_cast<void>(s->channel.send(answer));
+    (void)s->channel.send(answer);
     return;
   }
   auto lease = spool_->lease(m.expected_size);
@@ -106,14 +106,14 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseS
     const bool failing = why.is_errno(EIO) || why.is_errno(EROFS);
     log::warning("spool: {}", why.message());
     answer.outcome = space ? Outcome::no_space : failing ? Outcome::refused : Outcome::try_later;
-    static_cast<void>(s->channel.send(answer));
+    (void)s->channel.send(answer);
     return;
   }
   s->leases.insert(lease->lease);
   answer.lease = lease->lease;
   answer.content_offset = lease->content_offset;
   Fd fds[] = {std::move(lease->fd)};
-  static_cast<void>(s->channel.send(answer, fds));
+  (void)s->channel.send(answer, fds);
 }
 
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::ReturnLease& m) {

@@ -18,10 +18,10 @@ Guests::Guest::~Guest() {
 
 async::Task<void> Guests::Guest::begin() {
   User& user = user_->second;
-  static_cast<void>(co_await user.turn.acquire());
+  (void)co_await user.turn.acquire();
   in_turn_ = true;
   const SteadyTime next = user.next;
-  if (next > guests_.loop_.now()) static_cast<void>(co_await guests_.loop_.sleep(next - guests_.loop_.now()));
+  if (next > guests_.loop_.now()) (void)co_await guests_.loop_.sleep(next - guests_.loop_.now());
   began_ = guests_.loop_.now();
 }
 

@@ -38,7 +38,7 @@ async::Task<void> ask(Guests* guests, uid_t uid, async::Event* may_end, std::str
   auto guest = guests->enter(uid);
   co_await guest->begin();
   *order += "b";
-  static_cast<void>(co_await may_end->wait());
+  (void)co_await may_end->wait();
   guest->end();
   *order += "e";
 }

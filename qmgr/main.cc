@@ -204,7 +204,7 @@ Result<service::Hooks> start(service::Context& c) {
     advise(s.queue_log_directory, log.error());
     return fail(std::move(log).error());
   }
-  if (const auto in_use = (*log)->report().segment_size; in_use != options.segment_size) {
+  if (const auto in_use = (*log)->restart().report().segment_size; in_use != options.segment_size) {
     log::warning(
         "queue_log_segment_size is {}, but this queue was made with {} and keeps it; the setting "
         "counts for a new queue",

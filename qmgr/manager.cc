@@ -27,44 +27,6 @@ void Manager::do_actions() {
   }
 }
 
-void Manager::act(const OpenConnection& a) {
-  if (a.session_class) {
-    session_asked_.emplace(a.connection, a);
-    around_.ports.ask_session(a.connection, *a.session_class, a.destination);
-    return;
-  }
-  around_.ports.open_connection(a.destination.transport,
-                                {.connection = a.connection,
-                                 .destination = a.destination,
-                                 .nexthop = a.nexthop,
-                                 .step_by_step = a.step_by_step,
-                                 .clear_text = a.clear_text},
-                                a.key, a.limit);
-}
-
-void Manager::act(const CloseConnection& a) {
-  if (session_asked_.erase(a.connection) > 0) {
-    around_.ports.release_session(a.connection);
-  } else {
-    around_.ports.close_connection(a.transport, a.connection);
-  }
-}
-
-void Manager::session_answer(ConnectionNumber connection, bool granted) {
-  const auto at = session_asked_.find(connection);
-  if (at == session_asked_.end()) return;
-  const Turn turn(turns_);
-  OpenConnection open = std::move(at->second);
-  session_asked_.erase(at);
-  if (granted) {
-    around_.scheduler.session_granted(connection);
-    open.session_class.reset();
-    act(open);
-  } else {
-    around_.scheduler.session_refused(connection);
-  }
-}
-
 void Manager::conclude(Active& m) {
   if (m.order != Active::Order::none) return orders_.carry_out(m);
   if (rounds_.expire(m)) return;  // comes back when the records are durable
@@ -77,7 +39,7 @@ void Manager::conclude(Active& m) {
 }
 
 void Manager::finish(Active& m) {
-  around_.must(around_.log.finish(m.id()));
+  around_.must(around_.log.work().finish(m.id()));
   log::info("{}: removed", m.id());
   ++finished_;
   if (m.spool_file != 0) around_.ports.release_body(m.spool_file, m.id());
@@ -86,17 +48,17 @@ void Manager::finish(Active& m) {
 
 void Manager::defer(Active& m) {
   const WallTime now = around_.now();
-  const auto log = around_.log.retry_log_for(m.parked ? seconds(0) : retry_delay(around_.options, m, now));
+  const auto log = around_.log.runners().retry_log_for(m.parked ? seconds(0) : retry_delay(around_.options, m, now));
   const auto body = active_.body_of(m);
   if (!body) return rounds_.lose(m);
-  around_.must(around_.log.defer(m.id(), log, to_log(m, *body)));
-  runners_.due_at(log, now + around_.log.interval(log));
+  around_.must(around_.log.work().defer(m.id(), log, to_log(m, *body)));
+  runners_.due_at(log, now + around_.log.runners().interval(log));
   if (!m.parked) ++deferred_;
   active_.remove(m);
 }
 
 void Manager::bring_messages() {
-  if (around_.log.recovery() != queue_log::Recovery::done) return;
+  if (around_.log.restart().stage() != queue_log::Recovery::done) return;
   for (std::size_t i = 0; i < around_.options.runner_slice && admission_.may_admit(); ++i) {
     if ((order_turn_ = !order_turn_) && orders_.run_waiting()) continue;
     const bool ran = runners_.run_one();
@@ -113,7 +75,7 @@ void Manager::committed() {
   orders_.commit_came();
   runners_.commit_came();
   // One per commit: renewing moves the head as well.
-  if (const auto id = around_.log.stale())
+  if (const auto id = around_.log.work().stale())
     if (Active* m = active_.find(*id)) active_.renew(*m);
 }
 
@@ -121,7 +83,7 @@ void Manager::settle() {
   const Turn turn(turns_, Turn::Then::nothing);
   routes_.new_turn();
   if (around_.scheduler.next_wake() <= around_.clock.now()) around_.scheduler.tick();
-  if (!when_recovered_.empty() && around_.log.recovery() == queue_log::Recovery::done)
+  if (!when_recovered_.empty() && around_.log.restart().stage() == queue_log::Recovery::done)
     for (const auto& fn : std::exchange(when_recovered_, {})) fn();
   do {
     do {
@@ -150,9 +112,9 @@ SteadyTime Manager::wake_at() const {
   if (acknowledgements_.due() || new_mail_.any_to_admit()) return now;
   SteadyTime at = std::min(around_.scheduler.next_wake(), reports_.wake_at());
   const bool room = active_.has_room();
-  if ((room ? !around_.log.may_begin() : around_.scheduler.crowded()) && others_wait())
+  if ((room ? !around_.log.work().may_begin() : around_.scheduler.crowded()) && others_wait())
     at = std::min(at, now + seconds(1));
-  if (around_.log.recovery() == queue_log::Recovery::done && admission_.may_admit()) {
+  if (around_.log.restart().stage() == queue_log::Recovery::done && admission_.may_admit()) {
     if (orders_.any_waiting()) return now;
     at = std::min(at, runners_.wake_at());
   }
@@ -186,7 +148,7 @@ std::unique_ptr<queue_log::Scan> Manager::find_stored(std::vector<std::string> q
 void Manager::after_commit(std::function<void()> fn) {
   const Turn turn(turns_);
   acknowledgements_.after_commit(std::move(fn));
-  around_.log.flush();
+  around_.log.commits().flush();
 }
 
 Manager::Figures Manager::figures() const {

@@ -17,7 +17,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "lib/queue_log/scan.h"
@@ -26,6 +25,7 @@
 #include "qmgr/admission.h"
 #include "qmgr/jobs.h"
 #include "qmgr/new_mail.h"
+#include "qmgr/ordered_connections.h"
 #include "qmgr/orders.h"
 #include "qmgr/reports.h"
 #include "qmgr/rounds.h"
@@ -51,6 +51,7 @@ class Manager {
     Reports& reports;
     Orders& orders;
     Runners& runners;
+    OrderedConnections& connections;
     Scheduler& scheduler;
   };
   /// The only way to the parts: `manager.event()->routes.routed(answer)`. Ends with the statement.
@@ -67,8 +68,6 @@ class Manager {
 
   /// A commit is back: more is durable. What waited for it is called by the settle that follows.
   void committed();
-  /// A connection that was to be opened has a lease of its session class, or is refused one.
-  void session_answer(ConnectionNumber connection, bool granted);
   /// A connection is closed on the wire, or was taken back before the program was reached: what it held of limits is
   /// free.
   void connection_gone(ConnectionNumber connection) { around_.ports.release_session(connection); }
@@ -111,9 +110,9 @@ class Manager {
  private:
   void do_actions();
   void act(const RouteRecipient& a) { routes_.ask(a); }
-  void act(const OpenConnection& a);
+  void act(const OpenConnection& a) { connections_.order(a); }
   void act(HandJob& a) { jobs_.hand(a); }
-  void act(const CloseConnection& a);
+  void act(const CloseConnection& a) { connections_.close(a); }
   void act(const DeferRecipients& a) { jobs_.deferred(a); }
 
   /// The end of a round.
@@ -137,11 +136,11 @@ class Manager {
   Runners runners_{around_, admission_, reports_};
   NewMail new_mail_{around_, active_, acknowledgements_, reports_, admission_, runners_};
   Orders orders_{around_, active_, acknowledgements_, rounds_, admission_, runners_};
-  const Parts parts_{new_mail_, routes_, jobs_, reports_, orders_, runners_, around_.scheduler};
+  OrderedConnections connections_{around_};
+  const Parts parts_{new_mail_, routes_, jobs_, reports_, orders_, runners_, connections_, around_.scheduler};
 
   std::vector<Action> actions_;                      // being carried out; their memory serves the next ones
   static constexpr std::size_t kKeptActions = 2000;  // some hundred bytes each; a flood's memory goes
-  std::unordered_map<ConnectionNumber, OpenConnection> session_asked_;  // no lease yet
   std::vector<std::function<void()>> when_recovered_;
   bool order_turn_ = false;
   bool accepting_;

@@ -62,7 +62,7 @@ class Qmgr : public Ports {
 
   void recover() {
     for (int i = 0; i < 10000; ++i) {
-      auto step = log_->recover_step(4096);
+      auto step = log_->restart().step(4096);
       BOOST_REQUIRE(step.has_value());
       commit();
       if (*step == queue_log::Recovery::done) return;
@@ -93,7 +93,6 @@ class Qmgr : public Ports {
                                         });
   }
 
-  /// Everything that can happen without time passing.
   /// So often the delivery program ends with the job that it has in hand, and comes back.
   void kill_delivery(int deaths) {
     for (int death = 1; death <= deaths; ++death) {
@@ -112,6 +111,7 @@ class Qmgr : public Ports {
       run();
     }
   }
+  /// Everything that can happen without time passing.
   void run() {
     for (int i = 0; i < 10000; ++i) {
       manager_->settle();
@@ -122,22 +122,22 @@ class Qmgr : public Ports {
   }
   void advance(std::chrono::nanoseconds by) {
     outside_.clock.advance(by);
-    log_->flush();
+    log_->commits().flush();
     run();
   }
 
   bool commit() {
-    auto batch = log_->next_batch();
+    auto batch = log_->commits().next_batch();
     if (!batch) return false;
     auto done = batch->execute(storage_);
-    auto ticket = log_->complete(std::move(*batch), done);
+    auto ticket = log_->commits().complete(std::move(*batch), done);
     BOOST_REQUIRE(ticket.has_value());
     manager_->committed();
     return true;
   }
 
   std::size_t listed() {
-    log_->flush();
+    log_->commits().flush();
     while (commit()) {
     }
     std::set<std::string> ids;
@@ -150,7 +150,7 @@ class Qmgr : public Ports {
     return ids.size();
   }
   std::optional<queue_log::Listed> where(const std::string& id) {
-    log_->flush();
+    log_->commits().flush();
     while (commit()) {
     }
     auto scan = log_->scan();
@@ -165,79 +165,74 @@ class Qmgr : public Ports {
   }
 
   /// How a recipient fares: by its local part: ok…, no… (fails), later… (deferred), hang… (stays in hand), ours… (a
-  /// fault of the delivery program).
+  /// fault of the delivery program). True: some program had something to do.
   bool play() {
-    bool moved = false;
-    for (auto& r : std::exchange(routes_, {})) {
-      moved = true;
+    const bool routed = play_router();
+    const bool opened = play_hosts();
+    const bool worked = play_agents();
+    const bool reported = play_bounce();
+    return routed || opened || worked || reported;
+  }
+  bool play_router() {
+    const auto asked = std::exchange(routes_, {});
+    for (const auto& [request, recipient] : asked) {
       ipc::route::Routed answer;
-      answer.request = r.first;
-      if (r.second.starts_with("nowhere")) {
-        answer.answer = ipc::route::Unroutable{{mail::Action::failed, "5.1.2", "no such domain", {}, {}}};
-      } else {
-        ipc::route::Resolved resolved;
-        resolved.transport = "smtp";
-        resolved.nexthop = r.second.substr(r.second.find('@') + 1);
-        resolved.recipient = r.second;
-        resolved.for_domain = routes_for_domains;
-        ipc::Destination d;
-        d.transport = "smtp";
-        d.host = "mx." + resolved.nexthop;
-        d.address = resolved.nexthop == "tar.example" ? "192.0.2.66" : "192.0.2.1";
-        d.port = 25;
-        resolved.levels.push_back({{d}});
-        answer.answer = resolved;
-      }
+      answer.request = request;
+      if (recipient.starts_with("nowhere"))
+        answer.answer = ipc::route::Unroutable{mail::make_status(mail::Action::failed, "5.1.2", "no such domain")};
+      else
+        answer.answer = resolved(recipient);
       if (routers_answer) manager_->event()->routes.routed(answer);
     }
-    for (const auto c : hosts_silent ? decltype(opening_)() : std::exchange(opening_, {})) {
-      moved = true;
+    return !asked.empty();
+  }
+  ipc::route::Resolved resolved(const std::string& recipient) const {
+    ipc::route::Resolved r;
+    r.transport = "smtp";
+    r.nexthop = recipient.substr(recipient.find('@') + 1);
+    r.recipient = recipient;
+    r.for_domain = routes_for_domains;
+    ipc::Destination d;
+    d.transport = "smtp";
+    d.host = "mx." + r.nexthop;
+    d.address = r.nexthop == "tar.example" ? "192.0.2.66" : "192.0.2.1";
+    d.port = 25;
+    r.levels.push_back({{d}});
+    return r;
+  }
+  bool play_hosts() {
+    if (hosts_silent) return false;
+    const auto opening = std::exchange(opening_, {});
+    for (const auto c : opening) {
       ipc::delivery::Features f;
       f.window = 5;
       if (hosts_answer) {
         manager_->event()->scheduler.opened(c, f);
       } else {
-        manager_->event()->jobs.connection_closed({.connection = c,
-                                                   .opened = false,
-                                                   .trouble = ipc::delivery::Trouble::refused,
-                                                   .status = {mail::Action::deferred, "4.4.1", "refused", {}, {}},
-                                                   .unstarted = {}});
+        manager_->event()->jobs.connection_closed(
+            {.connection = c,
+             .opened = false,
+             .trouble = ipc::delivery::Trouble::refused,
+             .status = mail::make_status(mail::Action::deferred, "4.4.1", "refused"),
+             .unstarted = {}});
       }
     }
-    for (auto& job : std::exchange(work_, {})) {
-      moved = true;
-      if (job.recipients.front().recipient.address.starts_with("hang")) {
+    return !opening.empty();
+  }
+  bool play_agents() {
+    const auto jobs = std::exchange(work_, {});
+    for (const auto& job : jobs) {
+      if (job.recipients.front().recipient.address.starts_with("hang"))
         in_hand.push_back(job);
-        continue;
-      }
-      answer(job);
+      else
+        answer(job);
     }
-    for (auto& n : std::exchange(reports_, {})) {
-      moved = true;
-      if (!bounce_works) {
-        manager_->event()->reports.notified({n.request, false, {}, "bounce is out of order"});
-        continue;
-      }
-      const char* const kinds[] = {"failure ", "delay ", "success ", "first try "};
-      std::string text = kinds[static_cast<int>(n.kind)] + n.envelope.queue_id + ":";
-      mail::Discharge d{n.envelope.queue_id, {}, static_cast<std::uint8_t>(n.kind)};
-      for (const auto& r : n.recipients) {
-        text += " " + r.recipient.address;
-        d.ordinals.push_back(r.ordinal);
-      }
-      const std::string id = "N" + std::to_string(++outside_.next_notice) + n.envelope.queue_id;
-      // As bounce does: a notice from the null sender, one about a notice from double_bounce_sender.
-      const std::string sender = n.envelope.sender.empty() ? "double-bounce@mx.example" : "";
-      last_ = ipc::enqueue::Outcome::ok;
-      send(id, sender, {notice_goes_to}, {d}, n.permit);
-      if (last_ != ipc::enqueue::Outcome::ok) {
-        manager_->event()->reports.notified({n.request, false, {}, "it cannot be queued"});
-        continue;
-      }
-      outside_.notices.push_back(text);
-      told.push_back(n);
-      if (bounce_answers) waiting_answers_.push_back({n.request, true, id, {}});
-    }
+    return !jobs.empty();
+  }
+  bool play_bounce() {
+    const auto reports = std::exchange(reports_, {});
+    for (const auto& n : reports) report(n);
+    bool moved = !reports.empty();
     for (auto& a : std::exchange(waiting_answers_, {})) {
       if (outside_.acknowledged.contains(a.queue_id)) {
         manager_->event()->reports.notified(a);
@@ -248,6 +243,32 @@ class Qmgr : public Ports {
     }
     return moved;
   }
+  /// The notice is sent; bounce answers once it is acknowledged.
+  void report(const ipc::bounce::Notify& n) {
+    if (!bounce_works) {
+      manager_->event()->reports.notified({n.request, false, {}, "bounce is out of order"});
+      return;
+    }
+    const char* const kinds[] = {"failure ", "delay ", "success ", "first try "};
+    std::string text = kinds[static_cast<int>(n.kind)] + n.envelope.queue_id + ":";
+    mail::Discharge d{n.envelope.queue_id, {}, static_cast<std::uint8_t>(n.kind)};
+    for (const auto& r : n.recipients) {
+      text += " " + r.recipient.address;
+      d.ordinals.push_back(r.ordinal);
+    }
+    const std::string id = "N" + std::to_string(++outside_.next_notice) + n.envelope.queue_id;
+    // As bounce does: a notice from the null sender, one about a notice from double_bounce_sender.
+    const std::string sender = n.envelope.sender.empty() ? "double-bounce@mx.example" : "";
+    last_ = ipc::enqueue::Outcome::ok;
+    send(id, sender, {notice_goes_to}, {d}, n.permit);
+    if (last_ != ipc::enqueue::Outcome::ok) {
+      manager_->event()->reports.notified({n.request, false, {}, "it cannot be queued"});
+      return;
+    }
+    outside_.notices.push_back(text);
+    told.push_back(n);
+    if (bounce_answers) waiting_answers_.push_back({n.request, true, id, {}});
+  }
   void answer(const ipc::delivery::Job& job) {
     ipc::delivery::JobResult result;
     result.job = job.job;
@@ -256,10 +277,11 @@ class Qmgr : public Ports {
     for (const auto& r : job.recipients) {
       const std::string& a = r.recipient.address;
       mail::DeliveryStatus status{mail::Action::delivered, "2.0.0", "250 ok", {}, {}};
-      if (a.starts_with("no")) status = {mail::Action::failed, "5.1.1", "550 no such user", {}, {}};
-      if (a.starts_with("later") && !all_well) status = {mail::Action::deferred, "4.2.1", "450 " + later_text, {}, {}};
+      if (a.starts_with("no")) status = mail::make_status(mail::Action::failed, "5.1.1", "550 no such user");
+      if (a.starts_with("later") && !all_well)
+        status = mail::make_status(mail::Action::deferred, "4.2.1", "450 " + later_text);
       if (a.starts_with("ours")) {
-        status = {mail::Action::deferred, "4.3.0", "our own fault", {}, {}};
+        status = mail::make_status(mail::Action::deferred, "4.3.0", "our own fault");
         result.own_fault = true;
       }
       status.diagnostic = diagnostic;
@@ -277,8 +299,7 @@ class Qmgr : public Ports {
     ways_asked.push_back(std::string(r.transport));
     routes_.emplace_back(r.request, std::string(r.recipient));
   }
-  void open_connection(const std::string&, const ipc::delivery::OpenConnection& o, const std::string&,
-                       std::uint32_t) override {
+  void open_connection(const std::string&, const ipc::delivery::OpenConnection& o) override {
     opening_.push_back(o.connection);
   }
   void close_connection(const std::string&, ConnectionNumber) override {}

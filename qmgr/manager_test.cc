@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(two_versions_of_a_message_that_is_worked_on_end_nothing) {
   // The second process has saved positions and not begun to deliver: the message waits in its journal.
   qmgr = std::make_unique<Qmgr>(outside, disk);
   qmgr->recover();
-  qmgr->log_->save_positions();
+  qmgr->log_->commits().save_positions();
   qmgr->commit();
   kill();
   start();
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_deferred_message_whose_drop_file_returns_is_flushed_and_e
   qmgr->run();
   qmgr->advance(seconds(2));
   for (int death = 0; death < 2; ++death) {
-    qmgr->log_->save_positions();
+    qmgr->log_->commits().save_positions();
     qmgr->commit();
     kill();
     start();
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(a_message_whose_record_is_damaged_meanwhile_is_told_of_and_
   for (const auto& job : std::exchange(qmgr->in_hand, {})) qmgr->answer(job);
   qmgr->run();
   BOOST_TEST(!qmgr->where("A1").has_value());
-  BOOST_TEST(qmgr->log_->report().damage_count > 0U);
+  BOOST_TEST(qmgr->log_->restart().report().damage_count > 0U);
   BOOST_TEST(delivered("A2 ok@a.example") == 1);
   kill();
   start(options);
@@ -454,7 +454,7 @@ BOOST_AUTO_TEST_CASE(an_expired_message_on_hold_stays_there_and_comes_back_when_
   const auto held = qmgr->where("A1");
   BOOST_TEST_REQUIRE(held.has_value());
   BOOST_TEST(held->place.log == queue_log::kHold);
-  BOOST_TEST(from_log(*qmgr->log_->read(held->place))->forced_expire);
+  BOOST_TEST(from_log(*qmgr->log_->runners().read(held->place))->forced_expire);
   qmgr->advance(seconds(20000));
   BOOST_TEST(outside.notices.empty());
   obeyed(*qmgr, "A1", Verb::release);
@@ -534,7 +534,7 @@ BOOST_AUTO_TEST_CASE(of_two_orders_for_a_message_on_the_wire_the_later_stands) {
     BOOST_TEST_REQUIRE(where.has_value());
     BOOST_TEST(where->place.log == queue_log::kHold);
     const bool expired = orders.front() != Verb::requeue;
-    BOOST_TEST(from_log(*qmgr->log_->read(where->place))->forced_expire == expired);
+    BOOST_TEST(from_log(*qmgr->log_->runners().read(where->place))->forced_expire == expired);
     obeyed(*qmgr, id, Verb::remove);
   }
 }
@@ -642,7 +642,7 @@ BOOST_AUTO_TEST_CASE(jobs_that_all_fail_at_once_on_a_full_disk_find_room) {
       if (qmgr->last_ == ipc::enqueue::Outcome::no_space) break;
     }
     BOOST_TEST((qmgr->last_ == ipc::enqueue::Outcome::no_space));
-    BOOST_TEST(qmgr->log_->working_count() * 3000 > 10U * 65536);
+    BOOST_TEST(qmgr->log_->work().working_count() * 3000 > 10U * 65536);
     if (killed) {
       Random random(11);
       disk = disk.cut(FaultStorage::Cut::kill, random);

@@ -52,7 +52,7 @@ void Active::end_trace() {
 }
 
 mail::Envelope Active::take_envelope() {
-  static_cast<void>(envelope());
+  (void)envelope();
   return std::move(*envelope_);
 }
 

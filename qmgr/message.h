@@ -59,7 +59,7 @@ struct Active {
   queue_log::Place place;
   std::uint32_t generation = 0;
   queue_log::OrdinalSet remaining;
-  std::uint64_t replacement_bytes = 0;  // of a new message, for QueueLog::start()
+  std::uint64_t replacement_bytes = 0;  // of a new message, for QueueLog::Work::start()
   std::size_t outstanding = 0;          // recipients at the scheduler
   std::size_t syncing = 0;              // results whose records are not yet durable
   std::map<std::uint32_t, Note> notes;

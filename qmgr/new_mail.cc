@@ -57,7 +57,7 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     if (spool_file != 0) around_.ports.release_body(spool_file, envelope.queue_id);
   } else {
     ++accepted_;
-    if (admission_.may_admit() && around_.log.recovery() == queue_log::Recovery::done) {
+    if (admission_.may_admit() && around_.log.restart().stage() == queue_log::Recovery::done) {
       fresh = std::make_unique<Active>();
       fresh->place = done->place;
       fresh->replacement_bytes = done->bytes;
@@ -92,7 +92,7 @@ void NewMail::admit() {
     auto m = std::move(durable_.front());
     durable_.pop_front();
     active_.give_back_place();
-    const auto begun = admission_.begun(m->id(), around_.log.start(m->id(), m->place, m->replacement_bytes));
+    const auto begun = admission_.begun(m->id(), around_.log.work().start(m->id(), m->place, m->replacement_bytes));
     if (begun == Admission::Begun::yes) {
       admission_.admit(std::move(m));
       active_.pack();

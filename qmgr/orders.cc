@@ -62,15 +62,15 @@ void Orders::carry_out(Active& m) {
   const bool nothing_left = m.remaining.empty() && !m.owes();
   const bool removed = m.order == Active::Order::remove || nothing_left;
   if (removed) {
-    ticket = around_.must(around_.log.remove(m.id()));
+    ticket = around_.must(around_.log.work().remove(m.id()));
     if (m.spool_file != 0) around_.ports.release_body(m.spool_file, m.id());
     ++removed_;
   } else if (const auto body = active_.body_of(m); !body) {
     return rounds_.lose(m);
   } else if (m.order == Active::Order::hold) {
-    ticket = around_.must(around_.log.hold(m.id(), to_log(m, *body)));
+    ticket = around_.must(around_.log.work().hold(m.id(), to_log(m, *body)));
   } else {
-    ticket = around_.must(around_.log.release(m.id(), to_log(m, *body)));
+    ticket = around_.must(around_.log.work().release(m.id(), to_log(m, *body)));
     runners_.wake(kJournal);
   }
   log::info("{}: {}", m.id(), removed ? "removed" : said_of(m.order));
@@ -84,7 +84,7 @@ void Orders::carry_out(Active& m) {
 void Orders::Order::give() {
   Orders& o = *orders_;
   if (Active* m = o.active_.find(where_.queue_id)) return on_active(*m);
-  if (verb_ == Verb::flush && !held() && o.around_.log.recovery() == queue_log::Recovery::done &&
+  if (verb_ == Verb::flush && !held() && o.around_.log.restart().stage() == queue_log::Recovery::done &&
       !o.admission_.may_admit()) {
     o.waiting_.push_back(std::move(*this));
     return;
@@ -107,7 +107,7 @@ void Orders::Order::on_active(Active& m) {
 
 void Orders::Order::at_rest() {
   if (verb_ == Verb::remove && remove_unread()) return;
-  auto stored = orders_->around_.log.read(where_.place);
+  auto stored = orders_->around_.log.runners().read(where_.place);
   if (!stored) {
     const Error& e = stored.error();
     if (e.is(QueueLogError::io_error)) orders_->around_.ports.fatal(e);
@@ -121,7 +121,7 @@ void Orders::Order::at_rest() {
 bool Orders::Order::remove_unread() {
   // When the record surely holds the whole body, there is nothing to free but the record.
   if (where_.stored < where_.size || where_.size > orders_->around_.options.inline_limit) return false;
-  const auto ticket = orders_->around_.log.remove(where_.place, where_.queue_id, where_.generation);
+  const auto ticket = orders_->around_.log.work().remove(where_.place, where_.queue_id, where_.generation);
   if (!ticket) return false;
   log::info("{}: removed", where_.queue_id);
   when_durable(*ticket);
@@ -130,7 +130,7 @@ bool Orders::Order::remove_unread() {
 
 void Orders::Order::remove(queue_log::Stored stored) {
   const std::string id = stored.envelope.queue_id;
-  const auto ticket = orders_->around_.log.remove(where_.place, id, stored.generation);
+  const auto ticket = orders_->around_.log.work().remove(where_.place, id, stored.generation);
   if (!ticket) return refused(ticket.error());
   log::info("{}: removed", id);
   const auto m = from_log(std::move(stored));
@@ -146,19 +146,19 @@ void Orders::Order::rewrite(queue_log::Stored stored) {
   if ((verb_ == Verb::hold && held()) || (stays_held && m->forced_expire)) return done_(Outcome::ok);
   if (!around.log.has_space()) {
     // The reserve is for deliveries. Segments come with the next commits if the disk has any.
-    around.log.save_positions();
+    around.log.commits().save_positions();
     if (!again(space_)) done_(Outcome::no_space);
     return;
   }
-  if (auto started = around.log.start(stored); !started) return refused(started.error());
+  if (auto started = around.log.work().start(stored); !started) return refused(started.error());
   const std::string id = stored.envelope.queue_id;
   queue_log::Envelope written = std::move(stored.envelope);
   if (m) {
     if (expires(verb_)) m->forced_expire = true;
     written = to_log(*m, m->body);  // folds results in
   }
-  const auto ticket =
-      around.must(verb_ == Verb::hold || stays_held ? around.log.hold(id, written) : around.log.release(id, written));
+  const auto ticket = around.must(verb_ == Verb::hold || stays_held ? around.log.work().hold(id, written)
+                                                                    : around.log.work().release(id, written));
   if (const auto said = effect_of(verb_).said; !said.empty()) log::info("{}: {}", id, said);
   if (held() && !stays_held) log::info("{}: released from hold", id);
   orders_->runners_.wake(kJournal);
@@ -168,7 +168,7 @@ void Orders::Order::rewrite(queue_log::Stored stored) {
 void Orders::Order::flush(queue_log::Stored stored) {
   // Tried now, whatever its retry time is; but what is on hold stays there.
   if (held()) return done_(Outcome::ok);
-  if (auto started = orders_->around_.log.start(stored); !started) return refused(started.error());
+  if (auto started = orders_->around_.log.work().start(stored); !started) return refused(started.error());
   auto m = orders_->admission_.read(std::move(stored));
   if (!m) return done_(Outcome::failed);
   orders_->around_.scheduler.override_deferral(orders_->admission_.admit(std::move(m)).number);
@@ -181,8 +181,8 @@ void Orders::Order::refused(const Error& why) {
   if (why.is(QueueLogError::no_space)) return done_(Outcome::no_space);
   // It was just put into this log and the end of its last round is not on disk yet: after a sync it is.
   if (!why.is(QueueLogError::not_found) && !why.is(QueueLogError::recovering)) around.ports.fatal(why);
-  around.log.save_positions();
-  around.log.flush();
+  around.log.commits().save_positions();
+  around.log.commits().flush();
   if (!again(moving_)) done_(Outcome::failed);
 }
 

@@ -17,7 +17,7 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
   }
   if (const int pass = scan_->second_pass() ? 2 : 1; passes_begun_ < pass) {
     if (!scan_->settled()) {
-      log_.flush();
+      log_.commits().flush();
       return Step::unsettled;
     }
     passes_begun_ = pass;
@@ -32,7 +32,7 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
       ++figures_.messages;
       continue;
     }
-    const auto stored = log_.read(listed.place);
+    const auto stored = log_.runners().read(listed.place);
     // Ended, or moved to where the scan meets it again.
     if (!stored && stored.error().is(queue_log::QueueLogError::not_found)) continue;
     const auto body = stored ? body_of_(*stored) : std::nullopt;
@@ -47,7 +47,7 @@ OrphanPass::Step OrphanPass::step(std::size_t slice) {
   }
   if (!scan_->done()) return Step::more;
   scan_.reset();
-  if (log_.report().damage_count != 0) {  // whose files those are that were named there, nobody knows
+  if (log_.restart().report().damage_count != 0) {  // whose files those are that were named there, nobody knows
     gave_up_ = {{}, "the queue log is damaged"};
     return Step::given_up;
   }

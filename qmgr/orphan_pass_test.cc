@@ -30,7 +30,7 @@ struct Fixture {
     BOOST_REQUIRE(opened.has_value());
     log = *std::move(opened);
     for (auto state = queue_log::Recovery::reading; state != queue_log::Recovery::done;) {
-      state = log->recover_step(4096).value();
+      state = log->restart().step(4096).value();
       commit();
     }
     open_spool();
@@ -44,9 +44,9 @@ struct Fixture {
     spool = *std::move(opened);
   }
   void commit() {
-    while (auto batch = log->next_batch()) {
+    while (auto batch = log->commits().next_batch()) {
       auto executed = batch->execute(log_disk);
-      BOOST_REQUIRE(log->complete(*std::move(batch), std::move(executed)).has_value());
+      BOOST_REQUIRE(log->commits().complete(*std::move(batch), std::move(executed)).has_value());
     }
   }
   queue_log::Envelope envelope(const std::string& id, spool::BodyRef body) {
@@ -103,11 +103,11 @@ BOOST_AUTO_TEST_CASE(files_of_messages_are_kept_and_the_others_are_free) {
 
 BOOST_AUTO_TEST_CASE(a_message_on_its_way_between_two_logs_keeps_its_file) {
   const auto body = queued("A1");
-  const auto due = log->next_due(queue_log::kJournal, clock.wall_now());
+  const auto due = log->runners().next_due(queue_log::kJournal, clock.wall_now());
   BOOST_REQUIRE(due->message.has_value());
-  BOOST_REQUIRE(log->start(*due->message).has_value());
+  BOOST_REQUIRE(log->work().start(*due->message).has_value());
   commit();
-  BOOST_REQUIRE(log->defer("A1", queue_log::kFirstRetry, envelope("A1", body)).has_value());
+  BOOST_REQUIRE(log->work().defer("A1", queue_log::kFirstRetry, envelope("A1", body)).has_value());
   open_spool();  // the replacement is in memory only
   BOOST_TEST((pass(body_of) == OrphanPass::Step::ended));
   BOOST_TEST(spool->figures().used == 1U);

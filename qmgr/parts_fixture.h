@@ -33,8 +33,7 @@ struct NotedPorts final : Ports {
     routes.push_back(r);
     asked.emplace_back(r.recipient);
   }
-  void open_connection(const std::string&, const ipc::delivery::OpenConnection&, const std::string&,
-                       std::uint32_t) override {}
+  void open_connection(const std::string&, const ipc::delivery::OpenConnection&) override {}
   void close_connection(const std::string&, ConnectionNumber) override {}
   void hand_job(const std::string&, ipc::delivery::Job& job, Fd) override {
     jobs.push_back(job);
@@ -90,7 +89,7 @@ struct PartsFixture {
   }
   void recover() {
     for (int i = 0; i < 10000; ++i) {
-      auto step = log->recover_step(4096);
+      auto step = log->restart().step(4096);
       BOOST_REQUIRE(step.has_value());
       while (commit()) {
       }
@@ -99,10 +98,10 @@ struct PartsFixture {
     BOOST_FAIL("recovery does not end");
   }
   bool commit() {
-    auto batch = log->next_batch();
+    auto batch = log->commits().next_batch();
     if (!batch) return false;
     auto done = batch->execute(disk);
-    BOOST_REQUIRE(log->complete(std::move(*batch), done).has_value());
+    BOOST_REQUIRE(log->commits().complete(std::move(*batch), done).has_value());
     return true;
   }
   mail::Envelope envelope(const std::string& id, const std::vector<std::string>& to = {"r@x.example"},
@@ -135,13 +134,13 @@ struct PartsFixture {
   /// And whose work has begun.
   std::unique_ptr<Active> begun(mail::Envelope e, const std::string& body = "body\r\n") {
     auto m = stored(std::move(e), body);
-    BOOST_REQUIRE(log->start(m->id(), m->place, m->replacement_bytes).has_value());
+    BOOST_REQUIRE(log->work().start(m->id(), m->place, m->replacement_bytes).has_value());
     sync();
     return m;
   }
   /// Everything appended so far is on the disk afterwards.
   void sync() {
-    log->flush();
+    log->commits().flush();
     while (commit()) {
     }
   }
@@ -196,10 +195,10 @@ struct AdmissionFixture : RoundsFixture {
   /// The message leaves the active set for a retry log.
   void defer(const std::string& id, seconds delay) {
     Active& m = *active.find(id);
-    const auto to = log->retry_log_for(delay);
-    BOOST_REQUIRE(log->defer(id, to, to_log(m, m.body)).has_value());
-    runners.due_at(to, clock.wall_now() + log->interval(to));
-    static_cast<void>(scheduler.withdraw(m.number));
+    const auto to = log->runners().retry_log_for(delay);
+    BOOST_REQUIRE(log->work().defer(id, to, to_log(m, m.body)).has_value());
+    runners.due_at(to, clock.wall_now() + log->runners().interval(to));
+    (void)scheduler.withdraw(m.number);
     active.remove(m);
     sync();
   }

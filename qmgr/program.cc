@@ -85,7 +85,7 @@ void Program::ask_session(ConnectionNumber connection, std::uint32_t session_cla
   leases_[connection] = sessions_->take(sessions::Direction::outgoing, session_class, destination.host,
                                         destination.address, [this, connection](bool granted) {
                                           if (!granted) leases_.erase(connection);
-                                          manager_->session_answer(connection, granted);
+                                          manager_->event()->connections.session_answer(connection, granted);
                                         });
 }
 
@@ -96,22 +96,27 @@ void Program::release_session(ConnectionNumber connection) {
   leases_.erase(at);
 }
 
+bool Program::ask_share(ConnectionNumber connection, const std::string& key, std::uint32_t limit,
+                        const std::string& address) {
+  return shared_ && shared_->ask_share(connection, key, limit, address);
+}
+
+void Program::release_share(ConnectionNumber connection) {
+  if (shared_) shared_->gone(connection);
+}
+
 void Program::start() {
   writer_.on_commit([this] {
     committed_.set();
     manager_->committed();
-    if (spool_ != nullptr) spool_->reclaim(log_.last_save());
+    if (spool_ != nullptr) spool_->reclaim(log_.commits().last_save());
   });
   loop_.spawn("recovery", recover());
   loop_.spawn("flush", keep_flushing());
   if (options_.orders_only) return;
   router_.start(*manager_);
   bounce_.start(*manager_);
-  if (shared_) {
-    shared_->start(*manager_, [this](const std::string& transport, const ipc::delivery::OpenConnection& open) {
-      agent(transport).open(open);
-    });
-  }
+  if (shared_) shared_->start(*manager_);
   start_sessions();
   loop_.spawn("destinations", keep_destinations());
 }
@@ -163,35 +168,35 @@ async::Task<void> Program::recover() {
   SteadyTime warned_at = moved_at - seconds(60);
   std::uint64_t seen = 0;
   for (;;) {
-    auto step = log_.recover_step(1U << 20);
+    auto step = log_.restart().step(1U << 20);
     report_damage();
     if (!step) fatal(std::move(step).error().within("recovery of the queue"));
     if (*step == queue_log::Recovery::done) break;
     writer_.kick();
-    const auto now_at = log_.report().bytes_read + log_.figures().appended_bytes;
+    const auto now_at = log_.restart().report().bytes_read + log_.figures().appended_bytes;
     if (now_at != seen) moved_at = loop_.now();
     seen = now_at;
     if (loop_.now() - moved_at > seconds(2)) {
       // On a busy machine a commit may take as long. Where a segment is lacking the writer asks the disk for one every
       // second.
-      if (log_.report().waits_for_space && loop_.now() - warned_at > seconds(30)) {
+      if (log_.restart().report().waits_for_space && loop_.now() - warned_at > seconds(30)) {
         warned_at = loop_.now();
         log::warning(
             "recovery of the queue waits for space: free {} bytes on the disk of "
             "queue_log_directory (files damaged-segment-* there may go once they were looked at); "
             "it goes on by itself",
-            log_.report().segment_size);
+            log_.restart().report().segment_size);
       }
-      static_cast<void>(co_await loop_.sleep(milliseconds(500)));
+      (void)co_await loop_.sleep(milliseconds(500));
     }
     if (*step == queue_log::Recovery::settling) {
       committed_.reset();
-      static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
+      (void)co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)});
     } else {
       co_await loop_.yield();
     }
   }
-  const auto& r = log_.report();
+  const auto& r = log_.restart().report();
   log::info(
       "queue recovered: epoch {}, {} segments, {} bytes read, {} messages in work, {} deliveries, "
       "{} torn bytes",
@@ -205,15 +210,15 @@ async::Task<void> Program::recover() {
 }
 
 void Program::report_damage() {
-  const auto& damage = log_.report().damage;
-  if (log_.recovery() == queue_log::Recovery::done && log_.report().torn_bytes > torn_told_) {
-    torn_told_ = log_.report().torn_bytes;
+  const auto& damage = log_.restart().report().damage;
+  if (log_.restart().stage() == queue_log::Recovery::done && log_.restart().report().torn_bytes > torn_told_) {
+    torn_told_ = log_.restart().report().torn_bytes;
     log::warning(
         "queue log: {} bytes at the ends of what was written are not whole records: writes that a "
         "crash cut (nobody was told that they were done), or damage to the last of them",
         torn_told_);
   }
-  if (damage_told_ == log_.report().damage_count) return;
+  if (damage_told_ == log_.restart().report().damage_count) return;
   for (std::size_t i = damage_told_; i < damage.size(); ++i) {
     const auto& d = damage[i];
     const std::string_view where = d.slot == queue_log::kPositionsSlot && d.use == 0 ? "positions"
@@ -223,7 +228,7 @@ void Program::report_damage() {
     log::error("queue log damaged: {}, slot {}, use {}, offset {}, {} bytes: {}{}{}", where, d.slot, d.use, d.offset,
                d.bytes, d.what, d.queue_id.empty() ? "" : ": message ", d.queue_id);
   }
-  damage_told_ = log_.report().damage_count;
+  damage_told_ = log_.restart().report().damage_count;
   log::error(
       "queue log damaged in {} places: check the disk; what is whole is delivered; a damaged "
       "segment is not used again, it is kept as damaged-segment-NNNNNNNN (its slot) in "
@@ -235,7 +240,7 @@ void Program::give_memory_back() {
   // The messages of a large active set lie between what lives longer: free() gives back only what is at the end, and
   // even malloc_trim() nothing while the log remembers each of them, until its garbage marks are written with a save.
   constexpr std::size_t kWorthIt = 2000;  // messages: some megabytes, for a few milliseconds
-  if (trim_after_ && log_.last_save() >= *trim_after_) {
+  if (trim_after_ && log_.commits().last_save() >= *trim_after_) {
     trim_after_.reset();
 #ifdef __GLIBC__
     ::malloc_trim(0);
@@ -248,9 +253,9 @@ void Program::give_memory_back() {
   if (loop_.now() < give_back_again_) return;
   give_back_again_ = loop_.now() + seconds(10);
   most_active_ = active;
-  trim_after_ = log_.next_save();
-  log_.save_positions();
-  log_.flush();
+  trim_after_ = log_.commits().next_save();
+  log_.commits().save_positions();
+  log_.commits().flush();
   writer_.kick();
 }
 
@@ -260,7 +265,7 @@ async::Task<void> Program::keep_flushing() {
   // without mail no save happens by itself.
   std::uint64_t seen = 0;
   for (;;) {
-    static_cast<void>(co_await loop_.sleep(seconds(1)));
+    (void)co_await loop_.sleep(seconds(1));
     report_damage();
     give_memory_back();
     const auto appended = log_.figures().appended_bytes;
@@ -269,8 +274,8 @@ async::Task<void> Program::keep_flushing() {
       if (auto shrunk = spool_->shrink(loop_.now()); !shrunk) log::warning("spool: {}", shrunk.error().message());
     if (appended == seen && log_.has_space() && !files_wait) continue;
     seen = appended;
-    if (files_wait) log_.save_positions();
-    log_.flush();
+    if (files_wait) log_.commits().save_positions();
+    log_.commits().flush();
     writer_.kick();
   }
 }
@@ -283,7 +288,7 @@ async::Task<void> Program::keep_destinations() {
   constexpr std::size_t kRounds = 3600 / 5;
   SteadyTime warned = loop_.now() - seconds(600);
   for (;;) {
-    static_cast<void>(co_await loop_.sleep(kEvery));
+    (void)co_await loop_.sleep(kEvery);
     const auto gone = destinations_.collect_some(loop_.clock().wall_now(), destinations_.places() / kRounds + 1);
     if (!gone.empty()) {
       auto event = manager_->event();
@@ -324,15 +329,6 @@ DeliveryAgent& Program::agent(const std::string& transport) {
   return *slot;
 }
 
-void Program::open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open,
-                              const std::string& key, std::uint32_t limit) {
-  if (shared_) return shared_->open(transport, open, key, limit);
-  agent(transport).open(open);
-}
-void Program::close_connection(const std::string& transport, ConnectionNumber connection) {
-  if (shared_ && shared_->close(connection)) return;
-  agent(transport).close(connection);
-}
 void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) {
   agent(transport).hand(job, std::move(body));
 }
@@ -347,35 +343,35 @@ void Program::readers_lost() {
 }
 
 void Program::release_body(std::uint64_t spool_file, const std::string&) {
-  if (spool_ != nullptr) spool_->release(spool_file, log_.next_save());
+  if (spool_ != nullptr) spool_->release(spool_file, log_.commits().next_save());
 }
 
 async::Task<void> Program::make_way(SteadyTime began) {
   constexpr int kPause = 9;  // times what the work took
   const auto took = loop_.clock().now() - began;
-  static_cast<void>(co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took)));
+  (void)co_await loop_.sleep(std::max<SteadyTime::duration>(milliseconds(1), kPause * took));
 }
 
 async::Task<void> Program::next_commit() {
   committed_.reset();
-  static_cast<void>(co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)}));
+  (void)co_await committed_.wait({.deadline = loop_.now() + milliseconds(100)});
 }
 
 async::Task<void> Program::keep_hold_log_short() {
   constexpr std::size_t kSlice = std::size_t{256} << 10;
   for (;;) {
     if (manager_->bulk_order()) {
-      static_cast<void>(co_await loop_.sleep(seconds(1)));
+      (void)co_await loop_.sleep(seconds(1));
       continue;
     }
     const SteadyTime began = loop_.clock().now();
     const auto before = log_.figures().appended_bytes;
     const auto step = log_.compact_held(kSlice);
     if (!step) fatal(step.error());
-    if (log_.figures().appended_bytes != before) log_.save_positions();  // gives segments back
+    if (log_.figures().appended_bytes != before) log_.commits().save_positions();  // gives segments back
     switch (*step) {
       case queue_log::QueueLog::Compaction::idle:
-        static_cast<void>(co_await loop_.sleep(seconds(1)));
+        (void)co_await loop_.sleep(seconds(1));
         break;
       case queue_log::QueueLog::Compaction::waits:
         writer_.kick();
@@ -497,25 +493,24 @@ async::Task<void> Program::drain() {
   while (loop_.now() < until) {
     if (manager_->scheduler().figures().in_hand == 0 && enqueue_.leases() == 0) break;
     committed_.reset();
-    static_cast<void>(co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))}));
+    (void)co_await committed_.wait({.deadline = std::min(until, loop_.now() + milliseconds(200))});
   }
   // What was acknowledged to nobody yet is, and the results of what ended just now are written: a
   // receiver without its answer would hand in its message again, a delivery without its record be
   // done again.
   enqueue_.close();
   while (loop_.now() < end) {
-    log_.flush();
+    log_.commits().flush();
     committed_.reset();
     writer_.kick();  // looks in the next turn whether there is something
     for (int turn = 0; turn < 2; ++turn) co_await loop_.yield();
     if (!writer_.busy() && enqueue_.unanswered() == 0) break;
-    if (writer_.busy()) static_cast<void>(co_await committed_.wait({.deadline = end}));
+    if (writer_.busy()) (void)co_await committed_.wait({.deadline = end});
   }
-  while (enqueue_.queued() > 0 && loop_.now() < end)
-    static_cast<void>(co_await loop_.sleep(milliseconds(1)));  // the answers leave
+  while (enqueue_.queued() > 0 && loop_.now() < end) (void)co_await loop_.sleep(milliseconds(1));  // the answers leave
   if (shared_) co_await shared_->leave(loop_.now() + milliseconds(200));
   // What was learned in the last seconds; a failure is no loss worth a word now.
-  static_cast<void>(co_await write_destinations());
+  (void)co_await write_destinations();
 }
 
 std::vector<ipc::queue::StatusLine> Program::status() const {

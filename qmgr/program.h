@@ -69,13 +69,16 @@ class Program final : public Ports {
   async::Task<void> drain();
   std::vector<ipc::queue::StatusLine> status() const;
   Manager& manager() { return *manager_; }
-  bool recovered() const { return log_.recovery() == queue_log::Recovery::done; }
+  bool recovered() const { return log_.restart().stage() == queue_log::Recovery::done; }
 
   void settle_soon() override;
   void route(const ipc::route::Route& request) override { router_.route(request); }
-  void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open, const std::string& key,
-                       std::uint32_t limit) override;
-  void close_connection(const std::string& transport, ConnectionNumber connection) override;
+  void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open) override {
+    agent(transport).open(open);
+  }
+  void close_connection(const std::string& transport, ConnectionNumber connection) override {
+    agent(transport).close(connection);
+  }
   void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) override;
   void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
   Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
@@ -84,6 +87,9 @@ class Program final : public Ports {
   void ask_session(ConnectionNumber connection, std::uint32_t session_class,
                    const ipc::Destination& destination) override;
   void release_session(ConnectionNumber connection) override;
+  bool ask_share(ConnectionNumber connection, const std::string& key, std::uint32_t limit,
+                 const std::string& address) override;
+  void release_share(ConnectionNumber connection) override;
   void queue_state(bool accepting) override { enqueue_.queue_state(accepting); }
   [[noreturn]] void fatal(const Error& why) override;
 

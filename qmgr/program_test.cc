@@ -95,7 +95,7 @@ struct Fixture {
       d.address = "192.0.2.1";
       d.port = 25;
       resolved.levels.push_back({{d}});
-      static_cast<void>(rewrite->channel->send(ipc::route::Routed{r.request, resolved}));
+      (void)rewrite->channel->send(ipc::route::Routed{r.request, resolved});
     };
     smtp = std::make_unique<Peer<ipc::delivery::ToProgram, ipc::delivery::FromProgram>>(loop,
                                                                                         scratch.file("private/smtp"));
@@ -151,12 +151,12 @@ struct Fixture {
     } else if (auto* open = std::get_if<ipc::delivery::OpenConnection>(&m)) {
       ipc::delivery::Features f;
       f.window = 10;
-      static_cast<void>(smtp->channel->send(ipc::delivery::ConnectionOpened{open->connection, f}));
+      (void)smtp->channel->send(ipc::delivery::ConnectionOpened{open->connection, f});
     } else if (auto* close = std::get_if<ipc::delivery::CloseConnection>(&m)) {
       ipc::delivery::ConnectionClosed closed;
       closed.connection = close->connection;
       closed.opened = true;
-      static_cast<void>(smtp->channel->send(closed));
+      (void)smtp->channel->send(closed);
     } else if (auto* job = std::get_if<ipc::delivery::Job>(&m)) {
       if (deaths > 0) {
         --deaths;
@@ -175,9 +175,9 @@ struct Fixture {
       result.connection = job->connection;
       for (const auto& r : job->recipients) {
         delivered.push_back(job->queue_id + " " + r.recipient.address + " " + body);
-        result.results.push_back({{r.ordinal}, {mail::Action::delivered, "2.0.0", "ok", {}, {}}});
+        result.results.push_back({{r.ordinal}, mail::make_status(mail::Action::delivered, "2.0.0", "ok")});
       }
-      static_cast<void>(smtp->channel->send(result));
+      (void)smtp->channel->send(result);
     }
   }
 
@@ -200,7 +200,7 @@ struct Fixture {
     BOOST_REQUIRE(channel.has_value());
     ipc::enqueue::Enqueue e{1, envelope(id, body.size()), 0, body};
     if (body.size() > 16384) {
-      static_cast<void>(channel->send(ipc::enqueue::LeaseSpool{7, body.size()}));
+      (void)channel->send(ipc::enqueue::LeaseSpool{7, body.size()});
       for (;;) {
         auto r = co_await channel->receive();
         BOOST_REQUIRE(r.has_value());
@@ -216,7 +216,7 @@ struct Fixture {
         break;
       }
     }
-    static_cast<void>(channel->send(e));
+    (void)channel->send(e);
     for (;;) {
       auto r = co_await channel->receive();
       BOOST_REQUIRE(r.has_value());
@@ -324,10 +324,10 @@ static async::Task<ipc::enqueue::Outcome> ask(async::Loop& l, std::string path, 
   auto channel = co_await Fixture::connect(l, path);
   BOOST_REQUIRE(channel.has_value());
   ipc::enqueue::Enqueue request{2, std::move(e), 0, body, permit};
-  if (body.empty()) static_cast<void>(channel->send(ipc::enqueue::LeaseSpool{1, 0}));
+  if (body.empty()) (void)channel->send(ipc::enqueue::LeaseSpool{1, 0});
   for (bool sent = false;;) {
     if (!sent && (!body.empty() || request.lease != 0)) {
-      static_cast<void>(channel->send(request));
+      (void)channel->send(request);
       sent = true;
     }
     auto r = co_await channel->receive();
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_the_receiver_does_not_hold_is_refused) {
   auto forged = [](async::Loop& l, std::string path) -> async::Task<ipc::enqueue::Outcome> {
     auto channel = co_await connect(l, path);
     BOOST_REQUIRE(channel.has_value());
-    static_cast<void>(channel->send(ipc::enqueue::Enqueue{1, envelope("4bAAA", 50000), 12345, {}}));
+    (void)channel->send(ipc::enqueue::Enqueue{1, envelope("4bAAA", 50000), 12345, {}});
     for (;;) {
       auto r = co_await channel->receive();
       BOOST_REQUIRE(r.has_value());

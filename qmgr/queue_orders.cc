@@ -89,7 +89,7 @@ bool QueueServer::meant(const Act& m, const QueueFilter& filter, const queue_log
       break;
   }
   if (const Active* active = manager_.find(l.queue_id)) return filter.envelope(*active);
-  auto stored = manager_.log().read(l.place);
+  auto stored = manager_.log().runners().read(l.place);
   if (!stored) return false;  // it moved: the scan comes to where it is now
   const auto message = from_log(*std::move(stored));
   return message && filter.envelope(*message);
@@ -122,24 +122,24 @@ void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_
 async::Task<bool> QueueServer::report_progress(Session& s, std::uint64_t request, Run& run) {
   if (loop_.now() - run.reported >= kProgressEvery) {
     run.reported = loop_.now();
-    static_cast<void>(s.channel.send(Progress{request, run.looked, run.of, run.count}));
+    (void)s.channel.send(Progress{request, run.looked, run.of, run.count});
   }
   if (s.channel.congested() && !co_await s.channel.flush({.deadline = loop_.now() + seconds(300)})) co_return false;
   co_return s.channel.is_open();
 }
 
 async::Task<void> QueueServer::recovered() {
-  if (manager_.log().recovery() == queue_log::Recovery::done) co_return;
+  if (manager_.log().restart().stage() == queue_log::Recovery::done) co_return;
   auto done = std::make_shared<async::Event>(loop_);
   manager_.when_recovered([done] { done->set(); });
-  static_cast<void>(co_await done->wait());
+  (void)co_await done->wait();
 }
 
 async::Task<bool> QueueServer::settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan) {
   while (!scan.settled()) {
     auto committed = std::make_shared<async::Event>(loop_);
     manager_.after_commit([committed] { committed->set(); });
-    static_cast<void>(co_await committed->wait({.deadline = loop_.now() + kProgressEvery}));
+    (void)co_await committed->wait({.deadline = loop_.now() + kProgressEvery});
     if (!co_await report_progress(s, request, run)) co_return false;
   }
   co_return true;
@@ -191,13 +191,13 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
         run->met.add(queue_log::IdFilter::hash(l.queue_id));
         Entry entry = to_entry(l);
         entry.request = m.request;
-        static_cast<void>(s.channel.send(entry));
+        (void)s.channel.send(entry);
         ++run->count;
         continue;
       }
       while (there && run->full()) {
         run->moved.reset();
-        static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
+        (void)co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery});
         there = co_await report_progress(s, m.request, *run);
       }
       if (!there) break;
@@ -206,7 +206,7 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
     // What this pass ordered is remembered before the next one begins.
     while (there && scan->second_pass() && !second && run->window > 0) {
       run->moved.reset();
-      static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
+      (void)co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery});
       there = co_await report_progress(s, m.request, *run);
     }
     there = there && co_await report_progress(s, m.request, *run);
@@ -214,7 +214,7 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
   }
   while (run->window + run->active > 0 && there) {
     run->moved.reset();
-    static_cast<void>(co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery}));
+    (void)co_await run->moved.wait({.deadline = loop_.now() + kProgressEvery});
     there = co_await report_progress(s, m.request, *run);
   }
   co_return there;
@@ -228,7 +228,7 @@ async::Task<bool> QueueServer::remove_dropped(Session& s, const Act& m, const Qu
   if (m.dry_run) {
     Entry entry = to_entry(d);
     entry.request = m.request;
-    static_cast<void>(s.channel.send(entry));
+    (void)s.channel.send(entry);
     ++run.count;
     co_return co_await report_progress(s, m.request, run);
   }
@@ -310,7 +310,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
       done.outcome = Outcome::not_found;
     }
   }
-  static_cast<void>(s->channel.send(done));
+  (void)s->channel.send(done);
 }
 
 }  // namespace pen::qmgr

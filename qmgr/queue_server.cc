@@ -148,7 +148,7 @@ async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vect
     if (loop_.now() - reported >= kProgressEvery) {
       reported = loop_.now();
       const auto progress = scan->progress();
-      static_cast<void>(s.channel.send(Progress{m.request, progress.done, progress.of, shown.count}));
+      (void)s.channel.send(Progress{m.request, progress.done, progress.of, shown.count});
     }
     for (const auto& l : *some) {
       // An old message in a version of the second pass was shown by the first one, where it was.
@@ -174,7 +174,7 @@ async::Task<bool> QueueServer::list_briefly(Session& s, const List& m, const Que
     const Active* message = manager_.find(l.queue_id);
     std::unique_ptr<Active> read;
     if (message == nullptr) {
-      auto stored = manager_.log().read(l.place);
+      auto stored = manager_.log().runners().read(l.place);
       if (stored) read = from_log(*std::move(stored));
       message = read.get();
     }
@@ -198,7 +198,7 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFi
     if (!filter.envelope(*message)) co_return true;
     e = to_entry(*message, Place::active);
   } else {
-    auto stored = manager_.log().read(l.place);
+    auto stored = manager_.log().runners().read(l.place);
     if (!stored) co_return true;  // it moved or ended meanwhile
     read = from_log(*std::move(stored));
     if (!read || !filter.envelope(*read)) co_return true;
@@ -260,7 +260,7 @@ async::Task<bool> QueueServer::list_dropped(Session& s, const List& m, const Que
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
   if (!s->right.list) {
-    static_cast<void>(s->channel.send(Done{m.request, Outcome::denied, 0, kMayNotList}));
+    (void)s->channel.send(Done{m.request, Outcome::denied, 0, kMayNotList});
     co_return;
   }
   co_await recovered();  // what is being worked on is not known before
@@ -290,7 +290,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, List m) {
   } else if (by_id && shown.count == 0) {
     done.outcome = Outcome::not_found;
   }
-  static_cast<void>(s->channel.send(done));
+  (void)s->channel.send(done);
 }
 
 Result<void> QueueServer::tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l, std::string what) {
@@ -309,7 +309,7 @@ Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queu
                                    l.place.position.offset, why)));
     return true;
   };
-  auto stored = manager_.log().read(l.place);
+  auto stored = manager_.log().runners().read(l.place);
   if (!stored && stored.error().is(queue_log::QueueLogError::not_found)) return false;
   if (!stored) return no_envelope(stored.error().message());
   auto message = from_log(*std::move(stored));
@@ -349,7 +349,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
   if (!m.queue_id.empty()) ids.insert(ids.begin(), std::move(m.queue_id));
   if (!s->right.all) done.outcome = Outcome::denied;
   if (!s->right.all || ids.empty()) {
-    static_cast<void>(s->channel.send(done));
+    (void)s->channel.send(done);
     co_return;
   }
   co_await recovered();
@@ -377,12 +377,12 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
     if (s->channel.congested() && !co_await s->channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
   if (done.count == ids.size()) done.outcome = Outcome::ok;
-  static_cast<void>(s->channel.send(done));
+  (void)s->channel.send(done);
 }
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, AskStatus m) {
-  static_cast<void>(s->channel.send(Status{m.request, status_()}));
-  static_cast<void>(s->channel.send(Done{m.request, Outcome::ok, 0, {}}));
+  (void)s->channel.send(Status{m.request, status_()});
+  (void)s->channel.send(Done{m.request, Outcome::ok, 0, {}});
   co_return;
 }
 

@@ -28,7 +28,7 @@ async::Task<bool> QueueServer::note_owner(const queue_log::Listed& l, SpoolOwner
   if (const Active* message = manager_.find(l.queue_id)) {
     body = message->spool_file;
   } else {
-    const auto stored = manager_.log().read(l.place);
+    const auto stored = manager_.log().runners().read(l.place);
     // Ended, or moved to where the scan meets it again.
     if (!stored && stored.error().is(queue_log::QueueLogError::not_found)) co_return true;
     const auto named = stored ? spool_file_of(*stored) : std::nullopt;
@@ -87,12 +87,12 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, ListSpool m) {
     done.text = kMayNotChange;
   }
   if (done.outcome != Outcome::ok || spool_ == nullptr) {
-    static_cast<void>(s->channel.send(done));
+    (void)s->channel.send(done);
     co_return;
   }
   co_await recovered();
   SpoolOwners known;
-  known.damaged = manager_.log().report().damage_count != 0;
+  known.damaged = manager_.log().restart().report().damage_count != 0;
   List all;
   all.request = m.request;
   Shown shown;
@@ -101,7 +101,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, ListSpool m) {
       !scanned) {
     done.outcome = Outcome::failed;
     done.text = scanned.error().message();
-    static_cast<void>(s->channel.send(done));
+    (void)s->channel.send(done);
     co_return;
   }
   std::vector<spool::FileNumber> numbers = std::move(m.files);
@@ -117,11 +117,11 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, ListSpool m) {
     SpoolFile file = spool_file(number, known);
     file.request = m.request;
     ++done.count;
-    static_cast<void>(s->channel.send(file));
+    (void)s->channel.send(file);
     if (s->channel.congested() && !co_await s->channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
   if (by_number && done.count == 0) done.outcome = Outcome::not_found;
-  static_cast<void>(s->channel.send(done));
+  (void)s->channel.send(done);
 }
 
 }  // namespace pen::qmgr

@@ -193,7 +193,7 @@ void Reports::ask_again() {
 }
 
 void Reports::look_back() {
-  if (looking_up_.empty() || around_.log.recovery() != queue_log::Recovery::done) return;
+  if (looking_up_.empty() || around_.log.restart().stage() != queue_log::Recovery::done) return;
   if (discharges_.look()) resume(std::exchange(looking_up_, {}));
 }
 

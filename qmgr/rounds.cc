@@ -54,7 +54,7 @@ void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatu
     m.notes[ordinal] = std::move(n);
   }
   const auto ticket =
-      around_.must(around_.log.delivered(m.id(), set, payload.notes.empty() ? std::string() : encode(payload)));
+      around_.must(around_.log.work().delivered(m.id(), set, payload.notes.empty() ? std::string() : encode(payload)));
   m.remaining.remove(set);
   returned(m, ordinals.size());
   ++m.syncing;
@@ -130,7 +130,7 @@ void Rounds::lose(Active& m) {
       "{}: lost to damage of the queue log, as the lines before say; what the disk still holds of "
       "it is kept as damaged-segment-NNNNNNNN in queue_log_directory",
       m.id());
-  around_.must(around_.log.finish(m.id()));
+  around_.must(around_.log.work().finish(m.id()));
   for (const auto& waits : m.rare().ordered_by) waits(false);
   active_.remove(m);
 }

@@ -26,7 +26,7 @@ void RouterFeed::route(const ipc::route::Route& request) {
 
 void RouterFeed::send(const ipc::route::Route& request) {
   last_sent_ = request.request;
-  static_cast<void>(link_.channel().send(request));
+  (void)link_.channel().send(request);
 }
 
 void RouterFeed::on_connected() {

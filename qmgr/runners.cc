@@ -9,7 +9,7 @@ using queue_log::kHold;
 using queue_log::kJournal;
 
 Runners::Runners(const Surroundings& around, Admission& admission, Reports& reports)
-    : around_(around), admission_(admission), reports_(reports), runners_(around.log.log_count()) {
+    : around_(around), admission_(admission), reports_(reports), runners_(around.log.runners().log_count()) {
   runners_[kHold].look = false;  // nothing runs there
 }
 
@@ -38,7 +38,7 @@ void Runners::commit_came() {
 
 void Runners::flush_all() {
   flushed_at_ = around_.now();
-  around_.log.make_due();
+  around_.log.runners().make_due();
   wake(kJournal);
   look_again();
 }
@@ -75,7 +75,7 @@ bool Runners::run_a_retry_log(WallTime now) {
 }
 
 bool Runners::run(queue_log::LogId id) {
-  auto due = around_.log.next_due(id, around_.now());
+  auto due = around_.log.runners().next_due(id, around_.now());
   if (!due) {
     if (due.error().is(queue_log::QueueLogError::recovering)) return false;
     around_.ports.fatal(due.error());
@@ -88,7 +88,7 @@ bool Runners::run(queue_log::LogId id) {
 }
 
 bool Runners::take(queue_log::LogId log, queue_log::Stored&& stored) {
-  const auto begun = admission_.begun(stored.envelope.queue_id, around_.log.start(stored));
+  const auto begun = admission_.begun(stored.envelope.queue_id, around_.log.work().start(stored));
   if (begun != Admission::Begun::yes) {
     put_off(log, begun);
     return runners_[log].look;

@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(journal_and_retry_logs_take_turns) {
   // Two come: one of each kind.
   while (active.size() < 2) {
     BOOST_REQUIRE(runners.any_due());
-    static_cast<void>(runners.run_one());
+    (void)runners.run_one();
     sync();
     runners.commit_came();
   }

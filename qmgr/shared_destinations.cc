@@ -43,9 +43,8 @@ SharedDestinations::SharedDestinations(async::Loop& loop, Options options, destd
 
 SharedDestinations::~SharedDestinations() = default;
 
-void SharedDestinations::start(Manager& manager, Open open) {
+void SharedDestinations::start(Manager& manager) {
   manager_ = &manager;
-  open_ = std::move(open);
   since_ = loop_.clock().wall_now();
   why_down_ = "not reached yet";
   client_.start();
@@ -115,24 +114,12 @@ void SharedDestinations::doubted(std::string_view key, std::string_view address,
   wake();
 }
 
-void SharedDestinations::open(const std::string& transport, const ipc::delivery::OpenConnection& open,
-                              const std::string& key, std::uint32_t limit) {
-  if (leaving_ || !shares(open.destination.address)) {
-    open_(transport, open);
-    return;
-  }
+bool SharedDestinations::ask_share(ConnectionNumber connection, const std::string& key, std::uint32_t limit,
+                                   const std::string& address) {
+  if (leaving_ || !shares(address)) return false;
   const auto known = own_.find(key);
-  waiting_.emplace(open.connection, Waiting{transport, open});
   set_time();
-  sharing_.want(open.connection, key, limit, known ? &*known : nullptr);
-  wake();
-}
-
-bool SharedDestinations::close(ConnectionNumber connection) {
-  if (waiting_.erase(connection) == 0) return false;
-  manager_->connection_gone(connection);
-  set_time();
-  sharing_.gone(connection);
+  sharing_.want(connection, key, limit, known ? &*known : nullptr);
   wake();
   return true;
 }
@@ -180,16 +167,9 @@ void SharedDestinations::run() {
 void SharedDestinations::carry_out(Sharing::Effect& effect) {
   auto event = manager_->event();
   if (const auto* open = std::get_if<Sharing::Open>(&effect)) {
-    const auto it = waiting_.find(open->connection);
-    if (it == waiting_.end()) return;
-    const Waiting w = std::move(it->second);
-    waiting_.erase(it);
-    open_(w.transport, w.open);
+    event->connections.share_answer(open->connection, true);
   } else if (const auto* refuse = std::get_if<Sharing::Refuse>(&effect)) {
-    if (waiting_.erase(refuse->connection) > 0) {
-      manager_->connection_gone(refuse->connection);
-      event->scheduler.refused(refuse->connection);
-    }
+    event->connections.share_answer(refuse->connection, false);
   } else if (const auto* heard = std::get_if<Sharing::Elsewhere>(&effect)) {
     event->scheduler.elsewhere(heard->key, heard->connections);
   } else if (const auto* learned = std::get_if<Sharing::Learned>(&effect)) {
@@ -260,15 +240,15 @@ void SharedDestinations::send(const Sharing::TellFacts& tell) {
 
 void SharedDestinations::say_that_we_live() {
   alive_again_ = loop_.clock().now() + options_.lease / 3;
-  static_cast<void>(client_.send({"EVALSHA", host_script_, "1", options_.prefix + "hosts", options_.instance,
-                                  std::to_string(options_.lease.count())},
-                                 [this](Result<Reply> reply) {
-                                   take(std::move(reply), "hosts", [&](const Reply& r) {
-                                     const auto hosts = number_reply(r);
-                                     if (hosts) hosts_ = *hosts;
-                                     return hosts.has_value();
-                                   });
-                                 }));
+  (void)client_.send({"EVALSHA", host_script_, "1", options_.prefix + "hosts", options_.instance,
+                      std::to_string(options_.lease.count())},
+                     [this](Result<Reply> reply) {
+                       take(std::move(reply), "hosts", [&](const Reply& r) {
+                         const auto hosts = number_reply(r);
+                         if (hosts) hosts_ = *hosts;
+                         return hosts.has_value();
+                       });
+                     });
 }
 
 async::Task<void> SharedDestinations::leave(SteadyTime until) {
@@ -278,11 +258,11 @@ async::Task<void> SharedDestinations::leave(SteadyTime until) {
   // What is still open is closed with its programs.
   auto left = std::make_shared<async::Event>(loop_);
   for (const std::string& key : sharing_.held_keys()) {
-    static_cast<void>(client_.send({"HDEL", name_of('l', key), options_.instance}, {}));
+    (void)client_.send({"HDEL", name_of('l', key), options_.instance}, {});
   }
   const bool sent = client_.send({"EVALSHA", host_script_, "1", options_.prefix + "hosts", options_.instance, "0"},
                                  [left](Result<Reply>) { left->set(); });
-  if (sent) static_cast<void>(co_await left->wait({.deadline = until}));
+  if (sent) (void)co_await left->wait({.deadline = until});
 }
 
 ipc::destinations::Backend SharedDestinations::backend() const {

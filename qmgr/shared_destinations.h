@@ -5,15 +5,13 @@
 /// opened for is asked of the redis server first, for a fifth of a second at most; without a server nothing is asked.
 /// The core is lib/destdb/sharing.h, the connection lib/redis/client.h; this brings them together with the manager.
 ///
-/// Use:     SharedDestinations shared(loop, options, own);  scheduler over shared;  shared.start(manager, open);
-///          open() for every connection that is to be opened, close() for one that is to be closed, gone() for one that
-///          is closed; leave() at the end, so that the others need not wait for the leases to run out.
+/// Use:     SharedDestinations shared(loop, options, own);  scheduler over shared;  shared.start(manager);
+///          ask_share() for every connection that is to be opened, gone() for one that is closed or wanted no more;
+///          leave() at the end, so that the others need not wait for the leases to run out.
 /// Owns:    the connection to the server. loop, own and the manager must outlive it.
 /// Logs:    once when the server is not reached, once when it is.
 /// Thread:  the loop's.
-#include <functional>
 #include <string>
-#include <unordered_map>
 
 #include "lib/async/loop.h"
 #include "lib/destdb/destdb.h"
@@ -38,21 +36,19 @@ class SharedDestinations final : public destdb::Table {
     milliseconds lease{15'000};
     map::MatchList unshared;  // destdb_unshared_networks
   };
-  using Open = std::function<void(const std::string& transport, const ipc::delivery::OpenConnection&)>;
-
   SharedDestinations(async::Loop& loop, Options options, destdb::DestDb& own);
   ~SharedDestinations() override;
-  void start(Manager& manager, Open open);
+  void start(Manager& manager);
 
   std::optional<destdb::Facts> find(std::string_view key) override { return own_.find(key); }
   void put(std::string_view key, const destdb::Facts& facts) override;
   const destdb::Suspensions& suspensions() const override { return own_.suspensions(); }
   void doubted(std::string_view key, std::string_view address, const destdb::Facts& facts) override;
 
-  void open(const std::string& transport, const ipc::delivery::OpenConnection& open, const std::string& key,
-            std::uint32_t limit);
-  /// True: it was never opened, and there is nothing to close.
-  bool close(ConnectionNumber connection);
+  /// Asks for a share of the limit for a connection to this address; OrderedConnections::share_answer() tells. False:
+  /// the destination is not shared, and the connection may be opened.
+  bool ask_share(ConnectionNumber connection, const std::string& key, std::uint32_t limit, const std::string& address);
+  /// A connection is closed, or wanted no more.
   void gone(ConnectionNumber connection);
   /// Forgotten by hand.
   void forgotten(const std::string& key);
@@ -63,10 +59,6 @@ class SharedDestinations final : public destdb::Table {
   void describe(ipc::destinations::Entry& entry) const;
 
  private:
-  struct Waiting {
-    std::string transport;
-    ipc::delivery::OpenConnection open;
-  };
   bool shares(std::string_view address) const;
   void went_up(const std::vector<redis::Reply>& greeted);
   void went_down(const Error& why);
@@ -90,8 +82,6 @@ class SharedDestinations final : public destdb::Table {
   destdb::Sharing sharing_;
   redis::Client client_;
   Manager* manager_ = nullptr;
-  Open open_;
-  std::unordered_map<ConnectionNumber, Waiting> waiting_;
   std::string lease_script_, facts_script_, host_script_;
   std::uint64_t hosts_ = 0;
   WallTime since_{};

@@ -139,11 +139,11 @@ struct Machine {
     return e;
   }
   void commit() {
-    while (auto batch = log->next_batch()) {
+    while (auto batch = log->commits().next_batch()) {
       auto executed = batch->execute(log_disk);
-      auto done = log->complete(*std::move(batch), std::move(executed));
+      auto done = log->commits().complete(*std::move(batch), std::move(executed));
       if (!done) throw Violation{"commit: " + done.error().message()};
-      spool->reclaim(log->last_save());
+      spool->reclaim(log->commits().last_save());
     }
   }
 };
@@ -171,8 +171,8 @@ class Checker {
     // New mail comes in before anything is known of the files that are there.
     const std::string early = accept(m);
     m.clock.advance(seconds(1000));
-    while (m.log->recovery() != queue_log::Recovery::done) {
-      if (!m.log->recover_step(4096)) throw Violation{"recovery failed"};
+    while (m.log->restart().stage() != queue_log::Recovery::done) {
+      if (!m.log->restart().step(4096)) throw Violation{"recovery failed"};
       m.commit();
     }
     while (m.look_for_orphans(7)) {
@@ -220,7 +220,7 @@ class Checker {
       auto some = scan->step(100);
       if (!some) throw Violation{"scan failed"};
       for (const auto& listed : *some) {
-        auto stored = m.log->read(listed.place);
+        auto stored = m.log->runners().read(listed.place);
         if (!stored) throw Violation{listed.queue_id + " unreadable"};
         const Payload p = Machine::payload_of(*stored);
         found.emplace(listed.queue_id, p);
@@ -247,27 +247,27 @@ class Checker {
   /// The end of every message brings its file back.
   void finish_all(Machine& m, std::size_t count) {
     std::size_t ended = 0, lost = 0;
-    for (queue_log::LogId id = 0; id < m.log->log_count(); ++id) {
+    for (queue_log::LogId id = 0; id < m.log->runners().log_count(); ++id) {
       if (id == queue_log::kHold) continue;
       for (;;) {
-        auto due = m.log->next_due(id, WallTime(seconds(2'000'000'000)));
+        auto due = m.log->runners().next_due(id, WallTime(seconds(2'000'000'000)));
         if (!due) throw Violation{"runner failed"};
         if (!due->message && !due->more) break;
         if (!due->message) continue;
         const std::string& queue_id = due->message->envelope.queue_id;
-        const auto started = m.log->start(*due->message);
+        const auto started = m.log->work().start(*due->message);
         if (!started && started.error().is(queue_log::QueueLogError::superseded)) {
           ++lost;  // its file is found to be nobody's by the next start
           continue;
         }
-        if (!started || !m.log->finish(queue_id)) throw Violation{"no end"};
-        m.spool->release(Machine::payload_of(*due->message).body, m.log->next_save());
+        if (!started || !m.log->work().finish(queue_id)) throw Violation{"no end"};
+        m.spool->release(Machine::payload_of(*due->message).body, m.log->commits().next_save());
         ++ended;
       }
     }
     if (ended + lost != count) throw Violation{"not every message is run"};
-    m.log->save_positions();
-    m.log->flush();
+    m.log->commits().save_positions();
+    m.log->commits().flush();
     m.commit();
     if (m.spool->figures().free + lost != m.disk.file_count()) throw Violation{"a file did not come back to the pool"};
   }
@@ -326,9 +326,9 @@ class Workload {
     working_.clear();
     over_.clear();
     m_.open();
-    while (m_.log->recovery() != queue_log::Recovery::done) {
+    while (m_.log->restart().stage() != queue_log::Recovery::done) {
       receive();
-      if (!m_.log->recover_step(2048)) throw Violation{"recovery failed"};
+      if (!m_.log->restart().step(2048)) throw Violation{"recovery failed"};
       commit();
     }
     forget_what_is_gone();
@@ -371,16 +371,16 @@ class Workload {
   }
 
   void commit() {
-    if (random_.chance(0.3)) m_.log->flush();
-    if (random_.chance(0.2)) m_.log->save_positions();
+    if (random_.chance(0.3)) m_.log->commits().flush();
+    if (random_.chance(0.2)) m_.log->commits().save_positions();
     m_.commit();
-    while (!over_.empty() && over_.begin()->first <= m_.log->last_save()) {
+    while (!over_.empty() && over_.begin()->first <= m_.log->commits().last_save()) {
       const auto ended = ledger_.find(over_.begin()->second);
       // An older version may still be there, until a runner comes to it.
       if (ended != ledger_.end() && ended->second.versions.size() == 1) ledger_.erase(ended);
       over_.erase(over_.begin());
     }
-    while (!tickets_.empty() && tickets_.begin()->first <= m_.log->committed()) {
+    while (!tickets_.empty() && tickets_.begin()->first <= m_.log->commits().committed()) {
       if (const auto known = ledger_.find(tickets_.begin()->second); known != ledger_.end())
         known->second.accepted = true;
       tickets_.erase(tickets_.begin());
@@ -458,7 +458,7 @@ class Workload {
     if (!appended || appended->duplicate) {
       ledger_[u.id].versions.pop_back();
       if (first) ledger_.erase(u.id);
-      m_.spool->release(*ref, m_.log->next_save());
+      m_.spool->release(*ref, m_.log->commits().next_save());
       if (!appended) return;
     } else {
       ledger_[u.id].finish_called = false;
@@ -477,13 +477,13 @@ class Workload {
   }
 
   void deliver() {
-    if (m_.log->recovery() != queue_log::Recovery::done) return;
+    if (m_.log->restart().stage() != queue_log::Recovery::done) return;
     if (working_.size() < 4) {
       if (random_.chance(0.2)) m_.clock.advance(seconds(200));
       const auto id = random_.chance(0.5) ? queue_log::kJournal : queue_log::kFirstRetry;
-      auto due = m_.log->next_due(id, m_.clock.wall_now());
+      auto due = m_.log->runners().next_due(id, m_.clock.wall_now());
       if (!due) throw Violation{"runner: " + due.error().message()};
-      if (due->message && m_.log->start(*due->message)) {
+      if (due->message && m_.log->work().start(*due->message)) {
         const std::string queue_id = due->message->envelope.queue_id;
         working_[queue_id] = Machine::payload_of(*due->message);
         m_.verify(queue_id, working_[queue_id]);
@@ -498,19 +498,19 @@ class Workload {
     const auto [id, payload] = *it;
     m_.verify(id, payload);  // as a delivery agent does that comes late
     if (random_.chance(0.3)) {
-      if (m_.log->defer(id, queue_log::kFirstRetry, m_.envelope(id, payload))) working_.erase(it);
+      if (m_.log->work().defer(id, queue_log::kFirstRetry, m_.envelope(id, payload))) working_.erase(it);
       return;
     }
     ledger_[id].finish_called = true;
-    if (!m_.log->finish(id)) return;
+    if (!m_.log->work().finish(id)) return;
     // Its reader has answered; or it is lost, and may go on.
     if (random_.chance(0.2))
       m_.spool->forget_readers();
     else
       std::erase_if(readers_, [&](const Reader& r) { return r.id == id && r.process == process_; });
-    m_.spool->release(payload.body, m_.log->next_save());
+    m_.spool->release(payload.body, m_.log->commits().next_save());
     working_.erase(it);
-    over_.emplace(m_.log->next_save(), id);
+    over_.emplace(m_.log->commits().next_save(), id);
   }
 
   Random random_;

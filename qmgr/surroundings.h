@@ -48,18 +48,24 @@ class Ports {
   /// An event has ended: Manager::settle() is wanted in this turn of the loop, once for all its events.
   virtual void settle_soon() = 0;
   virtual void route(const ipc::route::Route& request) = 0;
-  /// key and limit of the destination: OpenConnection in scheduler.h.
-  virtual void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open,
-                               const std::string& key, std::uint32_t limit) = 0;
+  virtual void open_connection(const std::string& transport, const ipc::delivery::OpenConnection& open) = 0;
   virtual void close_connection(const std::string& transport, ConnectionNumber connection) = 0;
   /// The slot is the edge's to fill. body: open when the body is not inline.
   virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) = 0;
   virtual void notify(const ipc::bounce::Notify& request, Fd body) = 0;
-  /// A lease of the session class for a connection to this host, answered by Manager::session_answer(). Only with
-  /// session classes.
+  /// A lease of the session class for a connection to this host, answered by
+  /// OrderedConnections::session_answer(). Only with session classes.
   virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/, const ipc::Destination&) {}
   /// The connection is closed, or wanted no more; it may have no lease.
   virtual void release_session(ConnectionNumber) {}
+  /// A share of the connections that all hosts of a cluster may have to a destination; key and limit: OpenConnection in
+  /// scheduler.h. True: OrderedConnections::share_answer() answers. False: nobody is asked, and it may be opened.
+  virtual bool ask_share(ConnectionNumber, const std::string& /*key*/, std::uint32_t /*limit*/,
+                         const std::string& /*address*/) {
+    return false;
+  }
+  /// The connection that was asked for is wanted no more.
+  virtual void release_share(ConnectionNumber) {}
   /// A descriptor on a spooled body, for reading.
   virtual Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
   /// A program is gone without an answer for the bodies that it was given: something of it may read on.

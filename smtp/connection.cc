@@ -144,7 +144,7 @@ void Connection::give_up(mail::DeliveryStatus status) {
 
 Ended Connection::connect_failure(const Error& error) {
   Ended ended;
-  ended.status = {mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error), {}, {}};
+  ended.status = mail::make_status(mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error));
   if (error.is(WaitError::timed_out) || error.is_errno(ETIMEDOUT))
     ended.trouble = Trouble::timed_out;
   else if (error.is(WaitError::cancelled))

@@ -213,7 +213,7 @@ Result<void> Deliveries::take(ipc::delivery::Job job, std::span<Fd> fds) {
     ipc::delivery::ConnectionClosed late;
     late.connection = job.connection;
     late.opened = true;
-    late.status = {mail::Action::deferred, "4.4.2", "connection was already closed", {}, {}};
+    late.status = mail::make_status(mail::Action::deferred, "4.4.2", "connection was already closed");
     late.unstarted.push_back(job.job);
     qmgr_.send(late);
     return {};
@@ -248,7 +248,7 @@ Result<void> Deliveries::take(ipc::delivery::Job job, std::span<Fd> fds) {
 void Deliveries::put_back(Connection& c, const Work& work) {
   JobDone answer{.job = &work.job, .results = {}, .service_time = {}, .own_fault = true};
   answer.results.assign(work.job.recipients.size(),
-                        {mail::Action::deferred, "4.3.0", "generic address table lookup problem", {}, {}});
+                        mail::make_status(mail::Action::deferred, "4.3.0", "generic address table lookup problem"));
   done(c, work, answer);
 }
 

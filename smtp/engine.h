@@ -16,8 +16,8 @@
 ///          or to none.
 /// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is given to
 ///          the socket the caller marks the job as committed (mark_committed), here and in the stage page.
-/// Probes:  of a job whose purpose that is MAIL and RCPT are said, then RSET in the same group; the replies to RCPT are
-///          the results.
+/// Probes:  for a job whose purpose is a probe, MAIL and RCPT are said, then RSET in the same group; the replies to
+///          RCPT are the results.
 /// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the peer").
 /// Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by mail::ReplyParser.
 /// Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts for people's eyes.

@@ -418,7 +418,7 @@ Ended Engine::why_ended(End how) const {
       ended.trouble = Trouble::lost;
   }
   if (ended.trouble == Trouble::none && how == End::by_engine && ended.status.text.empty()) {
-    ended.status = {mail::Action::deferred, "4.4.2", "connection with " + peer_.shown + " was closed", {}, {}};
+    ended.status = mail::make_status(mail::Action::deferred, "4.4.2", "connection with " + peer_.shown + " was closed");
   }
   return ended;
 }

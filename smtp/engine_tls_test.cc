@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(a_handshake_that_fails_gives_the_jobs_back) {
   }
   BOOST_REQUIRE(h.engine.handshake_due());
   BOOST_TEST(h.output().empty());
-  h.engine.tls_failed({mail::Action::deferred, "4.7.5", "Server certificate not verified", {}, {}});
+  h.engine.tls_failed(mail::make_status(mail::Action::deferred, "4.7.5", "Server certificate not verified"));
   h.finish(End::by_engine);
   check_nothing_sent(h, peer, Trouble::tls);
   BOOST_TEST(h.ended->status.dsn == "4.7.5");

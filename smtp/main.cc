@@ -16,9 +16,6 @@ namespace {
 
 using namespace pen;
 
-/// Made while keys that only root can read can be read.
-std::shared_ptr<smtp::ClientTls> client_tls;
-
 struct Server {
   async::Loop& loop;
   async::Cancel& draining;
@@ -45,8 +42,8 @@ async::Task<Result<void>> deliver(std::shared_ptr<Server> server, delivery::Chan
   co_return ended;
 }
 
-Result<service::Hooks> start(service::Context& context, bool lmtp) {
-  client_tls->watch();
+Result<service::Hooks> start(service::Context& context, bool lmtp, std::shared_ptr<smtp::ClientTls> tls) {
+  tls->watch();
   PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
   smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
   smtp::bind_to_single_address(settings, resolve::interface_addresses(context.settings()));
@@ -62,7 +59,7 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
   auto server = std::make_shared<Server>(Server{context.loop(),
                                                 context.draining(),
                                                 settings,
-                                                client_tls,
+                                                std::move(tls),
                                                 std::move(logins),
                                                 nullptr,
                                                 context.settings().smtp_tlsrpt_skip_reused_handshakes,
@@ -92,14 +89,15 @@ Result<service::Hooks> start(service::Context& context, bool lmtp) {
 int main(int argc, char** argv) {
   const std::string_view self(argc > 0 ? argv[0] : "smtp");
   const bool lmtp = self.substr(self.rfind('/') + 1) == "lmtp";
-  const auto with_privileges = [lmtp](const pen::config::Config& config) {
-    client_tls = std::make_shared<pen::smtp::ClientTls>(pen::smtp::settings_from(config.settings(), lmtp).tls,
-                                                        pen::system_clock());
-    client_tls->preload();
+  std::shared_ptr<pen::smtp::ClientTls> tls;  // made while keys that only root can read can be read
+  const auto with_privileges = [lmtp, &tls](const pen::config::Config& config) {
+    tls = std::make_shared<pen::smtp::ClientTls>(pen::smtp::settings_from(config.settings(), lmtp).tls,
+                                                 pen::system_clock());
+    tls->preload();
   };
   return pen::service::run(argc, argv,
                            {.name = lmtp ? "lmtp" : "smtp",
                             .summary = lmtp ? "delivers mail by LMTP" : "delivers mail by SMTP",
                             .with_privileges = with_privileges},
-                           [lmtp](pen::service::Context& context) { return start(context, lmtp); });
+                           [lmtp, &tls](pen::service::Context& context) { return start(context, lmtp, tls); });
 }

@@ -8,7 +8,8 @@
 namespace pen::smtpd {
 namespace {
 
-constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's recursion limit
+constexpr std::size_t kMaxReply = 510;  // RFC 5321 section 4.5.3.1.5, without CRLF
+constexpr int kMaxDepth = 100;          // restriction classes within classes; Postfix's recursion limit
 
 }  // namespace
 
@@ -16,6 +17,8 @@ Checks::Name Checks::client_name() const { return {subject_.client->peer.shown()
 Checks::Name Checks::helo_label() const { return {subject_.client->helo, "Helo command"}; }
 Checks::Name Checks::sender_label() const { return {subject_.sender.value_or(""), "Sender address"}; }
 Checks::Name Checks::recipient_label() const { return {subject_.recipient.value_or(""), "Recipient address"}; }
+
+Checks::Name Checks::etrn_label() const { return {std::string(subject_.etrn_domain), "Etrn command"}; }
 
 void Checks::log_line(std::string_view verb, std::string_view reply) const {
   std::string line = fmt::format("{}: {}: {} from {}: {};", subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id,
@@ -28,19 +31,33 @@ void Checks::log_line(std::string_view verb, std::string_view reply) const {
   log::info("{}", line);
 }
 
+Checks::Answer Checks::permits(std::string_view action, const Name& name, std::string_view table) {
+  // What the lists defer in the end is not permitted. A table that cannot be read causes no log line.
+  if (!policy_.logged_permits.empty() && if_permit_.empty() && policy_.logged_permits.matches(action).value_or(false))
+    log_line("permit", fmt::format("action={} for {}={}{}{}", action, name.kind, name.value,
+                                   table.empty() ? "" : " from ", table));
+  return Answer::permit;
+}
+
 Checks::Answer Checks::refuse(int code, std::string_view dsn, const Name& name, std::string_view text,
                               mail::ErrorClass error) {
-  // A problem that may pass must not cause a permanent refusal.
-  const bool soften = (if_reject_ || policy_.settings.soft_bounce) && code >= 500;
-  if (soften) code = 450;
+  const bool warning = warn_ && error != mail::ErrorClass::data;  // an unreadable table says nothing about the client
+  if (!if_reject_.empty() && code >= 500 && !warning) {  // a problem that may pass must not cause a permanent refusal
+    reply_ = std::move(if_reject_);
+    if_reject_.clear();
+    error_ = error;
+    log_line("reject", reply_);
+    return Answer::reject;
+  }
+  if (policy_.settings.soft_bounce && code >= 500) code = 450;
   std::string status(dsn);
   if (!status.empty()) status[0] = code >= 500 ? '5' : '4';
   std::string reply = fmt::format("{} {} ", code, status);
   if (!name.value.empty() || !name.kind.empty()) reply += fmt::format("<{}>: ", name.value);
   if (!name.kind.empty()) reply += fmt::format("{} rejected: ", name.kind);
   reply += text;
-  // An unreadable table says nothing about the client.
-  if (warn_ && error != mail::ErrorClass::data) {
+  if (reply.size() > kMaxReply) reply.resize(kMaxReply);
+  if (warning) {
     log_line("reject_warning", reply);
     return Answer::dunno;
   }
@@ -60,6 +77,11 @@ Checks::Answer Checks::server_error(std::string_view what) {
   error_ = mail::ErrorClass::software;
   log_line("reject", reply_);
   return Answer::reject;
+}
+
+Checks::Answer Checks::defer_if_refused(std::string_view dsn, const Name& name, std::string_view text) {
+  if (if_reject_.empty()) if_reject_ = fmt::format("450 {} <{}>: {} rejected: {}", dsn, name.value, name.kind, text);
+  return Answer::dunno;
 }
 
 Checks::Answer Checks::refuse_if_permitted(int code, std::string_view dsn, const Name& name, std::string_view text) {
@@ -86,6 +108,7 @@ const Checks::Handler& Checks::handler(Check check) {
 #define PEN_RESTRICTION(name, argument, waits, relaying) &Checks::name,
 #define PEN_RESTRICTION_ALIAS(name, restriction)
 #define PEN_RESTRICTION_MISSING(name, argument)
+#define PEN_RESTRICTION_REMOVED(name, instead)
 #include "lib/config/restrictions.def"
       &Checks::restriction_class,
       &Checks::unsupported,
@@ -103,6 +126,7 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
   Answer answer = Answer::dunno;
   const bool outer_warn = warn_;
   for (const Restriction& r : list) {
+    if (subject_.discarded || effects_.discard) break;
     warn_ = outer_warn || std::exchange(warn_next_, false);
     const Handler& how = handler(r.check);
     if (how.at_once)
@@ -120,20 +144,21 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
 async::Task<Checks::Answer> Checks::run_lists_before_recipient(bool with_sender) {
   if (!policy_.client.empty() && co_await run(policy_.client, client_name()) == Answer::reject)
     co_return Answer::reject;
-  if_reject_ = false;
+  if_reject_.clear();
   if (!policy_.helo.empty() && !subject_.client->helo.empty() &&
       co_await run(policy_.helo, helo_label()) == Answer::reject)
     co_return Answer::reject;
-  if_reject_ = false;
+  if_reject_.clear();
   if (with_sender && !policy_.sender.empty() && co_await run(policy_.sender, sender_label()) == Answer::reject)
     co_return Answer::reject;
-  if_reject_ = false;
+  if_reject_.clear();
   co_return Answer::dunno;
 }
 
 Verdict Checks::finish(Answer answer) {
   Verdict verdict;
   verdict.effects = std::move(effects_);
+  verdict.greylisted = std::move(greylisted_);
   if (answer == Answer::reject) {
     verdict.reply = std::move(reply_);
     verdict.error = error_;
@@ -169,16 +194,17 @@ async::Task<Verdict> Checks::recipient() {
   const auto& s = policy_.settings;
   // Postmaster without a domain is accepted from anybody (RFC 5321 sections 2.3.5 and 4.5.1), as in Postfix.
   if (iequals(*subject_.recipient, "postmaster")) co_return Verdict{};
+  ask_ahead_of_recipient();
   Answer answer = Answer::dunno;
   if (s.smtpd_delay_reject) answer = co_await run_lists_before_recipient(subject_.sender.has_value());
   for (int i = 0; i < 2 && answer != Answer::reject; ++i) {
     const bool relay = (i == 0) == s.smtpd_relay_before_recipient_restrictions;
-    if_reject_ = false;
+    if_reject_.clear();
     const RestrictionList& list = relay ? policy_.relay : policy_.recipient;
     if (!list.empty()) answer = co_await run(list, recipient_label());
   }
   if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient && policy_.unknown_recipient_checks) {
-    if_reject_ = false;
+    if_reject_.clear();
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }
   co_return finish(answer);
@@ -188,6 +214,13 @@ async::Task<Verdict> Checks::data() {
   subject_.where = "DATA";
   if (policy_.data.empty()) co_return Verdict{};
   co_return finish(co_await run(policy_.data, Name{"DATA", "Data command"}));
+}
+
+async::Task<Verdict> Checks::etrn() {
+  Answer answer = Answer::dunno;
+  if (policy_.settings.smtpd_delay_reject) answer = co_await run_lists_before_recipient(false);
+  if (answer != Answer::reject && !policy_.etrn.empty()) answer = co_await run(policy_.etrn, etrn_label());
+  co_return finish(answer);
 }
 
 async::Task<Verdict> Checks::end_of_data() {

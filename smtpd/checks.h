@@ -12,37 +12,34 @@
 #include <string>
 #include <type_traits>
 
+#include "lib/dnsbl/lookup.h"
 #include "lib/intake/effects.h"
 #include "lib/map/ask.h"
+#include "lib/sessions/sender_memory.h"
 #include "lib/smtpd/policy.h"
 #include "smtpd/access.h"
-#include "smtpd/client.h"
 #include "smtpd/names.h"
+#include "smtpd/policy_servers.h"
+#include "smtpd/subject.h"
 
 namespace pen::smtpd {
-
-/// The subject of the lists. A pipelined batch keeps a copy for each command.
-struct Subject {
-  explicit Subject(const ClientFacts& facts) : client(&facts) {}
-  const ClientFacts* client;
-  std::optional<std::string> sender;     // of the transaction in progress
-  std::optional<std::string> recipient;  // of this RCPT or VRFY
-  std::size_t recipient_count = 0;       // accepted so far
-  std::string queue_id;                  // for the log; empty: NOQUEUE
-  const char* where = "RCPT";            // the command, for the log
-};
 
 /// What evaluations of one process share.
 struct CheckTools {
   async::Loop& loop;
   map::Asker& tables;
   Names& names;
+  dnsbl::Lookup& lists;
+  PolicyServers& policies;
+  async::Cancel* stopping;                   // raised when the process ends
+  sessions::SenderMemory* memory = nullptr;  // for check_greylist; none: it cannot be asked
 };
 
 struct Verdict {
   std::string reply;                                  // without CRLF; empty: not refused
   mail::ErrorClass error = mail::ErrorClass::policy;  // of a reply that rejects
   intake::Effects effects;                            // other effects of the lists
+  std::string greylisted;                             // a field that says how long it was put off; empty: it was not
   bool rejected() const { return !reply.empty(); }
 };
 
@@ -57,6 +54,7 @@ class Checks {
   async::Task<Verdict> recipient();  // at RCPT and VRFY
   async::Task<Verdict> data();       // at DATA or the first BDAT
   async::Task<Verdict> end_of_data();
+  async::Task<Verdict> etrn();
   /// One of these.
   using AtStage = async::Task<Verdict> (Checks::*)();
 
@@ -78,6 +76,7 @@ class Checks {
   AnswerOf<config::Waits::waits> name(const Restriction& r, const Name& about);
 #define PEN_RESTRICTION_ALIAS(name, restriction)
 #define PEN_RESTRICTION_MISSING(name, argument)
+#define PEN_RESTRICTION_REMOVED(name, instead)
 #include "lib/config/restrictions.def"
   async::Task<Answer> restriction_class(const Restriction& r, const Name& about);
   Answer unsupported(const Restriction& r, const Name& about);
@@ -88,8 +87,13 @@ class Checks {
   static const Handler& handler(Check check);
   [[gnu::noinline]] async::Task<Answer> run(const RestrictionList& list, Name name);
   [[gnu::noinline]] async::Task<Answer> run_lists_before_recipient(bool with_sender);
+  /// Permits, and logs it where smtpd_log_access_permit_actions wants that. table: that of the action; empty: none.
+  Answer permits(std::string_view action, const Name& name, std::string_view table = {});
   Answer refuse(int code, std::string_view dsn, const Name& name, std::string_view text,
                 mail::ErrorClass error = mail::ErrorClass::policy);
+  /// Notes a reply (450) to give in place of a refusal for good: something that is not known now might have prevented
+  /// it.
+  Answer defer_if_refused(std::string_view dsn, const Name& name, std::string_view text);
   /// Notes a refusal (4xx) that counts only if the lists permit in the end.
   Answer refuse_if_permitted(int code, std::string_view dsn, const Name& name, std::string_view text);
   /// Refuses because a table cannot be read.
@@ -103,13 +107,57 @@ class Checks {
   /// Acts on what r's tables returned for `name`.
   [[gnu::noinline]] async::Task<Answer> act_on(const map::AddressValue& found, const Restriction& r, Name name);
   /// Carries out an action that is neither malformed nor a list of restrictions.
-  Answer act(const AccessAction& action, const Name& name);
+  Answer act(const AccessAction& action, const Name& name, std::string_view table);
   /// Carries out an action on the whole message (HOLD, BCC, …), or warns that it comes too early or too late.
-  Answer act_on_message(const AccessAction& action, const Name& name);
+  Answer act_on_message(const AccessAction& action, const Name& name, std::string_view table);
+
+  // checks_policy.cc
+  std::string policy_request_for(const PolicyService& service) const;
 
   // checks_client.cc
   Answer client_named(NameState state, std::string_view what);
   Answer valid_helo();
+
+  // checks_dns_lists.cc
+  struct ListQuestion {
+    std::string what;                 // as the reply shows it
+    std::string_view kind;            // the same: "Client host", …
+    std::optional<std::string> name;  // the question; nullopt: there is nothing to ask
+  };
+  ListQuestion ask_of_address(const Restriction& r) const;
+  static ListQuestion ask_of_name(const Restriction& r, std::string name, std::string_view kind);
+  /// Refuses what the list has.
+  [[gnu::noinline]] async::Task<Answer> refuse_listed(const Restriction& r, ListQuestion question);
+  /// Permits what the list has, where that opens no relay.
+  [[gnu::noinline]] async::Task<Answer> permit_listed(const Restriction& r, ListQuestion question);
+  [[gnu::noinline]] async::Task<Answer> listed_reply(const dnsbl::List& list, ListQuestion question);
+  /// Refuses with a whole reply: code, status code if it has one, text.
+  Answer refuse_with(std::string_view reply);
+  /// Asks all lists that are about this recipient, at once.
+  void ask_ahead_of_recipient();
+
+  // checks_servers.cc
+  enum class Servers : std::uint8_t { addresses, mail, names };
+  struct ServerSearch;
+  async::Task<Answer> client_servers(const Restriction& r, Servers servers);
+  async::Task<Answer> reverse_client_servers(const Restriction& r, Servers servers);
+  async::Task<Answer> helo_servers(const Restriction& r, Servers servers);
+  async::Task<Answer> sender_servers(const Restriction& r, Servers servers);
+  async::Task<Answer> recipient_servers(const Restriction& r, Servers servers);
+  /// Looks up the servers of a host name or an address in r's tables, by name and by address.
+  [[gnu::noinline]] async::Task<Answer> server_access(const Restriction& r, std::string of, Servers servers, Name name);
+  [[gnu::noinline]] async::Task<std::vector<std::string>> servers_of(ServerSearch& search);
+  /// nullopt: the tables have nothing about this one.
+  [[gnu::noinline]] async::Task<std::optional<Answer>> one_server_access(const Restriction& r, std::string host,
+                                                                         ServerSearch& search, Name name);
+  /// A stranger's choice of a name must permit nothing.
+  Answer never_permit(Answer answer, const Restriction& r, std::string_view target);
+  [[gnu::noinline]] async::Task<Answer> backup_mx_for(std::string domain);
+  /// Whether this host is one of these.
+  [[gnu::noinline]] async::Task<bool> is_one_of(std::vector<std::string> hosts, async::Until until);
+  [[gnu::noinline]] async::Task<bool> all_in_backup_networks(std::vector<std::string> hosts, async::Until until);
+  /// The domain of an address; a host name is its own.
+  static std::string_view host_of(std::string_view address);
 
   // checks_tls.cc
   /// Looks up the fingerprints of the certificate and its key. Sets `name` to the last fingerprint looked up.
@@ -137,6 +185,13 @@ class Checks {
                                                      std::string_view missing_dsn, std::string_view null_mx_dsn,
                                                      int null_mx_code);
 
+  // checks_greylist.cc
+  sessions::SenderMemory::Question greylist_question() const;
+
+  // checks_quota.cc
+  /// Who sends, with their limits: the login and the sender, as far as they have any. Errors: smtpd_quota_maps.
+  [[gnu::noinline]] async::Task<Result<std::vector<ipc::sender_memory::QuotaUser>>> quota_users();
+
   void log_line(std::string_view verb, std::string_view reply) const;
   Verdict finish(Answer answer);
 
@@ -144,6 +199,7 @@ class Checks {
   Name helo_label() const;
   Name sender_label() const;
   Name recipient_label() const;
+  Name etrn_label() const;
 
   const Policy& policy_;
   CheckTools tools_;
@@ -151,11 +207,13 @@ class Checks {
   std::string reply_;
   mail::ErrorClass error_ = mail::ErrorClass::policy;  // of reply_
   std::string if_permit_;                              // reply to give instead of a permit
-  bool if_reject_ = false;
-  bool warn_ = false;       // warn_if_reject applies to this restriction
-  bool warn_next_ = false;  // warn_if_reject will apply to the next restriction
+  std::string if_reject_;                              // reply to give instead of a refusal for good
+  bool warn_ = false;                                  // warn_if_reject applies to this restriction
+  bool warn_next_ = false;                             // warn_if_reject will apply to the next restriction
   bool after_content_ = false;
+  bool by_default_ = false;  // the default_action of a policy service is carried out
   intake::Effects effects_;
+  std::string greylisted_;
   int depth_ = 0;
 };
 

@@ -34,7 +34,8 @@ async::Task<Checks::Answer> Checks::check_client_access(const Restriction& r, co
 }
 
 async::Task<Checks::Answer> Checks::check_reverse_client_hostname_access(const Restriction& r, const Name&) {
-  return name_access(r, subject_.client->peer.reverse_name, client_name());
+  const std::string& host = subject_.client->peer.reverse_name;
+  co_return never_permit(co_await name_access(r, host, Name{host, "Unverified Client host"}), r, host);
 }
 
 async::Task<Checks::Answer> Checks::check_helo_access(const Restriction& r, const Name&) {
@@ -56,6 +57,11 @@ async::Task<Checks::Answer> Checks::check_sender_access(const Restriction& r, co
 async::Task<Checks::Answer> Checks::check_recipient_access(const Restriction& r, const Name&) {
   if (!subject_.recipient) co_return Answer::dunno;
   co_return co_await address_access(r, *subject_.recipient, recipient_label());
+}
+
+async::Task<Checks::Answer> Checks::check_etrn_access(const Restriction& r, const Name&) {
+  if (subject_.etrn_domain.empty()) co_return Answer::dunno;
+  co_return co_await name_access(r, std::string(subject_.etrn_domain), etrn_label());
 }
 
 async::Task<Checks::Answer> Checks::address_access(const Restriction& r, std::string address, Name name) {
@@ -90,24 +96,25 @@ async::Task<Checks::Answer> Checks::act_on(const map::AddressValue& found, const
   const AccessAction action = parse_access((*found)->value);
   if (action.kind == AccessAction::Kind::malformed)
     co_return server_error(fmt::format("access table {} entry \"{}\": {}", r.name, (*found)->key, action.text));
-  if (action.kind != AccessAction::Kind::restrictions) co_return act(action, name);
+  if (action.kind != AccessAction::Kind::restrictions)
+    co_return act(action, name, r.maps.maps().empty() ? r.name : r.maps.maps().front()->name());
   // Restrictions and classes by name take the place of the look-up.
   std::vector<std::string> items = split_list(action.text);
   std::vector<RestrictionReader::Class> classes;
   for (const auto& class_name : policy_.class_names) classes.push_back({class_name, {}});
-  RestrictionReader reader(policy_.open, std::move(classes));
+  RestrictionReader reader(policy_.open, std::move(classes), policy_.settings);
   const RestrictionList list = reader.read(Stage::recipient, items);
   co_return co_await run(list, name);
 }
 
-Checks::Answer Checks::act(const AccessAction& action, const Name& name) {
+Checks::Answer Checks::act(const AccessAction& action, const Name& name, std::string_view table) {
   using Kind = AccessAction::Kind;
   const auto& s = policy_.settings;
   const std::string_view text = action.text.empty() ? std::string_view("Access denied") : std::string_view(action.text);
   const auto dsn = [&](const char* otherwise) { return action.dsn.empty() ? std::string(otherwise) : action.dsn; };
   switch (action.kind) {
     case Kind::permit:
-      return Answer::permit;
+      return permits("OK", name, table);
     case Kind::reject:
       return refuse(s.access_map_reject_code, dsn("5.7.1"), name, text);
     case Kind::defer:
@@ -117,8 +124,7 @@ Checks::Answer Checks::act(const AccessAction& action, const Name& name) {
     case Kind::defer_if_permit:
       return refuse_if_permitted(450, dsn("4.7.1"), name, action.text.empty() ? "Service unavailable" : text);
     case Kind::defer_if_reject:
-      if_reject_ = true;
-      return Answer::dunno;
+      return defer_if_refused(dsn("4.7.1"), name, action.text.empty() ? "Service unavailable" : text);
     case Kind::warn:
     case Kind::info:
       log_line(action.kind == Kind::warn ? "warn" : "info",
@@ -131,7 +137,7 @@ Checks::Answer Checks::act(const AccessAction& action, const Name& name) {
     case Kind::redirect:
     case Kind::bcc:
     case Kind::prepend:
-      return act_on_message(action, name);
+      return act_on_message(action, name, table);
     case Kind::dunno:
     case Kind::malformed:
     case Kind::restrictions:
@@ -140,7 +146,7 @@ Checks::Answer Checks::act(const AccessAction& action, const Name& name) {
   return Answer::dunno;
 }
 
-Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& name) {
+Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& name, std::string_view table) {
   using Kind = AccessAction::Kind;
   std::string_view verb, word;
   switch (action.kind) {
@@ -183,7 +189,7 @@ Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& na
   switch (action.kind) {
     case Kind::discard:
       effects_.discard = true;
-      return Answer::permit;
+      return permits("DISCARD", name, table);
     case Kind::hold:
       effects_.hold = true;
       break;

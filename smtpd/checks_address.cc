@@ -38,11 +38,11 @@ async::Task<Result<bool>> Checks::authorized_destination() {
   co_return cls != resolve::AddressClass::other && !routed;
 }
 
-async::Task<Checks::Answer> Checks::permit_auth_destination(const Restriction&, const Name&) {
+async::Task<Checks::Answer> Checks::permit_auth_destination(const Restriction& r, const Name&) {
   if (!subject_.recipient) co_return Answer::dunno;
   // If the class cannot be found out, reject_unauth_destination will answer.
   const auto authorized = co_await authorized_destination();
-  co_return authorized.value_or(false) ? Answer::permit : Answer::dunno;
+  co_return authorized.value_or(false) ? permits(r.name, recipient_label()) : Answer::dunno;
 }
 
 async::Task<Checks::Answer> Checks::reject_unauth_destination(const Restriction&, const Name&) {

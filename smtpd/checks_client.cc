@@ -6,7 +6,7 @@
 
 namespace pen::smtpd {
 
-Checks::Answer Checks::permit(const Restriction&, const Name&) { return Answer::permit; }
+Checks::Answer Checks::permit(const Restriction& r, const Name& name) { return permits(r.name, name); }
 
 Checks::Answer Checks::reject(const Restriction&, const Name& name) {
   return refuse(policy_.settings.reject_code, "5.7.1", name, "Access denied");
@@ -20,9 +20,13 @@ Checks::Answer Checks::defer_if_permit(const Restriction&, const Name&) {
   return refuse_if_permitted(450, "4.7.0", Name{}, "Defer_if_permit requested");
 }
 
-Checks::Answer Checks::defer_if_reject(const Restriction&, const Name&) {
-  if_reject_ = true;
-  return Answer::dunno;
+Checks::Answer Checks::defer_if_reject(const Restriction&, const Name& name) {
+  return defer_if_refused("4.7.0", name, "defer_if_reject requested");
+}
+
+async::Task<Checks::Answer> Checks::sleep(const Restriction& r, const Name&) {
+  (void)co_await tools_.loop.sleep(r.pause, {.cancel = tools_.stopping});  // cut short when the process ends
+  co_return Answer::dunno;
 }
 
 Checks::Answer Checks::warn_if_reject(const Restriction&, const Name&) {
@@ -35,7 +39,8 @@ async::Task<Checks::Answer> Checks::restriction_class(const Restriction& r, cons
 }
 
 Checks::Answer Checks::unsupported(const Restriction& r, const Name&) {
-  return server_error(fmt::format("restriction {} is not supported", r.name));
+  const config::RestrictionName* known = config::find_restriction(r.name);
+  return server_error(known ? config::cannot_act(*known) : r.name);
 }
 
 Checks::Answer Checks::unknown(const Restriction& r, const Name&) {
@@ -59,14 +64,14 @@ Checks::Answer Checks::reject_plaintext_session(const Restriction&, const Name&)
 
 // The client.
 
-Checks::Answer Checks::permit_mynetworks(const Restriction&, const Name&) {
+Checks::Answer Checks::permit_mynetworks(const Restriction& r, const Name&) {
   const Peer& peer = subject_.client->peer;
   if (!peer.trusted) return table_problem(peer.shown());
-  return *peer.trusted ? Answer::permit : Answer::dunno;
+  return *peer.trusted ? permits(r.name, client_name()) : Answer::dunno;
 }
 
-Checks::Answer Checks::permit_inet_interfaces(const Restriction&, const Name&) {
-  return subject_.client->peer.own_address ? Answer::permit : Answer::dunno;
+Checks::Answer Checks::permit_inet_interfaces(const Restriction& r, const Name&) {
+  return subject_.client->peer.own_address ? permits(r.name, client_name()) : Answer::dunno;
 }
 
 Checks::Answer Checks::client_named(NameState state, std::string_view what) {
@@ -81,6 +86,10 @@ Checks::Answer Checks::reject_unknown_client_hostname(const Restriction&, const 
 
 Checks::Answer Checks::reject_unknown_reverse_client_hostname(const Restriction&, const Name&) {
   return client_named(subject_.client->peer.reverse_state, "reverse hostname");
+}
+
+Checks::Answer Checks::reject_unknown_forward_client_hostname(const Restriction&, const Name&) {
+  return client_named(subject_.client->peer.forward_state, "hostname");
 }
 
 // Its HELO name.

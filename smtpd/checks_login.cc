@@ -10,9 +10,9 @@
 
 namespace pen::smtpd {
 
-Checks::Answer Checks::permit_sasl_authenticated(const Restriction&, const Name&) {
+Checks::Answer Checks::permit_sasl_authenticated(const Restriction& r, const Name&) {
   const bool proved = subject_.client->login && !iequals(subject_.client->login->method, "ANONYMOUS");
-  return proved ? Answer::permit : Answer::dunno;
+  return proved ? permits(r.name, client_name()) : Answer::dunno;
 }
 
 async::Task<Checks::Answer> Checks::reject_sender_login_mismatch(const Restriction&, const Name&) {

@@ -168,7 +168,12 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
       {"smtpd_recipient_restrictions = defer_if_permit", "s@x.example", "user@example.org",
        "450 4.7.0 Defer_if_permit requested"},
       {"smtpd_recipient_restrictions = defer_if_reject, reject", "s@x.example", "user@example.org",
-       "450 4.7.1 <user@example.org>: Recipient address rejected: Access denied"},
+       "450 4.7.0 <user@example.org>: Recipient address rejected: defer_if_reject requested"},
+      {"smtpd_recipient_restrictions = defer_if_reject, warn_if_reject reject, permit", "s@x.example",
+       "user@example.org", ok},
+      {"smtpd_recipient_restrictions = check_recipient_access inline:{ {example.org = DEFER_IF_REJECT 4.7.9 later} }, "
+       "reject",
+       "s@x.example", "user@example.org", "450 4.7.9 <user@example.org>: Recipient address rejected: later"},
       {"smtpd_sender_restrictions = reject_non_fqdn_sender", "s@short", "user@example.org",
        "504 5.5.2 <s@short>: Sender address rejected: need fully-qualified address"},
       {"smtpd_sender_restrictions = reject_non_fqdn_sender", "", "user@example.org", ok},
@@ -207,8 +212,20 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
        "450 4.7.1 Session encryption is required"},
       {"smtpd_recipient_restrictions = permit_sasl_authenticated, reject", "s@x.example", "user@example.org",
        "554 5.7.1 <user@example.org>: Recipient address rejected: Access denied"},
-      {"smtpd_recipient_restrictions = reject_rbl_client zen.example, permit", "s@x.example", "user@example.org",
+      {"smtpd_recipient_restrictions = reject_unverified_sender, permit", "s@x.example", "user@example.org",
        "451 4.3.5 Server configuration error"},
+      {"smtpd_recipient_restrictions = reject_maps_rbl, permit", "s@x.example", "user@example.org",
+       "451 4.3.5 Server configuration error"},
+      {"smtpd_recipient_restrictions = permit_naked_ip_address, permit", "s@x.example", "user@example.org",
+       "451 4.3.5 Server configuration error"},
+      {"smtpd_recipient_restrictions = reject_rbl_client zen.example=127.0.0.[9..2], permit", "s@x.example",
+       "user@example.org", "451 4.3.5 Server configuration error"},
+      {"smtpd_recipient_restrictions = sleep soon, permit", "s@x.example", "user@example.org",
+       "451 4.3.5 Server configuration error"},
+      {"smtpd_client_restrictions = check_reverse_client_hostname_access inline:{client.example=REJECT}", "s@x.example",
+       "user@example.org", "554 5.7.1 <client.example>: Unverified Client host rejected: Access denied"},
+      {"smtpd_client_restrictions = check_reverse_client_hostname_access inline:{client.example=OK}", "s@x.example",
+       "user@example.org", "451 4.3.5 Server configuration error"},
       {"smtpd_recipient_restrictions = reject_everyhting", "s@x.example", "user@example.org",
        "451 4.3.5 Server configuration error"},
       {"smtpd_restriction_classes = strict\nstrict = reject_non_fqdn_sender, reject\n"
@@ -238,6 +255,41 @@ BOOST_AUTO_TEST_CASE(client_names_are_believed_only_when_they_lead_back) {
   rig.say("EHLO x\r\n");
   BOOST_TEST(rig.say("MAIL FROM:<a@b.example>\r\nRCPT TO:<user@example.org>\r\n")
                  .ends_with("450 4.7.25 Client host rejected: cannot find your hostname, [192.0.2.7]\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(a_reverse_name_must_have_an_address_though_perhaps_another) {
+  struct Row {
+    NameState forward;
+    std::string_view reply;
+  };
+  for (const auto& row : {Row{NameState::ok, "250 2.1.5"}, Row{NameState::missing, "550 5.7.25"},
+                          Row{NameState::temporary, "450 4.7.25"}}) {
+    Rig rig("smtpd_client_restrictions = reject_unknown_forward_client_hostname\nunknown_client_reject_code = 550\n");
+    rig.names.client_name = {NameState::missing, NameState::ok, "", "liar.example", row.forward};
+    rig.connect();
+    rig.say("EHLO x\r\n");
+    rig.say("MAIL FROM:<a@b.example>\r\n");
+    BOOST_TEST(rig.say("RCPT TO:<user@example.org>\r\n").starts_with(row.reply), row.reply);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sleep_holds_up_its_own_session_and_no_longer_than_the_process_lives) {
+  Open rig("smtpd_recipient_restrictions = sleep 5\n");
+  BOOST_TEST(rig.policy->warnings.empty());
+  BOOST_TEST(rig.say("MAIL FROM:<a@b.example>\r\nRCPT TO:<user@example.org>\r\n") == "250 2.1.0 Ok\r\n");
+  rig.clock.advance(seconds(4));
+  BOOST_TEST(rig.settle() == "");
+  rig.clock.advance(seconds(2));
+  BOOST_TEST(rig.settle() == kOk);
+  // each command of a group is slowed down
+  rig.say("RCPT TO:<user@example.org>\r\nRCPT TO:<user@example.org>\r\n");
+  rig.clock.advance(seconds(6));
+  BOOST_TEST(rig.settle() == kOk);
+  rig.clock.advance(seconds(6));
+  BOOST_TEST(rig.settle() == kOk);
+  rig.say("RCPT TO:<user@example.org>\r\n");
+  rig.server.stop();
+  BOOST_TEST(rig.settle().starts_with(kOk + "421 4.3.2 "));
 }
 
 BOOST_AUTO_TEST_CASE(helo_names_are_judged) {
@@ -322,6 +374,17 @@ BOOST_AUTO_TEST_CASE(access_tables_speak_for_clients_senders_and_recipients) {
   }
   Open null("smtpd_sender_restrictions = check_sender_access inline:{<>=REJECT}\n");
   BOOST_TEST(null.rcpt("user@example.org", "").starts_with("554 5.7.1 <>: Sender"));
+}
+
+BOOST_AUTO_TEST_CASE(after_discard_no_list_is_asked_for_the_message) {
+  Open rig(
+      "smtpd_sender_restrictions = check_sender_access inline:{remote.example=DISCARD}\n"
+      "smtpd_data_restrictions = reject\nsmtpd_recipient_restrictions = reject\n" +
+      kRelay);
+  BOOST_TEST(rig.rcpt("x@elsewhere.example") == kOk);
+  BOOST_TEST(rig.say("DATA\r\n").starts_with("354"));
+  rig.say(".\r\n");
+  BOOST_TEST(rig.rcpt("x@elsewhere.example", "s@other.example").starts_with("554"));
 }
 
 BOOST_AUTO_TEST_CASE(discard_takes_the_message_and_drops_it) {

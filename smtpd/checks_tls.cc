@@ -14,18 +14,18 @@ async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& m
   co_return std::nullopt;
 }
 
-Checks::Answer Checks::permit_tls_all_clientcerts(const Restriction&, const Name&) {
-  return subject_.client->tls && subject_.client->tls->trusted ? Answer::permit : Answer::dunno;
+Checks::Answer Checks::permit_tls_all_clientcerts(const Restriction& r, const Name&) {
+  return subject_.client->tls && subject_.client->tls->trusted ? permits(r.name, client_name()) : Answer::dunno;
 }
 
-async::Task<Checks::Answer> Checks::permit_tls_clientcerts(const Restriction&, const Name&) {
+async::Task<Checks::Answer> Checks::permit_tls_clientcerts(const Restriction& r, const Name&) {
   Name name;
   const map::AddressValue found = co_await look_up_certificate(policy_.relay_clientcerts, name);
   if (!found) {
     log::warning("relay_clientcerts: {}", found.error().message());
     co_return table_problem(subject_.client->peer.shown());
   }
-  co_return *found ? Answer::permit : Answer::dunno;
+  co_return *found ? permits(r.name, client_name()) : Answer::dunno;
 }
 
 }  // namespace pen::smtpd

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/async/socket.h"
 #include "lib/mail/envelope.h"
 #include "lib/smtpd/auth.h"
 #include "lib/smtpd/tls.h"
@@ -26,6 +27,7 @@ struct Peer {
   std::string address;  // numeric, or kUnknownAddress from XCLIENT
   std::uint16_t port = 0;
   NameState name_state = NameState::missing, reverse_state = NameState::missing;
+  NameState forward_state = NameState::missing;  // ok: the reverse name has an address, not necessarily this one
   /// In mynetworks; nullopt: a table could not be read.
   std::optional<bool> trusted = false;
   bool own_address = false;  // connects from one of this host's own addresses
@@ -52,6 +54,9 @@ struct ClientFacts {
   std::unique_ptr<Login> login;          // nullptr: not logged in
   std::unique_ptr<SecureClient> tls;     // nullptr: clear text
   std::unique_ptr<Forwarded> forwarded;  // nullptr: no XFORWARD
+  int socket = -1;                       // of the connection
+  /// The address and port of this host that XCLIENT said the client had reached; nullptr: those of the socket.
+  std::unique_ptr<async::SocketAddress> reached;
 
   bool secured() const { return tls != nullptr; }
   /// For the log.

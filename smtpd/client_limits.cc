@@ -5,12 +5,15 @@
 namespace pen::smtpd {
 
 ClientLimits::ClientLimits(Server& server, const config::Settings& settings, const Peer& peer)
-    : server_(server),
-      settings_(settings),
-      peer_(peer),
-      counted_as_(server.service + ":" +
-                  sessions::client_block(peer.address, settings.smtpd_client_ipv4_prefix_length,
-                                         settings.smtpd_client_ipv6_prefix_length)) {}
+    : server_(server), settings_(settings), peer_(peer) {
+  peer_changed();
+}
+
+void ClientLimits::peer_changed() {
+  counted_as_ = server_.service + ":" +
+                sessions::client_block(peer_.address, settings_.smtpd_client_ipv4_prefix_length,
+                                       settings_.smtpd_client_ipv6_prefix_length);
+}
 
 bool ClientLimits::over(Event event, std::uint32_t rate, int limit) const {
   if (limit <= 0 || rate <= static_cast<std::uint32_t>(limit)) return false;

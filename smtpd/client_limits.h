@@ -23,6 +23,8 @@ class ClientLimits {
   /// The client is counted by the address that it has now.
   ClientLimits(Server& server, const config::Settings& settings, const Peer& peer);
 
+  /// The peer has another address now. Called before anything was counted.
+  void peer_changed();
   /// Switches the limits off. A client that may use XCLIENT is exempt: it speaks for many clients, which would share
   /// the count of its one address.
   void exempt(bool yes) { exempt_ = yes; }

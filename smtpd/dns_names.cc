@@ -28,13 +28,14 @@ async::Task<ClientName> DnsNames::client(std::string address, async::Until until
   ClientName result;
   // every host has this name (RFC 6761 section 6.3), no server need be asked
   if (is_loopback(address)) {
-    result.verified = result.reverse = NameState::ok;
+    result.verified = result.reverse = result.forward = NameState::ok;
     result.name = result.reverse_name = "localhost";
     co_return result;
   }
   const net::DnsAnswer reverse = co_await resolver_.lookup_reverse(address, until);
   if (reverse.outcome != DnsOutcome::found || reverse.records.empty()) {
-    if (reverse.outcome == DnsOutcome::temporary) result.verified = result.reverse = NameState::temporary;
+    if (reverse.outcome == DnsOutcome::temporary)
+      result.verified = result.reverse = result.forward = NameState::temporary;
     co_return result;
   }
   std::string name = reverse.records.front().data;
@@ -44,8 +45,9 @@ async::Task<ClientName> DnsNames::client(std::string address, async::Until until
   const auto own = parse_ip(address);
   const RecordType type = address.find(':') != std::string::npos ? RecordType::aaaa : RecordType::a;
   const net::DnsAnswer forward = co_await resolver_.lookup(name, type, until);
+  if (forward.outcome == DnsOutcome::found) result.forward = NameState::ok;
   if (forward.outcome == DnsOutcome::temporary) {
-    result.verified = NameState::temporary;
+    result.verified = result.forward = NameState::temporary;
   } else if (std::ranges::any_of(forward.records, [&](const auto& r) { return parse_ip(r.data) == own; })) {
     result.verified = NameState::ok;
     result.name = std::move(name);
@@ -92,6 +94,10 @@ async::Task<HostAddresses> DnsNames::addresses(std::string name, Families famili
     out.why.clear();
   }
   co_return out;
+}
+
+async::Task<net::DnsAnswer> DnsNames::records(std::string name, net::RecordType type, async::Until until) {
+  return resolver_.lookup(std::move(name), type, until);
 }
 
 async::Task<NameState> DnsNames::mail_domain(std::string domain, async::Until until) {

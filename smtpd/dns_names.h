@@ -20,6 +20,7 @@ class DnsNames final : public Names {
   async::Task<ClientName> client(std::string address, async::Until until) override;
   async::Task<NameState> mail_domain(std::string domain, async::Until until) override;
   async::Task<HostAddresses> addresses(std::string name, Families families, async::Until until) override;
+  async::Task<net::DnsAnswer> records(std::string name, net::RecordType type, async::Until until) override;
   async::Task<NameState> host(std::string name, async::Until until) override;
 
  private:

@@ -65,6 +65,41 @@ BOOST_AUTO_TEST_CASE(dns_has_the_rest_and_its_answers_are_kept) {
   BOOST_TEST(addresses("none.example") == "missing");
 }
 
+BOOST_AUTO_TEST_CASE(a_client_s_name_may_lead_elsewhere_or_nowhere) {
+  const auto ptr = [&](const std::string& address, const std::string& name) {
+    server.add({.name = address + ".in-addr.arpa", .type = 12, .data = pen::testing::DnsServer::wire_name(name)});
+  };
+  ptr("1.2.0.192", "good.example");
+  ptr("2.2.0.192", "elsewhere.example");
+  ptr("3.2.0.192", "nowhere.example");
+  ptr("4.2.0.192", "bad.example");
+  server.a("good.example", "192.0.2.1");
+  server.a("elsewhere.example", "192.0.2.99");
+  server.rcode("bad.example", 2);
+  struct Row {
+    const char* address;
+    NameState verified, forward;
+  };
+  for (const Row& row :
+       {Row{"192.0.2.1", NameState::ok, NameState::ok}, Row{"192.0.2.2", NameState::missing, NameState::ok},
+        Row{"192.0.2.3", NameState::missing, NameState::missing},
+        Row{"192.0.2.4", NameState::temporary, NameState::temporary},
+        Row{"192.0.2.5", NameState::missing, NameState::missing}}) {
+    const ClientName name = run(loop, names.client(row.address, {}));
+    BOOST_TEST((name.verified == row.verified), row.address);
+    BOOST_TEST((name.forward == row.forward), row.address);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(records_of_a_type_come_from_dns_alone) {
+  server.mx("remote.example", 10, "mx.remote.example");
+  dir.write("hosts", "192.0.2.1 remote.example\n");
+  const auto mx = run(loop, names.records("remote.example", net::RecordType::mx, {}));
+  BOOST_TEST_REQUIRE(mx.records.size() == 1U);
+  BOOST_TEST(mx.records[0].data == "mx.remote.example");
+  BOOST_TEST((run(loop, names.records("remote.example", net::RecordType::a, {})).outcome == net::DnsOutcome::no_data));
+}
+
 BOOST_AUTO_TEST_CASE(trouble_with_a_look_up_is_not_taken_for_a_missing_name) {
   server.rcode("bad.example", 2);
   BOOST_TEST(addresses("bad.example") == "temporary");

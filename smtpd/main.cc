@@ -55,17 +55,25 @@ struct Program {
 
 std::vector<std::string> status(const Program& program) {
   const auto& c = program.server.counts;
-  return {fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live, c.sessions, c.messages,
-                      c.refused),
-          fmt::format("queue manager {}{}", program.queue.connected() ? "connected" : "not connected",
-                      program.queue.last_error().empty() ? "" : ": " + program.queue.last_error()),
-          fmt::format("TLS sessions {}, resumed {}; handshakes failed {}", c.tls_sessions, c.tls_resumed,
-                      c.failed_handshakes),
-          program.server.classes
-              ? fmt::format("anvil {}connected, {} sessions of classes",
-                            program.server.classes->connected() ? "" : "not ", program.server.classes->size())
-              : "no session classes",
-          program.intake.tables.status_line()};
+  std::vector<std::string> lines{
+      fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live, c.sessions, c.messages,
+                  c.refused),
+      fmt::format("queue manager {}{}", program.queue.connected() ? "connected" : "not connected",
+                  program.queue.last_error().empty() ? "" : ": " + program.queue.last_error()),
+      fmt::format("TLS sessions {}, resumed {}; handshakes failed {}", c.tls_sessions, c.tls_resumed,
+                  c.failed_handshakes),
+      fmt::format("DNS lists: {} questions under way; {} asked, {} shared, {} without an answer, {} not asked at rest",
+                  program.server.lists.counts().under_way, program.server.lists.counts().asked,
+                  program.server.lists.counts().joined, program.server.lists.counts().unknown,
+                  program.server.lists.counts().not_asked),
+      program.server.classes
+          ? fmt::format("anvil {}connected, {} sessions of classes", program.server.classes->connected() ? "" : "not ",
+                        program.server.classes->size())
+          : "no session classes",
+      program.intake.tables.status_line()};
+  for (auto& line : program.server.milters.status()) lines.push_back(std::move(line));
+  for (auto& line : program.server.policies.status()) lines.push_back(std::move(line));
+  return lines;
 }
 
 /// The holder of session leases; none: session_classes is empty.
@@ -110,18 +118,15 @@ Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
   return service;
 }
 
-/// Opened while keys that only root may read can be read.
-std::shared_ptr<smtpd::ServerTls> server_tls;  // NOLINT: the process has one
-
-void start_tls() {
-  if (!server_tls) return;
-  server_tls->watch();
-  for (const auto& warning : server_tls->take_warnings()) log::warning("{}", warning);
-  if (const auto& problem = server_tls->ticket_problem(); !problem.empty())
+void start_tls(smtpd::ServerTls& tls) {
+  tls.watch();
+  for (const auto& warning : tls.take_warnings()) log::warning("{}", warning);
+  if (const auto& problem = tls.ticket_problem(); !problem.empty())
     log::warning("session tickets are good for this process only: {}", problem);
 }
 
-Result<Hooks> start(Context& context) {
+/// `tls`: nullptr when none is offered.
+Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   const config::Settings& s = context.settings();
   PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
   PEN_TRY_ASSIGN(auto policy, smtpd::Policy::open_policy(context.config(), resolve));
@@ -130,7 +135,7 @@ Result<Hooks> start(Context& context) {
   PEN_TRY_ASSIGN(auto dns, resolve::name_servers(s, resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(auto holder, session_holder(context));
   PEN_TRY_ASSIGN(auto logins, authentication(context));
-  start_tls();
+  if (tls) start_tls(*tls);
 
   PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
   if (settings.checks) {
@@ -156,15 +161,19 @@ Result<Hooks> start(Context& context) {
     counts->start();
     program->server.clients = counts;
   }
+  program->server.sender_memory = std::make_shared<sessions::AnvilMemory>(
+      context.loop(), context.queue_path(ipc::kAnvilSocket), sessions::AnvilMemory::Options{.report = log::as_warning});
   if (!program->server.policy()->told.empty()) {
     const auto told =
         std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket), log::as_warning);
     told->start();
     program->server.tell_postmaster = [told](ipc::session_errors::Session session) { told->tell(std::move(session)); };
   }
+  program->server.site_flush = std::make_shared<smtpd::SiteFlush>(
+      context.loop(), smtpd::flush_by_qmgr(context.loop(), context.queue_path(ipc::kQmgrSocket)));
   if (holder) holder->start();
   program->server.classes = std::move(holder);
-  program->server.tls = server_tls;
+  program->server.tls = std::move(tls);
   if (logins) logins->start();
   program->server.authenticator = std::move(logins);
   program->queue.start();
@@ -179,9 +188,10 @@ Result<Hooks> start(Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto before_privileges = [](const pen::config::Config& config) {
-    server_tls = pen::smtpd::ServerTls::open(config, pen::system_clock());
+  std::shared_ptr<pen::smtpd::ServerTls> tls;  // opened while keys that only root may read can be read
+  const auto with_privileges = [&tls](const pen::config::Config& config) {
+    tls = pen::smtpd::ServerTls::open(config, pen::system_clock());
   };
-  return pen::service::run(argc, argv,
-                           {.name = "smtpd", .summary = "SMTP server", .with_privileges = before_privileges}, start);
+  return pen::service::run(argc, argv, {.name = "smtpd", .summary = "SMTP server", .with_privileges = with_privileges},
+                           [&tls](pen::service::Context& context) { return start(context, tls); });
 }

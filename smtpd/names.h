@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/async/loop.h"
+#include "lib/net/dns.h"
 #include "lib/smtpd/proxy_settings.h"
 
 namespace pen::smtpd {
@@ -21,6 +22,7 @@ struct ClientName {
   NameState reverse = NameState::missing;   // there is a PTR name at all
   std::string name;                         // when verified is ok
   std::string reverse_name;                 // when reverse is ok
+  NameState forward = NameState::missing;   // the PTR name has an address of the client's family
 };
 
 struct HostAddresses {
@@ -39,6 +41,8 @@ class Names {
   /// A host's addresses, of these families: from /etc/hosts as it is now or, where that has none, from the suite's
   /// DNS servers and what is kept of their answers.
   virtual async::Task<HostAddresses> addresses(std::string name, Families families, async::Until until) = 0;
+  /// The records of one type, from DNS alone.
+  virtual async::Task<net::DnsAnswer> records(std::string name, net::RecordType type, async::Until until) = 0;
   /// Whether a host of that name exists: A, AAAA or MX.
   virtual async::Task<NameState> host(std::string name, async::Until until) = 0;
 };

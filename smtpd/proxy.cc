@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
+#include "smtpd/connecting.h"
 
 namespace pen::smtpd {
 namespace {
@@ -66,31 +66,9 @@ async::Task<mail::Reply> Proxy::command(std::string text, const char* step) {
   co_return co_await receive(step);
 }
 
-async::Task<std::expected<async::Stream, std::string>> Proxy::connect() {
-  const async::Until all = until();
-  std::vector<async::SocketAddress> ways;
-  if (settings_.host.empty()) {
-    ways.push_back(settings_.address);
-  } else {
-    const HostAddresses host = co_await names_.addresses(settings_.host, settings_.families, all);
-    if (host.state != NameState::ok)
-      co_return std::unexpected(
-          fmt::format("host {} {}: {}", settings_.host,
-                      host.state == NameState::temporary ? "cannot be looked up now" : "not found", host.why));
-    for (const auto& address : host.addresses | std::views::take(kMaxAddresses))
-      ways.push_back(async::SocketAddress::inet(address, settings_.address.port));
-  }
-  for (std::size_t i = 0;; ++i) {
-    const auto left = all.deadline - loop_.now();
-    const async::Until own{.deadline = loop_.now() + left / static_cast<std::int64_t>(ways.size() - i)};
-    auto connected = co_await async::connect(loop_, ways[i], own);
-    if (connected) co_return *std::move(connected);
-    if (i + 1 == ways.size()) co_return std::unexpected(connected.error().message());
-  }
-}
-
 async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, bool local) {
-  auto connected = co_await connect();
+  auto connected = co_await connect_to(
+      loop_, names_, {.address = settings_.address, .host = settings_.host, .families = settings_.families}, until());
   if (!connected) co_return broken("connect: " + connected.error());
   stream_.emplace(*std::move(connected));
   if (auto end = async::local_address(stream_->fd()); end && !end->is_unix()) {

@@ -35,9 +35,6 @@ using ProxyEnds = std::set<std::string>;
 
 class Proxy {
  public:
-  // Addresses of a name that are tried for one connection. Each gets a part of what is left of the one time-out.
-  static constexpr std::size_t kMaxAddresses = 5;
-
   /// names must outlive it.
   Proxy(async::Loop& loop, Names& names, const ProxySettings& settings, std::shared_ptr<ProxyEnds> ends)
       : loop_(loop), names_(names), settings_(settings), ends_(std::move(ends)) {}
@@ -65,7 +62,6 @@ class Proxy {
 
  private:
   /// The error is the reason, for the log.
-  async::Task<std::expected<async::Stream, std::string>> connect();
   async::Task<mail::Reply> command(std::string text, const char* step);
   async::Task<mail::Reply> receive(const char* step);
   mail::Reply broken(std::string_view why);

@@ -11,22 +11,42 @@
 
 #include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
+#include "lib/base/log.h"
+#include "lib/dnsbl/lookup.h"
 #include "lib/intake/intake.h"
 #include "lib/ipc/session_errors.h"
+#include "lib/milter/client.h"
 #include "lib/sasl/authenticator.h"
 #include "lib/sessions/client_counts.h"
 #include "lib/sessions/holder.h"
+#include "lib/sessions/sender_memory.h"
 #include "lib/smtpd/policy.h"
 #include "lib/smtpd/tls.h"
 #include "smtpd/names.h"
+#include "smtpd/policy_servers.h"
 #include "smtpd/proxy.h"
+#include "smtpd/site_flush.h"
 
 namespace pen::smtpd {
 
 class Server {
  public:
   Server(async::Loop& loop_in, async::HandlerPool& pool_in, Names& names_in, intake::Intake& intake_in)
-      : loop(loop_in), pool(pool_in), scans(loop_in, kScans), names(names_in), intake(intake_in) {}
+      : loop(loop_in),
+        pool(pool_in),
+        scans(loop_in, kScans),
+        names(names_in),
+        policies(loop_in, names_in),
+        intake(intake_in),
+        milter_tools{.loop = loop_in,
+                     .find_host = [this](std::string host, async::Until until) { return find_host(host, until); },
+                     .warn = log::as_warning},
+        lists(
+            loop_in,
+            [this](std::string name, net::RecordType type, async::Until until) {
+              return names.records(std::move(name), type, until);
+            },
+            log::as_warning) {}
 
   void set_policy(std::shared_ptr<const Policy> policy) { policy_ = std::move(policy); }
   const std::shared_ptr<const Policy>& policy() const { return policy_; }
@@ -45,15 +65,25 @@ class Server {
   async::HandlerPool scans;  // for slow content checks, so that files need not wait for them
   static constexpr std::size_t kScans = 2;
   Names& names;
+  PolicyServers policies;
   intake::Intake& intake;
+  /// For filters (milters): how their hosts are found, and what is known of their endpoints.
+  milter::Tools milter_tools;
+  milter::Endpoints milters;
+  /// DNS lists, for all sessions.
+  dnsbl::Lookup lists;
   /// The name in master.cf, for the log and the counts of clients.
   std::string service = "smtp";
   /// For the smtpd_client_*_limit settings; none: no client is limited.
   std::shared_ptr<sessions::ClientCounts> clients;
+  /// For check_greylist; none: it puts nobody off.
+  std::shared_ptr<sessions::SenderMemory> sender_memory;
   /// For AUTH; none: it is not enabled.
   std::shared_ptr<sasl::Authenticator> authenticator;
   /// For STARTTLS; none: level none, or a test without.
   std::shared_ptr<ServerTls> tls;
+  /// For ETRN; none: a test without.
+  std::shared_ptr<SiteFlush> site_flush;
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
 
@@ -68,6 +98,8 @@ class Server {
     std::size_t live = 0;
   };
   Counts counts;
+  /// How many transactions there were: the number of the last one.
+  std::uint64_t transactions = 0;
 
   /// Counts the RCPT commands, of all sessions together, that are judged before their turn: each takes some kilobytes
   /// while its look-ups run.
@@ -94,6 +126,12 @@ class Server {
   void tell_short_memory(const std::string& client);
 
  private:
+  async::Task<Result<std::vector<std::string>>> find_host(std::string host, async::Until until) {
+    HostAddresses found = co_await names.addresses(host, {}, until);
+    if (found.state == NameState::ok) co_return std::move(found.addresses);
+    co_return fail(milter::MilterError::lost, host + ": " + found.why);
+  }
+
   std::size_t judged_ = 0;
   SteadyTime told_short_ = SteadyTime::min();
   std::shared_ptr<const Policy> policy_;

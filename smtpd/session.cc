@@ -9,7 +9,9 @@
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
-#include "smtpd/access.h"
+#include "smtpd/attributes.h"
+#include "smtpd/lists_ahead.h"
+#include "smtpd/reply_footer.h"
 
 namespace pen::smtpd {
 namespace {
@@ -40,7 +42,13 @@ Session::Session(Server& server, async::Stream stream, const async::SocketAddres
     : server_(server),
       policy_(server.policy()),
       stream_(std::move(stream)),
-      client_{.peer = peer_at(from, settings()), .helo = {}, .login = nullptr, .tls = nullptr, .forwarded = nullptr},
+      client_{.peer = peer_at(from, settings()),
+              .helo = {},
+              .login = nullptr,
+              .tls = nullptr,
+              .forwarded = nullptr,
+              .socket = stream_.fd(),
+              .reached = nullptr},
       limits_(server_, settings(), client_.peer) {
   if (server_.tell_postmaster && !policy_->told.empty())
     transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::server);
@@ -53,12 +61,23 @@ void Server::tell_short_memory(const std::string& client) {
                intake.memory.used(), client);
 }
 
-void Session::reply(std::string_view text) {
-  std::string line;
-  line.reserve(text.size() + 2);
-  for (const char c : text.substr(0, kMaxReplyLine)) line += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
-  line += "\r\n";
-  write_reply(line);
+void Session::reply(std::string_view text, std::string_view footer) {
+  std::vector<std::string> lines = {std::string(text)};
+  const bool refuses = text.size() > 4 && (text[0] == '4' || text[0] == '5') && text[3] == ' ';
+  if (refuses && !footer.empty()) {
+    const Subject about = subject();
+    const config::Lookup names = [&](std::string_view name) {
+      return session_attribute(name, about, settings(), server_.loop.clock().wall_now());
+    };
+    lines = with_footer(text, footer, names, policy_->expansion_filter);
+  }
+  std::string out;
+  for (const auto& line : lines) {
+    for (const char c : std::string_view(line).substr(0, kMaxReplyLine))
+      out += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+    out += "\r\n";
+  }
+  write_reply(out);
 }
 
 void Session::write_reply(std::string_view lines) {
@@ -79,57 +98,17 @@ async::Task<Session::Flow> Session::refuse(std::string_view text, mail::ErrorCla
     (void)co_await stream_.flush(until());
     (void)co_await server_.loop.sleep(settings().smtpd_error_sleep_time, {.cancel = &server_.stop_cancel()});
   }
-  if (const std::string more = footer(); !more.empty() && own.size() > 4) {
-    if (more.starts_with("\\c")) {  // on the reply's own line
-      reply(own + more.substr(2));
-    } else {
-      std::string first = own;
-      first[3] = '-';
-      reply(first);
-      std::string_view code = std::string_view(own).substr(0, 4), rest = std::string_view(own).substr(4);
-      const std::string dsn = take_dsn(rest);
-      reply(std::string(code) + (dsn.empty() ? "" : dsn + " ") + more);
-    }
-  } else {
-    reply(own);
-  }
+  const std::string footer = co_await footer_of(own);
+  reply(own, footer);
   co_return Flow::go_on;
 }
 
-std::string Session::footer() const {
-  const std::string& text = settings().smtpd_reject_footer;
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '$') {
-      out += text[i];
-      continue;
-    }
-    std::size_t start = i + 1, end;
-    const bool braces = start < text.size() && (text[start] == '{' || text[start] == '(');
-    if (braces) {
-      end = text.find_first_of("})", ++start);
-    } else {
-      for (end = start; end < text.size() && (ascii_alnum(text[end]) || text[end] == '_');) ++end;
-    }
-    const std::string_view name = std::string_view(text).substr(start, end - start);
-    if (name == "client")
-      out += client_.peer.shown();
-    else if (name == "client_address")
-      out += client_.peer.address;
-    else if (name == "client_name")
-      out += client_.peer.name;
-    else if (name == "client_port")
-      out += std::to_string(client_.peer.port);
-    else if (name == "helo_name")
-      out += client_.helo;
-    else if (name == "server_name")
-      out += settings().myhostname;
-    else if (name == "localtime")
-      out += rfc5322_date(server_.loop.clock().wall_now());
-    if (end == std::string::npos) break;
-    i = braces ? end : end - 1;
-  }
-  return out;
+async::Task<std::string> Session::footer_of(std::string text) {
+  if (policy_->reject_footer_maps.empty()) co_return settings().smtpd_reject_footer;
+  const map::Value found = co_await server_.intake.tables.ask(
+      [maps = policy_->reject_footer_maps, text = std::move(text)] { return maps.lookup(text); });
+  if (!found) log::warning("smtpd_reject_footer_maps: {}", found.error().message());
+  co_return found && *found ? **found : settings().smtpd_reject_footer;
 }
 
 void Session::count(Verb verb, bool ok) {
@@ -169,18 +148,25 @@ async::Task<void> Session::serve(Server& server, async::Stream stream, async::So
 }
 
 async::Task<void> Session::run() {
-  const auto& s = settings();
-  if (s.smtpd_peername_lookup) {
+  const bool known = !policy_->upstream_proxy || co_await ask_proxy();
+  if (known) co_await ask_lists_about_address();
+  if (known && settings().smtpd_peername_lookup) {
     ClientName name = co_await server_.names.client(client_.peer.address, until());
     client_.peer.name_state = name.verified;
     client_.peer.reverse_state = name.reverse;
+    client_.peer.forward_state = name.forward;
     if (name.verified == NameState::ok) client_.peer.name = std::move(name.name);
     if (name.reverse == NameState::ok) client_.peer.reverse_name = std::move(name.reverse_name);
   }
   log::info("connect from {}", client_.peer.shown());
+  if (known) co_await serve_client();
+  log_disconnect();
+}
+
+async::Task<void> Session::serve_client() {
+  const auto& s = settings();
   co_await learn_standing();
-  if (auto own = async::local_address(stream_.fd()))
-    client_.peer.own_address = own->is_unix() || own->host == client_.peer.address;
+  if (const auto own = own_end()) client_.peer.own_address = own->is_unix() || own->host == client_.peer.address;
 
   if (co_await limits_.too_many_connections()) {
     went_wrong(mail::ErrorClass::policy);
@@ -198,8 +184,8 @@ async::Task<void> Session::run() {
     co_await commands();
   }
   tell_postmaster();
+  if (filters_) co_await filters_->quit();
   co_await say_goodbye();
-  log_disconnect();
 }
 
 async::Task<Session::Flow> Session::answer(Response response) {
@@ -209,6 +195,9 @@ async::Task<Session::Flow> Session::answer(Response response) {
     failed_ = true;
     went_wrong(response.error);
     if (response.counts) ++errors_;
+    const std::string footer = co_await footer_of(response.text);
+    reply(response.text, footer);
+    co_return Flow::go_on;
   }
   reply(response.text);
   co_return Flow::go_on;
@@ -227,8 +216,9 @@ async::Task<void> Session::learn_standing() {
     Result<bool> trusted = false;
     Standing standing;
     bool bare_newline = false;
+    map::Value discarded;
   };
-  const Found found = co_await server_.intake.tables.ask([this] {
+  Found found = co_await server_.intake.tables.ask([this] {
     const auto is_in = [this](const map::MatchList& list, bool when_unknown = false) {
       return list.matches_host(client_.peer.name, client_.peer.address).value_or(when_unknown);
     };
@@ -242,6 +232,8 @@ async::Task<void> Session::learn_standing() {
     out.standing.unlimited = is_in(policy_->event_limit_exceptions);
     out.standing.no_auth = is_in(policy_->auth.exceptions, true);
     out.bare_newline = is_in(policy_->bare_newline_exclusions);
+    if (!policy_->discarded_by_client.empty())
+      out.discarded = policy_->discarded_by_client.lookup(client_.peer.address);
     return out;
   });
   if (!found.trusted) log::warning("mynetworks: {}", found.trusted.error().message());
@@ -251,6 +243,26 @@ async::Task<void> Session::learn_standing() {
   const auto bare_newline = settings().smtpd_forbid_bare_newline;
   any_end_of_data_ = bare_newline == config::BareNewline::no || found.bare_newline;
   forbid_bare_newline_ = bare_newline == config::BareNewline::reject && !any_end_of_data_;
+  own_discarded_.reset();
+  if (!found.discarded)
+    log::warning("smtpd_discard_ehlo_keyword_address_maps: {}", found.discarded.error().message());
+  else if (*found.discarded)
+    own_discarded_ = std::make_unique<DiscardedKeywords>(policy_->discard(split_list(**found.discarded)));
+  if (policy_->named_lists && asked_ahead(client_)) {
+    if (client_.peer.name_state == NameState::ok)
+      ask_ahead_about_name(server_.lists, policy_->named_lists->client_name, client_.peer.name);
+    if (client_.peer.reverse_state == NameState::ok)
+      ask_ahead_about_name(server_.lists, policy_->named_lists->reverse_name, client_.peer.reverse_name);
+  }
+}
+
+async::Task<void> Session::ask_lists_about_address() {
+  if (!policy_->named_lists || policy_->named_lists->client_address.empty() || client_.peer.address == kUnknownAddress)
+    co_return;
+  const Result<bool> trusted =
+      co_await server_.intake.tables.ask([this] { return policy_->mynetworks.matches_address(client_.peer.address); });
+  if (trusted == false)
+    ask_ahead_about_address(server_.lists, policy_->named_lists->client_address, client_.peer.address);
 }
 
 async::Task<Verdict> Session::ask(Checks::AtStage stage, Subject about) {
@@ -267,6 +279,20 @@ async::Task<Session::Flow> Session::greet() {
     const Flow flow = co_await refuse(verdict.reply, verdict.error);
     co_return hang_up_ ? Flow::close : flow;  // QUIT is still answered (RFC 5321 section 3.1)
   }
+  if (policy_->milters && policy_->milters->smtpd_filters()) co_return co_await greet_by_filters();
+  reply("220 " + settings().smtpd_banner);
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::greet_by_filters() {
+  if (filters_) co_await filters_->quit();  // XCLIENT: for the filters another client connects
+  filters_ = co_await SessionFilters::open(server_, *policy_, client_);
+  if (filters_)
+    if (auto no = co_await filters_->connect()) {
+      access_denied_ = no->text;
+      const Flow flow = co_await answer(*std::move(no));
+      co_return hang_up_ ? Flow::close : flow;
+    }
   reply("220 " + settings().smtpd_banner);
   co_return Flow::go_on;
 }

@@ -22,6 +22,7 @@
 #include "lib/mail/transcript.h"
 #include "smtpd/checks.h"
 #include "smtpd/client_limits.h"
+#include "smtpd/filters.h"
 #include "smtpd/server.h"
 #include "smtpd/transaction.h"
 
@@ -48,10 +49,24 @@ class Session {
   async::Task<void> run();
   /// Looks the client up in the lists of hosts. Called when its name and address are known.
   [[gnu::noinline]] async::Task<void> learn_standing();
+  /// Asks the DNS lists of clients' addresses, unless the client is trusted.
+  [[gnu::noinline]] async::Task<void> ask_lists_about_address();
+  /// smtpd_upstream_proxy_protocol: takes the addresses of the session from the proxy's header. False: there is none.
+  [[gnu::noinline]] async::Task<bool> ask_proxy();
+  /// The address that the client connected to, by the proxy's word if there is a proxy. nullopt: not known.
+  std::optional<async::SocketAddress> own_end() const;
+  /// Serves the client whose address is known now.
+  async::Task<void> serve_client();
   [[gnu::noinline]] async::Task<Flow> greet();
+  /// Greets unless a filter says otherwise.
+  [[gnu::noinline]] async::Task<Flow> greet_by_filters();
   async::Task<void> commands();
   [[gnu::noinline]] async::Task<void> say_goodbye();
   [[gnu::noinline]] async::Task<Flow> command(std::string_view line);
+  /// What smtpd_command_filter makes of a command. Error: the client has been told.
+  [[gnu::noinline]] async::Task<Result<std::string>> filter_command(std::string text);
+  /// Does what the command says. The text must live until the command is done.
+  [[gnu::noinline]] async::Task<Flow> obey(std::string_view text);
   Flow read_failed(const Error& error);
   Flow bare_newline();
   bool improper_pipelining(mail::Verb verb, std::string_view name);
@@ -63,6 +78,7 @@ class Session {
   async::Task<Flow> rset(const mail::CommandLine& line);
   async::Task<Flow> noop(const mail::CommandLine& line);
   async::Task<Flow> verify(const mail::CommandLine& line);
+  async::Task<Flow> etrn(const mail::CommandLine& line);
   async::Task<Flow> help(const mail::CommandLine& line);
   async::Task<Flow> quit(const mail::CommandLine& line);
   async::Task<Flow> not_implemented(const mail::CommandLine& line);
@@ -120,10 +136,13 @@ class Session {
   bool refuse_bare_newline(std::uint64_t bare_lf);
 
   // replies
-  void reply(std::string_view text);
+  void reply(std::string_view text) { reply(text, settings().smtpd_reject_footer); }
+  /// footer: follows if the reply refuses something.
+  void reply(std::string_view text, std::string_view footer);
   /// Lines with their CRLF.
   void write_reply(std::string_view lines);
-  std::string footer() const;
+  /// The footer of a reply that refuses something: smtpd_reject_footer_maps, smtpd_reject_footer.
+  [[gnu::noinline]] async::Task<std::string> footer_of(std::string reply);
   /// Counts an error, waits if there were too many, replies. error: its class, for notify_classes.
   [[gnu::noinline]] async::Task<Flow> refuse(std::string_view text,
                                              mail::ErrorClasses error = mail::ErrorClass::protocol);
@@ -150,6 +169,7 @@ class Session {
   /// Reports the transcript if it has errors that notify_classes names.
   void tell_postmaster();
   void reset_transaction() {
+    if (filters_) filters_->end();
     transaction_.reset();
     client_.forwarded.reset();  // XFORWARD holds for one message
   }
@@ -157,9 +177,13 @@ class Session {
   Subject subject() const { return transaction_ ? transaction_->subject() : Subject(client_); }
   /// Asks the lists of a stage.
   [[gnu::noinline]] async::Task<Verdict> ask(Checks::AtStage stage, Subject about);
-  CheckTools tools() const { return {server_.loop, server_.intake.tables, server_.names}; }
+  CheckTools tools() const {
+    return {server_.loop,           server_.intake.tables,      server_.names, server_.lists, server_.policies,
+            &server_.stop_cancel(), server_.sender_memory.get()};
+  }
   async::Until until() const { return server_.until(settings()); }
   const config::Settings& settings() const { return policy_->settings; }
+  const DiscardedKeywords& discarded() const { return own_discarded_ ? *own_discarded_ : policy_->discarded; }
 
   Server& server_;
   std::shared_ptr<const Policy> policy_;
@@ -176,12 +200,14 @@ class Session {
     bool local = false;         // local_header_rewrite_clients, its addresses and tables
   };
   Standing standing_;
-  std::string access_denied_;  // the refusal at connect (smtpd_delay_reject = no)
+  std::string access_denied_;                // the refusal at connect (smtpd_delay_reject = no)
+  std::unique_ptr<SessionFilters> filters_;  // nullptr: none for this client
   std::unique_ptr<Transaction> transaction_;
   std::unique_ptr<mail::Transcript> transcript_;  // nullptr: nothing is reported to the postmaster
   const char* aborted_ = "";                      // why it ended, if not by QUIT
   std::unique_ptr<Peer> first_peer_;              // the host that connected; set when XCLIENT has replaced client_.peer
-  std::string last_command_ = "CONNECT";          // for the log
+  std::unique_ptr<DiscardedKeywords> own_discarded_;  // of this client; nullptr: as for all
+  std::string last_command_ = "CONNECT";              // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
   std::uint32_t errors_ = 0, junk_ = 0;
   bool failed_ = false;  // the command under way was refused

@@ -32,7 +32,7 @@ async::Task<std::string> Session::auth_keyword() {
 async::Task<Session::Flow> Session::auth(const mail::CommandLine& line) {
   const auto& s = settings();
   if (s.smtpd_helo_required && client_.helo.empty()) co_return co_await refuse("503 5.5.1 Error: send HELO/EHLO first");
-  if (!policy_->auth.enabled || !server_.authenticator || (policy_->discarded_keywords & keyword::kAuth) != 0)
+  if (!policy_->auth.enabled || !server_.authenticator || (discarded().bits & keyword::kAuth) != 0)
     co_return co_await refuse("503 5.5.1 Error: authentication not enabled");
   if (transaction_) co_return co_await refuse("503 5.5.1 Error: MAIL transaction in progress");
   if (s.smtpd_tls_auth_only && !client_.secured())
@@ -56,7 +56,7 @@ sasl::Authenticator::Request Session::login_request(std::string mechanism) const
   request.mechanism = std::move(mechanism);
   request.service = settings().smtpd_sasl_service;
   request.secured = client_.secured();
-  if (auto own = async::local_address(stream_.fd()); own && !own->is_unix()) {
+  if (const auto own = own_end(); own && !own->is_unix()) {
     request.local_address = own->host;
     request.local_port = own->port;
   }

@@ -40,7 +40,7 @@ async::Task<Session::Flow> Session::data(const mail::CommandLine& line) {
 }
 
 async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
-  if (!client_.esmtp || (policy_->discarded_keywords & keyword::kChunking) != 0)
+  if (!client_.esmtp || (discarded().bits & keyword::kChunking) != 0)
     co_return co_await refuse("502 5.5.1 Error: command not implemented");
   const auto parsed = mail::parse_bdat(line.args);
   if (!parsed) {

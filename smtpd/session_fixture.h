@@ -17,6 +17,11 @@ class TableNames final : public Names {
  public:
   std::map<std::string, NameState, std::less<>> domains;  // not listed: ok
   std::map<std::string, std::vector<std::string>> hosts;  // not listed: without addresses
+  /// Of DNS lists, MX and NS: "A 2.0.0.127.list.example" and so on; "MX": data is "preference host". Not listed:
+  /// there is no such name.
+  std::map<std::string, std::vector<std::string>> dns;
+  std::set<std::string> broken;    // names that have no answer
+  std::vector<std::string> asked;  // as in dns, in order
   ClientName client_name{NameState::ok, NameState::ok, "client.example", "client.example"};
   async::Event* gate = nullptr;  // look-ups wait for it when set
   std::size_t under_way = 0, most_under_way = 0;
@@ -33,6 +38,29 @@ class TableNames final : public Names {
     HostAddresses found{.state = NameState::ok, .addresses = hosts[name], .why = {}};
     if (found.addresses.empty()) found.state = NameState::missing;
     co_return found;
+  }
+  async::Task<net::DnsAnswer> records(std::string name, net::RecordType type, async::Until until) override {
+    const char* word = type == net::RecordType::a    ? "A "
+                       : type == net::RecordType::mx ? "MX "
+                       : type == net::RecordType::ns ? "NS "
+                                                     : "TXT ";
+    asked.push_back(word + name);
+    net::DnsAnswer out;
+    out.text = "Host not found, try again";
+    if (gate && !co_await gate->wait(until)) co_return out;
+    if (broken.contains(name)) co_return out;
+    const auto found = dns.find(word + name);
+    out.outcome = found == dns.end() ? net::DnsOutcome::no_domain : net::DnsOutcome::found;
+    if (found == dns.end()) co_return out;
+    for (const auto& data : found->second) {
+      net::DnsRecord record;
+      record.type = type;
+      const auto blank = type == net::RecordType::mx ? data.find(' ') : std::string::npos;
+      record.preference = static_cast<std::uint16_t>(std::atoi(data.c_str()));
+      record.data = blank == std::string::npos ? data : data.substr(blank + 1);
+      out.records.push_back(std::move(record));
+    }
+    co_return out;
   }
   async::Task<NameState> host(std::string name, async::Until) override {
     const auto found = domains.find(name);

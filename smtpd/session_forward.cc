@@ -64,6 +64,7 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
   bool extended = false;
   std::unique_ptr<Login> login;
   bool named = false, reverse = false;
+  async::SocketAddress reached = client_.reached ? *client_.reached : async::SocketAddress();
   const auto name = [](const mail::ClientAttribute& a, std::string& into, NameState& state) {
     into = a.kind == Kind::value ? a.value : "unknown";
     state = a.kind == Kind::value         ? NameState::ok
@@ -91,11 +92,13 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
     } else if (a.name == "proto") {
       extended = iequals(value, "ESMTP");
       if (!extended && !iequals(value, "SMTP")) bad = "PROTO";
-    } else if (a.name == "destaddr") {  // our address that the client connected to: nothing here depends on it
-      if (a.kind != Kind::unavailable && mail::client_address(value).empty()) bad = "DESTADDR";
+    } else if (a.name == "destaddr") {  // our address that the client connected to
+      reached.host = mail::client_address(value);
+      if (a.kind != Kind::unavailable && reached.host.empty()) bad = "DESTADDR";
     } else if (a.name == "destport") {
       const auto port = parse_unsigned(value);
       if (a.kind != Kind::unavailable && (!port || *port > 65535)) bad = "DESTPORT";
+      reached.port = static_cast<std::uint16_t>(port.value_or(0));
     } else if (a.name == "login") {
       if (!value.empty()) login.reset(new Login{.method = "XCLIENT", .username = value});
     } else {
@@ -110,6 +113,11 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
     next.reverse_name = next.name;
     next.reverse_state = NameState::ok;
   }
+  // Of a name that does not lead back to the client XCLIENT does not say whether it leads anywhere.
+  if (named || reverse)
+    next.forward_state = next.reverse_state != NameState::ok       ? next.reverse_state
+                         : next.name_state == NameState::temporary ? NameState::temporary
+                                                                   : NameState::ok;
   next.own_address = false;
   // The right to XCLIENT belongs to the host that connected, whatever XCLIENT has said since.
   if (!first_peer_) first_peer_ = std::make_unique<Peer>(client_.peer);
@@ -117,9 +125,11 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
   client_.helo = std::move(helo);
   client_.esmtp = extended;
   client_.login = std::move(login);
+  if (!reached.host.empty() || reached.port != 0) client_.reached = std::make_unique<async::SocketAddress>(reached);
   client_.forwarded.reset();
   access_denied_.clear();
   // The session begins anew, as if that client had just connected.
+  co_await ask_lists_about_address();
   co_await learn_standing();
   co_return co_await greet();
 }

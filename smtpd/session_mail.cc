@@ -6,7 +6,9 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/address.h"
 #include "lib/mail/command_refusal.h"
+#include "smtpd/lists_ahead.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
@@ -25,8 +27,8 @@ bool Session::proxy_loop() const {
 }
 
 mail::CommandOptions Session::offered_parameters() const {
-  const unsigned discarded = client_.esmtp ? policy_->discarded_keywords : ~0u;
-  const auto offered = [&](unsigned bit) { return (discarded & bit) == 0; };
+  const unsigned withheld = client_.esmtp ? discarded().bits : ~0u;
+  const auto offered = [&](unsigned bit) { return (withheld & bit) == 0; };
   return {.size = offered(keyword::kSize),
           .eight_bit_mime = offered(keyword::kEightBitMime),
           .dsn = offered(keyword::kDsn),
@@ -73,17 +75,27 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   auto mail = mail::parse_mail(line.args, options);
   if (!mail) co_return co_await refuse(mail::command_refusal(mail.error(), false));
   if (auto no = mail_refused(*mail)) co_return co_await answer(*std::move(no));
+  if (policy_->named_lists && asked_ahead(client_))
+    ask_ahead_about_name(server_.lists, policy_->named_lists->sender, mail::domain_part(mail->sender));
+  const std::uint64_t number = ++server_.transactions;
   intake::Effects effects;
   if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
     Subject about = subject();
     about.sender = mail->sender;
+    about.size = mail->size.value_or(0);
+    about.transaction = number;
     Verdict verdict = co_await ask(&Checks::sender, std::move(about));
     if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
     effects = std::move(verdict.effects);
   }
   const bool local = co_await completes_header();
-  transaction_ =
-      std::make_unique<Transaction>(server_, *policy_, client_, options, *std::move(mail), std::move(effects), local);
+  transaction_ = std::make_unique<Transaction>(server_, *policy_, client_, options, *std::move(mail),
+                                               std::move(effects), local, number);
+  if (filters_)
+    if (auto no = co_await transaction_->ask_filters(*filters_, line.args)) {
+      reset_transaction();
+      co_return co_await answer(*std::move(no));
+    }
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }
@@ -105,9 +117,13 @@ async::Task<Session::Flow> Session::rcpt_to(const mail::CommandLine& line) {
     co_return co_await refuse(transaction_ ? "503 5.5.1 Error: RCPT after BDAT" : "503 5.5.1 Error: need MAIL command");
   }
   const auto first = transaction_->parse_rcpt(line.args, 0);
-  if (policy_->rcpt_may_wait && client_.esmtp && istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered())
+  if (policy_->rcpt_may_wait && policy_->command_filter.empty() && client_.esmtp &&
+      istarts_with(stream_.buffered(), "RCPT ") && stream_.line_buffered())
     co_return co_await rcpt_batch(*first);
-  if (!first->done) co_await first->judge();
+  if (!first->done) {
+    if (policy_->rcpt_asks_policy) stream_.shrink_input();  // it may wait long
+    co_await first->judge();
+  }
   co_await answer_rcpt(*first);
   co_return Flow::go_on;
 }

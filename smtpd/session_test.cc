@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(every_command_has_its_answer_in_every_state) {
       {"", "HELP", "214"},
       {"", "STARTTLS", "502"},
       {"", "AUTH PLAIN", "503"},
-      {"", "ETRN x", "502"},
+      {"", "ETRN x", "459"},
       {"", "FOO", "500"},
       {"", "", "500"},
       {"", "EHLO", "501"},
@@ -633,6 +633,28 @@ BOOST_AUTO_TEST_CASE(refusals_carry_the_footer) {
              "500 5.5.2 see https://x/?c=192.0.2.7&h=client.example.\r\n");
   Open same("smtpd_reject_footer = \\c; call us\n");
   BOOST_TEST(same.say("FOO\r\n") == "500 5.5.2 Error: command not recognized; call us\r\n");
+  Open two("smtpd_reject_footer = \\c. See\\nthe page of $server_name, $localtime\n");
+  BOOST_TEST(
+      two.say("FOO\r\n").starts_with("500-5.5.2 Error: command not recognized. See\r\n"
+                                     "500 5.5.2 the page of mx.example.org, "));
+  Open all("smtpd_reject_footer = call us\nsmtpd_hard_error_limit = 1\n");
+  BOOST_TEST(all.say("FOO\r\n") ==
+             "500-5.5.2 Error: command not recognized\r\n500 5.5.2 call us\r\n"
+             "421-4.7.0 mx.example.org Error: too many errors\r\n421 4.7.0 call us\r\n");
+  Open unknown("smtpd_reject_footer = see $nothing\n");
+  BOOST_TEST(unknown.policy->warnings.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_footer_may_depend_on_the_reply_and_keeps_odd_characters_out) {
+  Open rig(
+      "smtpd_reject_footer = elsewhere\n"
+      "smtpd_reject_footer_maps = pcre:{ {/^500 (\\S+)/ see $$1 $$$$helo_name} }\n"
+      "smtpd_expansion_filter = abcdefghijklmnopqrstuvwxyz.\n");
+  BOOST_TEST_REQUIRE(rig.problem == "");
+  rig.say("EHLO Client-1.example\r\n");
+  BOOST_TEST(rig.say("FOO\r\n") ==
+             "500-5.5.2 Error: command not recognized\r\n500 5.5.2 see 5.5.2 _lient__.example\r\n");
+  BOOST_TEST(rig.say("RCPT TO:<a@b>\r\n") == "503-5.5.1 Error: need MAIL command\r\n503 5.5.1 elsewhere\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(recipient_checks_can_be_left_to_others) {

@@ -44,7 +44,7 @@ std::string trace_lines(const tls::SessionInfo& info, bool asked) {
 async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
   if (!line.args.empty()) co_return co_await refuse("501 5.5.4 Syntax: STARTTLS");
   if (client_.tls) co_return co_await refuse("503 5.5.1 Error: TLS already active");
-  if (policy_->tls.level == TlsLevel::none || (policy_->discarded_keywords & keyword::kStartTls) != 0)
+  if (policy_->tls.level == TlsLevel::none || (discarded().bits & keyword::kStartTls) != 0)
     co_return co_await refuse("502 5.5.1 Error: command not implemented");
   if (co_await limits_.too_many_handshakes())
     co_return co_await refuse(fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", client_.peer.address),
@@ -125,7 +125,13 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
                        .certificate = info.peer_certificate,
                        .trusted = info.trusted,
                        .fingerprint = info.fingerprint,
-                       .key_fingerprint = info.key_fingerprint});
+                       .key_fingerprint = info.key_fingerprint,
+                       .subject = info.subject,
+                       .issuer = info.issuer,
+                       .protocol = info.protocol,
+                       .cipher = info.cipher,
+                       .server_name = info.server_name,
+                       .used_bits = info.used_bits});
   if (asked == Ask::required && !info.trusted) {
     log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", client_.peer.shown(), info.why_not);
     failed_ = true;

@@ -1,16 +1,30 @@
 /// The table of verbs, the checks before any of them, and the verbs that have no file of their own.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
+#include "smtpd/lists_ahead.h"
 #include "smtpd/session.h"
 
 namespace pen::smtpd {
 
 using mail::Verb;
+
+namespace {
+
+/// A field of a header: whoever speaks sends HTTP, or content after a refused DATA.
+bool looks_like_field(std::string_view word) {
+  const auto colon = word.find(':');
+  return colon != 0 && colon != std::string_view::npos &&
+         std::ranges::all_of(word.substr(0, colon), [](char c) { return c > 32 && c < 127; });
+}
+
+}  // namespace
 
 struct Session::VerbRow {
   Verb verb;
@@ -37,7 +51,7 @@ const Session::VerbRow& Session::row_of(Verb verb) {
       {Verb::noop, yes, yes, yes, &Session::noop},
       {Verb::vrfy, yes, no, yes, &Session::verify},
       {Verb::expn, no, no, no, &Session::not_implemented},
-      {Verb::etrn, no, no, no, &Session::not_implemented},
+      {Verb::etrn, no, no, yes, &Session::etrn},
       {Verb::help, no, yes, yes, &Session::help},
       {Verb::quit, no, yes, no, &Session::quit},
       {Verb::xclient, no, no, no, &Session::xclient},
@@ -67,19 +81,51 @@ bool Session::improper_pipelining(Verb verb, std::string_view name) {
 }
 
 async::Task<Session::Flow> Session::command(std::string_view raw) {
-  const auto& s = settings();
   std::string_view text = raw.substr(0, raw.size() - 1);
   const bool bare = !text.ends_with('\r');
   if (!bare) text.remove_suffix(1);
   heard(text);
   if (bare && forbid_bare_newline_) co_return bare_newline();
+  if (policy_->command_filter.empty()) co_return co_await obey(text);
+  const Result<std::string> replaced = co_await filter_command(std::string(text));
+  if (!replaced) co_return Flow::close;
+  co_return co_await obey(*replaced);
+}
+
+async::Task<Result<std::string>> Session::filter_command(std::string text) {
+  const std::string key(trim(text));
+  auto found = co_await server_.intake.tables.ask([&] { return policy_->command_filter.lookup(key); });
+  if (found) {
+    if (!*found) co_return text;
+    log::info("{}: replacing command \"{}\" with \"{}\"", client_.peer.shown(), printable(text, 100),
+              printable(**found, 100));
+    co_return **std::move(found);
+  }
+  log::warning("smtpd_command_filter: lookup error for \"{}\": {}", printable(text, 100), found.error().message());
+  log::info("NOQUEUE: reject: {} from {}: 421 4.3.0 {} Server local data error", last_command_, client_.peer.shown(),
+            settings().myhostname);
+  went_wrong(mail::ErrorClass::data);
+  reply(fmt::format("421 4.3.0 {} Server local data error", settings().myhostname));
+  co_return std::unexpected(std::move(found).error());
+}
+
+async::Task<Session::Flow> Session::obey(std::string_view text) {
+  const auto& s = settings();
   const mail::CommandLine line = mail::split_command(text);
   failed_ = false;
   const Verb verb = line.verb;
   const VerbRow& row = row_of(verb);
 
-  // A table that cannot be read forbids no command.
-  if (verb == Verb::unknown && policy_->forbidden_commands.matches(line.word).value_or(false)) {
+  // A table that cannot be read makes no difference to any command.
+  if (!policy_->noop_commands.empty() && policy_->noop_commands.matches(line.word).value_or(false)) {
+    if (static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
+    last_command_ = mail::verb_name(verb);
+    count(verb, true);
+    reply("250 2.0.0 Ok");
+    co_return Flow::go_on;
+  }
+  if (verb == Verb::unknown &&
+      (looks_like_field(line.word) || policy_->forbidden_commands.matches(line.word).value_or(false))) {
     log::warning("non-SMTP command from {}: {}", client_.peer.shown(), printable(text, 100));
     count(verb, false);
     last_command_ = "UNKNOWN";
@@ -105,6 +151,11 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
     co_return co_await refuse("530 5.7.0 Must issue a STARTTLS command first", mail::ErrorClass::policy);
   }
   last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
+  const bool unseen = verb == Verb::starttls || verb == Verb::auth || verb == Verb::vrfy || verb == Verb::etrn;
+  if (unseen && filters_ && filters_->refused_session()) {
+    count(verb, false);
+    co_return co_await answer(*filters_->refused_session());
+  }
   const Flow flow = co_await (this->*row.handler)(line);
   if (verb != Verb::rcpt) count(verb, !failed_);  // a batch counts its own
   co_return flow;
@@ -120,6 +171,8 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
   if (name.size() > 255) co_return co_await refuse("501 5.5.4 Error: hostname too long");
   const std::string before = std::exchange(client_.helo, std::move(name));
   const bool esmtp_before = std::exchange(client_.esmtp, extended);
+  if (policy_->named_lists && asked_ahead(client_) && client_.helo != before)
+    ask_ahead_about_name(server_.lists, policy_->named_lists->helo, client_.helo);
   Subject about = subject();
   about.where = extended ? "EHLO" : "HELO";
   about.sender.reset();
@@ -130,6 +183,8 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
     co_return co_await refuse(verdict.reply, verdict.error);
   }
   reset_transaction();
+  if (filters_)
+    if (auto no = co_await filters_->helo()) co_return co_await answer(*std::move(no));
   if (extended)
     write_reply(ehlo_reply(co_await auth_keyword()));
   else
@@ -142,13 +197,14 @@ std::string Session::ehlo_reply(std::string_view mechanisms) const {
   std::string text = "250-" + s.myhostname + "\r\n";
   std::size_t last = 0;
   const auto add = [&](unsigned bit, std::string_view word) {
-    if ((policy_->discarded_keywords & bit) != 0) return;
+    if ((discarded().bits & bit) != 0) return;
     last = text.size();
     text.append("250-").append(word).append("\r\n");
   };
   add(keyword::kPipelining, "PIPELINING");
   add(keyword::kSize, s.message_size_limit > 0 ? fmt::format("SIZE {}", s.message_size_limit) : "SIZE");
   if (!s.disable_vrfy_command) add(keyword::kVrfy, "VRFY");
+  if (server_.site_flush) add(keyword::kEtrn, "ETRN");
   if (policy_->tls.level != TlsLevel::none && !client_.secured() && server_.tls && server_.tls->available())
     add(keyword::kStartTls, "STARTTLS");
   if (client_.secured()) add(keyword::kRequireTls, "REQUIRETLS");
@@ -165,7 +221,7 @@ std::string Session::ehlo_reply(std::string_view mechanisms) const {
   add(keyword::kSmtpUtf8, "SMTPUTF8");
   add(keyword::kChunking, "CHUNKING");
   text[last + 3] = ' ';
-  if (!policy_->discarded_words.empty()) log::info("discarding EHLO keywords: {}", policy_->discarded_words);
+  if (!discarded().words.empty()) log::info("discarding EHLO keywords: {}", discarded().words);
   return text;
 }
 
@@ -206,7 +262,7 @@ async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
 }
 
 async::Task<Session::Flow> Session::help(const mail::CommandLine&) {
-  reply("214 2.0.0 Commands: HELO EHLO STARTTLS AUTH MAIL RCPT DATA BDAT RSET NOOP VRFY HELP QUIT");
+  reply("214 2.0.0 Commands: HELO EHLO STARTTLS AUTH MAIL RCPT DATA BDAT RSET NOOP VRFY ETRN HELP QUIT");
   co_return Flow::go_on;
 }
 
@@ -220,7 +276,9 @@ async::Task<Session::Flow> Session::not_implemented(const mail::CommandLine&) {
 }
 
 async::Task<Session::Flow> Session::not_recognized(const mail::CommandLine& line) {
-  if (policy_->noop_commands.matches(line.word).value_or(false)) co_return co_await noop(line);
+  if (filters_)
+    if (auto no = co_await filters_->unknown(fmt::format("{}{}{}", line.word, line.args.empty() ? "" : " ", line.args)))
+      co_return co_await answer(*std::move(no));
   co_return co_await refuse("500 5.5.2 Error: command not recognized");
 }
 

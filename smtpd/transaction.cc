@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/command_refusal.h"
@@ -11,7 +13,7 @@ namespace pen::smtpd {
 
 Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts& client,
                          const mail::CommandOptions& options, mail::MailCommand mail, intake::Effects effects,
-                         bool local)
+                         bool local, std::uint64_t number)
     : server_(server),
       policy_(policy),
       client_(client),
@@ -19,6 +21,7 @@ Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts
       options_(options),
       smtputf8_(mail.smtputf8),
       local_(local),
+      number_(number),
       announced_(mail.size) {
   message_.effects() = std::move(effects);
   mail::Envelope& e = message_.envelope();
@@ -34,6 +37,21 @@ Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts
     if (told.name.empty()) told.name = "unknown";
     message_.speaks_for(std::move(told));
   }
+}
+
+Transaction::~Transaction() { server_.policies.forget(number_); }
+
+async::Task<std::optional<Response>> Transaction::ask_filters(SessionFilters& filters, std::string_view args) {
+  filters_ = &filters;
+  message_.assign_queue_id();
+  filters.begin(message_);
+  return filters.mail(args);
+}
+
+async::Task<std::optional<Response>> Transaction::filter_recipient(RcptJob& job) {
+  if (!job.verdict.rejected()) co_return co_await filters_->rcpt(job.rcpt.recipient, job.args);
+  co_await filters_->refused_rcpt(job.rcpt.recipient, job.args, job.verdict.reply);
+  co_return std::nullopt;
 }
 
 void Transaction::describe_client() {
@@ -59,6 +77,12 @@ Subject Transaction::subject() {
   about.sender = message_.envelope().sender;
   about.recipient_count = message_.recipients();
   about.queue_id = message_.queue_id();
+  const mail::Envelope& e = message_.envelope();
+  if (e.recipients.size() == 1) about.only_recipient = e.recipients.front().address;
+  about.sasl_sender = e.client.sasl_sender;
+  about.size = complete_ ? received() : announced_.value_or(0);
+  about.discarded = message_.effects().discard;
+  about.transaction = number_;
   return about;
 }
 
@@ -87,6 +111,7 @@ std::unique_ptr<Transaction::RcptJob> Transaction::parse_rcpt(std::string_view a
     return job;
   }
   job->rcpt = *std::move(parsed);
+  if (filters_) job->args = args;
   if (message_.recipients() + ahead >= static_cast<std::size_t>(settings().smtpd_recipient_limit)) {
     job->done = true;  // gets 452 in its turn, unless the commands before it are refused
     return job;
@@ -126,6 +151,8 @@ async::Task<Response> Transaction::take(RcptJob& job) {
     job.checks.emplace(policy_, tools(), std::move(about));
     job.verdict = co_await job.checks->recipient();
   }
+  if (filters_)
+    if (auto no = co_await filter_recipient(job)) co_return *std::move(no);
   if (job.verdict.rejected()) co_return Response::refused(std::move(job.verdict.reply), job.verdict.error);
   mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
                             .original = {},
@@ -138,6 +165,8 @@ async::Task<Response> Transaction::take(RcptJob& job) {
   }
   const bool first = message_.recipients() == 0;
   message_.add_recipient(std::move(recipient));
+  if (!job.verdict.greylisted.empty() && !std::exchange(tells_greylisting_, true))
+    job.verdict.effects.prepend.push_back(std::move(job.verdict.greylisted));
   message_.effects().merge(std::move(job.verdict.effects));
   if (first) log_client();
   co_return response;

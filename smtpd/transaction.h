@@ -2,7 +2,7 @@
 /// One mail transaction, from MAIL to the end of its content: the envelope, the content, and the way into the queue
 /// or to a proxy filter.
 ///
-/// Use:     Transaction t(server, policy, client, options, mail, effects, local);           // MAIL was accepted
+/// Use:     Transaction t(server, policy, client, options, mail, effects, local, number);   // MAIL was accepted
 ///          auto job = t.parse_rcpt(args, 0);  job->judge();  Response r = co_await t.take(*job);    // for each RCPT
 ///          if (auto no = co_await t.start_content("DATA", 0)) …
 ///          if (auto lost = co_await t.receive_data(stream, …); !lost) …
@@ -19,6 +19,7 @@
 #include "lib/intake/intake.h"
 #include "lib/mail/command.h"
 #include "smtpd/checks.h"
+#include "smtpd/filters.h"
 #include "smtpd/proxy.h"
 #include "smtpd/response.h"
 #include "smtpd/server.h"
@@ -28,8 +29,14 @@ namespace pen::smtpd {
 class Transaction {
  public:
   /// options: the parameters that the session offers. local: the header is completed, here or behind the filter.
+  /// number: Subject::transaction.
   Transaction(Server& server, const Policy& policy, const ClientFacts& client, const mail::CommandOptions& options,
-              mail::MailCommand mail, intake::Effects effects, bool local);
+              mail::MailCommand mail, intake::Effects effects, bool local, std::uint64_t number);
+  ~Transaction();
+
+  /// Tells the session's filters of the message; they outlive the transaction, or hear of its end. args: what follows
+  /// MAIL. nullopt: no refusal.
+  [[gnu::noinline]] async::Task<std::optional<Response>> ask_filters(SessionFilters& filters, std::string_view args);
 
   /// The subject of the restriction lists.
   Subject subject();
@@ -41,6 +48,7 @@ class Transaction {
     std::string refusal;  // known without any look-up
     std::optional<Checks> checks;
     Verdict verdict;
+    std::string args;  // what follows RCPT, for filters
     bool done = false;
     async::Task<void> judge();
     /// Judges the job in a task of its own; sets `changed` at the end.
@@ -72,13 +80,22 @@ class Transaction {
   const config::Settings& settings() const { return policy_.settings; }
   /// Evaluates the lists of a stage for the message; keeps their other effects for the commit. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> ask(Checks::AtStage stage);
-  CheckTools tools() const { return {server_.loop, server_.intake.tables, server_.names}; }
+  CheckTools tools() const {
+    return {server_.loop,           server_.intake.tables,      server_.names, server_.lists, server_.policies,
+            &server_.stop_cancel(), server_.sender_memory.get()};
+  }
   void describe_client();
   void log_client();
   /// Moves the gathered part of the body to its place.
   [[gnu::noinline]] async::Task<void> move_content();
   [[gnu::noinline]] async::Task<Response> commit();
   static Response not_taken(const intake::Commit& commit);
+
+  /// The end of the content, for filters: holds, shows and changes it. nullopt: no refusal.
+  [[gnu::noinline]] async::Task<std::optional<Response>> filter_content();
+  /// The recipient, for filters that hear of it. nullopt: no refusal.
+  [[gnu::noinline]] async::Task<std::optional<Response>> filter_recipient(RcptJob& job);
+  Response not_queued(const intake::Commit& commit);
 
   // transaction_proxy.cc
   bool proxied() const { return policy_.proxy.has_value(); }
@@ -106,13 +123,17 @@ class Transaction {
   mail::CommandOptions options_;
   bool smtputf8_;
   bool local_;
+  std::uint64_t number_;                       // Subject::transaction
+  bool complete_ = false;                      // the content has come
+  bool tells_greylisting_ = false;             // the header has the field that does
   std::optional<std::uint64_t> announced_;     // SIZE
   std::size_t too_many_ = 0;                   // RCPT commands beyond the recipient limit
   std::uint64_t bare_lf_ = 0;                  // of DATA
   std::unique_ptr<mail::BdatScanner> chunks_;  // from the first BDAT on
   bool chunks_failed_ = false;
-  std::unique_ptr<Proxy> proxy_;  // while the filter is spoken to
-  bool proxy_failed_ = false;     // the last proxy could not be opened
+  SessionFilters* filters_ = nullptr;  // nullptr: none
+  std::unique_ptr<Proxy> proxy_;       // while the filter is spoken to
+  bool proxy_failed_ = false;          // the last proxy could not be opened
 };
 
 }  // namespace pen::smtpd

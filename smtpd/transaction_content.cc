@@ -22,6 +22,8 @@ async::Task<std::optional<Response>> Transaction::start_content(const char* verb
   if (message_.recipients() == 0) co_return Response::refused("554 5.5.1 Error: no valid recipients");
   if (!policy_.data.empty())
     if (auto no = co_await ask(&Checks::data)) co_return no;
+  if (filters_)
+    if (auto no = co_await filters_->data()) co_return no;
   message_.open_body(std::max(expected, message_.envelope().body.size));
   if (auto no = co_await proxy_data()) co_return refused_by_proxy(*no, verb);
   co_return std::nullopt;
@@ -102,11 +104,21 @@ async::Task<void> Transaction::move_content() {
 
 async::Task<Response> Transaction::finish() {
   if (chunks_) chunks_->finish(message_.body()->content());
+  complete_ = true;
   if (!policy_.end_of_data.empty())
     if (auto no = co_await ask(&Checks::end_of_data)) co_return *std::move(no);
-  // The content is complete, and nobody has been promised anything yet: checks that may change the message belong here.
   if (proxied()) co_return co_await finish_by_proxy();
+  if (filters_)
+    if (auto no = co_await filter_content()) co_return *std::move(no);
   co_return co_await commit();
+}
+
+async::Task<std::optional<Response>> Transaction::filter_content() {
+  const async::Until until{.deadline = server_.loop.now() + settings().smtpd_timeout};
+  auto judged = co_await filters_->content(until);
+  if (judged.refusal) co_return std::move(judged.refusal);
+  if (judged.commit.outcome != intake::Outcome::ok) co_return not_queued(judged.commit);
+  co_return std::nullopt;
 }
 
 async::Task<Response> Transaction::commit() {
@@ -117,6 +129,11 @@ async::Task<Response> Transaction::commit() {
   const intake::Commit commit =
       co_await message_.commit({.deadline = server_.loop.now() + server_.intake.settings.enqueue_timeout});
   if (commit.outcome == intake::Outcome::ok) co_return Response::good("250 2.0.0 Ok: queued as " + queue_id);
+  co_return not_queued(commit);
+}
+
+Response Transaction::not_queued(const intake::Commit& commit) {
+  const std::string& queue_id = message_.queue_id();
   Response response = not_taken(commit);
   if (commit.outcome == intake::Outcome::refused) {
     // said by the check that refused it
@@ -125,7 +142,7 @@ async::Task<Response> Transaction::commit() {
               response.text, message_.envelope().sender, client_.protocol(), client_.helo);
   else
     log::warning("{}: {}: {}", queue_id, commit.text, response.text);
-  co_return response;
+  return response;
 }
 
 Response Transaction::not_taken(const intake::Commit& commit) {

@@ -9,6 +9,7 @@
 #include "lib/base/text.h"
 #include "lib/intake/derived.h"
 #include "lib/intake/enqueue_client.h"
+#include "lib/intake/from_settings.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mta_sts/store.h"
 #include "lib/net/dns.h"
@@ -53,12 +54,10 @@ struct Server {
                .pool = pool,
                .queue = queue,
                .resolve = std::move(resolver),
-               .settings = {.myhostname = context.settings().myhostname,
-                            .mail_name = context.settings().mail_name,
-                            .myorigin = context.settings().myorigin,
-                            .message_size_limit = 0,
-                            .copies = {}},
-               .next_queue_id = [this] { return ids.next(); }},
+               .settings = intake::for_own_mail(context.settings()),
+               .next_queue_id = [this] { return ids.next(); },
+               .log_info = [](const std::string& line) { log::info("{}", line); },
+               .log_warning = log::as_warning},
         from{.host = context.settings().myhostname,
              .organization = context.settings().tlsrpt_organization,
              .contact = context.settings().tlsrpt_contact,

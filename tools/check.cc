@@ -17,6 +17,7 @@
 #include "lib/config/config.h"
 #include "lib/config/transport_use.h"
 #include "lib/intake/from_settings.h"
+#include "lib/mailbox/command_account.h"
 #include "lib/mailbox/limits.h"
 #include "lib/map/match_list.h"
 #include "lib/redis/server.h"
@@ -27,7 +28,8 @@
 #include "lib/smtp/tls.h"
 #include "lib/smtpd/policy.h"
 #include "lib/smtpd/tls.h"
-#include "pipe/identity.h"
+#include "pipe/options.h"
+#include "spawn/options.h"
 #include "tools/own_tables.h"
 #include "tools/tables.h"
 
@@ -176,15 +178,17 @@ void check_smtpd(const config::Config& config, Report& report) {
 void check_commands(const config::Config& config, Report& report) {
   const auto owner = service::mail_owner(config.settings());
   for (const auto& service : config.master()) {
-    if (service.command != "pipe") continue;
-    const std::string start = "service " + service.label() + " would not start if mail came for it: ";
-    const auto options = pipes::parse_options(service.arguments);
-    if (!options) {
-      report.add(Severity::warning, start + options.error());
-    } else if (owner) {
-      const auto who = pipes::identity_of(*options, owner->uid, owner->gid, service.name);
-      if (!who) report.add(Severity::note, start + who.error().context());
-    }
+    const auto look = [&](const auto& options, const std::string& when) {
+      const std::string start = "service " + service.label() + " would not start if " + when + ": ";
+      if (!options) {
+        report.add(Severity::warning, start + options.error());
+      } else if (owner) {
+        const auto who = mailbox::command_account(options->user, options->group, owner->uid, owner->gid, service.name);
+        if (!who) report.add(Severity::note, start + who.error().context());
+      }
+    };
+    if (service.command == "pipe") look(pipes::parse_options(service.arguments), "mail came for it");
+    if (service.command == "spawn") look(spawner::parse_options(service.arguments), "somebody connected");
   }
 }
 

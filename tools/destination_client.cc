@@ -28,7 +28,7 @@ async::Task<void> DestinationClient::converse(async::Loop& loop, const ToQmgr& r
       why_ = channel.error().message();
       break;
     }
-    std::visit([&](const auto& m) { static_cast<void>(channel->send(m)); }, request);
+    std::visit([&](const auto& m) { (void)channel->send(m); }, request);
     while (!done) {
       auto received = co_await channel->receive({.deadline = loop.now() + seconds(120)});
       if (!received) {

@@ -113,8 +113,8 @@ std::string OfflineQmgr::failure() {
 
 void OfflineQmgr::finish() {
   // It may have ended already; what it answered for is on stable storage.
-  static_cast<void>(::send(status_.get(), service::kDrain.data(), service::kDrain.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
-  static_cast<void>(wait());
+  (void)::send(status_.get(), service::kDrain.data(), service::kDrain.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)wait();
 }
 
 }  // namespace pen::tools

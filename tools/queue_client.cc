@@ -110,7 +110,7 @@ async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQ
   for (bool finished = false; !finished;) {
     std::optional<OfflineQmgr> own;
     QueueChannel channel = co_await reach(loop, request, own);
-    std::visit([&](const auto& m) { static_cast<void>(channel.send(m)); }, request);
+    std::visit([&](const auto& m) { (void)channel.send(m); }, request);
     for (;;) {
       auto received = co_await channel.receive({.deadline = loop.now() + seconds(600)});
       if (!received) {

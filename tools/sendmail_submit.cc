@@ -33,7 +33,7 @@ void complain(std::string_view text) {
 }
 
 Pendrop::~Pendrop() {
-  if (pid_ > 0) static_cast<void>(wait());
+  if (pid_ > 0) (void)wait();
 }
 
 bool Pendrop::start(const submission::Submission& mail) {

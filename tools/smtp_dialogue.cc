@@ -202,7 +202,7 @@ int serve_smtp(SmtpDialogue& dialogue, int in, int out, seconds timeout) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return EX_OSERR;
     if (n == 0) {
-      static_cast<void>(write_all(out, "421 4.4.2 Error: timeout exceeded\r\n"));
+      (void)write_all(out, "421 4.4.2 Error: timeout exceeded\r\n");
       return EX_TEMPFAIL;
     }
     const auto got = ::read(in, buffer.data(), buffer.size());

@@ -33,7 +33,7 @@ struct Conversation {
       u.status.dsn = "4.3.0";
       u.status.text = "route is too large";
       routed.answer = std::move(u);
-      static_cast<void>(self->channel.send(routed));
+      (void)self->channel.send(routed);
     }
     self->places.release();
   }

@@ -169,7 +169,7 @@ Task<std::vector<HostFinder::Addresses>> HostFinder::resolve_all(std::vector<std
   for (std::size_t i = 0; i < names.size(); ++i) {
     gate.spawn("addresses of " + names[i], resolve_into(this, names[i], options, gathering, i));
   }
-  if (!names.empty()) static_cast<void>(co_await gathering->all_there.wait());
+  if (!names.empty()) (void)co_await gathering->all_there.wait();
   co_return std::move(gathering->results);
 }
 

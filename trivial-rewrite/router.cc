@@ -93,7 +93,7 @@ Task<std::shared_ptr<Router::TlsaSets>> Router::find_tlsa_sets(std::set<std::str
   async::Gate gate(loop_);  // dies with its tasks when this function ends
   for (const auto& host : hosts)
     gate.spawn("TLSA of " + host, find_one_tlsa(&dns_, host, hop.port, facts_of(found, hop, host), sets));
-  static_cast<void>(co_await gate.drained());  // nobody cancels it
+  (void)co_await gate.drained();  // nobody cancels it
   co_return sets;
 }
 

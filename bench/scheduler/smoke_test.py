@@ -28,9 +28,11 @@ def cells(text):
 
 def claim_isolation(tool):
     only = ("--scheduler", "penstock")
-    mean = [float(row[2]) for row in cells(run(tool, "hostile", "--size", "0.1", *only))]
+    # At this size the envelope's cost is 1.5 to 3.5 %, by the seed.
+    seeds = [cells(run(tool, "hostile", "--size", "0.1", "--seed", seed, *only)) for seed in "1234"]
+    mean = [sum(float(rows[row][2]) for rows in seeds) / len(seeds) for row in range(3)]
     print("mean delay of others alone, beside an envelope, beside a sender:", mean)
-    claim(mean[1] < 1.03 * mean[0], "an envelope costs others nothing")
+    claim(mean[1] < 1.03 * mean[0], "an envelope costs others next to nothing")
     claim(mean[2] < 1.01 * mean[0], "a sender of many messages costs others nothing")
     # At full size: with a tenth of the workers, 30, the 20 connections of one destination would be most of them.
     tarpit = [(float(row[3]), float(row[4])) for row in cells(run(tool, "tarpit", "--size", "1", *only))][2:]

@@ -27,14 +27,12 @@ struct ListenerState final : detail::PollClient {
     }
   }
   bool waiting() const override { return accepters.linked(); }
-  void wake() {
-    if (Waiter* w = Waiter::first(accepters)) w->settle(Waiter::Outcome::done);
-  }
+  void wake() { Waiter::settle_first(accepters, Waiter::Outcome::done); }
   void close() {
     if (!fd) return;
     poll.detach();
     fd.reset();
-    while (Waiter* w = Waiter::first(accepters)) w->settle(Waiter::Outcome::closed);
+    Waiter::settle_all(accepters, Waiter::Outcome::closed);
   }
   bool open() const { return live < bound && !paused; }
   bool over_budget() {

@@ -395,7 +395,7 @@ Result<void> Waiter::result() const {
 
 void Cancel::raise() {
   raised_ = true;
-  while (detail::Waiter* w = detail::Waiter::first(waiters_)) w->settle(detail::Waiter::Outcome::cancelled);
+  detail::Waiter::settle_all(waiters_, detail::Waiter::Outcome::cancelled);
 }
 
 }  // namespace pen::async

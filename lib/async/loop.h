@@ -79,6 +79,13 @@ class Waiter {
   Node queue_link{this};  // in the list of the awaited object
   /// The waiter at the head of a list of queue_links, or null.
   static Waiter* first(const Link& list) { return list.linked() ? static_cast<Node*>(list.next)->owner : nullptr; }
+  /// The first one of a list, if there is one, gets its outcome; or all do.
+  static void settle_first(const Link& list, Outcome outcome) {
+    if (Waiter* w = first(list)) w->settle(outcome);
+  }
+  static void settle_all(const Link& list, Outcome outcome) {
+    while (Waiter* w = first(list)) w->settle(outcome);
+  }
 
  private:
   friend class pen::async::Loop;

@@ -46,8 +46,8 @@ Task<Counted> make_counted(Loop* loop, bool suspend) {
 }
 
 Task<void> keep(Loop* loop, Counted value, Until until) {
-  static_cast<void>(co_await loop->sleep(seconds(3600), until));
-  static_cast<void>(value);
+  (void)co_await loop->sleep(seconds(3600), until);
+  (void)value;
 }
 
 Task<void> note(std::string* log, char c) {

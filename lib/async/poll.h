@@ -30,8 +30,8 @@ class Poll : public Link {
   /// Arms interest if it is not armed yet. Returns 0 or an errno.
   int want_read(int fd) { return arm(fd, armed_ | kRead); }
   int want_write(int fd) { return arm(fd, armed_ | kWrite); }
-  void drop_read() { static_cast<void>(arm(-1, armed_ & ~kRead)); }
-  void drop_write() { static_cast<void>(arm(-1, armed_ & ~kWrite)); }
+  void drop_read() { (void)arm(-1, armed_ & ~kRead); }
+  void drop_write() { (void)arm(-1, armed_ & ~kWrite); }
   /// Call this before the descriptor is closed.
   void detach();
   PollClient& client() { return *client_; }

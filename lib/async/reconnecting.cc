@@ -34,7 +34,7 @@ void Reconnecting::hurry() {
 
 Task<void> Reconnecting::run() {
   for (;;) {
-    if (options_.on_demand) static_cast<void>(co_await wanted_.wait());
+    if (options_.on_demand) (void)co_await wanted_.wait();
     wanted_.reset();
     hurried_.reset();
     Error why = co_await attempt_();
@@ -52,8 +52,8 @@ Task<void> Reconnecting::pause(milliseconds time) {
   if (options_.jitter != nullptr)
     time -= milliseconds(options_.jitter->below(static_cast<std::uint64_t>(time.count() / 4) + 1));
   const SteadyTime over = loop_.now() + time;
-  static_cast<void>(co_await loop_.sleep(std::min(time, options_.pace.first)));
-  if (loop_.now() < over) static_cast<void>(co_await hurried_.wait({.deadline = over}));
+  (void)co_await loop_.sleep(std::min(time, options_.pace.first));
+  if (loop_.now() < over) (void)co_await hurried_.wait({.deadline = over});
 }
 
 }  // namespace pen::async

@@ -219,7 +219,7 @@ void Stream::Impl::step_handshake() {
   if (got.want != Want::nothing) return watch_input();
   need = Need::met;
   drained = false;  // data behind the handshake may be inside the transport already
-  if (Waiter* w = Waiter::first(reader)) w->settle(Waiter::Outcome::done);
+  Waiter::settle_first(reader, Waiter::Outcome::done);
 }
 
 void Stream::Impl::ready_for_step(bool readable, bool writable) {
@@ -403,7 +403,7 @@ void Stream::Impl::pump_output() {
     poll.drop_write();
   }
   if (!output_pending()) {
-    while (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
+    Waiter::settle_all(writer, Waiter::Outcome::done);
   }
 }
 
@@ -413,7 +413,7 @@ void Stream::Impl::on_ready(bool readable, bool writable) {
     connecting = false;
     write_armed = false;
     poll.drop_write();
-    if (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
+    Waiter::settle_first(writer, Waiter::Outcome::done);
     return;
   }
   if (step) return ready_for_step(readable, writable);
@@ -438,7 +438,7 @@ void Stream::Impl::fail_output(const Outcome& outcome) {
   hung_up = std::make_unique<Error>(Error::from_errno(outcome.error, "write"));
   if (write_armed) poll.drop_write();
   drop_output();
-  while (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
+  Waiter::settle_all(writer, Waiter::Outcome::done);
 }
 
 void Stream::Impl::drop_output() {
@@ -452,8 +452,8 @@ void Stream::Impl::fail_with(Error e) {
   if (!error) error = std::make_unique<Error>(std::move(e));
   poll.detach();
   drop_output();
-  while (Waiter* w = Waiter::first(reader)) w->settle(Waiter::Outcome::done);
-  while (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::done);
+  Waiter::settle_all(reader, Waiter::Outcome::done);
+  Waiter::settle_all(writer, Waiter::Outcome::done);
 }
 
 void Stream::Impl::fail_with_errno(int value, const char* what) { fail_with(Error::from_errno(value, what)); }
@@ -473,8 +473,8 @@ void Stream::Impl::close() {
   out = std::string();
   out_sent = 0;
   fds.reset();
-  while (Waiter* w = Waiter::first(reader)) w->settle(Waiter::Outcome::closed);
-  while (Waiter* w = Waiter::first(writer)) w->settle(Waiter::Outcome::closed);
+  Waiter::settle_all(reader, Waiter::Outcome::closed);
+  Waiter::settle_all(writer, Waiter::Outcome::closed);
 }
 
 }  // namespace pen::async

@@ -8,7 +8,7 @@ using detail::Waiter;
 
 void Event::set() {
   set_ = true;
-  while (Waiter* w = Waiter::first(waiters_)) w->settle(Waiter::Outcome::done);
+  Waiter::settle_all(waiters_, Waiter::Outcome::done);
 }
 
 Gate::Gate(Loop& loop) : loop_(loop), empty_(loop) { empty_.set(); }

@@ -26,14 +26,14 @@ Task<Result<void>> wait_for(Event* event, Until until) { co_return co_await even
 Task<void> hold_permit(Semaphore* semaphore, Event* let_go, int* holders) {
   BOOST_TEST((co_await semaphore->acquire()).has_value());
   ++*holders;
-  static_cast<void>(co_await let_go->wait());
+  (void)co_await let_go->wait();
   --*holders;
   semaphore->release();
 }
 
 Task<void> sleep_in(Loop* loop, Cancel* cancel, Counted value) {
-  static_cast<void>(co_await loop->sleep(seconds(3600), {.cancel = cancel}));
-  static_cast<void>(value);
+  (void)co_await loop->sleep(seconds(3600), {.cancel = cancel});
+  (void)value;
 }
 
 BOOST_FIXTURE_TEST_SUITE(event, Fixture)

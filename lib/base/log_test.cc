@@ -22,7 +22,7 @@ struct LogFile {
     options.path = scratch.file("log");
     BOOST_REQUIRE(log::open(std::move(options)).has_value());
   }
-  ~LogFile() { static_cast<void>(log::open({})); }
+  ~LogFile() { (void)log::open({}); }
   /// The texts of the lines, joined by '|'.
   std::string texts() const {
     std::ifstream in(scratch.file("log"));
@@ -57,7 +57,7 @@ static int open_error(const std::string& path) {
   options.target = log::Target::file;
   options.path = path;
   const auto opened = log::open(std::move(options));
-  static_cast<void>(log::open({}));
+  (void)log::open({});
   return opened ? 0 : opened.error().sys_errno();
 }
 

@@ -244,12 +244,12 @@ BOOST_AUTO_TEST_CASE(a_transport_has_its_numbers_or_the_defaults) {
 
 BOOST_AUTO_TEST_CASE(a_setting_that_does_not_act_is_reported_with_its_line_and_meaning) {
   const Config c = config(
-      "\nsmtp_tls_trace_size_limit = yes\nbiff = no\nsmtpd_use_tls = yes\nmilter_default_action "
-      "= tempfail");
+      "\nsmtp_tls_trace_size_limit = yes\nbiff = no\nsmtpd_use_tls = yes\nowner_request_special "
+      "= yes");
   BOOST_TEST(has(warnings(c), "main.cf:2: smtp_tls_trace_size_limit: not supported: not there yet when sending"));
   BOOST_TEST(has(notes(c), "main.cf:3: biff: accepted, without effect: "));
   BOOST_TEST(has(warnings(c), "main.cf:4: smtpd_use_tls: an old name; set smtpd_tls_security_level: "));
-  BOOST_TEST(has(notes(c), "main.cf:5: milter_default_action: not supported, and set to what is the case anyway"));
+  BOOST_TEST(has(notes(c), "main.cf:5: owner_request_special: not supported, and set to what is the case anyway"));
 }
 BOOST_AUTO_TEST_CASE(an_unknown_name_is_reported_with_the_nearest_known_one) {
   BOOST_TEST(has(warnings(config("smtpd_recipent_restrictions = reject")),
@@ -288,11 +288,11 @@ BOOST_AUTO_TEST_CASE(services_of_postfix_are_accepted_with_a_sentence_on_where_t
   const Config c = config("", {},
                           std::string(kMaster) +
                               "cleanup unix n - y - 0 cleanup\nscache unix - - y - 1 scache\nmine unix - n n - "
-                              "- spawn\n"
+                              "- verify\n"
                               "odd unix - - n - - frobnicate -o nosuch_thing=1 -o smtpd_timeout=never\n");
   BOOST_TEST(has(notes(c), "master.cf:8: cleanup/unix: the program cleanup is not run: its work is done inside smtpd"));
   BOOST_TEST(has(notes(c), "master.cf:9: scache/unix: "));
-  BOOST_TEST(has(warnings(c), "master.cf:10: mine/unix: the program spawn is not run: "));
+  BOOST_TEST(has(warnings(c), "master.cf:10: mine/unix: the program verify is not run: "));
   BOOST_TEST(has(warnings(c), "master.cf:11: odd/unix: there is no program frobnicate"));
   BOOST_TEST(has(warnings(c), "master.cf:11: nosuch_thing: no setting has this name"));
   BOOST_TEST(has(messages(c.report(), Severity::error), "master.cf:11: smtpd_timeout: \"never\" is not a time"));

@@ -242,10 +242,11 @@ Expanded expand(std::string_view text, const Lookup& lookup) {
   return result;
 }
 
-std::vector<NameUse> names_in(std::string_view text) {
+std::vector<NameUse> names_in(std::string_view text, std::string* problem) {
   Walk walk(nullptr);
   std::string ignored;
   walk.text(text, ignored, 0);
+  if (problem != nullptr) *problem = std::move(walk.error);
   return std::move(walk.names);
 }
 

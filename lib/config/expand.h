@@ -42,8 +42,9 @@ struct NameUse {
   std::string name;
   bool tested = false;
 };
-/// Every name that text refers to, also in branches not taken; unsorted, with repeats.
-std::vector<NameUse> names_in(std::string_view text);
+/// Every name that text refers to, also in branches not taken; unsorted, with repeats. problem: what is wrong with the
+/// text, as in Expanded::error; then the names are incomplete.
+std::vector<NameUse> names_in(std::string_view text, std::string* problem = nullptr);
 
 /// Compares compatibility levels such as "2", "3.6", "3.6.1"; nullopt: one of them is not a level.
 std::optional<int> compare_levels(std::string_view a, std::string_view b);

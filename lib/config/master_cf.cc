@@ -26,15 +26,14 @@ constexpr ProgramNote kNotes[] = {
     {"verify", false,
      "address probes do not exist yet: reject_unverified_sender and reject_unverified_recipient do "
      "not act"},
-    {"spawn", false, "commands as services do not exist yet"},
     {"postscreen", false, "only its inet services are served, by smtpd itself"},
-    {"dnsblog", false, "DNS block lists are not supported yet"},
+    {"dnsblog", true, "smtpd asks DNS lists itself"},
     {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not accepted"},
 };
-constexpr std::array<std::string_view, 15> kOwn = {"smtpd",   "qmgr",    "trivial-rewrite", "smtp",   "lmtp",
-                                                   "local",   "virtual", "bounce",          "error",  "retry",
-                                                   "discard", "anvil",   "tlsrpt",          "pickup", "pipe"};
+constexpr std::array<std::string_view, 16> kOwn = {
+    "smtpd", "qmgr",  "trivial-rewrite", "smtp",  "lmtp",   "local",  "virtual", "bounce",
+    "error", "retry", "discard",         "anvil", "tlsrpt", "pickup", "pipe",    "spawn"};
 
 /// Columns and arguments: splits at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

@@ -136,8 +136,7 @@ class Reporter {
               "no restriction is called " + printable(item, 60) + ": mail that reaches it gets 451 4.3.5");
         continue;
       }
-      if (known->check == Check::unsupported)
-        say(Severity::warning, item + " is not supported: mail that reaches it gets 451 4.3.5");
+      if (known->check == Check::unsupported) say(Severity::warning, cannot_act(*known));
       if (known->takes_argument && ++i == items->size())
         say(Severity::warning, item + " ends the list, but needs an argument after it");
     }
@@ -230,9 +229,8 @@ class Reporter {
     const Service* service = config_.find_service(split.transport, ServiceType::unix_stream);
     const std::string_view command = service ? std::string_view(service->command) : std::string_view();
     if (split.suffix->suffix == "_time_limit") {
-      if (command == "pipe") return false;
-      problem.text = command == "spawn" ? "without effect: the program spawn is not run"
-                                        : "accepted, without effect: only commands of pipe have such a limit";
+      if (command == "pipe" || command == "spawn") return false;
+      problem.text = "accepted, without effect: only commands of pipe and spawn have such a limit";
       return true;
     }
     if (split.suffix->suffix == "_destination_recipient_limit" && service && one_recipient_only(*service) &&

@@ -6,6 +6,7 @@
 /// Source:  Postfix postconf(5) smtpd_*_restrictions; ../smtpd evaluates them, and `penstock check` reports those that
 ///          cannot act.
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace pen::config {
@@ -15,6 +16,7 @@ enum class Check : std::uint8_t {
 #define PEN_RESTRICTION(name, argument, waits, relaying) name,
 #define PEN_RESTRICTION_ALIAS(name, restriction)
 #define PEN_RESTRICTION_MISSING(name, argument)
+#define PEN_RESTRICTION_REMOVED(name, instead)
 #include "lib/config/restrictions.def"
   restriction_class,
   unsupported,
@@ -25,15 +27,18 @@ enum class Check : std::uint8_t {
 enum class Waits : std::uint8_t { never, for_tables, for_network };
 
 struct RestrictionName {
-  enum Argument : std::uint8_t { none, table, text };
+  enum Argument : std::uint8_t { none, table, dns_list, text };
   std::string_view name;
   Check check;
   Argument takes_argument;  // the next item is its argument
   Waits waits;
-  bool guards_relaying;  // refuses mail for destinations that are not ours
+  bool guards_relaying;      // refuses mail for destinations that are not ours
+  std::string_view instead;  // of a restriction that Postfix has given up: what to write in its place
 };
 
 /// Finds a restriction by its name in any case; an alias gives the restriction it stands for. nullptr: unknown name.
 const RestrictionName* find_restriction(std::string_view name);
+/// For the administrator: why a restriction with Check::unsupported does not act, and what to do.
+std::string cannot_act(const RestrictionName& restriction);
 
 }  // namespace pen::config

@@ -76,6 +76,9 @@ std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend) {
   return pick<DestdbBackend>(word, {{"lmdb", DestdbBackend::lmdb}, {"redis", DestdbBackend::redis}});
 }
+std::optional<UpstreamProxy> parse_choice(std::string_view word, UpstreamProxy) {
+  return pick<UpstreamProxy>(word, {{"", UpstreamProxy::none}, {"haproxy", UpstreamProxy::haproxy}});
+}
 
 std::span<const Row> rows() {
   static const std::vector<Row> all = make_rows();

@@ -38,6 +38,8 @@ enum class TempfailAction { defer_if_permit, defer };
 enum class FromFormat { standard, obsolete };
 /// destdb_backend.
 enum class DestdbBackend { lmdb, redis };
+/// smtpd_upstream_proxy_protocol.
+enum class UpstreamProxy { none, haproxy };
 
 /// The choice for a word of main.cf; nullopt: not a word of this setting.
 std::optional<BareNewline> parse_choice(std::string_view word, BareNewline);
@@ -47,6 +49,7 @@ std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle);
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction);
 std::optional<FromFormat> parse_choice(std::string_view word, FromFormat);
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
+std::optional<UpstreamProxy> parse_choice(std::string_view word, UpstreamProxy);
 
 struct Settings {
 #define PEN_TEXT(field, ...) std::string field;

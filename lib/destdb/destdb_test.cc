@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_file_with_bytes_changed_at_random_never_crashes_us) {
     auto db = open();
     set_aside += db->warning().empty() ? 0 : 1;
     for (int i = 0; i < 50; ++i) db->put("n" + std::to_string(i * 31), used_at(kNow));
-    static_cast<void>(db->file()->write(db->take_changes()));
+    (void)db->file()->write(db->take_changes());
   }
   BOOST_TEST(set_aside > 20U);
 }

@@ -74,7 +74,7 @@ class Table {
   virtual const Suspensions& suspensions() const = 0;
   /// These facts keep mail from the destination at this numeric address (empty: none): other hosts may know better.
   virtual void doubted(std::string_view key, std::string_view address, const Facts& facts) {
-    static_cast<void>(key), static_cast<void>(address), static_cast<void>(facts);
+    (void)key, (void)address, (void)facts;
   }
 };
 

@@ -75,6 +75,7 @@ class SetResolve final : public resolve::Resolve {
   resolve::Route answer;                                 // returned by route()
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
+  resolve::Options settings;  // returned by options()
 
   std::string rewrite(std::string_view address, std::optional<std::string_view> = std::nullopt) const override {
     if (address.empty() || mail::has_domain(address)) return std::string(address);
@@ -121,10 +122,7 @@ class SetResolve final : public resolve::Resolve {
   bool canonical_blocking() const override { return blocks; }
   bool route_by_domain() const override { return false; }
   std::vector<Error> problems() const override { return {}; }
-  const resolve::Options& options() const override { return options_; }
-
- private:
-  resolve::Options options_;
+  const resolve::Options& options() const override { return settings; }
 };
 
 }  // namespace pen::intake::fakes

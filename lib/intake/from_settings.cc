@@ -16,7 +16,9 @@ ReceiveSteps receive_steps(const std::vector<std::string>& receive_override_opti
       steps.address_mappings = false;
     else if (iequals(option, "no_header_body_checks"))
       steps.header_body_checks = false;
-    else if (!iequals(option, "no_milters"))  // there are no milters
+    else if (iequals(option, "no_milters"))
+      steps.milters = false;
+    else
       steps.unknown.push_back(option);
   }
   return steps;
@@ -54,6 +56,17 @@ bool detects_smtputf8(const config::Settings& s, std::string_view mail_class) {
 OwnMail own_mail(const config::Settings& s, std::string_view mail_class) {
   return {.inspected = names_class(s.internal_mail_filter_classes, mail_class),
           .detect_smtputf8 = detects_smtputf8(s, mail_class)};
+}
+
+Settings for_own_mail(const config::Settings& s, std::shared_ptr<const CheckTables> checks) {
+  Settings out;
+  out.myhostname = s.myhostname;
+  out.mail_name = s.mail_name;
+  out.myorigin = s.myorigin;
+  out.message_size_limit = 0;
+  out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
+  out.checks = std::move(checks);
+  return out;
 }
 
 Result<Settings> from_settings(const config::Settings& s) {

@@ -11,8 +11,8 @@ HeldContent::HeldContent(async::HandlerPool& pool, const Body& body, std::uint64
   if (const auto* lease = body.lease()) file_.emplace(pool, Fd(::fcntl(lease->fd(), F_DUPFD_CLOEXEC, 0)));
 }
 
-async::Task<Result<std::string>> HeldContent::next() {
-  const auto want = static_cast<std::size_t>(std::min(kPiece, left()));
+async::Task<Result<std::string>> HeldContent::next(std::uint64_t most) {
+  const auto want = static_cast<std::size_t>(std::min(most, left()));
   if (want == 0) co_return std::string();
   if (!file_) {
     const auto piece = body_.text().substr(static_cast<std::size_t>(at_), want);

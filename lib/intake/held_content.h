@@ -27,8 +27,8 @@ class HeldContent {
   HeldContent(async::HandlerPool& pool, const Body& body, std::uint64_t from = 0);
   /// Bytes that are still to come.
   std::uint64_t left() const { return body_.facts().size - at_; }
-  /// The next piece; empty: the end.
-  async::Task<Result<std::string>> next();
+  /// The next piece, of `most` bytes at most; empty: the end.
+  async::Task<Result<std::string>> next(std::uint64_t most = kPiece);
 
  private:
   const Body& body_;

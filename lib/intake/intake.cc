@@ -106,11 +106,14 @@ Message::Message(Intake& intake, mail::MessageFacts facts) : intake_(intake), me
   envelope_.facts() = std::move(facts);
 }
 
+void Message::assign_queue_id() {
+  if (!envelope_.queue_id.empty()) return;
+  if (!unqueued_) envelope_.queue_id = intake_.next_queue_id();
+  envelope_.arrival = intake_.loop.clock().wall_now();
+}
+
 void Message::add_recipient(mail::Recipient recipient) {
-  if (envelope_.queue_id.empty() && envelope_.recipients.empty()) {
-    if (!unqueued_) envelope_.queue_id = intake_.next_queue_id();
-    envelope_.arrival = intake_.loop.clock().wall_now();
-  }
+  if (envelope_.recipients.empty()) assign_queue_id();
   memory_.add(recipient);
   envelope_.recipients.push_back(std::move(recipient));
 }
@@ -177,6 +180,7 @@ Body& Message::open_body(std::uint64_t expected) {
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options), declared);
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field_lines(field, "\r\n"));
+  fields_in_front_ = effects_.prepend.size() + 1;
   std::uint64_t room = kLeastRoom;
   if (!intake_.bodies.scarce()) {  // otherwise memory is allocated when the content comes
     const std::uint64_t likely = std::min(declared, intake_.queue.inline_limit()) + 512;
@@ -329,8 +333,8 @@ std::optional<mail::Recipient> Message::apply_effects() {
 }
 
 std::optional<Commit> Message::settle_checks() {
-  if (!checks_) return std::nullopt;
-  if (const std::string& refusal = checks_->refusal(); !refusal.empty()) {
+  const std::string refusal = !filter_refusal_.empty() || !checks_ ? filter_refusal_ : checks_->refusal();
+  if (!refusal.empty()) {
     if (made_here_ && refusal.starts_with('5')) {
       effects_.hold = true;
       return std::nullopt;
@@ -339,9 +343,16 @@ std::optional<Commit> Message::settle_checks() {
     envelope_.transport = "error:" + refusal;
     return std::nullopt;
   }
-  effects_.merge(checks_->take_effects());
+  if (checks_) effects_.merge(checks_->take_effects());
   if (effects_.discard) return Commit{Outcome::ok, {}};
   return std::nullopt;
+}
+
+std::shared_ptr<Body> Message::new_body(std::uint64_t size_limit) {
+  ContentOptions options;
+  options.size_limit = size_limit;
+  options.hop_limit = std::numeric_limits<unsigned>::max();
+  return std::make_shared<Body>(intake_.pool, intake_.queue, intake_.bodies, std::move(options));
 }
 
 async::Task<Commit> Message::hold_content(async::Until until) {

@@ -115,6 +115,13 @@ class Message {
   /// Adds an accepted recipient; its address is as the client gave it.
   void add_recipient(mail::Recipient recipient);
   std::size_t recipients() const { return envelope_.recipients.size(); }
+  /// Takes away the recipients, as they were added, for which the predicate holds.
+  template <class Predicate>
+  void remove_recipients(Predicate which) {
+    std::erase_if(envelope_.recipients, which);
+  }
+  /// Gives the message its queue id before it has a recipient; nothing if it gets none.
+  void assign_queue_id();
   /// All messages' recipients take so much memory that this message must not get more.
   bool memory_is_short() const { return memory_.short_of(); }
 
@@ -152,6 +159,8 @@ class Message {
   void unqueued(bool yes) { unqueued_ = yes; }
   /// Opens the body and puts the trace field into it. `expected`: the size that the client announced; 0: none.
   Body& open_body(std::uint64_t expected);
+  /// How many fields open_body() has put in front of the client's: those of access tables and Received:.
+  std::size_t fields_in_front() const { return fields_in_front_; }
   Body* body() { return edited_ ? edited_.get() : body_ ? &*body_ : nullptr; }
 
   /// After the last byte, if a filter is to see the content before commit(): ends it, so that HeldContent can read
@@ -161,6 +170,11 @@ class Message {
   /// read to its end. Lines of both get CRLF; checks, completion and mapping are not done again. May be called again
   /// for the next filter; body() is the new content then. `rest` may read the present body().
   [[gnu::noinline]] async::Task<Commit> replace_content(std::string header, HeldContent rest, async::Until until);
+
+  /// An empty body for what a filter writes in place of the present one. size_limit: 0: none.
+  std::shared_ptr<Body> new_body(std::uint64_t size_limit);
+  /// A filter refuses the message: "5.7.1 text". commit() treats that as it treats a refusal by checks.
+  void refused_by_filter(std::string status_and_text) { filter_refusal_ = std::move(status_and_text); }
 
   /// Call this once, after the last byte: completes, expands, syncs and enqueues. A message to be discarded gives ok
   /// and is dropped.
@@ -184,11 +198,12 @@ class Message {
   std::unique_ptr<Body> edited_;  // in place of body_, once a filter has changed the content
   Effects effects_;
   std::optional<mail::Client> speaks_for_;
-  std::string trace_tls_, full_name_, submitted_by_;
+  std::string trace_tls_, full_name_, submitted_by_, filter_refusal_;
   bool complete_header_ = false, keep_sender_ = false, return_refused_ = false;
   bool unqueued_ = false, made_here_ = false, inspected_ = false;
   std::optional<bool> detect_smtputf8_;
   std::uint64_t permit_ = 0;
+  std::size_t fields_in_front_ = 0;
 };
 
 /// Whether tables used for expansion may block: canonical and virtual alias tables, and those of copies. Recipient

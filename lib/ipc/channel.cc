@@ -91,7 +91,7 @@ Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path, s
 Task<Result<Connected>> greet_server(Stream stream, std::string name, std::string conversation, Until until) {
   // Who listens below queue_directory is who could create the socket there: its permissions guard it.
   PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(stream.fd()));
-  static_cast<void>(encode_frame<HelloMessage>(stream.compose(), Hello{.conversation = conversation}, 0, kMaxHello));
+  (void)encode_frame<HelloMessage>(stream.compose(), Hello{.conversation = conversation}, 0, kMaxHello);
   PEN_CO_TRY_ASSIGN(const Hello hello, co_await read_hello(stream, until));
   if (auto ok = check_hello(hello, conversation); !ok) {
     co_return fail(std::move(ok).error().within(name));

@@ -91,8 +91,7 @@ class Channel : public ChannelBase {
   /// Answers the hello.
   explicit Channel(Opening opening)
       : ChannelBase(std::move(opening.stream), std::move(opening.conversation), opening.peer) {
-    static_cast<void>(
-        encode_frame<HelloMessage>(stream().compose(), Hello{.conversation = conversation()}, 0, kMaxHello));
+    (void)encode_frame<HelloMessage>(stream().compose(), Hello{.conversation = conversation()}, 0, kMaxHello);
   }
   /// After both hellos (connect_channel).
   Channel(async::Stream stream, std::string_view conversation, async::PeerCredentials peer)

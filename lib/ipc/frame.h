@@ -64,7 +64,7 @@ namespace detail {
 template <class M, class... T>
 constexpr std::size_t index_of(const std::variant<T...>*) {
   std::size_t at = 0;
-  static_cast<void>(((std::is_same_v<M, T> || ++at == 0) || ...));
+  (void)((std::is_same_v<M, T> || ++at == 0) || ...);
   return at;
 }
 /// Starts a frame at the end of out; returns where it starts.

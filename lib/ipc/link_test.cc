@@ -96,8 +96,8 @@ struct Fixture {
       if (!accepted) co_return;
       ++f->connections;
       if (!f->greets) {
-        static_cast<void>(co_await accepted->stream.read_some(1));
-        static_cast<void>(co_await f->loop.sleep(minutes(60)));
+        (void)co_await accepted->stream.read_some(1);
+        (void)co_await f->loop.sleep(minutes(60));
       }
       auto opening = co_await greet(std::move(accepted->stream), {});
       if (!opening) continue;

@@ -68,7 +68,7 @@ class OneWay {
       for (; !waiting.empty() && self->has_room(); waiting.pop_front()) self->send(waiting.front());
       self->more_.reset();
       if (waiting.empty())
-        static_cast<void>(co_await self->more_.wait());
+        (void)co_await self->more_.wait();
       else if (!co_await self->link_.channel().flush())
         co_return;
     }

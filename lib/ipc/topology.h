@@ -14,6 +14,7 @@
 ///   session_errors private/bounce    smtpd, smtp                   bounce           root, mail_owner
 ///   sessions      private/anvil      smtpd, qmgr, penstock         anvil            root, mail_owner
 ///   clients       private/anvil      smtpd                         anvil            root, mail_owner
+///   sender_memory private/anvil      smtpd                         anvil            root, mail_owner
 ///   tls_report    private/tlsrpt     smtp, trivial-rewrite         tlsrpt           root, mail_owner
 ///
 /// public/pickup has no conversation: a connection says that pendrop left a message (docs/submission.md).

@@ -49,8 +49,8 @@ HeaderFields::Parsed HeaderFields::parse(std::string_view content) {
   return out;
 }
 
-void HeaderFields::hide_first() {
-  if (!fields_.empty()) fields_.front().hidden = true;
+void HeaderFields::hide_first(std::size_t count) {
+  for (std::size_t i = 0; i < std::min(count, fields_.size()); ++i) fields_[i].hidden = true;
 }
 
 void HeaderFields::add(std::string_view name, std::string_view value) {

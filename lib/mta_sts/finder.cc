@@ -206,7 +206,7 @@ Task<void> Finder::sweep() {
     // One after the other: no mail waits for these.
     for (const auto& [domain, id] : batch.ageing)
       if (const auto flight = fly(domain, id, false))
-        static_cast<void>(co_await flight->done.wait());  // without deadline or cancel this can only succeed
+        (void)co_await flight->done.wait();  // without deadline or cancel this can only succeed
     after = *batch.last;
   } while (!after.empty());
 }

@@ -98,7 +98,7 @@ void Log::add_index(std::uint32_t offset, const EnvelopeView& body, bool in_part
 
 /// The record that begins at `start` of what is pending has its body.
 void Log::end_piece(std::size_t start, RecordType type, int flags) {
-  const SegmentHeader& segment = pool_.at(uses_.back()).header;
+  const SegmentHeader& segment = pool_.in_use().at(uses_.back()).header;
   RecordHeader header;
   header.use = segment.use;
   header.offset = cursor_;

@@ -1,6 +1,6 @@
 #pragma once
 /// What one commit does to the storage: writes and syncs in an order that matters. Made by
-/// QueueLog::next_batch().
+/// QueueLog::Commits::next_batch().
 ///
 /// Thread:  made and completed in the loop's thread; execute() runs in one of the writer's, which touches nothing else.
 ///          Batches that are in hand at once may run at the same time.

@@ -257,7 +257,7 @@ void CommitLanes::sync_records(Log& log, std::set<Slot>& sync, Flight& flight) {
 void CommitLanes::add_syncs(const std::set<Slot>& slots, Batch& batch) {
   for (const Slot slot : slots) {
     batch.steps_.push_back({BatchStep::Kind::sync, slot, 0, {}, false});
-    pool_.synced(slot);
+    pool_.dirty().erase(slot);
     ++around_.figures.syncs;
   }
 }
@@ -267,11 +267,11 @@ void CommitLanes::write_marks(const std::vector<PendingMark>& taken, Batch& batc
   for (const PendingMark& mark : taken) {
     const Position at = mark.envelope;
     flight.marks.push_back(at);
-    const SegmentHeader& segment = pool_.at(at.use).header;
+    const SegmentHeader& segment = pool_.in_use().at(at.use).header;
     std::string word(4, '\0');
     store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(segment, at.offset));
     batch.steps_.push_back({BatchStep::Kind::write, segment.slot, at.offset, std::move(word), false});
-    pool_.wrote(segment.slot);
+    pool_.dirty().insert(segment.slot);
   }
 }
 
@@ -283,7 +283,7 @@ void CommitLanes::complete(Batch batch) {
     if (step.failed)
       damage_.note_left(step.slot, std::move(step.error));
     else
-      pool_.was_set_aside(step.slot);
+      pool_.damaged().forget(step.slot);
   }
   if (pool_flight_ && pool_flight_->number == batch.number_) {
     pool_flight_.reset();

@@ -81,20 +81,20 @@ class Workload {
       while (!working_.empty()) {
         const std::string id = working_.begin()->first;
         note_end(id).finish_called = true;
-        if (!log_->finish(id)) throw Violation{"finish: no space"};
+        if (!log_->work().finish(id)) throw Violation{"finish: no space"};
         working_.erase(working_.begin());
       }
       clock_.advance(seconds(700));
-      for (LogId id = 0; id < log_->log_count(); ++id) {
+      for (LogId id = 0; id < log_->runners().log_count(); ++id) {
         if (id == kHold) continue;
-        auto due = log_->next_due(id, clock_.wall_now());
+        auto due = log_->runners().next_due(id, clock_.wall_now());
         if (!due) throw Violation{"runner: " + due.error().message()};
         if (!due->message) continue;
         begin(*due->message, true);
       }
       if (!log_->compact_held(4096)) throw Violation{"compaction failed"};
       if (i == 100) remove_held();
-      log_->flush();
+      log_->commits().flush();
       commit_only();
     }
   }
@@ -107,7 +107,7 @@ class Workload {
       if (!some) throw Violation{"scan failed: " + some.error().message()};
       for (const auto& l : *some) {
         if (l.place.log != kHold) continue;
-        if (auto t = log_->remove(l.place, l.queue_id, l.generation)) note_removal(l.queue_id, *t);
+        if (auto t = log_->work().remove(l.place, l.queue_id, l.generation)) note_removal(l.queue_id, *t);
       }
     }
   }
@@ -115,7 +115,7 @@ class Workload {
   static constexpr double kChain = 0.3;
 
   void cut(const FaultStorage& now) {
-    positions_saved_ = positions_saved_ || (log_ && log_->last_save() > 0);
+    positions_saved_ = positions_saved_ || (log_ && log_->commits().last_save() > 0);
     for (const FaultStorage::Cut how : FaultStorage::kCuts) {
       const int depth = random_.chance(kChain) ? 1 + static_cast<int>(random_.below(2)) : 0;
       Checker checker(ledger_, options_, random_, cuts_);
@@ -132,15 +132,15 @@ class Workload {
     ++process_;
     tickets_.clear();
     working_.clear();
-    while (log_->recovery() != Recovery::done) {
+    while (log_->restart().stage() != Recovery::done) {
       if (random_.chance(0.4)) accept();
       for (auto n = random_.below(4); n > 0; --n) accept_again();
       if (random_.chance(0.05)) drop_file_returns();
-      if (!log_->recover_step(1024)) throw Violation{"recovery failed"};
-      if (log_->recovery() == Recovery::settling && random_.chance(0.3)) accept();
+      if (!log_->restart().step(1024)) throw Violation{"recovery failed"};
+      if (log_->restart().stage() == Recovery::settling && random_.chance(0.3)) accept();
       commit();
     }
-    if (const Damage* damage = unexplained(log_->report(), disk_))
+    if (const Damage* damage = unexplained(log_->restart().report(), disk_))
       throw Violation{"damage reported after a mere crash: " + damage->what};
     for (Recent& r : recent_) r.known = false;  // it may ask when one more process has died
   }
@@ -149,7 +149,7 @@ class Workload {
     const auto how = FaultStorage::kCuts[random_.below(5)];
     // A receiver finds its message in the process after the one that took it. When that one dies too, once its recovery
     // had ended on the disk, it may be taken a second time: see the limits in docs/queue-recovery.md.
-    if (log_->recovery() == Recovery::settling)
+    if (log_->restart().stage() == Recovery::settling)
       for (Recent& r : recent_) r.known = r.known && r.process == process_;
     log_.reset();
     auto hook = std::move(disk_.before_operation);
@@ -158,7 +158,7 @@ class Workload {
     // What was asked for and not told may have come true or not; the truth from now on is what is there.
     start();
     // A second failure in here has started anew already. A scan finds what was written.
-    log_->flush();
+    log_->commits().flush();
     commit_only();
     std::set<std::string> there;
     auto scan = log_->scan(InTransit::shown);
@@ -176,7 +176,7 @@ class Workload {
 
   void commit_only() { commit(true); }
   void commit(bool quietly = false) {
-    if (random_.chance(0.3)) log_->flush();
+    if (random_.chance(0.3)) log_->commits().flush();
     struct InHand {
       Batch batch;
       Result<void> executed{};
@@ -184,7 +184,7 @@ class Workload {
     };
     std::vector<InHand> hand;  // several may be under way, each step of one between any two of another
     const auto take = [&] {
-      if (auto batch = log_->next_batch()) hand.push_back({*std::move(batch)});
+      if (auto batch = log_->commits().next_batch()) hand.push_back({*std::move(batch)});
       const auto commits =
           std::count_if(hand.begin(), hand.end(), [](const InHand& one) { return one.batch.covers() != 0; });
       most_in_hand = std::max(most_in_hand, static_cast<std::size_t>(commits));
@@ -199,7 +199,7 @@ class Workload {
       if (hand.empty()) return;
       // The loop goes on while the writer writes.
       if (!quietly && !disk_.failed_sync() && !disk_.failed_write() && random_.chance(0.3) &&
-          log_->recovery() == Recovery::done)
+          log_->restart().stage() == Recovery::done)
         act();
       if (!quietly && hand.size() < QueueLog::kBatchesAtOnce && ledger_.size() < 80 && random_.chance(0.5)) accept();
       if (!quietly && random_.chance(0.004)) disk_.fail_sync = disk_.syncs() + 1;
@@ -209,14 +209,14 @@ class Workload {
       if (!one.done()) one.executed = one.batch.step(disk_);
       // The process ends before anybody had an answer; often in the batch that ends recovery, which alone saves
       // positions together with new mail.
-      const double ends = !one.batch.done() ? 0.003 : log_->recovery() == Recovery::settling ? 0.2 : 0.03;
+      const double ends = !one.batch.done() ? 0.003 : log_->restart().stage() == Recovery::settling ? 0.2 : 0.03;
       if (!quietly && one.executed && random_.chance(ends)) return restart();
       // Its end may be noticed after that of another one.
       if (!one.done() || random_.chance(0.3)) continue;
       InHand ended = std::move(one);
       hand.erase(hand.begin() + at);
       const bool failing = !ended.executed;
-      auto done = log_->complete(std::move(ended.batch), std::move(ended.executed));
+      auto done = log_->commits().complete(std::move(ended.batch), std::move(ended.executed));
       if (!done && failing) {
         if (disk_.failed_write()) count_failed_write();
         return restart();  // the process ends; the kernel calls the lost pages clean
@@ -241,7 +241,7 @@ class Workload {
   void count_failed_write() {
     const auto& write = disk_.half_written().back();
     const auto header = decode_segment_header(as_bytes(disk_.content(write.slot)));
-    if (log_->recovery() != Recovery::done) ++failed_writes.recovery;
+    if (log_->restart().stage() != Recovery::done) ++failed_writes.recovery;
     if (write.slot == kPositionsSlot)
       ++failed_writes.positions;
     else if (write.bytes == 4)
@@ -322,17 +322,17 @@ class Workload {
   }
 
   void begin() {
-    const auto id = static_cast<LogId>(random_.below(log_->log_count()));
+    const auto id = static_cast<LogId>(random_.below(log_->runners().log_count()));
     if (random_.chance(0.2)) clock_.advance(seconds(random_.below(400)));
     if (id == kHold) return act_on_listed();
-    auto due = log_->next_due(id, clock_.wall_now());
+    auto due = log_->runners().next_due(id, clock_.wall_now());
     if (!due) throw Violation{"runner: " + due.error().message()};
     if (due->message && working_.size() < 12) begin(*due->message);
   }
 
   /// Of two versions of a message only one is worked on.
   void begin(const Stored& stored, bool must = false) {
-    const auto started = log_->start(stored);
+    const auto started = log_->work().start(stored);
     if (started) {
       if (!working_.emplace(stored.envelope.queue_id, stored.envelope.remaining).second)
         throw Violation{stored.envelope.queue_id + " is worked on twice"};
@@ -358,11 +358,11 @@ class Workload {
     if (all.empty()) return;
     const Listed& one = all[random_.below(all.size())];
     if (random_.chance(0.3)) {
-      auto t = log_->remove(one.place, one.queue_id, one.generation);
+      auto t = log_->work().remove(one.place, one.queue_id, one.generation);
       if (t) note_removal(one.queue_id, *t);
       return;
     }
-    auto stored = log_->read(one.place);
+    auto stored = log_->runners().read(one.place);
     if (!stored || working_.size() >= 12) return;
     if (one.place.position >= Position{UINT64_MAX, 0}) return;
     begin(*stored);
@@ -385,39 +385,39 @@ class Workload {
     const std::string id = it->first;
     OrdinalSet& left = it->second;
     Message& m = ledger_[id];
-    if (auto stale = log_->stale()) {
+    if (auto stale = log_->work().stale()) {
       auto w = working_.find(*stale);
       if (w == working_.end()) throw Violation{"stale: " + *stale + " is not worked on"};
-      (void)log_->renew(*stale, envelope(*stale, ledger_[*stale], w->second));
+      (void)log_->work().renew(*stale, envelope(*stale, ledger_[*stale], w->second));
     }
     const auto choice = random_.below(20);
     if (choice < 10 && !left.empty()) {
       const auto ordinal = left.ranges()[random_.below(left.ranges().size())].first;
-      auto t = log_->delivered(id, OrdinalSet::one(ordinal), "250 2.0.0 ok");
+      auto t = log_->work().delivered(id, OrdinalSet::one(ordinal), "250 2.0.0 ok");
       if (!t) return;
       m.tried.add(ordinal);
       left.remove(ordinal);
       tickets_.emplace(*t, [this, id, ordinal] { ledger_[id].delivered.add(ordinal); });
     } else if (left.empty()) {
       note_end(id).finish_called = true;
-      if (log_->finish(id)) working_.erase(id);
+      if (log_->work().finish(id)) working_.erase(id);
     } else if (choice < 15) {
       const auto log = static_cast<LogId>(kFirstRetry + random_.below(2));
-      if (log_->defer(id, log, envelope(id, m, left))) working_.erase(id);
+      if (log_->work().defer(id, log, envelope(id, m, left))) working_.erase(id);
     } else if (choice == 15) {
-      if (log_->hold(id, envelope(id, m, left))) working_.erase(id);
+      if (log_->work().hold(id, envelope(id, m, left))) working_.erase(id);
       if (random_.chance(0.3)) let_a_write_fail();  // the hold log has few writes
     } else if (choice == 16) {
-      if (log_->release(id, envelope(id, m, left))) working_.erase(id);
+      if (log_->work().release(id, envelope(id, m, left))) working_.erase(id);
     } else if (choice == 17 || choice == 19) {
       // Some are long, so that they begin a segment; and some are deferred before the renewed version is synced.
-      (void)log_->renew(id, envelope(id, m, left, random_.chance(0.5) ? 4000 : 0));
-      if (random_.chance(0.5) && log_->defer(id, kFirstRetry, envelope(id, m, left))) {
+      (void)log_->work().renew(id, envelope(id, m, left, random_.chance(0.5) ? 4000 : 0));
+      if (random_.chance(0.5) && log_->work().defer(id, kFirstRetry, envelope(id, m, left))) {
         working_.erase(id);
-        log_->flush();
+        log_->commits().flush();
       }
     } else if (choice == 18) {
-      auto t = log_->remove(id);
+      auto t = log_->work().remove(id);
       if (t) {
         note_removal(id, *t);
         working_.erase(id);
@@ -426,7 +426,7 @@ class Workload {
   }
 
   void act() {
-    if (const Damage* damage = unexplained(log_->report(), disk_))
+    if (const Damage* damage = unexplained(log_->restart().report(), disk_))
       throw Violation{"damage reported without any: " + damage->what};
     if (random_.chance(0.1) && !log_->compact_held(4096)) throw Violation{"compaction failed"};
     const auto choice = random_.below(10);

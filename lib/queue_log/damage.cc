@@ -3,7 +3,7 @@
 namespace pen::queue_log {
 
 void DamageNotes::note(Damage damage, bool keep_slot) {
-  if (keep_slot && damage.slot != kPositionsSlot) pool_.keep(damage.slot);
+  if (keep_slot && damage.slot != kPositionsSlot) pool_.damaged().keep(damage.slot);
   // Recovery, runners and listings may all come by; what has no place is noted as often as it is met.
   if (damage.use != 0 && noted_.size() < RecoveryReport::kMaxDamage &&
       !noted_.emplace(damage.use, damage.offset).second)

@@ -3,7 +3,7 @@
 ///
 /// Use:     damage.note_hole(reader.hole(), log); damage.note_lost(place); damage.note_unfinished(reader);
 /// Rules:   recovery, runners and listings may all come by the same bytes: a place is noted when it is first met. The
-///          slot of a damaged place is kept from use (SegmentPool::keep).
+///          slot of a damaged place is kept from use (SegmentPool::damaged).
 /// Bounds:  RecoveryReport::kMaxDamage entries and places.
 #include <set>
 #include <string>

@@ -48,9 +48,9 @@ struct Queue {
     auto opened = QueueLog::open(disk, options, clock, random);
     BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().message()));
     log = *std::move(opened);
-    for (int steps = 0; log->recovery() != Recovery::done; ++steps) {
+    for (int steps = 0; log->restart().stage() != Recovery::done; ++steps) {
       BOOST_REQUIRE_LT(steps, 10000);
-      BOOST_REQUIRE(log->recover_step(4096).has_value());
+      BOOST_REQUIRE(log->restart().step(4096).has_value());
       commit();
     }
   }
@@ -60,20 +60,20 @@ struct Queue {
     start();
   }
   void commit() {
-    while (auto batch = log->next_batch()) {
+    while (auto batch = log->commits().next_batch()) {
       auto executed = batch->execute(disk);
-      BOOST_REQUIRE(log->complete(*std::move(batch), std::move(executed)).has_value());
+      BOOST_REQUIRE(log->commits().complete(*std::move(batch), std::move(executed)).has_value());
     }
   }
   void settle() {
     for (int i = 0; i < 3; ++i) {
-      log->flush();
+      log->commits().flush();
       commit();
     }
   }
   void save() {
     settle();
-    log->save_positions();
+    log->commits().save_positions();
     commit();
   }
   Envelope envelope(const std::string& id) {
@@ -94,22 +94,22 @@ struct Queue {
   }
   /// The next message goes one of the ways a message can go.
   void work() {
-    auto due = log->next_due(kJournal, clock.wall_now());
+    auto due = log->runners().next_due(kJournal, clock.wall_now());
     BOOST_REQUIRE(due.has_value());
     if (!due->message) return;
     const Envelope e = due->message->envelope;
-    BOOST_REQUIRE(log->start(*due->message).has_value());
+    BOOST_REQUIRE(log->work().start(*due->message).has_value());
     const auto choice = random.below(6);
     if (choice < 2) {
-      BOOST_REQUIRE(log->delivered(e.queue_id, OrdinalSet::span(0, 2), "250 ok").has_value());
-      BOOST_REQUIRE(log->finish(e.queue_id).has_value());
+      BOOST_REQUIRE(log->work().delivered(e.queue_id, OrdinalSet::span(0, 2), "250 ok").has_value());
+      BOOST_REQUIRE(log->work().finish(e.queue_id).has_value());
       truth.erase(e.queue_id);
     } else if (choice < 4) {
-      BOOST_REQUIRE(log->defer(e.queue_id, static_cast<LogId>(kFirstRetry + random.below(2)), e).has_value());
+      BOOST_REQUIRE(log->work().defer(e.queue_id, static_cast<LogId>(kFirstRetry + random.below(2)), e).has_value());
     } else if (choice == 4) {
-      BOOST_REQUIRE(log->hold(e.queue_id, e).has_value());
+      BOOST_REQUIRE(log->work().hold(e.queue_id, e).has_value());
     } else {
-      BOOST_REQUIRE(log->delivered(e.queue_id, OrdinalSet::one(0), "250 ok").has_value());
+      BOOST_REQUIRE(log->work().delivered(e.queue_id, OrdinalSet::one(0), "250 ok").has_value());
     }
     commit();
   }
@@ -122,28 +122,28 @@ struct Queue {
       BOOST_REQUIRE(some.has_value());
       for (const Listed& l : *some) {
         if (l.place.log != kHold) continue;
-        auto stored = log->read(l.place);
-        if (!stored || !log->start(*stored)) continue;
+        auto stored = log->runners().read(l.place);
+        if (!stored || !log->work().start(*stored)) continue;
         out[l.queue_id] = stored->envelope.payload;
-        BOOST_REQUIRE(log->finish(l.queue_id).has_value());
+        BOOST_REQUIRE(log->work().finish(l.queue_id).has_value());
       }
     }
     clock.advance(seconds(10000));
-    for (LogId id = 0; id < log->log_count(); ++id) {
+    for (LogId id = 0; id < log->runners().log_count(); ++id) {
       if (id == kHold) continue;
       for (int steps = 0;; ++steps) {
         BOOST_REQUIRE_LT(steps, 100000);
-        auto due = log->next_due(id, clock.wall_now());
+        auto due = log->runners().next_due(id, clock.wall_now());
         BOOST_REQUIRE(due.has_value());
         if (due->message) {
-          const auto started = log->start(*due->message);
+          const auto started = log->work().start(*due->message);
           // Without its mark an older version shows up beside the one that this drain has had.
           if (!started && started.error().is(QueueLogError::superseded) &&
               out.contains(due->message->envelope.queue_id))
             continue;
           BOOST_REQUIRE(started.has_value());
           out[due->message->envelope.queue_id] = due->message->envelope.payload;
-          BOOST_REQUIRE(log->finish(due->message->envelope.queue_id).has_value());
+          BOOST_REQUIRE(log->work().finish(due->message->envelope.queue_id).has_value());
         } else if (!due->more && !(due->next && *due->next <= clock.wall_now())) {
           break;
         }
@@ -227,7 +227,7 @@ struct Queue {
     }
   }
   bool told(const std::string& id) const {
-    const auto& report = log->report();
+    const auto& report = log->restart().report();
     for (const Damage& d : report.damage)
       if (d.queue_id == id) return true;
     std::vector<Extent> needed{envelopes.at(id)};
@@ -254,7 +254,7 @@ struct Queue {
 
   /// The slot and the place of a message that waits in the journal.
   std::pair<Slot, Position> some_message() {
-    auto due = log->next_due(kJournal, clock.wall_now());
+    auto due = log->runners().next_due(kJournal, clock.wall_now());
     BOOST_REQUIRE(due->message.has_value());
     const Position at = due->message->place.position;
     for (const auto& slot : *disk.list()) {
@@ -265,7 +265,7 @@ struct Queue {
     return {};
   }
   const Damage* damage(std::string_view what) const {
-    for (const Damage& d : log->report().damage)
+    for (const Damage& d : log->restart().report().damage)
       if (d.what.find(what) != std::string::npos) return &d;
     return nullptr;
   }
@@ -382,11 +382,11 @@ BOOST_AUTO_TEST_CASE(a_segment_is_set_aside_once_wherever_the_power_is_cut) {
       FaultStorage after = now.cut(how, q.random);
       auto log = QueueLog::open(after, q.options, clock, q.random);
       BOOST_REQUIRE(log.has_value());
-      while ((*log)->recovery() != Recovery::done) {
-        BOOST_REQUIRE((*log)->recover_step(8192).has_value());
-        while (auto batch = (*log)->next_batch()) {
+      while ((*log)->restart().stage() != Recovery::done) {
+        BOOST_REQUIRE((*log)->restart().step(8192).has_value());
+        while (auto batch = (*log)->commits().next_batch()) {
           auto executed = batch->execute(after);
-          BOOST_REQUIRE((*log)->complete(*std::move(batch), std::move(executed)).has_value());
+          BOOST_REQUIRE((*log)->commits().complete(*std::move(batch), std::move(executed)).has_value());
         }
       }
       BOOST_TEST(after.aside() <= 1u);
@@ -477,10 +477,10 @@ BOOST_AUTO_TEST_CASE(damage_is_told_with_log_slot_offset_length_and_message) {
   auto a = q.log->append(q.envelope("worked-on"));
   q.truth.clear();
   q.commit();
-  auto due = q.log->next_due(kJournal, q.clock.wall_now());
+  auto due = q.log->runners().next_due(kJournal, q.clock.wall_now());
   BOOST_REQUIRE(due->message.has_value());
   const Slot slot = q.some_message().first;
-  BOOST_REQUIRE(q.log->start(*due->message).has_value());
+  BOOST_REQUIRE(q.log->work().start(*due->message).has_value());
   q.accept("next");
   q.save();
   q.log.reset();
@@ -512,25 +512,25 @@ BOOST_AUTO_TEST_CASE(a_write_or_sync_that_fails_ends_the_log_and_loses_nothing) 
         const Envelope e = q.envelope(id);
         auto a = q.log->append(e);
         BOOST_REQUIRE(a.has_value());
-        while (auto batch = q.log->next_batch()) {
+        while (auto batch = q.log->commits().next_batch()) {
           auto executed = batch->execute(q.disk);
-          if (!q.log->complete(*std::move(batch), std::move(executed))) {
+          if (!q.log->commits().complete(*std::move(batch), std::move(executed))) {
             failed = true;
             break;
           }
         }
-        if (q.log->committed() >= a->ticket) q.truth[id] = e.payload;
+        if (q.log->commits().committed() >= a->ticket) q.truth[id] = e.payload;
       }
       if (!failed) continue;
       ++failures;
       BOOST_TEST(q.log->append(q.envelope("more")).error().is(QueueLogError::io_error));
       BOOST_TEST(!q.log->has_space());
-      BOOST_TEST(!q.log->next_batch().has_value());
+      BOOST_TEST(!q.log->commits().next_batch().has_value());
       q.log.reset();
       q.disk = q.disk.cut(q.random.chance(0.5) ? FaultStorage::Cut::kill : FaultStorage::Cut::torn, q.random);
       q.start();
       // The write that failed may have left half a garbage mark: said, and taken for none.
-      for (const Damage& d : q.log->report().damage)
+      for (const Damage& d : q.log->restart().report().damage)
         BOOST_TEST((how != 0 && d.what.starts_with("odd garbage mark")), d.what);
       const auto out = q.drain();
       for (const auto& [id, payload] : q.truth)
@@ -555,7 +555,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_crash_left_half_made_is_made_whole) {
     for (const auto& slot : *after.list()) short_files += slot.size == 0;
     auto log = QueueLog::open(after, options, clock, random);
     BOOST_REQUIRE(log.has_value());
-    BOOST_TEST((*log)->report().damage_count == 0u);
+    BOOST_TEST((*log)->restart().report().damage_count == 0u);
     for (const auto& slot : *after.list()) BOOST_TEST(slot.size != 0u);
   };
   BOOST_REQUIRE(QueueLog::open(disk, options, clock, random).has_value());
@@ -572,15 +572,15 @@ static bool a_full_disk_drains() {
   if (q.log->has_space()) return false;
   std::deque<Envelope> begun;
   for (int i = 0;; ++i) {
-    auto due = q.log->next_due(kJournal, q.clock.wall_now());
-    if (!due || (due->message && !q.log->start(*due->message))) return false;
+    auto due = q.log->runners().next_due(kJournal, q.clock.wall_now());
+    if (!due || (due->message && !q.log->work().start(*due->message))) return false;
     if (due->message) begun.push_back(due->message->envelope);
     // Fifty in hand at a time; every other one is deferred, in full.
     if (begun.empty()) return true;
     if (due->message && begun.size() < 50) continue;
     const Envelope e = begun.front();
     begun.pop_front();
-    const auto done = i % 2 == 0 ? q.log->finish(e.queue_id) : q.log->defer(e.queue_id, kFirstRetry, e);
+    const auto done = i % 2 == 0 ? q.log->work().finish(e.queue_id) : q.log->work().defer(e.queue_id, kFirstRetry, e);
     if (!done) return false;
     q.settle();
   }

@@ -59,15 +59,15 @@ struct Deep {
     auto opened = QueueLog::open(storage, options, clock, random);
     BOOST_REQUIRE(opened.has_value());
     log = *std::move(opened);
-    while (*log->recover_step(65536) == Recovery::reading) commit();
+    while (*log->restart().step(65536) == Recovery::reading) commit();
     commit();
-    BOOST_REQUIRE(log->recovery() == Recovery::done);
+    BOOST_REQUIRE(log->restart().stage() == Recovery::done);
   }
   void commit() {
-    log->flush();
-    while (auto batch = log->next_batch()) {
+    log->commits().flush();
+    while (auto batch = log->commits().next_batch()) {
       auto executed = batch->execute(storage);
-      BOOST_REQUIRE(log->complete(*std::move(batch), std::move(executed)).has_value());
+      BOOST_REQUIRE(log->commits().complete(*std::move(batch), std::move(executed)).has_value());
     }
   }
   static std::string id(int n) { return "4bGNsx" + std::to_string(100000 + n); }
@@ -87,8 +87,8 @@ struct Deep {
       const auto a = log->append(envelope(n));
       BOOST_REQUIRE(a.has_value());
       commit();
-      BOOST_REQUIRE(log->start(id(n), a->place, a->bytes).has_value());
-      BOOST_REQUIRE(log->defer(id(n), kFirstRetry, envelope(n)).has_value());
+      BOOST_REQUIRE(log->work().start(id(n), a->place, a->bytes).has_value());
+      BOOST_REQUIRE(log->work().defer(id(n), kFirstRetry, envelope(n)).has_value());
     }
     commit();
     commit();
@@ -283,13 +283,13 @@ BOOST_FIXTURE_TEST_CASE(what_moves_while_the_first_pass_runs_is_met_by_the_secon
   defer(0, 3);
   BOOST_REQUIRE(log->append(envelope(7)).has_value());
   commit();
-  auto due = log->next_due(kJournal, clock.wall_now());
+  auto due = log->runners().next_due(kJournal, clock.wall_now());
   BOOST_REQUIRE(due.has_value() && due->message);
-  BOOST_REQUIRE(log->start(*due->message).has_value());
+  BOOST_REQUIRE(log->work().start(*due->message).has_value());
   commit();
   auto scan = log->scan();
   BOOST_TEST(scan->settled());
-  BOOST_REQUIRE(log->defer(id(7), kFirstRetry, envelope(7)).has_value());
+  BOOST_REQUIRE(log->work().defer(id(7), kFirstRetry, envelope(7)).has_value());
   std::set<std::string> seen;
   const auto step = [&] {
     auto some = scan->step(10000);
@@ -336,16 +336,16 @@ BOOST_FIXTURE_TEST_CASE(what_is_left_to_write_of_a_sealed_segment_is_met_by_the_
 
 BOOST_FIXTURE_TEST_CASE(a_flush_makes_due_what_waits_and_not_what_comes_after, Deep) {
   defer(0, 3);
-  BOOST_TEST(!log->next_due(kFirstRetry, clock.wall_now())->message.has_value());
-  log->make_due();
+  BOOST_TEST(!log->runners().next_due(kFirstRetry, clock.wall_now())->message.has_value());
+  log->runners().make_due();
   defer(3, 5);
   int tried = 0;
   for (int look = 0; look < 100; ++look) {
-    auto due = log->next_due(kFirstRetry, clock.wall_now());
+    auto due = log->runners().next_due(kFirstRetry, clock.wall_now());
     BOOST_REQUIRE(due.has_value());
     if (due->message) {
       BOOST_TEST(due->message->envelope.queue_id == id(tried));
-      BOOST_REQUIRE(log->start(*due->message).has_value());
+      BOOST_REQUIRE(log->work().start(*due->message).has_value());
       ++tried;
       continue;
     }

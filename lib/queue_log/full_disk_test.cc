@@ -53,9 +53,9 @@ BOOST_FIXTURE_TEST_CASE(a_recovery_says_when_it_waits_for_space_and_not_when_it_
   for (int i = 0; i < kMany; ++i) {
     const Envelope e = envelope("b" + std::to_string(i), std::string(700, 'p'));
     const auto a = accept(e);
-    BOOST_REQUIRE(log->start(e.queue_id, a.place, a.bytes).has_value());
+    BOOST_REQUIRE(log->work().start(e.queue_id, a.place, a.bytes).has_value());
   }
-  log->flush();
+  log->commits().flush();
   commit();
   log.reset();
   disk = disk.cut(FaultStorage::Cut::kill, random);
@@ -67,25 +67,25 @@ BOOST_FIXTURE_TEST_CASE(a_recovery_says_when_it_waits_for_space_and_not_when_it_
   open();
   // It comes to a halt twice: first because what was gathered has to be written, then for want of a segment.
   const auto write = [&] {
-    log->flush();
+    log->commits().flush();
     commit();
   };
   bool waited_for_writer = false;
-  for (int step = 0; step < 1000 && !log->report().waits_for_space; ++step) {
+  for (int step = 0; step < 1000 && !log->restart().report().waits_for_space; ++step) {
     const auto appended = log->figures().appended_bytes;
-    BOOST_REQUIRE(*log->recover_step(1 << 20) == Recovery::reading);
-    waited_for_writer |= !log->report().waits_for_space && log->figures().appended_bytes == appended;
+    BOOST_REQUIRE(*log->restart().step(1 << 20) == Recovery::reading);
+    waited_for_writer |= !log->restart().report().waits_for_space && log->figures().appended_bytes == appended;
     if (step % 3 == 2) write();
   }
   BOOST_TEST(waited_for_writer);
-  BOOST_TEST(log->report().waits_for_space);
+  BOOST_TEST(log->restart().report().waits_for_space);
   disk.capacity = SIZE_MAX;
   clock.advance(seconds(2));
-  for (int step = 0; step < 1000 && *log->recover_step(1 << 20) == Recovery::reading; ++step) write();
+  for (int step = 0; step < 1000 && *log->restart().step(1 << 20) == Recovery::reading; ++step) write();
   write();
-  BOOST_TEST((log->recovery() == Recovery::done));
-  BOOST_TEST(!log->report().waits_for_space);
-  BOOST_TEST(log->report().working == std::uint64_t{kMany});
+  BOOST_TEST((log->restart().stage() == Recovery::done));
+  BOOST_TEST(!log->restart().report().waits_for_space);
+  BOOST_TEST(log->restart().report().working == std::uint64_t{kMany});
 }
 
 // Each round all messages are begun and one is deferred, then the process is killed: before its recovery has ended, or
@@ -103,9 +103,9 @@ BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Disk) {
     disk = disk.cut(round % 3 == 0 ? FaultStorage::Cut::all : FaultStorage::Cut::kill, random);
     open();
     if (round % 4 == 3) {
-      BOOST_REQUIRE(log->recover_step(2000).has_value());
+      BOOST_REQUIRE(log->restart().step(2000).has_value());
       commit();
-      log->flush();
+      log->commits().flush();
       commit();
       continue;
     }
@@ -114,12 +114,12 @@ BOOST_FIXTURE_TEST_CASE(a_crash_loop_does_not_eat_a_full_disk, Disk) {
     std::optional<Stored> last;
     for (const LogId id : {kJournal, kFirstRetry})
       while (auto m = due(id)) {
-        BOOST_REQUIRE(log->start(*m).has_value());
+        BOOST_REQUIRE(log->work().start(*m).has_value());
         last = m;
       }
     BOOST_REQUIRE(last.has_value());
-    BOOST_REQUIRE(log->defer(last->envelope.queue_id, kFirstRetry, last->envelope).has_value());
-    log->flush();
+    BOOST_REQUIRE(log->work().defer(last->envelope.queue_id, kFirstRetry, last->envelope).has_value());
+    log->commits().flush();
     commit();
     BOOST_REQUIRE_GT(log->figures().segments_free + 6, free);
   }
@@ -146,9 +146,9 @@ BOOST_FIXTURE_TEST_CASE(a_crash_loop_that_begins_few_of_many_does_not_eat_a_full
     for (std::uint64_t n = random.below(round < 500 ? 4 : 20); n > 0; --n) {
       auto m = due();
       BOOST_REQUIRE(m.has_value());
-      BOOST_REQUIRE(log->start(*m).has_value());
+      BOOST_REQUIRE(log->work().start(*m).has_value());
     }
-    log->flush();
+    log->commits().flush();
     commit();
     least = std::min(least, log->figures().segments_free);
   }
@@ -178,18 +178,18 @@ BOOST_FIXTURE_TEST_CASE(a_full_disk_refuses_new_mail_and_is_drained_by_deliverie
   int delivered = 0;
   while (auto m = due()) {
     const std::string id = m->envelope.queue_id;
-    BOOST_REQUIRE(log->start(*m).has_value());
+    BOOST_REQUIRE(log->work().start(*m).has_value());
     if (delivered % 5 == 0) {
-      BOOST_REQUIRE(log->defer(id, kFirstRetry, m->envelope).has_value());
+      BOOST_REQUIRE(log->work().defer(id, kFirstRetry, m->envelope).has_value());
     } else {
-      BOOST_REQUIRE(log->delivered(id, OrdinalSet::one(0), "ok").has_value());
-      BOOST_REQUIRE(log->finish(id).has_value());
+      BOOST_REQUIRE(log->work().delivered(id, OrdinalSet::one(0), "ok").has_value());
+      BOOST_REQUIRE(log->work().finish(id).has_value());
     }
     commit();
     ++delivered;
   }
   BOOST_TEST(delivered == accepted);
-  log->save_positions();
+  log->commits().save_positions();
   commit();
   BOOST_TEST(log->has_space());
   accept(envelope("again"));
@@ -206,24 +206,24 @@ BOOST_FIXTURE_TEST_CASE(all_that_is_worked_on_can_be_deferred_at_once_on_a_full_
     constexpr int kMany = 400;
     std::vector<Envelope> begun;
     for (int i = 0; i < kMany; ++i) {
-      BOOST_REQUIRE(log->may_begin());
+      BOOST_REQUIRE(log->work().may_begin());
       begun.push_back(envelope("b" + std::to_string(i), std::string(700, 'p')));
       const auto a = accept(begun.back());
-      BOOST_REQUIRE(log->start(begun.back().queue_id, a.place, a.bytes).has_value());
+      BOOST_REQUIRE(log->work().start(begun.back().queue_id, a.place, a.bytes).has_value());
       commit();
     }
     disk.capacity = disk.slots();
     BOOST_TEST(fill() > 0u);
-    BOOST_TEST(!log->may_begin());
+    BOOST_TEST(!log->work().may_begin());
     std::set<std::string> left;
     if (killed) {
       restart(FaultStorage::Cut::kill);
     } else {
-      for (const Envelope& e : begun) BOOST_REQUIRE(log->defer(e.queue_id, kFirstRetry, e).has_value());
-      log->flush();
+      for (const Envelope& e : begun) BOOST_REQUIRE(log->work().defer(e.queue_id, kFirstRetry, e).has_value());
+      log->commits().flush();
       commit();
       clock.advance(seconds(400));
-      BOOST_TEST(log->may_begin());
+      BOOST_TEST(log->work().may_begin());
     }
     for (auto scan = log->scan(); !scan->done();)
       for (const auto& listed : *scan->step(100)) left.insert(listed.queue_id);
@@ -231,12 +231,12 @@ BOOST_FIXTURE_TEST_CASE(all_that_is_worked_on_can_be_deferred_at_once_on_a_full_
     // And it drains from there.
     for (const LogId id : {kJournal, kFirstRetry})
       while (auto m = due(id)) {
-        BOOST_REQUIRE(log->may_begin());
-        BOOST_REQUIRE(log->start(*m).has_value());
-        BOOST_REQUIRE(log->finish(m->envelope.queue_id).has_value());
+        BOOST_REQUIRE(log->work().may_begin());
+        BOOST_REQUIRE(log->work().start(*m).has_value());
+        BOOST_REQUIRE(log->work().finish(m->envelope.queue_id).has_value());
         commit();
       }
-    log->save_positions();
+    log->commits().save_positions();
     commit();
     BOOST_TEST(log->has_space());
     accept(envelope("again"));

@@ -15,8 +15,8 @@ struct Held : Queue {
     accept(envelope(id, std::string(bytes, 'p')));
     const auto message = due();
     BOOST_REQUIRE(message && message->envelope.queue_id == id);
-    BOOST_REQUIRE(log->start(*message).has_value());
-    BOOST_REQUIRE(log->hold(id, message->envelope).has_value());
+    BOOST_REQUIRE(log->work().start(*message).has_value());
+    BOOST_REQUIRE(log->work().hold(id, message->envelope).has_value());
     settle();
   }
   std::map<std::string, Listed> held() {
@@ -36,11 +36,11 @@ struct Held : Queue {
     const auto all = held();
     const auto it = all.find(id);
     BOOST_REQUIRE(it != all.end());
-    BOOST_REQUIRE(log->remove(it->second.place, id, it->second.generation).has_value());
+    BOOST_REQUIRE(log->work().remove(it->second.place, id, it->second.generation).has_value());
     settle();
   }
   void settle() {
-    log->flush();
+    log->commits().flush();
     commit();
   }
   /// To its end, each step followed by `then`; how many steps waited for a commit.
@@ -62,7 +62,7 @@ struct Held : Queue {
   }
   /// After a save, which is what gives segments back.
   std::size_t used() {
-    log->save_positions();
+    log->commits().save_positions();
     settle();
     return log->figures().segments_used;
   }
@@ -86,7 +86,7 @@ BOOST_FIXTURE_TEST_CASE(one_message_held_for_long_keeps_no_segments_after_it, He
   BOOST_TEST(held().contains("old"));
   restart(FaultStorage::Cut::none);
   BOOST_TEST(held().contains("old"));
-  BOOST_TEST(log->read(held().at("old").place)->envelope.payload == std::string(700, 'p'));
+  BOOST_TEST(log->runners().read(held().at("old").place)->envelope.payload == std::string(700, 'p'));
 }
 
 BOOST_FIXTURE_TEST_CASE(what_grew_before_a_restart_is_made_short_after_it, Held) {
@@ -124,17 +124,17 @@ BOOST_FIXTURE_TEST_CASE(a_message_being_moved_cannot_be_started_or_removed_and_t
     if (*did == QueueLog::Compaction::idle) break;
   }
   BOOST_REQUIRE(met);
-  BOOST_TEST(log->remove(kept.place, "m0", kept.generation).error().is(QueueLogError::not_found));
-  BOOST_TEST(log->start("m0", kept.place, 100, kept.generation).error().is(QueueLogError::not_found));
-  BOOST_TEST(!log->working("m0"));
+  BOOST_TEST(log->work().remove(kept.place, "m0", kept.generation).error().is(QueueLogError::not_found));
+  BOOST_TEST(log->work().start("m0", kept.place, 100, kept.generation).error().is(QueueLogError::not_found));
+  BOOST_TEST(!log->work().working("m0"));
   settle();
-  BOOST_TEST(log->read(kept.place).error().is(QueueLogError::not_found));
+  BOOST_TEST(log->runners().read(kept.place).error().is(QueueLogError::not_found));
   const auto now = held().at("m0");
   BOOST_TEST(now.generation == kept.generation + 1);
-  const auto stored = log->read(now.place);
+  const auto stored = log->runners().read(now.place);
   BOOST_REQUIRE(stored.has_value());
-  BOOST_REQUIRE(log->start(*stored).has_value());
-  BOOST_REQUIRE(log->release("m0", stored->envelope).has_value());
+  BOOST_REQUIRE(log->work().start(*stored).has_value());
+  BOOST_REQUIRE(log->work().release("m0", stored->envelope).has_value());
   commit();
   BOOST_TEST(due()->envelope.queue_id == "m0");
 }

@@ -53,15 +53,15 @@ struct Large {
         Checker(ledger, options, random, cuts).check(now.cut(how, random), operations % 3 == 0);
       };
     log = *QueueLog::open(disk, options, clock, random);
-    while (log->recovery() != Recovery::done) {
-      BOOST_REQUIRE(log->recover_step(1U << 20).has_value());
+    while (log->restart().stage() != Recovery::done) {
+      BOOST_REQUIRE(log->restart().step(1U << 20).has_value());
       commit();
     }
   }
   void commit() {
-    while (auto batch = log->next_batch()) {
+    while (auto batch = log->commits().next_batch()) {
       auto executed = batch->execute(disk);
-      BOOST_REQUIRE(log->complete(*std::move(batch), std::move(executed)).has_value());
+      BOOST_REQUIRE(log->commits().complete(*std::move(batch), std::move(executed)).has_value());
     }
   }
   Envelope envelope(const std::string& id, const OrdinalSet& left, std::uint32_t recipients) {
@@ -107,19 +107,19 @@ std::vector<std::string> run(Large& q) {
   q.commit();
   tell("ENVELOPE, all recipients left", envelope, q.records(RecordType::envelope));
   q.ledger["big"].accepted = true;
-  q.log->flush();
+  q.log->commits().flush();
   q.commit();
   before = q.appended();
 
-  auto due = q.log->next_due(kJournal, q.clock.wall_now());
+  auto due = q.log->runners().next_due(kJournal, q.clock.wall_now());
   BOOST_REQUIRE(due->message.has_value());
   BOOST_TEST((due->message->envelope.payload == first.payload));
-  BOOST_REQUIRE(q.log->start(*due->message).has_value());
+  BOOST_REQUIRE(q.log->work().start(*due->message).has_value());
   tell("START", q.appended() - before);
 
   auto deliver = [&](const OrdinalSet& set) {
     q.ledger["big"].tried.add(set);
-    BOOST_REQUIRE(q.log->delivered("big", set, "250 2.0.0 ok").has_value());
+    BOOST_REQUIRE(q.log->work().delivered("big", set, "250 2.0.0 ok").has_value());
     left.remove(set);
   };
   before = q.appended();
@@ -144,29 +144,29 @@ std::vector<std::string> run(Large& q) {
   q.disk = q.disk.cut(FaultStorage::Cut::none, q.random);
   q.disk.before_operation = std::move(hook);
   q.start();
-  BOOST_TEST(q.log->report().working == 1u);
-  due = q.log->next_due(kJournal, q.clock.wall_now());
+  BOOST_TEST(q.log->restart().report().working == 1u);
+  due = q.log->runners().next_due(kJournal, q.clock.wall_now());
   BOOST_REQUIRE(due->message.has_value());
   BOOST_TEST((due->message->envelope.remaining == left));
-  BOOST_REQUIRE(q.log->start(*due->message).has_value());
+  BOOST_REQUIRE(q.log->work().start(*due->message).has_value());
   before = q.appended();
   const std::size_t parts = q.records(RecordType::envelope);
-  BOOST_REQUIRE(q.log->defer("big", kFirstRetry, q.envelope("big", left, kRecipients)).has_value());
+  BOOST_REQUIRE(q.log->work().defer("big", kFirstRetry, q.envelope("big", left, kRecipients)).has_value());
   const std::uint64_t replaced = q.appended() - before;
-  q.log->flush();
+  q.log->commits().flush();
   q.commit();
   tell(fmt::format("replacement ENVELOPE, {} recipients left", left.count()), replaced,
        q.records(RecordType::envelope) - parts);
   q.clock.advance(seconds(400));
-  due = q.log->next_due(kFirstRetry, q.clock.wall_now());
+  due = q.log->runners().next_due(kFirstRetry, q.clock.wall_now());
   BOOST_REQUIRE(due->message.has_value());
-  BOOST_REQUIRE(q.log->start(*due->message).has_value());
+  BOOST_REQUIRE(q.log->work().start(*due->message).has_value());
   deliver(left);
   q.commit();
   q.ledger["big"].finish_called = true;
-  BOOST_REQUIRE(q.log->finish("big").has_value());
-  q.log->save_positions();
-  q.log->flush();
+  BOOST_REQUIRE(q.log->work().finish("big").has_value());
+  q.log->commits().save_positions();
+  q.log->commits().flush();
   q.commit();
   return told;
 }

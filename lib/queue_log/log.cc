@@ -18,13 +18,13 @@ SegmentSource Log::segments() const {
   return [this](SegmentUse from) -> std::optional<SegmentHeader> {
     const auto it = std::lower_bound(uses_.begin(), uses_.end(), from);
     if (it == uses_.end()) return std::nullopt;
-    return pool_.at(*it).header;
+    return pool_.in_use().at(*it).header;
   };
 }
 
 void Log::seal() {
   flush_index(true);
-  const SegmentHeader& header = pool_.at(uses_.back()).header;
+  const SegmentHeader& header = pool_.in_use().at(uses_.back()).header;
   left_.push_back({BatchStep::Kind::write, header.slot, taken_, std::move(pending_), false});
   left_.push_back(
       {BatchStep::Kind::write, header.slot, header.size - kTrailer, encode_trailer(header, last_index_), false});
@@ -72,9 +72,9 @@ void Log::hand_over(bool even_a_header, std::vector<std::string>& buffers, std::
     if (step.kind == BatchStep::Kind::sync) {
       ++around_.figures.syncs;
       // Marks for a segment of the journal are written in another lane.
-      if (id_ != kJournal) pool_.synced(step.slot);
+      if (id_ != kJournal) pool_.dirty().erase(step.slot);
     } else if (id_ != kJournal) {
-      pool_.wrote(step.slot);
+      pool_.dirty().insert(step.slot);
     }
     steps.push_back(std::move(step));
   }
@@ -85,7 +85,7 @@ void Log::hand_over(bool even_a_header, std::vector<std::string>& buffers, std::
   pending_ = buffers.empty() ? std::string() : std::move(buffers.back());
   if (!buffers.empty()) buffers.pop_back();
   taken_ = cursor_;
-  if (id_ != kJournal) pool_.wrote(slot);
+  if (id_ != kJournal) pool_.dirty().insert(slot);
 }
 
 std::optional<Slot> Log::slot_to_sync() const {

@@ -34,7 +34,7 @@ bool LogRunner::owns(const LogReader::Record& record) const {
   return of_version > interval_.over && of_version <= interval_.upto;
 }
 
-Result<QueueLog::Due> LogRunner::next(WallTime now) {
+Result<Due> LogRunner::next(WallTime now) {
   if (head_) {
     PEN_TRY_ASSIGN(auto due, head(now));
     if (due) return *std::move(due);
@@ -71,7 +71,7 @@ Result<QueueLog::Due> LogRunner::next(WallTime now) {
       }
     }
   }
-  return QueueLog::Due{{}, {}, true};
+  return Due{{}, {}, true};
 }
 
 /// What it found before, if that is still there.
@@ -82,10 +82,10 @@ LogRunner::Found LogRunner::head(WallTime now) {
       // The head's time was computed when the clock showed something else: never wait longer than
       // the interval.
       head_due_ = std::min(head_due_, now + interval_.own);
-      return QueueLog::Due{{}, head_due_, false};
+      return Due{{}, head_due_, false};
     }
     auto stored = envelopes_.read({log_.id(), *head_});
-    if (stored) return QueueLog::Due{*std::move(stored), {}, false};
+    if (stored) return Due{*std::move(stored), {}, false};
     if (!is_gone(stored.error())) return std::unexpected(std::move(stored).error());
     damage_.note_lost({log_.id(), *head_});
   }
@@ -98,22 +98,22 @@ LogRunner::Found LogRunner::head(WallTime now) {
 LogRunner::Found LogRunner::fresh() {
   reader_.reset();
   while (const auto at = fresh_->first()) {
-    if (*at >= log_.durable_to) return QueueLog::Due{};
+    if (*at >= log_.durable_to) return Due{};
     auto stored = envelopes_.read({kJournal, *at});
-    if (stored) return QueueLog::Due{*std::move(stored), {}, false};
+    if (stored) return Due{*std::move(stored), {}, false};
     if (!is_gone(stored.error())) return std::unexpected(std::move(stored).error());
     damage_.note_lost({kJournal, *at});
     fresh_->drop_first();
   }
   const auto lost = fresh_->take_lost();
-  if (!lost) return QueueLog::Due{};
+  if (!lost) return Due{};
   at_ = *lost;
   fresh_->set_read_to(log_.end());
   return std::nullopt;
 }
 
 /// At the end of what is durable: when what was written since will be due.
-QueueLog::Due LogRunner::unsynced(WallTime now) {
+Due LogRunner::unsynced(WallTime now) {
   if (fresh_ != nullptr || last_.use == 0 || last_ < log_.durable_to) return {};
   const WallTime due = first_unsynced_ ? log_.due(log_.durable_to, interval_.own, *first_unsynced_, now) : now;
   if (due <= now && !log_.syncing(last_)) log_.sync_wanted = true;
@@ -138,8 +138,8 @@ LogRunner::Found LogRunner::record(WallTime now) {
   at_ = record.position;
   head_ = record.position;
   head_due_ = log_.due(record.position, log_.interval_of(body->interval), body->appended, now);
-  if (head_due_ > now) return QueueLog::Due{{}, head_due_, false};
-  return QueueLog::Due{envelopes_.stored({log_.id(), record.position}, record.epoch, *std::move(body)), {}, false};
+  if (head_due_ > now) return Due{{}, head_due_, false};
+  return Due{envelopes_.stored({log_.id(), record.position}, record.epoch, *std::move(body)), {}, false};
 }
 
 }  // namespace pen::queue_log

@@ -40,7 +40,7 @@ class LogRunner {
   const Position& at() const { return at_; }
   void move_to(const Position& at) { at_ = at; }
   /// The first version that lives and is not being worked on, looking at a slice of the log.
-  Result<QueueLog::Due> next(WallTime now);
+  Result<Due> next(WallTime now);
 
   /// It is at the end of its log, and knows of nothing to come.
   bool at_end(const Position& end) const { return at_ == end && !head_; }
@@ -52,11 +52,11 @@ class LogRunner {
   void handed_to_sync() { first_unsynced_.reset(); }
 
  private:
-  using Found = Result<std::optional<QueueLog::Due>>;  // nullopt: look further
+  using Found = Result<std::optional<Due>>;  // nullopt: look further
   Found head(WallTime now);
   Found fresh();
   Found record(WallTime now);
-  QueueLog::Due unsynced(WallTime now);
+  Due unsynced(WallTime now);
   bool owns(const LogReader::Record& record) const;
   void pass_record() { at_ = reader_->at(); }
 

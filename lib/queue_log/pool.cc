@@ -44,7 +44,7 @@ std::optional<Slot> SegmentPool::retire(SegmentUse use) {
   const Slot slot = segment->second.header.slot;
   segments_.erase(segment);
   dirty_.erase(slot);
-  return keep_aside(slot) ? std::nullopt : std::optional(slot);
+  return damaged_.put_aside(slot) ? std::nullopt : std::optional(slot);
 }
 
 void SegmentPool::condemn(SegmentUse use) {
@@ -55,7 +55,7 @@ void SegmentPool::condemn(SegmentUse use) {
 
 std::vector<Slot> SegmentPool::retire_condemned() {
   std::vector<Slot> slots = std::exchange(condemned_, {});
-  std::erase_if(slots, [this](Slot slot) { return keep_aside(slot); });
+  std::erase_if(slots, [this](Slot slot) { return damaged_.put_aside(slot); });
   return slots;
 }
 
@@ -67,7 +67,9 @@ void SegmentPool::recycle(SegmentUse use) {
 
 // --- space ---
 
-Result<void> SegmentPool::fill() {
+Result<void> SegmentPool::fill(std::size_t reserve, std::size_t spare) {
+  reserve_segments_ = reserve;
+  spare_segments_ = spare;
   // The journal takes one at once, and the first message that is deferred one for its retry log: mail is not refused
   // for the moment that it takes to make another.
   constexpr std::size_t kTakenSoon = 3;
@@ -120,14 +122,6 @@ void SegmentPool::allocated(Slot slot, bool failed) {
   } else {
     free_.push_back(slot);
   }
-}
-
-// --- damaged ---
-
-bool SegmentPool::keep_aside(Slot slot) {
-  if (!damaged_.contains(slot) || broken(Breakage::recycle_damaged)) return false;
-  aside_.push_back(slot);
-  return true;
 }
 
 }  // namespace pen::queue_log

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/queue_log/damaged_slots.h"
 #include "lib/queue_log/error.h"
 #include "lib/queue_log/format.h"
 #include "lib/queue_log/surroundings.h"
@@ -36,8 +37,6 @@ class SegmentPool {
 
   // --- in use ---
   const std::map<SegmentUse, Segment>& in_use() const { return segments_; }
-  bool contains(SegmentUse use) const { return segments_.contains(use); }
-  const Segment& at(SegmentUse use) const { return segments_.at(use); }
   /// nullptr: it is not in use.
   const Segment* find(SegmentUse use) const;
   /// 0: the use is not known.
@@ -59,19 +58,17 @@ class SegmentPool {
   /// Takes a segment out of use; retire_condemned() returns its slot. What recovery gives back.
   void condemn(SegmentUse use);
   std::vector<Slot> retire_condemned();
-  void give_back(const std::vector<Slot>& slots) { free_.insert(free_.end(), slots.begin(), slots.end()); }
-  /// Breakage::recycle_before_save.
-  void give_back_first(const std::vector<Slot>& slots) { free_.insert(free_.begin(), slots.begin(), slots.end()); }
+  /// `at_once`: these are the next to be used (Breakage::recycle_before_save).
+  void give_back(const std::vector<Slot>& slots, bool at_once = false) {
+    free_.insert(at_once ? free_.begin() : free_.end(), slots.begin(), slots.end());
+  }
   /// A segment that has nothing in it, at a start.
   void recycle(SegmentUse use);
 
   // --- space ---
-  /// At a start: what is known of the reserve, and so many segments are made. A full disk is no error.
-  void size(std::size_t reserve, std::size_t spare) {
-    reserve_segments_ = reserve;
-    spare_segments_ = spare;
-  }
-  Result<void> fill();
+  /// At a start: the least segments of the reserve and those wanted beyond it; as many as a start needs are made. A
+  /// full disk is no error.
+  Result<void> fill(std::size_t reserve, std::size_t spare);
   std::size_t free() const { return free_.size(); }
   void add_free(Slot slot) { free_.push_back(slot); }
   void met(Slot slot) { last_slot_ = std::max(last_slot_, slot); }
@@ -89,27 +86,18 @@ class SegmentPool {
   std::optional<Slot> next_allocation();
   void allocated(Slot slot, bool failed);
 
-  // --- written and not synced since ---
-  void wrote(Slot slot) { dirty_.insert(slot); }
-  void synced(Slot slot) { dirty_.erase(slot); }
-  const std::set<Slot>& dirty() const { return dirty_; }
-
-  // --- damaged ---
-  void keep(Slot slot) { damaged_.insert(slot); }
-  const std::set<Slot>& damaged() const { return damaged_; }
-  /// A slot that nothing needs any more: true when it is damaged, and will be set aside instead of used again.
-  bool keep_aside(Slot slot);
-  /// Slots to be set aside once positions that need them no more are saved.
-  std::vector<Slot> take_aside() { return std::exchange(aside_, {}); }
-  void was_set_aside(Slot slot) { damaged_.erase(slot); }
+  // --- slots ---
+  /// Those written and not synced since: the parts that write and sync keep it.
+  std::set<Slot>& dirty() { return dirty_; }
+  DamagedSlots& damaged() { return damaged_; }
+  const DamagedSlots& damaged() const { return damaged_; }
 
  private:
   Surroundings& around_;
   std::map<SegmentUse, Segment> segments_;
   std::deque<Slot> free_;        // allocated, ready
   std::vector<Slot> condemned_;  // free after the next save
-  std::set<Slot> damaged_;       // hold bytes that are lost
-  std::vector<Slot> aside_;      // of these, set aside with the next save
+  DamagedSlots damaged_;
   std::set<Slot> dirty_;
   Slot last_slot_ = 0;
   SegmentUse next_use_ = 1;

@@ -37,15 +37,15 @@ struct Queue {
     log = *std::move(opened);
   }
   void commit() {
-    while (auto batch = log->next_batch()) {
+    while (auto batch = log->commits().next_batch()) {
       auto executed = batch->execute(disk);
-      BOOST_REQUIRE(log->complete(*std::move(batch), std::move(executed)).has_value());
+      BOOST_REQUIRE(log->commits().complete(*std::move(batch), std::move(executed)).has_value());
     }
   }
   void recover() {
-    while (*log->recover_step(4096) == Recovery::reading) commit();
+    while (*log->restart().step(4096) == Recovery::reading) commit();
     commit();
-    BOOST_REQUIRE(log->recovery() == Recovery::done);
+    BOOST_REQUIRE(log->restart().stage() == Recovery::done);
   }
   void restart(FaultStorage::Cut how) {
     log.reset();
@@ -67,12 +67,12 @@ struct Queue {
     auto a = log->append(e);
     BOOST_REQUIRE(a.has_value());
     commit();
-    BOOST_REQUIRE_GE(log->committed(), a->ticket);
+    BOOST_REQUIRE_GE(log->commits().committed(), a->ticket);
     return *a;
   }
   std::optional<Stored> due(LogId id = kJournal) {
     for (int i = 0; i < 10000; ++i) {
-      auto d = log->next_due(id, clock.wall_now());
+      auto d = log->runners().next_due(id, clock.wall_now());
       BOOST_REQUIRE(d.has_value());
       if (d->message) return d->message;
       if (!d->more && !(d->next && *d->next <= clock.wall_now())) return std::nullopt;

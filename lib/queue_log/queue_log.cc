@@ -18,7 +18,12 @@ std::vector<seconds> retry_ladder(seconds minimal, seconds maximal) {
   return ladder;
 }
 
-QueueLog::QueueLog(std::unique_ptr<State> state) : state_(std::move(state)) {}
+QueueLog::QueueLog(std::unique_ptr<State> state)
+    : state_(std::move(state)),
+      commits_(new Commits(*state_)),
+      restart_(new Restart(*state_)),
+      runners_(new Runners(*state_)),
+      work_(new Work(*state_)) {}
 QueueLog::~QueueLog() = default;
 
 Result<std::unique_ptr<QueueLog>> QueueLog::open(Storage& storage, Options options, const Clock& clock,
@@ -79,12 +84,12 @@ Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
 
 // --- commits ---
 
-std::optional<Batch> QueueLog::next_batch() {
+std::optional<Batch> QueueLog::Commits::next_batch() {
   if (state_->around.failed) return std::nullopt;
   return state_->lanes.next();
 }
 
-Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
+Result<Ticket> QueueLog::Commits::complete(Batch batch, Result<void> executed) {
   State& s = *state_;
   if (s.around.failed) return fail(QueueLogError::io_error);  // the process ends: nothing counts any more
   if (!executed) {
@@ -97,12 +102,12 @@ Result<Ticket> QueueLog::complete(Batch batch, Result<void> executed) {
   return s.lanes.committed();
 }
 
-Ticket QueueLog::committed() const { return state_->lanes.committed(); }
+Ticket QueueLog::Commits::committed() const { return state_->lanes.committed(); }
 bool QueueLog::failed() const { return state_->around.failed; }
-void QueueLog::flush() { state_->lanes.flush(); }
-void QueueLog::save_positions() { state_->positions.ask(); }
-std::uint64_t QueueLog::next_save() const { return state_->positions.next_save(); }
-std::uint64_t QueueLog::last_save() const { return state_->positions.last_save(); }
+void QueueLog::Commits::flush() { state_->lanes.flush(); }
+void QueueLog::Commits::save_positions() { state_->positions.ask(); }
+std::uint64_t QueueLog::Commits::next_save() const { return state_->positions.next_save(); }
+std::uint64_t QueueLog::Commits::last_save() const { return state_->positions.last_save(); }
 
 // --- what it is like ---
 

@@ -5,15 +5,15 @@
 ///
 /// Format:  docs/queue-format.md; what a crash leaves: docs/queue-recovery.md.
 /// Source:  docs/origins.md "The log-structured queue", RFC 5321 section 6.1.
-/// Use:     auto log = QueueLog::open(storage, options, clock, random);          // accepts new mail at once
-///          auto a = log->append(envelope);                                      // at once, in memory
-///          while (auto batch = log->next_batch()) {                             // several may be in hand
-///            auto done = batch->execute(storage);                               // a writer's thread: blocks
-///            auto durable = log->complete(std::move(*batch), done);             // loop thread: tickets up to this
-///          }                                                                    // writer.h does this loop for you
-///          while (log->recover_step(1 << 20) == Recovery::reading) {…}          // in slices, between other work
-///          auto due = log->next_due(kJournal, now);
-///          log->start(*due->message);                                           // then delivered(), finish(), …
+/// Use:     auto log = QueueLog::open(storage, options, clock, random);      // accepts new mail at once
+///          auto a = log->append(envelope);                                  // at once, in memory
+///          while (auto batch = log->commits().next_batch()) {               // several may be in hand
+///            auto done = batch->execute(storage);                           // a writer's thread: blocks
+///            auto durable = log->commits().complete(std::move(*batch), done);  // loop thread: tickets up to this
+///          }                                                                // writer.h does this loop for you
+///          while (log->restart().step(1 << 20) == Recovery::reading) {…}    // in slices, between other work
+///          auto due = log->runners().next_due(kJournal, now);
+///          log->work().start(*due->message);                                // then delivered(), finish(), …
 /// Waits:   a 250 waits for append()'s ticket, a delivery result for delivered()'s, a tool's success for the
 ///          ticket of hold(), release(), remove(). start(), finish(), defer(), renew() wait for nothing.
 /// Thread:  one (the loop's) for everything but Batch::execute. Storage, Clock and Random must outlive the log.
@@ -39,15 +39,30 @@
 namespace pen::queue_log {
 
 enum class Recovery {
-  reading,   // call recover_step() again
+  reading,   // call step() again
   settling,  // all read; ends when the next batches complete
   done,      // runners may start
 };
 
+/// What a runner finds next.
+struct Due {
+  // the head, if it is due; start() it, or ask again later and get the same one
+  std::optional<Stored> message;
+  // otherwise: when the head will be due; nullopt: nothing waits in this log
+  std::optional<WallTime> next;
+  bool more = false;  // nothing decided yet: the slice was used up, call again
+};
+
 class Scan;
 
+/// The log as a whole, and its four facets, each for one kind of work. A facet lives as long as the log.
 class QueueLog {
  public:
+  class Commits;
+  class Restart;
+  class Runners;
+  class Work;
+
   /// Reads the restart positions and every segment's header, opens a fresh journal segment; after
   /// it append() works. Errors: errno of the storage, no_space when not even one segment can be
   /// had, other_version (then nothing was written or renamed).
@@ -74,11 +89,61 @@ class QueueLog {
   /// Whether append() would be refused for want of space: what smtpd asks at MAIL.
   bool has_space() const;
 
-  // --- committing (see writer.h) ---
+  // --- facets ---
+  Commits& commits() { return *commits_; }
+  const Commits& commits() const { return *commits_; }
+  Restart& restart() { return *restart_; }
+  const Restart& restart() const { return *restart_; }
+  Runners& runners() { return *runners_; }
+  const Runners& runners() const { return *runners_; }
+  Work& work() { return *work_; }
+  const Work& work() const { return *work_; }
+
   // commits of the journal that may be at their sync at the same time
   static constexpr std::size_t kJournalBatches = 8;
   // and one for the other logs and the restart positions, and one that makes a segment
   static constexpr std::size_t kBatchesAtOnce = kJournalBatches + 2;
+
+  // --- the hold log ---
+  enum class Compaction {
+    idle,   // nothing to do: ask again after a second or more
+    more,   // call again
+    waits,  // call again after the next commit
+  };
+  /// Keeps the disk that the hold log takes in proportion to what is on hold: logs give segments back from their old
+  /// end, and one message held for years would keep all that was ever held after it. When the log has twice the
+  /// segments that what lived in it when last looked would fill, it is read; and if less than half of it lives, what
+  /// does is written anew at its end, oldest first. So what is read and written for this is in proportion to what was
+  /// put on hold. Reads about `budget` bytes a call. Does nothing below the reserve. A message that is being moved
+  /// is, as one on its way to a retry log, not to be started or removed until its copy is durable. Errors: io_error.
+  Result<Compaction> compact_held(std::size_t budget);
+
+  // --- listing ---
+  /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
+  std::unique_ptr<Scan> scan(InTransit transit = InTransit::left_out);
+  /// The same for these queue ids only: segments whose filters say that they hold none are passed over.
+  std::unique_ptr<Scan> find(std::vector<std::string> queue_ids, InTransit transit = InTransit::left_out);
+
+  /// A write or a sync failed: the process must end.
+  bool failed() const;
+  Figures figures() const;
+  const Options& options() const;
+
+  struct State;
+
+ private:
+  friend class Scan;
+  explicit QueueLog(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+  std::unique_ptr<Commits> commits_;
+  std::unique_ptr<Restart> restart_;
+  std::unique_ptr<Runners> runners_;
+  std::unique_ptr<Work> work_;
+};
+
+/// Writing what was appended; writer.h does it.
+class QueueLog::Commits {
+ public:
   /// What there is to do, if somebody waits for it or much has gathered; nullopt while there is nothing worth a write
   /// or a batch in hand must be completed first. Those in hand at once may be executed in any order or at the same
   /// time. Ask again until nullopt.
@@ -98,30 +163,42 @@ class QueueLog {
   Result<Ticket> complete(Batch batch, Result<void> executed);
   /// Every ticket up to this one is durable.
   Ticket committed() const;
-  bool failed() const;
 
-  // --- recovery ---
+ private:
+  friend class QueueLog;
+  explicit Commits(State& state) : state_(&state) {}
+  Commits(const Commits&) = delete;
+  Commits& operator=(const Commits&) = delete;
+  State* state_;
+};
+
+/// Reading what an earlier process left.
+class QueueLog::Restart {
+ public:
   /// Reads about `budget` bytes further and decides. New mail may be appended and batches committed
   /// in between; every other call answers `recovering` until done.
-  Result<Recovery> recover_step(std::size_t budget);
-  Recovery recovery() const;
+  Result<Recovery> step(std::size_t budget);
+  Recovery stage() const;
   const RecoveryReport& report() const;
 
-  // --- runners ---
-  // Their LogId counts intervals: with RetryLogs::single those from kFirstRetry on read one and the same log, and the
+ private:
+  friend class QueueLog;
+  explicit Restart(State& state) : state_(&state) {}
+  Restart(const Restart&) = delete;
+  Restart& operator=(const Restart&) = delete;
+  State* state_;
+};
+
+/// Walking the logs to the messages that are due, and reading versions by their place.
+class QueueLog::Runners {
+ public:
+  // A LogId counts intervals: with RetryLogs::single, those from kFirstRetry on read one and the same log, and the
   // Place of a deferred message names that.
   /// The log's interval; 0 for the journal. Not for kHold.
   seconds interval(LogId log) const;
   std::size_t log_count() const;
   /// The retry log whose interval is the closest at or above `delay`, else the longest.
   LogId retry_log_for(seconds delay) const;
-  struct Due {
-    // the head, if it is due; start() it, or ask again later and get the same one
-    std::optional<Stored> message;
-    // otherwise: when the head will be due; nullopt: nothing waits in this log
-    std::optional<WallTime> next;
-    bool more = false;  // nothing decided yet: the slice was used up, call again
-  };
   /// The first message of a log that is neither being worked on nor garbage, looking only at the
   /// log's head. A version in a retry log shows up once its log was synced (asked for here, if need
   /// be: then `more` is false and `next` is now; call again after the next batch). Errors:
@@ -136,7 +213,17 @@ class QueueLog {
   /// Whether the version at a place is durable already: what start() and remove() ask for.
   bool durable(const Place& place) const;
 
-  // --- working on a message ---
+ private:
+  friend class QueueLog;
+  explicit Runners(State& state) : state_(&state) {}
+  Runners(const Runners&) = delete;
+  Runners& operator=(const Runners&) = delete;
+  State* state_;
+};
+
+/// Working on a message: begun by start(), ended by exactly one of finish(), defer(), hold(), release() and remove().
+class QueueLog::Work {
+ public:
   /// Whether the disk has room for the replacement of one message more beside those being worked on: what a caller asks
   /// before start(). As long as it does, defer(), hold() and release() find room for all of them at once on a full
   /// disk, and so does a recovery. Below Options::reserve the answer is always yes, or nothing could drain.
@@ -174,35 +261,12 @@ class QueueLog {
   /// durable yet (it is recent then). Returns where it is now.
   Result<Place> renew(std::string_view queue_id, const Envelope& replacement);
 
-  // --- the hold log ---
-  enum class Compaction {
-    idle,   // nothing to do: ask again after a second or more
-    more,   // call again
-    waits,  // call again after the next commit
-  };
-  /// Keeps the disk that the hold log takes in proportion to what is on hold: logs give segments back from their old
-  /// end, and one message held for years would keep all that was ever held after it. When the log has twice the
-  /// segments that what lived in it when last looked would fill, it is read; and if less than half of it lives, what
-  /// does is written anew at its end, oldest first. So what is read and written for this is in proportion to what was
-  /// put on hold. Reads about `budget` bytes a call. Does nothing below the reserve. A message that is being moved
-  /// is, as one on its way to a retry log, not to be started or removed until its copy is durable. Errors: io_error.
-  Result<Compaction> compact_held(std::size_t budget);
-
-  // --- listing ---
-  /// Every version that lives, log by log, a slice at a time; see scan.h. Independent of runners.
-  std::unique_ptr<Scan> scan(InTransit transit = InTransit::left_out);
-  /// The same for these queue ids only: segments whose filters say that they hold none are passed over.
-  std::unique_ptr<Scan> find(std::vector<std::string> queue_ids, InTransit transit = InTransit::left_out);
-
-  Figures figures() const;
-  const Options& options() const;
-
-  struct State;
-
  private:
-  friend class Scan;
-  explicit QueueLog(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  friend class QueueLog;
+  explicit Work(State& state) : state_(&state) {}
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  State* state_;
 };
 
 }  // namespace pen::queue_log

@@ -27,10 +27,10 @@ BOOST_FIXTURE_TEST_CASE(an_acknowledged_message_is_there_after_a_power_cut, Queu
 BOOST_FIXTURE_TEST_CASE(a_finished_message_does_not_come_back, Queue) {
   recover();
   accept(envelope("one"));
-  BOOST_REQUIRE(log->start(*due()).has_value());
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
   BOOST_TEST(!due().has_value());
-  BOOST_REQUIRE(log->delivered("one", OrdinalSet::one(0), "250 ok").has_value());
-  BOOST_REQUIRE(log->finish("one").has_value());
+  BOOST_REQUIRE(log->work().delivered("one", OrdinalSet::one(0), "250 ok").has_value());
+  BOOST_REQUIRE(log->work().finish("one").has_value());
   commit();
   restart(FaultStorage::Cut::none);
   BOOST_TEST(!due().has_value());
@@ -39,8 +39,8 @@ BOOST_FIXTURE_TEST_CASE(a_finished_message_does_not_come_back, Queue) {
 BOOST_FIXTURE_TEST_CASE(a_message_being_worked_on_comes_back_without_delivered_recipients, Queue) {
   recover();
   accept(envelope("one", "body", 3));
-  BOOST_REQUIRE(log->start(*due()).has_value());
-  BOOST_REQUIRE(log->delivered("one", OrdinalSet::one(1), "250 ok").has_value());
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
+  BOOST_REQUIRE(log->work().delivered("one", OrdinalSet::one(1), "250 ok").has_value());
   commit();
   restart(FaultStorage::Cut::all);
   auto m = due();
@@ -59,12 +59,12 @@ BOOST_FIXTURE_TEST_CASE(new_mail_is_accepted_before_recovery_has_ended, Queue) {
   disk = disk.cut(FaultStorage::Cut::none, random);
   open();
   accept(envelope("two"));
-  BOOST_TEST(!log->next_due(kJournal, clock.wall_now()).has_value());
+  BOOST_TEST(!log->runners().next_due(kJournal, clock.wall_now()).has_value());
   recover();
   auto m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST(m->envelope.queue_id == "one");
-  BOOST_REQUIRE(log->start(*m).has_value());
+  BOOST_REQUIRE(log->work().start(*m).has_value());
   m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST(m->envelope.queue_id == "two");
@@ -93,13 +93,13 @@ BOOST_AUTO_TEST_CASE(an_id_that_is_sent_again_before_recovery_has_read_it_is_one
       auto m = q.due();
       BOOST_REQUIRE(m.has_value());
       const std::string& id = m->envelope.queue_id;
-      BOOST_REQUIRE(q.log->start(*m).has_value());
-      if (id == "waits") BOOST_REQUIRE(q.log->release(id, m->envelope).has_value());
-      if (id == "worked on") BOOST_REQUIRE(q.log->delivered(id, OrdinalSet::one(0), "ok").has_value());
-      if (id == "finished") BOOST_REQUIRE(q.log->finish(id).has_value());
-      if (id == "deferred") BOOST_REQUIRE(q.log->defer(id, kFirstRetry, m->envelope).has_value());
+      BOOST_REQUIRE(q.log->work().start(*m).has_value());
+      if (id == "waits") BOOST_REQUIRE(q.log->work().release(id, m->envelope).has_value());
+      if (id == "worked on") BOOST_REQUIRE(q.log->work().delivered(id, OrdinalSet::one(0), "ok").has_value());
+      if (id == "finished") BOOST_REQUIRE(q.log->work().finish(id).has_value());
+      if (id == "deferred") BOOST_REQUIRE(q.log->work().defer(id, kFirstRetry, m->envelope).has_value());
     }
-    q.log->flush();
+    q.log->commits().flush();
     q.commit();
     q.log.reset();
     q.disk = q.disk.cut(FaultStorage::Cut::none, q.random);
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(an_id_that_is_sent_again_before_recovery_has_read_it_is_one
       while (auto m = q.due(id)) {
         BOOST_TEST_CONTEXT(m->envelope.queue_id)
         BOOST_TEST(run.emplace(m->envelope.queue_id, m->envelope.remaining).second);
-        BOOST_REQUIRE(q.log->start(*m).has_value());
+        BOOST_REQUIRE(q.log->work().start(*m).has_value());
       }
     }
     BOOST_TEST(run.size() == 3u);
@@ -133,24 +133,24 @@ BOOST_FIXTURE_TEST_CASE(renewing_more_than_the_suffix_may_hold_comes_to_an_end, 
   for (int i = 0; i < 100; ++i) {
     const Envelope e = envelope("m" + std::to_string(i), std::string(1000, 'p'));
     accept(e);
-    BOOST_REQUIRE(log->start(*due()).has_value());
+    BOOST_REQUIRE(log->work().start(*due()).has_value());
     working[e.queue_id] = e;
   }
   commit();
-  log->flush();
+  log->commits().flush();
   commit();
   int renewed = 0;
-  while (auto id = log->stale()) {
+  while (auto id = log->work().stale()) {
     BOOST_REQUIRE_LT(++renewed, 1000);
-    BOOST_REQUIRE(log->renew(*id, working.at(*id)).has_value());
-    log->save_positions();
+    BOOST_REQUIRE(log->work().renew(*id, working.at(*id)).has_value());
+    log->commits().save_positions();
     commit();
   }
   BOOST_TEST(renewed > 0);
   restart(FaultStorage::Cut::none);
   std::size_t left = 0;
   while (auto m = due()) {
-    BOOST_REQUIRE(log->start(*m).has_value());
+    BOOST_REQUIRE(log->work().start(*m).has_value());
     left += working.erase(m->envelope.queue_id);
   }
   BOOST_TEST(left == 100u);
@@ -159,24 +159,24 @@ BOOST_FIXTURE_TEST_CASE(renewing_more_than_the_suffix_may_hold_comes_to_an_end, 
 BOOST_FIXTURE_TEST_CASE(a_message_that_is_worked_on_is_not_marked_before_that_ends, Queue) {
   recover();
   const auto save = [&] {
-    log->flush();
-    log->save_positions();
+    log->commits().flush();
+    log->commits().save_positions();
     commit();
   };
   for (int i = 0; i < 40; ++i) {  // thirteen to a segment
     accept(envelope("m" + std::to_string(i), std::string(1000, 'p')));
-    BOOST_REQUIRE(log->start(*due()).has_value());
+    BOOST_REQUIRE(log->work().start(*due()).has_value());
   }
   save();
   BOOST_TEST(log->figures().marks_written == 0u);
-  BOOST_REQUIRE(log->finish("m1").has_value());
+  BOOST_REQUIRE(log->work().finish("m1").has_value());
   save();
   BOOST_TEST(log->figures().marks_written == 1u);
 
   restart(FaultStorage::Cut::none);
   std::set<std::string> left;
   while (auto m = due()) {
-    BOOST_REQUIRE(log->start(*m).has_value());
+    BOOST_REQUIRE(log->work().start(*m).has_value());
     left.insert(m->envelope.queue_id);
   }
   BOOST_TEST(left.size() == 39u);
@@ -192,7 +192,7 @@ BOOST_FIXTURE_TEST_CASE(a_message_longer_than_a_segment_is_stored_in_parts, Queu
   auto m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST((m->envelope.payload == big));
-  BOOST_REQUIRE(log->start(*m).has_value());
+  BOOST_REQUIRE(log->work().start(*m).has_value());
   m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST(m->envelope.queue_id == "small");
@@ -203,13 +203,13 @@ BOOST_FIXTURE_TEST_CASE(segments_are_used_again_in_steady_state, Queue) {
   for (int i = 0; i < 2000; ++i) {
     const std::string id = "m" + std::to_string(i);
     const auto a = accept(envelope(id, std::string(900, 'p')));
-    BOOST_REQUIRE(log->start(id, a.place, a.bytes).has_value());
-    BOOST_REQUIRE(log->delivered(id, OrdinalSet::one(0), "ok").has_value());
-    BOOST_REQUIRE(log->finish(id).has_value());
+    BOOST_REQUIRE(log->work().start(id, a.place, a.bytes).has_value());
+    BOOST_REQUIRE(log->work().delivered(id, OrdinalSet::one(0), "ok").has_value());
+    BOOST_REQUIRE(log->work().finish(id).has_value());
   }
   commit();
   BOOST_TEST(disk.slots() < 30u);
-  BOOST_TEST(log->working_count() == 0u);
+  BOOST_TEST(log->work().working_count() == 0u);
 }
 
 // A retry log's runner reaches what is durable while the seal behind it is still to be written.
@@ -218,18 +218,18 @@ BOOST_FIXTURE_TEST_CASE(a_runner_that_catches_up_with_a_log_takes_no_unsealed_se
   for (int i = 0; i < 40; ++i) {
     const std::string id = "m" + std::to_string(i);
     accept(envelope(id));
-    BOOST_REQUIRE(log->start(*due()).has_value());
-    BOOST_REQUIRE(log->defer(id, kFirstRetry, envelope(id, std::string(900, 'p'))).has_value());
-    log->flush();
+    BOOST_REQUIRE(log->work().start(*due()).has_value());
+    BOOST_REQUIRE(log->work().defer(id, kFirstRetry, envelope(id, std::string(900, 'p'))).has_value());
+    log->commits().flush();
     if (i % 3 == 2) commit();
     clock.advance(seconds(400));
     // Not by due(), which commits until the runner has seen all.
-    BOOST_REQUIRE(log->next_due(kFirstRetry, clock.wall_now()).has_value());
+    BOOST_REQUIRE(log->runners().next_due(kFirstRetry, clock.wall_now()).has_value());
     if (auto again = due(kFirstRetry)) {
-      BOOST_REQUIRE(log->start(*again).has_value());
-      BOOST_REQUIRE(log->finish(again->envelope.queue_id).has_value());
+      BOOST_REQUIRE(log->work().start(*again).has_value());
+      BOOST_REQUIRE(log->work().finish(again->envelope.queue_id).has_value());
     }
-    BOOST_REQUIRE_EQUAL(log->report().damage_count, 0u);
+    BOOST_REQUIRE_EQUAL(log->restart().report().damage_count, 0u);
   }
 }
 
@@ -241,12 +241,12 @@ BOOST_FIXTURE_TEST_CASE(a_flipped_bit_costs_one_record_and_is_reported, Queue) {
   const Slot slot = 1;
   disk.flip(slot, two.place.position.offset + 100, 0x10);
   restart(FaultStorage::Cut::none);
-  BOOST_REQUIRE_EQUAL(log->report().damage.size(), 1u);
-  BOOST_TEST(log->report().damage[0].offset == two.place.position.offset);
+  BOOST_REQUIRE_EQUAL(log->restart().report().damage.size(), 1u);
+  BOOST_TEST(log->restart().report().damage[0].offset == two.place.position.offset);
   auto m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST(m->envelope.queue_id == "one");
-  BOOST_REQUIRE(log->start(*m).has_value());
+  BOOST_REQUIRE(log->work().start(*m).has_value());
   m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST(m->envelope.queue_id == "three");
@@ -256,14 +256,14 @@ BOOST_FIXTURE_TEST_CASE(unreadable_positions_cost_a_full_read_and_no_message, Qu
   recover();
   accept(envelope("one"));
   accept(envelope("two"));
-  BOOST_REQUIRE(log->start(*due()).has_value());
-  BOOST_REQUIRE(log->defer("one", kFirstRetry, envelope("one")).has_value());
-  log->save_positions();
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
+  BOOST_REQUIRE(log->work().defer("one", kFirstRetry, envelope("one")).has_value());
+  log->commits().save_positions();
   commit();
   for (std::uint64_t copy = 0; copy < 2; ++copy) disk.flip(kPositionsSlot, copy * 256 * 1024 + 30, 1);
   restart(FaultStorage::Cut::none);
-  BOOST_TEST(!log->report().positions_found);
-  BOOST_TEST(log->report().damage_count == 1u);
+  BOOST_TEST(!log->restart().report().positions_found);
+  BOOST_TEST(log->restart().report().damage_count == 1u);
   BOOST_TEST(due()->envelope.queue_id == "two");
   clock.advance(seconds(300));
   BOOST_TEST(due(kFirstRetry)->envelope.queue_id == "one");
@@ -272,11 +272,11 @@ BOOST_FIXTURE_TEST_CASE(unreadable_positions_cost_a_full_read_and_no_message, Qu
 BOOST_FIXTURE_TEST_CASE(a_lost_segment_is_reported_and_the_rest_lives, Queue) {
   recover();
   for (int i = 0; i < 30; ++i) accept(envelope("m" + std::to_string(i), std::string(2000, 'x')));
-  log->save_positions();
+  log->commits().save_positions();
   commit();
   disk.lose(1);
   restart(FaultStorage::Cut::none);
-  BOOST_TEST(log->report().damage_count >= 1u);
+  BOOST_TEST(log->restart().report().damage_count >= 1u);
   BOOST_TEST(due().has_value());
 }
 
@@ -287,9 +287,9 @@ BOOST_FIXTURE_TEST_CASE(mail_that_looks_like_records_is_only_a_payload, Queue) {
   for (int i = 0; i < 5; ++i) forged += forged.substr(0, 200);
   accept(envelope("two", forged));
   restart(FaultStorage::Cut::none);
-  BOOST_TEST(log->report().damage_count == 0u);
+  BOOST_TEST(log->restart().report().damage_count == 0u);
   auto m = due();
-  BOOST_REQUIRE(log->start(*m).has_value());
+  BOOST_REQUIRE(log->work().start(*m).has_value());
   m = due();
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST((m->envelope.payload == forged));
@@ -353,12 +353,12 @@ bool forged_records_stay_payload(std::uint32_t bit) {
   const Position at = q.second.place.position;
   q.disk.flip(1, at.offset + bit / 8, static_cast<unsigned char>(1U << bit % 8));
   q.restart(FaultStorage::Cut::none);
-  const auto& report = q.log->report();
+  const auto& report = q.log->restart().report();
   if (report.damage_count != 1 || report.damage[0].offset != at.offset) return false;
   std::vector<std::string> there;
   while (auto m = q.due()) {
     there.push_back(m->envelope.queue_id);
-    BOOST_REQUIRE(q.log->start(*m).has_value());
+    BOOST_REQUIRE(q.log->work().start(*m).has_value());
   }
   return there == std::vector<std::string>{"one", "three"};
 }
@@ -377,11 +377,11 @@ BOOST_AUTO_TEST_CASE(forged_records_in_a_body_that_is_searched_through_are_no_re
 /// The runner's reader was made when the log ended in a segment that is sealed by the time it gets there.
 BOOST_FIXTURE_TEST_CASE(a_log_that_goes_on_while_it_is_read_is_not_taken_for_damaged, Queue) {
   recover();
-  const LogId retry = log->retry_log_for(seconds(300));
+  const LogId retry = log->runners().retry_log_for(seconds(300));
   const auto defer = [&](const std::string& id) {
     accept(envelope(id));
-    BOOST_REQUIRE(log->start(*due()).has_value());
-    BOOST_REQUIRE(log->defer(id, retry, envelope(id, std::string(2000, 'x'))).has_value());
+    BOOST_REQUIRE(log->work().start(*due()).has_value());
+    BOOST_REQUIRE(log->work().defer(id, retry, envelope(id, std::string(2000, 'x'))).has_value());
     commit();
   };
   defer("first");
@@ -389,17 +389,17 @@ BOOST_FIXTURE_TEST_CASE(a_log_that_goes_on_while_it_is_read_is_not_taken_for_dam
   const auto first = due(retry);
   BOOST_REQUIRE(first.has_value());
   for (int i = 0; i < 20; ++i) defer("later" + std::to_string(i));
-  BOOST_REQUIRE(log->start(*first).has_value());
+  BOOST_REQUIRE(log->work().start(*first).has_value());
   commit();
   clock.advance(seconds(300));
   for (int i = 0; i < 20; ++i) {
     const auto later = due(retry);
     BOOST_REQUIRE(later.has_value());
     BOOST_TEST(later->envelope.queue_id == "later" + std::to_string(i));
-    BOOST_REQUIRE(log->start(*later).has_value());
+    BOOST_REQUIRE(log->work().start(*later).has_value());
   }
   BOOST_TEST(!due(retry).has_value());
-  BOOST_TEST(log->report().damage.empty());
+  BOOST_TEST(log->restart().report().damage.empty());
 }
 
 /// Reads of one chunk, of several, and of records larger than the chunk that is read at that place.
@@ -417,7 +417,7 @@ BOOST_FIXTURE_TEST_CASE(messages_of_any_size_are_read_back_as_they_were_written,
     accept(envelope(id, written[id]));
   }
   restart(FaultStorage::Cut::none);
-  BOOST_TEST(log->report().damage_count == 0u);
+  BOOST_TEST(log->restart().report().damage_count == 0u);
   std::size_t listed = 0;
   for (auto scan = log->scan(); !scan->done();) {
     auto some = scan->step(100);
@@ -429,7 +429,7 @@ BOOST_FIXTURE_TEST_CASE(messages_of_any_size_are_read_back_as_they_were_written,
   for (; auto message = due(); ++run) {
     const auto& e = message->envelope;
     BOOST_TEST((e.payload == written[e.queue_id]), e.queue_id);
-    BOOST_REQUIRE(log->start(*message).has_value());
+    BOOST_REQUIRE(log->work().start(*message).has_value());
   }
   BOOST_TEST(run == written.size());
 }
@@ -441,22 +441,22 @@ BOOST_FIXTURE_TEST_CASE(a_message_taken_again_after_two_deaths_loses_while_it_is
   BOOST_REQUIRE(asked.has_value());
   commit();  // durable, and the answer dies with the process
   restart(FaultStorage::Cut::kill);
-  log->save_positions();
+  log->commits().save_positions();
   commit();
   restart(FaultStorage::Cut::kill);  // before the receiver came
   const auto again = accept(envelope("twice"));
   BOOST_TEST(!again.duplicate);
   // From memory, as new mail is; then the journal's runner comes to the older version.
-  BOOST_REQUIRE(log->start("twice", again.place, again.bytes).has_value());
+  BOOST_REQUIRE(log->work().start("twice", again.place, again.bytes).has_value());
   auto older = due();
   BOOST_REQUIRE(older.has_value());
-  auto refused = log->start(*older);
+  auto refused = log->work().start(*older);
   BOOST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().is(QueueLogError::superseded));
   BOOST_TEST(!due().has_value());
-  BOOST_REQUIRE(log->finish("twice").has_value());
-  log->save_positions();
-  log->flush();
+  BOOST_REQUIRE(log->work().finish("twice").has_value());
+  log->commits().save_positions();
+  log->commits().flush();
   commit();
   restart(FaultStorage::Cut::none);
   BOOST_TEST(!due().has_value());
@@ -465,26 +465,26 @@ BOOST_FIXTURE_TEST_CASE(a_message_taken_again_after_two_deaths_loses_while_it_is
 BOOST_FIXTURE_TEST_CASE(an_older_version_loses_to_what_this_process_took, Queue) {
   recover();
   accept(envelope("late"));
-  BOOST_REQUIRE(log->start(*due()).has_value());
-  BOOST_REQUIRE(log->defer("late", kFirstRetry, envelope("late", "deferred")).has_value());
-  log->flush();
-  log->save_positions();
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
+  BOOST_REQUIRE(log->work().defer("late", kFirstRetry, envelope("late", "deferred")).has_value());
+  log->commits().flush();
+  log->commits().save_positions();
   commit();
   restart(FaultStorage::Cut::kill);
   restart(FaultStorage::Cut::kill);
   const auto again = accept(envelope("late", "again"));
   BOOST_TEST(!again.duplicate);
-  BOOST_REQUIRE(log->start("late", again.place, again.bytes).has_value());
-  BOOST_REQUIRE(log->finish("late").has_value());  // it is over when the retry comes
+  BOOST_REQUIRE(log->work().start("late", again.place, again.bytes).has_value());
+  BOOST_REQUIRE(log->work().finish("late").has_value());  // it is over when the retry comes
   clock.advance(seconds(400));
   const auto deferred = due(kFirstRetry);
   BOOST_REQUIRE(deferred.has_value());
   BOOST_TEST(deferred->envelope.payload == "deferred");
-  auto refused = log->start(*deferred);
+  auto refused = log->work().start(*deferred);
   BOOST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().is(QueueLogError::superseded));
-  log->save_positions();
-  log->flush();
+  log->commits().save_positions();
+  log->commits().flush();
   commit();
   restart(FaultStorage::Cut::none);
   clock.advance(seconds(400));
@@ -495,17 +495,17 @@ BOOST_FIXTURE_TEST_CASE(an_older_version_loses_to_what_this_process_took, Queue)
 BOOST_FIXTURE_TEST_CASE(what_is_or_was_worked_on_in_this_process_is_not_taken_again, Queue) {
   recover();
   accept(envelope("drop"));
-  BOOST_REQUIRE(log->start(*due()).has_value());
-  BOOST_REQUIRE(log->defer("drop", kFirstRetry, envelope("drop")).has_value());
-  log->flush();
-  log->save_positions();
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
+  BOOST_REQUIRE(log->work().defer("drop", kFirstRetry, envelope("drop")).has_value());
+  log->commits().flush();
+  log->commits().save_positions();
   commit();
   restart(FaultStorage::Cut::kill);
   restart(FaultStorage::Cut::kill);
   clock.advance(seconds(400));
-  BOOST_REQUIRE(log->start(*due(kFirstRetry)).has_value());
+  BOOST_REQUIRE(log->work().start(*due(kFirstRetry)).has_value());
   BOOST_TEST(accept(envelope("drop")).duplicate);
-  BOOST_REQUIRE(log->finish("drop").has_value());
+  BOOST_REQUIRE(log->work().finish("drop").has_value());
   BOOST_TEST(accept(envelope("drop")).duplicate);
   BOOST_TEST(!due().has_value());
 }
@@ -513,17 +513,17 @@ BOOST_FIXTURE_TEST_CASE(what_is_or_was_worked_on_in_this_process_is_not_taken_ag
 BOOST_FIXTURE_TEST_CASE(results_of_another_version_count_for_the_one_that_recovery_keeps, Queue) {
   recover();
   accept(envelope("many", "first", 3));
-  BOOST_REQUIRE(log->start(*due()).has_value());
-  BOOST_REQUIRE(log->defer("many", kFirstRetry, envelope("many", "deferred", 3)).has_value());
-  log->flush();
-  log->save_positions();
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
+  BOOST_REQUIRE(log->work().defer("many", kFirstRetry, envelope("many", "deferred", 3)).has_value());
+  log->commits().flush();
+  log->commits().save_positions();
   commit();
   restart(FaultStorage::Cut::kill);
   restart(FaultStorage::Cut::kill);
   const auto again = accept(envelope("many", "again", 3));
   BOOST_TEST(!again.duplicate);
-  BOOST_REQUIRE(log->start("many", again.place, again.bytes).has_value());
-  BOOST_REQUIRE(log->delivered("many", OrdinalSet::one(1), "250 ok").has_value());
+  BOOST_REQUIRE(log->work().start("many", again.place, again.bytes).has_value());
+  BOOST_REQUIRE(log->work().delivered("many", OrdinalSet::one(1), "250 ok").has_value());
   commit();
   disk.truncate(kPositionsSlot, 0);  // now recovery reads the retry log as well
   restart(FaultStorage::Cut::kill);
@@ -531,7 +531,7 @@ BOOST_FIXTURE_TEST_CASE(results_of_another_version_count_for_the_one_that_recove
   BOOST_REQUIRE(left.has_value());
   BOOST_TEST(!left->envelope.remaining.contains(1));
   BOOST_TEST(left->envelope.remaining.count() == 2u);
-  BOOST_REQUIRE(log->start(*left).has_value());
+  BOOST_REQUIRE(log->work().start(*left).has_value());
   clock.advance(seconds(400));
   BOOST_TEST(!due(kFirstRetry).has_value());
 }
@@ -540,11 +540,11 @@ BOOST_FIXTURE_TEST_CASE(a_version_that_is_not_durable_cannot_be_started_and_ends
   recover();
   auto appended = log->append(envelope("soon"));
   BOOST_REQUIRE(appended.has_value());
-  auto refused = log->start("soon", appended->place, appended->bytes);
+  auto refused = log->work().start("soon", appended->place, appended->bytes);
   BOOST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().is(QueueLogError::not_found));
   commit();
-  BOOST_TEST(log->start("soon", appended->place, appended->bytes).has_value());
+  BOOST_TEST(log->work().start("soon", appended->place, appended->bytes).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

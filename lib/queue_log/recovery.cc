@@ -164,7 +164,7 @@ class Survey {
       : s_(s), saved_(saved), highest_use_(saved ? saved->next_use - 1 : 0), highest_epoch_(saved ? saved->epoch : 0) {
     if (!saved) return;
     for (const SavedSegment& segment : saved->segments) wanted_[segment.slot] = segment.use;
-    for (const Slot slot : saved->damaged) s.pool.keep(slot);
+    for (const Slot slot : saved->damaged) s.pool.damaged().keep(slot);
   }
 
   /// `there`: of a slot that is usable.
@@ -210,7 +210,7 @@ class Survey {
     }
     if (!saved_) return;
     for (const SavedSegment& segment : saved_->segments)
-      if (!s_.pool.contains(segment.use))
+      if (!s_.pool.in_use().contains(segment.use))
         s_.damage.note(
             {kJournal, segment.slot, segment.use, 0, s_.around.options.segment_size, {}, "the segment is missing"});
   }
@@ -262,7 +262,7 @@ class Survey {
                       {},
                       "the segment's header is unreadable"});
     }
-    if (!s_.pool.keep_aside(slot)) s_.pool.add_free(slot);
+    if (!s_.pool.damaged().put_aside(slot)) s_.pool.add_free(slot);
   }
 
   QueueLog::State& s_;
@@ -272,14 +272,6 @@ class Survey {
   std::vector<SegmentHeader> found_;
   std::map<Slot, std::uint64_t> wanted_;  // the uses that the positions list, by slot
 };
-
-void size_pool(QueueLog::State& s, std::size_t writable_logs) {
-  const Options& options = s.around.options;
-  const std::size_t room = s.pool.per_segment();
-  const std::size_t reserve = writable_logs + kRestarts + static_cast<std::size_t>((options.reserve + room - 1) / room);
-  // What is gathered while a commit is in hand must not eat into the reserve.
-  s.pool.size(reserve, 2 + std::min<std::size_t>(options.max_batch / options.segment_size, kMaxSpares));
-}
 
 /// Whether a segment holds no record.
 Result<bool> is_empty(Storage& storage, const SegmentHeader& header) {
@@ -301,15 +293,20 @@ Result<void> recycle_empty(QueueLog::State& s, SegmentUse since) {
     if (nothing && !s.pool.damaged().contains(segment.header.slot)) empty.push_back(use);
   }
   for (const SegmentUse use : empty) {
-    s.logs[s.pool.at(use).log].drop(use);
+    s.logs[s.pool.in_use().at(use).log].drop(use);
     s.pool.recycle(use);
   }
   return {};
 }
 
-/// Before any mail is taken: the reserve has to be there first. A full disk is no error: new mail waits.
-Result<void> fill_pool(QueueLog::State& s, SegmentUse since) {
-  PEN_TRY(s.pool.fill());
+/// Before any mail is taken: the reserve has to be there first. A full disk is no error: new mail waits. `since`: the
+/// first use that the positions do not know.
+Result<void> fill_pool(QueueLog::State& s, std::size_t writable_logs, SegmentUse since) {
+  const Options& options = s.around.options;
+  const std::size_t room = s.pool.per_segment();
+  const std::size_t reserve = writable_logs + kRestarts + static_cast<std::size_t>((options.reserve + room - 1) / room);
+  // What is gathered while a commit is in hand must not eat into the reserve.
+  PEN_TRY(s.pool.fill(reserve, 2 + std::min<std::size_t>(options.max_batch / options.segment_size, kMaxSpares)));
   if (s.pool.free() == 0) PEN_TRY(recycle_empty(s, since));
   if (s.pool.free() != 0) return {};
   return fail(QueueLogError::no_space,
@@ -333,7 +330,7 @@ std::unique_ptr<RecoveryState> plan_reading(QueueLog::State& s, const std::optio
           source.from = log.id() == kJournal ? saved->suffix : p.end;
         }
     for (const SegmentUse use : log.uses())
-      if (use >= source.from.use) source.segments.push_back(s.pool.at(use).header);
+      if (use >= source.from.use) source.segments.push_back(s.pool.in_use().at(use).header);
     log.durable_to = log.written_to = log.end();
     if (source.segments.empty()) continue;
     for (const SegmentHeader& header : source.segments)
@@ -373,10 +370,10 @@ Result<void> open_recovery(QueueLog::State& s) {
     if (info.slot != kPositionsSlot) PEN_TRY(survey.look_at(info, headers[info.slot]));
   survey.attach();
   // What is not there need not be remembered.
-  const std::set<Slot> damaged = s.pool.damaged();
+  const std::set<Slot> damaged = s.pool.damaged().all();
   for (const Slot slot : damaged)
     if (std::none_of(slots.begin(), slots.end(), [&](const auto& info) { return info.slot == slot && info.usable; }))
-      s.pool.was_set_aside(slot);
+      s.pool.damaged().forget(slot);
 
   s.around.epoch = survey.highest_epoch() + 1;
   // A crash may lose a segment's header and keep, elsewhere, a record that names a position in it: no number of a use
@@ -384,8 +381,7 @@ Result<void> open_recovery(QueueLog::State& s) {
   const SegmentUse next = survey.highest_use() + 1;
   s.pool.number_from(broken(Breakage::use_numbers_again) ? next : std::max(next, std::uint64_t{s.around.epoch} << 32));
   s.positions.go_on_from(saved ? saved->sequence : 0);
-  size_pool(s, writable_logs);
-  PEN_TRY(fill_pool(s, saved ? saved->next_use : 0));
+  PEN_TRY(fill_pool(s, writable_logs, saved ? saved->next_use : 0));
   s.report.epoch = s.around.epoch;
   s.report.segment_size = s.around.options.segment_size;
   s.report.segments = s.pool.in_use().size();
@@ -396,7 +392,7 @@ Result<void> open_recovery(QueueLog::State& s) {
 Result<void> append_after_torn_tail(QueueLog::State& s) {
   Log& journal = s.logs.journal();
   if (journal.uses().empty()) return {};
-  const SegmentHeader header = s.pool.at(journal.uses().back()).header;
+  const SegmentHeader header = s.pool.in_use().at(journal.uses().back()).header;
   SegmentReader reader(s.around.storage, header, kDataStart, SegmentReader::Search::window);
   for (;;) {
     PEN_TRY_ASSIGN(const auto got, reader.next());
@@ -502,17 +498,19 @@ void give_back_segments(const RecoveryState& r, QueueLog::State& s) {
 
 }  // namespace
 
-Recovery QueueLog::recovery() const {
-  if (state_->lanes.settled()) return Recovery::done;
-  return state_->recovering->resolved ? Recovery::settling : Recovery::reading;
+Recovery QueueLog::State::stage() const {
+  if (lanes.settled()) return Recovery::done;
+  return recovering->resolved ? Recovery::settling : Recovery::reading;
 }
 
-const RecoveryReport& QueueLog::report() const { return state_->report; }
+Recovery QueueLog::Restart::stage() const { return state_->stage(); }
 
-Result<Recovery> QueueLog::recover_step(std::size_t budget) {
+const RecoveryReport& QueueLog::Restart::report() const { return state_->report; }
+
+Result<Recovery> QueueLog::Restart::step(std::size_t budget) {
   State& s = *state_;
   if (s.around.failed) return fail(QueueLogError::io_error);
-  if (recovery() != Recovery::reading) return recovery();
+  if (s.stage() != Recovery::reading) return s.stage();
   RecoveryState& r = *s.recovering;
   s.report.waits_for_space = false;
   std::uint64_t used = 0;

@@ -3,8 +3,8 @@
 ///
 /// 1. open_recovery(): restart positions, segment headers, sync of everything beyond the positions.
 ///    New mail may come.
-/// 2. recover_step(), reading: the journal from the working suffix, the other logs from their saved ends.
-/// 3. recover_step(), resolving: per message the newest version wins, older ones become garbage,
+/// 2. Restart::step(), reading: the journal from the working suffix, the other logs from their saved ends.
+/// 3. Restart::step(), resolving: per message the newest version wins, older ones become garbage,
 ///    deliveries are applied, and what was being worked on gets a replacement envelope in the journal.
 /// 4. settling: a sync of every log and new restart positions; then runners may start.
 #include <map>

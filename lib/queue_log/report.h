@@ -43,7 +43,7 @@ struct RecoveryReport {
   std::vector<Torn> torn;      // the same by place; at most kMaxDamage, as for the bytes
   std::vector<Damage> damage;  // at most kMaxDamage entries
   std::uint64_t damage_count = 0;
-  // the last recover_step() found no segment for a replacement: recovery goes on when the disk has room for one
+  // the last Restart::step() found no segment for a replacement: recovery goes on when the disk has room for one
   bool waits_for_space = false;
   static constexpr std::size_t kMaxDamage = 1000;
 };

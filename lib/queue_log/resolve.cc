@@ -201,7 +201,7 @@ Result<void> choose_segments_to_empty(RecoveryState& r, const QueueLog::State& s
   for (auto use = uses.rbegin(); use != uses.rend() && window > 0; ++use) {
     if (*use >= r.suffix.use || r.read_whole.contains(*use)) continue;
     --window;
-    const Segment& segment = s.pool.at(*use);
+    const Segment& segment = s.pool.in_use().at(*use);
     if (segment.pins != 0 || s.pool.damaged().contains(segment.header.slot)) continue;
     PEN_TRY_ASSIGN(auto waiting, leftovers_of(r, s, segment.header));
     if (!waiting) continue;
@@ -318,7 +318,7 @@ Result<Position> write_anew(QueueLog::State& s, const RecoveryState::Seen& seen,
 }
 
 void mark_garbage(QueueLog::State& s, const Position& position, const Position& because) {
-  if (position.use == 0 || s.marks.dead(position) || !s.pool.contains(position.use)) return;
+  if (position.use == 0 || s.marks.dead(position) || !s.pool.in_use().contains(position.use)) return;
   s.marks.add(position, because);
 }
 

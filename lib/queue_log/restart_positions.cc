@@ -43,7 +43,8 @@ Position RestartPositions::runners_at(const Log& log) const {
 void RestartPositions::close_if_empty(Log& log) {
   if (pool_.has_space() || log.id() == kJournal || !log.open() || log.uses().size() != 1) return;
   const Position end = log.end();
-  if (log.durable_to != end || !log.moving.empty() || log.pending() != 0 || pool_.at(end.use).pins != 0) return;
+  if (log.durable_to != end || !log.moving.empty() || log.pending() != 0 || pool_.in_use().at(end.use).pins != 0)
+    return;
   bool at_end = true;
   runners_.each(log, [&](const LogRunner& runner) { at_end = at_end && runner.at_end(end); });
   if (!at_end) return;
@@ -60,7 +61,7 @@ std::vector<Slot> RestartPositions::condemn(std::vector<PendingMark>& taken) {
     const Position runner = runners_at(log);
     while (!log.uses().empty() && !(log.open() && log.uses().size() == 1)) {
       const SegmentUse use = log.uses().front();
-      if (pool_.at(use).pins != 0 || use >= runner.use) break;
+      if (pool_.in_use().at(use).pins != 0 || use >= runner.use) break;
       if (log.id() == kJournal && use >= suffix.use) break;
       if (const auto slot = pool_.retire(use)) given_back.push_back(*slot);
       uses.insert(use);
@@ -72,7 +73,7 @@ std::vector<Slot> RestartPositions::condemn(std::vector<PendingMark>& taken) {
   const auto condemned = pool_.retire_condemned();
   given_back.insert(given_back.end(), condemned.begin(), condemned.end());
   if (broken(Breakage::recycle_before_save)) {
-    pool_.give_back_first(given_back);
+    pool_.give_back(given_back, true);
     given_back.clear();
   }
   return given_back;
@@ -80,7 +81,7 @@ std::vector<Slot> RestartPositions::condemn(std::vector<PendingMark>& taken) {
 
 void RestartPositions::recycle_at_once() {
   std::vector<PendingMark> none;
-  static_cast<void>(condemn(none));
+  (void)condemn(none);
 }
 
 SavedPositions RestartPositions::now() const {
@@ -105,7 +106,7 @@ SavedPositions RestartPositions::now() const {
       p.runners.push_back({static_cast<std::uint64_t>(runner.interval().count()), runner.at()});
     });
   }
-  for (const Slot slot : pool_.damaged())
+  for (const Slot slot : pool_.damaged().all())
     if (p.damaged.size() < 1000) p.damaged.push_back(slot);
   for (const auto& [use, segment] : pool_.in_use()) {
     if (p.segments.size() == 10000) break;  // what fits the file; only the check for lost segments needs it
@@ -121,7 +122,7 @@ void RestartPositions::begin(std::vector<PendingMark>& garbage) {
   saving_->positions = encode_positions(now());
   PEN_CHECK(saving_->positions.size() <= kPositionsCopy);
   // Positions that need them no more, and say that they are damaged, are on the disk first.
-  saving_->aside = pool_.take_aside();
+  saving_->aside = pool_.damaged().take_aside();
   settle_after_.reset();
   asked_ = false;
   grown_ = around_.grown;

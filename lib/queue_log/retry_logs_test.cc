@@ -20,18 +20,18 @@ struct SingleLog : Queue {
   /// Accepts a message, or takes up the one given, and defers it.
   void defer(const std::string& id, LogId interval, std::size_t bytes = 5) {
     accept(envelope(id));
-    BOOST_REQUIRE(log->start(*due()).has_value());
+    BOOST_REQUIRE(log->work().start(*due()).has_value());
     again(id, interval, bytes);
   }
   void again(const std::string& id, LogId interval, std::size_t bytes = 5) {
-    BOOST_REQUIRE(log->defer(id, interval, envelope(id, std::string(bytes, 'x'))).has_value());
-    log->flush();
+    BOOST_REQUIRE(log->work().defer(id, interval, envelope(id, std::string(bytes, 'x'))).has_value());
+    log->commits().flush();
     commit();
   }
   std::string take(LogId interval) {
     auto m = due(interval);
     if (!m) return {};
-    BOOST_REQUIRE(log->start(*m).has_value());
+    BOOST_REQUIRE(log->work().start(*m).has_value());
     return m->envelope.queue_id;
   }
 };
@@ -58,9 +58,9 @@ BOOST_AUTO_TEST_CASE(intervals_double_from_the_shortest_to_the_longest) {
 BOOST_FIXTURE_TEST_CASE(a_deferred_message_is_due_after_its_interval_in_its_retry_log, Queue) {
   recover();
   accept(envelope("one"));
-  BOOST_REQUIRE(log->start(*due()).has_value());
-  BOOST_REQUIRE(log->defer("one", kFirstRetry, envelope("one", "second")).has_value());
-  log->flush();
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
+  BOOST_REQUIRE(log->work().defer("one", kFirstRetry, envelope("one", "second")).has_value());
+  log->commits().flush();
   commit();
   BOOST_TEST(!due(kFirstRetry).has_value());
   clock.advance(seconds(299));
@@ -70,9 +70,9 @@ BOOST_FIXTURE_TEST_CASE(a_deferred_message_is_due_after_its_interval_in_its_retr
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST(m->envelope.payload == "second");
   BOOST_TEST(m->generation == 1u);
-  BOOST_REQUIRE(log->start(*m).has_value());
-  BOOST_REQUIRE(log->finish("one").has_value());
-  log->flush();
+  BOOST_REQUIRE(log->work().start(*m).has_value());
+  BOOST_REQUIRE(log->work().finish("one").has_value());
+  log->commits().flush();
   commit();
   restart(FaultStorage::Cut::all);
   clock.advance(seconds(1000));
@@ -83,9 +83,9 @@ BOOST_FIXTURE_TEST_CASE(a_deferred_message_is_due_after_its_interval_in_its_retr
 BOOST_FIXTURE_TEST_CASE(a_clock_set_back_does_not_hold_up_the_retry_logs, Queue) {
   recover();
   accept(envelope("one"));
-  BOOST_REQUIRE(log->start(*due()).has_value());
-  BOOST_REQUIRE(log->defer("one", kFirstRetry, envelope("one")).has_value());
-  log->flush();
+  BOOST_REQUIRE(log->work().start(*due()).has_value());
+  BOOST_REQUIRE(log->work().defer("one", kFirstRetry, envelope("one")).has_value());
+  log->commits().flush();
   commit();
   clock.step_wall(-std::chrono::hours(24 * 365));
   bool found = due(kFirstRetry).has_value();
@@ -123,11 +123,11 @@ BOOST_FIXTURE_TEST_CASE(a_single_log_gives_back_what_lies_behind_its_slowest_run
     defer("m" + std::to_string(i), k300, 3000);
     clock.advance(seconds(300));
     BOOST_REQUIRE(take(k300) == "m" + std::to_string(i));
-    BOOST_REQUIRE(log->finish("m" + std::to_string(i)).has_value());
+    BOOST_REQUIRE(log->work().finish("m" + std::to_string(i)).has_value());
   }
   const auto settle = [&] {
     for (int i = 0; i < 3; ++i) {
-      log->save_positions();
+      log->commits().save_positions();
       commit();
     }
   };
@@ -139,7 +139,7 @@ BOOST_FIXTURE_TEST_CASE(a_single_log_gives_back_what_lies_behind_its_slowest_run
   settle();
   const auto pinned = log->figures().segments_used;
   BOOST_TEST(pinned <= held);  // the envelope's segment stays while its work lasts
-  BOOST_REQUIRE(log->finish("old").has_value());
+  BOOST_REQUIRE(log->work().finish("old").has_value());
   settle();
   settle();
   BOOST_TEST(log->figures().segments_used + 3 <= held);
@@ -154,13 +154,13 @@ BOOST_FIXTURE_TEST_CASE(a_queue_in_one_form_is_run_in_the_other_and_with_other_i
   clock.advance(seconds(300));
   BOOST_TEST(take(kFirstRetry) == "b");
   defer("d", kFirstRetry + 1);
-  log->save_positions();
+  log->commits().save_positions();
   commit();
   options.retry_logs = RetryLogs::many;
   restart(FaultStorage::Cut::none);
   clock.advance(seconds(10000));
   std::multiset<std::string> found;
-  for (LogId id = 0; id < log->log_count(); ++id) {
+  for (LogId id = 0; id < log->runners().log_count(); ++id) {
     if (id == kHold) continue;
     for (std::string one = take(id); !one.empty(); one = take(id)) found.insert(one);
   }

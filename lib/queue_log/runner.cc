@@ -6,9 +6,10 @@
 
 namespace pen::queue_log {
 
-Result<Stored> QueueLog::read(const Place& place) {
+Result<Stored> QueueLog::Runners::read(const Place& place) {
   State& s = *state_;
-  if (place.log >= s.logs.size() || !s.pool.contains(place.position.use)) return fail(QueueLogError::not_found);
+  if (place.log >= s.logs.size() || !s.pool.in_use().contains(place.position.use))
+    return fail(QueueLogError::not_found);
   auto read = s.envelopes.read(place);
   if (!read && read.error().is(QueueLogError::damaged)) s.damage.note_lost(place);
   PEN_TRY_ASSIGN(Stored stored, std::move(read));
@@ -19,17 +20,17 @@ Result<Stored> QueueLog::read(const Place& place) {
   return stored;
 }
 
-bool QueueLog::durable(const Place& place) const {
+bool QueueLog::Runners::durable(const Place& place) const {
   return place.log < state_->logs.size() && place.position < state_->logs[place.log].durable_to;
 }
 
-std::size_t QueueLog::log_count() const { return state_->runners.size(); }
-seconds QueueLog::interval(LogId log) const {
+std::size_t QueueLog::Runners::log_count() const { return state_->runners.size(); }
+seconds QueueLog::Runners::interval(LogId log) const {
   PEN_CHECK(log < state_->runners.size());
   return state_->runners[log].interval();
 }
 
-void QueueLog::make_due() {
+void QueueLog::Runners::make_due() {
   State& s = *state_;
   for (Log& log : s.logs)
     if (log.id() >= kFirstRetry) log.make_due();
@@ -37,17 +38,17 @@ void QueueLog::make_due() {
     if (runner.log().id() >= kFirstRetry) runner.make_due(s.around.clock.wall_now());
 }
 
-LogId QueueLog::retry_log_for(seconds delay) const {
+LogId QueueLog::Runners::retry_log_for(seconds delay) const {
   const auto& intervals = state_->around.options.intervals;
   const auto it = std::lower_bound(intervals.begin(), intervals.end(), delay);
   const auto index = it == intervals.end() ? intervals.size() - 1 : static_cast<std::size_t>(it - intervals.begin());
   return static_cast<LogId>(kFirstRetry + index);
 }
 
-Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
+Result<Due> QueueLog::Runners::next_due(LogId id, WallTime now) {
   State& s = *state_;
   if (s.around.failed) return fail(QueueLogError::io_error);
-  if (recovery() != Recovery::done) return fail(QueueLogError::recovering);
+  if (s.stage() != Recovery::done) return fail(QueueLogError::recovering);
   PEN_CHECK(id < s.runners.size() && id != kHold);
   if (s.logs[kHold].thinned) PEN_TRY(s.hold.sweep());
   auto due = s.runners[id].next(now);
@@ -59,7 +60,7 @@ Result<QueueLog::Due> QueueLog::next_due(LogId id, WallTime now) {
 Result<QueueLog::Compaction> QueueLog::compact_held(std::size_t budget) {
   State& s = *state_;
   if (s.around.failed) return fail(QueueLogError::io_error);
-  if (recovery() != Recovery::done) return Compaction::idle;
+  if (s.stage() != Recovery::done) return Compaction::idle;
   return s.hold.step(budget);
 }
 

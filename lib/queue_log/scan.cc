@@ -96,7 +96,7 @@ struct Scan::Impl {
     entries.clear();
     entry = 0;
     reader.reset();
-    const SegmentHeader& segment = s.pool.at(part.use).header;
+    const SegmentHeader& segment = s.pool.in_use().at(part.use).header;
     const Log& log = s.logs[part.log];
     // Footers are only believed where the log went on after them: a crash may leave a trailer without the rest.
     const auto next = std::upper_bound(log.uses().begin(), log.uses().end(), part.use);
@@ -112,7 +112,7 @@ struct Scan::Impl {
       unfinished[part.log] = reached[part.log] < end;
     }
     if (broken(Breakage::footer_of_torn_segment) ||
-        (next != log.uses().end() && s.pool.at(*next).header.epoch == segment.epoch)) {
+        (next != log.uses().end() && s.pool.in_use().at(*next).header.epoch == segment.epoch)) {
       PEN_TRY_ASSIGN(const bool footer, read_footer(segment));
       if (footer) {
         if (!second_pass) {
@@ -151,7 +151,7 @@ struct Scan::Impl {
   /// The entries of the next index record. One that cannot be read: the segment is read whole from there.
   Result<void> next_chunk(const Part& part) {
     const std::uint32_t at = chunks.back();
-    const SegmentHeader& segment = s.pool.at(part.use).header;
+    const SegmentHeader& segment = s.pool.in_use().at(part.use).header;
     PEN_TRY_ASSIGN(auto body, index_at(segment, at, max_index(segment.size)));
     entry = 0;
     if (!body) {
@@ -195,7 +195,7 @@ struct Scan::Impl {
     const bool active = mine && work->start.use != 0;
     if (!active) {
       if (s.marks.dead(place.position)) return {};
-      const SegmentHeader& segment = s.pool.at(part.use).header;
+      const SegmentHeader& segment = s.pool.in_use().at(part.use).header;
       std::byte words[8];
       // A mark that cannot be read says nothing: as garbage_on_disk().
       const auto got = s.around.storage.read(segment.slot, e.offset, words);
@@ -232,7 +232,7 @@ Scan::Progress Scan::progress() const { return {impl_->finished, impl_->finished
 std::unique_ptr<Scan> QueueLog::scan(InTransit transit) { return find({}, transit); }
 
 std::unique_ptr<Scan> QueueLog::find(std::vector<std::string> queue_ids, InTransit transit) {
-  flush();
+  state_->lanes.flush();
   auto impl = std::make_unique<Scan::Impl>(*state_, transit);
   if (queue_ids.size() <= kAskFilters)
     for (const auto& id : queue_ids) impl->hashes.push_back(IdFilter::hash(id));
@@ -248,7 +248,7 @@ Result<std::vector<Listed>> Scan::step(std::size_t max) {
   for (std::size_t looked = 0;
        looked < 4 * max && result.size() < max && !i.parts.empty() && i.second_pass == second_pass; ++looked) {
     const Impl::Part part = i.parts.front();
-    if (!i.s.pool.contains(part.use)) {  // dropped meanwhile: nothing in it lived
+    if (!i.s.pool.in_use().contains(part.use)) {  // dropped meanwhile: nothing in it lived
       i.end_part();
       continue;
     }

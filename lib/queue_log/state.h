@@ -58,6 +58,8 @@ struct QueueLog::State {
   /// With its runners; `intervals` are those of a retry log, one per runner.
   Log& add_log(std::int64_t disk_interval, const std::vector<seconds>& intervals);
 
+  Recovery stage() const;  // recovery.cc
+
   // work.cc
   std::optional<Position> outdone_by(std::string_view queue_id, std::uint32_t record_epoch) const;
   Result<Position> begin(std::string_view queue_id, const Place& place, std::uint64_t bytes, std::uint32_t generation,

@@ -5,7 +5,7 @@
 namespace pen::queue_log {
 
 Result<bool> StoredEnvelopes::garbage_on_disk(const Position& position) const {
-  const SegmentHeader& segment = pool_.at(position.use).header;
+  const SegmentHeader& segment = pool_.in_use().at(position.use).header;
   std::byte word[4];
   // A mark that cannot be read says nothing: a message twice is better than one lost.
   if (auto got = around_.storage.read(segment.slot, position.offset, word); !got) {
@@ -16,7 +16,7 @@ Result<bool> StoredEnvelopes::garbage_on_disk(const Position& position) const {
 }
 
 Result<bool> StoredEnvelopes::gone(const Position& position) const {
-  if (marks_.dead(position) || !pool_.contains(position.use)) return true;
+  if (marks_.dead(position) || !pool_.in_use().contains(position.use)) return true;
   return garbage_on_disk(position);
 }
 

@@ -5,7 +5,7 @@
 
 namespace pen::queue_log {
 
-bool QueueLog::may_begin() const { return state_->work.size() == 0 || state_->pool.may_promise(); }
+bool QueueLog::Work::may_begin() const { return state_->work.size() == 0 || state_->pool.may_promise(); }
 
 /// A message may be in the logs twice: its receiver had no answer from a process that died, nor asked the next one,
 /// whose restart positions passed it; or its drop file came back. The version that is being worked on counts. So does
@@ -30,7 +30,7 @@ void QueueLog::State::left(const Place& place) {
 /// Returns where START is.
 Result<Position> QueueLog::State::begin(std::string_view queue_id, const Place& place, std::uint64_t bytes,
                                         std::uint32_t generation, std::uint32_t record_epoch) {
-  if (!pool.contains(place.position.use) || marks.dead(place.position) ||
+  if (!pool.in_use().contains(place.position.use) || marks.dead(place.position) ||
       place.position >= logs[place.log].durable_to || work.on_its_way(queue_id, place.position))
     return fail(QueueLogError::not_found, std::string(queue_id));
   if (broken(Breakage::second_version_is_a_fault) && work.contains(queue_id))
@@ -49,10 +49,10 @@ Result<Position> QueueLog::State::begin(std::string_view queue_id, const Place& 
   return at;
 }
 
-Result<void> QueueLog::start(const Stored& message) {
+Result<void> QueueLog::Work::start(const Stored& message) {
   State& s = *state_;
   if (s.around.failed) return fail(QueueLogError::io_error);
-  if (recovery() != Recovery::done) return fail(QueueLogError::recovering);
+  if (s.stage() != Recovery::done) return fail(QueueLogError::recovering);
   const EnvelopeView body = make_body(message.envelope, message.generation, message.appended, message.place.position);
   PEN_TRY_ASSIGN(const Position at, s.begin(message.envelope.queue_id, message.place, replacement_size(body),
                                             message.generation, message.epoch));
@@ -60,23 +60,24 @@ Result<void> QueueLog::start(const Stored& message) {
   return {};
 }
 
-Result<void> QueueLog::start(std::string_view queue_id, const Place& place, std::uint64_t bytes,
-                             std::uint32_t generation) {
+Result<void> QueueLog::Work::start(std::string_view queue_id, const Place& place, std::uint64_t bytes,
+                                   std::uint32_t generation) {
   State& s = *state_;
   if (s.around.failed) return fail(QueueLogError::io_error);
-  if (recovery() != Recovery::done) return fail(QueueLogError::recovering);
+  if (s.stage() != Recovery::done) return fail(QueueLogError::recovering);
   auto begun = s.begin(queue_id, place, bytes, generation, s.around.epoch);
   if (!begun) return std::unexpected(std::move(begun).error());
   return {};
 }
 
-bool QueueLog::working(std::string_view queue_id) const {
+bool QueueLog::Work::working(std::string_view queue_id) const {
   const Working* known = state_->work.find(queue_id);
   return known != nullptr && !known->moving;
 }
-std::size_t QueueLog::working_count() const { return state_->work.size(); }
+std::size_t QueueLog::Work::working_count() const { return state_->work.size(); }
 
-Result<Ticket> QueueLog::delivered(std::string_view queue_id, const OrdinalSet& ordinals, std::string_view payload) {
+Result<Ticket> QueueLog::Work::delivered(std::string_view queue_id, const OrdinalSet& ordinals,
+                                         std::string_view payload) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, s.work.entry(queue_id));
   const DeliveryBody body{work->first, work->second.generation, ordinals, std::string(payload)};
@@ -84,7 +85,7 @@ Result<Ticket> QueueLog::delivered(std::string_view queue_id, const OrdinalSet& 
   return s.lanes.next_ticket();
 }
 
-Result<void> QueueLog::finish(std::string_view queue_id) {
+Result<void> QueueLog::Work::finish(std::string_view queue_id) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, s.work.entry(queue_id));
   const FinishBody body{work->first, work->second.generation, false};
@@ -102,7 +103,7 @@ Result<Position> QueueLog::State::replace(std::string_view queue_id, const Worki
   return into.put_envelope(body);
 }
 
-Result<void> QueueLog::defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement) {
+Result<void> QueueLog::Work::defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, s.work.entry(queue_id));
   PEN_CHECK(retry_log >= kFirstRetry && retry_log < kFirstRetry + s.around.options.intervals.size());
@@ -114,7 +115,7 @@ Result<void> QueueLog::defer(std::string_view queue_id, LogId retry_log, const E
   return {};
 }
 
-Result<Ticket> QueueLog::hold(std::string_view queue_id, const Envelope& replacement) {
+Result<Ticket> QueueLog::Work::hold(std::string_view queue_id, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, s.work.entry(queue_id));
   Log& log = s.logs[kHold];
@@ -124,7 +125,7 @@ Result<Ticket> QueueLog::hold(std::string_view queue_id, const Envelope& replace
   return s.lanes.next_hold_ticket();
 }
 
-Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& replacement) {
+Result<Ticket> QueueLog::Work::release(std::string_view queue_id, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, s.work.entry(queue_id));
   PEN_TRY_ASSIGN(const Position at, s.replace(queue_id, work->second, s.logs.journal(), replacement));
@@ -134,7 +135,7 @@ Result<Ticket> QueueLog::release(std::string_view queue_id, const Envelope& repl
   return s.lanes.next_ticket();
 }
 
-Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replacement) {
+Result<Place> QueueLog::Work::renew(std::string_view queue_id, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, s.work.entry(queue_id));
   Log& journal = s.logs.journal();
@@ -154,7 +155,7 @@ Result<Place> QueueLog::renew(std::string_view queue_id, const Envelope& replace
   return Place{kJournal, envelope};
 }
 
-Result<Ticket> QueueLog::remove(std::string_view queue_id) {
+Result<Ticket> QueueLog::Work::remove(std::string_view queue_id) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, s.work.entry(queue_id));
   const TombstoneBody body{work->first, work->second.generation, work->second.envelope.position};
@@ -163,11 +164,11 @@ Result<Ticket> QueueLog::remove(std::string_view queue_id) {
   return s.lanes.next_ticket();
 }
 
-Result<Ticket> QueueLog::remove(const Place& place, std::string_view queue_id, std::uint32_t generation) {
+Result<Ticket> QueueLog::Work::remove(const Place& place, std::string_view queue_id, std::uint32_t generation) {
   State& s = *state_;
   if (s.around.failed) return fail(QueueLogError::io_error);
-  if (recovery() != Recovery::done) return fail(QueueLogError::recovering);
-  if (!s.pool.contains(place.position.use) || s.work.contains(queue_id) ||
+  if (s.stage() != Recovery::done) return fail(QueueLogError::recovering);
+  if (!s.pool.in_use().contains(place.position.use) || s.work.contains(queue_id) ||
       place.position >= s.logs[place.log].durable_to)
     return fail(QueueLogError::not_found, std::string(queue_id));
   PEN_TRY_ASSIGN(const bool gone, s.envelopes.gone(place.position));
@@ -179,6 +180,6 @@ Result<Ticket> QueueLog::remove(const Place& place, std::string_view queue_id, s
   return s.lanes.next_ticket();
 }
 
-std::optional<std::string> QueueLog::stale() { return state_->work.stale(); }
+std::optional<std::string> QueueLog::Work::stale() { return state_->work.stale(); }
 
 }  // namespace pen::queue_log

@@ -59,7 +59,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
 
   void hand_over() {
     while (!failed) {
-      auto batch = log.next_batch();
+      auto batch = log.commits().next_batch();
       if (!batch) return;
       if (batch->covers() != 0 && !groups.empty()) groups.back().closed = true;
       ++in_hand;
@@ -91,7 +91,7 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
   void take_back(Batch batch, Result<void> executed) {
     --in_hand;
     if (failed) return;
-    auto durable = log.complete(std::move(batch), std::move(executed));
+    auto durable = log.commits().complete(std::move(batch), std::move(executed));
     if (!durable) return fail_all(durable.error());
     while (!groups.empty() && groups.front().most <= *durable) {
       groups.front().done->set();
@@ -134,12 +134,12 @@ bool Writer::busy() const { return impl_->in_hand != 0; }
 async::Task<Result<void>> Writer::committed(Ticket ticket, async::Until until) {
   const auto impl = impl_;
   if (impl->failed) co_return fail(QueueLogError::io_error);
-  if (ticket <= impl->log.committed()) co_return Result<void>{};
+  if (ticket <= impl->log.commits().committed()) co_return Result<void>{};
   impl->kick();
   const auto done = impl->group_of(ticket);
   PEN_CO_TRY(co_await done->wait(until));
   if (impl->failed) co_return fail(QueueLogError::io_error);
-  PEN_CHECK(ticket <= impl->log.committed());
+  PEN_CHECK(ticket <= impl->log.commits().committed());
   co_return Result<void>{};
 }
 

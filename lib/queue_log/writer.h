@@ -7,7 +7,7 @@
 ///          writer.kick();                                         // after calls that nobody waits for
 /// Groups:  everything appended until the next batch may be had shares it: no timer, and no delay when idle but the
 ///          loop's turn, so that all tasks that are ready append before the write begins. Several batches may be at
-///          their sync at the same time, on a thread each (QueueLog::next_batch()).
+///          their sync at the same time, on a thread each (QueueLog::Commits::next_batch()).
 /// Fails:   after an error every wait ends with io_error and on_failure is called once, in the loop: end the
 ///          process.
 /// Lifetime: loop, log and storage outlive the writer; the destructor waits for the batch in hand. Tasks that

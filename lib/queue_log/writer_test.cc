@@ -107,7 +107,7 @@ struct Meeting : Edge {
   Writer writer{loop, *log, storage, [this](const Error& e) { failure = e.message(); }};
 
   Meeting() {
-    while (*log->recover_step(1 << 20) != Recovery::done) {
+    while (*log->restart().step(1 << 20) != Recovery::done) {
       writer.kick();
       loop.run_once(milliseconds(10));
     }
@@ -147,7 +147,7 @@ BOOST_FIXTURE_TEST_CASE(who_begins_to_wait_while_the_commit_is_in_hand_is_woken_
     done = (co_await w.committed(ticket)).has_value();
   }(writer, appended->ticket, woken));
   loop.run_once(milliseconds(0));
-  BOOST_TEST(log->committed() < appended->ticket);
+  BOOST_TEST(log->commits().committed() < appended->ticket);
   storage.let_go();
   // Nothing else is appended: no later commit comes to wake it.
   for (int turns = 0; !woken && turns < 200; ++turns) loop.run_once(milliseconds(100));
@@ -191,24 +191,24 @@ BOOST_FIXTURE_TEST_CASE(files_hold_what_was_acknowledged, Edge) {
   BOOST_REQUIRE(storage.has_value());
   auto log = QueueLog::open(**storage, options, loop.clock(), random);
   BOOST_REQUIRE(log.has_value());
-  while (*(*log)->recover_step(1 << 20) != Recovery::done)
-    while (auto batch = (*log)->next_batch()) {
+  while (*(*log)->restart().step(1 << 20) != Recovery::done)
+    while (auto batch = (*log)->commits().next_batch()) {
       auto executed = batch->execute(**storage);
-      BOOST_REQUIRE((*log)->complete(*std::move(batch), std::move(executed)).has_value());
+      BOOST_REQUIRE((*log)->commits().complete(*std::move(batch), std::move(executed)).has_value());
     }
   int found = 0;
   for (;;) {
-    auto due = (*log)->next_due(kJournal, loop.clock().wall_now());
+    auto due = (*log)->runners().next_due(kJournal, loop.clock().wall_now());
     BOOST_REQUIRE(due.has_value());
     if (!due->message) {
       if (due->more) continue;
       break;
     }
     ++found;
-    BOOST_REQUIRE((*log)->start(*due->message).has_value());
+    BOOST_REQUIRE((*log)->work().start(*due->message).has_value());
   }
   BOOST_TEST(found == 200);
-  BOOST_TEST((*log)->report().damage_count == 0u);
+  BOOST_TEST((*log)->restart().report().damage_count == 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -105,9 +105,7 @@ ReplyReader::ReplyReader() : impl_(std::make_unique<Impl>()) {
 
 ReplyReader::~ReplyReader() { ::redisReaderFree(impl_->reader); }
 
-void ReplyReader::feed(std::string_view bytes) {
-  static_cast<void>(::redisReaderFeed(impl_->reader, bytes.data(), bytes.size()));
-}
+void ReplyReader::feed(std::string_view bytes) { (void)::redisReaderFeed(impl_->reader, bytes.data(), bytes.size()); }
 
 Result<std::optional<Reply>> ReplyReader::next() {
   redisReader& r = *impl_->reader;

@@ -130,7 +130,7 @@ class VirtualExpander {
   void keep(std::string address) {
     if (!seen_.insert(to_lower(address)).second) return;
     if (out_.addresses.size() >= options_.virtual_alias_expansion_limit) {
-      static_cast<void>(limit("size", address));
+      (void)limit("size", address);
       return;
     }
     out_.addresses.push_back(std::move(address));

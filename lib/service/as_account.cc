@@ -23,8 +23,8 @@ AsAccount::AsAccount(const Account& account) {
   const int grouped = entry ? ::initgroups(entry->pw_name, account.gid) : ::setgroups(0, nullptr);
   ok_ = grouped == 0 && ::setegid(account.gid) == 0 && ::seteuid(account.uid) == 0;
 #ifdef PEN_SANITIZED  // who looks for leaks at the end of the process looks in from beside, which needs its real rights
-  static const int at_exit = std::atexit([] { static_cast<void>(::seteuid(0)); });
-  static_cast<void>(at_exit);
+  static const int at_exit = std::atexit([] { (void)::seteuid(0); });
+  (void)at_exit;
 #endif
   if (ok_) return;
   const int why = errno;

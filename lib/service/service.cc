@@ -107,7 +107,7 @@ struct Skeleton {
     if (self->hooks.drain) {
       co_await self->hooks.drain();
     } else {
-      static_cast<void>(co_await self->context.sessions().drained());
+      (void)co_await self->context.sessions().drained();
     }
     leave(EX_OK);
   }
@@ -174,7 +174,7 @@ void tell_failure(const Error& error) {
   log::error("{}", text);
   const std::string word = (std::string(kFailed) + text).substr(0, kMaxWord);
   // Nobody may be listening any more; the log has it.
-  static_cast<void>(::send(kStatusFd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  (void)::send(kStatusFd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 int exit_status(const Error& error) {
@@ -254,9 +254,9 @@ int run(int argc, char** argv, Options options, Start start) {
   Context context(loop, *std::move(config), *std::move(arguments), *owner, *std::move(listeners));
   Hooks hooks;
   Skeleton skeleton{context, hooks, {}};
-  static_cast<void>(loop.on_signal(SIGTERM, [&](int) { skeleton.drain(true); }));
-  static_cast<void>(loop.on_signal(SIGINT, [&](int) { skeleton.drain(true); }));
-  static_cast<void>(loop.on_signal(SIGUSR1, [&](int) { skeleton.write_status(); }));
+  (void)loop.on_signal(SIGTERM, [&](int) { skeleton.drain(true); });
+  (void)loop.on_signal(SIGINT, [&](int) { skeleton.drain(true); });
+  (void)loop.on_signal(SIGUSR1, [&](int) { skeleton.write_status(); });
   loop.spawn("master", Skeleton::listen_to_master(&skeleton, Stream(loop, Fd(kStatusFd))));
 
   auto started = start(context);

@@ -103,7 +103,7 @@ class AnvilCounts final : public ClientCounts, public std::enable_shared_from_th
   void give_up();
   template <class M>
   void send(const M& message) {
-    if (connected()) static_cast<void>(link_.channel().send(message));  // too large it cannot be
+    if (connected()) (void)link_.channel().send(message);  // too large it cannot be
   }
 
   async::Loop& loop_;

@@ -206,7 +206,7 @@ async::Task<Holder::Entry> Holder::enter(std::string name, std::string address, 
         waiting->answered.set();
       });
   entry.place = Place(shared_from_this(), lease);
-  static_cast<void>(co_await waiting->answered.wait(until));
+  (void)co_await waiting->answered.wait(until);
   entry.granted = waiting->granted;
   if (!entry.granted) {
     entry.place = {};

@@ -130,7 +130,7 @@ class Holder : public std::enable_shared_from_this<Holder> {
   void take(const ipc::sessions::Status&) {}
   template <class M>
   void send(const M& message) {
-    if (connected()) static_cast<void>(link_.channel().send(message));  // too large it cannot be
+    if (connected()) (void)link_.channel().send(message);  // too large it cannot be
   }
 
   async::Loop& loop_;

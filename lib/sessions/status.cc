@@ -9,7 +9,7 @@ using namespace ipc::sessions;
 async::Task<Result<Status>> ask_status(async::Loop& loop, std::string path, async::Until until) {
   auto channel = co_await ipc::connect_channel<FromAnvil, ToAnvil>(loop, std::move(path), kName, until);
   if (!channel) co_return fail(std::move(channel).error());
-  static_cast<void>(channel->send(AskStatus{1}));
+  (void)channel->send(AskStatus{1});
   for (;;) {
     auto received = co_await channel->receive(until);
     if (!received) co_return fail(std::move(received).error());

@@ -4,6 +4,7 @@
 
 #include "lib/base/text.h"
 #include "lib/intake/from_settings.h"
+#include "lib/smtpd/reply_text.h"
 
 namespace pen::smtpd {
 namespace {
@@ -26,6 +27,7 @@ unsigned keyword_bit(std::string_view word) {
                                   {"requiretls", keyword::kRequireTls},
                                   {"xclient", keyword::kXclient},
                                   {"xforward", keyword::kXforward},
+                                  {"etrn", keyword::kEtrn},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;
@@ -39,7 +41,7 @@ void read_restrictions(Policy& p, const config::Config& config) {
     classes.push_back({name, config.list(name).value_or(std::vector<std::string>())});
     p.class_names.push_back(name);
   }
-  RestrictionReader reader(p.open, classes);
+  RestrictionReader reader(p.open, classes, s);
   p.classes = reader.read_classes();
   p.client = reader.read(Stage::client, s.smtpd_client_restrictions);
   p.helo = reader.read(Stage::helo, s.smtpd_helo_restrictions);
@@ -48,7 +50,31 @@ void read_restrictions(Policy& p, const config::Config& config) {
   p.recipient = reader.read(Stage::recipient, s.smtpd_recipient_restrictions);
   p.data = reader.read(Stage::data, s.smtpd_data_restrictions);
   p.end_of_data = reader.read(Stage::end_of_data, s.smtpd_end_of_data_restrictions);
+  p.etrn = reader.read(Stage::etrn, s.smtpd_etrn_restrictions);
   p.warnings = reader.warnings();
+  std::vector<const RestrictionList*> lists = {&p.client,    &p.helo, &p.sender,     &p.relay,
+                                               &p.recipient, &p.data, &p.end_of_data};
+  for (const auto& list : p.classes) lists.push_back(&list);
+  p.named_lists = NamedLists::of(lists);
+}
+
+Result<map::MapList> open_maps(const Policy& p, const std::vector<std::string>& specs, const char* name) {
+  auto maps = map::MapList::open(join(specs), p.open);
+  if (!maps) return fail(std::move(maps).error().within(name));
+  return maps;
+}
+
+/// Reads what replies of DNS lists, and footers, are made from.
+Result<void> read_reply_texts(Policy& p) {
+  const config::Settings& s = p.settings;
+  PEN_TRY_ASSIGN(p.rbl_reply_maps, open_maps(p, s.rbl_reply_maps, "rbl_reply_maps"));
+  PEN_TRY_ASSIGN(p.reject_footer_maps, open_maps(p, s.smtpd_reject_footer_maps, "smtpd_reject_footer_maps"));
+  p.expansion_filter = unescape(s.smtpd_expansion_filter);
+  if (const auto why = template_problem(s.default_rbl_reply, ReplyNames::of_dns_lists); !why.empty())
+    return fail(PolicyError::bad_template, "default_rbl_reply: " + why);
+  if (const auto why = template_problem(s.smtpd_reject_footer, ReplyNames::of_sessions); !why.empty())
+    p.warnings.push_back("smtpd_reject_footer: " + why);
+  return {};
 }
 
 using Kind = map::MatchList::Kind;
@@ -79,8 +105,11 @@ Result<void> open_match_lists(Policy& p, std::string_view with_subdomains) {
        "smtpd_client_event_limit_exceptions"},
       {p.xclient_hosts, Kind::host, s.smtpd_authorized_xclient_hosts, "smtpd_authorized_xclient_hosts"},
       {p.xforward_hosts, Kind::host, s.smtpd_authorized_xforward_hosts, "smtpd_authorized_xforward_hosts"},
+      {p.fast_flush, Kind::domain, s.fast_flush_domains, "fast_flush_domains"},
+      {p.mx_backup_networks, Kind::host, s.permit_mx_backup_networks, "permit_mx_backup_networks"},
       {p.forbidden_commands, Kind::string, s.smtpd_forbidden_commands, "smtpd_forbidden_commands"},
       {p.noop_commands, Kind::string, s.smtpd_noop_commands, "smtpd_noop_commands"},
+      {p.logged_permits, Kind::string, s.smtpd_log_access_permit_actions, "smtpd_log_access_permit_actions"},
   };
   for (const Row& row : rows) {
     PEN_TRY_ASSIGN(row.into, open_list(p, with_subdomains, row.kind, row.items, row.name));
@@ -116,11 +145,45 @@ Result<void> read_local_clients(Policy& p, std::string_view with_subdomains) {
 /// Sets the EHLO keywords that are not offered. Needs Policy::proxy.
 void discard_keywords(Policy& p) {
   const config::Settings& s = p.settings;
-  for (const auto& word : s.smtpd_discard_ehlo_keywords) p.discarded_keywords |= keyword_bit(word);
-  if ((p.discarded_keywords & keyword::kSilent) == 0) p.discarded_words = join(s.smtpd_discard_ehlo_keywords, ", ");
-  if (!s.smtputf8_enable) p.discarded_keywords |= keyword::kSmtpUtf8;
+  if (!s.smtputf8_enable) p.never_offered |= keyword::kSmtpUtf8;
   // The connection to a filter is not encrypted.
-  if (!s.requiretls_enable || p.proxy) p.discarded_keywords |= keyword::kRequireTls;
+  if (!s.requiretls_enable || p.proxy) p.never_offered |= keyword::kRequireTls;
+  p.discarded = p.discard(s.smtpd_discard_ehlo_keywords);
+}
+
+/// What a connection and its commands go through before anything is judged.
+Result<void> read_connection(Policy& p) {
+  const config::Settings& s = p.settings;
+  const auto speaks = [&](std::string_view family) {
+    return std::ranges::any_of(s.inet_protocols, [&](const auto& word) { return word == "all" || word == family; });
+  };
+  p.ipv4 = speaks("ipv4");
+  p.ipv6 = speaks("ipv6");
+  p.upstream_proxy = s.smtpd_upstream_proxy_protocol == config::UpstreamProxy::haproxy;
+  PEN_TRY_ASSIGN(p.quotas, open_maps(p, s.smtpd_quota_maps, "smtpd_quota_maps"));
+  PEN_TRY_ASSIGN(p.command_filter, open_maps(p, {s.smtpd_command_filter}, "smtpd_command_filter"));
+  PEN_TRY_ASSIGN(p.discarded_by_client,
+                 open_maps(p, s.smtpd_discard_ehlo_keyword_address_maps, "smtpd_discard_ehlo_keyword_address_maps"));
+  return {};
+}
+
+bool judging_asks_policy(const Policy& p) {
+  const auto asks = [&](const RestrictionList& list) { return asks_policy(list, p.classes); };
+  if (asks(p.relay) || asks(p.recipient)) return true;
+  return p.settings.smtpd_delay_reject && (asks(p.client) || asks(p.helo) || asks(p.sender));
+}
+
+/// Only the lists for content count messages: elsewhere check_sender_quota refuses who has used them up.
+void look_for_uncounted_quotas(Policy& p) {
+  const auto has = [&](const RestrictionList& list) {
+    return std::ranges::any_of(list, [](const Restriction& r) { return r.check == Check::check_sender_quota; });
+  };
+  const bool looks = has(p.client) || has(p.helo) || has(p.sender) || has(p.relay) || has(p.recipient);
+  const bool in_class = std::ranges::any_of(p.classes, has);
+  if (looks && !in_class && !has(p.data) && !has(p.end_of_data))
+    p.warnings.push_back(
+        "check_sender_quota counts nothing: it must stand in smtpd_data_restrictions or "
+        "smtpd_end_of_data_restrictions too");
 }
 
 bool judging_may_wait(const Policy& p) {
@@ -142,8 +205,17 @@ std::string_view describe(PolicyError e) {
              "defer_if_permit";
     case PolicyError::bad_list:
       return "bad list";
+    case PolicyError::bad_template:
+      return "bad text for a reply";
   }
   return "unknown";
+}
+
+DiscardedKeywords Policy::discard(const std::vector<std::string>& words) const {
+  DiscardedKeywords out{.bits = never_offered, .words = {}};
+  for (const auto& word : words) out.bits |= keyword_bit(word);
+  if ((out.bits & keyword::kSilent) == 0) out.words = join(words, ", ");
+  return out;
 }
 
 Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& config,
@@ -158,14 +230,17 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   p.parent_domains = list_contains(with_subdomains, "smtpd_access_maps");
 
   read_restrictions(p, config);
+  p.stress = config.text("stress").value_or("");
   if (!guards_relaying(p.relay) && !guards_relaying(p.recipient)) return fail(PolicyError::open_relay);
   PEN_TRY(open_match_lists(p, with_subdomains));
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
   if (auto why = AuthPolicy::unavailable(s); !why.empty()) p.warnings.push_back(std::move(why));
   PEN_TRY(read_local_clients(p, with_subdomains));
-  auto clientcerts = map::MapList::open(join(s.relay_clientcerts), p.open);
-  if (!clientcerts) return fail(std::move(clientcerts).error().within("relay_clientcerts"));
-  p.relay_clientcerts = *std::move(clientcerts);
+  PEN_TRY_ASSIGN(p.relay_clientcerts, open_maps(p, s.relay_clientcerts, "relay_clientcerts"));
+  PEN_TRY(read_reply_texts(p));
+  p.families = families_of(s);
+  PEN_TRY(read_connection(p));
+  look_for_uncounted_quotas(p);
 
   p.tls = tls_mode(config);
   if (!p.tls.warning.empty()) p.warnings.push_back(p.tls.warning);
@@ -174,6 +249,9 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
         "smtpd_tls_req_ccert = yes: needs smtpd_tls_security_level = encrypt; clients are only "
         "asked");
   PEN_TRY_ASSIGN(p.proxy, ProxySettings::read(s, p.warnings));
+  PEN_TRY_ASSIGN(p.milters, milter::Settings::read(s, p.open));
+  if (p.proxy && p.milters->smtpd_filters())
+    p.warnings.push_back("smtpd_milters: with smtpd_proxy_filter, filters see the envelope and not the content");
   discard_keywords(p);
   if (auto told = mail::parse_error_classes(s.notify_classes))
     p.told = *told;
@@ -182,7 +260,8 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   const auto steps = intake::receive_steps(s.receive_override_options);
   p.unknown_recipient_checks = steps.unknown_recipient_checks;
   for (const auto& option : steps.unknown) p.warnings.push_back("receive_override_options: unknown option " + option);
-  p.rcpt_may_wait = judging_may_wait(p);
+  p.rcpt_asks_policy = judging_asks_policy(p);
+  p.rcpt_may_wait = !p.rcpt_asks_policy && judging_may_wait(p);
   return policy;
 }
 

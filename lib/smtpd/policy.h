@@ -14,15 +14,17 @@
 #include "lib/intake/intake.h"
 #include "lib/mail/error_class.h"
 #include "lib/map/match_list.h"
+#include "lib/milter/settings.h"
 #include "lib/resolve/resolve.h"
 #include "lib/smtpd/auth.h"
+#include "lib/smtpd/named_lists.h"
 #include "lib/smtpd/proxy_settings.h"
 #include "lib/smtpd/restriction.h"
 #include "lib/smtpd/tls.h"
 
 namespace pen::smtpd {
 
-enum class PolicyError { open_relay = 1, bad_list };
+enum class PolicyError { open_relay = 1, bad_list, bad_template };
 inline std::string_view error_module(PolicyError) { return "smtpd policy"; }
 std::string_view describe(PolicyError e);
 
@@ -30,17 +32,30 @@ std::string_view describe(PolicyError e);
 namespace keyword {
 inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8, kEightBitMime = 16,
                           kDsn = 32, kSmtpUtf8 = 64, kChunking = 128, kSilent = 256, kStartTls = 512, kAuth = 1024,
-                          kRequireTls = 2048, kXclient = 4096, kXforward = 8192;
+                          kRequireTls = 2048, kXclient = 4096, kXforward = 8192, kEtrn = 16384;
 }
+
+/// EHLO keywords that a client is not offered.
+struct DiscardedKeywords {
+  unsigned bits = 0;
+  std::string words;  // for the log; empty with silent-discard
+};
 
 struct Policy {
   config::Settings settings;
   std::shared_ptr<const resolve::Resolve> resolve;
 
   std::vector<RestrictionList> classes;
-  RestrictionList client, helo, sender, relay, recipient, data, end_of_data;
+  RestrictionList client, helo, sender, relay, recipient, data, end_of_data, etrn;
   map::OpenOptions open;  // for tables named by restrictions in access tables
   std::vector<std::string> class_names;
+
+  std::unique_ptr<const NamedLists> named_lists;  // nullptr: no list names a DNS list
+  map::MapList rbl_reply_maps;
+  map::MapList reject_footer_maps;
+  std::string expansion_filter;       // smtpd_expansion_filter, its characters
+  map::MatchList mx_backup_networks;  // permit_mx_backup_networks
+  Families families;                  // inet_protocols
 
   map::MatchList mynetworks;
   map::MatchList bare_newline_exclusions, event_limit_exceptions;
@@ -50,20 +65,35 @@ struct Policy {
   bool local_rewrite_logins = false, local_rewrite_clientcerts = false;
   bool local_rewrite_all_clientcerts = false;
   map::MatchList local_rewrite_addresses;
+  map::MatchList fast_flush;  // fast_flush_domains
   map::MatchList forbidden_commands, noop_commands;
   AuthPolicy auth;
-  unsigned discarded_keywords = 0;
-  std::string discarded_words;  // for the log; empty with silent-discard
+  DiscardedKeywords discarded;       // smtpd_discard_ehlo_keywords
+  unsigned never_offered = 0;        // of discarded.bits, because of other settings
+  map::MapList discarded_by_client;  // smtpd_discard_ehlo_keyword_address_maps
+  map::MapList command_filter;
+  map::MapList quotas;            // smtpd_quota_maps
+  map::MatchList logged_permits;  // smtpd_log_access_permit_actions
+  bool upstream_proxy = false;    // smtpd_upstream_proxy_protocol
+  bool ipv4 = true, ipv6 = true;  // inet_protocols
   /// RCPT may have to wait for DNS or a slow table: pipelined RCPTs are then looked up together.
   bool rcpt_may_wait = false;
+  /// A policy server may be asked about recipients: then they are judged one after the other.
+  bool rcpt_asks_policy = false;
   TlsMode tls;
   map::MapList relay_clientcerts;
-  bool parent_domains = true;            // parent_domain_matches_subdomains names smtpd_access_maps
-  std::optional<ProxySettings> proxy;    // smtpd_proxy_filter
-  bool unknown_recipient_checks = true;  // receive_override_options
-  mail::ErrorClasses told;               // notify_classes
+  bool parent_domains = true;                       // parent_domain_matches_subdomains names smtpd_access_maps
+  std::optional<ProxySettings> proxy;               // smtpd_proxy_filter
+  std::shared_ptr<const milter::Settings> milters;  // smtpd_milters and what belongs to them
+  bool unknown_recipient_checks = true;             // receive_override_options
+  mail::ErrorClasses told;                          // notify_classes
+
+  std::string stress;  // for policy servers: the setting, which nobody sets but an administrator
 
   std::vector<std::string> warnings;  // for the log, once at start
+
+  /// The value of smtpd_discard_ehlo_keywords, or of its table.
+  DiscardedKeywords discard(const std::vector<std::string>& words) const;
 
   static Result<std::shared_ptr<const Policy>> open_policy(const config::Config& config,
                                                            std::shared_ptr<const resolve::Resolve> resolve);

@@ -10,17 +10,21 @@
 
 namespace pen::smtpd {
 
+Families families_of(const config::Settings& s) {
+  const auto has = [&](std::string_view protocol) {
+    return std::ranges::find(s.inet_protocols, protocol) != s.inet_protocols.end();
+  };
+  const bool all = has("all");
+  return {.ipv4 = all || has("ipv4"), .ipv6 = all || has("ipv6")};
+}
+
 Result<std::optional<ProxySettings>> ProxySettings::read(const config::Settings& s,
                                                          std::vector<std::string>& warnings) {
   std::string where(trim(s.smtpd_proxy_filter));
   if (where.empty()) return std::nullopt;
   if (!where.starts_with("unix:") && !where.starts_with("inet:")) where.insert(0, "inet:");
   ProxySettings out;
-  const auto has = [&](std::string_view protocol) {
-    return std::ranges::find(s.inet_protocols, protocol) != s.inet_protocols.end();
-  };
-  const bool all = has("all");
-  out.families = {.ipv4 = all || has("ipv4"), .ipv6 = all || has("ipv6")};
+  out.families = families_of(s);
   if (where.starts_with("inet:")) {
     const auto colon = where.rfind(':');  // if there is only a port: the colon after inet
     std::string host = colon < 5 ? std::string() : where.substr(5, colon - 5);

@@ -18,6 +18,7 @@ namespace pen::smtpd {
 struct Families {
   bool ipv4 = true, ipv6 = true;
 };
+Families families_of(const config::Settings& settings);
 
 struct ProxySettings {
   async::SocketAddress address;  // with a host: only its port counts

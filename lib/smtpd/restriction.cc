@@ -16,6 +16,8 @@ Check table_check(Stage stage) {
       return Check::check_helo_access;
     case Stage::sender:
       return Check::check_sender_access;
+    case Stage::etrn:
+      return Check::check_etrn_access;
     default:
       return Check::check_recipient_access;
   }
@@ -23,17 +25,54 @@ Check table_check(Stage stage) {
 
 }  // namespace
 
-RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::string>& items) {
-  RestrictionList list;
-  const auto open_maps = [&](Restriction& r, const std::string& spec) {
-    auto maps = map::MapList::open(spec, open_);
-    if (maps) {
-      r.maps = *std::move(maps);
+void RestrictionReader::warn_once(std::string text) {
+  if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));
+}
+
+void RestrictionReader::open_maps(Restriction& r, const std::string& spec) {
+  auto maps = map::MapList::open(spec, open_);
+  if (maps) {
+    r.maps = *std::move(maps);
+  } else {
+    warnings_.push_back(r.name + " " + spec + ": " + maps.error().message());
+    r.check = Check::unknown;
+  }
+}
+
+void RestrictionReader::read_argument(Restriction& r, const config::RestrictionName& known,
+                                      const std::string& argument) {
+  if (r.check == Check::unsupported) return;
+  if (known.takes_argument == config::RestrictionName::table) {
+    open_maps(r, argument);
+  } else if (known.takes_argument == config::RestrictionName::dns_list) {
+    auto parsed = dnsbl::parse_list(argument);
+    if (parsed) {
+      r.dns_list = std::make_shared<dnsbl::List>(*std::move(parsed));
     } else {
-      warnings_.push_back(r.name + " " + spec + ": " + maps.error().message());
+      warnings_.push_back(r.name + ": " + parsed.error().message());
       r.check = Check::unknown;
     }
-  };
+  } else if (r.check == Check::check_policy_service) {
+    if (auto service = PolicyService::read(argument, settings_)) {
+      r.service = std::make_shared<const PolicyService>(*std::move(service));
+    } else {
+      warnings_.push_back(r.name + ": " + service.error().message());
+      r.check = Check::unknown;
+    }
+  } else if (r.check == Check::sleep) {
+    const auto number = parse_unsigned(argument);
+    if (number && *number <= static_cast<unsigned>(kMaxPause.count())) {
+      r.pause = seconds(*number);
+    } else {
+      warnings_.push_back(r.name + " must be followed by a number of seconds, at most " +
+                          std::to_string(kMaxPause.count()));
+      r.check = Check::unknown;
+    }
+  }
+}
+
+RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::string>& items) {
+  RestrictionList list;
   for (std::size_t i = 0; i < items.size(); ++i) {
     Restriction r;
     r.name = items[i];
@@ -41,13 +80,18 @@ RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::stri
       r.check = known->check;
       r.waits = known->waits;
       r.guards_relaying = known->guards_relaying;
-      if (r.check == Check::unsupported)
-        warnings_.push_back(r.name + " is not supported: mail that reaches it gets 451 4.3.5");
+      if (r.check == Check::unsupported) warn_once(config::cannot_act(*known));
       if (known->takes_argument && ++i == items.size()) {
-        warnings_.push_back(r.name + ": no table follows");
+        warnings_.push_back(r.name + (known->takes_argument == config::RestrictionName::table
+                                          ? ": no table follows"
+                                          : ": its argument does not follow"));
         r.check = Check::unknown;
-      } else if (known->takes_argument == config::RestrictionName::table && r.check != Check::unsupported) {
-        open_maps(r, items[i]);
+      } else if (r.check == Check::permit_mx_backup) {
+        warn_once(
+            "support for restriction \"permit_mx_backup\" will be removed from Postfix; instead, specify "
+            "\"relay_domains\"");
+      } else if (known->takes_argument) {
+        read_argument(r, *known, items[i]);
       }
     } else if (const auto cls = std::ranges::find_if(classes_, [&](const Class& c) { return iequals(c.name, r.name); });
                cls != classes_.end()) {
@@ -77,6 +121,14 @@ bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& c
   return std::ranges::any_of(list, [&](const Restriction& r) {
     if (r.check == Check::restriction_class) return depth > 20 || may_wait(classes[r.class_index], classes, depth + 1);
     return r.waits == config::Waits::for_network || r.maps.blocking();
+  });
+}
+
+bool asks_policy(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth) {
+  return std::ranges::any_of(list, [&](const Restriction& r) {
+    if (r.check == Check::restriction_class)
+      return depth > 20 || asks_policy(classes[r.class_index], classes, depth + 1);
+    return r.check == Check::check_policy_service;
   });
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Parses the restriction lists of main.cf once into a form that is quick to evaluate.
 ///
-/// Use:     RestrictionReader reader(open_options, classes);
+/// Use:     RestrictionReader reader(open_options, classes, settings);
 ///          auto class_lists = reader.read_classes();
 ///          auto list = reader.read(Stage::recipient, settings.smtpd_recipient_restrictions);
 ///          reader.warnings() names items that are unknown or cannot act here.
@@ -9,12 +9,16 @@
 ///          configuration error" when it is reached: a gap of ours never loosens a policy.
 /// Source:  Postfix postconf(5) smtpd_*_restrictions, SMTPD_ACCESS_README, access(5).
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/base/time.h"
 #include "lib/config/restrictions.h"
+#include "lib/dnsbl/list.h"
 #include "lib/map/map.h"
+#include "lib/smtpd/policy_service.h"
 
 namespace pen::smtpd {
 
@@ -24,14 +28,18 @@ struct Restriction {
   Check check = Check::unknown;
   config::Waits waits = config::Waits::never;
   bool guards_relaying = false;
-  std::string name;             // as written
-  map::MapList maps;            // check_*_access
-  std::size_t class_index = 0;  // restriction_class
+  std::string name;   // as written
+  map::MapList maps;  // check_*_access
+  /// What reject_rbl_client and its kin ask; nullptr: another restriction.
+  std::shared_ptr<const dnsbl::List> dns_list;
+  std::shared_ptr<const PolicyService> service;  // check_policy_service
+  seconds pause{0};                              // sleep
+  std::size_t class_index = 0;                   // restriction_class
 };
 using RestrictionList = std::vector<Restriction>;
 
 /// The point of a session at which a list is evaluated; it also decides the meaning of a bare "type:table".
-enum class Stage : std::uint8_t { client, helo, sender, relay, recipient, data, end_of_data };
+enum class Stage : std::uint8_t { client, helo, sender, relay, recipient, data, end_of_data, etrn };
 
 class RestrictionReader {
  public:
@@ -39,7 +47,12 @@ class RestrictionReader {
     std::string name;
     std::vector<std::string> items;
   };
-  RestrictionReader(map::OpenOptions open, std::vector<Class> classes) : open_(open), classes_(std::move(classes)) {}
+  /// The settings must outlive the reader.
+  RestrictionReader(map::OpenOptions open, std::vector<Class> classes, const config::Settings& settings)
+      : open_(open), classes_(std::move(classes)), settings_(settings) {}
+
+  /// The longest sleep: clients give up before (RFC 5321 section 4.5.3.2).
+  static constexpr seconds kMaxPause{3600};
 
   RestrictionList read(Stage stage, const std::vector<std::string>& items);
   /// All classes in the given order: class_index refers to it.
@@ -47,13 +60,19 @@ class RestrictionReader {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  void read_argument(Restriction& r, const config::RestrictionName& known, const std::string& argument);
+  void warn_once(std::string text);
+  void open_maps(Restriction& r, const std::string& spec);
   map::OpenOptions open_;
   std::vector<Class> classes_;
+  const config::Settings& settings_;
   std::vector<std::string> warnings_;
 };
 
 /// Whether some check in the lists may have to wait: for DNS or a slow table.
 bool may_wait(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth = 0);
+/// Whether a policy server may be asked: it must hear of one recipient after the other.
+bool asks_policy(const RestrictionList& list, const std::vector<RestrictionList>& classes, int depth = 0);
 /// Whether the list, as far as this can be seen, refuses mail for destinations that are not ours. Postfix requires
 /// such a restriction in smtpd_relay_restrictions or smtpd_recipient_restrictions.
 bool guards_relaying(const RestrictionList& list);

@@ -208,7 +208,7 @@ std::vector<std::string> ServerTls::take_warnings() { return std::exchange(warni
 const std::string& ServerTls::ticket_problem() {
   static const std::string none;
   if (!options_.tickets || !context_) return none;
-  static_cast<void>(options_.tickets->current());
+  (void)options_.tickets->current();
   return options_.tickets->problem();
 }
 

@@ -35,6 +35,9 @@ struct SecureClient {
   bool certificate = false;
   bool trusted = false;
   std::string fingerprint, key_fingerprint;  // of the client's certificate, if there is one
+  std::string subject, issuer;               // common names of that certificate
+  std::string protocol, cipher, server_name;
+  int used_bits = 0;
 };
 
 class ServerTls {

@@ -115,7 +115,7 @@ Result<void> Spool::create(FileNumber file) {
   // The name must survive a power cut like the content that the receiver syncs.
   if (!broken(Breakage::name_not_synced)) {
     if (auto synced = files_->sync_names(); !synced) {
-      static_cast<void>(files_->remove(file));  // otherwise its number could never be made again
+      (void)files_->remove(file);  // otherwise its number could never be made again
       return synced;
     }
   }

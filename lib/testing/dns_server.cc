@@ -114,7 +114,7 @@ void DnsServer::serve_tcp() {
         std::string framed;
         put16(framed, static_cast<unsigned>(message.size()));
         framed += message;
-        static_cast<void>(::send(fd, framed.data(), framed.size(), MSG_NOSIGNAL));
+        (void)::send(fd, framed.data(), framed.size(), MSG_NOSIGNAL);
       }
     }
   }

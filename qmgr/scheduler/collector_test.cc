@@ -76,7 +76,7 @@ class Days {
     if (refused.empty()) {
       refused = a.destination.host;
       scheduler_->closed(a.connection, false, ipc::delivery::Trouble::refused,
-                         {mail::Action::deferred, "4.4.1", "refused", {}, {}}, {});
+                         mail::make_status(mail::Action::deferred, "4.4.1", "refused"), {});
     } else {
       scheduler_->opened(a.connection, {});
     }

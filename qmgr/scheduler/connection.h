@@ -15,6 +15,9 @@
 
 namespace pen::qmgr::scheduler {
 
+/// A job that waits behind another one for so long, without a result, may be done sooner elsewhere.
+inline constexpr seconds kStuckPatience{1};
+
 struct Connection {
   enum class State : std::uint8_t { opening, open, retiring };
   ConnectionNumber number = 0;  // rises: a later connection has a higher number
@@ -27,6 +30,8 @@ struct Connection {
   SteadyTime opened_at{};         // until it is open: when it was begun
   SteadyTime idle_since{};
   std::size_t waiting = 0;
+  SteadyTime waits_since{};  // of those that wait: when the first came, or the last result
+  bool stuck = false;        // they were taken off it, and no result has come since
   std::vector<Job*> handed;
   std::uint64_t done = 0;
   std::uint64_t served = 0;  // of them, those of which it took or refused something for good
@@ -42,6 +47,7 @@ struct Connection {
   Node<Connection> in_idle{this};
   Node<Connection> in_class_idle{this};
   Node<Connection> in_age{this};
+  Node<Connection> in_waits{this};
   Node<Connection> in_all{this};
   std::size_t jobs() const { return waiting + handed.size(); }
   bool spent() const { return quota > 0 && done + handed.size() >= quota; }

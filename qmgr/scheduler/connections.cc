@@ -58,6 +58,7 @@ void Model::attach(Job& j, Connection& c) {
   ++share.jobs;
   ++c.waiting;
   ++c.destination->waiting;
+  if (!c.in_waits.linked()) wait_from_now(c);
   j.connection = &c;
   j.place = Job::Place::backlog;
   c.last_cluster = j.route->cluster;
@@ -71,10 +72,12 @@ void Model::unassign(Job& j) {
     --c.destination->transport->in_hand;
     --c.destination->handed;
     --figures.in_hand;
+    c.stuck = false;
+    if (c.in_waits.linked()) wait_from_now(c);
   } else {
     j.in_line.unlink();
-    --c.waiting;
     --c.destination->waiting;
+    if (--c.waiting == 0) c.in_waits.unlink();
     if (share.waiting.empty()) share.round.unlink();
   }
   j.connection = nullptr;
@@ -88,8 +91,8 @@ void Model::unassign(Job& j) {
 void Model::hand(Connection& c, Job& j) {
   ConnectionShare& share = *j.message->party->carried.find(&c);
   j.in_line.unlink();
-  --c.waiting;
   --c.destination->waiting;
+  if (--c.waiting == 0) c.in_waits.unlink();
   if (share.waiting.empty()) share.round.unlink();
   end_joining(j);
   j.place = Job::Place::handed;
@@ -166,6 +169,27 @@ std::vector<Job*> Model::take_waiting(Connection& c) {
     again.push_back(&j);
   }
   return again;
+}
+
+void Model::wait_from_now(Connection& c) {
+  c.in_waits.unlink();
+  c.waits_since = clock.now;
+  c.destination->transport->waits.push_back(c.in_waits);
+}
+
+/// A job was put behind another that would take moments, and takes long: a mailbox is locked, a peer hangs. No result
+/// comes that would have somebody else look for it.
+void Model::free_from_stuck(Transport& t) {
+  while (Connection* c = t.waits.front()) {
+    if (c->waits_since + kStuckPatience > clock.now) return;
+    wait_from_now(*c);  // and looked at again then
+    const bool others = t.idle.front() != nullptr || t.free() > 0;
+    if (!others || !t.up || draining || t.exclusive() || c->state != Connection::State::open || c->handed.empty() ||
+        clock.now - c->flows_since < 2 * speed.expected(*c->destination))
+      continue;
+    c->stuck = true;
+    for (Job* j : take_waiting(*c)) schedule(*j);
+  }
 }
 
 void Model::send_close(Connection& c) {

@@ -203,7 +203,7 @@ struct World {
       const bool opened = c.opened;
       connections.erase(it);
       if (opened && one_in(3)) core->out_of_step(number);
-      core->closed(number, opened, trouble, {mail::Action::deferred, "4.4.2", "trouble", {}, {}}, unstarted);
+      core->closed(number, opened, trouble, mail::make_status(mail::Action::deferred, "4.4.2", "trouble"), unstarted);
     }
     collect();
   }
@@ -231,7 +231,7 @@ struct World {
         core->transport_up("smtp", one_in(2));
         break;
       case 4:
-        core->transport_failed("smtp", {mail::Action::deferred, "4.3.0", "unavailable", {}, {}});
+        core->transport_failed("smtp", mail::make_status(mail::Action::deferred, "4.3.0", "unavailable"));
         break;
       case 5:
         core->session_room(1);

@@ -17,6 +17,7 @@ void Model::tick() {
   for (auto& [name, t] : routes.transports()) {
     if (t->look_at_probes <= clock.now) abandon_probes(*t);
     give_up_solo(*t);
+    free_from_stuck(*t);
     while (Connection* c = t->idle.front()) {
       if (c->idle_since + t->limits.idle_age > clock.now) break;
       retire(*c);

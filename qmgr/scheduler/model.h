@@ -165,6 +165,8 @@ struct Model {
   void unassign(Job& j);
   void hand(Connection& c, Job& j);
   void unset_idle(Connection& c);
+  void wait_from_now(Connection& c);
+  void free_from_stuck(Transport& t);
   void send_close(Connection& c);
   void concurrency_changed(Party& p, int by);
   void retire_spent();

@@ -13,12 +13,9 @@ constexpr auto kLookAgain = seconds(1);
 bool Model::schedule(Job& j, bool from_pool) {
   Transport& t = *j.route->cluster->transport;
   if (j.message->withdrawn) {
-    actions.emplace_back(DeferRecipients{j.message->number,
-                                         j.ordinals.all(),
-                                         {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}},
-                                         "none",
-                                         j.number,
-                                         true});
+    actions.emplace_back(DeferRecipients{j.message->number, j.ordinals.all(),
+                                         mail::make_status(mail::Action::deferred, "4.3.0", "withdrawn"), "none",
+                                         j.number, true});
     drop(j);
     return true;
   }
@@ -27,11 +24,11 @@ bool Model::schedule(Job& j, bool from_pool) {
     return true;
   }
   if (!j.route->suspended.empty()) {
-    defer(j, {mail::Action::deferred, "4.3.2", j.route->suspended, {}, {}}, "none");
+    defer(j, mail::make_status(mail::Action::deferred, "4.3.2", j.route->suspended), "none");
     return true;
   }
   if (t.limits.deferred && !j.message->flushed) {
-    defer(j, {mail::Action::deferred, "4.3.2", "deferred transport", {}, {}}, "none");
+    defer(j, mail::make_status(mail::Action::deferred, "4.3.2", "deferred transport"), "none");
     return true;
   }
   if ((j.isolated || j.message->isolated) && t.solo != &j) {
@@ -114,7 +111,7 @@ void Model::defer_dead(Job& j) {
   for (const auto& level : j.route->cluster->levels) {
     for (const auto& m : level) {
       if (const auto& why = m->destination->suspended; !why.empty()) {
-        defer(j, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
+        defer(j, mail::make_status(mail::Action::deferred, "4.3.2", why), "none");
         return;
       }
       const destdb::Facts& f = m->destination->facts;
@@ -130,7 +127,7 @@ void Model::defer_dead(Job& j) {
       return;
     }
   }
-  defer(j, {mail::Action::deferred, "4.4.4", "no destination to deliver to", {}, {}}, "none");
+  defer(j, mail::make_status(mail::Action::deferred, "4.4.4", "no destination to deliver to"), "none");
 }
 
 }  // namespace pen::qmgr::scheduler

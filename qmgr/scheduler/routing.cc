@@ -61,8 +61,8 @@ void Model::routing_ended(Message& m) {
 void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer) {
   if (std::string why = suspensions.verdict_on_recipient(answer.recipient); !why.empty()) {
     ++figures.deferred;
-    actions.emplace_back(
-        DeferRecipients{m.number, {ordinal}, {mail::Action::deferred, "4.3.2", std::move(why), {}, {}}, "none", 0});
+    actions.emplace_back(DeferRecipients{
+        m.number, {ordinal}, mail::make_status(mail::Action::deferred, "4.3.2", std::move(why)), "none", 0});
     return;
   }
   RouteSet& r = routes.in_order(route_set(answer));

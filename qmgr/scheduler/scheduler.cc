@@ -42,8 +42,8 @@ void Scheduler::routed(MessageNumber number, std::uint32_t ordinal, const ipc::r
   Model& s = *model_;
   Message& m = s.message(number);
   if (m.withdrawn) {
-    s.actions.emplace_back(
-        DeferRecipients{number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0, true});
+    s.actions.emplace_back(DeferRecipients{
+        number, {ordinal}, mail::make_status(mail::Action::deferred, "4.3.0", "withdrawn"), "none", 0, true});
   } else {
     s.add_to_job(m, ordinal, answer);
   }
@@ -61,8 +61,8 @@ void Scheduler::route_lost(MessageNumber number, std::uint32_t ordinal, bool alo
   Model& s = *model_;
   Message& m = s.message(number);
   if (m.withdrawn) {
-    s.actions.emplace_back(
-        DeferRecipients{number, {ordinal}, {mail::Action::deferred, "4.3.0", "withdrawn", {}, {}}, "none", 0, true});
+    s.actions.emplace_back(DeferRecipients{
+        number, {ordinal}, mail::make_status(mail::Action::deferred, "4.3.0", "withdrawn"), "none", 0, true});
     s.routing_ended(m);
   } else if (alone) {
     // Still counts as the message's look-up; it is no longer under way.
@@ -285,6 +285,7 @@ SteadyTime Scheduler::next_wake() const {
   for (const auto& [name, t] : s.routes.transports()) {
     next = std::min({next, t->look_at_probes, t->solo_until});
     if (const Connection* c = t->idle.front()) next = std::min(next, c->idle_since + t->limits.idle_age);
+    if (const Connection* c = t->waits.front()) next = std::min(next, c->waits_since + kStuckPatience);
     if (const Connection* c = t->by_age.front()) next = std::min(next, c->opened_at + t->limits.max_age);
   }
   return next;

@@ -71,7 +71,7 @@ void Scheduler::suspensions_changed() {
         continue;
       }
       const std::string why = j->route->suspended;
-      s.defer(*j, {mail::Action::deferred, "4.3.2", why, {}, {}}, "none");
+      s.defer(*j, mail::make_status(mail::Action::deferred, "4.3.2", why), "none");
     }
   }
   for (Destination* d : resumed) s.unblock(*d);

@@ -26,6 +26,7 @@ struct Transport {
   List<Connection> idle;          // longest idle first
   std::size_t idle_count = 0;
   List<Connection> by_age;  // oldest first
+  List<Connection> waits;   // those on which jobs wait behind others, by waits_since
   List<Connection> all;
   WorkerQueue<Claim> waiting;
   WorkerQueue<Claim> probe_waiting;

@@ -83,6 +83,7 @@ bool Windows::backlogged(const Connection& c) const {
   const std::size_t n = c.jobs();
   if (n >= options_.backlog_threshold || (c.quota > 0 && c.done + n >= c.quota)) return true;
   if (n == 0) return false;
+  if (c.stuck) return true;
   const Destination& d = *c.destination;
   if (d.facts.service_time.count() == 0) {
     // Nobody knows. As many connections as a new host is given at first, while that takes nothing from others.

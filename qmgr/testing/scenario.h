@@ -1,12 +1,17 @@
 #pragma once
-/// Scenario files: what a scheduler must do, in virtual time, a statement a line.
+/// Scenario files: what a world must do in virtual time, a statement a line; and tables of verbs, of which a language
+/// is made. There are two worlds: the scheduler alone (scenario_verbs.h), and the queue manager (queue_verbs.h).
 ///
-/// Use:     for (const Statement& s : read_scenario(file)) perform(world, s);   (scenario_verbs.h)
+/// Use:     for (const Statement& s : read_scenario(file))
+///            row_named(verbs, s.verb, "verb").perform(world, s.arguments);
+///          const Cases cases("tests/scenario", run);   // a test case for each file
 /// Form:    words between spaces; what stands behind # is a comment. tests/scenario/README.md lists the verbs.
 /// Errors:  those of a file are failures of the test, with file and line.
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/time.h"
@@ -42,5 +47,43 @@ struct Statement {
 };
 
 std::vector<Statement> read_scenario(const std::filesystem::path& file);
+
+/// A row of a language's table.
+template <class World>
+struct Row {
+  std::string_view name;
+  std::string_view arguments;
+  std::string_view meaning;
+  void (*perform)(World& world, const Arguments& a);
+};
+
+[[noreturn]] void no_such(std::string_view kind, std::string_view name);
+
+/// Fails if there is none.
+template <class World>
+const Row<World>& row_named(std::span<const Row<World>> rows, std::string_view name, std::string_view kind) {
+  for (const auto& row : rows)
+    if (row.name == name) return row;
+  no_such(kind, name);
+}
+
+/// One line of the page of a language; `before`: the words before the name.
+std::string page_line(std::string_view before, std::string_view name, std::string_view arguments,
+                      std::string_view meaning);
+
+template <class World>
+std::string page_table(std::span<const Row<World>> rows, std::string_view before = {}) {
+  std::string out = "| statement | meaning |\n| --- | --- |\n";
+  for (const auto& row : rows) out += page_line(before, row.name, row.arguments, row.meaning);
+  return out;
+}
+
+/// Registers a test case for each file of a folder; made inside the suite that they belong to.
+struct Cases {
+  Cases(const std::filesystem::path& folder, void (*run)(const std::filesystem::path& file));
+};
+
+/// The page of a language says what its tables say; PEN_SCENARIO_PAGE=update writes it.
+void check_page(const std::filesystem::path& page, const std::string& text);
 
 }  // namespace pen::qmgr::scenario

@@ -149,12 +149,7 @@ constexpr Verb kSettings[] = {
 
 constexpr Verb kVerbs[] = {
     {"set", "NAME VALUE", "a limit or option, before the first event; the names are below",
-     [](World& w, const Arguments& a) {
-       const auto all = settings();
-       const auto found = std::find_if(all.begin(), all.end(), [&a](const Verb& v) { return v.name == a.at(0); });
-       BOOST_REQUIRE_MESSAGE(found != all.end(), "unknown setting " << a.at(0));
-       found->perform(w, a.behind_first());
-     }},
+     [](World& w, const Arguments& a) { row_named(settings(), a.at(0), "setting").perform(w, a.behind_first()); }},
     {"known", "HOST closed AGO | retry IN | failed_retry AGO", "what destdb remembers", known},
     {"route", "DOMAIN = HOST … | HOST …", "preference levels; without it: mx.DOMAIN", route},
     {"host", "HOST [connect D] [trip D] [reply D] [window N] [closes_after N] [refuses]",
@@ -274,22 +269,9 @@ constexpr Verb kVerbs[] = {
     {"expect", "WHAT …", "what is to have happened; see below",
      [](World& w, const Arguments& a) {
        w.collect();
-       const auto all = expectations();
-       const auto found = std::find_if(all.begin(), all.end(), [&a](const Verb& v) { return v.name == a.at(0); });
-       BOOST_REQUIRE_MESSAGE(found != all.end(), "unknown expectation " << a.at(0));
-       found->perform(w, a.behind_first());
+       row_named(expectations(), a.at(0), "expectation").perform(w, a.behind_first());
      }},
 };
-
-void append_table(std::string& page, std::span<const Verb> rows, std::string_view before) {
-  page += "| statement | meaning |\n| --- | --- |\n";
-  for (const Verb& v : rows) {
-    std::string statement = std::string(before) + std::string(v.name);
-    if (!v.arguments.empty()) statement += " " + std::string(v.arguments);
-    for (std::size_t at = 0; (at = statement.find('|', at)) != std::string::npos; at += 2) statement.insert(at, "\\");
-    page += "| `" + statement + "` | " + std::string(v.meaning) + " |\n";
-  }
-}
 
 }  // namespace
 
@@ -297,10 +279,7 @@ std::span<const Verb> settings() { return kSettings; }
 std::span<const Verb> verbs() { return kVerbs; }
 
 void perform(World& world, const Statement& s) {
-  const auto found =
-      std::find_if(std::begin(kVerbs), std::end(kVerbs), [&s](const Verb& v) { return v.name == s.verb; });
-  BOOST_REQUIRE_MESSAGE(found != std::end(kVerbs), "unknown verb " << s.verb);
-  found->perform(world, s.arguments);
+  row_named(verbs(), s.verb, "verb").perform(world, s.arguments);
   // Every setting counts, not only the first: the scheduler is made by the first event.
   if (world.begun()) world.collect();
 }
@@ -311,15 +290,16 @@ std::string language_page() {
       "Each `.scn` file is a test of the scheduler in virtual time: `ctest -R scenario_NAME`. A statement is a line,\n"
       "`#` begins a comment, durations are `5ms 3s 2m 1h`. MSG and CONN are names that the scenario gives, by "
       "`arrive`\n"
-      "and `expect open`. This page is made from the tables in `qmgr/testing` (target `scenario_page_update`).\n\n"
+      "and `expect open`. What the queue manager does with them is in [queue/](queue/README.md). This page is made\n"
+      "from the tables in `qmgr/testing` (target `scenario_page_update`).\n\n"
       "## Statements\n\n";
-  append_table(page, kVerbs, "");
+  page += page_table(verbs());
   page += "\n## Settings\n\n";
-  append_table(page, kSettings, "set ");
+  page += page_table(settings(), "set ");
   page +=
       "\n## Expectations\n\n"
       "An action that is expected is looked for among all that were not yet expected.\n\n";
-  append_table(page, expectations(), "expect ");
+  page += page_table(expectations(), "expect ");
   return page;
 }
 

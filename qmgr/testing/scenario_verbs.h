@@ -6,19 +6,13 @@
 ///          scenario_page_update; a test fails while the page is stale.
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "qmgr/testing/scenario.h"
 #include "qmgr/testing/scenario_world.h"
 
 namespace pen::qmgr::scenario {
 
-struct Verb {
-  std::string_view name;
-  std::string_view arguments;
-  std::string_view meaning;
-  void (*perform)(World& world, const Arguments& a);
-};
+using Verb = Row<World>;
 
 std::span<const Verb> settings();      // set NAME …
 std::span<const Verb> verbs();         // of the world, of events and of orders

@@ -44,7 +44,7 @@ void World::one_domain(ConnectionNumber c, std::size_t count) {
   const HandJob j = take_job(c);
   message(j.message).delivered += j.ordinals.size() - count;
   core().one_domain_only(j.job, {j.ordinals.end() - static_cast<std::ptrdiff_t>(count), j.ordinals.end()},
-                         {mail::Action::deferred, "4.3.0", "multiple domains", {}, {}});
+                         mail::make_status(mail::Action::deferred, "4.3.0", "multiple domains"));
   core().job_done(j.job, milliseconds(1), JobEnd::served);
 }
 
@@ -89,7 +89,8 @@ void World::put_off(ConnectionNumber c, std::size_t count, JobEnd end) {
   if (count == 0) count = j.ordinals.size();
   const Ordinals back(j.ordinals.begin(), j.ordinals.begin() + static_cast<std::ptrdiff_t>(count));
   message(j.message).delivered += j.ordinals.size() - count;
-  core().try_next_host(j.job, back, {mail::Action::deferred, "4.3.0", live_.at(c).host + " says not now", {}, {}});
+  core().try_next_host(j.job, back,
+                       mail::make_status(mail::Action::deferred, "4.3.0", live_.at(c).host + " says not now"));
   core().job_done(j.job, milliseconds(1), count < j.ordinals.size() ? JobEnd::served : end);
 }
 

@@ -15,7 +15,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 ROOTS = os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers"))
 PACKAGES = {"postfix": ["postfix", "postfix-pcre"], "exim": ["exim4-daemon-light", "exim4-base"],
             "dovecot": ["dovecot-core", "dovecot-lmtpd"], "unbound": ["unbound", "ldnsutils"],
-            "readers": ["s-nail", "mutt"]}
+            "rbldnsd": ["rbldnsd"], "readers": ["s-nail", "mutt"],
+            "policy": ["postgrey", "postfix-policyd-spf-python", "postfwd"]}
 
 
 def unavailable():

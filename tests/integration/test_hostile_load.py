@@ -124,8 +124,10 @@ class HostileLoad(Suite):
         for kind, last in (("stalls in a command", timeout), ("stalls in a small message", timeout),
                            ("stalls in a large message", timeout), ("babbles", errors),
                            ("sends an endless line", timeout), ("repeats itself", errors)):
+            # A line that looks like a header field ends the session at once: some that babble say one by chance.
+            also = {"221 2.7.0"} if kind == "babbles" else set()
             with self.subTest(kind):
-                self.assertEqual(set(ends[kind]), {last}, ends[kind])
+                self.assertEqual(set(ends[kind]) - also, {last}, ends[kind])
 
 
 if __name__ == "__main__":

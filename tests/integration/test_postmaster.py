@@ -113,7 +113,7 @@ class Server(Postmaster):
                     secret,
                     SENDER,
                     "DATA",
-                    "Subject: my private words",
+                    "my private words",
                     "QUIT",
                 )
                 _, text = self.notice(back, 1)

@@ -53,7 +53,7 @@ class TableServer {
       self->asked.push_back(key);
       if (key.starts_with("hang")) {
         ++self->hanging;
-        static_cast<void>(co_await self->free_.wait());
+        (void)co_await self->free_.wait();
         --self->hanging;
         stream.write("9:NOTFOUND ,");
         continue;

@@ -70,17 +70,17 @@ BOOST_AUTO_TEST_CASE(processes_and_restarts_share_keys_by_the_file) {
 
 BOOST_AUTO_TEST_CASE(old_keys_leave_the_file) {
   auto all = keys();
-  static_cast<void>(all.current());
+  (void)all.current();
   const std::string before = content();
   clock.advance(seconds(201));
-  static_cast<void>(all.current());
+  (void)all.current();
   BOOST_TEST(content().size() == before.size());
   BOOST_TEST(content() != before);
 }
 
 BOOST_AUTO_TEST_CASE(unknown_names_do_not_make_the_file_be_read_again_and_again) {
   auto one = keys(), two = keys();
-  static_cast<void>(two.current());
+  (void)two.current();
   const auto unknown = std::array<std::byte, 16>{};
   BOOST_TEST(!two.find(unknown));
   clock.advance(seconds(101));
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_others_can_read_or_that_is_damaged_is_not_trust
   ::chmod(file.c_str(), 0644);
   auto two = keys();
   BOOST_TEST(!two.find(name_of(key)));
-  static_cast<void>(two.current());
+  (void)two.current();
   BOOST_TEST(two.problem().find("owner alone") != std::string::npos);
   ::chmod(file.c_str(), 0600);
   std::filesystem::resize_file(file, content().size() / 2);

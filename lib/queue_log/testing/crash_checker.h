@@ -95,17 +95,18 @@ class Checker {
     if (!opened && failed()) return check(disk.cut(any_cut(), random_), depth - 1);
     if (!opened) throw Violation{"open: " + opened.error().message()};
     QueueLog& log = **opened;
-    for (int steps = 0; log.recovery() != Recovery::done; ++steps) {
+    for (int steps = 0; log.restart().stage() != Recovery::done; ++steps) {
       if (steps > 100000) throw Violation{"recovery does not end"};
-      auto stepped = log.recover_step(options_.segment_size / 4);
+      auto stepped = log.restart().step(options_.segment_size / 4);
       if (!stepped) throw Violation{"recovery: " + stepped.error().message()};
       auto done = commit(log, disk);
       if (!done && failed()) return check(disk.cut(any_cut(), random_), depth - 1);
       if (!done) throw Violation{"commit: " + done.error().message()};
     }
     disk.fail_sync = disk.fail_write = 0;
-    if (positions_saved && !log.report().positions_found) throw Violation{"restart positions that were saved are lost"};
-    if (const Damage* damage = unexplained(log.report(), disk))
+    if (positions_saved && !log.restart().report().positions_found)
+      throw Violation{"restart positions that were saved are lost"};
+    if (const Damage* damage = unexplained(log.restart().report(), disk))
       throw Violation{"damage reported after a mere crash: " + damage->what};
     compare(log);
   }
@@ -114,9 +115,9 @@ class Checker {
   testing::FaultStorage::Cut any_cut() { return testing::FaultStorage::kCuts[random_.below(5)]; }
 
   static Result<void> commit(QueueLog& log, testing::FaultStorage& disk) {
-    while (auto batch = log.next_batch()) {
+    while (auto batch = log.commits().next_batch()) {
       auto executed = batch->execute(disk);
-      PEN_TRY(log.complete(*std::move(batch), std::move(executed)));
+      PEN_TRY(log.commits().complete(*std::move(batch), std::move(executed)));
     }
     return {};
   }
@@ -134,7 +135,7 @@ class Checker {
                                  std::to_string(listed.generation);
         if (!found.emplace(listed.queue_id, here).second && !taken_again(listed.queue_id))
           throw Violation{listed.queue_id + " is there twice, at " + found[listed.queue_id] + " and at " + here};
-        auto stored = log.read(listed.place);
+        auto stored = log.runners().read(listed.place);
         if (!stored) throw Violation{listed.queue_id + " unreadable: " + stored.error().message()};
         look_at(*stored);
       }
@@ -148,15 +149,15 @@ class Checker {
   /// The runners find what the scan found, but for what is on hold.
   void run(QueueLog& log, const std::map<std::string, std::string>& scanned) {
     std::set<std::string> run;
-    for (LogId id = 0; id < log.log_count(); ++id) {
+    for (LogId id = 0; id < log.runners().log_count(); ++id) {
       if (id == kHold) continue;
       for (int steps = 0;; ++steps) {
         if (steps > 10000) throw Violation{"a runner does not end"};
-        auto due = log.next_due(id, WallTime(seconds(2'000'000'000)));
+        auto due = log.runners().next_due(id, WallTime(seconds(2'000'000'000)));
         if (!due) throw Violation{"runner: " + due.error().message()};
         if (due->message) {
           const std::string& queue_id = due->message->envelope.queue_id;
-          const auto started = log.start(*due->message);
+          const auto started = log.work().start(*due->message);
           if (!started && started.error().is(QueueLogError::superseded) && taken_again(queue_id)) continue;
           if (!started) throw Violation{"start: " + started.error().message()};
           if (!run.insert(queue_id).second) throw Violation{queue_id + " is run twice"};

@@ -1,0 +1,90 @@
+// The greylist and its file: kept over a restart, by one process at a time.
+#include "anvil/memory.h"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <thread>
+
+#include "lib/testing/manual_clock.h"
+#include "lib/testing/scratch.h"
+
+using namespace pen;
+using pen::anvil::Greylist;
+using pen::anvil::Memory;
+
+namespace {
+
+struct Fixture {
+  std::unique_ptr<Memory> begin() {
+    return std::make_unique<Memory>(loop, scratch.path().string(),
+                                    [this](const std::string& line) { warnings.push_back(line); });
+  }
+  static async::Task<void> into(async::Task<void> task, bool* done) {
+    co_await std::move(task);
+    *done = true;
+  }
+  /// Lets time pass until the task is done.
+  void await(async::Task<void> task) {
+    bool done = false;
+    async::Gate gate(loop);
+    gate.spawn("test", into(std::move(task), &done));
+    const auto end = std::chrono::steady_clock::now() + seconds(30);  // a thread opens and writes the file
+    while (!done && std::chrono::steady_clock::now() < end) {
+      loop.run_once();
+      std::this_thread::yield();
+      clock.advance(milliseconds(1));
+    }
+    BOOST_TEST_REQUIRE(done);
+  }
+  static Greylist::Question question() {
+    Greylist::Question q;
+    q.client = "192.0.2.0";
+    q.delay = 300;
+    q.window = q.keep = 100'000;
+    return q;
+  }
+  static pen::anvil::Quotas::Question quota() {
+    pen::anvil::Quotas::Question q;
+    q.messages = q.recipients = 1;
+    q.users.push_back({.name = "login:ada", .messages_per_day = 1});
+    return q;
+  }
+  pen::testing::ScratchDir scratch;
+  pen::testing::ManualClock clock;
+  async::Loop loop{clock};
+  std::vector<std::string> warnings;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(memory, Fixture)
+
+BOOST_AUTO_TEST_CASE(what_was_learned_is_there_after_a_restart) {
+  auto first = begin();
+  await(first->ready());
+  BOOST_TEST(first->ask(question()).wait == 300u);
+  BOOST_TEST((first->ask(quota()).exceeded == ipc::sender_memory::QuotaLimit::none));
+  await(first->finish());
+  first.reset();
+  clock.advance(seconds(400));
+  auto second = begin();
+  await(second->ready());
+  BOOST_TEST(second->ask(question()).delayed >= 400u);
+  BOOST_TEST((second->ask(quota()).exceeded == ipc::sender_memory::QuotaLimit::messages_per_day));
+  await(second->finish());
+  BOOST_TEST(warnings.empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_next_process_waits_for_the_last_one_and_then_does_without_the_file) {
+  auto first = begin();
+  await(first->ready());
+  auto second = begin();
+  await(second->ready());
+  BOOST_TEST_REQUIRE(warnings.size() == 1u);
+  BOOST_TEST(warnings[0].ends_with("greylisting and quotas are remembered by this process only"));
+  BOOST_TEST(second->ask(question()).wait == 300u);
+  await(second->finish());
+  await(first->finish());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,32 @@
+#include "lib/mailbox/command_account.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <unistd.h>
+
+#include "lib/config/problem.h"
+#include "lib/mailbox/accounts.h"
+
+namespace pen::mailbox {
+
+Result<Identity> command_account(const std::string& user, const std::string& group, uid_t owner_uid, gid_t owner_gid,
+                                 const std::string& service) {
+  const auto wrong = [&](const std::string& why) {
+    return fail(config::ConfigError::bad_value, fmt::format("master.cf: {}: user={}", service, why));
+  };
+  PEN_TRY_ASSIGN(const auto account, find_account(user));
+  if (!account) return wrong(user + ": there is no such user");
+  Identity who = account->identity;
+  if (!group.empty()) {
+    const ::group* entry = ::getgrnam(group.c_str());
+    if (entry == nullptr) return wrong(": there is no group " + group);
+    who.gid = entry->gr_gid;
+  }
+  who.groups = {who.gid};
+  if (who.uid == 0 || who.gid == 0) return wrong(user + ": a command never runs as root");
+  if (::geteuid() == 0 && (who.uid == owner_uid || who.gid == owner_gid))
+    return wrong(user + ": a command does not get the rights of mail_owner");
+  return who;
+}
+
+}  // namespace pen::mailbox
