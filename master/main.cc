@@ -16,6 +16,7 @@
 #include "lib/base/log.h"
 #include "lib/service/lock.h"
 #include "lib/service/setup.h"
+#include "master/notify.h"
 #include "master/supervisor.h"
 
 namespace {
@@ -50,8 +51,24 @@ struct Master {
   async::Loop loop;
   std::unique_ptr<master::Supervisor> supervisor;
   std::string directory;
+  master::Notifier manager{"", microseconds(0)};  // who started us, if it is systemd or speaks as it does
+  bool manager_missed = false;
+  async::Loop::TimerHandle watchdog;
   bool stopping = false;
 };
+
+/// Says once that the service manager does not hear us.
+void told(Master& m, const Result<void>& sent) {
+  if (sent || std::exchange(m.manager_missed, true)) return;
+  log::warning("the service manager cannot be told how it goes: {}", sent.error().message());
+}
+
+/// The watchdog looks at this loop, which starts programs and answers signals; what a program does is seen by its end.
+void arm_watchdog(Master& m) {
+  if (m.manager.watchdog().count() == 0) return;
+  told(m, m.manager.alive());
+  m.watchdog = m.loop.call_at(m.loop.now() + m.manager.watchdog(), [&m] { arm_watchdog(m); });
+}
 
 async::Task<void> report_readiness(Master* m, Command* command) {
   auto ready = co_await m->supervisor->all_ready({.deadline = m->loop.now() + kReadyTime});
@@ -59,10 +76,19 @@ async::Task<void> report_readiness(Master* m, Command* command) {
   if (ready) {
     log::info("all services are ready");
     report(*command, "ok");
+    told(*m, m->manager.ready(m->supervisor->summary()));
   } else {
     log::warning("{}", ready.error().message());
     report(*command, "started, but " + ready.error().context() + ": see the log");
+    // Not a failed start: what serves goes on serving, and master goes on trying.
+    told(*m, m->manager.ready("started, but " + ready.error().context()));
   }
+}
+
+async::Task<void> report_reload(Master* m) {
+  const auto ready = co_await m->supervisor->all_ready({.deadline = m->loop.now() + kReadyTime});
+  if (m->stopping) co_return;
+  told(*m, m->manager.ready(ready ? m->supervisor->summary() : "reloaded, but " + ready.error().context()));
 }
 
 async::Task<void> stop(Master* m) {
@@ -70,7 +96,16 @@ async::Task<void> stop(Master* m) {
   m->loop.stop();
 }
 
-void reload(Master& m) {
+/// The former file may be compressed or sent away once every program has the new one.
+void open_log_again(Master& m) {
+  if (auto ok = log::reopen(); !ok) {
+    log::error("log rotation: {}; going on with the former file", ok.error().message());
+    return;
+  }
+  if (const int file = log::descriptor(); file >= 0) m.supervisor->hand_out_log(file);
+}
+
+void adopt_changes(Master& m) {
   auto config = config::load(m.directory);
   if (!config) {
     log::error("reload: {}; going on as before", config.error().message());
@@ -83,6 +118,12 @@ void reload(Master& m) {
   if (auto ok = m.supervisor->adopt(*config); !ok) {
     log::error("reload: {}; going on as before", ok.error().message());
   }
+}
+
+void reload(Master& m) {
+  told(m, m.manager.reloading(m.loop.clock().now()));
+  adopt_changes(m);
+  m.loop.spawn("reload", report_reload(&m));
 }
 
 /// Opens the sockets and starts the programs. The kernel closes what a killed program had open one after the other: the
@@ -130,6 +171,7 @@ int main(int argc, char** argv) {
   if (command.report >= 0) ::fcntl(command.report, F_SETFD, FD_CLOEXEC);
   // Umask before the first file; sockets and directories get their modes by name.
   ::umask(022);
+  auto manager = master::Notifier::from_environment();
 
   auto config = config::load(config::config_directory(command.directory));
   if (!config) return refuse(command, EX_CONFIG, config.error().message());
@@ -156,11 +198,13 @@ int main(int argc, char** argv) {
 
   Master m;
   m.directory = config->directory();
+  m.manager = std::move(manager);
   m.supervisor = std::make_unique<master::Supervisor>(m.loop, locks->programs.get(),
                                                       service::state_directory(settings) + "/master.status");
   const auto stop_once = [&m](int) {
     if (std::exchange(m.stopping, true)) return;
     log::info("terminating on signal");
+    told(m, m.manager.stopping());
     m.loop.spawn("stop", stop(&m));
   };
   for (const int signo : {SIGTERM, SIGINT}) (void)m.loop.on_signal(signo, stop_once);
@@ -170,9 +214,11 @@ int main(int argc, char** argv) {
   (void)m.loop.on_signal(SIGHUP, [&m](int) {
     if (!m.stopping) reload(m);
   });
+  (void)m.loop.on_signal(SIGUSR2, [&m](int) { open_log_again(m); });
   if (auto ok = adopt_first(*m.supervisor, *config); !ok) {
     return refuse(command, EX_OSERR, ok.error().message());
   }
+  arm_watchdog(m);
   m.loop.spawn("readiness", report_readiness(&m, &command));
   m.loop.hold();
   m.loop.run();

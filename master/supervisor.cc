@@ -39,6 +39,7 @@ struct Supervisor::Process {
   SteadyTime started;
   SteadyTime ready = kNever;
   bool draining = false;
+  unsigned log_round = 0;  // the last one that it has taken
   std::unique_ptr<Stream> status;
   async::Loop::TimerHandle kill_timer;
   std::unique_ptr<async::Gate> tasks;
@@ -217,6 +218,7 @@ void Supervisor::start(Service& s) {
   auto process = std::make_unique<Process>();
   process->pid = started->pid;
   process->started = loop_.now();
+  process->log_round = log_round_;  // it opens the file itself, and finds the new one
   process->status = std::make_unique<Stream>(loop_, std::move(started->status));
   process->tasks = std::make_unique<async::Gate>(loop_);
   Process* p = process.get();
@@ -232,6 +234,12 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
     if (word->starts_with(service::kFailed)) {  // its reason is in the log
       s->why = word->substr(service::kFailed.size());
       continue;
+    }
+    // One packet a word; but the end of a read is not always that of a packet.
+    for (std::size_t at = word->find(service::kLogged); at != std::string_view::npos;
+         at = word->find(service::kLogged, at + 1)) {
+      ++p->log_round;
+      self->note_log_taken();
     }
     if (!word->contains(service::kReady) || p->ready != kNever) continue;
     p->ready = self->loop_.now();
@@ -261,6 +269,7 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
   const bool asked = p->draining || stopping_;
   const bool clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
   s.last_end = fmt::format("pid {} {}", p->pid, how_it_ended(wait_status));
+  note_log_taken();
   if (!clean) {
     log::warning("process {}/{} pid {} {}", program_directory_, s.plan.program, p->pid, how_it_ended(wait_status));
   }
@@ -297,6 +306,32 @@ void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
   }
   set_state(s, State::paced);
   s.start_timer = loop_.call_at(loop_.now() + pause, [this, &s] { sleep_or_start(s); });
+}
+
+void Supervisor::hand_out_log(int file) {
+  ++log_round_;
+  for (auto& s : services_) {
+    for (auto& p : s->processes) {
+      Fd copy(::fcntl(file, F_DUPFD_CLOEXEC, 0));
+      if (!copy) {
+        log::warning("cannot hand the log to {} pid {}: {}", s->plan.program, p->pid,
+                     Error::from_errno(errno).message());
+        continue;
+      }
+      p->status->write_with_fds(service::kLog, {&copy, 1});
+    }
+  }
+  note_log_taken();
+}
+
+void Supervisor::note_log_taken() {
+  unsigned taken = log_round_;
+  for (const auto& s : services_) {
+    for (const auto& p : s->processes) taken = std::min(taken, p->log_round);
+  }
+  if (taken == log_opened_) return;
+  log_opened_ = taken;
+  write_status();
 }
 
 void Supervisor::arm_wakeup(Service& s) {
@@ -368,12 +403,22 @@ Task<Result<void>> Supervisor::all_ready(async::Until until) {
   }
 }
 
+std::string Supervisor::summary() const {
+  const auto serving = std::ranges::count_if(services_, [](const auto& s) { return s->state == State::serving; });
+  const auto waiting = std::ranges::count_if(services_, [](const auto& s) { return s->state == State::paced; });
+  std::string text = fmt::format("{} services, {} serving", services_.size(), serving);
+  if (waiting != 0) text += fmt::format(", {} waiting to restart", waiting);
+  if (!skipped_.empty()) text += fmt::format(", {} not started", skipped_.size());
+  return text;
+}
+
 std::string Supervisor::status_json() const {
   nlohmann::ordered_json out;
   out["version"] = PEN_VERSION;
   out["master"] = ::getpid();
   out["started"] = unix_seconds(started_at_);
   out["stopping"] = stopping_;
+  out["log_opened"] = log_opened_;
   auto& list = out["services"] = nlohmann::ordered_json::array();
   for (const auto& s : services_) {
     nlohmann::ordered_json one;

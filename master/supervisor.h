@@ -36,6 +36,9 @@ class Supervisor {
   Result<void> adopt(const config::Config& config);
   /// SIGCHLD.
   void collect();
+  /// Hands every program the log file that master has opened again. When all that had the former one have answered or
+  /// ended, status_json() counts one more log_opened: nobody writes to the former file any more.
+  void hand_out_log(int file);
   /// Sends SIGTERM to every program, and SIGKILL after stop_drain_time and a second. Returns when no process is left.
   async::Task<void> stop();
 
@@ -43,6 +46,8 @@ class Supervisor {
   async::Task<Result<void>> all_ready(async::Until until);
   /// Writes the status file now; otherwise it follows each change within a turn or two.
   void write_status();
+  /// A few words: how many services there are and how many serve.
+  std::string summary() const;
   /// The text of the status file.
   std::string status_json() const;
 
@@ -51,6 +56,7 @@ class Supervisor {
   struct Process;
   enum class State { asleep, starting, serving, paced, replacing, stopped };
   static const char* word(State state);
+  void note_log_taken();
 
   void start(Service& s);
   void sleep_or_start(Service& s);
@@ -73,6 +79,8 @@ class Supervisor {
   Sockets sockets_;
   std::vector<std::unique_ptr<Service>> services_;
   std::vector<service::Skipped> skipped_;
+  unsigned log_round_ = 0;   // how often the log was handed out
+  unsigned log_opened_ = 0;  // the last round that every program has taken
   async::Event changed_;
   async::Loop::TimerHandle status_timer_;
   bool stopping_ = false;

@@ -14,6 +14,7 @@
 #include "tools/check.h"
 #include "tools/instance_control.h"
 #include "tools/instance_status.h"
+#include "tools/log_rotation.h"
 #include "tools/output.h"
 
 namespace pen::tools {
@@ -38,6 +39,7 @@ constexpr Row kCommands[] = {
     {"abort", "", "stop at once", Command::abort},
     {"reload", "", "use the changed configuration; open sessions continue", Command::reload},
     {"flush", "", "try all deferred mail now", Command::flush},
+    {"logrotate", "", "put the log file aside, begin a new one, compress the former one", Command::log_rotate},
     {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
     {"check", "", "what is wrong with the configuration and the directories", Command::check}};
 
@@ -119,6 +121,8 @@ int InstanceTool::run() {
       return control.reload();
     case Command::flush:
       return control.flush();
+    case Command::log_rotate:
+      return rotate_log(*config);
     case Command::status:
       return print_status(*config, options_.json);
   }

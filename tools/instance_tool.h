@@ -13,7 +13,7 @@ namespace pen::tools {
 
 class InstanceTool {
  public:
-  enum class Command { init, start, start_foreground, stop, abort, reload, flush, status, check };
+  enum class Command { init, start, start_foreground, stop, abort, reload, flush, log_rotate, status, check };
   struct Options {
     std::string directory;  // of main.cf, as given
     Command command = Command::status;

@@ -71,19 +71,25 @@ bool trusted(const std::string& directory) {
          (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// The log names everybody's addresses and logins, so only its owner may read it (as in Postfix 3.9). Outside a
+/// The log names everybody's addresses and logins, so only its owner may read it unless the mode says more. Outside a
 /// trusted directory the file must be neither a symbolic link nor a second name of another file. Returns -1 with
 /// errno.
-int open_file(const std::string& path) {
+int open_file(const std::string& path, unsigned mode) {
   const auto slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   const bool free = !trusted(directory);
   const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | (free ? O_NOFOLLOW : 0), 0600);
   struct stat st{};
-  if (fd < 0 || !free || (::fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)) return fd;
-  ::close(fd);
-  errno = EMLINK;
-  return -1;
+  if (fd < 0) return fd;
+  const bool known = ::fstat(fd, &st) == 0;
+  if (free && !(known && S_ISREG(st.st_mode) && st.st_nlink == 1)) {
+    ::close(fd);
+    errno = EMLINK;
+    return -1;
+  }
+  // A new file gets its mode whatever the umask; one with lines in it may have been changed by hand.
+  if (known && S_ISREG(st.st_mode) && st.st_size == 0 && st.st_uid == ::geteuid()) (void)::fchmod(fd, mode);
+  return fd;
 }
 
 /// The caller holds the lock.
@@ -101,7 +107,7 @@ Result<void> open(Options options) {
   State& s = state();
   int fd = STDERR_FILENO;
   if (options.target == Target::file) {
-    fd = open_file(options.path);
+    fd = open_file(options.path, options.mode);
     if (fd < 0) return fail_errno("open log file " + options.path);
   }
   if (options.hostname.empty()) {
@@ -124,12 +130,27 @@ Result<void> reopen() {
   State& s = state();
   const std::lock_guard guard(s.lock);
   if (s.options.target != Target::file) return {};
-  const int fd = open_file(s.options.path);
+  const int fd = open_file(s.options.path, s.options.mode);
   if (fd < 0) return fail_errno("open log file " + s.options.path);
   if (!s.gathered.empty()) write_gathered(s);
   ::close(s.fd);
   s.fd = fd;
   return {};
+}
+
+int descriptor() {
+  State& s = state();
+  const std::lock_guard guard(s.lock);
+  return s.options.target == Target::file ? s.fd : -1;
+}
+
+void adopt(Fd file) {
+  State& s = state();
+  const std::lock_guard guard(s.lock);
+  if (s.options.target != Target::file || !file) return;
+  if (!s.gathered.empty()) write_gathered(s);
+  if (s.fd != STDERR_FILENO) ::close(s.fd);
+  s.fd = file.release();
 }
 
 void gather() { gathering = true; }

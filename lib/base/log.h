@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 
 namespace pen::log {
@@ -32,6 +33,7 @@ struct Options {
   Target target = Target::standard_error;
   std::string path;              // for Target::file
   int syslog_facility = 2 << 3;  // LOG_MAIL
+  unsigned mode = 0600;          // of a log file that is made
   bool debug = false;            // whether debug lines are written
 };
 
@@ -40,6 +42,11 @@ struct Options {
 Result<void> open(Options options);
 /// Opens the log file again after rotation. No effect for other targets.
 Result<void> reopen();
+/// The descriptor of the log file, which the log keeps; -1: the target is no file.
+int descriptor();
+/// From now on lines go to this file, which another process opened: for programs that may not open it themselves.
+/// No effect for other targets.
+void adopt(Fd file);
 /// From now on the calling thread's info and debug lines wait in memory for flush(), so that a burst of them costs one
 /// write(); lines of higher levels, and of other threads, go out at once with what waits before them. For files only.
 /// The thread must call flush() before it waits: async::Loop does, at the end of every turn.

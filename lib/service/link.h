@@ -3,7 +3,8 @@
 ///
 /// Words:   one packet each. Program to master: "ready" once it can serve; or "failed " and why, before it ends.
 ///          Master to program: "drain" (accept nothing new, finish what is in hand, exit), "wakeup" (the service's
-///          timer). Unknown words are ignored.
+///          timer), "log" with a descriptor: the log file, opened again, because most programs may not open it. The
+///          answer "logged" says that no line goes to the former file any more. Unknown words are ignored.
 /// End:     when the program dies master reads the end; when master dies the program does, and exits at once, so that
 ///          a new master finds the field clear.
 #include <cstddef>
@@ -14,6 +15,8 @@ namespace pen::service {
 inline constexpr std::string_view kReady = "ready";
 inline constexpr std::string_view kDrain = "drain";
 inline constexpr std::string_view kWakeup = "wakeup";
+inline constexpr std::string_view kLog = "log";
+inline constexpr std::string_view kLogged = "logged";
 inline constexpr std::string_view kFailed = "failed ";  // what follows is a sentence part
 inline constexpr std::size_t kMaxWord = 1024;
 

@@ -142,6 +142,10 @@ struct Skeleton {
       if (!word) leave(EX_OK);  // master is gone
       if (word->contains(kDrain)) self->drain(false);
       if (word->contains(kWakeup) && self->hooks.wakeup) self->hooks.wakeup();
+      for (Fd& file : master.take_fds()) {
+        log::adopt(std::move(file));
+        master.write(kLogged);
+      }
     }
   }
 };

@@ -34,6 +34,14 @@ Result<int> facility(const std::string& name) {
   return fail(config::ConfigError::bad_value, "syslog_facility = " + name);
 }
 
+/// The modes that Postfix takes too.
+Result<unsigned> log_mode(const std::string& text) {
+  if (text == "0600" || text == "600") return 0600;
+  if (text == "0640" || text == "640") return 0640;
+  if (text == "0644" || text == "644") return 0644;
+  return fail(config::ConfigError::bad_value, "maillog_file_permissions = " + text + " (use 0600, 0640 or 0644)");
+}
+
 Result<passwd> account_entry(const std::string& name) {
   const passwd* entry = ::getpwnam(name.c_str());
   if (!entry) return fail(SetupError::no_account, "mail_owner \"" + name + "\"");
@@ -54,6 +62,7 @@ Result<void> open_log(const config::Settings& settings, const std::string& progr
   } else {
     options.target = log::Target::file;
     options.path = settings.maillog_file;
+    PEN_TRY_ASSIGN(options.mode, log_mode(settings.maillog_file_permissions));
   }
   return log::open(std::move(options));
 }
