@@ -99,6 +99,8 @@ endfunction()
 
 # What a release is made of, with what tests it from outside or runs for long: `suite`, the label "release".
 add_custom_target(suite)
+# What is installed: for packages.
+add_custom_target(programs)
 
 # For pen_library() alone, whose variables it sees.
 function(pen_compiled target kind)
@@ -143,6 +145,7 @@ function(pen_program name)
   pen_unoptimised_if_seldom(${name}_program FALSE)
   pen_precompile(${name}_program program)
   add_dependencies(suite ${name}_program)
+  add_dependencies(programs ${name}_program)
   set_target_properties(${name}_program PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
   install(TARGETS ${name}_program RUNTIME DESTINATION ${folder})
