@@ -174,18 +174,20 @@ class Signing(Suite):
             self.assertEqual(self.keys.verify(self.sent()[0]), words)
 
     def test_mail_of_sendmail_is_signed_with_what_is_completed(self):
-        done = self.instance.tool("sendmail", "-f", FROM, "b@rcpt.example", text=False, stdin=b"Subject: x\n\nbody\n.x\n")
+        done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", self.instance.etc, "-i", "-f", FROM,
+                               "b@rcpt.example"], input=b"Subject: x\n\nbody\n.x\n", capture_output=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         (content,) = self.sent()
         self.check([content])
-        self.assertIn(b"Message-ID:", content[:content.index(b"Received:")])
+        self.assertIn(b":Message-ID;", content[:content.index(b"Received:")])
 
     def test_notices_are_signed(self):
         self.peer.replies["RCPT"] = lambda session, line: "550 5.1.1 no" if "nobody" in line else None
         self.addCleanup(self.peer.replies.clear)
         send(self.instance.port, "c@rcpt.example", ["nobody@rcpt.example"], MESSAGES["plain"])
-        notices = [c for c in self.sent(2) if b"From: MAILER-DAEMON@sender.example" in c]
-        self.assertTrue(notices, self.instance.log())
+        notices = self.sent(2)  # the sender's and the postmaster's
+        for content in notices:
+            self.assertRegex(content, rb"\r\nFrom: [^\r]*@sender\.example")
         self.check(notices)
 
     def test_without_its_key_mail_waits_and_the_log_says_what_to_do(self):
@@ -280,7 +282,10 @@ class Tool(Suite):
                 signed = dkim_peers.opendkim_sign(
                     content, self.keys.folder, Domain="sender.example", Selector="r1", KeyFile=self.key("r1"),
                     Canonicalization="/".join(forms))
-                self.assertEqual(self.keys.verify(signed), ["pass"], (name, forms))
+                # As a filter OpenDKIM does not see blanks around a value, and signs another text: python3-dkim says so.
+                lost = name in ("long folded fields", "fields twice and empty") and forms[0] == "simple"
+                self.assertEqual(self.keys.verify(signed), ["fail" if lost else "pass"], (name, forms))
+                self.assertEqual(dkim_peers.python_verify([signed], self.keys.records), [[not lost]])
 
     def test_sign_writes_what_others_verify(self):
         for selector in ("r1", "e1"):
