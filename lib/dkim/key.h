@@ -2,7 +2,7 @@
 /// Keys and digests of signatures, by OpenSSL.
 ///
 /// Use:     auto key = PrivateKey::parse(pem);   std::string signature = key->sign(text);
-///          auto record = KeyRecord::parse(txt);  auto key = PublicKey::of(*record);  if (key->verifies(text, signature)) …
+///          auto record = KeyRecord::parse(txt);  auto key = PublicKey::of(*record);  key->verifies(text, signature)
 /// Forms:   a private key is PEM (PKCS #1, PKCS #8), or base 64 of the same without its lines, or base 64 of the 32
 ///          bytes of an Ed25519 seed.
 /// Errors:  bad_key; unsupported (other types than RSA and Ed25519, keys with a passphrase).

@@ -157,8 +157,8 @@ class Message {
     made_here_ = true;
     inspected_ = inspected;
   }
-  /// The client may have mail signed (Settings::signing), by its From: field. Mail on its way to a content filter is not:
-  /// it is when it comes back. Call this before open_body().
+  /// The client may have mail signed (Settings::signing), by its From: field. Mail on its way to a content filter is
+  /// not: it is when it comes back. Call this before open_body().
   void may_be_signed(bool yes) { may_be_signed_ = yes; }
   /// The message goes to a filter and not into the queue: it gets no queue id. Call this before the first recipient.
   void unqueued(bool yes) { unqueued_ = yes; }

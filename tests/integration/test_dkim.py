@@ -349,8 +349,8 @@ class Tool(Suite):
 
     def test_wrong_words_are_told(self):
         for arguments in ((), ("nothing",), ("generate",), ("generate", "-d", "a b", "-s", "x"),
-                          ("generate", "-d", "a.example", "-s", "x", "--rsa", "512"), ("dns", "-d", "a.example", "-s", "x"),
-                          ("sign", "--canon", "nofws")):
+                          ("generate", "-d", "a.example", "-s", "x", "--rsa", "512"),
+                          ("dns", "-d", "a.example", "-s", "x"), ("sign", "--canon", "nofws")):
             done = pendkim(*arguments, stdin=b"")
             self.assertEqual(done.returncode, 64, arguments)
             self.assertTrue(done.stderr, arguments)
