@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import dkim_peers
+import milter
 from harness import *
 from instance import mail_owner
 
@@ -245,6 +246,21 @@ class OtherSettings(Suite):
                 send(instance.port, FROM, ["b@rcpt.example"], MESSAGES["plain"])
                 scan.wait_messages(1)
                 self.assertEqual(keys.verify(scan.messages[0].content), ["none"])
+
+    def test_what_filters_change_is_signed_and_they_see_no_signature(self):
+        keys = Keys(self.folder())
+        changes = [milter.change(1, "Subject", "two"), milter.add("X-Scanned", "yes"), milter.CONTINUE]
+        for answers in ({"E": changes}, {}):
+            with Peer() as peer, milter.Milter(answers) as filter:
+                settings = {**relay_to(peer), **keys.settings(), "smtpd_milters": f"inet:127.0.0.1:{filter.port}"}
+                with Instance(settings) as instance:
+                    for content in (MESSAGES["plain"], MESSAGES["large"]):
+                        send(instance.port, FROM, ["b@rcpt.example"], content)
+                    peer.wait_messages(2)
+                    contents = [m.content for m in peer.messages]
+                    self.assertEqual([b"X-Scanned: yes" in c for c in contents], [bool(answers)] * 2)
+                    self.assertEqual(dkim_peers.python_verify(contents, keys.records), [[True, True]] * 2)
+                    self.assertNotIn("DKIM-Signature", repr(filter.events))
 
     def test_content_is_converted_to_7_bit_before_it_is_signed(self):
         keys = Keys(self.folder())
