@@ -117,11 +117,11 @@ Result<std::string> Srs::forward(std::string_view address, std::string_view alia
     std::string_view parts = rest.substr(kTag + 1);
     const auto hash = take(parts);
     const auto host = hash ? take(parts) : std::nullopt;
-    if (host && !parts.empty() && is_separator(parts.front())) {
+    if (host && mail::valid_hostname(*host, true) && parts.size() > 1 && is_separator(parts.front())) {
       out = std::string("SRS1") + options_.separator + signed_hash(std::string(*host) + std::string(parts)) + "=" +
             std::string(*host) + "=" + std::string(parts);
     }
-  } else if (kind == '0') {
+  } else if (kind == '0' && local.size() > kTag + 1) {
     rest.remove_prefix(kTag);
     out = std::string("SRS1") + options_.separator + signed_hash(std::string(domain) + std::string(rest)) + "=" +
           std::string(domain) + "=" + std::string(rest);

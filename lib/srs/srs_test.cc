@@ -111,8 +111,9 @@ BOOST_AUTO_TEST_CASE(addresses_without_a_domain_are_not_rewritten) {
 }
 
 BOOST_AUTO_TEST_CASE(quoted_and_odd_local_parts_come_back_as_they_were) {
-  for (const char* address : {"\"a b\"@a.example", "\"a@b\"@a.example", "a=b=c@a.example", "SRS0@a.example",
-                              "srs1=x@a.example", "owner-list@a.example"})
+  for (const char* address :
+       {"\"a b\"@a.example", "\"a@b\"@a.example", "a=b=c@a.example", "SRS0@a.example", "SRS0=@a.example",
+        "SRS1=abcd=host.==x@a.example", "srs1=x@a.example", "owner-list@a.example"})
     BOOST_TEST(reverse(kSrs, forward(kSrs, address, "alias.example")) == address, address);
 }
 
