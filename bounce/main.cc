@@ -27,7 +27,7 @@ constexpr std::size_t kThreads = 4;
 
 struct Server {
   Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, mail::DsnSettings notices,
-         bounce::PostmasterCopies copies, std::shared_ptr<const intake::CheckTables> checks)
+         bounce::PostmasterCopies copies, intake::Settings settings)
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
@@ -37,7 +37,7 @@ struct Server {
                .pool = pool,
                .queue = queue,
                .resolve = std::move(resolver),
-               .settings = intake::for_own_mail(context.settings(), std::move(checks)),
+               .settings = std::move(settings),
                .next_queue_id = [this] { return ids.next(); },
                .log_info = [](const std::string& line) { log::info("{}", line); },
                .log_warning = log::as_warning},
@@ -137,8 +137,10 @@ Result<service::Hooks> start(service::Context& context) {
   auto form = bounce::notice_form(context.config());
   if (!form.problem.empty()) log::warning("{}", form.problem);
   PEN_TRY_ASSIGN(auto checks, checks_of_own_mail(context.settings()));
+  intake::Settings settings = intake::for_own_mail(context.settings(), std::move(checks));
+  PEN_TRY_ASSIGN(settings.signing, signing::Signing::open(context.settings()));
   auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings), *std::move(copies),
-                                         std::move(checks));
+                                         std::move(settings));
   server->queue.start();
   service::serve_conversations(
       context, {{conversation::kName,

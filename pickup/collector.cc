@@ -148,6 +148,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   }
   for (const auto& recipient : as_given.recipients) message.add_recipient(recipient);
   message.complete_header(!gateway);
+  message.may_be_signed(!probe);
   message.return_refused(true);
   message.full_name(std::move(full_name));
   message.submitted_by(fmt::format("from userid {}", uid));
@@ -200,6 +201,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
       stop_ = true;
       [[fallthrough]];
     case Outcome::lookup_failed:
+    case Outcome::not_signed:
     case Outcome::spool_failed:
     case Outcome::refused:  // for now: mail that is refused for good goes back to its sender
       put_off(name, why);

@@ -95,6 +95,8 @@ class Transaction {
   [[gnu::noinline]] async::Task<std::optional<Response>> filter_content();
   /// The recipient, for filters that hear of it. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> filter_recipient(RcptJob& job);
+  /// Whether this client's mail is signed; a refusal if that is not known.
+  std::optional<Response> decide_signing();
   Response not_queued(const intake::Commit& commit);
 
   // transaction_proxy.cc

@@ -18,12 +18,30 @@ async::Task<std::optional<Response>> Transaction::ask(Checks::AtStage stage) {
   co_return std::nullopt;
 }
 
+std::optional<Response> Transaction::decide_signing() {
+  const auto& signing = server_.intake.settings.signing;
+  if (!signing) return std::nullopt;
+  // Mail that comes back from a filter is its client's, not the filter's.
+  const mail::Client* told = client_.forwarded ? &client_.forwarded->client : nullptr;
+  const bool other = told != nullptr && !told->address.empty();
+  const bool login = other ? !told->sasl_username.empty() : client_.login != nullptr;
+  const auto trusted =
+      other ? signing->trusts(told->name, told->address) : signing->trusts(client_.peer.name, client_.peer.address);
+  if (!login && !trusted) {
+    log::warning("{}: dkim_trusted_hosts: {}", message_.queue_id(), trusted.error().message());
+    return Response::refused("451 4.3.0 Error: a table cannot be read", mail::ErrorClass::data);
+  }
+  message_.may_be_signed(login || *trusted);
+  return std::nullopt;
+}
+
 async::Task<std::optional<Response>> Transaction::start_content(const char* verb, std::uint64_t expected) {
   if (message_.recipients() == 0) co_return Response::refused("554 5.5.1 Error: no valid recipients");
   if (!policy_.data.empty())
     if (auto no = co_await ask(&Checks::data)) co_return no;
   if (filters_)
     if (auto no = co_await filters_->data()) co_return no;
+  if (auto no = decide_signing()) co_return no;
   message_.open_body(std::max(expected, message_.envelope().body.size));
   if (auto no = co_await proxy_data()) co_return refused_by_proxy(*no, verb);
   co_return std::nullopt;
@@ -161,6 +179,8 @@ Response Transaction::not_taken(const intake::Commit& commit) {
       return Response::refused("452 4.3.1 Error: queue file write error", ErrorClass::resource);
     case Outcome::lookup_failed:
       return Response::refused("451 4.3.0 Error: queue file write error", ErrorClass::data);
+    case Outcome::not_signed:
+      return Response::refused("451 4.7.5 Error: the message cannot be signed now", ErrorClass::resource);
     case Outcome::unavailable:
     case Outcome::spool_failed:
     case Outcome::ok:

@@ -58,6 +58,8 @@ void Body::account() {
 bool Body::must_drain() {
   account();
   const std::size_t size = content_.pending().size();
+  // The signature's size is not known before the header's end.
+  if (signature_ && content_.in_header() && size < signing::MessageSignature::kMaxHeader) return false;
   if (size >= kDrainAt) return true;
   return memory_.scarce() && size >= kLeastDrain && size > queue_.inline_limit();
 }
@@ -76,10 +78,11 @@ void Body::failed(const Error& error) {
 }
 
 async::Task<void> Body::write_out(async::Until until, bool last) {
+  show_signature();
   const auto piece = std::make_shared<std::string>(content_.take(last ? "" : memory_.spare()));
   if (problem() != Problem::none) co_return;  // the message will be refused: do not write it
   if (!lease_) {
-    const std::uint64_t here = piece->size();
+    const std::uint64_t here = front_ + piece->size();
     LeaseAnswer answer = co_await queue_.lease(last ? here : std::max(declared_, here), until);
     if (answer.outcome != Enqueued::ok) {
       problem_ = answer.outcome == Enqueued::no_space ? Problem::no_space : Problem::unavailable;
@@ -93,7 +96,7 @@ async::Task<void> Body::write_out(async::Until until, bool last) {
   }
   const auto file = own_file();
   if (!file) co_return;
-  const std::uint64_t offset = lease_->content_offset() + written_;
+  const std::uint64_t offset = content_offset() + written_;
   written_ += piece->size();
   writing_ = piece->capacity();
   account();
@@ -116,11 +119,50 @@ async::Task<void> Body::end(async::Until until) {
   ended_ = true;
   facts_ = content_.finish();
   if (problem() != Problem::none) co_return;
-  if (lease_ || content_.pending().size() > queue_.inline_limit()) co_await write_out(until, true);
+  if (lease_) {
+    co_await write_out(until, true);
+    co_return;
+  }
+  show_signature();
+  if (front_ + content_.pending().size() > queue_.inline_limit()) co_await write_out(until, true);
+}
+
+void Body::show_signature() {
+  if (!signature_ || shown_) return;
+  if (signature_->begun())
+    signature_->more(content_.pending());
+  else
+    front_ = signature_->begin(content_.pending(), !content_.in_header());
+  shown_ = ended_;
+}
+
+async::Task<void> Body::seal() {
+  if (!signature_->wanted()) co_return;
+  // The keys take their time. The signature outlives the task, if that is given up.
+  const std::shared_ptr<signing::MessageSignature> signature = std::move(signature_);
+  auto fields = co_await pool_.run([signature] { return signature->finish(); });
+  if (!fields) {
+    problem_ = Problem::not_signed;
+    error_text_ = fields.error().message();
+    co_return;
+  }
+  front_ = 0;
+  facts_.size += fields->size();
+  facts_.header_size += fields->size();
+  // Its lines are short, and no other fact can change.
+  if (!lease_) {
+    content_.put_in_front(*fields);
+    co_return;
+  }
+  const auto file = own_file();
+  if (!file) co_return;
+  const auto done = co_await file->pwrite(std::make_shared<std::string>(*std::move(fields)), lease_->content_offset());
+  if (!done) failed(done.error());
 }
 
 async::Task<void> Body::finish(async::Until until) {
   if (!ended_) co_await end(until);
+  if (signature_ && problem() == Problem::none) co_await seal();
   if (lease_ && problem() == Problem::none) co_await sync();
 }
 

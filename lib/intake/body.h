@@ -14,6 +14,8 @@
 /// Size:    the file is leased when the first piece is written, for the size that the peer declared: a client that
 ///          declares much and sends nothing gets no file. Content that is complete when the file is leased needs only
 ///          its real size.
+/// Signed:  sign_with() leaves room in front of the content in the file, as soon as the header is known, and finish()
+///          fills it: nothing is written twice. facts(), text() and HeldContent are without it until then.
 /// Errors:  a problem of the spool is kept in problem(); later content is dropped, so that the receiver can read on
 ///          and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
@@ -26,6 +28,7 @@
 #include "lib/async/handler_pool.h"
 #include "lib/intake/content.h"
 #include "lib/intake/queue.h"
+#include "lib/signing/message_signature.h"
 
 namespace pen::intake {
 
@@ -83,6 +86,10 @@ class Body {
     account();
   }
   bool must_drain();
+  /// Before the first byte of content.
+  void sign_with(std::unique_ptr<signing::MessageSignature> signature) { signature_ = std::move(signature); }
+  /// The place of the content in the leased file.
+  std::uint64_t content_offset() const { return lease_->content_offset() + front_; }
   async::Task<void> drain(async::Until until);
   async::Task<void> end(async::Until until);
   async::Task<void> finish(async::Until until);
@@ -96,10 +103,11 @@ class Body {
     discarded,  // by checks
     no_space,   // in the spool or in memory
     unavailable,
-    write_failed
+    write_failed,
+    not_signed  // though it should be
   };
   Problem problem() const;
-  /// The error of the file, for the log; valid with write_failed.
+  /// The error of the file or of the signature, for the log; valid with write_failed and not_signed.
   const std::string& error_text() const { return error_text_; }
   /// The failed table; valid with lookup_failed.
   const std::string& failed_lookup() const { return content_.failed_lookup(); }
@@ -112,6 +120,10 @@ class Body {
 
  private:
   async::Task<void> write_out(async::Until until, bool last);
+  /// Shows the signature what is pending. Returns the room that it needs.
+  void show_signature();
+  /// Puts the signature in front.
+  async::Task<void> seal();
   async::Task<void> sync();
   /// A separate descriptor of the leased file, because a write may outlive its task and the lease.
   std::optional<async::File> own_file();
@@ -125,11 +137,13 @@ class Body {
   ContentBuilder content_;
   mail::BodyFacts facts_;
   std::unique_ptr<Lease> lease_;
+  std::unique_ptr<signing::MessageSignature> signature_;  // nullptr: not signed
   std::uint64_t declared_;
+  std::uint64_t front_ = 0;  // room for the signature in the file
   std::uint64_t written_ = 0;
   std::size_t writing_ = 0;                 // bytes of a running write
   std::size_t held_ = 0, held_header_ = 0;  // as last reported to memory_
-  bool ended_ = false;
+  bool ended_ = false, shown_ = false;      // shown_: all of the content to the signature
   Problem problem_ = Problem::none;
   std::string error_text_;
 };

@@ -90,6 +90,7 @@ class ContentBuilder {
   }
 
   bool takes_lines() const { return in_body_ && !raw_; }
+  bool in_header() const { return !in_body_; }
   void lines(std::string_view text, const mail::PlainLines& run) {
     received_ += text.size();
     if (!has_room()) return;
@@ -105,6 +106,8 @@ class ContentBuilder {
     std::swap(out_, spare);
     return spare;
   }
+  /// Puts whole fields in front of content of which nothing was taken, after finish(). No fact changes.
+  void put_in_front(std::string_view fields) { out_.insert(0, fields); }
   /// Bytes received from the peer so far, as stored.
   std::uint64_t received() const { return received_; }
   ContentProblem problem() const { return problem_; }

@@ -28,6 +28,7 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
     envelope.arrival = intake.loop.clock().wall_now();
   }
   message.made_here(derived.own.inspected);
+  message.may_be_signed(true);  // where this program signs at all
   if (derived.own.detect_smtputf8) message.detect_smtputf8(true);
   message.permit(derived.permit);
   message.keep_sender(derived.keep_sender);

@@ -96,6 +96,9 @@ Result<Settings> from_settings(const config::Settings& s) {
   if (steps.header_body_checks) {
     PEN_TRY_ASSIGN(out.checks, CheckTables::open(check_specs(s)));
   }
+  PEN_TRY_ASSIGN(out.signing, signing::Signing::open(s));
+  if (out.signing)
+    for (auto& warning : out.signing->warnings()) out.warnings.push_back(std::move(warning));
   out.content_filter = std::string(trim(s.content_filter));
   out.original_recipient = s.enable_original_recipient;
   out.copies.always = s.always_bcc;

@@ -19,7 +19,7 @@ async::Task<Result<std::string>> HeldContent::next(std::uint64_t most) {
     at_ += want;
     co_return std::string(piece);
   }
-  auto piece = co_await file_->pread(want, body_.lease()->content_offset() + at_);
+  auto piece = co_await file_->pread(want, body_.content_offset() + at_);
   if (!piece) co_return piece;
   if (piece->size() < want) co_return fail(HeldContentError::cut_short);
   at_ += want;

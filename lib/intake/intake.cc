@@ -75,6 +75,8 @@ std::string_view outcome_text(Outcome o) {
       return "the queue manager is not available";
     case Outcome::spool_failed:
       return "the spool file could not be written";
+    case Outcome::not_signed:
+      return "the message cannot be signed now";
   }
   return "unknown";
 }
@@ -93,6 +95,8 @@ Commit outcome_of(const Body& body) {
       return Commit{Outcome::unavailable, "no spool file from the queue manager"};
     case Body::Problem::write_failed:
       return Commit{Outcome::spool_failed, body.error_text()};
+    case Body::Problem::not_signed:
+      return Commit{Outcome::not_signed, body.error_text()};
     case Body::Problem::lookup_failed:
       return Commit{Outcome::lookup_failed, body.failed_lookup()};
     case Body::Problem::refused:  // checks has the reply
@@ -151,6 +155,13 @@ HeaderMapping Message::header_mapping(bool remote) const {
   };
 }
 
+void Message::sign(Body& body) const {
+  const Settings& s = intake_.settings;
+  if (!s.signing || !may_be_signed_ || unqueued_) return;
+  if (!made_here_ && !(s.content_filter.empty() && effects_.filter.empty())) return;
+  body.sign_with(std::make_unique<signing::MessageSignature>(s.signing, intake_.loop.clock().wall_now()));
+}
+
 Body& Message::open_body(std::uint64_t expected) {
   const Settings& s = intake_.settings;
   ContentOptions options;
@@ -178,6 +189,7 @@ Body& Message::open_body(std::uint64_t expected) {
   options.drop_fields = s.drop_fields;
   const std::uint64_t declared = s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options), declared);
+  sign(*body_);
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field_lines(field, "\r\n"));
   fields_in_front_ = effects_.prepend.size() + 1;
@@ -366,6 +378,7 @@ async::Task<Commit> Message::replace_content(std::string header, HeldContent res
   options.find_utf8 = detect_smtputf8_.value_or(intake_.settings.detect_smtputf8) && !unqueued_;
   auto next = std::make_unique<Body>(intake_.pool, intake_.queue, intake_.bodies, std::move(options),
                                      header.size() + 2 + rest.left());
+  sign(*next);
   ContentBuilder& content = next->content();
   mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
   header += "\r\n";

@@ -59,9 +59,10 @@ struct Settings {
   std::string undisclosed = {};                    // undisclosed_recipients_header, a whole field
   // Completes headers of clients that are not local (remote_header_rewrite_domain); empty: they stay unchanged.
   std::string remote_domain = {};
-  bool seven_bit = false;                  // force_mime_input_conversion
-  bool detect_smtputf8 = false;            // smtputf8_autodetect_classes names this program's mail
-  std::vector<std::string> warnings = {};  // for the log, once at start
+  bool seven_bit = false;                                // force_mime_input_conversion
+  bool detect_smtputf8 = false;                          // smtputf8_autodetect_classes names this program's mail
+  std::shared_ptr<const signing::Signing> signing = {};  // nullptr: this program signs nothing
+  std::vector<std::string> warnings = {};                // for the log, once at start
   /// How long a complete body may wait for qmgr's acknowledgement before the peer is told to try again later.
   seconds enqueue_timeout{60};
 };
@@ -94,6 +95,7 @@ enum class Outcome : std::uint8_t {
   lookup_failed,    // 451 4.3.0: a table could not be read
   unavailable,      // 451 4.3.0: the queue manager
   spool_failed,     // 451 4.3.0: writing the body
+  not_signed,       // 451 4.7.5: a key or a table of signatures cannot be read
 };
 /// For log lines.
 std::string_view outcome_text(Outcome o);
@@ -155,6 +157,9 @@ class Message {
     made_here_ = true;
     inspected_ = inspected;
   }
+  /// The client may have mail signed (Settings::signing), by its From: field. Mail on its way to a content filter is
+  /// not: it is when it comes back. Call this before open_body().
+  void may_be_signed(bool yes) { may_be_signed_ = yes; }
   /// The message goes to a filter and not into the queue: it gets no queue id. Call this before the first recipient.
   void unqueued(bool yes) { unqueued_ = yes; }
   /// Opens the body and puts the trace field into it. `expected`: the size that the client announced; 0: none.
@@ -187,6 +192,8 @@ class Message {
   Checks::Reporter reporter();
   /// remote: use the remote domain in place of ours.
   HeaderMapping header_mapping(bool remote) const;
+  /// Makes the body one that is signed, if it shall be.
+  void sign(Body& body) const;
   /// Takes over the results of checks; returns an outcome if the message must not be queued.
   std::optional<Commit> settle_checks();
 
@@ -200,7 +207,7 @@ class Message {
   std::optional<mail::Client> speaks_for_;
   std::string trace_tls_, full_name_, submitted_by_, filter_refusal_;
   bool complete_header_ = false, keep_sender_ = false, return_refused_ = false;
-  bool unqueued_ = false, made_here_ = false, inspected_ = false;
+  bool unqueued_ = false, made_here_ = false, inspected_ = false, may_be_signed_ = false;
   std::optional<bool> detect_smtputf8_;
   std::uint64_t permit_ = 0;
   std::size_t fields_in_front_ = 0;

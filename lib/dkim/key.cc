@@ -1,0 +1,215 @@
+#include "lib/dkim/key.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+#include <openssl/x509.h>
+
+#include "lib/base/check.h"
+#include "lib/base/text.h"
+#include "lib/dkim/tag_list.h"
+#include "lib/sasl/base64.h"
+
+namespace pen::dkim {
+namespace {
+
+struct Free {
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+  void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Free>;
+
+const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
+unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+
+/// A key with a passphrase must not make OpenSSL ask at a terminal.
+int no_passphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*user*/) { return -1; }
+
+std::string text_of(BIO* bio) {
+  char* data = nullptr;
+  const auto size = BIO_get_mem_data(bio, &data);
+  return {data, static_cast<std::size_t>(size)};
+}
+
+Owned<EVP_PKEY> read_private(std::string_view text) {
+  if (text.contains("-----BEGIN")) {
+    const Owned<BIO> bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+    return Owned<EVP_PKEY>(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
+  }
+  const auto der = sasl::base64_decode(without_blanks(text));
+  if (!der) return nullptr;
+  constexpr std::size_t kSeed = 32;
+  if (der->size() == kSeed)
+    return Owned<EVP_PKEY>(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, bytes_of(*der), der->size()));
+  const unsigned char* p = bytes_of(*der);
+  return Owned<EVP_PKEY>(d2i_AutoPrivateKey(nullptr, &p, static_cast<long>(der->size())));
+}
+
+std::string sha256(std::string_view data) {
+  Sha256 hash;
+  hash.update(data);
+  return hash.finish();
+}
+
+}  // namespace
+
+std::string_view algorithm_name(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::rsa_sha256:
+      return "rsa-sha256";
+    case Algorithm::ed25519_sha256:
+      return "ed25519-sha256";
+  }
+  return "unknown";
+}
+
+struct Sha256::Context {
+  Owned<EVP_MD_CTX> context{EVP_MD_CTX_new()};
+};
+
+Sha256::Sha256() : context_(std::make_unique<Context>()) {
+  PEN_CHECK(EVP_DigestInit_ex(context_->context.get(), EVP_sha256(), nullptr) == 1, "no SHA-256");
+}
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+Sha256::~Sha256() = default;
+
+void Sha256::update(std::string_view data) {
+  PEN_CHECK(EVP_DigestUpdate(context_->context.get(), data.data(), data.size()) == 1, "SHA-256");
+}
+
+std::string Sha256::finish() {
+  std::string out(32, '\0');
+  PEN_CHECK(EVP_DigestFinal_ex(context_->context.get(), bytes_of(out), nullptr) == 1, "SHA-256");
+  return out;
+}
+
+struct PrivateKey::Key {
+  Owned<EVP_PKEY> key;
+};
+
+PrivateKey::PrivateKey(std::unique_ptr<Key> key, Algorithm algorithm)
+    : key_(std::move(key)),
+      algorithm_(algorithm),
+      signature_size_(static_cast<std::size_t>(EVP_PKEY_get_size(key_->key.get()))) {}
+PrivateKey::~PrivateKey() = default;
+
+Result<std::shared_ptr<const PrivateKey>> PrivateKey::parse(std::string_view text) {
+  constexpr std::size_t kMaxText = 64 * 1024;
+  if (text.size() > kMaxText) return fail(DkimError::too_large);
+  auto key = read_private(text);
+  ERR_clear_error();
+  if (!key) return fail(DkimError::bad_key, "no private key that can be read without a passphrase");
+  auto owned = std::make_unique<Key>(std::move(key));
+  switch (EVP_PKEY_get_base_id(owned->key.get())) {
+    case EVP_PKEY_RSA:
+      return std::shared_ptr<const PrivateKey>(new PrivateKey(std::move(owned), Algorithm::rsa_sha256));
+    case EVP_PKEY_ED25519:
+      return std::shared_ptr<const PrivateKey>(new PrivateKey(std::move(owned), Algorithm::ed25519_sha256));
+    default:
+      return fail(DkimError::unsupported, "a key that is neither RSA nor Ed25519");
+  }
+}
+
+std::shared_ptr<const PrivateKey> PrivateKey::generate(Algorithm algorithm, unsigned bits) {
+  const int type = algorithm == Algorithm::rsa_sha256 ? EVP_PKEY_RSA : EVP_PKEY_ED25519;
+  const Owned<EVP_PKEY_CTX> context(EVP_PKEY_CTX_new_id(type, nullptr));
+  EVP_PKEY* key = nullptr;
+  bool good = EVP_PKEY_keygen_init(context.get()) == 1;
+  if (type == EVP_PKEY_RSA) good = good && EVP_PKEY_CTX_set_rsa_keygen_bits(context.get(), static_cast<int>(bits)) == 1;
+  PEN_CHECK(good && EVP_PKEY_keygen(context.get(), &key) == 1, "no key can be made");
+  auto owned = std::make_unique<Key>(Owned<EVP_PKEY>(key));
+  return std::shared_ptr<const PrivateKey>(new PrivateKey(std::move(owned), algorithm));
+}
+
+unsigned PrivateKey::bits() const { return static_cast<unsigned>(EVP_PKEY_get_bits(key_->key.get())); }
+
+std::string PrivateKey::sign(std::string_view covered) const {
+  const Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
+  const bool rsa = algorithm_ == Algorithm::rsa_sha256;
+  std::string digest;
+  if (!rsa) {
+    digest = sha256(covered);
+    covered = digest;
+  }
+  std::string out(signature_size_, '\0');
+  std::size_t size = out.size();
+  const EVP_MD* md = rsa ? EVP_sha256() : nullptr;
+  const bool good = EVP_DigestSignInit(context.get(), nullptr, md, nullptr, key_->key.get()) == 1 &&
+                    EVP_DigestSign(context.get(), bytes_of(out), &size, bytes_of(covered), covered.size()) == 1;
+  PEN_CHECK(good && size == out.size(), "a key that was read does not sign");
+  return out;
+}
+
+std::string PrivateKey::pem() const {
+  const Owned<BIO> bio(BIO_new(BIO_s_mem()));
+  PEN_CHECK(PEM_write_bio_PKCS8PrivateKey(bio.get(), key_->key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1,
+            "PEM");
+  return text_of(bio.get());
+}
+
+std::string PrivateKey::public_bytes() const {
+  if (algorithm_ == Algorithm::ed25519_sha256) {
+    std::string out(32, '\0');
+    std::size_t size = out.size();
+    PEN_CHECK(EVP_PKEY_get_raw_public_key(key_->key.get(), bytes_of(out), &size) == 1, "Ed25519");
+    return out;
+  }
+  const Owned<BIO> bio(BIO_new(BIO_s_mem()));
+  PEN_CHECK(i2d_PUBKEY_bio(bio.get(), key_->key.get()) == 1, "RSA");
+  return text_of(bio.get());
+}
+
+struct PublicKey::Key {
+  Owned<EVP_PKEY> key;
+};
+
+PublicKey::PublicKey(std::unique_ptr<Key> key, Algorithm algorithm) : key_(std::move(key)), algorithm_(algorithm) {}
+PublicKey::PublicKey(PublicKey&&) noexcept = default;
+PublicKey::~PublicKey() = default;
+
+Result<PublicKey> PublicKey::of(const KeyRecord& record) {
+  if (record.type == KeyRecord::Type::ed25519) {
+    Owned<EVP_PKEY> key(
+        EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, bytes_of(record.key), record.key.size()));
+    ERR_clear_error();
+    if (!key) return fail(DkimError::bad_key);
+    return PublicKey(std::make_unique<Key>(std::move(key)), Algorithm::ed25519_sha256);
+  }
+  const unsigned char* p = bytes_of(record.key);
+  const auto size = static_cast<long>(record.key.size());
+  Owned<EVP_PKEY> key(d2i_PUBKEY(nullptr, &p, size));
+  if (!key) {  // some publish the bare key
+    p = bytes_of(record.key);
+    key.reset(d2i_PublicKey(EVP_PKEY_RSA, nullptr, &p, size));
+  }
+  ERR_clear_error();
+  if (!key || EVP_PKEY_get_base_id(key.get()) != EVP_PKEY_RSA) return fail(DkimError::bad_key);
+  const int bits = EVP_PKEY_get_bits(key.get());
+  if (bits < static_cast<int>(kLeastBits)) return fail(DkimError::weak_key, std::to_string(bits) + " bits");
+  if (bits > static_cast<int>(kMostBits)) return fail(DkimError::too_large, std::to_string(bits) + " bits");
+  return PublicKey(std::make_unique<Key>(std::move(key)), Algorithm::rsa_sha256);
+}
+
+bool PublicKey::verifies(std::string_view covered, std::string_view signature) const {
+  const Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
+  const bool rsa = algorithm_ == Algorithm::rsa_sha256;
+  std::string digest;
+  if (!rsa) {
+    digest = sha256(covered);
+    covered = digest;
+  }
+  const EVP_MD* md = rsa ? EVP_sha256() : nullptr;
+  const bool good =
+      EVP_DigestVerifyInit(context.get(), nullptr, md, nullptr, key_->key.get()) == 1 &&
+      EVP_DigestVerify(context.get(), bytes_of(signature), signature.size(), bytes_of(covered), covered.size()) == 1;
+  ERR_clear_error();
+  return good;
+}
+
+}  // namespace pen::dkim

@@ -1,0 +1,49 @@
+#pragma once
+/// The DKIM-Signature: field: read, and written.
+///
+/// Use:     auto signature = Signature::parse(value);           // what follows the colon
+///          std::string field = signature.field();               // folded; without the last CRLF
+/// Length:  field() depends on sizes alone, not on the values of the digest and the signature: room can be kept for it
+///          before they are known.
+/// Errors:  syntax; unsupported: another version.
+/// Source:  RFC 6376 sections 3.5 and 6.1.1, RFC 8301. Pure.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/dkim/canonical.h"
+#include "lib/dkim/error.h"
+#include "lib/dkim/key.h"
+
+namespace pen::dkim {
+
+inline constexpr std::string_view kSignatureName = "DKIM-Signature";
+
+struct Signature {
+  // Beyond this a field is not read: mine are below 2 KiB.
+  static constexpr std::size_t kMaxSize = 64 * 1024;
+  static constexpr std::size_t kMaxFields = 1000;  // names in h=
+
+  std::string algorithm_text;          // a=
+  std::optional<Algorithm> algorithm;  // nullopt: one that we do not have, or must not accept
+  Canonicalization canonicalization;
+  std::string domain, selector;
+  std::string identity;             // i=; empty: @domain
+  std::vector<std::string> fields;  // h=
+  std::string body_digest;          // bh=, raw
+  std::string signature;            // b=, raw
+  std::optional<std::uint64_t> time, expires;
+  bool partial = false;  // l=: a part of the body only is signed
+
+  static Result<Signature> parse(std::string_view value);
+  /// The whole field; b= is its last tag. signed_part(): the same with an empty b=.
+  std::string field() const;
+  std::string signed_part() const;
+};
+
+/// A whole DKIM-Signature: field with an empty b=, everything else as it was.
+std::string without_signature(std::string_view whole);
+
+}  // namespace pen::dkim

@@ -1,0 +1,205 @@
+/// Tests for messages that are signed on their way into the queue.
+#include <sys/stat.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/async/testing/run.h"
+#include "lib/base/text.h"
+#include "lib/config/config.h"
+#include "lib/dkim/verify.h"
+#include "lib/intake/fakes.h"
+#include "lib/intake/intake.h"
+#include "lib/mail/header_fields.h"
+#include "lib/sasl/base64.h"
+#include "lib/testing/scratch.h"
+
+namespace pen::intake {
+namespace {
+
+struct Fixture {
+  testing::ScratchDir dir;
+  async::Loop loop;
+  async::HandlerPool pool{loop, 1};
+  fakes::MemoryQueue queue;
+  std::shared_ptr<const dkim::PrivateKey> key = dkim::PrivateKey::generate(dkim::Algorithm::ed25519_sha256);
+  Intake intake{.loop = loop,
+                .pool = pool,
+                .queue = queue,
+                .resolve = std::make_shared<fakes::SetResolve>(),
+                .settings = {.myhostname = "mx.example.org", .message_size_limit = 0},
+                .next_queue_id = [] { return std::string("4bGNsx3Ynxz1000"); },
+                .expansion_waits = false};
+  std::optional<Message> message;
+
+  Fixture() {
+    const std::string key_file = dir.write("key", key->pem());
+    BOOST_REQUIRE(::chmod(key_file.c_str(), 0600) == 0);
+    dir.write("keys", "k example.org:s:" + key_file + "\ngone example.org:s:" + dir.file("gone") + "\n");
+    dir.write("senders", "lost@example.org gone\n*@example.org k\n");
+    const std::string main_cf = "dkim_signing = yes\ndkim_key_table = " + dir.file("keys") +
+                                "\ndkim_signing_table = refile:" + dir.file("senders") + "\n";
+    config::Surroundings here;
+    const auto config =
+        config::Config::parse({.directory = "/", .main_cf = main_cf, .master_cf = {}, .overrides = {}}, here);
+    auto signing = signing::Signing::open(config.settings());
+    BOOST_REQUIRE(signing.has_value());
+    intake.settings.signing = *std::move(signing);
+  }
+  async::Until soon() const { return {.deadline = loop.now() + seconds(10)}; }
+
+  /// Takes a message up to the end of its content, writing what must be written.
+  void take(const std::string& content, bool may_be_signed = true, std::size_t piece = 50000) {
+    message.emplace(intake, mail::MessageFacts{});
+    message->envelope().sender = "ada@example.org";
+    message->add_recipient({.address = "user@example.org", .original = {}, .orcpt = {}, .notify = 0});
+    message->may_be_signed(may_be_signed);
+    mail::BdatScanner scanner({});
+    Body& body = message->open_body(0);
+    for (std::size_t at = 0; at < content.size(); at += piece) {
+      scanner.feed(std::string_view(content).substr(at, piece), body.content());
+      if (body.must_drain()) run(body.drain(soon()));
+    }
+    scanner.finish(body.content());
+  }
+  Commit commit() { return run(message->commit(soon())); }
+  const fakes::MemoryQueue::Stored& stored() const { return queue.stored.back(); }
+  /// The verdicts of what was queued.
+  std::string verdicts() const {
+    const std::string& content = stored().content;
+    BOOST_TEST(content.size() == stored().envelope.body.size);
+    const std::size_t header = stored().envelope.body.header_size;
+    BOOST_TEST(content.substr(header - 4, 4) == "\r\n\r\n");
+    dkim::Verifier verifier(loop.clock().wall_now());
+    verifier.header(std::string_view(content).substr(0, header));
+    verifier.body(std::string_view(content).substr(header));
+    const std::string record = "k=ed25519; p=" + sasl::base64_encode(key->public_bytes());
+    std::string out;
+    for (const auto& o : verifier.results({{"s._domainkey.example.org", {dkim::KeyAnswer::State::found, {record}}}}))
+      out += std::string(dkim::verdict_word(o.verdict)) + " " + o.reason;
+    return out;
+  }
+  std::string read() {
+    HeldContent content(pool, *message->body());
+    std::string all;
+    for (;;) {
+      const auto piece = run(content.next());
+      BOOST_REQUIRE(piece.has_value());
+      if (piece->empty()) return all;
+      all += *piece;
+    }
+  }
+  template <class T>
+  T run(async::Task<T> task) {
+    return async::testing::run(loop, std::move(task));
+  }
+};
+
+const std::string kHeader = "From: ada@example.org\r\nSubject: one\r\n";
+const std::string kSmall = kHeader + "\r\nHello \r\n\r\n";
+
+std::string large(std::size_t size) {
+  std::string text = kHeader + "\r\n";
+  for (int i = 0; text.size() < size; ++i) text += "line  " + std::to_string(i) + " \t\r\n";
+  return text + "\r\n\r\n";
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(intake_signed, Fixture)
+
+BOOST_AUTO_TEST_CASE(a_small_message_is_signed_in_memory) {
+  take(kSmall);
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST(stored().was_inline);
+  BOOST_TEST(stored().content.starts_with("DKIM-Signature: v=1;"));
+  BOOST_TEST(verdicts() == "pass ");
+}
+
+BOOST_AUTO_TEST_CASE(larger_ones_are_written_once_behind_the_room_for_the_signature) {
+  // Beyond what may stay in memory, at once and in several pieces; around the limit.
+  for (const std::size_t size : {15000u, 15800u, 16000u, 16200u, 16384u, 20000u, 300000u, 1500000u}) {
+    take(large(size));
+    BOOST_TEST((commit().outcome == Outcome::ok));
+    BOOST_TEST(verdicts() == "pass ");
+    BOOST_TEST(stored().was_inline == (stored().content.size() <= queue.limit), size);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_header_may_be_long_and_come_in_pieces) {
+  std::string header = kHeader;
+  while (header.size() < 700000) header += "X-Long: " + std::string(900, 'x') + "\r\n";
+  take(header + "\r\nbody\r\n");
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST(verdicts() == "pass ");
+  while (header.size() < 1200000) header += "X-Long: " + std::string(900, 'x') + "\r\n";
+  take(header + "\r\nbody\r\n");
+  BOOST_TEST((commit().outcome == Outcome::not_signed));
+}
+
+BOOST_AUTO_TEST_CASE(mail_of_others_and_of_others_addresses_is_not_signed) {
+  take(kSmall, false);
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST(verdicts().empty());
+  take("From: ada@elsewhere.example\r\n\r\n" + large(400000));
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST(verdicts().empty());
+  intake.settings.content_filter = "scan:";
+  take(kSmall);
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST(verdicts().empty());
+}
+
+BOOST_AUTO_TEST_CASE(mail_that_cannot_be_signed_is_not_taken) {
+  for (const std::size_t size : {100u, 400000u}) {
+    std::string content = large(size);
+    content.replace(content.find("ada"), 3, "lost");
+    take(content);
+    const Commit done = commit();
+    BOOST_TEST((done.outcome == Outcome::not_signed));
+    BOOST_TEST(done.text.find(dir.file("gone")) != std::string::npos, done.text);
+  }
+  BOOST_TEST(queue.stored.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_filter_sees_no_signature_and_what_it_writes_is_signed) {
+  for (const std::size_t size : {100u, 400000u}) {
+    take(large(size));
+    BOOST_TEST((run(message->hold_content(soon())).outcome == Outcome::ok));
+    const std::string before = read();
+    BOOST_TEST(before.starts_with("Received: "));
+    auto parsed = mail::HeaderFields::parse(before);
+    BOOST_TEST(before.substr(parsed.size) == large(size).substr(kHeader.size() + 2));
+    parsed.fields.change("Subject", 1, " another");
+    run(message->replace_content(parsed.fields.text(), HeldContent(pool, *message->body(), parsed.size), soon()));
+    BOOST_TEST((commit().outcome == Outcome::ok));
+    BOOST_TEST(verdicts() == "pass ");
+    BOOST_TEST(stored().content.find("Subject: another") != std::string::npos);
+    // One that changes nothing.
+    take(large(size));
+    BOOST_TEST((run(message->hold_content(soon())).outcome == Outcome::ok));
+    BOOST_TEST((commit().outcome == Outcome::ok));
+    BOOST_TEST(verdicts() == "pass ");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(completed_fields_are_under_the_signature) {
+  message.emplace(intake, mail::MessageFacts{});
+  message->envelope().sender = "ada@example.org";
+  message->add_recipient({.address = "user@example.org", .original = {}, .orcpt = {}, .notify = 0});
+  message->may_be_signed(true);
+  message->complete_header(true);
+  mail::BdatScanner scanner({});
+  Body& body = message->open_body(0);
+  scanner.feed("Subject: x\r\n\r\nbody\r\n", body.content());
+  scanner.finish(body.content());
+  BOOST_TEST((commit().outcome == Outcome::ok));
+  BOOST_TEST(verdicts() == "pass ");
+  const std::string& content = stored().content;
+  const std::string signature = content.substr(0, content.find("Received:"));
+  for (const char* name : {"From:From:", "Date", "Message-ID"})
+    BOOST_TEST(signature.find(name) != std::string::npos, name);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::intake

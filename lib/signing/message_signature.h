@@ -1,0 +1,45 @@
+#pragma once
+/// The signatures of one message, made while its content passes.
+///
+/// Use:     MessageSignature signature(signing, now);
+///          std::size_t room = signature.begin(content);   // the first piece, with the whole header in it
+///          signature.more(content);  …                     // every further piece
+///          auto fields = signature.finish();               // room bytes, to be put in front of the content
+/// Rules:   the From: field decides which keys sign. Mail without one, or of an address that no table names, has room
+///          0 and no signature.
+/// Errors:  of finish(): a table or a key cannot be read now.
+/// Thread:  any, one call at a time; finish() takes the time that the keys need.
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/signing/signing.h"
+
+namespace pen::signing {
+
+class MessageSignature {
+ public:
+  // More than any mail system writes: the header is held until all of it is there.
+  static constexpr std::size_t kMaxHeader = 1U << 20;
+
+  MessageSignature(std::shared_ptr<const Signing> signing, WallTime now) : signing_(std::move(signing)), now_(now) {}
+  bool begun() const { return begun_; }
+  /// whole: the header is.
+  std::size_t begin(std::string_view content, bool whole = true);
+  void more(std::string_view content) {
+    if (signer_) signer_->body(content);
+  }
+  /// Whether finish() has something to do: there is a signature, or an error.
+  bool wanted() const { return signer_ || problem_; }
+  Result<std::string> finish();
+
+ private:
+  std::shared_ptr<const Signing> signing_;
+  WallTime now_;
+  bool begun_ = false;
+  std::optional<dkim::Signer> signer_;
+  std::optional<Error> problem_;
+};
+
+}  // namespace pen::signing

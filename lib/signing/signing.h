@@ -1,0 +1,90 @@
+#pragma once
+/// Who is signed, and with which keys: the settings named dkim_, or an opendkim.conf in place of them.
+///
+/// Use:     auto signing = Signing::open(settings);            // nullptr: dkim_signing = no
+///          if (signing->trusts(client name, address)) …
+///          auto keys = signing->keys_for("jo@example.org");     // empty: this address is not signed
+/// Files:   tables and keys are read again when they change.
+/// Errors:  a table or a key that cannot be read now. The mail must wait: unsigned it would be refused elsewhere.
+/// Thread:  any. No look-up waits: tables that other processes serve are refused when they are opened.
+/// Source:  OpenDKIM; docs/dkim.md.
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lib/base/result.h"
+#include "lib/base/time.h"
+#include "lib/config/settings.h"
+#include "lib/dkim/opendkim_files.h"
+#include "lib/dkim/sign.h"
+#include "lib/map/file_map.h"
+#include "lib/map/map.h"
+#include "lib/map/match_list.h"
+#include "lib/signing/keys.h"
+
+namespace pen::signing {
+
+enum class SigningError { settings = 1, no_key, too_many, waits };
+std::string_view error_module(SigningError);
+std::string_view describe(SigningError);
+
+class Signing {
+ public:
+  // Each costs whoever checks a message a query and a public key operation; verifiers look at about ten.
+  static constexpr std::size_t kMostKeys = 8;
+
+  static Result<std::shared_ptr<const Signing>> open(const config::Settings& s, const Clock& clock = system_clock());
+
+  Result<bool> trusts(std::string_view name, std::string_view address) const;
+  Result<std::vector<dkim::SignWith>> keys_for(std::string_view from) const;
+  const dkim::SigningForm& form() const { return form_; }
+  /// For the log at start: options without effect, tables and keys that cannot be read now.
+  std::vector<std::string> warnings() const;
+  /// Every key that the tables name, for checks: those with % for the sender's domain are left out.
+  struct Named {
+    std::string name;
+    dkim::KeyEntry entry;
+  };
+  Result<std::vector<Named>> named_keys() const;
+  Result<std::shared_ptr<const dkim::PrivateKey>> key(const dkim::KeyEntry& entry) const;
+
+ private:
+  using Lines = std::vector<dkim::DataEntry>;
+  /// Tables of OpenDKIM's form, or our own.
+  using KeyTable = std::variant<std::monostate, std::shared_ptr<map::Reloading<Lines>>, map::MapList>;
+  using SenderTable = std::variant<std::monostate, std::shared_ptr<map::Reloading<dkim::SigningTable>>, map::MapList>;
+  struct OneKey {  // Domain, Selector, KeyFile
+    std::vector<std::string> domains;
+    std::string selector, file;
+    bool sub_domains = false;
+  };
+
+  Result<void> read_settings(const config::Settings& s, const Clock& clock);
+  Result<void> read_conf(const config::Settings& s, const Clock& clock);
+  Result<void> open_tables(const std::optional<dkim::OpendkimConf::Source>& keys,
+                           const std::optional<dkim::OpendkimConf::Source>& senders, const config::Settings& s,
+                           const Clock& clock);
+  /// The values for an address, each with the place where it stands.
+  struct Found {
+    std::string value, where;
+  };
+  Result<std::vector<Found>> look_up(std::string_view from) const;
+  Result<std::optional<Found>> key_value(const std::string& name) const;
+  Result<std::vector<dkim::SignWith>> with_one_key(std::string_view domain) const;
+
+  bool on_ = true;
+  KeyTable key_table_;
+  SenderTable sender_table_;
+  std::string key_file_name_, sender_file_name_;  // for errors
+  std::optional<OneKey> one_key_;
+  bool all_matches_ = false;
+  map::MatchList trusted_;
+  dkim::SigningForm form_;
+  std::unique_ptr<SigningKeys> keys_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace pen::signing

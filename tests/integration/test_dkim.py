@@ -1,0 +1,377 @@
+"""DKIM: what the running suite signs is verified by python3-dkim, by OpenDKIM and by pendkim; what those sign is
+verified by pendkim."""
+import os
+import re
+import shutil
+import subprocess
+
+import dkim_peers
+import milter
+from harness import *
+from instance import mail_owner
+
+FROM = "anna@sender.example"
+HEADER = (f"From: Anna <{FROM}>\r\nTo: b@rcpt.example\r\nSubject: one\r\n"
+          "Date: Sat, 21 Nov 2026 08:00:00 +0000\r\nMessage-ID: <1@sender.example>\r\n").encode()
+FORMS = [(header, body) for header in ("simple", "relaxed") for body in ("simple", "relaxed")]
+
+
+def message(body, extra=b""):
+    return HEADER + extra + b"\r\n" + body
+
+
+MESSAGES = {
+    "plain": message(b"hello\r\n"),
+    "no body": message(b""),
+    "header alone": HEADER,
+    "empty lines": message(b"\r\n\r\n"),
+    "blank lines at the end": message(b"a \r\n\t\r\n b  c\r\n \r\n\r\n\r\n"),
+    "dots": message(b".\r\n..\r\n.a\r\n...\r\n"),
+    "8-bit": message("Gr\u00fc\u00dfe \U0001f600\r\n\xa0\r\n".encode() + b"\xff\xfe\r\n",
+                     b"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                     b"Content-Transfer-Encoding: 8bit\r\n"),
+    "long folded fields": message(b"x\r\n", b"References:" + b"".join(b"\r\n\t<%d@x.example>" % i for i in range(300))
+                                  + b"\r\nIn-Reply-To:\r\n  <1@x.example>  \r\n"),
+    "fields twice and empty": message(b"x\r\n", b"Cc:\r\nReply-To: \r\nList-Id: \t a  <b>\r\nX-A: 1\r\n"),
+    "a long line": message(b"x" * 5000 + b" \r\n"),
+    "large": message(b"".join(b"line  %d \t of many\r\n" % i for i in range(60000))),
+}
+
+
+def pendkim(*arguments, stdin=None):
+    return subprocess.run([os.path.join(BIN, "pendkim"), *arguments], input=stdin, capture_output=True, timeout=120)
+
+
+def record_of(zone):
+    """Returns the name and the text of a zone line."""
+    return re.match(r"\S+", zone)[0].rstrip("."), "".join(re.findall(r'"([^"]*)"', zone))
+
+
+def generate(folder, domain, selector, *kind):
+    """Makes a key; returns its file, the name of its record, and the record."""
+    made = pendkim("generate", "-d", domain, "-s", selector, "--dir", folder, *kind)
+    if made.returncode != 0:
+        raise AssertionError(made.stderr)
+    file = os.path.join(folder, f"{domain}.{selector}.private")
+    return file, *record_of(made.stdout.decode())
+
+
+class Keys:
+    """Keys of sender.example, with OpenDKIM's tables, for an instance to use."""
+
+    def __init__(self, folder):
+        self.folder = os.path.join(folder, "keys")
+        os.makedirs(self.folder)
+        self.records = {}
+        lines = []
+        for selector, *kind in (("r1", "--rsa", "2048"), ("e1", "--ed25519")):
+            file, name, text = generate(self.folder, "sender.example", selector, *kind)
+            self.records[name] = text
+            lines.append(f"{selector} sender.example:{selector}:{file}\n")
+        self.table = self.write("key.table", "".join(lines) + "gone gone.example:g:/nowhere/gone.private\n")
+        self.senders = self.write("signing.table", "*@sender.example r1,e1\n*@*.sender.example e1\n"
+                                                   "*@gone.example gone\n")
+        for name in os.listdir(self.folder):
+            shutil.chown(os.path.join(self.folder, name), mail_owner())
+        self.file = self.write("records", "".join(f"{n} {t}\n" for n, t in self.records.items()))
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as out:
+            out.write(text)
+        return path
+
+    def settings(self):
+        return {"dkim_signing": "yes", "dkim_key_table": self.table, "dkim_signing_table": "refile:" + self.senders}
+
+    def verify(self, content):
+        """Returns pendkim's words, one for each signature."""
+        done = pendkim("verify", "--key-file", self.file, stdin=content)
+        words = [line.split()[0] for line in done.stdout.decode().splitlines()]
+        assert (done.returncode == 0) == ("pass" in words), done
+        return words
+
+
+class Signing(Suite):
+    """Mail through the running suite."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dkim_peers.unpack()
+        cls.peer = Peer()
+        cls.addClassCleanup(cls.peer.close)
+        cls.keys = Keys(cls.folder())
+        cls.instance = Instance({**relay_to(cls.peer), **cls.keys.settings(), "queue_inline_limit": "16k",
+                                 "message_size_limit": "0", "smtpd_authorized_xclient_hosts": "127.0.0.1",
+                                 "smtpd_authorized_xforward_hosts": "127.0.0.1", "smtpd_peername_lookup": "no",
+                                 "notify_classes": "bounce", "bounce_notice_recipient": "p@rcpt.example",
+                                 "myorigin": "sender.example"})
+        cls.addClassCleanup(cls.instance.close)
+
+    def setUp(self):
+        self.peer.messages.clear()
+
+    def sent(self, count=1):
+        self.peer.wait_messages(count)
+        return [m.content for m in self.peer.messages]
+
+    def check(self, contents, signatures=2):
+        for content, good in zip(contents, dkim_peers.python_verify(contents, self.keys.records), strict=True):
+            self.assertEqual(good, [True] * signatures, content[:3000])
+            self.assertEqual(self.keys.verify(content), ["pass"] * signatures)
+            if len(content) < 100000:
+                self.assertEqual(dkim_peers.opendkim_verify(content, self.keys.records, self.keys.folder),
+                                 ["pass"] * signatures)
+
+    def test_every_kind_of_content_verifies_everywhere(self):
+        for via in ("DATA", "BDAT"):
+            self.peer.messages.clear()
+            with Client(self.instance.port) as client:  # one session
+                for content in MESSAGES.values():
+                    client.send(FROM, ["b@rcpt.example"], content, via=via, mail="BODY=8BITMIME")
+                client.quit()
+            contents = self.sent(len(MESSAGES))
+            for content in contents:
+                self.assertTrue(content.startswith(b"DKIM-Signature: v=1; a=rsa-sha256;"), content[:200])
+                self.assertNotIn(b"l=", content[:content.index(b"Received:")].replace(b"relaxed", b""))
+            self.check(contents)
+
+    def test_a_message_that_is_changed_on_the_way_fails(self):
+        send(self.instance.port, FROM, ["b@rcpt.example"], MESSAGES["plain"])
+        (content,) = self.sent()
+        for what, into in ((b"hello", b"hallo"), (b"Subject: one", b"Subject: two"),
+                           (b"Subject: one", b"From: x@else.example\r\nSubject: one")):
+            changed = content.replace(what, into)
+            self.assertEqual(dkim_peers.python_verify([changed], self.keys.records), [[False, False]])
+            self.assertEqual(self.keys.verify(changed), ["fail", "fail"])
+
+    def test_the_from_field_chooses_the_keys(self):
+        for address, words in (("x@sub.sender.example", ["pass"]), ("x@else.example", ["none"])):
+            self.peer.messages.clear()
+            send(self.instance.port, FROM, ["b@rcpt.example"], MESSAGES["plain"].replace(FROM.encode(),
+                                                                                        address.encode()))
+            self.assertEqual(self.keys.verify(self.sent()[0]), words)
+
+    def test_mail_of_strangers_is_not_signed_and_that_of_users_is(self):
+        for xclient, words in (("ADDR=192.0.2.1 NAME=a.example", ["none"]),
+                               ("ADDR=192.0.2.1 NAME=a.example LOGIN=anna", ["pass", "pass"])):
+            self.peer.messages.clear()
+            self.instance.set(smtpd_relay_restrictions="permit")
+            with Client(self.instance.port) as client:
+                client.expect("XCLIENT " + xclient, "220")
+                client.expect("EHLO a.example", "250")
+                client.send(FROM, ["b@rcpt.example"], MESSAGES["plain"])
+                client.quit()
+            self.assertEqual(self.keys.verify(self.sent()[0]), words)
+
+    def test_mail_from_a_filter_is_its_clients(self):
+        for client_of, words in (("192.0.2.1", ["none"]), ("127.0.0.1", ["pass", "pass"])):
+            self.peer.messages.clear()
+            with Client(self.instance.port) as client:
+                client.expect(f"XFORWARD NAME=a.example ADDR={client_of}", "250")
+                client.send(FROM, ["b@rcpt.example"], MESSAGES["plain"])
+                client.quit()
+            self.assertEqual(self.keys.verify(self.sent()[0]), words)
+
+    def test_mail_of_sendmail_is_signed_with_what_is_completed(self):
+        done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", self.instance.etc, "-i", "-f", FROM,
+                               "b@rcpt.example"], input=b"Subject: x\n\nbody\n.x\n", capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (content,) = self.sent()
+        self.check([content])
+        self.assertIn(b":Message-ID;", content[:content.index(b"Received:")])
+
+    def test_notices_are_signed(self):
+        self.peer.replies["RCPT"] = lambda session, line: "550 5.1.1 no" if "nobody" in line else None
+        self.addCleanup(self.peer.replies.clear)
+        send(self.instance.port, "c@rcpt.example", ["nobody@rcpt.example"], MESSAGES["plain"])
+        notices = self.sent(2)  # the sender's and the postmaster's
+        for content in notices:
+            self.assertRegex(content, rb"\r\nFrom: [^\r]*@sender\.example")
+        self.check(notices)
+
+    def test_without_its_key_mail_waits_and_the_log_says_what_to_do(self):
+        content = MESSAGES["plain"].replace(FROM.encode(), b"x@gone.example")
+        with self.assertRaises(Refused) as refused:
+            send(self.instance.port, FROM, ["b@rcpt.example"], content)
+        self.assertTrue(refused.exception.reply.startswith("451 4.7.5"), refused.exception.reply)
+        self.instance.wait_log(r"key\.table:3: dkim.*/nowhere/gone\.private.*mail_owner|"
+                               r"/nowhere/gone\.private: cannot be read: .*mail_owner")
+
+
+class OtherSettings(Suite):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dkim_peers.unpack()
+
+    def sent_with(self, settings, content=MESSAGES["blank lines at the end"]):
+        keys = Keys(self.folder())
+        with Peer() as peer, Instance({**relay_to(peer), **keys.settings(), **settings(keys)}) as instance:
+            send(instance.port, FROM, ["b@rcpt.example"], content)
+            peer.wait_messages(1)
+            return peer.messages[0].content, keys
+
+    def test_every_setting_is_seen_in_the_signature(self):
+        content, keys = self.sent_with(lambda _: {
+            "dkim_canonicalization": "simple/simple", "dkim_sign_headers": "From, Subject, To",
+            "dkim_oversign_headers": "Subject, Cc", "dkim_signature_ttl": "1h"})
+        signature = re.sub(rb"\s", b"", content[:content.index(b"Received:")])
+        self.assertIn(b"c=simple/simple;", signature)
+        self.assertIn(b"h=From:Subject:Subject:To:Cc;", signature)
+        begin, end = re.search(rb"t=(\d+);x=(\d+);", signature).groups()
+        self.assertEqual(int(end) - int(begin), 3600)
+        self.assertEqual(dkim_peers.python_verify([content], keys.records), [[True, True]])
+
+    def test_trusted_hosts_can_be_others_than_mynetworks(self):
+        content, keys = self.sent_with(lambda _: {"dkim_trusted_hosts": "192.0.2.0/24"})
+        self.assertEqual(keys.verify(content), ["none"])
+
+    def test_an_opendkim_conf_takes_the_place_of_the_settings(self):
+        def conf(keys):
+            hosts = keys.write("TrustedHosts", "::1\n127.0.0.1\nlocalhost\n")
+            return {"dkim_key_table": "", "dkim_opendkim_conf": keys.write(
+                "opendkim.conf", "Syslog yes\nMode sv\nCanonicalization relaxed/simple\nOversignHeaders From\n"
+                f"KeyTable {keys.table}\nSigningTable refile:{keys.senders}\nInternalHosts {hosts}\n")}
+        content, keys = self.sent_with(conf)
+        self.assertIn(b"c=relaxed/simple;", content)
+        self.assertEqual(keys.verify(content), ["pass", "pass"])
+
+    def test_mail_for_a_content_filter_is_signed_when_it_comes_back(self):
+        keys = Keys(self.folder())
+        with Peer() as peer, Peer() as scan:
+            settings = {**relay_to(peer), **keys.settings(), "content_filter": f"smtp:[127.0.0.1]:{scan.port}"}
+            with Instance(settings) as instance:
+                send(instance.port, FROM, ["b@rcpt.example"], MESSAGES["plain"])
+                scan.wait_messages(1)
+                self.assertEqual(keys.verify(scan.messages[0].content), ["none"])
+
+    def test_what_filters_change_is_signed_and_they_see_no_signature(self):
+        keys = Keys(self.folder())
+        changes = [milter.change(1, "Subject", "two"), milter.add("X-Scanned", "yes"), milter.CONTINUE]
+        for answers in ({"E": changes}, {}):
+            with Peer() as peer, milter.Milter(answers) as filter:
+                settings = {**relay_to(peer), **keys.settings(), "smtpd_milters": f"inet:127.0.0.1:{filter.port}"}
+                with Instance(settings) as instance:
+                    for content in (MESSAGES["plain"], MESSAGES["large"]):
+                        send(instance.port, FROM, ["b@rcpt.example"], content)
+                    peer.wait_messages(2)
+                    contents = [m.content for m in peer.messages]
+                    self.assertEqual([b"X-Scanned: yes" in c for c in contents], [bool(answers)] * 2)
+                    self.assertEqual(dkim_peers.python_verify(contents, keys.records), [[True, True]] * 2)
+                    self.assertNotIn("DKIM-Signature", repr(filter.events))
+
+    def test_content_is_converted_to_7_bit_before_it_is_signed(self):
+        keys = Keys(self.folder())
+        with Peer(features=("PIPELINING",)) as peer:
+            settings = {**relay_to(peer), **keys.settings(), "force_mime_input_conversion": "yes"}
+            with Instance(settings) as instance:
+                send(instance.port, FROM, ["b@rcpt.example"], MESSAGES["8-bit"], mail="BODY=8BITMIME")
+                peer.wait_messages(1)
+                content = peer.messages[0].content
+                self.assertTrue(content.isascii())
+                self.assertEqual(dkim_peers.python_verify([content], keys.records), [[True, True]])
+
+
+class Tool(Suite):
+    """pendkim beside the other implementations, without an instance's mail."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dkim_peers.unpack()
+        cls.keys = Keys(cls.folder())
+        cls.instance = Instance(cls.keys.settings(), start=False)
+        cls.addClassCleanup(cls.instance.close)
+
+    def key(self, selector):
+        return os.path.join(self.keys.folder, f"sender.example.{selector}.private")
+
+    def test_what_python3_dkim_and_opendkim_sign_verifies(self):
+        for name, content in MESSAGES.items():
+            if name == "header alone":
+                continue  # no empty line: python3-dkim does not read it as a message
+            for forms in FORMS:
+                signed = dkim_peers.python_sign(content, self.key("r1"), "sender.example", "r1", forms=forms)
+                self.assertEqual(self.keys.verify(signed), ["pass"], (name, forms))
+                signed = dkim_peers.opendkim_sign(
+                    content, self.keys.folder, Domain="sender.example", Selector="r1", KeyFile=self.key("r1"),
+                    Canonicalization="/".join(forms))
+                # As a filter OpenDKIM does not see blanks around a value, and signs another text: python3-dkim says so.
+                lost = name in ("long folded fields", "fields twice and empty") and forms[0] == "simple"
+                self.assertEqual(self.keys.verify(signed), ["fail" if lost else "pass"], (name, forms))
+                self.assertEqual(dkim_peers.python_verify([signed], self.keys.records), [[not lost]])
+
+    def test_sign_writes_what_others_verify(self):
+        for selector in ("r1", "e1"):
+            for forms in FORMS:
+                signed = []
+                for content in MESSAGES.values():
+                    done = pendkim("-c", self.instance.etc, "sign", "-d", "sender.example", "-s", selector, "--key",
+                                   self.key(selector), "--canon", "/".join(forms), stdin=content)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertTrue(done.stdout.endswith(content))
+                    signed.append(done.stdout)
+                self.assertEqual(dkim_peers.python_verify(signed, self.keys.records), [[True]] * len(signed), forms)
+
+    def test_sign_by_the_tables_of_the_instance_and_lines_with_lf_stay_so(self):
+        done = pendkim("-c", self.instance.etc, "sign", stdin=MESSAGES["plain"].replace(b"\r\n", b"\n"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn(b"\r", done.stdout)
+        self.assertEqual(self.keys.verify(done.stdout), ["pass", "pass"])
+        done = pendkim("-c", self.instance.etc, "sign", stdin=b"From: x@else.example\n\nx\n")
+        self.assertEqual((done.returncode, done.stdout), (67, b""))
+
+    def test_verify_asks_dns_and_check_compares_the_keys_with_it(self):
+        records = {(name, "TXT"): [[text[i:i + 255] for i in range(0, len(text), 255)]]
+                   for name, text in self.keys.records.items()}
+        with Dns(records) as dns:
+            self.instance.set(dns_resolver_port=str(dns.port), dns_resolver_timeout="1s")
+            signed = pendkim("-c", self.instance.etc, "sign", stdin=MESSAGES["plain"]).stdout
+            done = pendkim("-c", self.instance.etc, "verify", stdin=signed)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(done.stdout.count(b"pass header.d=sender.example"), 2)
+            done = pendkim("-c", self.instance.etc, "check")
+            self.assertEqual(done.returncode, 1)  # the key that is gone
+            lines = done.stdout.decode().splitlines()
+            self.assertEqual([line.rsplit(": ", 1)[1] for line in lines[:2]], ["ok", "ok"])
+            self.assertIn("/nowhere/gone.private", lines[2])
+            name = "r1._domainkey.sender.example"
+            dns.records[(name, "TXT")] = [self.keys.records["e1._domainkey.sender.example"]]
+            self.assertIn("r1 " + name + ": DNS has another key", self.check())
+            del dns.records[(name, "TXT")]
+            self.assertIn("r1 " + name + ": not in DNS", self.check())
+            dns.trouble[name] = SERVFAIL
+            self.assertIn("r1 " + name + ": DNS does not answer now", self.check())
+            done = pendkim("-c", self.instance.etc, "verify", stdin=signed.replace(b"hello", b"hallo"))
+            self.assertEqual(done.returncode, 75)
+            self.assertIn(b"temperror", done.stdout)
+
+    def check(self):
+        return pendkim("-c", self.instance.etc, "check").stdout.decode()
+
+    def test_generate_keeps_its_key_private_and_never_replaces_one(self):
+        folder = self.folder()
+        file, name, text = generate(folder, "new.example", "s", "--ed25519")
+        self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
+        self.assertEqual(name, "s._domainkey.new.example")
+        self.assertTrue(text.startswith("v=DKIM1; k=ed25519; p="))
+        shown = pendkim("dns", "-d", "new.example", "-s", "s", "--key", file).stdout.decode()
+        self.assertEqual(record_of(shown), (name, text))
+        with open(os.path.join(folder, "new.example.s.txt")) as kept:
+            self.assertEqual(kept.read(), shown)
+        self.assertEqual(pendkim("generate", "-d", "new.example", "-s", "s", "--dir", folder).returncode, 73)
+
+    def test_wrong_words_are_told(self):
+        for arguments in ((), ("nothing",), ("generate",), ("generate", "-d", "a b", "-s", "x"),
+                          ("generate", "-d", "a.example", "-s", "x", "--rsa", "512"),
+                          ("dns", "-d", "a.example", "-s", "x"), ("sign", "--canon", "nofws")):
+            done = pendkim(*arguments, stdin=b"")
+            self.assertEqual(done.returncode, 64, arguments)
+            self.assertTrue(done.stderr, arguments)
+        self.assertEqual(pendkim("--help").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

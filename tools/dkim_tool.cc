@@ -1,0 +1,353 @@
+#include "tools/dkim_tool.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "lib/async/loop.h"
+#include "lib/base/fd.h"
+#include "lib/base/text.h"
+#include "lib/dkim/sign.h"
+#include "lib/mail/address.h"
+#include "lib/mail/wire.h"
+#include "lib/map/file_map.h"
+#include "lib/net/dns.h"
+#include "lib/resolve/name_servers.h"
+#include "lib/sasl/base64.h"
+#include "lib/signing/message_signature.h"
+#include "tools/output.h"
+
+namespace pen::tools {
+namespace {
+
+constexpr const char* kProgram = "pendkim";
+constexpr std::size_t kMostInput = 512U << 20;  // a message is read into memory
+constexpr std::size_t kAtOnce = 50;             // questions to DNS
+constexpr std::size_t kMostKeys = 100000;       // of check
+
+std::string standard_input() {
+  std::string text, piece(65536, '\0');
+  for (;;) {
+    const auto n = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (n == 0) return text;
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      die(kProgram, EX_IOERR, std::string("standard input: ") + std::strerror(errno));
+    }
+    text.append(piece, 0, static_cast<std::size_t>(n));
+    if (text.size() > kMostInput) die(kProgram, EX_DATAERR, "the message is too large");
+  }
+}
+
+/// A message with line ends as in mail.
+struct Input {
+  std::string content;
+  std::size_t body = 0;    // where it begins
+  bool bare_ends = false;  // the lines came with LF alone
+
+  std::string_view header() const { return std::string_view(content).substr(0, body); }
+  static Input read() {
+    const std::string text = standard_input();
+    struct Sink {
+      std::string out;
+      void text(std::string_view part) { out += part; }
+      void line_end() { out += "\r\n"; }
+    } sink;
+    mail::BdatScanner scanner({.replace_bare_cr = false});
+    scanner.feed(text, sink);
+    scanner.finish(sink);
+    Input input{.content = std::move(sink.out), .bare_ends = !text.contains("\r\n")};
+    const auto fields = dkim::split_fields(input.content, dkim::Verifier::kMostFields);
+    if (!fields.empty()) {
+      const auto& last = fields.back().whole;
+      input.body = static_cast<std::size_t>(last.data() + last.size() - input.content.data());
+      for (int line = 0; line < 2; ++line)
+        if (std::string_view(input.content).substr(input.body).starts_with("\r\n")) input.body += 2;
+    }
+    return input;
+  }
+};
+
+std::string with_lf(std::string text) {
+  std::erase(text, '\r');
+  return text;
+}
+
+std::shared_ptr<const dkim::PrivateKey> load_key(const std::string& file) {
+  auto text = map::read_table_file(file);
+  if (!text) die(kProgram, EX_NOINPUT, text.error().message());
+  auto key = dkim::PrivateKey::parse(*text);
+  if (!key) die(kProgram, EX_DATAERR, file + ": " + key.error().message());
+  return *std::move(key);
+}
+
+/// Writes a file that must not be there yet.
+void write_new(const std::string& path, mode_t mode, std::string_view text) {
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!fd) die(kProgram, EX_CANTCREAT, path + ": " + std::strerror(errno));
+  while (!text.empty()) {
+    const auto n = ::write(fd.get(), text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) die(kProgram, EX_IOERR, path + ": " + std::strerror(errno));
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  if (::fsync(fd.get()) != 0) die(kProgram, EX_IOERR, path + ": " + std::strerror(errno));
+}
+
+/// The questions of one command; the loop ends with the last answer.
+struct Questions {
+  async::Loop loop;
+  async::HandlerPool pool{loop, 1};
+  net::Resolver resolver;
+  std::map<std::string, dkim::KeyAnswer> answers;
+  std::size_t open = 0;
+
+  explicit Questions(net::ResolverOptions options) : resolver(loop, pool, std::move(options)) {}
+  static async::Task<void> ask(Questions* self, std::string name) {
+    const auto found = co_await self->resolver.lookup(name, net::RecordType::txt);
+    using State = dkim::KeyAnswer::State;
+    dkim::KeyAnswer& answer = self->answers[name];
+    if (found.outcome == net::DnsOutcome::found) {
+      answer.state = State::found;
+      for (const auto& record : found.records) answer.texts.push_back(record.data);
+    } else if (found.outcome != net::DnsOutcome::temporary) {
+      answer.state = State::missing;
+    }
+    if (--self->open == 0) self->loop.stop();
+  }
+};
+
+std::map<std::string, dkim::KeyAnswer> from_dns(const std::string& directory, const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  const config::Config config = load_instance(kProgram, directory);
+  auto options = resolve::name_servers(config.settings(), resolve::read_resolv_conf());
+  if (!options) die(kProgram, EX_CONFIG, options.error().message());
+  options->max_under_way = kAtOnce;
+  Questions questions(*std::move(options));
+  questions.open = names.size();
+  for (const auto& name : names) questions.loop.spawn("ask", Questions::ask(&questions, name));
+  questions.loop.run();
+  return std::move(questions.answers);
+}
+
+}  // namespace
+
+std::map<std::string, dkim::KeyAnswer> parse_key_file(std::string_view text) {
+  std::map<std::string, dkim::KeyAnswer> answers;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    const auto line = trim(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const auto blank = line.find_first_of(" \t");
+    if (line.empty() || line.starts_with('#') || blank == std::string_view::npos) continue;
+    std::string name = to_lower(line.substr(0, blank));
+    if (name.ends_with('.')) name.pop_back();
+    dkim::KeyAnswer& answer = answers[name];
+    answer.state = dkim::KeyAnswer::State::found;
+    answer.texts.emplace_back(trim(line.substr(blank)));
+  }
+  return answers;
+}
+
+std::string record_of(const dkim::PrivateKey& key) {
+  const bool rsa = key.algorithm() == dkim::Algorithm::rsa_sha256;
+  return std::string("v=DKIM1; k=") + (rsa ? "rsa" : "ed25519") + "; p=" + sasl::base64_encode(key.public_bytes());
+}
+
+std::expected<DkimTool::Options, service::Ending> DkimTool::read(int argc, const char* const* argv) {
+  Options o;
+  const service::CommandLine line{
+      .program = kProgram,
+      .usage = {"pendkim generate -d DOMAIN -s SELECTOR [--rsa BITS | --ed25519] [--dir DIR]",
+                "pendkim dns -d DOMAIN -s SELECTOR --key FILE",
+                "pendkim sign [-c DIR] [-d DOMAIN -s SELECTOR --key FILE] [--canon FORM] < MESSAGE",
+                "pendkim verify [-c DIR] [--key-file FILE] < MESSAGE", "pendkim check [-c DIR]"},
+      .about =
+          "DKIM keys and signatures: makes a key and its DNS record, shows the record, signs a message, verifies "
+          "one, and compares the keys of an instance with DNS.",
+      .options = {
+          {"-d DOMAIN", "the domain that signs", service::into(o.domain)},
+          {"-s SELECTOR", "the name of the key in the domain", service::into(o.selector)},
+          {"--rsa BITS", "an RSA key of that size (default: 2048)",
+           service::into(o.rsa_bits, static_cast<int>(dkim::kLeastBits), static_cast<int>(dkim::kMostBits))},
+          {"--ed25519", "an Ed25519 key", service::set(o.ed25519)},
+          {"--dir DIR", "where the files of a new key go (default: here)", service::into(o.target)},
+          {"--key FILE", "the private key", service::into(o.key)},
+          {"--key-file FILE", "lines NAME RECORD in place of DNS", service::into(o.key_file)},
+          {"--canon FORM", "relaxed/relaxed (the default), simple/simple and so on", service::into(o.canonicalization)},
+          service::directory_option(o.directory)}};
+  const auto words = line.read(argc, argv);
+  if (!words) return std::unexpected(words.error());
+  if (words->size() != 1) return std::unexpected(line.misuse("one command: generate, dns, sign, verify or check"));
+  static constexpr std::pair<std::string_view, Command> kCommands[] = {{"generate", Command::generate},
+                                                                       {"dns", Command::dns},
+                                                                       {"sign", Command::sign},
+                                                                       {"verify", Command::verify},
+                                                                       {"check", Command::check}};
+  bool known = false;
+  for (const auto& [name, command] : kCommands) {
+    if (words->front() != name) continue;
+    o.command = command;
+    known = true;
+  }
+  if (!known) return std::unexpected(line.misuse("not a command: " + printable(words->front(), 60)));
+  const bool named = !o.domain.empty() || !o.selector.empty() || !o.key.empty();
+  const bool makes = o.command == Command::generate || o.command == Command::dns;
+  if (makes || (o.command == Command::sign && named)) {
+    if (!mail::valid_hostname(o.domain)) return std::unexpected(line.misuse("-d: no domain"));
+    if (!mail::valid_hostname("s." + o.selector)) return std::unexpected(line.misuse("-s: no selector"));
+    if (o.command != Command::generate && o.key.empty()) return std::unexpected(line.misuse("--key is missing"));
+  }
+  if (!o.canonicalization.empty() && !dkim::Canonicalization::parse(o.canonicalization))
+    return std::unexpected(line.misuse("--canon: not simple or relaxed"));
+  return o;
+}
+
+int DkimTool::run() {
+  switch (options_.command) {
+    case Command::generate:
+      return generate();
+    case Command::dns:
+      return dns();
+    case Command::sign:
+      return sign();
+    case Command::verify:
+      return verify();
+    case Command::check:
+      return check();
+  }
+  return EX_SOFTWARE;
+}
+
+int DkimTool::generate() {
+  const auto algorithm = options_.ed25519 ? dkim::Algorithm::ed25519_sha256 : dkim::Algorithm::rsa_sha256;
+  const auto key = dkim::PrivateKey::generate(algorithm, static_cast<unsigned>(options_.rsa_bits));
+  const std::string base = fmt::format("{}/{}.{}", options_.target, options_.domain, options_.selector);
+  const std::string text = dkim::zone_line(dkim::key_name(options_.selector, options_.domain), record_of(*key));
+  write_new(base + ".private", 0600, key->pem());
+  write_new(base + ".txt", 0644, text);
+  print(text);
+  print(fmt::format("; key table:     {0} {1}:{2}:{3}.private\n; signing table: *@{1} {0}\n",
+                    options_.domain + "." + options_.selector, options_.domain, options_.selector, base));
+  return EX_OK;
+}
+
+int DkimTool::dns() {
+  print(dkim::zone_line(dkim::key_name(options_.selector, options_.domain), record_of(*load_key(options_.key))));
+  return EX_OK;
+}
+
+int DkimTool::sign() {
+  const Input input = Input::read();
+  const std::string_view content = input.content;
+  std::string fields;
+  if (!options_.key.empty()) {
+    dkim::SigningForm form;
+    form.fields = load_instance(kProgram, options_.directory).settings().dkim_sign_headers;
+    if (!options_.canonicalization.empty())
+      form.canonicalization = *dkim::Canonicalization::parse(options_.canonicalization);
+    dkim::Signer signer(form, {{load_key(options_.key), options_.domain, options_.selector}},
+                        system_clock().wall_now());
+    signer.header(input.header());
+    signer.body(content.substr(input.body));
+    fields = signer.finish();
+  } else {
+    config::Settings settings = load_instance(kProgram, options_.directory).settings();
+    settings.dkim_signing = true;
+    if (!options_.canonicalization.empty()) settings.dkim_canonicalization = options_.canonicalization;
+    auto signing = signing::Signing::open(settings);
+    if (!signing) die(kProgram, EX_CONFIG, signing.error().message());
+    if (!*signing) die(kProgram, EX_CONFIG, settings.dkim_opendkim_conf + ": Mode is not to sign");
+    signing::MessageSignature signature(*std::move(signing), system_clock().wall_now());
+    signature.begin(content);
+    if (!signature.wanted()) die(kProgram, EX_NOUSER, "no table names a key for the From: address");
+    auto made = signature.finish();
+    if (!made) die(kProgram, EX_CONFIG, made.error().message());
+    fields = *std::move(made);
+  }
+  const std::string whole = fields + input.content;
+  print(input.bare_ends ? with_lf(whole) : whole);
+  return EX_OK;
+}
+
+int DkimTool::verify() {
+  const Input input = Input::read();
+  dkim::Verifier verifier(system_clock().wall_now());
+  verifier.header(input.header());
+  verifier.body(std::string_view(input.content).substr(input.body));
+  std::map<std::string, dkim::KeyAnswer> answers;
+  if (options_.key_file.empty()) {
+    answers = from_dns(options_.directory, verifier.wanted());
+  } else {
+    const auto text = map::read_table_file(options_.key_file);
+    if (!text) die(kProgram, EX_NOINPUT, text.error().message());
+    const auto listed = parse_key_file(*text);
+    for (const auto& name : verifier.wanted()) {
+      const auto found = listed.find(to_lower(name));
+      answers[name] = found == listed.end() ? dkim::KeyAnswer{dkim::KeyAnswer::State::missing, {}} : found->second;
+    }
+  }
+  const auto outcomes = verifier.results(answers);
+  bool pass = false, later = false;
+  for (const auto& o : outcomes) {
+    pass = pass || o.verdict == dkim::Verdict::pass;
+    later = later || o.verdict == dkim::Verdict::temperror;
+    std::string line = fmt::format("{} header.d={} header.i={} header.s={} header.a={} header.b={}{}",
+                                   dkim::verdict_word(o.verdict), o.domain, printable(o.identity, 200), o.selector,
+                                   printable(o.algorithm, 40), o.tag, o.testing ? " (testing)" : "");
+    if (!o.reason.empty()) line += " (" + o.reason + ")";
+    print(line + "\n");
+  }
+  if (outcomes.empty()) print("none (no signature)\n");
+  return pass ? EX_OK : later ? EX_TEMPFAIL : 1;
+}
+
+int DkimTool::check() {
+  config::Settings settings = load_instance(kProgram, options_.directory).settings();
+  if (!settings.dkim_signing) die(kProgram, EX_CONFIG, "dkim_signing is no: nothing is signed");
+  auto signing = signing::Signing::open(settings);
+  if (!signing) die(kProgram, EX_CONFIG, signing.error().message());
+  if (!*signing) die(kProgram, EX_CONFIG, settings.dkim_opendkim_conf + ": Mode is not to sign");
+  auto named = (*signing)->named_keys();
+  if (!named) die(kProgram, EX_CONFIG, named.error().message());
+  if (named->size() > kMostKeys) die(kProgram, EX_DATAERR, "too many keys");
+  std::vector<std::string> names;
+  for (const auto& one : *named) names.push_back(dkim::key_name(one.entry.selector, one.entry.domain));
+  const auto answers = from_dns(options_.directory, names);
+  bool good = true, later = false;
+  for (std::size_t i = 0; i < named->size(); ++i) {
+    const auto& one = (*named)[i];
+    const auto say = [&](std::string_view what) { print(fmt::format("{} {}: {}\n", one.name, names[i], what)); };
+    const auto key = (*signing)->key(one.entry);
+    const auto& answer = answers.at(names[i]);
+    std::string problem;
+    if (!key) {
+      problem = key.error().message();
+    } else if (answer.state == dkim::KeyAnswer::State::unknown) {
+      later = true;
+      say("DNS does not answer now");
+      continue;
+    } else if (answer.state == dkim::KeyAnswer::State::missing) {
+      problem = "not in DNS: publish what pendkim dns prints";
+    } else {
+      problem = "DNS has no key record there";
+      for (const auto& text : answer.texts) {
+        const auto record = dkim::KeyRecord::parse(text);
+        if (!record) continue;
+        problem = record->key == (*key)->public_bytes() ? "" : "DNS has another key";
+        if (problem.empty() && record->testing) say("DNS says that the key is for tests (t=y)");
+        break;
+      }
+    }
+    say(problem.empty() ? "ok" : problem);
+    good = good && problem.empty();
+  }
+  if (named->empty()) print("no keys that can be listed\n");
+  return !good ? 1 : later ? EX_TEMPFAIL : EX_OK;
+}
+
+}  // namespace pen::tools
