@@ -229,10 +229,20 @@ Task<Value> Asker::from_accounts(Inquiry::Question question) {
       [question = std::move(question)] { return question.source->ask_now(question.key); });
 }
 
+Task<Value> Asker::from_lane(std::shared_ptr<const PooledSource> source, std::string key) {
+  auto& lane = lanes_[source->lane()];
+  if (!lane) lane = std::make_unique<async::HandlerPool>(loop_, source->lane_width());
+  const SteadyTime since = system_clock().now();
+  co_return co_await lane->run(
+      [source = std::move(source), key = std::move(key), since] { return source->ask(key, since); });
+}
+
 Task<void> Asker::answer(Asker* self, Inquiry::Question question, std::shared_ptr<Pending> pending) {
   const Until until{.deadline = self->loop_.now() + self->limits_.patience};
   if (auto server = std::dynamic_pointer_cast<const ServerSource>(question.source))
     pending->value = co_await self->line_to(question).ask(std::move(server), question.key, until);
+  else if (auto pooled = std::dynamic_pointer_cast<const PooledSource>(question.source))
+    pending->value = co_await self->from_lane(std::move(pooled), question.key);
   else
     pending->value = co_await self->from_accounts(question);
   if (!pending->value) ++self->counts_.failed;

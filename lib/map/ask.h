@@ -11,7 +11,7 @@
 /// Work:    may run any number of times. So it must change nothing outside itself and consume nothing it holds.
 /// Bounds:  a question is answered within Limits::patience, or is an error. Each table server gets at most
 ///          Limits::connections, so that one that hangs takes nothing from the others; the name service has threads of
-///          its own. Callers that ask the same question at the same time share one answer.
+///          its own, and so has each database. Callers that ask the same question at the same time share one answer.
 /// Thread:  the loop's. The Asker must outlive its ask()s. Destroying an ask() withdraws it.
 #include <functional>
 #include <map>
@@ -27,6 +27,7 @@
 
 namespace pen::map {
 
+class PooledSource;
 class Source;
 
 /// The questions and answers of one piece of work.
@@ -113,6 +114,7 @@ class Asker {
   std::shared_ptr<Pending> begin(const Inquiry::Question& question);
   static async::Task<void> answer(Asker* self, Inquiry::Question question, std::shared_ptr<Pending> pending);
   async::Task<Value> from_accounts(Inquiry::Question question);
+  async::Task<Value> from_lane(std::shared_ptr<const PooledSource> source, std::string key);
   Line& line_to(const Inquiry::Question& question);
 
   async::Loop& loop_;
@@ -120,6 +122,7 @@ class Asker {
   Counts counts_;
   std::optional<async::HandlerPool> accounts_;  // made when it is first needed
   std::map<std::string, std::unique_ptr<Line>> lines_;
+  std::map<std::string, std::unique_ptr<async::HandlerPool>> lanes_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Pending>> under_way_;
   async::Gate gate_;  // declared last: questions under way are destroyed first
 };

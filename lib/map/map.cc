@@ -5,14 +5,15 @@
 #include <cerrno>
 
 #include "lib/base/text.h"
+#include "lib/map/database_table.h"
 #include "lib/map/types.h"
 
 namespace pen::map {
 namespace {
 
-constexpr std::array<std::string_view, 17> kTypes = {"btree",     "cdb",    "cidr", "environ",  "fail",    "hash",
-                                                     "inline",    "lmdb",   "pcre", "pipemap",  "randmap", "regexp",
-                                                     "socketmap", "static", "tcp",  "texthash", "unionmap"};
+constexpr std::array<std::string_view, 21> kTypes = {
+    "btree", "cdb",     "cidr",    "environ", "fail",      "hash",   "inline", "ldap", "lmdb",     "mysql",   "pcre",
+    "pgsql", "pipemap", "randmap", "regexp",  "socketmap", "sqlite", "static", "tcp",  "texthash", "unionmap"};
 
 }  // namespace
 
@@ -80,6 +81,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
     return make_broken(std::move(full), std::move(why));
   }
   if (type == "tcp") return make_tcp(std::move(full), name);
+  if (database::is_type(type)) return make_database(std::move(full), type, name, options);
   if (type == "unix") return make_unix(std::move(full), name, options);
   if (type == "cidr") return make_cidr(std::move(full), name, options);
   if (type == "regexp") return make_regexp(std::move(full), name, options);

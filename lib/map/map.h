@@ -5,7 +5,8 @@
 ///          Result<std::optional<std::string>> value = maps->lookup("example.org");
 /// Types:   lmdb, hash and btree (all three: NAME.lmdb), cdb, texthash, inline, static, cidr, regexp, pcre, unix,
 ///          environ, fail; unionmap, pipemap, randmap (combinations of others); socketmap, tcp (served by another
-///          process); "proxy:" in front of a type is accepted and ignored (there is no proxymap here).
+///          process); mysql, pgsql, sqlite, ldap (databases); "proxy:" in front of a type is accepted and ignored
+///          (there is no proxymap here).
 /// Answers: a value; nullopt: certainly not there; an Error: the table is broken or cannot be read. An Error always
 ///          means "try again later" (4xx, defer), never "not found".
 /// Changes: files are checked at most once a second and read again when inode, size or time of change differ. open()
@@ -58,6 +59,8 @@ class Map {
   virtual bool whole_key_only() const { return false; }
   /// The table's present problem, if any (for start-up messages and penstock check).
   virtual std::optional<Error> problem() { return std::nullopt; }
+  /// What of the table's own file has no effect (for penstock check).
+  virtual std::vector<std::string> notes() { return {}; }
   /// The owner (user id) of the table's file, who vouches for its content. nullopt: there is no file, or none now.
   virtual std::optional<std::uint32_t> owner() { return std::nullopt; }
   /// "type:name".
@@ -80,6 +83,9 @@ struct OpenOptions {
   bool substitute = true;
   /// false: values decide about identities and files. Then a table that another process serves (socketmap:, tcp:) is
   /// broken, because its answers are not those of this host's administrator. Holds for inner tables too.
+  /// Databases are allowed with both, as in Postfix: the administrator wrote the file that names the server and the
+  /// query, a key is quoted and so cannot become a part of the query, and host and password say who answers. Postfix
+  /// opens such tables directly even when "proxy:" is written, which is what happens here always.
   bool served = true;
 };
 /// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is not an error here: look-ups and

@@ -62,6 +62,19 @@ class ServerSource : public Source {
   mutable std::vector<Fd> idle_;
 };
 
+/// A library that blocks, and keeps its connections for all look-ups of this process. Its questions are asked in
+/// threads of their own lane, so that a server that hangs holds nobody who asks another.
+class PooledSource : public Source {
+ public:
+  using Source::Source;
+  /// Sources with the same lane ask the same server.
+  virtual std::string lane() const = 0;
+  virtual std::size_t lane_width() const = 0;  // connections, and so threads
+  /// Asks and waits. since: when the question was asked; the time limit counts from there.
+  virtual Value ask(const std::string& key, SteadyTime since) const = 0;
+  Value ask_now(const std::string& key) const final { return ask(key, system_clock().now()); }
+};
+
 /// The value under key: from the Asker whose work runs in this thread (or the error pending), else by waiting.
 Value answer_from(const std::shared_ptr<const Source>& source, std::string_view key);
 

@@ -25,6 +25,9 @@ Result<std::shared_ptr<Map>> make_random(std::string spec, const std::string& na
 /// Tables that other processes serve.
 Result<std::shared_ptr<Map>> make_socketmap(std::string spec, const std::string& name);
 Result<std::shared_ptr<Map>> make_tcp(std::string spec, const std::string& name);
+/// Tables in databases: the types of database_table.h.
+std::shared_ptr<Map> make_database(std::string spec, const std::string& type, const std::string& name,
+                                   const OpenOptions& options);
 /// A table that cannot be opened: every look-up returns the error.
 std::shared_ptr<Map> make_broken(std::string spec, Error why);
 

@@ -1,0 +1,72 @@
+#pragma once
+/// What a module in libexec/penstock/tables gives to the tables mysql:, pgsql:, sqlite: and ldap:.
+///
+/// Use:     a module has one extern "C" function, penstock_table_driver(), of the type DriverEntry. It returns the
+///          module's driver, which lives as long as the process; nullptr: another version of this header.
+/// Versions: this is C++, and both sides come from the same build. kDriverVersion rises with each change of this file.
+/// Errors:  a Report. No exception passes, and no Error either: its categories are not the same object in a module.
+/// Thread:  a Driver is called from any thread at any time, a Connection from one thread at a time. Calls block, until
+///          their deadline at most.
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lib/base/time.h"
+
+namespace pen::map::database {
+
+inline constexpr unsigned kDriverVersion = 1;
+
+/// The parameters of a table by name, with their defaults.
+using Settings = std::map<std::string, std::string, std::less<>>;
+inline const std::string& setting(const Settings& settings, std::string_view name) {
+  static const std::string kNone;
+  const auto found = settings.find(name);
+  return found == settings.end() ? kNone : found->second;
+}
+
+enum class Outcome {
+  done,       // all values have been given
+  refused,    // the server says that it cannot answer this question
+  lost,       // no connection, or its end: another host may answer
+  timed_out,  // the deadline has passed
+};
+struct Report {
+  Outcome outcome = Outcome::done;
+  std::string why;
+  bool reusable = true;  // whether the connection takes another question
+};
+
+/// Appends text, quoted for its place. False: the text cannot be quoted.
+using Quote = std::function<bool(std::string_view text, std::string& out)>;
+
+struct Lookup {
+  const Settings& settings;
+  /// The parameter, a template, with the key in it. nullopt: a part cannot be quoted.
+  std::function<std::optional<std::string>(std::string_view parameter, const Quote& quote)> expand;
+  /// Takes one value. False: the driver shall give no more.
+  std::function<bool(std::string_view value)> add;
+  SteadyTime deadline;
+};
+
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  virtual Report ask(const Lookup& lookup) = 0;
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  /// One connection to one host of the table's list. nullptr: report says why (lost, refused or timed_out).
+  virtual std::unique_ptr<Connection> connect(const Settings& settings, const std::string& host, SteadyTime deadline,
+                                              Report& report) = 0;
+};
+
+using DriverEntry = Driver* (*)(unsigned version);
+inline constexpr const char* kDriverEntry = "penstock_table_driver";
+
+}  // namespace pen::map::database

@@ -1,0 +1,83 @@
+#pragma once
+/// The connections of this process to databases, shared by all tables with the same servers and login, and by all
+/// sessions.
+///
+/// Use:     Pools::of_process().look_up(*table, key, asked_at)
+/// Hosts:   in the table's order, sockets before TCP hosts and these at random; a host with a connection at rest comes
+///          first. If one cannot be reached, or does not answer in its share of the time, or refuses the question, the
+///          next is asked at once. A host that failed where another answered, or that cannot be reached, is left out
+///          for a time that doubles up to retry_interval. A question that all hosts refuse is at fault itself. An only
+///          host is always tried.
+/// A dead server costs one time-out: what waits for a connection when the last host fails is answered with that failure
+///          too, if nothing was answered since that attempt began.
+/// Bounds:  Limits: connections per pool and in all, the time of a look-up.
+/// Errors:  unreadable, too_large: always "try again later".
+/// Thread:  any. No call into a driver and no end of a connection is under a lock.
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/map/database_table.h"
+
+namespace pen::map::database {
+
+class Pools {
+ public:
+  struct Limits {
+    std::size_t per_pool = 8;  // a server answers some thousand questions a second over so many
+    std::size_t in_all = 64;
+    std::chrono::nanoseconds connect = seconds(10);  // of one host
+    std::chrono::nanoseconds first_back_off = seconds(1);
+  };
+  using FindDriver = std::function<Result<Driver*>(const std::string& type)>;
+
+  Pools(const Clock& clock, FindDriver drivers, Limits limits, std::uint64_t seed);
+  ~Pools();
+  Pools(const Pools&) = delete;
+  Pools& operator=(const Pools&) = delete;
+  /// With the modules beside the program, and a thread that closes what was idle too long.
+  static Pools& of_process();
+
+  const Limits& limits() const { return limits_; }
+  /// since: when the question was asked. Blocks, for the table's patience from then on at most.
+  Value look_up(const Table& table, const std::string& key, SteadyTime since);
+  /// Closes connections that were idle for their table's idle_interval. Returns when to call it again; kNever: when a
+  /// look-up has been made.
+  SteadyTime close_idle();
+
+  struct Counts {
+    std::size_t pools = 0, open = 0, idle = 0;
+    std::uint64_t connects = 0, failures = 0;
+  };
+  Counts counts() const;
+
+ private:
+  struct Host;
+  struct Pool;
+  class Attempt;
+  friend class Attempt;
+
+  Pool& pool_of(const Table& table);
+  std::vector<Host*> order(Pool& pool);
+  std::unique_ptr<Connection> idle_of(Host& host);
+  bool make_room(Pool& pool, std::vector<std::unique_ptr<Connection>>& closed);
+
+  const Clock& clock_;
+  FindDriver drivers_;
+  Limits limits_;
+  mutable std::mutex mutex_;
+  std::condition_variable room_;   // a connection came free, or a pool failed
+  std::condition_variable idled_;  // for the thread that closes
+  Random random_;
+  std::map<std::string, std::unique_ptr<Pool>> pools_;
+  std::size_t open_ = 0;
+  SteadyTime wake_at_ = kNever;  // of the thread that closes
+  Counts counts_;
+};
+
+}  // namespace pen::map::database
