@@ -19,6 +19,7 @@
 #include "lib/base/text.h"
 #include "lib/config/config.h"
 #include "lib/map/cdb_file.h"
+#include "lib/map/database_table.h"
 #include "lib/map/file_map.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/map.h"
@@ -240,9 +241,15 @@ int query(const Invocation& in, const std::vector<Spec>& specs) {
   std::vector<std::shared_ptr<map::Map>> tables;
   map::OpenOptions options;
   options.fold_keys = in.build.fold_keys;
+  // Only tables of the old form, mysql:name, need main.cf: the others work without one.
+  map::database::ask_main_cf([&in](const std::string& name) -> std::optional<std::string> {
+    const auto config = config::inspect(config::config_directory(in.directory));
+    return config ? config->text(name) : std::nullopt;
+  });
   for (const auto& spec : specs) {
     auto opened = map::open(spec.text(), options);
     if (!opened) return failed(in, opened.error());
+    for (const std::string& note : (*opened)->notes()) complain(in, "warning", spec.text() + ": " + note);
     tables.push_back(*std::move(opened));
   }
   if (*in.query != "-") return ask(in, tables, *in.query, false);

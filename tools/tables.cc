@@ -84,6 +84,10 @@ class Finder {
         at->second.clear();  // made invalid on purpose
       } else if (auto problem = (*opened)->problem()) {
         at->second = map::advice(std::move(*problem).within((*opened)->name()));
+      } else {
+        for (const std::string& note : (*opened)->notes())
+          found.push_back({Severity::warning, place ? place->file : std::string(), place ? place->line : 0, name,
+                           (*opened)->name() + ": " + note});
       }
     }
     if (!at->second.empty()) complain(name, place, at->second);

@@ -13,6 +13,7 @@
 #include <cstdlib>
 
 #include "lib/base/log.h"
+#include "lib/map/database_table.h"
 #include "lib/service/link.h"
 #include "lib/service/table_opener.h"
 
@@ -256,6 +257,8 @@ int run(int argc, char** argv, Options options, Start start) {
 
   async::Loop loop;
   Context context(loop, *std::move(config), *std::move(arguments), *owner, *std::move(listeners));
+  // Tables of the old form, mysql:name, have their parameters in main.cf.
+  map::database::ask_main_cf([&context](const std::string& name) { return context.config().text(name); });
   Hooks hooks;
   Skeleton skeleton{context, hooks, {}};
   (void)loop.on_signal(SIGTERM, [&](int) { skeleton.drain(true); });

@@ -1,0 +1,211 @@
+/// pgsql: tables, with libpq.
+///
+/// Quoting: '…' by the connection's character set (PQescapeStringConn). One statement per look-up.
+/// Waiting: nothing blocks but name service look-ups of libpq: connecting, sending and receiving wait in poll(), and a
+///          query that takes too long is cancelled at the server.
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "lib/map/drivers/module.h"
+
+namespace pen::map::database {
+namespace {
+
+/// Whether the socket is ready before the deadline.
+bool wait_for(PGconn* connection, short events, SteadyTime deadline) {
+  for (;;) {
+    if (system_clock().now() >= deadline) return false;
+    pollfd p{PQsocket(connection), events, 0};
+    const int n = ::poll(&p, 1, left_until<milliseconds>(deadline));
+    if (n > 0) return true;
+    if (n < 0 && errno != EINTR) return false;
+  }
+}
+
+std::string why(PGconn* connection) {
+  std::string text = PQerrorMessage(connection);
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+class PgsqlConnection final : public Connection {
+ public:
+  explicit PgsqlConnection(PGconn* connection) : connection_(connection) {}
+  ~PgsqlConnection() override { PQfinish(connection_); }
+  PgsqlConnection(const PgsqlConnection&) = delete;
+  PgsqlConnection& operator=(const PgsqlConnection&) = delete;
+
+  Report ask(const Lookup& lookup) override {
+    const auto sql =
+        lookup.expand("query", [this](std::string_view part, std::string& out) { return quote(part, out); });
+    if (!sql || sql->find('\0') != std::string::npos) return {Outcome::refused, "the key cannot be quoted"};
+    // The extended protocol takes one statement only.
+    if (PQsendQueryParams(connection_, sql->c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 0 ||
+        PQsetSingleRowMode(connection_) == 0)
+      return lost();
+    Report report;
+    for (;;) {
+      if (auto trouble = receive(lookup.deadline)) return *trouble;
+      PGresult* result = PQgetResult(connection_);
+      if (result == nullptr) return report;
+      const bool more = take(result, lookup, report);
+      PQclear(result);
+      if (!more) {  // the rest of the rows is not wanted
+        cancel();
+        report.reusable = false;
+        return report;
+      }
+    }
+  }
+
+ private:
+  bool quote(std::string_view part, std::string& out) const {
+    std::vector<char> quoted(2 * part.size() + 1);
+    int error = 0;
+    const std::size_t size = PQescapeStringConn(connection_, quoted.data(), part.data(), part.size(), &error);
+    out.append(quoted.data(), size);
+    return error == 0;
+  }
+
+  /// Waits for a whole result. nullopt: it is there.
+  std::optional<Report> receive(SteadyTime deadline) {
+    for (;;) {
+      const int unsent = PQflush(connection_);
+      if (unsent < 0) return lost();
+      if (unsent == 0 && PQisBusy(connection_) == 0) return std::nullopt;
+      if (!wait_for(connection_, unsent > 0 ? POLLIN | POLLOUT : POLLIN, deadline)) {
+        cancel();
+        return Report{Outcome::timed_out, "", false};
+      }
+      if (PQconsumeInput(connection_) == 0) return lost();
+    }
+  }
+
+  /// False: no more is wanted.
+  bool take(PGresult* result, const Lookup& lookup, Report& report) {
+    switch (PQresultStatus(result)) {
+      case PGRES_SINGLE_TUPLE:
+      case PGRES_TUPLES_OK:
+        for (int row = 0; row < PQntuples(result); ++row)
+          for (int column = 0; column < PQnfields(result); ++column) {
+            if (PQgetisnull(result, row, column) != 0) continue;
+            const auto size = static_cast<std::size_t>(PQgetlength(result, row, column));
+            if (!lookup.add({PQgetvalue(result, row, column), size})) return false;
+          }
+        return true;
+      case PGRES_COMMAND_OK:
+        return true;
+      case PGRES_EMPTY_QUERY:
+        report = {Outcome::refused, "the query is empty"};
+        return true;
+      case PGRES_BAD_RESPONSE:
+      case PGRES_NONFATAL_ERROR:
+      case PGRES_FATAL_ERROR:
+        report = {PQstatus(connection_) == CONNECTION_OK ? Outcome::refused : Outcome::lost, why(connection_)};
+        return true;
+      case PGRES_COPY_OUT:
+      case PGRES_COPY_IN:
+      case PGRES_COPY_BOTH:
+      case PGRES_PIPELINE_SYNC:
+      case PGRES_PIPELINE_ABORTED:
+        break;
+    }
+    report = {Outcome::refused, "the query copies a table, which is no look-up"};
+    return false;
+  }
+
+  void cancel() {
+    PGcancel* const cancel = PQgetCancel(connection_);
+    if (cancel == nullptr) return;
+    char problem[256];
+    (void)PQcancel(cancel, problem, sizeof problem);  // the server may be gone: then there is nothing to cancel
+    PQfreeCancel(cancel);
+  }
+  Report lost() const { return {Outcome::lost, why(connection_), false}; }
+
+  PGconn* connection_;
+};
+
+/// What libpq is told of a host of the list.
+struct Options {
+  void add(const char* name, std::string value) {
+    if (value.empty()) return;
+    names.push_back(name);
+    values.push_back(std::move(value));
+  }
+  std::vector<const char*> names;
+  std::vector<std::string> values;
+};
+
+Options options_for(const Settings& settings, const std::string& host) {
+  Options out;
+  if (host.starts_with("postgresql:") || host.starts_with("postgres:")) {
+    out.add("dbname", host);  // with user, password and database
+  } else {
+    std::string_view name = host;
+    if (name.starts_with("unix:")) {
+      // The directory, or the socket in it: libpq wants the directory.
+      name.remove_prefix(5);
+      const auto file = name.rfind("/.s.PGSQL.");
+      if (file != std::string_view::npos) {
+        out.add("port", std::string(name.substr(file + 10)));
+        name = name.substr(0, file);
+      }
+    } else {
+      if (name.starts_with("inet:")) name.remove_prefix(5);
+      const auto colon = name.rfind(':');
+      if (colon != std::string_view::npos) {
+        out.add("port", std::string(name.substr(colon + 1)));
+        name = name.substr(0, colon);
+      }
+    }
+    out.add("host", std::string(name));
+    out.add("dbname", setting(settings, "dbname"));
+    out.add("user", setting(settings, "user"));
+    out.add("password", setting(settings, "password"));
+  }
+  out.add("client_encoding", setting(settings, "encoding"));
+  out.add("fallback_application_name", "penstock");
+  return out;
+}
+
+class PgsqlDriver final : public Driver {
+ public:
+  std::unique_ptr<Connection> connect(const Settings& settings, const std::string& host, SteadyTime deadline,
+                                      Report& report) override {
+    Options options = options_for(settings, host);
+    options.add("connect_timeout", std::to_string(left_until<seconds>(deadline)));
+    std::vector<const char*> values;
+    for (const std::string& value : options.values) values.push_back(value.c_str());
+    options.names.push_back(nullptr);
+    values.push_back(nullptr);
+    PGconn* const connection = PQconnectStartParams(options.names.data(), values.data(), 1);
+    if (connection == nullptr) {
+      report = {Outcome::lost, "no memory"};
+      return nullptr;
+    }
+    auto out = std::make_unique<PgsqlConnection>(connection);
+    PostgresPollingStatusType state = PGRES_POLLING_WRITING;
+    while (PQstatus(connection) != CONNECTION_BAD && state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED) {
+      if (!wait_for(connection, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline)) {
+        report = {Outcome::timed_out, "no answer to connecting"};
+        return nullptr;
+      }
+      state = PQconnectPoll(connection);
+    }
+    if (PQstatus(connection) != CONNECTION_OK || PQsetnonblocking(connection, 1) != 0) {
+      report = {Outcome::lost, why(connection)};
+      return nullptr;
+    }
+    PQsetNoticeProcessor(connection, [](void*, const char*) {}, nullptr);  // not to the program's standard error
+    return out;
+  }
+};
+
+}  // namespace
+}  // namespace pen::map::database
+
+PEN_TABLE_DRIVER(pen::map::database::PgsqlDriver)

@@ -1,0 +1,117 @@
+"""Tables in databases through the running suite, with SQLite, which needs no server: every kind of look-up, a database
+that is broken and mended, unknown parameters told."""
+import os
+import sqlite3
+import unittest
+
+from client import Client
+from instance import Instance, missing
+
+CONTENT = b"Subject: x\r\n\r\nhello\r\n"
+ROWS = [("alias", "info", "jo"), ("alias", "jo", "jo"),
+        ("virtual", "o'brien@virtual.test.example", "jo@virtual.test.example"),
+        ("virtual", "all@virtual.test.example", "jo@virtual.test.example"),
+        ("virtual", "all@virtual.test.example", "bo@virtual.test.example"),
+        ("box", "jo@virtual.test.example", "jo/"), ("box", "bo@virtual.test.example", "bo/"),
+        ("access", "bad@example.org", "REJECT bad sender")]
+
+
+@unittest.skipIf(missing(), missing())
+class Databases(unittest.TestCase):
+    def setUp(self):
+        self.instance = Instance(start=False)
+        self.addCleanup(self.instance.close)
+        self.database = os.path.join(self.instance.dir, "mail.sqlite")
+        self.fill(self.database)
+
+    @staticmethod
+    def fill(path):
+        db = sqlite3.connect(path)
+        db.execute("CREATE TABLE t (kind TEXT, k TEXT, v TEXT)")
+        db.executemany("INSERT INTO t VALUES (?, ?, ?)", ROWS)
+        db.commit()
+        db.close()
+        os.chmod(path, 0o644)
+
+    def table(self, kind, more=""):
+        path = os.path.join(self.instance.dir, kind + ".cf")
+        with open(path, "w") as f:
+            f.write(f"dbpath = {self.database}\nquery = SELECT v FROM t WHERE kind = '{kind}' AND k = '%s'\n{more}")
+        return "sqlite:" + path
+
+    def start(self, **settings):
+        self.instance.set(**settings)
+        self.instance.start()
+
+    def client(self, sender="a@example.org"):
+        client = Client(self.instance.port)
+        self.addCleanup(client.close)
+        client.expect(f"MAIL FROM:<{sender}>", "250")
+        return client
+
+    def test_recipients_aliases_and_mailboxes_come_from_the_database(self):
+        self.start(virtual_mailbox_maps="proxy:" + self.table("box"), virtual_alias_maps=self.table("virtual"))
+        client = self.client()
+        client.expect("RCPT TO:<nobody@virtual.test.example>", "550")
+        client.expect("RCPT TO:<' OR '1'='1@virtual.test.example>", "5")
+        client.expect("RCPT TO:<o'brien@virtual.test.example>", "250")
+        client.expect("RCPT TO:<all@virtual.test.example>", "250")
+        client.expect("RSET", "250")
+        with Client(self.instance.port) as sender:
+            sender.send("a@example.org", ["o'brien@virtual.test.example", "all@virtual.test.example"], CONTENT)
+        self.instance.wait_empty_queue()
+        for user in ("jo", "bo"):
+            self.assertEqual(len(self.instance.virtual_box(user).messages()), 1, self.instance.log())
+
+    def test_restrictions_ask_the_database(self):
+        self.start(smtpd_sender_restrictions="check_sender_access " + self.table("access"))
+        self.client().expect("RCPT TO:<jo@local.test.example>", "250")
+        self.client("bad@example.org").expect("RCPT TO:<jo@local.test.example>", "554")
+
+    def test_a_database_that_is_broken_means_later_until_it_is_mended(self):
+        self.start(virtual_mailbox_maps=self.table("box"))
+        client = self.client()
+        client.expect("RCPT TO:<jo@virtual.test.example>", "250")
+        os.rename(self.database, self.database + ".away")
+        client.expect("RCPT TO:<jo@virtual.test.example>", "451")
+        client.expect("RCPT TO:<nobody@virtual.test.example>", "451")
+        with open(self.database, "wb") as f:
+            f.write(b"no database" * 1000)
+        client.expect("RCPT TO:<jo@virtual.test.example>", "451")
+        os.rename(self.database + ".away", self.database)
+        client.expect("RCPT TO:<jo@virtual.test.example>", "250")
+        client.expect("RCPT TO:<nobody@virtual.test.example>", "550")
+
+    def ask(self, table, key):
+        return self.instance.tool("penmap", "-q", key, table)
+
+    def test_penmap_asks_and_tells_what_has_no_effect(self):
+        table = self.table("box", "querry = x\n")
+        found = self.ask(table, "jo@virtual.test.example")
+        self.assertEqual((found.returncode, found.stdout), (0, "jo/\n"))
+        self.assertIn("unknown parameter querry", found.stderr)
+        self.assertEqual(self.ask(table, "nobody").returncode, 1)
+        os.remove(self.database)
+        failed = self.ask(table, "jo@virtual.test.example")
+        self.assertEqual(failed.returncode, 75)
+        self.assertIn("unable to open database file", failed.stderr)
+
+    def test_the_old_form_has_its_parameters_in_main_cf(self):
+        self.start(virtual_mailbox_maps="sqlite:boxes", boxes_dbpath=self.database,
+                   boxes_query="SELECT v FROM t WHERE kind = 'box' AND k = '%s'")
+        client = self.client()
+        client.expect("RCPT TO:<jo@virtual.test.example>", "250")
+        client.expect("RCPT TO:<nobody@virtual.test.example>", "550")
+        self.assertEqual(self.ask("sqlite:boxes", "bo@virtual.test.example").stdout, "bo/\n")
+
+    def test_check_names_a_table_that_cannot_work(self):
+        self.instance.set(virtual_mailbox_maps=self.table("box", "expansion_limit = many\n"))
+        check = self.instance.tool("penstock", "check")
+        self.assertIn("expansion_limit: expected a number", check.stdout + check.stderr)
+        self.instance.set(virtual_mailbox_maps=self.table("box", "querry = x\n"))
+        check = self.instance.tool("penstock", "check")
+        self.assertIn("unknown parameter querry", check.stdout + check.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
