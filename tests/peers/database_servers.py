@@ -1,0 +1,212 @@
+"""PostgreSQL, MariaDB and slapd for tests: each a private server in a scratch directory, on a port of its own.
+
+Use:   with Postgres(ROWS) as server: … server.cf(query=…) … server.kill(); server.start()
+Rows are (k, v) pairs of a table t, whose columns have these names; a directory has entries with uid k and mail v.
+Servers that refuse to run as root run as the account nobody.
+"""
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+
+from waiting import answers, eventually, free_port
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Server:
+    program = ""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.dir = tempfile.mkdtemp(prefix="pen-database-")
+        os.chmod(self.dir, 0o755)
+        self.data = os.path.join(self.dir, "data")
+        os.makedirs(self.data, 0o700)
+        self.port = free_port()
+        self.process = None
+        self.log = open(os.path.join(self.dir, "log"), "ab")
+        if os.geteuid() == 0:
+            account = pwd.getpwnam("nobody")
+            self.ids = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+            for path in (self.dir, self.data):
+                os.chown(path, account.pw_uid, account.pw_gid)
+        else:
+            self.ids = {}
+
+    @classmethod
+    def missing(cls):
+        return None if shutil.which(cls.program) else f"no {cls.program}: scripts/install-dependencies --databases"
+
+    def __enter__(self):
+        self.prepare()
+        self.start()
+        self.fill()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        self.log.close()
+        shutil.rmtree(self.dir)
+
+    def run(self, *command, text=None):
+        done = subprocess.run(command, input=text, capture_output=True, text=True, env=self.environment(), cwd=self.dir,
+                              **self.ids)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def environment(self):
+        return {"PATH": os.environ["PATH"], "HOME": self.dir, "LC_ALL": "C.UTF-8"}
+
+    def start(self):
+        self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log, env=self.environment(),
+                                        cwd=self.dir, start_new_session=True, **self.ids)
+        eventually(lambda: answers(self.port), lambda: f"{self.program}: {self.tail()}", 60)
+        eventually(self.is_ready, lambda: f"{self.program}: {self.tail()}", 60)
+
+    def is_ready(self):
+        return True
+
+    def tail(self):
+        with open(self.log.name, errors="replace") as f:
+            return f.read()[-2000:]
+
+    def signal(self, number):
+        os.killpg(self.process.pid, number)
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.signal(signal.SIGKILL)
+            self.process.wait()
+
+    def write(self, name, text):
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, 0o644)
+        return path
+
+    def cf(self, name="t.cf", **parameters):
+        """Writes a table file; returns type:path."""
+        lines = {**self.login(), **parameters}
+        return f"{self.type}:" + self.write(name, "".join(f"{k} = {v}\n" for k, v in lines.items()))
+
+
+def quoted(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Postgres(Server):
+    type, bin = "pgsql", "/usr/lib/postgresql/15/bin"
+    program = bin + "/postgres"
+
+    def prepare(self):
+        password = self.write("password", "secret\n")
+        self.run(self.bin + "/initdb", "-D", self.data, "-U", "mail", "-E", "UTF8", "--auth=scram-sha-256",
+                 "--pwfile", password, "-N")
+
+    def command(self):
+        return [self.program, "-D", self.data, "-p", str(self.port), "-c", "listen_addresses=127.0.0.1", "-c",
+                f"unix_socket_directories={self.dir}", "-c", "fsync=off", "-c", "max_connections=40"]
+
+    def environment(self):
+        return {**super().environment(), "PGPASSWORD": "secret"}
+
+    def sql(self, text):
+        return self.run(self.bin + "/psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "mail", "-d", "postgres",
+                        "-qAt", "-v", "ON_ERROR_STOP=1", text=text)
+
+    def is_ready(self):
+        try:
+            return bool(self.sql("SELECT 1"))
+        except AssertionError:
+            return False
+
+    def fill(self):
+        values = ", ".join(f"({quoted(k)}, {'NULL' if v is None else quoted(v)})" for k, v in self.rows)
+        self.sql(f"CREATE TABLE t (k TEXT, v TEXT); INSERT INTO t VALUES {values};")
+
+    def login(self):
+        return {"hosts": f"inet:127.0.0.1:{self.port}", "user": "mail", "password": "secret", "dbname": "postgres"}
+
+    def connections(self):
+        return int(self.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock'"))
+
+    sleep = "SELECT v FROM t WHERE k = '%s' AND pg_sleep(200) IS NOT NULL"
+
+
+class Mariadb(Server):
+    type, program = "mysql", "mariadbd"
+
+    def prepare(self):
+        self.socket = os.path.join(self.dir, "s")
+        self.run("mariadb-install-db", "--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal",
+                 "--skip-test-db")
+
+    def command(self):
+        return ["mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}", f"--port={self.port}",
+                "--bind-address=127.0.0.1", f"--pid-file={self.dir}/pid", "--innodb-flush-log-at-trx-commit=0",
+                "--skip-name-resolve"]
+
+    def sql(self, text):
+        return self.run("mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}", "--default-character-set=utf8mb4",
+                        "-N", "-B", text=text)
+
+    def is_ready(self):
+        try:
+            return bool(self.sql("SELECT 1"))
+        except AssertionError:
+            return False
+
+    def fill(self):
+        values = ", ".join("(" + ", ".join("NULL" if x is None else quoted(x.replace("\\", "\\\\")) for x in row) + ")"
+                           for row in self.rows)
+        self.sql("CREATE DATABASE d CHARACTER SET utf8mb4 COLLATE utf8mb4_bin; USE d; "
+                 "CREATE USER mail@'127.0.0.1' IDENTIFIED BY 'secret'; GRANT ALL ON d.* TO mail@'127.0.0.1';"
+                 f"CREATE TABLE t (k VARCHAR(500), v TEXT); INSERT INTO t VALUES {values};"
+                 "CREATE PROCEDURE p(x VARCHAR(500)) SELECT v FROM t WHERE k = x;")
+
+    def login(self):
+        return {"hosts": f"inet:127.0.0.1:{self.port}", "user": "mail", "password": "secret", "dbname": "d"}
+
+    def connections(self):
+        return int(self.sql("SELECT count(*) FROM information_schema.processlist WHERE user = 'mail'"))
+
+    sleep = "SELECT v FROM t WHERE k = '%s' AND sleep(200) = 0"
+
+
+class Slapd(Server):
+    type, program = "ldap", "/usr/sbin/slapd"
+
+    def prepare(self):
+        self.conf = self.write("slapd.conf", "".join([
+            "".join(f"include /etc/ldap/schema/{name}.schema\n" for name in ("core", "cosine", "inetorgperson")),
+            "modulepath /usr/lib/ldap\nmoduleload back_mdb\ndatabase mdb\nsuffix dc=x\nrootdn cn=mail,dc=x\n"
+            f"rootpw secret\ndirectory {self.data}\nmaxsize 10485760\n"]))
+
+    def command(self):
+        return [self.program, "-d", "0", "-f", self.conf, "-h", f"ldap://127.0.0.1:{self.port}"]
+
+    def fill(self):
+        import base64
+
+        def line(name, value):
+            return f"{name}:: {base64.b64encode(value.encode()).decode()}\n"
+        entries = {}
+        for k, v in self.rows:
+            if k:
+                entries.setdefault(k.lower(), (k, []))[1].append(v)
+        text = "dn: dc=x\nobjectClass: dcObject\nobjectClass: organization\ndc: x\no: x\n\n"
+        for i, (k, values) in enumerate(entries.values()):
+            text += f"dn: employeeNumber={i},dc=x\nobjectClass: inetOrgPerson\ncn: c\nsn: s\nemployeeNumber: {i}\n"
+            text += line("uid", k) + "".join(line("description", v) for v in values if v) + "\n"
+        self.run("ldapadd", "-x", "-H", f"ldap://127.0.0.1:{self.port}", "-D", "cn=mail,dc=x", "-w", "secret",
+                 text=text)
+
+    def login(self):
+        return {"server_host": f"ldap://127.0.0.1:{self.port}", "version": "3", "bind": "yes",
+                "bind_dn": "cn=mail,dc=x", "bind_pw": "secret", "search_base": "dc=x",
+                "result_attribute": "description"}
