@@ -46,15 +46,15 @@ KeyParts::KeyParts(std::string_view text) : whole(text) {
 }
 
 std::optional<std::string_view> KeyParts::label(int n) const {
+  // As Postfix counts: dots side by side, or at an end, hold no label between them.
   std::string_view rest = domain;
-  for (;;) {
+  while (!rest.empty()) {
     const auto dot = rest.rfind('.');
     const auto label = dot == std::string_view::npos ? rest : rest.substr(dot + 1);
-    if (label.empty()) return std::nullopt;
-    if (--n == 0) return label;
-    if (dot == std::string_view::npos) return std::nullopt;
-    rest = rest.substr(0, dot);
+    if (!label.empty() && --n == 0) return label;
+    rest = dot == std::string_view::npos ? std::string_view() : rest.substr(0, dot);
   }
+  return std::nullopt;
 }
 
 bool KeyNeeds::met_by(const KeyParts& parts) const {

@@ -180,6 +180,10 @@ class Mariadb(Server):
 
 class Slapd(Server):
     type, program = "ldap", "/usr/sbin/slapd"
+    groups = {"flat": ["employeeNumber=0,dc=x", "employeeNumber=1,dc=x", "cn=missing,dc=x"],
+              "nested": ["cn=flat,dc=x", "employeeNumber=5,dc=x"],
+              "url": ["employeeNumber=0,dc=x", "ldap:///dc=x?description?sub?(uid=jo)"],
+              "loop": ["cn=loop,dc=x"]}
 
     def prepare(self):
         self.conf = self.write("slapd.conf", "".join([
@@ -203,6 +207,9 @@ class Slapd(Server):
         for i, (k, values) in enumerate(entries.values()):
             text += f"dn: employeeNumber={i},dc=x\nobjectClass: inetOrgPerson\ncn: c\nsn: s\nemployeeNumber: {i}\n"
             text += line("uid", k) + "".join(line("description", v) for v in values if v) + "\n"
+        for name, members in self.groups.items():
+            text += f"dn: cn={name},dc=x\nobjectClass: groupOfNames\nobjectClass: labeledURIObject\ncn: {name}\n"
+            text += "".join(line("member" if not m.startswith("ldap:") else "labeledURI", m) for m in members) + "\n"
         self.run("ldapadd", "-x", "-H", f"ldap://127.0.0.1:{self.port}", "-D", "cn=mail,dc=x", "-w", "secret",
                  text=text)
 
