@@ -46,9 +46,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_lacks_a_part_is_not_asked_for) {
   BOOST_TEST(query("%1", "a@.") == "(no query)");
 }
 
-BOOST_AUTO_TEST_CASE(labels_are_what_stands_between_dots) {
-  BOOST_TEST(query("%2 %1", "a@x..org.") == "<x> <org>");
-}
+BOOST_AUTO_TEST_CASE(labels_are_what_stands_between_dots) { BOOST_TEST(query("%2 %1", "a@x..org.") == "<x> <org>"); }
 
 BOOST_AUTO_TEST_CASE(a_part_that_cannot_be_quoted_makes_no_query) {
   const auto parsed = KeyTemplate::parse("%s", "query");

@@ -111,7 +111,8 @@ class Search {
  private:
   Report search(const std::string& base, int scope, const std::string& filter, const std::vector<std::string>& wanted,
                 long depth, bool may_be_missing) {
-    if (most_deep_ > 0 && depth > most_deep_)
+    if (depth > 0 && depth >= most_deep_)  // the first search counts, as in Postfix
+
       return {Outcome::refused, "recursion_limit " + std::to_string(most_deep_) + " exceeded"};
     if (system_clock().now() >= lookup_.deadline) return {Outcome::timed_out, "", false};
     std::vector<char*> names;
