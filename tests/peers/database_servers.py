@@ -4,6 +4,7 @@ Use:   with Postgres(ROWS) as server: … server.cf(query=…) … server.kill()
 Rows are (k, v) pairs of a table t, whose columns have these names; a directory has entries with uid k and mail v.
 Servers that refuse to run as root run as the account nobody.
 """
+import glob
 import os
 import pwd
 import shutil
@@ -75,7 +76,22 @@ class Server:
             return f.read()[-2000:]
 
     def signal(self, number):
-        os.killpg(self.process.pid, number)
+        """To the server and its children, each of which may lead a session of its own."""
+        for pid in [self.process.pid, *self.children()]:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass  # ended meanwhile
+
+    def children(self):
+        for stat in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                with open(stat) as f:
+                    parent = f.read().rsplit(")", 1)[1].split()[1]
+            except OSError:
+                continue
+            if int(parent) == self.process.pid:
+                yield int(stat.split("/")[2])
 
     def kill(self):
         if self.process and self.process.poll() is None:
@@ -143,8 +159,8 @@ class Mariadb(Server):
 
     def prepare(self):
         self.socket = os.path.join(self.dir, "s")
-        self.run("mariadb-install-db", "--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal",
-                 "--skip-test-db")
+        self.run("mariadb-install-db", "--no-defaults", f"--datadir={self.data}",
+                 "--auth-root-authentication-method=normal", "--skip-test-db")
 
     def command(self):
         return ["mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}", f"--port={self.port}",
@@ -152,8 +168,8 @@ class Mariadb(Server):
                 "--skip-name-resolve"]
 
     def sql(self, text):
-        return self.run("mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}", "--default-character-set=utf8mb4",
-                        "-N", "-B", text=text)
+        return self.run("mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}",
+                        "--default-character-set=utf8mb4", "-N", "-B", text=text)
 
     def is_ready(self):
         try:

@@ -19,11 +19,14 @@ ROWS = [("key", "value"), ("two", "a"), ("two", "b"), ("null", None), ("empty", 
         ("comma,@x.org", "comma"), ("dash--@x.org", "dashes"), ("amp&pipe|@x.org", "operators")]
 KEYS = [k for k, _ in ROWS] + [
     "KEY", "Jo@X.org", "absent", "absent@x.org", "jo@other.org", "' OR '1'='1", "\\' OR 1=1 -- ", "*", "k*", "*)(uid=*",
-    "key)(description=*", "jo@", "user@sub.x.org", "jo@org", "a@.org", "a@x..org", "a@x.org.", "%u@%d", "%%", "\\", "\\\\'",
-    "$name@x.org", "`ls`@x.org", "a@b.c.d.e.f.g.h.i.j.k", "\x7f@x.org", "key'; DROP TABLE t; --", "né@x.org", "x" * 400, "flat", "nested", "url", "loop"]
+    "key)(description=*", "jo@", "user@sub.x.org", "jo@org", "a@.org", "a@x..org", "a@x.org.", "%u@%d", "%%", "\\",
+    "\\\\'",
+    "$name@x.org", "`ls`@x.org", "a@b.c.d.e.f.g.h.i.j.k", "\x7f@x.org", "key'; DROP TABLE t; --", "né@x.org", "x" * 400,
+    "flat", "nested", "url", "loop"]
 SQL = [{"query": "SELECT v FROM t WHERE k = '%s'"}, {"query": "SELECT k, v FROM t WHERE k = '%u'"},
        {"query": "SELECT v FROM t WHERE k = '%d'"}, {"query": "SELECT v FROM t WHERE k = '%2.%1' OR k = '%1'"},
-       {"query": "SELECT v FROM t WHERE k = '%U' OR k = '%S' OR k = '%D'"}, {"query": "SELECT '%%', v FROM t WHERE k = '%s'"},
+       {"query": "SELECT v FROM t WHERE k = '%U' OR k = '%S' OR k = '%D'"},
+       {"query": "SELECT '%%', v FROM t WHERE k = '%s'"},
        {"query": "SELECT v FROM t WHERE k = '%s'", "result_format": "<%u|%d|%S>"},
        {"query": "SELECT v FROM t WHERE k = '%s'", "result_format": "%s@%D"},
        {"query": "SELECT v FROM t WHERE k = '%s'", "domain": "x.org, y.net"},
@@ -210,7 +213,8 @@ class TestMariadb(Sql, Case):
     wrong_login, wrong_query = {"password": "wrong"}, {"query": "SELECT no_such FROM t WHERE k = '%s'"}
 
     def test_two_statements_and_files_of_the_client_are_errors(self):
-        for query in ("SELECT v FROM t WHERE k = '%s'; DELETE FROM t", "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t"):
+        for query in ("SELECT v FROM t WHERE k = '%s'; DELETE FROM t",
+                      "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t"):
             done = self.penmap(self.db.cf(query=query), ["key"])
             self.assertEqual((done.returncode, done.stdout), (75, ""), done.stderr)
         self.assertEqual(self.penmap(self.db.cf(**PLAIN), ["key"]).stdout, "key\tvalue\n")
