@@ -151,7 +151,7 @@ class Postgres(Server):
     def connections(self):
         return int(self.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock'"))
 
-    sleep = "SELECT v FROM t WHERE k = '%s' AND pg_sleep(200) IS NOT NULL"
+    sleep = "SELECT pg_sleep(200)::text FROM t WHERE k = '%s'"  # for the rows that are found
 
 
 class Mariadb(Server):
@@ -191,7 +191,7 @@ class Mariadb(Server):
     def connections(self):
         return int(self.sql("SELECT count(*) FROM information_schema.processlist WHERE user = 'mail'"))
 
-    sleep = "SELECT v FROM t WHERE k = '%s' AND sleep(200) = 0"
+    sleep = "SELECT sleep(200) FROM t WHERE k = '%s'"
 
 
 class Slapd(Server):
