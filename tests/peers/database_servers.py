@@ -164,8 +164,7 @@ class Mariadb(Server):
 
     def command(self):
         return ["mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}", f"--port={self.port}",
-                "--bind-address=127.0.0.1", f"--pid-file={self.dir}/pid", "--innodb-flush-log-at-trx-commit=0",
-                "--skip-name-resolve"]
+                "--bind-address=127.0.0.1", f"--pid-file={self.dir}/pid", "--skip-name-resolve"]
 
     def sql(self, text):
         return self.run("mariadb", "--no-defaults", "-uroot", f"--socket={self.socket}",
