@@ -285,7 +285,7 @@ class Qmgr : public Ports {
         result.own_fault = true;
       }
       status.diagnostic = diagnostic;
-      if (status.action == mail::Action::delivered && job.purpose != mail::Purpose::probe)
+      if (status.action == mail::Action::delivered && !mail::is_probe(job.purpose))
         ++outside_.delivered[job.queue_id + " " + a];
       result.results.push_back({{r.ordinal}, status});
     }

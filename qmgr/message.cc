@@ -97,7 +97,7 @@ Beginning beginning_of(const mail::Envelope& envelope, WallTime now) {
     b.remaining.remove(i);
     b.notes.push_back({i, mail::make_status(mail::Action::expanded, "2.0.0", "alias expanded"), now,
                        envelope.sender.empty()                    ? std::uint8_t{0}
-                       : envelope.purpose == mail::Purpose::probe ? kFirstTry
+                       : mail::is_probe(envelope.purpose) ? kFirstTry
                                                                   : mail::notify::kSuccess});
   }
   return b;

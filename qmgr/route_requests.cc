@@ -15,7 +15,7 @@ mail::DeliveryStatus bad_syntax() { return mail::make_status(mail::Action::faile
 std::string transport_of(const mail::Envelope& e, const std::string& default_filter_nexthop) {
   // `transport` is set for refused messages (error:) and for mail that has passed the filter.
   // Probes skip filters: a filter could only answer for itself.
-  if (!e.transport.empty() || e.filter.empty() || e.purpose == mail::Purpose::probe) return e.transport;
+  if (!e.transport.empty() || e.filter.empty() || mail::is_probe(e.purpose)) return e.transport;
   const auto colon = e.filter.find(':');
   const bool has_nexthop = colon != std::string::npos && !trim(std::string_view(e.filter).substr(colon + 1)).empty();
   return has_nexthop ? e.filter : e.filter.substr(0, colon) + ":" + default_filter_nexthop;
@@ -118,7 +118,7 @@ void RouteRequests::give_up(const Asked& asked, std::uint8_t deaths) {
   log::error("{}: looking up <{}> ended trivial-rewrite {} times; it is asked no more", m.id(),
              m.envelope().recipients[asked.ordinal].address, deaths);
   around_.scheduler.unroutable(asked.message, asked.ordinal);
-  if (m.envelope().purpose == mail::Purpose::probe) {
+  if (mail::is_probe(m.envelope().purpose)) {
     const auto status = mail::make_status(mail::Action::deferred, "4.3.0", "given up: the look-up ends its program");
     rounds_.log_undelivered(m, {asked.ordinal}, status);
     rounds_.deferred(m, {asked.ordinal}, status);

@@ -212,7 +212,7 @@ class Engine {
     bool written = false;
     SteadyTime started{};
     std::uint32_t use = 0;
-    bool is_probe() const { return job->purpose == mail::Purpose::probe; }
+    bool is_probe() const { return mail::is_probe(job->purpose); }
     bool all_settled() const { return settled == recipients.size(); }
   };
   struct Owed {

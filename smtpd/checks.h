@@ -75,7 +75,6 @@ class Checks {
 #define PEN_RESTRICTION(name, argument, waits, relaying) \
   AnswerOf<config::Waits::waits> name(const Restriction& r, const Name& about);
 #define PEN_RESTRICTION_ALIAS(name, restriction)
-#define PEN_RESTRICTION_MISSING(name, argument)
 #define PEN_RESTRICTION_REMOVED(name, instead)
 #include "lib/config/restrictions.def"
   async::Task<Answer> restriction_class(const Restriction& r, const Name& about);

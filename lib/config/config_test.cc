@@ -287,12 +287,12 @@ BOOST_AUTO_TEST_CASE(restrictions_that_would_let_anybody_relay_are_an_error_of_t
 BOOST_AUTO_TEST_CASE(services_of_postfix_are_accepted_with_a_sentence_on_where_their_work_is_done) {
   const Config c = config("", {},
                           std::string(kMaster) +
-                              "cleanup unix n - y - 0 cleanup\nscache unix - - y - 1 scache\nmine unix - n n - "
-                              "- verify\n"
+                              "cleanup unix n - y - 0 cleanup\nscache unix - - y - 1 scache\nmine inet n - n - "
+                              "- qmqpd\n"
                               "odd unix - - n - - frobnicate -o nosuch_thing=1 -o smtpd_timeout=never\n");
   BOOST_TEST(has(notes(c), "master.cf:8: cleanup/unix: the program cleanup is not run: its work is done inside smtpd"));
   BOOST_TEST(has(notes(c), "master.cf:9: scache/unix: "));
-  BOOST_TEST(has(warnings(c), "master.cf:10: mine/unix: the program verify is not run: "));
+  BOOST_TEST(has(warnings(c), "master.cf:10: mine/inet: the program qmqpd is not run: "));
   BOOST_TEST(has(warnings(c), "master.cf:11: odd/unix: there is no program frobnicate"));
   BOOST_TEST(has(warnings(c), "master.cf:11: nosuch_thing: no setting has this name"));
   BOOST_TEST(has(messages(c.report(), Severity::error), "master.cf:11: smtpd_timeout: \"never\" is not a time"));
