@@ -72,8 +72,7 @@ void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatu
 }
 
 void Rounds::soften(const Active& m, mail::DeliveryStatus& status) const {
-  if (!around_.options.soft_bounce || status.action != mail::Action::failed ||
-      mail::is_probe(m.envelope().purpose))
+  if (!around_.options.soft_bounce || status.action != mail::Action::failed || mail::is_probe(m.envelope().purpose))
     return;
   status.action = mail::Action::deferred;
   if (!status.dsn.empty()) status.dsn[0] = '4';

@@ -42,7 +42,8 @@ void RouteRequests::ask(const RouteRecipient& a) {
   if (may_be_option(m.envelope().recipients[a.ordinal].address)) return unroutable(m, a.ordinal, bad_syntax());
   const std::string way = transport_of(m.envelope(), around_.options.default_filter_nexthop);
   // What is known of a domain holds for mail that asks nothing special of TLS, and has no way of its own.
-  if (known_ < kKnown && m.envelope().requiretls == mail::RequireTls::unspecified && way.empty())
+  const bool verification = m.envelope().purpose == mail::Purpose::verification;  // has settings of its own
+  if (!verification && known_ < kKnown && m.envelope().requiretls == mail::RequireTls::unspecified && way.empty())
     if (const auto* known = cache_.find(m.envelope().recipients[a.ordinal].address, around_.clock.now())) {
       ++known_;
       return around_.scheduler.routed(a.message, a.ordinal, *known);
@@ -54,7 +55,8 @@ void RouteRequests::ask(const RouteRecipient& a) {
                        .sender = m.envelope().sender,
                        .requiretls = m.envelope().requiretls,
                        .transport = way,
-                       .flushed = around_.scheduler.deferral_overridden(a.message)});
+                       .flushed = around_.scheduler.deferral_overridden(a.message),
+                       .verification = verification});
 }
 
 std::uint64_t RouteRequests::look_up(const std::string& recipient, const std::string& sender, LookedUp then) {
@@ -83,7 +85,8 @@ void RouteRequests::routed(ipc::route::Routed& answer) {
       m.rare().rewritten[ordinal] = resolved->recipient;
     }
     if (resolved->recipient.empty()) resolved->recipient = m.envelope().recipients[ordinal].address;
-    cache_.add(m.envelope().recipients[ordinal].address, *resolved, around_.clock.now());
+    if (m.envelope().purpose != mail::Purpose::verification)
+      cache_.add(m.envelope().recipients[ordinal].address, *resolved, around_.clock.now());
     around_.scheduler.routed(number, ordinal, *resolved);
     return;
   }

@@ -279,6 +279,16 @@ BOOST_AUTO_TEST_CASE(a_transport_that_master_cf_lacks_is_reported) {
   BOOST_TEST(has(warnings(config("relay_domains = x\nrelay_transport = other:host")),
                  "main.cf:2: relay_transport: master.cf has no service other"));
 }
+BOOST_AUTO_TEST_CASE(address_verification_without_its_service_is_reported) {
+  const char* main = "smtpd_sender_restrictions = reject_unverified_sender\n";
+  BOOST_TEST(has(warnings(config(main)),
+                 "main.cf:1: smtpd_sender_restrictions: reject_unverified_sender needs the "
+                 "service verify, which is not in master.cf"));
+  const std::string line = "probes unix - - n - 1 verify\n";
+  BOOST_TEST(has(warnings(config(main, {}, std::string(kMaster) + line)), "needs the service verify"));
+  BOOST_TEST(warnings(config(std::string(main) + "address_verify_service_name = probes\n", {},
+                             std::string(kMaster) + line)) == "");
+}
 BOOST_AUTO_TEST_CASE(restrictions_that_would_let_anybody_relay_are_an_error_of_the_check) {
   const char* open = "smtpd_relay_restrictions =\nsmtpd_recipient_restrictions = permit_mynetworks";
   BOOST_TEST(has(messages(config(open).report(), Severity::error), "anybody could relay"));

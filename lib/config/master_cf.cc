@@ -29,8 +29,8 @@ constexpr ProgramNote kNotes[] = {
     {"qmqpd", false, "mail by QMQP is not accepted"},
 };
 constexpr std::array<std::string_view, 17> kOwn = {
-    "smtpd", "qmgr",  "trivial-rewrite", "smtp",  "lmtp",   "local",  "virtual", "bounce",
-    "error", "retry", "discard",         "anvil", "tlsrpt", "pickup", "pipe",    "spawn", "verify"};
+    "smtpd", "qmgr",    "trivial-rewrite", "smtp",   "lmtp",   "local", "virtual", "bounce", "error",
+    "retry", "discard", "anvil",           "tlsrpt", "pickup", "pipe",  "spawn",   "verify"};
 
 /// Columns and arguments: splits at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {
