@@ -7,6 +7,8 @@ namespace pen::anvil {
 namespace {
 
 constexpr milliseconds kTryAgain{50};
+// Address space, not memory: twice what full tables take, since LMDB writes changed pages anew.
+constexpr std::size_t kMapSize = std::size_t{1} << 28;
 constexpr std::size_t kAtOnce = 2000;     // records taken over in one turn of the loop
 constexpr std::size_t kPlaces = 2000;     // of the tables, looked at for stale records after each pause
 constexpr std::size_t kWritten = 20'000;  // changes in one transaction
@@ -40,7 +42,9 @@ async::Task<void> Memory::run(Memory* memory) {
 async::Task<void> Memory::open() {
   const SteadyTime end = loop_.now() + kPatience;
   for (;;) {
-    auto opened = co_await pool_.run([directory = directory_] { return Store::open(directory); });
+    auto opened = co_await pool_.run([directory = directory_] {
+      return lmdb::HintStore::open(directory, "greylisting and quotas begin anew", kMapSize);
+    });
     if (opened) {
       store_ = *std::move(opened);
       if (!store_->warning().empty()) warn_(store_->warning());

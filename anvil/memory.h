@@ -15,9 +15,9 @@
 
 #include "anvil/greylist.h"
 #include "anvil/quotas.h"
-#include "anvil/store.h"
 #include "lib/async/handler_pool.h"
 #include "lib/async/sync.h"
+#include "lib/lmdb/hint_store.h"
 
 namespace pen::anvil {
 
@@ -48,7 +48,7 @@ class Memory {
   Warn warn_;
   Greylist greylist_;
   Quotas quotas_;
-  std::shared_ptr<Store> store_;  // nullptr: none
+  std::shared_ptr<lmdb::HintStore> store_;  // nullptr: none
   bool started_ = false, failing_ = false;
   async::Event loaded_;
   async::Cancel stopping_;

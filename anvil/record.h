@@ -3,16 +3,13 @@
 /// turn.
 #include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <string>
+
+#include "lib/lmdb/hint_store.h"
 
 namespace pen::anvil {
 
-/// A record to write; without a value: to remove. The first letter of a key says whose it is.
-struct Change {
-  std::string key;
-  std::optional<std::string> value;
-};
+/// The first letter of a key says whose it is.
+using lmdb::Change;
 inline constexpr char kTripletKind = 'g', kClientKind = 'c', kQuotaKind = 'q';
 
 /// Seconds from one time to a later one; 0 if the clock was set back.

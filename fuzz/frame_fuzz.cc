@@ -9,6 +9,7 @@
 #include "lib/ipc/queue.h"
 #include "lib/ipc/route.h"
 #include "lib/ipc/sessions.h"
+#include "lib/ipc/verify.h"
 
 using namespace pen::ipc;
 
@@ -47,6 +48,9 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     try_messages<bounce::FromBounce>(*frame);
     try_messages<sessions::ToAnvil>(*frame);
     try_messages<sessions::FromAnvil>(*frame);
+    try_messages<verify::ToVerify>(*frame);
+    try_messages<verify::FromVerify>(*frame);
+    try_messages<verify::ToProbed>(*frame);
   }
   return 0;
 }

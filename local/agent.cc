@@ -179,7 +179,7 @@ async::Task<mail::DeliveryStatus> Agent::carry_out(Message message, mail::Recipi
     return s.action == mail::Action::deferred || (soft && s.action == mail::Action::failed);
   };
   // A probe has delivered nothing.
-  if (comes_again(status) && message->envelope.purpose != mail::Purpose::probe)
+  if (comes_again(status) && !mail::is_probe(message->envelope.purpose))
     for (std::size_t i = 0; i < each.size(); ++i)
       if (!comes_again(each[i])) progress_.remember(std::move(keys[i]), std::move(each[i]));
   co_return status;
@@ -203,7 +203,7 @@ Delivery Agent::delivery(const Message& message, const mail::Recipient& recipien
 async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recipient recipient, std::string owner,
                                                     mail::DeliveryStatus status) {
   if (status.action != mail::Action::failed || owner.empty() || message->soft_refusals ||
-      message->envelope.sender.empty() || message->envelope.purpose == mail::Purpose::probe)
+      message->envelope.sender.empty() || mail::is_probe(message->envelope.purpose))
     co_return status;
   // The failure is a message to the owner that is bound to fail in the queue: its notice is as safe as any.
   Successor next = successor_of(*message, owner);
@@ -279,7 +279,7 @@ async::Task<mail::DeliveryStatus> Agent::to_user(Message message, mail::Recipien
 
 async::Task<mail::DeliveryStatus> Agent::send_on(Message message, mail::Recipient recipient, Group group,
                                                  std::vector<std::string> through, std::string transport) {
-  if (message->envelope.purpose == mail::Purpose::probe) co_return would_send_on(group, transport);
+  if (mail::is_probe(message->envelope.purpose)) co_return would_send_on(group, transport);
   Successor next = successor_of(*message, group.sender);
   const bool list = !group.sender.empty();
   const bool passed = !transport.empty();

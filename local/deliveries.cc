@@ -204,7 +204,7 @@ class ToUser {
     return mail::make_status(mail::Action::delivered, "2.0.0", "delivered there already");
   }
 
-  bool probe() const { return task_.message->envelope.purpose == mail::Purpose::probe; }
+  bool probe() const { return mail::is_probe(task_.message->envelope.purpose); }
 
   void run(std::string line);
   void aim();
@@ -413,7 +413,7 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
   if (!become) return deferred("4.3.5", fmt::format("{}: {}", printable(direct.text, 100), become.error().context()));
   mailbox::Work work;
   work.become = *std::move(become);
-  work.only_look = task.message->envelope.purpose == mail::Purpose::probe;
+  work.only_look = mail::is_probe(task.message->envelope.purpose);
   if (direct.kind == Direct::Kind::command) {
     const std::string local = to_lower(mail::unquote_local(mail::local_part(task.recipient.address)));
     const auto split = mail::split_extension(local, rules.delimiters);

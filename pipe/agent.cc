@@ -12,7 +12,7 @@ mail::DeliveryStatus run(const Rules& rules, const delivery::Incoming& message,
   if (!become) return mail::make_status(mail::Action::deferred, "4.3.5", become.error().context());
   auto work = work_for(rules, message, recipients, now);
   work.become = *std::move(become);
-  const bool probe = message.envelope.purpose == mail::Purpose::probe;
+  const bool probe = mail::is_probe(message.envelope.purpose);
   work.only_look = probe;
   auto status = mailbox::deliver_in_child(std::move(work), message.body, rules.time_limit, message.ending.get()).status;
   if (status.action == mail::Action::delivered && !probe && !rules.options.final_delivery)

@@ -13,6 +13,7 @@ namespace {
 /// For the scheduler's fairness: a sender, as one client names him, so that nobody can forge his way into another's
 /// turns. 0, nobody in particular, for notifications. Two that get the same number only share their turns.
 SourceNumber source_of(const mail::Envelope& e) {
+  if (e.purpose == mail::Purpose::verification) return kVerification;
   if (e.sender.empty()) return 0;
   const std::hash<std::string_view> hash;
   return (hash(e.sender) ^ (hash(e.client.address) * 3)) | 1U;

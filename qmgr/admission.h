@@ -15,6 +15,10 @@
 
 namespace pen::qmgr {
 
+/// The source of all probes of address verification: one pseudo-message, so that whatever strangers make us ask has the
+/// turns and the workers of one message. Senders have odd numbers.
+inline constexpr SourceNumber kVerification = 2;
+
 class Admission {
  public:
   Admission(const Surroundings& around, ActiveSet& active, Rounds& rounds)

@@ -78,7 +78,7 @@ void Jobs::deferred(const DeferRecipients& a) {
   Active& m = active_.at(a.message);
   if (a.withdrawn && m.parked) return rounds_.untried(m, a.ordinals);
   const bool open = m.order == Active::Order::none;
-  if (a.withdrawn && open && m.envelope().purpose == mail::Purpose::probe) {
+  if (a.withdrawn && open && mail::is_probe(m.envelope().purpose)) {
     rounds_.log_undelivered(m, a.ordinals, asking_ends_program(), a.relay);
     rounds_.deferred(m, a.ordinals, asking_ends_program());
     return;
@@ -113,7 +113,7 @@ void Jobs::survived_death(JobNumber job) {
   for (const std::uint32_t ordinal : it->second.ordinals) most = std::max(most, ++m.rare().deaths[ordinal]);
   if (most == kDeathsAlone) around_.scheduler.isolate(job);
   if (most < kDeathsHeld || m.order != Active::Order::none) return;
-  if (m.envelope().purpose == mail::Purpose::probe) {
+  if (mail::is_probe(m.envelope().purpose)) {
     log::error("{}: its delivery program ended {} times with it in hand; it is asked no more", m.id(), most);
     // The job itself comes back by DeferRecipients.
     const Ordinals back = around_.scheduler.withdraw(m.number);

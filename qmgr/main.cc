@@ -48,6 +48,8 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.soft_bounce = s.soft_bounce;
   o.manager.allow_minus = s.allow_min_user;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
+  o.manager.verification_limit = static_cast<std::uint32_t>(s.address_verify_concurrency_limit);
+  o.verify_service = s.address_verify_service_name;
   // With words that are none bounce tells the postmaster nothing, and says so.
   o.manager.double_bounces =
       mail::parse_error_classes(s.notify_classes).value_or(mail::ErrorClasses()).has(mail::ErrorClass::double_bounce);

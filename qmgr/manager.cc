@@ -11,6 +11,8 @@ Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& sc
                  const Clock& clock)
     : around_{std::move(options), log, scheduler, ports, clock}, accepting_(around_.log.has_space()) {
   const Turn turn(turns_, Turn::Then::nothing);  // the scheduler has a time from the start
+  const std::uint32_t most = around_.options.verification_limit;
+  around_.scheduler.pseudo_message(kVerification, {.routing = most, .workers = most});
 }
 
 void Manager::do_actions() {

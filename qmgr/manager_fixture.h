@@ -285,7 +285,7 @@ class Qmgr : public Ports {
         result.own_fault = true;
       }
       status.diagnostic = diagnostic;
-      if (status.action == mail::Action::delivered && job.purpose != mail::Purpose::probe)
+      if (status.action == mail::Action::delivered && !mail::is_probe(job.purpose))
         ++outside_.delivered[job.queue_id + " " + a];
       result.results.push_back({{r.ordinal}, status});
     }
@@ -309,6 +309,7 @@ class Qmgr : public Ports {
     job.inline_body = {};
     work_.push_back(job);
   }
+  void probed(ipc::verify::Probed results) override { probed_results.push_back(std::move(results)); }
   void notify(const ipc::bounce::Notify& n, Fd) override {
     ipc::bounce::Notify copy = n;
     copy.inline_body = {};
@@ -345,6 +346,7 @@ class Qmgr : public Ports {
   std::vector<bool> states;
   std::string diagnostic, later_text = "later", notice_goes_to = "ok-notice@local.example";
   // of what is sent
+  std::vector<ipc::verify::Probed> probed_results;
   std::uint8_t notify_bits = 0;
   std::string filter, transport;
   bool hold = false;

@@ -96,9 +96,10 @@ Beginning beginning_of(const mail::Envelope& envelope, WallTime now) {
     if ((envelope.recipients[i].notify & mail::notify::kExpanded) == 0) continue;
     b.remaining.remove(i);
     b.notes.push_back({i, mail::make_status(mail::Action::expanded, "2.0.0", "alias expanded"), now,
-                       envelope.sender.empty()                    ? std::uint8_t{0}
-                       : envelope.purpose == mail::Purpose::probe ? kFirstTry
-                                                                  : mail::notify::kSuccess});
+                       envelope.purpose == mail::Purpose::verification ? kFirstTry
+                       : envelope.sender.empty()                       ? std::uint8_t{0}
+                       : mail::is_probe(envelope.purpose)              ? kFirstTry
+                                                                       : mail::notify::kSuccess});
   }
   return b;
 }

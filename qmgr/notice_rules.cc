@@ -33,9 +33,10 @@ std::uint8_t owed_for(const ManagerOptions& options, const Active& m, std::uint3
   const mail::Envelope& e = m.envelope();
   const auto note = m.notes.find(ordinal);
   // The note says so where a part of the report has made the message an ordinary one.
-  const bool reported = (e.purpose != mail::Purpose::mail && !e.sender.empty()) ||
-                        (note != m.notes.end() && (note->second.owed & kFirstTry) != 0);
-  const unsigned due = e.purpose == mail::Purpose::probe ? 0U : notices_due(options, m, ordinal, status);
+  const bool reported =
+      (e.purpose != mail::Purpose::mail && (!e.sender.empty() || e.purpose == mail::Purpose::verification)) ||
+      (note != m.notes.end() && (note->second.owed & kFirstTry) != 0);
+  const unsigned due = mail::is_probe(e.purpose) ? 0U : notices_due(options, m, ordinal, status);
   return static_cast<std::uint8_t>(due | (reported ? kFirstTry : 0U));
 }
 

@@ -31,6 +31,7 @@ struct Edges final : Ports {
   void route(const ipc::route::Route&) override {}
   void hand_job(const std::string&, ipc::delivery::Job&, Fd) override {}
   void notify(const ipc::bounce::Notify&, Fd) override {}
+  void probed(ipc::verify::Probed) override {}
   Result<Fd> open_body(std::uint64_t, const std::string&) override { return Fd(); }
   void release_body(std::uint64_t, const std::string&) override {}
   void queue_state(bool) override {}

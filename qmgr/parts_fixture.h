@@ -43,6 +43,8 @@ struct NotedPorts final : Ports {
     notices.push_back(n);
     notices.back().inline_body = {};
   }
+  std::vector<ipc::verify::Probed> probed_results;
+  void probed(ipc::verify::Probed results) override { probed_results.push_back(std::move(results)); }
   Result<Fd> open_body(std::uint64_t, const std::string&) override {
     if (!spool_opens) return fail_errno("open", EIO);
     return Fd();

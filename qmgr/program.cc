@@ -45,6 +45,7 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       writer_(loop, log, storage, [this](const Error& e) { fatal(e); }),
       router_(loop, options_.path(ipc::kRewriteSocket)),
       bounce_(loop, options_.path(ipc::kBounceSocket)),
+      verify_(loop, options_.path(ipc::service_socket(options_.verify_service)), log::as_warning),
       shared_(options_.cluster ? std::make_unique<SharedDestinations>(loop, *options_.cluster, destinations) : nullptr),
       scheduler_(std::make_unique<Scheduler>(options_.scheduler, options_.limits,
                                              shared_ ? static_cast<destdb::Table&>(*shared_) : destinations, random_)),
@@ -116,6 +117,7 @@ void Program::start() {
   if (options_.orders_only) return;
   router_.start(*manager_);
   bounce_.start(*manager_);
+  verify_.start();
   if (shared_) shared_->start(*manager_);
   start_sessions();
   loop_.spawn("destinations", keep_destinations());

@@ -15,6 +15,7 @@
 #include "lib/async/sync.h"
 #include "lib/destdb/destdb.h"
 #include "lib/ipc/channel.h"
+#include "lib/ipc/probe_results.h"
 #include "lib/queue_log/queue_log.h"
 #include "lib/queue_log/writer.h"
 #include "lib/sessions/holder.h"
@@ -42,7 +43,8 @@ struct ProgramOptions {
   std::function<TransportLimits(std::string_view)> limits;
   /// A socket's path from its name below the queue directory.
   std::function<std::string(std::string_view)> path;
-  std::optional<uid_t> mail_owner;  // besides root and ourselves, may enqueue and command
+  std::string verify_service = "verify";  // address_verify_service_name
+  std::optional<uid_t> mail_owner;        // besides root and ourselves, may enqueue and command
   std::shared_ptr<const Rights> rights = std::make_shared<Rights>();  // of the others
   std::uint64_t seed = 1;
   std::size_t guests = Guests::kAll;  // connections of users
@@ -81,6 +83,7 @@ class Program final : public Ports {
   }
   void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) override;
   void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
+  void probed(ipc::verify::Probed results) override { verify_.tell(std::move(results)); }
   Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void readers_lost() override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
@@ -127,6 +130,7 @@ class Program final : public Ports {
   queue_log::Writer writer_;
   RouterFeed router_;
   BounceFeed bounce_;
+  ipc::ProbeResults verify_;
   std::unique_ptr<SharedDestinations> shared_;  // nullptr: nothing is shared
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<Manager> manager_;

@@ -11,6 +11,7 @@ namespace {
 
 // Of recipients in one report: far below a frame of the conversation, and a message that can be read.
 constexpr std::size_t kReportBytes = 8U << 20;
+constexpr std::size_t kProbedBytes = 256U << 10;  // of one answer to verify
 /// In the frame, numbers and lengths reckoned large.
 std::size_t size_in_report(const mail::Recipient& r, const mail::DeliveryStatus& s) {
   return r.address.size() + r.original.size() + r.orcpt.size() + s.dsn.size() + s.text.size() + s.diagnostic.size() +
@@ -22,6 +23,10 @@ std::size_t size_in_report(const mail::Recipient& r, const mail::DeliveryStatus&
 bool Reports::start(Active& m) {
   auto kind = next_report(around_.options, m, around_.now());
   if (!kind) return false;
+  if (*kind == ipc::bounce::Kind::first_try && m.envelope().purpose == mail::Purpose::verification) {
+    tell_verify(m);
+    return false;
+  }
   if (m.envelope().sender.empty() && (*kind != ipc::bounce::Kind::failure || !around_.options.double_bounces)) {
     // Nobody to tell: a notification about a notification is never sent (RFC 5321 section 6.1).
     for (auto& [ordinal, n] : m.notes) n.owed = 0;
@@ -45,6 +50,23 @@ bool Reports::start(Active& m) {
     }
   }
   return ask(m, *kind);
+}
+
+void Reports::tell_verify(Active& m) {
+  ipc::verify::Probed probed;
+  probed.queue_id = m.id();
+  std::size_t bytes = 0;
+  for (auto& [ordinal, n] : m.notes) {
+    if ((n.owed & kFirstTry) == 0) continue;
+    n.owed = 0;
+    const auto& recipient = m.envelope().recipients[ordinal];
+    if (probed.address.empty()) probed.address = recipient.shown_original();
+    // Aliases may make thousands of one address: one good result of the first is enough, and usual.
+    bytes += size_in_report(recipient, n.status);
+    if (bytes <= kProbedBytes || probed.results.empty()) probed.results.push_back(n.status);
+  }
+  ++made_;
+  around_.ports.probed(std::move(probed));
 }
 
 bool Reports::ask(Active& m, ipc::bounce::Kind kind) {

@@ -465,6 +465,60 @@ BOOST_FIXTURE_TEST_CASE(a_probe_of_hosts_that_cannot_be_reached_is_answered_at_o
   BOOST_TEST(!qmgr->where("P1"));
 }
 
+BOOST_FIXTURE_TEST_CASE(the_answer_to_a_probe_of_verify_goes_to_verify_and_to_nobody_else, Probing) {
+  qmgr->purpose = mail::Purpose::verification;
+  for (const char* sender : {"", "double-bounce@mx.example"}) {
+    for (const char* address : {"ok@a.example", "no@a.example", "later@b.example", "nowhere@c.example"}) {
+      const std::string id = std::string("P") + sender + address;
+      qmgr->probed_results.clear();
+      qmgr->send(id, sender, {address});
+      qmgr->run();
+      BOOST_TEST_REQUIRE(qmgr->probed_results.size() == 1U);
+      const auto& probed = qmgr->probed_results.front();
+      BOOST_TEST(probed.queue_id == id);
+      BOOST_TEST(probed.address == address);
+      BOOST_TEST_REQUIRE(probed.results.size() == 1U);
+      const std::string dsn = probed.results.front().dsn;
+      BOOST_TEST(dsn == (probed.address.starts_with("ok")      ? "2.0.0"
+                         : probed.address.starts_with("no@")   ? "5.1.1"
+                         : probed.address.starts_with("later") ? "4.2.1"
+                                                               : "5.1.2"));
+      BOOST_TEST(!qmgr->where(id));
+    }
+  }
+  BOOST_TEST(outside.notices.empty());
+  BOOST_TEST(delivered("Pok@a.example") == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_probe_of_verify_that_a_restart_finds_is_asked_once_more, Probing) {
+  qmgr->purpose = mail::Purpose::verification;
+  qmgr->send("P1", "double-bounce@mx.example", {"hang@a.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->probed_results.empty());
+  kill();
+  start();
+  qmgr->advance(seconds(1));
+  BOOST_TEST_REQUIRE(qmgr->in_hand.size() == 1U);
+  qmgr->kill_delivery(3);
+  BOOST_TEST_REQUIRE(qmgr->probed_results.size() == 1U);
+  BOOST_TEST((qmgr->probed_results.front().results.front().action == mail::Action::deferred));
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_FIXTURE_TEST_CASE(ten_thousand_probes_of_verify_delay_no_mail, Probing) {
+  segment_size = 1U << 20;
+  start({.verification_limit = 20});
+  qmgr->purpose = mail::Purpose::verification;
+  qmgr->routers_answer = false;
+  for (int i = 0; i < 10'000; ++i) qmgr->send("P" + std::to_string(i), "", {"ok" + std::to_string(i) + "@p.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->routes_asked == 20U);
+  qmgr->purpose = mail::Purpose::mail;
+  for (int i = 0; i < 50; ++i) qmgr->send("M" + std::to_string(i), "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_TEST(qmgr->routes_asked == 70U);
+}
+
 BOOST_FIXTURE_TEST_CASE(nobody_is_told_of_a_probe_from_the_null_sender, Probing) {
   qmgr->send("P1", "", {"ok@a.example", "no@a.example", "later@a.example"});
   qmgr->run();

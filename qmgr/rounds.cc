@@ -19,7 +19,7 @@ void Rounds::untried(Active& m, const Ordinals& ordinals) {
 
 void Rounds::deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
   // A probe has one try, but what was taken back by an order was none.
-  if (m.envelope().purpose == mail::Purpose::probe && m.order == Active::Order::none) {
+  if (mail::is_probe(m.envelope().purpose) && m.order == Active::Order::none) {
     done(m, ordinals, status);
     return;
   }
@@ -39,7 +39,7 @@ void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatu
   ResultPayload payload;
   queue_log::OrdinalSet set;
   if (status.action == mail::Action::failed && m.envelope().sender.empty() && !around_.options.double_bounces &&
-      m.envelope().purpose != mail::Purpose::probe)
+      !mail::is_probe(m.envelope().purpose))
     log::info("{}: undeliverable notification discarded", m.id());
   for (const std::uint32_t ordinal : ordinals) {
     set.add(ordinal);
@@ -72,8 +72,7 @@ void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatu
 }
 
 void Rounds::soften(const Active& m, mail::DeliveryStatus& status) const {
-  if (!around_.options.soft_bounce || status.action != mail::Action::failed ||
-      m.envelope().purpose == mail::Purpose::probe)
+  if (!around_.options.soft_bounce || status.action != mail::Action::failed || mail::is_probe(m.envelope().purpose))
     return;
   status.action = mail::Action::deferred;
   if (!status.dsn.empty()) status.dsn[0] = '4';

@@ -15,7 +15,7 @@ mail::DeliveryStatus bad_syntax() { return mail::make_status(mail::Action::faile
 std::string transport_of(const mail::Envelope& e, const std::string& default_filter_nexthop) {
   // `transport` is set for refused messages (error:) and for mail that has passed the filter.
   // Probes skip filters: a filter could only answer for itself.
-  if (!e.transport.empty() || e.filter.empty() || e.purpose == mail::Purpose::probe) return e.transport;
+  if (!e.transport.empty() || e.filter.empty() || mail::is_probe(e.purpose)) return e.transport;
   const auto colon = e.filter.find(':');
   const bool has_nexthop = colon != std::string::npos && !trim(std::string_view(e.filter).substr(colon + 1)).empty();
   return has_nexthop ? e.filter : e.filter.substr(0, colon) + ":" + default_filter_nexthop;
@@ -42,7 +42,8 @@ void RouteRequests::ask(const RouteRecipient& a) {
   if (may_be_option(m.envelope().recipients[a.ordinal].address)) return unroutable(m, a.ordinal, bad_syntax());
   const std::string way = transport_of(m.envelope(), around_.options.default_filter_nexthop);
   // What is known of a domain holds for mail that asks nothing special of TLS, and has no way of its own.
-  if (known_ < kKnown && m.envelope().requiretls == mail::RequireTls::unspecified && way.empty())
+  const bool verification = m.envelope().purpose == mail::Purpose::verification;  // has settings of its own
+  if (!verification && known_ < kKnown && m.envelope().requiretls == mail::RequireTls::unspecified && way.empty())
     if (const auto* known = cache_.find(m.envelope().recipients[a.ordinal].address, around_.clock.now())) {
       ++known_;
       return around_.scheduler.routed(a.message, a.ordinal, *known);
@@ -54,7 +55,8 @@ void RouteRequests::ask(const RouteRecipient& a) {
                        .sender = m.envelope().sender,
                        .requiretls = m.envelope().requiretls,
                        .transport = way,
-                       .flushed = around_.scheduler.deferral_overridden(a.message)});
+                       .flushed = around_.scheduler.deferral_overridden(a.message),
+                       .verification = verification});
 }
 
 std::uint64_t RouteRequests::look_up(const std::string& recipient, const std::string& sender, LookedUp then) {
@@ -83,7 +85,8 @@ void RouteRequests::routed(ipc::route::Routed& answer) {
       m.rare().rewritten[ordinal] = resolved->recipient;
     }
     if (resolved->recipient.empty()) resolved->recipient = m.envelope().recipients[ordinal].address;
-    cache_.add(m.envelope().recipients[ordinal].address, *resolved, around_.clock.now());
+    if (m.envelope().purpose != mail::Purpose::verification)
+      cache_.add(m.envelope().recipients[ordinal].address, *resolved, around_.clock.now());
     around_.scheduler.routed(number, ordinal, *resolved);
     return;
   }
@@ -118,7 +121,7 @@ void RouteRequests::give_up(const Asked& asked, std::uint8_t deaths) {
   log::error("{}: looking up <{}> ended trivial-rewrite {} times; it is asked no more", m.id(),
              m.envelope().recipients[asked.ordinal].address, deaths);
   around_.scheduler.unroutable(asked.message, asked.ordinal);
-  if (m.envelope().purpose == mail::Purpose::probe) {
+  if (mail::is_probe(m.envelope().purpose)) {
     const auto status = mail::make_status(mail::Action::deferred, "4.3.0", "given up: the look-up ends its program");
     rounds_.log_undelivered(m, {asked.ordinal}, status);
     rounds_.deferred(m, {asked.ordinal}, status);

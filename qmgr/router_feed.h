@@ -26,6 +26,7 @@ class RouterFeed {
     mail::RequireTls requiretls = mail::RequireTls::unspecified;
     std::string transport;
     bool flushed = false;
+    bool verification = false;
   };
   void send(const ipc::route::Route& request);
   void on_connected();

@@ -12,6 +12,7 @@
 #include "lib/ipc/bounce.h"
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/route.h"
+#include "lib/ipc/verify.h"
 #include "lib/queue_log/queue_log.h"
 #include "qmgr/scheduler/scheduler.h"
 
@@ -35,6 +36,8 @@ struct ManagerOptions {
   bool soft_bounce = false;  // refused mail is tried again
   bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
   std::string default_filter_nexthop = {};
+  // address_verify_concurrency_limit: look-ups, and connections of a transport, that all probes of verify have together
+  std::uint32_t verification_limit = 20;
   // messages read from the log in one settle(): keeps the loop alive
   std::size_t runner_slice = 64;
   /// Makes the permits of reports: not to be guessed by a program that was not given one.
@@ -53,6 +56,8 @@ class Ports {
   /// The slot is the edge's to fill. body: open when the body is not inline.
   virtual void hand_job(const std::string& transport, ipc::delivery::Job& job, Fd body) = 0;
   virtual void notify(const ipc::bounce::Notify& request, Fd body) = 0;
+  /// What became of a probe that the program verify sent; may be lost.
+  virtual void probed(ipc::verify::Probed results) = 0;
   /// A lease of the session class for a connection to this host, answered by
   /// OrderedConnections::session_answer(). Only with session classes.
   virtual void ask_session(ConnectionNumber, std::uint32_t /*session_class*/, const ipc::Destination&) {}

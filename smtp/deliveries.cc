@@ -323,7 +323,7 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
 bool Deliveries::may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status) {
   return job.other_hosts && !done.own_fault &&
          (status.action == mail::Action::deferred ||
-          (status.action == mail::Action::failed && job.soft_refusals && job.purpose != mail::Purpose::probe));
+          (status.action == mail::Action::failed && job.soft_refusals && !mail::is_probe(job.purpose)));
 }
 
 void Deliveries::filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const {

@@ -204,7 +204,16 @@ bool Engine::send_commands(Transaction& t, std::string& out) {
     }
     t.at = At::data;
   }
-  if (t.at == At::data && t.is_probe()) return end_probe(t, out);
+  if (t.at == At::data && t.is_probe()) {
+    if (!settings_.probe_data) return end_probe(t, out);
+    // A go-ahead obliges us to end the connection, so DATA is said only where somebody was accepted.
+    if (t.owed > 0) return false;
+    if (t.accepted == 0) return end_probe(t, out);
+    out += "DATA\r\n";
+    owe(Step::data, &t);
+    t.at = At::data_wait;
+    return false;
+  }
   if (t.at == At::data) {
     const bool wait = !pipelining() || (t.uses_bdat && (settings_.lmtp || t.job->body.size > settings_.eager_limit));
     if (wait && t.owed > 0) return false;

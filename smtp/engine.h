@@ -17,7 +17,8 @@
 /// Stage:   next_send() with a job says that end-of-data follows: before the content's last byte is given to
 ///          the socket the caller marks the job as committed (mark_committed), here and in the stage page.
 /// Probes:  for a job whose purpose is a probe, MAIL and RCPT are said, then RSET in the same group; the replies to
-///          RCPT are the results.
+///          RCPT are the results. With Settings::probe_data (smtp_address_verify_target = data) DATA follows the
+///          replies to RCPT and its reply is the result; after a go-ahead the connection ends.
 /// Results: each job ends in exactly one JobDone or in Ended::unstarted ("had no effect at the peer").
 /// Bounds:  the caller bounds the jobs in hand (window()); replies are bounded by mail::ReplyParser.
 /// Source:  RFC 5321, 2920, 3030, 2033, 1870, 6152, 6531, 3461; Postfix's texts for people's eyes.
@@ -212,7 +213,7 @@ class Engine {
     bool written = false;
     SteadyTime started{};
     std::uint32_t use = 0;
-    bool is_probe() const { return job->purpose == mail::Purpose::probe; }
+    bool is_probe() const { return mail::is_probe(job->purpose); }
     bool all_settled() const { return settled == recipients.size(); }
   };
   struct Owed {
@@ -259,7 +260,7 @@ class Engine {
 
   void on_mail(Transaction& t, const mail::Reply& reply);
   void on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply);
-  void on_data(Transaction& t, const mail::Reply& reply);
+  void on_data(Transaction& t, const mail::Reply& reply, SteadyTime now);
   void on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply& reply, SteadyTime now);
   void on_421(const Owed& owed);
 

@@ -60,6 +60,59 @@ BOOST_AUTO_TEST_CASE(a_probe_says_mail_and_rcpt_and_takes_them_back) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_probe_may_ask_up_to_data_and_then_hangs_up_without_content) {
+  for (int bits = 0; bits < 32; ++bits) {
+    for (const bool refuses : {false, true}) {
+      BOOST_TEST_CONTEXT(mode(bits)) {
+        auto s = settings(bits);
+        s.probe_data = true;
+        Harness h(s);
+        auto& probe = h.job("ada@a.example", {"yes@b.example", "no@b.example"}, content(0));
+        probe.job.purpose = mail::Purpose::verification;
+        auto o = offers(bits);
+        o.fault = [&](std::string_view c) -> std::string {
+          if (c == "rcpt no@b.example") return "550 5.1.1 nobody";
+          return refuses && c == "data" ? "554 5.1.1 no valid recipients" : "";
+        };
+        ScriptedPeer peer(o);
+        h.run(peer);
+        check_ledger(h, peer);
+        BOOST_TEST(peer.ledger().empty());
+        BOOST_TEST(count(peer, "DATA") == 1U);
+        BOOST_REQUIRE(probe.done);
+        const auto& r = probe.done->results;
+        BOOST_TEST((r[0].action == (refuses ? Action::failed : Action::delivered)));
+        BOOST_TEST((r[1].action == Action::failed));
+        BOOST_TEST(r[1].diagnostic == "smtp; 550 5.1.1 nobody");
+        if (refuses) BOOST_TEST(r[0].text.contains("in reply to DATA command"));
+        BOOST_TEST((peer.commands().back() == "DATA") == !refuses);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_up_to_data_whose_recipients_are_refused_says_no_data) {
+  for (int bits = 0; bits < 32; ++bits) {
+    BOOST_TEST_CONTEXT(mode(bits)) {
+      auto s = settings(bits);
+      s.probe_data = true;
+      Harness h(s);
+      auto& probe = h.job("ada@a.example", {"no@b.example"}, content(0));
+      probe.job.purpose = mail::Purpose::verification;
+      auto& message = h.job("ada@a.example", {"yes@b.example"}, content(1));
+      auto o = offers(bits);
+      o.fault = [&](std::string_view c) -> std::string { return c == "rcpt no@b.example" ? "550 5.1.1 nobody" : ""; };
+      ScriptedPeer peer(o);
+      h.run(peer);
+      check_ledger(h, peer);
+      BOOST_REQUIRE(probe.done);
+      BOOST_TEST((probe.done->results[0].action == Action::failed));
+      BOOST_REQUIRE(message.done);
+      BOOST_TEST(peer.ledger().size() == 1U);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(messages_around_probes_arrive_as_if_there_were_none) {
   for (int bits = 0; bits < 32; ++bits) {
     BOOST_TEST_CONTEXT(mode(bits)) {

@@ -182,7 +182,7 @@ void Engine::on_reply(const mail::Reply& reply, SteadyTime now) {
         on_rcpt(*t, owed.recipient, reply);
         break;
       case Step::data:
-        on_data(*t, reply);
+        on_data(*t, reply, now);
         break;
       default:
         on_end_of_data(*t, owed, reply, now);
@@ -275,7 +275,7 @@ void Engine::on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply
     protocol_error("an unexpected reply", Step::rcpt, reply);
   } else if (t.mail_refused) {
     if (reply.positive()) ++t.accepted_in_vain;
-  } else if (reply.positive() && t.is_probe()) {
+  } else if (reply.positive() && t.is_probe() && !settings_.probe_data) {
     settle(t, index, would_take(reply));
   } else if (reply.positive()) {
     t.recipients[index].state = Recipient::State::accepted;
@@ -286,7 +286,7 @@ void Engine::on_rcpt(Transaction& t, std::size_t index, const mail::Reply& reply
   }
 }
 
-void Engine::on_data(Transaction& t, const mail::Reply& reply) {
+void Engine::on_data(Transaction& t, const mail::Reply& reply, SteadyTime now) {
   if (reply.positive()) {
     protocol_error("an unexpected reply", Step::data, reply);
     return;
@@ -296,6 +296,15 @@ void Engine::on_data(Transaction& t, const mail::Reply& reply) {
     if (t.accepted > 0) note_refusal(reply);  // without recipients a refusal is expected
     settle_rest(t, said(reply, "DATA command"));
     skip_rest(t);
+    return;
+  }
+  if (t.is_probe()) {
+    // Content must not follow, and no command may: the peer drops the message with the connection.
+    for (std::size_t i = 0; i < t.recipients.size(); ++i)
+      if (t.recipients[i].state == Recipient::State::accepted) settle(t, i, would_take(reply));
+    skip_rest(t);
+    report_settled(now);
+    leave(Trouble::none, {});
     return;
   }
   if (t.accepted > 0) {

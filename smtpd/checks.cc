@@ -107,7 +107,6 @@ const Checks::Handler& Checks::handler(Check check) {
   static constexpr Handler kHandlers[] = {
 #define PEN_RESTRICTION(name, argument, waits, relaying) &Checks::name,
 #define PEN_RESTRICTION_ALIAS(name, restriction)
-#define PEN_RESTRICTION_MISSING(name, argument)
 #define PEN_RESTRICTION_REMOVED(name, instead)
 #include "lib/config/restrictions.def"
       &Checks::restriction_class,

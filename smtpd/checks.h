@@ -21,6 +21,7 @@
 #include "smtpd/names.h"
 #include "smtpd/policy_servers.h"
 #include "smtpd/subject.h"
+#include "smtpd/verifier.h"
 
 namespace pen::smtpd {
 
@@ -33,6 +34,7 @@ struct CheckTools {
   PolicyServers& policies;
   async::Cancel* stopping;                   // raised when the process ends
   sessions::SenderMemory* memory = nullptr;  // for check_greylist; none: it cannot be asked
+  Verifier* verifier = nullptr;              // for reject_unverified_*; none: it cannot be asked
 };
 
 struct Verdict {
@@ -75,7 +77,6 @@ class Checks {
 #define PEN_RESTRICTION(name, argument, waits, relaying) \
   AnswerOf<config::Waits::waits> name(const Restriction& r, const Name& about);
 #define PEN_RESTRICTION_ALIAS(name, restriction)
-#define PEN_RESTRICTION_MISSING(name, argument)
 #define PEN_RESTRICTION_REMOVED(name, instead)
 #include "lib/config/restrictions.def"
   async::Task<Answer> restriction_class(const Restriction& r, const Name& about);
@@ -187,6 +188,18 @@ class Checks {
 
   // checks_greylist.cc
   sessions::SenderMemory::Question greylist_question() const;
+
+  // checks_verify.cc
+  struct Verification {  // the settings of one of the two restrictions
+    std::int64_t reject_code, defer_code;
+    std::string_view reason;
+    config::TempfailAction tempfail;
+    std::string_view dsn;
+  };
+  /// An address that probes come from, our own: it must be possible to ask back about it.
+  bool sends_probes(std::string_view address) const;
+  [[gnu::noinline]] async::Task<Answer> unverified(std::string given, Name name, Verification how);
+  Answer put_off(const Verification& how, std::int64_t code, const Name& name, std::string_view text);
 
   // checks_quota.cc
   /// Who sends, with their limits: the login and the sender, as far as they have any. Errors: smtpd_quota_maps.

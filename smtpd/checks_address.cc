@@ -95,7 +95,7 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
     if (!refused) co_return unreadable(given, address, refused.error());
     if (*refused != Answer::dunno) co_return *refused;
   }
-  if (*listed != resolve::Listed::no) co_return Answer::dunno;
+  if (*listed != resolve::Listed::no || sends_probes(address)) co_return Answer::dunno;
   if (*cls == AddressClass::local && iequals(mail::local_part(address), "postmaster"))
     co_return Answer::dunno;  // RFC 5321 section 4.5.1: postmaster of every local domain takes mail
   co_return refuse(unlisted_code(*cls), sender ? "5.1.0" : "5.1.1", name, unlisted_text(*cls),

@@ -26,6 +26,7 @@
 #include "smtpd/policy_servers.h"
 #include "smtpd/proxy.h"
 #include "smtpd/site_flush.h"
+#include "smtpd/verifier.h"
 
 namespace pen::smtpd {
 
@@ -78,6 +79,8 @@ class Server {
   std::shared_ptr<sessions::ClientCounts> clients;
   /// For check_greylist; none: it puts nobody off.
   std::shared_ptr<sessions::SenderMemory> sender_memory;
+  /// For reject_unverified_*; none: nothing can be verified.
+  std::shared_ptr<Verifier> verifier;
   /// For AUTH; none: it is not enabled.
   std::shared_ptr<sasl::Authenticator> authenticator;
   /// For STARTTLS; none: level none, or a test without.

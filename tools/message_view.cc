@@ -67,7 +67,7 @@ void print_envelope(LineOutput& out, const MessageSource& source) {
   line("filter", e.filter);
   line("full_name", source.full_name);
   if (source.gateway) line("gateway", "yes");
-  if (e.purpose == mail::Purpose::probe) line("probe", "yes");
+  if (mail::is_probe(e.purpose)) line("probe", "yes");
   if (e.purpose == mail::Purpose::traced) line("traced", "yes");
   if (!e.client.address.empty()) line("client", e.client.name + "[" + e.client.address + "]");
   line("client_helo", e.client.helo);

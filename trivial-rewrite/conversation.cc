@@ -16,11 +16,12 @@ struct Conversation {
   async::Semaphore places;
 
   static Task<void> answer(Conversation* self, std::uint64_t request, std::string sender, std::string recipient,
-                           mail::RequireTls wish, std::string way, bool flushed) {
+                           mail::RequireTls wish, std::string way, bool flushed, bool verification) {
     ipc::route::Routed routed;
     routed.request = request;
     ++self->counts.under_way;
-    routed.answer = co_await self->router.route(std::move(sender), std::move(recipient), wish, std::move(way), flushed);
+    routed.answer = co_await self->router.route(std::move(sender), std::move(recipient), wish, std::move(way), flushed,
+                                                verification);
     --self->counts.under_way;
     if (const auto* no = std::get_if<ipc::route::Unroutable>(&routed.answer)) {
       ++(no->status.action == mail::Action::failed ? self->counts.failed : self->counts.deferred);
@@ -64,7 +65,8 @@ Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening 
     const auto& request = std::get<ipc::route::Route>(received->message);
     jobs.spawn("route " + std::string(request.recipient),
                Conversation::answer(&self, request.request, std::string(request.sender), std::string(request.recipient),
-                                    request.requiretls, std::string(request.transport), request.flushed));
+                                    request.requiretls, std::string(request.transport), request.flushed,
+                                    request.verification));
   }
   // Drain: answer the requests in progress first.
   PEN_CO_TRY(co_await jobs.drained({.deadline = loop.now() + seconds(5)}));

@@ -283,6 +283,8 @@ BOOST_AUTO_TEST_SUITE_END()
 namespace {
 struct Routes : Net {
   resolve::Options settings;
+  std::optional<resolve::Options> probe_settings;  // of address verification; none: as mail
+  bool verification = false;
   std::map<std::string, Transport> transports;
   Routes() {
     settings.myorigin = settings.myhostname = "mx.example.org";
@@ -306,7 +308,13 @@ struct Routes : Net {
           return t == transports.end() ? nullptr : &t->second;
         },
         1);
-    const Answer a = run(loop, router.route("s@example.org", recipient, mail::RequireTls::unspecified, {}, flushed));
+    if (probe_settings) {
+      auto for_probes = resolve::Resolve::open(*probe_settings);
+      BOOST_REQUIRE(for_probes.has_value());
+      router.route_probes_by(*for_probes);
+    }
+    const Answer a =
+        run(loop, router.route("s@example.org", recipient, mail::RequireTls::unspecified, {}, flushed, verification));
     if (const auto* u = std::get_if<ipc::route::Unroutable>(&a)) {
       return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn + " " +
              u->status.text;
@@ -322,6 +330,15 @@ BOOST_FIXTURE_TEST_SUITE(routes, Routes)
 
 BOOST_AUTO_TEST_CASE(local_mail_has_one_destination) {
   BOOST_TEST(route("jo@Example.org") == "local:mx.example.org <jo@Example.org> local 3600");
+}
+BOOST_AUTO_TEST_CASE(probes_of_address_verification_may_have_routes_of_their_own) {
+  verification = true;
+  BOOST_TEST(route("jo@example.org").starts_with("local:mx.example.org "));
+  probe_settings = settings;
+  probe_settings->local_transport = "lmtp:[192.0.2.1]";
+  BOOST_TEST(route("jo@example.org").starts_with("lmtp:[192.0.2.1] "));
+  verification = false;
+  BOOST_TEST(route("jo@example.org").starts_with("local:mx.example.org "));
 }
 BOOST_AUTO_TEST_CASE(remote_mail_has_hosts_and_a_bounded_validity) {
   server.a("far.example", "198.51.100.1", 1);

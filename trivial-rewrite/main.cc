@@ -115,6 +115,11 @@ Result<service::Hooks> start(service::Context& context) {
   for (const auto& [name, transport] : transports)
     for (const auto& problem : transport.tls.problems()) log::warning("{}: {}", name, problem);
   auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolving), std::move(transports));
+  if (auto apart = resolve::for_probes(context.settings())) {
+    PEN_TRY_ASSIGN(auto for_probes, resolve::Resolve::open(*std::move(apart)));
+    for (const auto& problem : for_probes->problems()) log::warning("address probes: {}", map::advice(problem));
+    server->router.route_probes_by(std::move(for_probes));
+  }
   service::serve_conversations(context, {{ipc::route::kName, [server](ipc::Opening o) {
                                             return serve_routes(server->context.loop(), server->router, std::move(o),
                                                                 server->counts, server->context.draining());

@@ -65,6 +65,7 @@ Router::Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns,
       dns_(dns),
       sts_(sts),
       resolve_(std::move(resolve)),
+      probe_resolve_(resolve_),
       transports_(std::move(transports)),
       random_(seed),
       finder_(loop, dns, random_) {}
@@ -203,10 +204,11 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
 }
 
 Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
-                           bool flushed) {
+                           bool flushed, bool verification) {
   Result<resolve::Route> route;
+  const std::shared_ptr<const resolve::Resolve> by = verification ? probe_resolve_ : resolve_;
   if (way.empty()) {
-    route = co_await tables_.ask([&] { return resolve_->route(sender, recipient); });
+    route = co_await tables_.ask([&] { return by->route(sender, recipient); });
   } else {  // no table is consulted: an unreadable table does not matter here
     auto given = resolve::parse_transport(way);
     route->transport = std::move(given.transport);
@@ -230,7 +232,7 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
   out.transport = route->transport;
   out.nexthop = route->nexthop;
   out.by_sender = std::move(route->by_sender);
-  out.for_domain = way.empty() && !route->routed && resolve_->route_by_domain();
+  out.for_domain = way.empty() && !route->routed && by->route_by_domain();
   // Only routing taken out of the local part changes the address, not the case of its domain.
   out.recipient = iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
   if (transport->program == Transport::Program::other) {

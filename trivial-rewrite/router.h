@@ -49,10 +49,13 @@ class Router {
   using Reports = std::function<void(ipc::tls_report::Attempt)>;
   void report_tls(Reports reports) { reports_ = std::move(reports); }
 
+  /// From now on, probes of address verification are routed by this (the address_verify_* settings).
+  void route_probes_by(std::shared_ptr<const resolve::Resolve> resolve) { probe_resolve_ = std::move(resolve); }
+
   /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: ignore defer_transports.
   async::Task<Answer> route(std::string sender, std::string recipient,
                             mail::RequireTls wish = mail::RequireTls::unspecified, std::string way = {},
-                            bool flushed = false);
+                            bool flushed = false, bool verification = false);
 
  private:
   /// Puts the credentials' key into each destination that needs a login.
@@ -85,7 +88,7 @@ class Router {
   map::Asker& tables_;
   net::Resolver& dns_;
   mta_sts::Finder* sts_;
-  std::shared_ptr<const resolve::Resolve> resolve_;
+  std::shared_ptr<const resolve::Resolve> resolve_, probe_resolve_;
   Transports transports_;
   Random random_;
   HostFinder finder_;

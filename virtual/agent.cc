@@ -87,7 +87,7 @@ async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const delivery:
     work.become = *std::move(become);
     const mailbox::Round round{rules->base, rules->minimum_uid};
     if (work.become && mailbox::is_within(round, *work.become)) work.round = round;
-    work.only_look = message->envelope.purpose == mail::Purpose::probe;
+    work.only_look = mail::is_probe(message->envelope.purpose);
     work.target = std::move(place->target);
     return mailbox::deliver_in_child(std::move(work), message->body, rules->time_limit, message->ending.get()).status;
   };

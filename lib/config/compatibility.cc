@@ -54,7 +54,7 @@ constexpr std::string_view kCleanupSettings[] = {
     "virtual_alias_recursion_limit",
 };
 
-constexpr std::array<std::string_view, 5> kTakesMailIn = {"smtpd", "pickup", "bounce", "local", "tlsrpt"};
+constexpr std::array<std::string_view, 6> kTakesMailIn = {"smtpd", "pickup", "bounce", "local", "tlsrpt", "verify"};
 
 /// Adds problems of one file; line 0: about the whole file.
 struct Teller {

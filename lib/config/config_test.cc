@@ -279,6 +279,16 @@ BOOST_AUTO_TEST_CASE(a_transport_that_master_cf_lacks_is_reported) {
   BOOST_TEST(has(warnings(config("relay_domains = x\nrelay_transport = other:host")),
                  "main.cf:2: relay_transport: master.cf has no service other"));
 }
+BOOST_AUTO_TEST_CASE(address_verification_without_its_service_is_reported) {
+  const char* main = "smtpd_sender_restrictions = reject_unverified_sender\n";
+  BOOST_TEST(has(warnings(config(main)),
+                 "main.cf:1: smtpd_sender_restrictions: reject_unverified_sender needs the "
+                 "service verify, which is not in master.cf"));
+  const std::string line = "probes unix - - n - 1 verify\n";
+  BOOST_TEST(has(warnings(config(main, {}, std::string(kMaster) + line)), "needs the service verify"));
+  BOOST_TEST(warnings(config(std::string(main) + "address_verify_service_name = probes\n", {},
+                             std::string(kMaster) + line)) == "");
+}
 BOOST_AUTO_TEST_CASE(restrictions_that_would_let_anybody_relay_are_an_error_of_the_check) {
   const char* open = "smtpd_relay_restrictions =\nsmtpd_recipient_restrictions = permit_mynetworks";
   BOOST_TEST(has(messages(config(open).report(), Severity::error), "anybody could relay"));
@@ -287,12 +297,12 @@ BOOST_AUTO_TEST_CASE(restrictions_that_would_let_anybody_relay_are_an_error_of_t
 BOOST_AUTO_TEST_CASE(services_of_postfix_are_accepted_with_a_sentence_on_where_their_work_is_done) {
   const Config c = config("", {},
                           std::string(kMaster) +
-                              "cleanup unix n - y - 0 cleanup\nscache unix - - y - 1 scache\nmine unix - n n - "
-                              "- verify\n"
+                              "cleanup unix n - y - 0 cleanup\nscache unix - - y - 1 scache\nmine inet n - n - "
+                              "- qmqpd\n"
                               "odd unix - - n - - frobnicate -o nosuch_thing=1 -o smtpd_timeout=never\n");
   BOOST_TEST(has(notes(c), "master.cf:8: cleanup/unix: the program cleanup is not run: its work is done inside smtpd"));
   BOOST_TEST(has(notes(c), "master.cf:9: scache/unix: "));
-  BOOST_TEST(has(warnings(c), "master.cf:10: mine/unix: the program verify is not run: "));
+  BOOST_TEST(has(warnings(c), "master.cf:10: mine/inet: the program qmqpd is not run: "));
   BOOST_TEST(has(warnings(c), "master.cf:11: odd/unix: there is no program frobnicate"));
   BOOST_TEST(has(warnings(c), "master.cf:11: nosuch_thing: no setting has this name"));
   BOOST_TEST(has(messages(c.report(), Severity::error), "master.cf:11: smtpd_timeout: \"never\" is not a time"));

@@ -23,17 +23,14 @@ constexpr ProgramNote kNotes[] = {
     {"postlogd", true, "each program writes maillog_file itself"},
     {"rewrite", true, "the program is called trivial-rewrite"},
     {"nbdb_reindexd", true, "hash and btree tables are served as lmdb"},
-    {"verify", false,
-     "address probes do not exist yet: reject_unverified_sender and reject_unverified_recipient do "
-     "not act"},
     {"postscreen", false, "only its inet services are served, by smtpd itself"},
     {"dnsblog", true, "smtpd asks DNS lists itself"},
     {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not accepted"},
 };
-constexpr std::array<std::string_view, 16> kOwn = {
-    "smtpd", "qmgr",  "trivial-rewrite", "smtp",  "lmtp",   "local",  "virtual", "bounce",
-    "error", "retry", "discard",         "anvil", "tlsrpt", "pickup", "pipe",    "spawn"};
+constexpr std::array<std::string_view, 17> kOwn = {
+    "smtpd", "qmgr",    "trivial-rewrite", "smtp",   "lmtp",   "local", "virtual", "bounce", "error",
+    "retry", "discard", "anvil",           "tlsrpt", "pickup", "pipe",  "spawn",   "verify"};
 
 /// Columns and arguments: splits at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

@@ -137,6 +137,13 @@ class Reporter {
         continue;
       }
       if (known->check == Check::unsupported) say(Severity::warning, cannot_act(*known));
+      const bool probes =
+          known->check == Check::reject_unverified_sender || known->check == Check::reject_unverified_recipient;
+      const std::string& service = config_.settings().address_verify_service_name;
+      if (probes && config_.find_service(service, ServiceType::unix_stream) == nullptr)
+        say(Severity::warning, item + " needs the service " + printable(service, 60) +
+                                   ", which is not in master.cf: mail that reaches it gets 450; add the line \"" +
+                                   printable(service, 60) + " unix - - n - 1 verify\"");
       if (known->takes_argument && ++i == items->size())
         say(Severity::warning, item + " ends the list, but needs an argument after it");
     }

@@ -14,7 +14,6 @@ constexpr bool guards = true, open = false;
 constexpr RestrictionName kNames[] = {
 #define PEN_RESTRICTION(name, argument, waits, relaying) {#name, Check::name, argument, Waits::waits, relaying, {}},
 #define PEN_RESTRICTION_ALIAS(name, restriction)
-#define PEN_RESTRICTION_MISSING(name, argument) {#name, Check::unsupported, argument, Waits::never, open, {}},
 #define PEN_RESTRICTION_REMOVED(name, instead) {#name, Check::unsupported, none, Waits::never, open, instead},
 #include "lib/config/restrictions.def"
 };
@@ -25,7 +24,6 @@ struct Alias {
 constexpr Alias kAliases[] = {
 #define PEN_RESTRICTION(name, argument, waits, relaying)
 #define PEN_RESTRICTION_ALIAS(name, restriction) {#name, #restriction},
-#define PEN_RESTRICTION_MISSING(name, argument)
 #define PEN_RESTRICTION_REMOVED(name, instead)
 #include "lib/config/restrictions.def"
 };
@@ -44,8 +42,6 @@ const RestrictionName* find_restriction(std::string_view name) {
 }
 
 std::string cannot_act(const RestrictionName& restriction) {
-  if (restriction.instead.empty())
-    return std::string(restriction.name) + " is not supported: mail that reaches it gets 451 4.3.5";
   return "support for restriction \"" + std::string(restriction.name) +
          "\" has been removed in Postfix 3.9; instead, specify " + std::string(restriction.instead) +
          ": mail that reaches it gets 451 4.3.5";

@@ -15,7 +15,6 @@ namespace pen::config {
 enum class Check : std::uint8_t {
 #define PEN_RESTRICTION(name, argument, waits, relaying) name,
 #define PEN_RESTRICTION_ALIAS(name, restriction)
-#define PEN_RESTRICTION_MISSING(name, argument)
 #define PEN_RESTRICTION_REMOVED(name, instead)
 #include "lib/config/restrictions.def"
   restriction_class,

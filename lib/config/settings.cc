@@ -73,6 +73,9 @@ std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction
   return pick<TempfailAction>(word,
                               {{"defer_if_permit", TempfailAction::defer_if_permit}, {"defer", TempfailAction::defer}});
 }
+std::optional<VerifyTarget> parse_choice(std::string_view word, VerifyTarget) {
+  return pick<VerifyTarget>(word, {{"rcpt", VerifyTarget::rcpt}, {"data", VerifyTarget::data}});
+}
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend) {
   return pick<DestdbBackend>(word, {{"lmdb", DestdbBackend::lmdb}, {"redis", DestdbBackend::redis}});
 }

@@ -34,6 +34,7 @@ enum class DnsSupport { unset, disabled, enabled, dnssec };
 enum class NetworksStyle { host, subnet, address_class };
 /// reject_tempfail_action and its children.
 enum class TempfailAction { defer_if_permit, defer };
+enum class VerifyTarget { rcpt, data };
 /// header_from_format.
 enum class FromFormat { standard, obsolete };
 /// destdb_backend.
@@ -47,6 +48,7 @@ std::optional<AddressPreference> parse_choice(std::string_view word, AddressPref
 std::optional<DnsSupport> parse_choice(std::string_view word, DnsSupport);
 std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle);
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction);
+std::optional<VerifyTarget> parse_choice(std::string_view word, VerifyTarget);
 std::optional<FromFormat> parse_choice(std::string_view word, FromFormat);
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
 std::optional<UpstreamProxy> parse_choice(std::string_view word, UpstreamProxy);

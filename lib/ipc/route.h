@@ -27,7 +27,8 @@ struct Route {
   mail::RequireTls requiretls = mail::RequireTls::unspecified;
   std::string_view transport = {};  // mail::Envelope::filter, else its transport; empty: by the rules
   bool flushed = false;             // defer_transports does not hold it
-  PEN_FIELDS(request, recipient, sender, requiretls, transport, flushed)
+  bool verification = false;        // of address verification: the address_verify_* settings count
+  PEN_FIELDS(request, recipient, sender, requiretls, transport, flushed, verification)
 };
 
 /// One preference level: equally good destinations, already shuffled.

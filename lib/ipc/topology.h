@@ -5,7 +5,7 @@
 /// listens, programs serve.
 ///
 ///   conversation  socket             client (connects)             server           peers allowed
-///   enqueue       public/qmgr        smtpd, bounce, local, pickup  qmgr             root, mail_owner
+///   enqueue       public/qmgr        all that take or make mail    qmgr             root, mail_owner
 ///   queue         public/qmgr        penqueue, pensuper, penstock  qmgr             all; rights by uid
 ///   destinations  public/qmgr        pendest                       qmgr             all; rights by uid
 ///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
@@ -16,6 +16,8 @@
 ///   clients       private/anvil      smtpd                         anvil            root, mail_owner
 ///   sender_memory private/anvil      smtpd                         anvil            root, mail_owner
 ///   tls_report    private/tlsrpt     smtp, trivial-rewrite         tlsrpt           root, mail_owner
+///   verify        private/verify     smtpd, penverify              verify           root, mail_owner
+///   probed        private/verify     qmgr                          verify           root, mail_owner
 ///
 /// public/pickup has no conversation: a connection says that pendrop left a message (docs/submission.md).
 /// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
@@ -27,6 +29,7 @@
 /// Version: any change but an added trailing field of a message raises kVersion; both sides must match.
 // clang-format on
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace pen::ipc {
@@ -36,4 +39,6 @@ inline constexpr std::string_view kRewriteSocket = "private/rewrite";
 inline constexpr std::string_view kBounceSocket = "private/bounce";
 inline constexpr std::string_view kAnvilSocket = "private/anvil";
 inline constexpr std::string_view kTlsReportSocket = "private/tlsrpt";
+/// Of a service whose name is a setting (address_verify_service_name).
+inline std::string service_socket(std::string_view service) { return "private/" + std::string(service); }
 }  // namespace pen::ipc

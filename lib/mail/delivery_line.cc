@@ -41,7 +41,7 @@ std::string_view status_word(Action action, Wording wording) {
 }  // namespace
 
 Wording wording_of(Purpose purpose, bool soft_bounce) {
-  if (purpose == Purpose::probe) return Wording::probe;
+  if (is_probe(purpose)) return Wording::probe;
   return soft_bounce ? Wording::soft_bounce : Wording::usual;
 }
 

@@ -84,7 +84,7 @@ std::string_view action_word(Action action, DsnKind kind, Purpose purpose) {
   if (kind == DsnKind::delay) return "delayed";
   // Postfix's words for a probe: nothing was delivered, and RFC 3464 has no words for what would happen. An alias
   // really was expanded.
-  if (purpose == Purpose::probe && action != Action::expanded) return good(action) ? "deliverable" : "undeliverable";
+  if (is_probe(purpose) && action != Action::expanded) return good(action) ? "deliverable" : "undeliverable";
   switch (action) {
     case Action::delivered:
       return "delivered";
@@ -173,7 +173,7 @@ std::string what_it_is(const DsnRequest& request, const DsnRecipient& r) {
   const std::string via =
       good(action) && !r.status.remote_mta.empty() ? " via " + clean(r.status.remote_mta, false) : std::string();
   std::string_view word = action_word(action, request.kind, request.original->purpose);
-  if (action == Action::deferred && request.original->purpose == Purpose::probe) word = "undeliverable for now";
+  if (action == Action::deferred && is_probe(request.original->purpose)) word = "undeliverable for now";
   return fmt::format("{}{}: ", word, via);
 }
 

@@ -31,8 +31,10 @@ enum class RequireTls : std::uint8_t { unspecified, yes, no };
 
 /// What a message is sent for. traced: it is delivered as usual, and its sender gets a report on the first try for
 /// each recipient (sendmail -v). probe: it is not delivered; its sender is told what would happen to such mail
-/// (sendmail -bv).
-enum class Purpose : std::uint8_t { mail, traced, probe };
+/// (sendmail -bv). verification: a probe whose answer goes to the program verify (docs/address-verification.md).
+enum class Purpose : std::uint8_t { mail, traced, probe, verification };
+/// It is not delivered: what would happen is all that is wanted.
+constexpr bool is_probe(Purpose purpose) { return purpose == Purpose::probe || purpose == Purpose::verification; }
 
 /// Facts about the stored content, found once while it arrives, so that delivery need not copy or compute anything.
 /// The content is stored as on the wire: CRLF line ends, not dot-stuffed, ends with CRLF (unless binary_mime).

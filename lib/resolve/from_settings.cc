@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "lib/base/text.h"
 #include "lib/config/config.h"
@@ -107,6 +108,26 @@ Options from_settings(const config::Settings& s) {
   o.virtual_alias_expansion_limit = static_cast<std::size_t>(s.virtual_alias_expansion_limit);
   o.virtual_alias_recursion_limit = static_cast<std::size_t>(s.virtual_alias_recursion_limit);
   o.open.default_type = s.default_database_type;
+  return o;
+}
+
+std::optional<Options> for_probes(const config::Settings& s) {
+  Options o = from_settings(s);
+  const Options mail = o;
+  o.transport_maps = join(s.address_verify_transport_maps);
+  o.relayhost = s.address_verify_relayhost;
+  o.sender_dependent_relayhost_maps = join(s.address_verify_sender_dependent_relayhost_maps);
+  o.sender_dependent_default_transport_maps = join(s.address_verify_sender_dependent_default_transport_maps);
+  o.local_transport = s.address_verify_local_transport;
+  o.virtual_transport = s.address_verify_virtual_transport;
+  o.relay_transport = s.address_verify_relay_transport;
+  o.default_transport = s.address_verify_default_transport;
+  const auto routing = [](const Options& of) {
+    return std::tie(of.transport_maps, of.relayhost, of.sender_dependent_relayhost_maps,
+                    of.sender_dependent_default_transport_maps, of.local_transport, of.virtual_transport,
+                    of.relay_transport, of.default_transport);
+  };
+  if (routing(o) == routing(mail)) return std::nullopt;
   return o;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 /// Makes the Options of resolving from main.cf.
+#include <optional>
+
 #include "lib/config/settings.h"
 #include "lib/resolve/resolve.h"
 
@@ -8,6 +10,8 @@ namespace pen::resolve {
 /// Everything but own_addresses is a setting; own_addresses comes from inet_interfaces, proxy_interfaces and the
 /// machine's interfaces. May look up host names in inet_interfaces: that blocks, so call this at start.
 Options from_settings(const config::Settings& settings);
+/// The same for probes of address verification, which the address_verify_* settings route; nullopt: as mail.
+std::optional<Options> for_probes(const config::Settings& settings);
 /// The numeric addresses of this host.
 std::vector<std::string> own_addresses(const config::Settings& settings);
 /// The addresses of inet_interfaces alone. May look up host names too.

@@ -65,6 +65,8 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.window = static_cast<std::uint32_t>(from.pipeline_window_messages);
   s.window_bytes = static_cast<std::uint64_t>(from.pipeline_window_bytes);
   s.assume_final = lmtp && from.lmtp_assume_final;
+  s.probe_data =
+      (lmtp ? from.lmtp_address_verify_target : from.smtp_address_verify_target) == config::VerifyTarget::data;
   s.helo_name = lmtp ? from.lmtp_lhlo_name : from.smtp_helo_name;
   s.utf8_header_as_is = lmtp ? from.lmtp_utf8_header_without_smtputf8 : from.smtp_utf8_header_without_smtputf8;
   s.convert_eight_bit = !from.disable_mime_output_conversion;

@@ -72,6 +72,7 @@ struct Settings {
   mail::ErrorClasses told;    // notify_classes
   std::string double_bounce;  // the sender of such notices: the postmaster is not told of errors with them
 
+  bool probe_data = false;    // smtp_address_verify_target = data: the reply to DATA is the answer to a probe
   bool assume_final = false;  // lmtp_assume_final: success is "delivered", not "relayed"
 
   // Pipelining (new here; chosen by measurement, see docs/pipelining.md).

@@ -73,7 +73,7 @@ inline void check_ledger(const Harness& h, const ScriptedPeer& peer, bool exact 
           BOOST_TEST(!status.text.empty());
           BOOST_TEST(status.dsn.size() >= 5);
           BOOST_TEST(status.dsn[0] == (good ? '2' : status.action == Action::failed ? '5' : '4'));
-          if (j.job.purpose == mail::Purpose::probe)
+          if (mail::is_probe(j.job.purpose))
             BOOST_TEST(!has, "a probe was delivered");
           else if (good)
             BOOST_TEST(has, "credited, but the peer never took it");

@@ -27,7 +27,8 @@ from waiting import answers, eventually, free_port
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("PEN_BIN", os.path.join(TOP, "build", "dev", "bin"))
 LIBEXEC = os.path.join(os.path.dirname(BIN), "libexec", "penstock")
-PROGRAMS = ("smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce", "anvil", "tlsrpt")
+PROGRAMS = ("smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce", "anvil", "tlsrpt",
+            "verify")
 sanitizers = Sanitizers(BIN)
 
 

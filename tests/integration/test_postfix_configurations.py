@@ -421,7 +421,6 @@ class Told(Configured):
     def test_every_service_that_is_read_and_not_run_is_told(self):
         lines = """
         %d      inet  n - y - 1 postscreen
-        probe   unix  - - n - 1 verify
         own     unix  - n n - - nosuchprogram
         old     fifo  n - n - - smtp
         628     inet  n - n - - qmqpd
@@ -431,7 +430,7 @@ class Told(Configured):
         mx = self.instance(DEBIAN_MAIN + "alias_maps =\n", DEBIAN_MASTER + re.sub(r"(?m)^ +", "", lines))
         said = self.check(mx)
         done = mx.tool("penstock", "start")
-        for label, why in (("probe/unix", "address probes do not exist yet"), ("own/unix", "no program"),
+        for label, why in (("own/unix", "no program"),
                            ("old/fifo", "fifo"), ("628/inet", "QMQP"), ("scan/pass", "hands connections over")):
             with self.subTest(label):
                 self.assertRegex(said, rf"{label}\b.*{why}")

@@ -1,0 +1,122 @@
+// The cache's file: kept over a restart, by one process at a time; damage is set aside.
+#include "verify/file.h"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "lib/testing/manual_clock.h"
+#include "lib/testing/scratch.h"
+
+using namespace pen;
+using pen::verify::Cache;
+using pen::verify::cache_directory;
+using pen::verify::File;
+using pen::verify::State;
+
+namespace {
+
+struct Fixture {
+  static async::Task<void> into(async::Task<void> task, bool* done) {
+    co_await std::move(task);
+    *done = true;
+  }
+  /// Lets time pass until the task is done.
+  void await(async::Task<void> task) {
+    bool done = false;
+    async::Gate gate(loop);
+    gate.spawn("test", into(std::move(task), &done));
+    const auto end = std::chrono::steady_clock::now() + seconds(60);  // a thread opens and writes the file
+    while (!done && std::chrono::steady_clock::now() < end) {
+      loop.run_once();
+      std::this_thread::yield();
+      clock.advance(milliseconds(1));
+    }
+    BOOST_TEST_REQUIRE(done);
+  }
+  WallTime now() { return clock.wall_now(); }
+  std::string directory() { return (scratch.path() / "verify_cache").string(); }
+
+  pen::testing::ScratchDir scratch;
+  pen::testing::ManualClock clock;
+  async::Loop loop{clock};
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(verify_file, Fixture)
+
+BOOST_AUTO_TEST_CASE(results_are_there_after_a_restart_and_forgotten_ones_are_not) {
+  {
+    Cache cache{{}};
+    File file(loop, directory(), cache);
+    await(file.open());
+    cache.result("good@x", State::good, "ok", now());
+    cache.result("bad@x", State::bad, "no", now());
+    cache.result("gone@x", State::bad, "no", now());
+    file.changed();
+    await(file.finish());
+  }
+  {
+    Cache cache{{}};
+    File file(loop, directory(), cache);
+    await(file.open());
+    BOOST_TEST(cache.size() == 3U);
+    BOOST_TEST(cache.forget("gone@x"));
+    await(file.finish());
+  }
+  Cache cache{{}};
+  File file(loop, directory(), cache);
+  await(file.open());
+  BOOST_TEST(cache.size() == 2U);
+  BOOST_TEST((cache.find("good@x", now())->state == State::good));
+  BOOST_TEST(cache.find("bad@x", now())->text == "no");
+  await(file.finish());
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside) {
+  {
+    Cache cache{{}};
+    File file(loop, directory(), cache);
+    await(file.open());
+    cache.result("good@x", State::good, "ok", now());
+    await(file.finish());
+  }
+  const std::string data = directory() + "/data.mdb";
+  std::filesystem::resize_file(data, std::filesystem::file_size(data) / 2);
+  Cache cache{{}};
+  File file(loop, directory(), cache);
+  await(file.open());
+  BOOST_TEST(cache.size() == 0U);
+  BOOST_TEST(std::filesystem::exists(directory() + ".damaged"));
+  cache.result("new@x", State::good, "ok", now());
+  await(file.finish());
+  BOOST_TEST(std::filesystem::exists(data));
+}
+
+BOOST_AUTO_TEST_CASE(a_second_process_waits_for_the_first_and_then_keeps_nothing) {
+  Cache first{{}}, second{{}};
+  File file(loop, directory(), first);
+  await(file.open());
+  File other(loop, directory(), second);
+  const SteadyTime began = clock.now();
+  await(other.open());
+  BOOST_TEST(bool(clock.now() - began >= File::kPatience));
+  second.result("a@x", State::good, "ok", now());
+  await(other.finish());
+  BOOST_TEST(!second.changed());  // not kept, and not waiting to be
+  await(file.finish());
+}
+
+BOOST_AUTO_TEST_CASE(the_place_is_named_as_in_postfix) {
+  BOOST_TEST(cache_directory("btree:/var/lib/x/verify_cache").value() == "/var/lib/x/verify_cache");
+  BOOST_TEST(cache_directory("proxy:btree:/var/lib/x").value() == "/var/lib/x");
+  BOOST_TEST(cache_directory("lmdb:/x").value() == "/x");
+  BOOST_TEST(cache_directory(" ").value() == "");
+  for (const char* wrong : {"memcache:/etc/x.cf", "btree:relative", "hash:", "nonsense"})
+    BOOST_TEST(!cache_directory(wrong).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
