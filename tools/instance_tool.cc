@@ -39,7 +39,9 @@ constexpr Row kCommands[] = {
     {"reload", "", "use the changed configuration; open sessions continue", Command::reload},
     {"flush", "", "try all deferred mail now", Command::flush},
     {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
-    {"check", "", "what is wrong with the configuration and the directories", Command::check}};
+    {"check", "", "what is wrong with the configuration and the directories", Command::check},
+    {"import", " --queue DIR [-n] [--json] [--remove]", "take over the queue of a Postfix that is stopped",
+     Command::import_from}};
 
 /// Reads the words after a command into the options.
 std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
@@ -52,6 +54,14 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
   if (row.command == Command::init)
     line.options.push_back({"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
   if (row.command == Command::status) line.options.push_back({"--json", "as JSON", service::set(o.json)});
+  if (row.command == Command::import_from) {
+    line.options.push_back(
+        {"--queue DIR", "its queue_directory, such as /var/spool/postfix", service::into(o.import_queue.directory)});
+    line.options.push_back(
+        {"-n, --dry-run", "say what would be taken, and take nothing", service::set(o.import_queue.dry_run)});
+    line.options.push_back({"--json", "each message on a line, as JSON", service::set(o.import_queue.json)});
+    line.options.push_back({"--remove", "remove there what is safe here", service::set(o.import_queue.remove)});
+  }
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
   auto rest = line.read(static_cast<int>(argv.size()), argv.data());
@@ -62,6 +72,8 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
     o.instance.directory = rest->front();
     rest->erase(rest->begin());
   }
+  if (row.command == Command::import_from && o.import_queue.directory.empty())
+    return std::unexpected(line.misuse("import needs --queue DIR"));
   if (rest->empty()) return {};
   return std::unexpected(line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
 }
@@ -119,6 +131,8 @@ int InstanceTool::run() {
       return control.reload();
     case Command::flush:
       return control.flush();
+    case Command::import_from:
+      return QueueImport(*config, options_.import_queue).run();
     case Command::status:
       return print_status(*config, options_.json);
   }

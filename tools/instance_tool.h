@@ -8,17 +8,19 @@
 
 #include "lib/service/command_line.h"
 #include "tools/instance.h"
+#include "tools/queue_import.h"
 
 namespace pen::tools {
 
 class InstanceTool {
  public:
-  enum class Command { init, start, start_foreground, stop, abort, reload, flush, status, check };
+  enum class Command { init, start, start_foreground, stop, abort, reload, flush, status, check, import_from };
   struct Options {
     std::string directory;  // of main.cf, as given
     Command command = Command::status;
     NewInstance instance;  // init
     bool json = false;     // status
+    QueueImport::Options import_queue;
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
 
