@@ -14,8 +14,8 @@ using namespace pen::postfix_queue;
 namespace {
 
 bool clean(std::string_view text) {
-  for (const unsigned char c : text)
-    if (c < 32 || c == 127) return false;
+  for (const char c : text)
+    if (static_cast<unsigned char>(c) < 32 || c == 127) return false;
   return true;
 }
 

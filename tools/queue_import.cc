@@ -16,6 +16,7 @@
 #include "lib/service/lock.h"
 #include "lib/service/setup.h"
 #include "lib/submission/drop_file.h"
+#include "lib/submission/wake.h"
 
 namespace pen::tools {
 namespace {
@@ -30,7 +31,7 @@ using Stage = ImportLedger::Stage;
 constexpr const char* kProgram = "penstock import";
 constexpr std::size_t kAtOnce = 500;                 // messages that share the syncs
 constexpr std::uint64_t kBytesAtOnce = 64ULL << 20;  // of their files
-constexpr seconds kSettle{30};                      // how long messages may be on their way to the hold log
+constexpr seconds kSettle{30};                       // how long messages may be on their way to the hold log
 constexpr std::size_t kMostRecipients = 10'000;      // an envelope is one frame
 
 std::string key_of(const Found& found, const postfix_queue::QueueFile& file) {
@@ -189,6 +190,7 @@ int QueueImport::take(Messages messages) {
     if (!done) break;
     if (m.present && m.entry.way == Way::maildrop) done = move_drop(m.entry.id);
   }
+  submission::wake_pickup(config_.settings().queue_directory);
   keys.clear();
   for (const Message& m : messages)
     if (m.present) keys.push_back(m.key);
@@ -377,6 +379,7 @@ Result<void> QueueImport::finish_earlier() {
     PEN_TRY(release(std::exchange(ids, {})));
   }
   PEN_TRY(release(ids));
+  submission::wake_pickup(config_.settings().queue_directory);
   return ledger_->advance(keys, Stage::released);
 }
 
