@@ -40,7 +40,9 @@ constexpr Row kCommands[] = {
     {"flush", "", "try all deferred mail now", Command::flush},
     {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
     {"check", "", "what is wrong with the configuration and the directories", Command::check},
-    {"import", " --queue DIR [-n] [--json] [--remove]", "take over the queue of a Postfix that is stopped",
+    {"import", " [--from DIR] [--to DIR] [-n] [--json] [--force]",
+     "take over the configuration of Postfix (/etc/postfix) or of Debian's Exim\n"
+     "--queue DIR [-n] [--json] [--remove]: the queue of a Postfix that is stopped",
      Command::import_from}};
 
 /// Reads the words after a command into the options.
@@ -54,13 +56,20 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
   if (row.command == Command::init)
     line.options.push_back({"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
   if (row.command == Command::status) line.options.push_back({"--json", "as JSON", service::set(o.json)});
+  bool remove = false;
   if (row.command == Command::import_from) {
-    line.options.push_back(
-        {"--queue DIR", "its queue_directory, such as /var/spool/postfix", service::into(o.import_queue.directory)});
-    line.options.push_back(
-        {"-n, --dry-run", "say what would be taken, and take nothing", service::set(o.import_queue.dry_run)});
-    line.options.push_back({"--json", "each message on a line, as JSON", service::set(o.import_queue.json)});
-    line.options.push_back({"--remove", "remove there what is safe here", service::set(o.import_queue.remove)});
+    auto& c = o.import_config;
+    line.usage = {"penstock [-c DIR] import [--from DIR] [--to DIR] [-n] [--json] [--force]",
+                  "penstock [-c DIR] import --queue DIR [-n] [--json] [--remove]"};
+    line.about = "Takes over the configuration of another mail system, or the queue of a Postfix.";
+    line.options = {
+        {"--from DIR", "of main.cf, or of update-exim4.conf.conf (/etc/postfix)", service::into(c.from)},
+        {"--to DIR", "where it goes (the directory of -c)", service::into(c.to)},
+        {"--force", "replace a main.cf that is there, but for its directories and account", service::set(c.force)},
+        {"--queue DIR", "its queue_directory, such as /var/spool/postfix", service::into(o.import_queue.directory)},
+        {"--remove", "remove there what is safe here", service::set(remove)},
+        {"-n, --dry-run", "say what would be done, and do nothing", service::set(c.dry_run)},
+        {"--json", "the report as JSON; of a queue, a line for each message", service::set(c.json)}};
   }
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
@@ -72,8 +81,14 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
     o.instance.directory = rest->front();
     rest->erase(rest->begin());
   }
-  if (row.command == Command::import_from && o.import_queue.directory.empty())
-    return std::unexpected(line.misuse("import needs --queue DIR"));
+  if (row.command == Command::import_from) {
+    o.import_queue.dry_run = o.import_config.dry_run;
+    o.import_queue.json = o.import_config.json;
+    o.import_queue.remove = remove;
+    if (remove && o.import_queue.directory.empty()) return std::unexpected(line.misuse("--remove is for --queue"));
+    if (!o.import_queue.directory.empty() && (o.import_config.force || !o.import_config.to.empty()))
+      return std::unexpected(line.misuse("--to and --force are for a configuration, not for --queue"));
+  }
   if (rest->empty()) return {};
   return std::unexpected(line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
 }
@@ -112,6 +127,10 @@ int InstanceTool::run() {
   if (options_.command == Command::init) return init();
   const std::string directory = config::config_directory(options_.directory);
   if (options_.command == Command::check) return check(directory);
+  if (options_.command == Command::import_from && options_.import_queue.directory.empty()) {
+    if (options_.import_config.to.empty()) options_.import_config.to = directory;
+    return ConfigImport(options_.import_config).run();
+  }
   const auto config = config::load(directory);
   if (!config) return fail_with(EX_CONFIG, config.error().message());
   InstanceControl control(*config);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lib/service/command_line.h"
+#include "tools/config_import.h"
 #include "tools/instance.h"
 #include "tools/queue_import.h"
 
@@ -20,6 +21,7 @@ class InstanceTool {
     Command command = Command::status;
     NewInstance instance;  // init
     bool json = false;     // status
+    ConfigImport::Options import_config;
     QueueImport::Options import_queue;
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
