@@ -43,7 +43,9 @@ constexpr Row kCommands[] = {
     {"import", " [--from DIR] [--to DIR] [-n] [--json] [--force]",
      "take over the configuration of Postfix (/etc/postfix) or of Debian's Exim\n"
      "--queue DIR [-n] [--json] [--remove]: the queue of a Postfix that is stopped",
-     Command::import_from}};
+     Command::import_from},
+    {"export", " --queue DIR [--plain] [--json] [--remove]", "the queue as files that another mail system can take",
+     Command::export_queue}};
 
 /// Reads the words after a command into the options.
 std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
@@ -56,6 +58,11 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
   if (row.command == Command::init)
     line.options.push_back({"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
   if (row.command == Command::status) line.options.push_back({"--json", "as JSON", service::set(o.json)});
+  if (row.command == Command::export_queue)
+    line.options = {{"--queue DIR", "where the files go", service::into(o.export_queue.directory)},
+                    {"--plain", "SMTP without parameters", service::set(o.export_queue.plain)},
+                    {"--remove", "remove here what was written", service::set(o.export_queue.remove)},
+                    {"--json", "a line for each message", service::set(o.export_queue.json)}};
   bool remove = false;
   if (row.command == Command::import_from) {
     auto& c = o.import_config;
@@ -89,6 +96,8 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
     if (!o.import_queue.directory.empty() && (o.import_config.force || !o.import_config.to.empty()))
       return std::unexpected(line.misuse("--to and --force are for a configuration, not for --queue"));
   }
+  if (row.command == Command::export_queue && o.export_queue.directory.empty())
+    return std::unexpected(line.misuse("export needs --queue DIR"));
   if (rest->empty()) return {};
   return std::unexpected(line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
 }
@@ -152,6 +161,8 @@ int InstanceTool::run() {
       return control.flush();
     case Command::import_from:
       return QueueImport(*config, options_.import_queue).run();
+    case Command::export_queue:
+      return QueueExport(*config, options_.export_queue).run();
     case Command::status:
       return print_status(*config, options_.json);
   }
