@@ -39,7 +39,7 @@ constexpr Row kCommands[] = {
     {"reload", "", "use the changed configuration; open sessions continue", Command::reload},
     {"flush", "", "try all deferred mail now", Command::flush},
     {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
-    {"check", "", "what is wrong with the configuration and the directories", Command::check},
+    {"check", " [--json] [--no-dns]", "what is wrong with the configuration and the directories", Command::check},
     {"import", " [--from DIR] [--to DIR] [-n] [--json] [--force]",
      "take over the configuration of Postfix (/etc/postfix) or of Debian's Exim\n"
      "--queue DIR [-n] [--json] [--remove]: the queue of a Postfix that is stopped",
@@ -58,6 +58,9 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
   if (row.command == Command::init)
     line.options.push_back({"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
   if (row.command == Command::status) line.options.push_back({"--json", "as JSON", service::set(o.json)});
+  if (row.command == Command::check)
+    line.options = {{"--json", "as JSON", service::set(o.json)},
+                    {"--no-dns", "look no names up", service::set(o.dns, false)}};
   if (row.command == Command::export_queue)
     line.options = {{"--queue DIR", "where the files go", service::into(o.export_queue.directory)},
                     {"--plain", "SMTP without parameters", service::set(o.export_queue.plain)},
@@ -135,7 +138,7 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
 int InstanceTool::run() {
   if (options_.command == Command::init) return init();
   const std::string directory = config::config_directory(options_.directory);
-  if (options_.command == Command::check) return check(directory);
+  if (options_.command == Command::check) return check(directory, {.json = options_.json, .dns = options_.dns});
   if (options_.command == Command::import_from && options_.import_queue.directory.empty()) {
     if (options_.import_config.to.empty()) options_.import_config.to = directory;
     return ConfigImport(options_.import_config).run();

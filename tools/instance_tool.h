@@ -33,7 +33,8 @@ class InstanceTool {
     std::string directory;  // of main.cf, as given
     Command command = Command::status;
     NewInstance instance;  // init
-    bool json = false;     // status
+    bool json = false;     // status, check
+    bool dns = true;       // check
     ConfigImport::Options import_config;
     QueueImport::Options import_queue;
     QueueExport::Options export_queue;
