@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "lib/service/command_line.h"
 #include "lib/submission/drop_file.h"
 #include "lib/submission/rights.h"
+#include "lib/submission/wake.h"
 #include "pickup/from_settings.h"
 
 namespace {
@@ -160,19 +160,6 @@ std::string read_piece(std::size_t most) {
   die(EX_TEMPFAIL, "message not taken: " + error.message());
 }
 
-/// Wakes pickup. Errors do not matter, because pickup also looks by itself at intervals.
-void wake_pickup(const std::string& queue_directory) {
-  sockaddr_un to{};
-  const std::string path = queue_directory + "/public/pickup";
-  if (path.size() >= sizeof to.sun_path) return;
-  to.sun_family = AF_UNIX;
-  std::memcpy(to.sun_path, path.c_str(), path.size() + 1);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return;
-  (void)::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to);
-  ::close(fd);
-}
-
 int submit(const config::Settings& s, const submission::Rights& rights, bool verbose) {
   auto submission = submission::decode_submission(read_piece(submission::kMaxEnvelope), false);
   if (!submission) die(EX_DATAERR, submission.error().message());
@@ -212,7 +199,7 @@ int submit(const config::Settings& s, const submission::Rights& rights, bool ver
   const SignalsBlocked blocked;
   if (auto done = writer->finish(); !done) die_writing(done.error(), directory, s);
   half_file_there = 0;
-  wake_pickup(s.queue_directory);
+  submission::wake_pickup(s.queue_directory);
   if (verbose) std::printf("%s\n", writer->queue_id().c_str());
   return std::fflush(stdout) == 0 ? EX_OK : EX_IOERR;
 }

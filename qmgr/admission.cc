@@ -58,20 +58,23 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   const auto left = m.remaining.count();
   log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope().sender, m.envelope().body.size,
             left);
-  m.outstanding = left;
-  if (left == 0) rounds_.look_at(m.number);
   Ordinals wanted;
-  wanted.reserve(left);
-  for (const auto& range : m.remaining.ranges()) {
-    for (std::uint32_t i = range.first; i < range.end; ++i) wanted.push_back(i);
+  if (hold) {  // nobody is looked for, and nothing waits for an answer
+    m.order = Active::Order::hold;
+  } else {
+    wanted.reserve(left);
+    for (const auto& range : m.remaining.ranges()) {
+      for (std::uint32_t i = range.first; i < range.end; ++i) wanted.push_back(i);
+    }
   }
+  m.outstanding = wanted.size();
+  if (wanted.empty()) rounds_.look_at(m.number);
   around_.scheduler.admit(m.number, wanted, source_of(m.envelope()));
   for (const auto& [ordinal, count] : m.seldom().deaths)
     if (count >= kDeathsAlone) {
       around_.scheduler.isolate_message(m.number);
       break;
     }
-  if (hold) rounds_.end_by_order(m, Active::Order::hold);
   return m;
 }
 

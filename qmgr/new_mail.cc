@@ -57,7 +57,8 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     if (spool_file != 0) around_.ports.release_body(spool_file, envelope.queue_id);
   } else {
     ++accepted_;
-    if (admission_.may_admit() && around_.log.restart().stage() == queue_log::Recovery::done) {
+    // What is put on hold takes no room: it leaves at once.
+    if ((admission_.may_admit() || envelope.hold) && around_.log.restart().stage() == queue_log::Recovery::done) {
       fresh = std::make_unique<Active>();
       fresh->place = done->place;
       fresh->replacement_bytes = done->bytes;

@@ -461,7 +461,7 @@ async::Task<void> Program::serve(async::Stream stream) {
   }
   std::vector<std::string_view> offered{ipc::queue::kName};
   if (!options_.orders_only) offered.push_back(ipc::destinations::kName);
-  if (!options_.orders_only && trusted) offered.push_back(ipc::enqueue::kName);
+  if (trusted) offered.push_back(ipc::enqueue::kName);
   auto opening = co_await ipc::greet(std::move(stream), {.everyone = true}, {.deadline = loop_.now() + ipc::kHelloWait},
                                      std::move(offered));
   if (!opening) {
@@ -469,6 +469,8 @@ async::Task<void> Program::serve(async::Stream stream) {
     co_return;
   }
   if (opening->conversation == ipc::enqueue::kName) {
+    // A tool hands in what is to be on hold when it is answered.
+    if (options_.orders_only) co_await queue_.recovered();
     co_await enqueue_.serve(*std::move(opening));
   } else if (opening->conversation == ipc::queue::kName) {
     Right right{true, true, true};

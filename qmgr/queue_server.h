@@ -36,6 +36,8 @@ class QueueServer {
   /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for
   /// root and the mail system.
   async::Task<void> serve(ipc::Opening opening, Right right, Guests::Guest* guest);
+  /// Waits until everything that is in the queue is known.
+  async::Task<void> recovered();
 
  private:
   using Channel = ipc::Channel<ipc::queue::ToQmgr, ipc::queue::FromQmgr>;
@@ -88,7 +90,6 @@ class QueueServer {
              const Run& run);
   void give(const queue_log::Listed& l, ipc::queue::Verb verb, const std::shared_ptr<Run>& run);
   async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
-  async::Task<void> recovered();
   /// Until the scan can miss no message that is on its way from one log to another. false: the tool is gone.
   async::Task<bool> settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan);
 

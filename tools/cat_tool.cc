@@ -95,7 +95,7 @@ std::expected<CatTool::Options, service::Ending> CatTool::read(int argc, const c
   MessageParts& parts = o.parts;
   const service::CommandLine line{
       .program = kProgram,
-      .usage = {"pencat [-c DIR] [-befhq] [ID | FILE ...]"},
+      .usage = {"pencat [-c DIR] [-befhjq] [ID | FILE ...]"},
       .about =
           "Shows messages in the queue of a Penstock instance, and files of its maildrop and "
           "corrupt directories. Without ID and FILE: the file on standard input. A word that "
@@ -104,6 +104,7 @@ std::expected<CatTool::Options, service::Ending> CatTool::read(int argc, const c
                   {"-h", "header", set(parts.header)},
                   {"-b", "body, with the empty line before it\nnone of these: all three", set(parts.body)},
                   {"-f", "the id or the file's name before each line", set(parts.names)},
+                  {"-j, --json", "the envelope of each message as a line of JSON", set(parts.json)},
                   {"-q", "every word is an ID, never a file", set(o.ids_only)},
                   service::directory_option(o.directory),
                   {"-v", "accepted, and changes nothing", service::accepted()},

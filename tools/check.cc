@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "lib/base/text.h"
@@ -30,24 +31,56 @@
 #include "lib/smtpd/tls.h"
 #include "pipe/options.h"
 #include "spawn/options.h"
+#include "tools/mistakes.h"
 #include "tools/own_tables.h"
 #include "tools/tables.h"
 
 namespace pen::tools {
 namespace {
 
+using config::Problem;
 using config::Severity;
 
-struct Report {
+constexpr const char* kWords[] = {"error", "warning", "note"};
+
+/// What was found, printed as it comes, or as one JSON document at the end.
+class Report {
+ public:
+  explicit Report(bool json) : json_(json) {}
+
+  void add(Severity severity, const std::string& text) { add(Problem{severity, {}, 0, {}, text}, {}); }
+  void add(const Problem& p, const std::string& advice = {}) {
+    fatal = fatal || p.severity == Severity::error;
+    ++lines;
+    const char* level = kWords[static_cast<int>(p.severity)];
+    if (!json_) {
+      std::printf("%s: %s%s%s\n", level, p.message().c_str(), advice.empty() ? "" : "; write: ", advice.c_str());
+      return;
+    }
+    nlohmann::ordered_json one;
+    one["level"] = level;
+    if (!p.file.empty()) one["file"] = p.file;
+    if (p.line > 0) one["line"] = p.line;
+    if (!p.name.empty()) one["setting"] = p.name;
+    one["text"] = p.text;
+    if (!advice.empty()) one["advice"] = advice;
+    found_.push_back(std::move(one));
+  }
+  /// Returns the exit status.
+  int end() const {
+    if (json_)
+      std::printf("%s\n", found_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    else if (lines == 0)
+      std::puts("no problem found");
+    return fatal ? EX_CONFIG : EX_OK;
+  }
+
   bool fatal = false;
   int lines = 0;
 
-  void add(Severity severity, const std::string& text) {
-    static constexpr const char* kWords[] = {"error", "warning", "note"};
-    std::printf("%s: %s\n", kWords[static_cast<int>(severity)], text.c_str());
-    fatal = fatal || severity == Severity::error;
-    ++lines;
-  }
+ private:
+  bool json_;
+  nlohmann::ordered_json found_ = nlohmann::ordered_json::array();
 };
 
 void check_accounts(const config::Settings& s, Report& report) {
@@ -238,26 +271,27 @@ std::vector<std::string> redis_faults(const config::Settings& s) {
 
 }  // namespace
 
-int check(const std::string& config_directory) {
-  Report report;
+int check(const std::string& config_directory, const CheckOptions& options) {
+  Report report(options.json);
   auto config = config::inspect(config_directory);
   if (!config) {
     report.add(Severity::error, config.error().message());
-    return EX_CONFIG;
+    return report.end();
   }
   std::set<std::string> told;
   for (const auto& p : config->report()) {
-    report.add(p.severity, p.message());
+    report.add(p);
     told.insert(p.name);
   }
-  for (const auto& p : table_problems(*config)) report.add(p.severity, p.message());
+  for (const auto& p : table_problems(*config)) report.add(p);
   const bool unreadable =
       std::ranges::any_of(config->problems(), [](const auto& p) { return p.severity == Severity::error; });
   if (unreadable) {  // no program could work with these settings
     report.add(Severity::note, "no further checks before these errors are put right");
-    return EX_CONFIG;
+    return report.end();
   }
   const config::Settings& s = config->settings();
+  for (const auto& m : mistakes(*config, {.dns = options.dns})) report.add(m.problem, m.advice);
   for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
   for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
   check_tables(*config, report);
@@ -281,8 +315,7 @@ int check(const std::string& config_directory) {
     if (told.contains(skipped.label)) continue;
     report.add(Severity::note, "service " + skipped.label + " is not started: " + skipped.why);
   }
-  if (report.lines == 0) std::puts("no problem found");
-  return report.fatal ? EX_CONFIG : EX_OK;
+  return report.end();
 }
 
 std::vector<std::string> faults(const config::Config& config) {

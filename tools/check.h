@@ -7,9 +7,13 @@
 
 namespace pen::tools {
 
+struct CheckOptions {
+  bool json = false;  // one document with level, file, line, setting, text and advice of each finding
+  bool dns = true;    // look names up
+};
 /// Prints one line per finding to standard output. Returns EX_OK, or EX_CONFIG if the mail system would not start or
 /// would not be safe.
-int check(const std::string& config_directory);
+int check(const std::string& config_directory, const CheckOptions& options);
 
 /// The faults of a configuration that keep mail from being taken or delivered, one sentence with its place each:
 /// errors of the files, tables that cannot be used. Opens the tables.

@@ -41,7 +41,13 @@ constexpr Row kCommands[] = {
     {"flush", "", "try all deferred mail now", Command::flush},
     {"logrotate", "", "put the log file aside, begin a new one, compress the former one", Command::log_rotate},
     {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
-    {"check", "", "what is wrong with the configuration and the directories", Command::check}};
+    {"check", " [--json] [--no-dns]", "what is wrong with the configuration and the directories", Command::check},
+    {"import", " [--from DIR] [--to DIR] [-n] [--json] [--force]",
+     "take over the configuration of Postfix (/etc/postfix) or of Debian's Exim\n"
+     "--queue DIR [-n] [--json] [--remove]: the queue of a Postfix that is stopped",
+     Command::import_from},
+    {"export", " --queue DIR [--plain] [--json] [--remove]", "the queue as files that another mail system can take",
+     Command::export_queue}};
 
 /// Reads the words after a command into the options.
 std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
@@ -54,6 +60,29 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
   if (row.command == Command::init)
     line.options.push_back({"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
   if (row.command == Command::status) line.options.push_back({"--json", "as JSON", service::set(o.json)});
+  if (row.command == Command::check)
+    line.options = {{"--json", "as JSON", service::set(o.json)},
+                    {"--no-dns", "look no names up", service::set(o.dns, false)}};
+  if (row.command == Command::export_queue)
+    line.options = {{"--queue DIR", "where the files go", service::into(o.export_queue.directory)},
+                    {"--plain", "SMTP without parameters", service::set(o.export_queue.plain)},
+                    {"--remove", "remove here what was written", service::set(o.export_queue.remove)},
+                    {"--json", "a line for each message", service::set(o.export_queue.json)}};
+  bool remove = false;
+  if (row.command == Command::import_from) {
+    auto& c = o.import_config;
+    line.usage = {"penstock [-c DIR] import [--from DIR] [--to DIR] [-n] [--json] [--force]",
+                  "penstock [-c DIR] import --queue DIR [-n] [--json] [--remove]"};
+    line.about = "Takes over the configuration of another mail system, or the queue of a Postfix.";
+    line.options = {
+        {"--from DIR", "of main.cf, or of update-exim4.conf.conf (/etc/postfix)", service::into(c.from)},
+        {"--to DIR", "where it goes (the directory of -c)", service::into(c.to)},
+        {"--force", "replace a main.cf that is there, but for its directories and account", service::set(c.force)},
+        {"--queue DIR", "its queue_directory, such as /var/spool/postfix", service::into(o.import_queue.directory)},
+        {"--remove", "remove there what is safe here", service::set(remove)},
+        {"-n, --dry-run", "say what would be done, and do nothing", service::set(c.dry_run)},
+        {"--json", "the report as JSON; of a queue, a line for each message", service::set(c.json)}};
+  }
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
   auto rest = line.read(static_cast<int>(argv.size()), argv.data());
@@ -64,6 +93,16 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
     o.instance.directory = rest->front();
     rest->erase(rest->begin());
   }
+  if (row.command == Command::import_from) {
+    o.import_queue.dry_run = o.import_config.dry_run;
+    o.import_queue.json = o.import_config.json;
+    o.import_queue.remove = remove;
+    if (remove && o.import_queue.directory.empty()) return std::unexpected(line.misuse("--remove is for --queue"));
+    if (!o.import_queue.directory.empty() && (o.import_config.force || !o.import_config.to.empty()))
+      return std::unexpected(line.misuse("--to and --force are for a configuration, not for --queue"));
+  }
+  if (row.command == Command::export_queue && o.export_queue.directory.empty())
+    return std::unexpected(line.misuse("export needs --queue DIR"));
   if (rest->empty()) return {};
   return std::unexpected(line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
 }
@@ -101,7 +140,11 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
 int InstanceTool::run() {
   if (options_.command == Command::init) return init();
   const std::string directory = config::config_directory(options_.directory);
-  if (options_.command == Command::check) return check(directory);
+  if (options_.command == Command::check) return check(directory, {.json = options_.json, .dns = options_.dns});
+  if (options_.command == Command::import_from && options_.import_queue.directory.empty()) {
+    if (options_.import_config.to.empty()) options_.import_config.to = directory;
+    return ConfigImport(options_.import_config).run();
+  }
   const auto config = config::load(directory);
   if (!config) return fail_with(EX_CONFIG, config.error().message());
   InstanceControl control(*config);
@@ -123,6 +166,10 @@ int InstanceTool::run() {
       return control.flush();
     case Command::log_rotate:
       return rotate_log(*config);
+    case Command::import_from:
+      return QueueImport(*config, options_.import_queue).run();
+    case Command::export_queue:
+      return QueueExport(*config, options_.export_queue).run();
     case Command::status:
       return print_status(*config, options_.json);
   }

@@ -7,18 +7,38 @@
 #include <string>
 
 #include "lib/service/command_line.h"
+#include "tools/config_import.h"
 #include "tools/instance.h"
+#include "tools/queue_export.h"
+#include "tools/queue_import.h"
 
 namespace pen::tools {
 
 class InstanceTool {
  public:
-  enum class Command { init, start, start_foreground, stop, abort, reload, flush, log_rotate, status, check };
+  enum class Command {
+    init,
+    start,
+    start_foreground,
+    stop,
+    abort,
+    reload,
+    flush,
+    log_rotate,
+    status,
+    check,
+    import_from,
+    export_queue
+  };
   struct Options {
     std::string directory;  // of main.cf, as given
     Command command = Command::status;
     NewInstance instance;  // init
-    bool json = false;     // status
+    bool json = false;     // status, check
+    bool dns = true;       // check
+    ConfigImport::Options import_config;
+    QueueImport::Options import_queue;
+    QueueExport::Options export_queue;
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lib/base/text.h"
@@ -83,7 +85,59 @@ void print_envelope(LineOutput& out, const MessageSource& source) {
   }
 }
 
+/// The words of one of several values; "": the first, which says nothing.
+std::string_view word_of(auto value, std::initializer_list<std::string_view> words) {
+  const auto i = static_cast<std::size_t>(value);
+  return i < words.size() ? *(words.begin() + i) : std::string_view();
+}
+
 }  // namespace
+
+std::string json_envelope(const MessageSource& source) {
+  const mail::Envelope& e = source.envelope;
+  nlohmann::ordered_json j;
+  const auto text = [](nlohmann::ordered_json& in, const char* name, std::string_view value) {
+    if (!value.empty()) in[name] = value;
+  };
+  j["queue_id"] = source.name;
+  text(j, "queue_name", source.state);
+  j["message_size"] = source.size;
+  if (source.has_envelope) {
+    j["arrival_time"] = unix_seconds(e.arrival);
+    j["arrival_microseconds"] = e.arrival.time_since_epoch().count() % 1'000'000;
+    j["sender"] = e.sender;
+    text(j, "envelope_id", e.envid);
+    text(j, "ret", word_of(e.ret, {"", "full", "hdrs"}));
+    text(j, "body_type", word_of(e.body_type, {"", "7BIT", "8BITMIME", "BINARYMIME"}));
+    text(j, "requiretls", word_of(e.requiretls, {"", "yes", "no"}));
+    text(j, "purpose", word_of(e.purpose, {"", "traced", "probe"}));
+    if (e.smtputf8) j["smtputf8"] = true;
+    if (source.gateway) j["gateway"] = true;
+    text(j, "transport", e.transport);
+    text(j, "filter", e.filter);
+    text(j, "full_name", source.full_name);
+    auto& client = j["client"] = nlohmann::ordered_json::object();
+    text(client, "name", e.client.name);
+    text(client, "address", e.client.address);
+    if (e.client.port != 0) client["port"] = e.client.port;
+    text(client, "helo", e.client.helo);
+    text(client, "protocol", e.client.protocol);
+    text(client, "reverse_name", e.client.reverse_name);
+    text(client, "sasl_method", e.client.sasl_method);
+    text(client, "sasl_username", e.client.sasl_username);
+    text(client, "sasl_sender", e.client.sasl_sender);
+    auto& recipients = j["recipients"] = nlohmann::ordered_json::array();
+    for (const auto& r : e.recipients) {
+      nlohmann::ordered_json one;
+      one["address"] = r.address;
+      one["original_recipient"] = r.shown_original();
+      text(one, "dsn_orig_rcpt", r.orcpt);
+      text(one, "notify", notify_words(r.notify));
+      recipients.push_back(std::move(one));
+    }
+  }
+  return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
 LineOutput::LineOutput(std::string prefix, std::function<void(const std::string&)> write)
     : prefix_(std::move(prefix)), write_(std::move(write)) {}
@@ -141,6 +195,10 @@ Result<std::uint64_t> header_size_of(const MessageSource& source) {
 }
 
 bool show_message(const std::string& program, const MessageSource& source, const MessageParts& parts) {
+  if (parts.json) {
+    print(json_envelope(source));
+    return true;
+  }
   std::string fault;
   LineOutput out(parts.names ? source.name + ": " : "", print);
   const auto mark = [&](const char* what) {

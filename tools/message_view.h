@@ -18,6 +18,7 @@ namespace pen::tools {
 struct MessageParts {
   bool envelope = false, header = false, body = false;
   bool names = false;  // before each line
+  bool json = false;   // the envelope alone, as JSON
 };
 
 /// The source of a message.
@@ -34,6 +35,9 @@ struct MessageSource {
   /// Reads at most `most` bytes of the content.
   std::function<Result<std::string>(std::uint64_t from, std::size_t most)> read;
 };
+
+/// The envelope as a line of JSON, as postcat's fields are named; what says nothing is left out. Pure.
+std::string json_envelope(const MessageSource& source);
 
 /// Prints to standard output. False: a part could not be shown, which has been reported.
 bool show_message(const std::string& program, const MessageSource& source, const MessageParts& parts);

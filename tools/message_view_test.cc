@@ -57,6 +57,21 @@ BOOST_AUTO_TEST_CASE(pencat_shows_all_three_parts_or_those_that_are_named) {
   BOOST_TEST((!some->parts.envelope && some->parts.header && some->parts.body));
 }
 
+BOOST_AUTO_TEST_CASE(an_envelope_as_json_holds_what_it_says_and_nothing_else) {
+  MessageSource source = source_of("A: b\n");
+  source.name = "4A";
+  source.envelope.arrival = WallTime(seconds(1795710193)) + microseconds(5);
+  source.envelope.ret = mail::Ret::headers;
+  source.envelope.recipients = {{.address = "b@x", .original = "a@x", .orcpt = "rfc822;o@x", .notify = 6}};
+  BOOST_TEST(json_envelope(source) ==
+             "{\"queue_id\":\"4A\",\"message_size\":5,\"arrival_time\":1795710193,\"arrival_microseconds\":5,"
+             "\"sender\":\"\",\"ret\":\"hdrs\",\"client\":{},\"recipients\":[{\"address\":\"b@x\","
+             "\"original_recipient\":\"a@x\",\"dsn_orig_rcpt\":\"rfc822;o@x\",\"notify\":\"failure,delay\"}]}\n");
+  const auto asked = read_options<CatTool>({"-j", "4A"});
+  BOOST_REQUIRE(asked);
+  BOOST_TEST(asked->parts.json);
+}
+
 BOOST_AUTO_TEST_CASE(pencat_says_where_records_are_shown) {
   for (const char* option : {"-d", "-o", "-r", "-s3"})
     BOOST_TEST(refusal<CatTool>({option}).find("penqueue --log -v") != std::string::npos);

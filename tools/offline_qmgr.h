@@ -34,7 +34,8 @@ class OfflineQmgr {
   OfflineQmgr(OfflineQmgr&&) noexcept = default;
   OfflineQmgr& operator=(OfflineQmgr&&) noexcept = default;
 
-  /// For the conversation "queue"; call it once.
+  /// For the conversation "queue" or "enqueue"; call it once. A message that is handed in on hold is on hold at the end
+  /// of the process; another one waits in the journal for the next start.
   Fd connection() { return std::move(connection_); }
   /// Waits for its end. Returns the reason why it ended too early, as part of a sentence.
   std::string failure();

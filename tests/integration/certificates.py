@@ -37,7 +37,7 @@ class Authority:
 
     def _make(self, certificate, name, *more, kind="ec"):
         key = ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"] if kind == "ec" else ["rsa:2048"]
-        openssl("req", "-x509", "-newkey", *key, "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout",
+        openssl("req", "-x509", "-newkey", *key, "-nodes", "-days", "60", "-subj", f"/CN={name}", "-keyout",
                 certificate.key, "-out", certificate.pem, *more)
 
     def issue(self, name, *others, kind="ec", stem=None):
@@ -90,7 +90,7 @@ class Authority:
                     "-CAkey",
                     self.own.key,
                     "-days",
-                    "-1" if expired else "2",
+                    "-1" if expired else "60",
                     "-copy_extensions",
                     "copy",
                     stdin=request.encode(),

@@ -1,0 +1,337 @@
+#include "tools/mistakes.h"
+
+#include <fmt/format.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <set>
+
+#include "lib/async/handler_pool.h"
+#include "lib/async/loop.h"
+#include "lib/base/network.h"
+#include "lib/base/text.h"
+#include "lib/config/restrictions.h"
+#include "lib/map/match_list.h"
+#include "lib/net/dns.h"
+#include "lib/resolve/name_servers.h"
+#include "tools/own_tables.h"
+
+namespace pen::tools {
+namespace {
+
+using config::Problem;
+using config::Severity;
+
+constexpr int kSoon = 14;  // days before a certificate's end
+
+struct CloseFile {
+  void operator()(FILE* file) const { std::fclose(file); }
+};
+struct FreeCertificate {
+  void operator()(X509* x) const { X509_free(x); }
+};
+struct FreeKey {
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+using Certificate = std::unique_ptr<X509, FreeCertificate>;
+using Key = std::unique_ptr<EVP_PKEY, FreeKey>;
+
+template <class Read>
+auto from_file(const std::string& path, Read read) -> decltype(read(nullptr)) {
+  const std::unique_ptr<FILE, CloseFile> file(std::fopen(path.c_str(), "re"));
+  return file ? read(file.get()) : decltype(read(nullptr))();
+}
+int no_password(char*, int, int, void*) { return 0; }
+
+Certificate certificate_of(const std::string& path) {
+  return from_file(path, [](FILE* f) { return Certificate(PEM_read_X509(f, nullptr, no_password, nullptr)); });
+}
+Key key_of(const std::string& path) {
+  return from_file(path, [](FILE* f) { return Key(PEM_read_PrivateKey(f, nullptr, no_password, nullptr)); });
+}
+
+std::string day(const ASN1_TIME* time) {
+  std::tm tm{};
+  if (ASN1_TIME_to_tm(time, &tm) != 1) return "?";
+  return fmt::format("{:04}-{:02}-{:02}", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
+}
+
+class Finder {
+ public:
+  Finder(const config::Config& config, const MistakeOptions& options) : config_(config), options_(options) {}
+
+  std::vector<Mistake> find() {
+    networks();
+    relaying();
+    tables();
+    certificates();
+    classes();
+    if (options_.dns) names();
+    return std::move(found_);
+  }
+
+ private:
+  /// service: where it is set by -o; nullptr: main.cf.
+  void say(Severity severity, const std::string& setting, std::string what, std::string advice,
+           const config::Service* service = nullptr) {
+    Problem p{severity, {}, 0, setting, std::move(what)};
+    const auto place = config_.where(setting);
+    if (service != nullptr) {
+      p.file = config_.master_file();
+      p.line = service->line;
+    } else if (place) {
+      p.file = place->file;
+      p.line = place->line;
+    } else {
+      p.file = config_.main_file();
+    }
+    found_.push_back({std::move(p), std::move(advice)});
+  }
+
+  void networks() {
+    for (const auto& item : config_.list("mynetworks").value_or(std::vector<std::string>())) {
+      const std::string why = too_wide(item);
+      if (why.empty()) continue;
+      const bool all = why.starts_with("everybody");
+      say(all ? Severity::error : Severity::warning, "mynetworks", fmt::format("{}: {}", printable(item, 60), why),
+          "list the networks of your own hosts only, such as 127.0.0.0/8, 192.0.2.0/24");
+    }
+  }
+
+  void relaying() {
+    const auto look = [&](const config::Config& own, const config::Service* service) {
+      for (const char* list : {"smtpd_relay_restrictions", "smtpd_recipient_restrictions"}) {
+        const auto items = own.list(list).value_or(std::vector<std::string>());
+        // The second guards only where the first is empty.
+        if (std::string_view(list) == "smtpd_recipient_restrictions" &&
+            !own.settings().smtpd_relay_restrictions.empty())
+          continue;
+        const std::string item = permits_everybody(items);
+        if (item.empty()) continue;
+        const bool set_here = service != nullptr &&
+                              std::ranges::any_of(service->overrides, [&](const auto& o) { return o.name == list; });
+        if (service != nullptr && !set_here) continue;
+        // One that listens inside only, as behind a filter, may trust its clients.
+        const bool inside =
+            service != nullptr && (service->name.starts_with("127.0.0.1:") || service->name.starts_with("localhost:") ||
+                                   service->name.starts_with("[::1]:"));
+        if (inside || (service != nullptr && service->type != config::ServiceType::inet)) continue;
+        say(Severity::error, list,
+            fmt::format("{}{} before anything refuses relaying: everybody can send to everybody",
+                        service == nullptr ? "" : "service " + service->label() + ": ", item),
+            "permit_mynetworks, permit_sasl_authenticated, reject_unauth_destination", service);
+      }
+    };
+    look(config_, nullptr);
+    for (const auto& service : config_.master())
+      if (service.command == "smtpd" && !service.overrides.empty()) look(config_.with(service), &service);
+  }
+
+  void tables() {
+    for (const OwnTable& table : own_tables(config_)) {
+      struct stat text{}, made{};
+      if (::stat(table.text.c_str(), &text) != 0 || ::stat(table.file().c_str(), &made) != 0) continue;
+      if (text.st_mtim.tv_sec <= made.st_mtim.tv_sec) continue;
+      const char* tool = table.aliases ? "penalias " : "penmap ";
+      say(Severity::warning, setting_of(table.text), table.file() + " is older than its text, which was changed since",
+          tool + table.type + ":" + table.text);
+    }
+  }
+
+  /// The first setting whose value names the file.
+  std::string setting_of(const std::string& file) const {
+    for (const auto& name : config_.names_set())
+      if (config_.text(name).value_or("").contains(file)) return name;
+    return {};
+  }
+
+  void certificates() {
+    std::set<std::string> seen;
+    const auto look = [&](const config::Config& own, const config::Service* service) {
+      const auto set_here = [&](const std::string& name) -> const config::Service* {
+        const bool mine = service != nullptr &&
+                          std::ranges::any_of(service->overrides, [&](const auto& o) { return o.name == name; });
+        return mine ? service : nullptr;
+      };
+      for (const char* side : {"smtpd_tls_", "smtp_tls_", "lmtp_tls_"}) {
+        for (const char* kind : {"", "ec", "d"}) {
+          const std::string cert_name = fmt::format("{}{}cert_file", side, kind);
+          const std::string key_name = fmt::format("{}{}key_file", side, kind);
+          const std::string cert = own.text(cert_name).value_or(""), key = own.text(key_name).value_or("");
+          if (cert.empty() || cert == "none" || !seen.insert(cert + "\n" + key).second) continue;
+          one_certificate(cert_name, cert, set_here(cert_name));
+          one_key(key_name, key.empty() ? cert : key, cert, set_here(key_name));
+        }
+        const std::string chains = std::string(side) + "chain_files";
+        for (const auto& file : own.list(chains).value_or(std::vector<std::string>())) {
+          if (!seen.insert(file).second) continue;
+          one_certificate(chains, file, set_here(chains));
+          one_key(chains, file, {}, set_here(chains));
+        }
+      }
+    };
+    look(config_, nullptr);
+    for (const auto& service : config_.master())
+      if (!service.overrides.empty()) look(config_.with(service), &service);
+  }
+
+  void one_certificate(const std::string& name, const std::string& path, const config::Service* service) {
+    const Certificate x = certificate_of(path);
+    if (!x) return;  // smtpd's own words on it come with the other findings
+    const auto* end = X509_get0_notAfter(x.get());
+    int days = 0, rest = 0;
+    if (X509_cmp_current_time(X509_get0_notBefore(x.get())) > 0)
+      say(Severity::warning, name, path + " is not valid before " + day(X509_get0_notBefore(x.get())),
+          "a certificate that is valid now, or the right time on this host", service);
+    if (ASN1_TIME_diff(&days, &rest, nullptr, end) != 1) return;
+    if (days < 0 || rest < 0)
+      say(Severity::warning, name, path + " has expired on " + day(end) + ": clients that look refuse it",
+          "a renewed certificate", service);
+    else if (days < kSoon)
+      say(Severity::warning, name, fmt::format("{} expires in {} days, on {}", path, days, day(end)),
+          "a renewed certificate", service);
+  }
+
+  void one_key(const std::string& name, const std::string& path, const std::string& cert,
+               const config::Service* service) {
+    struct stat st{};
+    if (::stat(path.c_str(), &st) != 0) return;
+    const Key key = key_of(path);
+    if (!key) return;
+    if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0)
+      say(Severity::warning, name, fmt::format("everybody can read {}, which holds a private key", path),
+          "chmod 600 " + path, service);
+    if (cert.empty()) return;
+    const Certificate x = certificate_of(cert);
+    if (x && X509_check_private_key(x.get(), key.get()) != 1)
+      say(Severity::error, name, fmt::format("the key in {} is not that of the certificate {}", path, cert),
+          "the key with which this certificate was asked for", service);
+  }
+
+  /// A domain belongs to one class; the first of these in this order counts.
+  void classes() {
+    static constexpr const char* kClasses[] = {"mydestination", "virtual_alias_domains", "virtual_mailbox_domains",
+                                               "relay_domains"};
+    map::OpenOptions usual;
+    usual.default_type = config_.settings().default_database_type;
+    std::vector<map::MatchList> lists;
+    for (const char* name : kClasses) {
+      auto list = map::MatchList::open(map::MatchList::Kind::string, config_.text(name).value_or(""),
+                                       {.parent_domains = false, .open = usual});
+      // A relay_domains that is not set may be mydestination itself.
+      const bool counts = list && !list->blocking() && (name != kClasses[3] || config_.where(name));
+      lists.push_back(counts ? *std::move(list) : map::MatchList());
+    }
+    std::set<std::pair<std::string, std::size_t>> told;
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      for (const auto& item : config_.list(kClasses[i]).value_or(std::vector<std::string>())) {
+        if (item.contains(':') || item.contains('/') || item.starts_with('!') || item.starts_with('.')) continue;
+        for (std::size_t j = 0; j < lists.size(); ++j) {
+          if (i == j || !lists[j].matches(to_lower(item)).value_or(false)) continue;
+          const std::size_t first = std::min(i, j), second = std::max(i, j);
+          if (!told.insert({to_lower(item), first * lists.size() + second}).second) continue;
+          say(Severity::warning, kClasses[second],
+              fmt::format("{} is in {} too, which comes first: what is set here for it has no effect",
+                          printable(item, 100), kClasses[first]),
+              fmt::format("{} in one of the two only", printable(item, 100)));
+        }
+      }
+    }
+  }
+
+  void names() {
+    auto servers = resolve::name_servers(config_.settings(), resolve::read_resolv_conf());
+    if (!servers) return;  // the error is one of the settings
+    async::Loop loop;
+    async::HandlerPool pool(loop, 1);
+    net::Resolver dns(loop, pool, *std::move(servers));
+    loop.spawn("names", look_up(loop, dns));
+    loop.run();
+  }
+
+  async::Task<void> look_up(async::Loop& loop, net::Resolver& dns) {
+    const async::Until until{.deadline = loop.now() + kDnsTime};
+    const config::Settings& s = config_.settings();
+    // A host that only talks to itself needs no name that others know.
+    const auto inside = [](const std::string& i) {
+      return i == "loopback-only" || i == "localhost" || i == "127.0.0.1" || i == "[::1]" || i == "::1";
+    };
+    if (!std::ranges::all_of(s.inet_interfaces, inside))
+      co_await one_name(dns, "myhostname", s.myhostname, false,
+                        "the name with which this host is in DNS: others refuse mail of one that is not", until);
+    // Host, [host], host:port; what follows a service is not a name.
+    std::string hop = s.relayhost;
+    const bool direct = hop.starts_with('[');
+    hop = direct ? hop.substr(1, hop.find(']') - 1) : hop.substr(0, hop.find(':'));
+    if (!hop.empty() && !parse_ip(hop))
+      co_await one_name(dns, "relayhost", hop, !direct, "a host that exists; [host] leaves out its MX records", until);
+    loop.stop();
+  }
+
+  async::Task<void> one_name(net::Resolver& dns, std::string setting, std::string name, bool by_mx, std::string advice,
+                             async::Until until) {
+    using net::DnsOutcome;
+    bool temporary = false;
+    for (const auto type : {net::RecordType::mx, net::RecordType::a, net::RecordType::aaaa}) {
+      if (type == net::RecordType::mx && !by_mx) continue;
+      const auto answer = co_await dns.lookup(name, type, until);
+      if (answer.outcome == DnsOutcome::found) co_return;
+      temporary = temporary || answer.outcome == DnsOutcome::temporary;
+    }
+    // Of a server that does not answer nothing is known.
+    if (temporary) co_return;
+    say(setting == "relayhost" ? Severity::error : Severity::warning, setting,
+        printable(name, 100) + " has no address in DNS", std::move(advice));
+  }
+
+  const config::Config& config_;
+  MistakeOptions options_;
+  std::vector<Mistake> found_;
+};
+
+}  // namespace
+
+std::string permits_everybody(const std::vector<std::string>& restrictions) {
+  for (std::size_t i = 0; i < restrictions.size(); ++i) {
+    const std::string& item = restrictions[i];
+    if (item == "permit" || item == "static:permit" || item == "static:OK" || item == "static:ok") return item;
+    const auto* known = config::find_restriction(item);
+    if (known == nullptr) continue;
+    if (known->guards_relaying) return {};
+    if (!known->takes_argument || ++i == restrictions.size()) continue;
+    const std::string value = to_lower(restrictions[i]);
+    if (item.starts_with("check_") && (value == "static:ok" || value == "static:permit"))
+      return item + " " + restrictions[i];
+  }
+  return {};
+}
+
+std::string too_wide(std::string_view network) {
+  // Tables, files and exceptions are for their authors.
+  if (network.empty() || network.front() == '!' || network.front() == '/') return {};
+  const auto net = parse_network(network);
+  if (!net) return {};
+  if (net->bits == 0) return "everybody is in it: anybody can relay";
+  const auto in = [&](const char* other) {
+    const auto own = parse_network(other);
+    return own && own->base.size == net->base.size && own->bits <= net->bits && own->contains(net->base);
+  };
+  for (const char* own : {"10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
+                          "169.254.0.0/16", "[fc00::]/7", "[fe80::]/10"})
+    if (in(own)) return {};
+  const unsigned least = net->base.size == 4 ? 16 : 32;
+  if (net->bits >= least) return {};
+  return fmt::format("a network of {} hosts, which are hardly all yours",
+                     net->base.size == 4 ? std::to_string(1ULL << (32U - net->bits)) : "very many");
+}
+
+std::vector<Mistake> mistakes(const config::Config& config, const MistakeOptions& options) {
+  return Finder(config, options).find();
+}
+
+}  // namespace pen::tools

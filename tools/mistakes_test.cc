@@ -1,0 +1,131 @@
+#include "tools/mistakes.h"
+
+#include <sys/stat.h>
+#include <utime.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace pen;
+using namespace pen::tools;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Directory {
+  fs::path path;
+  Directory() {
+    char name[] = "/tmp/pen-mistakes-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Directory() { fs::remove_all(path); }
+  std::string put(const std::string& name, const std::string& text, mode_t mode = 0644) const {
+    std::ofstream(path / name) << text;
+    ::chmod((path / name).c_str(), mode);
+    return path / name;
+  }
+  /// "setting: text" of what is found.
+  std::vector<std::string> found(const std::string& main, const std::string& master = "") const {
+    const auto config = config::Config::parse({path, "myhostname = mx.example\n" + main, master, {}},
+                                              {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
+    std::vector<std::string> out;
+    for (const auto& m : mistakes(config, {.dns = false})) {
+      BOOST_CHECK(!m.advice.empty());
+      BOOST_CHECK(!m.problem.file.empty());
+      out.push_back(m.problem.name + ": " + m.problem.text);
+      line = m.problem.line;
+    }
+    return out;
+  }
+  mutable int line = 0;  // of the last one
+  /// The one that there is.
+  std::string one(const std::string& main, const std::string& master = "") const {
+    const auto all = found(main, master);
+    BOOST_REQUIRE_EQUAL(all.size(), 1);
+    return all[0];
+  }
+  static bool runs(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(configuration_mistakes, Directory)
+
+BOOST_AUTO_TEST_CASE(a_network_of_everybody_or_of_strangers_is_named) {
+  BOOST_CHECK(one("mynetworks = 127.0.0.0/8, 0.0.0.0/0\n").contains("0.0.0.0/0: everybody"));
+  BOOST_CHECK_EQUAL(line, 2);
+  BOOST_CHECK(one("mynetworks = [::]/0\n").contains("everybody"));
+  BOOST_CHECK(one("mynetworks = 192.0.0.0/8\n").contains("16777216 hosts"));
+  BOOST_CHECK(found("mynetworks = 127.0.0.0/8 10.0.0.0/8 192.168.0.0/16 192.0.2.0/24 [::1]/128 [fe80::]/10 "
+                    "[::ffff:127.0.0.0]/104 [2001:db8::]/32 cidr:/etc/x !192.0.0.0/8\n")
+                  .empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_permit_before_the_refusal_of_relaying_is_an_open_relay) {
+  BOOST_CHECK_EQUAL(permits_everybody({"permit_mynetworks", "reject_unauth_destination", "permit"}), "");
+  BOOST_CHECK_EQUAL(permits_everybody({"permit_mynetworks", "permit", "reject_unauth_destination"}), "permit");
+  BOOST_CHECK_EQUAL(permits_everybody({"check_client_access", "static:OK", "reject_unauth_destination"}),
+                    "check_client_access static:OK");
+  BOOST_CHECK_EQUAL(permits_everybody({"check_client_access", "hash:/x", "reject"}), "");
+  BOOST_CHECK(one("smtpd_relay_restrictions = permit\n").contains("everybody can send"));
+  // The other list counts where the first is empty.
+  BOOST_CHECK(one("smtpd_relay_restrictions =\nsmtpd_recipient_restrictions = permit, reject_unauth_destination\n")
+                  .starts_with("smtpd_recipient_restrictions"));
+  BOOST_CHECK(found("smtpd_recipient_restrictions = permit\n").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_service_that_relays_for_everybody_is_named_with_its_line) {
+  const std::string master =
+      "smtp inet n - n - - smtpd\n2525 inet n - n - - smtpd -o smtpd_relay_restrictions=permit\n";
+  BOOST_CHECK(one("", master).contains("2525/inet"));
+  BOOST_CHECK_EQUAL(line, 2);
+  // Behind a content filter.
+  BOOST_CHECK(found("", "127.0.0.1:10025 inet n - n - - smtpd -o smtpd_relay_restrictions=permit\n").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_table_that_is_older_than_its_text_is_named) {
+  const auto text = put("virtual", "a b\n");
+  const auto table = put("virtual.lmdb", "");
+  const utimbuf old{1000, 1000};
+  ::utime(table.c_str(), &old);
+  BOOST_CHECK(one("virtual_alias_maps = hash:" + text + "\n").contains("older than its text"));
+  ::utime(text.c_str(), &old);
+  BOOST_CHECK(found("virtual_alias_maps = hash:" + text + "\n").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_domain_in_two_classes_is_named_where_it_has_no_effect) {
+  BOOST_CHECK_EQUAL(one("mydestination = a.example, $myhostname\nvirtual_mailbox_domains = A.example b.example\n"),
+                    "virtual_mailbox_domains: a.example is in mydestination too, which comes first: what is set here "
+                    "for it has no effect");
+  BOOST_CHECK_EQUAL(line, 3);
+  BOOST_CHECK(one("mydestination = a.example\nvirtual_alias_maps = inline:{ a.example=x }\n")
+                  .starts_with("virtual_alias_domains"));
+  BOOST_CHECK(
+      found("mydestination = a.example\nvirtual_mailbox_domains = b.example\nrelay_domains = c.example\n").empty());
+}
+
+BOOST_AUTO_TEST_CASE(certificates_that_clients_refuse_and_keys_that_are_no_secret_are_named) {
+  const std::string base = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=mx.example ";
+  const std::string key = path / "key", cert = path / "cert", other = path / "other";
+  BOOST_REQUIRE(runs(base + "-days 3 -keyout " + key + " -out " + cert));
+  BOOST_REQUIRE(runs(base + "-days 300 -keyout " + other + " -out " + (path / "good").string()));
+  ::chmod(key.c_str(), 0600);
+  ::chmod(other.c_str(), 0600);
+  const auto both = [](const std::string& c, const std::string& k) {
+    return "smtpd_tls_cert_file = " + c + "\nsmtpd_tls_key_file = " + k + "\n";
+  };
+  BOOST_CHECK(one(both(cert, key)).contains("expires in"));
+  const std::string good = path / "good";
+  BOOST_CHECK(found(both(good, other)).empty());
+  BOOST_CHECK(one(both(good, key)).contains("is not that of the certificate"));
+  BOOST_CHECK_EQUAL(line, 3);
+  ::chmod(other.c_str(), 0644);
+  BOOST_CHECK(one(both(good, other)).contains("everybody can read"));
+  BOOST_REQUIRE(runs("openssl req -x509 -key " + key + " -subj /CN=x -days -1 -out " + cert) ||
+                runs("openssl x509 -in " + cert + " -signkey " + key + " -days -1 -out " + cert));
+  BOOST_CHECK(one(both(cert, key)).contains("has expired on"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
