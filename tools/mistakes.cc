@@ -1,8 +1,6 @@
 #include "tools/mistakes.h"
 
 #include <fmt/format.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "lib/config/restrictions.h"
 #include "lib/map/match_list.h"
 #include "lib/net/dns.h"
+#include "lib/net/tls/certificate_file.h"
 #include "lib/resolve/name_servers.h"
 #include "tools/own_tables.h"
 
@@ -29,35 +28,10 @@ using config::Severity;
 
 constexpr int kSoon = 14;  // days before a certificate's end
 
-struct CloseFile {
-  void operator()(FILE* file) const { std::fclose(file); }
-};
-struct FreeCertificate {
-  void operator()(X509* x) const { X509_free(x); }
-};
-struct FreeKey {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-using Certificate = std::unique_ptr<X509, FreeCertificate>;
-using Key = std::unique_ptr<EVP_PKEY, FreeKey>;
-
-template <class Read>
-auto from_file(const std::string& path, Read read) -> decltype(read(nullptr)) {
-  const std::unique_ptr<FILE, CloseFile> file(std::fopen(path.c_str(), "re"));
-  return file ? read(file.get()) : decltype(read(nullptr))();
-}
-int no_password(char*, int, int, void*) { return 0; }
-
-Certificate certificate_of(const std::string& path) {
-  return from_file(path, [](FILE* f) { return Certificate(PEM_read_X509(f, nullptr, no_password, nullptr)); });
-}
-Key key_of(const std::string& path) {
-  return from_file(path, [](FILE* f) { return Key(PEM_read_PrivateKey(f, nullptr, no_password, nullptr)); });
-}
-
-std::string day(const ASN1_TIME* time) {
+std::string day(WallTime time) {
+  const std::time_t moment = unix_seconds(time);
   std::tm tm{};
-  if (ASN1_TIME_to_tm(time, &tm) != 1) return "?";
+  ::gmtime_r(&moment, &tm);
   return fmt::format("{:04}-{:02}-{:02}", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
 }
 
@@ -181,19 +155,18 @@ class Finder {
   }
 
   void one_certificate(const std::string& name, const std::string& path, const config::Service* service) {
-    const Certificate x = certificate_of(path);
-    if (!x) return;  // smtpd's own words on it come with the other findings
-    const auto* end = X509_get0_notAfter(x.get());
-    int days = 0, rest = 0;
-    if (X509_cmp_current_time(X509_get0_notBefore(x.get())) > 0)
-      say(Severity::warning, name, path + " is not valid before " + day(X509_get0_notBefore(x.get())),
+    const auto dates = tls::look_at_certificate(path);
+    if (!dates) return;  // smtpd's own words on it come with the other findings
+    const WallTime now = system_clock().wall_now();
+    if (dates->begins > now)
+      say(Severity::warning, name, path + " is not valid before " + day(dates->begins),
           "a certificate that is valid now, or the right time on this host", service);
-    if (ASN1_TIME_diff(&days, &rest, nullptr, end) != 1) return;
-    if (days < 0 || rest < 0)
-      say(Severity::warning, name, path + " has expired on " + day(end) + ": clients that look refuse it",
+    const auto left = std::chrono::floor<std::chrono::days>(dates->ends - now).count();
+    if (left < 0)
+      say(Severity::warning, name, path + " has expired on " + day(dates->ends) + ": clients that look refuse it",
           "a renewed certificate", service);
-    else if (days < kSoon)
-      say(Severity::warning, name, fmt::format("{} expires in {} days, on {}", path, days, day(end)),
+    else if (left < kSoon)
+      say(Severity::warning, name, fmt::format("{} expires in {} days, on {}", path, left, day(dates->ends)),
           "a renewed certificate", service);
   }
 
@@ -201,14 +174,12 @@ class Finder {
                const config::Service* service) {
     struct stat st{};
     if (::stat(path.c_str(), &st) != 0) return;
-    const Key key = key_of(path);
-    if (!key) return;
+    if (!tls::holds_private_key(path)) return;
     if ((st.st_mode & (S_IROTH | S_IWOTH)) != 0)
       say(Severity::warning, name, fmt::format("everybody can read {}, which holds a private key", path),
           "chmod 600 " + path, service);
     if (cert.empty()) return;
-    const Certificate x = certificate_of(cert);
-    if (x && X509_check_private_key(x.get(), key.get()) != 1)
+    if (!tls::key_fits(path, cert).value_or(true))
       say(Severity::error, name, fmt::format("the key in {} is not that of the certificate {}", path, cert),
           "the key with which this certificate was asked for", service);
   }

@@ -217,12 +217,12 @@ class Verification(Asking):
 class Settings(Asking):
     """Each setting by name; the replies' are in smtpd/checks_verify_test.cc."""
 
-    def again(self, peer, mx, address):
-        """Asks until the peer has been asked a second time."""
+    def again(self, peer, mx, address, times=2):
+        """Asks until the peer has been asked so often."""
         def twice():
             self.ask(mx.port, address)
-            return self.probed(peer, address) >= 2
-        eventually(twice, f"a second probe of {address}")
+            return self.probed(peer, address) >= times
+        eventually(twice, f"another probe of {address}")
 
     def test_times_of_answers(self):
         for name, address in (("address_verify_positive_expire_time", "yes"),
@@ -253,7 +253,7 @@ class Settings(Asking):
             self.again(peer, mx, "yes@rcpt.example")
             mx.set(address_verify_map="memcache:/etc/verify.cf")
             mx.reload()
-            self.until(mx.port, "yes@rcpt.example", "250 ")
+            self.again(peer, mx, "yes@rcpt.example", 3)
             mx.wait_log(r"verify\[\d+\]: warning: .*address_verify_map: .*known to this process only")
 
     def test_address_verify_cache_cleanup_interval(self):

@@ -1,8 +1,8 @@
 """Configurations of Postfix as people write them (fixtures/postfix), run by Postfix and, imported, by Penstock: the
 same replies to the same sessions, and the same messages at the next hop.
 
-A fixture is a folder: main.cf (what is set beyond the peer's own main.cf), its tables, and session: commands; after DATA
-come header fields, separated by |, and after an empty one the body. @HOP@ is the port of the next hop.
+A fixture is a folder: main.cf (what is set beyond the peer's own main.cf), its tables, and session: commands; after
+DATA come header fields, separated by |, and after an empty one the body. @HOP@ is the port of the next hop.
 """
 import os
 import re
@@ -50,7 +50,8 @@ def seen(hop):
             found.append(("<>", sorted(m.recipients)))  # a report: its text is its maker's
             continue
         _, rest = strip_trace(m.content)
-        header = [f for f in fields(split(rest)[0]) if not f.lower().startswith((b"date:", b"message-id:", b"received:"))]
+        own = (b"date:", b"message-id:", b"received:")
+        header = [f for f in fields(split(rest)[0]) if not f.lower().startswith(own)]
         found.append((m.sender, sorted(m.recipients), sorted(header), split(rest)[1]))
     return sorted(found, key=repr)
 

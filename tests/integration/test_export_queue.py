@@ -24,7 +24,8 @@ class ExportQueue(Suite):
         self.addCleanup(mx.close)
         left = {}
         for i in range(count):
-            content = f"Subject: number{i}\r\n\r\n".encode() + (b"\xe4\r\n.\r\n..dots\r\n" + b"y" * 900 + b"\r\n") * (3 * i + 1)
+            content = (f"Subject: number{i}\r\n\r\n".encode() +
+                       (b"\xe4\r\n.\r\n..dots\r\n" + b"y" * 900 + b"\r\n") * (3 * i + 1))
             with Client(mx.port) as client:
                 client.send("" if i == 3 else "ada@one.example", [f"later{i}@rcpt.example", f"now{i}@rcpt.example"],
                             content, mail=DSN, rcpt="NOTIFY=FAILURE ORCPT=rfc822;o+2B@x.example")
@@ -34,7 +35,8 @@ class ExportQueue(Suite):
         mx.tool("pensuper", "-h", mx.queue()[0]["queue_id"], check=True)
         mx.stop()
         done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "-i", "-f", "ada@one.example",
-                               "later-drop@rcpt.example"], input=b"Subject: drop\n\n.\nfrom maildrop\n", capture_output=True)
+                               "later-drop@rcpt.example"], input=b"Subject: drop\n\n.\nfrom maildrop\n",
+                              capture_output=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         left["drop"] = b"Subject: drop\r\n\r\n.\r\nfrom maildrop\r\n"
         return mx, left
@@ -93,7 +95,8 @@ class ExportQueue(Suite):
         self.export(mx, out, "--plain")
         with Peer() as hop, peers.Exim(free_port(), hop.port) as exim:
             shutil.copytree(out, os.path.join(exim.dir, "lib/out"))
-            done = exim.run("/bin/sh", "-c", "for f in /var/lib/out/*.bsmtp; do /usr/sbin/exim4 -bS < $f || exit 1; done")
+            each = "for f in /var/lib/out/*.bsmtp; do /usr/sbin/exim4 -bS < $f || exit 1; done"
+            done = exim.run("/bin/sh", "-c", each)
             self.assertEqual(done.returncode, 0, done.stdout)
             hop.wait_messages(len(left), seconds=60)
             self.assert_arrived(hop, left)

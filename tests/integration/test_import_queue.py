@@ -88,7 +88,8 @@ class PostfixQueue:
         text = b"plain text\r\n"
         if i % 2 == 0:
             mail_from += f" RET={'HDRS' if i % 4 else 'FULL'} ENVID=e+2B{i}"
-            rcpt = f" NOTIFY={('NEVER', 'SUCCESS', 'FAILURE,DELAY', 'FAILURE')[i // 2 % 4]} ORCPT=rfc822;o+2B{i}@x.example"
+            when = ("NEVER", "SUCCESS", "FAILURE,DELAY", "FAILURE")[i // 2 % 4]
+            rcpt = f" NOTIFY={when} ORCPT=rfc822;o+2B{i}@x.example"
         if i % 4 == 1:
             mail_from += " BODY=8BITMIME"
             text = "grüße, 你好\r\n".encode() + b"\xff\xfe bytes\r\n"
@@ -107,7 +108,8 @@ class PostfixQueue:
     @staticmethod
     def postcat(postfix, name):
         """What postcat says: fields, recipients that are left, content."""
-        postfix.run("/bin/sh", "-c", f"/usr/sbin/postcat -eq {name} > /var/lib/e; /usr/sbin/postcat -hbq {name} > /var/lib/c")
+        postcat = "/usr/sbin/postcat"
+        postfix.run("/bin/sh", "-c", f"{postcat} -eq {name} > /var/lib/e; {postcat} -hbq {name} > /var/lib/c")
         with open(os.path.join(postfix.dir, "lib/c"), "rb") as raw:
             content = raw.read()
         return {"text": postfix.read("lib/e"), "content": content}
@@ -201,7 +203,8 @@ class ImportQueue(Suite):
         self.assertEqual(time.strftime("%F %T", time.localtime(ours["arrival_time"])), time.strftime("%F %T", when))
         self.assertEqual(ours.get("envelope_id"), theirs.get("envelope_id"))
         self.assertEqual(ours.get("ret"), {None: None, "1": "full", "2": "hdrs"}[theirs.get("ret_flags")])
-        self.assertEqual(ours.get("body_type"), {None: None, "8bit": "8BITMIME", "7bit": "7BIT"}[theirs.get("encoding")])
+        kinds = {None: None, "8bit": "8BITMIME", "7bit": "7BIT"}
+        self.assertEqual(ours.get("body_type"), kinds[theirs.get("encoding")])
         if "queue_name" not in ours:  # a file of maildrop
             self.assertEqual(ours["full_name"], theirs["sender_fullname"])
         else:
@@ -288,14 +291,16 @@ class ImportQueue(Suite):
             eventually(lambda: os.path.exists(ledger) and os.path.getsize(ledger) > 0, "the import has begun")
             mx.kill("qmgr")
             process.wait()
-            eventually(lambda: mx.tool("penstock", "import", "--queue", source).returncode == 0, "taken in the end", 120)
+            eventually(lambda: mx.tool("penstock", "import", "--queue", source).returncode == 0, "taken in the end",
+                       120)
             self.assert_each_once(mx, hop)
 
     def test_a_postfix_that_runs_is_left_alone(self):
         with Peer() as hop:
             mx = self.instance(hop)
             source = self.copy()
-            with subprocess.Popen(["flock", os.path.join(source, "pid/master.pid"), "cat"], stdin=subprocess.PIPE) as lock:
+            held = os.path.join(source, "pid/master.pid")
+            with subprocess.Popen(["flock", held, "cat"], stdin=subprocess.PIPE) as lock:
                 eventually(lambda: PostfixQueue.locked(source), "locked")
                 done = self.take(mx, source, status=os.EX_TEMPFAIL)
                 self.assertIn("stop it first", done.stderr)
