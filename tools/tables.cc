@@ -7,6 +7,7 @@
 
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/map/database_table.h"
 #include "lib/map/map.h"
 #include "lib/map/match_list.h"
 #include "lib/sessions/classes.h"
@@ -44,6 +45,17 @@ std::string_view type_of(std::string_view item) {
   const auto colon = item.find(':');
   return colon == std::string_view::npos ? std::string_view() : item.substr(0, colon);
 }
+
+/// While it lives, database tables of the old form (mysql:name) find their parameters in this main.cf.
+class OldForm {
+ public:
+  explicit OldForm(const config::Config& config) {
+    map::database::ask_main_cf([&config](const std::string& name) { return config.text(name); });
+  }
+  OldForm(const OldForm&) = delete;
+  OldForm& operator=(const OldForm&) = delete;
+  ~OldForm() { map::database::ask_main_cf({}); }
+};
 
 class Finder {
  public:
@@ -152,6 +164,7 @@ config::Problems class_problems(const config::Config& config) {
 }
 
 config::Problems table_problems(const config::Config& config) {
+  const OldForm old_form(config);
   Finder finder(config, false);
   for (const config::Row& row : config::rows()) {
     if (row.kind != config::Class::acts || row.type != config::Type::list) continue;

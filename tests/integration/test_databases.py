@@ -103,6 +103,7 @@ class Databases(unittest.TestCase):
         client.expect("RCPT TO:<jo@virtual.test.example>", "250")
         client.expect("RCPT TO:<nobody@virtual.test.example>", "550")
         self.assertEqual(self.ask("sqlite:boxes", "bo@virtual.test.example").stdout, "bo/\n")
+        self.assertNotIn("sqlite:boxes", self.instance.tool("penstock", "check").stdout)
 
     def test_check_names_a_table_that_cannot_work(self):
         self.instance.set(virtual_mailbox_maps=self.table("box", "expansion_limit = many\n"))
