@@ -21,7 +21,8 @@ PACKAGES = os.path.join(TOP, "build", "packages")
 # What the packages depend on, and what the tests call.
 INCLUDE = ("ca-certificates debconf init-system-helpers mailutils netbase procps python3-minimal systemd "
            "libcurl4 libfmt9 libhiredis0.14 libidn2-0 libldap-2.5-0 libldns3 liblmdb0 libmariadb3 libpcre2-8-0 libpq5 "
-           "libsqlite3-0 libssl3 libuv1 libxxhash0 zlib1g").split()
+           "libsqlite3-0 libssl3 libuv1 libxxhash0 zlib1g "
+           "cpio e2fsprogs libdb5.3 libicu72 libnsl2 libsasl2-2 ssl-cert").split()  # the last ones: of postfix
 
 
 def archives():
@@ -63,6 +64,9 @@ def make_base():
         with open(os.path.join(BASE, "usr/sbin/policy-rc.d"), "w") as policy:
             policy.write("#!/bin/sh\nexit 101\n")
         os.chmod(os.path.join(BASE, "usr/sbin/policy-rc.d"), 0o755)
+        # Not installed: that is for a test to do.
+        subprocess.run(["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", "postfix"],
+                       cwd=os.path.join(BASE, "var/cache/apt/archives"), check=True)
         with open(os.path.join(BASE, ".complete"), "w"):
             pass
 
@@ -115,12 +119,22 @@ class DebianRoot:
             raise AssertionError(f"exit {done.returncode} of: {script}\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
 
-    def install(self, *names, answers=None):
-        """Installs package files, by dpkg as apt would call it: what they conflict with and replace is removed."""
-        for name in names:
-            shutil.copy(built(name), self.path("tmp"))
-        said = "".join(f"{name.split('/')[0]} {name} string {value}\n" for name, value in (answers or {}).items())
+    def answer(self, answers):
+        """What debconf is told before it asks."""
+        said = "".join(f"{name.split('/')[0]} {name} string {value}\n" for name, value in answers.items())
         with open(self.path("tmp/answers"), "w") as out:
             out.write(said)
+        self.run("debconf-set-selections /tmp/answers")
+
+    def install_postfix(self, answers):
+        """Debian's Postfix, which was downloaded with the base."""
+        self.answer(answers)
+        return self.run("dpkg -i /var/cache/apt/archives/postfix_*.deb 2>&1")
+
+    def install(self, *names, answers=None):
+        """Installs package files by dpkg."""
+        for name in names:
+            shutil.copy(built(name), self.path("tmp"))
+        self.answer(answers or {})
         files = " ".join("/tmp/" + os.path.basename(built(name)) for name in names)
-        return self.run(f"debconf-set-selections /tmp/answers && dpkg --auto-deconfigure -i {files} 2>&1")
+        return self.run(f"dpkg --auto-deconfigure -i {files} 2>&1")

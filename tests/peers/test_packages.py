@@ -79,6 +79,33 @@ class Packages(unittest.TestCase):
             debian.run("dpkg-reconfigure penstock")
             self.assertEqual(debian.read("etc/penstock/main.cf"), edited, "a reconfiguration without a change")
 
+    def test_postfix_is_replaced_and_its_mail_delivered_once(self):
+        with DebianRoot() as debian:
+            debian.install_postfix({"postfix/main_mailer_type": "Internet Site", "postfix/mailname": "test.example",
+                                    "postfix/destinations": "test.example, localhost"})
+            # Mail that waits in Postfix's queue: it takes mail, and delivers none.
+            debian.run("useradd -m anna && postconf -e defer_transports=local,smtp && "
+                       "postfix start 2>/dev/null && for i in 1 2 3; do "
+                       "  echo body $i | sendmail -f sender@elsewhere.example anna@test.example; done && "
+                       "for i in $(seq 600); do [ $(find /var/spool/postfix/deferred -type f | wc -l) = 3 ] && break; "
+                       "  sleep 0.1; done; postfix stop 2>/dev/null && echo late | sendmail anna@test.example && "
+                       "[ $(find /var/spool/postfix/deferred -type f | wc -l) = 3 ]")
+            # One mail system at a time: apt removes what conflicts, and keeps its configuration and its queue.
+            with self.assertRaisesRegex(AssertionError, "penstock conflicts with mail-transport-agent"):
+                debian.install("penstock")
+            debian.run("dpkg --remove --force-depends postfix 2>&1")
+            debian.install("penstock", answers={"penstock/main_mailer_type": "No configuration"})
+            out = debian.run("penstock import --from /etc/postfix --to /etc/penstock", check=False)
+            self.assertIn("defer_transports", debian.read("etc/penstock/main.cf"), out)
+            take = "penstock import --queue /var/spool/postfix"
+            out = debian.run(f"penconf -e defer_transports= && penstock start && {take} && {take} && "
+                             "for i in $(seq 600); do [ $(grep -cs '^Return-Path' /var/mail/anna) = 4 ] && break; "
+                             "  sleep 0.1; done; penqueue -p && penstock stop")
+            self.assertIn("Mail queue is empty", out)
+            box = debian.read("var/mail/anna")
+            for text in ("body 1", "body 2", "body 3", "late"):
+                self.assertEqual(box.count(f"\n{text}\n"), 1, text)
+
     def test_purge_keeps_mail_that_waits(self):
         with DebianRoot() as debian:
             debian.install("penstock", answers=SITE)
