@@ -43,9 +43,11 @@ mail::DeliveryStatus Engine::success(const mail::Recipient& recipient, const mai
   return status;
 }
 
-/// The result of a probe whose recipient was accepted.
+/// The result of a probe whose recipient was accepted. The go-ahead after DATA (3xx) has no enhanced status code of its
+/// own (RFC 2034).
 mail::DeliveryStatus Engine::would_take(const mail::Reply& reply) const {
-  return {mail::Action::delivered, reply.dsn_or_default(), reply.text, "smtp; " + reply.text, peer_.host};
+  return {mail::Action::delivered, reply.positive() ? reply.dsn_or_default() : "2.0.0", reply.text,
+          "smtp; " + reply.text, peer_.host};
 }
 
 mail::DeliveryStatus Engine::loss_status(End how, std::string_view doing_what) const {
