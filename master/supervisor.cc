@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/log.h"
@@ -39,7 +40,8 @@ struct Supervisor::Process {
   SteadyTime started;
   SteadyTime ready = kNever;
   bool draining = false;
-  unsigned log_round = 0;  // the last one that it has taken
+  unsigned log_round = 0;         // the last one that it has taken
+  std::deque<unsigned> log_sent;  // those that it has not answered yet
   std::unique_ptr<Stream> status;
   async::Loop::TimerHandle kill_timer;
   std::unique_ptr<async::Gate> tasks;
@@ -238,7 +240,9 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
     // One packet a word; but the end of a read is not always that of a packet.
     for (std::size_t at = word->find(service::kLogged); at != std::string_view::npos;
          at = word->find(service::kLogged, at + 1)) {
-      ++p->log_round;
+      if (p->log_sent.empty()) break;  // it answers what nobody asked
+      p->log_round = p->log_sent.front();
+      p->log_sent.pop_front();
       self->note_log_taken();
     }
     if (!word->contains(service::kReady) || p->ready != kNever) continue;
@@ -313,11 +317,12 @@ void Supervisor::hand_out_log(int file) {
   for (auto& s : services_) {
     for (auto& p : s->processes) {
       Fd copy(::fcntl(file, F_DUPFD_CLOEXEC, 0));
-      if (!copy) {
+      if (!copy) {  // this round never ends; the next one may
         log::warning("cannot hand the log to {} pid {}: {}", s->plan.program, p->pid,
                      Error::from_errno(errno).message());
         continue;
       }
+      p->log_sent.push_back(log_round_);
       p->status->write_with_fds(service::kLog, {&copy, 1});
     }
   }

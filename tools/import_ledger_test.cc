@@ -1,9 +1,10 @@
 #include "tools/import_ledger.h"
 
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "lib/testing/scratch.h"
 
 using namespace pen;
 using pen::tools::ImportLedger;
@@ -14,12 +15,8 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Directory {
-  fs::path path;
-  Directory() {
-    char name[] = "/tmp/pen-ledger-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Directory() { fs::remove_all(path); }
+  pen::testing::ScratchDir scratch;
+  const fs::path path = scratch.path();
   ImportLedger open() const {
     auto ledger = ImportLedger::open(path);
     BOOST_REQUIRE_MESSAGE(ledger, (ledger ? "" : ledger.error().message()));

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/testing/scratch.h"
+
 using namespace pen;
 using namespace pen::tools;
 namespace fs = std::filesystem;
@@ -15,12 +17,8 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Directory {
-  fs::path path;
-  Directory() {
-    char name[] = "/tmp/pen-mistakes-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Directory() { fs::remove_all(path); }
+  pen::testing::ScratchDir scratch;
+  const fs::path path = scratch.path();
   std::string put(const std::string& name, const std::string& text, mode_t mode = 0644) const {
     std::ofstream(path / name) << text;
     ::chmod((path / name).c_str(), mode);

@@ -87,7 +87,8 @@ int open_file(const std::string& path, unsigned mode) {
     errno = EMLINK;
     return -1;
   }
-  // A new file gets its mode whatever the umask; one with lines in it may have been changed by hand.
+  // A new file gets its mode whatever the umask; one with lines in it may have been changed by hand. Where the mode
+  // cannot be set the file stays its owner's alone.
   if (known && S_ISREG(st.st_mode) && st.st_size == 0 && st.st_uid == ::geteuid()) (void)::fchmod(fd, mode);
   return fd;
 }

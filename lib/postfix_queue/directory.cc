@@ -152,6 +152,7 @@ std::vector<Reason> QueueDirectory::reasons(const Found& found) const {
 Result<void> QueueDirectory::remove(const Found& found) const {
   if (::unlinkat(directory_.get(), found.path.c_str(), 0) != 0 && errno != ENOENT) return fail_errno(found.path);
   const auto slash = found.path.find('/');
+  // What is said about a message that is gone misleads nobody: it may stay.
   for (const char* about : {"defer", "bounce", "trace"})
     (void)::unlinkat(directory_.get(), (about + found.path.substr(slash)).c_str(), 0);
   return {};

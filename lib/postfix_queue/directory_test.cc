@@ -5,11 +5,11 @@
 #include <sys/stat.h>
 
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "lib/postfix_queue/testing/records.h"
+#include "lib/testing/scratch.h"
 
 using namespace pen;
 using namespace pen::postfix_queue;
@@ -18,14 +18,12 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Queues {
-  fs::path path;
+  pen::testing::ScratchDir scratch;
+  const fs::path path = scratch.path();
   Queues() {
-    char name[] = "/tmp/pen-pfq-XXXXXX";
-    path = ::mkdtemp(name);
     for (const auto* d : {"incoming", "active", "deferred/1", "defer/1", "hold", "maildrop", "pid"})
       fs::create_directories(path / d);
   }
-  ~Queues() { fs::remove_all(path); }
   void put(const std::string& name, const std::string& text, mode_t mode = 0700) {
     std::ofstream(path / name) << text;
     ::chmod((path / name).c_str(), mode);
