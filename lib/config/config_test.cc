@@ -244,12 +244,13 @@ BOOST_AUTO_TEST_CASE(a_transport_has_its_numbers_or_the_defaults) {
 
 BOOST_AUTO_TEST_CASE(a_setting_that_does_not_act_is_reported_with_its_line_and_meaning) {
   const Config c = config(
-      "\nsmtp_tls_trace_size_limit = yes\nbiff = no\nsmtpd_use_tls = yes\nowner_request_special "
-      "= yes");
+      "\nsmtp_tls_trace_size_limit = yes\nbiff = no\nsmtpd_use_tls = yes\nsmtp_tls_block_early_mail_reply "
+      "= no");
   BOOST_TEST(has(warnings(c), "main.cf:2: smtp_tls_trace_size_limit: not supported: not there yet when sending"));
   BOOST_TEST(has(notes(c), "main.cf:3: biff: accepted, without effect: "));
   BOOST_TEST(has(warnings(c), "main.cf:4: smtpd_use_tls: an old name; set smtpd_tls_security_level: "));
-  BOOST_TEST(has(notes(c), "main.cf:5: owner_request_special: not supported, and set to what is the case anyway"));
+  BOOST_TEST(
+      has(notes(c), "main.cf:5: smtp_tls_block_early_mail_reply: not supported, and set to what is the case anyway"));
 }
 BOOST_AUTO_TEST_CASE(an_unknown_name_is_reported_with_the_nearest_known_one) {
   BOOST_TEST(has(warnings(config("smtpd_recipent_restrictions = reject")),

@@ -82,6 +82,13 @@ std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend) 
 std::optional<UpstreamProxy> parse_choice(std::string_view word, UpstreamProxy) {
   return pick<UpstreamProxy>(word, {{"", UpstreamProxy::none}, {"haproxy", UpstreamProxy::haproxy}});
 }
+std::optional<ScreenAction> parse_choice(std::string_view word, ScreenAction) {
+  return pick<ScreenAction>(
+      word, {{"ignore", ScreenAction::ignore}, {"enforce", ScreenAction::enforce}, {"drop", ScreenAction::drop}});
+}
+std::optional<SrsForward> parse_choice(std::string_view word, SrsForward) {
+  return pick<SrsForward>(word, {{"forwarded", SrsForward::forwarded}, {"always", SrsForward::always}});
+}
 
 std::span<const Row> rows() {
   static const std::vector<Row> all = make_rows();

@@ -41,6 +41,10 @@ enum class FromFormat { standard, obsolete };
 enum class DestdbBackend { lmdb, redis };
 /// smtpd_upstream_proxy_protocol.
 enum class UpstreamProxy { none, haproxy };
+/// postscreen_*_action: what happens to a client that failed a test.
+enum class ScreenAction { ignore, enforce, drop };
+/// srs_forward: which mail gets a rewritten sender.
+enum class SrsForward { forwarded, always };
 
 /// The choice for a word of main.cf; nullopt: not a word of this setting.
 std::optional<BareNewline> parse_choice(std::string_view word, BareNewline);
@@ -52,6 +56,8 @@ std::optional<VerifyTarget> parse_choice(std::string_view word, VerifyTarget);
 std::optional<FromFormat> parse_choice(std::string_view word, FromFormat);
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
 std::optional<UpstreamProxy> parse_choice(std::string_view word, UpstreamProxy);
+std::optional<ScreenAction> parse_choice(std::string_view word, ScreenAction);
+std::optional<SrsForward> parse_choice(std::string_view word, SrsForward);
 
 struct Settings {
 #define PEN_TEXT(field, ...) std::string field;
