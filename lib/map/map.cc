@@ -11,36 +11,12 @@
 namespace pen::map {
 namespace {
 
-constexpr std::array<std::string_view, 21> kTypes = {
-    "btree", "cdb",     "cidr",    "environ", "fail",      "hash",   "inline", "ldap", "lmdb",     "mysql",   "pcre",
-    "pgsql", "pipemap", "randmap", "regexp",  "socketmap", "sqlite", "static", "tcp",  "texthash", "unionmap"};
+constexpr std::array<std::string_view, 23> kTypes = {"btree",  "cdb",     "cidr",    "environ",  "fail",    "hash",
+                                                     "inline", "ldap",    "lmdb",    "memcache", "mysql",   "pcre",
+                                                     "pgsql",  "pipemap", "randmap", "redis",    "regexp",  "socketmap",
+                                                     "sqlite", "static",  "tcp",     "texthash", "unionmap"};
 
 }  // namespace
-
-std::string_view error_module(MapError) { return "map"; }
-std::string_view describe(MapError e) {
-  switch (e) {
-    case MapError::bad_spec:
-      return "bad table specification";
-    case MapError::unknown_type:
-      return "unsupported table type";
-    case MapError::syntax:
-      return "syntax error in table";
-    case MapError::unreadable:
-      return "table unavailable";
-    case MapError::read_only:
-      return "table type cannot be changed";
-    case MapError::too_large:
-      return "table, key or value too large";
-    case MapError::name_service:
-      return "name service failure";
-    case MapError::not_trusted:
-      return "table not safe here";
-    case MapError::pending:
-      return "answer has not come yet";
-  }
-  return "unknown";
-}
 
 std::vector<std::string_view> known_types() {
   std::vector<std::string_view> types(kTypes.begin(), kTypes.end());
@@ -70,7 +46,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   if (type == "unionmap") return make_union(std::move(full), name, options);
   if (type == "pipemap") return make_pipe(std::move(full), name, options);
   if (type == "randmap") return make_random(std::move(full), name);
-  if ((type == "socketmap" || type == "tcp") && !options.served) {
+  if ((type == "socketmap" || type == "tcp" || type == "memcache") && !options.served) {
     Error why(MapError::not_trusted, full + ": not allowed in this setting");
     return make_broken(std::move(full), std::move(why));
   }
@@ -81,6 +57,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
     return make_broken(std::move(full), std::move(why));
   }
   if (type == "tcp") return make_tcp(std::move(full), name);
+  if (type == "memcache") return make_memcache(std::move(full), name, options);
   if (database::is_type(type)) return make_database(std::move(full), type, name, options);
   if (type == "unix") return make_unix(std::move(full), name, options);
   if (type == "cidr") return make_cidr(std::move(full), name, options);

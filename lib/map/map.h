@@ -34,6 +34,7 @@ enum class MapError {
   too_large,     // a key or value beyond the bounds
   name_service,  // getpwnam and the like failed
   not_trusted,   // the table, or one of its rules, lets outsiders choose values (OpenOptions::substitute)
+  unapproved,    // written proxy:type:name, and not in proxy_read_maps
   pending,       // the question is under way: the Asker will run the work again
 };
 std::string_view error_module(MapError);
