@@ -15,7 +15,8 @@ constexpr std::string_view kLineEnd = "\r\n";
 /// The line at the start of rest, which loses it; nullopt and reply filled: there is none yet, or it is too long.
 std::optional<std::string_view> line_of(std::string_view& rest, std::size_t most, MemcacheReply& reply) {
   const auto end = rest.find(kLineEnd);
-  if (std::min(end, rest.size()) > most) {
+  // Without a line end yet, the last byte may be the first one of it.
+  if (end == std::string_view::npos ? rest.size() > most + 1 : end > most) {
     reply = {State::too_large, "a line of the reply is beyond line_size_limit"};
     return std::nullopt;
   }

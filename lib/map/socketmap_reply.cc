@@ -13,7 +13,7 @@ std::size_t whole_netstring(std::string_view bytes, std::size_t most) {
   const auto colon = bytes.find(':');
   if (colon == std::string_view::npos) return bytes.size() < kMostDigits ? 0 : std::string::npos;
   const auto size = parse_unsigned(bytes.substr(0, colon));
-  if (!size || *size > most) return std::string::npos;
+  if (colon > kMostDigits || !size || *size > most) return std::string::npos;
   const std::size_t end = colon + 1 + static_cast<std::size_t>(*size);
   if (bytes.size() <= end) return 0;
   return bytes[end] == ',' ? end + 1 : std::string::npos;
