@@ -242,12 +242,12 @@ class Redis(Server):
     type, program = "redis", "redis-server"
 
     def prepare(self):
-        pass
+        self.conf = self.write("redis.conf", f"port {self.port}\nbind 127.0.0.1\nsave \"\"\nrequirepass secret\n"
+                               f"unixsocket {self.dir}/s\nunixsocketperm 777\ndir {self.dir}\n"
+                               "user mail on >word ~mail:* +get\n")
 
     def command(self):
-        return [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--requirepass", "secret",
-                "--unixsocket", os.path.join(self.dir, "s"), "--unixsocketperm", "777", "--dir", self.dir,
-                "--user", "mail on >word ~mail:* +get"]
+        return [self.program, self.conf]
 
     def calls(self, text):
         return self.run("redis-cli", "--no-auth-warning", "-a", "secret", "-p", str(self.port), text=text)

@@ -288,7 +288,7 @@ class TestMemcached(Answers, Case):
     server = Memcached
     queries = [{}, {"key_format": "%u"}, {"key_format": "%d"}, {"key_format": "%2.%1"}, {"key_format": "%%%s"},
                {"domain": "x.org, y.net"}, {"data_size_limit": "4"}, {"line_size_limit": "12"},
-               {"backup": "inline:{ absent = there, jo = other, a@b.c = d }", "ttl": "60", "flags": "3"}]
+               {"backup": "inline:{absent=there, jo=other, a@b.c=d}", "ttl": "60", "flags": "3"}]
     # Postfix asks for a key that is too long, gets CLIENT_ERROR, and gives up; here it is not there.
     keys = [k for k in KEYS if len(k) <= 250]
     test_a_wrong_password_and_a_wrong_query_are_errors = test_more_values_than_expansion_limit_are_an_error = None
