@@ -87,8 +87,8 @@ def measure(name, port, pids, args):
     before, began = processor_time(pids()), time.monotonic()
     load(args.recipients)
     took, used, count = time.monotonic() - began, processor_time(pids()) - before, args.sessions * args.recipients
-    print(f"{name:9} {count / took:8.0f} recipients/s   {used:7.2f} s of processor time: {1e6 * used / count:7.1f} µs each"
-          f"   database open {times_open(pids(), '/t.sqlite')} times", flush=True)
+    print(f"{name:9} {count / took:8.0f} recipients/s   {used:7.2f} s of processor time: {1e6 * used / count:7.1f} µs "
+          f"each   database open {times_open(pids(), '/t.sqlite')} times", flush=True)
     return used
 
 

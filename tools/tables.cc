@@ -47,8 +47,8 @@ std::string_view type_of(std::string_view item) {
   return colon == std::string_view::npos ? std::string_view() : item.substr(0, colon);
 }
 
-/// While it lives, database tables of the old form (mysql:name) find their parameters in this main.cf, and proxy: is for
-/// the tables that its proxy_read_maps approves.
+/// While it lives, database tables of the old form (mysql:name) find their parameters in this main.cf, and proxy: is
+/// for the tables that its proxy_read_maps approves.
 class MainCf {
  public:
   explicit MainCf(const config::Config& config) {

@@ -93,9 +93,9 @@ struct OpenOptions {
 /// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is not an error here: look-ups and
 /// problem() report it until it is repaired.
 Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& options = {});
-/// Whether the table "type:name" may be opened as proxy:type:name (proxy_read_maps). One that may not is broken. Does not
-/// hold where OpenOptions::served is false: Postfix opens such tables directly. Set before another thread is started;
-/// empty: all may.
+/// Whether the table "type:name" may be opened as proxy:type:name (proxy_read_maps). One that may not is broken. Nobody
+/// is asked where OpenOptions::served is false: Postfix opens such tables directly. Set before another thread is
+/// started; empty: all may.
 using Approve = std::function<bool(const std::string& table)>;
 void approve_proxied(Approve approve);
 /// The types that open() knows, for penconf -m.

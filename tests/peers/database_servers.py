@@ -1,4 +1,5 @@
-"""PostgreSQL, MariaDB, slapd, redis and memcached for tests: each a private server in a scratch directory, on a port of its own.
+"""PostgreSQL, MariaDB, slapd, redis and memcached for tests: each a private server in a scratch directory, on a port of
+its own.
 
 Use:   with Postgres(ROWS) as server: … server.cf(query=…) … server.kill(); server.start()
 Rows are (k, v) pairs of a table t, whose columns have these names; a directory has entries with uid k and mail v.
