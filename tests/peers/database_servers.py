@@ -22,6 +22,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 class Server:
     program = ""
+    forgets = False  # its data is in memory only: it is filled again at each start
 
     def __init__(self, rows):
         self.rows = rows
@@ -66,10 +67,13 @@ class Server:
         return {"PATH": os.environ["PATH"], "HOME": self.dir, "LC_ALL": "C.UTF-8"}
 
     def start(self):
+        again = self.process is not None
         self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log, env=self.environment(),
                                         cwd=self.dir, start_new_session=True, **self.ids)
         eventually(lambda: answers(self.port), lambda: f"{self.program}: {self.tail()}", 60)
         eventually(self.is_ready, lambda: f"{self.program}: {self.tail()}", 60)
+        if again and self.forgets:
+            self.fill()
 
     def is_ready(self):
         return True
@@ -240,7 +244,7 @@ class Slapd(Server):
 class Redis(Server):
     """Keys are mail:K; those of several values are lists, list:K. The default user has a password, and so has mail."""
 
-    type, program = "redis", "redis-server"
+    type, program, forgets = "redis", "redis-server", True
 
     def prepare(self):
         self.conf = self.write("redis.conf", f"port {self.port}\nbind 127.0.0.1\nsave \"\"\nrequirepass secret\n"
@@ -262,13 +266,6 @@ class Redis(Server):
                              f"SADD set {key}\n")
         self.calls("".join(lines) + "SELECT 3\nSET mail:key third\n")
 
-    def start(self):
-        """As its data is in memory only, it is filled again."""
-        again = self.process is not None
-        super().start()
-        if again:
-            self.fill()
-
     def login(self):
         return {"hosts": f"inet:127.0.0.1:{self.port}", "password": "secret"}
 
@@ -279,7 +276,7 @@ class Redis(Server):
 class Memcached(Server):
     """Debian's, unpacked and not installed."""
 
-    type = "memcache"
+    type, forgets = "memcache", True
     root = os.path.join(os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers")), "memcached")
     program = os.path.join(root, "usr/bin/memcached")
 
