@@ -112,9 +112,8 @@ def ours(args, rows):
     with Instance(start=False) as mx:
         path = os.path.join(mx.dir, "t.sqlite")
         fill(path, rows)
-        tables(lambda name, text: mx.write(f"etc/{name}.cf", text), path)
-        os.chmod(os.path.join(mx.dir, "etc"), 0o755)
-        table = f"proxy:sqlite:{mx.etc}/"
+        tables(lambda name, text: mx.write(f"{name}.cf", text), path)
+        table = f"proxy:sqlite:{mx.dir}/"
         mx.set(**SETTINGS, relay_recipient_maps=table + "t.cf",
                smtpd_recipient_restrictions=f"check_recipient_access {table}refused.cf")
         mx.start()
