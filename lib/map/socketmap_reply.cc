@@ -11,7 +11,7 @@ std::string netstring(std::string_view content) {
 std::size_t whole_netstring(std::string_view bytes, std::size_t most) {
   constexpr std::size_t kMostDigits = 8;
   const auto colon = bytes.find(':');
-  if (colon == std::string_view::npos) return bytes.size() < kMostDigits ? 0 : std::string::npos;
+  if (colon == std::string_view::npos) return bytes.size() <= kMostDigits ? 0 : std::string::npos;
   const auto size = parse_unsigned(bytes.substr(0, colon));
   if (colon > kMostDigits || !size || *size > most) return std::string::npos;
   const std::size_t end = colon + 1 + static_cast<std::size_t>(*size);
