@@ -53,6 +53,10 @@ class MainCf {
  public:
   explicit MainCf(const config::Config& config) {
     map::database::ask_main_cf([&config](const std::string& name) { return config.text(name); });
+    approve_by(config);
+  }
+  /// Of a service: its own list counts too.
+  static void approve_by(const config::Config& config) {
     map::approve_proxied([&config](const std::string& table) { return service::approves(config, table); });
   }
   MainCf(const MainCf&) = delete;
@@ -182,6 +186,7 @@ config::Problems table_problems(const config::Config& config) {
   for (const config::Service& service : config.master()) {
     if (service.overrides.empty()) continue;
     const config::Config own = config.with(service);
+    MainCf::approve_by(own);
     Finder of_service(own, true);
     for (const config::Assignment& a : service.overrides) {
       const config::Row* row = config::find_row(a.name);
@@ -189,6 +194,7 @@ config::Problems table_problems(const config::Config& config) {
         of_service.setting(a.name, Place{config.master_file(), service.line});
     }
     for (Problem& p : of_service.found) found.push_back(std::move(p));
+    MainCf::approve_by(config);
   }
   for (Problem& p : class_problems(config)) found.push_back(std::move(p));
   config::sort_problems(found);

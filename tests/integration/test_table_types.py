@@ -63,6 +63,7 @@ class TableTypes(unittest.TestCase):
             service = next(line.split()[0] for line in f if line.split()[7:8] == ["smtpd"])
         self.instance.set_services({service: "inet n - n - - smtpd -o smtpd_sender_restrictions=check_sender_access,"
                                              f"proxy:{table}"})
+        self.assertNotIn("is not in proxy_read_maps", self.check())
         self.instance.start()
         self.assertEqual(self.answers("bad@example.org"), ["250", "554"])
 
