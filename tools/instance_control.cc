@@ -15,6 +15,7 @@
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
 #include "tools/check.h"
+#include "tools/map_tool.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"
 #include "tools/tables.h"
@@ -86,6 +87,7 @@ int InstanceControl::start() {
     wrong = true;
   }
   if (wrong) return EX_CONFIG;
+  renew_stale_tables(config_);
   say_warnings(config_);
   say_not_run(config_);
   // A broken table keeps some mail waiting; not starting would keep all of it.
@@ -128,6 +130,7 @@ int InstanceControl::run_master() {
 }
 
 int InstanceControl::start_foreground() {
+  renew_stale_tables(config_);
   const std::string path = programs(config_) + "/master";
   const std::vector<std::string> words = {"master", "-c", config_.directory(), "-f"};
   ::execv(path.c_str(), pointers(words).data());
@@ -158,6 +161,7 @@ int InstanceControl::reload() {
   const auto master = service::running_master(service::state_directory(config_.settings()));
   if (!master) return cannot_tell(master.error());
   if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
+  renew_stale_tables(config_);
   const auto faults = tools::faults(config_);
   for (const std::string& fault : faults) fail_with(EX_CONFIG, fault);
   say_warnings(config_);

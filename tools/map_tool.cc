@@ -24,6 +24,7 @@
 #include "lib/map/lmdb_file.h"
 #include "lib/map/map.h"
 #include "lib/sasl/base64.h"
+#include "lib/service/approved_tables.h"
 #include "lib/service/as_account.h"
 #include "tools/map_message.h"
 #include "tools/map_options.h"
@@ -246,6 +247,10 @@ int query(const Invocation& in, const std::vector<Spec>& specs) {
     const auto config = config::inspect(config::config_directory(in.directory));
     return config ? config->text(name) : std::nullopt;
   });
+  map::approve_proxied([&in](const std::string& table) {
+    const auto config = config::inspect(config::config_directory(in.directory));
+    return !config || service::approves(*config, table);
+  });
   for (const auto& spec : specs) {
     auto opened = map::open(spec.text(), options);
     if (!opened) return failed(in, opened.error());
@@ -353,6 +358,18 @@ int map_tool(int argc, char** argv, const char* name, Source source) {
   }
   if (std::fflush(stdout) != 0 && worst == EX_OK) worst = EX_IOERR;
   return worst;
+}
+
+void renew_stale_tables(const config::Config& config) {
+  Invocation in;
+  in.name = "penstock";
+  for (const OwnTable& table : own_tables(config)) {
+    if (!table.is_stale()) continue;
+    const int status = build(in, {table.type, table.text}, table.aliases ? Source::aliases : Source::table);
+    complain(in, status == EX_OK ? "note" : "warning",
+             table.file() + (status == EX_OK ? " was made anew, for its text has been changed since"
+                                             : " is older than its text, and stays in use as it is"));
+  }
 }
 
 }  // namespace pen::tools

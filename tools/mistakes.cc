@@ -108,9 +108,7 @@ class Finder {
 
   void tables() {
     for (const OwnTable& table : own_tables(config_)) {
-      struct stat text{}, made{};
-      if (::stat(table.text.c_str(), &text) != 0 || ::stat(table.file().c_str(), &made) != 0) continue;
-      if (text.st_mtim.tv_sec <= made.st_mtim.tv_sec) continue;
+      if (!table.is_stale()) continue;
       const char* tool = table.aliases ? "penalias " : "penmap ";
       say(Severity::warning, setting_of(table.text), table.file() + " is older than its text, which was changed since",
           tool + table.type + ":" + table.text);

@@ -1,5 +1,6 @@
 #include "tools/own_tables.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,12 @@ void add(const config::Config& config, std::vector<OwnTable>& out) {
 std::string OwnTable::file() const { return text + (type == "cdb" ? ".cdb" : ".lmdb"); }
 bool OwnTable::has_text() const { return ::access(text.c_str(), F_OK) == 0; }
 bool OwnTable::is_made() const { return ::access(file().c_str(), F_OK) == 0; }
+
+bool OwnTable::is_stale() const {
+  struct stat source{}, made{};
+  return ::stat(text.c_str(), &source) == 0 && ::stat(file().c_str(), &made) == 0 &&
+         source.st_mtim.tv_sec > made.st_mtim.tv_sec;
+}
 
 std::vector<OwnTable> own_tables(const config::Config& config) {
   std::vector<OwnTable> out;

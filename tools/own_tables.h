@@ -18,6 +18,8 @@ struct OwnTable {
   std::string file() const;  // text.lmdb, text.cdb
   bool has_text() const;
   bool is_made() const;
+  /// The table is made, and its text was changed since.
+  bool is_stale() const;
 };
 std::vector<OwnTable> own_tables(const config::Config& config);
 

@@ -10,6 +10,7 @@
 #include "lib/map/database_table.h"
 #include "lib/map/map.h"
 #include "lib/map/match_list.h"
+#include "lib/service/approved_tables.h"
 #include "lib/sessions/classes.h"
 
 namespace pen::tools {
@@ -46,15 +47,24 @@ std::string_view type_of(std::string_view item) {
   return colon == std::string_view::npos ? std::string_view() : item.substr(0, colon);
 }
 
-/// While it lives, database tables of the old form (mysql:name) find their parameters in this main.cf.
-class OldForm {
+/// While it lives, database tables of the old form (mysql:name) find their parameters in this main.cf, and proxy: is
+/// for the tables that its proxy_read_maps approves.
+class MainCf {
  public:
-  explicit OldForm(const config::Config& config) {
+  explicit MainCf(const config::Config& config) {
     map::database::ask_main_cf([&config](const std::string& name) { return config.text(name); });
+    approve_by(config);
   }
-  OldForm(const OldForm&) = delete;
-  OldForm& operator=(const OldForm&) = delete;
-  ~OldForm() { map::database::ask_main_cf({}); }
+  /// Of a service: its own list counts too.
+  static void approve_by(const config::Config& config) {
+    map::approve_proxied([&config](const std::string& table) { return service::approves(config, table); });
+  }
+  MainCf(const MainCf&) = delete;
+  MainCf& operator=(const MainCf&) = delete;
+  ~MainCf() {
+    map::database::ask_main_cf({});
+    map::approve_proxied({});
+  }
 };
 
 class Finder {
@@ -164,10 +174,10 @@ config::Problems class_problems(const config::Config& config) {
 }
 
 config::Problems table_problems(const config::Config& config) {
-  const OldForm old_form(config);
+  const MainCf main_cf(config);
   Finder finder(config, false);
   for (const config::Row& row : config::rows()) {
-    if (row.kind != config::Class::acts || row.type != config::Type::list) continue;
+    if (row.kind != config::Class::acts || row.type != config::Type::list || row.name == "proxy_read_maps") continue;
     const std::string name(row.name);
     finder.setting(name, config.where(name));
   }
@@ -176,13 +186,15 @@ config::Problems table_problems(const config::Config& config) {
   for (const config::Service& service : config.master()) {
     if (service.overrides.empty()) continue;
     const config::Config own = config.with(service);
+    MainCf::approve_by(own);
     Finder of_service(own, true);
     for (const config::Assignment& a : service.overrides) {
       const config::Row* row = config::find_row(a.name);
-      if (row && row->kind == config::Class::acts && row->type == config::Type::list)
+      if (row && row->kind == config::Class::acts && row->type == config::Type::list && a.name != "proxy_read_maps")
         of_service.setting(a.name, Place{config.master_file(), service.line});
     }
     for (Problem& p : of_service.found) found.push_back(std::move(p));
+    MainCf::approve_by(config);
   }
   for (Problem& p : class_problems(config)) found.push_back(std::move(p));
   config::sort_problems(found);

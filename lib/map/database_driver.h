@@ -1,5 +1,6 @@
 #pragma once
-/// What a module in libexec/penstock/tables gives to the tables mysql:, pgsql:, sqlite: and ldap:.
+/// What a module in libexec/penstock/tables gives to the tables mysql:, pgsql:, sqlite:, ldap: and redis:, and the
+/// program itself to memcache:.
 ///
 /// Use:     a module has one extern "C" function, penstock_table_driver(), of the type DriverEntry. It returns the
 ///          module's driver, which lives as long as the process; nullptr: another version of this header.
@@ -18,7 +19,7 @@
 
 namespace pen::map::database {
 
-inline constexpr unsigned kDriverVersion = 1;
+inline constexpr unsigned kDriverVersion = 2;
 
 /// The parameters of a table by name, with their defaults.
 using Settings = std::map<std::string, std::string, std::less<>>;
@@ -50,6 +51,8 @@ struct Lookup {
   /// Takes one value. False: the driver shall give no more.
   std::function<bool(std::string_view value)> add;
   SteadyTime deadline;
+  /// For memcache: not a question, but this value is put under the key.
+  const std::string* store = nullptr;
 };
 
 class Connection {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <mutex>
 
+#include "lib/map/memcache_driver.h"
+
 namespace pen::map::database {
 namespace {
 
@@ -30,6 +32,7 @@ std::string beside_the_program() {
 }  // namespace
 
 Result<Driver*> find_driver(const std::string& type) {
+  if (type == "memcache") return memcache_driver();
   Loaded& all = loaded();
   const std::lock_guard lock(all.mutex);
   if (const auto known = all.drivers.find(type); known != all.drivers.end()) return known->second;

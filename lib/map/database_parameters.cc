@@ -31,6 +31,32 @@ constexpr Parameter kMysql[] = {
 
 constexpr Parameter kPgsql[] = {{"encoding", "UTF8", connection}, {"select_function", ""}};
 
+constexpr Parameter kRedis[] = {
+    {"query", ""},
+    {"hosts", "", connection},
+    {"port", "6379", connection},
+    {"username", "", connection},
+    {"password", "", connection},
+    {"db", "0", connection},
+    {"timeout", "10", connection},
+    {"idle_interval", "60", connection},
+    {"retry_interval", "60", connection},
+};
+
+constexpr Parameter kMemcache[] = {
+    {"memcache", "inet:localhost:11211", connection},
+    {"backup", ""},
+    {"flags", "0"},
+    {"ttl", "3600"},
+    {"key_format", "%s"},
+    {"domain", ""},
+    {"data_size_limit", "10240"},
+    {"line_size_limit", "1024"},
+    {"max_try", "2"},
+    {"retry_pause", "1"},
+    {"timeout", "2"},
+};
+
 constexpr Parameter kSqlite[] = {{"dbpath", "", connection}};
 
 constexpr Parameter kLdap[] = {
@@ -84,6 +110,9 @@ std::span<const Parameter> parameters_of(std::string_view type) {
   static const std::vector<Parameter> pgsql = joined({kCommon, kSql, kServers, kPgsql});
   static const std::vector<Parameter> sqlite = joined({kCommon, kSql, kSqlite});
   static const std::vector<Parameter> ldap = joined({kCommon, kLdap});
+  static const std::vector<Parameter> redis = joined({kCommon, kRedis});
+  if (type == "memcache") return kMemcache;
+  if (type == "redis") return redis;
   if (type == "mysql") return mysql;
   if (type == "pgsql") return pgsql;
   if (type == "sqlite") return sqlite;

@@ -92,7 +92,7 @@ Pools::Pool& Pools::pool_of(const Table& table) {
 }
 
 /// The hosts to try, in their order. Empty: each is left out for a time.
-std::vector<Pools::Host*> Pools::order(Pool& pool) {
+std::vector<Pools::Host*> Pools::order(Pool& pool, bool leave_out_only_host) {
   struct Candidate {
     bool new_connection, tcp;
     std::uint64_t place;
@@ -101,7 +101,7 @@ std::vector<Pools::Host*> Pools::order(Pool& pool) {
   const bool as_written = pool.type == "ldap";
   std::vector<Candidate> candidates;
   for (const auto& host : pool.hosts) {
-    if (pool.hosts.size() > 1 && host->retry_at > clock_.now()) continue;
+    if ((pool.hosts.size() > 1 || leave_out_only_host) && host->retry_at > clock_.now()) continue;
     candidates.push_back({host->idle.empty(), !as_written && !host->socket,
                           as_written ? candidates.size() : random_.next(), host.get()});
   }
@@ -141,12 +141,14 @@ bool Pools::make_room(Pool& pool, std::vector<std::unique_ptr<Connection>>& clos
 /// One question to one host.
 class Pools::Attempt {
  public:
-  Attempt(Pools& pools, Pool& pool, Host& host, const Table& table, const std::string& key, SteadyTime since)
-      : pools_(pools), pool_(pool), host_(host), table_(table), key_(key), since_(since) {}
+  Attempt(Pools& pools, Pool& pool, Host& host, const Table& table, const std::string& key, const std::string* store,
+          SteadyTime since)
+      : pools_(pools), pool_(pool), host_(host), table_(table), key_(key), store_(store), since_(since) {}
 
   /// nullopt: the pool failed while this waited for a connection.
   std::optional<Report> ask(SteadyTime deadline) {
-    for (bool first = true;; first = false) {
+    bool rested_once = false;
+    for (std::size_t tries = 1;;) {
       bool rested = false;
       std::unique_ptr<Connection> connection;
       if (const auto without = take(connection, rested, deadline))
@@ -156,18 +158,29 @@ class Pools::Attempt {
                           [this](std::string_view parameter, const Quote& quote) {
                             return table_.templates.at(std::string(parameter)).expand(KeyParts(key_), quote);
                           },
-                          [this](std::string_view value) { return values_->add(value); }, deadline};
+                          [this](std::string_view value) { return values_->add(value); },
+                          std::min(deadline, pools_.clock_.now() + table_.try_patience), store_};
       Report report = connection->ask(lookup);
       const bool keep = report.reusable && (report.outcome == Outcome::done || report.outcome == Outcome::refused);
       give_back(std::move(connection), keep);
-      // The server closes what was idle for long, and everything when it is restarted.
-      if (!first || !rested || report.outcome != Outcome::lost) return report;
-      drop_idle();
+      const bool late = report.outcome == Outcome::timed_out;
+      if (report.outcome != Outcome::lost && !late) return report;
+      if (rested && !late) drop_idle();
+      // The server closes what was idle for long, and everything when it is restarted: that is no try.
+      if (rested && !late && !std::exchange(rested_once, true)) continue;
+      if (tries++ >= table_.tries || !pause(deadline)) return report;
     }
   }
   Value take_value() { return std::move(*values_).take(); }
 
  private:
+  /// Waits between two tries. False: no time is left, or the pool has failed.
+  bool pause(SteadyTime deadline) {
+    if (pools_.clock_.now() + table_.pause >= deadline) return false;
+    std::unique_lock lock(pools_.mutex_);
+    return !pools_.room_.wait_for(lock, table_.pause, [this] { return pool_.failed >= since_; });
+  }
+
   /// A connection, or why there is none; done: the pool failed meanwhile.
   std::optional<Report> take(std::unique_ptr<Connection>& connection, bool& rested, SteadyTime deadline) {
     std::vector<std::unique_ptr<Connection>> closed;
@@ -191,11 +204,15 @@ class Pools::Attempt {
     closed.clear();
     Report report{Outcome::lost, "cannot connect"};
     connection = pool_.driver->connect(table_.settings, host_.name,
-                                       std::min(deadline, pools_.clock_.now() + pools_.limits_.connect), report);
+                                       std::min(deadline, pools_.clock_.now() + connect_limit()), report);
     if (connection) return std::nullopt;
     if (report.outcome == Outcome::done) report.outcome = Outcome::lost;
     give_back(nullptr, false);
     return report;
+  }
+
+  std::chrono::nanoseconds connect_limit() const {
+    return std::min<std::chrono::nanoseconds>(pools_.limits_.connect, table_.try_patience);
   }
 
   void give_back(std::unique_ptr<Connection> connection, bool keep) {
@@ -230,11 +247,17 @@ class Pools::Attempt {
   Host& host_;
   const Table& table_;
   const std::string& key_;
+  const std::string* store_;
   SteadyTime since_;
   std::optional<Values> values_;
 };
 
-Value Pools::look_up(const Table& table, const std::string& key, SteadyTime since) {
+Result<void> Pools::store(const Table& table, const std::string& key, const std::string& value, SteadyTime since) {
+  if (auto stored = ask(table, key, &value, since); !stored) return std::unexpected(std::move(stored).error());
+  return {};
+}
+
+Value Pools::ask(const Table& table, const std::string& key, const std::string* store, SteadyTime since) {
   PEN_TRY_ASSIGN(Driver* const driver, drivers_(table.type));
   const SteadyTime deadline = since + table.patience;
   const SteadyTime began = clock_.now();
@@ -245,7 +268,7 @@ Value Pools::look_up(const Table& table, const std::string& key, SteadyTime sinc
     pool = &pool_of(table);
     pool->driver = driver;
     if (pool->failed >= since) return std::unexpected(pool->failure);
-    hosts = order(*pool);
+    hosts = order(*pool, table.leave_out_only_host);
     if (hosts.empty()) return std::unexpected(pool->failure);
   }
   const auto leave_out = [&](Host& host) {
@@ -257,7 +280,7 @@ Value Pools::look_up(const Table& table, const std::string& key, SteadyTime sinc
   for (std::size_t i = 0; i < hosts.size() && clock_.now() < deadline; ++i) {
     Host& host = *hosts[i];
     const SteadyTime now = clock_.now();
-    Attempt attempt(*this, *pool, host, table, key, since);
+    Attempt attempt(*this, *pool, host, table, key, store, since);
     const auto report = attempt.ask(now + (deadline - now) / static_cast<int>(hosts.size() - i));
     const std::lock_guard lock(mutex_);
     if (!report) return std::unexpected(pool->failure);

@@ -7,7 +7,7 @@
 ///          first. If one cannot be reached, or does not answer in its share of the time, or refuses the question, the
 ///          next is asked at once. A host that failed where another answered, or that cannot be reached, is left out
 ///          for a time that doubles up to retry_interval. A question that all hosts refuse is at fault itself. An only
-///          host is always tried.
+///          host is always tried, unless the table has a backup.
 /// A dead server costs one time-out: what waits for a connection when the last host fails is answered with that failure
 ///          too, if nothing was answered since that attempt began.
 /// Bounds:  Limits: connections per pool and in all, the time of a look-up.
@@ -45,7 +45,11 @@ class Pools {
 
   const Limits& limits() const { return limits_; }
   /// since: when the question was asked. Blocks, for the table's patience from then on at most.
-  Value look_up(const Table& table, const std::string& key, SteadyTime since);
+  Value look_up(const Table& table, const std::string& key, SteadyTime since) {
+    return ask(table, key, nullptr, since);
+  }
+  /// Puts a value under the key, for memcache.
+  Result<void> store(const Table& table, const std::string& key, const std::string& value, SteadyTime since);
   /// Closes connections that were idle for their table's idle_interval. Returns when to call it again; kNever: when a
   /// look-up has been made.
   SteadyTime close_idle();
@@ -63,7 +67,8 @@ class Pools {
   friend class Attempt;
 
   Pool& pool_of(const Table& table);
-  std::vector<Host*> order(Pool& pool);
+  Value ask(const Table& table, const std::string& key, const std::string* store, SteadyTime since);
+  std::vector<Host*> order(Pool& pool, bool leave_out_only_host);
   std::unique_ptr<Connection> idle_of(Host& host);
   bool make_room(Pool& pool, std::vector<std::unique_ptr<Connection>>& closed);
 

@@ -29,10 +29,11 @@ struct Servers final : Driver {
     Session(Servers& s, std::string h) : servers(s), host(std::move(h)), restarts(s.restarts) { ++servers.open; }
     ~Session() override { --servers.open; }
     Report ask(const Lookup& lookup) override {
-      const auto text = lookup.expand("query", [](std::string_view part, std::string& out) {
-        out += part;
-        return true;
-      });
+      const auto text = lookup.expand(lookup.settings.contains("query") ? "query" : "key_format",
+                                      [](std::string_view part, std::string& out) {
+                                        out += part;
+                                        return true;
+                                      });
       const State state = servers.note("ask " + host);
       if (restarts != servers.restarts) return {Outcome::lost, "gone away"};
       if (state == State::refuses_questions) return {Outcome::refused, "no such column"};
@@ -221,6 +222,19 @@ BOOST_AUTO_TEST_CASE(one_slow_question_fails_alone_when_others_are_answered) {
   BOOST_TEST(shown(pools().look_up(*table("a"), "slow", asked)).contains("no answer"));
   BOOST_TEST((clock.now() - asked == seconds(30)));
   BOOST_TEST(shown(pools().look_up(*table("a"), "later", asked + seconds(29))) == "a:later");
+}
+
+BOOST_AUTO_TEST_CASE(memcache_is_asked_max_try_times_and_each_time_has_its_limit) {
+  const auto t = *read_table("memcache", "memcache = a\nmax_try = 3\nretry_pause = 0\ntimeout = 2\n", "/t.cf", {});
+  servers.states["a"] = State::hangs_at_questions;
+  const SteadyTime asked = clock.now();
+  BOOST_TEST(shown(pools().look_up(*t, "k", asked)).contains("no answer"));
+  BOOST_TEST((clock.now() - asked == seconds(6)));
+  BOOST_TEST(servers.take_events().size() == 6U);
+  servers.states["a"] = State::refuses_connections;
+  clock.advance(microseconds(1));
+  BOOST_TEST(shown(pools().look_up(*t, "k", clock.now())).contains("connection refused"));
+  BOOST_TEST(servers.take_events().size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(every_host_has_its_share_of_the_time) {

@@ -5,13 +5,16 @@
 #include "lib/base/random.h"
 #include "lib/base/text.h"
 #include "lib/map/database_parameters.h"
+#include "lib/map/redis_query.h"
 #include "lib/map/table_text.h"
+#include "lib/map/timed_socket.h"
 
 namespace pen::map::database {
 namespace {
 
 constexpr std::size_t kMostHosts = 100;  // a look-up has 30 s for all of them
 constexpr std::size_t kMostSeconds = 86400;
+constexpr std::size_t kMostTries = 10;
 
 class Reader {
  public:
@@ -38,8 +41,13 @@ class Reader {
 
   Result<std::shared_ptr<Table>> table(const OpenOptions& options) {
     settings();
-    PEN_TRY(number("expansion_limit", table_->expansion_limit));
-    PEN_TRY(templates());
+    if (table_->type == "memcache") {
+      PEN_TRY(memcache(options));
+    } else {
+      PEN_TRY(number("expansion_limit", table_->expansion_limit));
+      PEN_TRY(templates());
+    }
+    if (table_->type == "redis") PEN_TRY(redis(options));
     PEN_TRY(hosts());
     PEN_TRY(times());
     if (const std::string& domains = get("domain"); !domains.empty()) {
@@ -99,6 +107,47 @@ class Reader {
     return {};
   }
 
+  Result<void> memcache(const OpenOptions& options) {
+    table_->one_plain_value = true;
+    PEN_TRY(add_template("key_format", get("key_format")));
+    std::size_t unused = 0;
+    for (const char* name : {"flags", "ttl", "data_size_limit", "line_size_limit"}) PEN_TRY(number(name, unused));
+    PEN_TRY(number("max_try", table_->tries));
+    if (table_->tries == 0 || table_->tries > kMostTries)
+      return bad("max_try: expected 1 to " + std::to_string(kMostTries));
+    PEN_TRY(time("retry_pause", table_->pause));
+    PEN_TRY(time("timeout", table_->try_patience));
+    if (table_->try_patience == seconds(0)) return bad("timeout: expected a time of at least a second");
+    const auto tries = static_cast<int>(table_->tries);
+    table_->patience = std::min(table_->patience, tries * table_->try_patience + (tries - 1) * table_->pause);
+    const std::string& backup = get("backup");
+    if (backup.empty()) return {};
+    if (backup.contains("memcache:")) return bad("backup: a memcache: table cannot stand behind another");
+    auto opened = open(backup, options);
+    if (!opened) return bad("backup: " + opened.error().message());
+    table_->backup = *std::move(opened);
+    table_->leave_out_only_host = true;
+    return {};
+  }
+
+  Result<void> redis(const OpenOptions& options) {
+    const std::string& query = get("query");
+    const auto words = split_redis(query);
+    if (!words || words->empty()) return bad("query: a quote or a backslash has no end");
+    if (!is_redis_reader(words->front()))
+      return bad("query: " + printable(words->front(), 40) +
+                 " is none of the commands that only read: " + redis_readers());
+    std::size_t unused = 0;
+    PEN_TRY(number("port", unused));
+    PEN_TRY(number("db", unused));
+    if (!options.served && get("password").empty()) {
+      return fail(MapError::not_trusted,
+                  table_->file + ": a redis server that asks for no password is not allowed in this setting: set one");
+    }
+    if (get("password").empty() && !get("username").empty()) return bad("username without password");
+    return {};
+  }
+
   Result<void> templates() {
     if (table_->type == "ldap") {
       if (get("search_base").empty()) return bad("search_base is missing");
@@ -121,6 +170,7 @@ class Reader {
   /// The query, also if it is written the old way.
   Result<std::string> sql() const {
     if (!get("query").empty()) return get("query");
+    if (table_->type == "redis") return bad("query is missing, as in: query = GET %s");
     if (!get("select_function").empty()) return "SELECT " + get("select_function") + "('%s')";
     for (const char* name : {"table", "select_field", "where_field"})
       if (get(name).empty())
@@ -135,6 +185,9 @@ class Reader {
     if (table_->type == "sqlite") {
       if (get("dbpath").empty()) return bad("dbpath is missing");
       all.push_back(get("dbpath"));
+    } else if (table_->type == "memcache") {
+      all.push_back(get("memcache"));
+      if (!parse_server(all.back(), "11211")) return bad("memcache: expected inet:host:port or unix:/path");
     } else if (table_->type == "ldap") {
       for (const auto host : split(get("server_host"))) all.emplace_back(host);
       if (all.empty()) all.emplace_back("localhost");
@@ -155,10 +208,11 @@ class Reader {
   }
 
   Result<void> times() {
-    if (table_->type == "mysql" || table_->type == "pgsql") {
+    if (table_->type == "mysql" || table_->type == "pgsql" || table_->type == "redis") {
       PEN_TRY(time("idle_interval", table_->idle_interval));
       PEN_TRY(time("retry_interval", table_->retry_interval));
-    } else if (table_->type == "ldap") {
+    }
+    if (table_->type == "ldap" || table_->type == "redis") {
       seconds given{0};
       PEN_TRY(time("timeout", given));
       if (given > seconds(0)) table_->patience = std::min(table_->patience, given);
@@ -208,6 +262,11 @@ Result<bool> Table::asks_for(std::string_view key) const {
 
 bool Values::add(std::string_view value) {
   if (problem_) return false;
+  if (table_.one_plain_value) {
+    joined_ = value;
+    count_ = 1;
+    return false;
+  }
   if (value.empty()) return true;
   const auto text = table_.result_format.expand_result(KeyParts(value), KeyParts(key_));
   if (!text) return true;

@@ -4,7 +4,7 @@
 /// Form:    as main.cf: "name = value", a line that begins with a blank continues the one before, # begins a comment.
 /// Use:     auto table = read_database_table("mysql", text, "/etc/x.cf", options);
 ///          if (table->asks_for(key)) …; Values values(*table, key); values.add(row); values.take();
-/// Source:  Postfix mysql_table(5), pgsql_table(5), sqlite_table(5), ldap_table(5).
+/// Source:  Postfix mysql_table(5), pgsql_table(5), sqlite_table(5), ldap_table(5), memcache_table(5).
 /// Errors:  syntax; context: the file and the parameter. Any thread, once it is read.
 #include <functional>
 #include <memory>
@@ -23,13 +23,21 @@ namespace pen::map::database {
 struct Table {
   std::string type, file;
   Settings settings;
-  std::map<std::string, KeyTemplate, std::less<>> templates;  // query; or query_filter and search_base
+  // query; or query_filter and search_base; or key_format
+  std::map<std::string, KeyTemplate, std::less<>> templates;
   KeyTemplate result_format;
   KeyNeeds needs;  // of keys, by all templates
   std::optional<MatchList> domains;
   std::size_t expansion_limit = 0;
   seconds idle_interval{60}, retry_interval{60}, patience{30};
-  std::vector<std::string> hosts;  // in the order of trial: mysql and pgsql sockets first, then at random
+  // A question that fails on a connection is asked so often, with a pause between; each time has its own limit.
+  std::size_t tries = 1;
+  seconds pause{0}, try_patience{30};
+  // Where there is another answer, a server that failed is left out for a time even if it is the only one.
+  bool leave_out_only_host = false;
+  bool one_plain_value = false;    // the value is taken as it is, empty or not
+  std::shared_ptr<Map> backup;     // of memcache; nullptr: none
+  std::vector<std::string> hosts;  // in the order of trial: mysql, pgsql, redis: sockets first, then at random
   /// Tables with the same pool name share their connections: it has the type, the hosts, the login and what else makes
   /// a connection different.
   std::string pool;
@@ -41,7 +49,7 @@ struct Table {
 };
 
 /// The types, sorted.
-inline constexpr std::string_view kTypes[] = {"ldap", "mysql", "pgsql", "sqlite"};
+inline constexpr std::string_view kTypes[] = {"ldap", "memcache", "mysql", "pgsql", "redis", "sqlite"};
 bool is_type(std::string_view type);
 
 /// Errors: syntax.

@@ -11,36 +11,39 @@
 namespace pen::map {
 namespace {
 
-constexpr std::array<std::string_view, 21> kTypes = {
-    "btree", "cdb",     "cidr",    "environ", "fail",      "hash",   "inline", "ldap", "lmdb",     "mysql",   "pcre",
-    "pgsql", "pipemap", "randmap", "regexp",  "socketmap", "sqlite", "static", "tcp",  "texthash", "unionmap"};
+constexpr std::array<std::string_view, 23> kTypes = {"btree",  "cdb",     "cidr",    "environ",  "fail",    "hash",
+                                                     "inline", "ldap",    "lmdb",    "memcache", "mysql",   "pcre",
+                                                     "pgsql",  "pipemap", "randmap", "redis",    "regexp",  "socketmap",
+                                                     "sqlite", "static",  "tcp",     "texthash", "unionmap"};
 
 }  // namespace
 
-std::string_view error_module(MapError) { return "map"; }
-std::string_view describe(MapError e) {
-  switch (e) {
-    case MapError::bad_spec:
-      return "bad table specification";
-    case MapError::unknown_type:
-      return "unsupported table type";
-    case MapError::syntax:
-      return "syntax error in table";
-    case MapError::unreadable:
-      return "table unavailable";
-    case MapError::read_only:
-      return "table type cannot be changed";
-    case MapError::too_large:
-      return "table, key or value too large";
-    case MapError::name_service:
-      return "name service failure";
-    case MapError::not_trusted:
-      return "table not safe here";
-    case MapError::pending:
-      return "answer has not come yet";
-  }
-  return "unknown";
+namespace {
+
+Approve& approver() {
+  static Approve only;
+  return only;
 }
+
+/// Types that Postfix has or had, and what does their work here.
+struct Retired {
+  std::string_view type, instead;
+};
+constexpr Retired kRetired[] = {
+    {"dbm", "dbm files are not read here: write hash: or lmdb: and make the table from its text by penmap"},
+    {"debug", "there is no debug: here: write the inner table, and ask it by penmap -q"},
+    {"mongodb", "there is no client for MongoDB here: another database, or a socketmap: server, can have the table"},
+    {"netinfo", "NetInfo is no more: write hash: with a text, or a database"},
+    {"nis",
+     "NIS is not asked directly: write unix:passwd.byname or unix:group.byname, whose name service may use NIS, "
+     "or make a hash: table of the output of ypcat"},
+    {"nisplus", "NIS+ is not asked directly: make a hash: table of the output of niscat"},
+    {"sdbm", "sdbm files are not read here: write hash: or lmdb: and make the table from its text by penmap"},
+};
+
+}  // namespace
+
+void approve_proxied(Approve approve) { approver() = std::move(approve); }
 
 std::vector<std::string_view> known_types() {
   std::vector<std::string_view> types(kTypes.begin(), kTypes.end());
@@ -60,6 +63,12 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
     return fail(MapError::bad_spec, "\"" + printable(spec, 100) + "\": expected type:name");
   }
   std::string full(spec);
+  if (rest.size() < spec.size() && options.served && approver() && !approver()(type + ":" + name)) {
+    Error why(MapError::unapproved, printable(full, 200) +
+                                        " is not in proxy_read_maps: add it there as it is written here, or leave out "
+                                        "proxy:, without which connections are shared too");
+    return make_broken(std::move(full), std::move(why));
+  }
   if (type == "lmdb" || type == "hash" || type == "btree") return make_lmdb(std::move(full), name, options);
   if (type == "cdb") return make_cdb(std::move(full), name, options);
   if (type == "texthash") return make_texthash(std::move(full), name, options);
@@ -70,7 +79,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   if (type == "unionmap") return make_union(std::move(full), name, options);
   if (type == "pipemap") return make_pipe(std::move(full), name, options);
   if (type == "randmap") return make_random(std::move(full), name);
-  if ((type == "socketmap" || type == "tcp") && !options.served) {
+  if ((type == "socketmap" || type == "tcp" || type == "memcache") && !options.served) {
     Error why(MapError::not_trusted, full + ": not allowed in this setting");
     return make_broken(std::move(full), std::move(why));
   }
@@ -81,11 +90,14 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
     return make_broken(std::move(full), std::move(why));
   }
   if (type == "tcp") return make_tcp(std::move(full), name);
+  if (type == "memcache") return make_memcache(std::move(full), name, options);
   if (database::is_type(type)) return make_database(std::move(full), type, name, options);
   if (type == "unix") return make_unix(std::move(full), name, options);
   if (type == "cidr") return make_cidr(std::move(full), name, options);
   if (type == "regexp") return make_regexp(std::move(full), name, options);
   if (type == "pcre") return make_pcre(std::move(full), name, options);
+  if (const auto* const retired = std::ranges::find(kRetired, type, &Retired::type); retired != std::end(kRetired))
+    return fail(MapError::unknown_type, printable(spec, 100) + ": " + std::string(retired->instead));
   return fail(MapError::unknown_type, printable(spec, 100));
 }
 

@@ -5,8 +5,8 @@
 ///          Result<std::optional<std::string>> value = maps->lookup("example.org");
 /// Types:   lmdb, hash and btree (all three: NAME.lmdb), cdb, texthash, inline, static, cidr, regexp, pcre, unix,
 ///          environ, fail; unionmap, pipemap, randmap (combinations of others); socketmap, tcp (served by another
-///          process); mysql, pgsql, sqlite, ldap (databases); "proxy:" in front of a type is accepted and ignored
-///          (there is no proxymap here).
+///          process); mysql, pgsql, sqlite, ldap, redis, memcache (databases); "proxy:" in front of a type changes
+///          nothing, but the table must be in proxy_read_maps (there is no proxymap here).
 /// Answers: a value; nullopt: certainly not there; an Error: the table is broken or cannot be read. An Error always
 ///          means "try again later" (4xx, defer), never "not found".
 /// Changes: files are checked at most once a second and read again when inode, size or time of change differ. open()
@@ -14,6 +14,7 @@
 /// Waiting: look-ups in tables that another process serves block, unless an Asker (ask.h) runs them.
 /// Thread:  every function may be called from any thread at any time. Maps are shared by shared_ptr.
 /// Source:  Postfix DATABASE_README, lookup table manual pages; docs in man/penstock-tables.5.
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@ enum class MapError {
   too_large,     // a key or value beyond the bounds
   name_service,  // getpwnam and the like failed
   not_trusted,   // the table, or one of its rules, lets outsiders choose values (OpenOptions::substitute)
+  unapproved,    // written proxy:type:name, and not in proxy_read_maps
   pending,       // the question is under way: the Asker will run the work again
 };
 std::string_view error_module(MapError);
@@ -91,6 +93,11 @@ struct OpenOptions {
 /// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is not an error here: look-ups and
 /// problem() report it until it is repaired.
 Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& options = {});
+/// Whether the table "type:name" may be opened as proxy:type:name (proxy_read_maps). One that may not is broken. Nobody
+/// is asked where OpenOptions::served is false: Postfix opens such tables directly. Set before another thread is
+/// started; empty: all may.
+using Approve = std::function<bool(const std::string& table)>;
+void approve_proxied(Approve approve);
 /// The types that open() knows, for penconf -m.
 std::vector<std::string_view> known_types();
 

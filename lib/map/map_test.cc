@@ -425,10 +425,45 @@ BOOST_AUTO_TEST_CASE(a_quoted_empty_key_is_warned_about_and_left_out) {
 BOOST_FIXTURE_TEST_CASE(where_values_are_identities_a_table_that_others_serve_is_broken, Tables) {
   options.served = false;
   for (const std::string spec : {"socketmap:unix:/run/x:table", "tcp:127.0.0.1:9", "proxy:socketmap:unix:/run/x:table",
-                                 "unionmap:{inline:{x=y}, tcp:127.0.0.1:9}"}) {
+                                 "memcache:/x.cf", "unionmap:{inline:{x=y}, tcp:127.0.0.1:9}"}) {
     const auto m = must(spec);
     BOOST_TEST(shown(m->lookup("x")).find("not allowed in this setting") != std::string::npos, spec);
     BOOST_TEST(m->problem().has_value(), spec);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_table_behind_proxy_must_be_approved, Tables) {
+  std::string asked;
+  approve_proxied([&](const std::string& table) {
+    asked = table;
+    return table == "inline:{a=b}";
+  });
+  BOOST_TEST(shown(must("proxy:proxy:inline:{a=b}")->lookup("a")) == "b");
+  const auto m = must("proxy:inline:{a=c}");
+  BOOST_TEST(asked == "inline:{a=c}");
+  BOOST_TEST(shown(m->lookup("a")).find("is not in proxy_read_maps") != std::string::npos);
+  BOOST_TEST(m->problem()->is(MapError::unapproved));
+  BOOST_TEST(shown(must("unionmap:{proxy:inline:{a=c}, static:x}")->lookup("a")).starts_with("error"));
+  BOOST_TEST(shown(must("inline:{a=c}")->lookup("a")) == "c");
+  options.served = false;  // opened directly, as in Postfix
+  BOOST_TEST(shown(must("proxy:inline:{a=c}")->lookup("a")) == "c");
+  approve_proxied({});
+}
+
+BOOST_FIXTURE_TEST_CASE(types_that_are_no_more_say_what_to_use, Tables) {
+  for (const auto& [spec, wanted] :
+       std::vector<std::pair<std::string, std::string>>{{"dbm:/x", "write hash: or lmdb:"},
+                                                        {"sdbm:/x", "write hash: or lmdb:"},
+                                                        {"nis:x", "unix:passwd.byname"},
+                                                        {"nisplus:x", "niscat"},
+                                                        {"netinfo:x", "hash:"},
+                                                        {"mongodb:/x", "socketmap:"},
+                                                        {"debug:static:x", "inner"}}) {
+    const auto opened = map::open(spec);
+    BOOST_REQUIRE(!opened);
+    BOOST_TEST(opened.error().is(MapError::unknown_type));
+    BOOST_TEST(opened.error().message().find(wanted) != std::string::npos, spec);
+    BOOST_TEST(shown(list(spec).lookup("k")).find(wanted) != std::string::npos, spec);
   }
 }
 

@@ -3,48 +3,20 @@
 ///
 /// Source:  socketmap_table(5), tcp_table(5).
 #include "lib/base/text.h"
+#include "lib/map/socketmap_reply.h"
 #include "lib/map/source.h"
 #include "lib/map/types.h"
 
 namespace pen::map {
 namespace {
 
-constexpr std::size_t kMaxReply = ServerSource::kMaxReply;
-
-/// Reads "SIZE:bytes,": returns the size of the whole netstring; 0: incomplete; npos: malformed.
-std::size_t netstring(std::string_view bytes, std::string_view& content) {
-  const auto colon = bytes.find(':');
-  if (colon == std::string_view::npos) return bytes.size() < 8 ? 0 : std::string::npos;
-  const auto size = parse_unsigned(bytes.substr(0, colon));
-  if (!size || *size > kMaxReply) return std::string::npos;
-  const std::size_t end = colon + 1 + static_cast<std::size_t>(*size);
-  if (bytes.size() <= end) return 0;
-  if (bytes[end] != ',') return std::string::npos;
-  content = bytes.substr(colon + 1, end - colon - 1);
-  return end + 1;
-}
-
 class SocketmapServer final : public ServerSource {
  public:
   SocketmapServer(std::string name, Address address, std::string table)
       : ServerSource(std::move(name), std::move(address)), table_(std::move(table)) {}
-  std::string request(std::string_view key) const override {
-    const std::string request = table_ + " " + std::string(key);
-    return std::to_string(request.size()) + ":" + request + ",";
-  }
-  std::size_t whole(std::string_view bytes) const override {
-    std::string_view content;
-    return netstring(bytes, content);
-  }
-  Value meaning(std::string_view answer) const override {
-    std::string_view content;
-    (void)netstring(answer, content);
-    const auto word = content.substr(0, content.find(' '));
-    const auto rest = content.size() > word.size() ? content.substr(word.size() + 1) : "";
-    if (word == "OK") return std::string(rest);
-    if (word == "NOTFOUND") return std::nullopt;
-    return fail(MapError::unreadable, name() + ": " + printable(content, 200));
-  }
+  std::string request(std::string_view key) const override { return netstring(table_ + " " + std::string(key)); }
+  std::size_t whole(std::string_view bytes) const override { return whole_netstring(bytes, ServerSource::kMaxReply); }
+  Value meaning(std::string_view answer) const override { return socketmap_meaning(netstring_content(answer), name()); }
 
  private:
   std::string table_;
@@ -118,39 +90,26 @@ class ServedMap final : public Map {
   bool whole_keys_;
 };
 
-/// Reads "host:port"; the host may be in [ ].
-bool parse_host_port(std::string_view text, ServerSource::Address& server) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) return false;
-  auto host = text.substr(0, colon);
-  if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  server.host = host;
-  server.port = text.substr(colon + 1);
-  return true;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Map>> make_socketmap(std::string spec, const std::string& name) {
   const auto bad = [&] {
     return fail(MapError::bad_spec, spec + ": expected socketmap:inet:host:port:table or socketmap:unix:/path:table");
   };
-  ServerSource::Address server;
   const auto last = name.rfind(':');
   if (last == std::string::npos || last + 1 == name.size()) return bad();
   const std::string_view where = std::string_view(name).substr(0, last);
-  if (where.starts_with("unix:/"))
-    server.path = where.substr(5);
-  else if (!where.starts_with("inet:") || !parse_host_port(where.substr(5), server))
-    return bad();
+  if (!where.starts_with("unix:/") && !where.starts_with("inet:")) return bad();
+  auto server = parse_server(where, "");
+  if (!server) return bad();
   return std::make_shared<ServedMap>(
-      std::make_shared<SocketmapServer>(std::move(spec), std::move(server), name.substr(last + 1)), false);
+      std::make_shared<SocketmapServer>(std::move(spec), *std::move(server), name.substr(last + 1)), false);
 }
 
 Result<std::shared_ptr<Map>> make_tcp(std::string spec, const std::string& name) {
-  ServerSource::Address server;
-  if (!parse_host_port(name, server)) return fail(MapError::bad_spec, spec + ": expected tcp:host:port");
-  return std::make_shared<ServedMap>(std::make_shared<TcpServer>(std::move(spec), std::move(server)), true);
+  auto server = parse_host_port(name);
+  if (!server) return fail(MapError::bad_spec, spec + ": expected tcp:host:port");
+  return std::make_shared<ServedMap>(std::make_shared<TcpServer>(std::move(spec), *std::move(server)), true);
 }
 
 }  // namespace pen::map

@@ -11,6 +11,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/map/map.h"
+#include "lib/map/timed_socket.h"
 
 namespace pen::map {
 
@@ -32,10 +33,7 @@ class Source {
 /// A process that answers one request after the other on each connection. The subclass has the protocol, without I/O.
 class ServerSource : public Source {
  public:
-  struct Address {
-    std::string path;        // of a Unix socket
-    std::string host, port;  // used when path is empty; both may be names
-  };
+  using Address = ServerAddress;
   static constexpr std::chrono::seconds kPatience{30};  // for each answer, connecting included
   static constexpr std::size_t kMaxReply = 100'000;
   static constexpr std::size_t kMaxIdle = 16;  // connections kept for the next question

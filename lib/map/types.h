@@ -28,6 +28,7 @@ Result<std::shared_ptr<Map>> make_tcp(std::string spec, const std::string& name)
 /// Tables in databases: the types of database_table.h.
 std::shared_ptr<Map> make_database(std::string spec, const std::string& type, const std::string& name,
                                    const OpenOptions& options);
+std::shared_ptr<Map> make_memcache(std::string spec, const std::string& name, const OpenOptions& options);
 /// A table that cannot be opened: every look-up returns the error.
 std::shared_ptr<Map> make_broken(std::string spec, Error why);
 

@@ -14,6 +14,7 @@
 
 #include "lib/base/log.h"
 #include "lib/map/database_table.h"
+#include "lib/service/approved_tables.h"
 #include "lib/service/link.h"
 #include "lib/service/table_opener.h"
 
@@ -259,6 +260,7 @@ int run(int argc, char** argv, Options options, Start start) {
   Context context(loop, *std::move(config), *std::move(arguments), *owner, *std::move(listeners));
   // Tables of the old form, mysql:name, have their parameters in main.cf.
   map::database::ask_main_cf([&context](const std::string& name) { return context.config().text(name); });
+  map::approve_proxied([&context](const std::string& table) { return approves(context.config(), table); });
   Hooks hooks;
   Skeleton skeleton{context, hooks, {}};
   (void)loop.on_signal(SIGTERM, [&](int) { skeleton.drain(true); });

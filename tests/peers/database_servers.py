@@ -1,14 +1,17 @@
-"""PostgreSQL, MariaDB and slapd for tests: each a private server in a scratch directory, on a port of its own.
+"""PostgreSQL, MariaDB, slapd, redis and memcached for tests: each a private server in a scratch directory, on a port of
+its own.
 
 Use:   with Postgres(ROWS) as server: … server.cf(query=…) … server.kill(); server.start()
 Rows are (k, v) pairs of a table t, whose columns have these names; a directory has entries with uid k and mail v.
 Servers that refuse to run as root run as the account nobody.
 """
 import glob
+import json
 import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 
@@ -19,6 +22,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 class Server:
     program = ""
+    forgets = False  # its data is in memory only: it is filled again at each start
 
     def __init__(self, rows):
         self.rows = rows
@@ -63,10 +67,13 @@ class Server:
         return {"PATH": os.environ["PATH"], "HOME": self.dir, "LC_ALL": "C.UTF-8"}
 
     def start(self):
+        again = self.process is not None
         self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log, env=self.environment(),
                                         cwd=self.dir, start_new_session=True, **self.ids)
         eventually(lambda: answers(self.port), lambda: f"{self.program}: {self.tail()}", 60)
         eventually(self.is_ready, lambda: f"{self.program}: {self.tail()}", 60)
+        if again and self.forgets:
+            self.fill()
 
     def is_ready(self):
         return True
@@ -232,3 +239,82 @@ class Slapd(Server):
         return {"server_host": f"ldap://127.0.0.1:{self.port}", "version": "3", "bind": "yes",
                 "bind_dn": "cn=mail,dc=x", "bind_pw": "secret", "search_base": "dc=x",
                 "result_attribute": "description"}
+
+
+class Redis(Server):
+    """Keys are mail:K; those of several values are lists, list:K. The default user has a password, and so has mail."""
+
+    type, program, forgets = "redis", "redis-server", True
+
+    def prepare(self):
+        self.conf = self.write("redis.conf", f"port {self.port}\nbind 127.0.0.1\nsave \"\"\nrequirepass secret\n"
+                               f"unixsocket {self.dir}/s\nunixsocketperm 777\ndir {self.dir}\n"
+                               "user mail on >word ~mail:* +get\n")
+
+    def command(self):
+        return [self.program, self.conf]
+
+    def calls(self, text):
+        return self.run("redis-cli", "--no-auth-warning", "-a", "secret", "-p", str(self.port), text=text)
+
+    def fill(self):
+        lines = []
+        for k, v in self.rows:
+            if v is not None:
+                key, value = (json.dumps(x, ensure_ascii=False) for x in (k.lower(), v))
+                lines.append(f"SET \"mail:{key[1:]} {value}\nRPUSH \"list:{key[1:]} {value}\nHSET hash {key} {value}\n"
+                             f"SADD set {key}\n")
+        self.calls("".join(lines) + "SELECT 3\nSET mail:key third\n")
+
+    def login(self):
+        return {"hosts": f"inet:127.0.0.1:{self.port}", "password": "secret"}
+
+    def connections(self):
+        return self.calls("CLIENT LIST TYPE normal\n").count(" cmd=") - 1
+
+
+class Memcached(Server):
+    """Debian's, unpacked and not installed."""
+
+    type, forgets = "memcache", True
+    root = os.path.join(os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers")), "memcached")
+    program = os.path.join(root, "usr/bin/memcached")
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        self.ids = {}  # memcached leaves root by itself
+
+    @classmethod
+    def missing(cls):
+        return None if os.path.exists(cls.program) else "memcached is not unpacked: ./check does it, as root"
+
+    def environment(self):
+        return {**super().environment(), "LD_LIBRARY_PATH": ":".join(glob.glob(self.root + "/usr/lib/*-linux-gnu"))}
+
+    def prepare(self):
+        pass
+
+    def command(self):
+        return [self.program, "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-u", "nobody"]
+
+    def store(self, key, value):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            connection.sendall(b"set %s 0 0 %d\r\n%s\r\n" % (key.encode(), len(value.encode()), value.encode()))
+            if connection.recv(100) != b"STORED\r\n":
+                raise AssertionError(f"memcached did not take {key}")
+
+    def get(self, key):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            connection.sendall(f"get {key}\r\n".encode())
+            reply = b""
+            while not reply.endswith(b"END\r\n"):
+                reply += connection.recv(4096)
+            return reply.decode()
+
+    def fill(self):
+        for k, v in self.rows:
+            if k and v is not None and " " not in k:
+                self.store(k.lower(), v)
+
+    def login(self):
+        return {"memcache": f"inet:127.0.0.1:{self.port}"}

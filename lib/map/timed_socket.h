@@ -1,0 +1,34 @@
+#pragma once
+/// A connection to a server whose every step has a deadline, for threads that may wait.
+///
+/// Use:     auto at = parse_server("inet:host:11211", "11211");  auto fd = connect_before(*at, deadline);
+///          send_before(fd->get(), request, deadline);  receive_before(fd->get(), buffer, deadline);
+/// Errors:  unreadable; with ETIMEDOUT after the deadline, with another errno or the resolver's words otherwise.
+/// Limits:  the look-up of a host name has the resolver's own time limit.
+/// Thread:  any; one at a time for each connection.
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "lib/map/map.h"
+
+namespace pen::map {
+
+struct ServerAddress {
+  std::string path;        // of a Unix socket
+  std::string host, port;  // used when path is empty; both may be names
+};
+/// Reads "host:port"; an IPv6 address stands in [ ]. default_port: for "host" alone; empty: the port is needed.
+std::optional<ServerAddress> parse_host_port(std::string_view text, std::string_view default_port = {});
+/// Reads "unix:/path", "inet:host:port" and what parse_host_port() takes.
+std::optional<ServerAddress> parse_server(std::string_view text, std::string_view default_port);
+
+Result<Fd> connect_before(const ServerAddress& server, SteadyTime deadline);
+Result<void> send_before(int fd, std::string_view bytes, SteadyTime deadline);
+/// Waits for at least one byte. Returns how many came; 0: the server closed the connection.
+Result<std::size_t> receive_before(int fd, std::span<char> buffer, SteadyTime deadline);
+
+}  // namespace pen::map
