@@ -181,6 +181,7 @@ int import(const config::Config& first, Lifecycle what) {
   InstanceEntry entry;
   entry.directory = directory;
   entry.name = what.sets_name ? what.new_name : config->settings().multi_instance_name;
+  entry.enabled = config->settings().multi_instance_enable;
   entry.config = *std::move(config);
   if (entry.name.empty()) return fail_with(EX_USAGE, "the instance has no name: give it one by -I NAME");
   if (!good_instance_name(entry.name)) return fail_with(EX_USAGE, "a name has letters, digits, - and _");
@@ -278,8 +279,11 @@ int change_instances(const config::Config& first, const Lifecycle& what) {
   switch (what.action) {
     case Action::enable:
       if (entry.name.empty() && !entry.first) return fail_with(EX_USAGE, "an instance has a name before it is enabled");
-      if (const std::string why = entry.config ? conflict_with(first, entry) : entry.fault; !why.empty())
-        return fail_with(EX_CONFIG, why);
+      if (!entry.config) return fail_with(EX_CONFIG, entry.fault);
+      if (InstanceEntry enabled = entry; !entry.first) {
+        enabled.enabled = true;
+        if (const std::string why = conflict_with(first, enabled); !why.empty()) return fail_with(EX_CONFIG, why);
+      }
       return change_main_cf(entry.directory, {set("multi_instance_enable", "yes")});
     case Action::disable:
       if (entry.first) return fail_with(EX_USAGE, "the first instance is always enabled");

@@ -163,7 +163,7 @@ std::vector<config::Problem> conflicts(const std::vector<InstanceEntry>& instanc
                                    shown_name(*known->second.first) + ": instances share programs and nothing else"));
     }
     std::vector<Listener> own;
-    add_listeners(entry, own);
+    if (entry.enabled) add_listeners(entry, own);
     std::set<std::string> told;
     for (const Listener& mine : own) {
       for (const Listener& other : listeners) {

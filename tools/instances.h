@@ -56,7 +56,7 @@ struct Turn {
 std::vector<Turn> turns(const std::vector<const InstanceEntry*>& chosen, const std::vector<std::string>& words,
                         const CommandKinds& kinds);
 
-/// What instances share and must not: directories, and addresses where they would listen.
+/// What instances share and must not: directories; names; and addresses where those that are enabled would listen.
 std::vector<config::Problem> conflicts(const std::vector<InstanceEntry>& instances);
 
 /// What a command of one instance finds in its environment, as NAME=value: MAIL_CONFIG and what postmulti -x sets.

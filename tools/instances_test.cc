@@ -99,7 +99,8 @@ BOOST_AUTO_TEST_CASE(the_first_instance_lists_the_others_and_each_comes_once) {
 BOOST_AUTO_TEST_CASE(what_two_instances_share_and_must_not_is_named) {
   const ScratchDir dir;
   const auto make = [&](const std::string& name, const std::string& settings, const std::string& port) {
-    dir.write(name + "/main.cf", "multi_instance_name = " + name + "\ninet_interfaces = 127.0.0.1\n" + settings);
+    dir.write(name + "/main.cf", "multi_instance_enable = yes\nmulti_instance_name = " + name +
+                                     "\ninet_interfaces = 127.0.0.1\n" + settings);
     dir.write(name + "/master.cf", port + " inet n - n - - smtpd\n");
   };
   const auto found = [&] {
@@ -119,6 +120,8 @@ BOOST_AUTO_TEST_CASE(what_two_instances_share_and_must_not_is_named) {
   make("b", "queue_directory = /q/b\ndata_directory = /d/b\n", "2601");
   BOOST_TEST(found().find("listens on [127.0.0.1]:2601, where the instance a has 2601/inet") != std::string::npos,
              found());
+  make("b", "queue_directory = /q/b\ndata_directory = /d/b\nmulti_instance_enable = no\n", "2601");
+  BOOST_TEST(found() == "");  // it does not run
   make("b", "queue_directory = /q/b\ndata_directory = /d/b\nmulti_instance_name = a\n", "2602");
   BOOST_TEST(found().find("the same name") != std::string::npos);
 }

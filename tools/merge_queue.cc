@@ -85,6 +85,8 @@ Result<config::Config> MergeQueue::borrow() {
   std::error_code error;
   fs::remove_all(work_, error);
   if (::mkdir(work_.c_str(), 0755) != 0) return fail_errno(work_);
+  const std::string drop = work_ + "/maildrop";  // what was submitted there is copied without a queue manager
+  if (::mkdir(drop.c_str(), 0700) != 0) return fail_errno(drop);
   PEN_TRY(copy_tree(snapshot_ + "/log", work_ + "/log"));
   PEN_TRY(copy_tree(snapshot_ + "/spool", work_ + "/spool"));
   PEN_TRY_ASSIGN(const auto owner, service::mail_owner(config_.settings()));

@@ -45,6 +45,10 @@ class Instances(unittest.TestCase):
         self.multi("-e", "create", "-I", name, "-G", group)
         return self.mx.path(f"penstock-{name}", "etc")
 
+    def set_enabled(self, etc):
+        done = subprocess.run([os.path.join(BIN, "penconf"), "-c", etc, "-e", "multi_instance_enable=yes"])
+        self.assertEqual(done.returncode, 0)
+
     def serve(self, etc, port):
         """Gives the instance a port of its own and has it serve."""
         file = os.path.join(etc, "master.cf")
@@ -118,7 +122,7 @@ class Instances(unittest.TestCase):
     def test_instances_are_imported_assigned_and_deported(self):
         other = Instance(start=False)
         self.addCleanup(other.close)
-        self.multi("-e", "import", f"config_directory={other.etc}", "-I", "old", "-G", "a")
+        self.multi("-e", "import", "-I", "old", "-G", "a", f"config_directory={other.etc}")
         self.assertEqual(self.listed()["old"]["directory"], other.etc)
         self.multi("-e", "assign", "-i", "old", "-I", "new", "-G", "b")
         self.assertEqual(self.listed()["new"]["group"], "b")
@@ -129,11 +133,11 @@ class Instances(unittest.TestCase):
     def test_two_instances_with_one_queue_or_one_port_are_found_by_check(self):
         etc = self.create()
         self.serve(etc, self.mx.port)
+        self.assertIn("where the instance", self.multi("-e", "enable", "-i", "out", status=78))
+        self.set_enabled(etc)
         done = self.mx.tool("penstock", "check", "--no-dns")
         self.assertEqual(done.returncode, 78)
         self.assertRegex(done.stdout, rf"listens on .*:{self.mx.port}, where the instance")
-        self.assertIn("where the instance", self.multi("-e", "enable", "-i", "out", status=78))
-        self.serve(etc, free_port())
         with open(os.path.join(etc, "master.cf")) as text:
             lines = text.read().replace(f"{self.mx.port} ", f"{free_port()} ")
         with open(os.path.join(etc, "master.cf"), "w") as out:

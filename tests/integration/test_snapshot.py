@@ -153,7 +153,7 @@ class Snapshots(unittest.TestCase):
         mx.tool("pensuper", "-d", "ALL")
         return bool(queue)
 
-    def test_the_snapshot_ends_with_an_error_and_without_a_copy_when_the_queue_manager_dies(self):
+    def test_a_new_queue_manager_is_copied_and_a_directory_without_its_facts_is_no_snapshot(self):
         mx = self.instance()
         send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail("one"))
         self.wait_deferred(mx, 1)
