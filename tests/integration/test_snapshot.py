@@ -9,6 +9,7 @@ import unittest
 from client import Client, mail, send
 from instance import BIN, Instance, missing
 from peer import Peer
+from queue_client import QueueClient
 from waiting import eventually
 
 TRANSPORT = "smtp:[127.0.0.1]:"
@@ -166,6 +167,35 @@ class Snapshots(unittest.TestCase):
         done = other.tool("penstock", "restore", directory)
         self.assertEqual(done.returncode, 65)
         self.assertIn("no whole snapshot", done.stderr)
+
+    def test_while_a_queue_is_copied_positions_stay_and_afterwards_they_are_saved(self):
+        mx = self.instance()
+
+        def positions():
+            with open(mx.path("spool", "log", "positions"), "rb") as file:
+                return file.read()
+
+        def load():
+            with Client(mx.port) as client:
+                for i in range(80):
+                    client.send("a@sender.example", ["b@elsewhere.example"], mail(f"m{i}", "q" * 70 + "\r\n" + "p\r\n" * 5000))
+
+        load()
+        for end in (lambda client: self.assertTrue(client.thaw()), lambda client: None):
+            with QueueClient(mx.path("spool", "public", "qmgr")) as client:
+                ends = client.freeze()
+                before = positions()
+                load()
+                self.assertEqual(positions(), before)
+                later = client.freeze()
+                self.assertEqual(positions(), before)
+                self.assertGreater(later[0], ends[0])  # the journal went on
+                end(client)
+            # With Thaw, and when the tool is gone without a word.
+            def saved():
+                load()
+                return positions() != before
+            eventually(saved, "positions are saved again")
 
     def test_a_directory_that_holds_something_is_left_alone(self):
         mx = self.instance()
