@@ -153,6 +153,42 @@ BOOST_AUTO_TEST_CASE(a_copy_made_while_the_log_goes_on_has_what_was_there_and_no
   }
 }
 
+BOOST_AUTO_TEST_CASE(marks_of_the_time_after_the_cut_are_not_in_the_copy) {
+  Busy q(11);
+  // What the log itself would write once its messages are worked on, at the worst moment.
+  const auto mark = [&](const Position& at) {
+    for (const auto& info : *q.disk.list()) {
+      std::string block(kDataStart, '\0');
+      if (info.slot == kPositionsSlot) continue;
+      BOOST_REQUIRE(q.disk.read(info.slot, 0, {reinterpret_cast<std::byte*>(block.data()), block.size()}).has_value());
+      const auto header = decode_segment_header(as_bytes(block));
+      if (!header || header->use != at.use) continue;
+      std::string word(4, '\0');
+      store_le(reinterpret_cast<std::byte*>(word.data()), garbage_mark(*header, at.offset));
+      BOOST_REQUIRE(q.disk.write(info.slot, at.offset, as_bytes(word)).has_value());
+      return;
+    }
+    BOOST_FAIL("there is no such segment");
+  };
+  const auto over = q.accept(Queue::envelope("over")), early = q.accept(Queue::envelope("early"));
+  q.log->commits().hold_positions();
+  q.settle();
+  FaultStorage target;
+  LogCopy copy(q.disk, target);
+  BOOST_REQUIRE(copy.begin(q.log->commits().durable_ends()).has_value());
+  mark(over.place.position);
+  for (bool more = true; more;) more = *copy.step(1000);
+  const auto late = q.accept(Queue::envelope("late"));
+  const LogEnds ends = q.log->commits().durable_ends();
+  mark(early.place.position);
+  mark(late.place.position);
+  BOOST_REQUIRE(copy.finish(ends).has_value());
+  const auto there = started(std::move(target), q.random);
+  BOOST_TEST(there.contains("early"));
+  BOOST_TEST(there.contains("late"));
+  BOOST_TEST(!there.contains("over"));
+}
+
 BOOST_AUTO_TEST_CASE(while_positions_are_held_nothing_is_saved_and_afterwards_it_is) {
   Busy q(7);
   q.log->commits().hold_positions();
