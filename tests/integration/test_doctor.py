@@ -146,20 +146,22 @@ class Doctor(unittest.TestCase):
         os.makedirs(folder)
         keys = {}
         for selector in ("one", "two", "three"):
-            done = subprocess.run([os.path.join(BIN, "pendkim"), "generate", "-d", DOMAIN, "-s", selector, "--dir", folder],
-                                  capture_output=True, text=True)
+            done = subprocess.run([os.path.join(BIN, "pendkim"), "generate", "-d", DOMAIN, "-s", selector, "--dir",
+                                   folder], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             keys[selector] = next(os.path.join(folder, n) for n in sorted(os.listdir(folder))
                                   if selector in n and n.endswith(".private"))
         table = mx.write("key.table", "".join(f"{s} {DOMAIN}:{s}:{keys[s]}\n" for s in keys))
         senders = mx.write("signing.table", f"*@{DOMAIN} one\n")
         mx.set(dkim_signing="yes", dkim_key_table=table, dkim_signing_table="refile:" + senders)
+
         def text(selector):
-            line = subprocess.run([os.path.join(BIN, "pendkim"), "dns", "-d", DOMAIN, "-s", selector, "--key", keys[selector]],
-                                  capture_output=True, text=True).stdout
+            line = subprocess.run([os.path.join(BIN, "pendkim"), "dns", "-d", DOMAIN, "-s", selector, "--key",
+                                   keys[selector]], capture_output=True, text=True).stdout
             strings = line.split('"')[1::2]
             self.assertTrue(strings, line)
             return strings
+
         self.dns.set(f"one._domainkey.{DOMAIN}", "TXT", [text("one")])
         self.dns.set(f"two._domainkey.{DOMAIN}", "TXT", [text("one")])
         found = self.findings(mx)

@@ -12,7 +12,7 @@ from peer import Peer
 from queue_client import QueueClient
 from waiting import eventually
 
-TRANSPORT = "smtp:[127.0.0.1]:"
+SENDER, RECIPIENTS = "a@sender.example", ["b@elsewhere.example"]
 
 
 def waiting_instance(port=1, **settings):
@@ -65,9 +65,9 @@ class Snapshots(unittest.TestCase):
         mx = self.instance()
         large = "x" * 78 + "\r\n"
         for i in range(3):
-            send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail(f"small {i}"))
-        send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail("large", large * 5000))
-        send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail("held"))
+            send(mx.port, SENDER, RECIPIENTS, mail(f"small {i}"))
+        send(mx.port, SENDER, RECIPIENTS, mail("large", large * 5000))
+        send(mx.port, SENDER, RECIPIENTS, mail("held"))
         self.wait_deferred(mx, 5)
         held = next(m["queue_id"] for m in mx.queue() if m["message_size"] < 2000)
         self.assertEqual(mx.tool("pensuper", "-h", held).returncode, 0)
@@ -99,7 +99,7 @@ class Snapshots(unittest.TestCase):
         with Peer() as first:
             mx = self.instance(first.port, smtp_destination_concurrency_limit="3", queue_log_segment_size="1m")
             for i in range(40):
-                send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail(f"delivered {i}"))
+                send(mx.port, SENDER, RECIPIENTS, mail(f"delivered {i}"))
             first.wait_messages(40)
             mx.wait_empty_queue()
             mx.set(transport_maps="static:smtp:[127.0.0.1]:1")
@@ -108,14 +108,14 @@ class Snapshots(unittest.TestCase):
             waiting = [f"waiting {i}" for i in range(120)]
             for i, name in enumerate(waiting):
                 body = "y" * 70 + "\r\n"
-                send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail(name, body * (4000 if i % 10 == 0 else 3)))
+                send(mx.port, SENDER, RECIPIENTS, mail(name, body * (4000 if i % 10 == 0 else 3)))
             stop, taken = threading.Event(), []
 
             def load(number):
                 with Client(mx.port) as client:
                     i = 0
                     while not stop.is_set():
-                        client.send("a@sender.example", ["b@elsewhere.example"], mail(f"load {number}-{i}", "z\r\n" * 300))
+                        client.send(SENDER, RECIPIENTS, mail(f"load {number}-{i}", "z\r\n" * 300))
                         taken.append(f"load {number}-{i}")
                         i += 1
 
@@ -141,22 +141,25 @@ class Snapshots(unittest.TestCase):
         self.assertEqual(wanted - set(found), set())
         self.assertEqual([n for n in found if n.startswith("delivered") or n.startswith("probe")], [])
         self.assertEqual(len(found), len(set(found)), "a message came twice")
-        self.assertNotIn("DAMAGE", subprocess.run([os.path.join(BIN, "penqueue"), "--log", os.path.join(directory, "log")],
-                                                  capture_output=True, text=True, errors="replace").stdout)
+        log = subprocess.run([os.path.join(BIN, "penqueue"), "--log", os.path.join(directory, "log")],
+                             capture_output=True, text=True, errors="replace")
+        self.assertNotIn("DAMAGE", log.stdout)
 
     def goes_nowhere(self, mx):
         """Whether the changed transport is used; the message that tries it is removed."""
-        send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail("probe"))
+        send(mx.port, SENDER, RECIPIENTS, mail("probe"))
+
         def settled():
             queue = mx.queue()
             return [] if any(m["queue_name"] != "deferred" for m in queue) else [queue]
+
         queue = eventually(settled, "the probe is settled")[0]
         mx.tool("pensuper", "-d", "ALL")
         return bool(queue)
 
     def test_a_new_queue_manager_is_copied_and_a_directory_without_its_facts_is_no_snapshot(self):
         mx = self.instance()
-        send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail("one"))
+        send(mx.port, SENDER, RECIPIENTS, mail("one"))
         self.wait_deferred(mx, 1)
         mx.kill("qmgr")
         directory = self.snapshot(mx)  # a new one answers
@@ -178,7 +181,7 @@ class Snapshots(unittest.TestCase):
         def load():
             with Client(mx.port) as client:
                 for i in range(80):
-                    client.send("a@sender.example", ["b@elsewhere.example"], mail(f"m{i}", "q" * 70 + "\r\n" + "p\r\n" * 5000))
+                    client.send(SENDER, RECIPIENTS, mail(f"m{i}", "q" * 70 + "\r\n" + "p\r\n" * 5000))
 
         load()
         for end in (lambda client: self.assertTrue(client.thaw()), lambda client: None):
@@ -207,7 +210,7 @@ class Snapshots(unittest.TestCase):
     def test_a_queue_with_mail_is_not_overwritten_but_merged_each_message_once(self):
         mx, other = self.instance(), self.instance()
         for i in range(5):
-            send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail(f"mine {i}"))
+            send(mx.port, SENDER, RECIPIENTS, mail(f"mine {i}"))
             send(other.port, "a@sender.example", ["b@elsewhere.example", "c@elsewhere.example"],
                  mail(f"theirs {i}", "w" * 70 + "\r\n" + "v\r\n" * (60000 if i == 0 else 1)))
         self.wait_deferred(mx, 5)
@@ -249,7 +252,7 @@ class Snapshots(unittest.TestCase):
 
     def test_configuration_and_data_come_along_to_a_place_where_there_is_none(self):
         mx = self.instance()
-        send(mx.port, "a@sender.example", ["b@elsewhere.example"], mail("one"))
+        send(mx.port, SENDER, RECIPIENTS, mail("one"))
         self.wait_deferred(mx, 1)
         directory = self.snapshot(mx)
         with open(os.path.join(directory, "snapshot.json")) as text:
