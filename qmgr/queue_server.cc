@@ -125,6 +125,10 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, Right right, Guests::
       co_await handle(session, std::move(*ask));
     } else if (auto* files = std::get_if<ListSpool>(&received->message)) {
       co_await handle(session, std::move(*files));
+    } else if (auto* freeze = std::get_if<Freeze>(&received->message)) {
+      co_await handle(session, *freeze);
+    } else if (auto* thaw = std::get_if<Thaw>(&received->message)) {
+      co_await handle(session, *thaw);
     }
     if (guest != nullptr) guest->end();
     if (!co_await session->channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;

@@ -8,7 +8,8 @@
 /// however many there are, and other mail flows between the slices. A message that arrives after the order is not
 /// meant. An order ends early when its tool goes away. Maildrop is listed before the queue, so that what pickup takes
 /// meanwhile is not missed; ids shown there are passed over in the queue. Orders there: queue_orders.cc. Spool files
-/// are listed (queue_spool.cc) after one pass through the queue, which tells whose they are. Orders only: the program
+/// are listed (queue_spool.cc) after one pass through the queue, which tells whose they are. A tool that copies the
+/// queue has what is on the disk kept as it is, until it goes (queue_freeze.cc). Orders only: the program
 /// runs for one tool while the mail system is down (Program), nothing is delivered; so orders that need deliveries
 /// are refused.
 #include <functional>
@@ -41,10 +42,21 @@ class QueueServer {
 
  private:
   using Channel = ipc::Channel<ipc::queue::ToQmgr, ipc::queue::FromQmgr>;
+  /// Keeps what is on the disk from being used again, as long as it lives.
+  struct Frozen {
+    explicit Frozen(queue_log::QueueLog::Commits& c) : commits(c) { commits.hold_positions(); }
+    ~Frozen() { commits.release_positions(); }
+    Frozen(const Frozen&) = delete;
+    Frozen& operator=(const Frozen&) = delete;
+    queue_log::QueueLog::Commits& commits;
+    std::optional<std::uint64_t> save;  // the one that is held; nullopt: an earlier one has not ended
+    bool kept() const { return save && !commits.saving() && commits.last_save() == *save; }
+  };
   struct Session {
     Session(ipc::Opening opening, Right r) : channel(std::move(opening)), right(r) {}
     Channel channel;
     Right right;
+    std::unique_ptr<Frozen> frozen;
   };
   /// What a listing has shown so far: hashes of the ids, while there is room for them, and the number.
   struct Shown {
@@ -61,6 +73,8 @@ class QueueServer {
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::AskStatus m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::ListSpool m);
+  async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Freeze m);
+  async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Thaw m);
   struct SpoolOwners;
   async::Task<bool> note_owner(const queue_log::Listed& l, SpoolOwners& owners);
   ipc::queue::SpoolFile spool_file(spool::FileNumber number, const SpoolOwners& owners);

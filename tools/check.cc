@@ -31,6 +31,7 @@
 #include "lib/smtpd/tls.h"
 #include "pipe/options.h"
 #include "spawn/options.h"
+#include "tools/instances.h"
 #include "tools/mistakes.h"
 #include "tools/own_tables.h"
 #include "tools/tables.h"
@@ -43,17 +44,19 @@ using config::Severity;
 
 constexpr const char* kWords[] = {"error", "warning", "note"};
 
-/// What was found, printed as it comes, or as one JSON document at the end.
+/// What was found, printed as it comes, as one JSON document at the end, or only gathered.
 class Report {
  public:
-  explicit Report(bool json) : json_(json) {}
+  enum class Form { text, json, none };
+  explicit Report(Form form) : form_(form) {}
 
   void add(Severity severity, const std::string& text) { add(Problem{severity, {}, 0, {}, text}, {}); }
   void add(const Problem& p, const std::string& advice = {}) {
     fatal = fatal || p.severity == Severity::error;
     ++lines;
     const char* level = kWords[static_cast<int>(p.severity)];
-    if (!json_) {
+    if (form_ == Form::none) return all.push_back({p, advice});
+    if (form_ == Form::text) {
       std::printf("%s: %s%s%s\n", level, p.message().c_str(), advice.empty() ? "" : "; write: ", advice.c_str());
       return;
     }
@@ -68,7 +71,7 @@ class Report {
   }
   /// Returns the exit status.
   int end() const {
-    if (json_)
+    if (form_ == Form::json)
       std::printf("%s\n", found_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     else if (lines == 0)
       std::puts("no problem found");
@@ -77,9 +80,10 @@ class Report {
 
   bool fatal = false;
   int lines = 0;
+  std::vector<CheckFinding> all;  // Form::none
 
  private:
-  bool json_;
+  Form form_;
   nlohmann::ordered_json found_ = nlohmann::ordered_json::array();
 };
 
@@ -269,15 +273,9 @@ std::vector<std::string> redis_faults(const config::Settings& s) {
   return out;
 }
 
-}  // namespace
-
-int check(const std::string& config_directory, const CheckOptions& options) {
-  Report report(options.json);
+void look(const std::string& config_directory, bool dns, Report& report) {
   auto config = config::inspect(config_directory);
-  if (!config) {
-    report.add(Severity::error, config.error().message());
-    return report.end();
-  }
+  if (!config) return report.add(Severity::error, config.error().message());
   std::set<std::string> told;
   for (const auto& p : config->report()) {
     report.add(p);
@@ -288,10 +286,10 @@ int check(const std::string& config_directory, const CheckOptions& options) {
       std::ranges::any_of(config->problems(), [](const auto& p) { return p.severity == Severity::error; });
   if (unreadable) {  // no program could work with these settings
     report.add(Severity::note, "no further checks before these errors are put right");
-    return report.end();
+    return;
   }
   const config::Settings& s = config->settings();
-  for (const auto& m : mistakes(*config, {.dns = options.dns})) report.add(m.problem, m.advice);
+  for (const auto& m : mistakes(*config, {.dns = dns})) report.add(m.problem, m.advice);
   for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
   for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
   check_tables(*config, report);
@@ -315,7 +313,22 @@ int check(const std::string& config_directory, const CheckOptions& options) {
     if (told.contains(skipped.label)) continue;
     report.add(Severity::note, "service " + skipped.label + " is not started: " + skipped.why);
   }
+  if (!s.multi_instance_directories.empty())
+    for (const auto& problem : conflicts(list_instances(*config))) report.add(problem);
+}
+
+}  // namespace
+
+int check(const std::string& config_directory, const CheckOptions& options) {
+  Report report(options.json ? Report::Form::json : Report::Form::text);
+  look(config_directory, options.dns, report);
   return report.end();
+}
+
+std::vector<CheckFinding> check_findings(const std::string& config_directory, bool dns) {
+  Report report(Report::Form::none);
+  look(config_directory, dns, report);
+  return std::move(report.all);
 }
 
 std::vector<std::string> faults(const config::Config& config) {

@@ -15,6 +15,13 @@ struct CheckOptions {
 /// would not be safe.
 int check(const std::string& config_directory, const CheckOptions& options);
 
+/// The same findings, for others to show.
+struct CheckFinding {
+  config::Problem problem;
+  std::string advice;  // what to write instead
+};
+std::vector<CheckFinding> check_findings(const std::string& config_directory, bool dns);
+
 /// The faults of a configuration that keep mail from being taken or delivered, one sentence with its place each:
 /// errors of the files, tables that cannot be used. Opens the tables.
 std::vector<std::string> faults(const config::Config& config);

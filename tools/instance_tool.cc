@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "tools/instance_status.h"
 #include "tools/log_rotation.h"
 #include "tools/output.h"
+#include "tools/snapshot.h"
 
 namespace pen::tools {
 namespace {
@@ -47,7 +49,16 @@ constexpr Row kCommands[] = {
      "--queue DIR [-n] [--json] [--remove]: the queue of a Postfix that is stopped",
      Command::import_from},
     {"export", " --queue DIR [--plain] [--json] [--remove]", "the queue as files that another mail system can take",
-     Command::export_queue}};
+     Command::export_queue},
+    {"snapshot", " DIR", "a copy of configuration, queue and data, running or not, that can be started elsewhere",
+     Command::snapshot},
+    {"restore", " DIR [--to DIR] [--merge]", "take over such a copy; with --merge into a queue that holds mail",
+     Command::restore},
+    {"doctor", " [--json] [--no-network] [--probe HOST]",
+     "what is wrong with the whole: configuration, DNS, ports, certificates, disk, clock, kernel, servers",
+     Command::doctor},
+    {"list", " [--json]", "the instances of this host, and which of them run", Command::list},
+    {"multi", " OPTIONS", "what postmulti does: penstock multi --help", Command::multi}};
 
 /// Reads the words after a command into the options.
 std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
@@ -63,6 +74,14 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
   if (row.command == Command::check)
     line.options = {{"--json", "as JSON", service::set(o.json)},
                     {"--no-dns", "look no names up", service::set(o.dns, false)}};
+  if (row.command == Command::list) line.options = {{"--json", "as JSON", service::set(o.multi.json)}};
+  if (row.command == Command::doctor)
+    line.options = {{"--json", "as JSON", service::set(o.doctor.json)},
+                    {"--no-network", "ask and connect to nobody", service::set(o.doctor.network, false)},
+                    {"--probe HOST", "is port 25 of this host reached from here?", service::into(o.doctor.probe)}};
+  if (row.command == Command::restore)
+    line.options = {{"--to DIR", "the directory of main.cf (the directory of -c)", service::into(o.restore.to)},
+                    {"--merge", "add the messages to a queue that holds some", service::set(o.restore.merge)}};
   if (row.command == Command::export_queue)
     line.options = {{"--queue DIR", "where the files go", service::into(o.export_queue.directory)},
                     {"--plain", "SMTP without parameters", service::set(o.export_queue.plain)},
@@ -93,6 +112,11 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
     o.instance.directory = rest->front();
     rest->erase(rest->begin());
   }
+  if (row.command == Command::snapshot || row.command == Command::restore) {
+    if (rest->empty()) return std::unexpected(line.misuse(std::string(row.name) + " needs a directory"));
+    (row.command == Command::snapshot ? o.snapshot : o.restore.from) = rest->front();
+    rest->erase(rest->begin());
+  }
   if (row.command == Command::import_from) {
     o.import_queue.dry_run = o.import_config.dry_run;
     o.import_queue.json = o.import_config.json;
@@ -105,6 +129,25 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
     return std::unexpected(line.misuse("export needs --queue DIR"));
   if (rest->empty()) return {};
   return std::unexpected(line.misuse(std::string(row.name) + ": unexpected \"" + printable(rest->front()) + "\""));
+}
+
+const char* name_of(Command command) { return std::ranges::find(kCommands, command, &Row::command)->name; }
+
+/// With multi_instance_wrapper these commands are for all instances, if no instance was named by -c or MAIL_CONFIG.
+bool wraps(const config::Config& config, const InstanceTool::Options& o) {
+  if (!o.directory.empty() || std::getenv("MAIL_CONFIG") != nullptr) return false;
+  if (config.settings().multi_instance_wrapper.empty() || config.settings().multi_instance_directories.empty())
+    return false;
+  switch (o.command) {
+    case Command::start:
+    case Command::stop:
+    case Command::reload:
+    case Command::flush:
+    case Command::status:
+      return true;
+    default:
+      return false;
+  }
 }
 
 template <class... T>
@@ -126,20 +169,61 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
   line.options.push_back({"", "Options before the command:"});
   line.options.push_back({"-c DIR", "the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock)",
                           service::into(o.directory)});
-  const auto words = line.read(argc, argv);
+  auto& several = o.multi;
+  bool any_program = false;
+  line.options.push_back({"-a", "for all instances, one after the other", service::set(several.choice.all)});
+  line.options.push_back({"-g GROUP", "for those of a group", service::into(several.choice.group)});
+  line.options.push_back({"-i NAME", "for one: its name, \"-\" the first", service::into(several.choice.name)});
+  line.options.push_back(
+      {"-x", "with one of these: COMMAND is any program, such as penqueue", service::set(any_program)});
+  line.options.push_back({"-R", "with one of these: in reverse order", service::set(several.choice.reverse)});
+  auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   if (words->empty()) return std::unexpected(line.incomplete());
+  o.several = several.choice.all || !several.choice.group.empty() || !several.choice.name.empty();
+  if (any_program && !o.several) return std::unexpected(line.misuse("-x needs -a, -g or -i"));
+  several.directory = o.directory;
+  if (any_program) {
+    several.mode = MultiTool::Mode::command;
+    several.words = *std::move(words);
+    return o;
+  }
   const auto* row = std::ranges::find(kCommands, words->front(), &Row::name);
   if (row == std::end(kCommands))
     return std::unexpected(line.misuse("unknown command \"" + printable(words->front()) + "\""));
   o.command = row->command;
+  if (o.command == Command::multi) {
+    std::vector<const char*> rest;
+    for (const std::string& word : *words) rest.push_back(word.c_str());
+    auto multi = MultiTool::read(static_cast<int>(rest.size()), rest.data());
+    if (!multi) return std::unexpected(multi.error());
+    const std::string directory = std::move(several.directory);
+    several = *std::move(multi);
+    if (several.directory.empty()) several.directory = directory;
+    return o;
+  }
   if (auto read = read_command(*row, *words, o); !read) return std::unexpected(read.error());
+  if (o.command == Command::list) {
+    several.mode = MultiTool::Mode::list;
+    several.running = true;
+  } else if (o.several) {
+    if (o.command == Command::init || o.command == Command::restore || o.command == Command::start_foreground)
+      return std::unexpected(line.misuse(words->front() + " is for one instance"));
+    several.mode = MultiTool::Mode::penstock;
+    several.words = *std::move(words);
+  }
   return o;
 }
 
 int InstanceTool::run() {
+  if (options_.multi.mode != MultiTool::Mode::none) return MultiTool(options_.multi).run();
   if (options_.command == Command::init) return init();
   const std::string directory = config::config_directory(options_.directory);
+  if (options_.command == Command::doctor) return Doctor(directory, options_.doctor).run();
+  if (options_.command == Command::restore) {
+    if (options_.restore.to.empty()) options_.restore.to = directory;
+    return Restore(options_.restore).run();
+  }
   if (options_.command == Command::check) return check(directory, {.json = options_.json, .dns = options_.dns});
   if (options_.command == Command::import_from && options_.import_queue.directory.empty()) {
     if (options_.import_config.to.empty()) options_.import_config.to = directory;
@@ -147,11 +231,23 @@ int InstanceTool::run() {
   }
   const auto config = config::load(directory);
   if (!config) return fail_with(EX_CONFIG, config.error().message());
+  if (wraps(*config, options_)) {
+    options_.multi.mode = MultiTool::Mode::penstock;
+    options_.multi.words = {name_of(options_.command)};
+    if (options_.json) options_.multi.words.emplace_back("--json");
+    return MultiTool(options_.multi).run();
+  }
   InstanceControl control(*config);
   switch (options_.command) {
     case Command::init:
     case Command::check:
+    case Command::list:
+    case Command::multi:
+    case Command::doctor:
+    case Command::restore:
       break;
+    case Command::snapshot:
+      return Snapshot(*config, options_.snapshot).run();
     case Command::start:
       return control.start();
     case Command::start_foreground:

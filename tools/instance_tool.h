@@ -2,15 +2,19 @@
 /// penstock: makes, starts, stops and looks at an instance. Manual: man/penstock.1.
 ///
 /// Use:     return service::run_tool<InstanceTool>(argc, argv);
-/// Parts:   instance.h makes one, instance_control.h starts and stops it, instance_status.h and check.h look at it.
+/// Parts:   instance.h makes one, instance_control.h starts and stops it, instance_status.h, check.h and doctor.h look
+///          at it; snapshot.h and restore.h copy it; multi_tool.h has what concerns several.
 #include <expected>
 #include <string>
 
 #include "lib/service/command_line.h"
 #include "tools/config_import.h"
+#include "tools/doctor.h"
 #include "tools/instance.h"
+#include "tools/multi_tool.h"
 #include "tools/queue_export.h"
 #include "tools/queue_import.h"
+#include "tools/restore.h"
 
 namespace pen::tools {
 
@@ -28,7 +32,12 @@ class InstanceTool {
     status,
     check,
     import_from,
-    export_queue
+    export_queue,
+    list,
+    multi,
+    doctor,
+    snapshot,
+    restore
   };
   struct Options {
     std::string directory;  // of main.cf, as given
@@ -39,6 +48,11 @@ class InstanceTool {
     ConfigImport::Options import_config;
     QueueImport::Options import_queue;
     QueueExport::Options export_queue;
+    MultiTool::Options multi;  // list, multi, and any command with -a, -g, -i or -x
+    bool several = false;      // one of these was given
+    Doctor::Options doctor;
+    std::string snapshot;  // directory
+    Restore::Options restore;
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
 

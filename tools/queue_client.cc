@@ -104,8 +104,8 @@ async::Task<QueueChannel> QueueClient::reach(async::Loop& loop, const ipc::queue
   co_return *std::move(channel);
 }
 
-async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQmgr& request, const See& see,
-                                        ipc::queue::Done& done) {
+async::Task<void> QueueClient::hold_conversation(async::Loop& loop, const ipc::queue::ToQmgr& request,
+                                                 const Next& answer, ipc::queue::Done& done) {
   Persistence persistence(program_, std::holds_alternative<ipc::queue::Act>(request));
   for (bool finished = false; !finished;) {
     std::optional<OfflineQmgr> own;
@@ -117,13 +117,15 @@ async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQ
         if (!own && persistence.again(received.error())) break;
         die(program_, EX_UNAVAILABLE, "the queue manager went away: " + reason(received.error(), own));
       }
-      if (auto* end = std::get_if<ipc::queue::Done>(&received->message)) {
+      auto* end = std::get_if<ipc::queue::Done>(&received->message);
+      if (end == nullptr && !std::holds_alternative<ipc::queue::Progress>(received->message)) persistence.answered();
+      const auto more = answer(received->message, received->fds);
+      if (more) std::visit([&](const auto& m) { (void)channel.send(m); }, *more);
+      if (end != nullptr && !more) {
         done = std::move(*end);
         finished = true;
         break;
       }
-      if (!std::holds_alternative<ipc::queue::Progress>(received->message)) persistence.answered();
-      see(received->message, received->fds);
     }
     channel.close();
     if (own) own->finish();
@@ -132,9 +134,16 @@ async::Task<void> QueueClient::converse(async::Loop& loop, const ipc::queue::ToQ
 }
 
 ipc::queue::Done QueueClient::ask(const ipc::queue::ToQmgr& request, const See& see) {
+  return converse(request, [&see](ipc::queue::FromQmgr& m, std::vector<Fd>& fds) -> std::optional<ipc::queue::ToQmgr> {
+    if (!std::holds_alternative<ipc::queue::Done>(m)) see(m, fds);
+    return std::nullopt;
+  });
+}
+
+ipc::queue::Done QueueClient::converse(const ipc::queue::ToQmgr& first, const Next& answer) {
   async::Loop loop;
   ipc::queue::Done done;
-  loop.spawn("ask", converse(loop, request, see, done));
+  loop.spawn("ask", hold_conversation(loop, first, answer, done));
   loop.run();
   return done;
 }

@@ -51,10 +51,14 @@ class QueueClient {
   QueueClient(std::string program, const config::Config& config);
   using See = std::function<void(ipc::queue::FromQmgr&, std::vector<Fd>&)>;
   ipc::queue::Done ask(const ipc::queue::ToQmgr& request, const See& see);
+  /// The same for several requests that belong together, in one conversation: answer() is called for each answer, Done
+  /// too, and may return what is asked next. It ends with a Done after which nothing is asked.
+  using Next = std::function<std::optional<ipc::queue::ToQmgr>(ipc::queue::FromQmgr&, std::vector<Fd>&)>;
+  ipc::queue::Done converse(const ipc::queue::ToQmgr& first, const Next& answer);
 
  private:
-  async::Task<void> converse(async::Loop& loop, const ipc::queue::ToQmgr& request, const See& see,
-                             ipc::queue::Done& done);
+  async::Task<void> hold_conversation(async::Loop& loop, const ipc::queue::ToQmgr& first, const Next& answer,
+                                      ipc::queue::Done& done);
   /// Connects to path_ or, if nobody listens there, to a queue manager of our own, which is put into `own`. Ends the
   /// program if neither is possible.
   async::Task<QueueChannel> reach(async::Loop& loop, const ipc::queue::ToQmgr& request,

@@ -89,6 +89,19 @@ struct ListSpool {
   PEN_FIELDS(request, files)
 };
 
+/// For a copy of the queue while it is in use (docs/snapshot.md): from the first Freeze to Thaw, or to the end of the
+/// conversation, no segment of the queue log and no file of the spool is used again; mail goes on, and the log grows.
+/// Each Freeze is answered by LogEnds, or by Done with failed if what was frozen was used again because the disk is
+/// full. Thaw is answered by Done. For root and mail_owner.
+struct Freeze {
+  std::uint64_t request = 0;
+  PEN_FIELDS(request)
+};
+struct Thaw {
+  std::uint64_t request = 0;
+  PEN_FIELDS(request)
+};
+
 // qmgr → tool
 struct EntryRecipient {
   std::string address;
@@ -162,6 +175,18 @@ struct Status {
   std::vector<StatusLine> lines;
   PEN_FIELDS(request, lines)
 };
+/// How far each log is on stable storage.
+struct LogEnd {
+  std::int64_t interval = 0;  // of the log, as in the headers of its segments
+  std::uint64_t use = 0;
+  std::uint32_t offset = 0;
+  PEN_FIELDS(interval, use, offset)
+};
+struct LogEnds {
+  std::uint64_t request = 0;
+  std::vector<LogEnd> logs;
+  PEN_FIELDS(request, logs)
+};
 /// not_found: none of the ids named is in the queue. One that is there and needs nothing (a flush of a message that
 /// is being tried) is ok, and not counted.
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed, no_space };
@@ -173,7 +198,7 @@ struct Done {
   PEN_FIELDS(request, outcome, count, text)
 };
 
-using ToQmgr = std::variant<List, Act, Show, AskStatus, ListSpool>;
-using FromQmgr = std::variant<Entry, Content, Progress, Status, Done, SpoolFile>;
+using ToQmgr = std::variant<List, Act, Show, AskStatus, ListSpool, Freeze, Thaw>;
+using FromQmgr = std::variant<Entry, Content, Progress, Status, Done, SpoolFile, LogEnds>;
 
 }  // namespace pen::ipc::queue

@@ -78,6 +78,10 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, const 
   return database;
 }
 
+Result<void> Database::copy_to(const std::string& path) const {
+  return outcome(::mdb_env_copy(env_, path.c_str()), path);
+}
+
 Database::~Database() { ::mdb_env_close(env_); }
 
 void Database::forget_dead_readers() const { ::mdb_reader_check(env_, nullptr); }

@@ -74,6 +74,8 @@ class SegmentPool {
   void met(Slot slot) { last_slot_ = std::max(last_slot_, slot); }
   std::size_t reserve() const;
   bool has_space() const;
+  /// New mail is refused, and the disk has no room for a further segment.
+  bool starved() const { return allocation_failed_ && !has_space(); }
   /// Whether a replacement more than those promised finds room.
   bool may_promise() const { return promised_ < around_.options.reserve || free_.size() > reserve(); }
   void promise(std::uint64_t bytes) { promised_ += bytes; }

@@ -108,6 +108,13 @@ void QueueLog::Commits::flush() { state_->lanes.flush(); }
 void QueueLog::Commits::save_positions() { state_->positions.ask(); }
 std::uint64_t QueueLog::Commits::next_save() const { return state_->positions.next_save(); }
 std::uint64_t QueueLog::Commits::last_save() const { return state_->positions.last_save(); }
+void QueueLog::Commits::hold_positions() { state_->positions.hold(); }
+void QueueLog::Commits::release_positions() { state_->positions.let_go(); }
+LogEnds QueueLog::Commits::durable_ends() const {
+  LogEnds ends;
+  for (const Log& log : state_->logs) ends.push_back({log.disk_interval(), log.durable_to});
+  return ends;
+}
 
 // --- what it is like ---
 

@@ -38,6 +38,13 @@
 
 namespace pen::queue_log {
 
+/// The end of what is durable in a log; `interval` names the log as its segments do (docs/queue-format.md).
+struct LogEnd {
+  std::int64_t interval = 0;
+  Position durable;
+};
+using LogEnds = std::vector<LogEnd>;
+
 enum class Recovery {
   reading,   // call step() again
   settling,  // all read; ends when the next batches complete
@@ -158,6 +165,14 @@ class QueueLog::Commits {
   /// next_save() of the moment after finish() or remove(); ask for it with save_positions() when files run short.
   std::uint64_t next_save() const;
   std::uint64_t last_save() const;
+  /// For copies of a queue that is being written (log_copy.h). From hold_positions() to release_positions(), which may
+  /// be nested, no save begins, so no segment and no spool file is used again; the log grows meanwhile. On a full disk
+  /// saves go on nevertheless: the hold was kept if no save is under way and last_save() is what it was.
+  void hold_positions();
+  void release_positions();
+  bool saving() const { return next_save() != last_save() + 1; }
+  /// How far each log is durable, at this moment: what a power cut would leave at least.
+  LogEnds durable_ends() const;
   /// Takes a batch back, in any order. Returns the ticket up to which everything is durable now; io_error: end the
   /// process.
   Result<Ticket> complete(Batch batch, Result<void> executed);

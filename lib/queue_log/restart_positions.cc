@@ -14,7 +14,7 @@ bool RestartPositions::settles() const {
 }
 
 bool RestartPositions::due() const {
-  if (saving_) return false;
+  if (saving_ || (holds_ != 0 && !pool_.starved())) return false;
   const std::uint64_t since = around_.grown - grown_;
   return asked_ || since >= around_.options.save_every ||
          (pool_.free() <= pool_.reserve() && since >= around_.options.segment_size / 4);

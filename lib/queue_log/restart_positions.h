@@ -41,6 +41,9 @@ class RestartPositions {
   std::uint64_t last_save() const { return sequence_ - (saving_ ? 1 : 0); }
 
   void ask() { asked_ = true; }
+  /// While somebody holds them no save begins, unless the disk is full.
+  void hold() { ++holds_; }
+  void let_go() { --holds_; }
   /// The save that ends recovery, once the record at `last` is durable.
   void settle_after(const Position& last) { settle_after_ = last; }
   bool settles() const;
@@ -78,6 +81,7 @@ class RestartPositions {
   std::uint64_t sequence_ = 0;
   std::uint64_t grown_ = 0;  // Surroundings::grown at the last save
   bool asked_ = false;
+  std::size_t holds_ = 0;
   std::optional<Position> settle_after_;
   std::optional<Saving> saving_;
 };

@@ -2,7 +2,8 @@
 
 Use:     with Dns({("example.org", "MX"): [(10, "mx.example.org")], ("mx.example.org", "A"): ["127.0.0.1"]}) as dns:
              … dns.port; dns.asked
-Records: (name, type) -> list of rdata: A and AAAA text, MX (preference, name), CNAME a name, TXT text or its strings.
+Records: (name, type) -> list of rdata: A and AAAA text, MX (preference, name), CNAME a name, TXT text or its strings,
+         TLSA "usage selector matching hex".
          An existing name without the type gives an empty answer, any other name NXDOMAIN.
 Trouble: dns.trouble[name] = SERVFAIL | REFUSED | SILENT | WRONG_ID | TRUNCATED (TCP works) | GARBAGE | LOOP (a CNAME to
          itself) | POINTER_LOOP (compression that points to itself) | a function(query bytes) -> bytes or None.
@@ -11,7 +12,7 @@ import socket
 import struct
 import threading
 
-TYPES = {"A": 1, "NS": 2, "CNAME": 5, "SOA": 6, "PTR": 12, "MX": 15, "TXT": 16, "AAAA": 28}
+TYPES = {"A": 1, "NS": 2, "CNAME": 5, "SOA": 6, "PTR": 12, "MX": 15, "TXT": 16, "AAAA": 28, "TLSA": 52}
 NAMES = {v: k for k, v in TYPES.items()}
 SERVFAIL, REFUSED, SILENT, WRONG_ID, TRUNCATED, GARBAGE, LOOP, POINTER_LOOP = (
     "servfail", "refused", "silent", "wrong id", "truncated", "garbage", "loop", "pointer loop")
@@ -37,6 +38,9 @@ def rdata(kind, value):
     if kind == "TXT":
         strings = [value] if isinstance(value, str) else value
         return b"".join(bytes([len(s)]) + s.encode() for s in strings)
+    if kind == "TLSA":
+        usage, selector, matching, data = value.split()
+        return bytes([int(usage), int(selector), int(matching)]) + bytes.fromhex(data)
     raise ValueError(kind)
 
 

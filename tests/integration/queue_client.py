@@ -81,6 +81,26 @@ class QueueClient:
         reader.varint()
         return reader
 
+    def freeze(self):
+        """Keeps segments and spool files from being used again until thaw() or the end of this client. Returns how far
+        each log is durable: interval -> (use, offset)."""
+        self._send(varint(5), varint(1))
+        r = self._frame()
+        kind = r.varint()
+        if kind == 4:
+            raise AssertionError("not frozen: it was used again, or may not be")
+        assert kind == 6, kind
+        r.varint()
+        return {r.signed(): (r.varint(), r.varint()) for _ in range(r.varint())}
+
+    def thaw(self):
+        """Returns whether nothing was used again."""
+        self._send(varint(6), varint(1))
+        r = self._frame()
+        assert r.varint() == 4
+        r.varint()
+        return OUTCOMES[r.varint()] == "ok"
+
     def list(self):
         self._send(varint(0), varint(1) + text("") + text(""))
         entries = []

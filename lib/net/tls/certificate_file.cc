@@ -1,6 +1,7 @@
 #include "lib/net/tls/certificate_file.h"
 
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
 #include <cstdio>
 #include <ctime>
@@ -48,6 +49,39 @@ std::optional<bool> key_fits(const std::string& key_file, const std::string& cer
   if (!key || !x) return std::nullopt;
   const bool fits = X509_check_private_key(x.get(), key.get()) == 1;
   (void)take_openssl_error();  // a misfit leaves one
+  return fits;
+}
+
+std::optional<bool> certificate_names(const std::string& path, const std::string& host) {
+  const X509Ptr x = certificate_of(path);
+  if (!x) return std::nullopt;
+  return X509_check_host(x.get(), host.data(), host.size(), 0, nullptr) == 1;
+}
+
+std::optional<bool> certificate_fits(const std::string& path, const Tlsa& record) {
+  const File file = open(path);
+  std::optional<bool> fits;
+  const bool authority = record.usage == 0 || record.usage == 2;
+  while (file) {
+    const X509Ptr x(PEM_read_X509(file.get(), nullptr, no_password, nullptr));
+    if (!x) break;
+    unsigned char* der = nullptr;
+    const int size =
+        record.selector == 1 ? i2d_X509_PUBKEY(X509_get_X509_PUBKEY(x.get()), &der) : i2d_X509(x.get(), &der);
+    std::string data;
+    if (size > 0) data.assign(reinterpret_cast<const char*>(der), static_cast<std::size_t>(size));
+    OPENSSL_free(der);
+    if (record.matching != 0) {
+      unsigned char digest[EVP_MAX_MD_SIZE];
+      unsigned length = 0;
+      const EVP_MD* kind = record.matching == 1 ? EVP_sha256() : EVP_sha512();
+      if (EVP_Digest(data.data(), data.size(), digest, &length, kind, nullptr) != 1) break;
+      data.assign(reinterpret_cast<const char*>(digest), length);
+    }
+    fits = fits.value_or(false) || data == record.data;
+    if (!authority) break;
+  }
+  (void)take_openssl_error();  // the end of the file leaves one
   return fits;
 }
 

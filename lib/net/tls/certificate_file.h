@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/base/time.h"
+#include "lib/net/tls/tlsa.h"
 
 namespace pen::tls {
 
@@ -21,5 +22,11 @@ std::optional<CertificateDates> look_at_certificate(const std::string& path);
 bool holds_private_key(const std::string& path);
 /// Whether the key of one file is that of the first certificate of another; nullopt: one of them cannot be read.
 std::optional<bool> key_fits(const std::string& key_file, const std::string& certificate_file);
+
+/// Whether the first certificate in the file is for this host name; nullopt: there is none that can be read.
+std::optional<bool> certificate_names(const std::string& path, const std::string& host);
+/// Whether a TLSA record (tlsa.h) for the host itself, of usage 1 or 3, is of the first certificate in the file, or one
+/// for an authority (0 or 2) of any certificate in it. nullopt: none can be read.
+std::optional<bool> certificate_fits(const std::string& path, const Tlsa& record);
 
 }  // namespace pen::tls

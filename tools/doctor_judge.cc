@@ -1,0 +1,492 @@
+#include "tools/doctor_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+
+#include "lib/base/network.h"
+#include "lib/base/text.h"
+#include "lib/mta_sts/policy.h"
+
+namespace pen::tools {
+namespace {
+
+using State = Told::State;
+
+constexpr int kSoon = 14;  // days before a certificate's end
+constexpr std::uint64_t kFewInodes = 1000;
+constexpr milliseconds kSlowSync{100}, kHopelessSync{1000};
+constexpr seconds kClockSlack{3600};
+
+/// Findings of one area.
+class Area {
+ public:
+  explicit Area(std::string name) : name_(std::move(name)) {}
+  void good(std::string what) { found_.push_back({Level::ok, name_, std::move(what), {}, {}}); }
+  void add(Level level, std::string what, std::string why, std::string advice) {
+    found_.push_back({level, name_, std::move(what), std::move(why), std::move(advice)});
+  }
+  Findings take() { return std::move(found_); }
+
+ private:
+  std::string name_;
+  Findings found_;
+};
+
+std::string safe(const std::string& text) { return printable(text, 200); }
+std::string listed(const std::vector<std::string>& words) { return safe(join(words, ", ")); }
+bool contains(const std::vector<std::string>& list, const std::string& word) {
+  return std::ranges::find(list, word) != list.end();
+}
+bool starts(const std::string& text, std::string_view prefix) {
+  return text.size() >= prefix.size() && to_lower(text.substr(0, prefix.size())) == prefix;
+}
+std::vector<std::string> those_with(const Told& told, std::string_view prefix) {
+  std::vector<std::string> out;
+  for (const auto& text : told.values)
+    if (starts(text, prefix) &&
+        (text.size() == prefix.size() || text[prefix.size()] == ' ' || text[prefix.size()] == ';'))
+      out.push_back(text);
+  return out;
+}
+std::string day(WallTime time) {
+  const std::time_t moment = unix_seconds(time);
+  std::tm tm{};
+  ::gmtime_r(&moment, &tm);
+  return fmt::format("{:04}-{:02}-{:02}", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
+}
+
+constexpr const char* kDnsSilent = "nothing can be said of it now";
+constexpr const char* kAskAgain =
+    "look at the name servers (dns_resolver_addresses, /etc/resolv.conf), and repeat this";
+
+void judge_host(const NameFacts& f, Area& area) {
+  if (f.hostname.find('.') == std::string::npos || f.hostname.ends_with(".localdomain")) {
+    area.add(Level::error, "myhostname is " + safe(f.hostname) + ", which is no name in the Internet's DNS",
+             "others refuse mail of a host that gives such a name in HELO",
+             "set myhostname to the host's full name, such as mail.example.org");
+    return;
+  }
+  if (f.addresses.state == State::unknown) {
+    area.add(Level::note, "DNS does not answer for " + safe(f.hostname), kDnsSilent, kAskAgain);
+    return;
+  }
+  if (f.addresses.state == State::missing) {
+    area.add(Level::error, safe(f.hostname) + " (myhostname) has no address in DNS",
+             "others refuse mail of a host whose name does not exist, and cannot answer it",
+             "publish an A or AAAA record, or set myhostname to a name that has one");
+    return;
+  }
+  area.good(safe(f.hostname) + " has the addresses " + listed(f.addresses.values));
+  for (const std::string& address : f.addresses.values) {
+    if (private_address(address)) {
+      area.add(Level::note, safe(f.hostname) + " has the address " + address + ", which is reached from inside only",
+               "mail goes out from another address then, whose name in DNS must be this one as well",
+               "compare with --probe and what others log, or ask whoever runs the gateway");
+      continue;
+    }
+    const auto reverse = f.reverse.find(address);
+    if (reverse == f.reverse.end() || reverse->second.state == State::unknown) {
+      area.add(Level::note, "DNS does not answer which name " + address + " has", kDnsSilent, kAskAgain);
+    } else if (reverse->second.state == State::missing) {
+      area.add(Level::warning, address + " has no name in DNS (PTR)",
+               "many hosts, the largest among them, refuse mail from such addresses",
+               "have the provider of the address set its PTR record to " + safe(f.hostname));
+    } else if (!contains(reverse->second.values, f.hostname)) {
+      area.add(
+          Level::warning,
+          "the name of " + address + " in DNS (PTR) is " + listed(reverse->second.values) + ", not " + safe(f.hostname),
+          "others compare the two, and take mail for spam when they differ",
+          "have the PTR record set to " + safe(f.hostname) + ", or myhostname to that name");
+    } else {
+      area.good("the name of " + address + " in DNS (PTR) is " + safe(f.hostname));
+    }
+  }
+  if (to_lower(f.helo) != to_lower(f.hostname))
+    area.add(
+        Level::note, "mail goes out with the name " + safe(f.helo) + " (smtp_helo_name), not " + safe(f.hostname),
+        "receivers compare the name in HELO with the name of the address",
+        "leave smtp_helo_name at $myhostname, unless " + safe(f.helo) + " is the name of the address that is used");
+}
+
+void judge_spf(const NameFacts& f, const DomainFacts& d, Area& area) {
+  if (d.spf.state == State::unknown) {
+    area.add(Level::note, "DNS does not answer for the SPF record of " + safe(d.name), kDnsSilent, kAskAgain);
+    return;
+  }
+  const auto records = those_with(d.spf, "v=spf1");
+  if (records.empty()) {
+    area.add(Level::warning, safe(d.name) + " has no SPF record",
+             "others cannot tell its mail from forged mail, and some refuse it",
+             "publish a TXT record: v=spf1 mx -all, if all its mail leaves by its mail hosts");
+    return;
+  }
+  if (records.size() > 1) {
+    area.add(Level::error, safe(d.name) + " has " + std::to_string(records.size()) + " SPF records",
+             "with more than one each check of SPF fails", "leave one TXT record that begins with v=spf1");
+    return;
+  }
+  for (const auto word : split(records.front(), " ")) {
+    if (word == "+all" || word == "all") {
+      area.add(Level::warning, "the SPF record of " + safe(d.name) + " allows everybody: " + safe(records.front()),
+               "anybody may send in its name, and filters count that against it", "end it with -all or ~all");
+      return;
+    }
+  }
+  for (const std::string& address : f.addresses.values) {
+    if (private_address(address)) continue;
+    if (d.mx_addresses.state == State::unknown || d.addresses.state == State::unknown) continue;
+    const auto allowed = spf_allows(records.front(), address, d.mx_addresses.values, d.addresses.values);
+    if (allowed && !*allowed)
+      area.add(Level::warning,
+               "the SPF record of " + safe(d.name) + " does not name " + address + ": " + safe(records.front()),
+               "mail that this host sends for the domain fails SPF",
+               "add ip" + std::string(address.find(':') == std::string::npos ? "4:" : "6:") + address +
+                   " to it, or mx if this host is one of the domain's mail hosts");
+    else
+      area.good("the SPF record of " + safe(d.name) +
+                (allowed ? " allows " + address : " is " + safe(records.front())));
+  }
+}
+
+void judge_dmarc(const DomainFacts& d, Area& area) {
+  if (d.dmarc.state == State::unknown) {
+    area.add(Level::note, "DNS does not answer for _dmarc." + safe(d.name), kDnsSilent, kAskAgain);
+    return;
+  }
+  const auto records = those_with(d.dmarc, "v=dmarc1");
+  if (records.empty()) {
+    area.add(
+        Level::warning, safe(d.name) + " has no DMARC record",
+        "large receivers want one of whoever sends much, and nobody is told what to do with forged mail",
+        "publish a TXT record at _dmarc." + safe(d.name) + ": v=DMARC1; p=none; rua=mailto:postmaster@" + safe(d.name));
+  } else if (records.size() > 1) {
+    area.add(Level::error, "_dmarc." + safe(d.name) + " has " + std::to_string(records.size()) + " DMARC records",
+             "with more than one none counts", "leave one");
+  } else if (const std::string text = to_lower(records.front()); text.find("p=") == std::string::npos) {
+    area.add(Level::error, "the DMARC record of " + safe(d.name) + " has no p=: " + safe(records.front()),
+             "it does not count", "write v=DMARC1; p=none; … at least");
+  } else {
+    area.good("the DMARC record of " + safe(d.name) + " is " + safe(records.front()));
+  }
+}
+
+void judge_mta_sts(const DomainFacts& d, Area& area) {
+  if (d.mta_sts.state == State::unknown) {
+    area.add(Level::note, "DNS does not answer for _mta-sts." + safe(d.name), kDnsSilent, kAskAgain);
+    return;
+  }
+  if (!mta_sts::read_records(d.mta_sts.values)) {
+    if (those_with(d.mta_sts, "v=stsv1").empty()) return;  // it is not demanded of anybody
+    area.add(Level::error, "the record _mta-sts." + safe(d.name) + " is not in the form of RFC 8461, or there are two",
+             "no sender looks at the policy", "publish one: v=STSv1; id=…; with letters and digits only in id");
+    return;
+  }
+  if (!d.policy) {
+    area.add(Level::error,
+             safe(d.name) + " announces an MTA-STS policy, which cannot be fetched: " + safe(d.policy_fault),
+             "senders that know an older policy go by that until it expires, others have no protection",
+             "serve https://mta-sts." + safe(d.name) + "/.well-known/mta-sts.txt with a certificate for that name");
+    return;
+  }
+  const auto policy = mta_sts::parse_policy(*d.policy);
+  if (!policy) {
+    area.add(Level::error, "the MTA-STS policy of " + safe(d.name) + " is wrong: " + policy.error().message(),
+             "senders ignore it", "put it right");
+    return;
+  }
+  bool all = true;
+  for (const std::string& host : d.mx.values) {
+    if (policy->names_host(host) || policy->mode == mta_sts::Mode::none) continue;
+    all = false;
+    area.add(policy->mode == mta_sts::Mode::enforce ? Level::error : Level::warning,
+             "the MTA-STS policy of " + safe(d.name) + " does not name its mail host " + safe(host),
+             "senders that keep to the policy do not deliver there", "add mx: " + safe(host) + " to the policy");
+  }
+  if (all)
+    area.good("the MTA-STS policy of " + safe(d.name) + " (" + std::string(mta_sts::mode_name(policy->mode)) +
+              ") names its mail hosts");
+}
+
+void judge_domain(const NameFacts& f, const DomainFacts& d, Area& area) {
+  if (d.mx.state == State::unknown) {
+    area.add(Level::note, "DNS does not answer for the mail hosts of " + safe(d.name), kDnsSilent, kAskAgain);
+  } else if (d.mx.state == State::found && d.mx.values == std::vector<std::string>{""}) {
+    area.add(Level::error, safe(d.name) + " says in DNS that it takes no mail (null MX), and is a domain of this host",
+             "nobody can write to it", "publish its MX record, or take the domain out of the configuration");
+  } else if (d.mx.state == State::found) {
+    if (contains(d.mx.values, f.hostname))
+      area.good("mail for " + safe(d.name) + " goes to " + listed(d.mx.values));
+    else
+      area.add(Level::note,
+               "mail for " + safe(d.name) + " goes to " + listed(d.mx.values) + ", not to " + safe(f.hostname),
+               "this host gets it only if one of those hands it on, or has other names",
+               "publish an MX record for " + safe(f.hostname) + ", unless that is meant");
+  } else if (d.addresses.state == State::missing) {
+    area.add(
+        Level::warning, safe(d.name) + " has neither MX record nor address in DNS", "nobody can write to it",
+        "publish " + safe(d.name) + " MX 10 " + safe(f.hostname) + ", or take the domain out of the configuration");
+  } else if (d.addresses.state == State::found) {
+    area.add(Level::note, safe(d.name) + " has no MX record: mail goes to its address " + listed(d.addresses.values),
+             "a web server at that address gets the mail", "publish " + safe(d.name) + " MX 10 " + safe(f.hostname));
+  }
+  judge_spf(f, d, area);
+  judge_dmarc(d, area);
+  judge_mta_sts(d, area);
+}
+
+}  // namespace
+
+bool private_address(const std::string& address) {
+  const auto ip = parse_ip(address);
+  if (!ip) return false;
+  for (const char* inside : {"10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
+                             "169.254.0.0/16", "[fc00::]/7", "[fe80::]/10", "[::1]/128"})
+    if (parse_network(inside)->contains(*ip)) return true;
+  return false;
+}
+
+std::optional<bool> spf_allows(const std::string& record, const std::string& address,
+                               const std::vector<std::string>& mx, const std::vector<std::string>& a) {
+  const auto ip = parse_ip(address);
+  if (!ip) return std::nullopt;
+  bool depends = false;
+  for (const auto term : split(record, " ")) {
+    std::string word = to_lower(trim(term));
+    if (word.empty() || word == "v=spf1") continue;
+    if (word.starts_with("redirect=") || word.find("include:") != std::string::npos ||
+        word.find("exists:") != std::string::npos || word.starts_with("ptr") || word.starts_with("a:") ||
+        word.starts_with("mx:") || word.starts_with("a/") || word.starts_with("mx/") ||
+        word.find('%') != std::string::npos) {
+      depends = true;
+      continue;
+    }
+    bool pass = true;
+    if (word[0] == '+' || word[0] == '-' || word[0] == '~' || word[0] == '?') {
+      pass = word[0] == '+';
+      word.erase(0, 1);
+    }
+    bool match = word == "all";
+    if (match && depends) return std::nullopt;
+    if (word == "mx") match = contains(mx, address);
+    if (word == "a") match = contains(a, address);
+    if (word.starts_with("ip4:") || word.starts_with("ip6:")) {
+      const auto net = parse_network(word.substr(4));
+      match = net && net->base.size == ip->size && net->contains(*ip);
+    }
+    if (match) return pass;
+  }
+  return depends ? std::nullopt : std::optional(false);
+}
+
+Findings judge_names(const NameFacts& facts) {
+  Area area("names");
+  judge_host(facts, area);
+  for (const auto& domain : facts.domains) judge_domain(facts, domain, area);
+  return area.take();
+}
+
+Findings judge_keys(const std::vector<KeyFacts>& keys) {
+  Area area("dkim");
+  for (const KeyFacts& key : keys) {
+    const std::string name = safe(key.name);
+    if (!key.fault.empty())
+      area.add(Level::error, "the private key of " + name + " cannot be used: " + safe(key.fault),
+               "mail that it should sign waits", "put the file right, or its line in the key table");
+    else if (key.records.state == State::unknown)
+      area.add(Level::note, "DNS does not answer for " + name, kDnsSilent, kAskAgain);
+    else if (key.records.state == State::missing)
+      area.add(Level::error, name + " is not in DNS", "each signature of this key fails",
+               "publish what pendkim dns prints for the key");
+    else if (!key.same.value_or(false))
+      area.add(Level::error, "DNS has another key at " + name, "each signature of this key fails",
+               "publish what pendkim dns prints for the key, or sign with the key that is published");
+    else if (key.testing)
+      area.add(Level::note, "the record at " + name + " says that the key is for tests (t=y)",
+               "receivers treat signed mail like mail without a signature", "publish it without t=y");
+    else
+      area.good(name + " is in DNS");
+  }
+  return area.take();
+}
+
+Findings judge_certificate(const CertificateFacts& f, const std::string& host, WallTime now) {
+  Area area("certificates");
+  const std::string path = safe(f.path);
+  if (!f.readable || !f.ends || !f.begins) {
+    area.add(Level::error, path + " (" + f.setting + ") cannot be read as a certificate",
+             "there is no TLS: mail comes in clear text, and senders that demand TLS do not deliver",
+             "a file in PEM form that root can read");
+    return area.take();
+  }
+  const auto left = std::chrono::floor<std::chrono::days>(*f.ends - now).count();
+  const std::string renew = "renew it, and penstock reload";
+  if (*f.begins > now)
+    area.add(Level::error, path + " is not valid before " + day(*f.begins),
+             "whoever looks at it refuses the connection",
+             "a certificate that is valid now, or the right time on this host");
+  else if (left < 0)
+    area.add(Level::error, path + " has expired on " + day(*f.ends), "whoever looks at it refuses the connection",
+             renew);
+  else if (left < kSoon)
+    area.add(Level::warning, fmt::format("{} expires in {} days, on {}", path, left, day(*f.ends)),
+             "whoever looks at it refuses the connection then", renew);
+  else
+    area.good(path + " is valid until " + day(*f.ends));
+  if (f.names_host && !*f.names_host)
+    area.add(Level::warning, path + " is not for the name " + safe(host),
+             "mail programs of users refuse it, and senders that go by MTA-STS",
+             "a certificate with " + safe(host) + " among its names");
+  if (!f.key_readable)
+    area.add(Level::error, "the key of " + path + ", " + safe(f.key) + ", cannot be read", "there is no TLS",
+             "a file in PEM form without a password that root can read");
+  else if (f.key_fits && !*f.key_fits)
+    area.add(Level::error, safe(f.key) + " is not the key of " + path, "there is no TLS",
+             "the key with which this certificate was asked for");
+  if (f.tlsa.state == State::found && !f.fit.empty()) {
+    if (std::ranges::any_of(f.fit, [](const auto& one) { return one.value_or(false); }))
+      area.good("a TLSA record of " + safe(host) + " is of " + path);
+    else
+      area.add(Level::error, "no TLSA record of _25._tcp." + safe(host) + " is of " + path,
+               "senders that keep to DANE do not deliver to this host",
+               "publish the record of the new certificate before it is used, and keep both for a while");
+  }
+  return area.take();
+}
+
+Findings judge_disk(const DiskFacts& f) {
+  Area area("disk");
+  const std::string path = safe(f.path);
+  const auto mib = [](std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; };
+  const std::uint64_t least = std::max(4 * f.segment, f.largest_message * 2);
+  if (f.bytes != 0 && f.free_bytes < least)
+    area.add(Level::error, "only " + mib(f.free_bytes) + " are free for " + path, "new mail is refused soon, or now",
+             "make room: " + mib(least) + " at least");
+  else if (f.bytes != 0 && f.free_bytes < f.bytes / 20)
+    area.add(Level::warning, "only " + mib(f.free_bytes) + " of " + mib(f.bytes) + " are free for " + path,
+             "when the disk is full new mail is refused", "make room, or move queue_directory");
+  else if (f.bytes != 0)
+    area.good(mib(f.free_bytes) + " are free for " + path);
+  if (f.inodes != 0 && f.free_inodes < kFewInodes)
+    area.add(Level::error, fmt::format("only {} inodes are free for {}", f.free_inodes, path),
+             "no new file can be made, however much room there is", "remove files, or make the file system anew");
+  if (f.type == "tmpfs" || f.type == "ramfs")
+    area.add(Level::error, path + " is in memory (" + f.type + ")", "a restart of the host loses all mail in the queue",
+             "a queue_directory on a disk");
+  else if (f.type == "nfs" || f.type == "cifs" || f.type == "fuse")
+    area.add(Level::note, path + " is on a file system of the network or of a program (" + f.type + ")",
+             "whether a sync reaches a disk is known to the other side alone", "a local disk, unless that is certain");
+  if (f.no_barrier)
+    area.add(Level::error, path + " is mounted with nobarrier", "a power cut may lose mail that was acknowledged",
+             "mount it without nobarrier or barrier=0");
+  if (!f.fault.empty()) {
+    area.add(Level::error, "no file can be written and synced in " + path + ": " + safe(f.fault), "mail is not taken",
+             "what the error says");
+  } else if (!f.syncs.empty()) {
+    auto sorted = f.syncs;
+    std::ranges::sort(sorted);
+    const milliseconds middle = sorted[sorted.size() / 2], worst = sorted.back();
+    const std::string times =
+        fmt::format("a sync of a small file in {} takes {} ms, at worst {} ms", path, middle.count(), worst.count());
+    if (middle >= kHopelessSync)
+      area.add(Level::error, times, "each acknowledgement of a message waits for one",
+               "another disk; see what uses it");
+    else if (middle >= kSlowSync || worst >= kHopelessSync)
+      area.add(Level::warning, times, "each acknowledgement of a message waits for one", "see what else uses the disk");
+    else
+      area.good(times);
+  }
+  return area.take();
+}
+
+Findings judge_clock(const ClockFacts& f) {
+  Area area("clock");
+  const char* why = "certificates, signatures, retry times and the dates of messages go by the clock";
+  if (f.now < f.built)
+    area.add(Level::error, "the clock says " + day(f.now) + ", before this program was built", why,
+             "set it; run an NTP client");
+  else if (f.newest_file > f.now + kClockSlack)
+    area.add(Level::warning,
+             "files of the mail system are from " + day(f.newest_file) + ", the clock says " + day(f.now), why,
+             "set the clock; if it was wrong before, nothing is to be done");
+  if (f.synchronised && !*f.synchronised)
+    area.add(Level::note, "the kernel says that the clock is not synchronised", why,
+             "run an NTP client, unless the host of this virtual machine keeps the time");
+  else if (f.synchronised)
+    area.good("the clock is synchronised");
+  return area.take();
+}
+
+Findings judge_kernel(const KernelFacts& f) {
+  Area area("kernel");
+  if (f.open_files < f.wanted_files)
+    area.add(Level::warning,
+             fmt::format("a process may have {} open files, and {} are wanted for the settings", f.open_files,
+                         f.wanted_files),
+             "sessions beyond that are refused", "LimitNOFILE= of the unit, or ulimit -Hn");
+  else
+    area.good(fmt::format("a process may have {} open files", f.open_files));
+  if (f.file_max != 0 && f.file_max < 4 * f.wanted_files)
+    area.add(Level::warning, fmt::format("fs.file-max is {}", f.file_max),
+             "it is for all processes of the host together", fmt::format("sysctl fs.file-max={}", 8 * f.wanted_files));
+  if (f.somaxconn != 0 && f.somaxconn < 1024)
+    area.add(Level::note, fmt::format("net.core.somaxconn is {}", f.somaxconn),
+             "connections that come at the same moment are dropped beyond that", "sysctl net.core.somaxconn=4096");
+  if (f.port_last > f.port_first && f.wanted_connections > f.port_last - f.port_first)
+    area.add(Level::note,
+             fmt::format("there are {} ports for outgoing connections, and the settings allow {}",
+                         f.port_last - f.port_first, f.wanted_connections),
+             "connections to one host beyond that fail", "sysctl net.ipv4.ip_local_port_range=\"1024 65535\"");
+  if (f.overcommit == 2)
+    area.add(Level::note, "vm.overcommit_memory is 2",
+             "LMDB files and many processes reserve address space that they do "
+             "not use, which counts then",
+             "sysctl vm.overcommit_memory=0");
+  return area.take();
+}
+
+Findings judge_server(const ServerFacts& f, const std::string& hostname) {
+  Area area("servers");
+  const std::string who = safe(f.what) + " at " + safe(f.address);
+  if (f.own && !f.running) {
+    area.add(Level::note, who + " does not listen: the mail system is not running", "no mail comes in",
+             "penstock start");
+  } else if (!f.connected) {
+    area.add(f.own ? Level::error : Level::warning, who + " cannot be reached: " + safe(f.fault),
+             f.own ? "clients cannot either" : "mail that needs it waits or is answered by its default action",
+             f.own ? "see the log; a packet filter may be in the way" : "start it, or put the setting right");
+  } else if (f.smtp && !f.greeting.starts_with("220")) {
+    area.add(Level::error,
+             who + (f.greeting.empty() ? " does not greet: " + safe(f.fault) : " greets with " + safe(f.greeting)),
+             "clients go away", "see the log");
+  } else if (f.smtp && f.own && to_lower(f.greeting).find(to_lower(hostname)) == std::string::npos) {
+    area.add(Level::warning, who + " greets with " + safe(f.greeting) + ", without the name " + safe(hostname),
+             "RFC 5321 wants the name, and senders look for their own to find loops",
+             "begin smtpd_banner with $myhostname; or another program listens there");
+  } else {
+    area.good(who + " answers");
+  }
+  return area.take();
+}
+
+Findings judge_probe(const std::string& host, const std::vector<ServerFacts>& tries) {
+  Area area("outgoing");
+  const std::string name = safe(host);
+  if (std::ranges::any_of(tries, [](const auto& t) { return t.connected && t.greeting.starts_with("220"); })) {
+    area.good("port 25 of " + name + " is reached from here");
+  } else if (tries.empty()) {
+    area.add(Level::warning, name + " has no address", "it cannot be tried", "name a host that takes mail");
+  } else {
+    const auto& last = tries.back();
+    area.add(Level::warning,
+             "port 25 of " + name +
+                 " is not reached from here: " + safe(last.connected ? "it greets with " + last.greeting : last.fault),
+             "many providers block outgoing port 25: then nothing can be delivered",
+             "try another host; if none is reached, ask the provider, or send by a relayhost on port 587");
+  }
+  return area.take();
+}
+
+}  // namespace pen::tools

@@ -1,0 +1,274 @@
+#include "tools/merge_queue.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "lib/base/text.h"
+#include "lib/config/edit.h"
+#include "lib/service/setup.h"
+#include "lib/submission/wake.h"
+#include "tools/file_copy.h"
+#include "tools/instance_control.h"
+#include "tools/output.h"
+
+namespace pen::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using ipc::queue::Outcome;
+using ipc::queue::Place;
+
+constexpr const char* kMerged = "merged";
+constexpr std::size_t kAtOnce = 200;
+constexpr std::size_t kPiece = 256 * 1024;
+constexpr seconds kSettle{60};
+
+}  // namespace
+
+MergeQueue::MergeQueue(const config::Config& config, std::string snapshot)
+    : config_(config),
+      snapshot_(std::move(snapshot)),
+      work_(config.settings().queue_log_directory + ".merging"),
+      client_("penstock restore", config) {}
+
+int MergeQueue::run() {
+  const auto owner = service::mail_owner(config_.settings());
+  if (!owner) return fail_with(EX_CONFIG, owner.error().message());
+  if (::geteuid() != 0 && ::geteuid() != owner->uid)
+    return fail_with(EX_NOPERM, "only root and the mail owner may do that");
+  const std::string mark = snapshot_ + "/" + kMerged;
+  const bool handed_in = fs::exists(mark);
+  if (handed_in) {
+    std::ifstream in(mark);
+    const std::string where{std::istreambuf_iterator<char>(in), {}};
+    if (trim(where) != config_.directory())
+      return fail_with(EX_UNAVAILABLE, "the snapshot was merged already, into the instance " + printable(trim(where)));
+  }
+  const auto borrowed = borrow();
+  if (!borrowed) return fail_with(EX_CANTCREAT, borrowed.error().message());
+  QueueClient other("penstock restore", *borrowed);
+  Result<void> done = list(other);
+  std::vector<std::string> ids, moving;
+  for (const auto& [id, listed] : listed_) {
+    if (listed.place == Place::maildrop) continue;
+    ids.push_back(id);
+    if (listed.place != Place::hold) moving.push_back(id);
+  }
+  for (std::size_t at = 0; done && !handed_in && at < ids.size(); at += kAtOnce)
+    done = take(other, {ids.begin() + static_cast<std::ptrdiff_t>(at),
+                        ids.begin() + static_cast<std::ptrdiff_t>(std::min(at + kAtOnce, ids.size()))});
+  if (done && !handed_in) done = take_dropped();
+  if (done && !handed_in) done = write_file(mark, config_.directory() + "\n");
+  for (std::size_t at = 0; done && at < moving.size(); at += kAtOnce)
+    done = release({moving.begin() + static_cast<std::ptrdiff_t>(at),
+                    moving.begin() + static_cast<std::ptrdiff_t>(std::min(at + kAtOnce, moving.size()))},
+                   handed_in);
+  submission::wake_pickup(config_.settings().queue_directory);
+  std::error_code error;
+  fs::remove_all(work_, error);
+  if (!done) return fail_with(EX_TEMPFAIL, done.error().message() + ": repeat the command");
+  print(fmt::format("took {} messages into the queue, and {} submissions; {} were there already, {} were left\n",
+                    taken_, dropped_, there_, left_));
+  return left_ == 0 ? EX_OK : EX_DATAERR;
+}
+
+Result<config::Config> MergeQueue::borrow() {
+  std::error_code error;
+  fs::remove_all(work_, error);
+  if (::mkdir(work_.c_str(), 0755) != 0) return fail_errno(work_);
+  const std::string drop = work_ + "/maildrop";  // what was submitted there is copied without a queue manager
+  if (::mkdir(drop.c_str(), 0700) != 0) return fail_errno(drop);
+  PEN_TRY(copy_tree(snapshot_ + "/log", work_ + "/log"));
+  PEN_TRY(copy_tree(snapshot_ + "/spool", work_ + "/spool"));
+  PEN_TRY_ASSIGN(const auto owner, service::mail_owner(config_.settings()));
+  PEN_TRY(give_tree(work_, owner.uid, owner.gid));
+  // Our settings around its queue.
+  const std::string etc = work_ + "/etc";
+  if (::mkdir(etc.c_str(), 0755) != 0) return fail_errno(etc);
+  for (const char* name : {"main.cf", "master.cf"})
+    PEN_TRY(copy_file(config_.directory() + "/" + name, etc + "/" + name));
+  std::ifstream in(etc + "/main.cf");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto set = [](std::string name, std::string value) {
+    return config::Edit{config::Edit::Kind::set, std::move(name), std::move(value)};
+  };
+  // The segments keep the size that they have.
+  PEN_TRY_ASSIGN(
+      const std::string edited,
+      config::edit_main_cf(text, {set("queue_directory", work_), set("queue_log_directory", work_ + "/log"),
+                                  set("spool_directory", work_ + "/spool"), set("data_directory", work_ + "/data"),
+                                  set("multi_instance_directories", "")}));
+  PEN_TRY(config::replace_file(etc + "/main.cf", edited));
+  return config::load(etc);
+}
+
+Result<void> MergeQueue::list(QueueClient& other) {
+  ipc::queue::List request;
+  request.request = 1;
+  const auto done = other.ask(request, [&](ipc::queue::FromQmgr& m, std::vector<Fd>&) {
+    auto* e = std::get_if<ipc::queue::Entry>(&m);
+    if (e == nullptr) return;
+    if (!e->fault.empty()) return leave(e->queue_id, e->fault);
+    Listed& to = listed_[e->queue_id];
+    to.place = e->place;
+    for (std::size_t i = 0; i < e->recipients.size(); ++i)
+      to.recipients.emplace_back(e->recipients[i].address,
+                                 i < e->originals.size() ? e->originals[i] : e->recipients[i].address);
+    to.owes = to.owes || !e->bounced.empty();
+  });
+  if (done.outcome != Outcome::ok && done.outcome != Outcome::not_found)
+    return fail_errno("the snapshot's queue cannot be listed: " + done.text, EIO);
+  return {};
+}
+
+Result<void> MergeQueue::take(QueueClient& other, const std::vector<std::string>& ids) {
+  const auto here = places(ids);
+  std::vector<std::string> wanted;
+  for (const std::string& id : ids) {
+    if (here.contains(id))
+      ++there_;
+    else
+      wanted.push_back(id);
+  }
+  if (wanted.empty()) return {};
+  std::vector<HandedIn> messages;
+  std::vector<mail::Recipient> all;  // of a message with so many that they come in parts
+  const auto shown = other.ask(ipc::queue::Show{1, {}, wanted}, [&](ipc::queue::FromQmgr& m, std::vector<Fd>& fds) {
+    if (const auto* damaged = std::get_if<ipc::queue::Entry>(&m)) {
+      leave(damaged->queue_id, damaged->fault);
+      listed_.erase(damaged->queue_id);
+      all.clear();
+      return;
+    }
+    auto* content = std::get_if<ipc::queue::Content>(&m);
+    if (content == nullptr) return;
+    std::ranges::move(content->envelope.recipients, std::back_inserter(all));
+    if (content->more) return;
+    const auto everybody = std::exchange(all, {});
+    mail::Envelope e = std::move(content->envelope);
+    const auto found = listed_.find(e.queue_id);
+    if (found == listed_.end()) return;
+    const auto& left = found->second.recipients;
+    e.recipients.clear();
+    for (const auto& r : everybody) {
+      const std::size_t at = e.recipients.size();
+      if (at < left.size() && left[at].first == r.address && left[at].second == r.shown_original())
+        e.recipients.push_back(r);
+    }
+    if (e.recipients.size() != left.size()) return leave(e.queue_id, "its recipients cannot be told apart");
+    if (found->second.owes) return leave(e.queue_id, "its sender is still to be told of a failure");
+    if (e.recipients.empty()) return leave(e.queue_id, "nobody is left");
+    e.hold = true;
+    HandedIn one;
+    one.most = e.body.size;
+    one.envelope = std::move(e);
+    auto fd = std::make_shared<Fd>(fds.empty() ? Fd() : std::move(fds[0]));
+    one.produce = [fd, text = std::string(content->inline_body), offset = content->body_offset](
+                      mail::Envelope& envelope, const HandedIn::Write& write) -> Result<void> {
+      if (!*fd) {
+        write(text);
+        return {};
+      }
+      std::string piece(kPiece, '\0');
+      for (std::uint64_t at = 0; at < envelope.body.size;) {
+        const auto most = std::min<std::uint64_t>(piece.size(), envelope.body.size - at);
+        const ssize_t n = ::pread(fd->get(), piece.data(), most, static_cast<off_t>(offset + at));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return fail_errno("read the content", n < 0 ? errno : EIO);
+        write(std::string_view(piece).substr(0, static_cast<std::size_t>(n)));
+        at += static_cast<std::uint64_t>(n);
+      }
+      return {};
+    };
+    messages.push_back(std::move(one));
+  });
+  if (shown.outcome != Outcome::ok && shown.outcome != Outcome::not_found)
+    return fail_errno("the snapshot's queue cannot be read: " + shown.text, EIO);
+  if (messages.empty()) return {};
+  const auto answers = hand_in("penstock restore", config_, messages);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].outcome == ipc::enqueue::Outcome::ok)
+      ++taken_;
+    else if (answers[i].outcome == ipc::enqueue::Outcome::refused)
+      leave(messages[i].envelope.queue_id, "the queue manager does not take it: " + answers[i].text);
+    else
+      return fail_errno("the queue has no room: " + answers[i].text, EAGAIN);
+  }
+  return {};
+}
+
+Result<void> MergeQueue::take_dropped() {
+  const std::string to = config_.settings().queue_directory + "/maildrop";
+  std::error_code error;
+  if (fs::exists(snapshot_ + "/maildrop") && ::mkdir(to.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(to);
+  for (const auto& entry : fs::directory_iterator(snapshot_ + "/maildrop", error)) {
+    const std::string name = entry.path().filename().string();
+    // One that was taken into the queue meanwhile is a message of the list.
+    if (listed_.contains(name) && listed_[name].place != Place::maildrop) continue;
+    if (fs::exists(to + "/" + name, error)) continue;
+    const std::string hidden = to + "/." + name;
+    fs::remove(hidden, error);
+    PEN_TRY(copy_file(entry.path().string(), hidden));
+    if (::rename(hidden.c_str(), (to + "/" + name).c_str()) != 0) return fail_errno(hidden);
+    ++dropped_;
+  }
+  return {};
+}
+
+Result<void> MergeQueue::release(const std::vector<std::string>& ids, bool repeat) {
+  std::vector<std::string> waiting = ids;
+  const SteadyTime end = system_clock().now() + kSettle;
+  for (;;) {
+    const auto there = places(waiting);
+    std::erase_if(waiting, [&](const std::string& id) {
+      const auto at = there.find(id);
+      return at == there.end() || at->second == Place::hold;
+    });
+    if (waiting.empty()) break;
+    // What an earlier attempt released is not put on hold any more.
+    if (repeat) std::erase_if(waiting, [&](const std::string& id) { return there.at(id) == Place::deferred; });
+    if (system_clock().now() > end) {
+      if (repeat) break;
+      return fail_errno(waiting.front() + " is not put on hold", ETIMEDOUT);
+    }
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  ipc::queue::Act act;
+  act.request = 1;
+  act.verb = ipc::queue::Verb::release;
+  act.queue_ids = ids;
+  const auto done = client_.ask(act, [](ipc::queue::FromQmgr&, std::vector<Fd>&) {});
+  if (done.outcome == Outcome::ok || done.outcome == Outcome::not_found) return {};
+  return fail_errno("release from hold: " + done.text, EIO);
+}
+
+std::map<std::string, Place> MergeQueue::places(std::vector<std::string> ids) {
+  std::map<std::string, Place> found;
+  if (ids.empty()) return found;
+  ipc::queue::List request;
+  request.request = 1;
+  request.brief = true;
+  request.queue_ids = std::move(ids);
+  request.filter.places = static_cast<std::uint8_t>(~ipc::queue::bit_of(Place::maildrop) & 0x0F);
+  const auto done = client_.ask(request, [&](ipc::queue::FromQmgr& m, std::vector<Fd>&) {
+    if (const auto* e = std::get_if<ipc::queue::Entry>(&m)) found[e->queue_id] = e->place;
+  });
+  if (done.outcome != Outcome::not_found) expect_ok("penstock restore", done);
+  return found;
+}
+
+void MergeQueue::leave(const std::string& id, const std::string& why) {
+  ++left_;
+  fail_with(EX_OK, id + " is left: " + why);
+}
+
+}  // namespace pen::tools
