@@ -4,7 +4,7 @@
 
 #include "lib/async/sync.h"
 #include "lib/async/testing/run.h"
-#include "lib/spf/testing/zone.h"
+#include "lib/net/testing/zone.h"
 #include "lib/testing/manual_clock.h"
 
 using namespace pen;
@@ -14,7 +14,7 @@ namespace {
 
 struct World {
   async::Loop loop;
-  pen::spf::testing::Zone zone;
+  net::testing::Zone zone;
   Outcome check(const std::string& client, const std::string& sender = "a@x.example") {
     const Records records = zone.records();
     return async::testing::run(

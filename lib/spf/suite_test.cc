@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "lib/async/testing/run.h"
-#include "lib/spf/testing/zone.h"
+#include "lib/net/testing/zone.h"
+#include "lib/spf/check.h"
 
 using namespace pen;
 using namespace pen::spf;
@@ -42,7 +43,7 @@ struct Case {
 
 struct Suite {
   std::string name;
-  pen::spf::testing::Zone zone;
+  net::testing::Zone zone;
   std::vector<Case> cases;
 };
 
@@ -85,7 +86,7 @@ BOOST_AUTO_TEST_CASE(every_case_of_the_published_suite_has_its_result) {
   async::Loop loop;
   std::size_t count = 0;
   for (const auto& suite : read()) {
-    const auto records = suite->zone.records();
+    const Records records = suite->zone.records();
     for (const auto& test : suite->cases) {
       const auto outcome = async::testing::run(loop, check(records, test.question, {}));
       const std::string word(verdict_word(outcome.verdict));

@@ -1,7 +1,7 @@
 #pragma once
 /// A DNS for tests: a table of records, and of questions without an answer.
 ///
-/// Use:     Zone zone; zone.add("example.org", "TXT", "v=spf1 -all");  check(zone.records(), …)
+/// Use:     Zone zone; zone.add("example.org", "TXT", "v=spf1 -all");  spf::check(zone.records(), …)
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,10 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "lib/async/loop.h"
 #include "lib/base/text.h"
-#include "lib/spf/check.h"
+#include "lib/net/dns.h"
 
-namespace pen::spf::testing {
+namespace pen::net::testing {
 
 class Zone {
  public:
@@ -25,8 +26,8 @@ class Zone {
     else
       node.records[type].push_back(std::move(data));
   }
-  Records records() {
-    return [this](std::string name, net::RecordType type, async::Until) { return answer(std::move(name), type); };
+  auto records() {
+    return [this](std::string name, RecordType type, async::Until /*until*/) { return answer(std::move(name), type); };
   }
 
  private:
@@ -34,28 +35,28 @@ class Zone {
     std::map<std::string, std::vector<std::string>> records;
     std::set<std::string> silent;  // types; "*": those without a record
   };
-  static std::string word(net::RecordType type) {
+  static std::string word(RecordType type) {
     switch (type) {
-      case net::RecordType::a:
+      case RecordType::a:
         return "A";
-      case net::RecordType::aaaa:
+      case RecordType::aaaa:
         return "AAAA";
-      case net::RecordType::mx:
+      case RecordType::mx:
         return "MX";
-      case net::RecordType::ptr:
+      case RecordType::ptr:
         return "PTR";
       default:
         return "TXT";
     }
   }
-  async::Task<net::DnsAnswer> answer(std::string name, net::RecordType type) {
-    net::DnsAnswer out;
+  async::Task<DnsAnswer> answer(std::string name, RecordType type) {
+    DnsAnswer out;
     const std::string wanted = word(type);
     asked.push_back(wanted + " " + name);
     for (int aliases = 0;; ++aliases) {
       const auto node = nodes_.find(to_lower(name));
       if (node == nodes_.end()) {
-        out.outcome = net::DnsOutcome::no_domain;
+        out.outcome = DnsOutcome::no_domain;
         co_return out;
       }
       const auto& [records, silent] = node->second;
@@ -66,12 +67,12 @@ class Zone {
         name = alias->second.front();
         continue;
       }
-      out.outcome = found == records.end() ? net::DnsOutcome::no_data : net::DnsOutcome::found;
+      out.outcome = found == records.end() ? DnsOutcome::no_data : DnsOutcome::found;
       if (found == records.end()) co_return out;
       for (const auto& data : found->second) {
-        net::DnsRecord record;
+        DnsRecord record;
         record.type = type;
-        record.data = type == net::RecordType::mx ? data.substr(data.find(' ') + 1) : data;
+        record.data = type == RecordType::mx ? data.substr(data.find(' ') + 1) : data;
         out.records.push_back(std::move(record));
       }
       co_return out;
@@ -80,4 +81,4 @@ class Zone {
   std::map<std::string, Node> nodes_;
 };
 
-}  // namespace pen::spf::testing
+}  // namespace pen::net::testing
