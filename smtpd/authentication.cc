@@ -1,9 +1,12 @@
 #include "smtpd/authentication.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "lib/base/random.h"
 #include "lib/base/text.h"
+#include "lib/dkim/arc.h"
 #include "lib/mail/address.h"
 #include "smtpd/results_field.h"
 
@@ -35,6 +38,25 @@ struct Authentication::Content {
   std::vector<dkim::FieldView> fields;
   std::optional<intake::HeldContent> rest;
   std::optional<dkim::Verifier> verifier;
+  std::optional<dkim::ArcChain> arc;  // only where seals of somebody are believed
+  dkim::ArcOutcome sealed;
+
+  /// The DNS names of the keys.
+  std::set<std::string> wanted() const {
+    std::set<std::string> names;
+    for (auto& name : verifier->wanted()) names.insert(std::move(name));
+    if (arc)
+      for (auto& name : arc->wanted()) names.insert(std::move(name));
+    return names;
+  }
+  void hash(std::string_view piece) {
+    verifier->body(piece);
+    if (arc) arc->body(piece);
+  }
+  std::vector<dkim::Outcome> judge(const std::map<std::string, dkim::KeyAnswer>& answers) {
+    if (arc) sealed = arc->result(answers);
+    return verifier->results(answers);
+  }
   std::string_view body() const { return std::string_view(text).substr(header_size); }
 };
 
@@ -110,8 +132,10 @@ async::Task<Result<std::shared_ptr<Authentication::Content>>> Authentication::re
   }
   std::string_view rest = out->text;
   // The first line of an mbox, which stands above the header and is none of it.
-  if (rest.starts_with("From ") || rest.starts_with(">From "))
-    out->fields_at = std::min(rest.find("\r\n") + 2, rest.size());
+  if (rest.starts_with("From ") || rest.starts_with(">From ")) {
+    const auto end = rest.find("\r\n");
+    out->fields_at = end == rest.npos ? rest.size() : end + 2;
+  }
   rest.remove_prefix(out->fields_at);
   out->fields = dkim::split_fields(rest, dkim::Verifier::kMostFields);
   out->header_size = out->fields_at;
@@ -138,19 +162,19 @@ async::Task<Result<void>> Authentication::verify(std::shared_ptr<Content> conten
   content->verifier.emplace(server_.loop.clock().wall_now());
   content->verifier->header(
       std::string_view(content->text).substr(content->fields_at, content->header_size - content->fields_at));
+  if (asks_dmarc() && !policy_.settings.arc_trusted_sealers.empty())
+    content->arc.emplace(content->fields, server_.loop.clock().wall_now());
   std::map<std::string, dkim::KeyAnswer> answers;
   async::Gate keys(server_.loop);  // after what its tasks point to
-  for (const auto& name : content->verifier->wanted())
-    keys.spawn("dkim key", ask_key(this, name, &answers[name], until));
+  for (const auto& name : content->wanted()) keys.spawn("dkim key", ask_key(this, name, &answers[name], until));
   if (!answers.empty()) {
     // The keys come while the body is read.
     for (std::string piece(content->body()); !piece.empty();) {
       if (piece.size() < kAside)
-        content->verifier->body(piece);
+        content->hash(piece);
       else
-        co_await server_.pool.run_erased([content, part = std::make_shared<const std::string>(std::move(piece))] {
-          content->verifier->body(*part);
-        });
+        co_await server_.pool.run_erased(
+            [content, part = std::make_shared<const std::string>(std::move(piece))] { content->hash(*part); });
       auto more = co_await content->rest->next();
       if (!more) co_return std::unexpected(std::move(more).error());
       piece = *std::move(more);
@@ -158,12 +182,18 @@ async::Task<Result<void>> Authentication::verify(std::shared_ptr<Content> conten
   }
   (void)co_await keys.drained();  // each question has a time limit
   if (answers.empty())
-    dkim_ = content->verifier->results(answers);
+    dkim_ = content->judge(answers);
   else
-    dkim_ = co_await server_.pool.run(
-        [content, answers = std::move(answers)] { return content->verifier->results(answers); });
+    dkim_ = co_await server_.pool.run([content, answers = std::move(answers)] { return content->judge(answers); });
   dkim_done_ = true;
   co_return Result<void>();
+}
+
+bool Authentication::vouched_for(const Content& content, std::string_view author) const {
+  return content.sealed.verdict == dkim::ArcVerdict::pass &&
+         std::ranges::any_of(policy_.settings.arc_trusted_sealers,
+                             [&](const auto& domain) { return iequals(domain, content.sealed.sealer); }) &&
+         dkim::says_dmarc_pass(content.sealed.seen, author);
 }
 
 async::Task<void> Authentication::judge_author(const Content& content, async::Until until) {
@@ -182,9 +212,13 @@ async::Task<void> Authentication::judge_author(const Content& content, async::Un
                           .unknown = one.verdict == dkim::Verdict::temperror});
   const auto chance = static_cast<unsigned>(secure_random_u64() % 100);
   dmarc_ = co_await dmarc::check(records_, policy_.authentication.suffixes.get(), std::move(facts), chance, until);
+  if (dmarc_->verdict != dmarc::Verdict::fail || !vouched_for(content, dmarc_->from)) co_return;
+  // It stays a failure here; what is done about it is settled.
+  dmarc_->disposition = dmarc::Policy::none;
+  dmarc_->reason = "passed at " + content.sealed.sealer + ", says ARC";
 }
 
-std::string Authentication::results() {
+std::string Authentication::results(const Content& content) {
   ResultsField field(policy_.settings.authserv_id);
   if (spf_asked_) {
     const auto add = [&](const spf::Outcome& outcome, std::string_view property, const std::string& value) {
@@ -205,6 +239,10 @@ std::string Authentication::results() {
     field.property("header.s", one.selector);
     field.property("header.a", one.algorithm);
     field.property("header.b", one.tag);
+  }
+  if (content.arc) {
+    field.method("arc", dkim::verdict_word(content.sealed.verdict), content.sealed.reason);
+    field.property("header.d", content.sealed.sealer);
   }
   if (dmarc_) {
     field.method("dmarc", dmarc_word(), dmarc_->reason);
@@ -240,7 +278,7 @@ async::Task<intake::Commit> Authentication::content(intake::Message& message, as
     forged.push_back({at, std::min(field.whole.size() + 2, held->text.size() - at)});
   }
   const std::size_t header_size = held->header_size;
-  co_return co_await message.add_results(results(), std::move(forged), header_size, until);
+  co_return co_await message.add_results(results(*held), std::move(forged), header_size, until);
 }
 
 std::string_view Authentication::spf_word() const {

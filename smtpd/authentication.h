@@ -69,7 +69,9 @@ class Authentication {
   [[gnu::noinline]] async::Task<Result<std::shared_ptr<Content>>> read_header(intake::Message& message);
   [[gnu::noinline]] async::Task<Result<void>> verify(std::shared_ptr<Content> content, async::Until until);
   [[gnu::noinline]] async::Task<void> judge_author(const Content& content, async::Until until);
-  std::string results();
+  /// Whether a sealer that is trusted saw DMARC pass, and the message has come from there unchanged.
+  bool vouched_for(const Content& content, std::string_view author) const;
+  std::string results(const Content& content);
 
   Server& server_;
   const Policy& policy_;

@@ -18,11 +18,17 @@
 #include "lib/sessions/sender_memory.h"
 #include "lib/smtpd/policy.h"
 #include "smtpd/access.h"
-#include "smtpd/authentication.h"
 #include "smtpd/names.h"
 #include "smtpd/policy_servers.h"
 #include "smtpd/subject.h"
 #include "smtpd/verifier.h"
+
+namespace pen::spf {
+enum class Verdict : std::uint8_t;
+}
+namespace pen::dmarc {
+struct Outcome;
+}
 
 namespace pen::smtpd {
 
@@ -56,7 +62,7 @@ class Checks {
   async::Task<Verdict> sender();     // at MAIL
   async::Task<Verdict> recipient();  // at RCPT and VRFY
   async::Task<Verdict> data();       // at DATA or the first BDAT
-  async::Task<Verdict> author();  // before the lists for the end of data: what the policy of the author asks
+  async::Task<Verdict> author();     // before the lists for the end of data: what the policy of the author asks
   async::Task<Verdict> end_of_data();
   async::Task<Verdict> etrn();
   /// One of these.

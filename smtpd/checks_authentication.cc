@@ -1,6 +1,7 @@
 /// reject_spf_fail and its like, reject_dmarc, and what the settings do with mail that its author's domain disowns.
 #include <fmt/format.h>
 
+#include "smtpd/authentication.h"
 #include "smtpd/checks.h"
 
 namespace pen::smtpd {

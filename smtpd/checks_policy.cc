@@ -4,6 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/mail/command.h"
+#include "smtpd/authentication.h"
 #include "smtpd/checks.h"
 #include "smtpd/policy_protocol.h"
 

@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/command_refusal.h"
+#include "smtpd/authentication.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/session.h"
 

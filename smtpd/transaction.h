@@ -18,7 +18,6 @@
 #include "lib/async/sync.h"
 #include "lib/intake/intake.h"
 #include "lib/mail/command.h"
-#include "smtpd/authentication.h"
 #include "smtpd/checks.h"
 #include "smtpd/filters.h"
 #include "smtpd/proxy.h"

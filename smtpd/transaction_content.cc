@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/base/log.h"
+#include "smtpd/authentication.h"
 #include "smtpd/content_clock.h"
 #include "smtpd/content_turn.h"
 #include "smtpd/transaction.h"
