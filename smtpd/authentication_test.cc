@@ -34,7 +34,7 @@ struct Open : Rig {
   /// Returns the reply to the end of the data; it may take threads.
   std::string data(const std::string& content) {
     BOOST_TEST_REQUIRE(say("DATA\r\n").starts_with("354"));
-    std::string reply = say(content + "\r\n.\r\n");
+    std::string reply = say(content + ".\r\n");
     for (int i = 0; i < 3000 && reply.empty(); ++i) {
       loop.run_once(milliseconds(5));
       reply = settle();
@@ -146,11 +146,7 @@ BOOST_AUTO_TEST_CASE(odd_headers_lose_nothing) {
   for (const auto& row : rows) {
     Open rig("spf_verify = yes\n");
     BOOST_TEST(rig.send("a@x.example", row.sent).starts_with("250 2.0.0"));
-    // An empty line follows fields of ours where the client's header ended without one.
-    std::string stored = rig.behind_trace();
-    BOOST_TEST(stored.starts_with(row.stored.substr(0, results.size())));
-    BOOST_TEST(stored == row.stored + (stored.size() > row.stored.size() ? stored.substr(row.stored.size()) : ""),
-               row.sent);
+    BOOST_TEST(rig.behind_trace() == row.stored, row.sent);
     BOOST_TEST(rig.queue.stored.back().envelope.body.size == rig.content().size());
   }
 }
@@ -171,7 +167,7 @@ BOOST_AUTO_TEST_CASE(each_spf_restriction_refuses_its_own_result) {
        "soft.example\r\n"},
       {"reject_spf_softfail", "a@no.example", kOk},
       {"reject_spf_permerror", "a@bad.example",
-       "550 5.7.24 <a@bad.example>: Sender address rejected: SPF of bad.example: malformed: SPF term \"nonsense\"\r\n"},
+       "550 5.7.24 <a@bad.example>: Sender address rejected: SPF of bad.example: SPF term \"nonsense\": malformed\r\n"},
       {"reject_spf_permerror", "a@no.example", kOk},
       {"defer_spf_temperror", "a@silent.example",
        "451 4.7.24 <a@silent.example>: Sender address rejected: SPF cannot be checked now: no answer from DNS about "
