@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "lib/base/check.h"
+#include "lib/dkim/arc.h"
 #include "lib/dkim/signature.h"
 #include "lib/dkim/verify.h"
 
@@ -33,6 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                      {"v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", input}};
   const auto outcomes = verifier.results(answers);
   PEN_CHECK(outcomes.size() <= dkim::Verifier::kMostSignatures, "too many");
+  dkim::ArcChain chain(dkim::split_fields("ARC-Seal: " + input, 100), WallTime(seconds(1700000000)));
+  (void)dkim::says_dmarc_pass(input, "x.example");
   for (const auto& o : outcomes) PEN_CHECK(o.verdict != dkim::Verdict::pass, "nobody has signed this");
   return 0;
 }

@@ -23,6 +23,13 @@
 #include "smtpd/subject.h"
 #include "smtpd/verifier.h"
 
+namespace pen::spf {
+enum class Verdict : std::uint8_t;
+}
+namespace pen::dmarc {
+struct Outcome;
+}
+
 namespace pen::smtpd {
 
 /// What evaluations of one process share.
@@ -55,6 +62,7 @@ class Checks {
   async::Task<Verdict> sender();     // at MAIL
   async::Task<Verdict> recipient();  // at RCPT and VRFY
   async::Task<Verdict> data();       // at DATA or the first BDAT
+  async::Task<Verdict> author();     // before the lists for the end of data: what the policy of the author asks
   async::Task<Verdict> end_of_data();
   async::Task<Verdict> etrn();
   /// One of these.
@@ -200,6 +208,11 @@ class Checks {
   bool sends_probes(std::string_view address) const;
   [[gnu::noinline]] async::Task<Answer> unverified(std::string given, Name name, Verification how);
   Answer put_off(const Verification& how, std::int64_t code, const Name& name, std::string_view text);
+
+  // checks_authentication.cc
+  /// Refuses if SPF has this result.
+  [[gnu::noinline]] async::Task<Answer> refuse_by_spf(std::string_view restriction, spf::Verdict verdict);
+  Answer refuse_by_dmarc(const dmarc::Outcome& outcome);
 
   // checks_quota.cc
   /// Who sends, with their limits: the login and the sender, as far as they have any. Errors: smtpd_quota_maps.

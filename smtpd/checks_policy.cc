@@ -4,6 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/mail/command.h"
+#include "smtpd/authentication.h"
 #include "smtpd/checks.h"
 #include "smtpd/policy_protocol.h"
 
@@ -79,6 +80,11 @@ std::string Checks::policy_request_for(const PolicyService& service) const {
   query.policy_context = service.context;
   query.compatibility_level = s.compatibility_level;
   query.mail_version = s.mail_version;
+  if (about.authentication) {
+    query.spf_result = about.authentication->spf_word();
+    query.dkim_result = about.authentication->dkim_word();
+    query.dmarc_result = about.authentication->dmarc_word();
+  }
   return policy_request(query);
 }
 
@@ -87,6 +93,7 @@ async::Task<Checks::Answer> Checks::check_policy_service(const Restriction& r, c
   const Name name = about;
   Restriction server = r;  // for messages: the name of the server stands where a table's name would
   server.name = service->address.text();
+  if (subject_.authentication && subject_.authentication->asks_spf()) (void)co_await subject_.authentication->spf();
   const auto action = co_await tools_.policies.ask(
       service, subject_.transaction, [this, &service] { return policy_request_for(*service); },
       policy_.settings.smtputf8_enable);

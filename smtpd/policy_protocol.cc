@@ -66,6 +66,12 @@ std::string policy_request(const PolicyQuery& query) {
   PEN_ATTRIBUTE(compatibility_level)
   PEN_ATTRIBUTE(mail_version)
 #undef PEN_ATTRIBUTE
+#define PEN_ATTRIBUTE(name) \
+  if (!query.name.empty()) add(out, #name, query.name);
+  PEN_ATTRIBUTE(spf_result)
+  PEN_ATTRIBUTE(dkim_result)
+  PEN_ATTRIBUTE(dmarc_result)
+#undef PEN_ATTRIBUTE
   out.push_back('\n');
   return out;
 }

@@ -36,6 +36,8 @@ struct PolicyQuery {
   std::string_view encryption_protocol, encryption_cipher;
   std::uint64_t encryption_keysize = 0;
   std::string_view tls_sni, policy_context, compatibility_level, mail_version;
+  // Ours alone, and only sent if they are known (docs/authentication-results.md).
+  std::string_view spf_result, dkim_result, dmarc_result;
 };
 
 std::string policy_request(const PolicyQuery& query);

@@ -11,6 +11,7 @@
 
 #include "lib/async/handler_pool.h"
 #include "lib/async/stream.h"
+#include "lib/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/dnsbl/lookup.h"
 #include "lib/intake/intake.h"
@@ -47,7 +48,8 @@ class Server {
             [this](std::string name, net::RecordType type, async::Until until) {
               return names.records(std::move(name), type, until);
             },
-            log::as_warning) {}
+            log::as_warning),
+        authentications(loop_in, kQuestions) {}
 
   void set_policy(std::shared_ptr<const Policy> policy) { policy_ = std::move(policy); }
   const std::shared_ptr<const Policy>& policy() const { return policy_; }
@@ -73,6 +75,10 @@ class Server {
   milter::Endpoints milters;
   /// DNS lists, for all sessions.
   dnsbl::Lookup lists;
+  /// Permits for the questions of SPF, DKIM and DMARC: domains whose servers are silent must not take all that the
+  /// resolver has (1000).
+  async::Semaphore authentications;
+  static constexpr std::size_t kQuestions = 400;
   /// The name in master.cf, for the log and the counts of clients.
   std::string service = "smtp";
   /// For the smtpd_client_*_limit settings; none: no client is limited.

@@ -119,6 +119,8 @@ class Session {
   mail::CommandOptions offered_parameters() const;
   /// Why a MAIL command that can be read is refused before any list is asked.
   std::optional<Response> mail_refused(const mail::MailCommand& mail);
+  /// What checks the origin of a message; nullptr: nothing does. Errors: of the table of clients that are exempt.
+  [[gnu::noinline]] async::Task<Result<std::shared_ptr<Authentication>>> authentication(std::string sender);
   /// The client is in local_header_rewrite_clients.
   [[gnu::noinline]] async::Task<bool> completes_header();
   /// The client is this service's own connection to its filter.

@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/command_refusal.h"
+#include "smtpd/authentication.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/session.h"
 
@@ -52,6 +53,19 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
   return std::nullopt;
 }
 
+async::Task<Result<std::shared_ptr<Authentication>>> Session::authentication(std::string sender) {
+  const Result<bool> exempt = co_await server_.intake.tables.ask([this] {
+    return policy_->authentication.exempt.matches_host(client_.peer.name, client_.peer.address);
+  });
+  if (!exempt) co_return std::unexpected(exempt.error());
+  if (*exempt) co_return nullptr;
+  using Scope = Authentication::Scope;
+  auto checked = std::make_shared<Authentication>(server_, *policy_, client_, std::move(sender),
+                                                  client_.login ? Scope::forged_only : Scope::all);
+  checked->begin();
+  co_return checked;
+}
+
 async::Task<bool> Session::completes_header() {
   if (client_.forwarded && client_.forwarded->local) co_return *client_.forwarded->local;
   const Policy& p = *policy_;
@@ -77,6 +91,15 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   if (auto no = mail_refused(*mail)) co_return co_await answer(*std::move(no));
   if (policy_->named_lists && asked_ahead(client_))
     ask_ahead_about_name(server_.lists, policy_->named_lists->sender, mail::domain_part(mail->sender));
+  std::shared_ptr<Authentication> checked;
+  if (policy_->authentication.any()) {
+    auto made = co_await authentication(mail->sender);
+    if (!made) {
+      log::warning("authentication_results_exempt_clients: {}", made.error().message());
+      co_return co_await refuse("451 4.3.0 Error: a table cannot be read", mail::ErrorClass::data);
+    }
+    checked = *std::move(made);
+  }
   const std::uint64_t number = ++server_.transactions;
   intake::Effects effects;
   if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
@@ -84,6 +107,7 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
     about.sender = mail->sender;
     about.size = mail->size.value_or(0);
     about.transaction = number;
+    about.authentication = checked;
     Verdict verdict = co_await ask(&Checks::sender, std::move(about));
     if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
     effects = std::move(verdict.effects);
@@ -91,6 +115,7 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   const bool local = co_await completes_header();
   transaction_ = std::make_unique<Transaction>(server_, *policy_, client_, options, *std::move(mail),
                                                std::move(effects), local, number);
+  transaction_->check_with(std::move(checked));
   if (filters_)
     if (auto no = co_await transaction_->ask_filters(*filters_, line.args)) {
       reset_transaction();

@@ -83,6 +83,7 @@ Subject Transaction::subject() {
   about.size = complete_ ? received() : announced_.value_or(0);
   about.discarded = message_.effects().discard;
   about.transaction = number_;
+  about.authentication = authentication_;
   return about;
 }
 

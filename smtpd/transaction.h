@@ -38,6 +38,9 @@ class Transaction {
   /// MAIL. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> ask_filters(SessionFilters& filters, std::string_view args);
 
+  /// What checks the message's origin. Before the first RCPT.
+  void check_with(std::shared_ptr<Authentication> authentication) { authentication_ = std::move(authentication); }
+
   /// The subject of the restriction lists.
   Subject subject();
   std::size_t recipients() const { return message_.recipients(); }
@@ -91,6 +94,8 @@ class Transaction {
   [[gnu::noinline]] async::Task<Response> commit();
   static Response not_taken(const intake::Commit& commit);
 
+  /// Checks the content's origin, and does what the policy of its author asks. nullopt: no refusal.
+  [[gnu::noinline]] async::Task<std::optional<Response>> authenticate();
   /// The end of the content, for filters: holds, shows and changes it. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> filter_content();
   /// The recipient, for filters that hear of it. nullopt: no refusal.
@@ -133,7 +138,8 @@ class Transaction {
   std::uint64_t bare_lf_ = 0;                  // of DATA
   std::unique_ptr<mail::BdatScanner> chunks_;  // from the first BDAT on
   bool chunks_failed_ = false;
-  SessionFilters* filters_ = nullptr;  // nullptr: none
+  std::shared_ptr<Authentication> authentication_;  // nullptr: its origin is not checked
+  SessionFilters* filters_ = nullptr;               // nullptr: none
   std::unique_ptr<Proxy> proxy_;       // while the filter is spoken to
   bool proxy_failed_ = false;          // the last proxy could not be opened
 };

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/base/log.h"
+#include "smtpd/authentication.h"
 #include "smtpd/content_clock.h"
 #include "smtpd/content_turn.h"
 #include "smtpd/transaction.h"
@@ -123,12 +124,24 @@ async::Task<void> Transaction::move_content() {
 async::Task<Response> Transaction::finish() {
   if (chunks_) chunks_->finish(message_.body()->content());
   complete_ = true;
+  if (authentication_ && !proxied() && !message_.effects().discard)
+    if (auto no = co_await authenticate()) co_return *std::move(no);
   if (!policy_.end_of_data.empty())
     if (auto no = co_await ask(&Checks::end_of_data)) co_return *std::move(no);
   if (proxied()) co_return co_await finish_by_proxy();
   if (filters_)
     if (auto no = co_await filter_content()) co_return *std::move(no);
   co_return co_await commit();
+}
+
+async::Task<std::optional<Response>> Transaction::authenticate() {
+  const async::Until until{.deadline = server_.loop.now() + settings().smtpd_timeout};
+  const intake::Commit commit = co_await authentication_->content(message_, until);
+  if (commit.outcome != intake::Outcome::ok) co_return not_queued(commit);
+  if (const auto& line = authentication_->line(); !line.empty())
+    log::info("{}: authentication: {}", message_.queue_id(), line);
+  if (!authentication_->dmarc()) co_return std::nullopt;
+  co_return co_await ask(&Checks::author);
 }
 
 async::Task<std::optional<Response>> Transaction::filter_content() {

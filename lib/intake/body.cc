@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
+
+#include "lib/base/check.h"
 
 namespace pen::intake {
 
@@ -115,9 +118,23 @@ async::Task<void> Body::sync() {
 
 async::Task<void> Body::drain(async::Until until) { co_await write_out(until, false); }
 
-async::Task<void> Body::end(async::Until until) {
-  ended_ = true;
+void Body::complete() {
+  if (complete_) return;
+  complete_ = true;
   facts_ = content_.finish();
+}
+
+void Body::replace_in_header(std::size_t at, std::size_t size, std::string_view by) {
+  PEN_CHECK(complete_ && !ended_ && !lease_);
+  PEN_CHECK(at + size <= facts_.header_size);
+  content_.replace(at, size, by);
+  facts_.size += by.size() - size;
+  facts_.header_size += by.size() - size;
+}
+
+async::Task<void> Body::end(async::Until until) {
+  if (std::exchange(ended_, true)) co_return;
+  complete();
   if (problem() != Problem::none) co_return;
   if (lease_) {
     co_await write_out(until, true);

@@ -5,6 +5,7 @@
 ///          if (body.must_drain()) co_await body.drain(until);     // between feeds: writes the collected content
 ///          co_await body.end(until);                               // the rest; now it can be read (held_content.h)
 ///          co_await body.finish(until);                            // end(), unless it was called, and one fdatasync
+///          body.complete();                                        // before end(): small content can be read and edited
 ///          body.facts(), body.lease(), body.text()                 // for Queue::enqueue
 /// Bounds:  kDrainAt bytes in memory, whatever the message's size. When all bodies of the process exceed what
 ///          BodyMemory allows, the bound is kLeastDrain (or what may stay inline, if that is more): a thousand uploads
@@ -91,6 +92,10 @@ class Body {
   /// The place of the content in the leased file.
   std::uint64_t content_offset() const { return lease_->content_offset() + front_; }
   async::Task<void> drain(async::Until until);
+  /// Ends the content without writing it. What has no lease then can be read, and its header replaced, before end().
+  void complete();
+  /// Replaces a part of the header. Only after complete(), before end(), and without a lease.
+  void replace_in_header(std::size_t at, std::size_t size, std::string_view by);
   async::Task<void> end(async::Until until);
   async::Task<void> finish(async::Until until);
 
@@ -143,7 +148,8 @@ class Body {
   std::uint64_t written_ = 0;
   std::size_t writing_ = 0;                 // bytes of a running write
   std::size_t held_ = 0, held_header_ = 0;  // as last reported to memory_
-  bool ended_ = false, shown_ = false;      // shown_: all of the content to the signature
+  bool complete_ = false, ended_ = false;
+  bool shown_ = false;  // all of the content to the signature
   Problem problem_ = Problem::none;
   std::string error_text_;
 };

@@ -108,6 +108,8 @@ class ContentBuilder {
   }
   /// Puts whole fields in front of content of which nothing was taken, after finish(). No fact changes.
   void put_in_front(std::string_view fields) { out_.insert(0, fields); }
+  /// Replaces a part of such content.
+  void replace(std::size_t at, std::size_t size, std::string_view by) { out_.replace(at, size, by); }
   /// Bytes received from the peer so far, as stored.
   std::uint64_t received() const { return received_; }
   ContentProblem problem() const { return problem_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -216,6 +217,7 @@ Body& Message::open_body(std::uint64_t expected) {
       .tls = trace_tls_,
       .submitted_by = submitted_by_,
   }));
+  bytes_in_front_ = content.pending().size();
   return *body_;
 }
 
@@ -370,6 +372,43 @@ std::shared_ptr<Body> Message::new_body(std::uint64_t size_limit) {
 async::Task<Commit> Message::hold_content(async::Until until) {
   co_await body_->end(until);
   co_return outcome_of(*body_);
+}
+
+async::Task<Commit> Message::show_content(async::Until until) {
+  body_->complete();
+  if (body_->lease() && body_->problem() == Body::Problem::none) co_await body_->end(until);
+  co_return outcome_of(*body_);
+}
+
+async::Task<Commit> Message::add_results(std::string field, std::vector<Cut> cuts, std::size_t header_size,
+                                         async::Until until) {
+  std::string added;
+  if (!field.empty() && checks_) {
+    std::erase(field, '\r');
+    const bool keep = checks_->field(mail::MimeWalker::Header::message, field, added);
+    if (!checks_->failed().empty()) co_return Commit{Outcome::lookup_failed, checks_->failed()};
+    field = keep ? field_lines(field, "\r\n") : std::string();
+  }
+  if (!field.empty()) added += field + "\r\n";
+  if (added.empty() && cuts.empty()) co_return Commit{Outcome::ok, {}};
+  const auto front = static_cast<std::size_t>(bytes_in_front_);
+  if (!body_->lease()) {
+    for (const Cut& cut : cuts | std::views::reverse) body_->replace_in_header(front + cut.at, cut.size, {});
+    body_->replace_in_header(front, 0, added);
+    co_return outcome_of(*body_);
+  }
+  HeldContent content(intake_.pool, *body_);
+  std::string header;
+  while (header.size() < front + header_size) {
+    auto piece = co_await content.next(front + header_size - header.size());
+    if (!piece) co_return Commit{Outcome::spool_failed, "spool file: " + piece.error().message()};
+    if (piece->empty()) break;
+    header += *piece;
+  }
+  for (const Cut& cut : cuts | std::views::reverse) header.erase(front + cut.at, cut.size);
+  header.insert(front, added);
+  if (header.ends_with("\r\n\r\n")) header.resize(header.size() - 2);  // replace_content() writes it
+  co_return co_await replace_content(std::move(header), std::move(content), until);
 }
 
 async::Task<Commit> Message::replace_content(std::string header, HeldContent rest, async::Until until) {

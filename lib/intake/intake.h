@@ -166,11 +166,25 @@ class Message {
   Body& open_body(std::uint64_t expected);
   /// How many fields open_body() has put in front of the client's: those of access tables and Received:.
   std::size_t fields_in_front() const { return fields_in_front_; }
+  /// How many bytes of the content these are.
+  std::uint64_t bytes_in_front() const { return bytes_in_front_; }
   Body* body() { return edited_ ? edited_.get() : body_ ? &*body_ : nullptr; }
 
   /// After the last byte, if a filter is to see the content before commit(): ends it, so that HeldContent can read
   /// body(). Nothing is synced and nothing promised. Outcomes: as those of commit() that concern the content.
   [[gnu::noinline]] async::Task<Commit> hold_content(async::Until until);
+  /// As hold_content(), but small content is not written yet, so that add_results() costs little.
+  [[gnu::noinline]] async::Task<Commit> show_content(async::Until until);
+  /// A part of the header to take out: bytes from the end of bytes_in_front() on.
+  struct Cut {
+    std::size_t at, size;
+  };
+  /// After show_content(): puts a field (folded, without its last CRLF; empty: none) between our fields and the
+  /// client's, and takes parts of the client's out, in their order. header_size: that of the client's header, its
+  /// empty line included. Header checks see the field; what they decide counts at commit(). Content in a spool file is
+  /// written anew.
+  [[gnu::noinline]] async::Task<Commit> add_results(std::string field, std::vector<Cut> cuts, std::size_t header_size,
+                                                    async::Until until);
   /// After hold_content(): replaces the content by a header (lines of fields, without the empty line) and by `rest`,
   /// read to its end. Lines of both get CRLF; checks, completion and mapping are not done again. May be called again
   /// for the next filter; body() is the new content then. `rest` may read the present body().
@@ -211,6 +225,7 @@ class Message {
   std::optional<bool> detect_smtputf8_;
   std::uint64_t permit_ = 0;
   std::size_t fields_in_front_ = 0;
+  std::uint64_t bytes_in_front_ = 0;
 };
 
 /// Whether tables used for expansion may block: canonical and virtual alias tables, and those of copies. Recipient

@@ -186,6 +186,26 @@ void look_for_uncounted_quotas(Policy& p) {
         "smtpd_end_of_data_restrictions too");
 }
 
+/// Restrictions that would answer 451 because a setting is missing, or because they stand in the wrong list.
+void look_for_idle_authentication(Policy& p) {
+  const auto warn = [&](const RestrictionList& list, bool after_content) {
+    for (const Restriction& r : list) {
+      const bool spf = r.check == Check::reject_spf_fail || r.check == Check::reject_spf_softfail ||
+                       r.check == Check::reject_spf_permerror || r.check == Check::defer_spf_temperror;
+      if (spf && !p.authentication.spf) p.warnings.push_back(r.name + " needs spf_verify = yes");
+      if (r.check != Check::reject_dmarc) continue;
+      if (!p.authentication.dmarc) p.warnings.push_back(r.name + " needs dmarc_verify = yes");
+      if (!after_content) p.warnings.push_back(r.name + " can only stand in smtpd_end_of_data_restrictions");
+    }
+  };
+  for (const auto* list : {&p.client, &p.helo, &p.sender, &p.relay, &p.recipient, &p.data}) warn(*list, false);
+  warn(p.end_of_data, true);
+  for (const auto& list : p.classes) warn(list, true);  // known only when they are used
+  if (p.authentication.any() && !p.settings.smtpd_proxy_filter.empty())
+    p.warnings.emplace_back(
+        "with smtpd_proxy_filter the smtpd before the filter checks SPF for its restrictions only, and adds no results");
+}
+
 bool judging_may_wait(const Policy& p) {
   const auto waits = [&](const RestrictionList& list) { return may_wait(list, p.classes); };
   if (p.resolve->blocking() || p.auth.sender_logins.blocking() || p.relay_clientcerts.blocking() || waits(p.relay) ||
@@ -234,6 +254,8 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   if (!guards_relaying(p.relay) && !guards_relaying(p.recipient)) return fail(PolicyError::open_relay);
   PEN_TRY(open_match_lists(p, with_subdomains));
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
+  PEN_TRY_ASSIGN(p.authentication, AuthenticationPolicy::read(s, {.parent_domains = false, .open = p.open}));
+  look_for_idle_authentication(p);
   if (auto why = AuthPolicy::unavailable(s); !why.empty()) p.warnings.push_back(std::move(why));
   PEN_TRY(read_local_clients(p, with_subdomains));
   PEN_TRY_ASSIGN(p.relay_clientcerts, open_maps(p, s.relay_clientcerts, "relay_clientcerts"));

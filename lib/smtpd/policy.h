@@ -17,6 +17,7 @@
 #include "lib/milter/settings.h"
 #include "lib/resolve/resolve.h"
 #include "lib/smtpd/auth.h"
+#include "lib/smtpd/authentication_policy.h"
 #include "lib/smtpd/named_lists.h"
 #include "lib/smtpd/proxy_settings.h"
 #include "lib/smtpd/restriction.h"
@@ -68,6 +69,7 @@ struct Policy {
   map::MatchList fast_flush;  // fast_flush_domains
   map::MatchList forbidden_commands, noop_commands;
   AuthPolicy auth;
+  AuthenticationPolicy authentication;
   DiscardedKeywords discarded;       // smtpd_discard_ehlo_keywords
   unsigned never_offered = 0;        // of discarded.bits, because of other settings
   map::MapList discarded_by_client;  // smtpd_discard_ehlo_keyword_address_maps

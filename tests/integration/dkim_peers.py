@@ -4,6 +4,7 @@ Use:     dkim_peers.unpack()                                # raises unittest.Sk
          dkim_peers.python_verify([message, …], records)    # per message a list of True or False, one per signature
          dkim_peers.python_sign(message, domain=…, selector=…, key=FILE, …)
          dkim_peers.opendkim_verify(message, records, folder), opendkim_sign(message, folder, OPTION=VALUE, …)
+         dkim_peers.unpack_arc();  dkim_peers.python_arc_sign(message, key=FILE, domain=…, selector=…, server=…)
 Records: DNS name -> TXT record. Messages are bytes with CRLF.
 """
 import base64
@@ -18,8 +19,9 @@ import peers
 
 ROOT = os.path.join(peers.ROOTS, "dkim")
 LIBRARIES = ":".join(os.path.join(ROOT, "usr/lib", part) for part in (f"{os.uname().machine}-linux-gnu", ""))
+ARC = os.path.join(peers.ROOTS, "arc")
 PYTHON = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES,
-          "PYTHONPATH": os.path.join(ROOT, "usr/lib/python3/dist-packages")}
+          "PYTHONPATH": ":".join(os.path.join(root, "usr/lib/python3/dist-packages") for root in (ROOT, ARC))}
 OPENDKIM = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES}
 
 VERIFY = """
@@ -48,14 +50,30 @@ forms = tuple(word.encode() for word in work.pop("canonicalize"))
 for name in ("selector", "domain", "signature_algorithm"): work[name] = work[name].encode()
 sys.stdout.buffer.write(dkim.sign(canonicalize=forms, **work) + work["message"])
 """
+ARC_SIGN = """
+import base64, dkim, json, sys
+work = json.load(sys.stdin)
+message, key = base64.b64decode(work["message"]), base64.b64decode(work["key"])
+lines = dkim.arc_sign(message, work["selector"].encode(), work["domain"].encode(), key, work["server"].encode())
+sys.stdout.buffer.write(b"".join(line.rstrip(b"\\r\\n") + b"\\r\\n" for line in lines) + message)
+"""
 
 
-def unpack():
+def _unpack(root, name):
     reason = peers.unavailable()
     if reason:
         raise unittest.SkipTest(reason)
-    packages = peers.PACKAGES["dkim"]
-    subprocess.run([os.path.join(peers.TOP, "scripts/unpack-peer"), ROOT, *packages], check=True, capture_output=True)
+    subprocess.run([os.path.join(peers.TOP, "scripts/unpack-peer"), root, *peers.PACKAGES[name]], check=True,
+                   capture_output=True)
+
+
+def unpack():
+    _unpack(ROOT, "dkim")
+
+
+def unpack_arc():
+    """What python3-dkim needs for ARC besides."""
+    _unpack(ARC, "arc")
 
 
 def _python(script, work):
@@ -79,6 +97,14 @@ def python_sign(message, key, domain, selector, algorithm="rsa-sha256", forms=("
         text = file.read()
     return _python(SIGN, {"message": _text(message), "privkey": _text(text), "domain": domain, "selector": selector,
                           "signature_algorithm": algorithm, "canonicalize": forms})
+
+
+def python_arc_sign(message, key, domain, selector, server):
+    """Seals a message. It needs an Authentication-Results: field of that server."""
+    with open(key, "rb") as file:
+        text = file.read()
+    return _python(ARC_SIGN, {"message": _text(message), "key": _text(text), "domain": domain, "selector": selector,
+                              "server": server})
 
 
 def _opendkim(message, folder, options):

@@ -16,7 +16,7 @@ ROOTS = os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers"))
 PACKAGES = {"postfix": ["postfix", "postfix-pcre"], "exim": ["exim4-daemon-light", "exim4-base"],
             "dovecot": ["dovecot-core", "dovecot-lmtpd"], "unbound": ["unbound", "ldnsutils"],
             "rbldnsd": ["rbldnsd"], "readers": ["s-nail", "mutt"],
-            "dkim": ["python3-dkim", "python3-nacl", "opendkim"],
+            "dkim": ["python3-dkim", "python3-nacl", "opendkim"], "arc": ["python3-authres"],
             "policy": ["postgrey", "postfix-policyd-spf-python", "postfwd"]}
 
 

@@ -1,0 +1,240 @@
+#include "lib/dmarc/check.h"
+
+#include <algorithm>
+#include <map>
+
+#include "lib/base/text.h"
+#include "lib/net/dns_packet.h"
+
+namespace pen::dmarc {
+namespace {
+
+using net::DnsOutcome;
+using net::RecordType;
+
+// RFC 9989 section 4.10: a longer name is asked about as it is, and then from its last seven labels on.
+constexpr std::ptrdiff_t kMostLabels = 7;
+
+bool within(std::string_view name, std::string_view domain) {
+  return name == domain ||
+         (name.ends_with(domain) && name.size() > domain.size() && name[name.size() - domain.size() - 1] == '.');
+}
+
+/// The next name of a tree walk; empty: there is none.
+std::string_view parent_of(std::string_view name) {
+  do {
+    const auto dot = name.find('.');
+    if (dot == name.npos) return {};
+    name.remove_prefix(dot + 1);
+  } while (std::ranges::count(name, '.') >= kMostLabels);
+  return name;
+}
+
+Policy softened(Policy policy) { return policy == Policy::reject ? Policy::quarantine : Policy::none; }
+
+/// One evaluation. Its tasks run one within the other.
+class Evaluation {
+ public:
+  Evaluation(const Records& records, const Suffixes* suffixes, const Facts& facts, unsigned chance, async::Until until)
+      : records_(records), suffixes_(suffixes), facts_(facts), chance_(chance), until_(until) {}
+
+  async::Task<Outcome> author(std::string domain);
+
+ private:
+  struct Found {  // the record of one name
+    std::optional<Record> record;
+    bool unknown = false;
+  };
+  struct Place {  // where a domain belongs, and the record that speaks for it
+    std::string organisation;
+    std::string record_at;
+    std::optional<Record> record;
+    bool unknown = false;
+  };
+  [[gnu::noinline]] async::Task<Found> record_of(std::string name);
+  [[gnu::noinline]] async::Task<Place> by_list(std::string domain);
+  [[gnu::noinline]] async::Task<Place> by_walk(std::string domain);
+  [[gnu::noinline]] async::Task<bool> exists(std::string domain);
+  [[gnu::noinline]] async::Task<bool> aligned(const Identity& identity, const Place& author, const std::string& from,
+                                              bool strict);
+
+  const Records& records_;
+  const Suffixes* suffixes_;
+  const Facts& facts_;
+  unsigned chance_;
+  async::Until until_;
+  std::map<std::string, Found, std::less<>> seen_;
+};
+
+async::Task<Evaluation::Found> Evaluation::record_of(std::string name) {
+  if (const auto seen = seen_.find(name); seen != seen_.end()) co_return seen->second;
+  const net::DnsAnswer answer = co_await records_("_dmarc." + name, RecordType::txt, until_);
+  Found out;
+  out.unknown = answer.outcome == DnsOutcome::temporary;
+  std::size_t count = 0;
+  for (const auto& text : answer.records) {
+    if (!Record::is_one(text.data)) continue;
+    auto record = Record::parse(text.data);
+    if (++count == 1 && record) out.record = *record;
+  }
+  if (count > 1) out.record.reset();  // several: none of them
+  seen_.emplace(std::move(name), out);
+  co_return out;
+}
+
+async::Task<Evaluation::Place> Evaluation::by_list(std::string domain) {
+  Place out{.organisation = suffixes_->organisation(domain), .record_at = {}, .record = {}};
+  for (const auto& name : {domain, out.organisation}) {
+    const Found found = co_await record_of(name);
+    out.unknown = found.unknown;
+    if (found.record) {
+      out.record = found.record;
+      out.record_at = name;
+    }
+    if (out.unknown || out.record || out.organisation == domain) break;
+  }
+  co_return out;
+}
+
+async::Task<Evaluation::Place> Evaluation::by_walk(std::string domain) {
+  Place out;
+  std::optional<Record> organisation, suffix;
+  std::string below, suffix_name;
+  for (std::string_view name = domain; !name.empty(); below = name, name = parent_of(name)) {
+    const Found found = co_await record_of(std::string(name));
+    if (found.unknown) {
+      out.unknown = true;
+      break;
+    }
+    if (!found.record) continue;
+    if (name == domain) {
+      out.record = found.record;
+      out.record_at = name;
+    }
+    if (found.record->public_suffix == Record::PublicSuffix::yes && name != domain) {
+      out.organisation = below;
+      suffix = found.record;
+      suffix_name = name;
+      break;
+    }
+    organisation = found.record;  // the one with the fewest labels counts
+    out.organisation = name;
+    if (found.record->public_suffix != Record::PublicSuffix::unknown) break;
+  }
+  if (out.organisation.empty()) out.organisation = domain;
+  if (!out.record && suffix) {
+    // Directly below a public suffix the organisation may have a record of its own.
+    const Found own = co_await record_of(out.organisation);
+    out.record = own.record ? own.record : suffix;
+    out.record_at = own.record ? out.organisation : suffix_name;
+  } else if (!out.record && organisation) {
+    out.record = organisation;
+    out.record_at = out.organisation;
+  }
+  co_return out;
+}
+
+async::Task<bool> Evaluation::exists(std::string domain) {
+  for (const auto type : {RecordType::a, RecordType::aaaa, RecordType::mx}) {
+    const net::DnsAnswer answer = co_await records_(domain, type, until_);
+    // What cannot be found out is no reason for the stricter policy.
+    if (answer.outcome == DnsOutcome::found || answer.outcome == DnsOutcome::temporary) co_return true;
+  }
+  co_return false;
+}
+
+async::Task<bool> Evaluation::aligned(const Identity& identity, const Place& author, const std::string& from,
+                                      bool strict) {
+  const auto name = net::normal_name(identity.domain);
+  if (!name) co_return false;
+  if (*name == from) co_return true;
+  if (strict || !within(*name, author.organisation)) co_return false;
+  if (suffixes_) co_return suffixes_->organisation(*name) == author.organisation;
+  // Between it and the organisation there may be another one.
+  const Place place = co_await by_walk(*name);
+  co_return !place.unknown && place.organisation == author.organisation;
+}
+
+async::Task<Outcome> Evaluation::author(std::string domain) {
+  Outcome out;
+  out.from = domain;
+  Place place;
+  if (suffixes_)
+    place = co_await by_list(domain);
+  else
+    place = co_await by_walk(domain);
+  if (place.unknown) {
+    out.verdict = Verdict::temperror;
+    out.reason = "no answer from DNS about the policy";
+    co_return out;
+  }
+  if (!place.record) co_return out;
+  const Record& record = *place.record;
+  out.policy = record.policy;
+  if (place.record_at != domain) {
+    out.policy = record.subdomains.value_or(record.policy);
+    if (record.missing && !co_await exists(domain)) out.policy = *record.missing;
+  }
+  bool unknown = false;
+  const auto judge = [&](const Identity& identity) { return identity.passed || identity.unknown; };
+  for (const auto& identity : facts_.dkim) {
+    if (!judge(identity) || !co_await aligned(identity, place, domain, record.strict_dkim)) continue;
+    if (identity.passed) out.verdict = Verdict::pass;
+    unknown = unknown || identity.unknown;
+  }
+  if (out.verdict != Verdict::pass && facts_.spf && judge(*facts_.spf) &&
+      co_await aligned(*facts_.spf, place, domain, record.strict_spf)) {
+    if (facts_.spf->passed) out.verdict = Verdict::pass;
+    unknown = unknown || facts_.spf->unknown;
+  }
+  if (out.verdict == Verdict::pass) co_return out;
+  if (unknown) {
+    out.verdict = Verdict::temperror;
+    out.reason = "no answer from DNS about an identity";
+    co_return out;
+  }
+  out.verdict = Verdict::fail;
+  out.disposition = out.policy;
+  if (record.testing || chance_ >= record.percent) out.disposition = softened(out.policy);
+  co_return out;
+}
+
+}  // namespace
+
+std::string_view verdict_word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::none:
+      return "none";
+    case Verdict::pass:
+      return "pass";
+    case Verdict::permerror:
+      return "permerror";
+    case Verdict::temperror:
+      return "temperror";
+    case Verdict::fail:
+      return "fail";
+  }
+  return "unknown";
+}
+
+async::Task<Outcome> check(const Records& records, const Suffixes* suffixes, Facts facts, unsigned chance,
+                           async::Until until) {
+  Outcome worst;
+  if (!facts.authors.problem.empty()) {
+    worst.verdict = Verdict::permerror;
+    worst.reason = facts.authors.problem;
+    co_return worst;
+  }
+  Evaluation evaluation(records, suffixes, facts, chance, until);
+  bool first = true;
+  for (const auto& domain : facts.authors.domains) {
+    Outcome one = co_await evaluation.author(domain);
+    const bool worse =
+        one.verdict > worst.verdict || (one.verdict == worst.verdict && one.disposition > worst.disposition);
+    if (first || worse) worst = std::move(one);
+    first = false;
+  }
+  co_return worst;
+}
+
+}  // namespace pen::dmarc

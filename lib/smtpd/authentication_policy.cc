@@ -1,0 +1,47 @@
+#include "lib/smtpd/authentication_policy.h"
+
+#include "lib/base/text.h"
+
+namespace pen::smtpd {
+namespace {
+
+using Action = AuthenticationPolicy::Action;
+
+Result<Action> action_of(const std::string& word, const char* setting) {
+  if (word == "none") return Action::none;
+  if (word == "hold") return Action::hold;
+  if (word == "reject") return Action::reject;
+  return fail(AuthenticationError::bad_action, std::string(setting) + " = " + printable(word, 60));
+}
+
+}  // namespace
+
+std::string_view describe(AuthenticationError e) {
+  switch (e) {
+    case AuthenticationError::bad_action:
+      return "must be none, hold or reject";
+  }
+  return "unknown";
+}
+
+Result<AuthenticationPolicy> AuthenticationPolicy::read(const config::Settings& s,
+                                                        const map::MatchList::Options& options) {
+  AuthenticationPolicy out;
+  out.dmarc = s.dmarc_verify;
+  // The policy of a domain is about what the two others find.
+  out.spf = s.spf_verify || out.dmarc;
+  out.dkim = s.dkim_verify || out.dmarc;
+  PEN_TRY_ASSIGN(out.quarantine, action_of(s.dmarc_quarantine_action, "dmarc_quarantine_action"));
+  PEN_TRY_ASSIGN(out.reject, action_of(s.dmarc_reject_action, "dmarc_reject_action"));
+  auto exempt =
+      map::MatchList::open(map::MatchList::Kind::host, join(s.authentication_results_exempt_clients), options);
+  if (!exempt) return fail(std::move(exempt).error().within("authentication_results_exempt_clients"));
+  out.exempt = *std::move(exempt);
+  if (!out.dmarc || s.dmarc_public_suffix_file.empty()) return out;
+  auto suffixes = dmarc::Suffixes::read(s.dmarc_public_suffix_file);
+  if (!suffixes) return fail(std::move(suffixes).error().within("dmarc_public_suffix_file"));
+  out.suffixes = *std::move(suffixes);
+  return out;
+}
+
+}  // namespace pen::smtpd

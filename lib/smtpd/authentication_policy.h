@@ -1,0 +1,32 @@
+#pragma once
+/// Whether SPF, DKIM and DMARC are checked, for whom not, and what follows from a failure: the settings, read.
+///
+/// Use:     auto policy = AuthenticationPolicy::read(settings, open, warnings);  if (policy->any()) …
+/// Errors:  a word of dmarc_reject_action or dmarc_quarantine_action that is none; the list of clients; the list of
+///          public suffixes, if DMARC is checked.
+/// Thread:  immutable; any.
+#include <cstdint>
+#include <memory>
+
+#include "lib/config/settings.h"
+#include "lib/dmarc/suffixes.h"
+#include "lib/map/match_list.h"
+
+namespace pen::smtpd {
+
+enum class AuthenticationError { bad_action = 1 };
+inline std::string_view error_module(AuthenticationError) { return "authentication"; }
+std::string_view describe(AuthenticationError e);
+
+struct AuthenticationPolicy {
+  enum class Action : std::uint8_t { none, hold, reject };
+  bool spf = false, dkim = false, dmarc = false;
+  Action quarantine = Action::none, reject = Action::none;
+  map::MatchList exempt;                            // authentication_results_exempt_clients
+  std::shared_ptr<const dmarc::Suffixes> suffixes;  // nullptr: the tree walk
+  bool any() const { return spf || dkim; }
+
+  static Result<AuthenticationPolicy> read(const config::Settings& settings, const map::MatchList::Options& options);
+};
+
+}  // namespace pen::smtpd

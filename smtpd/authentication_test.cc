@@ -1,0 +1,274 @@
+// SPF, DKIM and DMARC in real sessions: what is added and taken out, what restrictions and settings do with it.
+#include "smtpd/authentication.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "smtpd/session_fixture.h"
+
+using namespace pen;
+using namespace pen::smtpd;
+using pen::smtpd::testing::Rig;
+
+namespace {
+
+const std::string kOk = "250 2.1.5 Ok\r\n";
+const std::string kAll = "dmarc_verify = yes\ndmarc_public_suffix_file =\n";
+
+struct Open : Rig {
+  explicit Open(const std::string& main_cf, std::string address = "192.0.2.7") : Rig(main_cf) {
+    BOOST_TEST_REQUIRE(problem == "");
+    names.dns["TXT x.example"] = {"v=spf1 ip4:192.0.2.7 -all"};
+    names.dns["TXT soft.example"] = {"v=spf1 ~all"};
+    names.dns["TXT bad.example"] = {"v=spf1 nonsense"};
+    names.dns["TXT no.example"] = {"v=spf1 -all exp=e.no.example"};
+    names.dns["TXT e.no.example"] = {"ask %{o}"};
+    names.dns["TXT _dmarc.x.example"] = {"v=DMARC1; p=reject"};
+    names.dns["TXT _dmarc.q.example"] = {"v=DMARC1; p=quarantine"};
+    connect(std::move(address));
+  }
+  std::string rcpt(std::string_view from, std::string_view helo = "h.example") {
+    say("EHLO " + std::string(helo) + "\r\n");
+    say("MAIL FROM:<" + std::string(from) + ">\r\n");
+    return say("RCPT TO:<user@example.org>\r\n");
+  }
+  /// Returns the reply to the end of the data; it may take threads.
+  std::string data(const std::string& content) {
+    BOOST_TEST_REQUIRE(say("DATA\r\n").starts_with("354"));
+    std::string reply = say(content + ".\r\n");
+    for (int i = 0; i < 3000 && reply.empty(); ++i) {
+      loop.run_once(milliseconds(5));
+      reply = settle();
+    }
+    return reply;
+  }
+  std::string send(std::string_view from, const std::string& content) {
+    BOOST_TEST_REQUIRE(rcpt(from) == kOk);
+    return data(content);
+  }
+  const std::string& content() const {
+    BOOST_TEST_REQUIRE(!queue.stored.empty());
+    return queue.stored.back().content;
+  }
+  /// What follows our Received: field.
+  std::string behind_trace() const {
+    const std::string& all = content();
+    BOOST_TEST_REQUIRE(all.starts_with("Received: "));
+    std::size_t at = 0;
+    do {
+      at = all.find("\r\n", at) + 2;
+    } while (all[at] == ' ' || all[at] == '\t');
+    return all.substr(at);
+  }
+};
+
+const std::string kFrom = "From: a@x.example\r\n";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(authentication)
+
+BOOST_AUTO_TEST_CASE(without_a_setting_nothing_is_asked_added_or_taken_out) {
+  Open rig("");
+  const std::string message = "Authentication-Results: mx.example.org; spf=pass\r\n" + kFrom + "\r\nx\r\n";
+  BOOST_TEST(rig.send("a@x.example", message).starts_with("250 2.0.0"));
+  BOOST_TEST(rig.behind_trace() == message);
+  BOOST_TEST(rig.names.asked.empty());
+}
+
+BOOST_AUTO_TEST_CASE(results_stand_below_our_trace_field_and_above_the_clients_fields) {
+  Open rig(kAll);
+  BOOST_TEST(rig.send("a@x.example", kFrom + "\r\nx\r\n").starts_with("250 2.0.0"));
+  BOOST_TEST(rig.behind_trace() ==
+             "Authentication-Results: mx.example.org;\r\n\tspf=pass smtp.mailfrom=a@x.example;\r\n"
+             "\tspf=none smtp.helo=h.example;\r\n\tdkim=none;\r\n"
+             "\tdmarc=pass header.from=x.example policy.dmarc=reject\r\n" +
+                 kFrom + "\r\nx\r\n");
+  const auto& facts = rig.queue.stored.back().envelope.body;
+  BOOST_TEST(facts.size == rig.content().size());
+  BOOST_TEST(facts.header_size == rig.content().find("\r\n\r\n") + 4);
+}
+
+BOOST_AUTO_TEST_CASE(each_check_has_its_own_switch) {
+  Open spf("spf_verify = yes\nauthserv_id = other.example.org\n");
+  BOOST_TEST(spf.send("", kFrom + "\r\nx\r\n").starts_with("250"));
+  BOOST_TEST(spf.behind_trace().starts_with(
+      "Authentication-Results: other.example.org;\r\n\tspf=none smtp.helo=h.example\r\nFrom:"));
+  Open dkim("dkim_verify = yes\n");
+  BOOST_TEST(dkim.send("a@x.example", kFrom + "\r\nx\r\n").starts_with("250"));
+  BOOST_TEST(dkim.behind_trace().starts_with("Authentication-Results: mx.example.org;\r\n\tdkim=none\r\nFrom:"));
+  BOOST_TEST(dkim.names.asked.empty());
+}
+
+BOOST_AUTO_TEST_CASE(of_the_null_sender_the_helo_name_is_asked) {
+  Open rig("spf_verify = yes\nsmtpd_recipient_restrictions = reject_spf_fail\n");
+  BOOST_TEST(rig.rcpt("", "no.example") ==
+             "550 5.7.23 <no.example>: Helo command rejected: SPF fail: 192.0.2.7 may not send for no.example; "
+             "no.example explains: ask no.example\r\n");
+  rig.say("RSET\r\n");
+  BOOST_TEST(rig.rcpt("", "[192.0.2.7]") == kOk);
+}
+
+BOOST_AUTO_TEST_CASE(results_in_our_name_are_taken_out_and_others_stay) {
+  const std::string mine = "Authentication-Results: (x) MX.example.org 1;\r\n\tdmarc=pass\r\n";
+  const std::string others = "Authentication-Results: mx.other.example; spf=pass\r\n";
+  const std::string big(400'000, 'x');
+  for (const std::string& body : {std::string("x"), std::string(40'000, 'y'), big}) {
+    std::string lines;
+    for (std::size_t at = 0; at < body.size(); at += 900) lines += body.substr(at, 900) + "\r\n";
+    Open rig("spf_verify = yes\nmessage_size_limit = 0\n");
+    BOOST_TEST(rig.send("a@x.example", mine + others + kFrom + mine + mine + "\r\n" + lines).starts_with("250 2.0.0"));
+    const std::string expected =
+        "Authentication-Results: mx.example.org;\r\n\tspf=pass smtp.mailfrom=a@x.example;\r\n"
+        "\tspf=none smtp.helo=h.example\r\n" +
+        others + kFrom + "\r\n" + lines;
+    BOOST_TEST((rig.behind_trace() == expected), rig.behind_trace().substr(0, 500));
+    BOOST_TEST(rig.queue.stored.back().envelope.body.size == rig.content().size());
+    BOOST_TEST(rig.queue.leases == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(odd_headers_lose_nothing) {
+  const std::string results =
+      "Authentication-Results: mx.example.org;\r\n\tspf=pass smtp.mailfrom=a@x.example;\r\n"
+      "\tspf=none smtp.helo=h.example\r\n";
+  const std::string mine = "Authentication-Results: mx.example.org; x=y\r\n";
+  struct Row {
+    std::string sent, stored;
+  };
+  const Row rows[] = {
+      {"no header at all\r\n", results + "no header at all\r\n"},
+      {kFrom + "then the body\r\n", results + kFrom + "then the body\r\n"},
+      {kFrom + mine + "then the body\r\n", results + kFrom + "then the body\r\n"},
+      {mine, results},
+      {"\r\nbody\r\n", results + "\r\nbody\r\n"},
+      {"From x Mon\r\n" + mine + kFrom + "\r\nx\r\n", results + "From x Mon\r\n" + kFrom + "\r\nx\r\n"},
+  };
+  for (const auto& row : rows) {
+    Open rig("spf_verify = yes\n");
+    BOOST_TEST(rig.send("a@x.example", row.sent).starts_with("250 2.0.0"));
+    BOOST_TEST(rig.behind_trace() == row.stored, row.sent);
+    BOOST_TEST(rig.queue.stored.back().envelope.body.size == rig.content().size());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(each_spf_restriction_refuses_its_own_result) {
+  struct Row {
+    std::string_view restriction, sender, reply;
+  };
+  const Row rows[] = {
+      {"reject_spf_fail", "a@no.example",
+       "550 5.7.23 <a@no.example>: Sender address rejected: SPF fail: 192.0.2.7 may not send for no.example; "
+       "no.example explains: ask no.example\r\n"},
+      {"reject_spf_fail", "a@soft.example", kOk},
+      {"reject_spf_fail", "a@x.example", kOk},
+      {"reject_spf_fail", "a@none.example", kOk},
+      {"reject_spf_softfail", "a@soft.example",
+       "550 5.7.23 <a@soft.example>: Sender address rejected: SPF softfail: 192.0.2.7 may not send for "
+       "soft.example\r\n"},
+      {"reject_spf_softfail", "a@no.example", kOk},
+      {"reject_spf_permerror", "a@bad.example",
+       "550 5.7.24 <a@bad.example>: Sender address rejected: SPF of bad.example: SPF term \"nonsense\": malformed\r\n"},
+      {"reject_spf_permerror", "a@no.example", kOk},
+      {"defer_spf_temperror", "a@silent.example",
+       "451 4.7.24 <a@silent.example>: Sender address rejected: SPF cannot be checked now: no answer from DNS about "
+       "silent.example\r\n"},
+      {"reject_spf_fail, reject_spf_permerror", "a@silent.example", kOk},
+      {"warn_if_reject reject_spf_fail", "a@no.example", kOk},
+  };
+  for (const auto& row : rows) {
+    for (const auto* list : {"smtpd_sender_restrictions", "smtpd_recipient_restrictions"}) {
+      Open rig("spf_verify = yes\n" + std::string(list) + " = " + std::string(row.restriction) + "\n");
+      BOOST_TEST(rig.policy->warnings.empty());
+      rig.names.broken.insert("silent.example");
+      BOOST_TEST(rig.rcpt(row.sender) == row.reply, row.restriction);
+    }
+  }
+  Open other("spf_verify = yes\nspf_reject_code = 450\nsmtpd_sender_restrictions = reject_spf_fail\n");
+  BOOST_TEST(other.rcpt("a@no.example").starts_with("450 4.7.23 "));
+  Open early("spf_verify = yes\nsmtpd_delay_reject = no\nsmtpd_sender_restrictions = reject_spf_fail\n");
+  early.say("EHLO h.example\r\n");
+  BOOST_TEST(early.say("MAIL FROM:<a@no.example>\r\n").starts_with("550 5.7.23 "));
+}
+
+BOOST_AUTO_TEST_CASE(restrictions_without_what_they_need_refuse_for_now) {
+  Open spf("smtpd_sender_restrictions = reject_spf_fail\n");
+  BOOST_TEST(spf.rcpt("a@x.example").starts_with("451 4.3.5 "));
+  BOOST_TEST_REQUIRE(spf.policy->warnings.size() == 1u);
+  BOOST_TEST(spf.policy->warnings[0] == "reject_spf_fail needs spf_verify = yes");
+  Open dmarc(kAll + "smtpd_recipient_restrictions = reject_dmarc\n");
+  BOOST_TEST(dmarc.rcpt("a@x.example").starts_with("451 4.3.5 "));
+  BOOST_TEST_REQUIRE(dmarc.policy->warnings.size() == 1u);
+  BOOST_TEST(dmarc.policy->warnings[0] == "reject_dmarc can only stand in smtpd_end_of_data_restrictions");
+  BOOST_TEST(Rig("dmarc_reject_action = bounce\n").problem.contains("dmarc_reject_action"));
+  BOOST_TEST(Rig("dmarc_verify = yes\ndmarc_public_suffix_file = /nonexistent\n").problem.contains("/nonexistent"));
+}
+
+BOOST_AUTO_TEST_CASE(exempt_clients_are_not_checked) {
+  Open rig(kAll + "smtpd_sender_restrictions = reject_spf_fail\ndmarc_reject_action = reject\n", "127.0.0.1");
+  const std::string message = "Authentication-Results: mx.example.org; spf=pass\r\n" + kFrom + "\r\nx\r\n";
+  BOOST_TEST(rig.send("a@no.example", message).starts_with("250 2.0.0"));
+  BOOST_TEST(rig.behind_trace() == message);
+  BOOST_TEST(rig.names.asked.empty());
+  Open forwarder(kAll + "authentication_results_exempt_clients = 192.0.2.0/24\n");
+  BOOST_TEST(forwarder.send("a@no.example", message).starts_with("250 2.0.0"));
+  BOOST_TEST(forwarder.behind_trace() == message);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_policy_of_the_author_asks_for_is_done_as_far_as_settings_want_it) {
+  struct Row {
+    std::string settings, author, reply;
+    bool hold;
+  };
+  const std::string refused =
+      "550 5.7.26 <x.example>: From address rejected: DMARC: no SPF or DKIM result of x.example, whose policy is "
+      "reject\r\n";
+  const Row rows[] = {
+      {"", "x.example", "250", false},
+      {"dmarc_reject_action = reject\n", "x.example", refused, false},
+      {"dmarc_reject_action = reject\n", "q.example", "250", false},
+      {"dmarc_reject_action = reject\n", "elsewhere.example", "250", false},
+      {"dmarc_reject_action = hold\n", "x.example", "250", true},
+      {"dmarc_quarantine_action = hold\n", "q.example", "250", true},
+      {"dmarc_quarantine_action = hold\n", "x.example", "250", false},
+      {"dmarc_quarantine_action = reject\ndmarc_reject_code = 451\n", "q.example", "451 4.7.26 ", false},
+      {"smtpd_end_of_data_restrictions = reject_dmarc\n", "x.example", refused, false},
+      {"smtpd_end_of_data_restrictions = reject_dmarc\n", "q.example", "250", false},
+      {"smtpd_end_of_data_restrictions = warn_if_reject reject_dmarc\n", "x.example", "250", false},
+  };
+  for (const auto& row : rows) {
+    Open rig(kAll + row.settings);
+    const std::string reply = rig.send("a@soft.example", "From: a@" + row.author + "\r\n\r\nx\r\n");
+    BOOST_TEST(reply.starts_with(row.reply), row.settings << row.author << ": " << reply);
+    if (row.reply == "250") BOOST_TEST(rig.queue.stored.back().envelope.hold == row.hold);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_header_that_begins_like_an_mbox_hides_no_author) {
+  Open rig(kAll + "dmarc_reject_action = reject\n");
+  BOOST_TEST(rig.send("a@soft.example", "From evil\r\n" + kFrom + "\r\nx\r\n").starts_with("550 5.7.26"));
+}
+
+BOOST_AUTO_TEST_CASE(silent_servers_hold_up_only_who_asks_for_them) {
+  Open rig("spf_verify = yes\nsmtpd_sender_restrictions = defer_spf_temperror\n");
+  async::Event gate(rig.loop);
+  rig.names.gate = &gate;
+  BOOST_TEST(rig.rcpt("a@x.example") == "");  // waits
+  for (int i = 0; i < 30; ++i) {
+    rig.clock.advance(seconds(1));
+    rig.loop.run_once();
+  }
+  BOOST_TEST(rig.settle().starts_with("451 4.7.24 "));
+  BOOST_TEST(rig.server.authentications.free() == Server::kQuestions);
+  // A session that ends while its questions are under way gives everything back.
+  rig.say("RSET\r\n");
+  BOOST_TEST(rig.rcpt("a@x.example") == "");
+  BOOST_TEST(rig.server.authentications.free() < Server::kQuestions);
+  rig.hang_up();
+  for (int i = 0; i < 30; ++i) {
+    rig.clock.advance(seconds(1));
+    rig.loop.run_once();
+  }
+  BOOST_TEST(rig.server.authentications.free() == Server::kQuestions);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
