@@ -34,8 +34,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                      {"v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", input}};
   const auto outcomes = verifier.results(answers);
   PEN_CHECK(outcomes.size() <= dkim::Verifier::kMostSignatures, "too many");
-  dkim::ArcChain chain(dkim::split_fields("ARC-Seal: " + input, 100), WallTime(seconds(1700000000)));
-  (void)dkim::says_dmarc_pass(input, "x.example");
+  const std::string sealed = "ARC-Seal: " + input + "\r\nFrom: a@b.example\r\n";
+  dkim::ArcChain chain(dkim::split_fields(sealed, 100), WallTime(seconds(1700000000)));
+  chain.body(input);
+  PEN_CHECK(chain.wanted().size() <= dkim::ArcChain::kMostSets + 1, "too many keys");
+  PEN_CHECK(chain.result(answers).verdict != dkim::ArcVerdict::pass, "nobody has sealed this");
+  (void)dkim::says_dmarc_pass(input, "b.example");
   for (const auto& o : outcomes) PEN_CHECK(o.verdict != dkim::Verdict::pass, "nobody has signed this");
   return 0;
 }

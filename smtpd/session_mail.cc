@@ -54,9 +54,8 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
 }
 
 async::Task<Result<std::shared_ptr<Authentication>>> Session::authentication(std::string sender) {
-  const Result<bool> exempt = co_await server_.intake.tables.ask([this] {
-    return policy_->authentication.exempt.matches_host(client_.peer.name, client_.peer.address);
-  });
+  const Result<bool> exempt = co_await server_.intake.tables.ask(
+      [this] { return policy_->authentication.exempt.matches_host(client_.peer.name, client_.peer.address); });
   if (!exempt) co_return std::unexpected(exempt.error());
   if (*exempt) co_return nullptr;
   using Scope = Authentication::Scope;

@@ -140,8 +140,8 @@ class Transaction {
   bool chunks_failed_ = false;
   std::shared_ptr<Authentication> authentication_;  // nullptr: its origin is not checked
   SessionFilters* filters_ = nullptr;               // nullptr: none
-  std::unique_ptr<Proxy> proxy_;       // while the filter is spoken to
-  bool proxy_failed_ = false;          // the last proxy could not be opened
+  std::unique_ptr<Proxy> proxy_;                    // while the filter is spoken to
+  bool proxy_failed_ = false;                       // the last proxy could not be opened
 };
 
 }  // namespace pen::smtpd

@@ -5,7 +5,7 @@
 ///          if (body.must_drain()) co_await body.drain(until);     // between feeds: writes the collected content
 ///          co_await body.end(until);                               // the rest; now it can be read (held_content.h)
 ///          co_await body.finish(until);                            // end(), unless it was called, and one fdatasync
-///          body.complete();                                        // before end(): small content can be read and edited
+///          body.complete();                                        // before end(): small content can be edited
 ///          body.facts(), body.lease(), body.text()                 // for Queue::enqueue
 /// Bounds:  kDrainAt bytes in memory, whatever the message's size. When all bodies of the process exceed what
 ///          BodyMemory allows, the bound is kLeastDrain (or what may stay inline, if that is more): a thousand uploads

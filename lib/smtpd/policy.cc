@@ -203,7 +203,8 @@ void look_for_idle_authentication(Policy& p) {
   for (const auto& list : p.classes) warn(list, true);  // known only when they are used
   if (p.authentication.any() && !p.settings.smtpd_proxy_filter.empty())
     p.warnings.emplace_back(
-        "with smtpd_proxy_filter the smtpd before the filter checks SPF for its restrictions only, and adds no results");
+        "with smtpd_proxy_filter, the smtpd before the filter checks SPF for its restrictions only, and adds "
+        "no results");
 }
 
 bool judging_may_wait(const Policy& p) {

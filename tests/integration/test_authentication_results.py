@@ -77,6 +77,11 @@ class Checked(Suite):
     def setUp(self):
         self.peer.messages.clear()
 
+    def again(self):
+        """Starts anew: after a reload a session may still get the settings of before."""
+        self.instance.stop()
+        self.instance.start()
+
     def client(self, address=ADDRESS, helo="h.example", login=""):
         client = Client(self.instance.port)
         client.expect(f"XCLIENT ADDR={address} NAME=[UNAVAILABLE]" + (f" LOGIN={login}" if login else ""), "220")
@@ -191,13 +196,13 @@ class Results(Checked):
             table = self.instance.write("checks", "/^Authentication-Results: mx.test.example;.*dmarc=fail/ "
                                         "PREPEND X-Forged: yes\n")
             self.instance.set(header_checks=f"regexp:{table}")
-            self.instance.reload()
+            self.again()
             try:
                 got = self.sent("x@soft.example", text_of(FROM))
             finally:
                 self.instance.set(smtpd_milters="", smtpd_end_of_data_restrictions="", header_checks="",
                                   smtpd_recipient_restrictions="")
-                self.instance.reload()
+                self.again()
             self.assertIn(b"\r\nX-Forged: yes\r\n", got)
             self.assertIn("Authentication-Results", repr(filter.events))
             at_rcpt, at_end = policy.asked
