@@ -13,6 +13,7 @@ using Line = mail::HeaderScanner::Line;
 
 // RFC 5322 section 2.1.1, without CRLF: content with longer lines is not text.
 constexpr std::size_t kMaxTextLine = 998;
+constexpr std::size_t kShown = 100;  // of a line, in the log
 
 /// Converts content to its 7-bit form, and cuts the result into lines again.
 struct ContentBuilder::Conversion {
@@ -55,6 +56,8 @@ std::size_t ContentBuilder::inspected() const { return inspection_ == nullptr ? 
 void ContentBuilder::keep(std::string_view part) {
   if (part.empty()) return;
   line_open_ = true;
+  if (!refusal_.empty() && refused_text_.empty()) [[unlikely]]
+    refused_text_ = printable(part, kShown);
   if (!has_room()) return;
   out_ += part;
   facts_.text(part);
@@ -192,11 +195,9 @@ void ContentBuilder::end_header(bool separator) {
 }
 
 void ContentBuilder::unended_header() {
-  static constexpr std::size_t kShown = 100;
   if (options_.unended == UnendedHeader::tell) add_field("MIME-Error: message header was not terminated by empty line");
   if (options_.unended != UnendedHeader::refuse) return;
   refusal_ = "5.6.0 message header was terminated with non-empty line";
-  refused_text_ = printable(line_, kShown);
   if (!options_.keep_refused) fail_with(ContentProblem::refused);
 }
 
