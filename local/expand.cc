@@ -117,6 +117,7 @@ class Walk {
   }
 
   Result<void> owner_alias(const std::string& name, Context& inner) {
+    if (!rules_.owner_special) return {};
     PEN_TRY_ASSIGN(const auto owner, lookups_.alias("owner-" + name));
     if (!owner) {
       if (rules_.reset_owner) inner.sender.clear();

@@ -64,6 +64,7 @@ struct ExpandRules {
   Places propagate{};                               // propagate_unmatched_extensions
   bool expand_owner = false;                        // expand_owner_alias
   bool reset_owner = false;                         // reset_owner_alias
+  bool owner_special = true;                        // owner_request_special
   std::size_t limit = kMaxTargets;                  // alias_destination_limit
 };
 

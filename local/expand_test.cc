@@ -229,6 +229,12 @@ BOOST_AUTO_TEST_CASE(a_name_within_its_own_alias_is_the_user_and_with_a_backslas
   BOOST_TEST((here(*e) == Names{"\\bob"}));
 }
 
+BOOST_AUTO_TEST_CASE(without_owner_request_special_an_owner_alias_is_any_alias) {
+  aliases = {{"list", "a@x.org, b@x.org"}, {"owner-list", "alice"}};
+  rules.owner_special = false;
+  BOOST_TEST(run("list")->forwards.at(0).sender == "");
+}
+
 BOOST_AUTO_TEST_CASE(an_owner_alias_becomes_the_sender) {
   aliases = {{"list", "a@x.org, b@x.org"}, {"owner-list", "alice"}};
   BOOST_TEST(run("list")->forwards.at(0).sender == "owner-list@example.org");

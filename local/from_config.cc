@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/text.h"
+#include "lib/mail/delimiters.h"
 #include "lib/mailbox/environment.h"
 #include "lib/mailbox/limits.h"
 
@@ -35,6 +36,7 @@ Result<void> read_expansion(const config::Settings& s, ExpandRules& rules) {
   rules.propagate = {has(onto, "alias"), has(onto, "forward"), has(onto, "include")};
   rules.expand_owner = s.expand_owner_alias;
   rules.reset_owner = s.reset_owner_alias;
+  rules.owner_special = s.owner_request_special;
   rules.limit = static_cast<std::size_t>(s.alias_destination_limit);
   return {};
 }
@@ -58,7 +60,7 @@ Result<Rules> rules_from(const config::Settings& s, const map::OpenOptions& tabl
                                static_cast<std::uint64_t>(s.message_size_limit)));
   rules.myhostname = s.myhostname;
   rules.myorigin = s.myorigin;
-  rules.delimiters = s.recipient_delimiter;
+  rules.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   PEN_TRY(read_expansion(s, rules.expansion));
   read_commands(s, rules);
   PEN_TRY_ASSIGN(rules.mailbox_commands, map::MapList::open(join(s.mailbox_command_maps), tables));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lib/config/values.h"
+#include "lib/mail/delimiters.h"
 #include "lib/mailbox/command_account.h"
 #include "lib/mailbox/environment.h"
 
@@ -29,7 +30,7 @@ Result<Rules> rules_from(const config::Config& config, const std::string& servic
   PEN_TRY_ASSIGN(rules.identity,
                  mailbox::command_account(rules.options.user, rules.options.group, owner.uid, owner.gid, service));
   rules.service = service;
-  rules.delimiters = s.recipient_delimiter;
+  rules.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   rules.environment = mailbox::exported_environment(s.export_environment);
   rules.environment.emplace_back("PATH=" _PATH_DEFPATH);
   rules.allow_minus = s.allow_min_user;

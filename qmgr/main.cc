@@ -7,6 +7,7 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
+#include "lib/config/values.h"
 #include "lib/mail/error_class.h"
 #include "lib/queue_log/posix_storage.h"
 #include "lib/redis/server.h"
@@ -76,6 +77,9 @@ qmgr::ProgramOptions options_of(service::Context& c) {
     if (service != nullptr && service->process_limit) {
       limits.workers = static_cast<std::uint32_t>(*service->process_limit);
     }
+    const auto delay = c.config().lookup_transport(name, "transport_rate_delay");
+    limits.transport_rate_delay = config::parse_time(delay.value_or(""), 's').value_or(milliseconds(0));
+    if (limits.transport_rate_delay.count() > 0) limits.workers = 1;  // further ones would only wait
     add_client_limits(c.config(), service, limits);
     limits.max_age = c.settings().connection_max_age;
     const auto& deferred = c.settings().defer_transports;

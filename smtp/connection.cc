@@ -10,6 +10,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/seven_bit.h"
+#include "lib/map/map.h"
 #include "lib/smtp/tls.h"
 #include "smtp/rewritten.h"
 
@@ -67,6 +68,25 @@ mail::ErrorClasses Connection::errors() const {
 }
 
 void Connection::on_line(std::string_view line, SteadyTime now) {
+  std::string replaced;
+  if (settings_.reply_filter) {
+    auto found = settings_.reply_filter->lookup(line);
+    if (!found) {
+      // Unfiltered, the line may not mean what it says.
+      log::warning("{}: {}: {}", destination_.shown(), settings_.lmtp ? "lmtp_reply_filter" : "smtp_reply_filter",
+                   found.error().message());
+      errors_.add(mail::ErrorClass::data);
+      if (!end_) end_ = End::content_error;
+      cancel_.raise();
+      return;
+    }
+    if (*found) {
+      log::info("{}: replacing server reply \"{}\" with \"{}\"", destination_.shown(), printable(line, 200),
+                printable(**found, 200));
+      replaced = **std::move(found);
+      line = replaced;
+    }
+  }
   if (transcript_) transcript_->reply(line);
   engine_.on_line(line, now);
 }
@@ -176,6 +196,13 @@ Task<void> Connection::run() {
     Until until{async::Until{}.deadline, &cancel_};
     if (settings_.connect_timeout.count() > 0) until.deadline = loop_.now() + settings_.connect_timeout;
     auto stream = co_await async::connect(loop_, socket_of(destination_), until, destination_.source);
+    // EADDRNOTAVAIL is of the source: nobody else has it, and without it the system chooses one.
+    if (!stream && settings_.bind_optional && !destination_.source.empty() && stream.error().is_errno(EADDRNOTAVAIL)) {
+      log::warning("{}: cannot send from {}: {}: the system chooses the source address", destination_.shown(),
+                   destination_.source, std::strerror(stream.error().sys_errno()));
+      destination_.source.clear();
+      stream = co_await async::connect(loop_, socket_of(destination_), until);
+    }
     if (!stream) {
       host_.closed(*this, connect_failure(stream.error()));
       co_return;

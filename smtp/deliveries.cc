@@ -6,6 +6,7 @@
 #include "lib/base/text.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/mail/delivery_line.h"
+#include "lib/map/log_level.h"
 #include "lib/map/status_filter.h"
 #include "lib/smtp/tls.h"
 #include "smtp/domains.h"
@@ -109,6 +110,25 @@ Settings Deliveries::settings_for(const ipc::delivery::OpenConnection& message) 
   Settings settings = settings_;
   if (message.step_by_step) settings.pipelining = false;
   settings.requiretls = message.destination.requiretls;
+  const auto& to = message.destination;
+  if (settings.discard_by_address && !to.address.empty()) {
+    const auto words = settings.discard_by_address->lookup(to.address);
+    if (!words)
+      log::warning("{}: {}",
+                   settings.lmtp ? "lmtp_discard_lhlo_keyword_address_maps" : "smtp_discard_ehlo_keyword_address_maps",
+                   words.error().message());
+    else if (*words)
+      settings.discard_keywords = split_list(**words);
+  }
+  if (settings.tls_loglevels && to.tls.level != ipc::TlsLevel::none) {
+    const auto level = map::find_log_level(*settings.tls_loglevels, to.host, to.address, settings.tls_loglevel_parents,
+                                           settings.tls.log_level);
+    if (level)
+      settings.tls.log_level = *level;
+    else
+      log::warning("{}: {}", settings.lmtp ? "lmtp_tls_loglevel_maps" : "smtp_tls_loglevel_maps",
+                   level.error().message());
+  }
   if (const auto it = misbehaved_.find(message.destination.key()); it != misbehaved_.end()) {
     if (it->second > loop_.now())
       settings.pipelining = false;
@@ -157,6 +177,7 @@ Result<void> Deliveries::open(ipc::delivery::OpenConnection message) {
   if (source.empty() && !message.destination.address.empty()) {
     const bool v6 = message.destination.address.find(':') != std::string::npos;
     source = v6 ? settings.bind_address6 : settings.bind_address;
+    settings.bind_optional = !source.empty() && !settings.bind_enforce;
   }
   auto& entry = connections_[message.connection];
   // Reports are for domains that mail is addressed to, not for hosts that an administrator named.

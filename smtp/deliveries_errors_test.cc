@@ -114,6 +114,7 @@ BOOST_AUTO_TEST_CASE(what_keeps_this_host_from_connecting_is_told) {
   policy.level = ipc::TlsLevel::none;
   deliveries.reset();
   closed.clear();
+  settings.bind_enforce = true;
   settings.bind_address = "192.0.2.1";  // no address of this host
   start_telling();
   open(1, host.port);
@@ -153,6 +154,7 @@ BOOST_AUTO_TEST_CASE(a_host_is_told_of_once_until_it_works_again) {
   broken = true;
   for (int i = 0; i < 3; ++i) one_connection(host);
   BOOST_TEST(told.size() == 2u);
+  settings.bind_enforce = true;
   settings.bind_address = "192.0.2.1";  // and what comes before there is a session with the host
   told.clear();
   start_telling();
@@ -179,6 +181,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_carried_such_a_notice_makes_no_other) {
     refused(command, "gibberish");
     BOOST_TEST(told.empty(), command);
   }
+  settings.bind_enforce = true;
   settings.bind_address = "192.0.2.1";
   refused("mail", "250 ok");
   BOOST_TEST(told.empty());

@@ -78,6 +78,107 @@ BOOST_AUTO_TEST_CASE(a_refused_connection_hands_its_jobs_back) {
   BOOST_TEST(results.empty());
 }
 
+BOOST_AUTO_TEST_CASE(smtp_bind_address_enforce_decides_whether_mail_waits_for_its_source_address) {
+  settings.bind_address = "192.0.2.1";  // no address of this host
+  start();
+  Host host(loop, {});
+  open(1, host.port);
+  const auto id = job(1, "x\r\n");
+  until([&] { return results.size() == 1; });
+  BOOST_TEST((status(id).action == Action::delivered));
+  deliveries.reset();
+  settings.bind_enforce = true;
+  start();
+  open(2, host.port);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST((closed[0].trouble == Trouble::local));
+  BOOST_TEST(closed[0].status.dsn == "4.4.1");
+}
+
+BOOST_AUTO_TEST_CASE(smtp_reply_filter_changes_lines_before_they_are_read) {
+  const auto table = [&](std::string_view spec) {
+    auto maps = map::MapList::open(spec);
+    BOOST_REQUIRE(maps.has_value());
+    settings.reply_filter = std::make_shared<const map::MapList>(*std::move(maps));
+  };
+  PeerOptions o;
+  o.fault = [](std::string_view command) {
+    return command.starts_with("rcpt ") ? std::string("250 2.1.5 Ok but no") : "";
+  };
+  table("inline:{ { 250 2.1.5 Ok but no = 550 5.1.1 filtered away } }");
+  start();
+  Host host(loop, o);
+  open(1, host.port);
+  auto id = job(1, "x\r\n");
+  until([&] { return results.size() == 1; });
+  BOOST_TEST((status(id).action == Action::failed));
+  BOOST_TEST(status(id).text.contains("said: 550 5.1.1 filtered away"));
+  // Of a table that is broken nobody knows what it would have said.
+  deliveries.reset();
+  table("fail:broken");
+  start();
+  open(2, host.port);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST((closed[0].status.action == Action::deferred));
+  BOOST_TEST(!closed[0].opened);
+}
+
+BOOST_AUTO_TEST_CASE(smtp_discard_ehlo_keyword_address_maps_is_of_the_servers_address) {
+  for (const bool listed : {false, true}) {
+    results.clear();
+    settings.discard_keywords = {"8BITMIME"};
+    auto maps =
+        map::MapList::open(listed ? "inline:{ { 127.0.0.1 = chunking, Pipelining } }" : "inline:{ 192.0.2.1=size }");
+    BOOST_REQUIRE(maps.has_value());
+    settings.discard_by_address = std::make_shared<const map::MapList>(*std::move(maps));
+    start();
+    Host host(loop, {});
+    open(1, host.port);
+    job(1, "x\r\n");
+    until([&] { return results.size() == 1; });
+    const auto& said = host.peers.at(0)->commands();
+    BOOST_TEST(std::ranges::any_of(said, [](const auto& c) { return c.starts_with("BDAT"); }) == !listed);
+    deliveries.reset();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(smtp_connection_reuse_count_limit_ends_a_connection_and_hands_the_rest_back) {
+  settings.reuse_limit = 1;  // two messages
+  start();
+  Host host(loop, {});
+  open(1, host.port);
+  std::vector<std::uint64_t> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(job(1, "x\r\n"));
+  until([&] { return closed.size() == 1 && host.ended == 1; });
+  BOOST_TEST(results.size() == 2u);
+  BOOST_TEST((closed[0].trouble == Trouble::none));
+  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>(ids.begin() + 2, ids.end()),
+             boost::test_tools::per_element());
+  BOOST_TEST(host.peers.at(0)->ledger().size() == 2u);
+  BOOST_TEST(host.peers[0]->quit());
+}
+
+BOOST_AUTO_TEST_CASE(smtp_skip_5xx_greeting_decides_whether_mail_is_returned) {
+  PeerOptions o;
+  o.fault = [](std::string_view command) { return command == "greeting" ? std::string("554 5.7.1 not you") : ""; };
+  start();
+  Host host(loop, o);
+  open(1, host.port);
+  const auto kept = job(1, "x\r\n");
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST((closed[0].trouble == Trouble::greeting_5xx));
+  BOOST_TEST(closed[0].unstarted == std::vector<std::uint64_t>{kept}, boost::test_tools::per_element());
+  deliveries.reset();
+  settings.skip_5xx_greeting = false;
+  start();
+  open(2, host.port);
+  const auto returned = job(2, "x\r\n");
+  until([&] { return results.size() == 1; });
+  BOOST_TEST((status(returned).action == Action::failed));
+  BOOST_TEST(status(returned).dsn == "5.7.1");
+  BOOST_TEST(status(returned).text == "host mx.example[127.0.0.1] refused to talk to me: 554 5.7.1 not you");
+}
+
 BOOST_AUTO_TEST_CASE(a_silent_peer_is_given_up_after_the_time_out) {
   settings.helo_timeout = milliseconds(300);
   start();

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "lib/map/map.h"
 #include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/scratch.h"
 #include "smtp/deliveries_fixture.h"
@@ -281,6 +282,41 @@ BOOST_AUTO_TEST_CASE(suites_without_a_certificate_are_offered_only_where_none_is
     BOOST_REQUIRE(plan.has_value());
     BOOST_TEST((plan->options.ciphers.find("!aNULL") != std::string::npos) == (level > TlsLevel::encrypt));
   }
+}
+
+BOOST_AUTO_TEST_CASE(smtp_tls_loglevel_maps_decide_by_the_server) {
+  for (const auto& [tables, logged] : {std::pair("inline:{ mx.example=1 }", true),
+                                       {"inline:{ 127.0.0=1 }", true},
+                                       {"inline:{ mx.example=0, 127.0.0.1=1 }", false},
+                                       {"inline:{ other.example=1 }", false}}) {
+    const std::string path = scratch.file("log");
+    std::ofstream(path, std::ios::trunc).close();
+    BOOST_REQUIRE(log::open({.program = "smtp", .hostname = {}, .target = log::Target::file, .path = path}));
+    auto maps = map::MapList::open(tables);
+    BOOST_REQUIRE(maps.has_value());
+    settings.tls_loglevels = std::make_shared<const map::MapList>(*std::move(maps));
+    start_with(TlsLevel::encrypt);
+    Host host(loop, offers);
+    host.tls = server(ca);
+    open(1, host.port);
+    job(1, "x\r\n");
+    until([&] { return results.size() == 1; });
+    std::ifstream log(path);
+    const std::string text{std::istreambuf_iterator<char>(log), {}};
+    BOOST_TEST(text.contains("TLS connection established to mx.example[127.0.0.1]") == logged, tables);
+    stop();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tls_that_the_configuration_of_openssl_forbids_is_not_to_be_had) {
+  settings.tls.unusable = "tls_config_file = /none: no such file";
+  start_with(TlsLevel::encrypt);
+  Host host(loop, offers);
+  open(1, host.port);
+  until([&] { return closed.size() == 1; });
+  BOOST_TEST(closed[0].status.dsn == "4.7.5");
+  BOOST_TEST(closed[0].status.text.contains("tls_config_file = /none"));
+  BOOST_TEST(client_tls->problems().size() == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -286,7 +286,7 @@ std::optional<Send> Engine::next_send(SteadyTime now) {
   std::string& out = send.text;
   while (Transaction* t = find(cursor_)) {
     if (t->at == At::queued) {
-      if (!may_begin(*t)) break;
+      if (!may_begin(*t) || used_up()) break;
       refuse_locally(*t);
       if (t->all_settled()) {
         t->use = begun_ + 1;
@@ -311,7 +311,9 @@ std::optional<Send> Engine::next_send(SteadyTime now) {
     skip_rest(*t);
   }
   report_settled(now);
-  if (out.empty() && closing_ && transactions_.empty() && owed_.empty()) {
+  // What has not begun on a connection that is used up goes over another.
+  const bool idle = transactions_.empty() || (used_up() && transactions_.front().at == At::queued);
+  if (out.empty() && idle && owed_.empty() && (closing_ || used_up())) {
     said_quit_ = true;
     phase_ = Phase::over;
     out = "QUIT\r\n";

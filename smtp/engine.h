@@ -231,6 +231,8 @@ class Engine {
   void hello(Step step);
   void refuse_locally(Transaction& t);
   bool may_begin(const Transaction& t);
+  /// smtp_connection_reuse_count_limit: the connection was used once, and that often again.
+  bool used_up() const { return settings_.reuse_limit > 0 && begun_ > settings_.reuse_limit; }
   void begin(Transaction& t, Send& send, SteadyTime now);
   bool send_commands(Transaction& t, std::string& out);
   bool end_probe(Transaction& t, std::string& out);

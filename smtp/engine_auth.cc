@@ -88,6 +88,7 @@ void Engine::settle_login(bool refused) {
   login_settled_ = true;
   exchange_.reset();
   if (!refused) not_for_us_.reset();
+  offers_.null_auth = !refused && settings_.send_dummy_auth;
   become_ready();
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 /// An engine after the greeting, driven line by line.
 struct Talk {
-  explicit Talk(std::string ehlo, Login login = usual(), int bits = 1 | 2)
-      : job(mail_job()), engine(with(login, bits), {"peer.example", "peer.example[192.0.2.1]"}) {
+  explicit Talk(std::string ehlo, Login login = usual(), int bits = 1 | 2, bool dummy = false)
+      : job(mail_job()), engine(with(login, bits, dummy), {"peer.example", "peer.example[192.0.2.1]"}) {
     say("220 peer ESMTP");
     said.clear();
     say("250-peer.example");
@@ -27,8 +27,9 @@ struct Talk {
     login.nonce = "rOprNGfwEbeRWgbNEkqO";
     return login;
   }
-  static Settings with(const Login& login, int bits) {
+  static Settings with(const Login& login, int bits, bool dummy) {
     Settings s = settings(bits);
+    s.send_dummy_auth = dummy;
     s.login = std::make_shared<const Login>(login);
     return s;
   }
@@ -93,6 +94,17 @@ BOOST_AUTO_TEST_CASE(auth_comes_after_ehlo_and_mail_after_auth) {
     BOOST_TEST(talk.say("235 2.7.0 ok").starts_with("MAIL FROM:<a@x.example>"));
     BOOST_TEST(talk.opened);
   }
+}
+
+BOOST_AUTO_TEST_CASE(smtp_send_dummy_mail_auth_follows_a_login) {
+  for (const bool dummy : {false, true}) {
+    Talk talk("250 AUTH PLAIN", Talk::usual(), 1 | 2, dummy);
+    talk.engine.submit(&talk.job, {});
+    BOOST_TEST(talk.say("235 2.7.0 ok").contains("MAIL FROM:<a@x.example> AUTH=<>\r\n") == dummy);
+  }
+  Talk alone("250 SIZE", Talk::usual(), 1 | 2, true);  // the peer offers no login
+  alone.engine.submit(&alone.job, {});
+  BOOST_TEST(!(alone.said + alone.output()).contains("AUTH"));
 }
 
 BOOST_AUTO_TEST_CASE(without_an_offer_or_credentials_nobody_logs_in) {

@@ -221,6 +221,16 @@ void Engine::on_hello_reply(const mail::Reply& reply, Step step) {
     return;
   }
   if (step == Step::greeting) {
+    if (reply.permanent() && !settings_.skip_5xx_greeting) {
+      // Every job gets this answer, without a command: the mail is returned.
+      note_refusal(reply);
+      not_for_us_ = said(reply, {});
+      not_for_us_->text = "host " + peer_.shown + " refused to talk to me: " + reply.text;
+      phase_ = Phase::ready;
+      opened_ = true;
+      events_.emplace_back(Opened{offers_, window()});
+      return;
+    }
     if (!reply.positive()) {
       refused();
       return;

@@ -49,6 +49,8 @@ Result<service::Hooks> start(service::Context& context, bool lmtp, std::shared_p
   smtp::bind_to_single_address(settings, resolve::interface_addresses(context.settings()));
   PEN_TRY_ASSIGN(settings.rules, smtp::open_rules(context.settings(), lmtp));
   PEN_TRY_ASSIGN(settings.filter, smtp::open_filter(context.settings(), lmtp));
+  PEN_TRY_ASSIGN(const auto table_problems, smtp::open_server_tables(context.settings(), lmtp, settings));
+  for (const auto& problem : table_problems) log::warning("{}", map::advice(problem));
   if (settings.filter)
     for (const auto& problem : settings.filter->problems()) log::warning("{}", map::advice(problem));
   if (settings.rules) {
@@ -91,8 +93,11 @@ int main(int argc, char** argv) {
   const bool lmtp = self.substr(self.rfind('/') + 1) == "lmtp";
   std::shared_ptr<pen::smtp::ClientTls> tls;  // made while keys that only root can read can be read
   const auto with_privileges = [lmtp, &tls](const pen::config::Config& config) {
-    tls = std::make_shared<pen::smtp::ClientTls>(pen::smtp::settings_from(config.settings(), lmtp).tls,
-                                                 pen::system_clock());
+    const pen::config::Settings& s = config.settings();
+    pen::smtp::TlsSettings settings = pen::smtp::settings_from(s, lmtp).tls;
+    if (const auto configured = pen::tls::configure_library(s.tls_config_file, s.tls_config_name); !configured)
+      settings.unusable = configured.error().message();
+    tls = std::make_shared<pen::smtp::ClientTls>(std::move(settings), pen::system_clock());
     tls->preload();
   };
   return pen::service::run(argc, argv,

@@ -62,6 +62,29 @@ Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Setti
   return std::make_shared<const map::StatusFilter>(std::move(filter));
 }
 
+Result<std::vector<Error>> open_server_tables(const config::Settings& s, bool lmtp, Settings& into) {
+  std::vector<Error> problems;
+  const auto open = [&](const std::string& value, const char* name,
+                        std::shared_ptr<const map::MapList>& maps) -> Result<void> {
+    if (trim(value).empty()) return {};
+    auto opened = map::MapList::open(value, {.default_type = s.default_database_type});
+    if (!opened) return fail(std::move(opened).error().within(name));
+    if (opened->blocking()) return fail(intake::CheckError::may_wait, name);
+    for (auto& problem : opened->problems()) problems.push_back(std::move(problem));
+    maps = std::make_shared<const map::MapList>(*std::move(opened));
+    return {};
+  };
+  PEN_TRY(open(lmtp ? s.lmtp_reply_filter : s.smtp_reply_filter, lmtp ? "lmtp_reply_filter" : "smtp_reply_filter",
+               into.reply_filter));
+  PEN_TRY(open(lmtp ? s.lmtp_discard_lhlo_keyword_address_maps : s.smtp_discard_ehlo_keyword_address_maps,
+               lmtp ? "lmtp_discard_lhlo_keyword_address_maps" : "smtp_discard_ehlo_keyword_address_maps",
+               into.discard_by_address));
+  const char* levels = lmtp ? "lmtp_tls_loglevel_maps" : "smtp_tls_loglevel_maps";
+  PEN_TRY(open(join(lmtp ? s.lmtp_tls_loglevel_maps : s.smtp_tls_loglevel_maps), levels, into.tls_loglevels));
+  into.tls_loglevel_parents = list_contains(join(s.parent_domain_matches_subdomains), levels);
+  return problems;
+}
+
 std::vector<Error> ContentRules::problems() const {
   std::vector<Error> all = checks ? checks->problems() : std::vector<Error>();
   if (generic)

@@ -18,8 +18,10 @@
 #include "lib/intake/checked_content.h"
 #include "lib/ipc/delivery.h"
 #include "lib/mail/wire.h"
+#include "lib/map/map.h"
 #include "lib/map/status_filter.h"
 #include "lib/resolve/generic.h"
+#include "lib/smtp/settings.h"
 
 namespace pen::smtp {
 
@@ -34,6 +36,9 @@ struct ContentRules {
 Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& settings, bool lmtp);
 /// smtp_delivery_status_filter; nullptr: there is none. Errors as open_rules().
 Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Settings& settings, bool lmtp);
+/// smtp_reply_filter, smtp_discard_ehlo_keyword_address_maps, smtp_tls_loglevel_maps: puts the tables into `into`.
+/// Returns what is wrong with them now. Errors as open_rules().
+Result<std::vector<Error>> open_server_tables(const config::Settings& settings, bool lmtp, Settings& into);
 
 /// Puts generic addresses into the envelope. True: something changed. Errors: a table failed (temporary).
 Result<bool> map_envelope(const ContentRules& rules, ipc::delivery::Job& job);

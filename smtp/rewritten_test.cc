@@ -102,4 +102,31 @@ BOOST_AUTO_TEST_CASE(a_table_that_cannot_be_read_is_told) {
   BOOST_TEST(!open_rules(settings, false).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(tables_about_servers_are_opened_by_their_settings) {
+  settings.smtp_reply_filter = "static:smtp_reply_filter";
+  settings.lmtp_reply_filter = "static:lmtp_reply_filter";
+  settings.smtp_discard_ehlo_keyword_address_maps = "static:smtp_discard_ehlo_keyword_address_maps";
+  settings.lmtp_discard_lhlo_keyword_address_maps = "static:lmtp_discard_lhlo_keyword_address_maps";
+  settings.smtp_tls_loglevel_maps = {"static:smtp_tls_loglevel_maps"};
+  settings.lmtp_tls_loglevel_maps = {"static:lmtp_tls_loglevel_maps"};
+  settings.parent_domain_matches_subdomains = {"smtp_tls_loglevel_maps"};
+  for (const bool lmtp : {false, true}) {
+    Settings into;
+    const auto problems = open_server_tables(settings, lmtp, into);
+    BOOST_TEST_REQUIRE(problems.has_value());
+    BOOST_TEST(problems->empty());
+    BOOST_TEST(into.reply_filter->lookup("x").value().value() == (lmtp ? "lmtp_reply_filter" : "smtp_reply_filter"));
+    BOOST_TEST(into.discard_by_address->lookup("x").value().value() ==
+               (lmtp ? "lmtp_discard_lhlo_keyword_address_maps" : "smtp_discard_ehlo_keyword_address_maps"));
+    BOOST_TEST(into.tls_loglevels->lookup("x").value().value() ==
+               (lmtp ? "lmtp_tls_loglevel_maps" : "smtp_tls_loglevel_maps"));
+    BOOST_TEST(into.tls_loglevel_parents == !lmtp);
+  }
+  Settings none;
+  BOOST_TEST(open_server_tables({}, false, none).has_value());
+  BOOST_TEST(!none.reply_filter);
+  settings.smtp_reply_filter = "tcp:127.0.0.1:1";  // each line of each reply would wait for it
+  BOOST_TEST(!open_server_tables(settings, false, none).has_value());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -181,6 +181,8 @@ class Checks {
   /// Whether the recipient is in a domain of ours and has no local part that routes elsewhere (user%there@here,
   /// "user@there"@here): such mail must not be accepted from strangers.
   [[gnu::noinline]] async::Task<Result<bool>> authorized_destination();
+  /// Whether the local part may hold a route to another host, so that the domain alone permits nothing.
+  bool routed_elsewhere(std::string_view address) const;
   [[gnu::noinline]] async::Task<Answer> guard_relaying(int code, std::string_view dsn);
   [[gnu::noinline]] async::Task<Answer> unlisted(std::string given, Name name, bool sender);
   Answer unreadable(const std::string& given, const std::string& address, const Error& error);

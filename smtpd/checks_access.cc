@@ -3,6 +3,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/delimiters.h"
 #include "smtpd/checks.h"
 
 namespace pen::smtpd {
@@ -66,7 +67,9 @@ async::Task<Checks::Answer> Checks::check_etrn_access(const Restriction& r, cons
 
 async::Task<Checks::Answer> Checks::address_access(const Restriction& r, std::string address, Name name) {
   const auto found = co_await tools_.tables.ask(
-      [maps = r.maps, address, delimiters = policy_.settings.recipient_delimiter, parents = policy_.parent_domains,
+      [maps = r.maps, address,
+       delimiters = mail::delimiters(policy_.settings.recipient_delimiter, policy_.settings.owner_request_special),
+       parents = policy_.parent_domains,
        null_key = policy_.settings.smtpd_null_access_lookup_key]() -> map::AddressValue {
         if (address.empty()) return find_key(maps, null_key);
         return map::find_access_address(maps, address, delimiters, parents);

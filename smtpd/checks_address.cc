@@ -33,9 +33,12 @@ async::Task<Result<resolve::AddressClass>> Checks::class_of(std::string_view dom
 async::Task<Result<bool>> Checks::authorized_destination() {
   const std::string address = policy_.resolve->rewrite(*subject_.recipient);
   PEN_CO_TRY_ASSIGN(const auto cls, co_await class_of(mail::domain_part(address)));
+  co_return cls != resolve::AddressClass::other && !routed_elsewhere(address);
+}
+
+bool Checks::routed_elsewhere(std::string_view address) const {
   const std::string local = mail::unquote_local(mail::local_part(address));
-  const bool routed = local.find_first_of("@%!") != std::string::npos;
-  co_return cls != resolve::AddressClass::other && !routed;
+  return local.find_first_of("@%!") != std::string::npos && !policy_.settings.allow_untrusted_routing;
 }
 
 async::Task<Checks::Answer> Checks::permit_auth_destination(const Restriction& r, const Name&) {
@@ -147,13 +150,15 @@ async::Task<Result<Checks::Answer>> Checks::refused_by_route(std::string address
   const std::string from = subject_.sender.value_or("");
   PEN_CO_TRY_ASSIGN(const auto route,
                     co_await tools_.tables.ask([&] { return policy_.resolve->route(from, address); }));
-  if (route.transport != "error") co_return Answer::dunno;
+  const bool retry = route.transport == "retry";
+  if (!retry && route.transport != "error") co_return Answer::dunno;
+  const char digit = retry ? '4' : '5';
   std::string_view text = route.nexthop;
   std::string dsn = take_dsn(text);
-  if (dsn.empty() || !dsn.starts_with('5')) dsn = "5.0.0";
-  if (sender && dsn.starts_with("5.1.")) dsn = "5.1.0";  // the other codes 5.1.x are for recipients
+  if (dsn.empty() || dsn.front() != digit) dsn = retry ? "4.1.1" : "5.0.0";
+  if (sender && dsn.substr(1).starts_with(".1.")) dsn = std::string(1, digit) + ".1.0";  // x.1.x is for recipients
   if (text.empty()) text = "Address is undeliverable";
-  co_return refuse(550, dsn, name, text, mail::ErrorClass::bounce);
+  co_return refuse(retry ? 450 : 550, dsn, name, text, mail::ErrorClass::bounce);
 }
 
 async::Task<Checks::Answer> Checks::reject_unknown_sender_domain(const Restriction&, const Name&) {

@@ -6,6 +6,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/delimiters.h"
 #include "smtpd/checks.h"
 
 namespace pen::smtpd {
@@ -42,9 +43,10 @@ async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
   // (for local domains), @domain.
   const std::string address = policy_.resolve->rewrite(*subject_.sender);
   const auto cls = co_await class_of(mail::domain_part(address));
-  auto owners =
-      co_await tools_.tables.ask([maps, address, delimiters = policy_.settings.recipient_delimiter,
-                                  local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
+  auto owners = co_await tools_.tables.ask(
+      [maps, address,
+       delimiters = mail::delimiters(policy_.settings.recipient_delimiter, policy_.settings.owner_request_special),
+       local = cls.value_or(resolve::AddressClass::other) == resolve::AddressClass::local] {
         return map::find_address(maps, address, {.bare_user = local, .at_domain = true, .delimiters = delimiters});
       });
   if (!cls || !owners) {

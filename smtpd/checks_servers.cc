@@ -210,9 +210,8 @@ async::Task<Checks::Answer> Checks::permit_mx_backup(const Restriction&, const N
   if (!ours) co_return table_problem(*subject_.recipient);
   if (*ours) co_return Answer::permit;
   const std::string address = policy_.resolve->rewrite(*subject_.recipient);
-  const std::string local = mail::unquote_local(mail::local_part(address));
   const auto domain = mail::domain_part(address);
-  if (local.find_first_of("@%!") != std::string::npos || domain.starts_with('[')) co_return Answer::dunno;
+  if (routed_elsewhere(address) || domain.starts_with('[')) co_return Answer::dunno;
   co_return co_await backup_mx_for(std::string(domain));
 }
 

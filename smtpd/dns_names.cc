@@ -56,10 +56,10 @@ async::Task<ClientName> DnsNames::client(std::string address, async::Until until
 }
 
 async::Task<NameState> DnsNames::has_address(std::string name, async::Until until) {
-  const net::DnsAnswer a = co_await resolver_.lookup(name, RecordType::a, until);
+  const net::DnsAnswer a = co_await filtered(name, RecordType::a, until);
   if (a.outcome == DnsOutcome::found) co_return NameState::ok;
   if (a.outcome == DnsOutcome::no_domain) co_return NameState::missing;
-  const net::DnsAnswer aaaa = co_await resolver_.lookup(name, RecordType::aaaa, until);
+  const net::DnsAnswer aaaa = co_await filtered(name, RecordType::aaaa, until);
   if (aaaa.outcome == DnsOutcome::found) co_return NameState::ok;
   if (a.outcome == DnsOutcome::temporary || aaaa.outcome == DnsOutcome::temporary) co_return NameState::temporary;
   co_return NameState::missing;
@@ -96,13 +96,20 @@ async::Task<HostAddresses> DnsNames::addresses(std::string name, Families famili
   co_return out;
 }
 
+async::Task<net::DnsAnswer> DnsNames::filtered(std::string name, net::RecordType type, async::Until until) {
+  net::DnsAnswer answer = co_await resolver_.lookup(std::move(name), type, until);
+  if (!filter_.empty()) co_await filter_.apply(*tables_, answer);
+  co_return answer;
+}
+
 async::Task<net::DnsAnswer> DnsNames::records(std::string name, net::RecordType type, async::Until until) {
-  return resolver_.lookup(std::move(name), type, until);
+  if (filter_.empty()) return resolver_.lookup(std::move(name), type, until);
+  return filtered(std::move(name), type, until);
 }
 
 async::Task<NameState> DnsNames::mail_domain(std::string domain, async::Until until) {
   if (beyond_dns(domain)) co_return NameState::ok;
-  const net::DnsAnswer mx = co_await resolver_.lookup(domain, RecordType::mx, until);
+  const net::DnsAnswer mx = co_await filtered(domain, RecordType::mx, until);
   switch (mx.outcome) {
     case DnsOutcome::found:
       co_return mx.records.size() == 1 && mx.records.front().data.empty() ? NameState::null_mx : NameState::ok;
@@ -120,7 +127,7 @@ async::Task<NameState> DnsNames::host(std::string name, async::Until until) {
   if (beyond_dns(name)) co_return NameState::ok;
   const NameState address = co_await has_address(name, until);
   if (address == NameState::ok) co_return address;
-  const net::DnsAnswer mx = co_await resolver_.lookup(std::move(name), RecordType::mx, until);
+  const net::DnsAnswer mx = co_await filtered(std::move(name), RecordType::mx, until);
   if (mx.outcome == DnsOutcome::found) co_return NameState::ok;
   co_return mx.outcome == DnsOutcome::temporary ? NameState::temporary : address;
 }

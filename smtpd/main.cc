@@ -154,6 +154,11 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
   program->server.set_policy(std::move(policy));
   program->server.service = context.service();
+  PEN_TRY_ASSIGN(auto dns_filter, resolve::DnsFilter::open("smtpd_dns_reply_filter", s.smtpd_dns_reply_filter,
+                                                           {.default_type = s.default_database_type}));
+  for (const auto& problem : dns_filter.problems()) log::warning("{}", map::advice(problem));
+  if (!dns_filter.empty()) program->names.filter_by(std::move(dns_filter), program->intake.tables);
+  if (s.queue_minfree > 0) program->server.queue_space.emplace(context.loop().clock(), s.queue_directory);
   if (counts_clients(s)) {
     const auto counts =
         std::make_shared<sessions::AnvilCounts>(context.loop(), context.queue_path(ipc::kAnvilSocket),

@@ -7,6 +7,7 @@
 /// Thread:  the loop's.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lib/async/handler_pool.h"
@@ -26,6 +27,7 @@
 #include "smtpd/names.h"
 #include "smtpd/policy_servers.h"
 #include "smtpd/proxy.h"
+#include "smtpd/queue_space.h"
 #include "smtpd/site_flush.h"
 #include "smtpd/verifier.h"
 
@@ -93,6 +95,8 @@ class Server {
   std::shared_ptr<ServerTls> tls;
   /// For ETRN; none: a test without.
   std::shared_ptr<SiteFlush> site_flush;
+  /// For queue_minfree; none: it is not set.
+  std::optional<QueueSpace> queue_space;
   /// For session_classes; none: no session belongs to a class.
   std::shared_ptr<sessions::Holder> classes;
 

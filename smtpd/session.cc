@@ -22,6 +22,11 @@ constexpr std::size_t kUnreadReplies = 64 * 1024;
 
 using mail::Verb;
 
+bool refuses(std::string_view reply) {
+  return reply.size() > 4 && (reply[0] == '4' || reply[0] == '5') && ascii_digit(reply[1]) && ascii_digit(reply[2]) &&
+         reply[3] == ' ';
+}
+
 }  // namespace
 
 namespace {
@@ -61,10 +66,39 @@ void Server::tell_short_memory(const std::string& client) {
                intake.memory.used(), client);
 }
 
+std::string Session::replaced_reply(std::string_view text, const map::Value& found) const {
+  const Subject about = subject();
+  const std::string_view id = about.queue_id.empty() ? std::string_view("NOQUEUE") : about.queue_id;
+  if (!found) log::warning("{}: smtpd_reject_filter_maps: {}", id, found.error().message());
+  if (!found || !*found) return std::string(text);
+  const std::string& next = **found;
+  // A refusal stays one, and its status code is of the same class as its reply code.
+  const bool status_differs = next.size() > 4 && ascii_digit(next[4]) && next[4] != next[0];
+  if (!refuses(next) || status_differs) {
+    log::warning("{}: ignoring invalid reject filter result: {}", id, printable(next, 200));
+    return std::string(text);
+  }
+  log::info("{}: reject filter in: {}", id, printable(text, 500));
+  log::info("{}: reject filter out: {}", id, printable(next, 500));
+  return next;
+}
+
+async::Task<std::string> Session::filter_reply(std::string text) {
+  if (policy_->reject_filter.empty() || !refuses(text)) co_return text;
+  const map::Value found = co_await server_.intake.tables.ask([&] { return policy_->reject_filter.lookup(text); });
+  co_return replaced_reply(text, found);
+}
+
+void Session::reply(std::string_view text) {
+  const auto& filter = policy_->reject_filter;
+  // The end of a session does not wait for a table that another process serves.
+  if (filter.empty() || !refuses(text) || filter.blocking()) return reply(text, settings().smtpd_reject_footer);
+  reply(replaced_reply(text, filter.lookup(text)), settings().smtpd_reject_footer);
+}
+
 void Session::reply(std::string_view text, std::string_view footer) {
   std::vector<std::string> lines = {std::string(text)};
-  const bool refuses = text.size() > 4 && (text[0] == '4' || text[0] == '5') && text[3] == ' ';
-  if (refuses && !footer.empty()) {
+  if (refuses(text) && !footer.empty()) {
     const Subject about = subject();
     const config::Lookup names = [&](std::string_view name) {
       return session_attribute(name, about, settings(), server_.loop.clock().wall_now());
@@ -92,7 +126,7 @@ async::Task<Session::Flow> Session::refuse(std::string_view text, mail::ErrorCla
   failed_ = true;
   ++errors_;
   ++server_.counts.refused;
-  const std::string own(text);
+  const std::string own = co_await filter_reply(std::string(text));
   if (static_cast<int>(errors_) > settings().smtpd_soft_error_limit &&
       settings().smtpd_error_sleep_time > milliseconds(0)) {
     (void)co_await stream_.flush(until());
@@ -195,8 +229,9 @@ async::Task<Session::Flow> Session::answer(Response response) {
     failed_ = true;
     went_wrong(response.error);
     if (response.counts) ++errors_;
-    const std::string footer = co_await footer_of(response.text);
-    reply(response.text, footer);
+    const std::string text = co_await filter_reply(std::move(response.text));
+    const std::string footer = co_await footer_of(text);
+    reply(text, footer);
     co_return Flow::go_on;
   }
   reply(response.text);

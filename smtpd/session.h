@@ -97,6 +97,8 @@ class Session {
   // session_tls.cc
   /// Whether relay_clientcerts has the fingerprint of the client's certificate or of its key.
   [[gnu::noinline]] async::Task<bool> known_certificate();
+  /// The log level of TLS for this client: smtpd_tls_loglevel_maps, smtpd_tls_loglevel.
+  [[gnu::noinline]] async::Task<int> tls_loglevel();
   /// Wrapper mode: the handshake comes before the greeting.
   [[gnu::noinline]] async::Task<Flow> wrap();
   /// Does the handshake, then forgets what the client said before it.
@@ -138,11 +140,15 @@ class Session {
   bool refuse_bare_newline(std::uint64_t bare_lf);
 
   // replies
-  void reply(std::string_view text) { reply(text, settings().smtpd_reject_footer); }
+  void reply(std::string_view text);
   /// footer: follows if the reply refuses something.
   void reply(std::string_view text, std::string_view footer);
   /// Lines with their CRLF.
   void write_reply(std::string_view lines);
+  /// What smtpd_reject_filter_maps make of a reply that refuses something.
+  [[gnu::noinline]] async::Task<std::string> filter_reply(std::string text);
+  /// The text that a look-up found, if it has the form of a refusal; else the text as it is.
+  std::string replaced_reply(std::string_view text, const map::Value& found) const;
   /// The footer of a reply that refuses something: smtpd_reject_footer_maps, smtpd_reject_footer.
   [[gnu::noinline]] async::Task<std::string> footer_of(std::string reply);
   /// Counts an error, waits if there were too many, replies. error: its class, for notify_classes.

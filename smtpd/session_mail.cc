@@ -36,7 +36,9 @@ mail::CommandOptions Session::offered_parameters() const {
           .smtputf8 = offered(keyword::kSmtpUtf8),
           .auth = policy_->auth.enabled && offered(keyword::kAuth),
           .requiretls = offered(keyword::kRequireTls),
-          .strict_paths = settings().strict_rfc821_envelopes};
+          .strict_paths = settings().strict_rfc821_envelopes,
+          .null_domain = settings().resolve_null_domain,
+          .utf8_unasked = !settings().strict_smtputf8};
 }
 
 std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
@@ -46,7 +48,9 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
                              mail::ErrorClass::policy);
   if (mail.size && beyond_limit(*mail.size))
     return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy);
-  if (!server_.intake.queue.accepting()) {
+  const auto largest = static_cast<std::uint64_t>(settings().message_size_limit);
+  const std::uint64_t least = std::max(static_cast<std::uint64_t>(settings().queue_minfree), largest / 2 * 3);
+  if (!server_.intake.queue.accepting() || (server_.queue_space && server_.queue_space->below(least))) {
     log::warning("not enough free space in mail queue: refusing mail from {}", client_.peer.shown());
     return Response::refused("452 4.3.1 Insufficient system storage", mail::ErrorClass::resource);
   }

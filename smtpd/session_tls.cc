@@ -3,6 +3,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/map/log_level.h"
 #include "lib/net/tls/session.h"
 #include "smtpd/session.h"
 
@@ -74,6 +75,18 @@ async::Task<bool> Session::known_certificate() {
   });
 }
 
+async::Task<int> Session::tls_loglevel() {
+  const int usual = static_cast<int>(settings().smtpd_tls_loglevel);
+  const Result<int> found = co_await server_.intake.tables.ask([&] {
+    const Peer& peer = client_.peer;
+    const bool named = peer.name_state == NameState::ok;
+    return map::find_log_level(policy_->tls_loglevels, named ? std::string_view(peer.name) : std::string_view(),
+                               peer.address, policy_->tls_loglevel_parents, usual);
+  });
+  if (!found) log::warning("smtpd_tls_loglevel_maps: {}", found.error().message());
+  co_return found.value_or(usual);
+}
+
 async::Task<Session::Flow> Session::wrap() {
   if (co_await limits_.too_many_handshakes()) {
     log::warning("New TLS session rate limit reached: {} is disconnected", client_.peer.shown());
@@ -114,7 +127,8 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
     ++server_.counts.tls_resumed;
   else  // refused from the next handshake on: this one's cost is spent
     (void)co_await limits_.too_often(ClientLimits::Event::tls, s.smtpd_client_new_tls_session_rate_limit);
-  if (s.smtpd_tls_loglevel > 0) log::info("{}", tls::log_line(info, "from", client_.peer.shown()));
+  const int level = policy_->tls_loglevels.empty() ? static_cast<int>(s.smtpd_tls_loglevel) : co_await tls_loglevel();
+  if (level > 0) log::info("{}", tls::log_line(info, "from", client_.peer.shown()));
   // Forget what the client said in clear text (RFC 3207 section 4.2).
   client_.helo.clear();
   client_.esmtp = false;

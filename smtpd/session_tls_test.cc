@@ -1,8 +1,10 @@
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
+#include <fstream>
 
 #include "lib/async/testing/run.h"
+#include "lib/base/log.h"
 #include "lib/net/tls/session.h"
 #include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/scratch.h"
@@ -82,6 +84,24 @@ BOOST_AUTO_TEST_CASE(what_was_said_in_clear_text_is_forgotten) {
   BOOST_TEST(r.tell("EHLO a").starts_with("250 "));
   BOOST_TEST(r.tell("MAIL FROM:<a@b.example>") == "250 2.1.0 Ok");
   BOOST_TEST(r.tell("QUIT") == "221 2.0.0 Bye");
+}
+
+BOOST_AUTO_TEST_CASE(smtpd_tls_loglevel_maps_decide_by_the_client) {
+  const std::string usual = "smtpd_tls_security_level = may\nsmtpd_tls_loglevel = 1\nsmtpd_tls_loglevel_maps = ";
+  for (const auto& [tables, logged] : {std::pair("", true),
+                                       {"inline:{ client.example = 0 }", false},
+                                       {"inline:{ 192.0.2 = 0 }", false},
+                                       {"inline:{ .example = dunno, 192.0.2.7 = 0 }", true}}) {
+    TlsRig r(usual + tables + "\n");
+    const std::string path = r.dir.file("log");
+    BOOST_REQUIRE(log::open({.program = "smtpd", .hostname = {}, .target = log::Target::file, .path = path}));
+    BOOST_TEST(r.starttls() == "mx.example.org");
+    BOOST_TEST(r.tell("EHLO a").starts_with("250 "));
+    std::ifstream log(path);
+    const std::string text{std::istreambuf_iterator<char>(log), {}};
+    BOOST_TEST(text.contains("TLS connection established from client.example[192.0.2.7]") == logged, tables);
+    BOOST_REQUIRE(log::open({.program = "smtpd", .hostname = {}, .target = log::Target::file, .path = "/dev/null"}));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(requiretls_is_offered_and_taken_in_tls_only) {

@@ -248,10 +248,11 @@ async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
     rest = rest.substr(0, space);
   }
   if (rest.empty()) co_return co_await refuse("501 5.5.4 Syntax: VRFY address");
-  auto address = mail::take_path(rest, false);
+  auto address = mail::take_path(rest, false, settings().resolve_null_domain);
   if (!address || address->empty() || !rest.empty())
     co_return co_await refuse("501 5.1.3 Bad recipient address syntax");
-  if (!mail::all_ascii(*address) && !smtputf8) co_return co_await refuse("553 5.6.7 Address needs SMTPUTF8");
+  if (!mail::all_ascii(*address) && !smtputf8 && settings().strict_smtputf8)
+    co_return co_await refuse("553 5.6.7 Address needs SMTPUTF8");
   Subject about = subject();
   about.where = "VRFY";
   about.recipient = *address;

@@ -164,4 +164,86 @@ BOOST_AUTO_TEST_CASE(tls_required_no_is_heard_only_where_it_is_enabled) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(smtpd_reject_filter_maps_changes_refusals_and_nothing_else) {
+  const std::string map = "smtpd_reject_filter_maps = inline:{ { ";
+  const std::string nobody = kStart + kMail + "RCPT TO:<nobody@example.org>\r\n";
+  Rig plain;
+  plain.connect();
+  const std::string usual = last_reply(plain, nobody);
+  BOOST_TEST(usual.starts_with("550 5.1.1 "));
+  const auto filtered = [&](const std::string& from, const std::string& to, const std::string& commands,
+                            const std::string& more = {}) {
+    Rig rig(map + from + " = " + to + " } }\n" + more);
+    BOOST_TEST_REQUIRE(rig.problem == "");
+    rig.connect();
+    return last_reply(rig, commands);
+  };
+  BOOST_TEST(filtered(usual, "450 4.1.1 Come back later", nobody) == "450 4.1.1 Come back later");
+  BOOST_TEST(filtered("250 2.1.0 Ok", "550 5.7.1 no", kStart + kMail) == "250 2.1.0 Ok");
+  // A refusal stays one, with a status code of its class.
+  for (const char* bad : {"250 2.0.0 Fine", "no code", "550 4.1.1 mixed", "55 x"})
+    BOOST_TEST(filtered(usual, bad, nobody) == usual, bad);
+  // The footer is that of the new reply.
+  BOOST_TEST(filtered(usual, "450 4.1.1 Later", nobody, "smtpd_reject_footer = \\c: $client_address\n") ==
+             "450 4.1.1 Later: 192.0.2.7");
+  // Also where the session ends at once.
+  BOOST_TEST(filtered("421 4.7.0 mx.example.org Error: too many errors", "421 4.7.0 Enough", kStart + "X\r\nX\r\n",
+                      "smtpd_hard_error_limit = 1\n") == "421 4.7.0 Enough");
+}
+
+BOOST_AUTO_TEST_CASE(smtpd_hide_client_session_says_nothing_of_the_client) {
+  for (const bool hidden : {false, true}) {
+    Rig rig(hidden ? "smtpd_hide_client_session = yes\n" : "");
+    rig.connect();
+    last_reply(rig, kStart + kMail + kRcpt + "DATA\r\n");
+    BOOST_TEST(last_reply(rig, "Subject: x\r\n\r\n.\r\n").starts_with("250 2.0.0 Ok: queued as "));
+    BOOST_TEST_REQUIRE(rig.queue.stored.size() == 1u);
+    const std::string& content = rig.queue.stored[0].content;
+    const std::string own = "Received: by mx.example.org (Penstock) id Q1\r\n\tfor <user@example.org>; ";
+    BOOST_TEST(content.starts_with(own) == hidden);
+    BOOST_TEST(content.contains("192.0.2.7") == !hidden);
+    BOOST_TEST(content.contains("ESMTP") == !hidden);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(strict_smtputf8_asks_for_the_parameter) {
+  const std::string address = "s\xc3\xa9@remote.example";
+  for (const bool strict : {false, true}) {
+    Rig rig(strict ? "strict_smtputf8 = yes\n" : "strict_smtputf8 = no\n");
+    rig.connect();
+    const std::string code = strict ? "553" : "250";
+    BOOST_TEST(last_reply(rig, kStart + "MAIL FROM:<" + address + ">\r\n").substr(0, 3) == code);
+    BOOST_TEST(last_reply(rig, "RSET\r\nMAIL FROM:<" + address + "> SMTPUTF8\r\n").starts_with("250"));
+    BOOST_TEST(last_reply(rig, "RSET\r\nMAIL FROM:<s\xff@remote.example>\r\n").starts_with("501"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(resolve_null_domain_permits_addresses_that_end_in_at) {
+  for (const bool taken : {false, true}) {
+    Rig rig(taken ? "resolve_null_domain = yes\n" : "");
+    rig.connect();
+    BOOST_TEST(last_reply(rig, kStart + "MAIL FROM:<s@>\r\n").starts_with(taken ? "250" : "501 5.1.7"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(queue_minfree_refuses_mail_while_the_disk_is_full) {
+  for (const bool full : {false, true}) {
+    Rig rig(full ? "queue_minfree = 1099511627776\n" : "queue_minfree = 1\n");
+    rig.server.queue_space.emplace(rig.clock, ".");
+    rig.connect();
+    BOOST_TEST(last_reply(rig, kStart + kMail).starts_with(full ? "452 4.3.1 Insufficient system storage" : "250"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(allow_untrusted_routing_relays_what_names_another_host) {
+  const std::string routed = kStart + kMail + "RCPT TO:<user%elsewhere.example@example.org>\r\n";
+  const std::string lists =
+      "smtpd_relay_restrictions = reject_unauth_destination\nsmtpd_reject_unlisted_recipient = no\n";
+  for (const bool allowed : {false, true}) {
+    Rig rig(lists + (allowed ? "allow_untrusted_routing = yes\n" : ""));
+    rig.connect();
+    BOOST_TEST(last_reply(rig, routed).starts_with(allowed ? "250" : "554 5.7.1"));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -32,6 +32,7 @@ Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts
   // A proxy filter returns the message, which is rewritten then: the filter hears whether the client is local.
   message_.unqueued(proxied());
   message_.complete_header(local_ && !proxied());
+  message_.hide_client(settings().smtpd_hide_client_session);
   if (client_.forwarded) {
     mail::Client told = client_.forwarded->client;
     if (told.name.empty()) told.name = "unknown";

@@ -45,7 +45,8 @@ TlsaSet read_tlsa(const DnsAnswer& answer) {
   return set;
 }
 
-async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned short port, HostFacts facts) {
+async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned short port, HostFacts facts,
+                               std::shared_ptr<const resolve::DnsFilter> filter, map::Asker* tables) {
   std::vector<std::string> bases;
   if (facts.secure) {
     bases.push_back(facts.canonical);
@@ -65,7 +66,8 @@ async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned sh
   }
   TlsaSet none;
   for (const std::string& base : bases) {
-    const DnsAnswer answer = co_await dns.lookup("_" + std::to_string(port) + "._tcp." + base, RecordType::tlsa);
+    DnsAnswer answer = co_await dns.lookup("_" + std::to_string(port) + "._tcp." + base, RecordType::tlsa);
+    if (filter) co_await filter->apply(*tables, answer);
     none.ttl = std::min(none.ttl, std::max(answer.ttl, seconds(1)));
     if (answer.outcome == DnsOutcome::temporary) {
       none.kind = TlsaSet::Kind::failed;

@@ -39,7 +39,10 @@ TlsaSet read_tlsa(const net::DnsAnswer& answer);
 
 /// Looks up _port._tcp.host: first below the end of the host's aliases, then below its own name, if DNS is secure
 /// there.
-async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned short port, HostFacts facts);
+/// filter: smtp_dns_reply_filter; nullptr: none. tables are needed with a filter only.
+async::Task<TlsaSet> find_tlsa(net::Resolver& dns, std::string host, unsigned short port, HostFacts facts,
+                               std::shared_ptr<const resolve::DnsFilter> filter = nullptr,
+                               map::Asker* tables = nullptr);
 
 /// Changes a decision of level dane or dane-only as the host's records demand: to dane, encrypt, may, or a problem.
 /// Pure.

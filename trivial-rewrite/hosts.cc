@@ -73,6 +73,11 @@ mail::DeliveryStatus loops_back(const NextHop& hop) {
                            "mail for " + printable(hop.host, 255) + " loops back to myself");
 }
 
+/// The name of a host for the log, passwords and TLS.
+const std::string& server_name(const std::string& host, const std::string& canonical, const HostOptions& options) {
+  return options.cname_names_host && !canonical.empty() ? canonical : host;
+}
+
 Destination destination(const std::string& host, const std::string& address, unsigned short port) {
   Destination d;
   d.host = host;
@@ -117,16 +122,51 @@ void limit_addresses(std::vector<Level>& levels, std::size_t limit, bool balance
   std::erase_if(levels, [](const Level& level) { return level.destinations.empty(); });
 }
 
+Task<DnsAnswer> HostFinder::look_up_one(std::string name, RecordType type, const HostOptions& options) {
+  DnsAnswer answer;
+  if (type == RecordType::a || type == RecordType::aaaa) {
+    const auto how = options.dns_disabled ? net::HostLookup::native : options.lookup;
+    answer = co_await dns_.lookup_host(std::move(name), type, how);
+  } else {
+    answer = co_await dns_.lookup(std::move(name), type);
+  }
+  if (options.filter) co_await options.filter->apply(tables_, answer);
+  co_return answer;
+}
+
+Task<DnsAnswer> HostFinder::look_up(std::string name, RecordType type, const HostOptions& options) {
+  const bool searches = (options.defnames || options.dnsrch) && !options.search.empty();
+  if (!searches) co_return co_await look_up_one(std::move(name), type, options);
+  // As libc does with these options and ndots = 1: a name with a dot is tried as it is first, one without comes last.
+  const bool dotted = name.contains('.');
+  std::vector<std::string> names;
+  if (dotted) names.push_back(name);
+  if (options.dnsrch) {
+    for (const auto& domain : options.search) names.push_back(name + "." + domain);
+  } else if (!dotted) {
+    names.push_back(name + "." + options.search.front());
+  }
+  if (!dotted) names.push_back(name);
+  DnsAnswer first;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    DnsAnswer answer = co_await look_up_one(names[i], type, options);
+    if (answer.outcome == DnsOutcome::found || answer.outcome == DnsOutcome::temporary) co_return answer;
+    // A name that exists says more than one that does not.
+    if (i == 0 || (first.outcome == DnsOutcome::no_domain && answer.outcome == DnsOutcome::no_data))
+      first = std::move(answer);
+  }
+  co_return first;
+}
+
 Task<HostFinder::Addresses> HostFinder::resolve_host(std::string name, HostOptions options) {
   Addresses out;
-  const auto lookup = options.dns_disabled ? net::HostLookup::native : options.lookup;
   out.status = mail::make_status(mail::Action::failed, "5.4.4", "unable to look up host " + printable(name, 255));
   bool temporary = false;
   out.secure = true;
   for (const bool six : {false, true}) {
     if (six ? !options.ipv6 : !options.ipv4) continue;
     const RecordType type = six ? RecordType::aaaa : RecordType::a;
-    const DnsAnswer answer = co_await dns_.lookup_host(name, type, lookup);
+    const DnsAnswer answer = co_await look_up(name, type, options);
     if (answer.outcome == DnsOutcome::found) {
       out.ttl = std::min(out.ttl, answer.ttl);
       for (const auto& record : answer.records) {
@@ -206,8 +246,9 @@ Task<Found> HostFinder::by_host(NextHop hop, const HostOptions& options) {
   }
   found.ttl = addresses.ttl;
   found.status = std::move(addresses.status);
+  const std::string& name = server_name(hop.host, addresses.canonical, options);
   if (options.dnssec)
-    found.facts[{hop.text, hop.host}] = {addresses.canonical, addresses.secure, false, false, std::string()};
+    found.facts[{hop.text, name}] = {addresses.canonical, addresses.secure, false, false, std::string()};
   std::vector<Destination> destinations;
   for (const auto& address : addresses.addresses) {
     if (watches_for_loops(hop, options) && is_own(address, options)) {
@@ -215,7 +256,7 @@ Task<Found> HostFinder::by_host(NextHop hop, const HostOptions& options) {
       found.levels.clear();
       co_return found;
     }
-    destinations.push_back(destination(hop.host, address, hop.port));
+    destinations.push_back(destination(name, address, hop.port));
   }
   append_level(found.levels, std::move(destinations), options);
   co_return found;
@@ -236,7 +277,7 @@ std::vector<HostFinder::Host> HostFinder::best_hosts(const DnsAnswer& mx, bool r
 
 Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
   Found found;
-  const DnsAnswer mx = co_await dns_.lookup(hop.host, RecordType::mx);
+  const DnsAnswer mx = co_await look_up(hop.host, RecordType::mx, options);
   switch (mx.outcome) {
     case DnsOutcome::temporary:
       if (options.ignore_mx_error) co_return co_await by_host(std::move(hop), options);
@@ -274,8 +315,79 @@ Task<Found> HostFinder::by_mx(NextHop hop, const HostOptions& options) {
   const auto resolved = co_await resolve_all(std::move(names), options);
   take_levels(found, hop, hosts, resolved, options);
   for (std::size_t i = 0; options.dnssec && i < hosts.size(); ++i)
-    found.facts[{hop.text, hosts[i].name}] = {resolved[i].canonical, resolved[i].secure, true, mx.authenticated,
-                                              mx.name};
+    found.facts[{hop.text, server_name(hosts[i].name, resolved[i].canonical, options)}] = {
+        resolved[i].canonical, resolved[i].secure, true, mx.authenticated, mx.name};
+  co_return found;
+}
+
+std::vector<HostFinder::Host> HostFinder::srv_hosts(const DnsAnswer& srv) {
+  std::vector<Host> hosts;
+  for (const auto& record : srv.records)
+    if (!record.data.empty())
+      hosts.push_back({record.preference, random_.next(), record.data, record.weight, record.port});
+  std::ranges::sort(hosts, [](const Host& x, const Host& y) {
+    return std::tie(x.preference, x.order, x.name) < std::tie(y.preference, y.order, y.name);
+  });
+  if (hosts.size() > kMaxHosts) hosts.resize(kMaxHosts);
+  for (std::size_t begin = 0; begin < hosts.size();) {
+    std::size_t end = begin;
+    while (end < hosts.size() && hosts[end].preference == hosts[begin].preference) ++end;
+    // Each place goes to one of the rest, in proportion to its weight; a weight of 0 has a small chance.
+    for (; begin < end; ++begin) {
+      std::uint64_t total = 0;
+      for (std::size_t i = begin; i < end; ++i) total += hosts[i].weight * std::uint64_t{100} + 1;
+      std::uint64_t ticket = random_.below(total);
+      std::size_t chosen = begin;
+      for (; chosen + 1 < end && ticket >= hosts[chosen].weight * std::uint64_t{100} + 1; ++chosen)
+        ticket -= hosts[chosen].weight * std::uint64_t{100} + 1;
+      std::swap(hosts[begin], hosts[chosen]);
+    }
+  }
+  return hosts;
+}
+
+Task<std::optional<Found>> HostFinder::by_srv(NextHop hop, const HostOptions& options) {
+  const std::string name = "_" + hop.service + "._tcp." + hop.host;
+  const DnsAnswer srv = co_await look_up(name, RecordType::srv, options);
+  Found found;
+  if (srv.outcome != DnsOutcome::found) {
+    const bool error = srv.outcome == DnsOutcome::temporary;
+    if (options.srv_fallback || (error && options.ignore_srv_error)) co_return std::nullopt;
+    found.status = dns_status(srv, name, "SRV");
+    if (!error) found.ttl = std::max(srv.ttl, seconds(1));
+    co_return found;
+  }
+  found.ttl = srv.ttl;
+  const std::vector<Host> hosts = srv_hosts(srv);
+  if (hosts.empty()) {  // RFC 2782: the target "." says that there is no such service
+    found.status = mail::make_status(mail::Action::failed, "5.1.10",
+                                     "Service " + printable(name, 255) + " is not available (null SRV)");
+    co_return found;
+  }
+  std::vector<std::string> names;
+  for (const auto& host : hosts) names.push_back(host.name);
+  const auto resolved = co_await resolve_all(std::move(names), options);
+  for (std::size_t i = 0; i < hosts.size();) {
+    std::vector<Destination> level;
+    const Host& first = hosts[i];
+    const auto alike = [&](const Host& h) { return h.preference == first.preference && h.weight == first.weight; };
+    for (; i < hosts.size() && alike(hosts[i]); ++i) {
+      const Addresses& of = resolved[i];
+      found.ttl = std::min(found.ttl, of.ttl);
+      if (of.addresses.empty() && (found.status.text.empty() || !permanent(of.status))) found.status = of.status;
+      const std::string& shown = server_name(hosts[i].name, of.canonical, options);
+      for (const auto& address : of.addresses) {
+        if (is_own(address, options) && options.own_ports.contains(hosts[i].port)) {
+          found.status = loops_back(hop);
+          found.levels.clear();
+          co_return found;
+        }
+        level.push_back(destination(shown, address, hosts[i].port));
+      }
+      if (options.dnssec) found.facts[{hop.text, shown}] = {of.canonical, of.secure, true, srv.authenticated, srv.name};
+    }
+    append_level(found.levels, std::move(level), options);
+  }
   co_return found;
 }
 
@@ -301,7 +413,8 @@ void HostFinder::take_levels(Found& found, const NextHop& hop, const std::vector
         any_temporary = any_temporary || !permanent(why);
       }
       if (preference >= self) continue;
-      for (const auto& address : addresses) destinations.push_back(destination(hosts[i].name, address, hop.port));
+      const std::string& name = server_name(hosts[i].name, canonical, options);
+      for (const auto& address : addresses) destinations.push_back(destination(name, address, hop.port));
     }
     append_level(found.levels, std::move(destinations), options);
   }
@@ -323,6 +436,10 @@ Task<Found> HostFinder::find_one(NextHop hop, const HostOptions& options) {
     found.levels.push_back({{std::move(d)}});
     co_return found;
   }
+  const bool by_service = !hop.service.empty() && !options.dns_disabled &&
+                          std::ranges::find(options.srv_services, hop.service) != options.srv_services.end();
+  if (by_service)
+    if (auto found = co_await by_srv(hop, options)) co_return *std::move(found);
   if (hop.mx && !options.dns_disabled) co_return co_await by_mx(std::move(hop), options);
   co_return co_await by_host(std::move(hop), options);
 }
@@ -330,11 +447,12 @@ Task<Found> HostFinder::find_one(NextHop hop, const HostOptions& options) {
 Task<Found> HostFinder::find(std::string nexthop, HostOptions options) {
   Found found;
   found.status = mail::make_status(mail::Action::deferred, "4.3.5", "bad next hop \"" + printable(nexthop, 255) + "\"");
-  auto hops = parse_nexthops(nexthop, options.lmtp, options.default_port);
+  auto hops = parse_nexthops(nexthop, options.lmtp, options.default_port, options.default_service);
   if (!hops) co_return found;
   std::size_t fallback_from = hops->size();
-  if (!trim(options.fallback_relay).empty() && !options.lmtp) {
-    if (auto relays = parse_nexthops(options.fallback_relay, false, options.default_port)) {
+  if (!trim(options.fallback_relay).empty()) {
+    if (auto relays =
+            parse_nexthops(options.fallback_relay, options.lmtp, options.default_port, options.default_service)) {
       std::ranges::move(*relays, std::back_inserter(*hops));
     } else {
       found.status.text = "bad next hop \"" + printable(options.fallback_relay, 255) + "\"";

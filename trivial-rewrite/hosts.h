@@ -1,22 +1,26 @@
 #pragma once
 /// Finds the addresses of a next hop, in levels of preference.
 ///
-/// Use:     HostFinder finder(loop, dns, random); Found f = co_await finder.find("example.org", options);
+/// Use:     HostFinder finder(loop, tables, dns, random); Found f = co_await finder.find("example.org", options);
 /// Rules:   RFC 5321 section 5.1: MX hosts by preference, those of equal preference shuffled; without MX records the
 ///          domain's own addresses, but not if only the MX hosts' addresses are missing. Null MX (RFC 7505):
 ///          permanent failure. If this host is in the list, it and all hosts not preferred to it are left out; if
-///          none remain, the mail would come back. Addresses that no host can have (unspecified, multicast, IPv6
-///          link-local) are left out; if no others remain, the mail waits. All addresses of a level have one
-///          preference and, with an address preference, one family.
+///          none remain, the mail would come back. For the services of use_srv_lookup SRV records name hosts and ports
+///          (RFC 2782): by priority, within one by chance in proportion to the weights. Addresses that no host can
+///          have (unspecified, multicast, IPv6 link-local) are left out; if no others remain, the mail waits. All
+///          addresses of a level have one preference and, with an address preference, one family.
 /// Thread:  the loop's.
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "lib/base/random.h"
 #include "lib/ipc/route.h"
+#include "lib/map/ask.h"
 #include "lib/net/dns.h"
+#include "lib/resolve/dns_filter.h"
 #include "trivial-rewrite/nexthop.h"
 
 namespace pen::rewrite {
@@ -33,14 +37,24 @@ struct HostOptions {
   bool randomize = true;
   bool balance = true;
   net::HostLookup lookup = net::HostLookup::dns;
-  bool dns_disabled = false;                  // disable_dns_lookups
-  bool dnssec = false;                        // smtp_dns_support_level = dnssec
-  bool defer_if_no_mx_address = false;        // smtp_defer_if_no_mx_address_found
-  bool ignore_mx_error = false;               // ignore_mx_lookup_error
-  std::string fallback_relay;                 // next hops that are tried last
-  std::set<std::string> own_addresses;        // numeric
-  bool whole_loopback = true;                 // this host answers on all of 127.0.0.0/8: inet_interfaces = all
-  std::set<unsigned short> own_ports = {25};  // where this host itself takes mail
+  bool dns_disabled = false;              // disable_dns_lookups
+  bool dnssec = false;                    // smtp_dns_support_level = dnssec
+  bool defer_if_no_mx_address = false;    // smtp_defer_if_no_mx_address_found
+  bool ignore_mx_error = false;           // ignore_mx_lookup_error
+  std::string fallback_relay;             // next hops that are tried last
+  std::string default_service;            // smtp_tcp_port as written
+  std::vector<std::string> srv_services;  // use_srv_lookup
+  bool srv_fallback = false;              // allow_srv_lookup_fallback
+  bool ignore_srv_error = false;          // ignore_srv_lookup_error
+  bool cname_names_host = false;          // smtp_cname_overrides_servername
+  // smtp_dns_resolver_options: names without dot get the first of these domains (defnames); names that are not found
+  // are tried with each (dnsrch).
+  bool defnames = false, dnsrch = false;
+  std::vector<std::string> search;                   // of resolv.conf
+  std::shared_ptr<const resolve::DnsFilter> filter;  // smtp_dns_reply_filter; nullptr: none
+  std::set<std::string> own_addresses;               // numeric
+  bool whole_loopback = true;                        // this host answers on all of 127.0.0.0/8: inet_interfaces = all
+  std::set<unsigned short> own_ports = {25};         // where this host itself takes mail
 };
 
 /// What DNSSEC proved about a host that was found for a next hop.
@@ -64,7 +78,8 @@ struct Found {
 
 class HostFinder {
  public:
-  HostFinder(async::Loop& loop, net::Resolver& dns, Random& random) : loop_(loop), dns_(dns), random_(random) {}
+  HostFinder(async::Loop& loop, map::Asker& tables, net::Resolver& dns, Random& random)
+      : loop_(loop), tables_(tables), dns_(dns), random_(random) {}
   /// options is copied, because it may change meanwhile.
   async::Task<Found> find(std::string nexthop, HostOptions options);
 
@@ -74,6 +89,7 @@ class HostFinder {
     unsigned preference = 0;
     std::uint64_t order = 0;  // random, among equals
     std::string name;
+    std::uint16_t weight = 0, port = 0;  // of SRV records
   };
   struct Addresses {
     std::vector<std::string> addresses;
@@ -83,6 +99,14 @@ class HostFinder {
     bool secure = false;
   };
   async::Task<Found> find_one(NextHop hop, const HostOptions& options);
+  /// nullopt: as without SRV look-up.
+  async::Task<std::optional<Found>> by_srv(NextHop hop, const HostOptions& options);
+  /// The hosts of an SRV answer in the order of RFC 2782.
+  std::vector<Host> srv_hosts(const net::DnsAnswer& srv);
+  /// The records of a name, as the transport wants them: with search domains, filtered. type A or AAAA: as
+  /// smtp_host_lookup says.
+  async::Task<net::DnsAnswer> look_up(std::string name, net::RecordType type, const HostOptions& options);
+  async::Task<net::DnsAnswer> look_up_one(std::string name, net::RecordType type, const HostOptions& options);
   async::Task<Found> by_mx(NextHop hop, const HostOptions& options);
   /// The hosts of an MX answer, best first, no more than may ever be looked up.
   std::vector<Host> best_hosts(const net::DnsAnswer& mx, bool randomize);
@@ -99,6 +123,7 @@ class HostFinder {
                     const HostOptions& options);
 
   async::Loop& loop_;
+  map::Asker& tables_;
   net::Resolver& dns_;
   Random& random_;
 };

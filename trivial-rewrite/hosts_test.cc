@@ -5,6 +5,7 @@
 
 #include "lib/async/testing/run.h"
 #include "lib/testing/dns_server.h"
+#include "lib/testing/scratch.h"
 #include "trivial-rewrite/router.h"
 
 using namespace pen;
@@ -30,9 +31,11 @@ struct Net {
   DnsServer server;
   async::Loop loop;
   async::HandlerPool pool{loop, 1};
+  map::Asker tables{loop};
   net::ResolverOptions resolver_options;
   Random random{4711};
   HostOptions options;
+  pen::testing::ScratchDir scratch;
   std::unique_ptr<net::Resolver> dns;
   Net() {
     resolver_options.servers = {async::SocketAddress::inet("127.0.0.1", server.port())};
@@ -42,8 +45,21 @@ struct Net {
   }
   Found found(const std::string& nexthop) {
     dns = std::make_unique<net::Resolver>(loop, pool, resolver_options);
-    HostFinder finder(loop, *dns, random);
+    HostFinder finder(loop, tables, *dns, random);
     return run(loop, finder.find(nexthop, options));
+  }
+  void srv(const std::string& name, unsigned priority, unsigned weight, unsigned port, const std::string& target) {
+    std::string data;
+    for (const unsigned number : {priority, weight, port}) {
+      data += static_cast<char>(number >> 8);
+      data += static_cast<char>(number & 0xff);
+    }
+    server.add({name, 33, 300, data + DnsServer::wire_name(target)});
+  }
+  void filter(const std::string& table) {
+    auto opened = resolve::DnsFilter::open("smtp_dns_reply_filter", table, {});
+    BOOST_TEST_REQUIRE(opened.has_value());
+    options.filter = std::make_shared<const resolve::DnsFilter>(*std::move(opened));
   }
   std::string find(const std::string& nexthop) {
     const Found f = found(nexthop);
@@ -168,6 +184,106 @@ BOOST_AUTO_TEST_CASE(another_port_of_this_host_is_no_loop) {
   BOOST_TEST(find("[192.0.2.25]:2525") == "192.0.2.25[192.0.2.25]:2525");
   options.lmtp = true;
   BOOST_TEST(find("inet:192.0.2.25:25") == "192.0.2.25[192.0.2.25]:25");
+}
+// SRV records (use_srv_lookup, allow_srv_lookup_fallback, ignore_srv_lookup_error).
+BOOST_AUTO_TEST_CASE(srv_records_name_hosts_and_ports_for_the_chosen_services) {
+  options.srv_services = {"submission"};
+  srv("_submission._tcp.d.example", 20, 0, 2525, "later.example");
+  srv("_submission._tcp.d.example", 10, 0, 1587, "first.example");
+  server.mx("d.example", 10, "mx.example");
+  server.a("first.example", "198.51.100.1");
+  server.a("later.example", "198.51.100.2");
+  server.a("mx.example", "198.51.100.3");
+  server.a("d.example", "198.51.100.4");
+  BOOST_TEST(find("d.example:submission") == "first.example[198.51.100.1]:1587 | later.example[198.51.100.2]:2525");
+  BOOST_TEST(find("d.example:smtp") == "mx.example[198.51.100.3]:25");  // not among the services
+  BOOST_TEST(find("d.example") == "mx.example[198.51.100.3]:25");
+  BOOST_TEST(find("[d.example]:submission") == "d.example[198.51.100.4]:587");
+  options.srv_services = {"smtp"};
+  options.default_service = "smtp";
+  srv("_smtp._tcp.d.example", 1, 1, 2526, "later.example");
+  BOOST_TEST(find("d.example") == "later.example[198.51.100.2]:2526");
+}
+BOOST_AUTO_TEST_CASE(srv_weights_share_a_priority) {
+  options.srv_services = {"submission"};
+  srv("_submission._tcp.d.example", 10, 30, 587, "heavy.example");
+  srv("_submission._tcp.d.example", 10, 10, 587, "light.example");
+  server.a("heavy.example", "198.51.100.1");
+  server.a("light.example", "198.51.100.2");
+  int heavy = 0;
+  for (int i = 0; i < 200; ++i)
+    heavy += found("d.example:submission").levels.at(0).destinations.at(0).host == "heavy.example" ? 1 : 0;
+  BOOST_TEST(heavy > 120);  // 150 of 200 are due
+  BOOST_TEST(heavy < 180);
+}
+BOOST_AUTO_TEST_CASE(without_srv_records_only_the_settings_permit_other_ways) {
+  options.srv_services = {"submission"};
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.3");
+  const std::string name = "name=_submission._tcp.d.example type=SRV";
+  BOOST_TEST(find("d.example:submission")
+                 .starts_with("failed 5.4.4 Host or domain name not found. Name service error for " + name));
+  options.ignore_srv_error = true;  // a missing record is no error
+  BOOST_TEST(find("d.example:submission").starts_with("failed 5.4.4"));
+  options.srv_fallback = true;
+  BOOST_TEST(find("d.example:submission") == "mx.example[198.51.100.3]:587");
+  options.srv_fallback = options.ignore_srv_error = false;
+  server.rcode("_submission._tcp.d.example", 2);
+  BOOST_TEST(find("d.example:submission").starts_with("deferred 4.4.3"));
+  options.ignore_srv_error = true;
+  BOOST_TEST(find("d.example:submission") == "mx.example[198.51.100.3]:587");
+}
+BOOST_AUTO_TEST_CASE(a_null_srv_record_says_that_there_is_no_such_service) {
+  options.srv_services = {"submission"};
+  options.srv_fallback = true;
+  srv("_submission._tcp.d.example", 0, 0, 0, "");
+  BOOST_TEST(find("d.example:submission") ==
+             "failed 5.1.10 Service _submission._tcp.d.example is not available (null SRV)");
+}
+BOOST_AUTO_TEST_CASE(smtp_dns_reply_filter_leaves_records_out) {
+  server.mx("d.example", 10, "a.example");
+  server.mx("d.example", 20, "b.example");
+  server.a("a.example", "198.51.100.1");
+  server.aaaa("a.example", "2001:db8::1");
+  server.a("b.example", "198.51.100.2");
+  filter("regexp:" + scratch.write("f1", "/^a.example. [0-9]+ IN AAAA / IGNORE\n"));
+  BOOST_TEST(find("d.example") == "a.example[198.51.100.1]:25 | b.example[198.51.100.2]:25");
+  filter("regexp:" + scratch.write("f2", "/ IN MX 10 a.example.$/ IGNORE\n"));
+  BOOST_TEST(find("d.example") == "b.example[198.51.100.2]:25");
+  filter("regexp:" + scratch.write("f3", "/ IN MX / IGNORE\n"));
+  BOOST_TEST(find("d.example").starts_with("deferred 4.4.3"));  // never to the domain's own address
+}
+BOOST_AUTO_TEST_CASE(smtp_dns_resolver_options_complete_names) {
+  options.search = {"first.example", "second.example"};
+  server.a("mail.first.example", "198.51.100.1");
+  server.a("mail.second.example", "198.51.100.2");
+  server.a("only.second.example", "198.51.100.3");
+  server.a("a.b.second.example", "198.51.100.4");
+  BOOST_TEST(find("[mail]").starts_with("failed 5.4.4"));
+  options.defnames = true;
+  BOOST_TEST(find("[mail]") == "mail[198.51.100.1]:25");
+  BOOST_TEST(find("[only]").starts_with("failed 5.4.4"));
+  BOOST_TEST(find("[a.b]").starts_with("failed 5.4.4"));
+  options.dnsrch = true;
+  BOOST_TEST(find("[only]") == "only[198.51.100.3]:25");
+  BOOST_TEST(find("[a.b]") == "a.b[198.51.100.4]:25");
+}
+BOOST_AUTO_TEST_CASE(smtp_cname_overrides_servername_names_the_host_behind_the_alias) {
+  server.cname("alias.example", "real.example");
+  server.a("real.example", "198.51.100.1");
+  server.mx("d.example", 10, "alias.example");
+  BOOST_TEST(find("d.example") == "alias.example[198.51.100.1]:25");
+  options.cname_names_host = true;
+  BOOST_TEST(find("d.example") == "real.example[198.51.100.1]:25");
+  BOOST_TEST(find("[alias.example]") == "real.example[198.51.100.1]:25");
+}
+BOOST_AUTO_TEST_CASE(lmtp_fallback_relay_is_tried_last) {
+  options.lmtp = true;
+  server.a("box.example", "198.51.100.1");
+  server.a("relay.example", "198.51.100.2");
+  options.fallback_relay = "relay.example:2424";
+  BOOST_TEST(find("inet:box.example:24") == "box.example[198.51.100.1]:24 | relay.example[198.51.100.2]:2424");
+  BOOST_TEST(find("inet:gone.example:24") == "relay.example[198.51.100.2]:2424");
 }
 BOOST_AUTO_TEST_CASE(server_failure_is_temporary_and_a_missing_name_permanent) {
   server.rcode("fail.example", 2);
@@ -302,7 +418,6 @@ struct Routes : Net {
     auto opened = resolve::Resolve::open(settings);
     BOOST_REQUIRE(opened.has_value());
     dns = std::make_unique<net::Resolver>(loop, pool, resolver_options);
-    map::Asker tables(loop);
     Router router(
         loop, tables, *dns, *opened,
         [this](const std::string& name) {
@@ -352,6 +467,18 @@ BOOST_AUTO_TEST_CASE(mail_for_a_deferred_transport_waits_before_a_host_can_be_mi
   BOOST_TEST(route("jo@nowhere.example") == "deferred 4.3.2 deferred transport");
   BOOST_TEST(route("jo@nowhere.example", true).starts_with("failed 5.4.4"));
   BOOST_TEST(route("jo@Example.org").starts_with("local:"));
+}
+BOOST_AUTO_TEST_CASE(best_mx_transport_takes_mail_whose_best_host_is_this_one) {
+  transports["smtp"].hosts = options;
+  server.mx("ours.example", 10, "me.example");
+  server.a("me.example", "192.0.2.25");
+  BOOST_TEST(route("jo@ours.example").starts_with("failed 5.4.6"));
+  transports["smtp"].best_mx = resolve::parse_transport("local");
+  BOOST_TEST(route("jo@ours.example") == "local:ours.example <jo@ours.example> local 3600");
+  transports["smtp"].best_mx = resolve::parse_transport("lmtp:[192.0.2.1]:24");
+  BOOST_TEST(route("jo@ours.example").starts_with("lmtp:[192.0.2.1]:24 <jo@ours.example> 192.0.2.1[192.0.2.1]:24"));
+  transports["smtp"].best_mx = resolve::parse_transport("smtp:[me.example]");  // once, not in circles
+  BOOST_TEST(route("jo@ours.example").starts_with("failed 5.4.6"));
 }
 BOOST_AUTO_TEST_CASE(error_and_retry_transports_have_their_text_and_code) {
   settings.transport_maps =

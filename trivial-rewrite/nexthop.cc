@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxNextHops = 50;
 
-std::optional<NextHop> parse_one(std::string_view text, bool lmtp, unsigned short default_port) {
+std::optional<NextHop> parse_one(std::string_view text, bool lmtp, unsigned short default_port,
+                                 std::string_view default_service) {
   NextHop hop;
   hop.port = default_port;
   if (lmtp && istarts_with(text, "unix:")) {
@@ -52,15 +53,17 @@ std::optional<NextHop> parse_one(std::string_view text, bool lmtp, unsigned shor
   hop.host = to_lower(host);
   hop.numeric = mail::valid_address(hop.host);
   hop.mx = !bracketed && !lmtp && !hop.numeric;
+  if (!bracketed && !hop.numeric) hop.service = to_lower(port.empty() ? default_service : port);
   return hop;
 }
 
 }  // namespace
 
-std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp, unsigned short default_port) {
+std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp, unsigned short default_port,
+                                                   std::string_view default_service) {
   std::vector<NextHop> hops;
   for (const auto part : split(text)) {
-    auto hop = parse_one(part, lmtp, default_port);
+    auto hop = parse_one(part, lmtp, default_port, default_service);
     if (!hop || hops.size() >= kMaxNextHops) return std::nullopt;
     hops.push_back(std::move(*hop));
   }
@@ -81,8 +84,9 @@ std::optional<unsigned short> parse_port(std::string_view text) {
   if (getservbyname_r(name.c_str(), "tcp", &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
     return ntohs(static_cast<std::uint16_t>(found->s_port));
   }
-  // Minimal systems have no /etc/services; these two names are the defaults of settings.
+  // Minimal systems have no /etc/services, and old ones not all of these names.
   if (iequals(text, "smtp")) return 25;
+  if (iequals(text, "submissions") || iequals(text, "smtps")) return 465;
   if (iequals(text, "submission")) return 587;
   return std::nullopt;
 }

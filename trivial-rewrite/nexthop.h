@@ -19,10 +19,12 @@ struct NextHop {
   bool explicit_port = false;
   bool mx = false;       // look MX hosts up
   bool numeric = false;  // host is an address
+  std::string service;   // for SRV records: the port as written or as set; empty: the host is in brackets or numeric
 };
 /// All next hops of the text; nullopt: one is invalid (no host, no such port or service). lmtp: the program that will
-/// connect; default_port: for next hops without port.
-std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp, unsigned short default_port);
+/// connect; default_port: for next hops without port; default_service: the text of that setting.
+std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool lmtp, unsigned short default_port,
+                                                   std::string_view default_service = {});
 /// Parses "25" or a service name of /etc/services; nullopt: neither. May read a file: for start-up and rare explicit
 /// names.
 std::optional<unsigned short> parse_port(std::string_view text);

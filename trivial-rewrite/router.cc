@@ -15,6 +15,7 @@ using ipc::route::Unroutable;
 namespace {
 
 constexpr seconds kShortest{5}, kLongest{3600};
+constexpr std::string_view kLoop = "5.4.6";  // HostFinder: the mail would come back
 
 Unroutable deferred(std::string dsn, std::string text) {
   Unroutable u;
@@ -68,7 +69,7 @@ Router::Router(async::Loop& loop, map::Asker& tables, net::Resolver& dns,
       probe_resolve_(resolve_),
       transports_(std::move(transports)),
       random_(seed),
-      finder_(loop, dns, random_) {}
+      finder_(loop, tables, dns, random_) {}
 
 Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::string sender) {
   for (std::size_t i = 0; i < found.levels.size(); ++i) {
@@ -82,18 +83,19 @@ Task<Result<void>> Router::add_logins(Found& found, const LoginKeys& keys, std::
   co_return Result<void>{};
 }
 
-Task<void> Router::find_one_tlsa(net::Resolver* dns, std::string host, unsigned short port, HostFacts facts,
-                                 std::shared_ptr<TlsaSets> sets) {
-  TlsaSet set = co_await find_tlsa(*dns, host, port, std::move(facts));
+Task<void> Router::find_one_tlsa(Router* self, std::string host, unsigned short port, HostFacts facts,
+                                 std::shared_ptr<const resolve::DnsFilter> filter, std::shared_ptr<TlsaSets> sets) {
+  TlsaSet set = co_await find_tlsa(self->dns_, host, port, std::move(facts), std::move(filter), &self->tables_);
   sets->insert_or_assign(std::move(host), std::move(set));
 }
 
 Task<std::shared_ptr<Router::TlsaSets>> Router::find_tlsa_sets(std::set<std::string> hosts, const NextHop& hop,
-                                                               const Found& found) {
+                                                               const Found& found,
+                                                               std::shared_ptr<const resolve::DnsFilter> filter) {
   auto sets = std::make_shared<TlsaSets>();
   async::Gate gate(loop_);  // dies with its tasks when this function ends
   for (const auto& host : hosts)
-    gate.spawn("TLSA of " + host, find_one_tlsa(&dns_, host, hop.port, facts_of(found, hop, host), sets));
+    gate.spawn("TLSA of " + host, find_one_tlsa(this, host, hop.port, facts_of(found, hop, host), filter, sets));
   (void)co_await gate.drained();  // nobody cancels it
   co_return sets;
 }
@@ -110,7 +112,7 @@ Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std:
     hosts.insert(host_of(n));
   }
   if (wanted.empty()) co_return;
-  const auto sets = co_await find_tlsa_sets(std::move(hosts), hop, found);
+  const auto sets = co_await find_tlsa_sets(std::move(hosts), hop, found, transport.hosts.filter);
   for (const std::size_t n : wanted) {
     const std::string& host = host_of(n);
     const TlsaSet& set = sets->at(host);
@@ -205,6 +207,11 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
 
 Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
                            bool flushed, bool verification) {
+  return route_by(std::move(sender), std::move(recipient), wish, std::move(way), flushed, verification, true);
+}
+
+Task<Answer> Router::route_by(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
+                              bool flushed, bool verification, bool may_pass) {
   Result<resolve::Route> route;
   const std::shared_ptr<const resolve::Resolve> by = verification ? probe_resolve_ : resolve_;
   if (way.empty()) {
@@ -244,6 +251,14 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
     co_return out;
   }
   Found found = co_await finder_.find(route->nexthop, transport->hosts);
+  if (found.levels.empty() && found.status.dsn == kLoop && transport->best_mx && may_pass) {
+    const resolve::TransportSpec& to = *transport->best_mx;
+    const std::string there = to.transport + ":" + (to.nexthop.empty() ? route->nexthop : to.nexthop);
+    Answer passed =
+        co_await route_by(std::move(sender), std::move(out.recipient), wish, there, flushed, verification, false);
+    if (auto* resolved = std::get_if<Resolved>(&passed)) resolved->for_domain = false;
+    co_return passed;
+  }
   if (found.levels.empty()) {
     Unroutable u;
     u.status = std::move(found.status);

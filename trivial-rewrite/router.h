@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -30,6 +31,8 @@ struct Transport {
   Program program = Program::other;
   bool deferred = false;  // by defer_transports
   HostOptions hosts;      // smtp, lmtp
+  // best_mx_transport: where mail goes whose best MX host is this one; nullopt: it is returned.
+  std::optional<resolve::TransportSpec> best_mx;
   TlsPolicies tls;
   StsOptions sts;
   bool reports_tls = false;  // smtp_tlsrpt_enable
@@ -58,6 +61,9 @@ class Router {
                             bool flushed = false, bool verification = false);
 
  private:
+  /// may_pass: best_mx_transport counts.
+  async::Task<Answer> route_by(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
+                               bool flushed, bool verification, bool may_pass);
   /// Puts the credentials' key into each destination that needs a login.
   async::Task<Result<void>> add_logins(Found& found, const LoginKeys& keys, std::string sender);
   /// Sets the TLS policy of each destination. Destinations that must wait are removed; if none is left, found.status
@@ -74,8 +80,10 @@ class Router {
   /// The TLSA records by host, looked up concurrently.
   using TlsaSets = std::map<std::string, TlsaSet>;
   async::Task<std::shared_ptr<TlsaSets>> find_tlsa_sets(std::set<std::string> hosts, const NextHop& hop,
-                                                        const Found& found);
-  static async::Task<void> find_one_tlsa(net::Resolver* dns, std::string host, unsigned short port, HostFacts facts,
+                                                        const Found& found,
+                                                        std::shared_ptr<const resolve::DnsFilter> filter);
+  static async::Task<void> find_one_tlsa(Router* self, std::string host, unsigned short port, HostFacts facts,
+                                         std::shared_ptr<const resolve::DnsFilter> filter,
                                          std::shared_ptr<TlsaSets> sets);
   void tell(const Transport& transport, std::optional<ipc::tls_report::Attempt> failure) const {
     if (failure && transport.reports_tls && reports_) reports_(*std::move(failure));

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/mail/delimiters.h"
 #include "lib/net/tls/protocols.h"
+#include "lib/resolve/dns_filter.h"
+#include "lib/resolve/name_servers.h"
 #include "trivial-rewrite/nexthop.h"
 
 namespace pen::rewrite {
@@ -43,8 +46,9 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
                 std::string(lmtp ? "lmtp" : "smtp") + "_tcp_port: no such port \"" + printable(port, 50) + "\"");
   }
   o.default_port = *number;
-  o.address_limit = static_cast<std::size_t>(s.smtp_mx_address_limit);
-  switch (s.smtp_address_preference) {
+  o.default_service = to_lower(port);
+  o.address_limit = static_cast<std::size_t>(lmtp ? s.lmtp_mx_address_limit : s.smtp_mx_address_limit);
+  switch (lmtp ? s.lmtp_address_preference : s.smtp_address_preference) {
     case config::AddressPreference::any:
       o.preference = Family::any;
       break;
@@ -58,16 +62,35 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   const bool all = has(s.inet_protocols, "all");
   o.ipv4 = all || has(s.inet_protocols, "ipv4");
   o.ipv6 = all || has(s.inet_protocols, "ipv6");
-  o.randomize = s.smtp_randomize_addresses;
-  o.balance = s.smtp_balance_inet_protocols;
-  o.lookup = lookup_order(s.smtp_host_lookup);
+  o.randomize = lmtp ? s.lmtp_randomize_addresses : s.smtp_randomize_addresses;
+  o.balance = lmtp ? s.lmtp_balance_inet_protocols : s.smtp_balance_inet_protocols;
+  o.lookup = lookup_order(lmtp ? s.lmtp_host_lookup : s.smtp_host_lookup);
   const config::DnsSupport support = lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level;
   o.dns_disabled =
       support == config::DnsSupport::unset ? s.disable_dns_lookups : support == config::DnsSupport::disabled;
   o.dnssec = support == config::DnsSupport::dnssec;
   o.defer_if_no_mx_address = s.smtp_defer_if_no_mx_address_found;
   o.ignore_mx_error = s.ignore_mx_lookup_error;
-  o.fallback_relay = join(s.smtp_fallback_relay);
+  o.fallback_relay = join(lmtp ? s.lmtp_fallback_relay : s.smtp_fallback_relay);
+  if (!lmtp)
+    for (const auto& service : s.use_srv_lookup) o.srv_services.push_back(to_lower(service));
+  o.srv_fallback = s.allow_srv_lookup_fallback;
+  o.ignore_srv_error = s.ignore_srv_lookup_error;
+  o.cname_names_host = lmtp ? s.lmtp_cname_overrides_servername : s.smtp_cname_overrides_servername;
+  // The words are case-sensitive, as in Postfix.
+  for (const auto& word : lmtp ? s.lmtp_dns_resolver_options : s.smtp_dns_resolver_options) {
+    o.defnames = o.defnames || word == "res_defnames";
+    o.dnsrch = o.dnsrch || word == "res_dnsrch";
+    if (word != "res_defnames" && word != "res_dnsrch")
+      return fail(resolve::ResolveError::bad_setting,
+                  std::string(lmtp ? "lmtp" : "smtp") + "_dns_resolver_options: unknown word " + printable(word, 50));
+  }
+  if (o.defnames || o.dnsrch) o.search = resolve::search_domains(resolve::read_resolv_conf());
+  const char* filter_name = lmtp ? "lmtp_dns_reply_filter" : "smtp_dns_reply_filter";
+  PEN_TRY_ASSIGN(auto filter,
+                 resolve::DnsFilter::open(filter_name, lmtp ? s.lmtp_dns_reply_filter : s.smtp_dns_reply_filter,
+                                          {.default_type = s.default_database_type}));
+  if (!filter.empty()) o.filter = std::make_shared<const resolve::DnsFilter>(std::move(filter));
   return o;
 }
 
@@ -114,7 +137,7 @@ Result<LoginKeys> login_keys(const config::Settings& s, bool lmtp) {
   if (!maps) return fail(std::move(maps).error().within(lmtp ? "lmtp_sasl_password_maps" : "smtp_sasl_password_maps"));
   keys.maps = *std::move(maps);
   keys.sender_dependent = lmtp ? s.lmtp_sender_dependent_authentication : s.smtp_sender_dependent_authentication;
-  keys.delimiters = s.recipient_delimiter;
+  keys.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   return keys;
 }
 
@@ -136,6 +159,9 @@ Result<std::map<std::string, Transport>> read_transports(const config::Config& c
       auto hosts = host_options(own.settings(), lmtp);
       if (!hosts) return fail(std::move(hosts).error().within(service.label()));
       t.hosts = *std::move(hosts);
+      if (const auto best = resolve::parse_transport(own.settings().best_mx_transport);
+          !lmtp && !best.transport.empty())
+        t.best_mx = best;
       auto tls = TlsPolicies::open(tls_options(own, lmtp));
       if (!tls) return fail(std::move(tls).error().within(service.label()));
       t.tls = *std::move(tls);

@@ -1,6 +1,7 @@
 #include "virtual/from_config.h"
 
 #include "lib/base/text.h"
+#include "lib/mail/delimiters.h"
 #include "lib/mailbox/limits.h"
 
 namespace pen::virtuals {
@@ -13,7 +14,7 @@ Result<Rules> rules_from(const config::Settings& s) {
   options.served = false;
   Rules rules;
   rules.myhostname = s.myhostname;
-  rules.delimiters = s.recipient_delimiter;
+  rules.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   rules.base = s.virtual_mailbox_base;
   PEN_TRY_ASSIGN(rules.mailboxes, map::MapList::open(join(s.virtual_mailbox_maps), options));
   PEN_TRY_ASSIGN(rules.uids, map::MapList::open(join(s.virtual_uid_maps), options));

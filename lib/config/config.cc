@@ -20,7 +20,7 @@ constexpr TransportSuffix kSuffixes[] = {
     {"_destination_concurrency_failed_cohort_limit", "default_destination_concurrency_failed_cohort_limit", false},
     {"_destination_concurrency_positive_feedback", "default_destination_concurrency_positive_feedback", false},
     {"_destination_concurrency_negative_feedback", "default_destination_concurrency_negative_feedback", false},
-    {"_transport_rate_delay", "default_transport_rate_delay", false},
+    {"_transport_rate_delay", "default_transport_rate_delay", true},
     {"_delivery_slot_cost", "default_delivery_slot_cost", false},
     {"_delivery_slot_discount", "default_delivery_slot_discount", false},
     {"_delivery_slot_loan", "default_delivery_slot_loan", false},

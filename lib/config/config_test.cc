@@ -238,6 +238,9 @@ BOOST_AUTO_TEST_CASE(a_transport_has_its_numbers_or_the_defaults) {
   BOOST_TEST(c.transport("local").destination_recipient_limit == 1);
   BOOST_TEST(c.transport("unknown").destination_recipient_limit == 50);
   BOOST_TEST(c.lookup_transport("relay", "destination_recipient_limit").value() == "50");
+  const Config paced = config("default_transport_rate_delay = 5s\nrelay_transport_rate_delay = 20s");
+  BOOST_TEST(paced.lookup_transport("smtp", "transport_rate_delay").value() == "5s");
+  BOOST_TEST(paced.lookup_transport("relay", "transport_rate_delay").value() == "20s");
   BOOST_TEST(c.text("relay_destination_recipient_limit").value() == "50");
   BOOST_TEST(!c.text("nosuch_destination_recipient_limit").has_value());
 }
@@ -246,7 +249,8 @@ BOOST_AUTO_TEST_CASE(a_setting_that_does_not_act_is_reported_with_its_line_and_m
   const Config c = config(
       "\nsmtp_tls_trace_size_limit = yes\nbiff = no\nsmtpd_use_tls = yes\nsmtp_tls_block_early_mail_reply "
       "= no");
-  BOOST_TEST(has(warnings(c), "main.cf:2: smtp_tls_trace_size_limit: not supported: not there yet when sending"));
+  BOOST_TEST(has(warnings(c),
+                 "main.cf:2: smtp_tls_trace_size_limit: not supported: the client of TLS has no raw public keys"));
   BOOST_TEST(has(notes(c), "main.cf:3: biff: accepted, without effect: "));
   BOOST_TEST(has(warnings(c), "main.cf:4: smtpd_use_tls: an old name; set smtpd_tls_security_level: "));
   BOOST_TEST(

@@ -13,6 +13,7 @@ using Line = mail::HeaderScanner::Line;
 
 // RFC 5322 section 2.1.1, without CRLF: content with longer lines is not text.
 constexpr std::size_t kMaxTextLine = 998;
+constexpr std::size_t kShown = 100;  // of a line, in the log
 
 /// Converts content to its 7-bit form, and cuts the result into lines again.
 struct ContentBuilder::Conversion {
@@ -55,6 +56,8 @@ std::size_t ContentBuilder::inspected() const { return inspection_ == nullptr ? 
 void ContentBuilder::keep(std::string_view part) {
   if (part.empty()) return;
   line_open_ = true;
+  if (!refusal_.empty() && refused_text_.empty()) [[unlikely]]
+    refused_text_ = printable(part, kShown);
   if (!has_room()) return;
   out_ += part;
   facts_.text(part);
@@ -177,15 +180,25 @@ void ContentBuilder::end_header(bool separator) {
   complete(options_.date, seen.date, seen.resent_date);
   complete(options_.from, seen.from, seen.resent_from);
   if (!seen.recipients && !options_.undisclosed.empty()) add_field(options_.undisclosed);
+  if (options_.require_tls && !seen.require_tls_esmtp) add_field("Require-TLS-ESMTP: yes");
+  const bool unended = !separator && !ending_;
+  if (unended) unended_header();
   if (options_.find_utf8) utf8_header_ = !mail::all_ascii(out_) && mail::valid_utf8(out_);
   if (separator) {
     facts_.end_of_header_after_separator();
   } else {
-    // The fields we added need an empty line before a body that came without one.
-    if (facts_.size() != before) add_field("");
+    // Fields need an empty line before a body that came without one.
+    if (facts_.size() != before || (unended && facts_.size() > 0)) add_field("");
     facts_.end_of_header();
   }
   in_body_ = true;
+}
+
+void ContentBuilder::unended_header() {
+  if (options_.unended == UnendedHeader::tell) add_field("MIME-Error: message header was not terminated by empty line");
+  if (options_.unended != UnendedHeader::refuse) return;
+  refusal_ = "5.6.0 message header was terminated with non-empty line";
+  if (!options_.keep_refused) fail_with(ContentProblem::refused);
 }
 
 mail::BodyFacts ContentBuilder::finish() {
@@ -195,6 +208,7 @@ mail::BodyFacts ContentBuilder::finish() {
     Conversion::Sink sink{*this};
     conversion_->lines.finish(sink);
   }
+  ending_ = true;
   if (inspection_ && !in_body_) inspection_->finish();
   if (line_open_ || !line_.empty()) {
     received_ += 2;

@@ -30,6 +30,14 @@ namespace pen::intake {
 /// is of the kind of From:, not To:.
 using HeaderMapping = std::function<Result<std::string>(std::string_view address, bool sender)>;
 
+/// What is done about a header that ends with text in place of an empty line (non_empty_end_of_header_action). In any
+/// case the text begins the body.
+enum class UnendedHeader : std::uint8_t {
+  fix,     // add the empty line
+  tell,    // and a field that says so
+  refuse,  // the message
+};
+
 struct ContentOptions {
   std::uint64_t size_limit = 0;  // of the peer's content, without trace fields; 0: none
   unsigned hop_limit = 50;
@@ -38,6 +46,9 @@ struct ContentOptions {
   std::string date = {}, message_id = {}, from = {};
   /// A field for a header without To:, Cc: and their Resent- forms (undisclosed_recipients_header); empty: none.
   std::string undisclosed = {};
+  /// Add "Require-TLS-ESMTP: yes" if it is not there.
+  bool require_tls = false;
+  UnendedHeader unended = UnendedHeader::fix;
   /// Convert parts labelled as 8-bit to 7-bit (force_mime_input_conversion), before any check.
   bool seven_bit = false;
   bool find_utf8 = false;  // utf8_header() will be called
@@ -118,6 +129,9 @@ class ContentBuilder {
   /// Call this when there is no memory for checking the header: nothing more is kept.
   void give_up();
   const std::string& failed_lookup() const { return failed_lookup_; }
+  /// "5.6.0 text" when the form of the message is refused, and for the log what is wrong; empty: it is not.
+  const std::string& refusal() const { return refusal_; }
+  const std::string& refused_text() const { return refused_text_; }
   const mail::HeaderSummary& summary() const { return header_.summary(); }
   /// Whether the header, our fields included, has valid UTF-8 beyond ASCII. Needs find_utf8; valid after finish(). Of
   /// a header that went to a spool in part, only the rest counts.
@@ -164,6 +178,7 @@ class ContentBuilder {
   void decide(bool whole);
   bool dropped(std::string_view line) const;
   void end_header(bool separator);
+  void unended_header();
   void fail_with(ContentProblem problem);
   void count_hops();
 
@@ -174,12 +189,13 @@ class ContentBuilder {
   mail::HeaderScanner header_;
   std::unique_ptr<Inspection> inspection_;  // nullptr: no checks and no mapping
   std::unique_ptr<Conversion> conversion_;  // nullptr: 8-bit parts stay unchanged
-  std::string failed_lookup_;
+  std::string failed_lookup_, refusal_, refused_text_;
   std::uint64_t received_ = 0;
   ContentProblem problem_ = ContentProblem::none;
   bool raw_ = false;  // content is processed before it is taken apart
   bool utf8_header_ = false;
   bool in_body_ = false;
+  bool ending_ = false;  // no more content will come
   bool first_line_ = true;
   bool decided_ = false;   // a part of the present header line was passed on
   bool dropping_ = false;  // the present header field is left out

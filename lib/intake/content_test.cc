@@ -50,16 +50,54 @@ BOOST_AUTO_TEST_CASE(content_stays_as_it_came_behind_the_trace_field_whatever_th
   for (const auto& input : inputs)
     for (std::size_t piece = 1; piece < 40; piece += 3) {
       const auto b = build(input, piece);
-      BOOST_TEST_REQUIRE(b.content == kTrace + input);
+      const bool unended = input.starts_with("no") || input.starts_with("zz");  // text where a field should be
+      BOOST_TEST_REQUIRE(b.content == kTrace + (unended ? "\r\n" : "") + input);
       BOOST_TEST_REQUIRE(b.facts.size == b.content.size());
       BOOST_TEST_REQUIRE((b.problem == ContentProblem::none));
       BOOST_TEST_REQUIRE((b.facts == build(input).facts));
     }
 }
 
+// non_empty_end_of_header_action
+BOOST_AUTO_TEST_CASE(a_header_that_ends_with_text_is_ended_told_of_or_refused) {
+  const std::string field = "Subject: a\r\n", text = "no field\r\nX: y\r\n";
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{5}, SIZE_MAX}) {
+    BOOST_TEST(build(field + text, piece).content == kTrace + field + "\r\n" + text);
+    const auto told = build(field + text, piece, {.unended = UnendedHeader::tell});
+    BOOST_TEST(told.content ==
+               kTrace + field + "MIME-Error: message header was not terminated by empty line\r\n\r\n" + text);
+    BOOST_TEST((told.problem == ContentProblem::none));
+    BOOST_TEST((build(field + text, piece, {.unended = UnendedHeader::refuse}).problem == ContentProblem::refused));
+  }
+  for (const auto action : {UnendedHeader::fix, UnendedHeader::tell, UnendedHeader::refuse}) {
+    const auto good = build(field + "\r\n" + text, SIZE_MAX, {.unended = action});
+    BOOST_TEST(good.content == kTrace + field + "\r\n" + text);
+    BOOST_TEST((good.problem == ContentProblem::none));
+    BOOST_TEST(build(field, SIZE_MAX, {.unended = action}).content == kTrace + field);  // nothing but a header
+  }
+  ContentBuilder content({.unended = UnendedHeader::refuse, .keep_refused = true});
+  mail::BdatScanner scanner;
+  scanner.feed(field + text, content);
+  scanner.finish(content);
+  (void)content.finish();
+  BOOST_TEST((content.problem() == ContentProblem::none));  // it is stored, for its sender
+  BOOST_TEST(content.refusal() == "5.6.0 message header was terminated with non-empty line");
+  BOOST_TEST(content.refused_text() == "no field");
+}
+
+// requiretls_esmtp_header
+BOOST_AUTO_TEST_CASE(require_tls_esmtp_is_added_once_and_found) {
+  const std::string field = "Require-TLS-ESMTP: yes\r\n", body = "\r\nb\r\n";
+  BOOST_TEST(build("Subject: a\r\n" + body, SIZE_MAX, {.require_tls = true}).content ==
+             kTrace + "Subject: a\r\n" + field + body);
+  BOOST_TEST(build(field + body, SIZE_MAX, {.require_tls = true}).content == kTrace + field + body);
+  BOOST_TEST(build("require-tls-esmtp:  YES\r\n" + body).summary.require_tls_esmtp);
+  BOOST_TEST(!build("Require-TLS-ESMTP: no\r\n" + body).summary.require_tls_esmtp);
+}
+
 BOOST_AUTO_TEST_CASE(the_end_of_the_header_is_found) {
   BOOST_TEST(build("Subject: a\r\n\r\nbody\r\n").facts.header_size == kTrace.size() + 14);
-  BOOST_TEST(build("body text\r\n").facts.header_size == kTrace.size());
+  BOOST_TEST(build("body text\r\n").facts.header_size == kTrace.size() + 2);
   BOOST_TEST(build("Subject: a\r\n").facts.header_size == kTrace.size() + 12);
   BOOST_TEST(build("From x\r\nSubject: a\r\n\r\nb\r\n").facts.header_size == kTrace.size() + 22);
   const auto eight = build("Subject: a\r\n\r\n\xe9\r\n").facts;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/config/config.h"
 #include "lib/mail/header.h"
 
 namespace pen::intake {
@@ -69,6 +70,18 @@ Settings for_own_mail(const config::Settings& s, std::shared_ptr<const CheckTabl
   return out;
 }
 
+namespace {
+
+Result<UnendedHeader> unended_header(std::string_view action) {
+  if (iequals(action, "fix_quietly")) return UnendedHeader::fix;
+  if (iequals(action, "add_header")) return UnendedHeader::tell;
+  if (iequals(action, "reject")) return UnendedHeader::refuse;
+  return fail(config::ConfigError::bad_value,
+              "non_empty_end_of_header_action = " + printable(action, 100) + ": fix_quietly, add_header or reject");
+}
+
+}  // namespace
+
 Result<Settings> from_settings(const config::Settings& s) {
   const ReceiveSteps steps = receive_steps(s.receive_override_options);
   Settings out;
@@ -78,6 +91,8 @@ Result<Settings> from_settings(const config::Settings& s) {
   out.message_size_limit = static_cast<std::uint64_t>(s.message_size_limit);
   out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
   out.tls_required_header = s.tls_required_enable;
+  out.require_tls_header = s.requiretls_enable && s.requiretls_esmtp_header;
+  PEN_TRY_ASSIGN(out.unended, unended_header(s.non_empty_end_of_header_action));
   out.address_mappings = steps.address_mappings;
   out.drop_fields = s.message_drop_headers;
   out.complete_all_headers = s.always_add_missing_headers;

@@ -186,6 +186,11 @@ Body& Message::open_body(std::uint64_t expected) {
     options.checks = &*checks_;
     options.keep_refused = return_refused_ || made_here_;
   }
+  if (from_outside || unqueued_) {
+    options.require_tls = s.require_tls_header && envelope_.requiretls == mail::RequireTls::yes;
+    options.unended = s.unended;
+  }
+  if (return_refused_) options.keep_refused = true;
   options.max_field = s.header_size_limit;
   options.drop_fields = s.drop_fields;
   const std::uint64_t declared = s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
@@ -216,6 +221,7 @@ Body& Message::open_body(std::uint64_t expected) {
       .show_login = s.show_logins,
       .tls = trace_tls_,
       .submitted_by = submitted_by_,
+      .hide_client = hide_client_,
   }));
   bytes_in_front_ = content.pending().size();
   return *body_;
@@ -347,7 +353,13 @@ std::optional<mail::Recipient> Message::apply_effects() {
 }
 
 std::optional<Commit> Message::settle_checks() {
-  const std::string refusal = !filter_refusal_.empty() || !checks_ ? filter_refusal_ : checks_->refusal();
+  std::string refusal = !filter_refusal_.empty() || !checks_ ? filter_refusal_ : checks_->refusal();
+  if (const ContentBuilder& content = body_->content(); refusal.empty() && !content.refusal().empty()) {
+    refusal = content.refusal();
+    std::string what = refusal.substr(refusal.find(' ') + 1);
+    if (!content.refused_text().empty()) what += ": " + content.refused_text();
+    reporter().note({.action = "reject", .where = "mime-error", .content = what, .text = {}});
+  }
   if (!refusal.empty()) {
     if (made_here_ && refusal.starts_with('5')) {
       effects_.hold = true;
@@ -441,6 +453,9 @@ async::Task<Commit> Message::commit(async::Until until) {
   co_await body.finish(until);
   const auto& summary = body.content().summary();
   envelope_.message_id = summary.message_id_value;
+  if (envelope_.requiretls == mail::RequireTls::unspecified && intake_.settings.require_tls_header &&
+      summary.require_tls_esmtp)
+    envelope_.requiretls = mail::RequireTls::yes;
   // RFC 8689 section 4.1: the MAIL parameter takes precedence; a repeated field, or one with any other value, has no
   // effect.
   if (envelope_.requiretls == mail::RequireTls::unspecified && intake_.settings.tls_required_header &&

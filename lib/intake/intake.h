@@ -52,6 +52,8 @@ struct Settings {
   bool original_recipient = true;                  // enable_original_recipient
   bool show_logins = false;                        // smtpd_sasl_authenticated_header
   bool tls_required_header = true;                 // tls_required_enable: "TLS-Required: No" counts
+  bool require_tls_header = false;                 // requiretls_esmtp_header: "Require-TLS-ESMTP: yes" is added, counts
+  UnendedHeader unended = UnendedHeader::fix;      // non_empty_end_of_header_action
   bool replace_bare_cr = true;                     // cleanup_replace_stray_cr_lf
   std::vector<std::string> drop_fields = {};       // message_drop_headers
   bool complete_all_headers = false;               // always_add_missing_headers
@@ -148,6 +150,8 @@ class Message {
   void keep_sender(bool yes) { keep_sender_ = yes; }
   /// Comments about the session's TLS for Received:, lines joined by CRLF and tab. Call this before open_body().
   void trace_tls(std::string lines) { trace_tls_ = std::move(lines); }
+  /// Received: says nothing of the client and its session. Call this before open_body().
+  void hide_client(bool yes) { hide_client_ = yes; }
   /// The client for which the peer acts (XFORWARD). Received: names the peer, everything else this client.
   void speaks_for(mail::Client client) { speaks_for_ = std::move(client); }
   /// The system itself makes this message: no copies, no content filter, and checks only if inspected
@@ -220,7 +224,7 @@ class Message {
   Effects effects_;
   std::optional<mail::Client> speaks_for_;
   std::string trace_tls_, full_name_, submitted_by_, filter_refusal_;
-  bool complete_header_ = false, keep_sender_ = false, return_refused_ = false;
+  bool complete_header_ = false, keep_sender_ = false, return_refused_ = false, hide_client_ = false;
   bool unqueued_ = false, made_here_ = false, inspected_ = false, may_be_signed_ = false;
   std::optional<bool> detect_smtputf8_;
   std::uint64_t permit_ = 0;

@@ -119,6 +119,50 @@ BOOST_AUTO_TEST_CASE(a_queue_without_room_for_the_changed_content_is_an_outcome)
   BOOST_TEST((done.outcome == Outcome::no_space));
 }
 
+// requiretls_esmtp_header: the field takes the wish through a content filter, and back.
+BOOST_AUTO_TEST_CASE(require_tls_esmtp_tells_of_requiretls_and_asks_for_it) {
+  intake.settings.require_tls_header = true;
+  for (const auto wish : {mail::RequireTls::unspecified, mail::RequireTls::yes}) {
+    queue.stored.clear();
+    message.emplace(intake, mail::MessageFacts{});
+    message->envelope().requiretls = wish;
+    message->add_recipient({.address = "user@example.org", .original = {}, .orcpt = {}, .notify = 0});
+    mail::BdatScanner scanner({});
+    scanner.feed("Subject: a\r\n\r\nb\r\n", message->open_body(0).content());
+    BOOST_TEST((run(message->commit(soon())).outcome == Outcome::ok));
+    BOOST_TEST_REQUIRE(queue.stored.size() == 1u);
+    BOOST_TEST(queue.stored[0].content.contains("\r\nRequire-TLS-ESMTP: yes\r\n") == (wish == mail::RequireTls::yes));
+  }
+  for (const bool counts : {false, true}) {
+    queue.stored.clear();
+    intake.settings.require_tls_header = counts;
+    take("Require-TLS-ESMTP: yes\r\n\r\nb\r\n");
+    BOOST_TEST((run(message->commit(soon())).outcome == Outcome::ok));
+    BOOST_TEST((queue.stored.at(0).envelope.requiretls == mail::RequireTls::yes) == counts);
+  }
+}
+
+// non_empty_end_of_header_action = reject
+BOOST_AUTO_TEST_CASE(a_header_that_ends_with_text_is_refused_and_logged_or_returned) {
+  intake.settings.unended = UnendedHeader::refuse;
+  std::vector<std::string> lines;
+  intake.log_info = [&](const std::string& line) { lines.push_back(line); };
+  for (const bool submitted : {false, true}) {
+    queue.stored.clear();
+    message.emplace(intake, mail::MessageFacts{});
+    message->return_refused(submitted);
+    message->add_recipient({.address = "user@example.org", .original = {}, .orcpt = {}, .notify = 0});
+    mail::BdatScanner scanner({});
+    scanner.feed("Subject: a\r\nno field\r\n", message->open_body(0).content());
+    const Commit done = run(message->commit(soon()));
+    BOOST_TEST((done.outcome == (submitted ? Outcome::ok : Outcome::refused)));
+    if (!submitted) BOOST_TEST(done.text == "5.6.0 message header was terminated with non-empty line");
+    BOOST_TEST(queue.stored.size() == (submitted ? 1u : 0u));
+  }
+  BOOST_TEST_REQUIRE(lines.size() == 2u);
+  BOOST_TEST(lines[0].contains("reject: mime-error message header was terminated with non-empty line: no field"));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pen::intake

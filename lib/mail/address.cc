@@ -164,7 +164,8 @@ Result<std::string> parse_path(std::string_view text, const PathOptions& options
     if (position < text.size() && text[position] == '@') {
       ++position;
       std::string domain;
-      PEN_TRY(read_domain(text, position, options.smtputf8, domain));
+      const bool none = position == text.size() || text[position] == '>' || ascii_space(text[position]);
+      if (!none || !options.null_domain) PEN_TRY(read_domain(text, position, options.smtputf8, domain));
       address += '@';
       address += domain;
     } else if (!options.allow_bare_local && !iequals(local, "postmaster")) {
@@ -243,7 +244,9 @@ std::string to_external(std::string_view internal) {
 Extension split_extension(std::string_view local, std::string_view delimiters) {
   const Extension whole{local, {}, '\0'};
   if (delimiters.empty() || iequals(local, "mailer-daemon") || iequals(local, "double-bounce")) return whole;
-  if (delimiters.find('-') != std::string_view::npos) {
+  // A second "-" says that lists are nothing special (delimiters.h).
+  const auto hyphen = delimiters.find('-');
+  if (hyphen != std::string_view::npos && delimiters.find('-', hyphen + 1) == std::string_view::npos) {
     constexpr std::string_view kRequest = "-request";
     if (local.size() > 6 && istarts_with(local, "owner-")) return whole;
     if (local.size() > kRequest.size() && iequals(local.substr(local.size() - kRequest.size()), kRequest)) {

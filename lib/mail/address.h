@@ -42,6 +42,7 @@ struct PathOptions {
   bool allow_null = false;       // accept "<>" (reverse-path)
   bool strict = false;           // strict_rfc821_envelopes: angle brackets are required
   bool allow_bare_local = true;  // accept an address without @domain ("postmaster" always is)
+  bool null_domain = false;      // accept "user@" (resolve_null_domain)
 };
 /// Reads one path from the start of text: "<local@domain>", "<@route:local@domain>" (the route is dropped, RFC 5321
 /// appendix C), "<>", or, unless strict, a word without brackets. The result is in external form: the local part is

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/mail/delimiters.h"
 #include "lib/mail/named_address.h"
 
 using namespace pen;
@@ -145,6 +146,19 @@ BOOST_AUTO_TEST_CASE(a_name_stands_before_the_address_or_as_a_comment_behind_it)
   BOOST_TEST(named_address("host!ada", "a@b", false) == "\"host!ada\" <a@b>");
   BOOST_TEST(named_address("Ada (A. L\\)", "a@b", true) == "a@b (Ada \\(A. L\\\\\\))");
   BOOST_TEST(named_address("", "a@b", true) == "a@b");
+}
+
+BOOST_AUTO_TEST_CASE(owner_request_special_keeps_lists_whole_at_a_hyphen) {
+  const auto user = [](std::string_view local, bool special) {
+    const std::string set = delimiters("-", special);
+    return std::string(split_extension(local, set).user);
+  };
+  for (const char* local : {"owner-list", "list-request"}) BOOST_TEST(user(local, true) == local);
+  BOOST_TEST(user("owner-list", false) == "owner");
+  BOOST_TEST(user("list-request", false) == "list");
+  BOOST_TEST(user("jo-ext", true) == "jo");
+  BOOST_TEST(user("jo-ext", false) == "jo");
+  BOOST_TEST(delimiters("+", false) == "+");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -96,6 +96,7 @@ void append_mail(std::string& out, const MailLine& line, const Offers& offers) {
     if (line.ret != Ret::unspecified) out += line.ret == Ret::full ? " RET=FULL" : " RET=HDRS";
   }
   if (line.requiretls && offers.requiretls) out += " REQUIRETLS";
+  if (offers.null_auth) out += " AUTH=<>";
   out += "\r\n";
 }
 

@@ -19,6 +19,7 @@ struct Offers {
   bool pipelining = false, chunking = false, eight_bit_mime = false, binary_mime = false;
   bool dsn = false, smtputf8 = false, enhanced_status = false, starttls = false, size = false;
   bool requiretls = false;
+  bool null_auth = false;         // after a login: MAIL says AUTH=<>, that we do not vouch for the sender (RFC 4954)
   std::uint8_t xforward = 0;      // attributes, as bits (client_attributes.h)
   std::vector<std::string> auth;  // mechanisms
   std::uint64_t size_limit = 0;   // 0: none announced

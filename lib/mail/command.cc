@@ -120,9 +120,9 @@ bool take_prefix(std::string_view& args, std::string_view prefix) {
   return true;
 }
 
-Result<void> check_charset(std::string_view address, bool smtputf8) {
+Result<void> check_charset(std::string_view address, bool smtputf8, const CommandOptions& options) {
   if (all_ascii(address)) return {};
-  if (!smtputf8) return fail(CommandError::needs_smtputf8, std::string(address));
+  if (!smtputf8 && !options.utf8_unasked) return fail(CommandError::needs_smtputf8, std::string(address));
   if (!valid_utf8(address)) return fail(CommandError::bad_address, std::string(address));
   return {};
 }
@@ -209,13 +209,13 @@ CommandLine split_command(std::string_view line) {
 Result<MailCommand> parse_mail(std::string_view args, const CommandOptions& options) {
   if (!take_prefix(args, "FROM:") || args.empty()) return fail(CommandError::syntax);
   MailCommand mail;
-  PEN_TRY_ASSIGN(mail.sender, take_path(args, options.strict_paths));
+  PEN_TRY_ASSIGN(mail.sender, take_path(args, options.strict_paths, options.null_domain));
   for (auto word = take_word(args); !word.empty(); word = take_word(args)) {
     const auto p = split_parameter(word);
     if (!p) return unknown(word);
     PEN_TRY(apply(mail, *p, word, options));
   }
-  PEN_TRY(check_charset(mail.sender, mail.smtputf8));
+  PEN_TRY(check_charset(mail.sender, mail.smtputf8, options));
   return mail;
 }
 
@@ -223,7 +223,7 @@ Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& opti
   if (!take_prefix(args, "TO:") || args.empty()) return fail(CommandError::syntax);
   RcptCommand rcpt;
   const std::string_view given = args;
-  PEN_TRY_ASSIGN(rcpt.recipient, take_path(args, options.strict_paths));
+  PEN_TRY_ASSIGN(rcpt.recipient, take_path(args, options.strict_paths, options.null_domain));
   if (rcpt.recipient.empty()) return fail(CommandError::bad_address, std::string(given));
   for (auto word = take_word(args); !word.empty(); word = take_word(args)) {
     const auto p = split_parameter(word);
@@ -240,7 +240,7 @@ Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& opti
       return unknown(word);
     }
   }
-  PEN_TRY(check_charset(rcpt.recipient, smtputf8));
+  PEN_TRY(check_charset(rcpt.recipient, smtputf8, options));
   return rcpt;
 }
 

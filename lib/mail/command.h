@@ -67,6 +67,8 @@ std::string_view describe(CommandError e);
 struct CommandOptions {
   bool size = true, eight_bit_mime = true, dsn = true, smtputf8 = true, auth = false, requiretls = false;
   bool strict_paths = false;  // strict_rfc821_envelopes: the address must stand in <>
+  bool null_domain = false;   // resolve_null_domain: an address may end in @
+  bool utf8_unasked = false;  // an address in UTF-8 needs no SMTPUTF8 parameter
 };
 
 /// Of the facts: sender, envid, ret, body_type, smtputf8, requiretls.
@@ -95,8 +97,8 @@ Result<BdatCommand> parse_bdat(std::string_view args);
 
 /// Reads a path (RFC 5321 section 4.1.2) from the start of `text` and cuts it off: in angle brackets, with or without
 /// source route, or bare when !strict. The address is returned in external form, quoted only where necessary, without
-/// the route and without a dot at the end of the domain. "<>" gives "".
-Result<std::string> take_path(std::string_view& text, bool strict);
+/// the route and without a dot at the end of the domain. "<>" gives "". null_domain: "user@" is a path too.
+Result<std::string> take_path(std::string_view& text, bool strict, bool null_domain = false);
 
 /// xtext of RFC 3461 section 4: nullopt when malformed.
 std::optional<std::string> decode_xtext(std::string_view text);

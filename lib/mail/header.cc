@@ -89,6 +89,8 @@ void HeaderScanner::line(std::string_view text, Line kind) {
           ++summary_.received;
         else if (istarts_with(name, "Resent-"))
           resent(name.substr(7));
+        else if (iequals(name, "Require-TLS-ESMTP") && iequals(trim(value), "yes"))
+          summary_.require_tls_esmtp = true;
         break;
       case 'c':
         if (iequals(name, "Cc")) summary_.recipients = true;

@@ -36,6 +36,7 @@ struct HeaderSummary {
   /// other value).
   unsigned tls_required_fields = 0;
   bool tls_required_no = false;
+  bool require_tls_esmtp = false;  // "Require-TLS-ESMTP: yes"
 };
 
 /// Takes lines in stored form, without their CRLF.

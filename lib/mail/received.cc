@@ -30,7 +30,8 @@ std::string received_field(const ReceivedField& f) {
   std::string out;
   out.reserve(256);
   out += "Received: ";
-  if (!f.client.address.empty()) {
+  const bool shown = !f.client.address.empty() && !f.hide_client;
+  if (shown) {
     out += "from ";
     append_safe(out, f.client.helo.empty() ? std::string_view(f.client.name) : std::string_view(f.client.helo), true);
     out += " (";
@@ -58,7 +59,7 @@ std::string received_field(const ReceivedField& f) {
     append_safe(out, f.submitted_by, true);
   }
   out += ")";
-  if (!f.client.protocol.empty() && !f.client.address.empty()) {
+  if (!f.client.protocol.empty() && shown) {
     out += " with ";
     append_protocol(out, f.client.protocol, f.smtputf8);
   }

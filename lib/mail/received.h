@@ -22,6 +22,7 @@ struct ReceivedField {
   std::string_view tls = {};
   // "from userid 1000" for local submission
   std::string_view submitted_by = {};
+  bool hide_client = false;  // smtpd_hide_client_session: only what RFC 5322 needs
 };
 
 /// The field's lines joined by CRLF, without one at the end. Bytes chosen by a peer cannot break the line. Local

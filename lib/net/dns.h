@@ -36,6 +36,7 @@ enum class RecordType : std::uint16_t {
   mx = 15,
   txt = 16,
   aaaa = 28,
+  srv = 33,
   tlsa = 52
 };
 enum class DnsOutcome : std::uint8_t { found, no_data, no_domain, temporary };
@@ -44,8 +45,10 @@ struct DnsRecord {
   RecordType type = RecordType::a;
   std::string name;  // owner, lower case, no final dot
   seconds ttl{0};
-  std::uint16_t preference = 0;  // MX
-  /// A, AAAA: numeric address. CNAME, NS, PTR, MX: name, lower case, no final dot ("" is the root: null MX). TXT: the
+  std::uint16_t preference = 0;        // MX; SRV: its priority
+  std::uint16_t weight = 0, port = 0;  // SRV
+  /// A, AAAA: numeric address. CNAME, NS, PTR, MX, SRV: name, lower case, no final dot ("" is the root: null MX,
+  /// no such service). TXT: the
   /// strings joined. TLSA: "usage selector matching hex".
   std::string data;
 };

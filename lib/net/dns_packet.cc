@@ -77,6 +77,16 @@ std::optional<std::string> record_data(const ldns_rr* rr, DnsRecord& record) {
       record.preference = ldns_rdf2native_int16(preference);
       return name_text(field(rr, 1));
     }
+    case RecordType::srv: {
+      for (const auto& [index, into] : {std::pair(std::size_t{0}, &record.preference),
+                                        {std::size_t{1}, &record.weight},
+                                        {std::size_t{2}, &record.port}}) {
+        const auto* number = field(rr, index);
+        if (number == nullptr || ldns_rdf_size(number) != 2) return std::nullopt;
+        *into = ldns_rdf2native_int16(number);
+      }
+      return name_text(field(rr, 3));
+    }
     case RecordType::txt: {
       std::string out;
       for (std::size_t i = 0; i < ldns_rr_rd_count(rr); ++i) {
@@ -108,7 +118,7 @@ std::optional<std::string> record_data(const ldns_rr* rr, DnsRecord& record) {
 
 std::optional<RecordType> known_type(ldns_rr_type type) {
   for (const auto t : {RecordType::a, RecordType::ns, RecordType::cname, RecordType::ptr, RecordType::mx,
-                       RecordType::txt, RecordType::aaaa, RecordType::tlsa}) {
+                       RecordType::txt, RecordType::aaaa, RecordType::srv, RecordType::tlsa}) {
     if (static_cast<unsigned>(t) == static_cast<unsigned>(type)) return t;
   }
   return std::nullopt;

@@ -8,6 +8,7 @@
 
 #include "lib/base/text.h"
 #include "lib/config/config.h"
+#include "lib/mail/delimiters.h"
 
 namespace pen::resolve {
 namespace {
@@ -97,7 +98,7 @@ Options from_settings(const config::Settings& s) {
   o.virtual_transport = s.virtual_transport;
   o.relay_transport = s.relay_transport;
   o.default_transport = s.default_transport;
-  o.recipient_delimiter = s.recipient_delimiter;
+  o.recipient_delimiter = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   o.empty_address_recipient = s.empty_address_recipient;
   o.double_bounce_sender = s.double_bounce_sender;
   o.parent_domain_matches_subdomains = join(s.parent_domain_matches_subdomains);
@@ -107,6 +108,9 @@ Options from_settings(const config::Settings& s) {
   o.allow_percent_hack = s.allow_percent_hack;
   o.virtual_alias_expansion_limit = static_cast<std::size_t>(s.virtual_alias_expansion_limit);
   o.virtual_alias_recursion_limit = static_cast<std::size_t>(s.virtual_alias_recursion_limit);
+  o.virtual_alias_address_length_limit = static_cast<std::size_t>(s.virtual_alias_address_length_limit);
+  o.resolve_null_domain = s.resolve_null_domain;
+  o.resolve_numeric_domain = s.resolve_numeric_domain;
   o.open.default_type = s.default_database_type;
   return o;
 }

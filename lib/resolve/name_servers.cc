@@ -14,6 +14,24 @@ std::string read_resolv_conf() {
   return std::move(text).str();
 }
 
+std::vector<std::string> search_domains(std::string_view resolv_conf) {
+  static constexpr std::size_t kMost = 6;  // as libc once had it; more would be questions without end
+  std::vector<std::string> domains;
+  while (!resolv_conf.empty()) {
+    const auto end = resolv_conf.find('\n');
+    const auto words = split(resolv_conf.substr(0, end), " \t\r");
+    resolv_conf.remove_prefix(end == std::string_view::npos ? resolv_conf.size() : end + 1);
+    if (words.size() < 2 || (words[0] != "search" && words[0] != "domain")) continue;
+    domains.clear();
+    for (std::size_t i = 1; i < words.size() && domains.size() < kMost; ++i) {
+      std::string_view domain = words[i];
+      while (domain.ends_with('.')) domain.remove_suffix(1);
+      if (!domain.empty()) domains.push_back(to_lower(domain));
+    }
+  }
+  return domains;
+}
+
 Result<net::ResolverOptions> name_servers(const config::Settings& settings, std::string_view resolv_conf) {
   net::ResolverOptions options;
   options.timeout = settings.dns_resolver_timeout;

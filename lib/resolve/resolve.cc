@@ -38,7 +38,9 @@ class ResolveImpl final : public Resolve {
   Result<Expansion> expand_virtual(std::string_view recipient) const override {
     return map_virtual(options_, tables_, recipient);
   }
-  Result<AddressClass> class_of(std::string_view domain) const override { return tables_.class_of(domain); }
+  Result<AddressClass> class_of(std::string_view domain) const override {
+    return tables_.class_of(options_.resolve_numeric_domain ? literal_of(std::string(domain)) : domain);
+  }
 
   Result<Route> route(std::string_view sender, std::string_view recipient) const override {
     Route route;
@@ -172,7 +174,12 @@ class ResolveImpl final : public Resolve {
       address = mail::to_external(inner);
       routed = hides_other_host(mail::unquote_local(mail::local_part(address)));
     }
-    if (mail::domain_part(address).empty()) address = std::string(mail::local_part(address)) + "@" + options_.myorigin;
+    if (!mail::has_domain(address)) address += "@" + options_.myorigin;
+    if (options_.resolve_numeric_domain) {
+      std::string domain(mail::domain_part(address));
+      if (std::string literal = literal_of(domain); literal != domain)
+        address = std::string(mail::local_part(address)) + "@" + literal;
+    }
     return mail::fold_domain(address);
   }
   bool hides_other_host(std::string_view local) const {
@@ -185,10 +192,15 @@ class ResolveImpl final : public Resolve {
            local.back() != '!';
   }
 
-  bool valid_domain(std::string_view domain) const {
+  /// "[1.2.3.4]" for 1.2.3.4; any other domain as it is.
+  static std::string literal_of(std::string domain) {
+    if (!mail::numeric_hostname(domain)) return domain;
+    std::string literal = "[" + domain + "]";
+    return mail::literal_address(literal) ? literal : domain;
+  }
+  static bool valid_domain(std::string_view domain) {
     if (domain.starts_with('[')) return mail::literal_address(domain).has_value();
-    if (mail::numeric_hostname(domain)) return options_.resolve_numeric_domain;
-    return mail::valid_hostname(domain, true);
+    return !mail::numeric_hostname(domain) && mail::valid_hostname(domain, true);
   }
   /// moved() for a resolved address.
   Result<std::optional<std::string>> moved_text(const std::string& address) const {
@@ -213,7 +225,7 @@ class ResolveImpl final : public Resolve {
   /// Sets transport and next hop by address class.
   Result<void> choose_default(std::string_view sender, const std::string& domain, Route& route) const {
     std::string setting;
-    route.nexthop = mail::numeric_hostname(domain) ? "[" + domain + "]" : domain;
+    route.nexthop = domain;
     switch (route.address_class) {
       case AddressClass::local:
         setting = options_.local_transport;

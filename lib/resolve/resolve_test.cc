@@ -2,7 +2,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/config/config.h"
+#include "lib/resolve/from_settings.h"
 #include "lib/resolve/generic.h"
+#include "lib/testing/scratch.h"
 
 using namespace pen;
 using namespace pen::resolve;
@@ -49,6 +52,9 @@ struct Site {
     for (const auto& x : r->addresses) out += (out.empty() ? "" : " ") + x;
     return out;
   }
+  /// A table in which every address has a longer one.
+  std::string grows() const { return scratch.write("grows", "/^(.*)@alias.example$/ $1xxxxxxxx@alias.example\n"); }
+  pen::testing::ScratchDir scratch;
   Listed listed(std::string_view a) const { return open()->listed(a).value(); }
 };
 }  // namespace
@@ -340,7 +346,39 @@ BOOST_AUTO_TEST_CASE(invalid_domains_are_bad_addresses) {
     BOOST_TEST(r->transport == "error");
   }
   options.resolve_numeric_domain = true;
-  BOOST_TEST(routed("jo@192.0.2.1") == "smtp:[192.0.2.1] jo@192.0.2.1");
+  BOOST_TEST(routed("jo@192.0.2.1") == "smtp:[192.0.2.1] jo@[192.0.2.1]");
+  BOOST_TEST(routed("jo@192.0.2.25").starts_with("local:"));  // an address of ours
+  BOOST_TEST((open()->class_of("192.0.2.25").value() == AddressClass::local));
+  options.resolve_numeric_domain = false;
+  BOOST_TEST((open()->class_of("192.0.2.25").value() == AddressClass::other));
+}
+BOOST_AUTO_TEST_CASE(resolve_null_domain_takes_an_empty_domain_for_this_host) {
+  BOOST_TEST(open()->route("", "jo@")->bad_address);
+  options.resolve_null_domain = true;
+  BOOST_TEST(rewritten("jo@") == "jo@mx.example.org");
+  BOOST_TEST(routed("jo@").ends_with(" jo@mx.example.org"));
+  BOOST_TEST(!open()->route("", "jo@")->bad_address);
+}
+BOOST_AUTO_TEST_CASE(virtual_alias_address_length_limit_stops_addresses_that_grow) {
+  options.virtual_alias_maps = "regexp:" + grows();
+  options.virtual_alias_address_length_limit = 40;
+  BOOST_TEST(expanded("a@alias.example")
+                 .starts_with("limit: unreasonable virtual_alias_maps map expansion address length for "));
+}
+BOOST_AUTO_TEST_CASE(settings_of_resolving_come_from_main_cf_by_name) {
+  const auto read = [](const std::string& main_cf) {
+    config::Surroundings here;
+    here.hostname = "mx.example.org";
+    return from_settings(
+        config::Config::parse({.directory = "/", .main_cf = main_cf, .master_cf = {}, .overrides = {}}, here)
+            .settings());
+  };
+  BOOST_TEST(!read("").resolve_null_domain);
+  BOOST_TEST(read("resolve_null_domain = yes\n").resolve_null_domain);
+  BOOST_TEST(!read("").resolve_numeric_domain);
+  BOOST_TEST(read("resolve_numeric_domain = yes\n").resolve_numeric_domain);
+  BOOST_TEST(read("").virtual_alias_address_length_limit == 1000u);
+  BOOST_TEST(read("virtual_alias_address_length_limit = 50\n").virtual_alias_address_length_limit == 50u);
 }
 BOOST_AUTO_TEST_CASE(routes_go_by_domain_while_no_table_has_a_say) {
   BOOST_TEST(open()->route_by_domain());  // tables by recipient are not in use

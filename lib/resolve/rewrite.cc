@@ -23,6 +23,9 @@ std::string rewrite_address(const Options& options, std::string_view address, st
   std::string local(mail::local_part(address));
   std::string domain(mail::domain_part(address));
   while (domain.ends_with('.')) domain.pop_back();
+  // "user@": this host's user, or an address that no mail can go to. No other domain must take its place.
+  if (domain.empty() && mail::has_domain(address))
+    return local + "@" + (options.resolve_null_domain ? options.myhostname : std::string());
 
   if (domain.empty() && local.find('"') == std::string::npos) {
     if (const auto bang = local.find('!');

@@ -83,10 +83,26 @@ std::string plan_sockets(const config::Config& config, const config::Service& en
 
 }  // namespace
 
+namespace {
+
+/// master_service_disable: the first word that fits decides, as in other lists.
+bool disabled(const config::Service& entry, const std::vector<std::string>& list) {
+  const std::string label = entry.label();
+  for (std::string_view word : list) {
+    const bool taken_out = word.starts_with('!');
+    if (taken_out) word.remove_prefix(1);
+    if (word == label || word == config::to_word(entry.type)) return !taken_out;
+  }
+  return false;
+}
+
+}  // namespace
+
 Plan make_plan(const config::Config& config, const Machine& machine) {
   Plan plan;
   const config::Settings& settings = config.settings();
   for (const config::Service& entry : config.master()) {
+    if (disabled(entry, settings.master_service_disable)) continue;
     const std::string label = entry.label();
     auto skip = [&](std::string why, bool work_is_done = false) {
       plan.skipped.push_back({label, std::move(why), work_is_done});

@@ -34,6 +34,23 @@ struct Fixture {
 
 BOOST_FIXTURE_TEST_SUITE(plan, Fixture)
 
+BOOST_AUTO_TEST_CASE(master_service_disable_leaves_services_out) {
+  const auto left = [&](const std::string& list) {
+    std::string labels;
+    const Plan p = this->plan("2525 inet n - n - - smtpd\nsmtp inet n - n - - smtpd\nqmgr unix n - n 300 1 qmgr\n",
+                              "master_service_disable = " + list + "\n");
+    BOOST_TEST(p.skipped.empty());  // it was asked for: nothing to warn of
+    for (const auto& s : p.services) labels += (labels.empty() ? "" : " ") + s.label;
+    return labels;
+  };
+  BOOST_TEST(left("") == "2525/inet smtp/inet qmgr/unix");
+  BOOST_TEST(left("2525/inet") == "smtp/inet qmgr/unix");
+  BOOST_TEST(left("inet") == "qmgr/unix");
+  BOOST_TEST(left("!smtp/inet, inet") == "smtp/inet qmgr/unix");
+  BOOST_TEST(left("inet, !smtp/inet") == "qmgr/unix");  // the first word that fits
+  BOOST_TEST(left("unix pass") == "2525/inet smtp/inet");
+}
+
 BOOST_AUTO_TEST_CASE(the_eight_columns_become_arguments) {
   const Plan p = this->plan(
       "smtp inet n n n 30? 50 smtpd -o a=b -o { c = d e } -v\n"

@@ -29,6 +29,7 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
   t.groups = from.tls_eecdh_auto_curves;
   t.groups.insert(t.groups.end(), from.tls_ffdhe_auto_groups.begin(), from.tls_ffdhe_auto_groups.end());
   t.ssl_options = from.tls_ssl_options;
+  t.disabled_workarounds = from.tls_disable_workarounds;
   t.wildcard_matches_several_labels = from.tls_wildcard_matches_multiple_labels;
   t.digest = lmtp ? from.lmtp_tls_fingerprint_digest : from.smtp_tls_fingerprint_digest;
   t.verify_depth = static_cast<int>(lmtp ? from.lmtp_tls_scert_verifydepth : from.smtp_tls_scert_verifydepth);
@@ -72,6 +73,11 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.convert_eight_bit = !from.disable_mime_output_conversion;
   s.discard_keywords = lmtp ? from.lmtp_discard_lhlo_keywords : from.smtp_discard_ehlo_keywords;
   s.line_length_limit = static_cast<std::size_t>(lmtp ? from.lmtp_line_length_limit : from.smtp_line_length_limit);
+  s.skip_5xx_greeting = lmtp ? from.lmtp_skip_5xx_greeting : from.smtp_skip_5xx_greeting;
+  s.send_dummy_auth = lmtp ? from.lmtp_send_dummy_mail_auth : from.smtp_send_dummy_mail_auth;
+  s.reuse_limit = static_cast<std::uint32_t>(lmtp ? from.lmtp_connection_reuse_count_limit
+                                                  : from.smtp_connection_reuse_count_limit);
+  s.bind_enforce = lmtp ? from.lmtp_bind_address_enforce : from.smtp_bind_address_enforce;
   s.bind_address = lmtp ? from.lmtp_bind_address : from.smtp_bind_address;
   s.bind_address6 = lmtp ? from.lmtp_bind_address6 : from.smtp_bind_address6;
   s.connect_timeout = lmtp ? from.lmtp_connect_timeout : from.smtp_connect_timeout;

@@ -51,6 +51,14 @@ const Row kRows[] = {
     {"smtp_helo_name", "lmtp_lhlo_name", "its.name", "its.name", [](auto& s) { return s.helo_name; }},
     {"smtp_bind_address", "lmtp_bind_address", "192.0.2.1", "192.0.2.1", [](auto& s) { return s.bind_address; }},
     {"smtp_bind_address6", "lmtp_bind_address6", "2001:db8::1", "2001:db8::1", [](auto& s) { return s.bind_address6; }},
+    {"smtp_bind_address_enforce", "lmtp_bind_address_enforce", "yes", "1",
+     [](auto& s) { return std::to_string(s.bind_enforce); }},
+    {"smtp_skip_5xx_greeting", "lmtp_skip_5xx_greeting", "no", "0",
+     [](auto& s) { return std::to_string(s.skip_5xx_greeting); }},
+    {"smtp_send_dummy_mail_auth", "lmtp_send_dummy_mail_auth", "yes", "1",
+     [](auto& s) { return std::to_string(s.send_dummy_auth); }},
+    {"smtp_connection_reuse_count_limit", "lmtp_connection_reuse_count_limit", "7", "7",
+     [](auto& s) { return std::to_string(s.reuse_limit); }},
     {"smtp_line_length_limit", "lmtp_line_length_limit", "77", "77",
      [](auto& s) { return std::to_string(s.line_length_limit); }},
     {"smtp_discard_ehlo_keywords", "lmtp_discard_lhlo_keywords", "size", "size",
@@ -90,6 +98,9 @@ BOOST_AUTO_TEST_CASE(what_both_share) {
   for (const bool lmtp : {false, true}) {
     BOOST_TEST(settings_from(settings("pipeline_window_bytes = 1000000\n"), lmtp).window_bytes == 1000000u);
     BOOST_TEST(settings_from(settings("pipeline_window_messages = 5\n"), lmtp).window == 5u);
+    BOOST_TEST(
+        join(settings_from(settings("tls_disable_workarounds = TLSEXT_PADDING\n"), lmtp).tls.disabled_workarounds) ==
+        "TLSEXT_PADDING");
   }
 }
 

@@ -11,8 +11,9 @@
 #include "lib/mail/error_class.h"
 
 namespace pen::map {
+class MapList;       // lib/map/map.h
 class StatusFilter;  // lib/map/status_filter.h
-}
+}  // namespace pen::map
 
 namespace pen::smtp {
 
@@ -33,11 +34,13 @@ struct TlsSettings {
   std::string null_ciphers = "eNULL:!aNULL";
   std::vector<std::string> groups = {"X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};
   std::vector<std::string> ssl_options;
+  std::vector<std::string> disabled_workarounds;
   bool wildcard_matches_several_labels = true;
   std::string digest = "sha256";
   int verify_depth = 9;
   int log_level = 0;
   bool note_offer = false;
+  std::string unusable;  // why there is no TLS at all: tls_config_file; empty: there is
   milliseconds session_lifetime{seconds(3600)};
 };
 
@@ -57,6 +60,9 @@ struct Settings {
   bool always_send_ehlo = true;               // smtp_always_send_ehlo
   bool never_send_ehlo = false;               // smtp_never_send_ehlo
   std::vector<std::string> discard_keywords;  // smtp_discard_ehlo_keywords
+  bool skip_5xx_greeting = true;              // smtp_skip_5xx_greeting
+  bool send_dummy_auth = false;               // smtp_send_dummy_mail_auth
+  std::uint32_t reuse_limit = 0;              // smtp_connection_reuse_count_limit; 0: none
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
   bool send_xforward = false;                 // smtp_send_xforward_command
   bool utf8_header_as_is = false;             // smtp_utf8_header_without_smtputf8
@@ -66,6 +72,15 @@ struct Settings {
   std::shared_ptr<const map::StatusFilter> filter;  // smtp_delivery_status_filter; nullptr: none
 
   std::string bind_address, bind_address6;  // smtp_bind_address, smtp_bind_address6; empty: any
+  bool bind_enforce = false;                // smtp_bind_address_enforce
+  // For one connection: its source is one of these two, and may be left out.
+  bool bind_optional = false;
+
+  // Tables about servers; nullptr: none.
+  std::shared_ptr<const map::MapList> reply_filter;        // smtp_reply_filter
+  std::shared_ptr<const map::MapList> discard_by_address;  // smtp_discard_ehlo_keyword_address_maps
+  std::shared_ptr<const map::MapList> tls_loglevels;       // smtp_tls_loglevel_maps
+  bool tls_loglevel_parents = false;                       // parent_domain_matches_subdomains names these
 
   TlsSettings tls;
 

@@ -85,6 +85,7 @@ tls::ContextOptions ClientTls::context_options(const ipc::TlsPolicy& policy) con
   o.verify_depth = s.verify_depth;
   o.groups = s.groups;
   o.ssl_options = s.ssl_options;
+  o.disabled_workarounds = s.disabled_workarounds;
   o.wildcard_matches_several_labels = s.wildcard_matches_several_labels;
   o.sessions = sessions_;
   return o;
@@ -116,6 +117,7 @@ Result<std::shared_ptr<const tls::Context>> ClientTls::context(const ipc::TlsPol
 
 std::vector<std::string> ClientTls::problems() {
   std::vector<std::string> found;
+  if (!settings_.unusable.empty()) return {settings_.unusable + ": TLS is not available"};
   if (!files_of(context_options({})).empty()) {
     if (auto opened = context({}); !opened) found.push_back(opened.error().message());
   }
@@ -156,6 +158,7 @@ void ClientTls::watch() {
 Result<TlsPlan> ClientTls::plan(const ipc::Destination& destination) {
   const ipc::TlsPolicy& policy = destination.tls;
   const bool mandatory = policy.level > TlsLevel::may;
+  if (!settings_.unusable.empty()) return fail(tls::TlsError::setup, settings_.unusable);
   TlsPlan plan;
   const bool testing = policy.sts == ipc::StsMode::testing;
   auto opened = context(policy);

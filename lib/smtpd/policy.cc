@@ -68,6 +68,7 @@ Result<map::MapList> open_maps(const Policy& p, const std::vector<std::string>& 
 Result<void> read_reply_texts(Policy& p) {
   const config::Settings& s = p.settings;
   PEN_TRY_ASSIGN(p.rbl_reply_maps, open_maps(p, s.rbl_reply_maps, "rbl_reply_maps"));
+  PEN_TRY_ASSIGN(p.reject_filter, open_maps(p, s.smtpd_reject_filter_maps, "smtpd_reject_filter_maps"));
   PEN_TRY_ASSIGN(p.reject_footer_maps, open_maps(p, s.smtpd_reject_footer_maps, "smtpd_reject_footer_maps"));
   p.expansion_filter = unescape(s.smtpd_expansion_filter);
   if (const auto why = template_problem(s.default_rbl_reply, ReplyNames::of_dns_lists); !why.empty())
@@ -266,6 +267,8 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   look_for_uncounted_quotas(p);
 
   p.tls = tls_mode(config);
+  PEN_TRY_ASSIGN(p.tls_loglevels, open_maps(p, s.smtpd_tls_loglevel_maps, "smtpd_tls_loglevel_maps"));
+  p.tls_loglevel_parents = list_contains(with_subdomains, "smtpd_tls_loglevel_maps");
   if (!p.tls.warning.empty()) p.warnings.push_back(p.tls.warning);
   if (s.smtpd_tls_req_ccert && p.tls.level != TlsLevel::encrypt)
     p.warnings.push_back(

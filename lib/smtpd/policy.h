@@ -53,6 +53,7 @@ struct Policy {
 
   std::unique_ptr<const NamedLists> named_lists;  // nullptr: no list names a DNS list
   map::MapList rbl_reply_maps;
+  map::MapList reject_filter;  // smtpd_reject_filter_maps
   map::MapList reject_footer_maps;
   std::string expansion_filter;       // smtpd_expansion_filter, its characters
   map::MatchList mx_backup_networks;  // permit_mx_backup_networks
@@ -84,6 +85,8 @@ struct Policy {
   bool rcpt_asks_policy = false;
   TlsMode tls;
   map::MapList relay_clientcerts;
+  map::MapList tls_loglevels;                       // smtpd_tls_loglevel_maps
+  bool tls_loglevel_parents = false;                // parent_domain_matches_subdomains names these
   bool parent_domains = true;                       // parent_domain_matches_subdomains names smtpd_access_maps
   std::optional<ProxySettings> proxy;               // smtpd_proxy_filter
   std::shared_ptr<const milter::Settings> milters;  // smtpd_milters and what belongs to them

@@ -83,12 +83,14 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
   o.verify_depth = s.smtpd_tls_ccert_verifydepth;
   o.prefer_own_ciphers = s.tls_preempt_cipherlist;
   o.ssl_options = s.tls_ssl_options;
+  o.disabled_workarounds = s.tls_disable_workarounds;
+  o.trust_server_certificates = s.tls_trust_server_ccerts;
   o.session_lifetime = std::chrono::duration_cast<seconds>(s.smtpd_tls_session_cache_timeout);
   if (o.session_lifetime.count() > 0)
     o.tickets = std::make_shared<tls::TicketKeys>(s.data_directory + "/tls_ticket_keys", o.session_lifetime, clock);
   // A ticket holds the verdict on a client's certificate. It must not count where certificates are judged differently.
-  o.session_scope = fmt::format("smtpd {} {} {} {} {}", static_cast<int>(o.client_certificate), o.ca_file, o.ca_path,
-                                o.default_ca ? 1 : 0, o.verify_depth);
+  o.session_scope = fmt::format("smtpd {} {} {} {} {} {}", static_cast<int>(o.client_certificate), o.ca_file, o.ca_path,
+                                o.default_ca ? 1 : 0, o.verify_depth, o.trust_server_certificates ? 1 : 0);
   if (!s.tls_server_sni_maps.empty()) {
     const map::OpenOptions open{.default_type = config.text("default_database_type").value_or("hash")};
     auto maps = map::MapList::open(join(s.tls_server_sni_maps), open);
@@ -137,7 +139,9 @@ std::shared_ptr<ServerTls> ServerTls::open(const config::Config& config, const C
   const TlsMode mode = tls_mode(config);
   if (mode.level == TlsLevel::none) return nullptr;
   const std::shared_ptr<ServerTls> tls(new ServerTls);
-  auto options = context_options(config, clock, mode);
+  const auto configured = tls::configure_library(config.settings().tls_config_file, config.settings().tls_config_name);
+  auto options = configured ? context_options(config, clock, mode)
+                            : Result<tls::ContextOptions>(std::unexpected(configured.error()));
   if (!options) {
     tls->usable_settings_ = false;
     tls->warnings_.push_back(options.error().message() + ": TLS is not available");
@@ -157,6 +161,8 @@ std::shared_ptr<ServerTls> ServerTls::open(const config::Config& config, const C
 std::vector<std::string> ServerTls::problems(const config::Config& config) {
   const TlsMode mode = tls_mode(config);
   if (mode.level == TlsLevel::none) return {};
+  if (const auto ok = tls::configure_library(config.settings().tls_config_file, config.settings().tls_config_name); !ok)
+    return {ok.error().message() + ": TLS is not available"};
   auto options = context_options(config, system_clock(), mode);
   if (!options) return {options.error().message() + ": TLS is not available"};
   options->tickets = nullptr;

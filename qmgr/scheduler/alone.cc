@@ -22,7 +22,9 @@ void Model::run_alone(Transport& t) {
   }
   Job& j = *t.solo;
   if (t.solo_until == kNever)
-    t.solo_until = clock.now + std::max<microseconds>(kSoloPatience, t.limits.rate_delay + seconds(1));
+    t.solo_until =
+        clock.now + std::max<microseconds>(kSoloPatience,
+                                           std::max(t.limits.rate_delay, t.limits.transport_rate_delay) + seconds(1));
   j.place = Job::Place::forming;
   schedule(j, true);
   if (t.solo != &j || j.place != Job::Place::pooled) return;

@@ -102,6 +102,7 @@ void Model::hand(Connection& c, Job& j) {
   ++c.destination->transport->in_hand;
   ++c.destination->handed;
   ++figures.in_hand;
+  rate_delay.begun(*c.destination->transport);
   prefetch(*c.handed.front());  // will be done next
   actions.emplace_back(HandJob{c.number, j.number, j.message->number, c.destination->transport->name, j.route->nexthop,
                                j.ordinals.all(), may_go_on(j, *c.destination)});
@@ -385,6 +386,19 @@ void Model::end_pauses() {
     unblock(*d);
     --d->references;
     routes.drop_if_unused(*d);
+  }
+  while (Transport* const t = rate_delay.take_ended_transport()) {
+    // There is one worker: a connection with jobs goes on, or those that wait get their turn by age.
+    std::vector<Connection*> open;
+    t->all.for_each([&](Connection& c) { open.push_back(&c); });
+    for (Connection* c : open) {
+      if (rate_delay.must_pause(*c->destination)) break;
+      hand_out(*c);
+      if (c->jobs() == 0) set_idle(*c);
+    }
+    for (const auto& [key, d] : routes.destinations())
+      if (d->transport == t && !d->starved.empty() && limits.may_open(*d)) unblock(*d);
+    to_serve.mark(*t);
   }
 }
 

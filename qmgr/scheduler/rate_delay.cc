@@ -9,6 +9,19 @@ void RateDelay::pause(Destination& d) {
   paused_[{d.paused_until, d.key}] = &d;
 }
 
+void RateDelay::begun(Transport& t) {
+  if (t.limits.transport_rate_delay.count() == 0) return;
+  t.paused_until = clock_.now + t.limits.transport_rate_delay;
+  paused_transports_[{t.paused_until, t.name}] = &t;
+}
+
+Transport* RateDelay::take_ended_transport() {
+  if (paused_transports_.empty() || paused_transports_.begin()->first.first > clock_.now) return nullptr;
+  Transport* const t = paused_transports_.begin()->second;
+  paused_transports_.erase(paused_transports_.begin());
+  return t;
+}
+
 Destination* RateDelay::take_ended() {
   if (paused_.empty() || paused_.begin()->first.first > clock_.now) return nullptr;
   Destination* const d = paused_.begin()->second;

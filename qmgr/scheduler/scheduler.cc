@@ -217,7 +217,7 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
     Destination* better = nullptr;
     if (c.state == Connection::State::retiring) {
       if (c.handed.empty()) s.erase(c);
-    } else if (RateDelay::keeps_pace(d) && t.limits.rate_delay > t.limits.idle_age) {
+    } else if (RateDelay::outlasts_idle(t)) {
       s.retire(c);  // it would be open for nothing until the next delivery
     } else if (c.handed.empty() && (better = s.finish.worker_is_better_at(c)) != nullptr) {
       s.move_worker(c, *better);

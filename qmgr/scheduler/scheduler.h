@@ -47,6 +47,9 @@ struct TransportLimits {
   bool deferred = false;          // defer_transports: its jobs wait for a flush
   // <transport>_destination_rate_delay: from the end of a delivery to the begin of the next; then one connection only
   milliseconds rate_delay{0};
+  // <transport>_transport_rate_delay: from the begin of a delivery to the begin of the next, to whatever destination;
+  // then one worker only
+  milliseconds transport_rate_delay{0};
   // hosts that a job may be handed to in one round (<transport>_mx_session_limit)
   std::uint32_t sessions = 0;
   // recipients of a message with equal hosts share a job though their next hops differ (smtp_combine_domains)

@@ -36,6 +36,7 @@ struct Transport {
   SteadyTime look_at_probes = kNever;  // when the patience with one of them may end
   std::deque<Job*> alone;              // jobs that must run with no other in hand
   Job* solo = nullptr;                 // the one of them whose turn it is
+  SteadyTime paused_until{};           // transport_rate_delay: no delivery begins before
   bool dirty = false;                  // it is among the TransportsToServe
   SteadyTime solo_until = kNever;      // if it has no connection by then it is deferred
   bool resumes = false;                // nothing runs alone any more: connections wait to be given jobs

@@ -124,6 +124,11 @@ constexpr Verb kSettings[] = {
      [](World& w, const Arguments& a) { w.limits.max_age = a.duration(0); }},
     {"rate_delay", "D", "from the end of a delivery to the begin of the next",
      [](World& w, const Arguments& a) { w.limits.rate_delay = a.duration(0); }},
+    {"transport_rate_delay", "D", "from the begin of a delivery to the begin of the next, wherever they go; one worker",
+     [](World& w, const Arguments& a) {
+       w.limits.transport_rate_delay = a.duration(0);
+       w.limits.workers = 1;
+     }},
     {"threshold", "N", "connection_backlog_threshold",
      [](World& w, const Arguments& a) { w.options.backlog_threshold = a.number(0); }},
     {"backlog_time", "D", "a backlog that is expected to last longer is too long",

@@ -12,7 +12,8 @@ import socket
 import struct
 import threading
 
-TYPES = {"A": 1, "NS": 2, "CNAME": 5, "SOA": 6, "PTR": 12, "MX": 15, "TXT": 16, "AAAA": 28, "TLSA": 52}
+TYPES = {"A": 1, "NS": 2, "CNAME": 5, "SOA": 6, "PTR": 12, "MX": 15, "TXT": 16, "AAAA": 28, "SRV": 33,
+         "TLSA": 52}
 NAMES = {v: k for k, v in TYPES.items()}
 SERVFAIL, REFUSED, SILENT, WRONG_ID, TRUNCATED, GARBAGE, LOOP, POINTER_LOOP = (
     "servfail", "refused", "silent", "wrong id", "truncated", "garbage", "loop", "pointer loop")
@@ -33,6 +34,8 @@ def rdata(kind, value):
         return socket.inet_pton(socket.AF_INET6, value)
     if kind == "MX":
         return struct.pack(">H", value[0]) + encode_name(value[1])
+    if kind == "SRV":
+        return struct.pack(">HHH", *value[:3]) + encode_name(value[3])
     if kind in ("CNAME", "NS", "PTR"):
         return encode_name(value)
     if kind == "TXT":

@@ -406,17 +406,20 @@ class Dialogue(ByName):
         return path
 
     def test_a_source_address_that_this_host_does_not_have(self):
-        for name, transport in (("smtp_bind_address6", "smtp:[::1]:"), ("lmtp_bind_address6", "lmtp:inet:[::1]:")):
-            with Instance(
-                {
-                    "relay_domains": "rcpt.example",
-                    "transport_maps": inline({"rcpt.example": f"{transport}{free_port()}"}),
-                    "inet_protocols": "all",
-                    name: "2001:db8::1",
-                }
-            ) as mx:
-                send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
-                mx.wait_log(r"to=<a@rcpt\.example>, .*status=deferred.*[Cc]annot assign requested address")
+        # With _bind_address_enforce mail waits; without, the connection is tried from another address.
+        for prefix, transport in (("smtp", "smtp:[::1]:"), ("lmtp", "lmtp:inet:[::1]:")):
+            for enforced, why in (("yes", "[Cc]annot assign requested address"), ("no", "Connection refused")):
+                with self.subTest(prefix=prefix, enforced=enforced), Instance(
+                    {
+                        "relay_domains": "rcpt.example",
+                        "transport_maps": inline({"rcpt.example": f"{transport}{free_port()}"}),
+                        "inet_protocols": "all",
+                        f"{prefix}_bind_address6": "2001:db8::1",
+                        f"{prefix}_bind_address_enforce": enforced,
+                    }
+                ) as mx:
+                    send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                    mx.wait_log(r"to=<a@rcpt\.example>, .*status=deferred.*" + why)
 
     def test_greetings(self):
         def said(*verbs):

@@ -1,11 +1,15 @@
 #include "lib/net/tls/context.h"
 
+#include <openssl/conf.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <optional>
+#include <span>
 
 #include "lib/base/text.h"
 #include "lib/net/tls/error.h"
@@ -20,6 +24,25 @@ constexpr long kMaxCertificateList = 100 * 1024;
 struct Option {
   std::string_view name;
   std::uint64_t bits;
+};
+/// What is in SSL_OP_ALL. The others that Postfix names have no effect in this OpenSSL: to disable them is nothing.
+constexpr std::array kWorkarounds = {
+    Option{"CRYPTOPRO_TLSEXT_BUG", SSL_OP_CRYPTOPRO_TLSEXT_BUG},
+    Option{"DONT_INSERT_EMPTY_FRAGMENTS", SSL_OP_DONT_INSERT_EMPTY_FRAGMENTS},
+    Option{"LEGACY_SERVER_CONNECT", SSL_OP_LEGACY_SERVER_CONNECT},
+    Option{"TLSEXT_PADDING", SSL_OP_TLSEXT_PADDING},
+    Option{"MICROSOFT_BIG_SSLV3_BUFFER", 0},
+    Option{"MICROSOFT_SESS_ID_BUG", 0},
+    Option{"MSIE_SSLV2_RSA_PADDING", 0},
+    Option{"CVE-2005-2969", 0},
+    Option{"NETSCAPE_CHALLENGE_BUG", 0},
+    Option{"NETSCAPE_REUSE_CIPHER_CHANGE_BUG", 0},
+    Option{"CVE-2010-4180", 0},
+    Option{"SSLEAY_080_CLIENT_DH_BUG", 0},
+    Option{"SSLREF2_REUSE_CERT_TYPE_BUG", 0},
+    Option{"TLS_BLOCK_PADDING_BUG", 0},
+    Option{"TLS_D5_BUG", 0},
+    Option{"TLS_ROLLBACK_BUG", 0},
 };
 constexpr std::array kOptions = {
     Option{"NO_TICKET", SSL_OP_NO_TICKET},
@@ -37,14 +60,15 @@ constexpr std::array kOptions = {
     Option{"NO_ENCRYPT_THEN_MAC", SSL_OP_NO_ENCRYPT_THEN_MAC},
 };
 
-/// 0: there is no such option.
-std::uint64_t option_bits(std::string_view word) {
-  for (const Option& o : kOptions)
+/// nullopt: there is no such option.
+std::optional<std::uint64_t> bits_of(std::string_view word, std::span<const Option> options) {
+  for (const Option& o : options)
     if (iequals(o.name, word)) return o.bits;
-  if (!istarts_with(word, "0x")) return 0;
+  if (!istarts_with(word, "0x")) return std::nullopt;
   std::uint64_t bits = 0;
   const auto [end, error] = std::from_chars(word.data() + 2, word.data() + word.size(), bits, 16);
-  return error == std::errc() && end == word.data() + word.size() ? bits : 0;
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return bits;
 }
 
 std::uint64_t exclusions(const Protocols& p) {
@@ -71,7 +95,43 @@ std::string known_groups(SSL_CTX* ctx, const std::vector<std::string>& groups) {
 /// Accepts any certificate for now, so that the handshake continues; facts.cc reports what is wrong with it.
 int note_certificate(int, X509_STORE_CTX*) { return 1; }
 
+/// Judges a client's certificate that is made out for servers, and not for clients, as that of a server.
+int verify_for_either_use(X509_STORE_CTX* store, void*) {
+  if (X509* certificate = X509_STORE_CTX_get0_cert(store)) {
+    const bool restricted = (X509_get_extension_flags(certificate) & EXFLAG_XKUSAGE) != 0;
+    const std::uint32_t uses = restricted ? X509_get_extended_key_usage(certificate) : 0;
+    if ((uses & XKU_SSL_SERVER) != 0 && (uses & XKU_SSL_CLIENT) == 0) {
+      X509_VERIFY_PARAM* how = X509_STORE_CTX_get0_param(store);
+      X509_VERIFY_PARAM_set_purpose(how, X509_PURPOSE_SSL_SERVER);
+      X509_VERIFY_PARAM_set_trust(how, X509_TRUST_SSL_SERVER);
+    }
+  }
+  return X509_verify_cert(store);
+}
+
 }  // namespace
+
+Result<void> configure_library(const std::string& file, const std::string& name) {
+  const bool usual_file = file.empty() || iequals(file, "default");
+  if (usual_file && name.empty()) return {};  // OpenSSL does that by itself when it is first used
+  if (iequals(file, "none")) {
+    OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+    return {};
+  }
+  if (!usual_file && file.front() != '/')
+    return fail(TlsError::setup, "tls_config_file = " + file + ": default, none, or a file with its whole path");
+  std::unique_ptr<OPENSSL_INIT_SETTINGS, decltype(&OPENSSL_INIT_free)> how(OPENSSL_INIT_new(), OPENSSL_INIT_free);
+  if (!how) return setup_failure("OpenSSL");
+  // Faults of the system's file are passed over, as OpenSSL does; those of a file that is named here are not.
+  unsigned long flags = CONF_MFLAGS_DEFAULT_SECTION;
+  flags |= usual_file ? CONF_MFLAGS_IGNORE_MISSING_FILE | CONF_MFLAGS_IGNORE_RETURN_CODES : 0;
+  OPENSSL_INIT_set_config_file_flags(how.get(), flags);
+  if (!usual_file) OPENSSL_INIT_set_config_filename(how.get(), file.c_str());
+  if (!name.empty()) OPENSSL_INIT_set_config_appname(how.get(), name.c_str());
+  ERR_clear_error();
+  if (OPENSSL_init_ssl(OPENSSL_INIT_LOAD_CONFIG, how.get()) != 1) return setup_failure("tls_config_file = " + file);
+  return {};
+}
 
 // Only the exclusions restrict versions, no bounds are set. A bound would also override what the system's OpenSSL
 // configuration file sets for contexts without bounds.
@@ -98,9 +158,15 @@ Result<void> Context::Impl::open() {
   SSL_CTX_clear_options(ctx.get(), SSL_OP_ALLOW_CLIENT_RENEGOTIATION);
   for (const auto& item : options.ssl_options)
     for (const std::string_view word : split(item)) {
-      const std::uint64_t bits = option_bits(word);
-      if (bits == 0) warnings.push_back("tls_ssl_options: unknown option " + std::string(word));
-      SSL_CTX_set_options(ctx.get(), bits);
+      const auto bits = bits_of(word, kOptions);
+      if (!bits) warnings.push_back("tls_ssl_options: unknown option " + std::string(word));
+      SSL_CTX_set_options(ctx.get(), bits.value_or(0));
+    }
+  for (const auto& item : options.disabled_workarounds)
+    for (const std::string_view word : split(item)) {
+      const auto bits = bits_of(word, kWorkarounds);
+      if (!bits) warnings.push_back("tls_disable_workarounds: unknown name " + std::string(word));
+      SSL_CTX_clear_options(ctx.get(), bits.value_or(0) & SSL_OP_ALL);
     }
   // After a partial write the stream may have moved the rest of its text before it calls again.
   SSL_CTX_set_mode(ctx.get(),
@@ -140,6 +206,7 @@ Result<void> Context::Impl::set_server() {
   if (options.client_certificate != Ask::unasked) verify = SSL_VERIFY_PEER | SSL_VERIFY_CLIENT_ONCE;
   if (options.client_certificate == Ask::required) verify |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
   SSL_CTX_set_verify(c, verify, note_certificate);
+  if (options.trust_server_certificates) SSL_CTX_set_cert_verify_callback(c, verify_for_either_use, nullptr);
   if (options.prefer_own_ciphers) SSL_CTX_set_options(c, SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_dh_auto(c, 1);
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);  // tickets only: OpenSSL keeps no sessions here

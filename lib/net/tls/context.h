@@ -58,12 +58,14 @@ struct ContextOptions {
   std::vector<std::string> groups = {"X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};
   std::string digest = "sha256";  // of fingerprints
   int verify_depth = 9;
-  std::vector<std::string> ssl_options;  // names of SSL_OP_… as in tls_ssl_options: NO_TICKET, 0x…
+  std::vector<std::string> disabled_workarounds;  // tls_disable_workarounds: names of SSL_OP_…, or 0x…
+  std::vector<std::string> ssl_options;           // names of SSL_OP_… as in tls_ssl_options: NO_TICKET, 0x…
 
   // server
   enum class ClientCertificate : std::uint8_t { unasked, asked, required };
   ClientCertificate client_certificate = ClientCertificate::unasked;
-  bool prefer_own_ciphers = false;  // tls_preempt_cipherlist
+  bool prefer_own_ciphers = false;         // tls_preempt_cipherlist
+  bool trust_server_certificates = false;  // of clients: tls_trust_server_ccerts
   /// Null: no session tickets, and so no resumption.
   std::shared_ptr<TicketKeys> tickets;
   seconds session_lifetime{3600};
@@ -77,6 +79,10 @@ struct ContextOptions {
   std::shared_ptr<SessionCache> sessions;  // null: each handshake is a full one
   bool wildcard_matches_several_labels = true;
 };
+
+/// Reads OpenSSL's configuration as tls_config_file and tls_config_name say: "default", "none" or a file, and the name
+/// of the section ("": openssl_conf). Once per process, before anything else uses OpenSSL. Error: setup.
+Result<void> configure_library(const std::string& file, const std::string& name);
 
 /// Reads a whole PEM file of at most 4 MiB. Error: unreadable, with the errno.
 Result<std::string> read_file(const std::string& path);

@@ -4,6 +4,7 @@
 #include "lib/async/sync.h"
 #include "lib/async/testing/run.h"
 #include "lib/base/text.h"
+#include "lib/net/tls/openssl.h"
 #include "lib/net/tls/session.h"
 #include "lib/net/tls/testing/test_certificates.h"
 #include "lib/testing/manual_clock.h"
@@ -478,6 +479,51 @@ BOOST_FIXTURE_TEST_CASE(dane_ta_takes_any_of_the_names_and_wildcards_of_a_whole_
     BOOST_TEST((found(server, {anchor}, {"mx.example", "d.example", "mx.d.example"}) == "verified") == row.matches,
                row.in_certificate);
   }
+}
+
+// tls_trust_server_ccerts
+BOOST_AUTO_TEST_CASE(client_certificates_for_servers_are_trusted_only_if_asked) {
+  struct Row {
+    const char* use;
+    bool usual, relaxed;
+  };
+  for (const Row& row : {Row{"", true, true},
+                         {"clientAuth", true, true},
+                         {"serverAuth", false, true},
+                         {"serverAuth,clientAuth", true, true},
+                         {"codeSigning", false, false}}) {
+    ContextOptions with = client_options();
+    with.pairs = {files(authority().issue({.common_name = "client.example", .use = row.use}))};
+    const auto client = open(with);
+    for (const bool relaxed : {false, true}) {
+      ContextOptions options = server_options();
+      options.ca_file = ca;
+      options.client_certificate = Ask::asked;
+      options.trust_server_certificates = relaxed;
+      Session s(loop, open(options), client);
+      s.fine();
+      BOOST_TEST(s.server->trusted == (relaxed ? row.relaxed : row.usual), row.use << " " << relaxed);
+    }
+  }
+}
+
+// tls_disable_workarounds
+BOOST_AUTO_TEST_CASE(work_arounds_are_switched_off_by_name_or_number) {
+  const auto bits = [&](std::vector<std::string> disabled) {
+    ContextOptions options = server_options();
+    options.disabled_workarounds = std::move(disabled);
+    return SSL_CTX_get_options(open(options)->impl().ctx.get());
+  };
+  const std::uint64_t all = bits({});
+  BOOST_TEST((all & SSL_OP_ALL) == SSL_OP_ALL);
+  BOOST_TEST(bits({"TLSEXT_PADDING", "dont_insert_empty_fragments"}) ==
+             (all & ~(SSL_OP_TLSEXT_PADDING | SSL_OP_DONT_INSERT_EMPTY_FRAGMENTS)));
+  BOOST_TEST(bits({"0xFFFFFFFF"}) == (all & ~SSL_OP_ALL));
+  BOOST_TEST(bits({"CVE-2010-4180"}) == all);  // without effect for long
+  ContextOptions options = server_options();
+  options.disabled_workarounds = {"NO_SUCH"};
+  BOOST_TEST_REQUIRE(open(options)->warnings().size() == 1u);
+  BOOST_TEST(open(options)->warnings()[0] == "tls_disable_workarounds: unknown name NO_SUCH");
 }
 
 BOOST_AUTO_TEST_CASE(client_certificates_are_asked_for_and_required) {

@@ -78,6 +78,7 @@ Issued Authority::issue(const Request& request) {
   std::string names;
   for (const auto& name : request.names) names += (names.empty() ? "DNS:" : ",DNS:") + name;
   if (!names.empty()) add_extension(c.get(), issuer, NID_subject_alt_name, names);
+  if (!request.use.empty()) add_extension(c.get(), issuer, NID_ext_key_usage, request.use);
   PEN_CHECK(X509_sign(c.get(), impl_->key.get(), EVP_sha256()) > 0);
   return {pem(c.get()), pem(key.get())};
 }

@@ -11,8 +11,9 @@ namespace pen::tls::testing {
 struct Request {
   std::string common_name = {};
   std::vector<std::string> names = {};
-  unsigned rsa = 0;   // bits; 0: P-256
-  int days_left = 2;  // negative: expired
+  unsigned rsa = 0;      // bits; 0: P-256
+  int days_left = 2;     // negative: expired
+  std::string use = {};  // extended key usage: "serverAuth", "clientAuth"; empty: any
 };
 struct Issued {
   std::string certificate, key;  // PEM

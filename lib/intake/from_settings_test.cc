@@ -1,0 +1,41 @@
+// Settings of receiving by name, as programs read them.
+#include "lib/intake/from_settings.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/config/config.h"
+
+using namespace pen;
+
+namespace {
+
+Result<intake::Settings> read(const std::string& main_cf) {
+  config::Surroundings here;
+  here.hostname = "mx.example.org";
+  const auto config =
+      config::Config::parse({.directory = "/", .main_cf = main_cf, .master_cf = {}, .overrides = {}}, here);
+  return intake::from_settings(config.settings());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(intake_settings)
+
+BOOST_AUTO_TEST_CASE(non_empty_end_of_header_action_is_one_of_three) {
+  using intake::UnendedHeader;
+  const auto action = [](const std::string& word) { return read("non_empty_end_of_header_action = " + word + "\n"); };
+  BOOST_TEST((read("")->unended == UnendedHeader::fix));
+  BOOST_TEST((action("fix_quietly")->unended == UnendedHeader::fix));
+  BOOST_TEST((action("add_header")->unended == UnendedHeader::tell));
+  BOOST_TEST((action("Reject")->unended == UnendedHeader::refuse));
+  BOOST_TEST_REQUIRE(!action("fix").has_value());
+  BOOST_TEST(action("fix").error().message().contains("non_empty_end_of_header_action = fix"));
+}
+
+BOOST_AUTO_TEST_CASE(requiretls_esmtp_header_needs_requiretls_enable) {
+  BOOST_TEST(read("")->require_tls_header);
+  BOOST_TEST(!read("requiretls_esmtp_header = no\n")->require_tls_header);
+  BOOST_TEST(!read("requiretls_enable = no\n")->require_tls_header);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
