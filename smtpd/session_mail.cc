@@ -42,9 +42,11 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
   // RFC 8689 section 2: the promise would be void if the first hop were in clear text.
   if (mail.requiretls == mail::RequireTls::yes && !client_.secured())
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
-                             mail::ErrorClass::policy);
+                             mail::ErrorClass::policy)
+        .because(metrics::Reason::tls);
   if (mail.size && beyond_limit(*mail.size))
-    return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy);
+    return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy)
+        .because(metrics::Reason::content);
   if (!server_.intake.queue.accepting()) {
     log::warning("not enough free space in mail queue: refusing mail from {}", client_.peer.shown());
     return Response::refused("452 4.3.1 Insufficient system storage", mail::ErrorClass::resource);
@@ -85,7 +87,7 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
     about.size = mail->size.value_or(0);
     about.transaction = number;
     Verdict verdict = co_await ask(&Checks::sender, std::move(about));
-    if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
+    if (verdict.rejected()) co_return co_await refuse(verdict);
     effects = std::move(verdict.effects);
   }
   const bool local = co_await completes_header();
