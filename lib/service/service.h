@@ -84,6 +84,7 @@ class Context {
   /// session must not be a capturing lambda coroutine: let it call a coroutine function.
   void serve(Session session, std::size_t bound = 0);
   /// The inherited sockets, for a program that accepts itself.
+  const std::vector<Fd>& listeners() const { return listeners_; }
   std::vector<Fd> take_listeners() { return std::move(listeners_); }
   /// The pages of counters of all services, to be read (lib/metrics): for penapi, others have none.
   std::vector<Fd> take_pages() { return std::move(pages_); }
