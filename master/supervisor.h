@@ -82,7 +82,7 @@ class Supervisor {
   seconds stop_drain_time_{5};
   WallTime started_at_;
   Sockets sockets_;
-  Fd board_;                           // the text of the status file, for penapi
+  Fd board_;                         // the text of the status file, for penapi
   std::map<std::string, Fd> pages_;  // by label; those of former services too, so that no sum goes backwards
   std::vector<std::unique_ptr<Service>> services_;
   std::vector<service::Skipped> skipped_;

@@ -89,7 +89,7 @@ void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
   counter(out, "smtpd_sasl_authentication_failures_total", "Failed attempts to log in.",
           count_of(sums, Id::smtpd_authentication_failures));
   out.family("postfix_smtpd_connections_lost_total", "Connections lost, by the command before.", "counter");
-  static constexpr std::string_view kAfter[] = {"CONNECT", "EHLO", "STARTTLS",       "AUTH", "MAIL",
+  static constexpr std::string_view kAfter[] = {"CONNECT", "EHLO", "STARTTLS",       "AUTH",   "MAIL",
                                                 "RCPT",    "DATA", "END-OF-MESSAGE", "UNKNOWN"};
   for (std::size_t i = 0; i < std::size(kAfter); ++i)
     out.sample("postfix_smtpd_connections_lost_total", {{"after_stage", std::string(kAfter[i])}},

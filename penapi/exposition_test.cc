@@ -47,9 +47,9 @@ BOOST_AUTO_TEST_CASE(a_counter_has_help_type_and_value) {
 
 BOOST_AUTO_TEST_CASE(a_histogram_is_cumulative_and_in_seconds) {
   const auto& f = metrics::family(Id::queue_sync);
-  sums[f.first] = 3;                       // up to 100 us
-  sums[f.first + 1] = 2;                   // up to 250 us
-  sums[f.first + f.bounds.size()] = 1;     // above all
+  sums[f.first] = 3;                    // up to 100 us
+  sums[f.first + 1] = 2;                // up to 250 us
+  sums[f.first + f.bounds.size()] = 1;  // above all
   sums[f.first + f.bounds.size() + 1] = 40'000'500;
   BOOST_CHECK(has(text(), R"(penstock_queue_sync_seconds_bucket{le="0.0001"} 3)"));
   BOOST_CHECK(has(text(), R"(penstock_queue_sync_seconds_bucket{le="0.00025"} 5)"));

@@ -29,8 +29,7 @@ std::optional<Refusal> take_query(std::string_view text, std::map<std::string, s
     if (pair.empty()) continue;
     const auto equals = pair.find('=');
     const auto name = decode_percent(pair.substr(0, equals), true);
-    const auto value =
-        equals == std::string_view::npos ? std::string() : decode_percent(pair.substr(equals + 1), true);
+    const auto value = equals == std::string_view::npos ? std::string() : decode_percent(pair.substr(equals + 1), true);
     if (!name || !value) return bad("malformed escape in the query");
     if (!query.emplace(*name, *value).second) return bad("a parameter stands twice in the query");
   }

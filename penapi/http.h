@@ -4,8 +4,9 @@
 /// Use:     RequestHead head;  for each line: if (auto wrong = head.take(line)) …;  head.done()
 ///          then read head.length() bytes of body.
 /// Accepts: GET, HEAD, POST, DELETE and any other method by name; targets in origin form; Content-Length, once. What is
-///          refused, and why: chunked bodies and other transfer codings (501), folded and malformed fields, two lengths,
-///          a control character anywhere (400), a header above kMaxHeader (431), a body above kMaxBody (413).
+///          refused, and why: chunked bodies and other transfer codings (501), folded and malformed fields, two
+///          lengths, a control character anywhere (400), a header above kMaxHeader (431), a body above kMaxBody
+///          (413).
 /// Pure; any thread.
 /// Source:  RFC 9112 sections 2 to 6, RFC 9110 section 5.
 #include <cstdint>

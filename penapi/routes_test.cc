@@ -75,8 +75,8 @@ BOOST_AUTO_TEST_CASE(the_openapi_description_has_each_route_and_no_other) {
       described.insert(name + " " + path);
       BOOST_CHECK_MESSAGE(operation.contains("summary") && operation.contains("responses"), path);
       const bool by_token = operation.contains("security") && !operation.at("security").empty();
-      const auto* row = std::ranges::find_if(
-          routes(), [&](const Route& r) { return r.method == name && r.pattern == path; }).base();
+      const auto* row =
+          std::ranges::find_if(routes(), [&](const Route& r) { return r.method == name && r.pattern == path; }).base();
       if (row != routes().data() + routes().size())
         BOOST_CHECK_MESSAGE(by_token == (row->access == Access::order), name << " " << path);
     }

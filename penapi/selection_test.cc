@@ -31,11 +31,11 @@ BOOST_AUTO_TEST_CASE(messages_are_chosen_by_id_by_filter_or_all) {
 }
 
 BOOST_AUTO_TEST_CASE(an_order_that_could_mean_everything_by_mistake_is_refused) {
-  for (const char* body : {"", "{}", "[]", "null", R"({"all": false})", R"({"filter": {}})", R"({"ids": []})",
-                           R"({"ids": ["../x"]})", R"({"ids": [1]})", R"({"id": "x"})", R"({"all": "yes"})",
-                           R"({"filter": {"sendr": "a@b"}})", R"({"filter": {"older": -1}})",
-                           R"({"filter": {"state": "gone"}})", R"({"filter": {"sender": ""}})", "{\"all\": true",
-                           R"({"all": true, "dry_run": "no"})", R"({"all": true, "ids": ["4jYBDz5JQyzy2qdhL"]})"})
+  for (const char* body :
+       {"", "{}", "[]", "null", R"({"all": false})", R"({"filter": {}})", R"({"ids": []})", R"({"ids": ["../x"]})",
+        R"({"ids": [1]})", R"({"id": "x"})", R"({"all": "yes"})", R"({"filter": {"sendr": "a@b"}})",
+        R"({"filter": {"older": -1}})", R"({"filter": {"state": "gone"}})", R"({"filter": {"sender": ""}})",
+        "{\"all\": true", R"({"all": true, "dry_run": "no"})", R"({"all": true, "ids": ["4jYBDz5JQyzy2qdhL"]})"})
     BOOST_CHECK_MESSAGE(!wrong(body).empty(), body);
 }
 

@@ -119,18 +119,19 @@ Task<bool> Survey::look_at_queue(QueueView& view) {
     co_return false;
   }
   Busiest busiest(static_cast<std::size_t>(server_.config.settings().penapi_destination_limit));
-  const auto found = co_await server_.ask(ipc::destinations::Find{.request = 1, .name = {}}, [&](ipc::destinations::FromQmgr& m) {
-    auto* e = std::get_if<ipc::destinations::Entry>(&m);
-    if (e == nullptr) return true;
-    const auto cls = static_cast<std::size_t>(e->classification);
-    if (cls < view.by_class.size()) ++view.by_class[cls];
-    DestinationFigures d{.shown = std::move(e->shown), .transport = std::move(e->transport)};
-    d.connections = e->connections;
-    d.jobs = e->in_hand + e->waiting;
-    if (const auto facts = decode<destdb::Facts>(e->facts)) d.failures = facts->failures;
-    busiest.add(std::move(d));
-    return true;
-  });
+  const auto found =
+      co_await server_.ask(ipc::destinations::Find{.request = 1, .name = {}}, [&](ipc::destinations::FromQmgr& m) {
+        auto* e = std::get_if<ipc::destinations::Entry>(&m);
+        if (e == nullptr) return true;
+        const auto cls = static_cast<std::size_t>(e->classification);
+        if (cls < view.by_class.size()) ++view.by_class[cls];
+        DestinationFigures d{.shown = std::move(e->shown), .transport = std::move(e->transport)};
+        d.connections = e->connections;
+        d.jobs = e->in_hand + e->waiting;
+        if (const auto facts = decode<destdb::Facts>(e->facts)) d.failures = facts->failures;
+        busiest.add(std::move(d));
+        return true;
+      });
   if (!found) {
     log::warning("destinations cannot be listed: {}", found.error().message());
     co_return false;

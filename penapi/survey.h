@@ -24,7 +24,8 @@ class Server;
 
 inline constexpr std::size_t kPlaces = std::size(ipc::queue::kPlaceNames);
 /// Upper bounds, in bytes and in seconds.
-inline constexpr auto kSizes = std::to_array<std::uint64_t>({1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000});
+inline constexpr auto kSizes =
+    std::to_array<std::uint64_t>({1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000});
 inline constexpr auto kWaits =
     std::to_array<std::uint64_t>({60, 300, 900, 3'600, 14'400, 43'200, 86'400, 172'800, 432'000});
 

@@ -52,7 +52,8 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& path) {
     const std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line.starts_with('#')) continue;
-    if (line.size() < kShortest) return wrong(path, fmt::format("line {}: shorter than {} characters", number, kShortest));
+    if (line.size() < kShortest)
+      return wrong(path, fmt::format("line {}: shorter than {} characters", number, kShortest));
     if (!std::ranges::all_of(line, [](char c) { return c > 32 && c < 127; }))
       return wrong(path, fmt::format("line {}: a character that is no visible ASCII", number));
     out.tokens_.emplace_back(line);

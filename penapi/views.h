@@ -1,6 +1,6 @@
 #pragma once
-/// The answers to requests, one function for each row of routes.cc. Each waits at most Server::kPatience for the programs
-/// that it asks, and holds a bounded page of what they say.
+/// The answers to requests, one function for each row of routes.cc. Each waits at most Server::kPatience for the
+/// programs that it asks, and holds a bounded page of what they say.
 #include "penapi/routes.h"
 
 namespace pen::api {

@@ -59,7 +59,7 @@ metrics::Reason reason_of(Check check) {
   }
 }
 
-constexpr int kMaxDepth = 100;          // restriction classes within classes; Postfix's recursion limit
+constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's recursion limit
 
 }  // namespace
 

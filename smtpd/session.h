@@ -222,7 +222,7 @@ class Session {
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
   std::uint32_t errors_ = 0, junk_ = 0;
   std::optional<metrics::Reason> reason_;  // why the next reply refuses; none: protocol
-  bool failed_ = false;  // the command under way was refused
+  bool failed_ = false;                    // the command under way was refused
   bool forbid_bare_newline_ = true;
   bool any_end_of_data_ = false;  // LF.LF ends a message of this client
   bool hang_up_ = false;          // a reply said 421 or 521

@@ -156,7 +156,7 @@ async::Task<Response> Transaction::take(RcptJob& job) {
   }
   if (filters_)
     if (auto no = co_await filter_recipient(job)) co_return *std::move(no);
-  if (job.verdict.rejected()) 
+  if (job.verdict.rejected())
     co_return Response::refused(std::move(job.verdict.reply), job.verdict.error).because(job.verdict.reason);
   mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
                             .original = {},

@@ -30,8 +30,7 @@ constexpr ProgramNote kNotes[] = {
 };
 constexpr std::array<std::string_view, 18> kOwn = {
     "smtpd", "qmgr",    "trivial-rewrite", "smtp",   "lmtp",   "local", "virtual", "bounce", "error",
-    "retry", "discard", "anvil",           "tlsrpt", "pickup", "pipe",  "spawn",   "verify",
-    "penapi"};
+    "retry", "discard", "anvil",           "tlsrpt", "pickup", "pipe",  "spawn",   "verify", "penapi"};
 
 /// Columns and arguments: splits at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

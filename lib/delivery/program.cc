@@ -13,7 +13,7 @@ SlotEvents log_as(const std::string& relay, metrics::Agent agent) {
   return {
       .answered =
           [relay, agent](const ipc::delivery::Job& job, const mail::Recipient& recipient, const mail::Delays& delays,
-                  const mail::DeliveryStatus& status) {
+                         const mail::DeliveryStatus& status) {
             metrics::count_attempt(agent, delays, status.action, job.purpose);
             log::info("{}", mail::delivery_line(job.queue_id, recipient, relay, 1, delays, status,
                                                 mail::wording_of(job.purpose, job.soft_refusals)));

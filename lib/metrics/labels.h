@@ -69,11 +69,11 @@ enum class Notice : std::uint8_t { failure, delay, success };
 template <class L>
 struct Label;
 
-#define PEN_LABEL(type, word, ...)                                                             \
-  template <>                                                                                  \
-  struct Label<type> {                                                                         \
-    static constexpr std::string_view name = word;                                             \
-    static constexpr auto values = std::to_array<std::string_view>({__VA_ARGS__});             \
+#define PEN_LABEL(type, word, ...)                                                 \
+  template <>                                                                      \
+  struct Label<type> {                                                             \
+    static constexpr std::string_view name = word;                                 \
+    static constexpr auto values = std::to_array<std::string_view>({__VA_ARGS__}); \
   };
 PEN_LABEL(Stage, "stage", "connect", "helo", "starttls", "auth", "mail", "rcpt", "data", "end_of_message", "other")
 PEN_LABEL(Reason, "reason", "relay", "unknown_user", "sender", "client", "rbl", "policy", "milter", "sasl", "tls",

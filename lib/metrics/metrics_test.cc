@@ -102,10 +102,10 @@ BOOST_AUTO_TEST_CASE(without_a_page_a_process_counts_for_itself) {
 BOOST_AUTO_TEST_CASE(a_histogram_counts_in_the_bucket_that_holds_the_value) {
   const Shared shared;
   shared.program([] {
-    queue_sync.observe(std::chrono::microseconds(100));   // the first bound itself
-    queue_sync.observe(std::chrono::microseconds(101));   // the second
-    queue_sync.observe(std::chrono::seconds(3600));       // above all
-    queue_sync.observe(std::chrono::milliseconds(-5));    // a clock was set
+    queue_sync.observe(std::chrono::microseconds(100));  // the first bound itself
+    queue_sync.observe(std::chrono::microseconds(101));  // the second
+    queue_sync.observe(std::chrono::seconds(3600));      // above all
+    queue_sync.observe(std::chrono::milliseconds(-5));   // a clock was set
   });
   const auto sums = shared.read();
   const Family& f = family(Id::queue_sync);
@@ -148,7 +148,8 @@ BOOST_AUTO_TEST_CASE(pages_add_up_and_one_without_counts_adds_nothing) {
   BOOST_CHECK(Reader::open(unused.read_only).value().add_to(sums));
   BOOST_CHECK(sums == Sums(kSlots));
   for (const Shared* s : {&one, &two}) BOOST_CHECK(Reader::open(s->read_only).value().add_to(sums));
-  BOOST_CHECK_EQUAL(sums[family(Id::smtpd_rejects).first + metrics::detail::index_of(Stage::rcpt, Code::c554, Reason::relay)], 3);
+  BOOST_CHECK_EQUAL(
+      sums[family(Id::smtpd_rejects).first + metrics::detail::index_of(Stage::rcpt, Code::c554, Reason::relay)], 3);
 }
 
 BOOST_AUTO_TEST_CASE(a_reader_cannot_write_and_nobody_can_cut_a_page) {

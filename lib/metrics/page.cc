@@ -98,8 +98,7 @@ Result<void> Reader::add_to(Sums& sums) const {
   const std::uint64_t layout = header.layout.load();
   if (layout == 0) return {};
   if (layout != kIdentity) return fail(PageError::foreign_layout);
-  const auto* slots =
-      std::launder(reinterpret_cast<const Slot*>(static_cast<const char*>(memory_) + sizeof(Header)));
+  const auto* slots = std::launder(reinterpret_cast<const Slot*>(static_cast<const char*>(memory_) + sizeof(Header)));
   for (std::size_t i = 0; i < kSlots; ++i) sums[i] += slots[i].load(std::memory_order_relaxed);
   return {};
 }

@@ -111,7 +111,7 @@ struct Resolver::Impl {
     counts.refused_answers += exchange.refused;
     if (!reply && reply.error().is(async::WaitError::timed_out)) ++counts.timed_out;
     const bool answered = reply && (reply->rcode == 0 || reply->rcode == 3);
-    metrics::dns_questions.add(!answered             ? metrics::Answer::failed
+    metrics::dns_questions.add(!answered           ? metrics::Answer::failed
                                : reply->rcode == 0 ? metrics::Answer::found
                                                    : metrics::Answer::none);
     co_return reply;

@@ -93,7 +93,6 @@ ordered_json json_of(const Seen& d) {
   return j;
 }
 
-
 ordered_json json_of(const Backend& b) {
   ordered_json j;
   j["backend"] = b.name;
