@@ -88,8 +88,10 @@ Task<Response> explain_recipient(Server& server, Call call) {
     return at == call.request.query.end() ? std::string() : at->second;
   };
   Explain request{.request = 1, .recipient = value("recipient"), .sender = value("sender")};
-  if (request.recipient.empty() || request.recipient.size() > kMaxAddress || request.sender.size() > kMaxAddress)
-    co_return failure(400, "recipient: an address");
+  const auto at = request.recipient.rfind('@');
+  if (at == std::string::npos || at == 0 || at + 1 == request.recipient.size() ||
+      request.recipient.size() > kMaxAddress || request.sender.size() > kMaxAddress)
+    co_return failure(400, "recipient: an address, user@domain");
   std::optional<Explained> explained;
   std::vector<views::Seen> hosts;
   Backend backend;

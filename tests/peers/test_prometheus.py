@@ -13,7 +13,7 @@ import urllib.request
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration"))
 
 from harness import *  # noqa: E402
-from test_penapi import Api, UNIX, port_of  # noqa: E402
+from test_penapi import UNIX, Api, nobody, port_of  # noqa: E402
 
 PEERS = os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers"))
 ROOT = os.path.join(PEERS, "prometheus")
@@ -30,7 +30,7 @@ def setUpModule():
 
 class Prometheus(Suite):
     def test_promtool_finds_no_fault(self):
-        with Instance({"default_transport": "error:4.0.0 not now"}, dict([UNIX])) as mx:
+        with Instance({"default_transport": nobody()}, dict([UNIX])) as mx:
             send(mx.port, "a@local.test.example", ["b@other.example"], mail())
             api = Api(mx)
             eventually(lambda: "penstock_queue_messages" in api.get("/metrics"), "figures of the queue")
@@ -41,7 +41,7 @@ class Prometheus(Suite):
 
     def test_the_server_scrapes_and_answers(self):
         port, own = free_port(), free_port()
-        with Instance({"default_transport": "error:4.0.0 not now"}, dict([port_of(port)])) as mx, \
+        with Instance({"default_transport": nobody()}, dict([port_of(port)])) as mx, \
                 tempfile.TemporaryDirectory() as directory:
             for n in range(3):
                 send(mx.port, "a@local.test.example", [f"b{n}@other.example"], mail())
