@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(a_short_or_odd_token_is_an_error_that_does_not_tell_it) {
 
 BOOST_AUTO_TEST_CASE(a_file_that_others_can_read_is_refused) {
   const testing::ScratchDir dir;
-  const std::string path = dir.path() + "/tokens";
+  const std::string path = dir.path().string() + "/tokens";
   std::ofstream(path) << "0123456789abcdef\n";
   ::chmod(path.c_str(), 0640);
   BOOST_CHECK(Tokens::read(path).value().permit("Bearer 0123456789abcdef"));
