@@ -66,6 +66,7 @@ Result<service::Hooks> start(service::Context& context) {
                                              [program](auto message, auto recipient) {
                                                return program->agent.deliver(std::move(message), std::move(recipient));
                                              },
+                                         .counted_as = metrics::Agent::local,
                                          .filter = s.local_delivery_status_filter});
 }
 

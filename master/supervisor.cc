@@ -13,6 +13,8 @@
 
 #include "lib/base/log.h"
 #include "lib/base/pace.h"
+#include "lib/metrics/page.h"
+#include "lib/service/board.h"
 #include "lib/service/link.h"
 #include "lib/service/setup.h"
 
@@ -112,6 +114,7 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   std::vector<std::string> notes;
   PEN_TRY_ASSIGN(const service::Account owner, service::mail_owner(config.settings()));
   PEN_TRY(sockets_.adopt(plan.services, owner, notes));
+  PEN_TRY(make_pages(plan.services));
   if (!warning.empty()) log::warning("{}", warning);
   for (const config::Problem& p : config.problems()) {
     if (p.severity == config::Severity::warning && p.file == config.master_file()) log::warning("{}", p.message());
@@ -157,6 +160,18 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   return {};
 }
 
+Result<void> Supervisor::make_pages(const std::vector<service::Planned>& services) {
+  if (!board_) {
+    PEN_TRY_ASSIGN(board_, service::create_board());
+  }
+  for (const service::Planned& planned : services) {
+    Fd& page = pages_[planned.label];
+    if (page) continue;
+    PEN_TRY_ASSIGN(page, metrics::create_page(planned.label));
+  }
+  return {};
+}
+
 // Tells the serving process to finish; starts no successor.
 void Supervisor::retire(Service& s) {
   s.tasks = std::make_unique<async::Gate>(loop_);
@@ -174,6 +189,19 @@ void Supervisor::retire(Service& s) {
   } else {
     p->status->write(service::kDrain);
   }
+}
+
+std::vector<Fd> Supervisor::pages_to_read() const {
+  std::vector<Fd> out;
+  const auto add = [&out](const std::string& what, const Fd& fd) {
+    auto reader = metrics::reader_of(fd.get());
+    if (!reader) log::warning("{} cannot be read: {}", what, reader.error().message());
+    out.push_back(reader ? *std::move(reader) : Fd());
+  };
+  add("the state of services", board_);
+  for (const auto& [label, page] : pages_) add("figures of " + label, page);
+  std::erase_if(out, [](const Fd& fd) { return !fd; });
+  return out;
 }
 
 void Supervisor::sleep_or_start(Service& s) {
@@ -206,6 +234,11 @@ void Supervisor::start(Service& s) {
   what.sockets = sockets_.of(s.plan);
   service::Arguments arguments = s.plan.arguments;
   arguments.sockets = static_cast<int>(what.sockets.size());
+  what.metrics = pages_[s.plan.label].get();
+  std::vector<Fd> pages;
+  if (s.plan.reads_metrics) pages = pages_to_read();
+  for (const Fd& page : pages) what.sockets.push_back(page.get());
+  arguments.pages = static_cast<int>(pages.size());
   what.words = arguments.to_words();
   what.environment = environment_;
   what.programs_lock = programs_lock_;
@@ -448,8 +481,11 @@ std::string Supervisor::status_json() const {
 }
 
 void Supervisor::write_status() {
-  if (status_path_.empty()) return;
   const std::string text = status_json();
+  if (board_) {
+    if (auto ok = service::write_board(board_.get(), text); !ok) log::warning("{}", ok.error().message());
+  }
+  if (status_path_.empty()) return;
   const std::string next = status_path_ + ".new";
   ::unlink(next.c_str());  // left by a killed master, or from before the directory was root's
   const Fd fd(::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

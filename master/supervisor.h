@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,10 @@ class Supervisor {
   static const char* word(State state);
   void note_log_taken();
 
+  /// Makes the pages of counters that services lack.
+  Result<void> make_pages(const std::vector<service::Planned>& services);
+  /// What penapi reads: the board, then the pages. One that cannot be opened is left out, with a warning.
+  std::vector<Fd> pages_to_read() const;
   void start(Service& s);
   void sleep_or_start(Service& s);
   void retire(Service& s);
@@ -77,6 +82,8 @@ class Supervisor {
   seconds stop_drain_time_{5};
   WallTime started_at_;
   Sockets sockets_;
+  Fd board_;                         // the text of the status file, for penapi
+  std::map<std::string, Fd> pages_;  // by label; those of former services too, so that no sum goes backwards
   std::vector<std::unique_ptr<Service>> services_;
   std::vector<service::Skipped> skipped_;
   unsigned log_round_ = 0;   // how often the log was handed out

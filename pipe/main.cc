@@ -33,6 +33,7 @@ Result<service::Hooks> start(service::Context& context) {
                                              [program](auto message, auto recipients) {
                                                return program->agent.deliver(std::move(message), std::move(recipients));
                                              },
+                                         .counted_as = metrics::Agent::pipe,
                                          .filter = context.settings().pipe_delivery_status_filter});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/metrics/metrics.h"
 #include "qmgr/retry_delay.h"
 
 namespace pen::qmgr {
@@ -44,6 +45,7 @@ void Manager::finish(Active& m) {
   around_.must(around_.log.work().finish(m.id()));
   log::info("{}: removed", m.id());
   ++finished_;
+  metrics::queue_messages_removed.add();
   if (m.spool_file != 0) around_.ports.release_body(m.spool_file, m.id());
   active_.remove(m);
 }

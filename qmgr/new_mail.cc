@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/metrics/metrics.h"
+
 namespace pen::qmgr {
 
 using ipc::enqueue::Outcome;
@@ -57,6 +59,9 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     if (spool_file != 0) around_.ports.release_body(spool_file, envelope.queue_id);
   } else {
     ++accepted_;
+    metrics::queue_messages_accepted.add();
+    metrics::queue_recipients_accepted.add(envelope.recipients.size());
+    metrics::queue_accepted_bytes.add(envelope.body.size);
     // What is put on hold takes no room: it leaves at once.
     if ((admission_.may_admit() || envelope.hold) && around_.log.restart().stage() == queue_log::Recovery::done) {
       fresh = std::make_unique<Active>();

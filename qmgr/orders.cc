@@ -4,6 +4,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/metrics/metrics.h"
 
 namespace pen::qmgr {
 
@@ -65,6 +66,7 @@ void Orders::carry_out(Active& m) {
     ticket = around_.must(around_.log.work().remove(m.id()));
     if (m.spool_file != 0) around_.ports.release_body(m.spool_file, m.id());
     ++removed_;
+    metrics::queue_messages_removed.add();
   } else if (const auto body = active_.body_of(m); !body) {
     return rounds_.lose(m);
   } else if (m.order == Active::Order::hold) {

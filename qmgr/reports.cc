@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/metrics/metrics.h"
 #include "qmgr/notice_rules.h"
 
 namespace pen::qmgr {
@@ -12,6 +13,13 @@ namespace {
 // Of recipients in one report: far below a frame of the conversation, and a message that can be read.
 constexpr std::size_t kReportBytes = 8U << 20;
 constexpr std::size_t kProbedBytes = 256U << 10;  // of one answer to verify
+void count_made(ipc::bounce::Kind kind) {
+  using ipc::bounce::Kind;
+  metrics::notices.add(kind == Kind::failure ? metrics::Notice::failure
+                       : kind == Kind::delay ? metrics::Notice::delay
+                                             : metrics::Notice::success);
+}
+
 /// In the frame, numbers and lengths reckoned large.
 std::size_t size_in_report(const mail::Recipient& r, const mail::DeliveryStatus& s) {
   return r.address.size() + r.original.size() + r.orcpt.size() + s.dsn.size() + s.text.size() + s.diagnostic.size() +
@@ -123,6 +131,7 @@ void Reports::notified(const ipc::bounce::Notified& answer) {
   m->reporting = false;
   if (answer.done) {
     ++made_;
+    count_made(asked.kind);
     mark_told(*m, asked.ordinals, asked.kind);
   } else {
     log::warning("{}: the report to <{}> could not be made: {}", m->id(), m->envelope().sender, answer.text);
@@ -170,6 +179,7 @@ void Reports::discharge(const mail::Discharge& d) {
   }
   if (m.owes() || !m.reporting) return;
   m.reporting = false;
+  count_made(static_cast<ipc::bounce::Kind>(d.kind));
   std::erase_if(asked_, [&](const auto& r) { return r.second.message == m.number; });
   ++made_;
   rounds_.look_at(m.number);

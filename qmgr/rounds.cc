@@ -3,6 +3,7 @@
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/mail/delivery_line.h"
+#include "lib/metrics/attempt.h"
 #include "qmgr/notice_rules.h"
 
 namespace pen::qmgr {
@@ -35,7 +36,15 @@ void Rounds::deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryS
   look_at(m.number);
 }
 
+void Rounds::count_final(const Active& m, std::size_t recipients, metrics::Fate fate) const {
+  if (mail::is_probe(m.envelope().purpose)) return;
+  metrics::deliveries.add(fate, recipients);
+  for (std::size_t i = 0; i < recipients; ++i)
+    metrics::delivery_age.observe(fate, around_.now() - m.envelope().arrival);
+}
+
 void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
+  count_final(m, ordinals.size(), expiring_ ? metrics::Fate::expired : metrics::fate_of(status.action));
   ResultPayload payload;
   queue_log::OrdinalSet set;
   if (status.action == mail::Action::failed && m.envelope().sender.empty() && !around_.options.double_bounces &&
@@ -82,6 +91,7 @@ void Rounds::log_undelivered(const Active& m, const Ordinals& ordinals, const ma
                              std::string_view relay) const {
   const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, around_.now(), around_.now());
   for (const std::uint32_t ordinal : ordinals) {
+    metrics::count_attempt(metrics::Agent::other, delays, status.action, m.envelope().purpose);
     log::info("{}",
               mail::delivery_line(m.id(), m.envelope().recipients[ordinal], relay.empty() ? "none" : relay, 1, delays,
                                   status, mail::wording_of(m.envelope().purpose, around_.options.soft_bounce)));
@@ -117,10 +127,13 @@ bool Rounds::expire(Active& m) {
       by_status.back().second.push_back(i);
     }
   }
+  metrics::queue_messages_expired.add();
+  expiring_ = true;
   for (const auto& [status, ordinals] : by_status) {
     m.outstanding += ordinals.size();
     done(m, ordinals, status);
   }
+  expiring_ = false;
   return true;
 }
 

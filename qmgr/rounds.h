@@ -12,6 +12,7 @@
 #include <functional>
 #include <string_view>
 
+#include "lib/metrics/labels.h"
 #include "qmgr/acknowledgements.h"
 #include "qmgr/active_set.h"
 #include "qmgr/surroundings.h"
@@ -54,10 +55,12 @@ class Rounds {
 
  private:
   void returned(Active& m, std::size_t recipients);
+  void count_final(const Active& m, std::size_t recipients, metrics::Fate fate) const;
 
   const Surroundings& around_;
   ActiveSet& active_;
   Acknowledgements& acknowledgements_;
+  bool expiring_ = false;  // done() is about a message that was too old
   std::deque<MessageNumber> may_be_over_;
 };
 

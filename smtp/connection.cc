@@ -11,6 +11,7 @@
 #include "lib/mail/data_form.h"
 #include "lib/mail/seven_bit.h"
 #include "lib/map/map.h"
+#include "lib/metrics/metrics.h"
 #include "lib/smtp/tls.h"
 #include "smtp/rewritten.h"
 
@@ -162,6 +163,21 @@ void Connection::give_up(mail::DeliveryStatus status) {
   host_.closed(*this, ended);
 }
 
+namespace {
+metrics::Connected connected_as(Trouble trouble) {
+  switch (trouble) {
+    case Trouble::timed_out:
+      return metrics::Connected::timed_out;
+    case Trouble::refused:
+      return metrics::Connected::refused;
+    case Trouble::unreachable:
+      return metrics::Connected::unreachable;
+    default:
+      return metrics::Connected::other;
+  }
+}
+}  // namespace
+
 Ended Connection::connect_failure(const Error& error) {
   Ended ended;
   ended.status = mail::make_status(mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error));
@@ -177,6 +193,7 @@ Ended Connection::connect_failure(const Error& error) {
     ended.trouble = Trouble::local;
   else
     ended.trouble = Trouble::unreachable;
+  if (ended.trouble != Trouble::none) metrics::smtp_connections.add(connected_as(ended.trouble));
   if (ended.trouble == Trouble::local) errors_.add(mail::ErrorClass::resource);
   take_back(ended);
   return ended;
@@ -210,6 +227,7 @@ Task<void> Connection::run() {
     stream_.emplace(std::move(*stream));
   }
   progress_ = loop_.clock().now();
+  metrics::smtp_connections.add(metrics::Connected::ok);
   connect_time_ = std::chrono::duration_cast<microseconds>(progress_ - connect_start_);
   if (!destination_.address.empty()) engine_.set_round_trip(connect_time_);
   gate_.spawn("writer " + destination_.shown(), writer());
@@ -274,6 +292,10 @@ Task<void> Connection::start_tls() {
   }
   auto info = co_await tls::connect(*stream_, tls_->context, tls_->options, until);
   progress_ = loop_.clock().now();
+  if (info)
+    metrics::smtp_tls_sessions.add(metrics::version_of(info->protocol));
+  else
+    metrics::smtp_tls_failures.add();
   if (!info && (given_up_ || end_)) {
     if (!end_) end_ = End::closed;
   } else if (!info) {

@@ -8,6 +8,7 @@
 #include "lib/mail/delivery_line.h"
 #include "lib/map/log_level.h"
 #include "lib/map/status_filter.h"
+#include "lib/metrics/attempt.h"
 #include "lib/smtp/tls.h"
 #include "smtp/domains.h"
 #include "smtp/logins.h"
@@ -325,9 +326,12 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
     const auto& shown = work.given.empty() ? recipient.recipient : work.given[i];
     const bool goes_on = may_go_on(job, done, status);
     const bool one_domain = !apart.empty() && apart[i] && status.action == mail::Action::deferred;
-    if (!goes_on && !one_domain)
+    if (!goes_on && !one_domain) {
+      metrics::count_attempt(settings_.lmtp ? metrics::Agent::lmtp : metrics::Agent::smtp, delays, status.action,
+                             job.purpose);
       log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays, status,
                                           mail::wording_of(job.purpose, job.soft_refusals)));
+    }
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status && r.one_domain == one_domain; });
     if (same != result.results.end()) {

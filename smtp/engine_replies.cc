@@ -3,6 +3,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/text.h"
+#include "lib/metrics/metrics.h"
 #include "smtp/engine.h"
 
 namespace pen::smtp {
@@ -105,6 +106,9 @@ void Engine::on_line(std::string_view line, SteadyTime now) {
     if (const Transaction* t = find(owed_.front().transaction); t != nullptr)
       round_trip_ = std::min(round_trip_, std::chrono::ceil<microseconds>(now - t->started));
   }
+  metrics::smtp_replies.add(reply->code >= 500   ? metrics::ReplyClass::permanent
+                            : reply->code >= 400 ? metrics::ReplyClass::transient
+                                                 : metrics::ReplyClass::positive);
   const bool was_opened = opened_;
   on_reply(*reply, now);
   if (opened_ && !was_opened) ready_at_ = now;
@@ -348,6 +352,10 @@ void Engine::on_end_of_data(Transaction& t, const Owed& owed, const mail::Reply&
   }
   if (t.dot_only) return;
   if (!reply.positive() && t.accepted > 0) note_refusal(reply);
+  if (reply.positive() && t.final_owed == 0) {
+    metrics::smtp_messages.add();
+    metrics::smtp_sent_bytes.add(t.job->body.size);
+  }
   if (t.accepted > 0) t.by_421 = false;  // the peer continued after all
   if (reply.positive() && t.mail_refused && t.accepted_in_vain > 0) {
     // The peer refused the sender but took the message: nobody knows which message it thinks it has.

@@ -9,7 +9,57 @@ namespace pen::smtpd {
 namespace {
 
 constexpr std::size_t kMaxReply = 510;  // RFC 5321 section 4.5.3.1.5, without CRLF
-constexpr int kMaxDepth = 100;          // restriction classes within classes; Postfix's recursion limit
+/// For the count of refusals: what a restriction is about. Those that do what a table or a server says are policy.
+metrics::Reason reason_of(Check check) {
+  using enum Check;
+  using metrics::Reason;
+  switch (check) {
+    case reject_unauth_destination:
+    case defer_unauth_destination:
+    case permit_mx_backup:
+      return Reason::relay;
+    case reject_unlisted_recipient:
+    case reject_unverified_recipient:
+    case reject_non_fqdn_recipient:
+    case reject_unknown_recipient_domain:
+      return Reason::unknown_user;
+    case reject_non_fqdn_sender:
+    case reject_unknown_sender_domain:
+    case reject_unlisted_sender:
+    case reject_unverified_sender:
+      return Reason::sender;
+    case reject_unknown_client_hostname:
+    case reject_unknown_reverse_client_hostname:
+    case reject_unknown_forward_client_hostname:
+    case reject_invalid_helo_hostname:
+    case reject_non_fqdn_helo_hostname:
+    case reject_unknown_helo_hostname:
+      return Reason::client;
+    case reject_rbl_client:
+    case reject_rhsbl_client:
+    case reject_rhsbl_reverse_client:
+    case reject_rhsbl_helo:
+    case reject_rhsbl_sender:
+    case reject_rhsbl_recipient:
+      return Reason::rbl;
+    case reject_sender_login_mismatch:
+    case reject_authenticated_sender_login_mismatch:
+    case reject_known_sender_login_mismatch:
+    case reject_unauthenticated_sender_login_mismatch:
+      return Reason::sasl;
+    case reject_plaintext_session:
+      return Reason::tls;
+    case check_sender_quota:
+      return Reason::rate;
+    case reject_unauth_pipelining:
+    case reject_multi_recipient_bounce:
+      return Reason::protocol;
+    default:
+      return Reason::policy;
+  }
+}
+
+constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's recursion limit
 
 }  // namespace
 
@@ -87,6 +137,7 @@ Checks::Answer Checks::defer_if_refused(std::string_view dsn, const Name& name, 
 Checks::Answer Checks::refuse_if_permitted(int code, std::string_view dsn, const Name& name, std::string_view text) {
   if (warn_) return Answer::dunno;
   if (if_permit_.empty()) {
+    if_permit_reason_ = reason_;
     std::string status(dsn);
     status[0] = '4';
     if_permit_ = name.kind.empty()
@@ -128,6 +179,7 @@ async::Task<Checks::Answer> Checks::run(const RestrictionList& list, Name name) 
     if (subject_.discarded || effects_.discard) break;
     warn_ = outer_warn || std::exchange(warn_next_, false);
     const Handler& how = handler(r.check);
+    reason_ = reason_of(r.check);
     if (how.at_once)
       answer = (this->*how.at_once)(r, name);
     else
@@ -161,7 +213,10 @@ Verdict Checks::finish(Answer answer) {
   if (answer == Answer::reject) {
     verdict.reply = std::move(reply_);
     verdict.error = error_;
+    const bool ours = error_ == mail::ErrorClass::data || error_ == mail::ErrorClass::software;
+    verdict.reason = ours ? metrics::Reason::resources : reason_;
   } else if (!if_permit_.empty()) {
+    verdict.reason = if_permit_reason_;
     log_line("reject", if_permit_);
     verdict.reply = std::move(if_permit_);
   }
@@ -184,8 +239,10 @@ async::Task<Verdict> Checks::sender() {
   Answer answer = Answer::dunno;
   if (!policy_.settings.smtpd_delay_reject && !policy_.sender.empty())
     answer = co_await run(policy_.sender, sender_label());
-  if (answer != Answer::reject && policy_.settings.smtpd_reject_unlisted_sender && subject_.sender)
+  if (answer != Answer::reject && policy_.settings.smtpd_reject_unlisted_sender && subject_.sender) {
+    reason_ = metrics::Reason::sender;
     answer = co_await unlisted(*subject_.sender, sender_label(), true);
+  }
   co_return finish(answer);
 }
 
@@ -204,6 +261,7 @@ async::Task<Verdict> Checks::recipient() {
   }
   if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient && policy_.unknown_recipient_checks) {
     if_reject_.clear();
+    reason_ = metrics::Reason::unknown_user;
     answer = co_await unlisted(*subject_.recipient, recipient_label(), false);
   }
   co_return finish(answer);

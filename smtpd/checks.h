@@ -15,6 +15,7 @@
 #include "lib/dnsbl/lookup.h"
 #include "lib/intake/effects.h"
 #include "lib/map/ask.h"
+#include "lib/metrics/labels.h"
 #include "lib/sessions/sender_memory.h"
 #include "lib/smtpd/policy.h"
 #include "smtpd/access.h"
@@ -47,6 +48,7 @@ struct CheckTools {
 struct Verdict {
   std::string reply;                                  // without CRLF; empty: not refused
   mail::ErrorClass error = mail::ErrorClass::policy;  // of a reply that rejects
+  metrics::Reason reason = metrics::Reason::policy;   // the same
   intake::Effects effects;                            // other effects of the lists
   std::string greylisted;                             // a field that says how long it was put off; empty: it was not
   bool rejected() const { return !reply.empty(); }
@@ -232,6 +234,8 @@ class Checks {
   const Policy& policy_;
   CheckTools tools_;
   Subject subject_;
+  metrics::Reason reason_ = metrics::Reason::policy;  // of the restriction under way
+  metrics::Reason if_permit_reason_ = metrics::Reason::policy;
   std::string reply_;
   mail::ErrorClass error_ = mail::ErrorClass::policy;  // of reply_
   std::string if_permit_;                              // reply to give instead of a permit

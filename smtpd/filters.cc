@@ -40,7 +40,7 @@ bool wants_routes(const milter::Settings& settings) {
 }
 
 Response response_of(const milter::Verdict& verdict) {
-  Response out = Response::refused(verdict.reply.back(), mail::ErrorClass::policy);
+  Response out = Response::refused(verdict.reply.back(), mail::ErrorClass::policy).because(metrics::Reason::milter);
   out.before.assign(verdict.reply.begin(), verdict.reply.end() - 1);
   return out;
 }
@@ -126,7 +126,8 @@ async::Task<std::optional<Response>> SessionFilters::connect() {
   refused_ = response;
   if (!verdict.permanent()) co_return std::nullopt;
   co_return Response::refused(fmt::format("554 {} ESMTP not accepting connections", policy_.settings.myhostname),
-                              mail::ErrorClass::policy);
+                              mail::ErrorClass::policy)
+      .because(metrics::Reason::milter);
 }
 
 async::Task<std::optional<Response>> SessionFilters::helo() {

@@ -9,6 +9,7 @@
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
+#include "lib/metrics/metrics.h"
 #include "smtpd/attributes.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/reply_footer.h"
@@ -98,6 +99,10 @@ void Session::reply(std::string_view text) {
 
 void Session::reply(std::string_view text, std::string_view footer) {
   std::vector<std::string> lines = {std::string(text)};
+  if (refuses(text)) {
+    metrics::smtpd_rejects.add(metrics::stage_of(last_command_), metrics::code_of(text),
+                               std::exchange(reason_, std::nullopt).value_or(metrics::Reason::protocol));
+  }
   if (refuses(text) && !footer.empty()) {
     const Subject about = subject();
     const config::Lookup names = [&](std::string_view name) {
@@ -114,6 +119,14 @@ void Session::reply(std::string_view text, std::string_view footer) {
   write_reply(out);
 }
 
+metrics::Reason Session::reason_of(mail::ErrorClasses error) {
+  using mail::ErrorClass;
+  if (error.has(ErrorClass::protocol)) return metrics::Reason::protocol;
+  if (error.has(ErrorClass::resource) || error.has(ErrorClass::data) || error.has(ErrorClass::software))
+    return metrics::Reason::resources;
+  return error.has(ErrorClass::bounce) ? metrics::Reason::content : metrics::Reason::policy;
+}
+
 void Session::write_reply(std::string_view lines) {
   if (transcript_) transcript_->replies(lines);
   // The reply announces that the connection closes (RFC 5321 section 3.8, RFC 7504 section 2).
@@ -123,6 +136,7 @@ void Session::write_reply(std::string_view lines) {
 
 async::Task<Session::Flow> Session::refuse(std::string_view text, mail::ErrorClasses error) {
   went_wrong(error);
+  if (!reason_) reason_ = reason_of(error);
   failed_ = true;
   ++errors_;
   ++server_.counts.refused;
@@ -168,6 +182,7 @@ void Session::log_disconnect() {
   }
   add("commands", succeeded, tried);
   log::info("{}", line);
+  metrics::smtpd_disconnections.add();
 }
 
 async::Task<void> Session::serve(Server& server, async::Stream stream, async::SocketAddress from,
@@ -193,6 +208,7 @@ async::Task<void> Session::run() {
     if (name.reverse == NameState::ok) client_.peer.reverse_name = std::move(name.reverse_name);
   }
   log::info("connect from {}", client_.peer.shown());
+  metrics::smtpd_connections.add();
   if (known) co_await serve_client();
   log_disconnect();
 }
@@ -204,6 +220,7 @@ async::Task<void> Session::serve_client() {
 
   if (co_await limits_.too_many_connections()) {
     went_wrong(mail::ErrorClass::policy);
+    reason_ = metrics::Reason::rate;
     // No handshake for a refusal; in clear text the client would not understand the reply.
     if (!policy_->tls.wrapper)
       reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname, client_.peer.address));
@@ -211,6 +228,7 @@ async::Task<void> Session::serve_client() {
     log::warning("Session limit exceeded: {} sessions or more in class {} from {} for service {}",
                  place.refused_by->refuse, place.refused_by->mask, client_.peer.shown(), server_.service);
     went_wrong(mail::ErrorClass::policy);
+    reason_ = metrics::Reason::rate;
     if (!policy_->tls.wrapper) reply(fmt::format("421 4.7.0 {} Error: too many sessions", s.myhostname));
   } else if (policy_->tls.wrapper && co_await wrap() == Flow::close) {
     // said by wrap()
@@ -224,6 +242,7 @@ async::Task<void> Session::serve_client() {
 
 async::Task<Session::Flow> Session::answer(Response response) {
   for (const auto& line : response.before) reply(line);
+  reason_ = response.reason;
   if (response.kind == Response::Kind::refused) co_return co_await refuse(response.text, response.error);
   if (response.kind == Response::Kind::put_off) {
     failed_ = true;
@@ -311,7 +330,7 @@ async::Task<Session::Flow> Session::greet() {
   const Verdict verdict = co_await ask(&Checks::client, subject());
   if (verdict.rejected()) {
     access_denied_ = verdict.reply;
-    const Flow flow = co_await refuse(verdict.reply, verdict.error);
+    const Flow flow = co_await refuse(verdict);
     co_return hang_up_ ? Flow::close : flow;  // QUIT is still answered (RFC 5321 section 3.1)
   }
   if (policy_->milters && policy_->milters->smtpd_filters()) co_return co_await greet_by_filters();
@@ -373,12 +392,16 @@ Session::Flow Session::read_failed(const Error& error) {
   const auto& s = settings();
   if (error.is(async::WaitError::timed_out)) {
     log::info("timeout after {} from {}", last_command_, client_.peer.shown());
+    metrics::smtpd_timeouts.add(metrics::stage_of(last_command_));
+    reason_ = metrics::Reason::other;
     aborted_ = "timeout";
     reply(fmt::format("421 4.4.2 {} Error: timeout exceeded", s.myhostname));
   } else if (error.is(async::WaitError::cancelled)) {
+    reason_ = metrics::Reason::other;
     reply(fmt::format("421 4.3.2 {} Service closing transmission channel", s.myhostname));
   } else {
     log::info("lost connection after {} from {}", last_command_, client_.peer.shown());
+    metrics::smtpd_connections_lost.add(metrics::stage_of(last_command_));
     aborted_ = "lost connection";
   }
   return Flow::close;

@@ -20,6 +20,7 @@
 #include "lib/intake/intake.h"
 #include "lib/mail/command.h"
 #include "lib/mail/transcript.h"
+#include "lib/metrics/metrics.h"
 #include "smtpd/checks.h"
 #include "smtpd/client_limits.h"
 #include "smtpd/filters.h"
@@ -107,6 +108,10 @@ class Session {
   // session_auth.cc
   /// Runs one AUTH exchange. response: the initial response, base 64.
   [[gnu::noinline]] async::Task<Flow> log_in(std::string mechanism, std::optional<std::string> response);
+  void count_failed_login() {
+    metrics::smtpd_authentication_failures.add();
+    reason_ = metrics::Reason::sasl;
+  }
   sasl::Authenticator::Request login_request(std::string mechanism) const;
   /// Reads the client's response to a challenge, base 64. Error: how the session continues. mechanism: for the log.
   [[gnu::noinline]] async::Task<std::expected<std::string, Flow>> read_response(std::string_view mechanism);
@@ -143,6 +148,8 @@ class Session {
   void reply(std::string_view text);
   /// footer: follows if the reply refuses something.
   void reply(std::string_view text, std::string_view footer);
+  /// For the count of refusals, where nobody has said why.
+  static metrics::Reason reason_of(mail::ErrorClasses error);
   /// Lines with their CRLF.
   void write_reply(std::string_view lines);
   /// What smtpd_reject_filter_maps make of a reply that refuses something.
@@ -154,6 +161,10 @@ class Session {
   /// Counts an error, waits if there were too many, replies. error: its class, for notify_classes.
   [[gnu::noinline]] async::Task<Flow> refuse(std::string_view text,
                                              mail::ErrorClasses error = mail::ErrorClass::protocol);
+  async::Task<Flow> refuse(const Verdict& verdict) {
+    reason_ = verdict.reason;
+    return refuse(verdict.reply, verdict.error);
+  }
   /// Writes the transaction's response.
   async::Task<Flow> answer(Response response);
 
@@ -218,7 +229,8 @@ class Session {
   std::string last_command_ = "CONNECT";              // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
   std::uint32_t errors_ = 0, junk_ = 0;
-  bool failed_ = false;  // the command under way was refused
+  std::optional<metrics::Reason> reason_;  // why the next reply refuses; none: protocol
+  bool failed_ = false;                    // the command under way was refused
   bool forbid_bare_newline_ = true;
   bool any_end_of_data_ = false;  // LF.LF ends a message of this client
   bool hang_up_ = false;          // a reply said 421 or 521

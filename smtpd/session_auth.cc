@@ -74,6 +74,7 @@ async::Task<std::expected<std::string, Session::Flow>> Session::read_response(st
       co_return std::unexpected(read_failed(skipped.error()));
     heard_response();
     log::warning("{}: SASL {} authentication failed: response too long", client_.peer.shown(), mechanism);
+    count_failed_login();
     co_return std::unexpected(co_await refuse("500 5.5.6 Error: authentication exchange line is too long"));
   }
   line->remove_suffix(1);
@@ -96,6 +97,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism, std::optional<
   const std::string shown = printable(mechanism, kShown);
   if (!known.empty() && std::ranges::find(offered, mechanism) == offered.end()) {
     log::warning("{}: SASL {} authentication failed: Invalid authentication mechanism", client_.peer.shown(), shown);
+    count_failed_login();
     co_return co_await refuse("535 5.7.8 Error: authentication failed: Invalid authentication mechanism", {});
   }
   const auto exchange = authenticator.begin();
@@ -103,6 +105,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism, std::optional<
   for (bool first = true;; first = false) {
     if (response && !sasl::valid_base64(*response)) {
       log::warning("{}: SASL {} authentication failed: malformed response", client_.peer.shown(), shown);
+      count_failed_login();
       co_return co_await refuse("501 5.5.2 Error: authentication failed: cannot decode response");
     }
     sasl::Answer answer;
@@ -124,6 +127,7 @@ async::Task<Session::Flow> Session::end_log_in(sasl::Answer answer, std::string 
   using Kind = sasl::Answer::Kind;
   if (answer.kind == Kind::ok) {
     client_.login = std::make_unique<Login>(Login{.method = std::move(mechanism), .username = printable(answer.user)});
+    metrics::smtpd_authentications.add();
     reply("235 2.7.0 Authentication successful");
     co_return Flow::go_on;
   }
@@ -137,6 +141,7 @@ async::Task<Session::Flow> Session::end_log_in(sasl::Answer answer, std::string 
                               mail::ErrorClass::software);
   }
   log::warning("{}: SASL {} authentication failed: {}, sasl_username={}", client_.peer.shown(), mechanism, why, user);
+  count_failed_login();
   co_return co_await refuse("535 5.7.8 Error: authentication failed: " + why, {});  // a wrong password
 }
 

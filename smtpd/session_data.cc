@@ -92,9 +92,13 @@ async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, Response
 async::Task<Session::Flow> Session::end_of_content() {
   stream_.limit_reads(nullptr);
   Response response = co_await transaction_->finish();
+  const std::uint64_t bytes = transaction_->received();
   reset_transaction();
   if (response.kind == Response::Kind::good) {
     ++server_.counts.messages;
+    metrics::smtpd_messages.add();
+    metrics::smtpd_received_bytes.add(bytes);
+    if (client_.login) metrics::smtpd_messages_authenticated.add();
     errors_ = junk_ = 0;
     forget_transcript();
   }

@@ -23,7 +23,7 @@ async::Task<Session::Flow> Session::etrn(const mail::CommandLine& line) {
   about.where = "ETRN";
   about.etrn_domain = domain;
   const Verdict verdict = co_await ask(&Checks::etrn, std::move(about));
-  if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
+  if (verdict.rejected()) co_return co_await refuse(verdict);
   const auto listed =
       co_await server_.intake.tables.ask([this, &domain] { return policy_->fast_flush.matches(domain); });
   if (!listed) {

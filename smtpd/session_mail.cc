@@ -45,9 +45,11 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
   // RFC 8689 section 2: the promise would be void if the first hop were in clear text.
   if (mail.requiretls == mail::RequireTls::yes && !client_.secured())
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
-                             mail::ErrorClass::policy);
+                             mail::ErrorClass::policy)
+        .because(metrics::Reason::tls);
   if (mail.size && beyond_limit(*mail.size))
-    return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy);
+    return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy)
+        .because(metrics::Reason::content);
   const auto largest = static_cast<std::uint64_t>(settings().message_size_limit);
   const std::uint64_t least = std::max(static_cast<std::uint64_t>(settings().queue_minfree), largest / 2 * 3);
   if (!server_.intake.queue.accepting() || (server_.queue_space && server_.queue_space->below(least))) {
@@ -112,7 +114,7 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
     about.transaction = number;
     about.authentication = checked;
     Verdict verdict = co_await ask(&Checks::sender, std::move(about));
-    if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
+    if (verdict.rejected()) co_return co_await refuse(verdict);
     effects = std::move(verdict.effects);
   }
   const bool local = co_await completes_header();

@@ -47,9 +47,11 @@ async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
   if (client_.tls) co_return co_await refuse("503 5.5.1 Error: TLS already active");
   if (policy_->tls.level == TlsLevel::none || (discarded().bits & keyword::kStartTls) != 0)
     co_return co_await refuse("502 5.5.1 Error: command not implemented");
-  if (co_await limits_.too_many_handshakes())
+  if (co_await limits_.too_many_handshakes()) {
+    reason_ = metrics::Reason::rate;
     co_return co_await refuse(fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", client_.peer.address),
                               mail::ErrorClass::policy);
+  }
   auto context = server_.tls ? server_.tls->context() : nullptr;
   if (!context)
     co_return co_await refuse("454 4.7.0 TLS not available due to local problem", mail::ErrorClass::software);
@@ -112,17 +114,21 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
     // No reply is possible: the client expects TLS.
     if (done.error().is(async::WaitError::timed_out)) {
       log::info("timeout after {} from {}", last_command_, client_.peer.shown());
+      metrics::smtpd_timeouts.add(metrics::stage_of(last_command_));
     } else if (!done.error().is(async::WaitError::cancelled)) {
       log::info("SSL_accept error from {}: {}", client_.peer.shown(), done.error().message());
       log::info("lost connection after {} from {}", last_command_, client_.peer.shown());
+      metrics::smtpd_connections_lost.add(metrics::stage_of(last_command_));
     }
     ++server_.counts.failed_handshakes;
+    metrics::smtpd_tls_failures.add();
     failed_ = true;
     stream_.close();
     co_return Flow::close;
   }
   const tls::SessionInfo& info = *done;
   ++server_.counts.tls_sessions;
+  metrics::smtpd_tls_sessions.add(metrics::version_of(info.protocol));
   if (info.resumed)
     ++server_.counts.tls_resumed;
   else  // refused from the next handshake on: this one's cost is spent
@@ -150,6 +156,7 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
     log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", client_.peer.shown(), info.why_not);
     failed_ = true;
     went_wrong(mail::ErrorClass::policy);
+    reason_ = metrics::Reason::tls;
     reply(fmt::format("421 4.7.1 {} Error: Client certificate not trusted", s.myhostname));
     co_return Flow::close;
   }

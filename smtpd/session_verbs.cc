@@ -105,6 +105,7 @@ async::Task<Result<std::string>> Session::filter_command(std::string text) {
   log::info("NOQUEUE: reject: {} from {}: 421 4.3.0 {} Server local data error", last_command_, client_.peer.shown(),
             settings().myhostname);
   went_wrong(mail::ErrorClass::data);
+  reason_ = metrics::Reason::resources;
   reply(fmt::format("421 4.3.0 {} Server local data error", settings().myhostname));
   co_return std::unexpected(std::move(found).error());
 }
@@ -148,6 +149,7 @@ async::Task<Session::Flow> Session::obey(std::string_view text) {
   if (policy_->tls.level == TlsLevel::encrypt && !client_.secured() && !row.before_tls) {
     last_command_ = mail::verb_name(verb);
     count(verb, false);
+    reason_ = metrics::Reason::tls;
     co_return co_await refuse("530 5.7.0 Must issue a STARTTLS command first", mail::ErrorClass::policy);
   }
   last_command_ = mail::verb_name(verb);  // line stays valid: nothing has been read yet
@@ -180,7 +182,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
   if (verdict.rejected()) {
     client_.helo = before;
     client_.esmtp = esmtp_before;
-    co_return co_await refuse(verdict.reply, verdict.error);
+    co_return co_await refuse(verdict);
   }
   reset_transaction();
   if (filters_)
@@ -257,7 +259,7 @@ async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
   about.where = "VRFY";
   about.recipient = *address;
   const Verdict verdict = co_await ask(&Checks::recipient, std::move(about));
-  if (verdict.rejected()) co_return co_await refuse(verdict.reply, verdict.error);
+  if (verdict.rejected()) co_return co_await refuse(verdict);
   reply("252 2.0.0 " + *address);
   co_return Flow::go_on;
 }

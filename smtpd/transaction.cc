@@ -8,6 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/command_refusal.h"
+#include "lib/metrics/metrics.h"
 
 namespace pen::smtpd {
 
@@ -140,12 +141,14 @@ async::Task<Response> Transaction::take(RcptJob& job) {
   if (message_.recipients() >= static_cast<std::size_t>(s.smtpd_recipient_limit)) {
     // Counts as an error only far beyond the limit: the client may send the rest in another transaction.
     const bool counts = ++too_many_ > static_cast<std::size_t>(s.smtpd_recipient_overshoot_limit);
-    co_return Response::put_off("452 4.5.3 Error: too many recipients", mail::ErrorClass::policy, counts);
+    co_return Response::put_off("452 4.5.3 Error: too many recipients", mail::ErrorClass::policy, counts)
+        .because(metrics::Reason::policy);
   }
   if (message_.memory_is_short()) {
     server_.tell_short_memory(client_.peer.shown());
     co_return Response::put_off("452 4.3.1 Error: too many recipients of all clients, try again later",
-                                mail::ErrorClass::resource);
+                                mail::ErrorClass::resource)
+        .because(metrics::Reason::resources);
   }
   if (!job.checks) {  // was over the limit when it came in, but is no longer
     Subject about = subject();
@@ -155,7 +158,8 @@ async::Task<Response> Transaction::take(RcptJob& job) {
   }
   if (filters_)
     if (auto no = co_await filter_recipient(job)) co_return *std::move(no);
-  if (job.verdict.rejected()) co_return Response::refused(std::move(job.verdict.reply), job.verdict.error);
+  if (job.verdict.rejected())
+    co_return Response::refused(std::move(job.verdict.reply), job.verdict.error).because(job.verdict.reason);
   mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
                             .original = {},
                             .orcpt = std::move(job.rcpt.orcpt),
@@ -167,6 +171,7 @@ async::Task<Response> Transaction::take(RcptJob& job) {
   }
   const bool first = message_.recipients() == 0;
   message_.add_recipient(std::move(recipient));
+  metrics::smtpd_recipients.add();
   if (!job.verdict.greylisted.empty() && !std::exchange(tells_greylisting_, true))
     job.verdict.effects.prepend.push_back(std::move(job.verdict.greylisted));
   message_.effects().merge(std::move(job.verdict.effects));

@@ -14,7 +14,7 @@ namespace pen::smtpd {
 async::Task<std::optional<Response>> Transaction::ask(Checks::AtStage stage) {
   Checks checks(policy_, tools(), subject());
   Verdict verdict = co_await (checks.*stage)();
-  if (verdict.rejected()) co_return Response::refused(std::move(verdict.reply), verdict.error);
+  if (verdict.rejected()) co_return Response::refused(std::move(verdict.reply), verdict.error).because(verdict.reason);
   message_.effects().merge(std::move(verdict.effects));
   co_return std::nullopt;
 }
@@ -88,7 +88,8 @@ async::Task<std::optional<Response>> Transaction::start_chunk(const mail::BdatCo
   if (chunk.size != kEndless && !beyond) co_return std::nullopt;
   // Clearly over the limit before a byte was read; finish() gives the final answer.
   chunks_failed_ = true;
-  co_return Response::refused("552 5.3.4 Chunk exceeds message size limit", mail::ErrorClass::policy);
+  co_return Response::refused("552 5.3.4 Chunk exceeds message size limit", mail::ErrorClass::policy)
+      .because(metrics::Reason::content);
 }
 
 async::Task<Result<void>> Transaction::receive_chunk(async::Stream& stream, std::uint64_t size) {
@@ -187,7 +188,8 @@ Response Transaction::not_taken(const intake::Commit& commit) {
     case Outcome::expansion_limit:
       return Response::refused("554 5.4.6 Error: alias expansion exceeds limit", ErrorClass::bounce);
     case Outcome::refused:
-      return Response::refused((commit.text.starts_with('5') ? "550 " : "451 ") + commit.text, ErrorClass::policy);
+      return Response::refused((commit.text.starts_with('5') ? "550 " : "451 ") + commit.text, ErrorClass::policy)
+          .because(metrics::Reason::content);
     case Outcome::no_space:
       return Response::refused("452 4.3.1 Error: queue file write error", ErrorClass::resource);
     case Outcome::lookup_failed:

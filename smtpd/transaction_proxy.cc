@@ -39,6 +39,7 @@ Response Transaction::refused_by_proxy(const mail::Reply& reply, const char* whe
   const bool failed = proxy_ ? proxy_->failed() : proxy_failed_;
   Response response = passed_on(reply);
   response.kind = Response::Kind::refused;
+  response.reason = failed ? metrics::Reason::resources : metrics::Reason::content;
   response.error = failed ? mail::ErrorClass::software : mail::ErrorClass::policy;
   return response;
 }

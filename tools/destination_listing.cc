@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
 #include "lib/destdb/name.h"
@@ -17,7 +16,8 @@ using ipc::destinations::ClassSeen;
 using ipc::destinations::Entry;
 using ipc::destinations::Explained;
 using ipc::destinations::Rule;
-using nlohmann::ordered_json;
+using views::class_word;
+using views::trouble_word;
 
 namespace {
 
@@ -34,13 +34,6 @@ std::string when(WallTime t) {
 std::string milliseconds_of(microseconds t) { return fmt::format("{:.1f} ms", static_cast<double>(t.count()) / 1000); }
 
 std::string limit_of(std::uint32_t n) { return n == 0 ? "no limit" : std::to_string(n); }
-
-std::string_view trouble_word(std::uint8_t trouble) {
-  static constexpr std::string_view kWords[] = {
-      "none",         "connection refused", "timed out", "unreachable", "greeting 4xx",
-      "greeting 5xx", "connection lost",    "reply 421", "TLS",         "local"};
-  return trouble < std::size(kWords) ? kWords[trouble] : "unknown";
-}
 
 /// The reason for a destination's state, in a few words.
 std::string why(const Seen& d) {
@@ -76,12 +69,6 @@ std::string rule_text(const Explained& e) {
   return {};
 }
 
-std::string_view rule_word(Rule rule) {
-  static constexpr std::string_view kWords[] = {"room",   "idle", "unused", "closed",  "retry",
-                                                "fewest", "ride", "wait",   "nothing", "unroutable"};
-  return kWords[static_cast<std::size_t>(rule)];
-}
-
 std::string class_text(const ClassSeen& c) {
   const auto& n = c.counts;
   std::string text =
@@ -93,100 +80,7 @@ std::string class_text(const ClassSeen& c) {
   return text;
 }
 
-ordered_json json_of(const ClassSeen& c) {
-  ordered_json j;
-  j["class"] = c.counts.mask;
-  j["total_limit"] = c.counts.total;
-  j["refuse_limit"] = c.counts.refuse;
-  if (c.unknown.empty()) {
-    j["incoming"] = c.counts.incoming;
-    j["outgoing"] = c.counts.outgoing;
-  } else {
-    j["unknown"] = c.unknown;
-  }
-  j["hosts_in_line"] = c.in_line;
-  return j;
-}
-
-std::string dump(const ordered_json& j) {
-  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
-
-ordered_json json_of(const Seen& d) {
-  const destdb::Facts& f = d.facts;
-  ordered_json j;
-  j["destination"] = d.entry.shown;
-  j["transport"] = d.entry.transport;
-  j["state"] = class_word(d.entry.classification);
-  if (!d.entry.suspended.empty()) j["suspended"] = d.entry.suspended;
-  if (d.live) {
-    j["connections"] = d.entry.connections;
-    j["connection_limit"] = d.entry.limit;
-    if (d.entry.shared) j["connections_elsewhere"] = d.entry.elsewhere;
-    j["jobs_in_hand"] = d.entry.in_hand;
-    j["jobs_waiting"] = d.entry.waiting;
-    if (d.entry.paused.count() > 0) j["rate_delay_left_ms"] = d.entry.paused.count();
-    if (!d.entry.session_class.empty()) {
-      j["session_class"] = d.entry.session_class;
-      j["waits_for_session"] = d.entry.in_line;
-    }
-  }
-  j["failures"] = f.failures;
-  if (f.failures > 0) {
-    j["next_retry"] = unix_seconds(f.next_retry);
-    j["trouble"] = trouble_word(f.trouble);
-    j["dsn"] = f.dsn;
-    j["reason"] = f.reason;
-  }
-  const auto time = [&](const char* name, WallTime t) {
-    if (t != WallTime{}) j[name] = unix_seconds(t);
-  };
-  time("last_connect", f.last_connect);
-  time("last_close", f.last_close);
-  time("last_change", f.used);
-  if (f.last_connect != WallTime{}) {
-    j["pipelining"] = f.pipelining;
-    j["chunking"] = f.chunking;
-    j["starttls"] = f.starttls;
-    j["size_limit"] = f.size_limit;
-    j["connect_time_us"] = f.connect_time.count();
-    j["round_trip_us"] = f.round_trip.count();
-    j["service_time_us"] = f.service_time.count();
-  }
-  if (f.step_by_step_until != WallTime{}) j["step_by_step_until"] = unix_seconds(f.step_by_step_until);
-  if (f.clear_text_until != WallTime{}) j["clear_text_until"] = unix_seconds(f.clear_text_until);
-  if (f.asked_last_until != WallTime{}) j["asked_last_until"] = unix_seconds(f.asked_last_until);
-  if (f.one_domain_until != WallTime{}) j["one_domain_until"] = unix_seconds(f.one_domain_until);
-  if (f.messages_per_connection > 0) {
-    j["messages_per_connection"] = f.messages_per_connection;
-    j["messages_until"] = unix_seconds(f.messages_until);
-  }
-  if (f.tolerated_connections > 0) {
-    j["tolerated_connections"] = f.tolerated_connections;
-    j["tolerated_until"] = unix_seconds(f.tolerated_until);
-  }
-  if (f.paying_connections > 0) {
-    j["paying_connections"] = f.paying_connections;
-    j["paying_until"] = unix_seconds(f.paying_until);
-  }
-  return j;
-}
-
 }  // namespace
-
-std::string_view class_word(Class c) {
-  static constexpr std::string_view kWords[] = {"active", "idle", "closed", "unused", "retry", "failing", "suspended"};
-  const auto i = static_cast<std::size_t>(c);
-  return i < std::size(kWords) ? kWords[i] : "unknown";
-}
-
-Seen from_qmgr(Entry entry) {
-  Seen d;
-  if (auto facts = decode<destdb::Facts>(entry.facts)) d.facts = *std::move(facts);
-  d.entry = std::move(entry);
-  d.live = true;
-  return d;
-}
 
 Seen from_file(const std::string& key, const destdb::Facts& facts, const destdb::Suspensions& suspensions,
                WallTime now) {
@@ -347,76 +241,6 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
     if (d.entry.chosen) chosen += (chosen.empty() ? "" : ", ") + printable(d.entry.shown);
   line("decision", "rule " + rule_text(e) + (chosen.empty() ? "" : ": " + chosen));
   return out;
-}
-
-namespace {
-ordered_json json_of(const Backend& b) {
-  ordered_json j;
-  j["backend"] = b.name;
-  if (b.name != "redis") return j;
-  j["server"] = b.server;
-  j["reached"] = b.up;
-  j["since"] = unix_seconds(b.since);
-  if (!b.up) j["reason"] = b.why;
-  if (b.up) j["hosts"] = b.hosts;
-  j["instance"] = b.instance;
-  return j;
-}
-}  // namespace
-
-std::string json_line(const Backend& b) {
-  ordered_json j = {{"type", "backend"}};
-  j.update(json_of(b));
-  return dump(j);
-}
-
-std::string json_line(const Seen& d) {
-  ordered_json j = {{"type", "destination"}};
-  j.update(json_of(d));
-  return dump(j);
-}
-
-std::string json_line(const destdb::Suspension& s) {
-  ordered_json j = {{"type", "suspension"}};
-  j["name"] = s.name;
-  j["reason"] = s.reason;
-  j["since"] = unix_seconds(s.since);
-  return dump(j);
-}
-
-std::string json_line(const Explained& e, const std::vector<Seen>& hosts, const Backend& backend) {
-  ordered_json j = {{"type", "explanation"}};
-  j["recipient"] = e.recipient;
-  j["decision"] = e.suspended.empty() ? rule_word(e.rule) : std::string_view("suspended");
-  if (e.rule == Rule::unroutable) {
-    j["dsn"] = e.status;
-    j["reason"] = e.text;
-    return dump(j);
-  }
-  if (!e.suspended.empty()) j["suspended"] = e.suspended;
-  if (!backend.name.empty()) j["knowledge"] = json_of(backend);
-  j["transport"] = e.transport;
-  j["transport_up"] = e.transport_up;
-  j["nexthop"] = e.nexthop;
-  if (!e.tls.empty()) j["tls"] = e.tls;
-  if (!e.by_sender.empty()) j["by_sender"] = e.by_sender;
-  j["valid_for"] = e.valid_for.count();
-  j["process_limit"] = e.workers;
-  j["free_workers"] = e.free_workers;
-  j["destination_concurrency_limit"] = e.concurrency;
-  j["destination_recipient_limit"] = e.recipients;
-  j["destination_rate_delay_ms"] = e.rate_delay.count();
-  j["jobs_waiting_for_connection"] = e.pooled;
-  for (const auto& c : e.classes) j["session_classes"].push_back(json_of(c));
-  j["hosts"] = ordered_json::array();
-  for (const Seen& d : hosts) {
-    ordered_json one;
-    one["level"] = d.entry.level + 1;
-    one["chosen"] = d.entry.chosen;
-    one.update(json_of(d));
-    j["hosts"].push_back(std::move(one));
-  }
-  return dump(j);
 }
 
 }  // namespace pen::tools

@@ -1,5 +1,5 @@
 #pragma once
-/// Formats what pendest prints: destinations, suspensions and explanations, as text and as JSON (one object a line).
+/// Formats what pendest prints: destinations, suspensions and explanations, as text; lib/views has them as JSON.
 ///
 /// Facts from destdb and entries from qmgr are both converted to Seen first.
 /// Pure but for the local time zone; any thread.
@@ -7,21 +7,15 @@
 
 #include "lib/destdb/facts.h"
 #include "lib/ipc/destinations.h"
+#include "lib/views/destinations.h"
 
 namespace pen::tools {
 
-/// A destination, from qmgr (live) or from the file.
-struct Seen {
-  ipc::destinations::Entry entry;
-  destdb::Facts facts;
-  bool live = false;  // connections, limit and jobs are known
-};
-Seen from_qmgr(ipc::destinations::Entry entry);
+using views::from_qmgr;
+using views::Seen;
 /// suspensions: those of the file, which together with the facts decide the state at `now`.
 Seen from_file(const std::string& key, const destdb::Facts& facts, const destdb::Suspensions& suspensions,
                WallTime now);
-
-std::string_view class_word(ipc::destinations::Class c);
 
 /// Where the knowledge comes from, in one line. list and show print it only if hosts share; explain always does.
 std::string backend_text(const ipc::destinations::Backend& b);
@@ -33,10 +27,13 @@ std::string show_text(const destdb::Suspension& s);
 std::string explain_text(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
                          const ipc::destinations::Backend& backend, WallTime now);
 
-std::string json_line(const ipc::destinations::Backend& b);
-std::string json_line(const Seen& d);
-std::string json_line(const destdb::Suspension& s);
-std::string json_line(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
-                      const ipc::destinations::Backend& backend);
+/// One line of JSON.
+inline std::string json_line(const ipc::destinations::Backend& b) { return views::text_of(views::to_json(b)); }
+inline std::string json_line(const Seen& d) { return views::text_of(views::to_json(d)); }
+inline std::string json_line(const destdb::Suspension& s) { return views::text_of(views::to_json(s)); }
+inline std::string json_line(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
+                             const ipc::destinations::Backend& backend) {
+  return views::text_of(views::to_json(e, hosts, backend));
+}
 
 }  // namespace pen::tools

@@ -3,9 +3,10 @@
 #include <fmt/core.h>
 
 #include <ctime>
-#include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
+#include "lib/views/destinations.h"
+#include "lib/views/queue.h"
 
 namespace pen::tools {
 
@@ -50,30 +51,6 @@ std::string mailq_footer(std::uint64_t bytes, std::uint64_t entries) {
   return fmt::format("-- {} Kbytes in {} Request{}.\n", (bytes + 1023) / 1024, entries, entries == 1 ? "" : "s");
 }
 
-std::string json_entry(const Entry& e) {
-  nlohmann::ordered_json j;
-  j["queue_name"] = name_of(e.place);
-  j["queue_id"] = e.queue_id;
-  j["arrival_time"] = unix_seconds(e.arrival);
-  j["message_size"] = e.size;
-  j["forced_expire"] = e.forced_expire;
-  j["sender"] = e.sender.empty() ? "MAILER-DAEMON" : e.sender;
-  if (!e.fault.empty()) j["fault"] = e.fault;
-  j["recipients"] = nlohmann::ordered_json::array();
-  const auto recipient = [&](const std::string& original, const std::string& address, const char* what,
-                             const std::string& reason) {
-    nlohmann::ordered_json one;
-    one["orig_address"] = original;
-    one["address"] = address;
-    if (!reason.empty()) one[what] = reason;
-    j["recipients"].push_back(std::move(one));
-  };
-  for (std::size_t i = 0; i < e.recipients.size(); ++i) {
-    const auto& r = e.recipients[i];
-    recipient(i < e.originals.size() ? e.originals[i] : r.address, r.address, "delay_reason", r.delay_reason);
-  }
-  for (const auto& r : e.bounced) recipient(r.original, r.address, "bounce_reason", r.reason);
-  return j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
+std::string json_entry(const Entry& e) { return views::text_of(views::to_json(e)); }
 
 }  // namespace pen::tools

@@ -33,6 +33,7 @@ Result<service::Hooks> start(service::Context& context) {
                                              [program](auto message, auto recipient) {
                                                return program->agent.deliver(std::move(message), std::move(recipient));
                                              },
+                                         .counted_as = metrics::Agent::virtual_,
                                          .filter = context.settings().virtual_delivery_status_filter});
 }
 

@@ -28,9 +28,9 @@ constexpr ProgramNote kNotes[] = {
     {"tlsproxy", true, "programs speak TLS themselves"},
     {"qmqpd", false, "mail by QMQP is not accepted"},
 };
-constexpr std::array<std::string_view, 17> kOwn = {
+constexpr std::array<std::string_view, 18> kOwn = {
     "smtpd", "qmgr",    "trivial-rewrite", "smtp",   "lmtp",   "local", "virtual", "bounce", "error",
-    "retry", "discard", "anvil",           "tlsrpt", "pickup", "pipe",  "spawn",   "verify"};
+    "retry", "discard", "anvil",           "tlsrpt", "pickup", "pipe",  "spawn",   "verify", "penapi"};
 
 /// Columns and arguments: splits at blanks outside braces.
 std::vector<std::string_view> fields(std::string_view text) {

@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
+#include "lib/metrics/attempt.h"
 #include "lib/service/conversations.h"
 
 namespace pen::delivery {
 namespace {
 
-SlotEvents log_as(const std::string& relay) {
+SlotEvents log_as(const std::string& relay, metrics::Agent agent) {
   return {
       .answered =
-          [relay](const ipc::delivery::Job& job, const mail::Recipient& recipient, const mail::Delays& delays,
-                  const mail::DeliveryStatus& status) {
+          [relay, agent](const ipc::delivery::Job& job, const mail::Recipient& recipient, const mail::Delays& delays,
+                         const mail::DeliveryStatus& status) {
+            metrics::count_attempt(agent, delays, status.action, job.purpose);
             log::info("{}", mail::delivery_line(job.queue_id, recipient, relay, 1, delays, status,
                                                 mail::wording_of(job.purpose, job.soft_refusals)));
           },
@@ -45,7 +47,7 @@ Result<service::Hooks> serve_slots(service::Context& context, Agent agent) {
                                                                  .pool = agent.files,
                                                                  .draining = context.draining(),
                                                                  .limit = context.limit(),
-                                                                 .events = log_as(context.service()),
+                                                                 .events = log_as(context.service(), agent.counted_as),
                                                                  .deliver = std::move(agent.deliver),
                                                                  .deliver_together = std::move(agent.deliver_together),
                                                                  .filter = std::move(filter)});

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/delivery/slots.h"
+#include "lib/metrics/labels.h"
 #include "lib/service/service.h"
 
 namespace pen::delivery {
@@ -25,6 +26,7 @@ struct Agent {
   async::HandlerPool& files;  // for the spool: apart from what may hang in a delivery
   Deliver deliver = {};
   DeliverTogether deliver_together = {};
+  metrics::Agent counted_as;
   const std::vector<std::string>& filter;  // tables for map::StatusFilter
 };
 /// Serves an agent with as many slots as master.cf lets the service have.

@@ -12,6 +12,7 @@
 #include "lib/mail/expanded.h"
 #include "lib/mail/named_address.h"
 #include "lib/mail/received.h"
+#include "lib/metrics/metrics.h"
 
 namespace pen::intake {
 namespace {
@@ -485,6 +486,7 @@ async::Task<Commit> Message::commit(async::Until until) {
   EnqueueAnswer answer = co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);
   switch (answer.outcome) {
     case Enqueued::ok:
+      metrics::cleanup_messages.add();
       co_return Commit{Outcome::ok, {}};
     case Enqueued::no_space:
       co_return Commit{Outcome::no_space, std::move(answer.text)};

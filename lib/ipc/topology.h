@@ -6,13 +6,13 @@
 ///
 ///   conversation  socket             client (connects)             server           peers allowed
 ///   enqueue       public/qmgr        all that take or make mail    qmgr             root, mail_owner
-///   queue         public/qmgr        penqueue, pensuper, penstock  qmgr             all; rights by uid
-///   destinations  public/qmgr        pendest                       qmgr             all; rights by uid
+///   queue         public/qmgr        penqueue, pensuper, penapi, … qmgr             all; rights by uid
+///   destinations  public/qmgr        pendest, penapi               qmgr             all; rights by uid
 ///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
 ///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
 ///   bounce        private/bounce     qmgr                          bounce           root, mail_owner
 ///   session_errors private/bounce    smtpd, smtp                   bounce           root, mail_owner
-///   sessions      private/anvil      smtpd, qmgr, penstock         anvil            root, mail_owner
+///   sessions      private/anvil      smtpd, qmgr, penstock, penapi anvil            root, mail_owner
 ///   clients       private/anvil      smtpd                         anvil            root, mail_owner
 ///   sender_memory private/anvil      smtpd                         anvil            root, mail_owner
 ///   tls_report    private/tlsrpt     smtp, trivial-rewrite         tlsrpt           root, mail_owner

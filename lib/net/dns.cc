@@ -5,6 +5,7 @@
 
 #include "lib/async/sync.h"
 #include "lib/base/text.h"
+#include "lib/metrics/metrics.h"
 #include "lib/net/dns_cache.h"
 #include "lib/net/dns_exchange.h"
 #include "lib/net/dns_native.h"
@@ -109,6 +110,10 @@ struct Resolver::Impl {
     }
     counts.refused_answers += exchange.refused;
     if (!reply && reply.error().is(async::WaitError::timed_out)) ++counts.timed_out;
+    const bool answered = reply && (reply->rcode == 0 || reply->rcode == 3);
+    metrics::dns_questions.add(!answered           ? metrics::Answer::failed
+                               : reply->rcode == 0 ? metrics::Answer::found
+                                                   : metrics::Answer::none);
     co_return reply;
   }
 

@@ -7,6 +7,7 @@
 
 #include "lib/async/sync.h"
 #include "lib/base/check.h"
+#include "lib/metrics/metrics.h"
 
 namespace pen::queue_log {
 
@@ -80,7 +81,10 @@ struct Writer::Impl : std::enable_shared_from_this<Writer::Impl> {
       auto batch = std::move(work.front());
       work.pop_front();
       lock.unlock();
+      const auto begun = std::chrono::steady_clock::now();
       auto executed = batch->execute(storage);
+      metrics::queue_syncs.add();
+      metrics::queue_sync.observe(std::chrono::steady_clock::now() - begun);
       loop.post_from_thread(
           [self = weak_from_this(), batch = std::move(batch), executed = std::move(executed)]() mutable {
             if (auto impl = self.lock()) impl->take_back(std::move(*batch), std::move(executed));

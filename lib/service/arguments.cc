@@ -27,7 +27,7 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
       a.unprivileged = true;
     } else if (word == "-v") {
       a.debug = true;
-    } else if (word.size() == 2 && word[0] == '-' && std::string_view("ntsmco").contains(word[1])) {
+    } else if (word.size() == 2 && word[0] == '-' && std::string_view("ntspmco").contains(word[1])) {
       if (++i == words.size()) return std::unexpected("option " + word + " needs a value");
       const std::string& value = words[i];
       bool good = true;
@@ -40,6 +40,9 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
           break;
         case 's':
           good = number(value, a.sockets) && a.sockets >= 0 && a.sockets <= 1000;
+          break;
+        case 'p':
+          good = number(value, a.pages) && a.pages >= 0 && a.pages <= 1000;
           break;
         case 'm':
           good = number(value, a.limit);
@@ -72,6 +75,7 @@ std::vector<config::Override> Arguments::settings() const {
 std::vector<std::string> Arguments::to_words() const {
   std::vector<std::string> words = {
       "-n", service, "-t", type, "-s", std::to_string(sockets), "-m", std::to_string(limit)};
+  if (pages != 0) words.insert(words.end(), {"-p", std::to_string(pages)});
   if (!config_directory.empty()) words.insert(words.end(), {"-c", config_directory});
   if (unprivileged) words.emplace_back("-u");
   if (debug) words.emplace_back("-v");

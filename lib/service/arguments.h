@@ -1,9 +1,10 @@
 #pragma once
 /// The command line with which master starts a program.
 ///
-/// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-m LIMIT] [-c DIR] [-u] [-v] [-o NAME=VALUE]… [ARG]…
+/// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-p PAGES] [-m LIMIT] [-c DIR] [-u] [-v] [-o NAME=VALUE]… [ARG]…
 ///          -n  the service's name in master.cf      -t  its type: inet, unix, pass
 ///          -s  how many listening sockets are inherited, from descriptor kFirstListener on
+///          -p  how many pages of counters follow them, to be read (penapi)
 ///          -m  how many sessions or deliveries at once (master.cf's maxproc; 0: no limit)
 ///          -c  configuration directory              -o  a setting that wins over main.cf
 ///          -u  run as mail_owner                    -v  debug lines in the log
@@ -22,6 +23,8 @@ namespace pen::service {
 /// The status socket to master: one packet per word (see link.h).
 inline constexpr int kStatusFd = 5;
 inline constexpr int kFirstListener = 6;
+/// The page of lib/metrics in which the programs of the service count.
+inline constexpr int kMetricsFd = 3;
 /// The lock that tells a new master whether programs of a former one still run (lock.h).
 inline constexpr int kProgramsLockFd = 4;
 
@@ -29,6 +32,7 @@ struct Arguments {
   std::string service;
   std::string type = "unix";
   int sockets = 0;
+  int pages = 0;
   std::size_t limit = 0;
   std::string config_directory;
   bool unprivileged = false;

@@ -19,6 +19,7 @@ constexpr int kHigh = 1000;
   const int count = static_cast<int>(what.sockets.size());
   int high = ::fcntl(status, F_DUPFD, kHigh);
   int lock = what.programs_lock < 0 ? -1 : ::fcntl(what.programs_lock, F_DUPFD, kHigh);
+  int metrics = what.metrics < 0 ? -1 : ::fcntl(what.metrics, F_DUPFD, kHigh);
   for (int i = 0; i < count; ++i) {
     if (::fcntl(what.sockets[static_cast<std::size_t>(i)], F_DUPFD, kHigh + 10 + i) != kHigh + 10 + i) {
       ::_exit(EX_OSERR);
@@ -28,10 +29,11 @@ constexpr int kHigh = 1000;
   bool good = ::dup2(high, kStatusFd) >= 0;
   if (what.output >= 0) good = good && ::dup2(what.output, STDOUT_FILENO) >= 0;
   if (lock >= 0) good = good && ::dup2(lock, kProgramsLockFd) >= 0;
+  if (metrics >= 0) good = good && ::dup2(metrics, kMetricsFd) >= 0;
   for (int i = 0; i < count; ++i) good = good && ::dup2(kHigh + 10 + i, kFirstListener + i) >= 0;
   if (!good) ::_exit(EX_OSERR);
   ::close_range(static_cast<unsigned>(kFirstListener + count), ~0U, 0);
-  ::close(3);
+  if (metrics < 0) ::close(kMetricsFd);
   if (lock < 0) ::close(kProgramsLockFd);
   sigset_t none;
   ::sigemptyset(&none);

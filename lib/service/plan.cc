@@ -141,6 +141,7 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     p.arguments.unprivileged = entry.unprivileged;
     p.arguments.overrides = config.overrides(entry);
     p.arguments.rest = entry.arguments;
+    p.reads_metrics = program == "penapi";
     p.exclusive = entry.process_limit == 1;
     p.wakeup = seconds(entry.wakeup_seconds);
     p.wakeup_if_used = entry.wakeup_if_used;

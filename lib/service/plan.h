@@ -23,6 +23,7 @@ struct Planned {
   std::vector<async::SocketAddress> sockets;
   bool optional_sockets = false;  // "all interfaces": a missing address family is no error
   bool at_once = false;
+  bool reads_metrics = false;  // gets the pages of all services
   bool exclusive = false;
   bool wakeup_if_used = false;
   seconds wakeup{0};

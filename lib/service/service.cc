@@ -11,9 +11,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 #include "lib/base/log.h"
 #include "lib/map/database_table.h"
+#include "lib/metrics/page.h"
 #include "lib/service/approved_tables.h"
 #include "lib/service/link.h"
 #include "lib/service/table_opener.h"
@@ -24,12 +26,13 @@ using async::Stream;
 using async::Task;
 
 Context::Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner,
-                 std::vector<Fd> listeners)
+                 std::vector<Fd> listeners, std::vector<Fd> pages)
     : loop_(loop),
       config_(std::move(config)),
       arguments_(std::move(arguments)),
       owner_(owner),
       listeners_(std::move(listeners)),
+      pages_(std::move(pages)),
       sessions_(loop) {}
 
 std::string Context::queue_path(std::string_view name) const {
@@ -206,6 +209,12 @@ Result<std::vector<Fd>> take_sockets(int count) {
   return listeners;
 }
 
+/// The page to count in. None: somebody else than master started the program.
+Fd take_page() {
+  if (::fcntl(kMetricsFd, F_SETFD, FD_CLOEXEC) != 0) return Fd();
+  return Fd(kMetricsFd);
+}
+
 /// Opens the log, goes to the queue directory, drops rights: as the settings and master.cf have it.
 Result<Account> settle_in(const config::Config& config, const Options& options, const Arguments& arguments) {
   const config::Settings& settings = config.settings();
@@ -242,7 +251,8 @@ int run(int argc, char** argv, Options options, Start start) {
   ::umask(077);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
-  auto listeners = take_sockets(arguments->sockets);
+  const Fd page = take_page();
+  auto listeners = take_sockets(arguments->sockets + arguments->pages);
   if (!listeners) return refuse(options, EX_OSERR, listeners.error().message());
 
   auto config = config::load(config::config_directory(arguments->config_directory), arguments->settings());
@@ -256,8 +266,15 @@ int run(int argc, char** argv, Options options, Start start) {
     return EX_CONFIG;
   }
 
+  if (page) {
+    if (auto ok = metrics::adopt_page(page); !ok) log::warning("{}", ok.error().message());
+  }
+  std::vector<Fd> pages;
+  std::move(listeners->begin() + arguments->sockets, listeners->end(), std::back_inserter(pages));
+  listeners->resize(static_cast<std::size_t>(arguments->sockets));
+
   async::Loop loop;
-  Context context(loop, *std::move(config), *std::move(arguments), *owner, *std::move(listeners));
+  Context context(loop, *std::move(config), *std::move(arguments), *owner, *std::move(listeners), std::move(pages));
   // Tables of the old form, mysql:name, have their parameters in main.cf.
   map::database::ask_main_cf([&context](const std::string& name) { return context.config().text(name); });
   map::approve_proxied([&context](const std::string& table) { return approves(context.config(), table); });

@@ -56,7 +56,8 @@ struct Hooks {
 
 class Context {
  public:
-  Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner, std::vector<Fd> listeners);
+  Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner, std::vector<Fd> listeners,
+          std::vector<Fd> pages = {});
 
   async::Loop& loop() { return loop_; }
   const config::Config& config() const { return config_; }
@@ -83,7 +84,10 @@ class Context {
   /// session must not be a capturing lambda coroutine: let it call a coroutine function.
   void serve(Session session, std::size_t bound = 0);
   /// The inherited sockets, for a program that accepts itself.
+  const std::vector<Fd>& listeners() const { return listeners_; }
   std::vector<Fd> take_listeners() { return std::move(listeners_); }
+  /// The pages of counters of all services, to be read (lib/metrics): for penapi, others have none.
+  std::vector<Fd> take_pages() { return std::move(pages_); }
   std::size_t live_sessions() const;
   /// Stops and resumes accepting on the sockets of serve() that `which` says yes to, by the address they are bound to.
   void pause_accepting(bool paused, const std::function<bool(const async::SocketAddress&)>& which);
@@ -97,7 +101,7 @@ class Context {
   config::Config config_;
   Arguments arguments_;
   Account owner_;
-  std::vector<Fd> listeners_;
+  std::vector<Fd> listeners_, pages_;
   std::vector<std::shared_ptr<async::Listener>> accepting_;
   async::Cancel draining_;
   async::Gate sessions_;

@@ -12,6 +12,7 @@ BOOST_AUTO_TEST_CASE(what_master_writes_a_program_reads_back) {
   a.service = "submission";
   a.type = "inet";
   a.sockets = 2;
+  a.pages = 7;
   a.limit = 50;
   a.config_directory = "/etc/x";
   a.unprivileged = a.debug = true;
@@ -20,6 +21,7 @@ BOOST_AUTO_TEST_CASE(what_master_writes_a_program_reads_back) {
   const auto b = Arguments::parse(a.to_words());
   BOOST_REQUIRE(b.has_value());
   BOOST_TEST(b->to_words() == a.to_words(), boost::test_tools::per_element());
+  BOOST_TEST(b->pages == 7);
   BOOST_TEST(b->overrides[2].value == "a = b c");
   BOOST_TEST(b->rest == a.rest, boost::test_tools::per_element());
 }

@@ -1,0 +1,103 @@
+#pragma once
+/// The labels of metrics.def: each a small fixed set of values, so that no peer can add a series.
+///
+/// Use:     metrics::smtpd_rejects.add(Stage::rcpt, code_of(reply), Reason::relay);
+/// Pure; any thread.
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace pen::metrics {
+
+/// How far a session was.
+enum class Stage : std::uint8_t { connect, helo, starttls, auth, mail, rcpt, data, end_of_message, other };
+/// Why a client was refused.
+enum class Reason : std::uint8_t {
+  relay,
+  unknown_user,
+  sender,
+  client,
+  rbl,
+  policy,
+  milter,
+  sasl,
+  tls,
+  rate,
+  protocol,
+  content,
+  resources,
+  other
+};
+/// Reply codes; the rare ones of a class share its last value.
+enum class Code : std::uint8_t {
+  c421,
+  c450,
+  c451,
+  c452,
+  c454,
+  c4xx,
+  c500,
+  c501,
+  c502,
+  c503,
+  c504,
+  c521,
+  c530,
+  c535,
+  c538,
+  c550,
+  c551,
+  c552,
+  c553,
+  c554,
+  c555,
+  c5xx
+};
+enum class TlsVersion : std::uint8_t { tls10, tls11, tls12, tls13, other };
+/// Where a message came from.
+enum class Source : std::uint8_t { smtpd, pickup, internal };
+/// What became of a recipient's attempt.
+enum class Fate : std::uint8_t { delivered, deferred, bounced, expired };
+/// Of a delivery, as in delays= of the log: before the queue manager, in it, setting up, transmission.
+enum class Phase : std::uint8_t { before_queue_manager, queue_manager, connection_setup, transmission };
+enum class ReplyClass : std::uint8_t { positive, transient, permanent };
+enum class Connected : std::uint8_t { ok, timed_out, refused, unreachable, other };
+enum class Answer : std::uint8_t { found, none, failed };
+enum class Agent : std::uint8_t { smtp, lmtp, local, virtual_, pipe, error, other };
+enum class Notice : std::uint8_t { failure, delay, success };
+
+template <class L>
+struct Label;
+
+#define PEN_LABEL(type, word, ...)                                                 \
+  template <>                                                                      \
+  struct Label<type> {                                                             \
+    static constexpr std::string_view name = word;                                 \
+    static constexpr auto values = std::to_array<std::string_view>({__VA_ARGS__}); \
+  };
+PEN_LABEL(Stage, "stage", "connect", "helo", "starttls", "auth", "mail", "rcpt", "data", "end_of_message", "other")
+PEN_LABEL(Reason, "reason", "relay", "unknown_user", "sender", "client", "rbl", "policy", "milter", "sasl", "tls",
+          "rate", "protocol", "content", "resources", "other")
+PEN_LABEL(Code, "code", "421", "450", "451", "452", "454", "4xx", "500", "501", "502", "503", "504", "521", "530",
+          "535", "538", "550", "551", "552", "553", "554", "555", "5xx")
+PEN_LABEL(TlsVersion, "version", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3", "other")
+PEN_LABEL(Source, "source", "smtpd", "pickup", "internal")
+PEN_LABEL(Fate, "result", "delivered", "deferred", "bounced", "expired")
+PEN_LABEL(Phase, "phase", "before_queue_manager", "queue_manager", "connection_setup", "transmission")
+PEN_LABEL(ReplyClass, "class", "positive", "transient", "permanent")
+PEN_LABEL(Connected, "result", "ok", "timed_out", "refused", "unreachable", "other")
+PEN_LABEL(Answer, "answer", "found", "none", "failed")
+PEN_LABEL(Agent, "agent", "smtp", "lmtp", "local", "virtual", "pipe", "error", "other")
+PEN_LABEL(Notice, "kind", "failure", "delay", "success")
+#undef PEN_LABEL
+
+/// Of a reply line, whose first three characters are its code. One that refuses nothing is 5xx: there is none.
+Code code_of(std::string_view reply);
+/// "TLSv1.3", as OpenSSL names them.
+TlsVersion version_of(std::string_view protocol);
+/// Of a command's name or of what stands in the log after "lost connection after".
+Stage stage_of(std::string_view command);
+/// The name of a delivery program in master.cf.
+Agent agent_of(std::string_view program);
+
+}  // namespace pen::metrics

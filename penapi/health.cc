@@ -1,0 +1,203 @@
+// What penapi knows by itself or from master: figures, health, services, settings, sessions.
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/service/board.h"
+#include "lib/views/destinations.h"
+#include "penapi/exposition.h"
+#include "penapi/server.h"
+#include "penapi/views.h"
+
+namespace pen::api {
+
+using async::Task;
+using nlohmann::ordered_json;
+
+namespace {
+
+/// What master says of the services. Errors: as text, for the client.
+std::expected<ordered_json, std::string> services(const Server& server) {
+  if (!server.board()) return std::unexpected("master gave no state of its services");
+  const auto text = service::read_board(server.board().get());
+  if (!text) return std::unexpected("the state of the services cannot be read: " + text.error().message());
+  auto j = ordered_json::parse(*text, nullptr, false);
+  if (j.is_discarded()) return std::unexpected("the state of the services is not known yet");
+  return j;
+}
+
+struct Disk {
+  const char* name;
+  std::string directory;
+};
+
+/// A disk is low when it has no room for the largest message, twice.
+ordered_json disk_json(const Server& server, const Disk& disk, bool& healthy) {
+  ordered_json j;
+  j["name"] = disk.name;
+  struct statvfs facts{};
+  if (::statvfs(disk.directory.c_str(), &facts) != 0) {
+    j["problem"] = Error::from_errno(errno).message();
+    healthy = false;
+    return j;
+  }
+  const std::uint64_t free = static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize;
+  const std::uint64_t least = 2 * static_cast<std::uint64_t>(server.config.settings().message_size_limit);
+  j["free_bytes"] = free;
+  j["free_files"] = static_cast<std::uint64_t>(facts.f_favail);
+  j["low"] = free < least;
+  healthy = healthy && free >= least;
+  return j;
+}
+
+std::vector<Disk> disks(const Server& server) {
+  const auto& s = server.config.settings();
+  return {{"queue_log_directory", s.queue_log_directory},
+          {"spool_directory", s.spool_directory},
+          {"data_directory", s.data_directory}};
+}
+
+Response json_response(const ordered_json& j, int status = 200) {
+  return {.status = status, .body = views::text_of(j)};
+}
+
+}  // namespace
+
+Task<Response> metrics_text(Server& server, Call call) {
+  const auto form = call.request.query.find("compat");
+  if (form != call.request.query.end() && form->second != "postfix")
+    co_return failure(400, "compat: only \"postfix\" is known");
+  const auto sums = server.counted();
+  if (!sums) co_return failure(503, sums.error().message());
+  const Seen seen = co_await server.survey.look();
+  Exposition out;
+  if (form != call.request.query.end()) {
+    write_as_postfix(out, *sums, seen);
+  } else {
+    write_counts(out, *sums);
+    write_states(out, seen, server.loop.clock().wall_now());
+    out.family("penstock_disk_free_bytes", "Free space on the disks of the mail system.", "gauge");
+    for (const Disk& disk : disks(server)) {
+      struct statvfs facts{};
+      if (::statvfs(disk.directory.c_str(), &facts) == 0)
+        out.sample("penstock_disk_free_bytes", {{"directory", disk.name}},
+                   static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize);
+    }
+    out.family("penstock_build_info", "The version, as a label.", "gauge");
+    out.sample("penstock_build_info", {{"version", PEN_VERSION}}, std::uint64_t{1});
+  }
+  co_return Response{.body = out.take(), .type = "text/plain; version=0.0.4; charset=utf-8"};
+}
+
+Task<Response> healthz(Server& server, Call) {
+  bool healthy = true;
+  ordered_json j;
+  j["healthy"] = true;
+  j["problems"] = ordered_json::array();
+  if (const auto state = services(server)) {
+    for (const auto& s : state->value("services", ordered_json::array())) {
+      if (s.value("state", "") != "waiting to restart") continue;
+      healthy = false;
+      j["problems"].push_back(fmt::format("service {} dies: {}", s.value("service", ""), s.value("last_end", "")));
+    }
+  } else {
+    healthy = false;
+    j["problems"].push_back(state.error());
+  }
+  j["disks"] = ordered_json::array();
+  for (const Disk& disk : disks(server)) {
+    bool fine = true;
+    j["disks"].push_back(disk_json(server, disk, fine));
+    if (!fine) j["problems"].push_back(fmt::format("{}: too little space, or it cannot be looked at", disk.name));
+    healthy = healthy && fine;
+  }
+  if (const auto sums = server.counted()) {
+    const auto& f = metrics::family(metrics::Id::queue_sync);
+    const std::uint64_t count = count_of(*sums, metrics::Id::queue_syncs);
+    j["syncs"] = count;
+    if (count > 0)
+      j["sync_mean_seconds"] =
+          static_cast<double>((*sums)[f.first + f.slots_each() - 1]) / 1e6 / static_cast<double>(count);
+  }
+  j["healthy"] = healthy;
+  co_return json_response(j, healthy ? 200 : 503);
+}
+
+Task<Response> readyz(Server& server, Call) {
+  const Seen seen = co_await server.survey.look();
+  ordered_json j;
+  const auto says = [&](const char* name) {
+    const auto at = seen.qmgr.find(name);
+    return at != seen.qmgr.end() && at->second == "yes";
+  };
+  const bool ready = says("accepting");
+  j["ready"] = ready;
+  j["accepting"] = says("accepting");
+  j["recovered"] = says("recovered");
+  if (!seen.qmgr_problem.empty()) j["problem"] = "the queue manager does not answer: " + seen.qmgr_problem;
+  co_return json_response(j, ready ? 200 : 503);
+}
+
+Task<Response> list_services(Server& server, Call) {
+  const auto state = services(server);
+  if (!state) co_return failure(503, state.error());
+  co_return json_response(*state);
+}
+
+namespace {
+/// Values that are, or may hold, what lets somebody in. Of tables within main.cf the text is the content.
+bool is_secret(std::string_view name, std::string_view value) {
+  const std::string lower = to_lower(std::string(name));
+  for (const char* word : {"password", "passwd", "secret", "token", "credential"})
+    if (lower.contains(word)) return true;
+  return value.contains("inline:") || value.contains("password");
+}
+}  // namespace
+
+Task<Response> list_settings(Server& server, Call) {
+  ordered_json j;
+  j["settings"] = ordered_json::array();
+  for (const std::string& name : server.config.names_set()) {
+    const std::string written = server.config.written(name).value_or("");
+    ordered_json one;
+    one["name"] = name;
+    if (is_secret(name, written)) {
+      one["hidden"] = true;
+    } else {
+      one["value"] = written;  // not expanded: what a $name stands for may be secret
+    }
+    const config::Row* row = config::find_row(name);
+    one["acts"] = row == nullptr || row->kind == config::Class::acts;
+    j["settings"].push_back(std::move(one));
+  }
+  co_return json_response(j);
+}
+
+Task<Response> list_sessions(Server& server, Call) {
+  const Seen seen = co_await server.survey.look();
+  if (!seen.sessions_problem.empty()) co_return failure(503, "anvil does not answer: " + seen.sessions_problem);
+  ordered_json j;
+  j["classes"] = ordered_json::array();
+  for (const auto& c : seen.sessions.classes) {
+    j["classes"].push_back({{"class", c.mask},
+                            {"total_limit", c.total},
+                            {"refuse_limit", c.refuse},
+                            {"incoming", c.incoming},
+                            {"outgoing", c.outgoing},
+                            {"refused", c.refused},
+                            {"outgoing_waits", c.outgoing_waits}});
+  }
+  if (const auto sums = server.counted()) {
+    const std::uint64_t begun = count_of(*sums, metrics::Id::smtpd_connections);
+    const std::uint64_t ended = count_of(*sums, metrics::Id::smtpd_disconnections);
+    j["begun"] = begun;
+    j["ended"] = ended;
+  }
+  co_return json_response(j);
+}
+
+}  // namespace pen::api

@@ -1,0 +1,46 @@
+#pragma once
+/// The routes of penapi: what there is, who may ask, who answers.
+///
+/// Use:     const Match match = find_route(request);
+/// docs/api.md and conf/penapi-openapi.json describe each row; a test compares them with this table.
+/// Pure; any thread.
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/async/task.h"
+#include "penapi/http.h"
+
+namespace pen::api {
+
+class Server;
+
+/// Who may ask: everybody; whoever may read (docs/api.md, "Who may ask"); who has a token.
+enum class Access : std::uint8_t { open, read, order };
+
+struct Call {
+  const Request& request;
+  std::string argument;  // of the {…} in the pattern
+};
+using Handler = async::Task<Response> (*)(Server& server, Call call);
+
+struct Route {
+  std::string_view method;   // GET also answers HEAD
+  std::string_view pattern;  // "/api/v1/queue/{id}"
+  Access access;
+  Handler handler;
+};
+std::span<const Route> routes();
+
+struct Match {
+  const Route* route = nullptr;  // nullptr: there is none
+  std::string argument;
+  std::string allow;  // the methods of the path, if another one was asked for
+};
+Match find_route(const Request& request);
+
+/// {"error": text}
+Response failure(int status, std::string_view text);
+
+}  // namespace pen::api

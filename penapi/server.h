@@ -1,0 +1,73 @@
+#pragma once
+/// What all connections to penapi share, and how one is served.
+///
+/// Use:     Server server(loop, config, std::move(options));
+///          context.serve([&](auto accepted) { return server.serve(std::move(accepted.stream)); }, limit);
+/// Trust:   a connection to an inet address that is not loopback is encrypted and needs a token for all but the health
+///          routes. Requests to inet addresses must name this host (http.h, is_own_host).
+/// Bounds:  a request has penapi_timeout to come, its answer as long to be taken; a header and a body have the sizes of
+///          http.h; at most kListings requests at a time have qmgr go through its queue, others wait.
+/// Thread:  the loop's.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/async/stream.h"
+#include "lib/async/sync.h"
+#include "lib/config/config.h"
+#include "lib/ipc/destinations.h"
+#include "lib/ipc/queue.h"
+#include "lib/metrics/page.h"
+#include "lib/net/tls/context.h"
+#include "penapi/routes.h"
+#include "penapi/survey.h"
+#include "penapi/tokens.h"
+
+namespace pen::api {
+
+class Server {
+ public:
+  struct Options {
+    Tokens tokens;
+    std::shared_ptr<const tls::Context> tls;  // nullptr: no inet address but loopback
+    std::vector<metrics::Reader> pages;
+    Fd board;  // of master
+    async::Cancel* draining = nullptr;
+  };
+  Server(async::Loop& loop, const config::Config& config, Options options);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  async::Task<void> serve(async::Stream stream);
+
+  static constexpr seconds kPatience{60};
+  static constexpr std::size_t kListings = 4;
+
+  /// Asks qmgr and calls see() for each answer before Done; false from see() is enough: nullopt is returned then.
+  template <class Message>
+  using See = std::function<bool(Message&)>;
+  async::Task<Result<std::optional<ipc::queue::Done>>> ask(ipc::queue::ToQmgr request, See<ipc::queue::FromQmgr> see);
+  async::Task<Result<std::optional<ipc::destinations::Done>>> ask(ipc::destinations::ToQmgr request,
+                                                                  See<ipc::destinations::FromQmgr> see);
+
+  async::Loop& loop;
+  const config::Config& config;
+  async::Semaphore listings;
+  Survey survey;
+  /// What all programs have counted. Errors: a page is of another version.
+  Result<metrics::Sums> counted() const;
+  const Fd& board() const { return options_.board; }
+  std::string path(std::string_view name) const;
+
+ private:
+  enum class Place : std::uint8_t { unix, loopback, network };
+  async::Task<bool> serve_request(async::Stream& stream, Place place);
+  async::Task<std::expected<Request, Refusal>> read_request(async::Stream& stream, Place place, bool& quiet_end);
+  async::Task<Response> answer(const Request& request, Place place);
+  async::Task<bool> write(async::Stream& stream, const Response& response, bool keep_alive, bool with_body);
+
+  Options options_;
+};
+
+}  // namespace pen::api

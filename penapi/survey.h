@@ -1,0 +1,100 @@
+#pragma once
+/// Figures that are states, not counts: the queue by state, destinations, sessions; asked of qmgr and anvil at most as
+/// often as it costs them next to nothing.
+///
+/// Use:     const auto now = co_await server.survey.look();   // a value that stays as it is
+/// Rules:   what is quick (qmgr's and anvil's own figures) is at most kQuick old. What goes through the queue and all
+///          destinations is renewed in the background, one at a time, kShare times as seldom as it takes: with a
+///          million messages waiting, some seconds' work every few minutes. `looked` says when that was.
+/// Thread:  the loop's.
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/async/sync.h"
+#include "lib/ipc/destinations.h"
+#include "lib/ipc/queue.h"
+#include "lib/ipc/sessions.h"
+
+namespace pen::api {
+
+class Server;
+
+inline constexpr std::size_t kPlaces = std::size(ipc::queue::kPlaceNames);
+/// Upper bounds, in bytes and in seconds.
+inline constexpr auto kSizes =
+    std::to_array<std::uint64_t>({1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000});
+inline constexpr auto kWaits =
+    std::to_array<std::uint64_t>({60, 300, 900, 3'600, 14'400, 43'200, 86'400, 172'800, 432'000});
+
+struct QueueState {
+  std::uint64_t messages = 0, bytes = 0;
+  WallTime oldest{};  // arrival; none: there are no messages
+  std::array<std::uint64_t, kSizes.size() + 1> sizes{};
+  std::array<std::uint64_t, kWaits.size() + 1> ages{};
+  double age_sum = 0;
+  void add(WallTime now, WallTime arrival, std::uint64_t size);
+};
+
+struct DestinationFigures {
+  std::string shown, transport;
+  std::uint64_t connections = 0, jobs = 0, failures = 0;
+  std::uint64_t weight() const { return connections + jobs; }
+};
+/// Keeps the busiest few; the others are summed.
+class Busiest {
+ public:
+  explicit Busiest(std::size_t limit) : limit_(limit) {}
+  void add(DestinationFigures d);
+  /// The busiest first.
+  std::vector<DestinationFigures> take();
+  const DestinationFigures& other() const { return other_; }
+
+ private:
+  std::size_t limit_;
+  std::vector<DestinationFigures> kept_;  // a heap: the least busy first
+  DestinationFigures other_;
+};
+
+struct QueueView {
+  WallTime looked{};  // none: not yet
+  std::array<QueueState, kPlaces> states;
+  std::vector<DestinationFigures> destinations;
+  DestinationFigures other;
+  std::array<std::uint64_t, 7> by_class{};  // destinations by ipc::destinations::Class
+};
+
+struct Seen {
+  std::shared_ptr<const QueueView> queue;
+  std::map<std::string, std::string> qmgr;  // its status lines; empty: it did not answer
+  std::string qmgr_problem;
+  ipc::sessions::Status sessions;
+  std::string sessions_problem;
+};
+
+class Survey {
+ public:
+  explicit Survey(Server& server);
+  async::Task<Seen> look();
+
+  static constexpr milliseconds kQuick{1000};
+  static constexpr seconds kLeast{10};
+  static constexpr int kShare = 50;
+  static constexpr seconds kFirst{5};  // how long the first one is waited for
+
+ private:
+  static async::Task<void> go_through(Survey* self);
+  async::Task<bool> look_at_queue(QueueView& view);
+  async::Task<void> ask_quick();
+
+  Server& server_;
+  std::shared_ptr<const QueueView> queue_ = std::make_shared<QueueView>();
+  Seen quick_;
+  SteadyTime quick_at_ = SteadyTime::min(), again_ = SteadyTime::min();
+  bool under_way_ = false, asking_ = false;
+  async::Event looked_, asked_;
+};
+
+}  // namespace pen::api

@@ -1,0 +1,30 @@
+#pragma once
+/// The tokens with which a client may read what is not for everybody, and give orders.
+///
+/// Use:     PEN_TRY_ASSIGN(auto tokens, Tokens::read(path));  if (tokens.permit(request.authorization)) …
+/// File:    one token in a line, of 16 printable characters or more; empty lines and lines that begin with # are
+///          comments. Others than its owner must not be able to read it.
+/// Errors:  unreadable, readable by others, a short token; the text says which line, never what it holds.
+/// Thread:  any; immutable.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/result.h"
+
+namespace pen::api {
+
+class Tokens {
+ public:
+  Tokens() = default;
+  static Result<Tokens> read(const std::string& path);
+  static Result<Tokens> parse(std::string_view text, const std::string& path);
+  bool empty() const { return tokens_.empty(); }
+  /// The value of an Authorization field: "Bearer TOKEN". Takes the same time whatever is right in a wrong one.
+  bool permit(std::string_view authorization) const;
+
+ private:
+  std::vector<std::string> tokens_;
+};
+
+}  // namespace pen::api
