@@ -34,7 +34,11 @@ async::Task<Result<bool>> Checks::authorized_destination() {
   const std::string address = policy_.resolve->rewrite(*subject_.recipient);
   PEN_CO_TRY_ASSIGN(const auto cls, co_await class_of(mail::domain_part(address)));
   const std::string local = mail::unquote_local(mail::local_part(address));
-  const bool routed = local.find_first_of("@%!") != std::string::npos;
+  bool routed = local.find_first_of("@%!") != std::string::npos;
+  if (routed) {  // but not by what stands in the local part of a rewritten sender of ours
+    const auto original = policy_.resolve->original_sender(address);
+    routed = !original || !*original;
+  }
   co_return cls != resolve::AddressClass::other && !routed;
 }
 

@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/command_refusal.h"
+#include "lib/mail/verp.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/session.h"
 
@@ -35,7 +36,9 @@ mail::CommandOptions Session::offered_parameters() const {
           .smtputf8 = offered(keyword::kSmtpUtf8),
           .auth = policy_->auth.enabled && offered(keyword::kAuth),
           .requiretls = offered(keyword::kRequireTls),
-          .strict_paths = settings().strict_rfc821_envelopes};
+          .strict_paths = settings().strict_rfc821_envelopes,
+          .verp = standing_.may_verp && offered(keyword::kVerp) ? std::string_view(settings().default_verp_delimiters)
+                                                                : std::string_view()};
 }
 
 std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
@@ -43,6 +46,10 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
   if (mail.requiretls == mail::RequireTls::yes && !client_.secured())
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
                              mail::ErrorClass::policy);
+  if (!mail.verp.empty() && mail.sender.empty())
+    return Response::refused("503 5.5.4 Error: XVERP requires non-null sender");
+  if (!mail.verp.empty() && !mail::verp_delimiters(mail.verp, settings().verp_delimiter_filter))
+    return Response::refused("501 5.5.4 Error: XVERP needs two characters from " + settings().verp_delimiter_filter);
   if (mail.size && beyond_limit(*mail.size))
     return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy);
   if (!server_.intake.queue.accepting()) {

@@ -204,7 +204,7 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
 }
 
 Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
-                           bool flushed, bool verification) {
+                           bool flushed, bool verification, bool forwarded) {
   Result<resolve::Route> route;
   const std::shared_ptr<const resolve::Resolve> by = verification ? probe_resolve_ : resolve_;
   if (way.empty()) {
@@ -233,6 +233,14 @@ Task<Answer> Router::route(std::string sender, std::string recipient, mail::Requ
   out.nexthop = route->nexthop;
   out.by_sender = std::move(route->by_sender);
   out.for_domain = way.empty() && !route->routed && by->route_by_domain();
+  // Who is a relay host for a domain gets its mail from us in any case, whoever sent it.
+  if (forwarded && way.empty() && route->address_class == resolve::AddressClass::other &&
+      transport->program != Transport::Program::other) {
+    auto own = co_await tables_.ask([&] { return by->forwarded_sender(sender); });
+    if (!own) co_return deferred("4.3.0", "address resolving failed: " + printable(own.error().message(), 400));
+    out.sender = *std::move(own);
+    if (!out.sender.empty()) out.for_domain = false;
+  }
   // Only routing taken out of the local part changes the address, not the case of its domain.
   out.recipient = iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
   if (transport->program == Transport::Program::other) {

@@ -53,9 +53,10 @@ class Router {
   void route_probes_by(std::shared_ptr<const resolve::Resolve> resolve) { probe_resolve_ = std::move(resolve); }
 
   /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: ignore defer_transports.
+  /// forwarded: the sender is rewritten if the mail goes to another host that is not one of relay_domains (SRS).
   async::Task<Answer> route(std::string sender, std::string recipient,
                             mail::RequireTls wish = mail::RequireTls::unspecified, std::string way = {},
-                            bool flushed = false, bool verification = false);
+                            bool flushed = false, bool verification = false, bool forwarded = false);
 
  private:
   /// Puts the credentials' key into each destination that needs a login.

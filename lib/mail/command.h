@@ -67,9 +67,10 @@ std::string_view describe(CommandError e);
 struct CommandOptions {
   bool size = true, eight_bit_mime = true, dsn = true, smtputf8 = true, auth = false, requiretls = false;
   bool strict_paths = false;  // strict_rfc821_envelopes: the address must stand in <>
+  std::string_view verp{};    // XVERP: the delimiters for one without; empty: not offered
 };
 
-/// Of the facts: sender, envid, ret, body_type, smtputf8, requiretls.
+/// Of the facts: sender, envid, ret, body_type, smtputf8, requiretls, verp (as given: verp_delimiters() of verp.h).
 struct MailCommand : MessageFacts {
   // RFC 1870; a number of more than 64 bits becomes the largest number.
   std::optional<std::uint64_t> size;

@@ -107,6 +107,12 @@ Options from_settings(const config::Settings& s) {
   o.allow_percent_hack = s.allow_percent_hack;
   o.virtual_alias_expansion_limit = static_cast<std::size_t>(s.virtual_alias_expansion_limit);
   o.virtual_alias_recursion_limit = static_cast<std::size_t>(s.virtual_alias_recursion_limit);
+  o.srs = {.domain = s.srs_domain,
+           .secrets_file = s.srs_secrets_file,
+           .exclude_domains = join(s.srs_exclude_domains),
+           .separator = s.srs_separator,
+           .hash_length = static_cast<std::size_t>(s.srs_hash_length),
+           .max_age_days = static_cast<unsigned>(s.srs_max_age / std::chrono::days(1))};
   o.open.default_type = s.default_database_type;
   return o;
 }
