@@ -8,7 +8,7 @@ using namespace pen::mail;
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string_view line(reinterpret_cast<const char*>(data), size);
   const auto command = split_command(line);
-  const CommandOptions options{.auth = true};
+  const CommandOptions options{.auth = true, .verp = "+="};
   if (auto mail = parse_mail(command.args, options)) {
     const auto again = parse_mail("FROM:<" + mail->sender + ">" + (mail->smtputf8 ? " SMTPUTF8" : ""), options);
     if (!again || again->sender != mail->sender) std::abort();

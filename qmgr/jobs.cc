@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/mail/verp.h"
 
 namespace pen::qmgr {
 
@@ -18,6 +19,16 @@ mail::DeliveryStatus asking_ends_program() {
   return mail::make_status(mail::Action::deferred, "4.3.0", "given up: asking ends the delivery program");
 }
 }  // namespace
+
+void Jobs::set_sender(ipc::delivery::Job& job, const Active& m, bool rewritten) {
+  std::string sender = std::move(job.sender);
+  if (rewritten)
+    job.sender = m.seldom().rewritten_sender;
+  else
+    job.sender = mail::verp_sender(sender, job.verp, job.recipients.front().recipient.shown_original());
+  job.other_sender = job.sender != sender;
+  job.verp.clear();  // for whatever is made of it: it is done
+}
 
 ipc::delivery::Job Jobs::job_of(const Active& m, HandJob& a) const {
   ipc::delivery::Job job;
@@ -38,6 +49,7 @@ ipc::delivery::Job Jobs::job_of(const Active& m, HandJob& a) const {
       r.recipient.address = it->second;
     }
   }
+  if (a.rewritten || !job.verp.empty()) set_sender(job, m, a.rewritten);
   job.soft_refusals = around_.options.soft_bounce;
   job.other_hosts = a.other_hosts;
   return job;

@@ -39,6 +39,8 @@ class Jobs {
     Ordinals ordinals;
   };
   ipc::delivery::Job job_of(const Active& m, HandJob& a) const;
+  /// The sender that only these recipients see.
+  static void set_sender(ipc::delivery::Job& job, const Active& m, bool rewritten);
   /// The job ends before a program had it, for a fault of this host.
   void cannot_hand(Active& m, const HandJob& a, std::string_view why);
 

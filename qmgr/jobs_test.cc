@@ -1,6 +1,9 @@
 /// What becomes of the recipients of a job: by its result, by none, by the death of its program.
 #include "qmgr/jobs.h"
 
+#include <algorithm>
+#include <map>
+
 #include "qmgr/parts_fixture.h"
 
 namespace pen::qmgr {
@@ -8,6 +11,7 @@ namespace {
 
 struct InHand : RoundsFixture {
   Jobs jobs{around, active, rounds};
+  std::vector<std::uint32_t> forwarded;  // these get a rewritten sender
   InHand() : RoundsFixture(10) {}
 
   /// Routes what the scheduler has, opens its connections and hands out its jobs.
@@ -29,7 +33,12 @@ struct InHand : RoundsFixture {
     host.transport = "smtp";
     host.host = "mx.x.example";
     r.levels.push_back({{host}});
-    scheduler.routed(a.message, a.ordinal, r);
+    Sharing sharing = active.at(a.message).envelope().verp.empty() ? Sharing::all : Sharing::alone;
+    if (std::ranges::find(forwarded, a.ordinal) != forwarded.end()) {
+      sharing = Sharing::rewritten;
+      active.at(a.message).rare().rewritten_sender = "SRS0=x@back.example";
+    }
+    scheduler.routed(a.message, a.ordinal, r, sharing);
   }
   void act(const OpenConnection& a) {
     ipc::delivery::Features f;
@@ -40,12 +49,31 @@ struct InHand : RoundsFixture {
   void act(const CloseConnection&) {}
   void act(const DeferRecipients& a) { jobs.deferred(a); }
 
-  Active& handed(const std::vector<std::string>& to = {"r@x.example"}) {
+  Active& handed(const std::vector<std::string>& to = {"r@x.example"}, const std::string& verp = {}) {
     Ordinals all;
     for (std::uint32_t i = 0; i < to.size(); ++i) all.push_back(i);
-    Active& m = work_on(envelope("A1", to), all);
+    mail::Envelope e = envelope("A1", to);
+    e.verp = verp;
+    Active& m = work_on(std::move(e), all);
     pump();
     return m;
+  }
+  /// Ends the job in hand, for which the next one waits.
+  void delivered() {
+    Ordinals all;
+    for (const auto& r : ports.jobs.back().recipients) all.push_back(r.ordinal);
+    result({{all, ok()}});
+    pump();
+  }
+  /// Sender and recipients of each job, by their first recipient.
+  std::map<std::string, std::string> senders() const {
+    std::map<std::string, std::string> out;
+    for (const auto& job : ports.jobs) {
+      std::string to;
+      for (const auto& r : job.recipients) to += (to.empty() ? "" : " ") + r.recipient.address;
+      out[to] = job.sender + (job.other_sender ? " for them" : "") + job.verp;
+    }
+    return out;
   }
   void result(const std::vector<std::pair<Ordinals, mail::DeliveryStatus>>& results) {
     ipc::delivery::JobResult r;
@@ -67,6 +95,30 @@ struct InHand : RoundsFixture {
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(jobs, InHand)
+
+BOOST_AUTO_TEST_CASE(who_sees_a_rewritten_sender_shares_no_transaction_with_who_does_not) {
+  forwarded = {1, 3};
+  const Active& m = handed({"a@x.example", "b@x.example", "c@x.example", "d@x.example"});
+  const std::string sender = m.envelope().sender;
+  BOOST_REQUIRE(!sender.empty());
+  delivered();
+  BOOST_TEST(
+      (senders() == std::map<std::string, std::string>{{"a@x.example c@x.example", sender},
+                                                       {"b@x.example d@x.example", "SRS0=x@back.example for them"}}));
+  // The queue knows the sender as it was.
+  BOOST_TEST(m.envelope().sender == sender);
+}
+
+BOOST_AUTO_TEST_CASE(each_recipient_of_a_verp_message_has_a_sender_and_a_transaction_of_its_own) {
+  const Active& m = handed({"a@x.example", "b@x.example"}, "+=");
+  const std::string sender = m.envelope().sender;
+  delivered();
+  const auto at = sender.find('@');
+  const auto own = [&](const char* user) {
+    return sender.substr(0, at) + "+" + user + "=x.example" + sender.substr(at) + " for them";
+  };
+  BOOST_TEST((senders() == std::map<std::string, std::string>{{"a@x.example", own("a")}, {"b@x.example", own("b")}}));
+}
 
 BOOST_AUTO_TEST_CASE(each_recipient_has_the_result_of_its_own) {
   Active& m = handed({"a@x.example", "b@x.example"});

@@ -49,6 +49,10 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.manager.soft_bounce = s.soft_bounce;
   o.manager.allow_minus = s.allow_min_user;
   o.manager.default_filter_nexthop = s.default_filter_nexthop;
+  using Rewrites = qmgr::ManagerOptions::Rewrites;
+  if (!s.srs_domain.empty())
+    o.manager.rewrites = s.srs_forward == config::SrsForward::always ? Rewrites::all : Rewrites::forwarded;
+  o.manager.verp_bounces = !s.disable_verp_bounces;
   o.manager.verification_limit = static_cast<std::uint32_t>(s.address_verify_concurrency_limit);
   o.verify_service = s.address_verify_service_name;
   // With words that are none bounce tells the postmaster nothing, and says so.

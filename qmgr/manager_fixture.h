@@ -84,6 +84,7 @@ class Qmgr : public Ports {
     e.transport = transport;
     e.hold = hold;
     if (e.discharges.empty()) e.purpose = purpose;
+    if (e.discharges.empty()) e.verp = verp;
     outside_.wanted[id] = to;
     manager_->event()->new_mail.enqueue(std::move(e), permit, spool_file == 0 ? body : "", spool_file, 0,
                                         [this, id](ipc::enqueue::Outcome o, const std::string&) {
@@ -351,6 +352,7 @@ class Qmgr : public Ports {
   std::string filter, transport;
   bool hold = false;
   mail::Purpose purpose = mail::Purpose::mail;
+  std::string verp;
   std::uint64_t spool_file = 0;
   std::vector<std::string> ways_asked;  // the transports that routes were asked for
   std::vector<std::string> handed;      // the ids of the jobs, in the order in which they were handed out

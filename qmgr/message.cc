@@ -114,12 +114,11 @@ void to_log(const mail::Envelope& envelope, const Beginning& beginning, std::str
   out.sender = envelope.sender;
   out.domains = domains_of(envelope, beginning.remaining);
   out.self_contained = spool_file == 0;
-  // As encode(StoredPayload) would, without a copy of the envelope.
   const StoredPayload fresh;
   out.payload.clear();
   out.payload.reserve(body.size() + 512);
-  Encoder(out.payload)(PayloadLayout{}, envelope, beginning.notes, fresh.forced_expire, spool_file, spool_offset, body,
-                       fresh.deaths);
+  write_payload(out.payload, envelope, beginning.notes, fresh.forced_expire, spool_file, spool_offset, body,
+                fresh.deaths);
 }
 
 queue_log::Envelope to_log(const Active& m, std::string_view body) {
@@ -144,7 +143,7 @@ queue_log::Envelope to_log(const Active& m, std::string_view body) {
   for (std::size_t words = kMaxWords;;) {
     out.payload.clear();
     out.payload.reserve(body.size() + 512);
-    Encoder(out.payload)(PayloadLayout{}, envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body, deaths);
+    write_payload(out.payload, envelope, notes, m.forced_expire, m.spool_file, m.spool_offset, body, deaths);
     if (words == 0 || out.payload.size() <= queue_log::QueueLog::kMaxMessage) return out;
     words /= 4;
     for (Note& n : notes) shorten(n.status, words);
@@ -154,6 +153,7 @@ queue_log::Envelope to_log(const Active& m, std::string_view body) {
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   auto payload = read_payload(stored.envelope.payload);
   if (!payload || payload->envelope.recipients.size() != stored.envelope.recipients) return nullptr;
+  if (!payload->envelope.verp.empty() && payload->envelope.verp.size() != 2) return nullptr;
   auto m = std::make_unique<Active>();
   m->set_envelope(std::move(payload->envelope));
   m->place = stored.place;

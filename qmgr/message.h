@@ -82,6 +82,7 @@ struct Active {
     // of programs, while this recipient was in hand
     std::unordered_map<std::uint32_t, std::uint8_t> deaths;
     std::vector<std::function<void(bool)>> ordered_by;  // tools that wait for the order
+    std::string rewritten_sender;                       // SRS, this round: of mail that is forwarded from here
   };
   /// To change it.
   Rare& rare();

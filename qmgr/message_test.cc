@@ -176,7 +176,24 @@ BOOST_AUTO_TEST_CASE(what_older_layouts_wrote_is_read_and_written_anew) {
   reads(mark + "\2" + envelope_bytes + filter_and_hold + rest);
   e.purpose = mail::Purpose::traced;
   reads(mark + "\3" + envelope_bytes + filter_and_hold + "\1" + rest);
-  BOOST_TEST(!read_payload(mark + "\5" + envelope_bytes + rest).has_value());
+  BOOST_TEST(!read_payload(mark + "\6" + envelope_bytes + rest).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(only_mail_with_verp_has_the_layout_that_knows_it) {
+  const auto written = [](const mail::Envelope& e) {
+    queue_log::Envelope out;
+    to_log(e, beginning_of(e, e.arrival), "body", 0, 0, out);
+    return out.payload;
+  };
+  mail::Envelope e = old_envelope();
+  BOOST_TEST(written(e).starts_with(std::string("\0\4", 2)));
+  e.verp = "-=";
+  const std::string payload = written(e);
+  BOOST_TEST(payload.starts_with(std::string("\0\5", 2)));
+  const auto back = read_payload(payload);
+  BOOST_TEST_REQUIRE(back.has_value());
+  BOOST_TEST((back->envelope == e));
+  BOOST_TEST(back->inline_body == "body");
 }
 
 #if !defined(PEN_SANITIZED) && defined(__GLIBC__)

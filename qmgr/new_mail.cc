@@ -21,6 +21,7 @@ std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t 
     return "no queue id, no recipients, or too many";
   if (spool_file == 0 && envelope.body.size != inline_body.size())
     return "the body is not as long as the envelope says";
+  if (!envelope.verp.empty() && envelope.verp.size() != 2) return "delimiters of VERP that are not two";
   // Whoever may name any report could make any failure go unreported.
   if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
                    [&](const mail::Discharge& d) { return reports_.may_discharge(d, permit); }))

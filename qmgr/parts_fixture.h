@@ -23,6 +23,7 @@ struct NotedPorts final : Ports {
   int settles = 0, readers_gone = 0;
   std::vector<ipc::route::Route> routes;
   std::vector<std::string> asked;  // recipients of the routes
+  std::vector<bool> forwarded;     // and whether their sender may be rewritten
   std::vector<ipc::delivery::Job> jobs;
   std::vector<ipc::bounce::Notify> notices;
   std::vector<std::uint64_t> released;  // spool files
@@ -32,6 +33,7 @@ struct NotedPorts final : Ports {
   void route(const ipc::route::Route& r) override {
     routes.push_back(r);
     asked.emplace_back(r.recipient);
+    forwarded.push_back(r.forwarded);
   }
   void open_connection(const std::string&, const ipc::delivery::OpenConnection&) override {}
   void close_connection(const std::string&, ConnectionNumber) override {}

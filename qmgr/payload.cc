@@ -1,6 +1,5 @@
 #include "qmgr/payload.h"
 
-#include <string>
 #include <utility>
 
 namespace pen::qmgr {
@@ -28,6 +27,20 @@ struct EnvelopeLayout3 : DottedEnvelope {
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, dotted,
              message_id, discharges, transport, filter, hold, purpose)
 };
+/// The envelope that layout 4 has.
+struct EnvelopeLayout4 : mail::Envelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
+             message_id, discharges, transport, filter, hold, purpose)
+};
+/// To write it so, without a copy.
+struct AsLayout4 {
+  const mail::Envelope& e;
+  template <class Visitor>
+  void visit_fields(Visitor&& visitor) const {
+    visitor(e.queue_id, e.arrival, e.sender, e.recipients, e.envid, e.ret, e.body_type, e.smtputf8, e.requiretls,
+            e.client, e.body, e.message_id, e.discharges, e.transport, e.filter, e.hold, e.purpose);
+  }
+};
 template <class Envelope>
 struct OldPayload {
   Envelope envelope;
@@ -43,7 +56,7 @@ template <class Envelope>
 std::optional<StoredPayload> read_old(std::string_view payload) {
   auto old = decode<OldPayload<Envelope>>(payload);
   if (!old) return std::nullopt;
-  old->envelope.body = old->envelope.dotted;
+  if constexpr (requires { old->envelope.dotted; }) old->envelope.body = old->envelope.dotted;
   return StoredPayload{.envelope = std::move(old->envelope),
                        .notes = std::move(old->notes),
                        .forced_expire = old->forced_expire,
@@ -71,9 +84,22 @@ void shorten(mail::DeliveryStatus& status, std::size_t words) {
   shorten(status.remote_mta, words);
 }
 
+void write_payload(std::string& out, const mail::Envelope& envelope, const std::vector<Note>& notes, bool forced_expire,
+                   std::uint64_t spool_file, std::uint64_t spool_offset, std::string_view inline_body,
+                   const std::vector<Deaths>& deaths) {
+  Encoder encoder(out);
+  if (envelope.verp.empty())
+    encoder(PayloadLayout{}, AsLayout4{envelope}, notes, forced_expire, spool_file, spool_offset, inline_body, deaths);
+  else
+    encoder(PayloadLayout{.layout = kLayoutVerp}, envelope, notes, forced_expire, spool_file, spool_offset, inline_body,
+            deaths);
+}
+
 std::optional<StoredPayload> read_payload(std::string_view payload) {
   const std::string mark = encode(PayloadLayout{});
-  if (payload.starts_with(mark)) return decode<StoredPayload>(payload.substr(mark.size()));
+  if (payload.starts_with(mark)) return read_old<EnvelopeLayout4>(payload.substr(mark.size()));
+  if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutVerp})))
+    return decode<StoredPayload>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = 3})))
     return read_old<EnvelopeLayout3>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = 2})))

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/mail/verp.h"
 #include "lib/metrics/metrics.h"
 #include "qmgr/notice_rules.h"
 
@@ -85,12 +86,13 @@ bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
   if (kind == ipc::bounce::Kind::delay) notify.will_retry_until = m.envelope().arrival + around_.options.lifetime;
   notify.permit = around_.options.new_permit();
   Asked asked{m.number, notify.permit, notify.kind, {}};
+  const bool each = around_.options.verp_bounces && kind == ipc::bounce::Kind::failure && !m.envelope().verp.empty();
   std::size_t bytes = 0;
   for (const auto& [ordinal, n] : m.notes) {
     if ((n.owed & bit) == 0) continue;
     bytes += size_in_report(m.envelope().recipients[ordinal], n.status);
     // The rest stays owed, and is told in another when this one is made.
-    if (bytes > kReportBytes && !notify.recipients.empty()) break;
+    if ((each || bytes > kReportBytes) && !notify.recipients.empty()) break;
     asked.ordinals.add(ordinal);
     notify.recipients.push_back({ordinal, m.envelope().recipients[ordinal], n.status, n.when});
     // confirm_delay_cleared: told that it is late, the sender is told that it is not, whatever NOTIFY says of success.
@@ -98,6 +100,9 @@ bool Reports::ask(Active& m, ipc::bounce::Kind kind) {
   }
   notify.envelope = m.envelope();
   notify.envelope.recipients.clear();
+  if (each)
+    notify.envelope.sender =
+        mail::verp_sender(m.envelope().sender, m.envelope().verp, notify.recipients.front().recipient.shown_original());
   const auto body = active_.body_of(m);
   if (!body) {
     m.report_refused = true;
@@ -153,6 +158,15 @@ void Reports::give_up(Active& m) {
                m.envelope().sender, given_up);
 }
 
+/// Each note in the journal is the whole message anew. A VERP message that many refused has as many reports: after
+/// every sixteenth part of them the price of a crash is a second notice for those since.
+bool Reports::worth_noting(const Active& m) const {
+  const std::size_t recipients = m.envelope().recipients.size();
+  if (m.envelope().verp.empty() || recipients < 32) return true;
+  const auto owed = std::ranges::count_if(m.notes, [](const auto& n) { return n.second.owed != 0; });
+  return static_cast<std::size_t>(owed) % (recipients / 16) == 0;
+}
+
 bool Reports::may_discharge(const mail::Discharge& d, std::uint64_t permit) const {
   return permit != 0 && std::any_of(asked_.begin(), asked_.end(), [&](const auto& r) {
            const Asked& asked = r.second;
@@ -172,7 +186,7 @@ void Reports::discharge(const mail::Discharge& d) {
   queue_log::OrdinalSet ordinals;
   for (const std::uint32_t ordinal : d.ordinals) ordinals.add(ordinal);
   mark_told(m, ordinals, static_cast<ipc::bounce::Kind>(d.kind));
-  if (!m.remaining.empty() || m.owes()) {
+  if ((!m.remaining.empty() || m.owes()) && worth_noting(m)) {
     // What is left goes to a retry log, which is synced later than the notification's own deliveries: say it here, in
     // the journal, before they begin. Without space the price is a second notice after a crash.
     active_.renew(m);

@@ -63,6 +63,7 @@ class Reports {
     queue_log::OrdinalSet ordinals;
   };
   bool ask(Active& m, ipc::bounce::Kind kind);
+  bool worth_noting(const Active& m) const;
   /// The answer to a probe goes to verify, which probes again for what it does not hear of: nothing stays owed.
   void tell_verify(Active& m);
   /// The reports that these wait for are to be asked for again, if they are still owed.

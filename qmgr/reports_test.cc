@@ -154,6 +154,41 @@ BOOST_AUTO_TEST_CASE(with_soft_bounce_refused_mail_stays_in_the_queue_until_it_e
   BOOST_TEST(outside.notices[0] == "failure A1: no@a.example nowhere@c.example");
 }
 
+BOOST_AUTO_TEST_CASE(each_recipient_of_a_verp_message_has_a_notice_to_his_address) {
+  qmgr->verp = "+=";
+  qmgr->send("A1", "s@x.example", {"no@a.example", "ok@a.example", "nowhere@c.example"});
+  qmgr->run();
+  BOOST_TEST_REQUIRE(outside.notices.size() == 2U);
+  BOOST_TEST(outside.notices[0] == "failure A1: no@a.example");
+  BOOST_TEST(outside.notices[1] == "failure A1: nowhere@c.example");
+  BOOST_TEST(qmgr->told[0].envelope.sender == "s+no=a.example@x.example");
+  BOOST_TEST(qmgr->told[1].envelope.sender == "s+nowhere=c.example@x.example");
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(without_verp_bounces_there_is_one_notice_to_the_sender_as_he_came) {
+  ManagerOptions options;
+  options.verp_bounces = false;
+  start(options);
+  qmgr->verp = "+=";
+  qmgr->send("A1", "s@x.example", {"no@a.example", "nowhere@c.example"});
+  qmgr->run();
+  BOOST_TEST_REQUIRE(outside.notices.size() == 1U);
+  BOOST_TEST(outside.notices[0] == "failure A1: no@a.example nowhere@c.example");
+  BOOST_TEST(qmgr->told[0].envelope.sender == "s@x.example");
+}
+
+BOOST_AUTO_TEST_CASE(a_large_verp_list_that_nobody_takes_has_a_notice_for_each_and_ends) {
+  qmgr->verp = "+=";
+  std::vector<std::string> to;
+  for (int i = 0; i < 70; ++i) to.push_back("no" + std::to_string(i) + "@a.example");
+  qmgr->send("A1", "s@x.example", to);
+  for (int i = 0; i < 100 && qmgr->listed() > 0; ++i) qmgr->advance(seconds(10));
+  BOOST_TEST(outside.notices.size() == to.size());
+  BOOST_TEST(std::set<std::string>(outside.notices.begin(), outside.notices.end()).size() == to.size());
+  BOOST_TEST(qmgr->listed() == 0U);
+}
+
 struct Warned : Fixture {
   Warned() {
     options.delay_warning = seconds(3600);

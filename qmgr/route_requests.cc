@@ -4,6 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/expanded.h"
 
 namespace pen::qmgr {
 
@@ -37,16 +38,28 @@ void RouteRequests::unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryS
   }
 }
 
+bool RouteRequests::forwarded(const mail::Envelope& envelope, const mail::Recipient& recipient) const {
+  using Rewrites = ManagerOptions::Rewrites;
+  if (envelope.sender.empty() || !envelope.verp.empty() || mail::is_probe(envelope.purpose)) return false;
+  if (around_.options.rewrites == Rewrites::all) return true;
+  // Copies (always_bcc and its kin) go where nobody addressed them to.
+  return !iequals(recipient.shown_original(), recipient.address) || (recipient.notify & mail::notify::kCopy) != 0;
+}
+
 void RouteRequests::ask(const RouteRecipient& a) {
   Active& m = active_.at(a.message);
   if (may_be_option(m.envelope().recipients[a.ordinal].address)) return unroutable(m, a.ordinal, bad_syntax());
   const std::string way = transport_of(m.envelope(), around_.options.default_filter_nexthop);
   // What is known of a domain holds for mail that asks nothing special of TLS, and has no way of its own.
   const bool verification = m.envelope().purpose == mail::Purpose::verification;  // has settings of its own
-  if (!verification && known_ < kKnown && m.envelope().requiretls == mail::RequireTls::unspecified && way.empty())
+  const bool sent_on = around_.options.rewrites != ManagerOptions::Rewrites::none && way.empty() &&
+                       forwarded(m.envelope(), m.envelope().recipients[a.ordinal]);
+  if (!verification && !sent_on && known_ < kKnown && m.envelope().requiretls == mail::RequireTls::unspecified &&
+      way.empty())
     if (const auto* known = cache_.find(m.envelope().recipients[a.ordinal].address, around_.clock.now())) {
       ++known_;
-      return around_.scheduler.routed(a.message, a.ordinal, *known);
+      return around_.scheduler.routed(a.message, a.ordinal, *known,
+                                      m.envelope().verp.empty() ? Sharing::all : Sharing::alone);
     }
   const std::uint64_t request = next_request_++;
   asked_[request] = {a.message, a.ordinal};
@@ -56,7 +69,8 @@ void RouteRequests::ask(const RouteRecipient& a) {
                        .requiretls = m.envelope().requiretls,
                        .transport = way,
                        .flushed = around_.scheduler.deferral_overridden(a.message),
-                       .verification = verification});
+                       .verification = verification,
+                       .forwarded = sent_on});
 }
 
 std::uint64_t RouteRequests::look_up(const std::string& recipient, const std::string& sender, LookedUp then) {
@@ -87,7 +101,13 @@ void RouteRequests::routed(ipc::route::Routed& answer) {
     if (resolved->recipient.empty()) resolved->recipient = m.envelope().recipients[ordinal].address;
     if (m.envelope().purpose != mail::Purpose::verification)
       cache_.add(m.envelope().recipients[ordinal].address, *resolved, around_.clock.now());
-    around_.scheduler.routed(number, ordinal, *resolved);
+    Sharing sharing = m.envelope().verp.empty() ? Sharing::all : Sharing::alone;
+    if (!resolved->sender.empty()) {
+      // The same for all of the message but for the day, and a day more or less does no harm.
+      m.rare().rewritten_sender = std::move(resolved->sender);
+      sharing = Sharing::rewritten;
+    }
+    around_.scheduler.routed(number, ordinal, *resolved, sharing);
     return;
   }
   unroutable(m, ordinal, std::get<ipc::route::Unroutable>(answer.answer).status);

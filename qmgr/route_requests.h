@@ -48,6 +48,8 @@ class RouteRequests {
     MessageNumber message = 0;
     std::uint32_t ordinal = 0;
   };
+  /// It is on its way to somebody else than it was sent to (SRS).
+  bool forwarded(const mail::Envelope& envelope, const mail::Recipient& recipient) const;
   /// A command may take it for an option.
   bool may_be_option(std::string_view recipient) const;
   /// There is no way for this recipient.

@@ -1,6 +1,7 @@
 /// What trivial-rewrite is asked, and what its answers and its deaths mean.
 #include "qmgr/route_requests.h"
 
+#include "lib/mail/expanded.h"
 #include "qmgr/parts_fixture.h"
 
 namespace pen::qmgr {
@@ -67,6 +68,57 @@ BOOST_AUTO_TEST_CASE(a_rewritten_address_is_kept_for_this_round) {
   route.recipient = "other@x.example";
   answer(last(), route);
   BOOST_TEST(m.seldom().rewritten.at(0) == "other@x.example");
+}
+
+BOOST_AUTO_TEST_CASE(only_mail_that_is_sent_on_may_have_another_sender) {
+  using Rewrites = ManagerOptions::Rewrites;
+  const auto asks = [this](std::string_view id, Rewrites rewrites, auto change) {
+    around.options.rewrites = rewrites;
+    mail::Envelope e = envelope(std::string(id));
+    change(e);
+    work_on(std::move(e), {0});
+    ask();
+    return ports.forwarded.back();
+  };
+  const auto plain = [](mail::Envelope&) {};
+  const auto alias = [](mail::Envelope& e) { e.recipients[0].original = "list@y.example"; };
+  BOOST_TEST(!asks("A1", Rewrites::none, alias));
+  BOOST_TEST(!asks("A2", Rewrites::forwarded, plain));
+  BOOST_TEST(asks("A3", Rewrites::forwarded, alias));
+  BOOST_TEST(asks("A4", Rewrites::all, plain));
+  BOOST_TEST(asks("A5", Rewrites::forwarded, [](mail::Envelope& e) { e.recipients[0].notify = mail::notify::kCopy; }));
+  BOOST_TEST(!asks("A6", Rewrites::all, [](mail::Envelope& e) { e.sender.clear(); }));
+  BOOST_TEST(!asks("A7", Rewrites::all, [](mail::Envelope& e) { e.verp = "+="; }));
+  BOOST_TEST(!asks("A8", Rewrites::all, [](mail::Envelope& e) { e.transport = "smtp:[192.0.2.1]"; }));
+  BOOST_TEST(!asks("A9", Rewrites::all, [](mail::Envelope& e) { e.filter = "scan:"; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_rewritten_sender_is_kept_for_this_round_and_for_nobody_else) {
+  around.options.rewrites = ManagerOptions::Rewrites::forwarded;
+  const auto alias = [this](const char* id, const char* to) {
+    mail::Envelope e = envelope(id, {to});
+    e.recipients[0].original = "list@y.example";
+    return &work_on(std::move(e), {0});
+  };
+  Active& m = *alias("A1", "a@x.example");
+  ask();
+  auto route = resolved();
+  route.sender = "SRS0=x@back.example";
+  route.recipient = "a@x.example";
+  answer(last(), route);
+  BOOST_TEST(m.seldom().rewritten_sender == "SRS0=x@back.example");
+  // What is known of the domain is for mail that keeps its sender.
+  auto known = resolved();
+  known.for_domain = true;
+  known.valid_for = seconds(60);
+  known.recipient = "b@x.example";
+  work_on(envelope("A2", {"b@x.example"}), {0});
+  ask();
+  answer(last(), known);
+  const auto before = ports.routes.size();
+  alias("A3", "c@x.example");
+  ask();
+  BOOST_TEST(ports.routes.size() == before + 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_route_for_a_whole_domain_is_not_asked_for_again_in_its_time) {

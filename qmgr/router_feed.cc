@@ -20,7 +20,7 @@ void RouterFeed::route(const ipc::route::Route& request) {
     return;
   }
   waiting_.push_back({request.request, std::string(request.recipient), std::string(request.sender), request.requiretls,
-                      std::string(request.transport), request.flushed, request.verification});
+                      std::string(request.transport), request.flushed, request.verification, request.forwarded});
   link_.want();
 }
 
@@ -31,7 +31,7 @@ void RouterFeed::send(const ipc::route::Route& request) {
 
 void RouterFeed::on_connected() {
   for (const Waiting& w : std::exchange(waiting_, {}))
-    send({w.request, w.recipient, w.sender, w.requiretls, w.transport, w.flushed, w.verification});
+    send({w.request, w.recipient, w.sender, w.requiretls, w.transport, w.flushed, w.verification, w.forwarded});
 }
 void RouterFeed::on_message(Link::Channel::Received& received) {
   manager_->event()->routes.routed(std::get<ipc::route::Routed>(received.message));

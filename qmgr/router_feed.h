@@ -27,6 +27,7 @@ class RouterFeed {
     std::string transport;
     bool flushed = false;
     bool verification = false;
+    bool forwarded = false;
   };
   void send(const ipc::route::Route& request);
   void on_connected();

@@ -11,7 +11,6 @@
 
 namespace pen::qmgr {
 
-using destdb::Sharing;
 using redis::RedisError;
 using redis::Reply;
 
@@ -164,20 +163,20 @@ void SharedDestinations::run() {
   });
 }
 
-void SharedDestinations::carry_out(Sharing::Effect& effect) {
+void SharedDestinations::carry_out(destdb::Sharing::Effect& effect) {
   auto event = manager_->event();
-  if (const auto* open = std::get_if<Sharing::Open>(&effect)) {
+  if (const auto* open = std::get_if<destdb::Sharing::Open>(&effect)) {
     event->connections.share_answer(open->connection, true);
-  } else if (const auto* refuse = std::get_if<Sharing::Refuse>(&effect)) {
+  } else if (const auto* refuse = std::get_if<destdb::Sharing::Refuse>(&effect)) {
     event->connections.share_answer(refuse->connection, false);
-  } else if (const auto* heard = std::get_if<Sharing::Elsewhere>(&effect)) {
+  } else if (const auto* heard = std::get_if<destdb::Sharing::Elsewhere>(&effect)) {
     event->scheduler.elsewhere(heard->key, heard->connections);
-  } else if (const auto* learned = std::get_if<Sharing::Learned>(&effect)) {
+  } else if (const auto* learned = std::get_if<destdb::Sharing::Learned>(&effect)) {
     own_.put(learned->key, learned->facts);
     event->scheduler.learned(learned->key, learned->facts);
-  } else if (const auto* again = std::get_if<Sharing::LookAgain>(&effect)) {
+  } else if (const auto* again = std::get_if<destdb::Sharing::LookAgain>(&effect)) {
     event->scheduler.look_again(again->key);
-  } else if (const auto* back = std::get_if<Sharing::GiveBack>(&effect)) {
+  } else if (const auto* back = std::get_if<destdb::Sharing::GiveBack>(&effect)) {
     event->scheduler.give_back(back->key, back->keep);
   }
 }
@@ -201,11 +200,11 @@ void SharedDestinations::take(Result<Reply> reply, std::string_view what, Take&&
   wake();
 }
 
-void SharedDestinations::send(const Sharing::Request& request) {
+void SharedDestinations::send(const destdb::Sharing::Request& request) {
   std::visit([this](const auto& r) { send(r); }, request);
 }
 
-void SharedDestinations::send(const Sharing::AskLease& ask) {
+void SharedDestinations::send(const destdb::Sharing::AskLease& ask) {
   const bool sent = client_.send(
       {"EVALSHA", lease_script_, "2", name_of('l', ask.key), name_of('f', ask.key), options_.instance,
        std::to_string(ask.held), std::to_string(ask.wanted), std::to_string(ask.limit),
@@ -221,7 +220,7 @@ void SharedDestinations::send(const Sharing::AskLease& ask) {
   if (!sent) client_.give_up(Error(RedisError::no_answer));
 }
 
-void SharedDestinations::send(const Sharing::TellFacts& tell) {
+void SharedDestinations::send(const destdb::Sharing::TellFacts& tell) {
   std::vector<std::string> words{"EVALSHA", facts_script_, "1", name_of('f', tell.key),
                                  std::to_string(kKeptFor.count())};
   for (const auto& [name, bytes] : tell.groups) {

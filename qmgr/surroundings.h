@@ -36,6 +36,9 @@ struct ManagerOptions {
   bool soft_bounce = false;  // refused mail is tried again
   bool allow_minus = true;   // allow_min_user: recipients may begin with "-"
   std::string default_filter_nexthop = {};
+  /// Whose sender may have to be rewritten (srs_forward); trivial-rewrite says whether.
+  enum class Rewrites : std::uint8_t { none, forwarded, all } rewrites = Rewrites::none;
+  bool verp_bounces = true;  // a notice for each recipient of a VERP message (disable_verp_bounces)
   // address_verify_concurrency_limit: look-ups, and connections of a transport, that all probes of verify have together
   std::uint32_t verification_limit = 20;
   // messages read from the log in one settle(): keeps the loop alive

@@ -330,7 +330,8 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
       metrics::count_attempt(settings_.lmtp ? metrics::Agent::lmtp : metrics::Agent::smtp, delays, status.action,
                              job.purpose);
       log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays, status,
-                                          mail::wording_of(job.purpose, job.soft_refusals)));
+                                          mail::wording_of(job.purpose, job.soft_refusals),
+                                          job.other_sender ? std::string_view(job.sender) : std::string_view()));
     }
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status && r.one_domain == one_domain; });

@@ -259,6 +259,15 @@ async::Task<Verdict> Checks::recipient() {
     const RestrictionList& list = relay ? policy_.relay : policy_.recipient;
     if (!list.empty()) answer = co_await run(list, recipient_label());
   }
+  if (answer != Answer::reject) {
+    // It would be an unknown user later on, when its sender is nobody to tell.
+    const auto original = policy_.resolve->original_sender(policy_.resolve->rewrite(*subject_.recipient));
+    if (original && !*original) {
+      if_reject_.clear();
+      answer = refuse(550, "5.1.1", recipient_label(), "User unknown: SRS address " + original->error().message(),
+                      mail::ErrorClass::bounce);
+    }
+  }
   if (answer != Answer::reject && s.smtpd_reject_unlisted_recipient && policy_.unknown_recipient_checks) {
     if_reject_.clear();
     reason_ = metrics::Reason::unknown_user;

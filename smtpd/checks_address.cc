@@ -38,7 +38,10 @@ async::Task<Result<bool>> Checks::authorized_destination() {
 
 bool Checks::routed_elsewhere(std::string_view address) const {
   const std::string local = mail::unquote_local(mail::local_part(address));
-  return local.find_first_of("@%!") != std::string::npos && !policy_.settings.allow_untrusted_routing;
+  if (local.find_first_of("@%!") == std::string::npos || policy_.settings.allow_untrusted_routing) return false;
+  // What stands in the local part of a rewritten sender of ours routes nothing.
+  const auto original = policy_.resolve->original_sender(address);
+  return !original || !*original;
 }
 
 async::Task<Checks::Answer> Checks::permit_auth_destination(const Restriction& r, const Name&) {

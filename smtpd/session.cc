@@ -283,6 +283,7 @@ async::Task<void> Session::learn_standing() {
     }
     out.standing.may_xclient = first_peer_ ? standing_.may_xclient : is_in(policy_->xclient_hosts);
     out.standing.may_xforward = is_in(policy_->xforward_hosts);
+    out.standing.may_verp = is_in(policy_->verp_clients);
     out.standing.unlimited = is_in(policy_->event_limit_exceptions);
     out.standing.no_auth = is_in(policy_->auth.exceptions, true);
     out.bare_newline = is_in(policy_->bare_newline_exclusions);

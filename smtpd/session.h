@@ -214,6 +214,7 @@ class Session {
   struct Standing {
     bool may_xclient = false;   // about the host that connected, whatever XCLIENT has said
     bool may_xforward = false;  // smtpd_authorized_xforward_hosts
+    bool may_verp = false;      // smtpd_authorized_verp_clients
     bool unlimited = false;     // smtpd_client_event_limit_exceptions
     bool no_auth = true;        // smtpd_sasl_exceptions_networks
     bool local = false;         // local_header_rewrite_clients, its addresses and tables

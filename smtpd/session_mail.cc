@@ -8,6 +8,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/command_refusal.h"
+#include "lib/mail/verp.h"
 #include "smtpd/authentication.h"
 #include "smtpd/lists_ahead.h"
 #include "smtpd/session.h"
@@ -38,7 +39,9 @@ mail::CommandOptions Session::offered_parameters() const {
           .requiretls = offered(keyword::kRequireTls),
           .strict_paths = settings().strict_rfc821_envelopes,
           .null_domain = settings().resolve_null_domain,
-          .utf8_unasked = !settings().strict_smtputf8};
+          .utf8_unasked = !settings().strict_smtputf8,
+          .verp = standing_.may_verp && offered(keyword::kVerp) ? std::string_view(settings().default_verp_delimiters)
+                                                                : std::string_view()};
 }
 
 std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
@@ -47,6 +50,10 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
                              mail::ErrorClass::policy)
         .because(metrics::Reason::tls);
+  if (!mail.verp.empty() && mail.sender.empty())
+    return Response::refused("503 5.5.4 Error: XVERP requires non-null sender");
+  if (!mail.verp.empty() && !mail::verp_delimiters(mail.verp, settings().verp_delimiter_filter))
+    return Response::refused("501 5.5.4 Error: XVERP needs two characters from " + settings().verp_delimiter_filter);
   if (mail.size && beyond_limit(*mail.size))
     return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy)
         .because(metrics::Reason::content);

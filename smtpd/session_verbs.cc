@@ -214,6 +214,7 @@ std::string Session::ehlo_reply(std::string_view mechanisms) const {
     add(keyword::kAuth, fmt::format("AUTH {}", mechanisms));
     if (s.broken_sasl_auth_clients) add(keyword::kAuth, fmt::format("AUTH={}", mechanisms));
   }
+  if (standing_.may_verp) add(keyword::kVerp, "XVERP");
   if (standing_.may_xclient)
     add(keyword::kXclient, "XCLIENT NAME ADDR PORT PROTO HELO LOGIN REVERSE_NAME DESTADDR DESTPORT");
   if (standing_.may_xforward) add(keyword::kXforward, fmt::format("XFORWARD {}", mail::xforward::kAll));

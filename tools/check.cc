@@ -211,6 +211,19 @@ void check_smtpd(const config::Config& config, Report& report) {
   }
 }
 
+/// The programs read it as mail_owner; root, who checks, can read everything.
+void check_secrets(const config::Settings& s, Report& report) {
+  struct stat st{};
+  const auto owner = service::mail_owner(s);
+  if (s.srs_domain.empty() || !owner || ::stat(s.srs_secrets_file.c_str(), &st) != 0) return;
+  const bool readable = owner->uid == 0 || (st.st_uid == owner->uid   ? (st.st_mode & S_IRUSR) != 0
+                                            : st.st_gid == owner->gid ? (st.st_mode & S_IRGRP) != 0
+                                                                      : (st.st_mode & S_IROTH) != 0);
+  if (!readable)
+    report.add(Severity::warning,
+               "srs_secrets_file " + s.srs_secrets_file + ": mail_owner must be able to read it: chown or chgrp it");
+}
+
 /// Commands whose service would not start. Postfix's own master.cf has some for software that is not installed: a note.
 void check_commands(const config::Config& config, Report& report) {
   const auto owner = service::mail_owner(config.settings());
@@ -294,6 +307,7 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
   check_tables(*config, report);
   check_smtpd(*config, report);
+  check_secrets(config->settings(), report);
   check_commands(*config, report);
   check_notices(*config, report);
   check_mailbox_limits(*config, report);

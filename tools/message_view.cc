@@ -65,6 +65,7 @@ void print_envelope(LineOutput& out, const MessageSource& source) {
   if (e.smtputf8) line("smtputf8", "yes");
   if (e.requiretls != mail::RequireTls::unspecified)
     line("requiretls", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
+  line("verp", e.verp);
   line("transport", e.transport);
   line("filter", e.filter);
   line("full_name", source.full_name);
@@ -111,6 +112,7 @@ std::string json_envelope(const MessageSource& source) {
     text(j, "body_type", word_of(e.body_type, {"", "7BIT", "8BITMIME", "BINARYMIME"}));
     text(j, "requiretls", word_of(e.requiretls, {"", "yes", "no"}));
     text(j, "purpose", word_of(e.purpose, {"", "traced", "probe"}));
+    text(j, "verp", e.verp);
     if (e.smtputf8) j["smtputf8"] = true;
     if (source.gateway) j["gateway"] = true;
     text(j, "transport", e.transport);

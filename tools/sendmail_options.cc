@@ -132,9 +132,10 @@ std::vector<service::Option> table(SendmailOptions& v) {
   const Take ret = [&v](const Given& given) {
     return take_word(v.mail.ret, given, "full", mail::Ret::full, "hdrs", mail::Ret::headers);
   };
-  const Take transcript = [](const Given& given) -> std::string {
+  const Take transcript = [&v](const Given& given) -> std::string {
     if (!given.value.starts_with('V')) return {};
-    return "-XV: sender addresses that name the recipient (VERP) are not made here";
+    v.verp = given.value.substr(1);
+    return {};
   };
   return {{"-f, -r ADDR", "envelope sender; default: the user", sender},
           {"-F NAME", "full name for a From: that is missing", into(v.mail.full_name)},
@@ -148,6 +149,7 @@ std::vector<service::Option> table(SendmailOptions& v) {
           {"-O requiretls=yes|no", "every host on the way must offer REQUIRETLS",
            [&v](const Given& given) { return take_named_option(v, given.value); }},
           {"-O smtputf8=yes|no", "the message is declared as one with addresses or a header in UTF-8"},
+          {"-XV[XY]", "each recipient gets the message from an address that names him (VERP), by the delimiters X, Y"},
           {"-G", "from elsewhere: nothing is added to the header, nor rewritten in it", set(v.mail.gateway)},
           {"-B 7BIT|8BITMIME", "body type", body_type},
           {"-C DIR", "the directory of main.cf (default: MAIL_CONFIG, else /etc/penstock)", config_directory},
@@ -171,7 +173,7 @@ std::vector<service::Option> table(SendmailOptions& v) {
           {"-A, -e, -h, -L, -p VALUE", "", accepted()},
           {"-d[VALUE]", "", accepted()},
           {"-o NAME[=VALUE]", "other than -oi and -oA; also other -O", other},
-          {"-X FILE", "but -XV, which is refused", transcript}};
+          {"-X FILE", "but -XV", transcript}};
 }
 
 }  // namespace

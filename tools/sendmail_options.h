@@ -23,6 +23,7 @@ struct SendmailOptions {
   Reading reading;
   bool verbose = false;
   std::string requiretls, smtputf8;  // the words of -O; empty: not given
+  std::optional<std::string> verp;   // -XV; the delimiters may be empty
   std::vector<std::string> words;    // recipients
 
   static std::expected<SendmailOptions, service::Ending> read(int argc, const char* const* argv);

@@ -62,6 +62,12 @@ BOOST_AUTO_TEST_CASE(options_of_other_sendmails_are_taken) {
                  .has_value());
 }
 
+BOOST_AUTO_TEST_CASE(verp_is_asked_for_with_or_without_delimiters) {
+  BOOST_TEST(read({"-XV"})->verp.value() == "");
+  BOOST_TEST(read({"-XV-+"})->verp.value() == "-+");
+  BOOST_TEST(!read({"-Xlog"})->verp.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   const auto refused = [](std::vector<const char*> words, const char* why) {
     const auto done = read(std::move(words));
@@ -76,7 +82,6 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   refused({"-Osmtputf8=maybe"}, "-O smtputf8=: yes or no, not maybe");
   refused({"-qI"}, "-qI: what?");
   refused({"-qx"}, "-qx: only");
-  refused({"-XV"}, "(VERP) are not made here");
   refused({"-t", "-bp"}, "-t: not with");
   refused({"-qRexample.com", "-bp"}, "-qR: not with");
   refused({"-bp", "to@example.com"}, "recipients: not with");

@@ -11,6 +11,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/verp.h"
 #include "tools/sendmail_submit.h"
 #include "tools/smtp_dialogue.h"
 
@@ -107,7 +108,7 @@ config::Config SendmailTool::settings() const {
 
 void SendmailTool::take_extensions() {
   Options& v = options_;
-  if (v.requiretls.empty() && v.smtputf8.empty()) return;
+  if (v.requiretls.empty() && v.smtputf8.empty() && !v.verp) return;
   const config::Config config = settings();
   const config::Settings& s = config.settings();
   const auto wanted = [](const std::string& word, bool enabled, const char* option, const char* setting) {
@@ -118,6 +119,10 @@ void SendmailTool::take_extensions() {
   if (wanted(v.requiretls, s.requiretls_enable, "requiretls", "requiretls_enable"))
     v.mail.requiretls = mail::RequireTls::yes;
   v.mail.smtputf8 = wanted(v.smtputf8, s.smtputf8_enable, "smtputf8", "smtputf8_enable");
+  if (!v.verp) return;
+  v.mail.verp = v.verp->empty() ? s.default_verp_delimiters : *v.verp;
+  if (!mail::verp_delimiters(v.mail.verp, s.verp_delimiter_filter))
+    die(EX_USAGE, "-XV needs two characters from " + s.verp_delimiter_filter);
 }
 
 int SendmailTool::submit_message() {

@@ -16,12 +16,12 @@ struct Conversation {
   async::Semaphore places;
 
   static Task<void> answer(Conversation* self, std::uint64_t request, std::string sender, std::string recipient,
-                           mail::RequireTls wish, std::string way, bool flushed, bool verification) {
+                           mail::RequireTls wish, std::string way, bool flushed, bool verification, bool forwarded) {
     ipc::route::Routed routed;
     routed.request = request;
     ++self->counts.under_way;
     routed.answer = co_await self->router.route(std::move(sender), std::move(recipient), wish, std::move(way), flushed,
-                                                verification);
+                                                verification, forwarded);
     --self->counts.under_way;
     if (const auto* no = std::get_if<ipc::route::Unroutable>(&routed.answer)) {
       ++(no->status.action == mail::Action::failed ? self->counts.failed : self->counts.deferred);
@@ -66,7 +66,7 @@ Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening 
     jobs.spawn("route " + std::string(request.recipient),
                Conversation::answer(&self, request.request, std::string(request.sender), std::string(request.recipient),
                                     request.requiretls, std::string(request.transport), request.flushed,
-                                    request.verification));
+                                    request.verification, request.forwarded));
   }
   // Drain: answer the requests in progress first.
   PEN_CO_TRY(co_await jobs.drained({.deadline = loop.now() + seconds(5)}));

@@ -206,12 +206,13 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
 }
 
 Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
-                           bool flushed, bool verification) {
-  return route_by(std::move(sender), std::move(recipient), wish, std::move(way), flushed, verification, true);
+                           bool flushed, bool verification, bool forwarded) {
+  return route_by(std::move(sender), std::move(recipient), wish, std::move(way), flushed, verification, forwarded,
+                  true);
 }
 
 Task<Answer> Router::route_by(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
-                              bool flushed, bool verification, bool may_pass) {
+                              bool flushed, bool verification, bool forwarded, bool may_pass) {
   Result<resolve::Route> route;
   const std::shared_ptr<const resolve::Resolve> by = verification ? probe_resolve_ : resolve_;
   if (way.empty()) {
@@ -240,6 +241,14 @@ Task<Answer> Router::route_by(std::string sender, std::string recipient, mail::R
   out.nexthop = route->nexthop;
   out.by_sender = std::move(route->by_sender);
   out.for_domain = way.empty() && !route->routed && by->route_by_domain();
+  // Who is a relay host for a domain gets its mail from us in any case, whoever sent it.
+  if (forwarded && way.empty() && route->address_class == resolve::AddressClass::other &&
+      transport->program != Transport::Program::other) {
+    auto own = co_await tables_.ask([&] { return by->forwarded_sender(sender); });
+    if (!own) co_return deferred("4.3.0", "address resolving failed: " + printable(own.error().message(), 400));
+    out.sender = *std::move(own);
+    if (!out.sender.empty()) out.for_domain = false;
+  }
   // Only routing taken out of the local part changes the address, not the case of its domain.
   out.recipient = iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
   if (transport->program == Transport::Program::other) {
@@ -254,8 +263,8 @@ Task<Answer> Router::route_by(std::string sender, std::string recipient, mail::R
   if (found.levels.empty() && found.status.dsn == kLoop && transport->best_mx && may_pass) {
     const resolve::TransportSpec& to = *transport->best_mx;
     const std::string there = to.transport + ":" + (to.nexthop.empty() ? route->nexthop : to.nexthop);
-    Answer passed =
-        co_await route_by(std::move(sender), std::move(out.recipient), wish, there, flushed, verification, false);
+    Answer passed = co_await route_by(std::move(sender), std::move(out.recipient), wish, there, flushed, verification,
+                                      forwarded, false);
     if (auto* resolved = std::get_if<Resolved>(&passed)) resolved->for_domain = false;
     co_return passed;
   }

@@ -56,14 +56,15 @@ class Router {
   void route_probes_by(std::shared_ptr<const resolve::Resolve> resolve) { probe_resolve_ = std::move(resolve); }
 
   /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: ignore defer_transports.
+  /// forwarded: the sender is rewritten if the mail goes to another host that is not one of relay_domains (SRS).
   async::Task<Answer> route(std::string sender, std::string recipient,
                             mail::RequireTls wish = mail::RequireTls::unspecified, std::string way = {},
-                            bool flushed = false, bool verification = false);
+                            bool flushed = false, bool verification = false, bool forwarded = false);
 
  private:
   /// may_pass: best_mx_transport counts.
   async::Task<Answer> route_by(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
-                               bool flushed, bool verification, bool may_pass);
+                               bool flushed, bool verification, bool forwarded, bool may_pass);
   /// Puts the credentials' key into each destination that needs a login.
   async::Task<Result<void>> add_logins(Found& found, const LoginKeys& keys, std::string sender);
   /// Sets the TLS policy of each destination. Destinations that must wait are removed; if none is left, found.status

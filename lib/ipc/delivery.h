@@ -61,8 +61,10 @@ struct Job : mail::MessageFacts {
   std::string_view inline_body;
   bool soft_refusals = false;  // soft_bounce: qmgr tries again what is refused, and the log says so
   bool other_hosts = false;    // what this host does not take now is offered to another one in this round
+  bool other_sender = false;   // `sender` is not what the queue has: it was made for these recipients (SRS, VERP)
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid, ret, body_type,
-             smtputf8, requiretls, client, body, body_offset, inline_body, soft_refusals, purpose, other_hosts)
+             smtputf8, requiretls, client, body, body_offset, inline_body, soft_refusals, purpose, other_hosts, verp,
+             other_sender)
 };
 
 // program → qmgr

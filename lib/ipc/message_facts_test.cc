@@ -27,7 +27,8 @@ mail::MessageFacts every_fact() {
            .eight_bit_header = true,
            .eight_bit_body = false,
            .nul = true},
-          mail::Purpose::traced};
+          mail::Purpose::traced,
+          "+="};
 }
 const mail::Recipient kEve{.address = "eve@three.example", .original = {}, .orcpt = {}, .notify = 0};
 
@@ -57,6 +58,7 @@ delivery::Job sample_job() {
   j.inline_body = "body";
   j.soft_refusals = true;
   j.other_hosts = true;
+  j.other_sender = true;
   return j;
 }
 
@@ -73,7 +75,7 @@ BOOST_AUTO_TEST_SUITE(message_facts)
 /// So that the other cases look at every fact. This one does not compile with a list that lacks one.
 BOOST_AUTO_TEST_CASE(no_fact_of_the_sample_has_its_default) {
   const mail::MessageFacts none, all = every_fact();
-  const auto& [arrival, sender, envid, ret, body_type, smtputf8, requiretls, client, body, purpose] = all;
+  const auto& [arrival, sender, envid, ret, body_type, smtputf8, requiretls, client, body, purpose, verp] = all;
   BOOST_TEST((arrival != none.arrival));
   BOOST_TEST(sender != none.sender);
   BOOST_TEST(envid != none.envid);
@@ -84,6 +86,7 @@ BOOST_AUTO_TEST_CASE(no_fact_of_the_sample_has_its_default) {
   BOOST_TEST((client != none.client));
   BOOST_TEST((body != none.body));
   BOOST_TEST((purpose != none.purpose));
+  BOOST_TEST(verp != none.verp);
 }
 
 BOOST_AUTO_TEST_CASE(every_fact_travels_with_an_envelope_and_with_a_job) {
@@ -103,7 +106,7 @@ BOOST_AUTO_TEST_CASE(an_envelope_has_the_bytes_that_it_always_had) {
              "65652e6578616d706c6500000003696437020201010e636c69656e742e6578616d706c65093139322e302e322e3781080c68"
              "656c6f2e6578616d706c650745534d545053410f726576657273652e6578616d706c6505504c41494e036164611161646140"
              "6c6f67696e2e6578616d706c65b0095a4c0100010f3c37406f6e652e6578616d706c653e010734624f74686572020003010a"
-             "736d74703a72656c6179057363616e3a0101");
+             "736d74703a72656c6179057363616e3a0101022b3d");
 }
 
 /// Other bytes are another version of the conversations (kVersion).
@@ -113,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_job_has_the_bytes_of_this_version) {
              "6c650d74687265652e6578616d706c650101116576654074687265652e6578616d706c6500000003696437020201010e636c"
              "69656e742e6578616d706c65093139322e302e322e3781080c68656c6f2e6578616d706c650745534d545053410f72657665"
              "7273652e6578616d706c6505504c41494e0361646111616461406c6f67696e2e6578616d706c65b0095a4c01000180040462"
-             "6f6479010101");
+             "6f6479010101022b3d01");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

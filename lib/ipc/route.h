@@ -28,7 +28,8 @@ struct Route {
   std::string_view transport = {};  // mail::Envelope::filter, else its transport; empty: by the rules
   bool flushed = false;             // defer_transports does not hold it
   bool verification = false;        // of address verification: the address_verify_* settings count
-  PEN_FIELDS(request, recipient, sender, requiretls, transport, flushed, verification)
+  bool forwarded = false;           // if it leaves this host, its sender may have to be rewritten (SRS)
+  PEN_FIELDS(request, recipient, sender, requiretls, transport, flushed, verification, forwarded)
 };
 
 /// One preference level: equally good destinations, already shuffled.
@@ -47,7 +48,8 @@ struct Resolved {
   bool for_domain = false;
   std::string tls;        // for people: the level of the first host and what decided it; empty: no TLS anywhere
   std::string by_sender;  // for people: the sender-dependent settings that had a say; empty: none
-  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain, tls, by_sender)
+  std::string sender;     // the rewritten sender, in place of the message's; empty: it stays
+  PEN_FIELDS(transport, nexthop, recipient, levels, valid_for, for_domain, tls, by_sender, sender)
 };
 /// The recipient has no route: action is failed (permanent) or deferred. Mail for a transport of defer_transports is
 /// deferred before a host of it is looked for, and so before one can be missing.

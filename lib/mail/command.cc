@@ -161,6 +161,9 @@ Result<void> apply(MailCommand& mail, const Parameter& p, std::string_view word,
   } else if (options.requiretls && iequals(p.name, "REQUIRETLS")) {
     if (p.has_value || mail.requiretls != RequireTls::unspecified) return bad_value("REQUIRETLS");
     mail.requiretls = RequireTls::yes;
+  } else if (!options.verp.empty() && iequals(p.name, "XVERP")) {
+    if (!mail.verp.empty() || (p.has_value && p.value.empty())) return bad_value("XVERP");
+    mail.verp = p.has_value ? p.value : options.verp;
   } else if (options.auth && iequals(p.name, "AUTH")) {
     auto decoded = decode_xtext(p.value);
     if (mail.auth_given || !decoded || decoded->empty()) return bad_value("AUTH");

@@ -69,9 +69,10 @@ struct CommandOptions {
   bool strict_paths = false;  // strict_rfc821_envelopes: the address must stand in <>
   bool null_domain = false;   // resolve_null_domain: an address may end in @
   bool utf8_unasked = false;  // an address in UTF-8 needs no SMTPUTF8 parameter
+  std::string_view verp{};    // XVERP: the delimiters for one without; empty: not offered
 };
 
-/// Of the facts: sender, envid, ret, body_type, smtputf8, requiretls.
+/// Of the facts: sender, envid, ret, body_type, smtputf8, requiretls, verp (as given: verp_delimiters() of verp.h).
 struct MailCommand : MessageFacts {
   // RFC 1870; a number of more than 64 bits becomes the largest number.
   std::optional<std::uint64_t> size;

@@ -98,6 +98,17 @@ BOOST_AUTO_TEST_CASE(mail_takes_every_announced_parameter) {
   BOOST_TEST(*parse_mail("FROM:<a@b> SIZE=99999999999999999999", kAll)->size == UINT64_MAX);
 }
 
+BOOST_AUTO_TEST_CASE(xverp_is_taken_where_it_is_offered) {
+  const CommandOptions options{.verp = "+="};
+  BOOST_TEST(parse_mail("FROM:<a@b> XVERP", options)->verp == "+=");
+  BOOST_TEST(parse_mail("FROM:<a@b> xverp==-", options)->verp == "=-");
+  BOOST_TEST(parse_mail("FROM:<a@b> XVERP=x", options)->verp == "x");  // the session knows which may be
+  BOOST_TEST(parse_mail("FROM:<a@b>", options)->verp == "");
+  BOOST_TEST(why(parse_mail("FROM:<a@b> XVERP=", options)) == "bad parameter syntax: XVERP");
+  BOOST_TEST(why(parse_mail("FROM:<a@b> XVERP XVERP", options)) == "bad parameter syntax: XVERP");
+  BOOST_TEST(why(parse_mail("FROM:<a@b> XVERP", kAll)) == "unsupported option: XVERP");
+}
+
 BOOST_AUTO_TEST_CASE(mail_names_what_it_refuses) {
   BOOST_TEST(why(parse_mail("", kAll)) == "syntax error: ");
   BOOST_TEST(why(parse_mail("FROM:", kAll)) == "syntax error: ");

@@ -47,7 +47,7 @@ Wording wording_of(Purpose purpose, bool soft_bounce) {
 
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient, std::string_view relay,
                           std::uint32_t connection_use, const Delays& delays, const DeliveryStatus& status,
-                          Wording wording) {
+                          Wording wording, std::string_view sent_sender) {
   std::string line = std::string(queue_id) + ": to=<" + recipient.address + ">";
   if (recipient.shown_original() != recipient.address) line += ", orig_to=<" + recipient.original + ">";
   line += ", relay=";
@@ -56,6 +56,7 @@ std::string delivery_line(std::string_view queue_id, const Recipient& recipient,
   line += fmt::format(", delay={}, delays={}/{}/{}/{}, dsn={}, status={} ({})", delay_text(delays.total()),
                       delay_text(delays.before_active), delay_text(delays.active), delay_text(delays.setup),
                       delay_text(delays.transmission), status.dsn, status_word(status.action, wording), status.text);
+  if (!sent_sender.empty()) line.append(", sender=<").append(sent_sender).append(">");
   return line;
 }
 

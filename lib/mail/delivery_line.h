@@ -34,9 +34,10 @@ enum class Wording : std::uint8_t { usual, soft_bounce, probe };
 /// soft_bounce: the setting.
 Wording wording_of(Purpose purpose, bool soft_bounce);
 
-/// connection_use: how often the connection was used, this delivery included; 1 is not shown.
+/// sent_sender: the sender that the peer was told, where it is not the message's; it comes last, where no analyser of
+/// such lines trips over it. connection_use: how often the connection was used, this delivery included; 1 is not shown.
 std::string delivery_line(std::string_view queue_id, const Recipient& recipient, std::string_view relay,
                           std::uint32_t connection_use, const Delays& delays, const DeliveryStatus& status,
-                          Wording wording = Wording::usual);
+                          Wording wording = Wording::usual, std::string_view sent_sender = {});
 
 }  // namespace pen::mail

@@ -49,6 +49,12 @@ BOOST_AUTO_TEST_CASE(the_word_says_what_became_of_it_or_would) {
   BOOST_TEST(word(Action::delivered, Wording::probe) == "deliverable");
 }
 
+BOOST_AUTO_TEST_CASE(a_sender_that_only_the_peer_sees_comes_last) {
+  const DeliveryStatus sent{Action::relayed, "2.0.0", "250 ok", {}, {}};
+  BOOST_TEST(delivery_line("4F", {}, "mx", 1, {}, sent, Wording::usual, "SRS0=x@a.example")
+                 .ends_with("status=sent (250 ok), sender=<SRS0=x@a.example>"));
+}
+
 BOOST_AUTO_TEST_CASE(a_delivery_without_a_connection_has_no_set_up_delay) {
   Recipient r;
   r.address = "bob@example.org";

@@ -51,7 +51,7 @@ struct Envelope : MessageFacts {
   std::string filter;
   bool hold = false;  // put it on hold first; unset once it is on hold
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
-             message_id, discharges, transport, filter, hold, purpose)
+             message_id, discharges, transport, filter, hold, purpose, verp)
   bool operator==(const Envelope&) const = default;
 };
 

@@ -74,6 +74,7 @@ struct MessageFacts {
   Client client;
   BodyFacts body;
   Purpose purpose = Purpose::mail;  // a message that was traced is mail as soon as its sender was told
+  std::string verp;                 // the two delimiters, if each recipient gets it from an address of its own (verp.h)
 
   /// The facts alone of what derives from them.
   MessageFacts& facts() { return *this; }

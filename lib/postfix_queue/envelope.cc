@@ -7,6 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/command.h"
+#include "lib/mail/verp.h"
 
 namespace pen::postfix_queue {
 namespace {
@@ -110,7 +111,11 @@ Result<Taken> envelope_of(const QueueFile& file, std::string queue_id) {
     if (e.recipients[0].original.empty()) e.recipients[0].original = e.recipients[0].address;
     e.recipients[0].address = file.redirect;
   }
-  if (!file.verp.empty()) t.lost.push_back("VERP: its sender is the same for all recipients");
+  // What nobody could have set is left out: the sender is then the same for all recipients.
+  if (mail::verp_delimiters(file.verp, "!#$%&'*+-/=?^_`{|}~."))
+    e.verp = file.verp;
+  else if (!file.verp.empty())
+    t.lost.push_back("VERP: its sender is the same for all recipients");
   return t;
 }
 

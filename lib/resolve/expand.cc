@@ -103,7 +103,12 @@ class VirtualExpander {
     if (!out_.limit_passed.empty()) return {};
     if (depth > options_.virtual_alias_recursion_limit) return limit("nesting", address);
     if (address.size() > options_.virtual_alias_address_length_limit) return limit("address length", address);
-    PEN_TRY_ASSIGN(auto mapped, map_once(options_, tables_, tables_.virtual_alias, address, propagate_));
+    std::optional<std::vector<std::string>> mapped;
+    if (auto original = tables_.srs ? tables_.srs->original(address) : std::nullopt) {
+      if (*original) mapped.emplace({**original});  // else it stays, and is unknown: no catch-all is for it
+    } else {
+      PEN_TRY_ASSIGN(mapped, map_once(options_, tables_, tables_.virtual_alias, address, propagate_));
+    }
     if (!mapped) {
       keep(std::move(address));
       return {};

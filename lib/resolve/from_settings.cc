@@ -111,6 +111,12 @@ Options from_settings(const config::Settings& s) {
   o.virtual_alias_address_length_limit = static_cast<std::size_t>(s.virtual_alias_address_length_limit);
   o.resolve_null_domain = s.resolve_null_domain;
   o.resolve_numeric_domain = s.resolve_numeric_domain;
+  o.srs = {.domain = s.srs_domain,
+           .secrets_file = s.srs_secrets_file,
+           .exclude_domains = join(s.srs_exclude_domains),
+           .separator = s.srs_separator,
+           .hash_length = static_cast<std::size_t>(s.srs_hash_length),
+           .max_age_days = static_cast<unsigned>(s.srs_max_age / std::chrono::days(1))};
   o.open.default_type = s.default_database_type;
   return o;
 }

@@ -71,7 +71,22 @@ class ResolveImpl final : public Resolve {
     return moved_text(address);
   }
 
+  std::optional<Result<std::string>> original_sender(std::string_view recipient) const override {
+    return tables_.srs ? tables_.srs->original(recipient) : std::nullopt;
+  }
+  Result<std::string> forwarded_sender(std::string_view sender) const override {
+    if (!tables_.srs || sender.empty()) return std::string();
+    const std::string domain = to_lower(mail::domain_part(sender));
+    if (iequals(domain, options_.myorigin) || iequals(domain, options_.myhostname)) return std::string();
+    PEN_TRY_ASSIGN(const AddressClass own, tables_.class_of(domain));
+    if (own != AddressClass::other && own != AddressClass::relay) return std::string();
+    return tables_.srs->forward(sender);
+  }
+
   Result<Listed> listed(std::string_view recipient) const override {
+    if (tables_.srs) {
+      if (const auto original = tables_.srs->original(recipient)) return *original ? Listed::elsewhere : Listed::no;
+    }
     bool routed = false;
     PEN_TRY_ASSIGN(const std::string address, undo_routing(recipient, routed));
     PEN_TRY_ASSIGN(const AddressClass address_class, tables_.class_of(mail::domain_part(address)));
@@ -152,6 +167,8 @@ class ResolveImpl final : public Resolve {
       address = options_.empty_address_recipient;
       address += "@" + options_.myorigin;
     }
+    // What is in the local part of a rewritten sender is no route.
+    if (tables_.srs && tables_.srs->original(address)) return mail::fold_domain(address);
     for (unsigned step = 0; step < kMaxRouteSteps; ++step) {
       const std::string_view domain = mail::domain_part(address);
       std::string local(mail::local_part(address));
@@ -362,6 +379,7 @@ Result<Tables> Tables::open(const Options& options) {
                t.sender_transport, false));
   PEN_TRY(maps("relocated_maps", options.relocated_maps, t.relocated));
   PEN_TRY_ASSIGN(t.masquerade, Masquerade::open(options));
+  PEN_TRY_ASSIGN(t.srs, SenderRewriting::open(options));
   t.transport_parent_domains = list_contains(options.parent_domain_matches_subdomains, "transport_maps");
   t.own_addresses = options.own_addresses;
   t.myorigin = to_lower(options.myorigin);
@@ -386,7 +404,8 @@ Result<AddressClass> Tables::class_of(std::string_view domain_in) const {
   PEN_TRY_ASSIGN(const bool mailbox, virtual_mailbox_domains.matches(domain));
   if (mailbox) return AddressClass::virtual_mailbox;
   PEN_TRY_ASSIGN(const bool relay, relay_domains.matches(domain));
-  return relay ? AddressClass::relay : AddressClass::other;
+  if (relay) return AddressClass::relay;
+  return srs && domain == srs->domain() ? AddressClass::virtual_alias : AddressClass::other;
 }
 
 Result<map::AddressKeys> Tables::keys_for(const Options& options, std::string_view address) const {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/base/time.h"
 #include "lib/map/match_list.h"
 
 namespace pen::resolve {
@@ -29,6 +30,15 @@ enum class ResolveError {
 };
 std::string_view error_module(ResolveError);
 std::string_view describe(ResolveError);
+
+/// The srs_* settings, as SenderRewriting (sender_rewriting.h) needs them.
+struct SrsOptions {
+  std::string domain, secrets_file;  // no domain: off
+  std::string exclude_domains;
+  std::string separator = "=";
+  std::size_t hash_length = 4;
+  unsigned max_age_days = 21;
+};
 
 /// The settings that resolving needs, under Postfix's names, as text. from_settings() (from_settings.h) fills them in.
 struct Options {
@@ -62,6 +72,8 @@ struct Options {
   bool resolve_dequoted_address = true, resolve_null_domain = false, resolve_numeric_domain = false;
   std::size_t virtual_alias_expansion_limit = 1000, virtual_alias_recursion_limit = 1000,
               virtual_alias_address_length_limit = 1000;
+  SrsOptions srs;
+  const Clock* clock = nullptr;  // for the age of rewritten addresses; nullptr: the machine's
   map::OpenOptions open;
 };
 
@@ -116,10 +128,12 @@ class Resolve {
   /// Applies the sender or recipient canonical_maps, canonical_maps, then masquerade_domains, each if its classes
   /// include the place. The address must be rewritten already.
   virtual Result<std::string> canonical(std::string_view address, Place place) const = 0;
-  /// Virtual alias expansion of one recipient, recursive, with limits.
+  /// Virtual alias expansion of one recipient, recursive, with limits. A rewritten sender of ours (SRS) expands to the
+  /// address that it stands for.
   virtual Result<Expansion> expand_virtual(std::string_view recipient) const = 0;
 
-  /// The class of a domain, by the lists alone. "[address]" literals of our own addresses are local.
+  /// The class of a domain, by the lists alone; srs_domain, if no list has it, is a virtual alias domain. "[address]"
+  /// literals of our own addresses are local.
   virtual Result<AddressClass> class_of(std::string_view domain) const = 0;
   /// Transport and next hop of one recipient; the sender is the key of sender-dependent tables. A recipient in
   /// relocated_maps gets the transport error (retry, if the table says 4.x.x) with the text of moved() as its next
@@ -130,6 +144,14 @@ class Resolve {
   virtual Result<Listed> listed(std::string_view recipient) const = 0;
   /// The value in relocated_maps: "5.1.6 User has moved to …"; nullopt: not listed there. Any class.
   virtual Result<std::optional<std::string>> moved(std::string_view recipient) const = 0;
+  /// The sender that a recipient stands for, if it is a rewritten one of ours (SRS); an error: it looks so, but was not
+  /// made here, or is too old. nullopt: an address like any other.
+  virtual std::optional<Result<std::string>> original_sender(std::string_view /*recipient*/) const {
+    return std::nullopt;
+  }
+  /// The sender of mail that is forwarded to another host: rewritten (SRS); empty: it stays as it is, because there is
+  /// none, it is of a domain of this host (relay_domains are not), or nothing is rewritten at all.
+  virtual Result<std::string> forwarded_sender(std::string_view /*sender*/) const { return std::string(); }
   /// "unknown in local recipient table" and so on: the text for a recipient that is not listed.
   virtual std::string_view unlisted_text(AddressClass address_class) const = 0;
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "lib/resolve/masquerade.h"
+#include "lib/resolve/sender_rewriting.h"
 
 namespace pen::resolve {
 
@@ -11,6 +12,7 @@ struct Tables {
   map::MapList virtual_alias, virtual_mailbox, relay_recipient, local_recipient, canonical, sender_canonical,
       recipient_canonical, transport, sender_relayhost, sender_transport, relocated;
   Masquerade masquerade;
+  std::shared_ptr<const SenderRewriting> srs;  // nullptr: senders are not rewritten
   bool transport_parent_domains = false;
   std::vector<std::string> own_addresses;
   std::string myorigin;

@@ -28,6 +28,7 @@ unsigned keyword_bit(std::string_view word) {
                                   {"xclient", keyword::kXclient},
                                   {"xforward", keyword::kXforward},
                                   {"etrn", keyword::kEtrn},
+                                  {"verp", keyword::kVerp},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;
@@ -106,6 +107,7 @@ Result<void> open_match_lists(Policy& p, std::string_view with_subdomains) {
        "smtpd_client_event_limit_exceptions"},
       {p.xclient_hosts, Kind::host, s.smtpd_authorized_xclient_hosts, "smtpd_authorized_xclient_hosts"},
       {p.xforward_hosts, Kind::host, s.smtpd_authorized_xforward_hosts, "smtpd_authorized_xforward_hosts"},
+      {p.verp_clients, Kind::host, s.smtpd_authorized_verp_clients, "smtpd_authorized_verp_clients"},
       {p.fast_flush, Kind::domain, s.fast_flush_domains, "fast_flush_domains"},
       {p.mx_backup_networks, Kind::host, s.permit_mx_backup_networks, "permit_mx_backup_networks"},
       {p.forbidden_commands, Kind::string, s.smtpd_forbidden_commands, "smtpd_forbidden_commands"},
@@ -149,6 +151,7 @@ void discard_keywords(Policy& p) {
   if (!s.smtputf8_enable) p.never_offered |= keyword::kSmtpUtf8;
   // The connection to a filter is not encrypted.
   if (!s.requiretls_enable || p.proxy) p.never_offered |= keyword::kRequireTls;
+  if (p.proxy) p.never_offered |= keyword::kVerp;  // the smtpd behind the filter would not hear of it
   p.discarded = p.discard(s.smtpd_discard_ehlo_keywords);
 }
 

@@ -33,7 +33,7 @@ std::string_view describe(PolicyError e);
 namespace keyword {
 inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8, kEightBitMime = 16,
                           kDsn = 32, kSmtpUtf8 = 64, kChunking = 128, kSilent = 256, kStartTls = 512, kAuth = 1024,
-                          kRequireTls = 2048, kXclient = 4096, kXforward = 8192, kEtrn = 16384;
+                          kRequireTls = 2048, kXclient = 4096, kXforward = 8192, kEtrn = 16384, kVerp = 32768;
 }
 
 /// EHLO keywords that a client is not offered.
@@ -61,7 +61,7 @@ struct Policy {
 
   map::MatchList mynetworks;
   map::MatchList bare_newline_exclusions, event_limit_exceptions;
-  map::MatchList xclient_hosts, xforward_hosts;  // smtpd_authorized_…_hosts
+  map::MatchList xclient_hosts, xforward_hosts, verp_clients;  // smtpd_authorized_…
   // local_header_rewrite_clients
   bool local_rewrite_mynetworks = false, local_rewrite_interfaces = true;
   bool local_rewrite_logins = false, local_rewrite_clientcerts = false;

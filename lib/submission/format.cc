@@ -69,6 +69,9 @@ std::string check(const Submission& s, bool with_id) {
   if (s.ret > mail::Ret::headers || s.body_type > mail::BodyType::eight_bit_mime ||
       s.requiretls > mail::RequireTls::yes)
     return "bad option";
+  // Any that verp_delimiter_filter may allow; letters and digits would make addresses that nobody can take apart.
+  if (!s.verp.empty() && (s.verp.size() != 2 || s.verp.find_first_not_of("!#$%&'*+-/=?^_`{|}~.") != std::string::npos))
+    return "bad delimiters of VERP";
   return {};
 }
 

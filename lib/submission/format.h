@@ -46,7 +46,7 @@ struct Submission : mail::MessageFacts {
   void visit_fields(Visitor&& visitor) {
     bool probe = false, traced = false;
     visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe, smtputf8, requiretls,
-            gateway, traced);
+            gateway, traced, verp);
     purpose = probe && traced ? kProbeAndTraced
               : probe         ? mail::Purpose::probe
               : traced        ? mail::Purpose::traced
@@ -60,11 +60,13 @@ struct Submission : mail::MessageFacts {
     const bool probe = purpose == mail::Purpose::probe || purpose == kProbeAndTraced;
     const bool traced = purpose == mail::Purpose::traced || purpose == kProbeAndTraced;
     const bool asks_tls = requiretls != mail::RequireTls::unspecified;
-    if (probe || smtputf8 || asks_tls || gateway || traced) visitor(probe);
-    if (smtputf8 || asks_tls || gateway || traced) visitor(smtputf8);
-    if (asks_tls || gateway || traced) visitor(requiretls);
-    if (gateway || traced) visitor(gateway);
-    if (traced) visitor(traced);
+    const bool has_verp = !verp.empty();
+    if (probe || smtputf8 || asks_tls || gateway || traced || has_verp) visitor(probe);
+    if (smtputf8 || asks_tls || gateway || traced || has_verp) visitor(smtputf8);
+    if (asks_tls || gateway || traced || has_verp) visitor(requiretls);
+    if (gateway || traced || has_verp) visitor(gateway);
+    if (traced || has_verp) visitor(traced);
+    if (has_verp) visitor(verp);
   }
   bool operator==(const Submission&) const = default;
 };

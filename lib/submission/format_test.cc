@@ -53,12 +53,13 @@ BOOST_AUTO_TEST_CASE(what_a_reader_may_not_know_is_only_written_where_it_says_so
   Submission s = sample();
   BOOST_REQUIRE(decode<First>(encode(s)));
   BOOST_TEST(decode<First>(encode(s))->envid == s.envid);
-  for (int more = 0; more < 32; ++more) {
+  for (int more = 0; more < 64; ++more) {
     if ((more & 17) == 17) continue;
     s.purpose = (more & 1) != 0 ? mail::Purpose::probe : (more & 16) != 0 ? mail::Purpose::traced : mail::Purpose::mail;
     s.smtputf8 = (more & 2) != 0;
     s.requiretls = (more & 4) != 0 ? mail::RequireTls::yes : mail::RequireTls::unspecified;
     s.gateway = (more & 8) != 0;
+    s.verp = (more & 32) != 0 ? "+=" : "";
     BOOST_TEST((parse_head(head(s)).value() == s));
     BOOST_TEST(decode<First>(encode(s)).has_value() == (more == 0));
   }
@@ -79,11 +80,12 @@ BOOST_AUTO_TEST_CASE(a_submission_has_the_bytes_that_it_always_had) {
   s.requiretls = mail::RequireTls::yes;
   s.gateway = true;
   s.purpose = mail::Purpose::traced;
+  s.verp = "+=";
   std::string hex;
   for (const char c : encode(s)) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
   BOOST_TEST(hex ==
              "103462474e737833596e787a316b477a388080c489e5c5b2060f616461406f6e652e6578616d706c65034164610111657665"
-             "4074687265652e6578616d706c650000000369643702020001010101");
+             "4074687265652e6578616d706c650000000369643702020001010101022b3d");
 }
 
 BOOST_AUTO_TEST_CASE(what_must_not_get_into_an_envelope_is_refused) {
@@ -93,6 +95,9 @@ BOOST_AUTO_TEST_CASE(what_must_not_get_into_an_envelope_is_refused) {
     return decode_submission(encode(s), true).has_value() == false;
   };
   BOOST_TEST(!refused([](Submission&) {}));
+  BOOST_TEST(!refused([](Submission& s) { s.verp = "-+"; }));
+  for (const char* verp : {"+", "+=+", "+a", "+@", "\"=", "+\n"})
+    BOOST_TEST(refused([verp](Submission& s) { s.verp = verp; }), verp);
   BOOST_TEST(refused([](Submission& s) { s.queue_id = "../../etc/passwd"; }));
   BOOST_TEST(refused([](Submission& s) { s.queue_id.clear(); }));
   BOOST_TEST(refused([](Submission& s) { s.sender = "a\nb@example.org"; }));

@@ -105,7 +105,7 @@ void Model::hand(Connection& c, Job& j) {
   rate_delay.begun(*c.destination->transport);
   prefetch(*c.handed.front());  // will be done next
   actions.emplace_back(HandJob{c.number, j.number, j.message->number, c.destination->transport->name, j.route->nexthop,
-                               j.ordinals.all(), may_go_on(j, *c.destination)});
+                               j.ordinals.all(), may_go_on(j, *c.destination), j.rewritten});
 }
 
 void Model::hand_out(Connection& c) {

@@ -29,6 +29,7 @@ struct Job {
   SteadyTime formed{};
   Place place = Place::forming;
   bool isolated = false;
+  bool rewritten = false;           // its recipients get the message with a rewritten sender
   bool several = false;             // its recipients have different next hops
   std::uint16_t sessions = 0;       // hosts that did not take its recipients in this round
   const void* joined_by = nullptr;  // its key in Message::joinable; nullptr: it is not there

@@ -43,7 +43,7 @@ struct Model {
   }
   void wants_routes(Message& m);
   void routing_ended(Message& m);
-  void add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer);
+  void add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer, Sharing sharing);
   /// The route set of an answer, with what the rule says of it by now.
   RouteSet& route_set(const ipc::route::Resolved& answer);
   void reroute(Job& j);
@@ -126,8 +126,9 @@ struct Model {
   void pump_routing();
   void end_joining(Job& j);  // no recipient joins it any more
   void formed(Job& j);
-  /// What recipients of a message share a job by: the route set, or the cluster where next hops may differ.
-  const void* join_key(const Message& m, const RouteSet& r) const;
+  /// What recipients of a message share a job by: the route set, or the cluster where next hops may differ. Those with
+  /// a rewritten sender share none with others.
+  const void* join_key(const Message& m, const RouteSet& r, bool rewritten) const;
 
   // place.cc
   enum class Outcome : std::uint8_t { assigned, pooled, dead };

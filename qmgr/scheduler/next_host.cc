@@ -42,6 +42,7 @@ void Model::go_on(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& 
   next.expiry = kNever;
   next.formed = clock.now;
   next.isolated = j.isolated;
+  next.rewritten = j.rewritten;
   next.several = j.several;
   next.sessions = static_cast<std::uint16_t>(j.sessions + 1);
   m.jobs.push_back(next.in_message);

@@ -58,7 +58,7 @@ void Model::routing_ended(Message& m) {
   }
 }
 
-void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer) {
+void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer, Sharing sharing) {
   if (std::string why = suspensions.verdict_on_recipient(answer.recipient); !why.empty()) {
     ++figures.deferred;
     actions.emplace_back(DeferRecipients{
@@ -66,10 +66,11 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
     return;
   }
   RouteSet& r = routes.in_order(route_set(answer));
-  const std::uint32_t most = r.cluster->transport->limits.destination_recipients;
+  const bool rewritten = sharing == Sharing::rewritten;
+  const std::uint32_t most = sharing == Sharing::alone ? 1 : r.cluster->transport->limits.destination_recipients;
   const SteadyTime expiry = clock.now + answer.valid_for;
-  const void* const key = join_key(m, r);
-  if (Job* const* known = m.joinable.find(key)) {
+  const void* const key = join_key(m, r, rewritten);
+  if (Job* const* known = most == 1 ? nullptr : m.joinable.find(key)) {
     Job& j = **known;
     j.several = j.several || j.route != &r;
     j.ordinals.push_back(ordinal);
@@ -86,6 +87,7 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
   j.message = &m;
   j.route = &r;
   routes.reference(r);
+  j.rewritten = rewritten;
   j.expiry = expiry;
   j.formed = clock.now;
   m.jobs.push_back(j.in_message);
@@ -102,7 +104,9 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
   forming.push_back(j.in_forming);
 }
 
-const void* Model::join_key(const Message& m, const RouteSet& r) const {
+const void* Model::join_key(const Message& m, const RouteSet& r, bool rewritten) const {
+  // An address within what it stands for, so that it is nobody else's.
+  if (rewritten) return static_cast<const char*>(join_key(m, r, false)) + 1;
   const Cluster& c = *r.cluster;
   const TransportLimits& own = c.transport->limits;
   // A rule that names next hops is asked for each by itself, for as long as mail waits.

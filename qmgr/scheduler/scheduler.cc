@@ -38,14 +38,15 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNu
   s.settle();
 }
 
-void Scheduler::routed(MessageNumber number, std::uint32_t ordinal, const ipc::route::Resolved& answer) {
+void Scheduler::routed(MessageNumber number, std::uint32_t ordinal, const ipc::route::Resolved& answer,
+                       Sharing sharing) {
   Model& s = *model_;
   Message& m = s.message(number);
   if (m.withdrawn) {
     s.actions.emplace_back(DeferRecipients{
         number, {ordinal}, mail::make_status(mail::Action::deferred, "4.3.0", "withdrawn"), "none", 0, true});
   } else {
-    s.add_to_job(m, ordinal, answer);
+    s.add_to_job(m, ordinal, answer, sharing);
   }
   s.routing_ended(m);
   s.settle();

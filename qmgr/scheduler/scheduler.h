@@ -100,6 +100,10 @@ struct Options {
   std::function<std::optional<SessionClass>(std::string_view host, std::string_view address)> session_class;
 };
 
+/// Which recipients of a message may share a transaction with one. rewritten: those that go out with the rewritten
+/// sender, too. alone: none, for the sender is its own.
+enum class Sharing : std::uint8_t { all, rewritten, alone };
+
 struct RouteRecipient {  // ask trivial-rewrite
   MessageNumber message = 0;
   std::uint32_t ordinal = 0;
@@ -124,6 +128,7 @@ struct HandJob {  // into the connection's window
   Ordinals ordinals;
   // another host is there for what this one does not take now: try_next_host()
   bool other_hosts = false;
+  bool rewritten = false;  // by Sharing
 };
 struct CloseConnection {
   ConnectionNumber connection = 0;
@@ -221,7 +226,8 @@ class Scheduler {
   /// verification. Before its first admit().
   void pseudo_message(SourceNumber source, const PseudoMessageLimits& limits);
   /// trivial-rewrite answered. recipient: the address after the transport table's rules.
-  void routed(MessageNumber message, std::uint32_t ordinal, const ipc::route::Resolved& answer);
+  void routed(MessageNumber message, std::uint32_t ordinal, const ipc::route::Resolved& answer,
+              Sharing sharing = Sharing::all);
   /// There is no route; the caller deals with the recipient.
   void unroutable(MessageNumber message, std::uint32_t ordinal);
   /// The look-up was lost with its program: ask again. alone: with no other look-up under way.

@@ -5,7 +5,7 @@ Frames: docs/ipc.md. Independent of penqueue on purpose: the tools are tested ag
 import socket
 import struct
 
-VERSION = 7
+VERSION = 8
 PLACES = ("incoming", "active", "deferred", "hold", "maildrop")
 OUTCOMES = ("ok", "not_found", "denied", "failed")
 

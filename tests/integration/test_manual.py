@@ -9,7 +9,7 @@ import unittest
 from instance import BIN, TOP
 
 TOOLS = ("mailq", "newaliases", "penalias", "pencat", "penconf", "pendest", "pendrop", "penlog", "penmap", "penqueue",
-         "pendkim", "penshape", "penstock", "pensuper", "penverify", "sendmail")
+         "pendkim", "penshape", "penstock", "pensrs", "pensuper", "penverify", "sendmail")
 # Other names of the same program: they share its help and its manual page.
 SHARED = {"mailq": "penqueue", "newaliases": "sendmail"}
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[A-Za-z#]+)")

@@ -123,7 +123,7 @@ class Wrong(Submission):
                     (["-bv", "-t"], TEXT, 64, "-bv"),
                     (["-bv"], TEXT, 64, "recipient"),
                     (["-bs", "ada@virtual.test.example"], "", 64, "-bs"),
-                    (["-XV", "ada"], TEXT, 64, "VERP"),
+                    (["-XVab", "ada"], TEXT, 64, "-XV needs two characters from -=+"),
                     (["-O", "requiretls=maybe", "ada"], TEXT, 64, "yes or no"),
                     (["-O", "SMTPUTF8", "ada"], TEXT, 64, "yes or no"),
                     (["-bx"], TEXT, 64, "-bx"),
