@@ -95,6 +95,7 @@ async::Task<Session::Flow> Session::end_of_content() {
   reset_transaction();
   if (response.kind == Response::Kind::good) {
     ++server_.counts.messages;
+    behaved_well();
     errors_ = junk_ = 0;
     forget_transcript();
   }
