@@ -53,7 +53,7 @@ async::Task<void> Session::refuse_all() {
     if (!bare) text.remove_suffix(1);
     heard(text);
     if (bare && sc.tests.due(Test::bare_newline) &&
-        co_await misbehaved(Test::bare_newline, sc.last, {}) == Flow::close)
+        co_await misbehaved(Test::bare_newline, text, {}) == Flow::close)
       co_return;
     std::string filtered;
     if (!sc.rules().command_filter.empty()) {

@@ -84,8 +84,11 @@ async::Task<Session::Flow> Session::screen() {
     sc.concluded = true;
     co_return co_await let_through();
   }
-  const Result<bool> passes_here =
-      co_await server_.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(own ? own->host : ""); });
+  const std::string here = own && !own->is_unix() ? triage::key_of(own->host) : std::string();
+  Result<bool> passes_here = true;
+  if (!here.empty())
+    passes_here =
+        co_await server_.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(here); });
   if (!passes_here) log::warning("postscreen_allowlist_interfaces: {}", passes_here.error().message());
   if (passes_here == false) {
     log::info_as(kName, "{} {}", rules.respectful ? "ALLOWLIST VETO" : "WHITELIST VETO", sc.shown);
@@ -212,10 +215,14 @@ async::Task<Session::Flow> Session::turn_away(std::string text) {
 
 async::Task<std::string> Session::screen_footer(std::string text) {
   const map::MapList& maps = screened_->rules().reject_footer_maps;
-  if (maps.empty()) co_return settings().postscreen_reject_footer;
+  // The setting is read as it is written, so that its default stands for the other one by its name.
+  const auto& s = settings();
+  const std::string& usual =
+      s.postscreen_reject_footer == "$smtpd_reject_footer" ? s.smtpd_reject_footer : s.postscreen_reject_footer;
+  if (maps.empty()) co_return usual;
   const map::Value found = co_await server_.intake.tables.ask([&] { return maps.lookup(text); });
   if (!found) log::warning("postscreen_reject_footer_maps: {}", found.error().message());
-  co_return found && *found ? **found : settings().postscreen_reject_footer;
+  co_return found && *found ? **found : usual;
 }
 
 Session::Flow Session::hung_up(std::string_view where) {
@@ -237,7 +244,8 @@ void Session::conclude() {
 void Session::end_screening() {
   if (!screened_) return;
   conclude();
-  if (!screened_->let_through || screened_->doomed()) log::info_as(kName, "DISCONNECT {}", screened_->shown);
+  if (!screened_->let_through || screened_->doomed() || screened_->tests.failed())
+    log::info_as(kName, "DISCONNECT {}", screened_->shown);
 }
 
 bool Session::watches(Test test) const {
@@ -259,7 +267,7 @@ async::Task<Session::Flow> Session::misbehaved(Test test, std::string_view about
     word = "NON-SMTP COMMAND";
     dropped_with = "521 5.7.0 Error: I can break rules, too. Goodbye.";
   }
-  log::info_as(kName, "{} from {} after {}{}{}", word, sc.shown, about, text.empty() ? "" : ": ", escaped(text));
+  log::info_as(kName, "{} from {} after {}{}{}", word, sc.shown, escaped(about), text.empty() ? "" : ": ", escaped(text));
   co_return co_await act(test, kProtocolError, dropped_with);
 }
 

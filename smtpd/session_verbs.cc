@@ -85,7 +85,7 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   if (!bare) text.remove_suffix(1);
   heard(text);
   if (bare && watches(triage::Test::bare_newline)) {
-    if (co_await misbehaved(triage::Test::bare_newline, last_command_, {}) == Flow::close) co_return Flow::close;
+    if (co_await misbehaved(triage::Test::bare_newline, text, {}) == Flow::close) co_return Flow::close;
     if (doomed()) {
       doom_transaction();
       co_return co_await refuse_command(text);

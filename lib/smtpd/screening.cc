@@ -172,8 +172,13 @@ Result<std::shared_ptr<const Screening>> Screening::open(const config::Config& c
   PEN_TRY_ASSIGN(out.discarded_by_client, open_map(policy, s.postscreen_discard_ehlo_keyword_address_maps,
                                                    "postscreen_discard_ehlo_keyword_address_maps"));
   out.discarded = policy.discard(s.postscreen_discard_ehlo_keywords);
-  out.expansion_filter = unescape(s.postscreen_expansion_filter);
-  if (const auto why = template_problem(s.postscreen_reject_footer, ReplyNames::of_sessions); !why.empty())
+  // These two are read as they are written: their defaults stand for others by their names.
+  out.expansion_filter = unescape(s.postscreen_expansion_filter == "$smtpd_expansion_filter"
+                                      ? s.smtpd_expansion_filter
+                                      : s.postscreen_expansion_filter);
+  const bool own_footer = s.postscreen_reject_footer != "$smtpd_reject_footer";
+  if (const auto why = template_problem(s.postscreen_reject_footer, ReplyNames::of_sessions);
+      own_footer && !why.empty())
     out.warnings.push_back("postscreen_reject_footer: " + why);
   out.respectful = config.text("respectful_logging").value_or("yes") != "no";
   out.upstream_proxy = s.postscreen_upstream_proxy_protocol == config::UpstreamProxy::haproxy;
