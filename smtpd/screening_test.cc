@@ -111,7 +111,8 @@ BOOST_AUTO_TEST_CASE(who_talks_too_early_is_dropped_refused_or_only_logged) {
   Port enforce("postscreen_greet_action = enforce\n");
   BOOST_TEST(enforce.connect(kClient, "HELO x\r\n") == kTeaser + kGreeting + "250 mx.example.org\r\n");
   BOOST_TEST(enforce.say(kMail + kRcpt + "DATA\r\nQUIT\r\n") ==
-             "250 2.1.0 Ok\r\n550 5.5.1 Protocol error\r\n554 5.5.1 Error: no valid recipients\r\n221 2.0.0 Bye\r\n");
+             "250 2.1.0 Ok\r\n550 5.5.1 Protocol error\r\n554 5.5.1 Error: no valid recipients\r\n");
+  BOOST_TEST(enforce.closed());
   BOOST_TEST(enforce.server.transactions == 0U);
   BOOST_TEST(!enforce.kept().has_value());
 
@@ -398,7 +399,7 @@ BOOST_AUTO_TEST_CASE(a_refused_session_has_limits_and_settings_of_its_own) {
   BOOST_TEST(port.say(kMail) == "503 5.5.1 Error: send HELO/EHLO first\r\n");
   BOOST_TEST(port.say("EHLO x\r\n") == ehlo + "250 SMTPUTF8\r\n");
   BOOST_TEST(port.say("VRFY x\r\n") == "502 5.5.1 VRFY command is disabled\r\n");
-  BOOST_TEST(port.say("NOOP\r\n") == "421 4.7.0 mx.example.org Error: too many errors\r\n");
+  BOOST_TEST(port.say("NOOP\r\n") == "421 mx.example.org Service unavailable - try again later\r\n");
   BOOST_TEST(port.closed());
 
   BOOST_TEST(port.connect("192.0.2.8", "EHLO x\r\n")
@@ -419,15 +420,36 @@ BOOST_AUTO_TEST_CASE(a_refused_session_answers_every_command) {
   Port port("postscreen_greet_action = enforce\n");
   const std::pair<std::string, std::string> kRows[] = {
       {"HELO", "501"},       {"RSET", "250"},  {"RCPT TO:<a@example.org>", "503"},
-      {"DATA", "503"},       {"AUTH PLAIN", "502"}, {"STARTTLS", "502"}, {"ETRN example.org", "458"},
+      {"AUTH PLAIN", "502"}, {"STARTTLS", "502"}, {"ETRN example.org", "458"},
       {"MAIL", "501"},       {"MAIL FROM:<a@", "501"}, {"HELO x", "250"}, {"MAIL FROM:<>  BODY=8BITMIME", "250"},
       {"MAIL FROM:<a@b>", "503"}, {"RCPT TO:<>", "501"}, {"RCPT x", "501"}, {"RCPT TO:<a@example.org> NOTIFY=NEVER", "550"},
       {"what", "502"},       {"EXPN x", "502"}, {"VRFY x", "252"},
   };
   BOOST_TEST(codes(port.connect(kClient, "NOOP\r\n")) == "220 250");
   for (const auto& [line, code] : kRows) BOOST_TEST(codes(port.say(line + "\r\n")) == code, line);
-  BOOST_TEST(codes(port.say("BDAT 1000 LAST\r\n")) == "421");
+  BOOST_TEST(codes(port.say("BDAT 1000 LAST\r\n")) == "554");
   BOOST_TEST(port.closed());
+}
+
+BOOST_AUTO_TEST_CASE(the_header_of_the_proxy_has_a_time_of_its_own) {
+  Port port("postscreen_upstream_proxy_protocol = haproxy\npostscreen_upstream_proxy_timeout = 3s\n");
+  port.connect();
+  BOOST_TEST(port.after(milliseconds(2900)) == "");
+  BOOST_TEST(!port.closed());
+  port.after(milliseconds(200));
+  BOOST_TEST(port.closed());
+}
+
+BOOST_AUTO_TEST_CASE(old_names_of_settings_act_through_the_new_ones) {
+  Port port(
+      "postscreen_dnsbl_sites = rbl.example\npostscreen_dnsbl_whitelist_threshold = -7\npostscreen_dnsbl_ttl = 3\n"
+      "postscreen_whitelist_interfaces = 192.0.2.100\npostscreen_blacklist_action = drop\n");
+  const Screening& rules = port.server.screener->screening();
+  BOOST_TEST(rules.rules.allow_threshold == -7);
+  BOOST_TEST(rules.rules.of(Test::dnsbl).ttl.count() == 3 * 3600);
+  BOOST_TEST(rules.allowlist_interfaces.matches_address("192.0.2.100").value_or(false));
+  BOOST_TEST(!rules.allowlist_interfaces.matches_address("192.0.2.101").value_or(true));
+  BOOST_TEST((rules.denylist_action == triage::Action::drop));
 }
 
 BOOST_AUTO_TEST_CASE(the_cache_is_kept_where_the_setting_says) {

@@ -82,7 +82,7 @@ async::Task<Session::Flow> Session::refuse_command(std::string_view text) {
   sc.last = mail::verb_name(line.verb);
   if (++sc.commands > s.postscreen_command_count_limit && line.verb != Verb::quit) {
     log::info_as(kName, "COMMAND COUNT LIMIT from {} after {}", sc.shown, sc.last);
-    reply(fmt::format("421 4.7.0 {} Error: too many errors", s.myhostname));
+    reply(fmt::format("421 {} Service unavailable - try again later", s.myhostname));
     co_return Flow::close;
   }
   if (stream_.queued() > 0 && !co_await stream_.flush(until())) co_return hung_up("tests after SMTP handshake");
@@ -90,8 +90,11 @@ async::Task<Session::Flow> Session::refuse_command(std::string_view text) {
     case Verb::quit:
       reply("221 2.0.0 Bye");
       co_return Flow::close;
-    case Verb::bdat:  // its content would be read as commands
-      reply(fmt::format("421 4.5.4 {} Error: command not implemented", s.myhostname));
+    case Verb::data:
+    case Verb::bdat:
+      // Who goes on without a recipient does not listen; the content would be read as commands.
+      log::info_as(kName, "{} without valid RCPT from {}", sc.last, sc.shown);
+      reply(sc.sender ? "554 5.5.1 Error: no valid recipients" : "503 5.5.1 Error: need RCPT command");
       co_return Flow::close;
     case Verb::helo:
     case Verb::ehlo:
@@ -102,11 +105,6 @@ async::Task<Session::Flow> Session::refuse_command(std::string_view text) {
       break;
     case Verb::rcpt:
       co_await refused_rcpt(line);
-      break;
-    case Verb::data:
-      reply(!line.args.empty() ? "501 5.5.4 Syntax: DATA"
-            : sc.sender        ? "554 5.5.1 Error: no valid recipients"
-                               : "503 5.5.1 Error: need RCPT command");
       break;
     case Verb::rset:
       sc.sender.reset();
@@ -123,8 +121,7 @@ async::Task<Session::Flow> Session::refuse_command(std::string_view text) {
       reply("458 Unable to queue messages");
       break;
     default:
-      reply(line.verb == Verb::unknown ? "502 5.5.2 Error: command not recognized"
-                                       : "502 5.5.1 Error: command not implemented");
+      reply("502 5.5.2 Error: command not recognized");
   }
   co_return Flow::go_on;
 }
@@ -134,7 +131,7 @@ async::Task<void> Session::refused_hello(const mail::CommandLine& line) {
   const bool extended = line.verb == Verb::ehlo;
   const std::string_view name = line.args.substr(0, line.args.find_first_of(" \t"));
   if (name.empty() || name.size() > 255) {
-    reply(extended ? "501 5.5.4 Syntax: EHLO hostname" : "501 5.5.4 Syntax: HELO hostname");
+    reply(extended ? "501 Syntax: EHLO hostname" : "501 Syntax: HELO hostname");
     co_return;
   }
   client_.helo = name;

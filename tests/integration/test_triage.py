@@ -1,9 +1,11 @@
 """Clients at a port of postscreen: the same settings, clients and DNS lists as Debian's Postfix, whose postscreen gives
 the same replies and log lines; and what Postfix cannot do: the session that passed goes on."""
+import os
 import re
+import shutil
+import signal
 import socket
 import threading
-import time
 
 import dns_lists
 import peers
@@ -12,7 +14,7 @@ from harness import *
 
 LISTS = {
     "rbl.example": ("ip4set", ["198.51.100.2 :127.0.0.2:Listed", "198.51.100.3 :127.0.0.10:Dynamic",
-                               *(f"198.51.100.{n} :127.0.0.3:Listed" for n in (5, 6, 7))]),
+                               *(f"198.51.100.{n} :127.0.0.3:Listed" for n in (5, 6, 7, 8))]),
     "wl.example": ("ip4set", ["198.51.100.4 :127.0.5.1:Fine"]),
 }
 SETTINGS = {
@@ -56,13 +58,14 @@ CLIENTS = {
     "talkative": ("198.51.100.5", [WAIT] + [b"NOOP\r\n", WAIT] * 21 + [END]),
     "long line": ("198.51.100.6", [WAIT, b"x" * 3000 + b"\r\n", END]),
     "every command": ("198.51.100.7", [WAIT] + [step for line in (
-        b"HELO", b"RSET", b"RCPT TO:<u@here.example>", b"DATA", b"AUTH PLAIN", b"ETRN here.example", b"MAIL",
-        b"EXPN x", b"what", b"HELO client", b"MAIL FROM:<> BODY=8BITMIME", b"MAIL FROM:<a@b>", b"RCPT x", b"DATA",
-        b"RCPT TO:<u@here.example> NOTIFY=NEVER", b"DATA now") for step in (line + b"\r\n", WAIT)] + [QUIT, END]),
+        b"HELO", b"EHLO", b"RSET", b"RCPT TO:<u@here.example>", b"AUTH PLAIN", b"ETRN here.example", b"MAIL",
+        b"EXPN x", b"what", b"HELO client", b"MAIL FROM:<> BODY=8BITMIME", b"MAIL FROM:<a@b>", b"RCPT x",
+        b"RCPT TO:<u@here.example> NOTIFY=NEVER", b"NOOP", b"DATA") for step in (line + b"\r\n", WAIT)] + [END]),
+    "no mail": ("198.51.100.8", [WAIT, b"EHLO client\r\n", WAIT, b"DATA\r\n", WAIT, END]),
     "bare newline": ("198.51.100.25", [WAIT, b"HELO client\n", WAIT, MAIL, WAIT, RCPT, WAIT, QUIT, END]),
 }
 # What our own smtpd says, where Postfix has no session: ignored by the tests, refused by smtpd_forbidden_commands.
-BY_SMTPD = {("ignore", name) for name in ("web", "header", "talkative", "long line", "every command")}
+BY_SMTPD = {("ignore", name) for name in ("web", "header", "talkative", "long line", "every command", "no mail")}
 BY_SMTPD.add(("enforce", "early"))
 
 
@@ -118,6 +121,8 @@ def services(actions, ports):
 
 
 class BesidePostfix(Suite):
+    maxDiff = None
+
     def setUp(self):
         reason = dns_lists.unavailable() or peers.unavailable()
         if reason:
@@ -139,11 +144,9 @@ class BesidePostfix(Suite):
             for thread in threads:
                 thread.join()
             for name, (address, _) in CLIENTS.items():
-                def whole():
-                    last = lines_about(log()[before:], address)
-                    return last if re.search("DISCONNECT|PASS|LISTED|DNSBL|PREGREET", last[-1] if last else "") else None
-                lines = eventually(whole, lambda: f"{name}: {log()[before:]}")
-                found[action, name] = (found[action, name], lines)
+                end = rf"(DISCONNECT |disconnect from \S*)\[{re.escape(address)}\]"
+                eventually(lambda: re.search(end, log()[before:]), lambda: f"the end of {name} in {log()[before:]}")
+                found[action, name] = (found[action, name], lines_about(log()[before:], address))
         return found
 
     def test_same_clients_same_replies_and_log(self):
@@ -173,6 +176,105 @@ class BesidePostfix(Suite):
                 self.assertEqual(ours["enforce", "early"][0][:3],
                                  ["220-mx.test.example ESMTP", "220 mx.test.example ESMTP", "250-mx.test.example"])
                 self.assertIn("550 5.5.1 Protocol error", ours["enforce", "early"][0])
+
+
+class Cache(Suite):
+    """The clients come from networks that are not ours, by the proxy's word."""
+
+    def start(self, **more):
+        self.screened = free_port()
+        settings = {"postscreen_upstream_proxy_protocol": "haproxy", "postscreen_greet_wait": "1s",
+                    "postscreen_greet_action": "drop", "mydestination": "here.example",
+                    "virtual_mailbox_maps": "inline:{ { u@virtual.test.example = u/ } }", **more}
+        lines = {f"127.0.0.1:{self.screened}": "inet n - n - 1 postscreen", "smtpd": "pass - - n - - smtpd"}
+        return Instance(settings, lines)
+
+    def client(self, address):
+        """Connects, and takes the greeting; returns the connection, its lines, and the greeting."""
+        connection = socket.create_connection(("127.0.0.1", self.screened), timeout=60)
+        connection.sendall(f"PROXY TCP4 {address} 192.0.2.1 4711 25\r\n".encode())
+        lines, greeting = connection.makefile("rb"), b""
+        while not greeting.splitlines()[-1:] or greeting.splitlines()[-1][3:4] != b" ":
+            part = lines.readline()
+            if not part:
+                break
+            greeting += part
+        return connection, lines, greeting.decode()
+
+    def wait_kept(self, mx, count):
+        """Waits until a process at the screened port has that many clients in its cache."""
+        def asked():
+            for pid in mx.pids().get("smtpd", []):
+                os.kill(pid, signal.SIGUSR1)
+            return re.search(rf"; {count} are kept", mx.log()[before:])
+        before = len(mx.log())
+        eventually(asked, lambda: f"{count} clients are known: {mx.log()[before:]}")
+
+    def test_who_passed_is_served_in_the_same_session_and_known_after_restart_and_reload(self):
+        with self.start() as mx:
+            connection, lines, greeting = self.client("198.51.100.30")
+            self.assertRegex(greeting, "^220-.*\r\n220 .*\r\n$")
+            for line in (b"HELO client.example", b"MAIL FROM:<a@remote.example>", b"RCPT TO:<u@virtual.test.example>"):
+                connection.sendall(line + b"\r\n")
+                self.assertTrue(lines.readline().startswith(b"250"), line)
+            connection.sendall(b"DATA\r\n")
+            self.assertTrue(lines.readline().startswith(b"354"))
+            connection.sendall(b"Subject: after the tests\r\n\r\nbody\r\n.\r\nQUIT\r\n")
+            self.assertTrue(lines.readline().startswith(b"250"))
+            connection.close()
+            Maildir(os.path.join(mx.virtual_base, "u")).wait(1)
+            mx.wait_log(r"penstock/postscreen\[\d+\]: PASS NEW \[198\.51\.100\.30\]:4711")
+            for again in (lambda: (mx.stop(), mx.start()), mx.reload):
+                self.wait_kept(mx, 1)
+                again()
+                self.wait_kept(mx, 1)
+                before = len(mx.log())
+                connection, lines, greeting = self.client("198.51.100.30")
+                connection.close()
+                self.assertRegex(greeting, "^220 .*\r\n$")
+                self.assertRegex(mx.log()[before:], r"PASS OLD \[198\.51\.100\.30\]:4711")
+
+    def test_old_clients_are_taken_out_of_the_cache(self):
+        with self.start(postscreen_greet_ttl="1s", postscreen_cache_retention_time="1s",
+                        postscreen_cache_cleanup_interval="1s") as mx:
+            self.client("198.51.100.31")[0].close()
+            mx.wait_log(r"postscreen_cache_map: cleaned: 0 clients kept, 1 dropped")
+            mx.stop()
+            mx.start()
+            self.wait_kept(mx, 0)
+
+    def test_a_cache_that_is_no_cache_costs_a_warning(self):
+        with self.start(postscreen_cache_map="btree:$data_directory/file") as mx:
+            mx.stop()
+            place = mx.path("data", "file")
+            shutil.rmtree(place)
+            with open(place, "w") as file:
+                file.write("not a database")
+            mx.start()
+            mx.wait_log("postscreen_cache_map: .*clients that pass are known to this process only")
+            self.client("198.51.100.32")[0].close()
+            self.wait_kept(mx, 1)
+
+    def test_a_known_client_is_served_beside_many_that_are_tested(self):
+        zombies = 400
+        with self.start(postscreen_pre_queue_limit="1000", postscreen_greet_wait="60s",
+                        postscreen_access_list="inline:{ 198.51.100.33=permit }") as mx:
+            waiting = []
+            for i in range(zombies):
+                connection = socket.create_connection(("127.0.0.1", self.screened), timeout=60)
+                self.addCleanup(connection.close)
+                connection.sendall(f"PROXY TCP4 203.0.113.{i % 256} 192.0.2.1 4711 25\r\n".encode())
+                waiting.append(connection)
+            for connection in waiting:  # all of them are under test
+                self.assertTrue(connection.recv(1000).startswith(b"220-"))
+            connection, _, greeting = self.client("198.51.100.33")
+            connection.close()
+            self.assertRegex(greeting, "^220 .*\r\n$")
+            for connection in waiting:
+                connection.sendall(b"EHLO zombie\r\n")
+            for connection in waiting:
+                self.assertEqual(connection.recv(1000), b"521 5.5.1 Protocol error\r\n")
+            self.assertNotIn("PASS NEW", mx.log())
 
 
 if __name__ == "__main__":
