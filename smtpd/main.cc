@@ -5,11 +5,13 @@
 #include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
 #include "lib/mail/queue_id.h"
+#include "lib/redis/server.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/sasl/dovecot_service.h"
 #include "lib/service/service.h"
 #include "smtpd/dns_names.h"
+#include "smtpd/screen_cluster.h"
 #include "smtpd/screen_file.h"
 #include "smtpd/server.h"
 #include "smtpd/session.h"
@@ -52,7 +54,8 @@ struct Program {
   intake::EnqueueClient queue;
   intake::Intake intake;
   smtpd::Server server;
-  std::unique_ptr<smtpd::ScreenFile> screen_file;  // nullptr: clients are not tested
+  std::unique_ptr<smtpd::ScreenCluster> screen_cluster;  // nullptr: no host shares anything
+  std::unique_ptr<smtpd::ScreenFile> screen_file;        // nullptr: clients are not tested
 };
 
 std::vector<std::string> status(const Program& program) {
@@ -122,7 +125,8 @@ Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
 }
 
 /// Clients are tested before they are served.
-void screen_clients(Context& context, Program& program, std::shared_ptr<const smtpd::Screening> screening) {
+Result<void> screen_clients(Context& context, Program& program,
+                            std::shared_ptr<const smtpd::Screening> screening) {
   const config::Settings& s = context.settings();
   for (const auto& warning : screening->warnings) log::warning("{}", warning);
   program.server.screener =
@@ -133,6 +137,13 @@ void screen_clients(Context& context, Program& program, std::shared_ptr<const sm
           .clean_each = s.postscreen_cache_cleanup_interval,
           .retention = std::chrono::ceil<seconds>(s.postscreen_cache_retention_time)});
   program.screen_file->start();
+  if (s.destdb_backend != config::DestdbBackend::redis) return {};
+  PEN_TRY_ASSIGN(auto options, redis::client_options(s));
+  options.seed = secure_random_u64();
+  program.screen_cluster = std::make_unique<smtpd::ScreenCluster>(context.loop(), *program.server.screener,
+                                                                  std::move(options), s.destdb_redis_prefix);
+  program.screen_cluster->start();
+  return {};
 }
 
 /// Connections at once at a port where clients are tested: those under test, those that are served, those that wait for
@@ -215,7 +226,7 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   program->server.tls = std::move(tls);
   if (logins) logins->start();
   program->server.authenticator = std::move(logins);
-  if (screening) screen_clients(context, *program, screening);
+  if (screening) PEN_TRY(screen_clients(context, *program, screening));
   program->queue.start();
   context.serve(
       [program](async::Listener::Accepted accepted) {

@@ -10,6 +10,7 @@ Screener::Screener(async::Loop& loop, std::shared_ptr<const Screening> screening
 void Screener::learn(const std::string& key, const triage::Record& record) {
   cache_.put(key, record);
   on_change();
+  if (tell_others) tell_others(key, record);
 }
 
 Screener::Seat::Seat(Screener& screener, std::string key) : held_(new Held{&screener, std::move(key)}) {

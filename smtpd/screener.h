@@ -9,6 +9,7 @@
 /// Thread:  the loop's. Outlives every seat and place.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,6 +29,9 @@ class Screener {
   void learn(const std::string& key, const triage::Record& record);
   /// Called when the cache has changes for the file.
   std::function<void()> on_change = [] {};
+  /// What other hosts know of a client, and what they are told; empty: there are none.
+  std::function<async::Task<std::optional<triage::Record>>(std::string key)> find_elsewhere;
+  std::function<void(const std::string& key, const triage::Record& record)> tell_others;
 
   /// A client in the tests, or refused after them.
   class Seat {

@@ -69,14 +69,24 @@ async::Task<Session::Flow> Session::screen() {
       [&] { return rules.access(client_.peer.address, policy_->mynetworks); });
   for (const auto& warning : access.warnings) log::warning("{}", warning);
   if (access.outcome == ScreenAccess::permit) {
-    log::info_as(kName, "{} {}", rules.respectful ? "ALLOWLISTED" : "WHITELISTED", sc.shown);
+    log::info_as(kName, "ALLOWLISTED {}", sc.shown);
     sc.concluded = true;
     co_return co_await let_through();
   }
   if (access.outcome == ScreenAccess::reject) {
-    log::info_as(kName, "{} {}", rules.respectful ? "DENYLISTED" : "BLACKLISTED", sc.shown);
+    log::info_as(kName, "DENYLISTED {}", sc.shown);
     if (rules.denylist_action == Action::drop) co_return co_await turn_away("521 5.3.2 Service currently unavailable");
     if (rules.denylist_action == Action::enforce) sc.doom = "550 5.3.2 Service currently unavailable";
+  }
+  if (sc.tests.any_due() && !sc.doomed() && screener.find_elsewhere) {
+    if (const auto record = co_await screener.find_elsewhere(key)) {
+      const triage::Tests theirs(rules.rules, record, wall_now());
+      if (!theirs.any_due()) {
+        sc.tests = theirs;
+        screener.cache().put(key, *record);
+        screener.on_change();
+      }
+    }
   }
   if (!sc.tests.any_due() && !sc.doomed()) {
     log::info_as(kName, "PASS OLD {}", sc.shown);
@@ -91,7 +101,7 @@ async::Task<Session::Flow> Session::screen() {
         co_await server_.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(here); });
   if (!passes_here) log::warning("postscreen_allowlist_interfaces: {}", passes_here.error().message());
   if (passes_here == false) {
-    log::info_as(kName, "{} {}", rules.respectful ? "ALLOWLIST VETO" : "WHITELIST VETO", sc.shown);
+    log::info_as(kName, "ALLOWLIST VETO {}", sc.shown);
     sc.vetoed = true;
   }
   if (screener.seats() > static_cast<std::size_t>(s.postscreen_pre_queue_limit)) {

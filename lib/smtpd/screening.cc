@@ -180,7 +180,6 @@ Result<std::shared_ptr<const Screening>> Screening::open(const config::Config& c
   if (const auto why = template_problem(s.postscreen_reject_footer, ReplyNames::of_sessions);
       own_footer && !why.empty())
     out.warnings.push_back("postscreen_reject_footer: " + why);
-  out.respectful = config.text("respectful_logging").value_or("yes") != "no";
   out.upstream_proxy = s.postscreen_upstream_proxy_protocol == config::UpstreamProxy::haproxy;
   PEN_TRY_ASSIGN(out.cache_directory, screen_cache_directory(s.postscreen_cache_map));
   if (policy.tls.wrapper)

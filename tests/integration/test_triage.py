@@ -11,6 +11,7 @@ import dns_lists
 import peers
 from dns_lists import DnsLists
 from harness import *
+from redis_server import PROGRAM, RedisServer
 
 LISTS = {
     "rbl.example": ("ip4set", ["198.51.100.2 :127.0.0.2:Listed", "198.51.100.3 :127.0.0.10:Dynamic",
@@ -233,6 +234,27 @@ class Cache(Suite):
                 connection.close()
                 self.assertRegex(greeting, "^220 .*\r\n$")
                 self.assertRegex(mx.log()[before:], r"PASS OLD \[198\.51\.100\.30\]:4711")
+
+    @unittest.skipUnless(PROGRAM, "redis-server is not installed (scripts/install-dependencies --runtime-peers)")
+    def test_hosts_of_a_cluster_share_who_passed(self):
+        with RedisServer() as redis, self.start(**redis.settings()) as one:
+            one.wait_log("clients that passed the tests: shared through")
+            self.client("198.51.100.34")[0].close()
+            name = "penstock:triage:198.51.100.34"
+            eventually(lambda: redis.words("EXISTS", name) == 1, "the pass is shared")
+            self.assertGreater(redis.words("TTL", name), 3600)
+            with self.start(**redis.settings()) as two:
+                two.wait_log("clients that passed the tests: shared through")
+                redis.words("SET", "penstock:triage:198.51.100.35", "garbage")
+                for address, first in (("198.51.100.34", "220 "), ("198.51.100.35", "220-"), ("198.51.100.36", "220-")):
+                    connection, _, greeting = self.client(address)
+                    connection.close()
+                    self.assertEqual(greeting[:4], first, address)
+                redis.kill()
+                two.wait_log("clients that passed the tests: not shared for now")
+                connection, _, greeting = self.client("198.51.100.34")  # learnt here, too
+                connection.close()
+                self.assertEqual(greeting[:4], "220 ")
 
     def test_old_clients_are_taken_out_of_the_cache(self):
         with self.start(postscreen_greet_ttl="1s", postscreen_cache_retention_time="1s",
