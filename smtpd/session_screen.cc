@@ -219,6 +219,8 @@ async::Task<Session::Flow> Session::turn_away(std::string text) {
   ++screened_->screener.counts.refused;
   screened_->concluded = true;
   const std::string footer = co_await screen_footer(text);
+  // To close a socket with unread input resets the connection, and the client might lose the reply.
+  (void)stream_.poll_input();
   reply(text, footer, screened_->rules().expansion_filter);
   co_return Flow::close;
 }
