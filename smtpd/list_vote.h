@@ -19,8 +19,8 @@ namespace pen::smtpd {
 class ListVote {
  public:
   /// until: for each answer. told: raised when the last one is there.
-  ListVote(async::Loop& loop, dnsbl::Lookup& lists, const Screening& screening, std::string address,
-           async::Until until, async::Cancel& told);
+  ListVote(async::Loop& loop, dnsbl::Lookup& lists, const Screening& screening, std::string address, async::Until until,
+           async::Cancel& told);
   ListVote(const ListVote&) = delete;
   ListVote& operator=(const ListVote&) = delete;
 

@@ -125,17 +125,14 @@ Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
 }
 
 /// Clients are tested before they are served.
-Result<void> screen_clients(Context& context, Program& program,
-                            std::shared_ptr<const smtpd::Screening> screening) {
+Result<void> screen_clients(Context& context, Program& program, std::shared_ptr<const smtpd::Screening> screening) {
   const config::Settings& s = context.settings();
   for (const auto& warning : screening->warnings) log::warning("{}", warning);
-  program.server.screener =
-      std::make_shared<smtpd::Screener>(context.loop(), std::move(screening), context.limit());
+  program.server.screener = std::make_shared<smtpd::Screener>(context.loop(), std::move(screening), context.limit());
   program.screen_file = std::make_unique<smtpd::ScreenFile>(
       context.loop(), *program.server.screener,
-      smtpd::ScreenFile::Times{
-          .clean_each = s.postscreen_cache_cleanup_interval,
-          .retention = std::chrono::ceil<seconds>(s.postscreen_cache_retention_time)});
+      smtpd::ScreenFile::Times{.clean_each = s.postscreen_cache_cleanup_interval,
+                               .retention = std::chrono::ceil<seconds>(s.postscreen_cache_retention_time)});
   program.screen_file->start();
   if (s.destdb_backend != config::DestdbBackend::redis) return {};
   PEN_TRY_ASSIGN(auto options, redis::client_options(s));

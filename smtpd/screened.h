@@ -28,7 +28,7 @@ struct Screened {
   /// follows: it has no transaction, filters or policy.
   std::string doom = {};
   std::optional<std::string> sender = {};  // of the MAIL command
-  std::string last = "CONNECT";       // command, for the log
+  std::string last = "CONNECT";            // command, for the log
   int commands = 0;
 
   bool doomed() const { return !doom.empty(); }

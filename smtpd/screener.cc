@@ -51,9 +51,10 @@ void Screener::stop() {
 }
 
 std::string Screener::status_line() const {
-  return fmt::format("tests of clients: {} under way or refused, {} wait for a place; {} tested, {} passed, {} refused, "
-                     "{} were known; {} are kept",
-                     seats_, waiting_, counts.tested, counts.passed, counts.refused, counts.known, cache_.size());
+  return fmt::format(
+      "tests of clients: {} under way or refused, {} wait for a place; {} tested, {} passed, {} refused, "
+      "{} were known; {} are kept",
+      seats_, waiting_, counts.tested, counts.passed, counts.refused, counts.known, cache_.size());
 }
 
 std::string short_time(std::chrono::nanoseconds time) {

@@ -133,7 +133,8 @@ BOOST_AUTO_TEST_CASE(who_hangs_up_leaves_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_listed_client_is_told_by_which_list_as_soon_as_all_have_answered) {
-  Port port(kLists + "postscreen_dnsbl_action = drop\n"
+  Port port(kLists +
+            "postscreen_dnsbl_action = drop\n"
             "postscreen_dnsbl_reply_map = inline:{ { rbl.example = the.list } }\n");
   port.list("7.2.0.192.rbl.example", {"127.0.0.2"});
   BOOST_TEST(port.connect() ==
@@ -149,11 +150,11 @@ BOOST_AUTO_TEST_CASE(weights_of_lists_are_added) {
     bool refused;
   };
   const std::vector<Row> rows = {
-      {{"127.0.0.2"}, {}, true},                          // 2
-      {{"127.0.0.10"}, {}, false},                        // 1
-      {{"127.0.0.2", "127.0.0.10"}, {}, true},            // 3
-      {{"127.0.0.2", "127.0.0.10"}, {"127.0.5.1"}, false},  // -1
-      {{"127.255.255.254"}, {}, false},                   // the list refuses the question
+      {{"127.0.0.2"}, {}, true},                             // 2
+      {{"127.0.0.10"}, {}, false},                           // 1
+      {{"127.0.0.2", "127.0.0.10"}, {}, true},               // 3
+      {{"127.0.0.2", "127.0.0.10"}, {"127.0.5.1"}, false},   // -1
+      {{"127.255.255.254"}, {}, false},                      // the list refuses the question
       {{"127.0.0.2", "127.0.0.10"}, {"127.0.0.255"}, true},  // dnswl.org beyond its limit allows nobody
       {{"192.0.2.80"}, {}, false},
       {{}, {}, false},
@@ -329,7 +330,7 @@ BOOST_AUTO_TEST_CASE(the_session_itself_shows_who_does_not_speak_smtp) {
   BOOST_TEST(codes(ignore.say("HOLA\r\n")) == "500");
   BOOST_TEST(codes(ignore.say(kMail + kRcpt + "DATA\r\n")) == "250 250 354");
   BOOST_TEST(codes(ignore.say("Subject: x\r\n\r\nbody\r\n.\r\n")) == "250");
-  BOOST_TEST(ignore.holds(Test::non_smtp) == 86400);    // until another test is due
+  BOOST_TEST(ignore.holds(Test::non_smtp) == 86400);  // until another test is due
   BOOST_TEST(ignore.holds(Test::pipelining) == 2592000);
 }
 
@@ -353,7 +354,7 @@ BOOST_AUTO_TEST_CASE(the_session_itself_shows_who_does_not_wait) {
 BOOST_AUTO_TEST_CASE(the_session_itself_shows_who_ends_lines_wrongly) {
   Port enforce(kTestsOfSessions + "postscreen_bare_newline_action = enforce\n");
   enforce.greeted();
-  enforce.say("EHLO x\r\n" );
+  enforce.say("EHLO x\r\n");
   enforce.say(kMail);
   BOOST_TEST(enforce.say("RCPT TO:<user@example.org>\n") == "550 5.5.1 Protocol error\r\n");  // of the mail under way
   BOOST_TEST(enforce.queue.stored.empty());
@@ -366,7 +367,8 @@ BOOST_AUTO_TEST_CASE(the_session_itself_shows_who_ends_lines_wrongly) {
 }
 
 BOOST_AUTO_TEST_CASE(a_good_session_passes_the_tests_of_sessions) {
-  Port port(kTestsOfSessions + "postscreen_pipelining_ttl = 2d\npostscreen_non_smtp_command_ttl = 3d\n"
+  Port port(kTestsOfSessions +
+            "postscreen_pipelining_ttl = 2d\npostscreen_non_smtp_command_ttl = 3d\n"
             "postscreen_bare_newline_ttl = 4d\n");
   port.greeted();
   port.say("EHLO x\r\n");
@@ -410,20 +412,32 @@ BOOST_AUTO_TEST_CASE(a_refused_session_has_limits_and_settings_of_its_own) {
   BOOST_TEST(port.after(seconds(2)) == "421 4.4.2 mx.example.org Error: timeout exceeded\r\n");
   BOOST_TEST(port.closed());
 
-  Port footer("postscreen_greet_action = drop\npostscreen_reject_footer = \\c. See $server_name\n"
-              "postscreen_expansion_filter = mxeaplorg\n");
-  BOOST_TEST(footer.connect(kClient, "EHLO x\r\n") ==
-             kTeaser + "521 5.5.1 Protocol error. See mx_example_org\r\n");
+  Port footer(
+      "postscreen_greet_action = drop\npostscreen_reject_footer = \\c. See $server_name\n"
+      "postscreen_expansion_filter = mxeaplorg\n");
+  BOOST_TEST(footer.connect(kClient, "EHLO x\r\n") == kTeaser + "521 5.5.1 Protocol error. See mx_example_org\r\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_session_answers_every_command) {
   Port port("postscreen_greet_action = enforce\n");
   const std::pair<std::string, std::string> kRows[] = {
-      {"HELO", "501"},       {"RSET", "250"},  {"RCPT TO:<a@example.org>", "503"},
-      {"AUTH PLAIN", "502"}, {"STARTTLS", "502"}, {"ETRN example.org", "458"},
-      {"MAIL", "501"},       {"MAIL FROM:<a@", "501"}, {"HELO x", "250"}, {"MAIL FROM:<>  BODY=8BITMIME", "250"},
-      {"MAIL FROM:<a@b>", "503"}, {"RCPT TO:<>", "501"}, {"RCPT x", "501"}, {"RCPT TO:<a@example.org> NOTIFY=NEVER", "550"},
-      {"what", "502"},       {"EXPN x", "502"}, {"VRFY x", "252"},
+      {"HELO", "501"},
+      {"RSET", "250"},
+      {"RCPT TO:<a@example.org>", "503"},
+      {"AUTH PLAIN", "502"},
+      {"STARTTLS", "502"},
+      {"ETRN example.org", "458"},
+      {"MAIL", "501"},
+      {"MAIL FROM:<a@", "501"},
+      {"HELO x", "250"},
+      {"MAIL FROM:<>  BODY=8BITMIME", "250"},
+      {"MAIL FROM:<a@b>", "503"},
+      {"RCPT TO:<>", "501"},
+      {"RCPT x", "501"},
+      {"RCPT TO:<a@example.org> NOTIFY=NEVER", "550"},
+      {"what", "502"},
+      {"EXPN x", "502"},
+      {"VRFY x", "252"},
   };
   BOOST_TEST(codes(port.connect(kClient, "NOOP\r\n")) == "220 250");
   for (const auto& [line, code] : kRows) BOOST_TEST(codes(port.say(line + "\r\n")) == code, line);
@@ -454,7 +468,11 @@ BOOST_AUTO_TEST_CASE(old_names_of_settings_act_through_the_new_ones) {
 
 BOOST_AUTO_TEST_CASE(the_cache_is_kept_where_the_setting_says) {
   const std::pair<std::string, std::string> kRows[] = {
-      {"btree:/var/lib/x/cache", "/var/lib/x/cache"}, {"lmdb:/a", "/a"}, {"proxy:btree:/a", "/a"}, {"/a", "/a"}, {"", ""},
+      {"btree:/var/lib/x/cache", "/var/lib/x/cache"},
+      {"lmdb:/a", "/a"},
+      {"proxy:btree:/a", "/a"},
+      {"/a", "/a"},
+      {"", ""},
   };
   for (const auto& [setting, directory] : kRows) BOOST_TEST(*screen_cache_directory(setting) == directory);
   for (const auto* setting : {"btree:relative", "memcache", "btree:"})
@@ -462,7 +480,7 @@ BOOST_AUTO_TEST_CASE(the_cache_is_kept_where_the_setting_says) {
 }
 
 BOOST_AUTO_TEST_CASE(times_and_texts_in_the_log) {
-  const std::pair<std::int64_t, std::string> kTimes[] = {{0, "0"},      {4, "0"},      {70, "0.07"}, {300, "0.3"},
+  const std::pair<std::int64_t, std::string> kTimes[] = {{0, "0"},      {4, "0"},    {70, "0.07"}, {300, "0.3"},
                                                          {1200, "1.2"}, {6000, "6"}, {12345, "12"}};
   for (const auto& [time, text] : kTimes) BOOST_TEST(short_time(milliseconds(time)) == text);
   BOOST_TEST(escaped("EHLO \\x\r\n\x01\xff") == "EHLO \\\\x\\r\\n\\001\\377");

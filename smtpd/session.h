@@ -148,8 +148,7 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> early_tests();
   [[gnu::noinline]] async::Task<Flow> judge_lists(ListVote::Result result);
   /// Does what the settings say about a failed test. text: of the reply, without its code.
-  [[gnu::noinline]] async::Task<Flow> act(triage::Test test, std::string_view text,
-                                          std::string_view dropped_with = {});
+  [[gnu::noinline]] async::Task<Flow> act(triage::Test test, std::string_view text, std::string_view dropped_with = {});
   /// The last reply of a session that was never served.
   [[gnu::noinline]] async::Task<Flow> turn_away(std::string text);
   /// Waits for a place among the sessions that are served.
@@ -249,7 +248,7 @@ class Session {
   std::unique_ptr<mail::Transcript> transcript_;  // nullptr: nothing is reported to the postmaster
   const char* aborted_ = "";                      // why it ended, if not by QUIT
   std::unique_ptr<Peer> first_peer_;              // the host that connected; set when XCLIENT has replaced client_.peer
-  std::unique_ptr<Screened> screened_;                // nullptr: this port is not screened
+  std::unique_ptr<Screened> screened_;            // nullptr: this port is not screened
   std::unique_ptr<DiscardedKeywords> own_discarded_;  // of this client; nullptr: as for all
   std::string last_command_ = "CONNECT";              // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};

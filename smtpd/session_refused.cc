@@ -52,12 +52,12 @@ async::Task<void> Session::refuse_all() {
     const bool bare = !text.ends_with('\r');
     if (!bare) text.remove_suffix(1);
     heard(text);
-    if (bare && sc.tests.due(Test::bare_newline) &&
-        co_await misbehaved(Test::bare_newline, text, {}) == Flow::close)
+    if (bare && sc.tests.due(Test::bare_newline) && co_await misbehaved(Test::bare_newline, text, {}) == Flow::close)
       co_return;
     std::string filtered;
     if (!sc.rules().command_filter.empty()) {
-      const map::Value found = co_await server_.intake.tables.ask([&] { return sc.rules().command_filter.lookup(trim(text)); });
+      const map::Value found =
+          co_await server_.intake.tables.ask([&] { return sc.rules().command_filter.lookup(trim(text)); });
       if (!found) log::warning("postscreen_command_filter: {}", found.error().message());
       if (found && *found) text = filtered = **found;
     }
@@ -143,8 +143,7 @@ async::Task<void> Session::refused_hello(const mail::CommandLine& line) {
   }
   DiscardedKeywords less = screened_->rules().discarded;
   if (const map::MapList& maps = screened_->rules().discarded_by_client; !maps.empty()) {
-    const map::Value found =
-        co_await server_.intake.tables.ask([&] { return maps.lookup(client_.peer.address); });
+    const map::Value found = co_await server_.intake.tables.ask([&] { return maps.lookup(client_.peer.address); });
     if (!found) log::warning("postscreen_discard_ehlo_keyword_address_maps: {}", found.error().message());
     if (found && *found) less = policy_->discard(split_list(**found));
   }
@@ -170,7 +169,8 @@ async::Task<void> Session::refused_hello(const mail::CommandLine& line) {
 
 void Session::refused_mail(const mail::CommandLine& line) {
   Screened& sc = *screened_;
-  if (settings().postscreen_helo_required && client_.helo.empty()) return reply("503 5.5.1 Error: send HELO/EHLO first");
+  if (settings().postscreen_helo_required && client_.helo.empty())
+    return reply("503 5.5.1 Error: send HELO/EHLO first");
   if (sc.sender) return reply("503 5.5.1 Error: nested MAIL command");
   // Parameters make no difference to a refusal.
   std::string_view rest = line.args;

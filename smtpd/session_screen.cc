@@ -45,14 +45,14 @@ async::Task<Session::Flow> Session::screen() {
   const std::string key = triage::key_of(client_.peer.address);
   if (key.empty()) co_return Flow::go_on;  // not over IP
   const auto own = own_end();
-  screened_ = std::make_unique<Screened>(Screened{.screener = screener,
-                                                  .key = key,
-                                                  .shown = fmt::format("[{}]:{}", client_.peer.address,
-                                                                       client_.peer.port),
-                                                  .began = server_.loop.now(),
-                                                  .tests = {rules.rules, screener.cache().find(key), wall_now()},
-                                                  .seat = {screener, key},
-                                                  .place = {}});
+  screened_ =
+      std::make_unique<Screened>(Screened{.screener = screener,
+                                          .key = key,
+                                          .shown = fmt::format("[{}]:{}", client_.peer.address, client_.peer.port),
+                                          .began = server_.loop.now(),
+                                          .tests = {rules.rules, screener.cache().find(key), wall_now()},
+                                          .seat = {screener, key},
+                                          .place = {}});
   Screened& sc = *screened_;
   log::info_as(kName, "CONNECT from {} to [{}]:{}", sc.shown, own ? own->host : "unknown", own ? own->port : 0);
 
@@ -65,8 +65,8 @@ async::Task<Session::Flow> Session::screen() {
     log::info_as(kName, "NOQUEUE: reject: CONNECT from {}: all server ports busy", sc.shown);
     co_return co_await turn_away("421 4.3.2 All server ports are busy");
   }
-  const auto access = co_await server_.intake.tables.ask(
-      [&] { return rules.access(client_.peer.address, policy_->mynetworks); });
+  const auto access =
+      co_await server_.intake.tables.ask([&] { return rules.access(client_.peer.address, policy_->mynetworks); });
   for (const auto& warning : access.warnings) log::warning("{}", warning);
   if (access.outcome == ScreenAccess::permit) {
     log::info_as(kName, "ALLOWLISTED {}", sc.shown);
@@ -97,8 +97,7 @@ async::Task<Session::Flow> Session::screen() {
   const std::string here = own && !own->is_unix() ? triage::key_of(own->host) : std::string();
   Result<bool> passes_here = true;
   if (!here.empty())
-    passes_here =
-        co_await server_.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(here); });
+    passes_here = co_await server_.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(here); });
   if (!passes_here) log::warning("postscreen_allowlist_interfaces: {}", passes_here.error().message());
   if (passes_here == false) {
     log::info_as(kName, "ALLOWLIST VETO {}", sc.shown);
@@ -161,8 +160,8 @@ async::Task<Session::Flow> Session::early_tests() {
       if (early.bytes == 0) co_return hung_up("tests before SMTP handshake");
       listens = early.bytes < 0;
       if (!listens && sc.tests.due(Test::pregreet)) {
-        log::info_as(kName, "PREGREET {} after {} from {}: {}", early.bytes,
-                     short_time(server_.loop.now() - sc.began), sc.shown, early.text);
+        log::info_as(kName, "PREGREET {} after {} from {}: {}", early.bytes, short_time(server_.loop.now() - sc.began),
+                     sc.shown, early.text);
         if (co_await act(Test::pregreet, kProtocolError) == Flow::close) co_return Flow::close;
       }
     }
@@ -196,8 +195,8 @@ async::Task<Session::Flow> Session::judge_lists(ListVote::Result result) {
     if (!shown) log::warning("postscreen_dnsbl_reply_map: {}", shown.error().message());
     if (shown && *shown) name = **shown;
   }
-  co_return co_await act(Test::dnsbl, fmt::format("5.7.1 Service unavailable; client [{}] blocked using {}",
-                                                  client_.peer.address, name));
+  co_return co_await act(
+      Test::dnsbl, fmt::format("5.7.1 Service unavailable; client [{}] blocked using {}", client_.peer.address, name));
 }
 
 async::Task<Session::Flow> Session::act(Test test, std::string_view text, std::string_view dropped_with) {
@@ -279,7 +278,8 @@ async::Task<Session::Flow> Session::misbehaved(Test test, std::string_view about
     word = "NON-SMTP COMMAND";
     dropped_with = "521 5.7.0 Error: I can break rules, too. Goodbye.";
   }
-  log::info_as(kName, "{} from {} after {}{}{}", word, sc.shown, escaped(about), text.empty() ? "" : ": ", escaped(text));
+  log::info_as(kName, "{} from {} after {}{}{}", word, sc.shown, escaped(about), text.empty() ? "" : ": ",
+               escaped(text));
   co_return co_await act(test, kProtocolError, dropped_with);
 }
 

@@ -173,9 +173,9 @@ Result<std::shared_ptr<const Screening>> Screening::open(const config::Config& c
                                                    "postscreen_discard_ehlo_keyword_address_maps"));
   out.discarded = policy.discard(s.postscreen_discard_ehlo_keywords);
   // These two are read as they are written: their defaults stand for others by their names.
-  out.expansion_filter = unescape(s.postscreen_expansion_filter == "$smtpd_expansion_filter"
-                                      ? s.smtpd_expansion_filter
-                                      : s.postscreen_expansion_filter);
+  out.expansion_filter =
+      unescape(s.postscreen_expansion_filter == "$smtpd_expansion_filter" ? s.smtpd_expansion_filter
+                                                                          : s.postscreen_expansion_filter);
   const bool own_footer = s.postscreen_reject_footer != "$smtpd_reject_footer";
   if (const auto why = template_problem(s.postscreen_reject_footer, ReplyNames::of_sessions);
       own_footer && !why.empty())

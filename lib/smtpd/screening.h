@@ -37,7 +37,6 @@ struct Screening {
   DiscardedKeywords discarded;
   std::string expansion_filter;
   bool upstream_proxy = false;
-  bool respectful = true;  // respectful_logging
   /// Of the cache; empty: it is kept in memory only.
   std::string cache_directory;
   std::vector<std::string> warnings;  // for the log, once at start

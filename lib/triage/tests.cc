@@ -66,8 +66,8 @@ Action Tests::judge_lists(int score, std::optional<seconds> ttl, WallTime now) {
 }
 
 bool Tests::passed() const {
-  return std::ranges::none_of(
-      states_, [](State s) { return s == State::due || s == State::ignored || s == State::failed; });
+  return std::ranges::none_of(states_,
+                              [](State s) { return s == State::due || s == State::ignored || s == State::failed; });
 }
 
 std::optional<Record> Tests::learnt() const {

@@ -113,8 +113,8 @@ BOOST_AUTO_TEST_CASE(passes_are_kept_for_their_time_and_disabled_tests_are_marke
   tests.pass(Test::non_smtp, now(7));
   BOOST_TEST(tests.passed());
   const std::string month = std::to_string(kNow + 7 + 30 * 86400);
-  BOOST_TEST(tests.learnt()->text() == std::to_string(kNow + 6 + 86400) + ";" + std::to_string(kNow + 606) + ";" +
-                                           month + ";" + month + ";1");
+  BOOST_TEST(tests.learnt()->text() ==
+             std::to_string(kNow + 6 + 86400) + ";" + std::to_string(kNow + 606) + ";" + month + ";" + month + ";1");
 }
 
 BOOST_AUTO_TEST_CASE(a_renewed_pass_leaves_the_others_alone) {
