@@ -5,11 +5,14 @@
 #include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
 #include "lib/mail/queue_id.h"
+#include "lib/redis/server.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/sasl/dovecot_service.h"
 #include "lib/service/service.h"
 #include "smtpd/dns_names.h"
+#include "smtpd/screen_cluster.h"
+#include "smtpd/screen_file.h"
 #include "smtpd/server.h"
 #include "smtpd/session.h"
 
@@ -51,6 +54,8 @@ struct Program {
   intake::EnqueueClient queue;
   intake::Intake intake;
   smtpd::Server server;
+  std::unique_ptr<smtpd::ScreenCluster> screen_cluster;  // nullptr: no host shares anything
+  std::unique_ptr<smtpd::ScreenFile> screen_file;        // nullptr: clients are not tested
 };
 
 std::vector<std::string> status(const Program& program) {
@@ -71,6 +76,7 @@ std::vector<std::string> status(const Program& program) {
                         program.server.classes->size())
           : "no session classes",
       program.intake.tables.status_line()};
+  if (program.server.screener) lines.push_back(program.server.screener->status_line());
   for (auto& line : program.server.milters.status()) lines.push_back(std::move(line));
   for (auto& line : program.server.policies.status()) lines.push_back(std::move(line));
   return lines;
@@ -118,6 +124,40 @@ Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
   return service;
 }
 
+/// Clients are tested before they are served.
+Result<void> screen_clients(Context& context, Program& program, std::shared_ptr<const smtpd::Screening> screening) {
+  const config::Settings& s = context.settings();
+  for (const auto& warning : screening->warnings) log::warning("{}", warning);
+  program.server.screener = std::make_shared<smtpd::Screener>(context.loop(), std::move(screening), context.limit());
+  program.screen_file = std::make_unique<smtpd::ScreenFile>(
+      context.loop(), *program.server.screener,
+      smtpd::ScreenFile::Times{.clean_each = s.postscreen_cache_cleanup_interval,
+                               .retention = std::chrono::ceil<seconds>(s.postscreen_cache_retention_time)});
+  program.screen_file->start();
+  if (s.destdb_backend != config::DestdbBackend::redis) return {};
+  PEN_TRY_ASSIGN(auto options, redis::client_options(s));
+  options.seed = secure_random_u64();
+  program.screen_cluster = std::make_unique<smtpd::ScreenCluster>(context.loop(), *program.server.screener,
+                                                                  std::move(options), s.destdb_redis_prefix);
+  program.screen_cluster->start();
+  return {};
+}
+
+/// Connections at once at a port where clients are tested: those under test, those that are served, those that wait for
+/// that, and as many that are being told that there are too many.
+std::size_t connections_of_screened(const Context& context) {
+  const config::Settings& s = context.settings();
+  const auto tested = static_cast<std::size_t>(s.postscreen_pre_queue_limit);
+  const auto waiting = static_cast<std::size_t>(s.postscreen_post_queue_limit);
+  constexpr std::size_t kMost = 1'000'000;
+  return std::min(context.limit(), kMost) + 2 * tested + waiting;
+}
+
+async::Task<void> drain(std::shared_ptr<Program> program, Context* context) {
+  if (program->screen_file) co_await program->screen_file->finish();  // the next process waits for it
+  (void)co_await context->sessions().drained();
+}
+
 void start_tls(smtpd::ServerTls& tls) {
   tls.watch();
   for (const auto& warning : tls.take_warnings()) log::warning("{}", warning);
@@ -136,6 +176,10 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   PEN_TRY_ASSIGN(auto holder, session_holder(context));
   PEN_TRY_ASSIGN(auto logins, authentication(context));
   if (tls) start_tls(*tls);
+  std::shared_ptr<const smtpd::Screening> screening;
+  if (context.arguments().screens) {
+    PEN_TRY_ASSIGN(screening, smtpd::Screening::open(context.config(), *policy));
+  }
 
   PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
   if (settings.checks) {
@@ -184,13 +228,18 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   program->server.tls = std::move(tls);
   if (logins) logins->start();
   program->server.authenticator = std::move(logins);
+  if (screening) PEN_TRY(screen_clients(context, *program, screening));
   program->queue.start();
-  context.serve([program](async::Listener::Accepted accepted) {
-    return smtpd::Session::serve(program->server, std::move(accepted.stream), std::move(accepted.peer),
-                                 std::move(accepted.slot));
-  });
+  context.serve(
+      [program](async::Listener::Accepted accepted) {
+        return smtpd::Session::serve(program->server, std::move(accepted.stream), std::move(accepted.peer),
+                                     std::move(accepted.slot));
+      },
+      screening ? connections_of_screened(context) : 0);
   // At a reload the sessions go on with the settings that they began with; only a stop ends them.
-  return Hooks{.stop = [program] { program->server.stop(); }, .status = [program] { return status(*program); }};
+  return Hooks{.drain = [program, &context] { return drain(program, &context); },
+               .stop = [program] { program->server.stop(); },
+               .status = [program] { return status(*program); }};
 }
 
 }  // namespace

@@ -28,6 +28,7 @@
 #include "smtpd/policy_servers.h"
 #include "smtpd/proxy.h"
 #include "smtpd/queue_space.h"
+#include "smtpd/screener.h"
 #include "smtpd/site_flush.h"
 #include "smtpd/verifier.h"
 
@@ -57,7 +58,10 @@ class Server {
   const std::shared_ptr<const Policy>& policy() const { return policy_; }
 
   /// Sessions get 421 at their next command.
-  void stop() { stopping_.raise(); }
+  void stop() {
+    stopping_.raise();
+    if (screener) screener->stop();
+  }
   bool stopping() const { return stopping_.raised(); }
   async::Cancel& stop_cancel() { return stopping_; }
   /// For one wait for the client, or in its name.
@@ -89,6 +93,8 @@ class Server {
   std::shared_ptr<sessions::SenderMemory> sender_memory;
   /// For reject_unverified_*; none: nothing can be verified.
   std::shared_ptr<Verifier> verifier;
+  /// For a port of postscreen; none: clients are served at once.
+  std::shared_ptr<Screener> screener;
   /// For AUTH; none: it is not enabled.
   std::shared_ptr<sasl::Authenticator> authenticator;
   /// For STARTTLS; none: level none, or a test without.

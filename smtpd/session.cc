@@ -97,7 +97,7 @@ void Session::reply(std::string_view text) {
   reply(replaced_reply(text, filter.lookup(text)), settings().smtpd_reject_footer);
 }
 
-void Session::reply(std::string_view text, std::string_view footer) {
+void Session::reply(std::string_view text, std::string_view footer, std::string_view filter) {
   std::vector<std::string> lines = {std::string(text)};
   if (refuses(text)) {
     metrics::smtpd_rejects.add(metrics::stage_of(last_command_), metrics::code_of(text),
@@ -108,7 +108,7 @@ void Session::reply(std::string_view text, std::string_view footer) {
     const config::Lookup names = [&](std::string_view name) {
       return session_attribute(name, about, settings(), server_.loop.clock().wall_now());
     };
-    lines = with_footer(text, footer, names, policy_->expansion_filter);
+    lines = with_footer(text, footer, names, filter);
   }
   std::string out;
   for (const auto& line : lines) {
@@ -197,7 +197,14 @@ async::Task<void> Session::serve(Server& server, async::Stream stream, async::So
 }
 
 async::Task<void> Session::run() {
-  const bool known = !policy_->upstream_proxy || co_await ask_proxy();
+  const bool screened = server_.screener && !policy_->tls.wrapper;
+  const bool proxied = screened ? server_.screener->screening().upstream_proxy : policy_->upstream_proxy;
+  const bool known = !proxied || co_await ask_proxy();
+  if (known && screened && co_await screen() == Flow::close) {
+    co_await say_goodbye();
+    end_screening();
+    co_return;
+  }
   if (known) co_await ask_lists_about_address();
   if (known && settings().smtpd_peername_lookup) {
     ClientName name = co_await server_.names.client(client_.peer.address, until());
@@ -211,6 +218,7 @@ async::Task<void> Session::run() {
   metrics::smtpd_connections.add();
   if (known) co_await serve_client();
   log_disconnect();
+  end_screening();
 }
 
 async::Task<void> Session::serve_client() {
@@ -386,6 +394,10 @@ async::Task<void> Session::commands() {
       co_return;
     }
     if (co_await command(*line) == Flow::close || hang_up_) co_return;
+    if (doomed()) {
+      co_await refuse_all();
+      co_return;
+    }
   }
 }
 

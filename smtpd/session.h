@@ -24,6 +24,8 @@
 #include "smtpd/checks.h"
 #include "smtpd/client_limits.h"
 #include "smtpd/filters.h"
+#include "smtpd/list_vote.h"
+#include "smtpd/screened.h"
 #include "smtpd/server.h"
 #include "smtpd/transaction.h"
 
@@ -70,6 +72,10 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> obey(std::string_view text);
   Flow read_failed(const Error& error);
   Flow bare_newline();
+  /// There is input after a command that does not allow it.
+  bool out_of_turn(mail::Verb verb) const;
+  /// A field of a header: whoever speaks sends HTTP, or content after a refused DATA.
+  static bool looks_like_field(std::string_view word);
   bool improper_pipelining(mail::Verb verb, std::string_view name);
   void count(mail::Verb verb, bool ok);
   void log_disconnect();
@@ -144,10 +150,46 @@ class Session {
   [[gnu::noinline]] async::Task<Flow> end_of_content();
   bool refuse_bare_newline(std::uint64_t bare_lf);
 
+  // session_screen.cc
+  WallTime wall_now() const;
+  /// Tests the client, at a port of postscreen. close: it has been told.
+  [[gnu::noinline]] async::Task<Flow> screen();
+  [[gnu::noinline]] async::Task<Flow> early_tests();
+  [[gnu::noinline]] async::Task<Flow> judge_lists(ListVote::Result result);
+  /// Does what the settings say about a failed test. text: of the reply, without its code.
+  [[gnu::noinline]] async::Task<Flow> act(triage::Test test, std::string_view text, std::string_view dropped_with = {});
+  /// The last reply of a session that was never served.
+  [[gnu::noinline]] async::Task<Flow> turn_away(std::string text);
+  /// Waits for a place among the sessions that are served.
+  [[gnu::noinline]] async::Task<Flow> let_through();
+  [[gnu::noinline]] async::Task<std::string> screen_footer(std::string reply);
+  Flow hung_up(std::string_view where);
+  /// All tests have ended: their result is kept.
+  void conclude();
+  void end_screening();
+  /// Whether the session is watched for this.
+  bool watches(triage::Test test) const;
+  /// The client did what it came for, and failed no test.
+  void behaved_well();
+  /// It failed one. about: the last command; text: what it said.
+  [[gnu::noinline]] async::Task<Flow> misbehaved(triage::Test test, std::string_view about, std::string_view text);
+
+  // session_refused.cc
+  /// Serves a client whose recipients are all refused.
+  [[gnu::noinline]] async::Task<void> refuse_all();
+  [[gnu::noinline]] async::Task<Flow> refuse_command(std::string_view text);
+  [[gnu::noinline]] async::Task<void> refused_hello(const mail::CommandLine& line);
+  void refused_mail(const mail::CommandLine& line);
+  [[gnu::noinline]] async::Task<void> refused_rcpt(const mail::CommandLine& line);
+  /// Turns what is under way into a refused session.
+  void doom_transaction();
+  bool doomed() const { return screened_ && screened_->doomed(); }
+
   // replies
   void reply(std::string_view text);
   /// footer: follows if the reply refuses something.
-  void reply(std::string_view text, std::string_view footer);
+  void reply(std::string_view text, std::string_view footer) { reply(text, footer, policy_->expansion_filter); }
+  void reply(std::string_view text, std::string_view footer, std::string_view filter);
   /// For the count of refusals, where nobody has said why.
   static metrics::Reason reason_of(mail::ErrorClasses error);
   /// Lines with their CRLF.
@@ -226,6 +268,7 @@ class Session {
   std::unique_ptr<mail::Transcript> transcript_;  // nullptr: nothing is reported to the postmaster
   const char* aborted_ = "";                      // why it ended, if not by QUIT
   std::unique_ptr<Peer> first_peer_;              // the host that connected; set when XCLIENT has replaced client_.peer
+  std::unique_ptr<Screened> screened_;            // nullptr: this port is not screened
   std::unique_ptr<DiscardedKeywords> own_discarded_;  // of this client; nullptr: as for all
   std::string last_command_ = "CONNECT";              // for the log
   std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};

@@ -99,6 +99,7 @@ async::Task<Session::Flow> Session::end_of_content() {
     metrics::smtpd_messages.add();
     metrics::smtpd_received_bytes.add(bytes);
     if (client_.login) metrics::smtpd_messages_authenticated.add();
+    behaved_well();
     errors_ = junk_ = 0;
     forget_transcript();
   }

@@ -77,10 +77,10 @@ class Rig {
     const std::string base =
         "myhostname = mx.example.org\nmydestination = example.org\nmynetworks = 127.0.0.0/8\n"
         "smtpd_error_sleep_time = 0\nlocal_header_rewrite_clients =\n";
-    const auto config = config::Config::parse(
-        {.directory = "/", .main_cf = base + main_cf, .master_cf = {}, .overrides = {}}, surroundings);
+    config.emplace(config::Config::parse(
+        {.directory = "/", .main_cf = base + main_cf, .master_cf = {}, .overrides = {}}, surroundings));
     resolver = std::make_shared<intake::fakes::SetResolve>();
-    auto opened = Policy::open_policy(config, resolver);
+    auto opened = Policy::open_policy(*config, resolver);
     problem = opened ? "" : opened.error().message();
     if (opened) {
       policy = *opened;
@@ -153,6 +153,7 @@ class Rig {
   std::shared_ptr<intake::fakes::SetResolve> resolver;
   intake::Intake intake{loop, pool, queue, nullptr, {}, {}};
   Server server{loop, pool, names, intake};
+  std::optional<config::Config> config;
   std::shared_ptr<const Policy> policy;
   async::Gate sessions{loop};
   std::string problem;

@@ -133,6 +133,7 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
       reset_transaction();
       co_return co_await answer(*std::move(no));
     }
+  if (screened_) screened_->saw_mail = true;
   reply("250 2.1.0 Ok");
   co_return Flow::go_on;
 }

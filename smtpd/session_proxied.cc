@@ -6,8 +6,9 @@
 namespace pen::smtpd {
 
 async::Task<bool> Session::ask_proxy() {
-  const async::Until soon{.deadline = server_.loop.now() + settings().smtpd_upstream_proxy_timeout,
-                          .cancel = &server_.stop_cancel()};
+  const auto& s = settings();
+  const auto patience = server_.screener ? s.postscreen_upstream_proxy_timeout : s.smtpd_upstream_proxy_timeout;
+  const async::Until soon{.deadline = server_.loop.now() + patience, .cancel = &server_.stop_cancel()};
   auto header =
       co_await net::read_proxy_header(server_.loop, stream_.fd(), {.ipv4 = policy_->ipv4, .ipv6 = policy_->ipv6}, soon);
   Peer& peer = client_.peer;

@@ -15,16 +15,11 @@ namespace pen::smtpd {
 
 using mail::Verb;
 
-namespace {
-
-/// A field of a header: whoever speaks sends HTTP, or content after a refused DATA.
-bool looks_like_field(std::string_view word) {
+bool Session::looks_like_field(std::string_view word) {
   const auto colon = word.find(':');
   return colon != 0 && colon != std::string_view::npos &&
          std::ranges::all_of(word.substr(0, colon), [](char c) { return c > 32 && c < 127; });
 }
-
-}  // namespace
 
 struct Session::VerbRow {
   Verb verb;
@@ -67,8 +62,12 @@ const Session::VerbRow& Session::row_of(Verb verb) {
   return kRows[static_cast<std::size_t>(verb)];
 }
 
+bool Session::out_of_turn(Verb verb) const {
+  return !stream_.buffered().empty() && !(client_.esmtp && !row_of(verb).ends_group);
+}
+
 bool Session::improper_pipelining(Verb verb, std::string_view name) {
-  if (stream_.buffered().empty() || (client_.esmtp && !row_of(verb).ends_group)) return false;
+  if (!out_of_turn(verb)) return false;
   if (!client_.improper_pipelining) {
     client_.improper_pipelining = true;
     log::info("improper command pipelining after {} from {}: {}", name, client_.peer.shown(),
@@ -85,6 +84,13 @@ async::Task<Session::Flow> Session::command(std::string_view raw) {
   const bool bare = !text.ends_with('\r');
   if (!bare) text.remove_suffix(1);
   heard(text);
+  if (bare && watches(triage::Test::bare_newline)) {
+    if (co_await misbehaved(triage::Test::bare_newline, text, {}) == Flow::close) co_return Flow::close;
+    if (doomed()) {
+      doom_transaction();
+      co_return co_await refuse_command(text);
+    }
+  }
   if (bare && forbid_bare_newline_) co_return bare_newline();
   if (policy_->command_filter.empty()) co_return co_await obey(text);
   const Result<std::string> replaced = co_await filter_command(std::string(text));
@@ -117,6 +123,14 @@ async::Task<Session::Flow> Session::obey(std::string_view text) {
   const Verb verb = line.verb;
   const VerbRow& row = row_of(verb);
 
+  if (verb == Verb::unknown && watches(triage::Test::non_smtp) &&
+      (looks_like_field(line.word) || screened_->rules().forbidden_commands.matches(line.word).value_or(false))) {
+    if (co_await misbehaved(triage::Test::non_smtp, last_command_, text) == Flow::close) co_return Flow::close;
+    if (doomed()) {
+      doom_transaction();
+      co_return co_await refuse_command(text);
+    }
+  }
   // A table that cannot be read makes no difference to any command.
   if (!policy_->noop_commands.empty() && policy_->noop_commands.matches(line.word).value_or(false)) {
     if (static_cast<int>(++junk_) > s.smtpd_junk_command_limit) ++errors_;
@@ -133,6 +147,15 @@ async::Task<Session::Flow> Session::obey(std::string_view text) {
     went_wrong(mail::ErrorClass::protocol);
     reply("221 2.7.0 Error: I can break rules, too. Goodbye.");
     co_return Flow::close;
+  }
+  if (verb != Verb::bdat && watches(triage::Test::pipelining) && out_of_turn(verb)) {
+    const std::string rest(stream_.buffered().substr(0, 100));
+    if (co_await misbehaved(triage::Test::pipelining, mail::verb_name(verb), rest) == Flow::close)
+      co_return Flow::close;
+    if (doomed()) {
+      doom_transaction();
+      co_return co_await refuse_command(text);
+    }
   }
   if (!access_denied_.empty() && verb != Verb::quit) {
     count(verb, false);
@@ -271,6 +294,7 @@ async::Task<Session::Flow> Session::help(const mail::CommandLine&) {
 }
 
 async::Task<Session::Flow> Session::quit(const mail::CommandLine&) {
+  if (screened_ && screened_->saw_mail) behaved_well();
   reply("221 2.0.0 Bye");
   co_return Flow::close;
 }

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "lib/base/check.h"
+#include "lib/base/log_as.h"
 #include "lib/base/text.h"
 
 namespace pen::log {
@@ -165,12 +166,19 @@ void flush() {
 
 bool debug_enabled() { return state().options.debug; }
 
-void write(Level level, std::string_view text) {
+void write(Level level, std::string_view text) { write_as({}, level, text); }
+
+void write_as(std::string_view program, Level level, std::string_view text) {
   State& s = state();
   const std::string body = std::string(word(level)) + printable(text, kMaxLine);
   const std::lock_guard guard(s.lock);
+  const std::string other = program.empty() ? std::string() : fmt::format("{}/{}", s.options.tag, program);
+  const std::string& ident = program.empty() ? s.ident : other;
   if (s.options.target == Target::syslog) {
+    // openlog() keeps the pointer: it must not be left with a string that dies here.
+    if (!program.empty()) ::openlog(ident.c_str(), LOG_PID | LOG_NDELAY, s.options.syslog_facility);
     ::syslog(syslog_level(level), "%s", body.c_str());
+    if (!program.empty()) ::openlog(s.ident.c_str(), LOG_PID | LOG_NDELAY, s.options.syslog_facility);
     return;
   }
   const std::time_t now = std::time(nullptr);
@@ -183,7 +191,7 @@ void write(Level level, std::string_view text) {
   if (s.ident.empty())
     s.gathered += body + "\n";
   else
-    s.gathered += fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, s.ident, ::getpid(), body);
+    s.gathered += fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, ident, ::getpid(), body);
   const bool waits = gathering && level <= Level::info && s.options.target == Target::file;
   if (!waits || s.gathered.size() >= kGathered) write_gathered(s);
 }

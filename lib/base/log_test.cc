@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "lib/base/log_as.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;
@@ -93,6 +94,26 @@ BOOST_AUTO_TEST_CASE(gathered_lines_wait_for_flush_or_for_a_line_that_matters) {
     std::thread([] { log::info("six"); }).join();
     BOOST_TEST(file.texts() == "one|two|three|warning: four|five|six");
   }).join();
+}
+
+BOOST_AUTO_TEST_CASE(a_line_can_have_the_name_of_another_program) {
+  const testing::ScratchDir dir;
+  const std::string path = dir.file("log");
+  log::Options options;
+  options.program = "smtpd";
+  options.tag = "postfix/mx";
+  options.target = log::Target::file;
+  options.path = path;
+  BOOST_REQUIRE(log::open(std::move(options)).has_value());
+  log::info_as("postscreen", "CONNECT from [{}]:{}", "192.0.2.1", 25);
+  log::info("own");
+  (void)log::open({});
+  std::ostringstream all;
+  all << std::ifstream(path).rdbuf();
+  const std::string text = all.str();
+  BOOST_TEST(text.contains(" postfix/mx/postscreen["));
+  BOOST_TEST(text.contains("]: CONNECT from [192.0.2.1]:25\n"));
+  BOOST_TEST(text.contains(" postfix/mx/smtpd["));
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_is_written_before_the_file_changes) {

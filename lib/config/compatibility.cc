@@ -56,6 +56,9 @@ constexpr std::string_view kCleanupSettings[] = {
 
 constexpr std::array<std::string_view, 6> kTakesMailIn = {"smtpd", "pickup", "bounce", "local", "tlsrpt", "verify"};
 
+/// The option with which smtpd tests clients (lib/service/arguments.h).
+constexpr const char* kScreens = "-S";
+
 /// Adds problems of one file; line 0: about the whole file.
 struct Teller {
   const std::string& file;
@@ -76,7 +79,13 @@ void adapt_postscreen(Service& service, const std::vector<Service>& all, const s
                       const Teller& tell) {
   if (service.type != ServiceType::inet || service.command != "postscreen") return;
   std::string lost;
-  for (const Assignment& a : service.overrides) lost += (lost.empty() ? "" : ", ") + a.name;
+  std::vector<Assignment> own;
+  for (Assignment& a : service.overrides) {
+    if (a.name.starts_with("postscreen_"))
+      own.push_back(std::move(a));
+    else if (a.name != "smtpd_service_name")
+      lost += (lost.empty() ? "" : ", ") + a.name;
+  }
   service.command = "smtpd";
   service.overrides.clear();
   service.arguments.clear();
@@ -92,10 +101,13 @@ void adapt_postscreen(Service& service, const std::vector<Service>& all, const s
     service.unprivileged = behind->unprivileged;
     settings = "those of " + behind->label();
   }
-  tell(Severity::warning, service.line, service.label(),
-       "there is no postscreen yet: smtpd itself answers here, with these settings: " + settings +
-           "; early talkers are refused, no other test of postscreen is made" +
-           (lost.empty() ? "" : "; without effect are its own -o: " + lost));
+  service.arguments.emplace(service.arguments.begin(), kScreens);
+  service.overrides.insert(service.overrides.end(), own.begin(), own.end());
+  const bool incomplete = behind == all.end() || !lost.empty();
+  tell(incomplete ? Severity::warning : Severity::note, service.line, service.label(),
+       "smtpd itself tests clients as postscreen does, and serves those that pass in the same session, with these "
+       "settings: " +
+           settings + (lost.empty() ? "" : "; without effect are its own -o: " + lost));
 }
 
 void adapt_chroot(std::vector<Service>& services, const Teller& tell) {

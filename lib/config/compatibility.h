@@ -3,9 +3,9 @@
 ///
 /// Use:     adapt_services(services, handed_to, file, problems);      // part of reading master.cf
 ///          cleanup_settings()                                         // what -o of a cleanup service may change
-/// Done:    qmgr and pickup of type fifo (Postfix before 2.11) become type unix. There is no postscreen here: an inet
-///          service postscreen becomes smtpd, with the -o, process limit and privileges of the pass service that
-///          postscreen hands clients to (smtpd_service_name). Column chroot: y counts as n. pipe with flag D or O
+/// Done:    qmgr and pickup of type fifo (Postfix before 2.11) become type unix. An inet service postscreen becomes
+///          smtpd that tests clients before it serves them (argument -S), with the process limit, privileges and
+///          -o of the pass service that postscreen hands clients to (smtpd_service_name), and its own -o postscreen_*. Column chroot: y counts as n. pipe with flag D or O
 ///          takes one recipient at a time, as if NAME_destination_recipient_limit were 1.
 /// Pure; any thread.
 #include <functional>

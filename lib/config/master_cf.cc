@@ -23,9 +23,9 @@ constexpr ProgramNote kNotes[] = {
     {"postlogd", true, "each program writes maillog_file itself"},
     {"rewrite", true, "the program is called trivial-rewrite"},
     {"nbdb_reindexd", true, "hash and btree tables are served as lmdb"},
-    {"postscreen", false, "only its inet services are served, by smtpd itself"},
-    {"dnsblog", true, "smtpd asks DNS lists itself"},
-    {"tlsproxy", true, "programs speak TLS themselves"},
+    {"postscreen", true, "smtpd itself tests clients, where an inet service has this command"},
+    {"dnsblog", true, "smtpd asks DNS lists itself, those of postscreen too"},
+    {"tlsproxy", true, "programs speak TLS themselves, smtpd also with clients that it tests"},
     {"qmqpd", false, "mail by QMQP is not accepted"},
 };
 constexpr std::array<std::string_view, 18> kOwn = {

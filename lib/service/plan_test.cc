@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(fifo_services_of_old_files_are_unix_services) {
              boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(smtpd_runs_where_postscreen_stands_as_the_pass_service_says) {
+BOOST_AUTO_TEST_CASE(smtpd_tests_clients_where_postscreen_stands_as_the_pass_service_says) {
   const Plan p = this->plan(
       "smtp inet n - y - 1 postscreen -o postscreen_greet_wait=2s\n"
       "smtpd pass - - y - 30 smtpd -o soft_bounce=yes\n"
@@ -127,10 +127,14 @@ BOOST_AUTO_TEST_CASE(smtpd_runs_where_postscreen_stands_as_the_pass_service_says
   BOOST_TEST(smtp.program == "smtpd");
   BOOST_TEST(!smtp.exclusive);
   BOOST_TEST(smtp.arguments.limit == 30U);
-  BOOST_REQUIRE(smtp.arguments.overrides.size() == 1U);
+  BOOST_REQUIRE(smtp.arguments.overrides.size() == 2U);
   BOOST_TEST(smtp.arguments.overrides[0].name == "soft_bounce");
+  BOOST_TEST(smtp.arguments.overrides[1].name == "postscreen_greet_wait");
+  BOOST_TEST(Arguments::parse(smtp.arguments.to_words())->screens);
   BOOST_TEST(p.services[1].arguments.limit == 100U);
   BOOST_TEST(p.services[1].arguments.overrides.at(0).name == "smtpd_banner");
+  const Plan other = this->plan("smtp inet n - n - - smtpd\n");
+  BOOST_TEST(!Arguments::parse(other.services.at(0).arguments.to_words())->screens);
 }
 
 BOOST_AUTO_TEST_CASE(what_cleanup_is_told_holds_for_the_programs_that_take_mail_in) {

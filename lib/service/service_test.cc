@@ -15,11 +15,12 @@ BOOST_AUTO_TEST_CASE(what_master_writes_a_program_reads_back) {
   a.pages = 7;
   a.limit = 50;
   a.config_directory = "/etc/x";
-  a.unprivileged = a.debug = true;
+  a.unprivileged = a.debug = a.screens = true;
   a.overrides = {{"smtpd_tls_security_level", "encrypt"}, {"empty", ""}, {"text", "a = b c"}};
   a.rest = {"flags=DRhu", "user=vmail", "-x"};
   const auto b = Arguments::parse(a.to_words());
   BOOST_REQUIRE(b.has_value());
+  BOOST_TEST(b->screens);
   BOOST_TEST(b->to_words() == a.to_words(), boost::test_tools::per_element());
   BOOST_TEST(b->pages == 7);
   BOOST_TEST(b->overrides[2].value == "a = b c");

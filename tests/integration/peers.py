@@ -135,13 +135,16 @@ class Peer:
 
 
 class Postfix(Peer):
-    """Relays everything it gets from loopback to relay_port; delivers for local_domains into one mbox per address."""
+    """Relays everything it gets from loopback to relay_port; delivers for local_domains into one mbox per address.
+
+    services: lines of master.cf in place of the one for smtpd at the port."""
 
     package = "postfix"
 
-    def __init__(self, port, relay_port=None, settings=""):
+    def __init__(self, port, relay_port=None, settings="", services=None):
         super().__init__(port)
         self.relay_port, self.settings = relay_port, settings
+        self.services = services or f"127.0.0.1:{port} inet n - n - - smtpd"
 
     def start(self):
         shutil.copytree(os.path.join(self.root, "etc/postfix"), os.path.join(self.dir, "etc/postfix"))
@@ -177,7 +180,7 @@ message_size_limit = 52428800
         out = []
         for line in lines:
             if line.startswith("smtp      inet"):
-                line = f"127.0.0.1:{self.port} inet n - n - - smtpd"
+                line = self.services
             fields = line.split()
             if len(fields) >= 8 and not line.startswith(("#", " ")) and fields[4] in ("y", "-"):
                 fields[4] = "n"

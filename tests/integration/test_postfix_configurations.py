@@ -224,13 +224,13 @@ class Mailcow(Configured):
             said = self.check(mx)
             self.assertRegex(
                 said,
-                r"there is no postscreen yet: smtpd itself answers here, with these settings: those of "
-                r"smtpd/pass;.*its own -o: postscreen_upstream_proxy_protocol, syslog_name",
+                r"smtpd itself tests clients as postscreen does.*with these settings: those of smtpd/pass; "
+                r"without effect are its own -o: syslog_name",
             )
             self.assertRegex(said, r"syslog_name: -o without effect: the program cleanup is not run")
             self.assertNotRegex(said, "will not start")
             mx.start()
-            self.assertRegex(mx.log(), "there is no postscreen yet")
+            self.assertRegex(mx.log(), "smtpd itself tests clients")
             with Client(mx.port) as client:
                 self.assertIn("behind.postscreen", client.greeting)
                 client.command("RSET")
@@ -437,7 +437,7 @@ class Told(Configured):
                 self.assertRegex(mx.log(), rf"{label}\b.*{why}")
                 if label != "scan/pass":
                     self.assertRegex(done.stderr, rf"{label}\b.*{why}")
-        self.assertRegex(said, "8025/inet: there is no postscreen.*no service nobody/pass, so those of main.cf")
+        self.assertRegex(said, "8025/inet: smtpd itself tests clients.*no service nobody/pass, so those of main.cf")
 
     def test_a_host_name_that_cannot_be_expanded_is_told_and_check_goes_on(self):
         mx = self.instance(

@@ -1,0 +1,286 @@
+/// Tests of clients at a port of postscreen: before the greeting, and what the session itself shows afterwards
+/// (docs/triage.md).
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "lib/async/readiness.h"
+#include "lib/base/log_as.h"
+#include "lib/base/text.h"
+#include "smtpd/list_vote.h"
+#include "smtpd/session.h"
+
+namespace pen::smtpd {
+
+using triage::Action;
+using triage::Test;
+
+namespace {
+
+constexpr const char* kName = "postscreen";  // in the log
+constexpr std::string_view kProtocolError = "5.5.1 Protocol error";
+
+/// What a client said that should have waited. bytes: -1: nothing yet; 0: it has hung up.
+struct Early {
+  ssize_t bytes = -1;
+  std::string text;
+};
+[[gnu::noinline]] Early look_for_input(int fd) {
+  std::array<char, 1024> ahead;
+  const ssize_t seen = ::recv(fd, ahead.data(), ahead.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (seen > 0) return {seen, escaped(std::string_view(ahead.data(), static_cast<std::size_t>(seen)))};
+  const bool nothing = seen < 0 && (errno == EAGAIN || errno == EINTR);
+  return {nothing ? -1 : 0, {}};
+}
+
+}  // namespace
+
+WallTime Session::wall_now() const { return server_.loop.clock().wall_now(); }
+
+async::Task<Session::Flow> Session::screen() {
+  Screener& screener = *server_.screener;
+  const Screening& rules = screener.screening();
+  const auto& s = settings();
+  const std::string key = triage::key_of(client_.peer.address);
+  if (key.empty()) co_return Flow::go_on;  // not over IP
+  const auto own = own_end();
+  screened_ =
+      std::make_unique<Screened>(Screened{.screener = screener,
+                                          .key = key,
+                                          .shown = fmt::format("[{}]:{}", client_.peer.address, client_.peer.port),
+                                          .began = server_.loop.now(),
+                                          .tests = {rules.rules, screener.cache().find(key), wall_now()},
+                                          .seat = {screener, key},
+                                          .place = {}});
+  Screened& sc = *screened_;
+  log::info_as(kName, "CONNECT from {} to [{}]:{}", sc.shown, own ? own->host : "unknown", own ? own->port : 0);
+
+  const auto most = s.postscreen_client_connection_count_limit;
+  if (most > 0 && screener.seats_of(key) > static_cast<std::size_t>(most)) {
+    log::info_as(kName, "NOQUEUE: reject: CONNECT from {}: too many connections", sc.shown);
+    co_return co_await turn_away("421 4.7.0 Error: too many connections");
+  }
+  if (screener.waiting() >= static_cast<std::size_t>(s.postscreen_post_queue_limit)) {
+    log::info_as(kName, "NOQUEUE: reject: CONNECT from {}: all server ports busy", sc.shown);
+    co_return co_await turn_away("421 4.3.2 All server ports are busy");
+  }
+  const auto access =
+      co_await server_.intake.tables.ask([&] { return rules.access(client_.peer.address, policy_->mynetworks); });
+  for (const auto& warning : access.warnings) log::warning("{}", warning);
+  if (access.outcome == ScreenAccess::permit) {
+    log::info_as(kName, "ALLOWLISTED {}", sc.shown);
+    sc.concluded = true;
+    co_return co_await let_through();
+  }
+  if (access.outcome == ScreenAccess::reject) {
+    log::info_as(kName, "DENYLISTED {}", sc.shown);
+    if (rules.denylist_action == Action::drop) co_return co_await turn_away("521 5.3.2 Service currently unavailable");
+    if (rules.denylist_action == Action::enforce) sc.doom = "550 5.3.2 Service currently unavailable";
+  }
+  if (sc.tests.any_due() && !sc.doomed() && screener.find_elsewhere) {
+    if (const auto record = co_await screener.find_elsewhere(key)) {
+      const triage::Tests theirs(rules.rules, record, wall_now());
+      if (!theirs.any_due()) {
+        sc.tests = theirs;
+        screener.cache().put(key, *record);
+        screener.on_change();
+      }
+    }
+  }
+  if (!sc.tests.any_due() && !sc.doomed()) {
+    log::info_as(kName, "PASS OLD {}", sc.shown);
+    ++screener.counts.known;
+    sc.concluded = true;
+    co_return co_await let_through();
+  }
+  const std::string here = own && !own->is_unix() ? triage::key_of(own->host) : std::string();
+  Result<bool> passes_here = true;
+  if (!here.empty())
+    passes_here = co_await server_.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(here); });
+  if (!passes_here) log::warning("postscreen_allowlist_interfaces: {}", passes_here.error().message());
+  if (passes_here == false) {
+    log::info_as(kName, "ALLOWLIST VETO {}", sc.shown);
+    sc.vetoed = true;
+  }
+  if (screener.seats() > static_cast<std::size_t>(s.postscreen_pre_queue_limit)) {
+    log::info_as(kName, "reject: connect from {}: all screening ports busy", sc.shown);
+    co_return co_await turn_away("421 4.3.2 All screening ports are busy");
+  }
+  ++screener.counts.tested;
+  if (sc.tests.early_due() && co_await early_tests() == Flow::close) co_return Flow::close;
+  if (sc.vetoed && !sc.doomed()) sc.doom = "450 4.3.2 Service currently unavailable";
+  if (sc.doomed()) {
+    reply("220 " + s.smtpd_banner);
+    co_await refuse_all();
+    co_return Flow::close;
+  }
+  if (!sc.tests.any_due()) conclude();
+  co_return co_await let_through();
+}
+
+async::Task<Session::Flow> Session::let_through() {
+  Screened& sc = *screened_;
+  sc.seat.leave();
+  auto place = co_await sc.screener.enter(until());
+  if (!place) {
+    reply("421 4.3.2 All server ports are busy");
+    co_return Flow::close;
+  }
+  sc.place = *std::move(place);
+  sc.let_through = true;
+  sc.began = server_.loop.now();
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::early_tests() {
+  Screened& sc = *screened_;
+  const auto& s = settings();
+  const Screening& rules = sc.rules();
+  if (sc.tests.due(Test::pregreet) && !s.postscreen_greet_banner.empty()) {
+    reply("220-" + s.postscreen_greet_banner);
+    if (!co_await stream_.flush(until())) co_return hung_up("tests before SMTP handshake");
+  }
+  const SteadyTime end = sc.began + s.postscreen_greet_wait;
+  async::Cancel told;  // a wait ends because the lists have answered, or the server stops
+  const Screener::Waiting waits(sc.screener, told);
+  std::optional<ListVote> vote;
+  if (sc.tests.due(Test::dnsbl))
+    vote.emplace(server_.loop, server_.lists, rules, client_.peer.address,
+                 async::Until{.deadline = std::min(end, sc.began + s.postscreen_dnsbl_timeout)}, told);
+  async::Readiness readiness(server_.loop, stream_.fd());
+  bool listens = true;  // the client may hang up, or talk too early
+  for (;;) {
+    if (server_.stopping()) {
+      reply(fmt::format("421 4.3.2 {} Service closing transmission channel", s.myhostname));
+      co_return Flow::close;
+    }
+    if (listens) {
+      const Early early = look_for_input(stream_.fd());
+      if (early.bytes == 0) co_return hung_up("tests before SMTP handshake");
+      listens = early.bytes < 0;
+      if (!listens && sc.tests.due(Test::pregreet)) {
+        log::info_as(kName, "PREGREET {} after {} from {}: {}", early.bytes, short_time(server_.loop.now() - sc.began),
+                     sc.shown, early.text);
+        if (co_await act(Test::pregreet, kProtocolError) == Flow::close) co_return Flow::close;
+      }
+    }
+    if (vote && vote->complete() && sc.tests.due(Test::dnsbl) && co_await judge_lists(vote->result()) == Flow::close)
+      co_return Flow::close;
+    if (!sc.tests.early_due() || server_.loop.now() >= end) break;
+    const async::Until wait{.deadline = end, .cancel = &told};
+    if (listens)
+      (void)co_await readiness.readable(wait);
+    else
+      (void)co_await server_.loop.sleep(end - server_.loop.now(), wait);
+    told.reset();
+  }
+  sc.tests.pass(Test::pregreet, wall_now());
+  if (vote && sc.tests.due(Test::dnsbl) && co_await judge_lists(vote->result()) == Flow::close) co_return Flow::close;
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::judge_lists(ListVote::Result result) {
+  Screened& sc = *screened_;
+  const bool fails = result.score >= sc.rules().rules.threshold;
+  if (fails) log::info_as(kName, "DNSBL rank {} for {}", result.score, sc.shown);
+  if (!fails) {
+    (void)sc.tests.judge_lists(result.score, result.ttl, wall_now());
+    co_return Flow::go_on;
+  }
+  std::string name = result.blamed;
+  if (!sc.rules().dnsbl_reply.empty()) {
+    const map::Value shown =
+        co_await server_.intake.tables.ask([&] { return sc.rules().dnsbl_reply.lookup(result.blamed); });
+    if (!shown) log::warning("postscreen_dnsbl_reply_map: {}", shown.error().message());
+    if (shown && *shown) name = **shown;
+  }
+  co_return co_await act(
+      Test::dnsbl, fmt::format("5.7.1 Service unavailable; client [{}] blocked using {}", client_.peer.address, name));
+}
+
+async::Task<Session::Flow> Session::act(Test test, std::string_view text, std::string_view dropped_with) {
+  Screened& sc = *screened_;
+  const std::string words(text);
+  switch (sc.tests.fail(test, wall_now())) {
+    case Action::ignore:
+      break;
+    case Action::enforce:
+      sc.doom = "550 " + words;
+      break;
+    case Action::drop:
+      co_return co_await turn_away(dropped_with.empty() ? "521 " + words : std::string(dropped_with));
+  }
+  co_return Flow::go_on;
+}
+
+async::Task<Session::Flow> Session::turn_away(std::string text) {
+  ++screened_->screener.counts.refused;
+  screened_->concluded = true;
+  const std::string footer = co_await screen_footer(text);
+  // To close a socket with unread input resets the connection, and the client might lose the reply.
+  (void)stream_.poll_input();
+  reply(text, footer, screened_->rules().expansion_filter);
+  co_return Flow::close;
+}
+
+async::Task<std::string> Session::screen_footer(std::string text) {
+  const map::MapList& maps = screened_->rules().reject_footer_maps;
+  // The setting is read as it is written, so that its default stands for the other one by its name.
+  const auto& s = settings();
+  const std::string& usual =
+      s.postscreen_reject_footer == "$smtpd_reject_footer" ? s.smtpd_reject_footer : s.postscreen_reject_footer;
+  if (maps.empty()) co_return usual;
+  const map::Value found = co_await server_.intake.tables.ask([&] { return maps.lookup(text); });
+  if (!found) log::warning("postscreen_reject_footer_maps: {}", found.error().message());
+  co_return found && *found ? **found : usual;
+}
+
+Session::Flow Session::hung_up(std::string_view where) {
+  log::info_as(kName, "HANGUP after {} from {} in {}", short_time(server_.loop.now() - screened_->began),
+               screened_->shown, where);
+  return Flow::close;
+}
+
+void Session::conclude() {
+  Screened& sc = *screened_;
+  if (std::exchange(sc.concluded, true) || sc.vetoed || sc.doomed()) return;
+  if (sc.tests.passed()) {
+    log::info_as(kName, "PASS {} {}", sc.tests.is_new() ? "NEW" : "OLD", sc.shown);
+    ++sc.screener.counts.passed;
+  }
+  if (const auto record = sc.tests.learnt()) sc.screener.learn(sc.key, *record);
+}
+
+void Session::end_screening() {
+  if (!screened_) return;
+  conclude();
+  if (!screened_->let_through || screened_->doomed() || screened_->tests.failed())
+    log::info_as(kName, "DISCONNECT {}", screened_->shown);
+}
+
+bool Session::watches(Test test) const {
+  return screened_ && !client_.login && !screened_->doomed() && screened_->tests.due(test);
+}
+
+void Session::behaved_well() {
+  if (!screened_ || screened_->concluded || client_.login) return;
+  for (const Test test : triage::kAllTests)
+    if (!triage::is_early(test)) screened_->tests.pass(test, wall_now());
+  conclude();
+}
+
+async::Task<Session::Flow> Session::misbehaved(Test test, std::string_view about, std::string_view text) {
+  Screened& sc = *screened_;
+  std::string_view word = "BARE NEWLINE", dropped_with;
+  if (test == Test::pipelining) word = "COMMAND PIPELINING";
+  if (test == Test::non_smtp) {
+    word = "NON-SMTP COMMAND";
+    dropped_with = "521 5.7.0 Error: I can break rules, too. Goodbye.";
+  }
+  log::info_as(kName, "{} from {} after {}{}{}", word, sc.shown, escaped(about), text.empty() ? "" : ": ",
+               escaped(text));
+  co_return co_await act(test, kProtocolError, dropped_with);
+}
+
+}  // namespace pen::smtpd
