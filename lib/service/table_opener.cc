@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@
 #include <mutex>
 
 #include "lib/async/descriptor_message.h"
+#include "lib/confine/apply.h"
 #include "lib/map/table_file.h"
 #include "lib/service/named_tables.h"
 #include "lib/service/setup.h"
@@ -69,8 +71,15 @@ void answer(int socket, const Request& request, const Result<Fd>& opened) {
   if (!sent && !sent.error().is_errno(EAGAIN)) ::_exit(0);  // nobody is there
 }
 
-[[noreturn]] void serve(int socket, const std::vector<Listed>& allowed) {
+// What opening files of others takes. The rest of root's rights is of no use here.
+constexpr confine::Capabilities kOpens = (1U << CAP_DAC_OVERRIDE) | (1U << CAP_DAC_READ_SEARCH);
+
+[[noreturn]] void serve(int socket, const std::vector<Listed>& allowed, bool with_less) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (with_less) {
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (!confine::keep_capabilities(kOpens)) ::_exit(EX_OSERR);
+  }
   for (const int signo : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) ::signal(signo, SIG_IGN);  // its program's end is its own
   if (socket > 3) ::close_range(3, static_cast<unsigned>(socket) - 1, 0);
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
@@ -170,7 +179,7 @@ Result<void> lend_private_tables(const config::Config& config, const std::string
       std::error_code error;
       listed.push_back({file, std::filesystem::weakly_canonical(file, error).string()});
     }
-    serve(theirs.get(), listed);
+    serve(theirs.get(), listed, config.settings().confine_privileges);
   }
   const auto opener = std::make_shared<TableOpener>(std::move(ours));
   map::lend_table_files([opener](const std::string& path) { return opener->open(path); });
