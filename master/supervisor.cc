@@ -266,8 +266,8 @@ void Supervisor::note_confinement(const Service& s, Process& p, std::string_view
   }
   const auto at = words.find(confine::kViolation);
   if (at == std::string_view::npos || p.violations++ >= kViolationsTold) return;
-  log::warning("service {}: {} pid {} made a system call that it must not make: {}", s.plan.label, s.plan.program, p.pid,
-               words.substr(at + confine::kViolation.size()));
+  log::warning("service {}: {} pid {} made a system call that it must not make: {}", s.plan.label, s.plan.program,
+               p.pid, words.substr(at + confine::kViolation.size()));
 }
 
 void Supervisor::collect() {

@@ -40,6 +40,9 @@ struct InForce {
   std::string text() const;
 };
 
+/// The version of Landlock's interface; 0: none that is of use.
+int landlock_version();
+
 /// The directory of the running program.
 std::string own_directory();
 /// For make_plan() in this process.
@@ -68,5 +71,7 @@ Result<void> keep_capabilities(Capabilities kept);
 /// What a named file's rule is about (Place::Kind::named): its directory, and that of the file where links lead; the file
 /// itself where the directory is too wide, or holds what must be kept out.
 std::vector<std::string> widened(const std::string& path, const std::vector<std::string>& kept_out);
+/// Whether the file has a rule alone, without its directory: a file that takes its place cannot be opened.
+bool stands_alone(const std::string& path, const std::vector<std::string>& kept_out);
 
 }  // namespace pen::confine

@@ -121,6 +121,18 @@ bool is_directory(const std::string& path) {
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+std::vector<std::string> reals(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (const std::string& one : paths) out.push_back(real(one));
+  return out;
+}
+
+/// inner: what no rule for something else may open.
+bool too_wide(const std::string& directory, const std::vector<std::string>& inner) {
+  return std::ranges::count(kWide, directory) != 0 ||
+         std::ranges::any_of(inner, [&](const std::string& one) { return holds(directory, one); });
+}
+
 /// Made while they can be: afterwards only what is in them can.
 void make(const Place& place) {
   if (place.kind == Place::Kind::directory) (void)::mkdir(place.path.c_str(), 0700);
@@ -140,25 +152,20 @@ Result<void> add(Ruleset& rules, const Place& place, const std::vector<std::stri
 }  // namespace
 
 std::vector<std::string> widened(const std::string& path, const std::vector<std::string>& kept_out) {
-  std::vector<std::string> inner;
-  for (const std::string& one : kept_out) inner.push_back(real(one));
-  const auto too_wide = [&](const std::string& directory) {
-    return std::ranges::count(kWide, directory) != 0 ||
-           std::ranges::any_of(inner, [&](const std::string& one) { return holds(directory, one); });
-  };
+  const std::vector<std::string> inner = reals(kept_out);
   std::vector<std::string> out;
   const auto add_one = [&](std::string found) {
     if (std::ranges::count(out, found) == 0) out.push_back(std::move(found));
   };
   const std::string target = real(path);
   if (is_directory(target)) {
-    if (!too_wide(target)) add_one(target);
+    if (!too_wide(target, inner)) add_one(target);
     return out;
   }
   // Where the name stands, and where the file is: a certificate's name may be a link that is changed.
   const std::string at = real(fs::path(path).parent_path());
   for (const std::string& directory : {at, fs::path(target).parent_path().string()}) {
-    if (!too_wide(directory)) {
+    if (!too_wide(directory, inner)) {
       add_one(directory);
       continue;
     }
@@ -166,6 +173,10 @@ std::vector<std::string> widened(const std::string& path, const std::vector<std:
     for (const auto& ending : kEndings) add_one(name + std::string(ending));
   }
   return out;
+}
+
+bool stands_alone(const std::string& path, const std::vector<std::string>& kept_out) {
+  return path.starts_with('/') && !is_directory(path) && too_wide(real(fs::path(path).parent_path()), reals(kept_out));
 }
 
 int landlock_version() {

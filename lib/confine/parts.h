@@ -17,6 +17,4 @@ Result<bool> restrict_files(const Plan& plan);
 /// calls.cc. False: the kernel has no filters.
 Result<bool> restrict_calls(const Plan& plan, int report);
 
-int landlock_version();
-
 }  // namespace pen::confine

@@ -79,6 +79,10 @@ void add_read(const config::Config& config, const Surroundings& around, const Na
 
 }  // namespace
 
+std::vector<std::string> places_kept_out(const config::Settings& s) {
+  return {s.queue_directory, s.data_directory, s.queue_log_directory, s.spool_directory};
+}
+
 Plan make_plan(const Program& row, const config::Config& config, const Surroundings& around) {
   const config::Settings& s = config.settings();
   Plan plan;
@@ -93,11 +97,11 @@ Plan make_plan(const Program& row, const config::Config& config, const Surroundi
   plan.system_calls = s.confine_system_calls;
   plan.writes = row.writes != kNothing;
   plan.more_calls = s.confine_extra_system_calls;
-  const Named named = named_by(config, row.name, around.machine);
+  const Named named = named_by(config, settings_name(row.name), around.machine);
   add_network(row, s, named, plan);
   add_written(row, s, plan);
   add_read(config, around, named, plan);
-  plan.kept_out = {s.queue_directory, s.data_directory, s.queue_log_directory, s.spool_directory};
+  plan.kept_out = places_kept_out(s);
   return plan;
 }
 

@@ -59,6 +59,9 @@ struct Surroundings {
   bool sanitized = false;
 };
 
+/// Where no program may read by a rule for something else: queue and data.
+std::vector<std::string> places_kept_out(const config::Settings& settings);
+
 Plan make_plan(const Program& row, const config::Config& config, const Surroundings& surroundings);
 
 }  // namespace pen::confine

@@ -124,6 +124,9 @@ BOOST_AUTO_TEST_CASE(a_named_file_opens_its_directory_but_never_one_around_the_q
   BOOST_TEST(std::ranges::count(beside, "/nowhere/a.lmdb") == 1);
   BOOST_TEST(std::ranges::count(widened("/var/x", {}), "/var") == 0);
   BOOST_TEST(std::ranges::count(widened("/x", {}), "/") == 0);
+  BOOST_TEST(stands_alone("/nowhere/a", {"/nowhere/q"}));
+  BOOST_TEST(!stands_alone("passwd.byname", {"/nowhere/q"}));
+  BOOST_TEST(!stands_alone("/nowhere/tables/a", {"/nowhere/q"}));
   BOOST_TEST((widened("/", {}) == Paths{}));
   BOOST_TEST((widened("/usr", {"/usr/q"}) == Paths{}));
 }

@@ -88,6 +88,12 @@ constexpr std::array<std::string_view, 41> kNames = {"chown",
 
 std::span<const Program> programs() { return kPrograms; }
 
+std::string_view settings_name(std::string_view name) {
+  if (name == "lmtp") return "smtp";
+  if (name == "retry" || name == "discard") return "error";
+  return name;
+}
+
 const Program& row_of(std::string_view name) {
   const auto at = std::ranges::find(kPrograms, name, &Program::name);
   return at == kPrograms.end() ? kUnknown : *at;

@@ -51,6 +51,8 @@ struct Program {
 };
 
 std::span<const Program> programs();
+/// Under which name the settings list what this program reads: lmtp is smtp, retry and discard are error.
+std::string_view settings_name(std::string_view name);
 const Program& row_of(std::string_view name);
 
 /// "setuid setgid"; "-": none.

@@ -18,7 +18,7 @@ inline constexpr std::string_view kDrain = "drain";
 inline constexpr std::string_view kWakeup = "wakeup";
 inline constexpr std::string_view kLog = "log";
 inline constexpr std::string_view kLogged = "logged";
-inline constexpr std::string_view kFailed = "failed ";  // what follows is a sentence part
+inline constexpr std::string_view kFailed = "failed ";      // what follows is a sentence part
 inline constexpr std::string_view kConfined = "confined ";  // what follows is InForce::text()
 inline constexpr std::size_t kMaxWord = 1024;
 

@@ -229,8 +229,7 @@ Result<Account> settle_in(const config::Config& config, const Options& options, 
 /// The last step: the program has what it needs, and serves from here on.
 void confine_calls(confine::Confinement& confinement) {
   confinement.filter_calls(kStatusFd);
-  for (const std::string& problem : confinement.take_problems())
-    log::warning("confinement is not whole: {}", problem);
+  for (const std::string& problem : confinement.take_problems()) log::warning("confinement is not whole: {}", problem);
   const std::string word = std::string(kConfined) + confinement.in_force().text();
   (void)::send(kStatusFd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT);  // as in ready(), which follows
 }
