@@ -174,12 +174,14 @@ Result<void> lend_private_tables(const config::Config& config, const std::string
   }
   if (files.empty()) return {};
   const bool root = ::geteuid() == 0;
-  bool needed = confine::row_of(program).kind == confine::Kind::confined && stand_in_the_way(files, config.settings());
-  if (root && !needed) {
+  const bool beside_queue =
+      confine::row_of(program).kind == confine::Kind::confined && stand_in_the_way(files, config.settings());
+  bool private_to_root = false;
+  if (root) {
     PEN_TRY_ASSIGN(const bool readable, all_readable(files, config.settings()));
-    needed = !readable;
+    private_to_root = !readable;
   }
-  if (!needed) return {};
+  if (!beside_queue && !private_to_root) return {};
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno("socketpair");
   Fd ours(pair[0]), theirs(pair[1]);
@@ -191,7 +193,8 @@ Result<void> lend_private_tables(const config::Config& config, const std::string
       std::error_code error;
       listed.push_back({file, std::filesystem::weakly_canonical(file, error).string()});
     }
-    serve(theirs.get(), listed, config.settings().confine_privileges, root);
+    if (!private_to_root && !drop_privileges(config.settings().mail_owner)) ::_exit(EX_OSERR);
+    serve(theirs.get(), listed, config.settings().confine_privileges, private_to_root);
   }
   const auto opener = std::make_shared<TableOpener>(std::move(ours));
   map::lend_table_files([opener](const std::string& path) { return opener->open(path); });
