@@ -46,11 +46,17 @@ std::vector<std::string_view> parts(std::string_view word) {
   return out;
 }
 
+/// How much of a text names something.
+enum class Form : std::uint8_t {
+  setting,  // a value of main.cf, or a file of such values: every path, every port
+  table,    // entries of a table: what stands behind a colon or an equals sign, and servers with their type
+};
+
 class Finder {
  public:
   Finder(const Machine& machine, Named& out, bool follow) : machine_(machine), out_(out), follow_(follow) {}
 
-  void text(std::string_view value, int depth) {
+  void text(std::string_view value, Form form, int depth) {
     for (std::size_t i = 0; i < value.size();) {
       if (is_end(value[i])) {
         ++i;
@@ -58,13 +64,15 @@ class Finder {
       }
       std::size_t end = i;
       while (end < value.size() && !is_end(value[end])) ++end;
-      word(value.substr(i, end - i), depth);
+      const bool bare = form == Form::table && (i == 0 || value[i - 1] != '=');
+      word(value.substr(i, end - i), form, bare, depth);
       i = end;
     }
   }
 
  private:
-  void word(std::string_view w, int depth) {
+  /// bare: a path alone is none, but a pattern.
+  void word(std::string_view w, Form form, bool bare, int depth) {
     while (w.starts_with('!')) w.remove_prefix(1);
     while (w.starts_with("proxy:")) w.remove_prefix(6);
     const auto all = parts(w);
@@ -75,40 +83,47 @@ class Finder {
     if (database && type != "sqlite") out_.any_port = true;  // its servers stand in its file
     if (const auto slash = w.find('/'); slash != std::string_view::npos && (slash == 0 || w[slash - 1] == ':')) {
       const std::string_view path = w.substr(slash);
-      if (path.size() > 1 && !path.starts_with("//")) file(std::string(path), database || slash == 0, depth);
+      const bool named = path.size() > 1 && !path.starts_with("//") && !(bare && slash == 0);
+      if (named) file(std::string(path), database || slash == 0 || follow_ ? Form::setting : Form::table, depth);
       return;
     }
-    server(all);
+    server(all, form);
   }
 
-  /// listed: the file may name others.
-  void file(std::string path, bool listed, int depth) {
+  /// form: of what the file holds.
+  void file(const std::string& path, Form form, int depth) {
     const bool fresh = out_.paths.insert(path).second;
-    if (!fresh || depth >= Named::kMaxDepth || !(listed || follow_)) return;
-    if (const auto content = machine_.read(path)) text(*content, depth + 1);
+    if (!fresh || depth >= Named::kMaxDepth) return;
+    if (const auto content = machine_.read(path)) text(*content, form, depth + 1);
   }
 
-  void server(const std::vector<std::string_view>& all) {
+  void server(const std::vector<std::string_view>& all, Form form) {
+    const bool inet = all.front() == "inet" || all.front() == "inet6" || all.front() == "tcp" ||
+                      (all.size() > 2 && all.front() == "socketmap" && all[1] == "inet");
+    if (!inet && form == Form::table) return;  // an address of version 6 has colons too
     for (std::size_t i = 1; i < all.size(); ++i) {
       if (const auto port = number(all[i])) out_.ports.insert(*port);
     }
-    const bool inet = all.front() == "inet" || all.front() == "inet6" || all.front() == "tcp" ||
-                      (all.size() > 2 && all.front() == "socketmap" && all[1] == "inet");
     if (!inet || all.size() < 3) return;
     const std::string name(all[all.front() == "socketmap" ? std::min<std::size_t>(3, all.size() - 1) : 2]);
     if (number(name)) return;
     if (const auto port = machine_.port(name))
       out_.ports.insert(*port);
-    else
+    else if (form == Form::setting)
       out_.any_port = true;
   }
 
   const Machine& machine_;
   Named& out_;
-  bool follow_;
+  bool follow_;  // tables are lists of files too
 };
 
+// What trivial-rewrite finds out about a destination names files that smtp opens.
+constexpr std::array<std::string_view, 3> kToldToSmtp = {"smtp_mta_sts_CAfile", "smtp_tls_policy_maps",
+                                                         "lmtp_tls_policy_maps"};
+
 bool reads(const config::Row& row, std::string_view program) {
+  if (program == "smtp" && std::ranges::count(kToldToSmtp, row.name) != 0) return true;
   return row.kind == config::Class::acts &&
          (row.programs == "all" || std::ranges::count(split_list(row.programs), program) != 0);
 }
@@ -137,7 +152,9 @@ Machine real_machine() { return {.read = read_beginning, .port = port_of}; }
 
 void add_named(std::string_view setting, std::string_view value, const Machine& machine, Named& out) {
   if (std::ranges::count(kNotRead, setting) != 0) return;
-  Finder(machine, out, setting.starts_with("dkim_")).text(value, 0);
+  // Keys and certificates, by their paths alone.
+  const bool holds_paths = setting.starts_with("dkim_") || setting == "tls_server_sni_maps";
+  Finder(machine, out, holds_paths).text(value, Form::setting, 0);
   const std::string_view whole = trim(value);
   if (whole.starts_with('/') && !whole.contains('\n')) out.paths.emplace(whole);  // a name with blanks
 }

@@ -75,6 +75,29 @@ BOOST_AUTO_TEST_CASE(keys_that_a_key_table_names_are_found) {
   BOOST_TEST(of("/etc/opendkim.conf", "dkim_opendkim_conf").paths.contains("/var/keys/s1.pem"));
 }
 
+BOOST_AUTO_TEST_CASE(texts_of_tables_name_files_and_servers_by_their_form_and_patterns_name_none) {
+  files["/t/policies"] = "a.example secure tafile=/srv/ca/a.pem\n";
+  files["/t/milters"] = "10.0.0.1 inet:127.0.0.1:8891\n2001:db8::25 DISABLE\n";
+  files["/t/patterns"] = "/etc/ REJECT no\n/^From:.*/srv/x/ IGNORE\n";
+  const Named found = of("lmdb:/t/policies, cidr:/t/milters, pcre:/t/patterns");
+  BOOST_TEST((found.paths == Paths{"/t/policies", "/t/milters", "/t/patterns", "/srv/ca/a.pem"}));
+  BOOST_TEST((found.ports == Ports{8891}));
+}
+
+BOOST_AUTO_TEST_CASE(certificates_by_server_name_are_found) {
+  files["/t/sni"] = "mx.example /srv/tls/key.pem /srv/tls/cert.pem\n";
+  BOOST_TEST(of("texthash:/t/sni", "tls_server_sni_maps").paths.contains("/srv/tls/key.pem"));
+}
+
+BOOST_AUTO_TEST_CASE(smtp_opens_what_trivial_rewrite_tells_it_of) {
+  const auto c = config(
+      "smtp_tls_policy_maps = inline:{ { a.example = secure tafile=/srv/ca/b.pem } }\n"
+      "smtp_mta_sts_CAfile = /srv/web/ca.pem\n");
+  BOOST_TEST(named_by(c, "smtp", machine).paths.contains("/srv/ca/b.pem"));
+  BOOST_TEST(named_by(c, "smtp", machine).paths.contains("/srv/web/ca.pem"));
+  BOOST_TEST(!named_by(c, "smtpd", machine).paths.contains("/srv/web/ca.pem"));
+}
+
 BOOST_AUTO_TEST_CASE(files_that_name_each_other_are_read_once) {
   files["/a/x"] = "/a/y";
   files["/a/y"] = "/a/x /b/c";

@@ -30,7 +30,8 @@ constexpr std::array<const char*, 19> kSystem = {"/usr",
 constexpr std::uint16_t kDnsPort = 53;
 
 /// Whether the program may talk to others over the internet at all, and to which ports by TCP.
-void add_network(const Program& row, const config::Settings& s, const Named& named, Plan& plan) {
+void add_network(const Program& row, const config::Settings& s, const Named& named, const Machine& machine,
+                 Plan& plan) {
   plan.any_port = row.network == Network::any || (row.network != Network::none && named.any_port);
   std::set<std::uint16_t> ports;
   if (row.network != Network::none) ports = named.ports;
@@ -42,14 +43,14 @@ void add_network(const Program& row, const config::Settings& s, const Named& nam
   if (row.network == Network::named && s.destdb_backend != config::DestdbBackend::redis &&
       (row.name == "qmgr" || row.name == "verify")) {
     Named redis;  // set, or the default, but not in use
-    add_named("destdb_redis_server", s.destdb_redis_server, {}, redis);
+    add_named("destdb_redis_server", s.destdb_redis_server, machine, redis);
     for (const auto port : redis.ports) ports.erase(port);
   }
   plan.ports.assign(ports.begin(), ports.end());
   plan.internet = row.network == Network::any || row.network == Network::dns || plan.any_port || !plan.ports.empty();
 }
 
-void add_written(const Program& row, const config::Settings& s, Plan& plan) {
+void add_written(const Program& row, const config::Settings& s, const Machine& machine, Plan& plan) {
   const auto add = [&](Writes which, std::string path, Place::Kind kind) {
     if ((row.writes & which) != 0) plan.places.push_back({std::move(path), kind, true});
   };
@@ -62,7 +63,7 @@ void add_written(const Program& row, const config::Settings& s, Plan& plan) {
   add(kTicketKeys, s.data_directory + "/tls_ticket_keys", Kind::file);
   if ((row.writes & kProbes) == 0) return;
   Named cache;
-  add_named("address_verify_map", s.address_verify_map, {.read = {}, .port = {}}, cache);
+  add_named("address_verify_map", s.address_verify_map, machine, cache);
   for (const std::string& path : cache.paths) plan.places.push_back({path, Kind::named, true});
 }
 
@@ -98,8 +99,8 @@ Plan make_plan(const Program& row, const config::Config& config, const Surroundi
   plan.writes = row.writes != kNothing;
   plan.more_calls = s.confine_extra_system_calls;
   const Named named = named_by(config, settings_name(row.name), around.machine);
-  add_network(row, s, named, plan);
-  add_written(row, s, plan);
+  add_network(row, s, named, around.machine, plan);
+  add_written(row, s, around.machine, plan);
   add_read(config, around, named, plan);
   plan.kept_out = places_kept_out(s);
   return plan;
