@@ -68,8 +68,8 @@ class Confinement {
 /// For a helper that stays root: its permitted and effective capabilities become these at the most.
 Result<void> keep_capabilities(Capabilities kept);
 
-/// What a named file's rule is about (Place::Kind::named): its directory, and that of the file where links lead; the file
-/// itself where the directory is too wide, or holds what must be kept out.
+/// What a named file's rule is about (Place::Kind::named): its directory, and that of the file where links lead; the
+/// file itself where the directory is too wide, or holds what must be kept out.
 std::vector<std::string> widened(const std::string& path, const std::vector<std::string>& kept_out);
 /// Whether the file has a rule alone, without its directory: a file that takes its place cannot be opened.
 bool stands_alone(const std::string& path, const std::vector<std::string>& kept_out);

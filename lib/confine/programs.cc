@@ -42,48 +42,6 @@ constexpr std::array kPrograms = {
     Program{"spawn", Kind::becomes, Network::any, kNothing, kBecomes, true},
 };
 
-constexpr std::array<std::string_view, 41> kNames = {"chown",
-                                                     "dac_override",
-                                                     "dac_read_search",
-                                                     "fowner",
-                                                     "fsetid",
-                                                     "kill",
-                                                     "setgid",
-                                                     "setuid",
-                                                     "setpcap",
-                                                     "linux_immutable",
-                                                     "net_bind_service",
-                                                     "net_broadcast",
-                                                     "net_admin",
-                                                     "net_raw",
-                                                     "ipc_lock",
-                                                     "ipc_owner",
-                                                     "sys_module",
-                                                     "sys_rawio",
-                                                     "sys_chroot",
-                                                     "sys_ptrace",
-                                                     "sys_pacct",
-                                                     "sys_admin",
-                                                     "sys_boot",
-                                                     "sys_nice",
-                                                     "sys_resource",
-                                                     "sys_time",
-                                                     "sys_tty_config",
-                                                     "mknod",
-                                                     "lease",
-                                                     "audit_write",
-                                                     "audit_control",
-                                                     "setfcap",
-                                                     "mac_override",
-                                                     "mac_admin",
-                                                     "syslog",
-                                                     "wake_alarm",
-                                                     "block_suspend",
-                                                     "audit_read",
-                                                     "perfmon",
-                                                     "bpf",
-                                                     "checkpoint_restore"};
-
 }  // namespace
 
 std::span<const Program> programs() { return kPrograms; }
@@ -98,7 +56,5 @@ const Program& row_of(std::string_view name) {
   const auto at = std::ranges::find(kPrograms, name, &Program::name);
   return at == kPrograms.end() ? kUnknown : *at;
 }
-
-std::string_view name_of(unsigned capability) { return capability < kNames.size() ? kNames[capability] : "?"; }
 
 }  // namespace pen::confine

@@ -3,8 +3,8 @@
 ///
 /// Use:     const Program& row = row_of("smtpd");      // of a name that stands nowhere: what every program gets
 /// Rules:   a row says what the program needs, and make_plan() (plan.h) turns it and the settings into rules for the
-///          kernel. What no row grants nobody may do: start programs, fork, look into or signal other processes, listen,
-///          gain rights.
+///          kernel. What no row grants nobody may do: start programs, fork, look into or signal other processes,
+///          listen, gain rights.
 /// Pure; any thread.
 #include <cstdint>
 #include <span>
@@ -54,8 +54,5 @@ std::span<const Program> programs();
 /// Under which name the settings list what this program reads: lmtp is smtp, retry and discard are error.
 std::string_view settings_name(std::string_view name);
 const Program& row_of(std::string_view name);
-
-/// "setuid setgid"; "-": none.
-std::string_view name_of(unsigned capability);
 
 }  // namespace pen::confine

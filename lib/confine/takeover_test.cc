@@ -1,5 +1,5 @@
-// A process that was taken over: it has the plan of a program in force, runs as the account of the mail system, and tries
-// what an attacker would. Each attempt is made without a plan as well, where it must succeed.
+// A process that was taken over: it has the plan of a program in force, runs as the account of the mail system, and
+// tries what an attacker would. Each attempt is made without a plan as well, where it must succeed.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -2,10 +2,11 @@
 /// The status socket between master and one program (SOCK_SEQPACKET, descriptor kStatusFd in the program).
 ///
 /// Words:   one packet each. Program to master: "ready" once it can serve; or "failed " and why, before it ends;
-///          "confined " and what is in force of its confinement, before "ready"; "violation " and a system call that the
-///          kernel refused (lib/confine/apply.h). Master to program: "drain" (accept nothing new, finish what is in hand, exit), "wakeup" (the service's
-///          timer), "log" with a descriptor: the log file, opened again, because most programs may not open it. The
-///          answer "logged" says that no line goes to the former file any more. Unknown words are ignored.
+///          "confined " and what is in force of its confinement, before "ready"; "violation " and a system call that
+///          the kernel refused (lib/confine/apply.h). Master to program: "drain" (accept nothing new, finish what is
+///          in hand, exit), "wakeup" (the service's timer), "log" with a descriptor: the log file, opened again,
+///          because most programs may not open it. The answer "logged" says that no line goes to the former file any
+///          more. Unknown words are ignored.
 /// End:     when the program dies master reads the end; when master dies the program does, and exits at once, so that
 ///          a new master finds the field clear.
 #include <cstddef>

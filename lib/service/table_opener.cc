@@ -154,8 +154,8 @@ Result<bool> all_readable(const std::vector<std::string>& files, const config::S
   return readable;
 }
 
-/// Whether one of the files is in a directory that a confined program cannot have whole, because the queue is in it too:
-/// the program can open the file that is there, but not the one that takes its place.
+/// Whether one of the files is in a directory that a confined program cannot have whole, because the queue is in it
+/// too: the program can open the file that is there, but not the one that takes its place.
 bool stand_in_the_way(const std::vector<std::string>& files, const config::Settings& s) {
   if (!s.confine_files || confine::landlock_version() == 0) return false;
   const std::vector<std::string> kept_out = confine::places_kept_out(s);

@@ -63,13 +63,15 @@ class Socket(Base):
 
     def test_message_size_limit_holds(self):
         with self.instance({"message_size_limit": "2000"}) as mx:
-            said = self.sendmail(mx, "ada@virtual.test.example", stdin="Subject: x\n\n" + "x" * 60 * 40 + "\n", status=69)
+            large = "Subject: x\n\n" + "x" * 60 * 40 + "\n"
+            said = self.sendmail(mx, "ada@virtual.test.example", stdin=large, status=69)
             self.assertIn("message too large", said)
 
     def test_smtp_on_standard_input_submits_as_well(self):
         with self.instance() as mx:
-            said = self.sendmail(mx, "-bs", stdin="HELO x\r\nMAIL FROM:<games>\r\nRCPT TO:<ada@virtual.test.example>\r\n"
-                                 "DATA\r\nSubject: x\r\n\r\nbody\r\n.\r\nQUIT\r\n")
+            said = self.sendmail(mx, "-bs", stdin="HELO x\r\nMAIL FROM:<games>\r\n"
+                                 "RCPT TO:<ada@virtual.test.example>\r\nDATA\r\nSubject: x\r\n\r\nbody\r\n.\r\n"
+                                 "QUIT\r\n")
             self.assertIn("250 2.0.0 Ok: queued", said)
             mx.virtual_box("ada").wait(1)
 
