@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "lib/base/log.h"
+#include "lib/confine/apply.h"
 #include "lib/service/lock.h"
 #include "lib/service/setup.h"
 #include "master/notify.h"
@@ -195,6 +196,8 @@ int main(int argc, char** argv) {
         "cannot be delivered to their mailboxes",
         ::geteuid());
   }
+
+  for (const std::string& missing : confine::kernel_offers().missing()) log::info("confinement: {}", missing);
 
   Master m;
   m.directory = config->directory();

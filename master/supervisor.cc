@@ -13,6 +13,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/pace.h"
+#include "lib/confine/apply.h"
 #include "lib/metrics/page.h"
 #include "lib/service/board.h"
 #include "lib/service/link.h"
@@ -28,6 +29,8 @@ namespace {
 constexpr seconds kGrace{1};
 // A program is started again at once after it had served for a second, and after one earlier death.
 constexpr Pace::Options kRestarts{.first = seconds(1), .longest = seconds(60), .settled = seconds(1), .free = 2};
+// Of one process, in the log: who was taken over may say as many as it likes.
+constexpr unsigned kViolationsTold = 20;
 // After so many early deaths in a row the log says what can be done without the queue manager.
 constexpr int kHopeless = 4;
 
@@ -44,6 +47,8 @@ struct Supervisor::Process {
   bool draining = false;
   unsigned log_round = 0;         // the last one that it has taken
   std::deque<unsigned> log_sent;  // those that it has not answered yet
+  std::string confined;           // what it said is in force
+  unsigned violations = 0;
   std::unique_ptr<Stream> status;
   async::Loop::TimerHandle kill_timer;
   std::unique_ptr<async::Gate> tasks;
@@ -270,6 +275,7 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
       s->why = word->substr(service::kFailed.size());
       continue;
     }
+    self->note_confinement(*s, *p, *word);
     // One packet a word; but the end of a read is not always that of a packet.
     for (std::size_t at = word->find(service::kLogged); at != std::string_view::npos;
          at = word->find(service::kLogged, at + 1)) {
@@ -283,6 +289,18 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
     s->why.clear();
     if (s->current() == p) self->set_state(*s, State::serving);
   }
+}
+
+// The words may stand behind others in one read.
+void Supervisor::note_confinement(const Service& s, Process& p, std::string_view words) {
+  if (const auto at = words.find(service::kConfined); at != std::string_view::npos && p.ready == kNever) {
+    const std::string_view rest = words.substr(at + service::kConfined.size());
+    p.confined = rest.substr(0, rest.find(service::kReady));
+  }
+  const auto at = words.find(confine::kViolation);
+  if (at == std::string_view::npos || p.violations++ >= kViolationsTold) return;
+  log::warning("service {}: {} pid {} made a system call that it must not make: {}", s.plan.label, s.plan.program,
+               p.pid, words.substr(at + confine::kViolation.size()));
 }
 
 void Supervisor::collect() {
@@ -464,7 +482,10 @@ std::string Supervisor::status_json() const {
     one["program"] = s->plan.program;
     one["state"] = word(s->state);
     one["restarts"] = s->restarts;
-    if (const Process* p = s->current()) one["pid"] = p->pid;
+    if (const Process* p = s->current()) {
+      one["pid"] = p->pid;
+      if (!p->confined.empty()) one["confined"] = p->confined;
+    }
     auto& old = one["draining"] = nlohmann::ordered_json::array();
     for (const auto& p : s->processes) {
       if (p->draining) old.push_back(p->pid);

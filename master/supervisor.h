@@ -73,6 +73,7 @@ class Supervisor {
   async::Task<void> end_all(std::function<bool(const Service&)> which, async::Until until);
   static async::Task<void> watch(Supervisor* self, Service* s);
   static async::Task<void> listen(Supervisor* self, Service* s, Process* p);
+  void note_confinement(const Service& s, Process& p, std::string_view words);
 
   async::Loop& loop_;
   int programs_lock_;

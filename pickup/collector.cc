@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -119,7 +120,7 @@ async::Task<void> Collector::take_file(const std::string& name) {
   }
 }
 
-async::Task<Result<std::string>> Collector::refusal(uid_t uid, const std::string& sender) {
+async::Task<Result<std::string>> Collector::refusal(uid_t uid, std::string sender) {
   if (!options_.rights) co_return std::string();
   co_return co_await pool_.run([rights = &*options_.rights, uid, sender]() -> Result<std::string> {
     PEN_TRY_ASSIGN(auto why, rights->refuses_user(uid));
@@ -129,8 +130,10 @@ async::Task<Result<std::string>> Collector::refusal(uid_t uid, const std::string
 }
 
 async::Task<void> Collector::take_message(const std::string& name, Reader reader) {
-  const uid_t uid = reader->uid();
   submission::Submission given = reader->take_submission();
+  // What came over the socket is in a file of our own; nobody else can make one.
+  const bool by_socket = given.submitter != 0 && reader->uid() == ::geteuid();
+  const uid_t uid = by_socket ? static_cast<uid_t>(given.submitter - 1) : reader->uid();
   const std::string sender = given.sender;
   const auto refused = co_await refusal(uid, sender);
   if (!refused) co_return put_off(name, refused.error().message());

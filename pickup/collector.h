@@ -59,13 +59,14 @@ class Collector {
   };
   const Counts& counts() const { return counts_; }
 
+  /// Why the user may not submit with this sender, "" when he may. Errors: a table cannot be asked now.
+  async::Task<Result<std::string>> refusal(uid_t uid, std::string sender);
+
  private:
   using Reader = std::shared_ptr<submission::DropReader>;
   static async::Task<void> take(Collector* self, std::string name, async::Semaphore* room);
   async::Task<void> look_through(async::Cancel* cancel);
   async::Task<void> take_file(const std::string& name);
-  /// Why the file's owner may not submit with this sender, "" when he may. Errors: a table cannot be asked now.
-  async::Task<Result<std::string>> refusal(uid_t uid, const std::string& sender);
   async::Task<void> take_message(const std::string& name, Reader reader);
   /// Queues a notice; returns its queue id. head: the beginning of the original.
   async::Task<Result<std::string>> notify(const mail::DsnRequest& request, std::string head, async::Until until);

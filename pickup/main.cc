@@ -9,9 +9,11 @@
 #include "lib/intake/from_settings.h"
 #include "lib/mail/queue_id.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/service/plan.h"
 #include "lib/service/service.h"
 #include "pickup/collector.h"
 #include "pickup/from_settings.h"
+#include "pickup/submit_server.h"
 
 namespace {
 
@@ -55,6 +57,7 @@ struct Program {
   intake::Intake intake;
   std::unique_ptr<pickup::LocalFilters> filters;  // nullptr: non_smtpd_milters is empty
   std::shared_ptr<pickup::Collector> collector;
+  std::shared_ptr<pickup::SubmitServer> submissions;
 };
 
 /// A connection is the message: pendrop has left something.
@@ -62,6 +65,12 @@ async::Task<void> woken(std::shared_ptr<Program> program, async::Listener::Accep
   program->collector->wake();
   accepted.stream.close();
   co_return;
+}
+
+/// Whether the connection came to the socket where mail itself is handed over.
+bool brings_mail(const async::Listener::Accepted& accepted) {
+  const auto at = async::local_address(accepted.stream.fd());
+  return at && at->path.ends_with(std::string("/") + std::string(service::kSubmitSocket));
 }
 
 Result<intake::Settings> intake_settings(const config::Settings& s) {
@@ -94,15 +103,30 @@ Result<service::Hooks> start(service::Context& context) {
                                                       {.default_type = context.settings().default_database_type}));
   auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings),
                                            std::move(notices.settings), std::move(rights), std::move(milters));
+  program->submissions = std::make_shared<pickup::SubmitServer>(
+      context.loop(), program->pool,
+      pickup::SubmitServer::Options{
+          .drop_directory = context.queue_path("maildrop"),
+          .size_limit = static_cast<std::uint64_t>(context.settings().message_size_limit),
+          .refusal = [collector = program->collector](uid_t uid,
+                                                      std::string sender) { return collector->refusal(uid, sender); },
+          .next_id = [program] { return program->ids.next(); },
+          .taken = [collector = program->collector] { collector->wake(); }});
   program->queue.start();
   context.sessions().spawn("collector", pickup::Collector::run(program->collector, &context.draining()));
-  context.serve([program](async::Listener::Accepted accepted) { return woken(program, std::move(accepted)); });
+  context.serve([program](async::Listener::Accepted accepted) {
+    if (brings_mail(accepted)) return pickup::SubmitServer::serve(program->submissions, std::move(accepted.stream));
+    return woken(program, std::move(accepted));
+  });
   return service::Hooks{.status =
                             [program] {
                               const auto& c = program->collector->counts();
                               std::vector<std::string> lines{
                                   fmt::format("taken {}, put off {}, set aside {}, of these returned {}, probes {}",
                                               c.taken, c.put_off, c.set_aside, c.returned, c.probes)};
+                              lines.push_back(fmt::format(
+                                  "by socket: taken {}, refused {}, open {}", program->submissions->counts().taken,
+                                  program->submissions->counts().refused, program->submissions->open()));
                               if (program->filters)
                                 for (auto& line : program->filters->status()) lines.push_back(std::move(line));
                               return lines;

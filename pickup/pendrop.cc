@@ -165,6 +165,7 @@ int submit(const config::Settings& s, const submission::Rights& rights, bool ver
   if (!submission) die(EX_DATAERR, submission.error().message());
   require(rights.refuses_sender(::getuid(), submission->sender));
   submission->arrival = system_clock().wall_now();
+  submission->submitter = 0;  // the file's owner is
   mail::QueueIdGenerator ids(system_clock(), Random(secure_random_u64()));
   const std::string directory = s.queue_directory + "/maildrop";
   std::unique_ptr<submission::DropWriter> writer;

@@ -17,6 +17,7 @@
 #include "lib/bounce/from_config.h"
 #include "lib/config/config.h"
 #include "lib/config/transport_use.h"
+#include "lib/confine/apply.h"
 #include "lib/intake/from_settings.h"
 #include "lib/mailbox/command_account.h"
 #include "lib/mailbox/limits.h"
@@ -286,6 +287,22 @@ std::vector<std::string> redis_faults(const config::Settings& s) {
   return out;
 }
 
+/// What does not hold programs here (docs/security.md): because main.cf says so, or because the kernel cannot.
+void check_confinement(const config::Settings& s, Report& report) {
+  const confine::Offers offers = confine::kernel_offers();
+  const auto off = [&](bool on, const char* name, const char* what) {
+    if (!on) report.add(Severity::note, fmt::format("{} = no: {}", name, what));
+  };
+  off(s.confine_privileges, "confine_privileges", "a program that is taken over can gain rights by set-id files");
+  off(s.confine_system_calls, "confine_system_calls", "a program that is taken over can start others");
+  off(s.confine_files, "confine_files", "a program that is taken over can open all that mail_owner can");
+  off(s.confine_limits, "confine_limits", "programs may leave core files");
+  if (s.confine_files && offers.landlock == 0)
+    report.add(Severity::note, "confine_files: this kernel has no Landlock: programs can open all that mail_owner can");
+  if (s.confine_system_calls && !offers.filters)
+    report.add(Severity::note, "confine_system_calls: this kernel has no filters: programs can make any system call");
+}
+
 void look(const std::string& config_directory, bool dns, Report& report) {
   auto config = config::inspect(config_directory);
   if (!config) return report.add(Severity::error, config.error().message());
@@ -314,6 +331,7 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   check_config_file(config->main_file(), report);
   check_config_file(config->master_file(), report);
   check_accounts(s, report);
+  check_confinement(s, report);
   check_directory("queue_directory", s.queue_directory, s, report);
   check_directory("data_directory", s.data_directory, s, report);
   const auto [programs, passed_over] = service::program_directory(*config);

@@ -4,6 +4,7 @@
 #include <sysexits.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -69,6 +70,20 @@ std::string services_table(const nlohmann::ordered_json& status) {
   return text;
 }
 
+std::string confinement_table(const nlohmann::ordered_json& status, const confine::Offers& offers) {
+  std::map<std::string, std::string> services;  // by what holds them
+  for (const auto& s : status.value("services", nlohmann::ordered_json::array())) {
+    if (const std::string held = text_of(s, "confined"); !held.empty()) {
+      std::string& list = services[held];
+      list += (list.empty() ? "" : " ") + text_of(s, "service");
+    }
+  }
+  std::string text;
+  for (const auto& [held, list] : services) text += line("confined ({}): {}", held, list);
+  for (const std::string& missing : offers.missing()) text += line("confinement: {}", missing);
+  return text;
+}
+
 int print_status(const config::Config& config, bool json) {
   const std::string state = service::state_directory(config.settings());
   const auto master = service::running_master(state);
@@ -84,6 +99,7 @@ int print_status(const config::Config& config, bool json) {
     const auto read = nlohmann::ordered_json::parse(text.str(), nullptr, false);
     if (read.is_object()) out.update(read);
     out["master"] = *pid;
+    out["landlock"] = confine::kernel_offers().landlock;
   }
   std::optional<SessionClasses> classes;
   if (pid && !config.settings().session_classes.empty()) {
@@ -97,6 +113,7 @@ int print_status(const config::Config& config, bool json) {
   if (!pid) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
   print(line("the mail system is running: master pid {}", *pid));
   print(services_table(out));
+  print(confinement_table(out, confine::kernel_offers()));
   if (classes) print(classes_table(*classes));
   return EX_OK;
 }

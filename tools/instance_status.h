@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lib/config/config.h"
+#include "lib/confine/apply.h"
 #include "lib/ipc/sessions.h"
 
 namespace pen::tools {
@@ -16,6 +17,9 @@ int print_status(const config::Config& config, bool json);
 
 /// The content of master.status as a table.
 std::string services_table(const nlohmann::ordered_json& status);
+
+/// What holds the running programs, as they said themselves, and what this kernel does not have for it.
+std::string confinement_table(const nlohmann::ordered_json& status, const confine::Offers& offers);
 
 /// The counts of anvil, or why it cannot be reached.
 using SessionClasses = std::expected<ipc::sessions::Status, std::string>;

@@ -26,12 +26,13 @@ class Outlet {
   virtual int finish() = 0;
 };
 
-/// A run of pendrop, for one message.
+/// A run of pendrop, for one message; or a connection to pickup in its place, which speaks the same form.
 class Pendrop final : public Outlet {
  public:
   struct Options {
     std::string program, config_directory;  // "": pendrop's default
     bool verbose = false;
+    std::string socket = {};  // pickup's, where pendrop cannot have its group: see submit_socket()
   };
   explicit Pendrop(Options options) : options_(std::move(options)) {}
   /// An unfinished message is not submitted.
@@ -41,7 +42,7 @@ class Pendrop final : public Outlet {
 
   bool start(const submission::Submission& mail) override;
   bool content(std::string_view text) override;
-  bool running() const { return pid_ > 0; }
+  bool running() const { return pid_ > 0 || connected_; }
   /// Waits for pendrop's exit status.
   int finish() override;
 
@@ -49,7 +50,11 @@ class Pendrop final : public Outlet {
   bool put(std::string_view bytes);
   bool piece(std::string_view bytes);
   int wait();
+  int read_answer();
+  /// False: nobody is there, and pendrop will say what is wrong.
+  bool connected();
   Options options_;
+  bool connected_ = false;
   pid_t pid_ = -1;
   int pipe_ = -1;
 };
@@ -61,6 +66,10 @@ struct Reading {
 };
 /// Reads the message from `input` and submits it to mail.recipients and those in the header.
 int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int input);
+
+/// Whether the set-group-id pendrop at this path would run without its group, so that the kernel keeps it from writing
+/// to maildrop: no_new_privs, a file system without set-id, or no such bit on the file. root needs none.
+bool lacks_its_group(const std::string& pendrop);
 
 /// Prints "sendmail: text" to standard error.
 void complain(std::string_view text);

@@ -12,6 +12,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/verp.h"
+#include "lib/service/plan.h"
 #include "tools/sendmail_submit.h"
 #include "tools/smtp_dialogue.h"
 
@@ -153,7 +154,7 @@ int SendmailTool::submit_message() {
       v.mail.recipients.push_back(
           {.address = address.address, .original = {}, .orcpt = {}, .notify = v.reading.notify});
   }
-  Pendrop drop({.program = beside("pendrop"), .config_directory = v.config_directory, .verbose = v.verbose});
+  Pendrop drop(pendrop());
   if (!probe) return submit(drop, std::move(v.mail), v.reading, 0);
   drop.start(v.mail);
   return drop.finish();
@@ -162,17 +163,27 @@ int SendmailTool::submit_message() {
 int SendmailTool::speak_smtp() {
   const config::Config config = settings();
   const config::Settings& s = config.settings();
-  const std::string program = beside("pendrop");
+  Pendrop::Options how = pendrop();
+  how.verbose = false;
   SmtpDialogue dialogue({.hostname = s.myhostname,
                          .mail_name = s.mail_name,
                          .size_limit = static_cast<std::uint64_t>(s.message_size_limit),
                          .recipient_limit = static_cast<std::size_t>(s.smtpd_recipient_limit),
                          .smtputf8 = s.smtputf8_enable},
-                        [&] {
-                          return std::make_unique<Pendrop>(
-                              Pendrop::Options{.program = program, .config_directory = options_.config_directory});
-                        });
+                        [&] { return std::make_unique<Pendrop>(how); });
   return serve_smtp(dialogue, 0, 1, kSmtpTimeout);
+}
+
+Pendrop::Options SendmailTool::pendrop() const {
+  Pendrop::Options how{
+      .program = beside("pendrop"), .config_directory = options_.config_directory, .verbose = options_.verbose};
+  if (!lacks_its_group(how.program)) return how;
+  const config::Config config = settings();
+  const config::Settings& s = config.settings();
+  // Who may write there needs no group: the user whose instance it is.
+  const bool writes = ::access((s.queue_directory + "/maildrop").c_str(), W_OK | X_OK) == 0;
+  if (s.submission_socket && !writes) how.socket = s.queue_directory + "/" + std::string(service::kSubmitSocket);
+  return how;
 }
 
 void SendmailTool::make_aliases() {

@@ -10,6 +10,7 @@
 
 #include "lib/config/config.h"
 #include "tools/sendmail_options.h"
+#include "tools/sendmail_submit.h"
 
 namespace pen::tools {
 
@@ -28,6 +29,8 @@ class SendmailTool {
   /// Takes what -O asks for, if the configuration allows it.
   void take_extensions();
   config::Config settings() const;
+  /// How this process submits: by pendrop, or where that cannot have its group by the socket of pickup.
+  Pendrop::Options pendrop() const;
 
   Options options_;
 };

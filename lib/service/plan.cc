@@ -133,6 +133,9 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
       skip(std::move(why));
       continue;
     }
+    const bool has_it = std::ranges::any_of(plan.services, [](const Planned& x) { return x.program == "pickup"; });
+    if (program == "pickup" && settings.submission_socket && entry.type == ServiceType::unix_stream && !has_it)
+      p.sockets.push_back(async::SocketAddress::unix(settings.queue_directory + "/" + std::string(kSubmitSocket)));
     p.arguments.service = entry.name;
     p.arguments.type = entry.type == ServiceType::unix_stream ? "unix" : config::to_word(entry.type);
     p.arguments.limit =
@@ -146,7 +149,7 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     p.wakeup = seconds(entry.wakeup_seconds);
     p.wakeup_if_used = entry.wakeup_if_used;
     p.at_once = entry.type != ServiceType::unix_stream || program == "qmgr" || program == "trivial-rewrite" ||
-                (p.wakeup.count() != 0 && !p.wakeup_if_used);
+                p.sockets.size() > 1 || (p.wakeup.count() != 0 && !p.wakeup_if_used);
     plan.services.push_back(std::move(p));
   }
   return plan;

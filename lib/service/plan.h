@@ -16,6 +16,9 @@
 
 namespace pen::service {
 
+/// Where pickup takes mail of processes that cannot use pendrop (submission_socket), below queue_directory.
+inline constexpr std::string_view kSubmitSocket = "open/submit";
+
 struct Planned {
   std::string label;    // "smtp/inet", unique
   std::string program;  // "smtpd"

@@ -110,8 +110,18 @@ BOOST_AUTO_TEST_CASE(fifo_services_of_old_files_are_unix_services) {
   BOOST_REQUIRE(p.services.size() == 2U);
   BOOST_TEST(p.services[0].label == "qmgr/unix");
   BOOST_TEST(p.services[0].arguments.type == "unix");
-  BOOST_TEST(addresses(p.services[1]) == std::vector<std::string>{"/q/public/pickup"},
-             boost::test_tools::per_element());
+  BOOST_TEST(addresses(p.services[1]).front() == "/q/public/pickup");
+}
+
+BOOST_AUTO_TEST_CASE(the_first_pickup_has_a_socket_for_submission_too_and_is_there_for_it) {
+  const std::vector<std::string> both{"/q/public/pickup", "/q/open/submit"};
+  const Plan p = this->plan("pickup unix n - n - 1 pickup\nother unix n - n - 1 pickup\n");
+  BOOST_REQUIRE(p.services.size() == 2U);
+  BOOST_TEST(addresses(p.services[0]) == both, boost::test_tools::per_element());
+  BOOST_TEST(p.services[0].at_once);
+  BOOST_TEST(addresses(p.services[1]).size() == 1U);
+  const Plan without = this->plan("pickup unix n - n - 1 pickup\n", "submission_socket = no\n");
+  BOOST_TEST(addresses(without.services[0]).size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(smtpd_tests_clients_where_postscreen_stands_as_the_pass_service_says) {

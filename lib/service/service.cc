@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "lib/base/log.h"
+#include "lib/confine/apply.h"
 #include "lib/map/database_table.h"
 #include "lib/metrics/page.h"
 #include "lib/service/approved_tables.h"
@@ -216,20 +217,31 @@ Fd take_page() {
 }
 
 /// Opens the log, goes to the queue directory, drops rights: as the settings and master.cf have it.
-Result<Account> settle_in(const config::Config& config, const Options& options, const Arguments& arguments) {
+Result<Account> settle_in(const config::Config& config, const Options& options, const Arguments& arguments,
+                          confine::Confinement& confinement) {
   const config::Settings& settings = config.settings();
   PEN_TRY(open_log(settings, options.name, arguments.debug));
   if (options.with_privileges) options.with_privileges(config);
   raise_descriptor_limit();
   PEN_TRY_ASSIGN(const Account owner, mail_owner(settings));
   if (::chdir(settings.queue_directory.c_str()) != 0) return fail_errno("queue_directory " + settings.queue_directory);
-  if (!options.keep_privileges && arguments.unprivileged) {
-    PEN_TRY(lend_private_tables(config, options.name));
-    PEN_TRY(drop_privileges(settings.mail_owner));
-  }
+  const bool drops = !options.keep_privileges && arguments.unprivileged;
+  if (drops) PEN_TRY(lend_private_tables(config, options.name));
+  confinement.shed_bounding_set();
+  if (drops) PEN_TRY(drop_privileges(settings.mail_owner));
   // A second net below the end of the status socket; cleared by setuid, so it is set after it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // No thread has been started, and every table is still to be opened: so it is opened as it is when it changes.
+  confinement.close();
   return owner;
+}
+
+/// The last step: the program has what it needs, and serves from here on.
+void confine_calls(confine::Confinement& confinement) {
+  confinement.filter_calls(kStatusFd);
+  for (const std::string& problem : confinement.take_problems()) log::warning("confinement is not whole: {}", problem);
+  const std::string word = std::string(kConfined) + confinement.in_force().text();
+  (void)::send(kStatusFd, word.data(), word.size(), MSG_NOSIGNAL | MSG_DONTWAIT);  // as in ready(), which follows
 }
 
 }  // namespace
@@ -260,7 +272,9 @@ int run(int argc, char** argv, Options options, Start start) {
     tell_failure(config.error());  // to standard error: there is no log yet
     return EX_CONFIG;
   }
-  const auto owner = settle_in(*config, options, *arguments);
+  confine::Confinement confinement(
+      confine::make_plan(confine::row_of(options.name), *config, confine::real_surroundings()));
+  const auto owner = settle_in(*config, options, *arguments, confinement);
   if (!owner) {
     tell_failure(owner.error());
     return EX_CONFIG;
@@ -291,6 +305,7 @@ int run(int argc, char** argv, Options options, Start start) {
     Skeleton::leave(exit_status(started.error()));
   }
   hooks = *std::move(started);
+  confine_calls(confinement);
   if (!options.announces_ready) context.ready();
   log::gather();
   loop.run();

@@ -10,9 +10,10 @@
 ///              return Hooks{.status = [server] { return server->status(); }};
 ///            });
 ///          }
-/// Order:   configuration, log, start() with the privileges that the service is to have, "ready" to
-///          master, loop. A start() that returns an error is logged and ends the process (EX_CONFIG
-///          for a configuration error, else EX_TEMPFAIL); master tries again, paced.
+/// Order:   configuration, log, the rights that the service is to have and no more files than it needs
+///          (docs/security.md), start(), no more system calls than it needs, "ready" to master, loop. A start() that
+///          returns an error is logged and ends the process (EX_CONFIG for a configuration error, else EX_TEMPFAIL);
+///          master tries again, paced.
 /// Signals: SIGUSR1 writes the state to the log; SIGTERM drains, at most stop_drain_time, and exits
 ///          with 0; SIGHUP and SIGPIPE do nothing. On master's word the program drains without a
 ///          limit (reload). When master dies the process ends at once.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@
 #include <mutex>
 
 #include "lib/async/descriptor_message.h"
+#include "lib/confine/apply.h"
 #include "lib/map/table_file.h"
 #include "lib/service/named_tables.h"
 #include "lib/service/setup.h"
@@ -69,8 +71,15 @@ void answer(int socket, const Request& request, const Result<Fd>& opened) {
   if (!sent && !sent.error().is_errno(EAGAIN)) ::_exit(0);  // nobody is there
 }
 
-[[noreturn]] void serve(int socket, const std::vector<Listed>& allowed) {
+// What opening files of others takes. The rest of root's rights is of no use here.
+constexpr confine::Capabilities kOpens = (1U << CAP_DAC_OVERRIDE) | (1U << CAP_DAC_READ_SEARCH);
+
+[[noreturn]] void serve(int socket, const std::vector<Listed>& allowed, bool with_less, bool root) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (with_less) {
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (root && !confine::keep_capabilities(kOpens)) ::_exit(EX_OSERR);
+  }
   for (const int signo : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) ::signal(signo, SIG_IGN);  // its program's end is its own
   if (socket > 3) ::close_range(3, static_cast<unsigned>(socket) - 1, 0);
   ::close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
@@ -145,20 +154,34 @@ Result<bool> all_readable(const std::vector<std::string>& files, const config::S
   return readable;
 }
 
+/// Whether one of the files is in a directory that a confined program cannot have whole, because the queue is in it
+/// too: the program can open the file that is there, but not the one that takes its place.
+bool stand_in_the_way(const std::vector<std::string>& files, const config::Settings& s) {
+  if (!s.confine_files || confine::landlock_version() == 0) return false;
+  const std::vector<std::string> kept_out = confine::places_kept_out(s);
+  return std::ranges::any_of(files, [&](const std::string& file) { return confine::stands_alone(file, kept_out); });
+}
+
 }  // namespace
 
 Result<void> lend_private_tables(const config::Config& config, const std::string& program) {
-  if (::geteuid() != 0) return {};
   std::vector<std::string> files;
-  for (const NamedTable& table : named_tables(config, program)) {
+  for (const NamedTable& table : named_tables(config, std::string(confine::settings_name(program)))) {
     if (table.file_only) files.push_back(table.spec);
     for (const map::PlainTable& plain : map::plain_tables(table.spec, config.settings().default_database_type)) {
       if (std::string file = plain.file(); !file.empty()) files.push_back(std::move(file));
     }
   }
   if (files.empty()) return {};
-  PEN_TRY_ASSIGN(const bool readable, all_readable(files, config.settings()));
-  if (readable) return {};
+  const bool root = ::geteuid() == 0;
+  const bool beside_queue =
+      confine::row_of(program).kind == confine::Kind::confined && stand_in_the_way(files, config.settings());
+  bool private_to_root = false;
+  if (root) {
+    PEN_TRY_ASSIGN(const bool readable, all_readable(files, config.settings()));
+    private_to_root = !readable;
+  }
+  if (!beside_queue && !private_to_root) return {};
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno("socketpair");
   Fd ours(pair[0]), theirs(pair[1]);
@@ -170,7 +193,8 @@ Result<void> lend_private_tables(const config::Config& config, const std::string
       std::error_code error;
       listed.push_back({file, std::filesystem::weakly_canonical(file, error).string()});
     }
-    serve(theirs.get(), listed);
+    if (!private_to_root && !drop_privileges(config.settings().mail_owner)) ::_exit(EX_OSERR);
+    serve(theirs.get(), listed, config.settings().confine_privileges, private_to_root);
   }
   const auto opener = std::make_shared<TableOpener>(std::move(ours));
   map::lend_table_files([opener](const std::string& path) { return opener->open(path); });

@@ -39,6 +39,9 @@ struct Submission : mail::MessageFacts {
   std::string full_name;  // for a From: field that is made here; may be empty
   std::vector<mail::Recipient> recipients;
   bool gateway = false;  // from elsewhere: its header stays unchanged
+  // Set by pickup in what came over its socket, where the file is its own: the submitter's uid and 1. 0: the file's
+  // owner is the submitter.
+  std::uint64_t submitter = 0;
 
   /// The purpose travels as two flags. check() refuses both at once.
   static constexpr auto kProbeAndTraced = static_cast<mail::Purpose>(3);
@@ -46,7 +49,7 @@ struct Submission : mail::MessageFacts {
   void visit_fields(Visitor&& visitor) {
     bool probe = false, traced = false;
     visitor(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type, probe, smtputf8, requiretls,
-            gateway, traced, verp);
+            gateway, traced, verp, submitter);
     purpose = probe && traced ? kProbeAndTraced
               : probe         ? mail::Purpose::probe
               : traced        ? mail::Purpose::traced
@@ -60,13 +63,15 @@ struct Submission : mail::MessageFacts {
     const bool probe = purpose == mail::Purpose::probe || purpose == kProbeAndTraced;
     const bool traced = purpose == mail::Purpose::traced || purpose == kProbeAndTraced;
     const bool asks_tls = requiretls != mail::RequireTls::unspecified;
-    const bool has_verp = !verp.empty();
+    const bool other = submitter != 0;
+    const bool has_verp = other || !verp.empty();
     if (probe || smtputf8 || asks_tls || gateway || traced || has_verp) visitor(probe);
     if (smtputf8 || asks_tls || gateway || traced || has_verp) visitor(smtputf8);
     if (asks_tls || gateway || traced || has_verp) visitor(requiretls);
     if (gateway || traced || has_verp) visitor(gateway);
     if (traced || has_verp) visitor(traced);
     if (has_verp) visitor(verp);
+    if (other) visitor(submitter);
   }
   bool operator==(const Submission&) const = default;
 };

@@ -33,6 +33,7 @@ class FailingDisk(Suite):
         return Instance(
             {
                 **settings,
+                "confine_extra_files": os.path.dirname(self.faults_in(directory)),
                 "import_environment": f"{kept} LD_PRELOAD={LIBRARY} SLOWSYNC_COUNT={self.counters} "
                 f"SLOWSYNC_FAULTS={self.faults_in(directory)} SLOWSYNC_SEED={seed}",
             },
@@ -40,7 +41,10 @@ class FailingDisk(Suite):
         )
 
     def faults_in(self, directory):
-        return os.path.join(directory or self.dir, "faults")
+        """The file that says what fails, in a directory of its own, for programs may read that one only."""
+        folder = os.path.join(directory or self.dir, "failing")
+        os.makedirs(folder, exist_ok=True)
+        return os.path.join(folder, "faults")
 
     def fails(self, *faults, directory=None):
         """Sets the faults: "sync", "write", "full" or "short", each with a part of the path. Earlier ones end."""

@@ -1,0 +1,182 @@
+#include "lib/confine/named_files.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "lib/base/fd.h"
+#include "lib/base/text.h"
+
+namespace pen::confine {
+namespace {
+
+constexpr std::array<std::string_view, 5> kDatabases = {"mysql", "pgsql", "ldap", "sqlite", "mongodb"};
+// Where the programs themselves and the log are: no program reads them by these names. And a list of tables that others
+// use.
+constexpr std::array<std::string_view, 7> kNotRead = {"queue_directory", "data_directory", "queue_log_directory",
+                                                      "spool_directory", "maillog_file",   "mail_spool_directory",
+                                                      "proxy_read_maps"};
+
+bool is_end(char c) { return ascii_space(c) || c == ',' || c == '{' || c == '}' || c == '=' || c == '"' || c == '\''; }
+
+std::optional<std::uint16_t> number(std::string_view text) {
+  std::uint16_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value == 0) return std::nullopt;
+  return value;
+}
+
+/// The parts of a word between colons. Brackets hold addresses, whose colons do not count.
+std::vector<std::string_view> parts(std::string_view word) {
+  std::vector<std::string_view> out;
+  std::size_t from = 0, depth = 0;
+  for (std::size_t i = 0; i <= word.size(); ++i) {
+    if (i < word.size() && word[i] == '[') ++depth;
+    if (i < word.size() && word[i] == ']' && depth > 0) --depth;
+    if (i < word.size() && (word[i] != ':' || depth > 0)) continue;
+    out.push_back(word.substr(from, i - from));
+    from = i + 1;
+  }
+  return out;
+}
+
+/// How much of a text names something.
+enum class Form : std::uint8_t {
+  setting,  // a value of main.cf, or a file of such values: every path, every port
+  table,    // entries of a table: what stands behind a colon or an equals sign, and servers with their type
+};
+
+class Finder {
+ public:
+  Finder(const Machine& machine, Named& out, bool follow) : machine_(machine), out_(out), follow_(follow) {}
+
+  void text(std::string_view value, Form form, int depth) {
+    for (std::size_t i = 0; i < value.size();) {
+      if (is_end(value[i])) {
+        ++i;
+        continue;
+      }
+      std::size_t end = i;
+      while (end < value.size() && !is_end(value[end])) ++end;
+      const bool bare = form == Form::table && (i == 0 || value[i - 1] != '=');
+      word(value.substr(i, end - i), form, bare, depth);
+      i = end;
+    }
+  }
+
+ private:
+  /// bare: a path alone is none, but a pattern.
+  void word(std::string_view w, Form form, bool bare, int depth) {
+    while (w.starts_with('!')) w.remove_prefix(1);
+    while (w.starts_with("proxy:")) w.remove_prefix(6);
+    const auto all = parts(w);
+    const std::string_view type = all.front();
+    if (type == "unix" || type == "local") return;  // a socket: connecting needs no right to read
+    if (type == "https" || type == "http") return;
+    const bool database = std::ranges::count(kDatabases, type) != 0;
+    if (database && type != "sqlite") out_.any_port = true;  // its servers stand in its file
+    if (const auto slash = w.find('/'); slash != std::string_view::npos && (slash == 0 || w[slash - 1] == ':')) {
+      const std::string_view path = w.substr(slash);
+      const bool named = path.size() > 1 && !path.starts_with("//") && !(bare && slash == 0);
+      if (named) file(std::string(path), database || slash == 0 || follow_ ? Form::setting : Form::table, depth);
+      return;
+    }
+    server(all, form);
+  }
+
+  /// form: of what the file holds.
+  void file(const std::string& path, Form form, int depth) {
+    const bool fresh = out_.paths.insert(path).second;
+    if (!fresh || depth >= Named::kMaxDepth) return;
+    if (const auto content = machine_.read(path)) text(*content, form, depth + 1);
+  }
+
+  void server(const std::vector<std::string_view>& all, Form form) {
+    const bool inet = all.front() == "inet" || all.front() == "inet6" || all.front() == "tcp" ||
+                      (all.size() > 2 && all.front() == "socketmap" && all[1] == "inet");
+    if (!inet && form == Form::table) return;  // an address of version 6 has colons too
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      if (const auto port = number(all[i])) out_.ports.insert(*port);
+    }
+    if (!inet || all.size() < 3) return;
+    const std::string name(all[all.front() == "socketmap" ? std::min<std::size_t>(3, all.size() - 1) : 2]);
+    if (number(name)) return;
+    if (const auto port = machine_.port(name))
+      out_.ports.insert(*port);
+    else if (form == Form::setting)
+      out_.any_port = true;
+  }
+
+  const Machine& machine_;
+  Named& out_;
+  bool follow_;  // tables are lists of files too
+};
+
+// What trivial-rewrite finds out about a destination names files that smtp opens.
+constexpr std::array<std::string_view, 3> kToldToSmtp = {"smtp_mta_sts_CAfile", "smtp_tls_policy_maps",
+                                                         "lmtp_tls_policy_maps"};
+
+bool reads(const config::Row& row, std::string_view program) {
+  if (program == "smtp" && std::ranges::count(kToldToSmtp, row.name) != 0) return true;
+  return row.kind == config::Class::acts &&
+         (row.programs == "all" || std::ranges::count(split_list(row.programs), program) != 0);
+}
+
+std::optional<std::string> read_beginning(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat st{};
+  if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) return std::nullopt;
+  std::string text(Named::kMaxScanned, '\0');
+  const ssize_t n = ::pread(fd.get(), text.data(), text.size(), 0);
+  if (n < 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(n));
+  if (text.contains('\0')) return std::nullopt;  // no text
+  return text;
+}
+
+std::optional<std::uint16_t> port_of(const std::string& name) {
+  const servent* entry = ::getservbyname(name.c_str(), "tcp");
+  if (entry == nullptr) return std::nullopt;
+  return ntohs(static_cast<std::uint16_t>(entry->s_port));
+}
+
+}  // namespace
+
+Machine real_machine() { return {.read = read_beginning, .port = port_of}; }
+
+void add_named(std::string_view setting, std::string_view value, const Machine& machine, Named& out) {
+  if (std::ranges::count(kNotRead, setting) != 0) return;
+  // Keys and certificates, by their paths alone.
+  const bool holds_paths = setting.starts_with("dkim_") || setting == "tls_server_sni_maps";
+  Finder(machine, out, holds_paths).text(value, Form::setting, 0);
+  const std::string_view whole = trim(value);
+  if (whole.starts_with('/') && !whole.contains('\n')) out.paths.emplace(whole);  // a name with blanks
+}
+
+Named named_by(const config::Config& config, std::string_view program, const Machine& machine) {
+  Named out;
+  for (const config::Row& row : config::rows()) {
+    if (!reads(row, program)) continue;
+    if (const auto value = config.text(row.name)) add_named(row.name, *value, machine, out);
+  }
+  for (const std::string& name : config.names_set()) {
+    if (config::find_row(name) != nullptr) continue;
+    if (const auto value = config.text(name)) add_named(name, *value, machine, out);
+  }
+  for (const config::Service& service : config.master()) {
+    for (const auto& o : service.overrides) {
+      const config::Row* row = config::find_row(o.name);
+      if (row != nullptr && !reads(*row, program)) continue;
+      if (const auto value = config.expand(o.value)) add_named(o.name, *value, machine, out);
+    }
+  }
+  return out;
+}
+
+}  // namespace pen::confine

@@ -1,0 +1,46 @@
+#pragma once
+/// The files and servers that the settings of a program name.
+///
+/// Rules:   generous: in a value, "/path" at the beginning of a word and after a colon is a path, ":number" at the end
+///          of a part is a port. Values of settings that the program reads count, those of names that only main.cf has
+///          (restriction classes, old forms of tables), and every -o of master.cf, for some programs read the
+///          settings of others. Files are read for what they name in their turn: those of database tables (dbpath,
+///          certificates), of DKIM (keys), lists; and texts of tables, where only what stands behind a colon or an
+///          equals sign counts (tafile=/path, inet:host:port). What stands in a database alone must be in
+///          confine_extra_files.
+/// Bounds:  files of at most kMaxScanned bytes, and kMaxDepth of them one inside the other.
+/// Pure but for `read`; any thread.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "lib/config/config.h"
+
+namespace pen::confine {
+
+struct Named {
+  static constexpr std::size_t kMaxScanned = 256 * 1024;
+  static constexpr int kMaxDepth = 3;
+  std::set<std::string> paths;
+  std::set<std::uint16_t> ports;
+  bool any_port = false;  // a server's port is not known here
+  bool operator==(const Named&) const = default;
+};
+
+/// What finding names asks of the machine.
+struct Machine {
+  /// The beginning of a file, at most Named::kMaxScanned bytes; nullopt: it cannot be read.
+  std::function<std::optional<std::string>(const std::string& path)> read;
+  /// The port of a service by name.
+  std::function<std::optional<std::uint16_t>(const std::string& name)> port;
+};
+Machine real_machine();
+
+/// Adds what one value names. setting: its name.
+void add_named(std::string_view setting, std::string_view value, const Machine& machine, Named& out);
+Named named_by(const config::Config& config, std::string_view program, const Machine& machine);
+
+}  // namespace pen::confine

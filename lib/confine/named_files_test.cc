@@ -1,0 +1,125 @@
+#include "lib/confine/named_files.h"
+
+#include <boost/test/unit_test.hpp>
+#include <map>
+
+namespace pen::confine {
+namespace {
+
+struct Fixture {
+  std::map<std::string, std::string> files;
+  Machine machine{.read = [this](const std::string& path) -> std::optional<std::string> {
+                    const auto at = files.find(path);
+                    return at == files.end() ? std::nullopt : std::optional(at->second);
+                  },
+                  .port = [](const std::string& name) -> std::optional<std::uint16_t> {
+                    if (name == "smtp") return std::uint16_t{25};
+                    return std::nullopt;
+                  }};
+  Named of(std::string_view value, std::string_view setting = "x_maps") {
+    Named out;
+    add_named(setting, value, machine, out);
+    return out;
+  }
+  config::Config config(const std::string& main_cf, const std::string& master_cf = "") {
+    return config::Config::parse(
+        {.directory = "/etc/penstock", .main_cf = main_cf, .master_cf = master_cf, .overrides = {}},
+        {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
+  }
+};
+
+using Paths = std::set<std::string>;
+using Ports = std::set<std::uint16_t>;
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(named_files, Fixture)
+
+BOOST_AUTO_TEST_CASE(a_path_alone_and_one_behind_a_type_are_named) {
+  BOOST_TEST((of("/etc/ssl/mx.pem").paths == Paths{"/etc/ssl/mx.pem"}));
+  BOOST_TEST((of("lmdb:/a/b, proxy:pcre:/c\n !/d/e").paths == Paths{"/a/b", "/c", "/d/e"}));
+  BOOST_TEST((of("pipemap:{cidr:/a/b,texthash:/c/d}").paths == Paths{"/a/b", "/c/d"}));
+  BOOST_TEST((of("/a file/with blanks").paths.contains("/a file/with blanks")));
+}
+
+BOOST_AUTO_TEST_CASE(networks_addresses_and_urls_name_no_file) {
+  BOOST_TEST((of("10.0.0.0/8 [::1]/128 https://a.example/b unix:/run/milter.sock") == Named{}));
+}
+
+BOOST_AUTO_TEST_CASE(ports_of_servers_are_named_in_every_form) {
+  BOOST_TEST((of("inet:localhost:8891").ports == Ports{8891}));
+  BOOST_TEST((of("127.0.0.1:10025 [::1]:10026 :10027").ports == Ports{10025, 10026, 10027}));
+  BOOST_TEST((of("socketmap:inet:127.0.0.1:4002:name, tcp:db.example:7").ports == Ports{4002, 7}));
+  BOOST_TEST((of("check_policy_service { inet:127.0.0.1:9998, timeout=10s }").ports == Ports{9998}));
+  BOOST_TEST((of("inet:localhost:smtp").ports == Ports{25}));
+}
+
+BOOST_AUTO_TEST_CASE(a_port_that_is_not_known_opens_every_port) {
+  BOOST_TEST(of("inet:localhost:no-such-service").any_port);
+  BOOST_TEST(!of("inet:localhost:smtp").any_port);
+}
+
+BOOST_AUTO_TEST_CASE(databases_name_what_their_files_name) {
+  files["/etc/x.cf"] = "dbpath = /var/db/mail.db\nquery = SELECT '/none'\n";
+  const Named found = of("sqlite:/etc/x.cf");
+  BOOST_TEST(found.paths.contains("/var/db/mail.db"));
+  BOOST_TEST(!found.any_port);
+  files["/etc/y.cf"] = "hosts = db.example\nssl_ca_file = /etc/db/ca.pem\n";
+  BOOST_TEST(of("mysql:/etc/y.cf").any_port);
+  BOOST_TEST(of("mysql:/etc/y.cf").paths.contains("/etc/db/ca.pem"));
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_a_key_table_names_are_found) {
+  files["/etc/dkim/KeyTable"] = "k example.org:s1:/var/keys/s1.pem\n";
+  files["/etc/opendkim.conf"] = "KeyTable file:/etc/dkim/KeyTable\n";
+  BOOST_TEST(of("/etc/opendkim.conf", "dkim_opendkim_conf").paths.contains("/var/keys/s1.pem"));
+}
+
+BOOST_AUTO_TEST_CASE(texts_of_tables_name_files_and_servers_by_their_form_and_patterns_name_none) {
+  files["/t/policies"] = "a.example secure tafile=/srv/ca/a.pem\n";
+  files["/t/milters"] = "10.0.0.1 inet:127.0.0.1:8891\n2001:db8::25 DISABLE\n";
+  files["/t/patterns"] = "/etc/ REJECT no\n/^From:.*/srv/x/ IGNORE\n";
+  const Named found = of("lmdb:/t/policies, cidr:/t/milters, pcre:/t/patterns");
+  BOOST_TEST((found.paths == Paths{"/t/policies", "/t/milters", "/t/patterns", "/srv/ca/a.pem"}));
+  BOOST_TEST((found.ports == Ports{8891}));
+}
+
+BOOST_AUTO_TEST_CASE(certificates_by_server_name_are_found) {
+  files["/t/sni"] = "mx.example /srv/tls/key.pem /srv/tls/cert.pem\n";
+  BOOST_TEST(of("texthash:/t/sni", "tls_server_sni_maps").paths.contains("/srv/tls/key.pem"));
+}
+
+BOOST_AUTO_TEST_CASE(smtp_opens_what_trivial_rewrite_tells_it_of) {
+  const auto c = config(
+      "smtp_tls_policy_maps = inline:{ { a.example = secure tafile=/srv/ca/b.pem } }\n"
+      "smtp_mta_sts_CAfile = /srv/web/ca.pem\n");
+  BOOST_TEST(named_by(c, "smtp", machine).paths.contains("/srv/ca/b.pem"));
+  BOOST_TEST(named_by(c, "smtp", machine).paths.contains("/srv/web/ca.pem"));
+  BOOST_TEST(!named_by(c, "smtpd", machine).paths.contains("/srv/web/ca.pem"));
+}
+
+BOOST_AUTO_TEST_CASE(files_that_name_each_other_are_read_once) {
+  files["/a/x"] = "/a/y";
+  files["/a/y"] = "/a/x /b/c";
+  BOOST_TEST((of("/a/x").paths == Paths{"/a/x", "/a/y", "/b/c"}));
+}
+
+BOOST_AUTO_TEST_CASE(only_settings_that_the_program_reads_count) {
+  const auto c = config(
+      "smtpd_tls_cert_file = /etc/tls/mx.pem\nsmtp_tls_policy_maps = cidr:/srv/policies/x\nqueue_directory = /q\n");
+  const auto smtpd = named_by(c, "smtpd", machine).paths;
+  BOOST_TEST(smtpd.contains("/etc/tls/mx.pem"));
+  BOOST_TEST(!smtpd.contains("/srv/policies/x"));
+  BOOST_TEST(!smtpd.contains("/q"));
+}
+
+BOOST_AUTO_TEST_CASE(names_of_the_administrator_and_of_master_cf_count) {
+  const auto c = config("smtpd_restriction_classes = mine\nmine = check_client_access cidr:/srv/a/clients\n",
+                        "slow unix - - n - - smtp\n  -o smtp_tls_policy_maps=cidr:/srv/b/policies\n");
+  BOOST_TEST(named_by(c, "smtpd", machine).paths.contains("/srv/a/clients"));
+  BOOST_TEST(named_by(c, "trivial-rewrite", machine).paths.contains("/srv/b/policies"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::confine

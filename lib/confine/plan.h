@@ -1,0 +1,67 @@
+#pragma once
+/// From a program's row and the settings to what the kernel is to be told.
+///
+/// Use:     const Plan plan = make_plan(row_of("smtpd"), config, {.machine = real_machine(), …});
+///          apply.h puts it into force.
+/// Reload:  a program reads main.cf once; at a reload another process takes its place, with a plan of its own.
+/// Pure but for `machine`; any thread.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/config/config.h"
+#include "lib/confine/named_files.h"
+#include "lib/confine/programs.h"
+
+namespace pen::confine {
+
+struct Place {
+  enum class Kind : std::uint8_t {
+    tree,       // this file, or everything below this directory
+    named,      // a file that a setting names: with its directory, because files are replaced by renaming
+    directory,  // made when it is missing
+    file,       // made when it is missing
+  };
+  std::string path;
+  Kind kind = Kind::tree;
+  bool writable = false;
+  bool operator==(const Place&) const = default;
+};
+
+struct Plan {
+  std::string program;
+  Kind kind = Kind::unknown;
+
+  bool privileges = false;  // confine_privileges
+  Capabilities keeps = 0;
+  bool whole_bounding_set = false;
+
+  bool limits = false;  // confine_limits
+
+  bool files = false;  // confine_files, and the program is one that can be confined so
+  std::vector<Place> places;
+  std::vector<std::string> kept_out;  // what no directory of a named file may hold: queue and data
+  bool any_port = false;              // TCP may reach every port
+  std::vector<std::uint16_t> ports;   // else these
+
+  bool system_calls = false;  // confine_system_calls, and the program is one that can be confined so
+  bool internet = false;      // sockets of the internet
+  bool writes = false;        // opens files for writing, makes and removes them
+  std::vector<std::string> more_calls;
+};
+
+struct Surroundings {
+  Machine machine;
+  std::string own_directory;  // of the running program: modules of tables are below it
+  std::string working_directory = "";
+  // Sanitizers look at a process from beside it, start a program that names symbols, and write reports: what hinders
+  // them is left out.
+  bool sanitized = false;
+};
+
+/// Where no program may read by a rule for something else: queue and data.
+std::vector<std::string> places_kept_out(const config::Settings& settings);
+
+Plan make_plan(const Program& row, const config::Config& config, const Surroundings& surroundings);
+
+}  // namespace pen::confine
