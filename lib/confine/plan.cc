@@ -50,7 +50,8 @@ void add_network(const Program& row, const config::Settings& s, const Named& nam
   plan.internet = row.network == Network::any || row.network == Network::dns || plan.any_port || !plan.ports.empty();
 }
 
-void add_written(const Program& row, const config::Settings& s, const Machine& machine, Plan& plan) {
+void add_written(const Program& row, const config::Settings& s, const Surroundings& around, Plan& plan) {
+  const Machine& machine = around.machine;
   const auto add = [&](Writes which, std::string path, Place::Kind kind) {
     if ((row.writes & which) != 0) plan.places.push_back({std::move(path), kind, true});
   };
@@ -61,6 +62,14 @@ void add_written(const Program& row, const config::Settings& s, const Machine& m
   add(kMaildrop, s.queue_directory + "/maildrop", Kind::tree);
   add(kCorrupt, s.queue_directory + "/corrupt", Kind::tree);
   add(kTicketKeys, s.data_directory + "/tls_ticket_keys", Kind::file);
+  if ((row.writes & kTested) != 0 && around.screens) {
+    const std::string_view cache = s.postscreen_cache_map;
+    const std::string path(cache.substr(std::min(cache.find('/'), cache.size())));
+    if (!path.empty()) {  // what is damaged cannot be set aside from there: then nothing is known, and the log says so
+      add(kTested, path, Kind::directory);
+      add(kTested, path + ".lock", Kind::file);
+    }
+  }
   if ((row.writes & kProbes) == 0) return;
   Named cache;
   add_named("address_verify_map", s.address_verify_map, machine, cache);
@@ -100,7 +109,7 @@ Plan make_plan(const Program& row, const config::Config& config, const Surroundi
   plan.more_calls = s.confine_extra_system_calls;
   const Named named = named_by(config, settings_name(row.name), around.machine);
   add_network(row, s, named, around.machine, plan);
-  add_written(row, s, around.machine, plan);
+  add_written(row, s, around, plan);
   add_read(config, around, named, plan);
   plan.kept_out = places_kept_out(s);
   return plan;

@@ -54,6 +54,7 @@ struct Surroundings {
   Machine machine;
   std::string own_directory;  // of the running program: modules of tables are below it
   std::string working_directory = "";
+  bool screens = false;  // the service tests clients: it has the command postscreen in master.cf
   // Sanitizers look at a process from beside it, start a program that names symbols, and write reports: what hinders
   // them is left out.
   bool sanitized = false;

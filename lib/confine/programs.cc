@@ -23,7 +23,7 @@ constexpr Program kUnknown{};
 
 constexpr std::array kPrograms = {
     // name, kind, network, writes, capabilities, whole bounding set
-    Program{"smtpd", Kind::confined, Network::dns, kTicketKeys},
+    Program{"smtpd", Kind::confined, Network::dns, kTicketKeys | kTested},
     Program{"smtp", Kind::confined, Network::any},
     Program{"lmtp", Kind::confined, Network::any},
     Program{"trivial-rewrite", Kind::confined, Network::dns, kData},
@@ -33,6 +33,7 @@ constexpr std::array kPrograms = {
     Program{"verify", Kind::confined, Network::named, kData | kProbes},
     Program{"anvil", Kind::confined, Network::none, kData},
     Program{"tlsrpt", Kind::confined, Network::any, kData},
+    Program{"penapi", Kind::confined, Network::none},
     Program{"error", Kind::confined, Network::none},
     Program{"retry", Kind::confined, Network::none},
     Program{"discard", Kind::confined, Network::none},

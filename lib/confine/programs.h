@@ -30,6 +30,7 @@ inline constexpr Writes kMaildrop = 8;     // queue_directory/maildrop
 inline constexpr Writes kCorrupt = 16;     // queue_directory/corrupt
 inline constexpr Writes kTicketKeys = 32;  // data_directory/tls_ticket_keys
 inline constexpr Writes kProbes = 64;      // address_verify_map
+inline constexpr Writes kTested = 128;     // postscreen_cache_map, at a port of postscreen
 
 /// Sets of capabilities, as the kernel numbers them.
 using Capabilities = std::uint64_t;

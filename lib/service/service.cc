@@ -272,8 +272,9 @@ int run(int argc, char** argv, Options options, Start start) {
     tell_failure(config.error());  // to standard error: there is no log yet
     return EX_CONFIG;
   }
-  confine::Confinement confinement(
-      confine::make_plan(confine::row_of(options.name), *config, confine::real_surroundings()));
+  confine::Surroundings surroundings = confine::real_surroundings();
+  surroundings.screens = arguments->screens;
+  confine::Confinement confinement(confine::make_plan(confine::row_of(options.name), *config, surroundings));
   const auto owner = settle_in(*config, options, *arguments, confinement);
   if (!owner) {
     tell_failure(owner.error());
