@@ -54,8 +54,6 @@ enum class Code : std::uint8_t {
   c5xx
 };
 enum class TlsVersion : std::uint8_t { tls10, tls11, tls12, tls13, other };
-/// Where a message came from.
-enum class Source : std::uint8_t { smtpd, pickup, internal };
 /// What became of a recipient's attempt.
 enum class Fate : std::uint8_t { delivered, deferred, bounced, expired };
 /// Of a delivery, as in delays= of the log: before the queue manager, in it, setting up, transmission.
@@ -81,7 +79,6 @@ PEN_LABEL(Reason, "reason", "relay", "unknown_user", "sender", "client", "rbl", 
 PEN_LABEL(Code, "code", "421", "450", "451", "452", "454", "4xx", "500", "501", "502", "503", "504", "521", "530",
           "535", "538", "550", "551", "552", "553", "554", "555", "5xx")
 PEN_LABEL(TlsVersion, "version", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3", "other")
-PEN_LABEL(Source, "source", "smtpd", "pickup", "internal")
 PEN_LABEL(Fate, "result", "delivered", "deferred", "bounced", "expired")
 PEN_LABEL(Phase, "phase", "before_queue_manager", "queue_manager", "connection_setup", "transmission")
 PEN_LABEL(ReplyClass, "class", "positive", "transient", "permanent")
