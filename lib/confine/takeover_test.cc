@@ -73,7 +73,7 @@ struct Host {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     BOOST_REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0);
-    BOOST_REQUIRE(::listen(listener.get(), 16) == 0);
+    BOOST_REQUIRE(::listen(listener.get(), 1024) == 0);
     BOOST_REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
   }
   static void become_owner() {
