@@ -101,6 +101,15 @@ BOOST_AUTO_TEST_CASE(programs_that_become_users_keep_what_that_takes_and_no_more
     if (row.kind == Kind::confined) BOOST_TEST_CONTEXT(row.name) BOOST_TEST(row.keeps == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(smtpd_keeps_who_passed_only_where_it_tests_clients) {
+  const Place cache{"/kept/passed", Place::Kind::directory, true}, lock{"/kept/passed.lock", Place::Kind::file, true};
+  const std::string setting = "postscreen_cache_map = lmdb:/kept/passed\n";
+  BOOST_TEST(std::ranges::count(plan("smtpd", setting).places, cache) == 0);
+  around.screens = true;
+  BOOST_TEST(std::ranges::count(plan("smtpd", setting).places, cache) == 1);
+  BOOST_TEST(std::ranges::count(plan("smtpd", setting).places, lock) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(an_unknown_program_is_held_by_what_every_program_can_bear) {
   const Plan p = plan("something");
   BOOST_TEST(p.privileges);
