@@ -464,14 +464,14 @@ class Told(Configured):
 
     def test_check_knows_settings_that_lose_something_and_values_that_are_no_lists(self):
         mx = self.instance(DEBIAN_MAIN + "alias_maps =\nsmtpd_relay_before_recipient_restrictions = no\nstress = yes\n"
-                           "smtp_connection_reuse_count_limit = 10\nrobot_time_limit = 60s\nsmtp_time_limit = 5s\n"
+                           "smtp_connection_cache_on_demand = no\nrobot_time_limit = 60s\nsmtp_time_limit = 5s\n"
                            "robot_destination_recipient_limit = 20\n",
                            DEBIAN_MASTER + "robot unix - n n - - pipe flags=O user=nobody argv=/bin/true\n")
         said = self.check(mx)
         self.assertNotIn("no restriction is called no", said)
         self.assertNotIn("robot_time_limit", said)
         for says in (
-            r"warning: .*smtp_connection_reuse_count_limit: not supported",
+            r"warning: .*smtp_connection_cache_on_demand: not supported",
             r"warning: .*stress: not supported",
             r"smtp_time_limit: accepted, without effect: only commands of pipe",
             r"robot_destination_recipient_limit: taken as 1: robot/unix has flag D or O",
