@@ -14,7 +14,7 @@ using namespace pen::api;
 namespace {
 
 std::string content_of(const std::string& path) {
-  std::ifstream in("../" + path);
+  std::ifstream in(path);
   BOOST_REQUIRE_MESSAGE(in, path);
   std::ostringstream text;
   text << in.rdbuf();

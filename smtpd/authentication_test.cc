@@ -136,9 +136,9 @@ BOOST_AUTO_TEST_CASE(odd_headers_lose_nothing) {
     std::string sent, stored;
   };
   const Row rows[] = {
-      {"no header at all\r\n", results + "no header at all\r\n"},
-      {kFrom + "then the body\r\n", results + kFrom + "then the body\r\n"},
-      {kFrom + mine + "then the body\r\n", results + kFrom + "then the body\r\n"},
+      {"no header at all\r\n", results + "\r\nno header at all\r\n"},
+      {kFrom + "then the body\r\n", results + kFrom + "\r\nthen the body\r\n"},
+      {kFrom + mine + "then the body\r\n", results + kFrom + "\r\nthen the body\r\n"},
       {mine, results},
       {"\r\nbody\r\n", results + "\r\nbody\r\n"},
       {"From x Mon\r\n" + mine + kFrom + "\r\nx\r\n", results + "From x Mon\r\n" + kFrom + "\r\nx\r\n"},

@@ -5,8 +5,9 @@
 ///          cleanup_settings()                                         // what -o of a cleanup service may change
 /// Done:    qmgr and pickup of type fifo (Postfix before 2.11) become type unix. An inet service postscreen becomes
 ///          smtpd that tests clients before it serves them (argument -S), with the process limit, privileges and
-///          -o of the pass service that postscreen hands clients to (smtpd_service_name), and its own -o postscreen_*. Column chroot: y counts as n. pipe with flag D or O
-///          takes one recipient at a time, as if NAME_destination_recipient_limit were 1.
+///          -o of the pass service that postscreen hands clients to (smtpd_service_name), and its own -o
+///          postscreen_*. Column chroot: y counts as n. pipe with flag D or O takes one recipient at a time, as if
+///          NAME_destination_recipient_limit were 1.
 /// Pure; any thread.
 #include <functional>
 #include <span>

@@ -163,6 +163,8 @@ Named named_by(const config::Config& config, std::string_view program, const Mac
   Named out;
   for (const config::Row& row : config::rows()) {
     if (!reads(row, program)) continue;
+    // Set, or the default, but not in use.
+    if (row.name == "destdb_redis_server" && config.settings().destdb_backend != config::DestdbBackend::redis) continue;
     if (const auto value = config.text(row.name)) add_named(row.name, *value, machine, out);
   }
   for (const std::string& name : config.names_set()) {

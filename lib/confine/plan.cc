@@ -30,8 +30,7 @@ constexpr std::array<const char*, 19> kSystem = {"/usr",
 constexpr std::uint16_t kDnsPort = 53;
 
 /// Whether the program may talk to others over the internet at all, and to which ports by TCP.
-void add_network(const Program& row, const config::Settings& s, const Named& named, const Machine& machine,
-                 Plan& plan) {
+void add_network(const Program& row, const config::Settings& s, const Named& named, Plan& plan) {
   plan.any_port = row.network == Network::any || (row.network != Network::none && named.any_port);
   std::set<std::uint16_t> ports;
   if (row.network != Network::none) ports = named.ports;
@@ -40,12 +39,6 @@ void add_network(const Program& row, const config::Settings& s, const Named& nam
     ports.insert(static_cast<std::uint16_t>(s.dns_resolver_port));
   }
   if (row.name == "trivial-rewrite") ports.insert(static_cast<std::uint16_t>(s.smtp_mta_sts_port));
-  if (row.network == Network::named && s.destdb_backend != config::DestdbBackend::redis &&
-      (row.name == "qmgr" || row.name == "verify")) {
-    Named redis;  // set, or the default, but not in use
-    add_named("destdb_redis_server", s.destdb_redis_server, machine, redis);
-    for (const auto port : redis.ports) ports.erase(port);
-  }
   plan.ports.assign(ports.begin(), ports.end());
   plan.internet = row.network == Network::any || row.network == Network::dns || plan.any_port || !plan.ports.empty();
 }
@@ -108,7 +101,7 @@ Plan make_plan(const Program& row, const config::Config& config, const Surroundi
   plan.writes = row.writes != kNothing;
   plan.more_calls = s.confine_extra_system_calls;
   const Named named = named_by(config, settings_name(row.name), around.machine);
-  add_network(row, s, named, around.machine, plan);
+  add_network(row, s, named, plan);
   add_written(row, s, around, plan);
   add_read(config, around, named, plan);
   plan.kept_out = places_kept_out(s);
