@@ -149,7 +149,7 @@ Result<void> prepare_directories(const config::Config& config) {
   PEN_TRY(below("private", own));
   PEN_TRY(below("public", shared(0710)));
   // Every user of the host may come here; an instance of an ordinary user is that user's alone.
-  PEN_TRY(below("open", {.mode = root ? mode_t{0755} : mode_t{0700}, .uid = owner.uid, .gid = owner.gid}));
+  PEN_TRY(below("open", {.mode = root ? mode_t{0711} : mode_t{0700}, .uid = owner.uid, .gid = owner.gid}));
   // As in Postfix: members of the group may leave a file here, but neither see nor remove any.
   PEN_TRY(below("maildrop", shared(01730)));
   PEN_TRY(below("corrupt", own));

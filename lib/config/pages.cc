@@ -123,6 +123,7 @@ std::string main_cf_man_page() {
   std::string out =
       ".\\\" Made from lib/config/params.def; do not edit.\n"
       ".TH MAIN.CF 5 \"\" \"Penstock\" \"File formats\"\n"
+      ".ad l\n"  // long words would leave gaps in adjusted lines
       ".SH NAME\nmain.cf \\- the settings of a Penstock instance\n"
       ".SH DESCRIPTION\n"
       "The file holds one setting a line:\n.PP\n.RS\n.nf\nname = value\n.fi\n.RE\n.PP\n"

@@ -134,7 +134,8 @@ class Client(Postmaster):
             }
             services = {
                 "unmapped": "unix - - n - 10 smtp\n  -o smtp_generic_maps=fail:away",
-                "elsewhere": "unix - - n - 10 smtp\n  -o smtp_bind_address=192.0.2.1",
+                "elsewhere": "unix - - n - 10 smtp\n  -o smtp_bind_address=192.0.2.1 "
+                             "-o smtp_bind_address_enforce=yes",
                 "bare": "unix - - n - 10 smtp\n  -o smtp_tls_CAfile=/nonexistent/ca.pem",
             }
             far.replies["MAIL"] = "501 5.5.4 what is that"

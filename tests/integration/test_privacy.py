@@ -78,6 +78,8 @@ class Modes(Suite):
         group = {os.path.join(spool, "public"): 0o710, os.path.join(spool, "maildrop"): 0o1730}
         # Everybody may pass through; only directories lie here, and no mail itself.
         ways = {spool}
+        # Everybody reaches the socket for submission, and nothing else lies beside it.
+        doors = {os.path.join(spool, "open")}
         submitted = {os.path.join(spool, "maildrop"), os.path.join(spool, "corrupt")}
         seen = 0
         for top in (spool, mx.path("data"), os.path.join(mx.virtual_base, "dir"), os.path.join(mx.virtual_base, "file"),
@@ -88,6 +90,9 @@ class Modes(Suite):
                     if path in ways:
                         self.assertEqual(mode, 0o755)
                         self.assertFalse([n for n in os.listdir(path) if not os.path.isdir(os.path.join(path, n))])
+                    elif path in doors:
+                        self.assertIn(mode, (0o711, 0o700))
+                        self.assertEqual([n for n in os.listdir(path) if n != "submit"], [])
                     elif path in group:
                         self.assertIn(mode, (group[path], 0o700))
                     elif stat.S_ISSOCK(status.st_mode) or stat.S_ISLNK(status.st_mode):
