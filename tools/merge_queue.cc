@@ -118,12 +118,7 @@ Result<void> MergeQueue::list(QueueClient& other) {
     auto* e = std::get_if<ipc::queue::Entry>(&m);
     if (e == nullptr) return;
     if (!e->fault.empty()) return leave(e->queue_id, e->fault);
-    Listed& to = listed_[e->queue_id];
-    to.place = e->place;
-    for (std::size_t i = 0; i < e->recipients.size(); ++i)
-      to.recipients.emplace_back(e->recipients[i].address,
-                                 i < e->originals.size() ? e->originals[i] : e->recipients[i].address);
-    to.owes = to.owes || !e->bounced.empty();
+    listed_[e->queue_id].add(*e);
   });
   if (done.outcome != Outcome::ok && done.outcome != Outcome::not_found)
     return fail_errno("the snapshot's queue cannot be listed: " + done.text, EIO);
@@ -157,16 +152,11 @@ Result<void> MergeQueue::take(QueueClient& other, const std::vector<std::string>
     mail::Envelope e = std::move(content->envelope);
     const auto found = listed_.find(e.queue_id);
     if (found == listed_.end()) return;
-    const auto& left = found->second.recipients;
-    e.recipients.clear();
-    for (const auto& r : everybody) {
-      const std::size_t at = e.recipients.size();
-      if (at < left.size() && left[at].first == r.address && left[at].second == r.shown_original())
-        e.recipients.push_back(r);
-    }
-    if (e.recipients.size() != left.size()) return leave(e.queue_id, "its recipients cannot be told apart");
+    auto left = found->second.among(everybody);
+    if (!left) return leave(e.queue_id, "its recipients cannot be told apart");
     if (found->second.owes) return leave(e.queue_id, "its sender is still to be told of a failure");
-    if (e.recipients.empty()) return leave(e.queue_id, "nobody is left");
+    if (left->empty()) return leave(e.queue_id, "nobody is left");
+    e.recipients = *std::move(left);
     e.hold = true;
     HandedIn one;
     one.most = e.body.size;

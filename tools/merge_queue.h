@@ -20,6 +20,7 @@
 #include "lib/ipc/queue.h"
 #include "tools/hand_in.h"
 #include "tools/queue_client.h"
+#include "tools/waiting_message.h"
 
 namespace pen::tools {
 
@@ -29,11 +30,6 @@ class MergeQueue {
   int run();
 
  private:
-  struct Listed {
-    ipc::queue::Place place = ipc::queue::Place::deferred;
-    std::vector<std::pair<std::string, std::string>> recipients;  // that are left: address, original
-    bool owes = false;
-  };
   /// An instance around a copy of the snapshot's queue, that nothing else knows of.
   Result<config::Config> borrow();
   Result<void> list(QueueClient& other);
@@ -47,7 +43,7 @@ class MergeQueue {
   const config::Config& config_;
   std::string snapshot_, work_;
   QueueClient client_;
-  std::map<std::string, Listed> listed_;
+  std::map<std::string, WaitingMessage> listed_;
   std::uint64_t taken_ = 0, there_ = 0, left_ = 0, dropped_ = 0;
 };
 

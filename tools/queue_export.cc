@@ -73,12 +73,7 @@ void QueueExport::list() {
     auto* e = std::get_if<ipc::queue::Entry>(&m);
     if (e == nullptr) return;
     if (!e->fault.empty()) return leave(e->queue_id, e->fault);
-    Listed& to = listed_[e->queue_id];
-    to.place = e->place;
-    for (std::size_t i = 0; i < e->recipients.size(); ++i)
-      to.recipients.emplace_back(e->recipients[i].address,
-                                 i < e->originals.size() ? e->originals[i] : e->recipients[i].address);
-    to.owes = to.owes || !e->bounced.empty();
+    listed_[e->queue_id].add(*e);
   });
   expect_ok(kProgram, done);
 }
@@ -100,19 +95,12 @@ void QueueExport::show(const std::vector<std::string>& ids) {
     const auto everybody = std::exchange(all, {});
     const auto found = listed_.find(content->envelope.queue_id);
     if (found == listed_.end()) return;
-    // Those that are left, in their order.
-    std::vector<mail::Recipient> left;
-    for (const auto& r : everybody) {
-      const auto& wanted = found->second.recipients;
-      if (left.size() < wanted.size() && wanted[left.size()].first == r.address &&
-          wanted[left.size()].second == r.shown_original())
-        left.push_back(r);
-    }
+    const auto left = found->second.among(everybody);
     const mail::Envelope& e = content->envelope;
-    if (left.size() != found->second.recipients.size()) return leave(e.queue_id, "its recipients cannot be told apart");
+    if (!left) return leave(e.queue_id, "its recipients cannot be told apart");
     if (found->second.owes)
       return leave(e.queue_id, "its sender is still to be told of a failure: start, and stop again");
-    if (left.empty()) return leave(e.queue_id, "nobody is left");
+    if (left->empty()) return leave(e.queue_id, "nobody is left");
     const int fd = fds.empty() ? -1 : fds[0].get();
     const Read read = [&](std::uint64_t from, std::size_t most) -> Result<std::string> {
       if (fd < 0)
@@ -123,10 +111,10 @@ void QueueExport::show(const std::vector<std::string>& ids) {
       piece.resize(static_cast<std::size_t>(n));
       return piece;
     };
-    if (auto wrote = write(e, left, read); !wrote) return leave(e.queue_id, wrote.error().message());
+    if (auto wrote = write(e, *left, read); !wrote) return leave(e.queue_id, wrote.error().message());
     if (found->second.place == Place::hold) ++held_;
     written_.push_back(e.queue_id);
-    say(e, found->second.place, left.size());
+    say(e, found->second.place, left->size());
   });
   expect_ok(kProgram, done);
 }

@@ -18,6 +18,7 @@
 #include "lib/config/config.h"
 #include "lib/mail/envelope.h"
 #include "tools/queue_client.h"
+#include "tools/waiting_message.h"
 
 namespace pen::tools {
 
@@ -34,11 +35,6 @@ class QueueExport {
 
  private:
   /// A message of the queue, as the listing has it.
-  struct Listed {
-    ipc::queue::Place place = ipc::queue::Place::deferred;
-    std::vector<std::pair<std::string, std::string>> recipients;  // that are left: address, original
-    bool owes = false;
-  };
   using Read = std::function<Result<std::string>(std::uint64_t from, std::size_t most)>;
   void list();
   void show(const std::vector<std::string>& ids);
@@ -51,7 +47,7 @@ class QueueExport {
   const config::Config& config_;
   Options options_;
   QueueClient client_;
-  std::map<std::string, Listed> listed_;
+  std::map<std::string, WaitingMessage> listed_;
   std::vector<std::string> written_, dropped_;  // ids
   std::uint64_t left_ = 0, held_ = 0, recipients_ = 0;
 };

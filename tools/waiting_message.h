@@ -1,0 +1,27 @@
+#pragma once
+/// A message of a listed queue: who still waits for it, put together from the entries of a listing.
+///
+/// Use:     waiting[entry.queue_id].add(entry);  …  auto who = waiting[id].among(content.envelope.recipients);
+/// Pure; any thread.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/ipc/queue.h"
+#include "lib/mail/envelope.h"
+
+namespace pen::tools {
+
+struct WaitingMessage {
+  ipc::queue::Place place = ipc::queue::Place::deferred;
+  std::vector<std::pair<std::string, std::string>> recipients;  // that are left: address, original
+  bool owes = false;                                            // its sender is still to be told of a failure
+
+  /// A message with many recipients has several entries, in the order of its recipients.
+  void add(const ipc::queue::Entry& entry);
+  /// Those of all recipients that are left, in their order; nullopt: they cannot be told apart.
+  std::optional<std::vector<mail::Recipient>> among(const std::vector<mail::Recipient>& all) const;
+};
+
+}  // namespace pen::tools
