@@ -11,6 +11,8 @@ namespace pen::anvil {
 namespace {
 
 constexpr std::size_t kLookedAt = 8;
+// Other hosts hear that something is still used after this part of the time for which they would remember it.
+constexpr std::int64_t kToldAgain = 16;
 
 struct StoredTriplet {
   std::int64_t first = 0, last = 0;
@@ -65,15 +67,78 @@ void Greylist::take(std::string_view key, std::string_view value) {
   }
 }
 
+Greylist::Keys Greylist::keys_of(const Question& q) {
+  return {stored(kTripletKind, key_of(q.client + '\0' + q.sender + '\0' + q.recipient)),
+          stored(kClientKind, key_of(q.client))};
+}
+
+bool Greylist::knows(const Question& q, WallTime wall) const {
+  const std::int64_t now = unix_seconds(wall);
+  const auto client = clients_.find(key_of(q.client));
+  if (client != clients_.end() && q.passes > 0 && client->second.passes >= q.passes &&
+      since(client->second.last, now) <= client->second.keep)
+    return true;
+  const auto triplet = triplets_.find(key_of(q.client + '\0' + q.sender + '\0' + q.recipient));
+  return triplet != triplets_.end() && triplet->second.passed && !stale(triplet->second, now);
+}
+
+void Greylist::learn(std::string_view key, std::string_view value, WallTime wall) {
+  if (key.size() != 17) return;
+  const std::int64_t now = unix_seconds(wall);
+  const Key k{load_le<std::uint64_t>(as_bytes(key).data() + 1), load_le<std::uint64_t>(as_bytes(key).data() + 9)};
+  if (key[0] == kTripletKind) {
+    const auto s = decode<StoredTriplet>(value);
+    if (!s) return;
+    const Triplet theirs{s->first, s->last, s->window, s->keep, s->passed, {s->client_high, s->client_low}};
+    const auto mine = triplets_.find(k);
+    if (stale(theirs, now)) return;
+    if (mine != triplets_.end() && !stale(mine->second, now) &&
+        (mine->second.passed || (!theirs.passed && mine->second.first <= theirs.first)))
+      return;
+    if (mine != triplets_.end()) remove(mine);
+    make_room();
+    triplets_.emplace(k, theirs);
+    if (!theirs.passed) ++clients_[theirs.client].pending;
+    changed_.insert(std::string(key));
+  } else if (key[0] == kClientKind) {
+    const auto s = decode<StoredClient>(value);
+    if (!s || since(s->last, now) > s->keep) return;
+    const auto mine = clients_.find(k);
+    if (mine != clients_.end() && mine->second.passes >= s->passes &&
+        since(mine->second.last, now) <= mine->second.keep)
+      return;
+    make_room();
+    Client& c = clients_[k];
+    c.last = s->last;
+    c.keep = s->keep;
+    c.passes = s->passes;
+    changed_.insert(std::string(key));
+  }
+}
+
+void Greylist::tell(const Key& key, const Triplet& t, std::int64_t now) {
+  if (!tells_) return;
+  const std::int64_t left = t.passed ? t.keep : t.window - since(t.first, now);
+  told_.push_back({stored(kTripletKind, key),
+                   encode(StoredTriplet{t.first, t.last, t.window, t.keep, t.passed, t.client.high, t.client.low}),
+                   left});
+}
+
+void Greylist::tell(const Key& key, const Client& c) {
+  if (tells_) told_.push_back({stored(kClientKind, key), encode(StoredClient{c.last, c.keep, c.passes}), c.keep});
+}
+
 Greylist::Answer Greylist::ask(const Question& q, WallTime wall) {
   const std::int64_t now = unix_seconds(wall);
   const Key client_key = key_of(q.client);
   const auto client = clients_.find(client_key);
   if (client != clients_.end() && q.passes > 0 && client->second.passes >= q.passes &&
       since(client->second.last, now) <= client->second.keep) {
+    const std::int64_t unused = since(client->second.last, now);
     client->second.last = now;
     client->second.keep = q.keep;
     changed_.insert(stored(kClientKind, client_key));
+    if (unused >= q.keep / kToldAgain) tell(client_key, client->second);
     return {};
   }
   const Key key = key_of(q.client + '\0' + q.sender + '\0' + q.recipient);
@@ -89,18 +154,24 @@ Greylist::Answer Greylist::ask(const Question& q, WallTime wall) {
     at = triplets_.emplace(key, Triplet{now, now, q.window, q.keep, false, client_key}).first;
     ++clients_[client_key].pending;
     changed_.insert(stored(kTripletKind, key));
-    if (q.delay > 0) return {.wait = q.delay};
+    if (q.delay > 0) {
+      tell(key, at->second, now);
+      return {.wait = q.delay};
+    }
   }
   Triplet& t = at->second;
   const std::int64_t age = since(t.first, now);
   if (!t.passed && age < q.delay) return {.wait = static_cast<std::uint32_t>(q.delay - age)};
   Answer answer;
+  bool news = since(t.last, now) >= q.keep / kToldAgain;
   if (!t.passed) {
     answer.delayed = static_cast<std::uint32_t>(age);
     passed(t, q, now);
+    news = true;
   }
   t.last = now;
   t.keep = q.keep;
+  if (news) tell(key, t, now);
   changed_.insert(stored(kTripletKind, key));
   return answer;
 }
@@ -114,6 +185,7 @@ void Greylist::passed(Triplet& t, const Question& q, std::int64_t now) {
   c.last = now;
   c.keep = q.keep;
   changed_.insert(stored(kClientKind, t.client));
+  tell(t.client, c);
 }
 
 void Greylist::remove(Triplets::iterator at) {

@@ -11,6 +11,9 @@
 ///          triplets that have not passed: further ones are put off and not remembered. A full table replaces, of a
 ///          few, the triplet that waits longest, so that a flood of first tries costs other first tries and nothing
 ///          that has passed.
+/// Cluster: other hosts' records are learnt before a question, unless knows() says that own knowledge suffices; what
+///          they should know is in take_told(). Of two records of a triplet the one that passed counts, else the
+///          earlier try.
 /// Lost:    records are hints: who loses them puts a client off once more.
 /// Source:  docs/greylisting.md; E. Harris, "The next step in the spam control war: greylisting" (2003).
 #include <cstdint>
@@ -19,6 +22,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "anvil/record.h"
@@ -40,6 +44,22 @@ class Greylist {
   /// A stored record; one that cannot be read is a lost hint. A record that is known already stays as it is.
   void take(std::string_view key, std::string_view value);
   Answer ask(const Question& question, WallTime now);
+  /// The stored keys that the answer depends on.
+  struct Keys {
+    std::string triplet, client;
+  };
+  static Keys keys_of(const Question& question);
+  /// Whether it passes by what is known here.
+  bool knows(const Question& question, WallTime now) const;
+  /// A record of another host.
+  void learn(std::string_view key, std::string_view value, WallTime now);
+  /// Records for other hosts, since the last call; seconds: for which they hold. Nobody is told before tell_others().
+  struct Told {
+    std::string key, value;
+    std::int64_t seconds = 0;
+  };
+  void tell_others() { tells_ = true; }
+  std::vector<Told> take_told() { return std::exchange(told_, {}); }
   /// Forgets what is stale in the next `most` places of the tables, in turn.
   void collect_some(WallTime now, std::size_t most);
   /// The changes since the last call, at most `most`.
@@ -83,12 +103,16 @@ class Greylist {
   void settle(const Key& key);
   void make_room();
   void passed(Triplet& triplet, const Question& question, std::int64_t now);
+  void tell(const Key& key, const Triplet& triplet, std::int64_t now);
+  void tell(const Key& key, const Client& client);
 
   Triplets triplets_;
   Clients clients_;
   std::unordered_set<std::string> changed_;  // stored keys
   std::size_t most_triplets_ = kMostTriplets, most_clients_ = kMostClients;
   std::size_t place_ = 0, client_place_ = 0;  // of collect_some()
+  bool tells_ = false;
+  std::vector<Told> told_;
 };
 
 }  // namespace pen::anvil

@@ -39,8 +39,27 @@ struct Fixture {
       if (change.value) out.take(change.key, *change.value);
     return out;
   }
+  /// Asks the other host, after it has learnt what this one tells of the question; tells this one what follows.
+  std::string ask_other(const Greylist::Question& q) {
+    exchange(list, other);
+    std::swap(list, other);
+    const std::string answer = ask(q);
+    std::swap(list, other);
+    exchange(other, list);
+    return answer;
+  }
+  void exchange(Greylist& from, Greylist& to) {
+    for (const auto& told : from.take_told()) {
+      BOOST_TEST(told.seconds > 0);
+      to.learn(told.key, told.value, clock.wall_now());
+    }
+  }
+  void share() {
+    list.tell_others();
+    other.tell_others();
+  }
   pen::testing::ManualClock clock;
-  Greylist list;
+  Greylist list, other;
 };
 
 }  // namespace
@@ -156,6 +175,73 @@ BOOST_AUTO_TEST_CASE(a_clock_that_is_set_back_makes_nobody_wait_longer_than_the_
   ask("192.0.2.0");
   clock.step_wall(-std::chrono::hours(10));
   BOOST_TEST(ask("192.0.2.0") == "wait 300");
+}
+
+BOOST_AUTO_TEST_CASE(who_was_put_off_by_one_host_passes_at_another) {
+  share();
+  BOOST_TEST(ask("192.0.2.0") == "wait 300");
+  pass(seconds(100));
+  BOOST_TEST(ask_other(question("192.0.2.0")) == "wait 200");
+  pass(seconds(250));
+  BOOST_TEST(ask_other(question("192.0.2.0")) == "delayed 350");
+  BOOST_TEST(ask("192.0.2.0") == "pass");
+  BOOST_TEST(list.knows(question("192.0.2.0"), clock.wall_now()));
+  BOOST_TEST(!list.knows(question("192.0.2.0", "new@x"), clock.wall_now()));
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_came_back_often_enough_to_all_hosts_is_known_to_each) {
+  share();
+  for (const std::string sender : {"1@x", "2@x", "3@x"}) ask("192.0.2.0", sender);
+  pass(seconds(300));
+  BOOST_TEST(ask("192.0.2.0", "1@x") == "delayed 300");
+  BOOST_TEST(ask_other(question("192.0.2.0", "2@x")) == "delayed 300");
+  BOOST_TEST(ask("192.0.2.0", "3@x") == "delayed 300");
+  BOOST_TEST(ask_other(question("192.0.2.0", "new@x")) == "pass");
+}
+
+BOOST_AUTO_TEST_CASE(what_another_host_says_takes_no_pass_away_and_nothing_stale_or_damaged_counts) {
+  share();
+  ask("192.0.2.0");
+  const auto first_try = list.take_told();
+  pass(seconds(300));
+  ask("192.0.2.0");
+  for (const auto& told : first_try) list.learn(told.key, told.value, clock.wall_now());
+  BOOST_TEST(ask("192.0.2.0") == "pass");
+  pass(seconds(4000));
+  for (const auto& told : first_try) other.learn(told.key, told.value, clock.wall_now());
+  BOOST_TEST(other.triplets() == 0u);
+  for (const std::string bad : {"", "g", "gxxxxxxxxxxxxxxxx", "cxxxxxxxxxxxxxxxx", "zxxxxxxxxxxxxxxxx"})
+    other.learn(bad, "\xff\xff", clock.wall_now());
+  BOOST_TEST(other.triplets() + other.clients() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(others_hear_of_first_tries_passes_and_now_and_then_of_use) {
+  ask("192.0.2.0");
+  BOOST_TEST(list.take_told().empty());  // there are none
+  share();
+  ask("192.0.2.0", "1@x");
+  BOOST_TEST(list.take_told().size() == 1u);
+  ask("192.0.2.0", "1@x");
+  BOOST_TEST(list.take_told().empty());
+  pass(seconds(300));
+  ask("192.0.2.0", "1@x");
+  BOOST_TEST(list.take_told().size() == 2u);  // the client, too
+  pass(seconds(100));
+  ask("192.0.2.0", "1@x");
+  BOOST_TEST(list.take_told().empty());
+  pass(seconds(86400 / 16));
+  ask("192.0.2.0", "1@x");
+  BOOST_TEST(list.take_told().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(learning_keeps_to_the_bounds) {
+  share();
+  other.limit(10, 5);
+  for (int i = 0; i < 100; ++i) ask_other(question("10.0." + std::to_string(i) + ".0"));
+  for (int i = 0; i < 100; ++i) ask("10.1." + std::to_string(i) + ".0");
+  exchange(list, other);
+  BOOST_TEST(other.triplets() <= 10u);
+  BOOST_TEST(other.clients() <= 5u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

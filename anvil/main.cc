@@ -7,8 +7,11 @@
 
 #include "anvil/ledger.h"
 #include "anvil/memory.h"
+#include "anvil/shared_greylist.h"
 #include "lib/base/log.h"
+#include "lib/base/random.h"
 #include "lib/ipc/topology.h"
+#include "lib/redis/server.h"
 #include "lib/service/conversations.h"
 #include "lib/sessions/clients.h"
 
@@ -33,6 +36,7 @@ struct Server {
   Ledger ledger;
   Clients clients;
   anvil::Memory memory;
+  std::unique_ptr<anvil::SharedGreylist> shared;          // nullptr: no host shares anything
   std::unordered_map<Ledger::Holder, Channel*> channels;  // each lives in its session's frame
   async::Loop::TimerHandle timer;
 
@@ -120,14 +124,26 @@ async::Task<Result<void>> count_clients(std::shared_ptr<Server> server, ClientCh
   }
 }
 
+/// Waits for other hosts' knowledge beside other questions.
+async::Task<void> ask_all_hosts(Server* server, MemoryChannel* channel, ipc::sender_memory::AskGreylist question) {
+  const std::uint64_t request = question.request;
+  const auto answer = co_await server->shared->ask(std::move(question));
+  if (channel->is_open()) (void)channel->send(ipc::sender_memory::Greylisted{request, answer.wait, answer.delayed});
+}
+
 async::Task<Result<void>> remember_senders(std::shared_ptr<Server> server, MemoryChannel channel) {
   co_await server->memory.ready();
+  async::Gate questions(server->loop);  // ends before the channel
   for (;;) {
-    PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive());
+    PEN_CO_TRY_ASSIGN(auto received, co_await channel.receive());
     // The answers are small.
-    if (const auto* greylist = std::get_if<ipc::sender_memory::AskGreylist>(&received.message)) {
-      const auto answer = server->memory.ask(*greylist);
-      (void)channel.send(ipc::sender_memory::Greylisted{greylist->request, answer.wait, answer.delayed});
+    if (auto* greylist = std::get_if<ipc::sender_memory::AskGreylist>(&received.message)) {
+      if (server->shared) {
+        questions.spawn("greylist", ask_all_hosts(server.get(), &channel, std::move(*greylist)));
+      } else {
+        const auto answer = server->memory.ask(*greylist);
+        (void)channel.send(ipc::sender_memory::Greylisted{greylist->request, answer.wait, answer.delayed});
+      }
     } else {
       (void)channel.send(server->memory.ask(std::get<ipc::sender_memory::AskQuota>(received.message)));
     }
@@ -187,6 +203,19 @@ Result<service::Hooks> start(service::Context& context) {
   if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
   const auto& s = context.settings();
   auto server = std::make_shared<Server>(context.loop(), *std::move(classes), s.anvil_rate_time_unit, s.data_directory);
+  if (s.destdb_backend == config::DestdbBackend::redis) {
+    PEN_TRY_ASSIGN(auto options, redis::client_options(s));
+    options.seed = secure_random_u64();
+    server->shared =
+        std::make_unique<anvil::SharedGreylist>(context.loop(), server->memory, std::move(options),
+                                                s.destdb_redis_prefix, [](bool shared, const std::string& line) {
+                                                  if (shared)
+                                                    log::info("greylist: {}", line);
+                                                  else
+                                                    log::warning("greylist: {}", line);
+                                                });
+    server->shared->start();
+  }
   context.loop().spawn("statistics", tell_statistics(server, s.anvil_status_update_time));
   service::serve_conversations(
       context,

@@ -36,6 +36,7 @@ class Memory {
   async::Task<void> finish();
   const Quotas& quotas() const { return quotas_; }
   const Greylist& greylist() const { return greylist_; }
+  Greylist& greylist() { return greylist_; }
 
  private:
   static async::Task<void> run(Memory* memory);

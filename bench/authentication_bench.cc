@@ -2,10 +2,9 @@
 //   authentication_bench     one line of JSON for each figure
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 
-#include "lib/base/processor_time.h"
+#include "bench/least_time.h"
 #include "lib/dmarc/check.h"
 #include "lib/net/testing/zone.h"
 #include "lib/spf/check.h"
@@ -34,14 +33,8 @@ T run(async::Loop& loop, async::Task<T> task) {
 
 template <class Work>
 void measure(const char* name, Work work) {
-  auto best = std::chrono::nanoseconds::max();
-  for (int i = 0; i < kRounds; ++i) {
-    const auto begun = processor_time();
-    for (int n = 0; n < kCount; ++n) work();
-    best = std::min(best, processor_time() - begun);
-  }
-  fmt::print("{{\"what\": \"{}\", \"microseconds\": {:.1f}}}\n", name,
-             std::chrono::duration<double, std::micro>(best).count() / kCount);
+  const auto time = bench::least_time(kRounds, kCount, work);
+  fmt::print("{{\"what\": \"{}\", \"microseconds\": {:.1f}}}\n", name, time.count());
 }
 
 }  // namespace

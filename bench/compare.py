@@ -10,6 +10,7 @@ WORKLOAD   relay20, relay100   4 KiB messages over 20 or 100 client connections 
            calls20             relay20 with a connection for each message
            classes20           the same with a session class of 12 for clients and outgoing mail together: eight of
                                the 20 clients are refused at any time, and come again after 50 ms (Penstock alone)
+           events20            relay20 with event_log_file (Penstock alone), to be compared with relay20
            policy20            relay20 where a trivial policy server (policyd.py) is asked about each recipient
            large               10 MiB messages, 4 clients (40 messages)
            checks-pcre, checks-regexp   1,000 messages of 4 KiB under 200 header_checks and 200 body_checks of that
@@ -177,9 +178,10 @@ def free_port():
 
 class PenstockServer:
     name = "penstock"
+    further = ""  # lines of main.cf for all that are started: see turns.py
 
     def __init__(self, build, sink, concurrency, settings="", tls=None):
-        settings += TLS.format(cert=tls.cert, key=tls.key) if tls else NO_TLS
+        settings += (TLS.format(cert=tls.cert, key=tls.key) if tls else NO_TLS) + self.further
         self.bin = os.path.join(build, "bin")
         self.dir = tempfile.mkdtemp(prefix="pen-bench-", dir=os.environ.get("BENCH_DIR", "/var/tmp"))
         os.chmod(self.dir, 0o755)
@@ -192,16 +194,23 @@ class PenstockServer:
                            stdout=subprocess.DEVNULL)
             with open(self.home + "/etc/main.cf", "a") as f:
                 f.write(PENSTOCK.format(sink=sink, dir=self.home, concurrency=concurrency) + settings)
+            self.configure()
             subprocess.run([self.bin + "/penstock", "-c", self.home + "/etc", "start"], check=True,
                            stdout=subprocess.DEVNULL)
         finally:
             self.group.leave()
         peers.wait_port(self.port)
 
+    def configure(self):
+        """For who derives: before the start, in the group."""
+
     def deferred(self):
         listed = subprocess.run([self.bin + "/penqueue", "-c", self.home + "/etc", "-j"], check=True,
                                 capture_output=True, text=True).stdout
         return sum(json.loads(line)["queue_name"] == "deferred" for line in listed.splitlines())
+
+    def reload(self):
+        subprocess.run([self.bin + "/penstock", "-c", self.home + "/etc", "reload"], check=True)
 
     def flush(self):
         subprocess.run([self.bin + "/penqueue", "-c", self.home + "/etc", "-f"], check=True)
@@ -215,7 +224,8 @@ class PenstockServer:
 class PostfixServer:
     name = "postfix"
 
-    def __init__(self, build, sink, concurrency, settings="", files=(), tls=None, hosts=""):
+    def __init__(self, build, sink, concurrency, settings="", files=(), tls=None, hosts="", resolver="",
+                 services=None):
         if tls:
             files = (*files, tls.cert, tls.key)
             settings += TLS.format(cert="/etc/cert.pem", key="/etc/key.pem") + POSTFIX_TLS
@@ -225,8 +235,11 @@ class PostfixServer:
         self.group = Group()
         self.peer = peers.Postfix(self.port, sink,
                                   POSTFIX_TUNED.format(concurrency=concurrency, initial=min(20, concurrency))
-                                  + settings)
+                                  + settings, services and services(self.port))
         self.peer.write("etc/hosts", self.peer.read("etc/hosts") + hosts)
+        if resolver:
+            self.peer.write("etc/resolv.conf", f"nameserver {resolver}\n")
+            self.peer.write("etc/nsswitch.conf", "hosts: files dns\npasswd: files\ngroup: files\n")
         for file in files:  # seen as /etc/NAME in there
             shutil.copy(file, os.path.join(self.peer.dir, "etc"))
         self.group.join()
@@ -359,7 +372,7 @@ def asked(build, server_type):
 
 
 def relay(build, server_type, connections, messages, size, spread=False, tls=None, further="", calls=False, files=(),
-          bystander=False):
+          bystander=False, rate=0):
     sink = Sink(build, *(("--host", "0.0.0.0") if spread else ()),
                 *(("--tls-cert", tls.cert, "--tls-key", tls.key) if tls else ()))
     table, settings, more = fifty_hosts(server_type, sink.port) if spread else (None, "", ())
@@ -373,12 +386,14 @@ def relay(build, server_type, connections, messages, size, spread=False, tls=Non
         sink.wait(warm, 60)
         cpu, sampler, began = server.group.seconds(), Sampler(server.group), time.monotonic()
         other = Bystander(server.port) if bystander else None
-        sent = load(build, server.port, "-c", connections, "-n", messages, "-s", size, *to)
+        sent = load(build, server.port, "-c", connections, "-n", messages, "-s", size, "--rate", rate, *to)
         accepted = time.monotonic() - began
         took = sink.wait(warm + messages, 300) - began
+        counts = sink.counts()
         figures = {"accepted/s": messages / accepted, "relayed/s": messages / took,
                    "cpu ms/message": (server.group.seconds() - cpu) * 1000 / messages,
-                   "anonymous MiB": sampler.end() / 2**20, "connections": sink.counts().get("connections", 0)}
+                   "anonymous MiB": sampler.end() / 2**20, "connections": counts.get("connections", 0),
+                   "bytes/message": counts.get("bytes", 0) / (warm + messages)}
         if other:
             figures |= other.end()
         if size > 2**20:
@@ -390,6 +405,17 @@ def relay(build, server_type, connections, messages, size, spread=False, tls=Non
     finally:
         server.stop()
         sink.stop()
+
+
+def told(build, server_type):
+    """relay20 with the events of it in a file."""
+    with tempfile.TemporaryDirectory(prefix="pen-events-", dir=os.environ.get("BENCH_DIR", "/var/tmp")) as directory:
+        os.chmod(directory, 0o777)
+        log = os.path.join(directory, "events.json")
+        figures = relay(build, server_type, 20, 4000, 4096, further=f"\nevent_log_file = {log}\n")
+        with open(log, "rb") as file:
+            figures["events"] = sum(1 for _ in file)
+        return figures
 
 
 def idle(build, server_type, sessions=10000):
@@ -529,6 +555,7 @@ WORKLOADS = {
     "classes20": lambda b, s: relay(
         b, s, 20, 4000, 4096, calls=True, further="\nsession_classes = 127.0.0.0/8 12 12\n"
     ),
+    "events20": told,
     "policy20": asked,
     "large": lambda b, s: relay(b, s, 4, 40, 10 * 2**20),
     "checks-pcre": lambda b, s: checks(b, s, "pcre"),
@@ -548,7 +575,8 @@ WORKLOADS = {
     "envelope": envelope,
 }
 SERVERS = {"penstock": PenstockServer, "postfix": PostfixServer}
-SKIP = {("classes20", "postfix"): "knows no session classes",
+SKIP = {("events20", "postfix"): "has no events",
+        ("classes20", "postfix"): "knows no session classes",
         ("idle", "postfix"): "a process per session: 10,000 take 12 GiB"}
 
 

@@ -6,41 +6,25 @@
 #include <cstdio>
 #include <fstream>
 
-#include "lib/base/processor_time.h"
-#include "lib/base/random.h"
+#include "bench/least_time.h"
+#include "bench/sample_text.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/wire.h"
 #include "lib/map/map.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;
+using bench::lines_of_text;
 
 namespace {
 
 constexpr std::size_t kPiece = 64 * 1024;  // the size of a stream's read
 constexpr int kRounds = 10;
 
-/// The shortest time of several rounds, in milliseconds.
+/// In milliseconds.
 template <class Work>
 double least(Work work) {
-  auto best = std::chrono::nanoseconds::max();
-  for (int i = 0; i < kRounds; ++i) {
-    const auto begun = processor_time();
-    work();
-    best = std::min(best, processor_time() - begun);
-  }
-  return std::chrono::duration<double, std::milli>(best).count();
-}
-
-std::string lines_of_text(std::size_t size) {
-  Random random(1);
-  std::string text;
-  while (text.size() < size) {
-    for (auto n = 20 + random.below(58); n > 0; --n)
-      text += static_cast<char>(random.below(6) == 0 ? ' ' : 'a' + random.below(26));
-    text += "\r\n";
-  }
-  return text;
+  return bench::least_time(kRounds, 1, work).count() / 1000;
 }
 
 template <class Work>

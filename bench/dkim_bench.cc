@@ -6,40 +6,24 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "lib/base/processor_time.h"
-#include "lib/base/random.h"
+#include "bench/least_time.h"
+#include "bench/sample_text.h"
 #include "lib/dkim/sign.h"
 #include "lib/dkim/verify.h"
 #include "lib/sasl/base64.h"
 
 using namespace pen;
+using bench::lines_of_text;
 
 namespace {
 
 constexpr int kRounds = 7;
 constexpr std::size_t kPiece = 64 * 1024;
 
-/// The shortest time of several rounds for one of `count` pieces of work, in microseconds.
+/// For one of `count` pieces of work, in microseconds.
 template <class Work>
 double least(int count, Work work) {
-  auto best = std::chrono::nanoseconds::max();
-  for (int i = 0; i < kRounds; ++i) {
-    const auto begun = processor_time();
-    for (int n = 0; n < count; ++n) work();
-    best = std::min(best, processor_time() - begun);
-  }
-  return std::chrono::duration<double, std::micro>(best).count() / count;
-}
-
-std::string lines_of_text(std::size_t size) {
-  Random random(1);
-  std::string text;
-  while (text.size() < size) {
-    for (auto n = 20 + random.below(58); n > 0; --n)
-      text += static_cast<char>(random.below(6) == 0 ? ' ' : 'a' + random.below(26));
-    text += "\r\n";
-  }
-  return text;
+  return bench::least_time(kRounds, count, work).count();
 }
 
 const std::string kHeader =

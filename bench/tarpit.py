@@ -42,16 +42,19 @@ class Others:
             sent[id_] = time.monotonic()
             self.client.send("ada@sender.example", [f"v{i}@good.example"], BODY % id_.encode())
         end = time.monotonic() + 120
-        while self.sink.count() < before + len(sent):
+        while (arrived := self.arrived(sent, before)) < len(sent):
             if time.monotonic() > end:
-                raise TimeoutError(f"only {self.sink.count() - before} of {len(sent)} messages of others arrived")
+                raise TimeoutError(f"only {arrived} of {len(sent)} messages of others arrived")
             time.sleep(0.1)
         with open(self.ledger.name) as lines:
             took = {words[1]: float(words[4]) for words in map(str.split, lines) if words[1] in sent}
         return [1000 * (took[id_] - at) for id_, at in sent.items()]
 
+    def arrived(self, sent, before):
+        return self.sink.count() - before
 
-def flood(port, count, senders):
+
+def flood(port, count, senders, domain="sender.example"):
     """Queues messages for the tarpit, an equal part from each sender."""
     for sender in range(senders):
         part = count * (sender + 1) // senders - count * sender // senders
@@ -69,7 +72,7 @@ def flood(port, count, senders):
                 "--domain",
                 "tarpit.example",
                 "--from",
-                f"bulk{sender}@sender.example",
+                f"bulk{sender}@{domain}",
                 "--id",
                 f"s{sender}",
             ],

@@ -8,11 +8,12 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/bounce/from_config.h"
-#include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
-#include "lib/mail/queue_id.h"
+#include "lib/intake/program_intake.h"
+#include "lib/milter/other_filters.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/conversations.h"
+#include "lib/signing/remote_keys.h"
 
 namespace {
 
@@ -24,26 +25,19 @@ using ErrorsChannel = ipc::Channel<ipc::session_errors::ToBounce, ipc::session_e
 // notices being made at once; beyond it qmgr's requests wait in the socket
 constexpr std::size_t kMaxInHand = 100;
 constexpr std::size_t kThreads = 4;
+const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
 
 struct Server {
   Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, mail::DsnSettings notices,
-         bounce::PostmasterCopies copies, intake::Settings settings)
+         bounce::PostmasterCopies copies, intake::Settings settings, std::shared_ptr<const milter::Settings> milters)
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
-        queue(loop, context.queue_path(ipc::kQmgrSocket)),
-        ids(loop.clock(), Random(secure_random_u64())),
-        intake{.loop = loop,
-               .pool = pool,
-               .queue = queue,
-               .resolve = std::move(resolver),
-               .settings = std::move(settings),
-               .next_queue_id = [this] { return ids.next(); },
-               .log_info = [](const std::string& line) { log::info("{}", line); },
-               .log_warning = log::as_warning},
-        reporter(intake, std::move(notices), double_bounce(context.settings()), std::move(copies),
-                 intake::own_mail(context.settings(), "bounce"), random),
-        session_notices(intake,
+        own(loop, pool, context.queue_path(ipc::kQmgrSocket), std::move(resolver), std::move(settings), kLogs),
+        filters(milters ? std::make_unique<milter::OtherFilters>(loop, std::move(milters), own.intake) : nullptr),
+        reporter(own.intake, std::move(notices), double_bounce(context.settings()), std::move(copies),
+                 own_mail(context.settings(), "bounce"), random),
+        session_notices(own.intake,
                         {.mail_name = context.settings().mail_name,
                          .hostname = context.settings().myhostname,
                          .origin = context.settings().myorigin,
@@ -51,7 +45,7 @@ struct Server {
                          .bounces_to = context.settings().bounce_notice_recipient,
                          .obsolete_from = context.settings().header_from_format == config::FromFormat::obsolete,
                          .sender = double_bounce(context.settings()),
-                         .own = intake::own_mail(context.settings(), "notify")},
+                         .own = own_mail(context.settings(), "notify")},
                         random),
         room(loop, kMaxInHand),
         draining(context.draining()),
@@ -59,12 +53,17 @@ struct Server {
 
   static std::string double_bounce(const config::Settings& s) { return s.double_bounce_sender + "@" + s.myhostname; }
 
+  intake::OwnMail own_mail(const config::Settings& s, std::string_view mail_class) const {
+    intake::OwnMail mail = intake::own_mail(s, mail_class);
+    if (filters) mail.filters = filters->for_own_mail();
+    return mail;
+  }
+
   async::Loop& loop;
   Random random;
   async::HandlerPool pool;
-  intake::EnqueueClient queue;
-  mail::QueueIdGenerator ids;
-  intake::Intake intake;
+  intake::ProgramIntake own;
+  std::unique_ptr<milter::OtherFilters> filters;  // nullptr: none for notices
   bounce::Reporter reporter;
   bounce::SessionNotices session_notices;
   async::Semaphore room;
@@ -114,16 +113,45 @@ async::Task<Result<void>> notices(std::shared_ptr<Server> server, std::shared_pt
   }
 }
 
-/// internal_mail_filter_classes; nullptr: nothing is checked.
+/// By internal_mail_filter_classes.
+bool inspects_own_mail(const config::Settings& s) {
+  return intake::own_mail(s, "bounce").inspected || intake::own_mail(s, "notify").inspected;
+}
+
+/// nullptr: nothing is checked.
 Result<std::shared_ptr<const intake::CheckTables>> checks_of_own_mail(const config::Settings& s) {
   for (const auto& word : s.internal_mail_filter_classes)
     if (!iequals(word, "bounce") && !iequals(word, "notify"))
       log::warning("internal_mail_filter_classes: no such class: {}", word);
-  if (!intake::own_mail(s, "bounce").inspected && !intake::own_mail(s, "notify").inspected) return nullptr;
+  if (!inspects_own_mail(s)) return nullptr;
   PEN_TRY_ASSIGN(auto checks, intake::CheckTables::open(intake::check_specs(s)));
   if (checks)
     for (const auto& problem : checks->problems()) log::warning("{}", map::advice(problem));
   return checks;
+}
+
+/// non_smtpd_milters, if they see notices; nullptr: they do not.
+Result<std::shared_ptr<const milter::Settings>> filters_of_own_mail(const config::Settings& s) {
+  if (!inspects_own_mail(s)) return nullptr;
+  PEN_TRY_ASSIGN(auto milters, milter::Settings::read(s, {.default_type = s.default_database_type}));
+  if (milters->other.empty()) return nullptr;
+  return milters;
+}
+
+// How long a start waits for the key process. Then notices that are to be signed stay owed.
+constexpr seconds kKeysWait{15};
+
+async::Task<void> begin(std::shared_ptr<Server> server, service::Context* context,
+                        std::shared_ptr<signing::RemoteKeys> keys) {
+  const async::Until until{.deadline = server->loop.now() + kKeysWait, .cancel = &server->draining};
+  if (keys && !co_await keys->listed(until)) log::warning("the key process does not answer: notices to be signed wait");
+  service::serve_conversations(
+      *context, {{conversation::kName,
+                  [server](ipc::Opening o) { return notices(server, std::make_shared<Channel>(std::move(o))); },
+                  service::Askers::queue_manager},
+                 {ipc::session_errors::kName,
+                  [server](ipc::Opening o) { return session_errors(server, ErrorsChannel(std::move(o))); }}});
+  context->ready();
 }
 
 Result<service::Hooks> start(service::Context& context) {
@@ -138,25 +166,27 @@ Result<service::Hooks> start(service::Context& context) {
   if (!form.problem.empty()) log::warning("{}", form.problem);
   PEN_TRY_ASSIGN(auto checks, checks_of_own_mail(context.settings()));
   intake::Settings settings = intake::for_own_mail(context.settings(), std::move(checks));
-  PEN_TRY_ASSIGN(settings.signing, signing::Signing::open(context.settings()));
+  const auto keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
+  PEN_TRY_ASSIGN(settings.signing, signing::Signing::open(context.settings(), system_clock(), keys));
+  PEN_TRY_ASSIGN(auto milters, filters_of_own_mail(context.settings()));
   auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings), *std::move(copies),
-                                         std::move(settings));
-  server->queue.start();
-  service::serve_conversations(
-      context, {{conversation::kName,
-                 [server](ipc::Opening o) { return notices(server, std::make_shared<Channel>(std::move(o))); }},
-                {ipc::session_errors::kName,
-                 [server](ipc::Opening o) { return session_errors(server, ErrorsChannel(std::move(o))); }}});
+                                         std::move(settings), std::move(milters));
+  server->own.queue.start();
+  context.loop().spawn("begin", begin(server, &context, keys));
   return service::Hooks{.status = [server] {
-    return std::vector<std::string>{fmt::format("notices queued {}, not due {}, failed {}; of sessions with errors {}",
-                                                server->made, server->not_due, server->failed,
-                                                server->session_notices.sent())};
+    std::vector<std::string> lines{fmt::format("notices queued {}, not due {}, failed {}; of sessions with errors {}",
+                                               server->made, server->not_due, server->failed,
+                                               server->session_notices.sent())};
+    if (server->filters)
+      for (auto& line : server->filters->status()) lines.push_back(std::move(line));
+    return lines;
   }};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "bounce", .summary = "returns notices of failure, delay and success"},
-                           start);
+  return pen::service::run(
+      argc, argv,
+      {.name = "bounce", .summary = "returns notices of failure, delay and success", .announces_ready = true}, start);
 }

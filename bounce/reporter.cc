@@ -111,6 +111,8 @@ async::Task<Result<std::string>> Reporter::queue(std::shared_ptr<Request> reques
   mail::DsnReport report = mail::build_dsn(dsn, settings_, random_);
   intake::Derived derived;
   derived.envelope = std::move(report.envelope);
+  // What a tenant's mail comes back with is his as well: a flood that fails is one of notices, too.
+  derived.envelope.tenant = request->notify.envelope.tenant;
   derived.envelope.client.protocol = "local";
   // A failure of this notice is recognised by exactly this sender, whatever the maps say of the address.
   derived.keep_sender = !dsn.postmaster.empty();

@@ -37,7 +37,7 @@ class MemoryQueue final : public intake::Queue {
     co_return intake::LeaseAnswer{intake::Enqueued::ok, std::make_unique<MemoryLease>()};
   }
   async::Task<intake::EnqueueAnswer> enqueue(mail::Envelope& envelope, intake::Lease* lease, std::string_view body,
-                                             std::uint64_t permit, async::Until) override {
+                                             std::uint64_t permit, async::Until, std::string_view) override {
     const bool refused = !refused_to.empty() && envelope.recipients.at(0).address == refused_to;
     if (outcome == intake::Enqueued::ok && !refused) {
       Stored s{envelope, std::string(body), lease == nullptr, permit};

@@ -2,16 +2,18 @@
 #
 #   pen_library(NAME SOURCES a.cc … [BREAKABLE b.cc …] [HOT] [PUBLIC dep …] [PRIVATE dep …])   static library pen_NAME
 #   pen_program(NAME SOURCES main.cc … DEPS dep … [TOOL])   program; TOOL installs to bin, else libexec/penstock
-#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [CRASH] [APART case] [EACH folder/*.ext])
-#       one Boost.Test executable, one ctest entry; APART: a second entry for the cases whose names begin so; EACH: an
-#       entry NAME_FILE for each file, whose case in the suite NAME has its name
+#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [LONG] [FIXTURE x.h] [APART case] [EACH folder/*.ext])
+#       one Boost.Test executable, one ctest entry; FIXTURE: a header that most of the files include; APART: a second
+#       entry for the cases whose names begin so; EACH: an entry NAME_FILE for each file, whose case in the suite NAME
+#       has its name
 #   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)   fuzz target with its kept corpus fuzz/corpus/NAME
 #   pen_alone(x.cc …)   never compiled together with other files
 #
 # HOT:       long tests and fuzz targets run it in loops.
 # BREAKABLE: sources with deliberate mistakes (lib/base/breakage.h), and tests that switch them on: such tests link a
 #            library whose sources were compiled with them, everything else one without.
-# CRASH:     a long test that does most of the work itself.
+# LONG:      tests that calculate for long: optimised, built in `suite` with the label "release", and under sanitizers
+#            run by `./check sanitizers` alone.
 
 add_library(pen_options INTERFACE)
 target_include_directories(pen_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
@@ -71,16 +73,77 @@ function(pen_unoptimised_if_seldom target hot)
   endif()
 endfunction()
 
-# With PEN_PRECOMPILE the standard headers are read once per kind of target instead of once per file, and libraries and
-# programs compile six files at a time: less than half of the time. ./check builds one of its two trees so; the other
-# shows that every file includes what it uses.
-option(PEN_PRECOMPILE "Precompile the standard headers, compile six files at a time" OFF)
-function(pen_precompile target kind)
+# With PEN_TOGETHER six files compile at a time, which read the standard headers once; with
+# PEN_PRECOMPILE these are read once per kind of target. The preset dev does without, where one file has changed and is
+# compiled again; `./check includes` builds it, to show that every file includes what it uses. ./run and builds with
+# sanitizers precompile; `release` does not, so that ccache shares its objects with other trees, that of the packages
+# among them: compiler and CMake write a tree's path into precompiled headers.
+option(PEN_TOGETHER "Compile six files at a time" ON)
+option(PEN_PRECOMPILE "Precompile the standard headers" OFF)
+
+# Programs of a build with AddressSanitizer begin at a fixed address: nothing is relocated at each of the thousands of
+# starts in a run of the tests, which are twice as quick (docs/hardening.md: what ships is position-independent).
+function(pen_executable target)
+  if(PEN_SANITIZE MATCHES "address")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  endif()
+endfunction()
+
+# For the end of the folder, where the properties of its files are known. As UNITY_BUILD, whose files name what they
+# include by the whole path.
+function(pen_together target)
+  get_target_property(sources ${target} SOURCES)
+  set(left)
+  set(batch)
+  set(number 0)
+  macro(write_batch)
+    if(batch)
+      set(together ${CMAKE_CURRENT_BINARY_DIR}/together/${target}_${number}.cc)
+      string(REPLACE ";" "" batch "${batch}")
+      if(target MATCHES "_tests$")  # "using namespace" is right in a test, but not in what is included
+        string(PREPEND batch
+          "#ifdef __clang__\n#pragma clang diagnostic ignored \"-Wheader-hygiene\"\n#endif\n")
+      endif()
+      file(CONFIGURE OUTPUT ${together} CONTENT "${batch}" @ONLY)
+      list(APPEND left ${together})
+      math(EXPR number "${number} + 1")
+      set(batch)
+    endif()
+  endmacro()
+  foreach(source ${sources})
+    get_source_file_property(alone ${source} SKIP_UNITY_BUILD_INCLUSION)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    if(NOT source MATCHES "\\.cc$")  # objects
+      list(APPEND left ${source})
+      continue()
+    endif()
+    cmake_path(ABSOLUTE_PATH source NORMALIZE OUTPUT_VARIABLE path)
+    if(alone OR options OR definitions)
+      list(APPEND left ${path})
+      continue()
+    endif()
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+    list(APPEND batch "#include \"${path}\"\n")
+    list(LENGTH batch length)
+    if(length EQUAL 6)
+      write_batch()
+    endif()
+  endforeach()
+  write_batch()
+  set_target_properties(${target} PROPERTIES SOURCES "${left}")
+endfunction()
+
+function(pen_precompile target kind)  # [more headers …]
+  if(PEN_TOGETHER)
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL pen_together ${target})")
+  endif()
   if(NOT PEN_PRECOMPILE)
     return()
   endif()
-  if(NOT kind STREQUAL tests)  # whose helpers have the same names in many files
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  if(ARGN)
+    target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h ${ARGN})
+    return()
   endif()
   get_target_property(type ${target} TYPE)
   get_target_property(options ${target} COMPILE_OPTIONS)
@@ -91,7 +154,13 @@ function(pen_precompile target kind)
   set(precompiled precompiled_${kind}_${same})
   if(NOT TARGET ${precompiled})
     add_library(${precompiled} OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
-    target_compile_options(${precompiled} PRIVATE ${options} $<$<STREQUAL:${type},EXECUTABLE>:-fPIE>)
+    target_compile_options(${precompiled} PRIVATE ${options})
+    get_target_property(independent ${target} POSITION_INDEPENDENT_CODE)
+    if(NOT independent)
+      set_target_properties(${precompiled} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    elseif(type STREQUAL EXECUTABLE)
+      target_compile_options(${precompiled} PRIVATE -fPIE)
+    endif()
     target_link_libraries(${precompiled} PRIVATE pen_options fmt::fmt)
     if(kind STREQUAL tests)
       target_link_libraries(${precompiled} PRIVATE Boost::unit_test_framework)
@@ -103,7 +172,7 @@ function(pen_precompile target kind)
 endfunction()
 
 # pen_alone(FILE…): these are never compiled with others, for they give names of their own to what another file of the
-# folder calls so too ("redefinition of", "is ambiguous" in a build with PEN_PRECOMPILE).
+# folder calls so too ("redefinition of", "is ambiguous" in a build with PEN_TOGETHER).
 function(pen_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
@@ -146,6 +215,7 @@ endfunction()
 function(pen_program name)
   cmake_parse_arguments(A "TOOL" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name}_program ${A_SOURCES})
+  pen_executable(${name}_program)
   pen_resolve(deps ${A_DEPS})
   target_link_libraries(${name}_program PRIVATE pen_options ${deps})
   if(A_TOOL)
@@ -166,19 +236,23 @@ function(pen_tests name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(A "BREAKABLE;CRASH" "APART;EACH" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "BREAKABLE;LONG" "APART;EACH;FIXTURE" "SOURCES;DEPS" ${ARGN})
   add_executable(${name}_tests ${A_SOURCES})
+  pen_executable(${name}_tests)
   pen_resolve(deps ${A_DEPS})
   target_link_libraries(${name}_tests PRIVATE pen_options pen_testing ${deps})
   set_target_properties(${name}_tests PROPERTIES PEN_BREAKABLE ${A_BREAKABLE})
-  # What is tested is optimised, and instrumented for fuzzing; the tests themselves need neither, and compile in half
-  # the time.
-  if(NOT A_CRASH)
+  # What is tested is optimised, watched by UBSan, and instrumented for fuzzing; the tests themselves need none of it,
+  # and compile in half the time.
+  if(NOT A_LONG)
     set(coverage inline-8bit-counters,indirect-calls,trace-cmp,pc-table,trace-div,trace-gep)
     target_compile_options(${name}_tests PRIVATE -O0 -U_FORTIFY_SOURCE
       $<$<BOOL:${PEN_FUZZ}>:-fno-sanitize-coverage=${coverage}>)
+    if(PEN_SANITIZE MATCHES "undefined")
+      target_compile_options(${name}_tests PRIVATE -fno-sanitize=undefined)
+    endif()
   endif()
-  pen_precompile(${name}_tests tests)
+  pen_precompile(${name}_tests tests ${A_FIXTURE})
   set(entries ${name})
   set(rest)
   if(A_APART AND NOT PEN_SANITIZE)  # sanitizers leave the deliberate mistakes out
@@ -201,7 +275,11 @@ function(pen_tests name)
   add_test(NAME ${name} COMMAND ${name}_tests --log_level=test_suite ${rest} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   # Long enough for the crash tests under sanitizers on a busy machine: it only ends what hangs.
   set_tests_properties(${entries} PROPERTIES TIMEOUT 2400)
-  if(A_CRASH)
+  if(PEN_SANITIZE MATCHES "address")  # memory that is used for the first time is what costs most on virtual machines
+    set_tests_properties(${entries} PROPERTIES ENVIRONMENT
+      "ASAN_OPTIONS=malloc_context_size=10:quarantine_size_mb=16")
+  endif()
+  if(A_LONG)
     # Many times as many cuts as under sanitizers; and they begin first, as they take long.
     add_dependencies(suite ${name}_tests)
     set_tests_properties(${entries} PROPERTIES COST 60 LABELS release)
@@ -215,13 +293,14 @@ function(pen_fuzz name)
   endif()
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name}_fuzz ${A_SOURCES})
+  pen_executable(${name}_fuzz)
   pen_resolve(deps ${A_DEPS})
   target_link_libraries(${name}_fuzz PRIVATE pen_options ${deps})
   # libFuzzer has no header for what it calls.
   set_source_files_properties(${A_SOURCES} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
   target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
   pen_precompile(${name}_fuzz program)
-  set(PEN_FUZZ_SECONDS 5 CACHE STRING "How long ctest runs each fuzz target")
+  set(PEN_FUZZ_SECONDS 3 CACHE STRING "How long ctest runs each fuzz target")
   add_test(NAME fuzz_${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/fuzz-one
     $<TARGET_FILE:${name}_fuzz> ${CMAKE_SOURCE_DIR}/fuzz/corpus/${name} ${PEN_FUZZ_SECONDS})
 endfunction()

@@ -7,6 +7,7 @@
 #include "error/answer.h"
 #include "lib/base/log.h"
 #include "lib/delivery/program.h"
+#include "lib/events/attempt.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/metrics/attempt.h"
 #include "lib/service/service.h"
@@ -58,8 +59,18 @@ class Answers {
     for (const auto& r : job.recipients) {
       all.ordinals.push_back(r.ordinal);
       metrics::count_attempt(metrics::Agent::error, delays, all.status.action, job.purpose);
-      log::info("{}", mail::delivery_line(job.queue_id, r.recipient, error_program::kRelay, 1, delays, all.status,
-                                          mail::wording_of(job.purpose, job.soft_refusals)));
+      const auto wording = mail::wording_of(job.purpose, job.soft_refusals);
+      log::info("{}",
+                mail::delivery_line(job.queue_id, r.recipient, error_program::kRelay, 1, delays, all.status, wording));
+      events::tell_attempt({.queue_id = job.queue_id,
+                            .message = job,
+                            .recipient = r.recipient,
+                            .relay = error_program::kRelay,
+                            .delays = delays,
+                            .status = all.status,
+                            .wording = wording,
+                            .nexthop = job.nexthop,
+                            .number = job.attempt});
     }
     ++server_.answered;
     qmgr_.send(result);

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "lib/map/database_table.h"
+#include "lib/map/mongodb_filter.h"
 #include "lib/map/utf8.h"
 
 using namespace pen::map;
@@ -27,6 +29,24 @@ bool quote(std::string_view part, std::string& out) {
   return true;
 }
 
+/// Empties all strings that are values.
+void empty_strings(nlohmann::json& in) {
+  if (in.is_string()) in = "";
+  if (in.is_structured())
+    for (auto& one : in) empty_strings(one);
+}
+
+/// A filter in JSON has the same form whatever the key, and is JSON with every key or with none.
+void check_filter(const KeyTemplate& filter, std::string_view key, std::string_view other) {
+  const auto a = filter.expand(KeyParts(key), quote_in_filter), b = filter.expand(KeyParts(other), quote_in_filter);
+  if (!a || !b) return;
+  auto one = nlohmann::json::parse(*a, nullptr, false), two = nlohmann::json::parse(*b, nullptr, false);
+  if (one.is_discarded() != two.is_discarded()) std::abort();
+  empty_strings(one);
+  empty_strings(two);
+  if (one != two) std::abort();
+}
+
 void check(const database::Table& table, std::string_view key, std::string_view value) {
   const KeyParts parts(key);
   if (parts.qualified && std::string(parts.user) + "@" + std::string(parts.domain) != key) std::abort();
@@ -38,6 +58,7 @@ void check(const database::Table& table, std::string_view key, std::string_view 
     for (char& c : other)
       if (c != '@' && c != '.') c = 'k';
     if (expanded != text.expand(KeyParts(other), quote)) std::abort();
+    if (table.type == "mongodb" && is_utf8(key)) check_filter(text, key, other);
   }
   if (table.needs.met_by(parts)) {
     for (const auto& [name, text] : table.templates)

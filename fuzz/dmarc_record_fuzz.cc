@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     PEN_CHECK(record->percent <= 100, "more than all");
   }
   const auto authors = dmarc::authors_of({input, input});
-  PEN_CHECK(authors.domains.empty() != authors.problem.empty(), "neither domains nor a problem");
+  PEN_CHECK(!authors.domains.empty() || !authors.problem.empty(), "neither domains nor a problem");
+  PEN_CHECK(!authors.more || !authors.problem.empty(), "too many, and no problem");
   PEN_CHECK(authors.domains.size() <= dmarc::Authors::kMost, "too many");
   if (const auto list = dmarc::Suffixes::parse(input))
     for (const auto& domain : authors.domains)

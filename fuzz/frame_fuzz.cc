@@ -6,9 +6,11 @@
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/enqueue.h"
 #include "lib/ipc/frame.h"
+#include "lib/ipc/keys.h"
 #include "lib/ipc/queue.h"
 #include "lib/ipc/route.h"
 #include "lib/ipc/sessions.h"
+#include "lib/ipc/trace.h"
 #include "lib/ipc/verify.h"
 
 using namespace pen::ipc;
@@ -48,9 +50,13 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     try_messages<bounce::FromBounce>(*frame);
     try_messages<sessions::ToAnvil>(*frame);
     try_messages<sessions::FromAnvil>(*frame);
+    try_messages<trace::ToProgram>(*frame);
+    try_messages<trace::FromProgram>(*frame);
     try_messages<verify::ToVerify>(*frame);
     try_messages<verify::FromVerify>(*frame);
     try_messages<verify::ToProbed>(*frame);
+    try_messages<keys::ToKeys>(*frame);
+    try_messages<keys::FromKeys>(*frame);
   }
   return 0;
 }

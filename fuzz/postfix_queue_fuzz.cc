@@ -1,5 +1,6 @@
 // Files of Postfix's queue, which users of the host have written parts of: reading ends, content does not depend on
 // how it is asked for, and what is taken over is fit for an envelope.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -7,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/mail/address.h"
 #include "lib/postfix_queue/envelope.h"
+#include "pickup/postdrop.h"
 
 using namespace pen;
 using namespace pen::postfix_queue;
@@ -24,6 +26,9 @@ bool clean(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   (void)read_reasons(bytes);
+  // As the input of postdrop: what is taken is what pickup may be given.
+  if (const auto given = pickup::read_postdrop(bytes, WallTime(std::chrono::seconds(1'795'792'370))))
+    PEN_CHECK(submission::check(given->submission, false).empty());
   const auto alone = read_queue_file(bytes);
   std::string stored;
   std::uint64_t seen = 0, lines = 0;

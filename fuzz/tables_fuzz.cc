@@ -14,7 +14,9 @@ using namespace pen::map;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const auto style : {RuleStyle::delimited, RuleStyle::word}) {
-    if (const auto rules = parse_rules(text, "f", style)) {
+    PassedOver passed_over;
+    if (const auto rules = parse_rules(text, "f", style, passed_over)) {
+      PEN_CHECK(passed_over.notes("f").size() <= PassedOver::kMax + 1);
       for (const auto& rule : *rules) {
         PEN_CHECK(rule.line > 0);
         if (rule.kind == Rule::Kind::if_block) PEN_CHECK(rule.skip_to <= rules->size() && rule.skip_to > 0);

@@ -9,6 +9,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mail/logged.h"
 #include "lib/mailbox/content.h"
 
 namespace pen::local {
@@ -87,6 +88,7 @@ Successor successor_of(const delivery::Incoming& message, const std::string& sen
   next.envelope.body_type = old.body_type;
   next.envelope.smtputf8 = old.smtputf8;
   next.envelope.requiretls = old.requiretls;
+  next.envelope.tenant = old.tenant;
   next.envelope.client.protocol = "local";
   return next;
 }
@@ -217,7 +219,8 @@ async::Task<mail::DeliveryStatus> Agent::tell_owner(Message message, mail::Recip
   if (!id) co_return deferred("4.3.0", "cannot tell the list's owner: " + id.error().message());
   // The poster need not learn of the owner and the list's commands.
   log::info("{}: to=<{}>, failed, {} is told by {}: {}", message->envelope.queue_id,
-            printable(recipient.address, kMaxShownAddress), printable(owner, kMaxShownAddress), *id, reason);
+            printable(mail::logged(recipient.address), kMaxShownAddress),
+            printable(mail::logged(owner), kMaxShownAddress), *id, reason);
   co_return mail::make_status(mail::Action::delivered, "2.0.0", "delivered to the list");
 }
 

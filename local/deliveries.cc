@@ -8,6 +8,7 @@
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
+#include "lib/mailbox/nursery.h"
 #include "local/environment.h"
 
 namespace pen::local {
@@ -16,15 +17,23 @@ namespace {
 // nested forward files that one delivery follows; deeper ones are ignored
 constexpr std::size_t kMaxFollowed = 10;
 
+/// Whether mail may be delivered with the rights of this account: not root, nor one of the mail system.
+bool unprivileged(const Rules& rules, uid_t uid) {
+  return uid != 0 && std::ranges::find(rules.kept_uids, uid) == rules.kept_uids.end();
+}
+bool unprivileged(const Rules& rules, const mailbox::Identity& who) {
+  return who.gid != 0 && unprivileged(rules, who.uid);
+}
+
 /// The account for commands and files that belong to no user; owner nullopt: default_privs.
 Result<mailbox::Account> account_for(const Rules& rules, std::optional<uid_t> owner) {
-  if (owner && *owner != 0) {
+  if (owner && unprivileged(rules, *owner)) {
     PEN_TRY_ASSIGN(auto found, mailbox::find_account(*owner));
-    if (found) return *std::move(found);
+    if (found && unprivileged(rules, found->identity)) return *std::move(found);
     return fail_errno(fmt::format("no account has uid {}, whose alias or include file it is", *owner), ENOENT);
   }
   PEN_TRY_ASSIGN(auto found, rules.account(rules.default_privs));
-  if (!found || found->identity.uid == 0)
+  if (!found || !unprivileged(rules, found->identity))
     return fail_errno(fmt::format("default_privs = {} is no unprivileged account", rules.default_privs), EPERM);
   return *std::move(found);
 }
@@ -59,7 +68,8 @@ Result<OwnedText> read_include(const Rules& rules, const std::string& path, std:
     PEN_TRY_ASSIGN(const auto account, name.empty() ? account_for(rules, reader) : account_named(rules, name));
     PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
     work.read_limit = mailbox::kMaxUserInclude;
-  } else if (::geteuid() == 0) {  // an ordinary user's instance: its other files are that user's too
+  } else if (::geteuid() == 0 || mailbox::Nursery::instance()
+                                     .becomes()) {  // an ordinary user's instance: its other files are that user's too
     PEN_TRY_ASSIGN(const auto account, account_for(rules, std::nullopt));
     PEN_TRY_ASSIGN(work.become, mailbox::rights_for(account.identity));
   }
@@ -89,15 +99,6 @@ Lookups lookups_of(const Shared& shared) {
   };
   lookups.ours = shared.rules.ours;
   return lookups;
-}
-
-/// The group that may create files in a shared spool directory, if the directory is set up that way (Debian: 2775
-/// root:mail).
-std::optional<gid_t> spool_group(const std::string& directory) {
-  struct stat st{};
-  if (::stat(directory.c_str(), &st) != 0) return std::nullopt;  // the delivery will report it
-  if ((st.st_mode & S_IWGRP) && !(st.st_mode & S_IWOTH)) return st.st_gid;
-  return std::nullopt;
 }
 
 /// $recipient_delimiter: the one in the address, else the first of the setting.
@@ -153,12 +154,12 @@ class ToUser {
     if (!way) return settled(deferred("4.3.0", way.error().message()));
     if (!*found) return way->empty() ? Outcome{.unknown = true} : pass_once(*way);
     account_ = **std::move(found);
-    const bool root = account_.identity.uid == 0;
+    const bool root = !unprivileged(rules_, account_.identity);
     if (root) {
       auto stand_in = account_for(rules_, std::nullopt);
       if (!stand_in)
-        return settled(deferred(
-            "4.3.5", "mail for root needs an alias, or an unprivileged account: " + stand_in.error().message()));
+        return settled(deferred("4.3.5", fmt::format("mail for {} needs an alias, or an unprivileged account: {}",
+                                                     base_, stand_in.error().message())));
       account_.identity = stand_in->identity;
     }
     facts_.account = root ? nullptr : &account_;
@@ -333,6 +334,14 @@ void ToUser::aim() {
 }
 
 }  // namespace
+
+std::optional<gid_t> spool_group(const std::string& directory) {
+  struct stat st{};
+  if (::stat(directory.c_str(), &st) != 0) return std::nullopt;  // the delivery will report it
+  // Root's group opens more than a mailbox.
+  if ((st.st_mode & S_IWGRP) && !(st.st_mode & S_IWOTH) && st.st_gid != 0) return st.st_gid;
+  return std::nullopt;
+}
 
 void aim_below_home(const std::string& home, const std::string& path, mailbox::Target& target) {
   if ((path + "/").contains("/../")) return;

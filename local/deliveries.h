@@ -79,6 +79,10 @@ Result<Expansion> expand_name(const Shared& shared, const std::string& address);
 /// See list_owner().
 Result<std::string> owner_of(const Shared& shared, const std::string& address);
 
+/// The group that may create files in a shared spool directory, if the directory is set up that way (Debian: 2775
+/// root:mail).
+std::optional<gid_t> spool_group(const std::string& directory);
+
 /// Aims at "~/path". As with home_mailbox, links in the home directory are followed if their target directory is the
 /// user's. A path with ".." is left alone. home: absolute.
 void aim_below_home(const std::string& home, const std::string& path, mailbox::Target& target);

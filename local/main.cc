@@ -8,6 +8,7 @@
 #include "lib/ipc/topology.h"
 #include "lib/mail/address.h"
 #include "lib/mailbox/nursery.h"
+#include "lib/mailbox/start_helper.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/service.h"
 #include "local/agent.h"
@@ -40,6 +41,14 @@ struct Program {
   local::Agent agent;
 };
 
+Result<void> start_helper(const config::Config& config, const service::Arguments& arguments,
+                          const service::Owners& owners, int helper) {
+  mailbox::Policy policy;
+  policy.service = mailbox::Policy::Service::users;
+  policy.spool_group = local::spool_group(config.settings().mail_spool_directory);
+  return mailbox::start_helper(std::move(policy), config, arguments, owners, helper);
+}
+
 Result<service::Hooks> start(service::Context& context) {
   const config::Settings& s = context.settings();
   map::OpenOptions options;
@@ -59,6 +68,10 @@ Result<service::Hooks> start(service::Context& context) {
     PEN_TRY_ASSIGN(const auto route, resolver->route("", address));
     return route.transport == service;
   };
+  if (mailbox::Nursery::instance().becomes()) {
+    std::vector<gid_t> groups;
+    mailbox::keep_mail_accounts(s, context.owners(), rules.kept_uids, groups);
+  }
   auto program = std::make_shared<Program>(context, std::move(rules), std::move(aliases), std::move(resolver));
   program->queue.start();
   return delivery::serve_slots(context, {.files = program->queue_pool,
@@ -73,7 +86,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  pen::mailbox::Nursery::start_early();
   return pen::service::run(
-      argc, argv, {.name = "local", .summary = "delivers to the users of this host", .keep_privileges = true}, start);
+      argc, argv, {.name = "local", .summary = "delivers to the users of this host", .start_helper = start_helper},
+      start);
 }

@@ -16,6 +16,8 @@ struct Rules {
   std::string myhostname, myorigin;
   std::string delimiters;  // recipient_delimiter
   ExpandRules expansion;   // all of it but the domain
+  // Accounts of the mail system: like root, nothing is delivered with their rights.
+  std::vector<uid_t> kept_uids = {};
   // Finds an account by its name; any thread.
   std::function<Result<std::optional<mailbox::Account>>(const std::string& name)> account =
       [](const std::string& name) { return mailbox::find_account(name); };

@@ -2,7 +2,11 @@
 //
 // Started by penstock(1) with -c DIR and either -f (stay in the foreground) or -w FD (report on that
 // descriptor: "ok", or a sentence that says what failed, and end of file).
+//
+// SIGUSR1 makes master its new version: it asks that one (--check-handover) and becomes it, with --adopt FD, the memory
+// that holds the state, and --former FD, the program to go back to. docs/upgrade.md.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -11,13 +15,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "lib/async/readiness.h"
 #include "lib/base/log.h"
+#include "lib/base/version.h"
 #include "lib/confine/apply.h"
 #include "lib/service/lock.h"
 #include "lib/service/setup.h"
+#include "lib/service/standby.h"
+#include "master/keeper.h"
+#include "master/lease.h"
 #include "master/notify.h"
+#include "master/succession.h"
 #include "master/supervisor.h"
 
 namespace {
@@ -27,10 +38,14 @@ using namespace pen;
 constexpr seconds kFormerPrograms{10};
 constexpr seconds kReadyTime{30};
 constexpr seconds kFormerSockets{2};
+constexpr seconds kQuiet{2};
 
 struct Command {
   std::string directory;
   int report = -1;
+  int adopt = -1, former = -1;
+  std::string refused;  // why the new version gave back
+  unsigned check = 0, speaks = 0;
   bool help = false;
 };
 
@@ -50,9 +65,16 @@ int refuse(Command& command, int status, const std::string& why) {
 
 struct Master {
   async::Loop loop;
-  std::unique_ptr<master::Supervisor> supervisor;
   std::string directory;
   master::Notifier manager{"", microseconds(0)};  // who started us, if it is systemd or speaks as it does
+  master::Keeper keeper{manager};
+  std::unique_ptr<master::Supervisor> supervisor;
+  service::Locks locks;
+  std::unique_ptr<master::Lease> lease;  // nullptr: none is needed
+  Fd door;
+  bool has_lease = false;
+  std::string waits_for;
+  bool reload_wanted = false;  // after the upgrade
   bool manager_missed = false;
   async::Loop::TimerHandle watchdog;
   bool stopping = false;
@@ -94,6 +116,8 @@ async::Task<void> report_reload(Master* m) {
 
 async::Task<void> stop(Master* m) {
   co_await m->supervisor->stop();
+  m->supervisor->leave_nothing();
+  if (m->lease) co_await m->lease->release();
   m->loop.stop();
 }
 
@@ -106,37 +130,215 @@ void open_log_again(Master& m) {
   if (const int file = log::descriptor(); file >= 0) m.supervisor->hand_out_log(file);
 }
 
+void say(const std::string& text) { log::info("{}", text); }
+
 void adopt_changes(Master& m) {
   auto config = config::load(m.directory);
   if (!config) {
     log::error("reload: {}; going on as before", config.error().message());
     return;
   }
+  if (auto ok = service::apply_settings(config->settings()); !ok) {
+    log::error("reload: {}; going on as before", ok.error().message());
+    return;
+  }
   if (auto ok = service::open_log(config->settings(), "master", false); !ok) {
     log::error("reload: {}", ok.error().message());
   }
-  log::info("reload -- version {}, configuration {}", PEN_VERSION, m.directory);
+  log::info("reload -- version {}, configuration {}", version(), m.directory);
+  if (auto ok = master::prepare_data(*config, say); !ok) log::error("reload: {}", ok.error().message());
   if (auto ok = m.supervisor->adopt(*config); !ok) {
     log::error("reload: {}; going on as before", ok.error().message());
   }
 }
 
 void reload(Master& m) {
+  if (m.supervisor->upgrading()) {
+    m.reload_wanted = true;
+    return;
+  }
   told(m, m.manager.reloading(m.loop.clock().now()));
   adopt_changes(m);
   m.loop.spawn("reload", report_reload(&m));
 }
 
+/// Does not return but for an error. What was said to programs is out.
+Error become_another(Master& m, const std::string& file, int former, const std::string& refused) {
+  const master::Succession next{.file = file,
+                                .directory = m.directory,
+                                .former = former,
+                                .refused = refused,
+                                .environment = m.manager.environment()};
+  master::Handover state = m.supervisor->handover(true);
+  state.numbers[master::kMasterLock] = m.locks.master.get();
+  state.directory = m.directory;
+  Error error = master::succeed(next, std::move(state));
+  m.supervisor->stay();
+  return error;
+}
+
+async::Task<void> upgrade(Master* m) {
+  if (m->stopping || m->supervisor->upgrading()) co_return;
+  master::Supervisor& supervisor = *m->supervisor;
+  supervisor.upgrade_begins("");
+  told(*m, m->manager.reloading(m->loop.clock().now()));
+  const auto no = [m](const std::string& why) {
+    m->supervisor->upgrade_ends(false, why + "; the mail system goes on as it was");
+    told(*m, m->manager.ready("not upgraded: " + why));
+    if (std::exchange(m->reload_wanted, false)) reload(*m);
+  };
+  auto config = config::load(m->directory);
+  if (!config) co_return no(config.error().message());
+  const std::string file = service::program_directory(*config).path + "/master";
+  auto answer = co_await master::ask_successor(m->loop, file, *config);
+  if (m->stopping) co_return;
+  if (!answer) co_return no("the new version cannot take over: " + answer.error().message());
+  supervisor.upgrade_step(fmt::format("version {} takes over from {}", *answer, version()));
+  // A port that another has keeps the old version, which can still say so.
+  if (auto ok = supervisor.open_sockets(*config); !ok) co_return no(ok.error().message());
+  const Fd former(::open("/proc/self/exe", O_PATH));
+  if (!former) co_return no("open /proc/self/exe: " + Error::from_errno(errno).message());
+  co_await supervisor.quiesce({.deadline = m->loop.now() + kQuiet});
+  if (m->stopping) co_return;
+  co_return no(file + ": " + become_another(*m, file, former.get(), "").message());
+}
+
+/// The new version's half: master is it, the programs follow.
+async::Task<void> replace_programs(Master* m, milliseconds patience) {
+  const auto kept = co_await m->supervisor->replace_programs(patience);
+  if (m->stopping) co_return;
+  std::string text;
+  for (const std::string& label : kept) text += (text.empty() ? "" : ", ") + label;
+  if (kept.empty()) {
+    m->supervisor->upgrade_ends(true, fmt::format("done: version {} runs", version()));
+  } else {
+    m->supervisor->upgrade_ends(false, fmt::format("version {} runs, but for {}", version(), text));
+  }
+  told(*m, m->manager.ready(m->supervisor->summary()));
+  if (std::exchange(m->reload_wanted, false)) reload(*m);
+}
+
+// The lease on the queue: standby_lease.
+
+async::Task<void> answer_tools(Master* m) {
+  async::Readiness door(m->loop, m->door.get());
+  while (co_await door.readable()) {
+    const nlohmann::json text = {{"state", m->supervisor ? "active" : "standby"}, {"why", m->waits_for}};
+    service::answer_at_door(m->door.get(), text.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  }
+}
+
+/// A standby is ready when it waits.
+void waits(Master& m, Command& command, const std::string& why) {
+  if (m.waits_for == why) return;
+  m.waits_for = why;
+  log::info("standby: {}", why);
+  report(command, "standby: " + why);
+  told(m, m.manager.ready("standby: " + why));
+}
+
+async::Task<void> acquire_lease(Master* m, Command* command) {
+  co_await m->lease->acquire([m, command](const std::string& why) { waits(*m, *command, why); });
+  m->has_lease = true;
+}
+
+/// Another host may run the queue from now on, so nothing of it runs here. Master begins anew, as a standby.
+async::Task<void> keep_lease(Master* m) {
+  const Error why = co_await m->lease->keep();
+  log::error("{}: every program ends at once", why.message());
+  if (m->supervisor) {
+    m->supervisor->abandon();
+    co_await m->supervisor->cut();
+  }
+  if (m->stopping) {
+    m->loop.stop();
+    co_return;
+  }
+  log::fatal("cannot begin anew: {}", master::begin_anew(m->directory, m->manager.environment()).message());
+}
+
+/// Takes the lease of the former master of this host, if it still holds, or waits for it. What was inherited is given
+/// up with the lease.
+Result<void> take_lease(Master& m, Command& command, const config::Config& config, master::Inherited& inherited) {
+  PEN_TRY_ASSIGN(m.lease, master::Lease::make(m.loop, config));
+  if (!m.lease) return {};
+  if (auto door = service::open_standby_door(m.directory)) {
+    m.door = *std::move(door);
+    m.loop.spawn("tools", answer_tools(&m));
+  } else {
+    log::warning("{}", door.error().message());
+  }
+  if (inherited.state && !inherited.state->lease.empty()) {
+    const auto resumed = m.lease->resume(inherited.state->lease, inherited.take_lock(master::kLease));
+    m.has_lease = resumed.has_value();
+  }
+  if (!m.has_lease) {
+    inherited.descriptors.clear();  // the ends of the status sockets: programs read it
+    inherited.state.reset();
+    m.loop.spawn("lease", acquire_lease(&m, &command));
+    while (!m.has_lease) m.loop.run_once(seconds(1));
+    log::info("the lease on the queue is ours");
+  }
+  m.loop.spawn("lease", keep_lease(&m));
+  return {};
+}
+
+/// With a lease the former host may still be ending, or its file system may not know yet that it has gone.
+Result<service::Locks> take_locks(Master& m, Command& command, const std::string& state, Fd former) {
+  if (!m.lease) return service::take_locks(state, kFormerPrograms, std::move(former));
+  for (;;) {
+    auto locks = service::take_locks(state, seconds(0), std::move(former));
+    if (locks) return locks;
+    using enum service::LockError;
+    if (!locks.error().is(held) && !locks.error().is(former_programs)) return locks;
+    waits(m, command, "the lease is ours, but " + locks.error().message());
+    m.loop.run_once(milliseconds(100));
+    former = Fd();
+  }
+}
+
 /// Opens the sockets and starts the programs. The kernel closes what a killed program had open one after the other: the
 /// lock on former programs may be free a moment before their sockets are.
-Result<void> adopt_first(master::Supervisor& supervisor, const config::Config& config) {
+Result<void> adopt_first(master::Supervisor& supervisor, const config::Config& config, bool keep) {
   const auto end = std::chrono::steady_clock::now() + kFormerSockets;
   for (bool told = false;; told = true) {
-    auto ok = supervisor.adopt(config);
+    auto ok = supervisor.adopt(config, keep);
     if (ok || !ok.error().is_errno(EADDRINUSE) || std::chrono::steady_clock::now() >= end) return ok;
     if (!told) log::info("{}: tried again for {} s", ok.error().message(), kFormerSockets.count());
     std::this_thread::sleep_for(milliseconds(10));  // nothing tells of the end of another's socket
   }
+}
+
+/// The handlers come before the supervisor: a standby has none.
+void handle_signals(Master& m) {
+  const auto stop_once = [&m](int) {
+    if (std::exchange(m.stopping, true)) return;
+    log::info("terminating on signal");
+    told(m, m.manager.stopping());
+    if (!m.supervisor) std::_Exit(EX_OK);  // a standby, which has nothing
+    m.loop.spawn("stop", stop(&m));
+  };
+  for (const int signo : {SIGTERM, SIGINT}) (void)m.loop.on_signal(signo, stop_once);
+  // The programs notice the end of their status sockets and end at once.
+  (void)m.loop.on_signal(SIGQUIT, [&m](int) {
+    if (m.supervisor) m.supervisor->abandon();
+    std::_Exit(EX_OK);
+  });
+  (void)m.loop.on_signal(SIGCHLD, [&m](int) {
+    if (m.supervisor) m.supervisor->collect();
+  });
+  (void)m.loop.on_signal(SIGHUP, [&m](int) {
+    if (m.supervisor && !m.stopping) reload(m);
+  });
+  (void)m.loop.on_signal(SIGUSR1, [&m](int) {
+    if (m.supervisor) m.loop.spawn("upgrade", upgrade(&m));
+  });
+  (void)m.loop.on_signal(SIGUSR2, [&m](int) {
+    if (m.supervisor) open_log_again(m);
+  });
+  (void)m.loop.on_signal(service::kAskMaster, [&m](int) {
+    if (m.supervisor) m.supervisor->answer();
+  });
 }
 
 Command parse(int argc, char** argv) {
@@ -147,6 +349,16 @@ Command parse(int argc, char** argv) {
       command.directory = argv[++i];
     } else if (word == "-w" && i + 1 < argc) {
       command.report = std::atoi(argv[++i]);
+    } else if (word == "--adopt" && i + 1 < argc) {
+      command.adopt = std::atoi(argv[++i]);
+    } else if (word == "--former" && i + 1 < argc) {
+      command.former = std::atoi(argv[++i]);
+    } else if (word == "--refused" && i + 1 < argc) {
+      command.refused = argv[++i];
+    } else if (word == "--check-handover" && i + 1 < argc) {
+      command.check = static_cast<unsigned>(std::atoi(argv[++i]));
+    } else if (word == "--speaks" && i + 1 < argc) {
+      command.speaks = static_cast<unsigned>(std::atoi(argv[++i]));
     } else if (word != "-f") {
       command.help = true;
     }
@@ -159,7 +371,7 @@ Command parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   Command command = parse(argc, argv);
   if (argc > 1 && std::strcmp(argv[1], "--version") == 0) {
-    std::printf("master %s\n", PEN_VERSION);
+    std::printf("master %s\n", std::string(version()).c_str());
     return EX_OK;
   }
   if (command.help || argc == 1) {
@@ -169,27 +381,59 @@ int main(int argc, char** argv) {
     return argc > 1 && std::strcmp(argv[1], "--help") == 0 ? EX_OK : EX_USAGE;
   }
   ::signal(SIGPIPE, SIG_IGN);
+  if (command.check != 0) return master::check_handover(command.directory, command.check, command.speaks);
   if (command.report >= 0) ::fcntl(command.report, F_SETFD, FD_CLOEXEC);
   // Umask before the first file; sockets and directories get their modes by name.
   ::umask(022);
   auto manager = master::Notifier::from_environment();
+  master::Inherited inherited = master::inherit(command.adopt, master::take_kept_descriptors());
+  const bool becomes = command.adopt >= 0;
+  // Who became this version takes the mail system back where it cannot go on.
+  const auto give_up = [&](int status, const std::string& why) {
+    if (!becomes) return refuse(command, status, why);
+    log::error("upgrade: {}", why);
+    const Error error =
+        master::give_back(command.adopt, command.former,
+                          inherited.state ? inherited.state->directory : command.directory, manager.environment(), why);
+    return refuse(command, status, "upgrade: the former version cannot go on either: " + error.message());
+  };
+  if (!inherited.trouble.empty() && becomes) return give_up(EX_DATAERR, inherited.trouble);
 
   auto config = config::load(config::config_directory(command.directory));
-  if (!config) return refuse(command, EX_CONFIG, config.error().message());
+  if (!config) return give_up(EX_CONFIG, config.error().message());
   const config::Settings& settings = config->settings();
-  if (auto ok = master::prepare_directories(*config); !ok) {
-    return refuse(command, EX_CONFIG, ok.error().message());
+  if (auto ok = service::apply_settings(settings); !ok) return give_up(EX_CONFIG, ok.error().message());
+  Master m;
+  m.directory = config->directory();
+  m.manager = std::move(manager);
+  handle_signals(m);
+  if (settings.standby_lease != config::StandbyLease::none) {
+    master::let_signals_in();
+    if (auto ok = service::open_log(settings, "master", false); !ok) return give_up(EX_CONFIG, ok.error().message());
+    if (auto ok = take_lease(m, command, *config, inherited); !ok) return give_up(EX_CONFIG, ok.error().message());
   }
-  auto locks = service::take_locks(service::state_directory(settings), kFormerPrograms);
-  if (!locks) {
-    const bool held = locks.error().is(service::LockError::held);
-    return refuse(command, held ? EX_UNAVAILABLE : EX_TEMPFAIL, locks.error().message());
+  const bool upgraded = command.adopt >= 0 && inherited.state.has_value();
+  if (auto ok = master::prepare_state(*config); !ok) return give_up(EX_CONFIG, ok.error().message());
+  if (upgraded) {
+    m.locks = {.master = inherited.take_lock(master::kMasterLock),
+               .programs = inherited.take_lock(master::kProgramsLock)};
+  } else {
+    auto locks = take_locks(m, command, service::state_directory(settings), inherited.take_lock(master::kProgramsLock));
+    if (!locks) {
+      const bool held = locks.error().is(service::LockError::held);
+      return refuse(command, held ? EX_UNAVAILABLE : EX_TEMPFAIL, locks.error().message());
+    }
+    m.locks = *std::move(locks);
   }
   if (auto ok = service::open_log(settings, "master", false); !ok) {
-    return refuse(command, EX_CONFIG, ok.error().message());
+    return give_up(EX_CONFIG, ok.error().message());
   }
+  const auto programs = inherited.state ? master::Programs::run : master::Programs::none;
+  if (auto ok = master::prepare_directories(*config, programs, say); !ok)
+    return give_up(EX_CONFIG, ok.error().message());
   service::raise_descriptor_limit();
-  log::info("daemon started -- version {}, configuration {}", PEN_VERSION, config->directory());
+  log::info("daemon started -- version {}, configuration {}", version(), config->directory());
+  if (!inherited.trouble.empty()) log::warning("{}: every program is started anew", inherited.trouble);
   if (::geteuid() != 0) {
     log::info(
         "running as uid {}, not root: programs keep that identity, mail for other users "
@@ -199,30 +443,30 @@ int main(int argc, char** argv) {
 
   for (const std::string& missing : confine::kernel_offers().missing()) log::info("confinement: {}", missing);
 
-  Master m;
-  m.directory = config->directory();
-  m.manager = std::move(manager);
-  m.supervisor = std::make_unique<master::Supervisor>(m.loop, locks->programs.get(),
-                                                      service::state_directory(settings) + "/master.status");
-  const auto stop_once = [&m](int) {
-    if (std::exchange(m.stopping, true)) return;
-    log::info("terminating on signal");
-    told(m, m.manager.stopping());
-    m.loop.spawn("stop", stop(&m));
-  };
-  for (const int signo : {SIGTERM, SIGINT}) (void)m.loop.on_signal(signo, stop_once);
-  // The programs notice the end of their status sockets and end at once.
-  (void)m.loop.on_signal(SIGQUIT, [](int) { std::_Exit(EX_OK); });
-  (void)m.loop.on_signal(SIGCHLD, [&m](int) { m.supervisor->collect(); });
-  (void)m.loop.on_signal(SIGHUP, [&m](int) {
-    if (!m.stopping) reload(m);
-  });
-  (void)m.loop.on_signal(SIGUSR2, [&m](int) { open_log_again(m); });
-  if (auto ok = adopt_first(*m.supervisor, *config); !ok) {
-    return refuse(command, EX_OSERR, ok.error().message());
+  m.supervisor = std::make_unique<master::Supervisor>(m.loop, m.locks.programs.get(),
+                                                      service::state_directory(settings) + "/master.status", m.keeper);
+  if (m.lease) m.supervisor->hold_lease(m.lease->token(), m.lease->held(), m.lease->page());
+  const bool keep = inherited.state.has_value();
+  if (keep) {
+    log::info("{} programs of a former master, version {}, go on", inherited.programs(), inherited.state->version);
+    for (const Fd* fd : {&m.locks.master, &m.locks.programs}) ::fcntl(fd->get(), F_SETFD, FD_CLOEXEC);
+    m.supervisor->take_over(*inherited.state, std::move(inherited.descriptors), upgraded);
+  }
+  if (auto ok = adopt_first(*m.supervisor, *config, keep); !ok) {
+    if (!upgraded) return refuse(command, EX_OSERR, ok.error().message());
+    const Error error = become_another(m, "", command.former, ok.error().message());
+    return refuse(command, EX_OSERR, "upgrade: the former version cannot go on either: " + error.message());
   }
   arm_watchdog(m);
   m.loop.spawn("readiness", report_readiness(&m, &command));
+  if (upgraded && command.refused.empty()) {
+    m.loop.spawn("upgrade", replace_programs(&m, settings.upgrade_program_timeout));
+  } else if (upgraded) {
+    m.supervisor->upgrade_ends(false, "the new version gave back: " + command.refused + "; the mail system goes on");
+  }
+  if (upgraded && command.former >= 0) ::close(command.former);
+  master::let_signals_in();
+  m.loop.post([&m] { m.supervisor->collect(); });  // who ended between the versions
   m.loop.hold();
   m.loop.run();
   log::info("stopped");

@@ -73,10 +73,11 @@ struct Instance {
 
   explicit Instance(const std::string& master_cf) {
     std::filesystem::create_directory(dir.path() / "etc");
-    dir.write("etc/main.cf", "queue_directory = " + dir.file("spool") + "\ndata_directory = " + dir.file("data") +
-                                 "\nmaillog_file = " + dir.file("log") + "\nmaillog_file_prefixes = /" +
-                                 "\ndaemon_directory = " PEN_TEST_PROGRAMS
-                                 "\nmail_owner = nobody\nsetgid_group = nogroup\nstop_drain_time = 1s\n");
+    dir.write("etc/main.cf",
+              "queue_directory = " + dir.file("spool") + "\ndata_directory = " + dir.file("data") +
+                  "\nmaillog_file = " + dir.file("log") + "\nmaillog_file_prefixes = /" +
+                  "\ndaemon_directory = " PEN_TEST_PROGRAMS
+                  "\nmail_owner = nobody\nqueue_owner = nobody\nsetgid_group = nogroup\nstop_drain_time = 1s\n");
     dir.write("etc/master.cf", master_cf);
   }
   ~Instance() {
@@ -240,6 +241,21 @@ BOOST_AUTO_TEST_CASE(after_a_long_sleep_a_stop_leaves_programs_their_whole_time_
   BOOST_TEST(i.wait_status() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(what_a_program_says_as_it_ends_is_heard) {
+  Instance i(kOne);
+  BOOST_TEST(i.start() == "ok");
+  Client session = i.client("one");
+  const pid_t pid = session.pid();
+  // Master wakes up to the word and to the end at once.
+  ::kill(i.master, SIGSTOP);
+  BOOST_TEST(session.ask("violate") == "");
+  BOOST_TEST(ends(pid));
+  ::kill(i.master, SIGCONT);
+  BOOST_TEST(i.status_becomes("one/unix", [](const auto& s) { return s["restarts"] == 1; }));
+  BOOST_TEST(
+      i.log_shows("testd pid " + std::to_string(pid) + " made a system call that it must not make: execve (59)"));
+}
+
 BOOST_AUTO_TEST_CASE(a_bad_new_configuration_changes_nothing) {
   Instance i(kOne);
   BOOST_TEST(i.start() == "ok");
@@ -399,10 +415,10 @@ BOOST_AUTO_TEST_CASE(what_lies_in_directories_of_mail_owner_is_its_own_and_the_w
     return st;
   };
   for (const char* name : {"spool/private", "spool/public", "spool/maildrop", "spool/corrupt", "spool/log",
-                           "spool/spool", "data", "spool/private/one"})
+                           "spool/spool", "data/senders", "data/tls_ticket_keys", "spool/private/one"})
     BOOST_TEST(status_of(name).st_uid == i.owner, name);
   for (const char* name :
-       {"spool", "spool/pid", "spool/pid/master.lock", "spool/pid/programs.lock", "spool/pid/master.status"})
+       {"spool", "spool/pid", "spool/pid/master.lock", "spool/pid/programs.lock", "spool/pid/master.status", "data"})
     BOOST_TEST(status_of(name).st_uid == 0U, name);
   BOOST_TEST((status_of("spool").st_mode & 07777) == 0755U);
   BOOST_TEST((status_of("spool/pid").st_mode & 07777) == 0700U);

@@ -1,10 +1,14 @@
 #include "master/notify.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
@@ -16,6 +20,8 @@
 
 namespace pen::master {
 namespace {
+
+constexpr timeval kStorePatience{.tv_sec = 1, .tv_usec = 0};
 
 std::string take_variable(const char* name) {
   const char* value = std::getenv(name);
@@ -47,7 +53,7 @@ Notifier Notifier::from_environment() {
 Notifier::Notifier(std::string address, std::chrono::microseconds patience)
     : address_(std::move(address)), patience_(address_.empty() ? std::chrono::microseconds(0) : patience) {}
 
-Result<void> Notifier::send(std::string_view assignments) {
+Result<void> Notifier::send(std::string_view assignments, int fd, bool wait) {
   if (address_.empty()) return {};
   sockaddr_un to{};
   to.sun_family = AF_UNIX;
@@ -55,15 +61,30 @@ Result<void> Notifier::send(std::string_view assignments) {
     return fail_errno("NOTIFY_SOCKET=" + address_, EINVAL);
   std::memcpy(to.sun_path, address_.data(), address_.size());
   if (to.sun_path[0] == '@') to.sun_path[0] = '\0';  // an abstract socket
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address_.size());
   if (!socket_) {
     socket_ = Fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!socket_) return fail_errno("notification socket");
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &kStorePatience, sizeof kStorePatience);
   }
-  // Without waiting: a service manager whose socket is full gets the next message.
-  const auto sent = ::sendto(socket_.get(), assignments.data(), assignments.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
-                             reinterpret_cast<const sockaddr*>(&to), size);
-  if (sent < 0) return fail_errno("NOTIFY_SOCKET=" + address_);
+  iovec text{const_cast<char*>(assignments.data()), assignments.size()};
+  msghdr message{};
+  message.msg_name = &to;
+  message.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address_.size());
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
+  // Words do not wait: a service manager whose socket is full gets the next ones. A descriptor is sent once.
+  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0)
+    return fail_errno("NOTIFY_SOCKET=" + address_);
   return {};
 }
 
@@ -81,5 +102,38 @@ Result<void> Notifier::stopping() { return send("STOPPING=1\nSTATUS=letting what
 Result<void> Notifier::status(std::string_view text) { return send("STATUS=" + one_line(text)); }
 
 Result<void> Notifier::alive() { return send("WATCHDOG=1"); }
+
+Result<void> Notifier::keep(const std::string& name, int fd) { return send("FDSTORE=1\nFDNAME=" + name, fd, true); }
+
+Result<void> Notifier::forget(const std::string& name) { return send("FDSTOREREMOVE=1\nFDNAME=" + name, -1, true); }
+
+std::vector<std::string> Notifier::environment() const {
+  if (address_.empty()) return {};
+  std::vector<std::string> out = {"NOTIFY_SOCKET=" + address_};
+  if (patience_.count() != 0)
+    out.push_back(
+        fmt::format("WATCHDOG_USEC={}", std::chrono::duration_cast<std::chrono::microseconds>(patience_).count()));
+  return out;
+}
+
+Descriptors take_kept_descriptors() {
+  constexpr int kFirst = 3;
+  constexpr long long kMost = 4096;
+  const long long count = number(take_variable("LISTEN_FDS"));
+  const bool ours = number(take_variable("LISTEN_PID")) == ::getpid();
+  const std::string names = take_variable("LISTEN_FDNAMES");
+  Descriptors kept;
+  if (!ours || count > kMost) return kept;
+  std::size_t at = 0;
+  for (int fd = kFirst; fd < kFirst + count; ++fd) {
+    const std::size_t end = std::min(names.find(':', at), names.size());
+    std::string name = at <= names.size() ? names.substr(at, end - at) : "";
+    at = end + 1;
+    if (::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) continue;
+    Fd owned(fd);
+    if (!name.empty()) kept.emplace(std::move(name), std::move(owned));
+  }
+  return kept;
+}
 
 }  // namespace pen::master

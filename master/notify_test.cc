@@ -57,6 +57,43 @@ BOOST_AUTO_TEST_CASE(a_status_cannot_hold_another_assignment) {
   BOOST_TEST(manager.heard() == "STATUS=one?MAINPID=1");
 }
 
+BOOST_AUTO_TEST_CASE(a_descriptor_is_left_under_its_name) {
+  Manager manager;
+  Notifier notifier(manager.path, seconds(0));
+  int ends[2];
+  BOOST_REQUIRE_EQUAL(::pipe(ends), 0);
+  const Fd read(ends[0]), write(ends[1]);
+  BOOST_TEST(notifier.keep("l1", write.get()).has_value());
+  char text[200], control[CMSG_SPACE(sizeof(int))];
+  iovec part{text, sizeof text};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const auto n = ::recvmsg(manager.socket.get(), &message, MSG_CMSG_CLOEXEC);
+  BOOST_REQUIRE_GT(n, 0);
+  BOOST_TEST(std::string(text, static_cast<std::size_t>(n)) == "FDSTORE=1\nFDNAME=l1");
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  BOOST_REQUIRE(header != nullptr);
+  int copy = -1;
+  std::memcpy(&copy, CMSG_DATA(header), sizeof copy);
+  const Fd kept(copy);
+  BOOST_TEST(::write(kept.get(), "x", 1) == 1);
+  BOOST_TEST(::read(read.get(), text, sizeof text) == 1);
+  BOOST_TEST(notifier.forget("l1").has_value());
+  BOOST_TEST(manager.heard() == "FDSTOREREMOVE=1\nFDNAME=l1");
+}
+
+BOOST_AUTO_TEST_CASE(descriptors_for_another_process_are_left_alone) {
+  ::setenv("LISTEN_FDS", "2", 1);
+  ::setenv("LISTEN_PID", "1", 1);
+  ::setenv("LISTEN_FDNAMES", "l1:l2", 1);
+  BOOST_TEST(take_kept_descriptors().empty());
+  BOOST_TEST(::getenv("LISTEN_FDS") == nullptr);
+  BOOST_TEST(::getenv("LISTEN_FDNAMES") == nullptr);
+}
+
 BOOST_AUTO_TEST_CASE(the_variables_are_taken_out_of_the_environment) {
   Manager manager;
   ::setenv("NOTIFY_SOCKET", manager.path.c_str(), 1);

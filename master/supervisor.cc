@@ -8,16 +8,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/log.h"
-#include "lib/base/pace.h"
+#include "lib/base/text.h"
+#include "lib/base/version.h"
 #include "lib/confine/apply.h"
 #include "lib/metrics/page.h"
 #include "lib/service/board.h"
 #include "lib/service/link.h"
 #include "lib/service/setup.h"
+#include "master/supervised.h"
 
 namespace pen::master {
 
@@ -25,12 +26,10 @@ using async::Stream;
 using async::Task;
 
 namespace {
-// Time beyond stop_drain_time, for a program that must be killed.
-constexpr seconds kGrace{1};
-// A program is started again at once after it had served for a second, and after one earlier death.
-constexpr Pace::Options kRestarts{.first = seconds(1), .longest = seconds(60), .settled = seconds(1), .free = 2};
 // Of one process, in the log: who was taken over may say as many as it likes.
 constexpr unsigned kViolationsTold = 20;
+// More than InForce::text() has.
+constexpr std::size_t kMaxConfined = 100;
 // After so many early deaths in a row the log says what can be done without the queue manager.
 constexpr int kHopeless = 4;
 
@@ -40,46 +39,13 @@ std::string how_it_ended(int status) {
 }
 }  // namespace
 
-struct Supervisor::Process {
-  pid_t pid = -1;
-  SteadyTime started;
-  SteadyTime ready = kNever;
-  bool draining = false;
-  unsigned log_round = 0;         // the last one that it has taken
-  std::deque<unsigned> log_sent;  // those that it has not answered yet
-  std::string confined;           // what it said is in force
-  unsigned violations = 0;
-  std::unique_ptr<Stream> status;
-  async::Loop::TimerHandle kill_timer;
-  std::unique_ptr<async::Gate> tasks;
-};
-
-struct Supervisor::Service {
-  explicit Service(async::Loop& loop, service::Planned p)
-      : plan(std::move(p)), tasks(std::make_unique<async::Gate>(loop)) {}
-  service::Planned plan;
-  State state = State::stopped;
-  Pace pace{kRestarts};
-  unsigned restarts = 0;
-  bool used = false;
-  std::string last_end;
-  // the program's reason for not starting; empty since a start succeeded
-  std::string why;
-  std::vector<std::unique_ptr<Process>> processes;  // the serving process is the last one
-  async::Loop::TimerHandle start_timer, wakeup_timer;
-  std::unique_ptr<async::Gate> tasks;  // the watch on the sockets
-
-  Process* current() const {
-    if (processes.empty() || processes.back()->draining) return nullptr;
-    return processes.back().get();
-  }
-};
-
-Supervisor::Supervisor(async::Loop& loop, int programs_lock, std::string status_path)
+Supervisor::Supervisor(async::Loop& loop, int programs_lock, std::string status_path, Keeper& keeper)
     : loop_(loop),
       programs_lock_(programs_lock),
       status_path_(std::move(status_path)),
       started_at_(loop.clock().wall_now()),
+      keeper_(keeper),
+      sockets_(keeper),
       changed_(loop) {}
 Supervisor::~Supervisor() = default;
 
@@ -113,7 +79,7 @@ void Supervisor::set_state(Service& s, State state) {
   }
 }
 
-Result<void> Supervisor::adopt(const config::Config& config) {
+Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
   const auto [directory, warning] = service::program_directory(config);
   service::Plan plan = service::make_plan(config, service::real_machine(directory));
   std::vector<std::string> notes;
@@ -132,6 +98,7 @@ Result<void> Supervisor::adopt(const config::Config& config) {
   }
   skipped_ = std::move(plan.skipped);
   program_directory_ = directory;
+  config_directory_ = config.directory();
   environment_ = service::program_environment(config.settings());
   stop_drain_time_ = std::chrono::ceil<seconds>(config.settings().stop_drain_time);
 
@@ -149,12 +116,18 @@ Result<void> Supervisor::adopt(const config::Config& config) {
       services_.push_back(std::make_unique<Service>(loop_, std::move(planned)));
       it = services_.end() - 1;
     } else {
-      retire(**it);
+      if (!keep) retire(**it);
       (*it)->plan = std::move(planned);
       (*it)->pace.forget();
+      (*it)->runs_former = false;
+      (*it)->former_file.reset();
     }
     Service& s = **it;
     arm_wakeup(s);
+    if (const Process* p = keep ? s.current() : nullptr) {
+      set_state(s, p->ready == kNever ? State::starting : State::serving);
+      continue;
+    }
     const bool old_one_lives = !s.processes.empty();
     if (s.plan.exclusive && old_one_lives) {
       set_state(s, State::replacing);
@@ -168,11 +141,14 @@ Result<void> Supervisor::adopt(const config::Config& config) {
 Result<void> Supervisor::make_pages(const std::vector<service::Planned>& services) {
   if (!board_) {
     PEN_TRY_ASSIGN(board_, service::create_board());
+    keeper_.keep(kBoard, board_.get());
   }
   for (const service::Planned& planned : services) {
     Fd& page = pages_[planned.label];
     if (page) continue;
     PEN_TRY_ASSIGN(page, metrics::create_page(planned.label));
+    page_names_[planned.label] = keeper_.name('p');
+    keeper_.keep(page_names_[planned.label], page.get());
   }
   return {};
 }
@@ -187,10 +163,9 @@ void Supervisor::retire(Service& s) {
   p->draining = true;
   if (s.plan.exclusive) {
     // Its successor waits for it, but not for ever.
-    const pid_t pid = p->pid;
-    ::kill(pid, SIGTERM);
+    p->signal(SIGTERM);
     // Take the clock, not the turn's time: reading the configuration may have taken long (host names in master.cf).
-    p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace, [pid] { ::kill(pid, SIGKILL); });
+    p->kill_timer = loop_.call_at(loop_.clock().now() + stop_drain_time_ + kGrace, [p] { p->signal(SIGKILL); });
   } else {
     p->status->write(service::kDrain);
   }
@@ -234,48 +209,74 @@ void Supervisor::start(Service& s) {
   s.start_timer.reset();
   s.tasks = std::make_unique<async::Gate>(loop_);  // the sockets need no watch now
   if (stopping_) return;
+  if (launch_program(s)) {
+    set_state(s, State::starting);
+    return;
+  }
+  const SteadyTime again = loop_.now() + s.pace.next();
+  set_state(s, State::paced);
+  s.start_timer = loop_.call_at(again, [this, &s] { start(s); });
+}
+
+Fd Supervisor::introduce(const std::string& program, const service::Arguments& arguments) {
+  auto running = helper_.run(
+      {.path = program_directory_ + "/become", .config_directory = config_directory_, .environment = environment_});
+  auto socket = running ? helper_.introduce(program, arguments) : Result<Fd>(std::unexpected(running.error()));
+  if (socket) return *std::move(socket);
+  log::error("{} has no helper: {}", program, socket.error().message());
+  return {};
+}
+
+Supervisor::Process* Supervisor::launch_program(Service& s) {
   service::Launch what;
   what.path = program_directory_ + "/" + s.plan.program;
+  // By way of this process: the name of the file leads to the new program.
+  if (s.runs_former) what.file = fmt::format("/proc/{}/fd/{}", ::getpid(), s.former_file.get());
   what.sockets = sockets_.of(s.plan);
   service::Arguments arguments = s.plan.arguments;
   arguments.sockets = static_cast<int>(what.sockets.size());
   what.metrics = pages_[s.plan.label].get();
   std::vector<Fd> pages;
   if (s.plan.reads_metrics) pages = pages_to_read();
+  if (s.plan.program == "qmgr" && lease_page_ >= 0) pages.emplace_back(::fcntl(lease_page_, F_DUPFD_CLOEXEC, 0));
   for (const Fd& page : pages) what.sockets.push_back(page.get());
   arguments.pages = static_cast<int>(pages.size());
+  const Fd helper = introduce(s.plan.program, arguments);
+  if (helper) what.sockets.push_back(helper.get());
+  arguments.helped = static_cast<bool>(helper);
   what.words = arguments.to_words();
   what.environment = environment_;
   what.programs_lock = programs_lock_;
   auto started = service::launch(what);
   if (!started) {
-    const SteadyTime again = loop_.now() + s.pace.next();
     log::error("cannot start {} for {}: {}", s.plan.program, s.plan.label, started.error().message());
-    set_state(s, State::paced);
-    s.start_timer = loop_.call_at(again, [this, &s] { start(s); });
-    return;
+    return nullptr;
   }
   auto process = std::make_unique<Process>();
   process->pid = started->pid;
   process->started = loop_.now();
   process->log_round = log_round_;  // it opens the file itself, and finds the new one
+  process->version = s.runs_former ? upgrade_.from : std::string(version());
   process->status = std::make_unique<Stream>(loop_, std::move(started->status));
+  process->name = keeper_.name('s');
+  // From here on it outlives master; not before, because the end of the status socket is what ends it else.
+  if (keeper_.keep(process->name, process->status->fd())) process->status->write(service::kKept);
+  return add_process(s, std::move(process));
+}
+
+Supervisor::Process* Supervisor::add_process(Service& s, std::unique_ptr<Process> process) {
   process->tasks = std::make_unique<async::Gate>(loop_);
   Process* p = process.get();
   s.processes.push_back(std::move(process));
   p->tasks->spawn("program " + s.plan.label, listen(this, &s, p));
-  set_state(s, State::starting);
+  return p;
 }
 
 Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
   for (;;) {
     auto word = co_await p->status->read_some(service::kMaxWord);
-    if (!word) co_return;                       // it dies: collect() gets the status
-    if (word->starts_with(service::kFailed)) {  // its reason is in the log
-      s->why = word->substr(service::kFailed.size());
-      continue;
-    }
-    self->note_confinement(*s, *p, *word);
+    if (!word) co_return;  // it dies: collect() gets the status
+    self->note_words(*s, *p, *word);
     // One packet a word; but the end of a read is not always that of a packet.
     for (std::size_t at = word->find(service::kLogged); at != std::string_view::npos;
          at = word->find(service::kLogged, at + 1)) {
@@ -287,27 +288,46 @@ Task<void> Supervisor::listen(Supervisor* self, Service* s, Process* p) {
     if (!word->contains(service::kReady) || p->ready != kNever) continue;
     p->ready = self->loop_.now();
     s->why.clear();
-    if (s->current() == p) self->set_state(*s, State::serving);
+    if (s->current() == p) {
+      self->set_state(*s, State::serving);
+    } else {
+      self->set_state(*s, s->state);  // an upgrade waits for it
+    }
   }
 }
 
+// Its end is told by a signal, which may be heard before what it said last.
+void Supervisor::hear_last_words(Service& s, Process& p) {
+  note_words(s, p, p.status->buffered());
+  char text[service::kMaxWord];
+  for (ssize_t n; (n = ::recv(p.status->fd(), text, sizeof text, MSG_DONTWAIT)) > 0;)
+    note_words(s, p, std::string_view(text, static_cast<std::size_t>(n)));
+}
+
 // The words may stand behind others in one read.
-void Supervisor::note_confinement(const Service& s, Process& p, std::string_view words) {
+void Supervisor::note_words(Service& s, Process& p, std::string_view words) {
+  if (words.starts_with(service::kFailed)) {  // its reason is in the log
+    s.why = printable(words.substr(service::kFailed.size()), service::kMaxWord);
+    return;
+  }
   if (const auto at = words.find(service::kConfined); at != std::string_view::npos && p.ready == kNever) {
     const std::string_view rest = words.substr(at + service::kConfined.size());
-    p.confined = rest.substr(0, rest.find(service::kReady));
+    p.confined = printable(rest.substr(0, rest.find(service::kReady)), kMaxConfined);
   }
   const auto at = words.find(confine::kViolation);
   if (at == std::string_view::npos || p.violations++ >= kViolationsTold) return;
+  // Who was taken over may write what it likes there; what its own handler writes is a name and a number.
+  const auto told = confine::told_violation(words.substr(at));
   log::warning("service {}: {} pid {} made a system call that it must not make: {}", s.plan.label, s.plan.program,
-               p.pid, words.substr(at + confine::kViolation.size()));
+               p.pid, told ? *told : "what it tells of it is no system call");
 }
 
 void Supervisor::collect() {
   for (auto& s : services_) {
     for (std::size_t i = 0; i < s->processes.size();) {
       int status = 0;
-      if (::waitpid(s->processes[i]->pid, &status, WNOHANG) == s->processes[i]->pid) {
+      const Process& p = *s->processes[i];
+      if (!p.orphan && ::waitpid(p.pid, &status, WNOHANG) == p.pid) {
         ended(*s, i, status);
       } else {
         ++i;
@@ -321,12 +341,21 @@ void Supervisor::collect() {
 void Supervisor::ended(Service& s, std::size_t index, int wait_status) {
   const std::unique_ptr<Process> p = std::move(s.processes[index]);
   s.processes.erase(s.processes.begin() + static_cast<std::ptrdiff_t>(index));
+  hear_last_words(s, *p);
+  keeper_.forget(p->name);
   const bool asked = p->draining || stopping_;
   const bool clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
-  s.last_end = fmt::format("pid {} {}", p->pid, how_it_ended(wait_status));
+  // How an orphan ended only its parent could say.
+  s.last_end = fmt::format("pid {} {}", p->pid, p->orphan ? "ended" : how_it_ended(wait_status));
   note_log_taken();
-  if (!clean) {
+  // One that was asked to end before it could hear that is gone as it should.
+  const bool unheard = asked && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM;
+  if (!clean && !unheard) {
     log::warning("process {}/{} pid {} {}", program_directory_, s.plan.program, p->pid, how_it_ended(wait_status));
+  }
+  if (p->candidate) {  // the one that it was to replace is there
+    set_state(s, s.state);
+    return;
   }
   if (stopping_ || s.state == State::stopped) {
     set_state(s, s.processes.empty() ? State::stopped : s.state);
@@ -430,7 +459,7 @@ Task<void> Supervisor::end_all(std::function<bool(const Service&)> which, async:
       for (auto& p : s->processes) {
         ++living;
         p->draining = true;
-        if (signo != 0) ::kill(p->pid, signo);
+        if (signo != 0) p->signal(signo);
       }
     }
     return living;
@@ -470,11 +499,15 @@ std::string Supervisor::summary() const {
 
 std::string Supervisor::status_json() const {
   nlohmann::ordered_json out;
-  out["version"] = PEN_VERSION;
+  out["version"] = version();
   out["master"] = ::getpid();
   out["started"] = unix_seconds(started_at_);
   out["stopping"] = stopping_;
   out["log_opened"] = log_opened_;
+  out["asked"] = asked_;
+  out["upgrade"] = {{"number", upgrade_.number}, {"under_way", upgrade_.under_way}, {"good", upgrade_.good},
+                    {"became", upgrade_.became}, {"from", upgrade_.from},           {"to", upgrade_.to},
+                    {"lines", upgrade_.lines}};
   auto& list = out["services"] = nlohmann::ordered_json::array();
   for (const auto& s : services_) {
     nlohmann::ordered_json one;
@@ -484,6 +517,7 @@ std::string Supervisor::status_json() const {
     one["restarts"] = s->restarts;
     if (const Process* p = s->current()) {
       one["pid"] = p->pid;
+      one["version"] = p->version;
       if (!p->confined.empty()) one["confined"] = p->confined;
     }
     auto& old = one["draining"] = nlohmann::ordered_json::array();
@@ -501,7 +535,13 @@ std::string Supervisor::status_json() const {
   return out.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+void Supervisor::answer() {
+  ++asked_;
+  write_status();
+}
+
 void Supervisor::write_status() {
+  save_state();
   const std::string text = status_json();
   if (board_) {
     if (auto ok = service::write_board(board_.get(), text); !ok) log::warning("{}", ok.error().message());

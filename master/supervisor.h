@@ -9,32 +9,69 @@
 ///   paced      a time            the time has come: starting
 ///   replacing  an old process    that has ended: starting (exclusive services, at a reload)
 ///   stopped    nothing           -
+/// An upgrade starts the new program beside the old one and lets the old one finish once the new one is ready; one that
+/// is not in time ends, and the old one stays. Exclusive services cannot have two: the old program ends first, and its
+/// file is held, so that it can be started again (docs/upgrade.md).
 /// Thread:  the loop's; master never has another.
 #include <sys/types.h>
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/async/readiness.h"
 #include "lib/async/sync.h"
+#include "lib/service/helper_link.h"
 #include "lib/service/launch.h"
+#include "master/handover.h"
+#include "master/keeper.h"
 #include "master/sockets.h"
 
 namespace pen::master {
 
 class Supervisor {
  public:
-  /// programs_lock: see lock.h. status_path: the file for the state; empty: none.
-  Supervisor(async::Loop& loop, int programs_lock, std::string status_path);
+  /// programs_lock: see lock.h. status_path: the file for the state; empty: none. keeper outlives this.
+  Supervisor(async::Loop& loop, int programs_lock, std::string status_path, Keeper& keeper);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
   /// Starts the services of a configuration, or changes over to it (reload). An error changes nothing.
-  Result<void> adopt(const config::Config& config);
+  /// keep: programs that were taken over stay as they are.
+  Result<void> adopt(const config::Config& config, bool keep = false);
+  /// Takes over the programs and descriptors of a former master, of which some may be gone by now. children: this is
+  /// the same process, so the programs are its children. Then adopt() with keep = true.
+  void take_over(const Handover& former, Descriptors descriptors, bool children);
+  /// What the next master needs; with the numbers of the descriptors, which it lets through execve(), or without.
+  Handover handover(bool through_exec);
+  /// Closes the descriptors to execve() again, which failed.
+  void stay();
+  /// Opens what a configuration needs besides what is open. An error changes nothing.
+  Result<void> open_sockets(const config::Config& config);
+  /// Waits until what was said to programs is out.
+  async::Task<void> quiesce(async::Until until);
+
+  /// An upgrade, for the status file: what is done, line by line, and how it ended.
+  void upgrade_begins(std::string to);
+  void upgrade_step(const std::string& line);
+  void upgrade_ends(bool good, const std::string& line);
+  bool upgrading() const { return upgrade_.under_way; }
+  /// Replaces every program that runs by what its file is now, one service after the other. Returns the services
+  /// whose old program was kept, or that do not serve. patience: for each program.
+  async::Task<std::vector<std::string>> replace_programs(milliseconds patience);
+
+  /// Of the lease on the queue: for the next master, and its page (-1: none) for qmgr.
+  void hold_lease(std::string token, int held, int page);
+  /// Kills every program; returns when none is left.
+  async::Task<void> cut();
+  /// Master ends at once, and its programs with it.
+  void abandon();
+  /// After stop(): the service manager keeps nothing for a next master, which a restart would else be given.
+  void leave_nothing();
   /// SIGCHLD.
   void collect();
   /// Hands every program the log file that master has opened again. When all that had the former one have answered or
@@ -45,6 +82,8 @@ class Supervisor {
 
   /// Waits until every service that starts at once serves. Errors: timed_out, with the first service that does not.
   async::Task<Result<void>> all_ready(async::Until until);
+  /// Shows in the status file that master answers (service::kAskMaster).
+  void answer();
   /// Writes the status file now; otherwise it follows each change within a turn or two.
   void write_status();
   /// A few words: how many services there are and how many serve.
@@ -64,6 +103,18 @@ class Supervisor {
   /// What penapi reads: the board, then the pages. One that cannot be opened is left out, with a warning.
   std::vector<Fd> pages_to_read() const;
   void start(Service& s);
+  /// A socket to the process that stays root, for a program that is about to be started. None: there is no such
+  /// process; the log says why.
+  Fd introduce(const std::string& program, const service::Arguments& arguments);
+  /// Starts a program of the service; nullptr: it cannot be started, and the log says why.
+  Process* launch_program(Service& s);
+  Process* add_process(Service& s, std::unique_ptr<Process> p);
+  /// Ends what it replaces.
+  void promote(Service& s, Process& fresh);
+  async::Task<std::string> replace_one(Service* s, milliseconds patience);
+  async::Task<std::string> replace_exclusive(Service* s, milliseconds patience);
+  async::Task<bool> serves(Service* s, async::Until until);
+  void save_state();
   void sleep_or_start(Service& s);
   void retire(Service& s);
   void ended(Service& s, std::size_t process, int wait_status);
@@ -73,21 +124,36 @@ class Supervisor {
   async::Task<void> end_all(std::function<bool(const Service&)> which, async::Until until);
   static async::Task<void> watch(Supervisor* self, Service* s);
   static async::Task<void> listen(Supervisor* self, Service* s, Process* p);
-  void note_confinement(const Service& s, Process& p, std::string_view words);
+  static async::Task<void> await_end(Supervisor* self, Service* s, Process* p);
+  void note_words(Service& s, Process& p, std::string_view words);
+  void hear_last_words(Service& s, Process& p);
 
   async::Loop& loop_;
   int programs_lock_;
   std::string status_path_;
-  std::string program_directory_;
+  std::string program_directory_, config_directory_;
+  service::HelperLink helper_;
   std::vector<std::string> environment_;
   seconds stop_drain_time_{5};
   WallTime started_at_;
+  Keeper& keeper_;
   Sockets sockets_;
-  Fd board_;                         // the text of the status file, for penapi
-  std::map<std::string, Fd> pages_;  // by label; those of former services too, so that no sum goes backwards
+  std::string lease_;
+  int lease_held_ = -1, lease_page_ = -1;
+  std::optional<StateMemory> memory_;  // what the next master finds
+  Fd board_;                           // the text of the status file, for penapi
+  std::map<std::string, Fd> pages_;    // by label; those of former services too, so that no sum goes backwards
+  std::map<std::string, std::string> page_names_;
+  struct Upgrade {
+    unsigned number = 0;                                   // how many began
+    bool under_way = false, good = false, became = false;  // became: master is the new version
+    std::string from, to;
+    std::vector<std::string> lines;
+  } upgrade_;
   std::vector<std::unique_ptr<Service>> services_;
   std::vector<service::Skipped> skipped_;
   unsigned log_round_ = 0;   // how often the log was handed out
+  unsigned asked_ = 0;       // how often it was asked whether it answers
   unsigned log_opened_ = 0;  // the last round that every program has taken
   async::Event changed_;
   async::Loop::TimerHandle status_timer_;

@@ -1,11 +1,15 @@
 // A small program on lib/service, for the tests of master. It answers lines on its sockets:
 //   pid       its process id            limit   its limit
 //   die       exits with status 3       hang    ignores the order to drain from now on
+//   violate   tells master of a forbidden system call, and ends as after one
 // The word "fails" in master.cf makes its start fail.
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
+#include "lib/confine/apply.h"
+#include "lib/service/link.h"
 #include "lib/service/service.h"
 
 namespace {
@@ -24,6 +28,10 @@ async::Task<void> session(service::Context* context, async::Listener::Accepted a
       accepted.stream.write(std::to_string(context->arguments().limit) + "\n");
     } else if (*line == "die") {
       std::_Exit(3);
+    } else if (*line == "violate") {
+      const std::string word = std::string(confine::kViolation) + "execve (59): the process ends";
+      (void)!::send(service::kStatusFd, word.data(), word.size(), MSG_NOSIGNAL);
+      std::_Exit(77);
     } else if (*line == "hang") {
       hanging = true;
       accepted.stream.write("hanging\n");

@@ -59,6 +59,14 @@ void write_delays(Exposition& out, const Sums& sums, std::string_view name, Agen
   }
 }
 
+void write_sizes(Exposition& out, const Sums& sums, std::string_view name, std::string_view help, Id id) {
+  const metrics::Family& f = metrics::family(id);
+  const std::vector<double> bounds(f.bounds.begin(), f.bounds.end());
+  const auto counts = std::span(sums).subspan(f.first, f.slots_each());
+  out.family(name, help, "histogram");
+  out.histogram(name, {}, bounds, counts.first(bounds.size() + 1), static_cast<double>(counts.back()));
+}
+
 void write_queue(Exposition& out, const QueueView& queue) {
   const auto as_double = [](const auto& bounds) { return std::vector<double>(bounds.begin(), bounds.end()); };
   out.family("postfix_showq_message_size_bytes", "Size of messages in the queue, in bytes.", "histogram");
@@ -79,6 +87,11 @@ void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
   if (seen.queue->looked != WallTime{}) write_queue(out, *seen.queue);
   counter(out, "cleanup_messages_processed_total", "Messages that were taken into the queue.",
           count_of(sums, Id::queue_messages_accepted));
+  // The exporters have this name with its slip of the pen.
+  write_sizes(out, sums, "postfix_qmgr_messages_inserted_receipients",
+              "Number of recipients of messages that became active.", Id::queue_activated_recipients);
+  write_sizes(out, sums, "postfix_qmgr_messages_inserted_size_bytes", "Size of messages that became active, in bytes.",
+              Id::queue_activated_bytes);
   counter(out, "qmgr_messages_removed_total", "Messages removed from the queue.",
           count_of(sums, Id::queue_messages_removed));
   counter(out, "qmgr_messages_expired_total", "Messages returned because they were too old.",
@@ -86,6 +99,8 @@ void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
   counter(out, "smtpd_connects_total", "Connections of clients.", count_of(sums, Id::smtpd_connections));
   counter(out, "smtpd_disconnects_total", "Connections of clients that have ended.",
           count_of(sums, Id::smtpd_disconnections));
+  counter(out, "smtpd_forward_confirmed_reverse_dns_errors_total",
+          "Clients whose name does not resolve to their address.", count_of(sums, Id::smtpd_unconfirmed_names));
   counter(out, "smtpd_sasl_authentication_failures_total", "Failed attempts to log in.",
           count_of(sums, Id::smtpd_authentication_failures));
   out.family("postfix_smtpd_connections_lost_total", "Connections lost, by the command before.", "counter");
@@ -111,6 +126,10 @@ void write_as_postfix(Exposition& out, const Sums& sums, const Seen& seen) {
                count_of(sums, Id::delivery_attempts, {at(Agent::smtp), at(fate)}));
   counter(out, "smtp_deferred_messages_total", "Recipients that the SMTP client put off.",
           count_of(sums, Id::delivery_attempts, {at(Agent::smtp), at(Fate::deferred)}));
+  // The same, as Debian's version of the exporter calls it; as a counter it would have to end in _total.
+  out.family("postfix_smtp_status_deferred", "Recipients that the SMTP client put off.", "untyped");
+  out.sample("postfix_smtp_status_deferred", {},
+             count_of(sums, Id::delivery_attempts, {at(Agent::smtp), at(Fate::deferred)}));
   counter(out, "smtp_connection_timed_out_total", "Connections to servers that timed out.",
           count_of(sums, Id::smtp_connections, {at(metrics::Connected::timed_out)}));
   counter(out, "virtual_delivered_total", "Recipients delivered to virtual mailboxes.",

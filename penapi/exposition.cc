@@ -90,10 +90,11 @@ std::uint64_t count_of(const Sums& sums, metrics::Id id, std::initializer_list<s
 void write_counts(Exposition& out, const Sums& sums) {
   for (const Family& f : metrics::kFamilies) {
     const bool histogram = !f.bounds.empty();
-    const std::string name = fmt::format("penstock_{}_{}", f.name, histogram ? "seconds" : "total");
+    const char* ending = !histogram ? "_total" : f.unit == 1 ? "" : "_seconds";
+    const std::string name = fmt::format("penstock_{}{}", f.name, ending);
     out.family(name, f.help, histogram ? "histogram" : "counter");
     std::vector<double> bounds;
-    for (const std::uint64_t us : f.bounds) bounds.push_back(static_cast<double>(us) / 1e6);
+    for (const std::uint64_t bound : f.bounds) bounds.push_back(static_cast<double>(bound) * f.unit);
     for (std::size_t series = 0; series < f.series; ++series) {
       const std::size_t first = f.first + series * f.slots_each();
       const auto counts = std::span(sums).subspan(first, f.slots_each());
@@ -103,7 +104,7 @@ void write_counts(Exposition& out, const Sums& sums) {
       if (!any) continue;
       if (histogram)
         out.histogram(name, labels_of(f, series), bounds, counts.first(bounds.size() + 1),
-                      static_cast<double>(counts.back()) / 1e6);
+                      static_cast<double>(counts.back()) * f.unit);
       else
         out.sample(name, labels_of(f, series), counts.front());
     }
@@ -125,6 +126,15 @@ void write_queue(Exposition& out, const QueueView& queue, WallTime now) {
        [&](const QueueState& s) {
          return s.messages == 0 ? 0.0 : std::max(0.0, std::chrono::duration<double>(now - s.oldest).count());
        });
+  const auto age = [&](std::string_view name, std::string_view help, WallTime since) {
+    out.family(name, help, "gauge");
+    out.sample(name, {}, since == WallTime{} ? 0.0 : std::max(0.0, std::chrono::duration<double>(now - since).count()));
+  };
+  age("penstock_queue_first_try_age_seconds",
+      "Time since the oldest message arrived that has not been tried to the end once; 0: there is none.",
+      queue.untried);
+  age("penstock_queue_overdue_seconds", "How long a message waits, at most, for another try that is due; 0: none does.",
+      queue.due);
   out.family("penstock_queue_survey_age_seconds", "How long ago the queue and the destinations were gone through.",
              "gauge");
   out.sample("penstock_queue_survey_age_seconds", {},
@@ -138,7 +148,13 @@ void write_queue(Exposition& out, const QueueView& queue, WallTime now) {
   busiest("penstock_destination_connections", "Connections to the busiest destinations, and to all others.",
           &DestinationFigures::connections);
   busiest("penstock_destination_jobs", "Deliveries in hand or waiting there.", &DestinationFigures::jobs);
-  busiest("penstock_destination_failures", "Failures in a row there.", &DestinationFigures::failures);
+  busiest("penstock_destination_failures", "Failures in a row there; 0: it works, as far as is known.",
+          &DestinationFigures::failures);
+  out.family("penstock_destination_rate_limit",
+             "Messages a minute that a provider gets at most, by what the limit holds for.", "gauge");
+  for (const auto& l : queue.limits)
+    out.sample("penstock_destination_rate_limit", {{"group", l.group}, {"source", l.source}, {"scope", l.scope}},
+               l.per_minute);
   static constexpr std::string_view kClasses[] = {"active", "idle",    "closed",   "unused",
                                                   "retry",  "failing", "suspended"};
   out.family("penstock_destinations", "Destinations that the scheduler knows, by state.", "gauge");

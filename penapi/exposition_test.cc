@@ -71,6 +71,14 @@ BOOST_AUTO_TEST_CASE(labels_from_outside_cannot_break_a_line) {
   BOOST_CHECK(text().contains(R"({destination="a\"} 1\nb\\??[192.0.2.1]:25",transport="smtp"} 0)"));
 }
 
+BOOST_AUTO_TEST_CASE(limits_of_providers_are_shown_in_messages_a_minute) {
+  auto queue = std::make_shared<QueueView>();
+  queue->looked = WallTime(seconds(990));
+  queue->limits.insert({"google", "", "a.example", 7.5});
+  seen.queue = queue;
+  BOOST_CHECK(has(text(), R"(penstock_destination_rate_limit{group="google",source="",scope="a.example"} 7.5)"));
+}
+
 BOOST_AUTO_TEST_CASE(the_queue_is_shown_by_state_with_the_oldest_age) {
   BOOST_CHECK(!text().contains("penstock_queue_messages{"));  // not looked at yet: no zeros that are not known
   auto queue = std::make_shared<QueueView>();
@@ -90,6 +98,34 @@ BOOST_AUTO_TEST_CASE(the_queue_is_shown_by_state_with_the_oldest_age) {
   BOOST_CHECK(has(compat(), R"(postfix_showq_message_size_bytes_count{queue="deferred"} 2)"));
 }
 
+BOOST_AUTO_TEST_CASE(old_mail_that_is_tried_again_does_not_wait_for_us) {
+  using ipc::queue::Entry, ipc::queue::Place;
+  auto queue = std::make_shared<QueueView>();
+  const WallTime now = queue->looked = WallTime(seconds(990));
+  const auto add = [&](Place place, int arrival, std::uint32_t attempt, int next_try = 0) {
+    Entry e;
+    e.place = place;
+    e.arrival = WallTime(seconds(arrival));
+    e.attempt = attempt;
+    e.next_try = WallTime(seconds(next_try));
+    queue->add(now, e);
+  };
+  seen.queue = queue;
+  add(Place::active, 10, 7);
+  add(Place::active, 20, 0);  // of an older queue manager, which does not say
+  add(Place::deferred, 30, 2, 991);
+  add(Place::hold, 40, 1);
+  BOOST_CHECK(has(text(), R"(penstock_queue_oldest_age_seconds{state="active"} 990)"));
+  BOOST_CHECK(has(text(), "penstock_queue_first_try_age_seconds 0"));
+  BOOST_CHECK(has(text(), "penstock_queue_overdue_seconds 0"));
+  add(Place::incoming, 600, 1);
+  add(Place::active, 500, 1);
+  add(Place::deferred, 30, 2, 700);
+  add(Place::deferred, 30, 2, 800);
+  BOOST_CHECK(has(text(), "penstock_queue_first_try_age_seconds 500"));
+  BOOST_CHECK(has(text(), "penstock_queue_overdue_seconds 300"));
+}
+
 BOOST_AUTO_TEST_CASE(the_names_of_postfix_exporters_count_what_they_count) {
   using metrics::Stage, metrics::Code, metrics::Reason;
   count(Id::smtpd_rejects, Stage::rcpt, Code::c554, Reason::relay) = 2;
@@ -102,14 +138,30 @@ BOOST_AUTO_TEST_CASE(the_names_of_postfix_exporters_count_what_they_count) {
   BOOST_CHECK(!compat().contains(R"(code="535")"));
   BOOST_CHECK(has(compat(), R"(postfix_smtp_messages_processed_total{status="deferred"} 4)"));
   BOOST_CHECK(has(compat(), "postfix_smtp_deferred_messages_total 4"));
+  BOOST_CHECK(has(compat(), "postfix_smtp_status_deferred 4"));
+  count(Id::smtpd_unconfirmed_names) = 6;
+  BOOST_CHECK(has(compat(), "postfix_smtpd_forward_confirmed_reverse_dns_errors_total 6"));
+}
+
+BOOST_AUTO_TEST_CASE(sizes_are_shown_as_they_are_counted) {
+  const auto& f = metrics::family(Id::queue_activated_bytes);
+  sums[f.first] = 3;                    // up to 1,000
+  sums[f.first + f.bounds.size()] = 1;  // above all
+  sums[f.first + f.bounds.size() + 1] = 2'000'000'512;
+  BOOST_CHECK(has(text(), "# TYPE penstock_queue_activated_bytes histogram"));
+  BOOST_CHECK(has(text(), R"(penstock_queue_activated_bytes_bucket{le="1000"} 3)"));
+  BOOST_CHECK(has(text(), "penstock_queue_activated_bytes_sum 2000000512"));
+  BOOST_CHECK(has(text(), "penstock_queue_activated_bytes_count 4"));
+  BOOST_CHECK(has(compat(), R"(postfix_qmgr_messages_inserted_size_bytes_bucket{le="1000"} 3)"));
+  BOOST_CHECK(has(compat(), "postfix_qmgr_messages_inserted_size_bytes_sum 2000000512"));
+  BOOST_CHECK(has(compat(), "postfix_qmgr_messages_inserted_receipients_count 0"));
 }
 
 BOOST_AUTO_TEST_CASE(the_busiest_destinations_are_kept_and_the_rest_is_summed) {
   Busiest busiest(2);
   for (const std::uint64_t n : {5U, 1U, 9U, 3U})
-    busiest.add({.shown = "d" + std::to_string(n), .transport = "smtp", .connections = n, .jobs = 0, .failures = n});
+    busiest.add({.shown = "d" + std::to_string(n), .transport = "smtp", .connections = n, .jobs = 0, .failures = 0});
   BOOST_CHECK_EQUAL(busiest.other().connections, 4U);
-  BOOST_CHECK_EQUAL(busiest.other().failures, 4U);
   const auto kept = busiest.take();
   BOOST_REQUIRE_EQUAL(kept.size(), 2U);
   BOOST_CHECK_EQUAL(kept[0].shown, "d9");
@@ -118,6 +170,31 @@ BOOST_AUTO_TEST_CASE(the_busiest_destinations_are_kept_and_the_rest_is_summed) {
   none.add({.shown = "d", .transport = "smtp", .connections = 1, .jobs = 0, .failures = 0});
   BOOST_CHECK(none.take().empty());
   BOOST_CHECK_EQUAL(none.other().connections, 1U);
+}
+
+BOOST_AUTO_TEST_CASE(destinations_that_fail_keep_half_of_the_places) {
+  Busiest busiest(4);
+  const auto add = [&](const char* name, std::uint64_t jobs, std::uint64_t failures) {
+    busiest.add({.shown = name, .transport = "smtp", .connections = 0, .jobs = jobs, .failures = failures});
+  };
+  // A dead host has neither connections nor jobs while it is closed.
+  add("dead9", 0, 9);
+  for (const char* name : {"busy5", "busy6", "busy7", "busy8"}) add(name, static_cast<std::uint64_t>(name[4] - '0'), 0);
+  add("dead1", 0, 1);
+  add("dead4", 0, 4);
+  const auto kept = busiest.take();
+  BOOST_REQUIRE_EQUAL(kept.size(), 4U);
+  BOOST_CHECK_EQUAL(kept[0].shown, "busy8");
+  BOOST_CHECK_EQUAL(kept[1].shown, "busy7");
+  BOOST_CHECK_EQUAL(kept[2].shown, "dead9");
+  BOOST_CHECK_EQUAL(kept[3].shown, "dead4");
+  BOOST_CHECK_EQUAL(busiest.other().jobs, 11U);
+  BOOST_CHECK_EQUAL(busiest.other().failures, 1U);
+  Busiest one(1);
+  one.add({.shown = "busy", .transport = "smtp", .connections = 5, .jobs = 0, .failures = 0});
+  one.add({.shown = "dead", .transport = "smtp", .connections = 0, .jobs = 0, .failures = 1});
+  BOOST_CHECK_EQUAL(one.take().front().shown, "dead");
+  BOOST_CHECK_EQUAL(one.other().connections, 5U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,10 +3,13 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/hidden.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/base/version.h"
 #include "lib/service/board.h"
 #include "lib/views/destinations.h"
 #include "penapi/exposition.h"
@@ -71,6 +74,8 @@ Task<Response> metrics_text(Server& server, Call call) {
   const auto form = call.request.query.find("compat");
   if (form != call.request.query.end() && form->second != "postfix")
     co_return failure(400, "compat: only \"postfix\" is known");
+  if (call.request.query.size() > (form != call.request.query.end() ? 1U : 0U))
+    co_return failure(400, "unknown parameter: compat is the only one");
   const auto sums = server.counted();
   if (!sums) co_return failure(503, sums.error().message());
   const Seen seen = co_await server.survey.look();
@@ -88,7 +93,7 @@ Task<Response> metrics_text(Server& server, Call call) {
                    static_cast<std::uint64_t>(facts.f_bavail) * facts.f_frsize);
     }
     out.family("penstock_build_info", "The version, as a label.", "gauge");
-    out.sample("penstock_build_info", {{"version", PEN_VERSION}}, std::uint64_t{1});
+    out.sample("penstock_build_info", {{"version", std::string(version())}}, std::uint64_t{1});
   }
   co_return Response{.body = out.take(), .type = "text/plain; version=0.0.4; charset=utf-8"};
 }
@@ -98,8 +103,10 @@ Task<Response> healthz(Server& server, Call) {
   ordered_json j;
   j["healthy"] = true;
   j["problems"] = ordered_json::array();
+  bool has_queue = false;
   if (const auto state = services(server)) {
     for (const auto& s : state->value("services", ordered_json::array())) {
+      has_queue = has_queue || s.value("service", "") == "qmgr/unix";
       if (s.value("state", "") != "waiting to restart") continue;
       healthy = false;
       j["problems"].push_back(fmt::format("service {} dies: {}", s.value("service", ""), s.value("last_end", "")));
@@ -107,6 +114,13 @@ Task<Response> healthz(Server& server, Call) {
   } else {
     healthy = false;
     j["problems"].push_back(state.error());
+  }
+  // As penstock health judges: master sees no difference between one that works and one that hangs.
+  if (has_queue) {
+    if (const Seen seen = co_await server.survey.look(); !seen.qmgr_problem.empty()) {
+      healthy = false;
+      j["problems"].push_back("the queue manager does not answer: " + seen.qmgr_problem);
+    }
   }
   j["disks"] = ordered_json::array();
   for (const Disk& disk : disks(server)) {
@@ -151,24 +165,26 @@ Task<Response> list_services(Server& server, Call) {
 namespace {
 /// Values that are, or may hold, what lets somebody in. Of tables within main.cf the text is the content.
 bool is_secret(std::string_view name, std::string_view value) {
-  const std::string lower = to_lower(std::string(name));
-  for (const char* word : {"password", "passwd", "secret", "token", "credential"})
-    if (lower.contains(word)) return true;
-  return value.contains("inline:") || value.contains("password");
+  if (named_secret(name) || value.contains("inline:")) return true;
+  const std::string lower = to_lower(value);
+  return lower.contains("password") || lower.contains("secret") || lower.contains("token=");
 }
 }  // namespace
 
 Task<Response> list_settings(Server& server, Call) {
   ordered_json j;
   j["settings"] = ordered_json::array();
+  // Each process sets these for itself.
+  constexpr auto kOwn = std::to_array<std::string_view>({"process_id", "process_name", "service_name"});
   for (const std::string& name : server.config.names_set()) {
+    if (std::ranges::find(kOwn, name) != kOwn.end()) continue;
     const std::string written = server.config.written(name).value_or("");
     ordered_json one;
     one["name"] = name;
     if (is_secret(name, written)) {
       one["hidden"] = true;
     } else {
-      one["value"] = written;  // not expanded: what a $name stands for may be secret
+      one["value"] = without_user(written);  // not expanded: what a $name stands for may be secret
     }
     const config::Row* row = config::find_row(name);
     one["acts"] = row == nullptr || row->kind == config::Class::acts;

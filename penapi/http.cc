@@ -183,15 +183,26 @@ bool is_own_host(std::string_view host, std::string_view myhostname) {
   return iequals(name, "localhost") || iequals(name, myhostname) || parse_ip(name).has_value();
 }
 
+namespace {
+std::string head_of(const Response& response) {
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n", response.status,
+                                 reason_phrase(response.status), response.type);
+  head += fmt::format(
+      "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
+      "Content-Security-Policy: {}\r\n",
+      response.policy);
+  return head;
+}
+}  // namespace
+
 std::string response_head(const Response& response, bool keep_alive) {
-  std::string head = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n", response.status,
-                                 reason_phrase(response.status), response.type, response.body.size());
-  head +=
-      "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nContent-Security-Policy: default-src 'none'\r\n";
+  std::string head = head_of(response) + fmt::format("Content-Length: {}\r\n", response.body.size());
   if (!response.allow.empty()) head += fmt::format("Allow: {}\r\n", response.allow);
   if (response.status == 401) head += "WWW-Authenticate: Bearer\r\n";
   if (!keep_alive) head += "Connection: close\r\n";
   return head + "\r\n";
 }
+
+std::string stream_head(const Response& response) { return head_of(response) + "Connection: close\r\n\r\n"; }
 
 }  // namespace pen::api

@@ -66,9 +66,12 @@ struct Response {
   int status = 200;
   std::string body;
   std::string type = "application/json";
-  std::string allow = {};  // of 405
+  std::string allow = {};                     // of 405
+  std::string policy = "default-src 'none'";  // Content-Security-Policy
 };
 /// The status line and the fields, with the empty line.
 std::string response_head(const Response& response, bool keep_alive);
+/// The same of an answer that goes on until the connection ends.
+std::string stream_head(const Response& response);
 
 }  // namespace pen::api

@@ -1,4 +1,5 @@
 // What pensuper and pendest do, for whoever has a token. Each order is in the log.
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/log.h"
@@ -38,21 +39,27 @@ std::string_view word_of(Verb verb) {
   }
 }
 
+/// An order that has no answer. Who was not greeted has not given it.
+Response unanswered(const Error& error) {
+  if (error.is_errno(ETIMEDOUT) || error.is_errno(ECONNREFUSED) || error.is_errno(ENOENT))
+    return failure(503, "the queue manager does not answer, nothing was done: " + error.message());
+  return failure(503, "the queue manager went away; the order may have been carried out in part: " + error.message());
+}
+
 Task<Response> carry_out(Server& server, ipc::queue::Act act) {
   const std::string_view verb = word_of(act.verb);
   const bool dry_run = act.dry_run;
   const std::size_t named = act.queue_ids.size();
   ordered_json ids = ordered_json::array();
-  (void)co_await server.listings.acquire();
+  if (!co_await server.listings.acquire({.deadline = server.loop.now() + Server::kPatience}))
+    co_return failure(503, "others have gone through the queue all the time: nothing was done");
   const auto done = co_await server.ask(std::move(act), [&](ipc::queue::FromQmgr& m) {
     const auto* e = std::get_if<ipc::queue::Entry>(&m);
     if (e != nullptr && ids.size() < kShownIds) ids.push_back(e->queue_id);
     return true;
   });
   server.listings.release();
-  if (!done || !*done)
-    co_return failure(503, "the queue manager went away; the order may have been carried out in part: " +
-                               (done ? std::string() : done.error().message()));
+  if (!done || !*done) co_return unanswered(done ? Error(async::WaitError::closed) : done.error());
   const ipc::queue::Done& end = **done;
   if (!dry_run) log::info("order: {} ({}): {} messages", verb, named == 0 ? "by choice" : "by id", end.count);
   switch (end.outcome) {
@@ -79,6 +86,7 @@ Task<Response> carry_out(Server& server, ipc::queue::Act act) {
 Task<Response> order(Server& server, Call call, Verb verb) {
   auto act = order_of(call.request.body, verb);
   if (!act) co_return failure(400, act.error());
+  act->by = call.by;
   co_return co_await carry_out(server, *std::move(act));
 }
 
@@ -95,8 +103,7 @@ Task<Response> order_destination(Server& server, ipc::destinations::Order order)
   const bool suspends = order.verb == ipc::destinations::Verb::suspend;
   const std::string name = order.name;
   const auto done = co_await server.ask(std::move(order), [](ipc::destinations::FromQmgr&) { return true; });
-  if (!done || !*done)
-    co_return failure(503, "the queue manager went away: " + (done ? std::string() : done.error().message()));
+  if (!done || !*done) co_return unanswered(done ? Error(async::WaitError::closed) : done.error());
   using ipc::destinations::Outcome;
   const ipc::destinations::Done& end = **done;
   log::info("order: {} {}", suspends ? "suspend" : "resume", printable(name));
@@ -117,6 +124,7 @@ Task<Response> delete_message(Server& server, Call call) {
   act.request = 1;
   act.verb = Verb::remove;
   act.queue_ids = {call.argument};
+  act.by = call.by;
   co_return co_await carry_out(server, std::move(act));
 }
 
@@ -129,8 +137,12 @@ Task<Response> flush_messages(Server& server, Call call) { return order(server, 
 Task<Response> suspend_destination(Server& server, Call call) {
   auto name = destination_of(call);
   if (!name) co_return name.error();
-  ipc::destinations::Order order{
-      .request = 1, .verb = ipc::destinations::Verb::suspend, .name = *std::move(name), .reason = {}};
+  ipc::destinations::Order order{.request = 1,
+                                 .verb = ipc::destinations::Verb::suspend,
+                                 .name = *std::move(name),
+                                 .reason = {},
+                                 .rate = {},
+                                 .by = call.by};
   if (!call.request.body.empty()) {
     const auto j = nlohmann::json::parse(call.request.body, nullptr, false);
     if (!j.is_object()) co_return failure(400, "the body is no JSON object");
@@ -146,8 +158,12 @@ Task<Response> suspend_destination(Server& server, Call call) {
 Task<Response> resume_destination(Server& server, Call call) {
   auto name = destination_of(call);
   if (!name) co_return name.error();
-  co_return co_await order_destination(
-      server, {.request = 1, .verb = ipc::destinations::Verb::resume, .name = *std::move(name), .reason = {}});
+  co_return co_await order_destination(server, {.request = 1,
+                                                .verb = ipc::destinations::Verb::resume,
+                                                .name = *std::move(name),
+                                                .reason = {},
+                                                .rate = {},
+                                                .by = call.by});
 }
 
 }  // namespace pen::api

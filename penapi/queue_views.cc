@@ -22,6 +22,8 @@ namespace {
 constexpr std::uint64_t kDefaultPage = 100;
 constexpr std::uint64_t kMaxPage = 1000;
 constexpr std::uint64_t kMaxOffset = 100'000;
+// A choice may fit few of millions: then the page is what was found in this time, and says so.
+constexpr seconds kLooking{10};
 constexpr std::size_t kPageBytes = 4 * 1024 * 1024;
 constexpr std::size_t kShownRecipients = 100;  // of a message in a listing
 constexpr std::size_t kMostRecipients = 1000;  // of one message
@@ -94,27 +96,37 @@ Task<Response> list_queue(Server& server, Call call) {
   std::size_t bytes = 0;
   bool more = false;
   Gathered gathered(kShownRecipients);
-  (void)co_await server.listings.acquire();
-  const auto done = co_await server.ask(list, [&](ipc::queue::FromQmgr& m) {
-    auto* e = std::get_if<Entry>(&m);
-    if (e == nullptr || !gathered.add(*e)) return true;
-    auto j = gathered.take();
-    if (seen++ < *offset) return true;
-    if (messages.size() == *limit || bytes > kPageBytes) {
-      more = true;
-      return false;
-    }
-    bytes += views::text_of(j).size();
-    messages.push_back(std::move(j));
-    return true;
-  });
+  if (!co_await server.listings.acquire({.deadline = server.loop.now() + kLooking}))
+    co_return failure(503, "others go through the queue all the time: try again");
+  const auto done = co_await server.ask(
+      list,
+      [&](ipc::queue::FromQmgr& m) {
+        auto* e = std::get_if<Entry>(&m);
+        if (e == nullptr || !gathered.add(*e)) return true;
+        auto j = gathered.take();
+        if (seen++ < *offset) return true;
+        if (messages.size() == *limit || bytes > kPageBytes) {
+          more = true;
+          return false;
+        }
+        bytes += views::text_of(j).size();
+        messages.push_back(std::move(j));
+        return true;
+      },
+      kLooking);
   server.listings.release();
-  if (!done) co_return unanswered(done.error());
-  if (*done && (*done)->outcome != ipc::queue::Outcome::ok) co_return failure(503, (*done)->text);
+  const bool incomplete = !done && done.error().is(async::WaitError::timed_out);
+  if (!done && !incomplete) co_return unanswered(done.error());
+  if (incomplete && messages.empty()) {  // it looks in vain, or it does not even look
+    const Seen now = co_await server.survey.look();
+    if (!now.qmgr_problem.empty()) co_return failure(503, "the queue manager does not answer: " + now.qmgr_problem);
+  }
+  if (done && *done && (*done)->outcome != ipc::queue::Outcome::ok) co_return failure(503, (*done)->text);
   ordered_json j;
   j["offset"] = *offset;
   j["limit"] = *limit;
   if (more) j["next_offset"] = *offset + messages.size();
+  if (incomplete) j["incomplete"] = true;
   j["messages"] = std::move(messages);
   co_return Response{.body = views::text_of(j)};
 }

@@ -9,9 +9,17 @@ namespace pen::api {
 namespace {
 
 constexpr Route kRoutes[] = {
+    {"GET", "/", Access::open, page_html},
+    {"GET", "/page.css", Access::open, page_style},
+    {"GET", "/page.js", Access::open, page_script},
+    {"GET", "/icon.svg", Access::open, page_icon},
     {"GET", "/metrics", Access::read, metrics_text},
     {"GET", "/healthz", Access::open, healthz},
     {"GET", "/readyz", Access::open, readyz},
+    {"GET", "/api/v1/overview", Access::read, show_overview},
+    {"GET", "/api/v1/history", Access::read, show_history},
+    {"GET", "/api/v1/events", Access::read, list_events},
+    {"GET", "/api/v1/stream", Access::read, nullptr},  // Server::stream_figures()
     {"GET", "/api/v1/queue", Access::read, list_queue},
     {"GET", "/api/v1/queue/{id}", Access::read, show_message},
     {"DELETE", "/api/v1/queue/{id}", Access::order, delete_message},
@@ -21,10 +29,12 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/v1/queue/expire", Access::order, expire_messages},
     {"POST", "/api/v1/queue/flush", Access::order, flush_messages},
     {"GET", "/api/v1/destinations", Access::read, list_destinations},
+    {"GET", "/api/v1/trouble", Access::read, list_troubled},
     {"GET", "/api/v1/destinations/{name}", Access::read, show_destination},
     {"POST", "/api/v1/destinations/{name}/suspend", Access::order, suspend_destination},
     {"POST", "/api/v1/destinations/{name}/resume", Access::order, resume_destination},
     {"GET", "/api/v1/explain", Access::read, explain_recipient},
+    {"GET", "/api/v1/messages/{id}/explain", Access::read, explain_message},
     {"GET", "/api/v1/sessions", Access::read, list_sessions},
     {"GET", "/api/v1/services", Access::read, list_services},
     {"GET", "/api/v1/settings", Access::read, list_settings},
@@ -33,6 +43,7 @@ constexpr Route kRoutes[] = {
 /// Whether the path fits the pattern; `argument` is what stands for {…}.
 bool fits(std::string_view pattern, const std::vector<std::string>& path, std::string& argument) {
   pattern.remove_prefix(1);
+  if (pattern.empty()) return path.empty() || (path.size() == 1 && path.front().empty());
   for (std::size_t i = 0;; ++i) {
     const auto end = std::min(pattern.find('/'), pattern.size());
     const std::string_view segment = pattern.substr(0, end);

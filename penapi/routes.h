@@ -22,6 +22,7 @@ enum class Access : std::uint8_t { open, read, order };
 struct Call {
   const Request& request;
   std::string argument;  // of the {…} in the pattern
+  std::string by = {};   // who gives the order, in the words of its event
 };
 using Handler = async::Task<Response> (*)(Server& server, Call call);
 
@@ -29,7 +30,7 @@ struct Route {
   std::string_view method;   // GET also answers HEAD
   std::string_view pattern;  // "/api/v1/queue/{id}"
   Access access;
-  Handler handler;
+  Handler handler;  // nullptr: the answer goes on until the connection ends
 };
 std::span<const Route> routes();
 

@@ -54,7 +54,9 @@ BOOST_AUTO_TEST_CASE(another_method_is_told_which_there_are_and_other_paths_are_
   BOOST_CHECK_EQUAL(find("POST", {"metrics"}).allow, "GET");
   BOOST_CHECK(find("POST", {"metrics"}).route == nullptr);
   BOOST_CHECK_EQUAL(find("PUT", {"api", "v1", "queue", "ABC"}).allow, "GET, DELETE");
-  for (const auto& path : {std::vector<std::string>{}, {"api"}, {"metrics", "x"}, {"api", "v1", "queue", "a", "b"}}) {
+  BOOST_CHECK(find("GET", {}).route != nullptr);  // the page
+  for (const auto& path :
+       {std::vector<std::string>{"api"}, {"page"}, {"metrics", "x"}, {"api", "v1", "queue", "a", "b"}}) {
     BOOST_CHECK(find("GET", path).route == nullptr);
     BOOST_CHECK_EQUAL(find("GET", path).allow, "");
   }

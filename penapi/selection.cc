@@ -45,6 +45,7 @@ std::string take_filter(std::map<std::string, std::string>& query, ipc::queue::F
   for (const auto& [name, member] : {std::pair{"sender", &ipc::queue::Filter::sender},
                                      {"recipient", &ipc::queue::Filter::recipient},
                                      {"domain", &ipc::queue::Filter::domain},
+                                     {"tenant", &ipc::queue::Filter::tenant},
                                      {"reply", &ipc::queue::Filter::reply}}) {
     const auto at = query.find(name);
     if (at == query.end()) continue;

@@ -1,5 +1,10 @@
 #include "penapi/server.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
 #include "lib/base/log.h"
 #include "lib/ipc/channel.h"
 #include "lib/net/tls/session.h"
@@ -11,7 +16,14 @@ using async::Task;
 using async::Until;
 
 Server::Server(async::Loop& loop_in, const config::Config& config_in, Options options)
-    : loop(loop_in), config(config_in), listings(loop_in, kListings), survey(*this), options_(std::move(options)) {}
+    : loop(loop_in), config(config_in), listings(loop_in, kListings), survey(*this), options_(std::move(options)) {
+  const auto& s = config.settings();
+  if (!s.penapi_status_page) return;
+  recorder_ = std::make_unique<Recorder>(*this, s.penapi_history_map);
+  recorder_->start();
+  events_ = std::make_unique<EventTail>(loop, path("public/event-stream"));
+  events_->start();
+}
 
 std::string Server::path(std::string_view name) const {
   return config.settings().queue_directory + "/" + std::string(name);
@@ -25,33 +37,55 @@ Result<metrics::Sums> Server::counted() const {
 
 namespace {
 
+bool was_closed(const Error& error) {
+  return error.is(async::WaitError::closed) || error.is_errno(EPIPE) || error.is_errno(ECONNRESET);
+}
+
 /// One request and its answers over a connection of its own, whose end tells qmgr that no more is wanted.
 template <class From, class To, class Done>
 Task<Result<std::optional<Done>>> converse(async::Loop& loop, std::string path, std::string_view conversation,
-                                           To request, std::function<bool(From&)> see) {
-  const Until until{.deadline = loop.now() + Server::kPatience};
-  auto channel = co_await ipc::connect_channel<From, To>(loop, std::move(path), conversation, until);
-  if (!channel) co_return fail(std::move(channel).error());
-  PEN_CO_TRY(std::visit([&](const auto& m) { return channel->send(m); }, request));
-  for (;;) {
-    auto received = co_await channel->receive(until);
-    if (!received) co_return fail(std::move(received).error());
-    if (auto* done = std::get_if<Done>(&received->message)) co_return std::optional<Done>(std::move(*done));
-    if (!see(received->message)) co_return std::optional<Done>();
+                                           To request, std::function<bool(From&)> see, seconds patience,
+                                           std::uint32_t least_revision = 0) {
+  const Until until{.deadline = loop.now() + patience};
+  for (bool anew = true;; anew = false) {
+    auto channel = co_await ipc::connect_channel<From, To>(
+        loop, path, conversation, {.deadline = std::min(until.deadline, loop.now() + Server::kGreets)});
+    // A reload replaces the queue manager: what it has not read, its successor is asked.
+    if (!channel && anew && was_closed(channel.error())) continue;
+    if (!channel && channel.error().is(async::WaitError::timed_out)) co_return fail_errno("its greeting", ETIMEDOUT);
+    if (!channel) co_return fail(std::move(channel).error());
+    if (channel->peer_revision() < least_revision)
+      co_return fail(ipc::IpcError::wrong_version, "the queue manager that runs is an older one and knows no tenants");
+    if (auto sent = std::visit([&](const auto& m) { return channel->send(m); }, request); !sent) {
+      if (anew && was_closed(sent.error())) continue;
+      co_return fail(std::move(sent).error());
+    }
+    for (;;) {
+      auto received = co_await channel->receive(until);
+      if (!received) co_return fail(std::move(received).error());
+      if (auto* done = std::get_if<Done>(&received->message)) co_return std::optional<Done>(std::move(*done));
+      if (!see(received->message)) co_return std::optional<Done>();
+    }
   }
 }
 
 }  // namespace
 
-Task<Result<std::optional<ipc::queue::Done>>> Server::ask(ipc::queue::ToQmgr request, See<ipc::queue::FromQmgr> see) {
+Task<Result<std::optional<ipc::queue::Done>>> Server::ask(ipc::queue::ToQmgr request, See<ipc::queue::FromQmgr> see,
+                                                          seconds patience) {
+  const auto* act = std::get_if<ipc::queue::Act>(&request);
+  const auto* list = std::get_if<ipc::queue::List>(&request);
+  const bool of_tenant =
+      (act != nullptr && !act->filter.tenant.empty()) || (list != nullptr && !list->filter.tenant.empty());
+  const std::uint32_t revision = of_tenant ? ipc::queue::kTenantRevision : 0;
   return converse<ipc::queue::FromQmgr, ipc::queue::ToQmgr, ipc::queue::Done>(
-      loop, path(ipc::kQmgrSocket), ipc::queue::kName, std::move(request), std::move(see));
+      loop, path(ipc::kQmgrSocket), ipc::queue::kName, std::move(request), std::move(see), patience, revision);
 }
 
 Task<Result<std::optional<ipc::destinations::Done>>> Server::ask(ipc::destinations::ToQmgr request,
                                                                  See<ipc::destinations::FromQmgr> see) {
   return converse<ipc::destinations::FromQmgr, ipc::destinations::ToQmgr, ipc::destinations::Done>(
-      loop, path(ipc::kQmgrSocket), ipc::destinations::kName, std::move(request), std::move(see));
+      loop, path(ipc::kQmgrSocket), ipc::destinations::kName, std::move(request), std::move(see), kPatience);
 }
 
 Task<void> Server::serve(async::Stream stream) {
@@ -67,29 +101,46 @@ Task<void> Server::serve(async::Stream stream) {
       co_return;
     }
   }
-  while (co_await serve_request(stream, place)) {
+  for (bool first = true; co_await serve_request(stream, place, first); first = false) {
   }
   (void)co_await stream.shutdown({.deadline = loop.now() + seconds(5)});
 }
 
+namespace {
+/// Who is at the other end.
+std::string peer_of(const async::Stream& stream, bool local) {
+  if (local) {
+    const auto who = async::peer_credentials(stream.fd());
+    return who ? fmt::format("uid {}", who->uid) : std::string();
+  }
+  const auto address = async::peer_address(stream.fd());
+  return address ? address->host : std::string();
+}
+}  // namespace
+
 /// false: the connection ends.
-Task<bool> Server::serve_request(async::Stream& stream, Place place) {
+Task<bool> Server::serve_request(async::Stream& stream, Place place, bool first) {
   bool quiet_end = false;
-  const auto request = co_await read_request(stream, place, quiet_end);
+  const auto request = co_await read_request(stream, place, first, quiet_end);
   if (quiet_end) co_return false;
   if (!request) {
     const Response no = failure(request.error().status, request.error().text);
     (void)co_await write(stream, no, false, true);
     co_return false;
   }
-  const Response response = co_await answer(*request, place);
+  bool streams = false;
+  const Response response = co_await answer(*request, place, peer_of(stream, place == Place::unix), streams);
+  if (streams && request->method == "GET") co_return co_await stream_figures(stream);
   const bool draining = options_.draining != nullptr && options_.draining->raised();
   const bool keep_alive = request->keep_alive && !draining;
   co_return co_await write(stream, response, keep_alive, request->method != "HEAD") && keep_alive;
 }
 
-Task<std::expected<Request, Refusal>> Server::read_request(async::Stream& stream, Place place, bool& quiet_end) {
-  Until until{.deadline = loop.now() + config.settings().penapi_timeout, .cancel = options_.draining};
+Task<std::expected<Request, Refusal>> Server::read_request(async::Stream& stream, Place place, bool first_of_all,
+                                                           bool& quiet_end) {
+  // Who was accepted just before a reload has asked this process, and would hear nothing.
+  Until until{.deadline = loop.now() + config.settings().penapi_timeout,
+              .cancel = first_of_all ? nullptr : options_.draining};
   RequestHead head;
   for (bool first = true; !head.done(); first = false) {
     auto line = co_await stream.read_line(kMaxHeader, until);
@@ -120,7 +171,7 @@ Task<std::expected<Request, Refusal>> Server::read_request(async::Stream& stream
   co_return std::move(head.request());
 }
 
-Task<Response> Server::answer(const Request& request, Place place) {
+Task<Response> Server::answer(const Request& request, Place place, std::string peer, bool& streams) {
   const Match match = find_route(request);
   if (match.route == nullptr && match.allow.empty()) co_return failure(404, "there is no such path: see docs/api.md");
   if (match.route == nullptr) {
@@ -134,11 +185,19 @@ Task<Response> Server::answer(const Request& request, Place place) {
       (access == Access::read && (place == Place::network || config.settings().penapi_require_token));
   if (wants_token && options_.tokens.empty())
     co_return failure(403, "this needs a token, and penapi_token_file names none");
-  if (wants_token && !options_.tokens.permit(request.authorization)) {
+  const auto token = wants_token ? options_.tokens.permit(request.authorization) : std::nullopt;
+  if (wants_token && !token) {
     if (!request.authorization.empty()) log::warning("{} {}: a wrong token", request.method, match.route->pattern);
     co_return failure(401, "this needs a token: Authorization: Bearer TOKEN");
   }
-  co_return co_await match.route->handler(*this, Call{request, match.argument});
+  if (match.route->handler == nullptr) {
+    streams = true;
+    co_return Response{.body = {}, .type = "text/event-stream"};
+  }
+  std::string by = "penapi";
+  if (token) by += fmt::format(", token of line {}", *token);
+  if (!peer.empty()) by += ", " + peer;
+  co_return co_await match.route->handler(*this, Call{request, match.argument, std::move(by)});
 }
 
 Task<bool> Server::write(async::Stream& stream, const Response& response, bool keep_alive, bool with_body) {

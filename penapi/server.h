@@ -20,6 +20,8 @@
 #include "lib/ipc/queue.h"
 #include "lib/metrics/page.h"
 #include "lib/net/tls/context.h"
+#include "penapi/event_tail.h"
+#include "penapi/recorder.h"
 #include "penapi/routes.h"
 #include "penapi/survey.h"
 #include "penapi/tokens.h"
@@ -42,12 +44,16 @@ class Server {
   async::Task<void> serve(async::Stream stream);
 
   static constexpr seconds kPatience{60};
+  /// For the greeting of qmgr, which costs it nothing: one that is silent for so long hangs.
+  static constexpr seconds kGreets{3};
   static constexpr std::size_t kListings = 4;
 
   /// Asks qmgr and calls see() for each answer before Done; false from see() is enough: nullopt is returned then.
+  /// Errors: ETIMEDOUT, qmgr does not greet; timed_out, its answer took longer than `patience`; as connect_channel().
   template <class Message>
   using See = std::function<bool(Message&)>;
-  async::Task<Result<std::optional<ipc::queue::Done>>> ask(ipc::queue::ToQmgr request, See<ipc::queue::FromQmgr> see);
+  async::Task<Result<std::optional<ipc::queue::Done>>> ask(ipc::queue::ToQmgr request, See<ipc::queue::FromQmgr> see,
+                                                           seconds patience = kPatience);
   async::Task<Result<std::optional<ipc::destinations::Done>>> ask(ipc::destinations::ToQmgr request,
                                                                   See<ipc::destinations::FromQmgr> see);
 
@@ -58,16 +64,25 @@ class Server {
   /// What all programs have counted. Errors: a page is of another version.
   Result<metrics::Sums> counted() const;
   const Fd& board() const { return options_.board; }
+  /// Of the status page; nullptr: it is off.
+  const Recorder* history() const { return recorder_.get(); }
+  const EventTail* events() const { return events_.get(); }
   std::string path(std::string_view name) const;
 
  private:
   enum class Place : std::uint8_t { unix, loopback, network };
-  async::Task<bool> serve_request(async::Stream& stream, Place place);
-  async::Task<std::expected<Request, Refusal>> read_request(async::Stream& stream, Place place, bool& quiet_end);
-  async::Task<Response> answer(const Request& request, Place place);
+  async::Task<bool> serve_request(async::Stream& stream, Place place, bool first);
+  async::Task<std::expected<Request, Refusal>> read_request(async::Stream& stream, Place place, bool first_of_all,
+                                                            bool& quiet_end);
+  async::Task<Response> answer(const Request& request, Place place, std::string peer, bool& streams);
+  async::Task<bool> stream_figures(async::Stream& stream);
+  void send_events(async::Stream& stream, std::uint64_t& seen);
   async::Task<bool> write(async::Stream& stream, const Response& response, bool keep_alive, bool with_body);
 
   Options options_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<EventTail> events_;
+  std::size_t streams_ = 0;
 };
 
 }  // namespace pen::api

@@ -1,6 +1,8 @@
 #include "penapi/survey.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include "lib/base/log.h"
 #include "lib/destdb/facts.h"
@@ -24,26 +26,61 @@ void QueueState::add(WallTime now, WallTime arrival, std::uint64_t size) {
       kWaits.begin())];
 }
 
+void QueueView::add(WallTime now, const ipc::queue::Entry& e) {
+  using ipc::queue::Place;
+  const auto place = static_cast<std::size_t>(e.place);
+  if (place < kPlaces) states[place].add(now, e.arrival, e.size);
+  const auto older = [](WallTime& oldest, WallTime at) {
+    if (oldest == WallTime{} || at < oldest) oldest = at;
+  };
+  if (e.attempt == 1 && (e.place == Place::active || e.place == Place::incoming)) older(untried, e.arrival);
+  if (e.place == Place::deferred && e.next_try != WallTime{} && e.next_try < now) older(due, e.next_try);
+}
+
 namespace {
 bool busier(const DestinationFigures& a, const DestinationFigures& b) {
   return a.weight() != b.weight() ? a.weight() > b.weight() : a.failures > b.failures;
 }
+bool worse(const DestinationFigures& a, const DestinationFigures& b) {
+  return a.failures != b.failures ? a.failures > b.failures : a.weight() > b.weight();
+}
+/// Puts one into a heap of `limit`; the least of all falls out again.
+std::optional<DestinationFigures> put(std::vector<DestinationFigures>& heap, std::size_t limit, auto more,
+                                      DestinationFigures d) {
+  heap.push_back(std::move(d));
+  std::ranges::push_heap(heap, more);
+  if (heap.size() <= limit) return std::nullopt;
+  std::ranges::pop_heap(heap, more);
+  std::optional<DestinationFigures> least(std::move(heap.back()));
+  heap.pop_back();
+  return least;
+}
 }  // namespace
 
 void Busiest::add(DestinationFigures d) {
-  kept_.push_back(std::move(d));
-  std::ranges::push_heap(kept_, busier);
-  if (kept_.size() <= limit_) return;
-  std::ranges::pop_heap(kept_, busier);
-  other_.connections += kept_.back().connections;
-  other_.jobs += kept_.back().jobs;
-  other_.failures += kept_.back().failures;
-  kept_.pop_back();
+  const std::size_t for_troubled = (limit_ + 1) / 2;
+  if (d.failures > 0) {
+    auto least = put(troubled_, for_troubled, worse, std::move(d));
+    if (!least && troubled_.size() + busy_.size() <= limit_) return;
+    if (!least) {  // it has taken the place of a busy one
+      std::ranges::pop_heap(busy_, busier);
+      least = std::move(busy_.back());
+      busy_.pop_back();
+    }
+    d = *std::move(least);
+  }
+  const auto least = put(busy_, limit_ - troubled_.size(), busier, std::move(d));
+  if (!least) return;
+  other_.connections += least->connections;
+  other_.jobs += least->jobs;
+  other_.failures += least->failures;
 }
 
 std::vector<DestinationFigures> Busiest::take() {
-  std::ranges::sort(kept_, busier);
-  return std::move(kept_);
+  std::ranges::sort(busy_, busier);
+  std::ranges::sort(troubled_, worse);
+  std::ranges::move(troubled_, std::back_inserter(busy_));
+  return std::move(busy_);
 }
 
 Survey::Survey(Server& server) : server_(server), looked_(server.loop), asked_(server.loop) {}
@@ -56,7 +93,7 @@ Task<Seen> Survey::look() {
     loop.spawn("survey", go_through(this));
   }
   if (asking_) {
-    (void)co_await asked_.wait({.deadline = loop.now() + kFirst});
+    (void)co_await asked_.wait();  // not long: ask_quick() is bounded
   } else if (quick_at_ == SteadyTime::min() || loop.now() - quick_at_ >= kQuick) {
     asking_ = true;
     asked_.reset();
@@ -65,22 +102,45 @@ Task<Seen> Survey::look() {
     asking_ = false;
     asked_.set();
   }
-  if (queue_->looked == WallTime{}) (void)co_await looked_.wait({.deadline = loop.now() + kFirst});
+  if (queue_->looked == WallTime{} && quick_.qmgr_problem.empty())
+    (void)co_await looked_.wait({.deadline = loop.now() + kFirst});
   Seen seen = quick_;
   seen.queue = queue_;
   co_return seen;
 }
 
+Task<std::shared_ptr<const Troubled>> Survey::troubled() {
+  if (troubled_ && server_.loop.now() - troubled_at_ < kTroubled) co_return troubled_;
+  auto found = std::make_shared<Troubled>();
+  // Two that come at once may both ask.
+  const auto done = co_await server_.ask(ipc::destinations::Find{.request = 1, .name = {}, .troubled = kMostTroubled},
+                                         [&](ipc::destinations::FromQmgr& m) {
+                                           if (!std::holds_alternative<ipc::destinations::Backend>(m))
+                                             found->worst.push_back(std::move(m));
+                                           return true;
+                                         });
+  if (!done)
+    found->problem = done.error().message();
+  else if (*done)
+    found->all = (*done)->count;
+  troubled_ = found;
+  troubled_at_ = server_.loop.now();
+  co_return found;
+}
+
 Task<void> Survey::ask_quick() {
   Seen now;
-  const auto done = co_await server_.ask(ipc::queue::AskStatus{.request = 1}, [&](ipc::queue::FromQmgr& m) {
-    if (auto* status = std::get_if<ipc::queue::Status>(&m))
-      for (auto& line : status->lines) now.qmgr.insert_or_assign(std::move(line.name), std::move(line.value));
-    return true;
-  });
+  const auto done = co_await server_.ask(
+      ipc::queue::AskStatus{.request = 1},
+      [&](ipc::queue::FromQmgr& m) {
+        if (auto* status = std::get_if<ipc::queue::Status>(&m))
+          for (auto& line : status->lines) now.qmgr.insert_or_assign(std::move(line.name), std::move(line.value));
+        return true;
+      },
+      kAnswer);
   if (!done) now.qmgr_problem = done.error().message();
   auto sessions = co_await sessions::ask_status(server_.loop, server_.path(ipc::kAnvilSocket),
-                                                {.deadline = server_.loop.now() + seconds(5)});
+                                                {.deadline = server_.loop.now() + kAnswer});
   if (sessions)
     now.sessions = *std::move(sessions);
   else
@@ -91,12 +151,15 @@ Task<void> Survey::ask_quick() {
 Task<void> Survey::go_through(Survey* self) {
   async::Loop& loop = self->server_.loop;
   const SteadyTime began = loop.now();
+  bool looked = false;
   if ((co_await self->server_.listings.acquire()).has_value()) {
     auto view = std::make_shared<QueueView>();
-    if (co_await self->look_at_queue(*view)) self->queue_ = std::move(view);
+    looked = co_await self->look_at_queue(*view);
+    if (looked) self->queue_ = std::move(view);
     self->server_.listings.release();
   }
-  const auto took = loop.now() - began;
+  // To wait for a queue manager that does not answer has cost it nothing.
+  const auto took = looked ? loop.now() - began : std::chrono::nanoseconds(0);
   self->again_ = loop.now() + std::max<std::chrono::nanoseconds>(kLeast, took * kShare);
   self->under_way_ = false;
   self->looked_.set();
@@ -108,23 +171,25 @@ Task<bool> Survey::look_at_queue(QueueView& view) {
   list.request = 1;
   list.brief = true;
   const auto done = co_await server_.ask(list, [&](ipc::queue::FromQmgr& m) {
-    if (const auto* e = std::get_if<ipc::queue::Entry>(&m)) {
-      const auto place = static_cast<std::size_t>(e->place);
-      if (place < kPlaces) view.states[place].add(now, e->arrival, e->size);
-    }
+    if (const auto* e = std::get_if<ipc::queue::Entry>(&m)) view.add(now, *e);
     return true;
   });
   if (!done || !*done || (*done)->outcome != ipc::queue::Outcome::ok) {
     log::warning("the queue cannot be listed: {}", done ? (*done ? (*done)->text : "") : done.error().message());
     co_return false;
   }
-  Busiest busiest(static_cast<std::size_t>(server_.config.settings().penapi_destination_limit));
+  const auto most = static_cast<std::size_t>(server_.config.settings().penapi_destination_limit);
+  Busiest busiest(most);
   const auto found =
       co_await server_.ask(ipc::destinations::Find{.request = 1, .name = {}}, [&](ipc::destinations::FromQmgr& m) {
         auto* e = std::get_if<ipc::destinations::Entry>(&m);
         if (e == nullptr) return true;
         const auto cls = static_cast<std::size_t>(e->classification);
         if (cls < view.by_class.size()) ++view.by_class[cls];
+        for (auto& l : e->limits)
+          if (l.thousandths > 0 && view.limits.size() < most)
+            view.limits.insert(
+                {l.group, l.source, l.name.empty() ? l.domain : l.name, static_cast<double>(l.thousandths) / 60'000});
         DestinationFigures d{.shown = std::move(e->shown), .transport = std::move(e->transport)};
         d.connections = e->connections;
         d.jobs = e->in_hand + e->waiting;

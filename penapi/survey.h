@@ -10,7 +10,9 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "lib/async/sync.h"
@@ -43,27 +45,42 @@ struct DestinationFigures {
   std::uint64_t connections = 0, jobs = 0, failures = 0;
   std::uint64_t weight() const { return connections + jobs; }
 };
-/// Keeps the busiest few; the others are summed.
+/// Keeps a few of the destinations: half of them at most are those that failed most often in a row, which have neither
+/// connections nor jobs while they are left alone; then come the busiest. The others are summed.
 class Busiest {
  public:
   explicit Busiest(std::size_t limit) : limit_(limit) {}
   void add(DestinationFigures d);
-  /// The busiest first.
+  /// The busiest first, then those that failed most often.
   std::vector<DestinationFigures> take();
   const DestinationFigures& other() const { return other_; }
 
  private:
   std::size_t limit_;
-  std::vector<DestinationFigures> kept_;  // a heap: the least busy first
+  std::vector<DestinationFigures> troubled_;  // a heap: the one that failed least often first
+  std::vector<DestinationFigures> busy_;      // a heap: the least busy first
   DestinationFigures other_;
+};
+
+/// A limit of what goes out, learned or set.
+struct RateLimit {
+  std::string group, source, scope;
+  double per_minute = 0;
+  bool operator<(const RateLimit& other) const {
+    return std::tie(group, source, scope) < std::tie(other.group, other.source, other.scope);
+  }
 };
 
 struct QueueView {
   WallTime looked{};  // none: not yet
   std::array<QueueState, kPlaces> states;
+  WallTime untried{};  // arrival of the oldest message whose first try is not over; none: there is none
+  WallTime due{};      // since when the one that waits longest for a try that is due does; none: none waits
   std::vector<DestinationFigures> destinations;
   DestinationFigures other;
+  std::set<RateLimit> limits;               // penapi_destination_limit of them at most
   std::array<std::uint64_t, 7> by_class{};  // destinations by ipc::destinations::Class
+  void add(WallTime now, const ipc::queue::Entry& e);
 };
 
 struct Seen {
@@ -74,14 +91,26 @@ struct Seen {
   std::string sessions_problem;
 };
 
+struct Troubled {
+  std::vector<ipc::destinations::FromQmgr> worst;  // Suspended and Entry, at most kMostTroubled of each
+  std::uint64_t all = 0;
+  std::string problem;  // qmgr did not answer
+};
+
 class Survey {
  public:
   explicit Survey(Server& server);
   async::Task<Seen> look();
+  /// The destinations that take nothing, as qmgr names them: asked again after kTroubled, however many pages there are.
+  async::Task<std::shared_ptr<const Troubled>> troubled();
 
   static constexpr milliseconds kQuick{1000};
+  static constexpr seconds kTroubled{5};
+  static constexpr std::uint32_t kMostTroubled = 100;
   static constexpr seconds kLeast{10};
   static constexpr int kShare = 50;
+  // For qmgr and for anvil: together less than the ten seconds that a scrape of Prometheus may take.
+  static constexpr seconds kAnswer = ipc::queue::kHangs;
   static constexpr seconds kFirst{5};  // how long the first one is waited for
 
  private:
@@ -94,6 +123,8 @@ class Survey {
   Seen quick_;
   SteadyTime quick_at_ = SteadyTime::min(), again_ = SteadyTime::min();
   bool under_way_ = false, asking_ = false;
+  std::shared_ptr<const Troubled> troubled_;
+  SteadyTime troubled_at_{};
   async::Event looked_, asked_;
 };
 

@@ -56,18 +56,19 @@ Result<Tokens> Tokens::parse(std::string_view text, const std::string& path) {
       return wrong(path, fmt::format("line {}: shorter than {} characters", number, kShortest));
     if (!std::ranges::all_of(line, [](char c) { return c > 32 && c < 127; }))
       return wrong(path, fmt::format("line {}: a character that is no visible ASCII", number));
-    out.tokens_.emplace_back(line);
+    out.tokens_.push_back({std::string(line), number});
   }
   return out;
 }
 
-bool Tokens::permit(std::string_view authorization) const {
+std::optional<int> Tokens::permit(std::string_view authorization) const {
   constexpr std::string_view kScheme = "Bearer ";
-  if (!istarts_with(authorization, kScheme)) return false;
+  if (!istarts_with(authorization, kScheme)) return std::nullopt;
   const std::string_view given = trim(authorization.substr(kScheme.size()));
-  bool found = false;
-  for (const std::string& token : tokens_) found = same(given, token) || found;
-  return found;
+  int found = 0;
+  for (const Token& token : tokens_)
+    if (same(given, token.text)) found = token.line;
+  return found == 0 ? std::nullopt : std::optional(found);
 }
 
 }  // namespace pen::api

@@ -6,6 +6,7 @@
 ///          comments. Others than its owner must not be able to read it.
 /// Errors:  unreadable, readable by others, a short token; the text says which line, never what it holds.
 /// Thread:  any; immutable.
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,11 +21,16 @@ class Tokens {
   static Result<Tokens> read(const std::string& path);
   static Result<Tokens> parse(std::string_view text, const std::string& path);
   bool empty() const { return tokens_.empty(); }
-  /// The value of an Authorization field: "Bearer TOKEN". Takes the same time whatever is right in a wrong one.
-  bool permit(std::string_view authorization) const;
+  /// The line of the token in an Authorization field: "Bearer TOKEN". nullopt: it is none. Takes the same time whatever
+  /// is right in a wrong one.
+  std::optional<int> permit(std::string_view authorization) const;
 
  private:
-  std::vector<std::string> tokens_;
+  struct Token {
+    std::string text;
+    int line = 0;
+  };
+  std::vector<Token> tokens_;
 };
 
 }  // namespace pen::api

@@ -12,6 +12,15 @@ async::Task<Response> metrics_text(Server& server, Call call);
 async::Task<Response> list_services(Server& server, Call call);
 async::Task<Response> list_settings(Server& server, Call call);
 async::Task<Response> list_sessions(Server& server, Call call);
+// page_routes.cc
+async::Task<Response> page_html(Server& server, Call call);
+async::Task<Response> page_style(Server& server, Call call);
+async::Task<Response> page_script(Server& server, Call call);
+async::Task<Response> page_icon(Server& server, Call call);
+// overview.cc
+async::Task<Response> show_overview(Server& server, Call call);
+async::Task<Response> show_history(Server& server, Call call);
+async::Task<Response> list_events(Server& server, Call call);
 // queue_views.cc
 async::Task<Response> list_queue(Server& server, Call call);
 async::Task<Response> show_message(Server& server, Call call);
@@ -24,8 +33,10 @@ async::Task<Response> expire_messages(Server& server, Call call);
 async::Task<Response> flush_messages(Server& server, Call call);
 // destination_views.cc
 async::Task<Response> list_destinations(Server& server, Call call);
+async::Task<Response> list_troubled(Server& server, Call call);
 async::Task<Response> show_destination(Server& server, Call call);
 async::Task<Response> explain_recipient(Server& server, Call call);
+async::Task<Response> explain_message(Server& server, Call call);
 async::Task<Response> suspend_destination(Server& server, Call call);
 async::Task<Response> resume_destination(Server& server, Call call);
 

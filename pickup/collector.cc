@@ -1,6 +1,7 @@
 #include "pickup/collector.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 
 #include "lib/base/log.h"
 #include "lib/intake/derived.h"
+#include "lib/mail/logged.h"
 #include "lib/mail/queue_id.h"
 #include "lib/mail/wire.h"
 #include "lib/submission/drop_list.h"
@@ -40,6 +42,20 @@ std::string notice_id(const std::string& name) { return name.size() < mail::kMax
 
 std::string status_of(Outcome outcome) {
   return outcome == Outcome::too_large ? "5.3.4" : outcome == Outcome::too_many_hops ? "5.4.0" : "5.4.6";
+}
+
+/// The name of the account; "uid:N" where it has none. Blocks.
+Result<std::string> account_name(uid_t uid) {
+  std::vector<char> memory(16384);
+  passwd entry{};
+  passwd* found = nullptr;
+  int error = 0;
+  while ((error = ::getpwuid_r(uid, &entry, memory.data(), memory.size(), &found)) == ERANGE &&
+         memory.size() < (1U << 20))
+    memory.resize(memory.size() * 2);
+  if (found != nullptr) return std::string(found->pw_name);
+  if (error != 0 && error != ENOENT && error != ESRCH) return fail_errno("getpwuid", error);
+  return fmt::format("uid:{}", uid);
 }
 
 }  // namespace
@@ -129,6 +145,14 @@ async::Task<Result<std::string>> Collector::refusal(uid_t uid, std::string sende
   });
 }
 
+async::Task<Result<std::string>> Collector::tenant_of(uid_t uid, std::string sender) {
+  PEN_CO_TRY_ASSIGN(std::string account, co_await pool_.run([uid] { return account_name(uid); }));
+  tenant::Clues clues{.login = std::move(account), .sender = {}, .header = {}};
+  if (!sender.empty()) clues.sender = intake_.resolve->rewrite(sender);
+  co_return co_await intake_.tables.ask(
+      [tenants = options_.tenants, clues = std::move(clues)] { return tenants->of(clues); });
+}
+
 async::Task<void> Collector::take_message(const std::string& name, Reader reader) {
   submission::Submission given = reader->take_submission();
   // What came over the socket is in a file of our own; nobody else can make one.
@@ -156,6 +180,8 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   message.full_name(std::move(full_name));
   message.submitted_by(fmt::format("from userid {}", uid));
 
+  // What a user of this host writes there says nothing.
+  if (options_.tenants) message.take_field(options_.tenants->field());
   intake::Body& body = message.open_body(reader->content_size());
   mail::BdatScanner scanner({.replace_bare_cr = intake_.settings.replace_bare_cr});
   const async::Until until{.deadline = loop_.now() + intake_.settings.enqueue_timeout};
@@ -178,14 +204,19 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
   if (probe) scanner.feed("Subject: probe\n\n", body.content());
   scanner.finish(body.content());
   const auto& summary = body.content().summary();
-  log::info("{}: uid={} from=<{}>", name, uid, sender);
+  log::info("{}: uid={} from=<{}>", name, uid, mail::logged(sender));
   log::info("{}: message-id={}", name, summary.message_id_value.empty() ? "<>" : summary.message_id_value);
   const bool too_large = options_.size_limit != 0 && reader->content_size() > options_.size_limit;
   intake::Commit commit = too_large ? intake::Commit{Outcome::too_large, {}} : intake::Commit{Outcome::ok, {}};
   if (!too_large && !probe && options_.filters) {
-    LocalFilters::Judged judged = co_await options_.filters->judge(message, until);
-    if (judged.outcome == LocalFilters::Outcome::put_off) co_return put_off(name, judged.why);
+    milter::OtherFilters::Judged judged = co_await options_.filters->judge(message, until);
+    if (judged.outcome == milter::OtherFilters::Outcome::put_off) co_return put_off(name, judged.why);
     commit = std::move(judged.commit);
+  }
+  if (commit.outcome == Outcome::ok && !probe && options_.tenants) {
+    auto tenant = co_await tenant_of(uid, message.envelope().sender);
+    if (!tenant) co_return put_off(name, tenant.error().message());
+    message.envelope().tenant = *std::move(tenant);
   }
   if (commit.outcome == Outcome::ok)  // filters may have taken their time
     commit = co_await message.commit({.deadline = loop_.now() + intake_.settings.enqueue_timeout});

@@ -21,9 +21,10 @@
 #include "lib/base/random.h"
 #include "lib/intake/derived.h"
 #include "lib/mail/dsn.h"
+#include "lib/milter/other_filters.h"
 #include "lib/submission/drop_file.h"
 #include "lib/submission/rights.h"
-#include "pickup/filters.h"
+#include "lib/tenant/identity.h"
 
 namespace pen::pickup {
 
@@ -36,9 +37,10 @@ class Collector {
     mail::DsnSettings notices = {};
     intake::OwnMail notice = {};
     bool detect_smtputf8_of_probes = false;
-    std::uint64_t size_limit = 0;                // message_size_limit, 0: none
-    std::optional<submission::Rights> rights{};  // none: every user may submit with every sender
-    LocalFilters* filters = nullptr;             // non_smtpd_milters; nullptr: none
+    std::uint64_t size_limit = 0;                          // message_size_limit, 0: none
+    std::optional<submission::Rights> rights{};            // none: every user may submit with every sender
+    milter::OtherFilters* filters = nullptr;               // non_smtpd_milters; nullptr: none
+    std::shared_ptr<const tenant::Identity> tenants = {};  // nullptr: there are none
   };
   Collector(async::Loop& loop, async::HandlerPool& pool, intake::Intake& intake, Options options)
       : loop_(loop),
@@ -78,6 +80,8 @@ class Collector {
   /// Leaves a file that this process must not take, and does not look at it again.
   void leave(const std::string& name, std::string_view why);
   void put_off(const std::string& name, std::string_view why);
+  /// Whose message it is, as its tenant: by the account that handed it in, and by its sender.
+  async::Task<Result<std::string>> tenant_of(uid_t uid, std::string sender);
 
   async::Loop& loop_;
   async::HandlerPool& pool_;

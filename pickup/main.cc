@@ -5,12 +5,12 @@
 
 #include "lib/base/log.h"
 #include "lib/bounce/from_config.h"
-#include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
-#include "lib/mail/queue_id.h"
+#include "lib/intake/program_intake.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/plan.h"
 #include "lib/service/service.h"
+#include "lib/signing/remote_keys.h"
 #include "pickup/collector.h"
 #include "pickup/from_settings.h"
 #include "pickup/submit_server.h"
@@ -20,42 +20,40 @@ namespace {
 using namespace pen;
 
 constexpr std::size_t kThreads = 4;
+const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
 
 struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, intake::Settings settings,
           mail::DsnSettings notices, std::optional<submission::Rights> rights,
-          std::shared_ptr<const milter::Settings> milters)
+          std::shared_ptr<const milter::Settings> milters, std::shared_ptr<const tenant::Identity> tenants)
       : pool(context.loop(), kThreads),
-        queue(context.loop(), context.queue_path(ipc::kQmgrSocket)),
-        ids(context.loop().clock(), Random(secure_random_u64())),
-        intake{.loop = context.loop(),
-               .pool = pool,
-               .queue = queue,
-               .resolve = resolver,
-               .settings = std::move(settings),
-               .next_queue_id = [this] { return ids.next(); },
-               .expansion_waits = intake::expansion_may_wait(resolver->options(), intake.settings.copies),
-               .log_info = [](const std::string& line) { log::info("{}", line); },
-               .log_warning = log::as_warning},
+        own(context.loop(), pool, context.queue_path(ipc::kQmgrSocket), std::move(resolver), std::move(settings),
+            kLogs),
         filters(milters->other.empty() ? nullptr
-                                       : std::make_unique<pickup::LocalFilters>(context.loop(), milters, intake)),
+                                       : std::make_unique<milter::OtherFilters>(context.loop(), milters, own.intake)),
         collector(std::make_shared<pickup::Collector>(
-            context.loop(), pool, intake,
+            context.loop(), pool, own.intake,
             pickup::Collector::Options{
                 .drop_directory = context.queue_path("maildrop"),
                 .corrupt_directory = context.queue_path("corrupt"),
                 .notices = std::move(notices),
-                .notice = intake::own_mail(context.settings(), "bounce"),
+                .notice = own_notice(context.settings()),
                 .detect_smtputf8_of_probes = intake::detects_smtputf8(context.settings(), "verify"),
                 .size_limit = static_cast<std::uint64_t>(context.settings().message_size_limit),
                 .rights = std::move(rights),
-                .filters = filters.get()})) {}
+                .filters = filters.get(),
+                .tenants = std::move(tenants)})) {}
+
+  /// Notices about mail that cannot be taken.
+  intake::OwnMail own_notice(const config::Settings& s) {
+    intake::OwnMail notice = intake::own_mail(s, "bounce");
+    if (filters) notice.filters = filters->for_own_mail();
+    return notice;
+  }
 
   async::HandlerPool pool;
-  intake::EnqueueClient queue;
-  mail::QueueIdGenerator ids;
-  intake::Intake intake;
-  std::unique_ptr<pickup::LocalFilters> filters;  // nullptr: non_smtpd_milters is empty
+  intake::ProgramIntake own;
+  std::unique_ptr<milter::OtherFilters> filters;  // nullptr: non_smtpd_milters is empty
   std::shared_ptr<pickup::Collector> collector;
   std::shared_ptr<pickup::SubmitServer> submissions;
 };
@@ -73,26 +71,33 @@ bool brings_mail(const async::Listener::Accepted& accepted) {
   return at && at->path.ends_with(std::string("/") + std::string(service::kSubmitSocket));
 }
 
-Result<intake::Settings> intake_settings(const config::Settings& s) {
-  PEN_TRY_ASSIGN(auto out, intake::from_settings(s));
+Result<intake::Settings> intake_settings(const config::Settings& s, std::shared_ptr<signing::RemoteKeys> keys) {
+  PEN_TRY_ASSIGN(auto out, intake::from_settings(s, std::move(keys)));
   out.message_size_limit = 0;  // the collector keeps it: a notice about a message may be larger
   out.detect_smtputf8 = intake::detects_smtputf8(s, "sendmail");
-  for (const auto& warning : out.warnings) log::warning("{}", warning);
-  for (const auto& option : intake::receive_steps(s.receive_override_options).unknown)
-    log::warning("receive_override_options: unknown option {}", option);
   return out;
+}
+
+// How long a start waits for the key process. Then mail is taken without it, and what is to be signed waits.
+constexpr seconds kKeysWait{15};
+
+async::Task<void> begin(std::shared_ptr<Program> program, service::Context* context,
+                        std::shared_ptr<signing::RemoteKeys> keys) {
+  const async::Until until{.deadline = context->loop().now() + kKeysWait, .cancel = &context->draining()};
+  if (keys && !co_await keys->listed(until)) log::warning("the key process does not answer: mail to be signed waits");
+  context->sessions().spawn("collector", pickup::Collector::run(program->collector, &context->draining()));
+  context->serve([program](async::Listener::Accepted accepted) {
+    if (brings_mail(accepted)) return pickup::SubmitServer::serve(program->submissions, std::move(accepted.stream));
+    return woken(program, std::move(accepted));
+  });
+  context->ready();
 }
 
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
-  for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
-  PEN_TRY_ASSIGN(auto settings, intake_settings(context.settings()));
-  if (settings.checks) {
-    for (const auto& problem : settings.checks->problems()) log::warning("{}", map::advice(problem));
-    if (const auto why = settings.checks->slower_because(); !why.empty()) log::info("{}", why);
-  }
-  if (resolver->canonical_blocking())
-    log::warning("canonical tables that ask another process do not see addresses in headers");
+  const auto keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
+  PEN_TRY_ASSIGN(auto settings, intake_settings(context.settings(), keys));
+  intake::tell(settings, *resolver, kLogs);
   auto notices = bounce::notice_form(context.config());
   if (!notices.problem.empty()) log::warning("{}", notices.problem);
   std::optional<submission::Rights> rights;
@@ -101,8 +106,12 @@ Result<service::Hooks> start(service::Context& context) {
   }
   PEN_TRY_ASSIGN(auto milters, milter::Settings::read(context.settings(),
                                                       {.default_type = context.settings().default_database_type}));
-  auto program = std::make_shared<Program>(context, std::move(resolver), std::move(settings),
-                                           std::move(notices.settings), std::move(rights), std::move(milters));
+  PEN_TRY_ASSIGN(auto tenants, tenant::Identity::open(context.settings()));
+  if (tenants)
+    for (const auto& problem : tenants->problems()) log::warning("{}", map::advice(problem));
+  auto program =
+      std::make_shared<Program>(context, std::move(resolver), std::move(settings), std::move(notices.settings),
+                                std::move(rights), std::move(milters), std::move(tenants));
   program->submissions = std::make_shared<pickup::SubmitServer>(
       context.loop(), program->pool,
       pickup::SubmitServer::Options{
@@ -110,14 +119,10 @@ Result<service::Hooks> start(service::Context& context) {
           .size_limit = static_cast<std::uint64_t>(context.settings().message_size_limit),
           .refusal = [collector = program->collector](uid_t uid,
                                                       std::string sender) { return collector->refusal(uid, sender); },
-          .next_id = [program] { return program->ids.next(); },
+          .next_id = [program] { return program->own.ids.next(); },
           .taken = [collector = program->collector] { collector->wake(); }});
-  program->queue.start();
-  context.sessions().spawn("collector", pickup::Collector::run(program->collector, &context.draining()));
-  context.serve([program](async::Listener::Accepted accepted) {
-    if (brings_mail(accepted)) return pickup::SubmitServer::serve(program->submissions, std::move(accepted.stream));
-    return woken(program, std::move(accepted));
-  });
+  program->own.queue.start();
+  context.loop().spawn("begin", begin(program, &context, keys));
   return service::Hooks{.status =
                             [program] {
                               const auto& c = program->collector->counts();
@@ -137,6 +142,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "pickup", .summary = "takes locally submitted mail into the queue"},
-                           start);
+  return pen::service::run(
+      argc, argv, {.name = "pickup", .summary = "takes locally submitted mail into the queue", .announces_ready = true},
+      start);
 }

@@ -7,12 +7,17 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "lib/base/bytes.h"
 #include "lib/base/random.h"
@@ -24,6 +29,7 @@
 #include "lib/submission/rights.h"
 #include "lib/submission/wake.h"
 #include "pickup/from_settings.h"
+#include "pickup/postdrop.h"
 
 namespace {
 
@@ -160,28 +166,39 @@ std::string read_piece(std::size_t most) {
   die(EX_TEMPFAIL, "message not taken: " + error.message());
 }
 
+/// Begins the file, which a signal removes from here on.
+std::unique_ptr<submission::DropWriter> begin(const config::Settings& s, submission::Submission submission,
+                                              const std::function<std::string()>& next_id) {
+  submission.arrival = system_clock().wall_now();
+  submission.submitter = 0;  // the file's owner is
+  const std::string directory = s.queue_directory + "/maildrop";
+  const SignalsBlocked blocked;
+  auto created = submission::DropWriter::create(directory, std::move(submission), next_id);
+  if (!created) die_writing(created.error(), directory, s);
+  auto writer = *std::move(created);
+  const std::string& path = writer->path();
+  if (path.size() >= half_file.size()) {
+    writer.reset();
+    die(EX_CONFIG, "queue_directory: the name is too long");
+  }
+  std::memcpy(half_file.data(), path.c_str(), path.size() + 1);
+  half_file_there = 1;
+  return writer;
+}
+
+void finish(const config::Settings& s, submission::DropWriter& writer) {
+  const SignalsBlocked blocked;
+  if (auto done = writer.finish(); !done) die_writing(done.error(), s.queue_directory + "/maildrop", s);
+  half_file_there = 0;
+  submission::wake_pickup(s.queue_directory);
+}
+
 int submit(const config::Settings& s, const submission::Rights& rights, bool verbose) {
   auto submission = submission::decode_submission(read_piece(submission::kMaxEnvelope), false);
   if (!submission) die(EX_DATAERR, submission.error().message());
   require(rights.refuses_sender(::getuid(), submission->sender));
-  submission->arrival = system_clock().wall_now();
-  submission->submitter = 0;  // the file's owner is
   mail::QueueIdGenerator ids(system_clock(), Random(secure_random_u64()));
-  const std::string directory = s.queue_directory + "/maildrop";
-  std::unique_ptr<submission::DropWriter> writer;
-  {
-    const SignalsBlocked blocked;
-    auto created = submission::DropWriter::create(directory, *std::move(submission), [&ids] { return ids.next(); });
-    if (!created) die_writing(created.error(), directory, s);
-    writer = *std::move(created);
-    const std::string& path = writer->path();
-    if (path.size() >= half_file.size()) {
-      writer.reset();
-      die(EX_CONFIG, "queue_directory: the name is too long");
-    }
-    std::memcpy(half_file.data(), path.c_str(), path.size() + 1);
-    half_file_there = 1;
-  }
+  const auto writer = begin(s, *std::move(submission), [&ids] { return ids.next(); });
   std::array<std::byte, 4> raw{};
   std::string piece;
   for (;;) {
@@ -195,19 +212,73 @@ int submit(const config::Settings& s, const submission::Rights& rights, bool ver
     const auto limit = static_cast<std::uint64_t>(s.message_size_limit);
     if (limit != 0 && writer->content_size() + size > limit)
       die(EX_UNAVAILABLE, fmt::format("message too large: message_size_limit is {} bytes", limit));
-    if (auto done = writer->append(piece); !done) die_writing(done.error(), directory, s);
+    if (auto done = writer->append(piece); !done) die_writing(done.error(), s.queue_directory + "/maildrop", s);
   }
-  const SignalsBlocked blocked;
-  if (auto done = writer->finish(); !done) die_writing(done.error(), directory, s);
-  half_file_there = 0;
-  submission::wake_pickup(s.queue_directory);
+  finish(s, *writer);
   if (verbose) std::printf("%s\n", writer->queue_id().c_str());
   return std::fflush(stdout) == 0 ? EX_OK : EX_IOERR;
+}
+
+void answer(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    die(EX_IOERR, "standard output: " + Error::from_errno(errno).message());
+}
+
+/// Reads all of standard input; nullopt: it is larger than that.
+std::optional<std::string> read_all(std::size_t most) {
+  std::string all;
+  constexpr std::size_t kPiece = 256 * 1024;
+  for (;;) {
+    const std::size_t before = all.size();
+    all.resize(before + kPiece);
+    const ssize_t n = ::read(0, all.data() + before, kPiece);
+    all.resize(before + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) die(EX_IOERR, "standard input: " + Error::from_errno(errno).message());
+    if (n == 0) return all;
+    if (all.size() > most) return std::nullopt;
+  }
+}
+
+/// As postdrop of Postfix, for programs that write to it what Postfix's own sendmail writes. The recipients may stand
+/// behind the content, so that the whole of it is in memory first.
+int submit_as_postdrop(const config::Settings& s, const submission::Rights& rights) {
+  mail::QueueIdGenerator ids(system_clock(), Random(secure_random_u64()));
+  const std::string id = ids.next();
+  answer(pickup::postdrop_greeting(id));
+  using enum pickup::PostdropStatus;
+  const auto limit = static_cast<std::uint64_t>(s.message_size_limit);
+  // A record has at least two bytes for a line, of which the content counts one.
+  const auto input =
+      read_all(limit == 0 ? std::size_t{1} << 30 : static_cast<std::size_t>(2 * limit) + submission::kMaxEnvelope);
+  auto message = input ? pickup::read_postdrop(*input, system_clock().wall_now()) : pickup::PostdropMessage{};
+  if (!message) die(EX_DATAERR, "the message on standard input: " + message.error().message());
+  if (!input || (limit != 0 && message->content.size() > limit)) {
+    answer(pickup::postdrop_end(too_large));
+    die(EX_UNAVAILABLE, fmt::format("message too large: message_size_limit is {} bytes", limit));
+  }
+  require(rights.refuses_sender(::getuid(), message->submission.sender));
+  bool used = false;
+  const auto writer = begin(s, std::move(message->submission), [&] {
+    if (std::exchange(used, true)) die(EX_TEMPFAIL, "the queue id is taken: try again");
+    return id;
+  });
+  if (auto done = writer->append(message->content); !done)
+    die_writing(done.error(), s.queue_directory + "/maildrop", s);
+  finish(s, *writer);
+  answer(pickup::postdrop_end(ok));
+  return EX_OK;
+}
+
+bool called_postdrop(const char* path) {
+  const std::string_view name = path;
+  return name.substr(name.rfind('/') + 1) == "postdrop";
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool as_postdrop = argc > 0 && called_postdrop(argv[0]);
   shut_out_the_caller();
   keep_environment({"MAIL_CONFIG", "MAIL_DEBUG", "MAIL_LOGTAG", "TZ", "LANG=C"});
   std::string directory;
@@ -218,11 +289,11 @@ int main(int argc, char** argv) {
       .about =
           "Takes a message from sendmail (see sendmail(1)) on standard input and leaves it in "
           "the maildrop directory, whether the mail system runs or not. Not for people: the "
-          "input has a form of its own.",
+          "input has a form of its own. Called postdrop, it takes what Postfix's sendmail writes.",
       .options = {service::directory_option(directory),
                   // As Postfix's sendmail calls postdrop
                   {"-r", "accepted, and changes nothing", service::accepted()},
-                  {"-v", "print the queue id", service::set(verbose)}}};
+                  {"-v", "print the queue id (not as postdrop)", service::set(verbose)}}};
   const auto words = line.read(argc, argv);
   if (!words) return words.error().print();
   if (!words->empty()) return line.incomplete().print();
@@ -230,5 +301,6 @@ int main(int argc, char** argv) {
   keep_environment(config.settings().import_environment);
   const submission::Rights rights = open_rights(config.settings());
   require(rights.refuses_user(::getuid()));
+  if (as_postdrop) return submit_as_postdrop(config.settings(), rights);
   return submit(config.settings(), rights, verbose);
 }

@@ -19,7 +19,7 @@ auto wrong(std::string_view service, const std::string& why) {
 }  // namespace
 
 Result<Rules> rules_from(const config::Config& config, const std::string& service,
-                         const std::vector<std::string>& words, Account owner) {
+                         const std::vector<std::string>& words, const mailbox::MailAccounts& kept) {
   const config::Settings& s = config.settings();
   Rules rules;
   auto options = parse_options(words);
@@ -27,8 +27,7 @@ Result<Rules> rules_from(const config::Config& config, const std::string& servic
   rules.options = *std::move(options);
   if (!rules.options.root.empty() && ::geteuid() != 0)
     return wrong(service, "chroot= needs a mail system that root has started");
-  PEN_TRY_ASSIGN(rules.identity,
-                 mailbox::command_account(rules.options.user, rules.options.group, owner.uid, owner.gid, service));
+  PEN_TRY_ASSIGN(rules.identity, mailbox::command_account(rules.options.user, rules.options.group, kept, service));
   rules.service = service;
   rules.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   rules.environment = mailbox::exported_environment(s.export_environment);

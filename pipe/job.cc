@@ -75,6 +75,18 @@ bool names_recipient(std::string_view word) {
 
 }  // namespace
 
+mailbox::Policy policy_for(const Rules& rules) {
+  mailbox::Policy policy;
+  policy.service = mailbox::Policy::Service::command;
+  policy.account = rules.identity;
+  policy.root = rules.options.root;
+  policy.directory = rules.options.directory;
+  policy.argv = rules.options.argv;
+  policy.environment = rules.environment;
+  policy.may_begin_with_minus = rules.allow_minus;
+  return policy;
+}
+
 std::optional<mail::DeliveryStatus> objection(const Rules& rules, const delivery::Incoming& message,
                                               const mail::Recipient& recipient) {
   const auto no = [](std::string dsn, std::string text) {

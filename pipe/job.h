@@ -12,6 +12,7 @@
 #include "lib/delivery/incoming.h"
 #include "lib/mail/delivery_status.h"
 #include "lib/mailbox/child.h"
+#include "lib/mailbox/policy.h"
 #include "pipe/options.h"
 
 namespace pen::pipes {
@@ -25,6 +26,9 @@ struct Rules {
   bool allow_minus = false;              // allow_min_user
   seconds time_limit{1000};              // <transport>_time_limit
 };
+
+/// What the process that becomes the command's user may do: this command as this user.
+mailbox::Policy policy_for(const Rules& rules);
 
 /// Why this recipient gets no delivery; nullopt: no objection.
 std::optional<mail::DeliveryStatus> objection(const Rules& rules, const delivery::Incoming& message,

@@ -1,8 +1,9 @@
 /// pipe: delivery by commands, as master.cf names them. See man/pipe.8.
 #include <memory>
+#include <optional>
 
 #include "lib/delivery/program.h"
-#include "lib/mailbox/nursery.h"
+#include "lib/mailbox/start_helper.h"
 #include "lib/service/service.h"
 #include "pipe/agent.h"
 #include "pipe/from_config.h"
@@ -24,10 +25,18 @@ struct Program {
   pipes::Agent agent;
 };
 
+/// Made while the process has root's rights: what they permit is said then.
+std::optional<pipes::Rules> rules;
+
+Result<void> start_helper(const config::Config& config, const service::Arguments& arguments,
+                          const service::Owners& owners, int helper) {
+  PEN_TRY_ASSIGN(rules, pipes::rules_from(config, arguments.service, arguments.rest,
+                                          mailbox::mail_accounts(config.settings(), owners)));
+  return mailbox::start_helper(pipes::policy_for(*rules), config, arguments, owners, helper);
+}
+
 Result<service::Hooks> start(service::Context& context) {
-  PEN_TRY_ASSIGN(auto rules, pipes::rules_from(context.config(), context.service(), context.arguments().rest,
-                                               {.uid = context.owner().uid, .gid = context.owner().gid}));
-  auto program = std::make_shared<Program>(context, std::move(rules));
+  auto program = std::make_shared<Program>(context, *std::move(rules));
   return delivery::serve_slots(context, {.files = program->queue_pool,
                                          .deliver_together =
                                              [program](auto message, auto recipients) {
@@ -40,7 +49,6 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  pen::mailbox::Nursery::start_early();
-  return pen::service::run(argc, argv, {.name = "pipe", .summary = "delivers by commands", .keep_privileges = true},
-                           start);
+  return pen::service::run(argc, argv,
+                           {.name = "pipe", .summary = "delivers by commands", .start_helper = start_helper}, start);
 }

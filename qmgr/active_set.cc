@@ -9,7 +9,8 @@ namespace pen::qmgr {
 
 using queue_log::QueueLogError;
 
-ActiveSet::ActiveSet(const Surroundings& around) : around_(around) {
+ActiveSet::ActiveSet(const Surroundings& around)
+    : around_(around), tenants_(around.options.tenant_messages, around.options.backoff_max) {
   // Tables that grow as mail comes would stop it for milliseconds each time.
   const std::size_t expected = std::min<std::size_t>(around_.options.active_messages, 1U << 20U);
   messages_.reserve(expected);
@@ -36,7 +37,13 @@ Active& ActiveSet::add(std::unique_ptr<Active> owned) {
   return m;
 }
 
+void ActiveSet::count(Active& m) {
+  tenants_.enter(m.envelope().tenant);
+  m.counted = true;
+}
+
 void ActiveSet::remove(Active& m) {
+  if (m.counted) tenants_.leave(m.envelope().tenant, around_.clock.now());
   around_.scheduler.forget(m.number);
   drop_body(m);
   bytes_ -= m.bytes;

@@ -17,6 +17,7 @@
 
 #include "qmgr/message.h"
 #include "qmgr/surroundings.h"
+#include "qmgr/tenant_shares.h"
 
 namespace pen::qmgr {
 
@@ -26,6 +27,10 @@ class ActiveSet {
 
   /// Numbers the message and takes it in.
   Active& add(std::unique_ptr<Active> message);
+  /// Counts it against its tenant's share, until it goes.
+  void count(Active& m);
+  TenantShares& tenants() { return tenants_; }
+  const TenantShares& tenants() const { return tenants_; }
   /// The message goes, here and from the scheduler.
   void remove(Active& m);
 
@@ -58,6 +63,7 @@ class ActiveSet {
   void drop_body(Active& m);
 
   const Surroundings& around_;
+  TenantShares tenants_;
   Unpacked unpacked_;
   std::unordered_map<MessageNumber, std::unique_ptr<Active>> messages_;
   std::unordered_map<std::string_view, Active*> by_id_;  // the messages own the ids

@@ -4,6 +4,9 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/mail/logged.h"
+#include "lib/metrics/metrics.h"
 
 namespace pen::qmgr {
 
@@ -17,6 +20,13 @@ SourceNumber source_of(const mail::Envelope& e) {
   if (e.sender.empty()) return 0;
   const std::hash<std::string_view> hash;
   return (hash(e.sender) ^ (hash(e.client.address) * 3)) | 1U;
+}
+
+/// By which receivers tell senders apart.
+std::string sender_domain(const mail::Envelope& e) {
+  const auto at = e.sender.rfind('@');
+  return at == std::string::npos || e.purpose == mail::Purpose::verification ? std::string()
+                                                                             : to_lower(e.sender.substr(at + 1));
 }
 }  // namespace
 
@@ -56,8 +66,21 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   }
   Active& m = active_.add(std::move(owned));
   const auto left = m.remaining.count();
-  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active)", m.id(), m.envelope().sender, m.envelope().body.size,
-            left);
+  const std::string& tenant = m.envelope().tenant;
+  // A probe is asked by somebody who waits for the answer.
+  const bool waits = !hold && !mail::is_probe(m.envelope().purpose) && !m.owes() && active_.tenants().full(tenant);
+  if (waits) {
+    m.parked = m.waits_for_share = true;
+    rounds_.look_at(m.number);
+    around_.scheduler.admit(m.number, {}, 0, tenant);
+    return m;
+  }
+  if (!hold) active_.count(m);
+  log::info("{}: from=<{}>, size={}, nrcpt={} (queue active){}{}", m.id(), mail::logged(m.envelope().sender),
+            m.envelope().body.size, left, tenant.empty() ? "" : ", tenant=", tenant);
+  metrics::queue_activated_bytes.observe(m.envelope().body.size);
+  metrics::queue_activated_recipients.observe(left);
+  around_.tell(m.id(), ipc::queue::Step::active);
   Ordinals wanted;
   if (hold) {  // nobody is looked for, and nothing waits for an answer
     m.order = Active::Order::hold;
@@ -69,13 +92,33 @@ Active& Admission::admit(std::unique_ptr<Active> owned) {
   }
   m.outstanding = wanted.size();
   if (wanted.empty()) rounds_.look_at(m.number);
-  around_.scheduler.admit(m.number, wanted, source_of(m.envelope()));
+  around_.scheduler.admit(m.number, wanted, source_of(m.envelope()), tenant, sender_domain(m.envelope()));
   for (const auto& [ordinal, count] : m.seldom().deaths)
     if (count >= kDeathsAlone) {
       around_.scheduler.isolate_message(m.number);
       break;
     }
   return m;
+}
+
+bool Admission::admit_waiting() {
+  if (!any_waiting()) return false;
+  auto next = active_.tenants().take();
+  if (!next) return false;
+  auto stored = around_.log.runners().read(next->place);
+  if (!stored) {
+    if (stored.error().is(QueueLogError::io_error)) around_.ports.fatal(stored.error());
+    return true;  // it came by its log's time, or was removed, or is damaged, as its runner will find
+  }
+  const auto begins = begun(stored->envelope.queue_id, around_.log.work().start(*stored));
+  if (begins == Begun::moving || begins == Begun::no_space) {
+    active_.tenants().put_back(*std::move(next));
+    waiting_until_ = around_.clock.now() + seconds(1);
+    return false;
+  }
+  if (begins == Begun::superseded) return true;
+  if (auto m = read(*std::move(stored))) admit(std::move(m));
+  return true;
 }
 
 void Admission::park_excess() {

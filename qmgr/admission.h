@@ -37,8 +37,16 @@ class Admission {
   Begun begun(const std::string& queue_id, Result<void> started) const;
   /// The message of a version whose work has begun. nullptr: it cannot be read, and is on hold now.
   std::unique_ptr<Active> read(queue_log::Stored&& stored) const;
-  /// Takes it in. A message that came in for the hold log ends there at once.
+  /// Takes it in. A message that came in for the hold log ends there at once; one whose tenant has its share of the
+  /// active set goes to a retry log at once (tenant_shares.h).
   Active& admit(std::unique_ptr<Active> message);
+
+  /// Takes in one that waited for its tenant's share, where there is room by now. False: there is none.
+  bool admit_waiting();
+  /// It can be tried: somebody's waits, and nothing keeps it.
+  bool any_waiting() const { return active_.tenants().any_ready() && around_.clock.now() >= waiting_until_; }
+  SteadyTime waiting_until() const { return active_.tenants().any_ready() ? waiting_until_ : kNever; }
+  void commit_came() { waiting_until_ = {}; }
 
   /// Messages that wait for slow hosts with more than their share go to the shortest retry log. For when others find no
   /// room.
@@ -51,6 +59,7 @@ class Admission {
   Rounds& rounds_;
   std::uint64_t parked_ = 0;
   SteadyTime parked_told_{};
+  SteadyTime waiting_until_{};  // one was on its way between two logs: after the next commit, or then
 };
 
 }  // namespace pen::qmgr

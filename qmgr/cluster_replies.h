@@ -15,7 +15,7 @@ namespace pen::qmgr {
 
 struct LeaseReply {
   destdb::LeaseAnswer lease;
-  destdb::Sharing::Told facts;
+  destdb::ClusterSharing::Told facts;
 };
 /// wanted: connections that were asked for.
 std::optional<LeaseReply> lease_reply(const redis::Reply& reply, std::uint32_t wanted);

@@ -103,6 +103,12 @@ void DeliveryAgent::take(ipc::delivery::ConnectionOpened& m) {
 }
 
 void DeliveryAgent::take(ipc::delivery::ConnectionClosed& m) {
+  if (m.connection == ipc::delivery::kNoConnection) {
+    leaving_ = true;
+    // An end in order, whatever was written to it meanwhile.
+    link_.give_up(Error(async::WaitError::closed));
+    return;
+  }
   const auto it = connections_.find(m.connection);
   if (it == connections_.end()) return;
   // A job that crossed with this message was never begun: its stage says so.
@@ -127,12 +133,15 @@ void DeliveryAgent::take(ipc::delivery::JobResult& m) {
 
 void DeliveryAgent::died(bool was_connected, const std::string& why) {
   manager_.event()->scheduler.transport_up(transport_, false);
+  const bool left = std::exchange(leaving_, false);
   std::vector<ConnectionNumber> lost;
   for (const auto& [connection, jobs] : connections_) lost.push_back(connection);
   std::sort(lost.begin(), lost.end());
   if (was_connected) {
     std::vector<JobNumber> in_hand;
-    for (const auto& [job, handed] : jobs_) in_hand.push_back(job);
+    // A program that left in order never saw what it did not begin.
+    for (const auto& [job, handed] : jobs_)
+      if (!left || page_.at(handed.slot) != Stage::handed) in_hand.push_back(job);
     std::sort(in_hand.begin(), in_hand.end());
     for (const JobNumber job : in_hand) manager_.event()->jobs.survived_death(job);
   }

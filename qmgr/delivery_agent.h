@@ -61,7 +61,8 @@ class DeliveryAgent {
   async::Loop& loop_;
   std::string transport_;
   Manager& manager_;
-  int failures_ = 0;  // ends and failed attempts since the program was there
+  bool leaving_ = false;  // the program has said its last word
+  int failures_ = 0;      // ends and failed attempts since the program was there
   // until there is a connection to the program
   std::vector<ipc::delivery::OpenConnection> to_open_;
   std::unordered_map<ConnectionNumber, std::vector<JobNumber>> connections_;

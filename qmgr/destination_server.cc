@@ -1,13 +1,18 @@
 #include "qmgr/destination_server.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <unordered_set>
 
 #include "lib/async/sync.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/destdb/name.h"
+#include "lib/events/emitter.h"
+#include "qmgr/egress.h"
 
 namespace pen::qmgr {
 
@@ -15,8 +20,31 @@ using namespace ipc::destinations;
 
 namespace {
 constexpr std::size_t kMaxReason = 500;
-constexpr auto kRouteWait = seconds(60);  // for trivial-rewrite
-constexpr auto kCountsWait = seconds(5);  // for anvil
+constexpr std::size_t kMaxOrderer = 200;
+constexpr std::size_t kMostTroubled = 1000;  // of one answer: they are sent at once
+constexpr auto kRouteWait = seconds(60);     // for trivial-rewrite
+constexpr auto kCountsWait = seconds(5);     // for anvil
+
+Limit to_limit(const LimitState& s) {
+  Limit l;
+  l.group = s.group;
+  l.source = s.source;
+  l.domain = s.domain;
+  l.name = s.name;
+  l.rate = shaping::to_string(s.rate);
+  l.set = shaping::to_string(s.set);
+  l.ordered = shaping::to_string({s.learned.ordered});
+  l.connections = s.connections;
+  l.waiting = s.waiting;
+  l.last_minute = s.last_minute;
+  l.held = s.held;
+  l.reason = s.learned.reason;
+  l.rule = s.learned.rule;
+  l.complaints = s.learned.complaints;
+  l.complained = s.learned.complained;
+  l.thousandths = s.rate.thousandths;
+  return l;
+}
 
 Entry to_entry(std::uint64_t request, const DestinationState& s) {
   static_assert(static_cast<int>(DestinationClass::suspended) == static_cast<int>(Class::suspended));
@@ -33,6 +61,8 @@ Entry to_entry(std::uint64_t request, const DestinationState& s) {
   e.waiting = s.waiting;
   e.facts = encode(s.facts);
   e.paused = s.paused;
+  e.source = s.address.source;
+  for (const LimitState& l : s.limits) e.limits.push_back(to_limit(l));
   return e;
 }
 
@@ -72,7 +102,8 @@ Entry DestinationServer::entry(std::uint64_t request, const DestinationState& s)
   return e;
 }
 
-async::Task<void> DestinationServer::serve(ipc::Opening opening, Guests::Guest* guest) {
+async::Task<void> DestinationServer::serve(ipc::Opening opening, Guests::Guest* guest, bool commands) {
+  const unsigned uid = opening.peer.uid;
   Channel channel(std::move(opening));
   for (;;) {
     auto received = co_await channel.receive({.deadline = loop_.now() + kToolIdle});
@@ -84,10 +115,13 @@ async::Task<void> DestinationServer::serve(ipc::Opening opening, Guests::Guest* 
     if (auto* find = std::get_if<Find>(&received->message)) {
       co_await handle(channel, std::move(*find));
     } else if (auto* order = std::get_if<Order>(&received->message)) {
-      co_await handle(channel, std::move(*order), guest == nullptr);
+      co_await handle(channel, std::move(*order), commands, uid);
     } else if (auto* explain = std::get_if<Explain>(&received->message)) {
       if (guest != nullptr) co_await guest->begin();
       co_await handle(channel, std::move(*explain));
+    } else if (auto* sources = std::get_if<FindSources>(&received->message)) {
+      if (guest != nullptr) co_await guest->begin();
+      co_await handle(channel, std::move(*sources));
     }
     if (guest != nullptr) guest->end();
     if (!co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
@@ -95,6 +129,10 @@ async::Task<void> DestinationServer::serve(ipc::Opening opening, Guests::Guest* 
 }
 
 async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
+  if (m.troubled > 0) {
+    show_troubled(channel, m);
+    co_return;
+  }
   // Taken down before the first wait. What is in memory is bounded: by the active set and the routes kept.
   std::vector<Entry> found;
   std::unordered_set<std::string> wanted;
@@ -102,7 +140,8 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
     for (auto& key : manager_.scheduler().destinations_of(m.name)) wanted.insert(std::move(key));
   }
   manager_.event()->scheduler.each_destination([&](const DestinationState& s) {
-    if (!m.name.empty() && !wanted.contains(s.key) && !fits(m.name, s.facts)) return;
+    const bool its_provider = std::ranges::any_of(s.limits, [&](const auto& l) { return l.group == m.name; });
+    if (!m.name.empty() && !wanted.contains(s.key) && !its_provider && !fits(m.name, s.facts)) return;
     found.push_back(entry(m.request, s));
   });
   (void)channel.send(backend(m.request));
@@ -120,7 +159,32 @@ async::Task<void> DestinationServer::handle(Channel& channel, Find m) {
   (void)channel.send(Done{m.request, Outcome::ok, count, {}});
 }
 
-async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trusted) {
+void DestinationServer::show_troubled(Channel& channel, const Find& m) {
+  const std::size_t most = std::min<std::size_t>(m.troubled, kMostTroubled);
+  const auto found = manager_.event()->scheduler.troubled(most);
+  const auto& suspensions = destinations_.suspensions();
+  (void)channel.send(backend(m.request));
+  for (const auto& [name, s] : suspensions | std::views::take(most))
+    (void)channel.send(Suspended{m.request, s.name, s.reason, s.since});
+  for (const DestinationState& s : found.worst) (void)channel.send(entry(m.request, s));
+  (void)channel.send(Done{m.request, Outcome::ok, found.all + suspensions.size(), {}});
+}
+
+namespace {
+void tell_order(const Order& m, std::string_view name, unsigned uid) {
+  if (!events::wanted()) return;
+  static constexpr std::string_view kActions[] = {"suspended", "resumed", "forgotten", "rate"};
+  using enum events::Field;
+  events::tell(
+      events::Event(events::Type::order, events::now())
+          .text(action, kActions[static_cast<std::size_t>(m.verb)])
+          .text(destination, name)
+          .text(reason, m.verb == Verb::rate ? m.rate.empty() ? "none" : m.rate : printable(trim(m.reason), kMaxReason))
+          .text(by, m.by.empty() ? fmt::format("uid {}", uid) : printable(m.by, kMaxOrderer)));
+}
+}  // namespace
+
+async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trusted, unsigned uid) {
   Done done{m.request, Outcome::ok, 0, {}};
   const auto name = destdb::destination_name(m.name);
   if (!trusted) {
@@ -130,6 +194,11 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
     done.outcome = Outcome::failed;
     done.text = "not a name of a destination";
   }
+  const bool source = name && name->starts_with(destdb::kSourceName);
+  if (done.outcome == Outcome::ok && source && m.verb != Verb::resume &&
+      (manager_.egress() == nullptr ||
+       manager_.egress()->file().source(name->substr(destdb::kSourceName.size())) == nullptr))
+    done.outcome = Outcome::not_found;
   if (done.outcome != Outcome::ok) {
     (void)channel.send(done);
     co_return;
@@ -138,22 +207,44 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
     case Verb::suspend: {
       const std::string reason = printable(trim(m.reason), kMaxReason);
       destinations_.suspend({*name, reason, loop_.clock().wall_now()});
-      log::info("destination {} suspended{}{}", *name, reason.empty() ? "" : ": ", reason);
+      log::info("{}{} suspended{}{}", source ? "" : "destination ", *name, reason.empty() ? "" : ": ", reason);
       done.count = 1;
       break;
     }
     case Verb::resume:
       if (destinations_.resume(*name)) {
-        log::info("destination {} resumed", *name);
+        log::info("{}{} resumed", source ? "" : "destination ", *name);
         done.count = 1;
       }
       break;
     case Verb::forget: {
+      if (source) {
+        (void)manager_.egress()->forget(name->substr(destdb::kSourceName.size()));
+        log::info("what was known of {} is forgotten", *name);
+        done.count = 1;
+        break;
+      }
       for (const std::string& key : destinations_.keys_if([&](const destdb::Facts& f) { return fits(*name, f); })) {
         destinations_.forget(key);
         manager_.event()->scheduler.forgotten(key);
         if (shared_ != nullptr) shared_->forgotten(key);
         ++done.count;
+      }
+      done.count += manager_.event()->scheduler.forget_limits(*name);
+      break;
+    }
+    case Verb::rate: {
+      const auto rate = m.rate.empty() ? shaping::Rate{} : shaping::parse_rate(m.rate);
+      if (!rate) {
+        done.outcome = Outcome::failed;
+        done.text = "not a rate: N/s, N/m or N/h";
+        (void)channel.send(done);
+        co_return;
+      }
+      if (manager_.event()->scheduler.order_rate(*name, *rate)) {
+        log::info("destination {}: {}", *name,
+                  rate->limits() ? "at most " + shaping::to_string(*rate) + " by order" : "no rate by order any more");
+        done.count = 1;
       }
       break;
     }
@@ -161,13 +252,38 @@ async::Task<void> DestinationServer::handle(Channel& channel, Order m, bool trus
   if (done.count == 0) {
     done.outcome = Outcome::not_found;
   } else {
-    if (m.verb != Verb::forget) manager_.event()->scheduler.suspensions_changed();
+    tell_order(m, *name, uid);
+    if (source && m.verb == Verb::suspend)
+      manager_.event()->scheduler.reroute_source(name->substr(destdb::kSourceName.size()));
+    else if (!source && (m.verb == Verb::suspend || m.verb == Verb::resume))
+      manager_.event()->scheduler.suspensions_changed();
     if (auto written = co_await write_(); !written) {
       done.outcome = Outcome::failed;
       done.text = "it acts now, but could not be written: " + written.error().message();
     }
   }
   (void)channel.send(done);
+}
+
+async::Task<void> DestinationServer::handle(Channel& channel, FindSources m) {
+  std::uint64_t count = 0;
+  const Egress* egress = manager_.egress();
+  const std::size_t all = egress == nullptr ? 0 : egress->file().sources.size();
+  for (std::uint32_t i = 0; i < all; ++i) {
+    const WallTime now = loop_.clock().wall_now();
+    SourceSeen seen = egress->seen(i, now);
+    if (!m.name.empty() && m.name != seen.name) continue;
+    seen.request = m.request;
+    seen.connections = manager_.scheduler().connections_of_source(seen.name);
+    ++count;
+    (void)channel.send(seen);
+    for (SourceGroup& group : egress->groups(i, now)) {  // bounded by egress::kMaxEntries, each a hundred bytes
+      group.request = m.request;
+      (void)channel.send(group);
+      if (channel.congested() && !co_await channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
+    }
+  }
+  (void)channel.send(Done{m.request, count > 0 || m.name.empty() ? Outcome::ok : Outcome::not_found, count, {}});
 }
 
 async::Task<std::shared_ptr<const DestinationServer::Counts>> DestinationServer::ask_counts() {
@@ -265,6 +381,7 @@ async::Task<void> DestinationServer::handle(Channel& channel, Explain m) {
   e.rate_delay = limits.rate_delay;
   e.tls = route.tls;
   e.by_sender = route.by_sender;
+  for (const LimitState& l : found.limits) e.limits.push_back(to_limit(l));
   e.classes = co_await classes_of(found);
   (void)channel.send(backend(m.request));
   (void)channel.send(e);

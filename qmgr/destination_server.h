@@ -34,14 +34,16 @@ class DestinationServer {
   DestinationServer(async::Loop& loop, Manager& manager, destdb::DestDb& destinations, SharedDestinations* shared,
                     Limits limits, SessionClasses session_classes, Write write);
   /// Serves one tool until it goes, or asks nothing for kToolIdle; the server must outlive it. guest: nullptr for
-  /// root and the mail system, who may give orders.
-  async::Task<void> serve(ipc::Opening opening, Guests::Guest* guest);
+  /// root and the mail system. commands: who may give orders.
+  async::Task<void> serve(ipc::Opening opening, Guests::Guest* guest, bool commands);
 
  private:
   using Channel = ipc::Channel<ipc::destinations::ToQmgr, ipc::destinations::FromQmgr>;
+  void show_troubled(Channel& channel, const ipc::destinations::Find& m);
   async::Task<void> handle(Channel& channel, ipc::destinations::Find m);
-  async::Task<void> handle(Channel& channel, ipc::destinations::Order m, bool trusted);
+  async::Task<void> handle(Channel& channel, ipc::destinations::Order m, bool trusted, unsigned uid);
   async::Task<void> handle(Channel& channel, ipc::destinations::Explain m);
+  async::Task<void> handle(Channel& channel, ipc::destinations::FindSources m);
 
   /// Who answers, as a tool is told it.
   ipc::destinations::Backend backend(std::uint64_t request) const;

@@ -88,7 +88,8 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
         if (s->unanswered <= kMaxUnanswered / 2) s->drained.set();
         if (outcome == Outcome::refused) log::warning("{}: message refused: {}", id, text);
         if (s->alive) (void)s->channel.send(Enqueued{request, outcome, std::move(text)});
-      });
+      },
+      m.session);
 }
 
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/mail/logged.h"
 #include "lib/mail/verp.h"
+#include "qmgr/egress.h"
 
 namespace pen::qmgr {
 
@@ -13,6 +15,8 @@ namespace {
 bool refuses_requiretls(const mail::DeliveryStatus& status) {
   return status.text.starts_with("REQUIRETLS ") && (status.dsn.ends_with(".7.30") || status.dsn.ends_with(".7.10"));
 }
+
+std::string where_of(const HandJob& a, const ipc::delivery::Job& job) { return a.transport + ":" + job.nexthop; }
 
 /// The answer to a probe that cannot be asked.
 mail::DeliveryStatus asking_ends_program() {
@@ -52,6 +56,9 @@ ipc::delivery::Job Jobs::job_of(const Active& m, HandJob& a) const {
   if (a.rewritten || !job.verp.empty()) set_sender(job, m, a.rewritten);
   job.soft_refusals = around_.options.soft_bounce;
   job.other_hosts = a.other_hosts;
+  job.shaped = a.shaped;
+  job.provider = std::move(a.provider);
+  job.attempt = m.attempt();
   return job;
 }
 
@@ -81,7 +88,9 @@ void Jobs::hand(HandJob& a) {
     reread = *std::move(body);
     job.inline_body = reread;
   }
-  jobs_[a.job] = {a.message, std::move(a.ordinals)};
+  if (around_.watched()) rounds_.tell(m, a.ordinals, {.step = ipc::queue::Step::handed, .where = where_of(a, job)});
+  InHand& in_hand = jobs_[a.job] = {a.message, std::move(a.ordinals)};
+  if (around_.options.egress) in_hand.group = Egress::group_of(around_.scheduler.provider_of(a.job), job.nexthop);
   around_.ports.hand_job(a.transport, job, std::move(fd));
 }
 
@@ -112,6 +121,13 @@ void Jobs::deferred(const DeferRecipients& a) {
 
 void Jobs::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
   for (const auto job : closed.unstarted) jobs_.erase(job);
+  if (closed.trouble == ipc::delivery::Trouble::source && around_.options.egress) {
+    const std::string source = around_.scheduler.source_of(closed.connection);
+    around_.options.egress->failed(source, closed.status.text, around_.now());
+    around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
+    around_.scheduler.reroute_source(source);
+    return;
+  }
   if (closed.out_of_step) around_.scheduler.out_of_step(closed.connection);
   around_.scheduler.closed(closed.connection, closed.opened, closed.trouble, closed.status, closed.unstarted);
 }
@@ -119,7 +135,6 @@ void Jobs::connection_closed(const ipc::delivery::ConnectionClosed& closed) {
 void Jobs::survived_death(JobNumber job) {
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return;
-  around_.ports.readers_lost();
   Active& m = active_.at(it->second.message);
   std::uint8_t most = 0;
   for (const std::uint32_t ordinal : it->second.ordinals) most = std::max(most, ++m.rare().deaths[ordinal]);
@@ -138,13 +153,46 @@ void Jobs::survived_death(JobNumber job) {
   }
 }
 
+void Jobs::learn_of_source(const InHand& job, const ipc::delivery::JobResult& result) const {
+  const std::string& source = around_.scheduler.source_of(result.connection);
+  if (source.empty()) return;
+  std::size_t taken = 0;
+  for (const auto& r : result.results) {
+    const bool refused = r.status.action == mail::Action::deferred || r.status.action == mail::Action::failed;
+    if (!refused) taken += std::min(r.ordinals.size(), job.ordinals.size());
+  }
+  Egress& egress = *around_.options.egress;
+  egress.works(source);
+  egress.accepted(source, job.group, std::min(taken, job.ordinals.size()), around_.now());
+}
+
+seconds Jobs::complain(const Active& m, JobNumber job, const Ordinals& mine, mail::DeliveryStatus& status) {
+  if (mail::is_probe(m.envelope().purpose)) return seconds(0);  // an answer about the recipient is all that it asks for
+  const auto& rewritten = m.seldom().rewritten;
+  const auto other = rewritten.find(mine.front());
+  const mail::Recipient& first = m.envelope().recipients[mine.front()];
+  const std::string& recipient = other != rewritten.end() ? other->second : first.address;
+  const ComplaintVerdict verdict = around_.scheduler.complained(
+      job, {.recipient = recipient, .original = first.address, .sender = m.envelope().sender}, status);
+  if (!verdict.put_off || status.action != mail::Action::failed) return verdict.blocked;
+  // No word about the recipient or the message: they wait, and nobody is told that it failed.
+  log::info("{}: to=<{}>, put off instead of returned, for the complaint is of a {}: {}", m.id(),
+            mail::logged(recipient), shaping::word(verdict.cls), status.text);
+  status.action = mail::Action::deferred;
+  if (!status.dsn.empty()) status.dsn[0] = '4';
+  return verdict.blocked;
+}
+
 void Jobs::result(ipc::delivery::JobResult& result) {
   const auto it = jobs_.find(result.job);
   if (it == jobs_.end()) return;
   const InHand job = std::move(it->second);
   jobs_.erase(it);
+  if (around_.options.egress) learn_of_source(job, result);
   Active& m = active_.at(job.message);
   Ordinals left = job.ordinals;
+  seconds blocked{0};
+  std::string why;
   JobEnd end = result.own_fault ? JobEnd::own_fault : result.cut_short ? JobEnd::cut_short : JobEnd::put_off;
   for (auto& r : result.results) {
     Ordinals mine;
@@ -157,6 +205,11 @@ void Jobs::result(ipc::delivery::JobResult& result) {
     }
     if (mine.empty()) continue;
     if (end == JobEnd::put_off && (r.status.action != mail::Action::deferred || r.one_domain)) end = JobEnd::served;
+    if (r.status.action == mail::Action::deferred || r.status.action == mail::Action::failed)
+      if (const seconds rest = complain(m, result.job, mine, r.status); rest > blocked) {
+        blocked = rest;
+        why = r.status.text;
+      }
     rounds_.soften(m, r.status);
     if ((r.try_next_host || r.one_domain) && r.status.action == mail::Action::deferred &&
         m.order == Active::Order::none) {
@@ -177,7 +230,13 @@ void Jobs::result(ipc::delivery::JobResult& result) {
     rounds_.deferred(m, left,
                      mail::make_status(mail::Action::deferred, "4.3.0", "the delivery program reported no result"));
   }
+  const std::string source = blocked.count() > 0 ? around_.scheduler.source_of(result.connection) : std::string();
   around_.scheduler.job_done(result.job, result.service_time, end);
+  if (source.empty() || !around_.options.egress) return;
+  // Its mail for this receiver goes from the other sources of its pool.
+  const WallTime now = around_.now();
+  if (around_.options.egress->block(source, job.group, now, now + blocked, why))
+    around_.scheduler.reroute_source(source);
 }
 
 void Jobs::transport_failed(const std::string& transport, const std::string& why) {

@@ -34,10 +34,16 @@ class Jobs {
   void drain() { draining_ = true; }
 
  private:
+  /// Tells the scheduler what was said of these; what is not their fault is put off.
+  /// What a refusal complains of goes slower. How long the source is blocked there; 0: it is not.
+  seconds complain(const Active& m, JobNumber job, const Ordinals& mine, mail::DeliveryStatus& status);
   struct InHand {
     MessageNumber message = 0;
     Ordinals ordinals;
+    std::string group = {};  // of its next hop, where mail is sent from sources
   };
+  /// What a result tells of the source that it was sent from.
+  void learn_of_source(const InHand& job, const ipc::delivery::JobResult& result) const;
   ipc::delivery::Job job_of(const Active& m, HandJob& a) const;
   /// The sender that only these recipients see.
   static void set_sender(ipc::delivery::Job& job, const Active& m, bool rewritten);

@@ -14,8 +14,8 @@ constexpr std::size_t kRecipients = 20'000;  // beyond which a call ends early
 
 /// Where a walk through the directory is. Only one call to the pool uses it at a time.
 struct Walk {
-  Walk(std::string folder, std::vector<std::string> wanted)
-      : directory(std::move(folder)), listed(!wanted.empty()), names(std::move(wanted)) {}
+  Walk(std::string folder, std::shared_ptr<MaildropKeeper> who, std::vector<std::string> wanted)
+      : directory(std::move(folder)), keeper(std::move(who)), listed(!wanted.empty()), names(std::move(wanted)) {}
 
   /// The next files; empty: look at done.
   Result<std::vector<Dropped>> step() {
@@ -24,7 +24,7 @@ struct Walk {
     for (std::size_t i = 0; i < kFiles && recipients < kRecipients; ++i) {
       if (at == names.size()) {
         if (!listed) {
-          if (!all) all.emplace(directory);
+          if (!all) PEN_TRY(open());
           PEN_TRY_ASSIGN(names, all->next(kNames));
           at = 0;
         }
@@ -33,15 +33,28 @@ struct Walk {
           break;
         }
       }
-      PEN_TRY_ASSIGN(auto one, submission::look_at_drop(directory, names[at++]));
-      if (!one) continue;
-      if (one->submission) recipients += one->submission->recipients.size();
-      found.push_back(*std::move(one));
+      const std::string& name = names[at++];
+      PEN_TRY_ASSIGN(const auto entry, keeper ? keeper->open(name) : submission::open_drop(directory, name));
+      if (!entry) continue;
+      Dropped one = submission::look_at_drop(name, *entry);
+      if (one.submission) recipients += one.submission->recipients.size();
+      found.push_back(std::move(one));
     }
     return found;
   }
 
+  Result<void> open() {
+    if (!keeper) {
+      all.emplace(directory);
+      return {};
+    }
+    PEN_TRY_ASSIGN(Fd opened, keeper->directory());
+    all.emplace(std::move(opened), directory);
+    return {};
+  }
+
   std::string directory;
+  std::shared_ptr<MaildropKeeper> keeper;
   const bool listed;  // these names and no others
   std::vector<std::string> names;
   std::size_t at = 0;
@@ -52,7 +65,7 @@ struct Walk {
 }  // namespace
 
 async::Task<Result<void>> Maildrop::each(std::vector<std::string> names, See see) const {
-  const auto walk = std::make_shared<Walk>(directory_, std::move(names));
+  const auto walk = std::make_shared<Walk>(directory_, keeper_, std::move(names));
   while (!walk->done) {
     auto found = co_await pool_.run([walk] { return walk->step(); });
     if (!found) co_return fail(std::move(found).error());
@@ -63,22 +76,8 @@ async::Task<Result<void>> Maildrop::each(std::vector<std::string> names, See see
 }
 
 async::Task<Result<Maildrop::Removed>> Maildrop::remove(std::string name) const {
-  using State = submission::DropReader::State;
-  auto removed = co_await pool_.run([directory = directory_, name = std::move(name)]() -> Result<Removed> {
-    PEN_TRY_ASSIGN(auto file, submission::DropReader::open(directory, name));
-    switch (file.state()) {
-      case State::gone:
-      case State::abandoned:
-        return Removed::gone;
-      case State::being_written:
-        return Removed::busy;
-      case State::complete:
-      case State::damaged:
-      case State::foreign:
-        break;
-    }
-    PEN_TRY(file.remove());
-    return Removed::yes;
+  auto removed = co_await pool_.run([directory = directory_, keeper = keeper_, name = std::move(name)] {
+    return keeper ? keeper->remove(name) : submission::remove_drop(directory, name);
   });
   co_return removed;
 }

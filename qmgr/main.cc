@@ -1,18 +1,28 @@
 /// qmgr: the queue manager. See man/qmgr.8.
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sysexits.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/text.h"
 #include "lib/config/values.h"
+#include "lib/confine/apply.h"
 #include "lib/mail/error_class.h"
 #include "lib/queue_log/posix_storage.h"
+#include "lib/queue_log/version_check.h"
 #include "lib/redis/server.h"
 #include "lib/service/service.h"
+#include "lib/shaping/rules_file.h"
 #include "qmgr/deferral_rule.h"
+#include "qmgr/delivery_limits.h"
+#include "qmgr/egress.h"
+#include "qmgr/guarded_storage.h"
 #include "qmgr/program.h"
 
 namespace {
@@ -69,6 +79,10 @@ qmgr::ProgramOptions options_of(service::Context& c) {
     o.scheduler.share_limit =
         std::max<std::size_t>(1, o.manager.active_messages * static_cast<std::size_t>(s.active_share_limit) / 100);
   o.scheduler.share_time = o.manager.backoff_min;
+  o.scheduler.tenants = !s.tenant_identity.empty();
+  if (o.scheduler.tenants && s.tenant_active_share < 100)
+    o.manager.tenant_messages =
+        std::max<std::size_t>(1, o.manager.active_messages * static_cast<std::size_t>(s.tenant_active_share) / 100);
   o.limits = [&c](std::string_view name) {
     const auto t = c.config().transport(name);
     qmgr::TransportLimits limits;
@@ -82,6 +96,8 @@ qmgr::ProgramOptions options_of(service::Context& c) {
       limits.workers = static_cast<std::uint32_t>(*service->process_limit);
     }
     const auto delay = c.config().lookup_transport(name, "transport_rate_delay");
+    limits.rate_limit = shaping::parse_rate(c.config().lookup_transport(name, "destination_rate_limit").value_or(""))
+                            .value_or(shaping::Rate{});
     limits.transport_rate_delay = config::parse_time(delay.value_or(""), 's').value_or(milliseconds(0));
     if (limits.transport_rate_delay.count() > 0) limits.workers = 1;  // further ones would only wait
     add_client_limits(c.config(), service, limits);
@@ -92,15 +108,61 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   };
   o.path = [&c](std::string_view name) { return c.queue_path(name); };
   o.mail_owner = c.owner().uid;
+  if (c.owners().apart()) o.orders_group = c.owners().queue.gid;
   o.seed = secure_random_u64();
   o.drain_time = s.stop_drain_time;
   return o;
 }
 
+/// What takes the rights with which the process was started.
+struct Prepared {
+  shaping::Rules shaping_rules;  // their files belong to root, as the programs do
+  Result<std::shared_ptr<qmgr::MaildropKeeper>> keeper = nullptr;
+  /// destdb_backend = redis: with the password, whose file may be mail_owner's.
+  Result<redis::ClientOptions> redis = redis::ClientOptions{};
+  /// egress_sources_file, which has passwords of proxies.
+  Result<std::string> sources = std::string();
+};
+Prepared& prepared() {
+  static Prepared instance;
+  return instance;
+}
+
+/// What the keeper has left of root's rights: those of mail_owner, in maildrop alone.
+Result<void> become_keeper(const config::Config& config, const service::Owners& owners) {
+  confine::Confinement own(confine::make_plan(confine::row_of("maildrop"), config, confine::real_surroundings()));
+  own.shed_bounding_set();
+  PEN_TRY(service::drop_privileges(config.settings(), owners, confine::Account::mail));
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a second net below the end of the socket
+  ::prctl(PR_SET_NAME, "maildrop");    // for ps
+  own.close();
+  own.filter_calls(-1);  // who is refused a call has nobody to tell; its end is what qmgr sees
+  return {};
+}
+
+shaping::Rules shaping_rules(const config::Settings& s) {
+  if (s.shaping == config::Shaping::no && s.delivery_limit_maps.empty()) return {};
+  return shaping::read_usable_files(s.shaping_rules_files, [](const std::string& why) {
+    log::error("shaping_rules_files: {}: nothing of this file counts", why);
+  });
+}
+
+void prepare(const config::Config& config) {
+  const config::Settings& s = config.settings();
+  Prepared& p = prepared();
+  p.shaping_rules = shaping_rules(s);
+  if (s.destdb_backend == config::DestdbBackend::redis) p.redis = redis::client_options(s);
+  p.sources = egress::read_sources_file(s);
+  const auto owners = service::owners(s);
+  if (!owners || !owners->apart()) return;  // an error is told by who needs the accounts next
+  p.keeper =
+      qmgr::MaildropKeeper::start(s.queue_directory + "/maildrop", [&] { return become_keeper(config, *owners); });
+}
+
 /// destdb_backend = redis.
 Result<qmgr::SharedDestinations::Options> cluster_of(const config::Settings& s, const map::OpenOptions& tables) {
   qmgr::SharedDestinations::Options o;
-  PEN_TRY_ASSIGN(o.client, redis::client_options(s));
+  PEN_TRY_ASSIGN(o.client, std::move(prepared().redis));
   o.client.seed = secure_random_u64();
   o.prefix = s.destdb_redis_prefix;
   // A process that is started again is another one: what it held before is closed, and runs out.
@@ -125,6 +187,48 @@ decltype(qmgr::Options::session_class) class_finder(std::shared_ptr<const sessio
   };
 }
 
+/// What receivers bear: what is learned and what is set. nullptr: nothing is limited.
+Result<std::shared_ptr<const qmgr::ShapingOptions>> shaping_options(const service::Context& c,
+                                                                    const map::OpenOptions& tables) {
+  const config::Settings& s = c.settings();
+  auto o = std::make_shared<qmgr::ShapingOptions>();
+  using Mode = qmgr::ShapingOptions::Mode;
+  o->mode = s.shaping == config::Shaping::yes       ? Mode::yes
+            : s.shaping == config::Shaping::observe ? Mode::observe
+                                                    : Mode::no;
+  o->rules = prepared().shaping_rules;
+  o->pace.pause = std::chrono::ceil<seconds>(s.shaping_pause_time);
+  o->pace.increase = std::chrono::ceil<seconds>(s.shaping_increase_interval);
+  o->pace.forget = std::chrono::ceil<seconds>(s.shaping_forget_time);
+  const auto minimum = shaping::parse_rate(s.shaping_minimum_rate);
+  if (!minimum)
+    return fail(config::ConfigError::bad_value,
+                "shaping_minimum_rate: " + printable(s.shaping_minimum_rate) + " is not a rate: N/s, N/m or N/h");
+  o->pace.minimum = *minimum;
+  PEN_TRY_ASSIGN(o->limit, qmgr::delivery_limits(join(s.delivery_limit_maps, ", "), tables));
+  bool rates = !s.default_destination_rate_limit.empty();
+  if (rates && !shaping::parse_rate(s.default_destination_rate_limit))
+    return fail(config::ConfigError::bad_value,
+                "default_destination_rate_limit: " + printable(s.default_destination_rate_limit) +
+                    " is not a rate: N/s, N/m or N/h");
+  for (const auto& service : c.config().master())
+    rates = rates || !c.config().lookup_transport(service.name, "destination_rate_limit").value_or("").empty();
+  if (o->mode == Mode::no && !o->limit && !rates) return nullptr;
+  return o;
+}
+
+/// Tells the provider that a route leads to, as the scheduler finds it.
+std::function<std::string(const ipc::route::Resolved&)> providers(std::shared_ptr<const qmgr::ShapingOptions> shaping) {
+  if (!shaping) return {};
+  return [shaping = std::move(shaping)](const ipc::route::Resolved& answer) -> std::string {
+    std::vector<std::string> hosts;
+    for (const auto& level : answer.levels)
+      for (const auto& d : level.destinations) hosts.push_back(to_lower(d.host));
+    const auto* const provider = hosts.empty() ? nullptr : shaping->rules.provider_of(hosts);
+    return provider == nullptr ? std::string() : provider->name;
+  };
+}
+
 /// What a delivery depends on besides the queue: session classes, deferrals by rule, the cluster; and who may ask for
 /// what.
 Result<void> add_delivery_options(service::Context& c, qmgr::ProgramOptions& program_options) {
@@ -139,8 +243,23 @@ Result<void> add_delivery_options(service::Context& c, qmgr::ProgramOptions& pro
   tables.default_type = s.default_database_type;
   PEN_TRY_ASSIGN(program_options.scheduler.deferral_rule,
                  qmgr::deferral_rule(join(s.defer_destinations, ", "), tables));
+  PEN_TRY_ASSIGN(program_options.scheduler.shaping, shaping_options(c, tables));
   PEN_TRY_ASSIGN(auto rights, qmgr::Rights::open(s.authorized_mailq_users, s.authorized_flush_users, tables));
   program_options.rights = std::make_shared<const qmgr::Rights>(std::move(rights));
+  const auto [sources, faults] = egress::read_setup(s, prepared().sources, tables);
+  // What is misspelt must not send from another address.
+  if (!faults.empty()) return fail(config::ConfigError::bad_value, faults.front());
+  if (sources->in_use()) {
+    program_options.manager.egress = std::make_shared<qmgr::Egress>(qmgr::Egress::Options{
+        .setup = sources,
+        // By LMTP mail goes to mailboxes.
+        .sends =
+            [&c](std::string_view transport) {
+              const auto* service = c.config().find_service(transport, config::ServiceType::unix_stream);
+              return service != nullptr && service->command == "smtp";
+            },
+        .provider_of = providers(program_options.scheduler.shaping)});
+  }
   if (s.destdb_backend == config::DestdbBackend::redis) {
     PEN_TRY_ASSIGN(program_options.cluster, cluster_of(s, tables));
   }
@@ -175,19 +294,27 @@ Result<service::Hooks> start(service::Context& c) {
   const auto& words = c.arguments().rest;
   const bool orders_only = std::ranges::find(words, kOrdersOnly) != words.end();
   auto program_options = options_of(c);
+  PEN_TRY_ASSIGN(program_options.maildrop_keeper, prepared().keeper);
   program_options.guests = std::min(qmgr::Guests::kAll, connection_bound() / 8);
   if (orders_only) {
     program_options.orders_only = true;
     program_options.manager.active_messages = 0;
   } else {
     PEN_TRY(add_delivery_options(c, program_options));
+    if (program_options.scheduler.tenants) {
+      PEN_TRY_ASSIGN(
+          program_options.tenant_weights,
+          qmgr::TenantWeights::open(c.loop(), join(s.tenant_weight_maps), {.default_type = s.default_database_type}));
+      if (const auto weights = program_options.tenant_weights)
+        program_options.scheduler.tenant_weight = [weights](std::string_view tenant) { return weights->of(tenant); };
+    }
   }
   // Everything lives until the process ends: nothing depends on a destructor.
   auto advise = [](const std::string& directory, const Error& why) {
     if (qmgr::advise_on_disk(directory, why)) return;
     log::error(
         "{} cannot be used, for the reason in the next line. Nothing in it was changed. Its files "
-        "belong to mail_owner with mode 0600; qmgr starts by itself when the reason is gone. "
+        "belong to queue_owner with mode 0600; qmgr starts by itself when the reason is gone. "
         "penqueue --log shows what is in the queue's files, without qmgr",
         directory);
   };
@@ -208,7 +335,11 @@ Result<service::Hooks> start(service::Context& c) {
                                               std::chrono::ceil<seconds>(s.maximal_backoff_time));
   options.expected_working =
       std::min<std::size_t>(static_cast<std::size_t>(s.qmgr_message_active_limit), std::size_t{1} << 20U);
-  auto* kept = storage->release();
+  queue_log::Storage* kept = storage->release();
+  for (Fd& page : c.take_pages()) {  // master has a lease on the queue
+    PEN_TRY_ASSIGN(service::LeasePage lease, service::LeasePage::open(std::move(page)));
+    kept = new qmgr::GuardedStorage(std::unique_ptr<queue_log::Storage>(kept), std::move(lease));
+  }
   auto log = queue_log::QueueLog::open(*kept, options, c.loop().clock(), ids);
   if (!log) {
     advise(s.queue_log_directory, log.error());
@@ -248,8 +379,23 @@ Result<service::Hooks> start(service::Context& c) {
   return hooks;
 }
 
+/// qmgr --check-queue DIR, asked by a master before an upgrade: does this version read the queue? DIR: of main.cf.
+int check_queue(const std::string& directory) {
+  const auto config = config::load(config::config_directory(directory));
+  if (!config) {
+    std::printf("%s\n", config.error().message().c_str());
+    return EX_CONFIG;
+  }
+  const auto read = queue_log::check_versions(config->settings().queue_log_directory);
+  if (!read) std::printf("%s\n", read.error().message().c_str());
+  return read ? EX_OK : EX_DATAERR;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "qmgr", .summary = "queue manager: queue, routing, scheduling"}, start);
+  if (argc == 3 && std::string_view(argv[1]) == "--check-queue") return check_queue(argv[2]);
+  return pen::service::run(
+      argc, argv, {.name = "qmgr", .summary = "queue manager: queue, routing, scheduling", .with_privileges = prepare},
+      start);
 }

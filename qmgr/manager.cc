@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/events/emitter.h"
 #include "lib/metrics/metrics.h"
 #include "qmgr/retry_delay.h"
 
@@ -10,7 +11,7 @@ namespace pen::qmgr {
 
 Manager::Manager(ManagerOptions options, queue_log::QueueLog& log, Scheduler& scheduler, Ports& ports,
                  const Clock& clock)
-    : around_{std::move(options), log, scheduler, ports, clock}, accepting_(around_.log.has_space()) {
+    : around_{std::move(options), log, scheduler, ports, clock}, accepting_(!around_.log.disk_full()) {
   const Turn turn(turns_, Turn::Then::nothing);  // the scheduler has a time from the start
   const std::uint32_t most = around_.options.verification_limit;
   around_.scheduler.pseudo_message(kVerification, {.routing = most, .workers = most});
@@ -44,6 +45,9 @@ void Manager::conclude(Active& m) {
 void Manager::finish(Active& m) {
   around_.must(around_.log.work().finish(m.id()));
   log::info("{}: removed", m.id());
+  if (events::wanted())
+    events::tell(events::Event(events::Type::removed, events::now()).text(events::Field::queue_id, m.id()));
+  around_.tell(m.id(), ipc::queue::Step::removed);
   ++finished_;
   metrics::queue_messages_removed.add();
   if (m.spool_file != 0) around_.ports.release_body(m.spool_file, m.id());
@@ -52,11 +56,18 @@ void Manager::finish(Active& m) {
 
 void Manager::defer(Active& m) {
   const WallTime now = around_.now();
-  const auto log = around_.log.runners().retry_log_for(m.parked ? seconds(0) : retry_delay(around_.options, m, now));
+  const std::string tenant = m.waits_for_share ? m.envelope().tenant : std::string();
+  const seconds delay = m.waits_for_share ? active_.tenants().park_for(tenant, around_.clock.now())
+                        : m.parked        ? seconds(0)
+                                          : retry_delay(around_.options, m, now);
+  const auto log = around_.log.runners().retry_log_for(delay);
   const auto body = active_.body_of(m);
   if (!body) return rounds_.lose(m);
-  around_.must(around_.log.work().defer(m.id(), log, to_log(m, *body)));
-  runners_.due_at(log, now + around_.log.runners().interval(log));
+  const queue_log::Place place = around_.must(around_.log.work().defer(m.id(), log, to_log(m, *body)));
+  if (m.waits_for_share) active_.tenants().parked(tenant, place);
+  const WallTime next_try = now + around_.log.runners().interval(log);
+  runners_.due_at(log, next_try);
+  if (around_.watched()) around_.ports.watches()->tell(m.id(), {.step = ipc::queue::Step::waits, .next_try = next_try});
   if (!m.parked) ++deferred_;
   active_.remove(m);
 }
@@ -65,19 +76,25 @@ void Manager::bring_messages() {
   if (around_.log.restart().stage() != queue_log::Recovery::done) return;
   for (std::size_t i = 0; i < around_.options.runner_slice && admission_.may_admit(); ++i) {
     if ((order_turn_ = !order_turn_) && orders_.run_waiting()) continue;
+    if ((share_turn_ = !share_turn_) && admission_.admit_waiting()) {
+      active_.pack();
+      continue;
+    }
     const bool ran = runners_.run_one();
     active_.pack();
-    if (!ran && !orders_.any_waiting()) return;
+    if (!ran && !orders_.any_waiting() && !admission_.any_waiting()) return;
   }
 }
 
-bool Manager::others_wait() const { return orders_.any_waiting() || runners_.any_due(); }
+bool Manager::others_wait() const { return orders_.any_waiting() || admission_.any_waiting() || runners_.any_due(); }
 
 void Manager::committed() {
   const Turn turn(turns_);
+  ++commits_;
   acknowledgements_.commit_came();
   orders_.commit_came();
   runners_.commit_came();
+  admission_.commit_came();
   // One per commit: renewing moves the head as well.
   if (const auto id = around_.log.work().stale())
     if (Active* m = active_.find(*id)) active_.renew(*m);
@@ -105,7 +122,9 @@ void Manager::settle() {
     reports_.look_back();
     do_actions();
   } while (rounds_.any_to_look_at());
-  if (const bool space = around_.log.has_space(); space != accepting_) {
+  for (const ShapingNews& n : around_.scheduler.take_shaping_news())
+    n.warning ? log::warning("{}", n.text) : log::info("{}", n.text);
+  if (const bool space = !around_.log.disk_full(); space != accepting_) {
     accepting_ = space;
     around_.ports.queue_state(space);
   }
@@ -120,7 +139,7 @@ SteadyTime Manager::wake_at() const {
     at = std::min(at, now + seconds(1));
   if (around_.log.restart().stage() == queue_log::Recovery::done && admission_.may_admit()) {
     if (orders_.any_waiting()) return now;
-    at = std::min(at, runners_.wake_at());
+    at = std::min({at, runners_.wake_at(), std::max(now, admission_.waiting_until())});
   }
   return at;
 }
@@ -161,6 +180,7 @@ Manager::Figures Manager::figures() const {
           .deferred = deferred_,
           .bounced = reports_.made(),
           .parked = admission_.parked(),
+          .parked_by_share = active_.tenants().parked_so_far(),
           .active = active_.size(),
           .active_bytes = active_.bytes(),
           .kept_body_bytes = active_.body_bytes()};

@@ -68,6 +68,8 @@ class Manager {
 
   /// A commit is back: more is durable. What waited for it is called by the settle that follows.
   void committed();
+  /// How many there were: they come while mail does.
+  std::uint64_t commits() const { return commits_; }
   /// A connection is closed on the wire, or was taken back before the program was reached: what it held of limits is
   /// free.
   void connection_gone(ConnectionNumber connection) { around_.ports.release_session(connection); }
@@ -100,12 +102,13 @@ class Manager {
   /// A message that is being worked on; nullptr: it is not.
   const Active* find(std::string_view queue_id) const { return active_.find(queue_id); }
   struct Figures {
-    std::uint64_t accepted = 0, finished = 0, deferred = 0, bounced = 0, parked = 0;
+    std::uint64_t accepted = 0, finished = 0, deferred = 0, bounced = 0, parked = 0, parked_by_share = 0;
     std::size_t active = 0, active_bytes = 0, kept_body_bytes = 0;
   };
   Figures figures() const;
   const Scheduler& scheduler() const { return around_.scheduler; }
   queue_log::QueueLog& log() { return around_.log; }
+  Egress* egress() const { return around_.options.egress.get(); }
 
  private:
   void do_actions();
@@ -142,9 +145,9 @@ class Manager {
   std::vector<Action> actions_;                      // being carried out; their memory serves the next ones
   static constexpr std::size_t kKeptActions = 2000;  // some hundred bytes each; a flood's memory goes
   std::vector<std::function<void()>> when_recovered_;
-  bool order_turn_ = false;
+  bool order_turn_ = false, share_turn_ = false;
   bool accepting_;
-  std::uint64_t finished_ = 0, deferred_ = 0;
+  std::uint64_t finished_ = 0, deferred_ = 0, commits_ = 0;
 };
 
 }  // namespace pen::qmgr

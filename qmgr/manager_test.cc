@@ -605,6 +605,23 @@ BOOST_AUTO_TEST_CASE(a_removed_message_with_a_job_on_the_wire_ends_with_it) {
   BOOST_TEST(qmgr->listed() == 0U);
 }
 
+// As after a start with much in work, whose replacements the reserve is for.
+BOOST_AUTO_TEST_CASE(new_mail_waits_while_the_next_segment_is_being_made) {
+  qmgr->padding = 3000;
+  qmgr->last_ = ipc::enqueue::Outcome::ok;
+  int sent = 0;
+  for (; sent < 200 && qmgr->last_ == ipc::enqueue::Outcome::ok; ++sent)
+    qmgr->send("A" + std::to_string(sent), "s@x.example", {"ok@a.example"});  // the writer does nothing meanwhile
+  BOOST_TEST((qmgr->last_ == ipc::enqueue::Outcome::try_later));
+  BOOST_TEST(qmgr->manager_->accepting());
+  qmgr->run();
+  BOOST_TEST(qmgr->states.empty());
+  qmgr->send("A" + std::to_string(sent - 1), "s@x.example", {"ok@a.example"});
+  qmgr->run();
+  BOOST_TEST((qmgr->last_ == ipc::enqueue::Outcome::ok));
+  BOOST_TEST(outside.delivered.size() == static_cast<std::size_t>(sent));
+}
+
 BOOST_AUTO_TEST_CASE(a_full_disk_refuses_new_mail_and_drains) {
   disk = FaultStorage();
   disk.capacity = 24;

@@ -23,6 +23,12 @@ std::vector<std::string> domains_of(const mail::Envelope& envelope, const queue_
   return out;
 }
 
+/// As Active::pack() leaves it.
+struct Packed {
+  mail::Envelope envelope;
+  PEN_FIELDS(envelope, envelope.tenant)
+};
+
 }  // namespace
 
 Active::~Active() {
@@ -31,9 +37,9 @@ Active::~Active() {
 
 const mail::Envelope& Active::envelope() const {
   if (!envelope_) {
-    auto unpacked = decode<mail::Envelope>(packed_);
+    auto unpacked = decode<Packed>(packed_);
     PEN_CHECK(unpacked.has_value(), "a packed envelope cannot be read");
-    envelope_ = std::make_unique<mail::Envelope>(*std::move(unpacked));
+    envelope_ = std::make_unique<mail::Envelope>(std::move(unpacked->envelope));
     list();
   }
   return *envelope_;
@@ -73,7 +79,9 @@ void Active::pack() {
   unpacked_.unlink();
   --unpacked_in_->count;
   if (packed_.empty()) {
-    packed_ = encode(*envelope_);
+    packed_.clear();
+    Encoder encoder(packed_);
+    encoder(*envelope_, envelope_->tenant);
     packed_.shrink_to_fit();
   }
   envelope_.reset();
@@ -154,6 +162,7 @@ std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   auto payload = read_payload(stored.envelope.payload);
   if (!payload || payload->envelope.recipients.size() != stored.envelope.recipients) return nullptr;
   if (!payload->envelope.verp.empty() && payload->envelope.verp.size() != 2) return nullptr;
+  if (payload->envelope.tenant.size() > mail::kMaxTenant) return nullptr;
   auto m = std::make_unique<Active>();
   m->set_envelope(std::move(payload->envelope));
   m->place = stored.place;

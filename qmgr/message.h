@@ -74,7 +74,10 @@ struct Active {
   bool report_refused = false;  // this round: the bounce program could not take the report
   // returned after the next try, however young; set by an order, and only told of when it is in the log
   bool forced_expire = false;
-  bool parked = false;  // put off to make room: its age does not count for how long
+  bool expiring = false;         // it is too old, and that was told
+  bool parked = false;           // put off to make room: its age does not count for how long
+  bool waits_for_share = false;  // it is parked because its tenant has its share of the active set
+  bool counted = false;          // against its tenant's share
   enum class Order : std::uint8_t { none, remove, hold, requeue, expire } order = Order::none;
 
   struct Rare {
@@ -82,6 +85,7 @@ struct Active {
     // of programs, while this recipient was in hand
     std::unordered_map<std::uint32_t, std::uint8_t> deaths;
     std::vector<std::function<void(bool)>> ordered_by;  // tools that wait for the order
+    std::string orderer;                                // whose order it is, for events
     std::string rewritten_sender;                       // SRS, this round: of mail that is forwarded from here
   };
   /// To change it.
@@ -90,6 +94,9 @@ struct Active {
   const Rare& seldom() const;
 
   const std::string& id() const { return id_; }
+  /// Which try of the message this is, from 1 on: each version that the queue log got of it counts as one, also when
+  /// it was on hold, and what a restart cut short.
+  std::uint32_t attempt() const { return generation + 1; }
   /// The message cannot end before a report is made. (A warning may be given up.)
   bool owes() const {
     for (const auto& [ordinal, n] : notes) {

@@ -176,10 +176,10 @@ BOOST_AUTO_TEST_CASE(what_older_layouts_wrote_is_read_and_written_anew) {
   reads(mark + "\2" + envelope_bytes + filter_and_hold + rest);
   e.purpose = mail::Purpose::traced;
   reads(mark + "\3" + envelope_bytes + filter_and_hold + "\1" + rest);
-  BOOST_TEST(!read_payload(mark + "\6" + envelope_bytes + rest).has_value());
+  BOOST_TEST(!read_payload(mark + "\7" + envelope_bytes + rest).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(only_mail_with_verp_has_the_layout_that_knows_it) {
+BOOST_AUTO_TEST_CASE(only_mail_with_verp_or_a_tenant_has_the_layout_that_knows_it) {
   const auto written = [](const mail::Envelope& e) {
     queue_log::Envelope out;
     to_log(e, beginning_of(e, e.arrival), "body", 0, 0, out);
@@ -194,6 +194,30 @@ BOOST_AUTO_TEST_CASE(only_mail_with_verp_has_the_layout_that_knows_it) {
   BOOST_TEST_REQUIRE(back.has_value());
   BOOST_TEST((back->envelope == e));
   BOOST_TEST(back->inline_body == "body");
+  // A tenant comes after what layout 5 has, which is as it was.
+  e.tenant = "acme";
+  std::string with_tenant = payload;
+  with_tenant[1] = '\6';
+  with_tenant.insert(payload.find("\2-=") + 3, "\4acme");
+  BOOST_TEST(written(e) == with_tenant);
+  const auto owned = read_payload(with_tenant);
+  BOOST_TEST_REQUIRE(owned.has_value());
+  BOOST_TEST((owned->envelope == e));
+  BOOST_TEST(owned->inline_body == "body");
+  e.verp.clear();
+  BOOST_TEST(written(e).starts_with(std::string("\0\6", 2)));
+  BOOST_TEST((read_payload(written(e))->envelope == e));
+}
+
+BOOST_AUTO_TEST_CASE(a_packed_envelope_keeps_its_tenant) {
+  mail::Envelope e = envelope();
+  e.tenant = "acme";
+  Unpacked unpacked;
+  Active m;
+  m.set_envelope(e);
+  m.keep_in(unpacked);
+  m.pack();
+  BOOST_TEST((m.envelope() == e));
 }
 
 #if !defined(PEN_SANITIZED) && defined(__GLIBC__)

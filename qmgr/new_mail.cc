@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/events/emitter.h"
 #include "lib/metrics/metrics.h"
 
 namespace pen::qmgr {
@@ -12,7 +13,44 @@ using queue_log::QueueLogError;
 
 namespace {
 constexpr std::size_t kKeptBuffer = 256 * 1024;  // more is given back after a large message
+
+constexpr std::size_t kNamedRecipients = 50;  // of a message that was received
+
+void tell_received(const mail::Envelope& envelope, std::string_view in_session) {
+  if (!events::wanted() || mail::is_probe(envelope.purpose)) return;
+  using enum events::Field;
+  const mail::Client& client = envelope.client;
+  const bool one = envelope.recipients.size() == 1;
+  std::string many;  // the first of them
+  for (std::size_t i = 0; !one && i < std::min(envelope.recipients.size(), kNamedRecipients); ++i) {
+    const std::string& address = envelope.recipients[i].address;
+    if (many.size() + 1 + address.size() > events::kMaxText) break;
+    if (i > 0) many += '\n';
+    many += address;
+  }
+  events::tell(events::Event(events::Type::received, events::now())
+                   .text(queue_id, envelope.queue_id)
+                   .text(message_id, envelope.message_id)
+                   .text(client_name, client.name)
+                   .text(client_address, client.address)
+                   .number(client_port, client.port)
+                   .text(helo, client.helo)
+                   .text(proto, client.protocol)
+                   .text(sasl_method, client.sasl_method)
+                   .text(sasl_username, client.sasl_username)
+                   .text(sasl_sender, client.sasl_sender)
+                   .text(from, envelope.sender)
+                   .text(to, one ? std::string_view(envelope.recipients.front().address) : std::string_view())
+                   .text(recipients, many)
+                   .text(envid, envelope.envid)
+                   .number(size, envelope.body.size)
+                   .number(nrcpt, envelope.recipients.size())
+                   .time(arrival, envelope.arrival)
+                   .text(action, envelope.hold ? "hold" : "")
+                   .text(tenant, envelope.tenant)
+                   .text(session, in_session));
 }
+}  // namespace
 
 std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
                                   std::uint64_t spool_file) const {
@@ -22,6 +60,7 @@ std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t 
   if (spool_file == 0 && envelope.body.size != inline_body.size())
     return "the body is not as long as the envelope says";
   if (!envelope.verp.empty() && envelope.verp.size() != 2) return "delimiters of VERP that are not two";
+  if (envelope.tenant.size() > mail::kMaxTenant) return "a tenant whose name is too long";
   // Whoever may name any report could make any failure go unreported.
   if (!std::all_of(envelope.discharges.begin(), envelope.discharges.end(),
                    [&](const mail::Discharge& d) { return reports_.may_discharge(d, permit); }))
@@ -30,7 +69,7 @@ std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t 
 }
 
 void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
-                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer) {
+                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer, std::string_view session) {
   const auto refuse = [&](Outcome outcome, std::string why) {
     if (spool_file != 0) around_.ports.release_body(spool_file, envelope.queue_id);
     answer(outcome, std::move(why));
@@ -49,7 +88,9 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
   if (record_.payload.capacity() > kKeptBuffer) record_.payload = {};
   if (!done) {
     const Error& e = done.error();
-    if (e.is(QueueLogError::no_space)) return refuse(Outcome::no_space, e.message());
+    // Behind a writer that has work left it is a matter of milliseconds.
+    if (e.is(QueueLogError::no_space))
+      return refuse(around_.log.disk_full() ? Outcome::no_space : Outcome::try_later, e.message());
     if (e.is(QueueLogError::too_large)) return refuse(Outcome::refused, e.message());
     around_.ports.fatal(e);
   }
@@ -63,6 +104,7 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     metrics::queue_messages_accepted.add();
     metrics::queue_recipients_accepted.add(envelope.recipients.size());
     metrics::queue_accepted_bytes.add(envelope.body.size);
+    tell_received(envelope, session);
     // What is put on hold takes no room: it leaves at once.
     if ((admission_.may_admit() || envelope.hold) && around_.log.restart().stage() == queue_log::Recovery::done) {
       fresh = std::make_unique<Active>();

@@ -38,7 +38,7 @@ class NewMail {
   /// answer is called once, in this call (refused) or when the message is durable. An envelope that discharges reports
   /// needs the permit that bounce was given with the request for just them (docs/ipc.md, "Who may say what").
   void enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body, std::uint64_t spool_file,
-               std::uint64_t spool_offset, Answer answer);
+               std::uint64_t spool_offset, Answer answer, std::string_view session = {});
   /// Takes what is durable into the active set: no answer waits for that work.
   void admit();
   bool any_to_admit() const { return !durable_.empty(); }

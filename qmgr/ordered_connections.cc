@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "qmgr/egress.h"
+
 namespace pen::qmgr {
 
 void OrderedConnections::order(const OpenConnection& a) {
@@ -18,11 +20,13 @@ void OrderedConnections::ask_share(const OpenConnection& a) {
 }
 
 void OrderedConnections::open(const OpenConnection& a) {
-  around_.ports.open_connection(a.destination.transport, {.connection = a.connection,
-                                                          .destination = a.destination,
-                                                          .nexthop = a.nexthop,
-                                                          .step_by_step = a.step_by_step,
-                                                          .clear_text = a.clear_text});
+  ipc::delivery::OpenConnection open{.connection = a.connection,
+                                     .destination = a.destination,
+                                     .nexthop = a.nexthop,
+                                     .step_by_step = a.step_by_step,
+                                     .clear_text = a.clear_text};
+  if (around_.options.egress) around_.options.egress->fill(open);
+  around_.ports.open_connection(a.destination.transport, open);
 }
 
 void OrderedConnections::close(const CloseConnection& a) {

@@ -4,11 +4,13 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/events/emitter.h"
 #include "lib/metrics/metrics.h"
 
 namespace pen::qmgr {
 
 using ipc::queue::Outcome;
+using ipc::queue::Step;
 using ipc::queue::Verb;
 using queue_log::kJournal;
 using queue_log::QueueLogError;
@@ -35,6 +37,22 @@ const Effect& effect_of(Verb verb) {
   return effect;
 }
 
+/// In the log, and as an event.
+void say(const std::string& id, std::string_view what, std::string_view by) {
+  log::info("{}: {}", id, what);
+  if (events::wanted())
+    events::tell(events::Event(events::Type::order, events::now())
+                     .text(events::Field::queue_id, id)
+                     .text(events::Field::action, what)
+                     .text(events::Field::by, by));
+}
+/// For who watches.
+Step step_of(Active::Order order, bool nothing_left) {
+  if (order == Active::Order::remove) return Step::deleted;
+  if (nothing_left) return Step::removed;
+  return order == Active::Order::hold ? Step::held : Step::requeued;
+}
+
 std::string_view said_of(Active::Order order) {
   for (const Effect& effect : kEffects)
     if (effect.on_active == order) return effect.said;
@@ -42,8 +60,8 @@ std::string_view said_of(Active::Order order) {
 }
 }  // namespace
 
-void Orders::give(const queue_log::Listed& where, Verb verb, Done done) {
-  Order(*this, where, verb, std::move(done)).give();
+void Orders::give(const queue_log::Listed& where, Verb verb, Done done, std::string by) {
+  Order(*this, where, verb, std::move(done), std::move(by)).give();
 }
 
 bool Orders::run_waiting() {
@@ -75,7 +93,8 @@ void Orders::carry_out(Active& m) {
     ticket = around_.must(around_.log.work().release(m.id(), to_log(m, *body)));
     runners_.wake(kJournal);
   }
-  log::info("{}: {}", m.id(), removed ? "removed" : said_of(m.order));
+  say(m.id(), removed ? "removed" : said_of(m.order), m.seldom().orderer);
+  around_.tell(m.id(), step_of(m.order, nothing_left));
   acknowledgements_.when_durable(ticket, [this, waiting = std::move(m.rare().ordered_by)] {
     for (const auto& w : waiting) w(true);
     runners_.wake(kJournal);
@@ -103,6 +122,7 @@ void Orders::Order::on_active(Active& m) {
     if (m.forced_expire && m.order == Active::Order::none) return done_(Outcome::ok);
     m.forced_expire = true;
   }
+  if (!by_.empty()) m.rare().orderer = by_;
   orders_->rounds_.end_by_order(m, held_already ? Active::Order::hold : order,
                                 [done = done_](bool obeyed) { done(obeyed ? Outcome::ok : Outcome::failed); });
 }
@@ -125,7 +145,8 @@ bool Orders::Order::remove_unread() {
   if (where_.stored < where_.size || where_.size > orders_->around_.options.inline_limit) return false;
   const auto ticket = orders_->around_.log.work().remove(where_.place, where_.queue_id, where_.generation);
   if (!ticket) return false;
-  log::info("{}: removed", where_.queue_id);
+  say(where_.queue_id, "removed", by_);
+  orders_->around_.tell(where_.queue_id, Step::deleted);
   when_durable(*ticket);
   return true;
 }
@@ -134,7 +155,8 @@ void Orders::Order::remove(queue_log::Stored stored) {
   const std::string id = stored.envelope.queue_id;
   const auto ticket = orders_->around_.log.work().remove(where_.place, id, stored.generation);
   if (!ticket) return refused(ticket.error());
-  log::info("{}: removed", id);
+  say(id, "removed", by_);
+  orders_->around_.tell(id, Step::deleted);
   const auto m = from_log(std::move(stored));
   if (m && m->spool_file != 0) orders_->around_.ports.release_body(m->spool_file, id);
   when_durable(*ticket);
@@ -161,8 +183,9 @@ void Orders::Order::rewrite(queue_log::Stored stored) {
   }
   const auto ticket = around.must(verb_ == Verb::hold || stays_held ? around.log.work().hold(id, written)
                                                                     : around.log.work().release(id, written));
-  if (const auto said = effect_of(verb_).said; !said.empty()) log::info("{}: {}", id, said);
-  if (held() && !stays_held) log::info("{}: released from hold", id);
+  if (const auto said = effect_of(verb_).said; !said.empty()) say(id, said, by_);
+  if (held() && !stays_held) say(id, "released from hold", by_);
+  around.tell(id, verb_ == Verb::hold || stays_held ? Step::held : held() ? Step::released : Step::requeued);
   orders_->runners_.wake(kJournal);
   when_durable(ticket);
 }

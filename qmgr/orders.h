@@ -37,7 +37,8 @@ class Orders {
   /// done(outcome) is called when the order is durable, or has failed. A flush, which brings a message into the active
   /// set, waits for room there: the caller bounds how many it gives before the first are done.
   using Done = std::function<void(ipc::queue::Outcome)>;
-  void give(const queue_log::Listed& where, ipc::queue::Verb verb, Done done);
+  /// by: whose order it is, for events.
+  void give(const queue_log::Listed& where, ipc::queue::Verb verb, Done done, std::string by = {});
 
   /// The end of the round of a message with an order.
   void carry_out(Active& m);
@@ -66,8 +67,8 @@ class Orders {
   /// One order, until it is durable or has failed. It is copied to where it waits.
   class Order {
    public:
-    Order(Orders& orders, queue_log::Listed where, ipc::queue::Verb verb, Done done)
-        : orders_(&orders), where_(std::move(where)), verb_(verb), done_(std::move(done)) {}
+    Order(Orders& orders, queue_log::Listed where, ipc::queue::Verb verb, Done done, std::string by)
+        : orders_(&orders), where_(std::move(where)), verb_(verb), done_(std::move(done)), by_(std::move(by)) {}
     /// Carries it out as far as it can be now.
     void give();
 
@@ -90,6 +91,7 @@ class Orders {
     queue_log::Listed where_;
     ipc::queue::Verb verb_;
     Done done_;
+    std::string by_;
     /// Commits that a message on its way between two logs is waited for: each of those in hand when it set out ends
     /// before the one that takes it there.
     int moving_ = 2 * queue_log::QueueLog::kBatchesAtOnce;

@@ -20,7 +20,7 @@ namespace pen::qmgr {
 
 /// Edges that do nothing but remember.
 struct NotedPorts final : Ports {
-  int settles = 0, readers_gone = 0;
+  int settles = 0;
   std::vector<ipc::route::Route> routes;
   std::vector<std::string> asked;  // recipients of the routes
   std::vector<bool> forwarded;     // and whether their sender may be rewritten
@@ -51,7 +51,6 @@ struct NotedPorts final : Ports {
     if (!spool_opens) return fail_errno("open", EIO);
     return Fd();
   }
-  void readers_lost() override { ++readers_gone; }
   void release_body(std::uint64_t spool_file, const std::string&) override { released.push_back(spool_file); }
   void queue_state(bool) override {}
   [[noreturn]] void fatal(const Error& why) override {

@@ -11,7 +11,7 @@ struct DottedFacts : mail::BodyFacts {
   bool many_dots = false;
   PEN_FIELDS(size, header_size, longest_line, eight_bit_header, eight_bit_body, nul, dots, many_dots)
 };
-/// Envelopes as older layouts have them.
+/// Envelopes as the layouts have them.
 struct DottedEnvelope : mail::Envelope {
   DottedFacts dotted;  // in place of body
 };
@@ -32,17 +32,30 @@ struct EnvelopeLayout4 : mail::Envelope {
   PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
              message_id, discharges, transport, filter, hold, purpose)
 };
-/// To write it so, without a copy.
-struct AsLayout4 {
+/// The envelope that layout 5 has.
+struct EnvelopeLayout5 : mail::Envelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
+             message_id, discharges, transport, filter, hold, purpose, verp)
+};
+/// That of layout 6, which has all.
+struct EnvelopeLayout6 : mail::Envelope {
+  PEN_FIELDS(queue_id, arrival, sender, recipients, envid, ret, body_type, smtputf8, requiretls, client, body,
+             message_id, discharges, transport, filter, hold, purpose, verp, tenant)
+};
+/// To write it as one of these, without a copy.
+template <std::uint8_t layout>
+struct As {
   const mail::Envelope& e;
   template <class Visitor>
   void visit_fields(Visitor&& visitor) const {
     visitor(e.queue_id, e.arrival, e.sender, e.recipients, e.envid, e.ret, e.body_type, e.smtputf8, e.requiretls,
             e.client, e.body, e.message_id, e.discharges, e.transport, e.filter, e.hold, e.purpose);
+    if constexpr (layout >= kLayoutVerp) visitor(e.verp);
+    if constexpr (layout >= kLayoutTenant) visitor(e.tenant);
   }
 };
 template <class Envelope>
-struct OldPayload {
+struct PayloadOf {
   Envelope envelope;
   std::vector<Note> notes;
   bool forced_expire = false;
@@ -53,17 +66,17 @@ struct OldPayload {
 };
 
 template <class Envelope>
-std::optional<StoredPayload> read_old(std::string_view payload) {
-  auto old = decode<OldPayload<Envelope>>(payload);
-  if (!old) return std::nullopt;
-  if constexpr (requires { old->envelope.dotted; }) old->envelope.body = old->envelope.dotted;
-  return StoredPayload{.envelope = std::move(old->envelope),
-                       .notes = std::move(old->notes),
-                       .forced_expire = old->forced_expire,
-                       .spool_file = old->spool_file,
-                       .spool_offset = old->spool_offset,
-                       .inline_body = old->inline_body,
-                       .deaths = std::move(old->deaths)};
+std::optional<StoredPayload> read_as(std::string_view payload) {
+  auto read = decode<PayloadOf<Envelope>>(payload);
+  if (!read) return std::nullopt;
+  if constexpr (requires { read->envelope.dotted; }) read->envelope.body = read->envelope.dotted;
+  return StoredPayload{.envelope = std::move(read->envelope),
+                       .notes = std::move(read->notes),
+                       .forced_expire = read->forced_expire,
+                       .spool_file = read->spool_file,
+                       .spool_offset = read->spool_offset,
+                       .inline_body = read->inline_body,
+                       .deaths = std::move(read->deaths)};
 }
 
 void shorten(std::string& text, std::size_t max) {
@@ -88,24 +101,30 @@ void write_payload(std::string& out, const mail::Envelope& envelope, const std::
                    std::uint64_t spool_file, std::uint64_t spool_offset, std::string_view inline_body,
                    const std::vector<Deaths>& deaths) {
   Encoder encoder(out);
-  if (envelope.verp.empty())
-    encoder(PayloadLayout{}, AsLayout4{envelope}, notes, forced_expire, spool_file, spool_offset, inline_body, deaths);
+  const auto write = [&]<std::uint8_t layout>(As<layout> as) {
+    encoder(PayloadLayout{.layout = layout}, as, notes, forced_expire, spool_file, spool_offset, inline_body, deaths);
+  };
+  if (!envelope.tenant.empty())
+    write(As<kLayoutTenant>{envelope});
+  else if (!envelope.verp.empty())
+    write(As<kLayoutVerp>{envelope});
   else
-    encoder(PayloadLayout{.layout = kLayoutVerp}, envelope, notes, forced_expire, spool_file, spool_offset, inline_body,
-            deaths);
+    write(As<PayloadLayout{}.layout>{envelope});
 }
 
 std::optional<StoredPayload> read_payload(std::string_view payload) {
   const std::string mark = encode(PayloadLayout{});
-  if (payload.starts_with(mark)) return read_old<EnvelopeLayout4>(payload.substr(mark.size()));
+  if (payload.starts_with(mark)) return read_as<EnvelopeLayout4>(payload.substr(mark.size()));
+  if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutTenant})))
+    return read_as<EnvelopeLayout6>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = kLayoutVerp})))
-    return decode<StoredPayload>(payload.substr(mark.size()));
+    return read_as<EnvelopeLayout5>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = 3})))
-    return read_old<EnvelopeLayout3>(payload.substr(mark.size()));
+    return read_as<EnvelopeLayout3>(payload.substr(mark.size()));
   if (payload.starts_with(encode(PayloadLayout{.layout = 2})))
-    return read_old<EnvelopeLayout2>(payload.substr(mark.size()));
+    return read_as<EnvelopeLayout2>(payload.substr(mark.size()));
   if (payload.starts_with('\0')) return std::nullopt;  // of a newer program
-  return read_old<EnvelopeLayout1>(payload);
+  return read_as<EnvelopeLayout1>(payload);
 }
 
 }  // namespace pen::qmgr

@@ -66,19 +66,19 @@ struct StoredPayload {
   std::uint64_t spool_offset = 0;  // where the content starts
   std::string_view inline_body;
   std::vector<Deaths> deaths;
-  PEN_FIELDS(envelope, notes, forced_expire, spool_file, spool_offset, inline_body, deaths)
 };
 /// In front of a payload from layout 2 on. Layout 1 has none: it begins with the length of a queue id, which is never
 /// 0. Up to layout 3 mail::BodyFacts say where the body's dots are. Layout 2 has no mail::Envelope::purpose, layout 1
-/// no filter and no hold either. Layout 5 is 4 with mail::Envelope::verp; it is written only for mail that has this, so
-/// that programs that do not know it can read all other mail.
+/// no filter and no hold either. Layout 5 is 4 with mail::Envelope::verp, and layout 6 is 5 with tenant; each is
+/// written only for mail that has this, so that programs that do not know it can read all other mail.
 struct PayloadLayout {
   std::uint8_t mark = 0;
   std::uint8_t layout = 4;
   PEN_FIELDS(mark, layout)
 };
 inline constexpr std::uint8_t kLayoutVerp = 5;
-/// Appends the payload. Everything in the order of StoredPayload, without copies.
+inline constexpr std::uint8_t kLayoutTenant = 6;
+/// Appends the payload: the layout, and everything in the order of StoredPayload, without copies.
 void write_payload(std::string& out, const mail::Envelope& envelope, const std::vector<Note>& notes, bool forced_expire,
                    std::uint64_t spool_file, std::uint64_t spool_offset, std::string_view inline_body,
                    const std::vector<Deaths>& deaths);

@@ -8,6 +8,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "qmgr/egress.h"
 #include "qmgr/orphan_pass.h"
 
 namespace pen::qmgr {
@@ -52,7 +53,7 @@ Program::Program(async::Loop& loop, ProgramOptions options, queue_log::Storage& 
       manager_(std::make_unique<Manager>(options_.manager, log, *scheduler_, *this, loop.clock())),
       enqueue_(loop, *manager_, spool, options_.manager.inline_limit),
       queue_(
-          loop, *manager_, Maildrop(pool_, options_.path("maildrop")), options_.orders_only,
+          loop, *manager_, Maildrop(pool_, options_.path("maildrop"), options_.maildrop_keeper), options_.orders_only,
           [this] { return status(); },
           [this](std::uint64_t file, const std::string& id) -> Result<Fd> {
             if (spool_ == nullptr) return fail_errno(id, ENOENT);
@@ -115,11 +116,22 @@ void Program::start() {
   loop_.spawn("recovery", recover());
   loop_.spawn("flush", keep_flushing());
   if (options_.orders_only) return;
+  if (options_.tenant_weights)
+    options_.tenant_weights->when_known([this](std::string_view tenant, std::uint32_t weight) {
+      manager_->event()->scheduler.tenant_weight(tenant, weight);
+    });
   router_.start(*manager_);
   bounce_.start(*manager_);
   verify_.start();
   if (shared_) shared_->start(*manager_);
   start_sessions();
+  if (Egress* egress = options_.manager.egress.get(); egress != nullptr) {
+    std::vector<std::string> stale;
+    for (const auto& [key, value] : destinations_.notes())
+      if (key != SharedDestinations::kHostsNote && !egress->ledger().load(value)) stale.push_back(key);
+    for (const auto& key : stale) destinations_.note(key, std::nullopt);
+    egress->set_by_hand(&destinations_.suspensions());
+  }
   loop_.spawn("destinations", keep_destinations());
 }
 
@@ -296,6 +308,7 @@ async::Task<void> Program::keep_destinations() {
       auto event = manager_->event();
       for (const auto& key : gone) event->scheduler.forgotten(key);
     }
+    note_sources();
     if (!destinations_.changed()) continue;
     auto done = co_await write_destinations();
     if (done || loop_.now() - warned < seconds(600)) continue;
@@ -305,7 +318,13 @@ async::Task<void> Program::keep_destinations() {
   }
 }
 
+void Program::note_sources() {
+  if (!options_.manager.egress) return;
+  for (auto& c : options_.manager.egress->ledger().take_changes()) destinations_.note(c.key, std::move(c.value));
+}
+
 async::Task<Result<void>> Program::write_destinations() {
+  note_sources();
   constexpr std::size_t kBatch = 5000;
   // The pool has one thread: batches are written in the order in which they were taken.
   // What changes meanwhile is for the next time.
@@ -338,10 +357,6 @@ void Program::hand_job(const std::string& transport, ipc::delivery::Job& job, Fd
 Result<Fd> Program::open_body(std::uint64_t spool_file, const std::string& queue_id) {
   if (spool_ == nullptr) return fail_errno(queue_id, ENOENT);
   return spool_->open_to_read(spool_file);
-}
-
-void Program::readers_lost() {
-  if (spool_ != nullptr) spool_->forget_readers();
 }
 
 void Program::release_body(std::uint64_t spool_file, const std::string&) {
@@ -446,6 +461,8 @@ async::Task<void> Program::serve(async::Stream stream) {
   }
   const uid_t uid = peer->uid;
   const bool trusted = uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
+  const bool commands =
+      trusted && (uid == 0 || uid == ::getuid() || !options_.orders_group || peer->gid == *options_.orders_group);
   std::unique_ptr<Guests::Guest> guest;
   if (!trusted) guest = guests_.enter(uid);
   if (!trusted && !guest) {
@@ -473,7 +490,7 @@ async::Task<void> Program::serve(async::Stream stream) {
     if (options_.orders_only) co_await queue_.recovered();
     co_await enqueue_.serve(*std::move(opening));
   } else if (opening->conversation == ipc::queue::kName) {
-    Right right{true, true, true};
+    Right right{commands, true, true};
     if (!trusted) {
       // Names of users may be looked up far away.
       if (options_.rights->open_to_all())
@@ -483,7 +500,7 @@ async::Task<void> Program::serve(async::Stream stream) {
     }
     co_await queue_.serve(*std::move(opening), right, guest.get());
   } else {
-    co_await destination_server_.serve(*std::move(opening), guest.get());
+    co_await destination_server_.serve(*std::move(opening), guest.get(), commands);
   }
 }
 
@@ -515,6 +532,8 @@ async::Task<void> Program::drain() {
   if (shared_) co_await shared_->leave(loop_.now() + milliseconds(200));
   // What was learned in the last seconds; a failure is no loss worth a word now.
   (void)co_await write_destinations();
+  // What was on its way to the disk already: the pool has one thread.
+  (void)co_await pool_.run([] { return Result<void>(); });
 }
 
 std::vector<ipc::queue::StatusLine> Program::status() const {
@@ -530,6 +549,7 @@ std::vector<ipc::queue::StatusLine> Program::status() const {
   add("finished", m.finished);
   add("deferred", m.deferred);
   add("parked", m.parked);
+  if (m.parked_by_share > 0) add("parked_by_share", m.parked_by_share);
   add("reports", m.bounced);
   add("routing", s.routing);
   add("jobs", s.jobs);

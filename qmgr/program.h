@@ -29,6 +29,7 @@
 #include "qmgr/rights.h"
 #include "qmgr/router_feed.h"
 #include "qmgr/shared_destinations.h"
+#include "qmgr/tenant_weights.h"
 
 namespace pen::qmgr {
 
@@ -45,6 +46,11 @@ struct ProgramOptions {
   std::function<std::string(std::string_view)> path;
   std::string verify_service = "verify";  // address_verify_service_name
   std::optional<uid_t> mail_owner;        // besides root and ourselves, may enqueue and command
+  /// Where the queue has an account of its own, mail_owner may command with this group only, which penapi has; without
+  /// it it hands in mail and looks, for it is also the account of who talks to strangers.
+  std::optional<gid_t> orders_group;
+  /// Looks into maildrop for us; nullptr: we may.
+  std::shared_ptr<MaildropKeeper> maildrop_keeper;
   std::shared_ptr<const Rights> rights = std::make_shared<Rights>();  // of the others
   std::uint64_t seed = 1;
   std::size_t guests = Guests::kAll;  // connections of users
@@ -52,6 +58,7 @@ struct ProgramOptions {
   std::optional<SharedDestinations::Options> cluster;  // destdb_backend = redis
   /// session_classes; nullptr: there are none.
   std::shared_ptr<const sessions::Classes> classes;
+  std::shared_ptr<TenantWeights> tenant_weights;  // nullptr: all weigh the same
   /// One tool is served while the mail system is down: no other program is asked or told anything, nothing is
   /// scheduled, no mail is taken. With manager.active_messages = 0, so that no message is taken into work.
   bool orders_only = false;
@@ -85,7 +92,6 @@ class Program final : public Ports {
   void notify(const ipc::bounce::Notify& request, Fd body) override { bounce_.notify(request, std::move(body)); }
   void probed(ipc::verify::Probed results) override { verify_.tell(std::move(results)); }
   Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) override;
-  void readers_lost() override;
   void release_body(std::uint64_t spool_file, const std::string& queue_id) override;
   void ask_session(ConnectionNumber connection, std::uint32_t session_class,
                    const ipc::Destination& destination) override;
@@ -93,6 +99,7 @@ class Program final : public Ports {
   bool ask_share(ConnectionNumber connection, const std::string& key, std::uint32_t limit,
                  const std::string& address) override;
   void release_share(ConnectionNumber connection) override;
+  Watches* watches() override { return &queue_.watches(); }
   void queue_state(bool accepting) override { enqueue_.queue_state(accepting); }
   [[noreturn]] void fatal(const Error& why) override;
 
@@ -115,6 +122,8 @@ class Program final : public Ports {
   /// A tenth of a second at most.
   async::Task<void> next_commit();
   async::Task<void> keep_destinations();
+  /// What is known of sources goes to destdb.
+  void note_sources();
   /// What changed in destdb is on disk afterwards; on failure it is tried again with the next changes.
   async::Task<Result<void>> write_destinations();
 

@@ -37,6 +37,7 @@ class Peer {
   std::optional<Channel> channel;
   int conversations = 0;
   bool die_after = false;  // this message is the last that the program sees
+  std::function<void()> last_words = [] {};
 
  private:
   async::Task<void> run() {
@@ -53,6 +54,8 @@ class Peer {
         on_message(received->message, received->fds);
         if (std::exchange(die_after, false)) break;
       }
+      last_words();
+      if (channel->is_open()) (void)co_await channel->flush();
       channel.reset();
     }
   }
@@ -301,6 +304,17 @@ BOOST_AUTO_TEST_CASE(a_message_that_kills_its_program_three_times_is_held_and_ot
   send("4bGQQD", "body\r\n");
   until([this] { return delivered.size() == 1 && active() == 0; });
   BOOST_TEST(delivered[0].starts_with("4bGQQD"));
+}
+
+BOOST_AUTO_TEST_CASE(what_programs_that_leave_did_not_begin_is_the_next_ones_however_many_leave) {
+  die_at = Stage::handed;
+  deaths = 5;
+  smtp->last_words = [this] { (void)smtp->channel->send(ipc::delivery::leaving()); };
+  send("4bAAA", "body\r\n");
+  until([this] { return delivered.size() == 1 && active() == 0; });
+  BOOST_TEST(smtp->conversations == 6);
+  BOOST_TEST(program->manager().figures().deferred == 0U);
+  BOOST_TEST(program->manager().figures().finished == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_receiver_that_sends_nonsense_harms_nobody_else) {

@@ -61,7 +61,7 @@ QueueFilter::Answer QueueFilter::footer(const queue_log::Listed& l) const {
   // A recovered message's footer may name domains whose recipients are done with by now.
   const bool recovered = l.generation > 0 && l.place.log == queue_log::kJournal;
   if (conditions == 1 && (cut || l.active || recovered)) sure = false;
-  if (!filter_.reply.empty() || conditions > 1) sure = false;
+  if (!filter_.reply.empty() || !filter_.tenant.empty() || conditions > 1) sure = false;
   return sure ? Answer::yes : Answer::ask;
 }
 
@@ -78,6 +78,7 @@ bool QueueFilter::recipient(const std::string& address) const {
 
 bool QueueFilter::dropped(const submission::Dropped& d) const {
   if (filter_.older > seconds(0) && d.arrival > now_ - filter_.older) return false;
+  if (!filter_.tenant.empty()) return false;  // it gets one when it is taken into the queue
   if (!d.submission) return filter_.sender.empty() && any_recipient();
   if (!filter_.sender.empty() && !is_meant(filter_.sender, d.submission->sender)) return false;
   if (any_recipient()) return true;
@@ -86,6 +87,7 @@ bool QueueFilter::dropped(const submission::Dropped& d) const {
 }
 
 bool QueueFilter::envelope(const Active& m) const {
+  if (!filter_.tenant.empty() && !iequals(filter_.tenant, m.envelope().tenant)) return false;
   if (!filter_.sender.empty() && !is_meant(filter_.sender, m.envelope().sender)) return false;
   if (filter_.older > seconds(0) && m.envelope().arrival > now_ - filter_.older) return false;
   if (any_recipient()) return true;

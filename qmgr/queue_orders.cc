@@ -1,4 +1,6 @@
 /// Orders of tools for one message, for a set, for all: bounded in what is not yet durable, whatever their number.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
@@ -6,6 +8,8 @@
 
 #include "lib/async/sync.h"
 #include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/events/emitter.h"
 #include "lib/mail/queue_id.h"
 #include "lib/queue_log/id_filter.h"
 #include "lib/queue_log/scan.h"
@@ -25,6 +29,19 @@ constexpr std::size_t kMetBytes = 4 << 20;
 constexpr std::size_t kMissed = 65536;  // messages that moved away from an order, and are looked for again
 constexpr int kRounds = 5;              // how often
 constexpr auto kProgressEvery = milliseconds(250);
+constexpr std::size_t kMaxBy = 200;
+
+/// What no message tells by itself.
+void tell_flush(const Act& m, std::uint64_t messages, std::string_view who) {
+  if (!events::wanted()) return;
+  using enum events::Field;
+  events::tell(events::Event(events::Type::order, events::now())
+                   .text(queue_id, m.queue_ids.size() == 1 ? std::string_view(m.queue_ids.front()) : std::string_view())
+                   .text(action, "flush")
+                   .text(destination, m.site)
+                   .number(count, messages)
+                   .text(by, who));
+}
 
 bool writes_anew(Verb verb) { return verb != Verb::remove && verb != Verb::flush; }
 }  // namespace
@@ -95,13 +112,17 @@ bool QueueServer::meant(const Act& m, const QueueFilter& filter, const queue_log
   return message && filter.envelope(*message);
 }
 
-void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_ptr<Run>& run) {
+std::string QueueServer::Session::by(const Act& m) const {
+  return right.all && !m.by.empty() ? printable(m.by, kMaxBy) : fmt::format("uid {}", uid);
+}
+
+void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_ptr<Run>& run, std::string by) {
   const bool active = manager_.find(l.queue_id) != nullptr;
   const std::size_t bytes = writes_anew(verb) ? l.stored : 0;
   ++(active ? run->active : run->window);
   if (active) run->met.add(queue_log::IdFilter::hash(l.queue_id));  // it is obeyed when its work ends
   run->bytes += bytes;
-  manager_.event()->orders.give(l, verb, [run, active, bytes, id = l.queue_id](Outcome o) {
+  const auto done = [run, active, bytes, id = l.queue_id](Outcome o) {
     --(active ? run->active : run->window);
     run->bytes -= bytes;
     if (o == Outcome::ok) ++run->count;
@@ -115,7 +136,8 @@ void QueueServer::give(const queue_log::Listed& l, Verb verb, const std::shared_
       }
     }
     run->moved.set();
-  });
+  };
+  manager_.event()->orders.give(l, verb, done, std::move(by));
 }
 
 /// false: the tool is gone.
@@ -201,7 +223,7 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
         there = co_await report_progress(s, m.request, *run);
       }
       if (!there) break;
-      give(l, m.verb, run);
+      give(l, m.verb, run, s.by(m));
     }
     // What this pass ordered is remembered before the next one begins.
     while (there && scan->second_pass() && !second && run->window > 0) {
@@ -242,6 +264,11 @@ async::Task<bool> QueueServer::remove_dropped(Session& s, const Act& m, const Qu
     failed(removed.error().message());
   } else if (*removed == Maildrop::Removed::yes) {
     log::info("{}: removed from maildrop", d.name);
+    if (events::wanted())
+      events::tell(events::Event(events::Type::order, events::now())
+                       .text(events::Field::queue_id, d.name)
+                       .text(events::Field::action, "removed")
+                       .text(events::Field::by, s.by(m)));
     ++run.count;
   } else if (*removed == Maildrop::Removed::busy && !m.queue_ids.empty()) {
     failed("it is being taken into the queue: repeat");
@@ -294,6 +321,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
   } else if (m.verb == Verb::flush && m.all && !by_id && filter.empty() && !m.dry_run) {
     co_await recovered();
     manager_.flush_all();
+    tell_flush(m, 0, s->by(m));
   } else {
     co_await recovered();
     if (m.verb == Verb::flush && !m.dry_run) manager_.forgive();
@@ -303,6 +331,7 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
       manager_.event()->runners.look_again();
     }
     done.count = run->count;
+    if (m.verb == Verb::flush && !m.dry_run) tell_flush(m, run->count, s->by(m));
     if (run->why != Outcome::ok) {
       done.outcome = run->why;
       done.text = run->failed;

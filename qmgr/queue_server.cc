@@ -16,9 +16,10 @@ namespace pen::qmgr {
 using namespace ipc::queue;
 
 namespace {
-constexpr std::size_t kSlice = 200;  // entries between two turns of the loop
+constexpr std::size_t kSlice = 50;  // entries that are found at a time
 constexpr auto kProgressEvery = milliseconds(250);
 
+constexpr int kLooks = 3;  // for what moved just when it was to be shown
 constexpr std::size_t kMaxSeen =
     100'000;  // ids of messages that moved while a listing ran; beyond it one may be shown twice
 constexpr std::size_t kEntryBytes = 512 * 1024;  // of recipients in one Entry: a frame holds 1 MiB
@@ -59,6 +60,11 @@ class Parts {
   std::vector<Entry> parts_;
   std::size_t bytes_ = 0;
 };
+
+std::string envelope_fault(const queue_log::Listed& l, std::string_view why) {
+  return fmt::format("its envelope is damaged, record {}:{} in penqueue --log: {}", l.place.position.use,
+                     l.place.position.offset, why);
+}
 }  // namespace
 
 Entry to_entry(const Active& m, Place place) {
@@ -69,6 +75,8 @@ Entry to_entry(const Active& m, Place place) {
   e.size = m.envelope().body.size;
   e.sender = m.envelope().sender;
   e.forced_expire = m.forced_expire;
+  e.tenant = m.envelope().tenant;
+  e.attempt = m.attempt();
   return e;
 }
 
@@ -79,6 +87,7 @@ Entry to_entry(const queue_log::Listed& l) {
   e.arrival = l.arrived;
   e.size = l.size;
   e.sender = l.sender;
+  e.attempt = l.generation + 1;
   if (e.place == Place::deferred) e.next_try = l.due;
   return e;
 }
@@ -97,6 +106,7 @@ Entry to_entry(const submission::Dropped& d) {
 QueueServer::QueueServer(async::Loop& loop, Manager& manager, Maildrop maildrop, bool orders_only,
                          std::function<std::vector<StatusLine>()> status, OpenBody open_body, spool::Spool* spool)
     : loop_(loop),
+      watches_(loop),
       manager_(manager),
       maildrop_(std::move(maildrop)),
       orders_only_(orders_only),
@@ -129,23 +139,48 @@ async::Task<void> QueueServer::serve(ipc::Opening opening, Right right, Guests::
       co_await handle(session, *freeze);
     } else if (auto* thaw = std::get_if<Thaw>(&received->message)) {
       co_await handle(session, *thaw);
+    } else if (auto* watch = std::get_if<Watch>(&received->message)) {
+      co_await handle(session, std::move(*watch));
     }
     if (guest != nullptr) guest->end();
     if (!co_await session->channel.flush({.deadline = loop_.now() + seconds(300)})) co_return;
   }
 }
 
+async::Task<Walks::Turn> QueueServer::walk_turn() {
+  for (;;) {
+    const auto wait = walks_.wait(loop_.clock().now(), manager_.commits());
+    if (wait <= std::chrono::nanoseconds(0)) break;
+    (void)co_await loop_.sleep(wait);
+  }
+  co_return Walks::Turn(loop_.clock().now());
+}
+
 async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vector<std::string> ids, Shown& shown,
                                             See see) {
+  for (int looks = 0;; ++looks) {
+    auto missed = co_await look(s, m, std::move(ids), shown, see);
+    if (!missed) co_return std::unexpected(std::move(missed).error());
+    if (missed->empty() || looks == kLooks) co_return Result<void>{};
+    ids = *std::move(missed);
+  }
+}
+
+async::Task<Result<std::vector<std::string>>> QueueServer::look(Session& s, const List& m, std::vector<std::string> ids,
+                                                                Shown& shown, const See& see) {
+  // Before the scan begins: what moves between its beginning and its first step might not be met.
+  Walks::Turn turn = co_await walk_turn();
   SteadyTime reported = loop_.now();
-  const WallTime began = loop_.clock().wall_now();
   std::optional<WallTime> second;
   const std::size_t wanted = ids.size();
   auto scan = manager_.find_stored(std::move(ids), queue_log::InTransit::shown);
   // Besides what was shown: those that may move while the scan runs, the active ones.
   auto& seen = shown.ids;
+  std::unordered_set<std::string> moved;  // while the first pass came to them: the second one has them, if they live
+  std::vector<std::string> missed;        // the same in the second pass
   std::size_t found = 0;
-  while (!scan->done() && (wanted == 0 || found < wanted)) {
+  const auto may_go_on = [&] { return !scan->done() && (wanted == 0 || found < wanted); };
+  while (may_go_on()) {
     if (scan->second_pass() && !second) second = loop_.clock().wall_now();
     auto some = scan->step(kSlice);
     if (!some) co_return fail(std::move(some).error());
@@ -155,57 +190,88 @@ async::Task<Result<void>> QueueServer::each(Session& s, const List& m, std::vect
       (void)s.channel.send(Progress{m.request, progress.done, progress.of, shown.count});
     }
     for (const auto& l : *some) {
-      // An old message in a version of the second pass was shown by the first one, where it was.
-      if (l.later && second && l.arrived < began && l.appended >= *second) continue;
+      // A version of the second pass: the one before it was shown by the first pass, where it was.
+      const bool again = l.later && second && !l.unmet && l.appended >= *second;
+      if (again && !moved.contains(l.queue_id)) continue;
       const bool moves = l.active || manager_.find(l.queue_id) != nullptr;
       const std::uint64_t hash = queue_log::IdFilter::hash(l.queue_id);
       if (seen.contains(hash)) continue;
-      if ((moves || wanted != 0) && seen.size() < kMaxSeen) seen.insert(hash);
-      ++found;
-      if (!co_await see(l)) co_return Result<void>{};
+      const Seen did = co_await see(l);
+      if (did == Seen::gone) {
+        end_turn(turn);
+        co_return std::vector<std::string>{};
+      }
+      if (did == Seen::moved) {
+        if (second && missed.size() < kMaxSeen) missed.push_back(l.queue_id);
+        if (!second && moved.size() < kMaxSeen) moved.insert(l.queue_id);
+      } else {
+        if ((moves || wanted != 0) && seen.size() < kMaxSeen) seen.insert(hash);
+        ++found;
+      }
+      if (turn.over(loop_.clock().now())) {
+        end_turn(turn);
+        co_await loop_.next_turn();
+        turn = co_await walk_turn();
+      }
     }
-    co_await loop_.yield();
+    if (turn.over(loop_.clock().now()) && may_go_on()) {  // also when it passes over everything
+      end_turn(turn);
+      co_await loop_.next_turn();
+      turn = co_await walk_turn();
+    } else {
+      co_await loop_.yield();
+    }
   }
-  co_return Result<void>{};
+  end_turn(turn);
+  co_return missed;
+}
+
+QueueServer::Seen QueueServer::unread(Session& s, std::uint64_t request, const queue_log::Listed& l, const Error& why,
+                                      std::uint64_t& count) {
+  if (why.is(queue_log::QueueLogError::not_found)) return Seen::moved;
+  ++count;
+  return tell_fault(s, request, l, envelope_fault(l, why.message())) ? Seen::yes : Seen::gone;
 }
 
 /// What footers know of the message is enough; its envelope is read only if the filter asks for it.
-async::Task<bool> QueueServer::list_briefly(Session& s, const List& m, const QueueFilter& filter,
-                                            const queue_log::Listed& l, std::uint64_t& count) {
+async::Task<QueueServer::Seen> QueueServer::list_briefly(Session& s, const List& m, const QueueFilter& filter,
+                                                         const queue_log::Listed& l, std::uint64_t& count) {
   const auto answer = filter.footer(l);
-  if (answer == QueueFilter::Answer::no) co_return true;
+  if (answer == QueueFilter::Answer::no) co_return Seen::yes;
   if (answer == QueueFilter::Answer::ask) {
     const Active* message = manager_.find(l.queue_id);
     std::unique_ptr<Active> read;
     if (message == nullptr) {
       auto stored = manager_.log().runners().read(l.place);
-      if (stored) read = from_log(*std::move(stored));
+      if (!stored) co_return unread(s, m.request, l, stored.error(), count);
+      read = from_log(*std::move(stored));
       message = read.get();
     }
-    if (message == nullptr || !filter.envelope(*message)) co_return true;
+    if (message == nullptr || !filter.envelope(*message)) co_return Seen::yes;
   }
   Entry e = to_entry(l);
   e.request = m.request;
   e.domains = l.domains;
   ++count;
   if (auto sent = s.channel.send(e); !sent) log::warning("queue: {}: {}", l.queue_id, sent.error().message());
-  co_return !s.channel.congested() || co_await s.channel.flush({.deadline = loop_.now() + seconds(300)});
+  co_return !s.channel.congested() || co_await s.channel.flush({.deadline = loop_.now() + seconds(300)}) ? Seen::yes
+                                                                                                         : Seen::gone;
 }
 
-async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFilter& filter,
-                                        const queue_log::Listed& l, std::uint64_t& count) {
-  if (filter.footer(l) == QueueFilter::Answer::no) co_return true;
+async::Task<QueueServer::Seen> QueueServer::list_one(Session& s, const List& m, const QueueFilter& filter,
+                                                     const queue_log::Listed& l, std::uint64_t& count) {
+  if (filter.footer(l) == QueueFilter::Answer::no) co_return Seen::yes;
   std::unique_ptr<Active> read;
   const Active* message = manager_.find(l.queue_id);
   Entry e;
   if (message != nullptr) {
-    if (!filter.envelope(*message)) co_return true;
+    if (!filter.envelope(*message)) co_return Seen::yes;
     e = to_entry(*message, Place::active);
   } else {
     auto stored = manager_.log().runners().read(l.place);
-    if (!stored) co_return true;  // it moved or ended meanwhile
+    if (!stored) co_return unread(s, m.request, l, stored.error(), count);
     read = from_log(*std::move(stored));
-    if (!read || !filter.envelope(*read)) co_return true;
+    if (!read || !filter.envelope(*read)) co_return Seen::yes;
     message = read.get();
     e = to_entry(*message, place_of(l));
     e.next_try = l.due;
@@ -228,7 +294,7 @@ async::Task<bool> QueueServer::list_one(Session& s, const List& m, const QueueFi
     parts.add({recipient.address, recipient.shown_original(), note.status.text});
   }
   read.reset();
-  co_return co_await send(s, parts.take());
+  co_return co_await send(s, parts.take()) ? Seen::yes : Seen::gone;
 }
 
 /// false: the tool is gone.
@@ -308,9 +374,7 @@ Result<void> QueueServer::tell_fault(Session& s, std::uint64_t request, const qu
 /// channel.
 Result<bool> QueueServer::show_one(Session& s, std::uint64_t request, const queue_log::Listed& l) {
   const auto no_envelope = [&](std::string_view why) -> Result<bool> {
-    PEN_TRY(tell_fault(s, request, l,
-                       fmt::format("its envelope is damaged, record {}:{} in penqueue --log: {}", l.place.position.use,
-                                   l.place.position.offset, why)));
+    PEN_TRY(tell_fault(s, request, l, envelope_fault(l, why)));
     return true;
   };
   auto stored = manager_.log().runners().read(l.place);
@@ -382,6 +446,19 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Show m) {
   }
   if (done.count == ids.size()) done.outcome = Outcome::ok;
   (void)s->channel.send(done);
+}
+
+async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Watch m) {
+  if (!s->right.list) {
+    (void)s->channel.send(Done{m.request, Outcome::denied, 0, kMayNotList});
+    co_return;
+  }
+  if (orders_only_) {
+    (void)s->channel.send(Done{m.request, Outcome::failed, 0, "the mail system is down"});
+    co_return;
+  }
+  // What ends it, the next receive() finds too.
+  (void)co_await Watches::serve(&watches_, &s->channel, m.request, std::move(m.queue_id));
 }
 
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, AskStatus m) {

@@ -2,7 +2,8 @@
 /// The conversation "queue": tools list the queue and act on messages.
 ///
 /// Rights:  rights.h says who may list and flush; other orders are for root, ourselves and mail_owner (Right::all).
-/// Listings stream in slices between other work; a listing that nobody reads waits, holding one slice.
+/// Listings stream in slices between other work, and have a share of the time while mail flows (walks.h); a listing
+/// that nobody reads waits, holding one slice.
 /// Orders for many messages (queue_orders.cc) go through the queue once, in slices, and are given as the scan meets the
 /// messages, with a bounded number and a bounded number of bytes not yet durable: they share commits, memory stays flat
 /// however many there are, and other mail flows between the slices. A message that arrives after the order is not
@@ -26,6 +27,8 @@
 #include "qmgr/manager.h"
 #include "qmgr/queue_filter.h"
 #include "qmgr/rights.h"
+#include "qmgr/walks.h"
+#include "qmgr/watches.h"
 
 namespace pen::qmgr {
 
@@ -39,6 +42,7 @@ class QueueServer {
   async::Task<void> serve(ipc::Opening opening, Right right, Guests::Guest* guest);
   /// Waits until everything that is in the queue is known.
   async::Task<void> recovered();
+  Watches& watches() { return watches_; }
 
  private:
   using Channel = ipc::Channel<ipc::queue::ToQmgr, ipc::queue::FromQmgr>;
@@ -53,9 +57,12 @@ class QueueServer {
     bool kept() const { return save && !commits.saving() && commits.last_save() == *save; }
   };
   struct Session {
-    Session(ipc::Opening opening, Right r) : channel(std::move(opening)), right(r) {}
+    Session(ipc::Opening opening, Right r) : uid(opening.peer.uid), channel(std::move(opening)), right(r) {}
+    unsigned uid;
     Channel channel;
     Right right;
+    /// Whose order it is, for events.
+    std::string by(const ipc::queue::Act& m) const;
     std::unique_ptr<Frozen> frozen;
   };
   /// What a listing has shown so far: hashes of the ids, while there is room for them, and the number.
@@ -63,11 +70,20 @@ class QueueServer {
     std::unordered_set<std::uint64_t> ids;
     std::uint64_t count = 0;
   };
-  /// Calls see() for each message that lives and may be meant; false from see(): enough.
-  using See = std::function<async::Task<bool>(const queue_log::Listed&)>;
-  /// For a listing, which is told how far it is. shown.ids: passed over.
+  /// What came of a message that was to be shown. moved: it was not there any more; gone: the tool.
+  enum class Seen : std::uint8_t { yes, moved, gone };
+  /// Called for each message that lives and may be meant.
+  using See = std::function<async::Task<Seen>(const queue_log::Listed&)>;
+  /// Until a walk through the queue may begin a turn.
+  async::Task<Walks::Turn> walk_turn();
+  void end_turn(const Walks::Turn& turn) { walks_.end(turn, loop_.clock().now(), manager_.commits()); }
+  /// For a listing, which is told how far it is. shown.ids: passed over. One that moves just when it is to be shown is
+  /// looked for again.
   async::Task<Result<void>> each(Session& s, const ipc::queue::List& m, std::vector<std::string> ids, Shown& shown,
                                  See see);
+  /// One look through the queue. Returns the ids of those that it missed, because they moved.
+  async::Task<Result<std::vector<std::string>>> look(Session& s, const ipc::queue::List& m,
+                                                     std::vector<std::string> ids, Shown& shown, const See& see);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::List m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Act m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Show m);
@@ -75,15 +91,18 @@ class QueueServer {
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::ListSpool m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Freeze m);
   async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Thaw m);
+  async::Task<void> handle(std::shared_ptr<Session> s, ipc::queue::Watch m);
   struct SpoolOwners;
-  async::Task<bool> note_owner(const queue_log::Listed& l, SpoolOwners& owners);
+  async::Task<Seen> note_owner(const queue_log::Listed& l, SpoolOwners& owners);
   ipc::queue::SpoolFile spool_file(spool::FileNumber number, const SpoolOwners& owners);
-  async::Task<bool> list_one(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
+  async::Task<Seen> list_one(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
                              const queue_log::Listed& l, std::uint64_t& count);
-  async::Task<bool> list_briefly(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
+  async::Task<Seen> list_briefly(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
                                  const queue_log::Listed& l, std::uint64_t& count);
   async::Task<bool> list_dropped(Session& s, const ipc::queue::List& m, const QueueFilter& filter,
                                  const submission::Dropped& d, Shown& shown);
+  /// What becomes of one in a listing whose envelope cannot be read.
+  Seen unread(Session& s, std::uint64_t request, const queue_log::Listed& l, const Error& why, std::uint64_t& count);
   async::Task<bool> send(Session& s, std::vector<ipc::queue::Entry> parts);
   /// Tells of damage to a message that was to be shown. Errors: of the channel.
   Result<void> tell_fault(Session& s, std::uint64_t request, const queue_log::Listed& l, std::string what);
@@ -102,12 +121,14 @@ class QueueServer {
   /// Whether the order is for this message. Reads its envelope if it must.
   bool meant(const ipc::queue::Act& m, const QueueFilter& filter, const queue_log::Listed& l, WallTime began,
              const Run& run);
-  void give(const queue_log::Listed& l, ipc::queue::Verb verb, const std::shared_ptr<Run>& run);
+  void give(const queue_log::Listed& l, ipc::queue::Verb verb, const std::shared_ptr<Run>& run, std::string by);
   async::Task<bool> report_progress(Session& s, std::uint64_t request, Run& run);
   /// Until the scan can miss no message that is on its way from one log to another. false: the tool is gone.
   async::Task<bool> settle(Session& s, std::uint64_t request, Run& run, const queue_log::Scan& scan);
 
   async::Loop& loop_;
+  Watches watches_;
+  Walks walks_;
   Manager& manager_;
   Maildrop maildrop_;
   bool orders_only_;

@@ -22,21 +22,20 @@ struct QueueServer::SpoolOwners {
   bool damaged = false;  // there may be more
 };
 
-async::Task<bool> QueueServer::note_owner(const queue_log::Listed& l, SpoolOwners& into) {
-  if (l.self_contained) co_return true;
+async::Task<QueueServer::Seen> QueueServer::note_owner(const queue_log::Listed& l, SpoolOwners& into) {
+  if (l.self_contained) co_return Seen::yes;
   spool::BodyRef body = 0;
   if (const Active* message = manager_.find(l.queue_id)) {
     body = message->spool_file;
   } else {
     const auto stored = manager_.log().runners().read(l.place);
-    // Ended, or moved to where the scan meets it again.
-    if (!stored && stored.error().is(queue_log::QueueLogError::not_found)) co_return true;
+    if (!stored && stored.error().is(queue_log::QueueLogError::not_found)) co_return Seen::moved;
     const auto named = stored ? spool_file_of(*stored) : std::nullopt;
     if (!named) into.damaged = true;
     body = named.value_or(0);
   }
   if (body != 0) into.owners.insert_or_assign(body, SpoolOwners::Owner{l.queue_id, l.size});
-  co_return true;
+  co_return Seen::yes;
 }
 
 SpoolFile QueueServer::spool_file(spool::FileNumber number, const SpoolOwners& known) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/mail/logged.h"
 #include "lib/mail/verp.h"
 #include "lib/metrics/metrics.h"
 #include "qmgr/notice_rules.h"
@@ -155,7 +156,7 @@ void Reports::give_up(Active& m) {
   }
   if (given_up > 0)
     log::error("{}: from=<{}>, the report on {} recipients could not be made for too long, given up", m.id(),
-               m.envelope().sender, given_up);
+               mail::logged(m.envelope().sender), given_up);
 }
 
 /// Each note in the journal is the whole message anew. A VERP message that many refused has as many reports: after
@@ -201,7 +202,6 @@ void Reports::discharge(const mail::Discharge& d) {
 
 void Reports::lost() {
   if (asked_.empty()) return;
-  around_.ports.readers_lost();
   std::vector<MessageNumber> lost;
   for (const auto& [request, asked] : asked_) lost.push_back(asked.message);
   std::sort(lost.begin(), lost.end());

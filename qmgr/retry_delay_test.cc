@@ -36,6 +36,12 @@ BOOST_AUTO_TEST_CASE(a_message_waits_as_long_as_it_is_old_within_the_bounds) {
   BOOST_TEST((at(seconds(90'000)) == seconds(4000)));
 }
 
+BOOST_AUTO_TEST_CASE(bounds_that_cross_make_it_the_least_one) {
+  options.backoff_min = seconds(86'400);
+  BOOST_TEST((at(seconds(10)) == seconds(86'400)));
+  BOOST_TEST((at(seconds(90'000)) == seconds(86'400)));
+}
+
 BOOST_AUTO_TEST_CASE(the_soonest_of_the_recipients_counts) {
   said(0, "451 try again in 3000 seconds");
   BOOST_TEST((at(seconds(1000)) == seconds(1000)));  // nothing was said of the other
@@ -45,6 +51,14 @@ BOOST_AUTO_TEST_CASE(the_soonest_of_the_recipients_counts) {
 
 BOOST_AUTO_TEST_CASE(nobody_brings_us_more_often_than_four_times_as_usual) {
   said(0, "451 try again in 10 seconds");
+  said(1, "451 try again in 10 seconds");
+  BOOST_TEST((at(seconds(4000)) == seconds(1000)));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_limit_puts_off_comes_back_when_there_is_room) {
+  for (const std::uint32_t i : {0U, 1U})
+    m.notes[i].status = mail::make_status(mail::Action::deferred, scheduler::kPutOff, "big, try again in 300 seconds");
+  BOOST_TEST((at(seconds(4000)) == seconds(300)));
   said(1, "451 try again in 10 seconds");
   BOOST_TEST((at(seconds(4000)) == seconds(1000)));
 }

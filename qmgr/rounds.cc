@@ -1,8 +1,12 @@
 #include "qmgr/rounds.h"
 
+#include <algorithm>
+
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/events/attempt.h"
 #include "lib/mail/delivery_line.h"
+#include "lib/mail/logged.h"
 #include "lib/metrics/attempt.h"
 #include "qmgr/notice_rules.h"
 
@@ -11,6 +15,14 @@ namespace pen::qmgr {
 void Rounds::returned(Active& m, std::size_t recipients) {
   PEN_CHECK(m.outstanding >= recipients, "more outcomes than recipients");
   m.outstanding -= recipients;
+}
+
+void Rounds::tell(const Active& m, const Ordinals& ordinals, ipc::queue::Happened what) const {
+  if (!around_.watched()) return;
+  what.count = ordinals.size();
+  const std::size_t named = std::min(ordinals.size(), ipc::queue::kMaxHappenedTo);
+  for (std::size_t i = 0; i < named; ++i) what.recipients.push_back(m.envelope().recipients[ordinals[i]].address);
+  around_.ports.watches()->tell(m.id(), std::move(what));
 }
 
 void Rounds::untried(Active& m, const Ordinals& ordinals) {
@@ -24,6 +36,7 @@ void Rounds::deferred(Active& m, const Ordinals& ordinals, const mail::DeliveryS
     done(m, ordinals, status);
     return;
   }
+  tell(m, ordinals, {.step = ipc::queue::Step::deferred, .text = status.text});
   for (const std::uint32_t ordinal : ordinals) {
     Note& n = m.notes[ordinal];
     n.ordinal = ordinal;
@@ -45,6 +58,8 @@ void Rounds::count_final(const Active& m, std::size_t recipients, metrics::Fate 
 
 void Rounds::done(Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status) {
   count_final(m, ordinals.size(), expiring_ ? metrics::Fate::expired : metrics::fate_of(status.action));
+  const bool bad = status.action == mail::Action::failed;
+  tell(m, ordinals, {.step = bad ? ipc::queue::Step::failed : ipc::queue::Step::delivered, .text = status.text});
   ResultPayload payload;
   queue_log::OrdinalSet set;
   if (status.action == mail::Action::failed && m.envelope().sender.empty() && !around_.options.double_bounces &&
@@ -92,9 +107,18 @@ void Rounds::log_undelivered(const Active& m, const Ordinals& ordinals, const ma
   const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, around_.now(), around_.now());
   for (const std::uint32_t ordinal : ordinals) {
     metrics::count_attempt(metrics::Agent::other, delays, status.action, m.envelope().purpose);
-    log::info("{}",
-              mail::delivery_line(m.id(), m.envelope().recipients[ordinal], relay.empty() ? "none" : relay, 1, delays,
-                                  status, mail::wording_of(m.envelope().purpose, around_.options.soft_bounce)));
+    const auto wording = mail::wording_of(m.envelope().purpose, around_.options.soft_bounce);
+    const auto& recipient = m.envelope().recipients[ordinal];
+    if (relay.empty()) relay = "none";
+    log::info("{}", mail::delivery_line(m.id(), recipient, relay, 1, delays, status, wording));
+    events::tell_attempt({.queue_id = m.id(),
+                          .message = m.envelope(),
+                          .recipient = recipient,
+                          .relay = relay,
+                          .delays = delays,
+                          .status = status,
+                          .wording = wording,
+                          .number = m.attempt()});
   }
 }
 
@@ -104,30 +128,56 @@ void Rounds::end_by_order(Active& m, Active::Order order, std::function<void(boo
   untried(m, around_.scheduler.withdraw(m.number));
 }
 
+namespace {
+void tell_expired(const Active& m, std::string_view how) {
+  if (!events::wanted() || mail::is_probe(m.envelope().purpose)) return;
+  events::tell(events::Event(events::Type::expired, events::now())
+                   .text(events::Field::queue_id, m.id())
+                   .text(events::Field::from, m.envelope().sender)
+                   .number(events::Field::nrcpt, m.remaining.count())
+                   .number(events::Field::size, m.envelope().body.size)
+                   .time(events::Field::arrival, m.envelope().arrival)
+                   .text(events::Field::status, how));
+}
+}  // namespace
+
 bool Rounds::expire(Active& m) {
   if (m.remaining.empty()) return false;
   const auto lifetime = m.envelope().sender.empty() ? around_.options.bounce_lifetime : around_.options.lifetime;
   if (!m.forced_expire && around_.now() - m.envelope().arrival < lifetime) return false;
-  log::info("{}: from=<{}>, status={}, returned to sender", m.id(), m.envelope().sender,
-            m.forced_expire ? "force-expired" : "expired");
-  // One record per reason, bounded in size: mostly one.
-  constexpr std::size_t kExpiredTogether = 10'000;
+  const std::string_view how = m.forced_expire ? "force-expired" : "expired";
+  if (!m.expiring) {
+    m.expiring = true;
+    log::info("{}: from=<{}>, status={}, returned to sender", m.id(), mail::logged(m.envelope().sender), how);
+    tell_expired(m, how);
+    around_.tell(m.id(), ipc::queue::Step::expired);
+    metrics::queue_messages_expired.add();
+  }
+  // One record per reason, mostly one. The message comes back for those who are left.
   std::vector<std::pair<mail::DeliveryStatus, Ordinals>> by_status;
+  std::size_t taken = 0;
+  const mail::Delays delays = mail::delays_between(m.envelope().arrival, m.active, around_.now(), around_.now());
   for (const auto& range : m.remaining.ranges()) {
-    for (std::uint32_t i = range.first; i < range.end; ++i) {
+    for (std::uint32_t i = range.first; i < range.end && taken < kExpiredTogether; ++i, ++taken) {
       mail::DeliveryStatus status{
-          mail::Action::failed, "4.4.7", "message expired before it could be delivered", {}, {}};
+          mail::Action::failed, std::string(events::kExpiredCode), std::string(events::kExpiredReason), {}, {}};
       if (auto it = m.notes.find(i); it != m.notes.end()) {
         status = it->second.status;
         status.action = mail::Action::failed;
       }
-      if (by_status.empty() || !(by_status.back().first == status) ||
-          by_status.back().second.size() == kExpiredTogether)
-        by_status.push_back({status, {}});
+      events::tell_attempt({.queue_id = m.id(),
+                            .message = m.envelope(),
+                            .recipient = m.envelope().recipients[i],
+                            .relay = "none",
+                            .delays = delays,
+                            .status = status,
+                            .wording = mail::wording_of(m.envelope().purpose, false),
+                            .number = m.attempt(),
+                            .ended = how});
+      if (by_status.empty() || !(by_status.back().first == status)) by_status.push_back({status, {}});
       by_status.back().second.push_back(i);
     }
   }
-  metrics::queue_messages_expired.add();
   expiring_ = true;
   for (const auto& [status, ordinals] : by_status) {
     m.outstanding += ordinals.size();

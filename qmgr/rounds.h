@@ -38,12 +38,16 @@ class Rounds {
   void log_undelivered(const Active& m, const Ordinals& ordinals, const mail::DeliveryStatus& status,
                        std::string_view relay = {}) const;
 
+  /// Tells who watches what happened to these recipients.
+  void tell(const Active& m, const Ordinals& ordinals, ipc::queue::Happened what) const;
+
   /// The round ends early, as an order says; `then` hears whether the order was obeyed. Recipients
   /// in hand end first.
   void end_by_order(Active& m, Active::Order order, std::function<void(bool)> then = {});
-  /// Returns the recipients that are left to the sender if the message is too old. True: it comes
-  /// back when that is durable.
+  /// Returns the recipients that are left to the sender if the message is too old, kExpiredTogether of them at a
+  /// time. True: it comes back when that is durable.
   bool expire(Active& m);
+  static constexpr std::size_t kExpiredTogether = 1000;  // their events are some 400 KB at most
   /// The end of a message of which the disk has kept too little.
   void lose(Active& m);
 

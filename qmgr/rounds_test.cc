@@ -72,6 +72,25 @@ BOOST_AUTO_TEST_CASE(a_message_that_is_too_old_goes_back_with_its_last_reason) {
   BOOST_TEST(m.notes.at(0).status.text == "450 later");
 }
 
+BOOST_AUTO_TEST_CASE(a_message_with_many_recipients_expires_in_portions) {
+  const std::size_t many = 2 * Rounds::kExpiredTogether + 500;
+  Active& m = work_on(envelope("A1", std::vector<std::string>(many, "r@x.example")));
+  Ordinals all;
+  for (std::size_t i = 0; i < many; ++i) all.push_back(static_cast<std::uint32_t>(i));
+  rounds.deferred(m, all, later());
+  clock.advance(around.options.lifetime);
+  for (const std::size_t left : {many - Rounds::kExpiredTogether, std::size_t{500}, std::size_t{0}}) {
+    BOOST_TEST(rounds.expire(m));
+    BOOST_TEST(m.remaining.count() == left);
+    while (rounds.next_over() != nullptr) {
+    }
+    settle_results();
+    BOOST_TEST(rounds.next_over() == &m);  // it comes back, for the others or for its notice
+  }
+  BOOST_TEST(!rounds.expire(m));
+  BOOST_TEST(m.notes.size() == many);
+}
+
 BOOST_AUTO_TEST_CASE(an_order_takes_back_who_waits_and_removal_is_the_last_word) {
   Active& m = work_on(envelope("A1"), {0});
   rounds.end_by_order(m, Active::Order::remove);

@@ -5,6 +5,7 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/expanded.h"
+#include "qmgr/egress.h"
 
 namespace pen::qmgr {
 
@@ -38,6 +39,13 @@ void RouteRequests::unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryS
   }
 }
 
+void RouteRequests::send(Active& m, std::uint32_t ordinal, ipc::route::Resolved& answer, Sharing sharing) {
+  if (around_.options.egress)
+    if (auto wait = around_.options.egress->assign(m.envelope(), ordinal, answer, around_.now()))
+      return unroutable(m, ordinal, *std::move(wait));
+  around_.scheduler.routed(m.number, ordinal, answer, sharing);
+}
+
 bool RouteRequests::forwarded(const mail::Envelope& envelope, const mail::Recipient& recipient) const {
   using Rewrites = ManagerOptions::Rewrites;
   if (envelope.sender.empty() || !envelope.verp.empty() || mail::is_probe(envelope.purpose)) return false;
@@ -58,8 +66,10 @@ void RouteRequests::ask(const RouteRecipient& a) {
       way.empty())
     if (const auto* known = cache_.find(m.envelope().recipients[a.ordinal].address, around_.clock.now())) {
       ++known_;
-      return around_.scheduler.routed(a.message, a.ordinal, *known,
-                                      m.envelope().verp.empty() ? Sharing::all : Sharing::alone);
+      const Sharing sharing = m.envelope().verp.empty() ? Sharing::all : Sharing::alone;
+      if (around_.options.egress == nullptr) return around_.scheduler.routed(a.message, a.ordinal, *known, sharing);
+      ipc::route::Resolved own = *known;
+      return send(m, a.ordinal, own, sharing);
     }
   const std::uint64_t request = next_request_++;
   asked_[request] = {a.message, a.ordinal};
@@ -75,6 +85,14 @@ void RouteRequests::ask(const RouteRecipient& a) {
 
 std::uint64_t RouteRequests::look_up(const std::string& recipient, const std::string& sender, LookedUp then) {
   const std::uint64_t request = next_request_++;
+  if (around_.options.egress)
+    then = [this, sender, then = std::move(then)](ipc::route::Routed* routed) {
+      auto* resolved = routed == nullptr ? nullptr : std::get_if<ipc::route::Resolved>(&routed->answer);
+      if (resolved != nullptr)
+        if (auto wait = around_.options.egress->show(sender, *resolved, around_.now()))
+          routed->answer = ipc::route::Unroutable{*std::move(wait)};
+      then(routed);
+    };
   looked_up_[request] = std::move(then);
   around_.ports.route({.request = request, .recipient = recipient, .sender = sender, .flushed = true});
   return request;
@@ -107,8 +125,7 @@ void RouteRequests::routed(ipc::route::Routed& answer) {
       m.rare().rewritten_sender = std::move(resolved->sender);
       sharing = Sharing::rewritten;
     }
-    around_.scheduler.routed(number, ordinal, *resolved, sharing);
-    return;
+    return send(m, ordinal, *resolved, sharing);
   }
   unroutable(m, ordinal, std::get<ipc::route::Unroutable>(answer.answer).status);
 }

@@ -52,6 +52,8 @@ class RouteRequests {
   bool forwarded(const mail::Envelope& envelope, const mail::Recipient& recipient) const;
   /// A command may take it for an option.
   bool may_be_option(std::string_view recipient) const;
+  /// The route is known: from its source it goes to the scheduler, or the recipient waits for one.
+  void send(Active& m, std::uint32_t ordinal, ipc::route::Resolved& answer, Sharing sharing);
   /// There is no way for this recipient.
   void unroutable(Active& m, std::uint32_t ordinal, mail::DeliveryStatus status);
   /// The program died too often over this recipient.

@@ -16,16 +16,25 @@ using redis::Reply;
 
 namespace {
 
-constexpr std::size_t kMaxPlainKey = 200;                      // longer ones are cut, and told apart by a hash
-constexpr milliseconds kKeptFor = std::chrono::hours(24 * 7);  // as DestDb keeps what is not used
+constexpr std::size_t kMaxPlainKey = 200;                           // longer ones are cut, and told apart by a hash
+constexpr milliseconds kFactsKeptFor = std::chrono::hours(24 * 7);  // as DestDb keeps what is not used
+constexpr std::chrono::hours kFewerFor{1};                          // hosts that restart are missed for less
 
 std::vector<std::vector<std::string>> greeting(const SharedDestinations::Options& o) {
   const auto text = [](std::string_view script) { return std::string(script); };
-  return {{"SCRIPT", "LOAD", text(destdb::kLeaseScript)},
-          {"SCRIPT", "LOAD", text(destdb::kFactsScript)},
-          {"SCRIPT", "LOAD", text(destdb::kHostScript)},
-          // Writes: a server that cannot be written is of no use.
-          {"EVAL", text(destdb::kHostScript), "1", o.prefix + "hosts", o.instance, std::to_string(o.lease.count())}};
+  std::vector<std::vector<std::string>> words{
+      {"SCRIPT", "LOAD", text(destdb::kLeaseScript)},
+      {"SCRIPT", "LOAD", text(destdb::kFactsScript)},
+      {"SCRIPT", "LOAD", text(destdb::kHostScript)},
+      // Writes: a server that cannot be written is of no use.
+      {"EVAL", text(destdb::kHostScript), "1", o.prefix + "hosts", o.instance, std::to_string(o.lease.count())}};
+  for (auto& more : ClusterRates::scripts()) words.push_back(std::move(more));
+  return words;
+}
+
+/// Of a cluster, which has at least this host and no more than anybody runs.
+std::uint32_t hosts_in(std::uint64_t said) {
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(said, 1, 10'000));
 }
 
 }  // namespace
@@ -38,30 +47,39 @@ SharedDestinations::SharedDestinations(async::Loop& loop, Options options, destd
       client_(loop, options_.client,
               {.greeting = greeting(options_),
                .up = [this](const std::vector<Reply>& greeted) { went_up(greeted); },
-               .down = [this](const Error& why) { went_down(why); }}) {}
+               .down = [this](const Error& why) { went_down(why); }}),
+      rates_(client_, {.name = [this](const std::string& key) { return name_of('r', key); },
+                       .give_up = [this](Error why) { client_.give_up(std::move(why)); },
+                       .wake = [this] { wake(); }}) {}
 
 SharedDestinations::~SharedDestinations() = default;
 
 void SharedDestinations::start(Manager& manager) {
   manager_ = &manager;
+  if (const auto noted = own_.notes().find(kHostsNote); noted != own_.notes().end()) {
+    noted_hosts_ = hosts_in(parse_unsigned(noted->second).value_or(1));
+    rates_.rates().set_hosts(noted_hosts_);
+  }
   since_ = loop_.clock().wall_now();
   why_down_ = "not reached yet";
   client_.start();
 }
 
 void SharedDestinations::went_up(const std::vector<Reply>& greeted) {
-  const auto lease = greeted.size() == 4 ? script_name(greeted[0]) : std::nullopt;
+  constexpr std::size_t kOwn = 4;
+  const bool whole = greeted.size() == kOwn + ClusterRates::kScripts;
+  const auto lease = whole ? script_name(greeted[0]) : std::nullopt;
   const auto facts = lease ? script_name(greeted[1]) : std::nullopt;
   const auto host = facts ? script_name(greeted[2]) : std::nullopt;
   const auto hosts = host ? number_reply(greeted[3]) : std::nullopt;
-  if (!hosts) {
+  if (!hosts || !rates_.went_up(std::span(greeted).subspan(kOwn), hosts_in(*hosts), loop_.clock().now())) {
     client_.give_up(Error(RedisError::malformed, "SCRIPT LOAD"));
     return;
   }
   lease_script_ = *lease;
   facts_script_ = *facts;
   host_script_ = *host;
-  hosts_ = *hosts;
+  heard_hosts(*hosts);
   const WallTime now = loop_.clock().wall_now();
   if (ever_up_ || !why_down_.empty()) {
     log::info("destination database: shared through {}{}", client_.server().text(),
@@ -88,6 +106,7 @@ void SharedDestinations::went_down(const Error& why) {
   alive_again_ = kNever;
   set_time();
   sharing_.down();
+  rates_.rates().down();
   wake();
 }
 
@@ -146,13 +165,16 @@ void SharedDestinations::wake() {
 
 void SharedDestinations::run() {
   set_time();
+  rates_.rates().set_time(loop_.clock().now());
   sharing_.tick();
   if (alive_again_ <= loop_.clock().now()) say_that_we_live();
   auto effects = sharing_.take_effects();
   for (auto& effect : effects) carry_out(effect);
   if (!leaving_)  // nothing is said after the farewell
     for (const auto& request : sharing_.take_requests()) send(request);
-  const SteadyTime at = std::min(sharing_.next_wake(), alive_again_);
+  if (!leaving_) rates_.run(loop_.clock().now());
+  for (const auto& effect : rates_.rates().take_effects()) carry_out(effect);
+  const SteadyTime at = std::min({sharing_.next_wake(), rates_.rates().next_wake(), alive_again_});
   if (at == timer_at_) return;
   timer_at_ = at;
   timer_.reset();
@@ -163,22 +185,30 @@ void SharedDestinations::run() {
   });
 }
 
-void SharedDestinations::carry_out(destdb::Sharing::Effect& effect) {
+void SharedDestinations::carry_out(destdb::ClusterSharing::Effect& effect) {
   auto event = manager_->event();
-  if (const auto* open = std::get_if<destdb::Sharing::Open>(&effect)) {
+  if (const auto* open = std::get_if<destdb::ClusterSharing::Open>(&effect)) {
     event->connections.share_answer(open->connection, true);
-  } else if (const auto* refuse = std::get_if<destdb::Sharing::Refuse>(&effect)) {
+  } else if (const auto* refuse = std::get_if<destdb::ClusterSharing::Refuse>(&effect)) {
     event->connections.share_answer(refuse->connection, false);
-  } else if (const auto* heard = std::get_if<destdb::Sharing::Elsewhere>(&effect)) {
+  } else if (const auto* heard = std::get_if<destdb::ClusterSharing::Elsewhere>(&effect)) {
     event->scheduler.elsewhere(heard->key, heard->connections);
-  } else if (const auto* learned = std::get_if<destdb::Sharing::Learned>(&effect)) {
+  } else if (const auto* learned = std::get_if<destdb::ClusterSharing::Learned>(&effect)) {
     own_.put(learned->key, learned->facts);
     event->scheduler.learned(learned->key, learned->facts);
-  } else if (const auto* again = std::get_if<destdb::Sharing::LookAgain>(&effect)) {
+  } else if (const auto* again = std::get_if<destdb::ClusterSharing::LookAgain>(&effect)) {
     event->scheduler.look_again(again->key);
-  } else if (const auto* back = std::get_if<destdb::Sharing::GiveBack>(&effect)) {
+  } else if (const auto* back = std::get_if<destdb::ClusterSharing::GiveBack>(&effect)) {
     event->scheduler.give_back(back->key, back->keep);
   }
+}
+
+void SharedDestinations::carry_out(const shaping::SharedRates::Effect& effect) {
+  auto event = manager_->event();
+  if (const auto* ready = std::get_if<shaping::SharedRates::Ready>(&effect))
+    event->scheduler.rate_ready(ready->key);
+  else if (const auto* heard = std::get_if<shaping::SharedRates::Heard>(&effect))
+    event->scheduler.rate_heard(heard->key, heard->learned, heard->age);
 }
 
 std::string SharedDestinations::name_of(char kind, const std::string& key) const {
@@ -200,11 +230,11 @@ void SharedDestinations::take(Result<Reply> reply, std::string_view what, Take&&
   wake();
 }
 
-void SharedDestinations::send(const destdb::Sharing::Request& request) {
+void SharedDestinations::send(const destdb::ClusterSharing::Request& request) {
   std::visit([this](const auto& r) { send(r); }, request);
 }
 
-void SharedDestinations::send(const destdb::Sharing::AskLease& ask) {
+void SharedDestinations::send(const destdb::ClusterSharing::AskLease& ask) {
   const bool sent = client_.send(
       {"EVALSHA", lease_script_, "2", name_of('l', ask.key), name_of('f', ask.key), options_.instance,
        std::to_string(ask.held), std::to_string(ask.wanted), std::to_string(ask.limit),
@@ -220,9 +250,9 @@ void SharedDestinations::send(const destdb::Sharing::AskLease& ask) {
   if (!sent) client_.give_up(Error(RedisError::no_answer));
 }
 
-void SharedDestinations::send(const destdb::Sharing::TellFacts& tell) {
+void SharedDestinations::send(const destdb::ClusterSharing::TellFacts& tell) {
   std::vector<std::string> words{"EVALSHA", facts_script_, "1", name_of('f', tell.key),
-                                 std::to_string(kKeptFor.count())};
+                                 std::to_string(kFactsKeptFor.count())};
   for (const auto& [name, bytes] : tell.groups) {
     words.push_back(name);
     words.push_back(bytes);
@@ -244,10 +274,25 @@ void SharedDestinations::say_that_we_live() {
                      [this](Result<Reply> reply) {
                        take(std::move(reply), "hosts", [&](const Reply& r) {
                          const auto hosts = number_reply(r);
-                         if (hosts) hosts_ = *hosts;
+                         if (hosts) {
+                           heard_hosts(*hosts);
+                           rates_.rates().set_hosts(hosts_in(*hosts));
+                         }
                          return hosts.has_value();
                        });
                      });
+}
+
+void SharedDestinations::heard_hosts(std::uint64_t hosts) {
+  hosts_ = hosts;
+  const std::uint32_t n = hosts_in(hosts);
+  const SteadyTime now = loop_.clock().now();
+  if (n >= noted_hosts_) fewer_since_ = kNever;
+  if (n < noted_hosts_ && fewer_since_ == kNever) fewer_since_ = now;
+  if (n == noted_hosts_ || (n < noted_hosts_ && now < fewer_since_ + kFewerFor)) return;
+  noted_hosts_ = n;
+  fewer_since_ = kNever;
+  own_.note(kHostsNote, std::to_string(n));
 }
 
 async::Task<void> SharedDestinations::leave(SteadyTime until) {

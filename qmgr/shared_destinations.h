@@ -3,7 +3,8 @@
 ///
 /// The scheduler asks this Table; the file's answer comes at once, as without a cluster. What a connection may be
 /// opened for is asked of the redis server first, for a fifth of a second at most; without a server nothing is asked.
-/// The core is lib/destdb/sharing.h, the connection lib/redis/client.h; this brings them together with the manager.
+/// The core is lib/destdb/sharing.h, the connection lib/redis/client.h; this brings them together with the manager. The
+/// rates that hosts keep together go over the same connection (cluster_rates.h).
 ///
 /// Use:     SharedDestinations shared(loop, options, own);  scheduler over shared;  shared.start(manager);
 ///          ask_share() for every connection that is to be opened, gone() for one that is closed or wanted no more;
@@ -20,6 +21,7 @@
 #include "lib/ipc/destinations.h"
 #include "lib/map/match_list.h"
 #include "lib/redis/client.h"
+#include "qmgr/cluster_rates.h"
 #include "qmgr/cluster_replies.h"
 #include "qmgr/scheduler/scheduler.h"
 
@@ -29,6 +31,9 @@ class Manager;
 
 class SharedDestinations final : public destdb::Table {
  public:
+  /// The note of DestDb that says how many hosts the cluster has.
+  static constexpr const char* kHostsNote = "cluster hosts";
+
   struct Options {
     redis::ClientOptions client;
     std::string prefix;    // destdb_redis_prefix
@@ -43,7 +48,13 @@ class SharedDestinations final : public destdb::Table {
   std::optional<destdb::Facts> find(std::string_view key) override { return own_.find(key); }
   void put(std::string_view key, const destdb::Facts& facts) override;
   const destdb::Suspensions& suspensions() const override { return own_.suspensions(); }
+  // What receivers bear is each host's own knowledge.
+  std::optional<shaping::Learned> find_learned(std::string_view key) override { return own_.find_learned(key); }
+  void put_learned(std::string_view key, const shaping::Learned& learned) override { own_.put_learned(key, learned); }
+  void forget_learned(std::string_view key) override { own_.forget_learned(key); }
   void doubted(std::string_view key, std::string_view address, const destdb::Facts& facts) override;
+  shaping::SharedRates* shared_rates() override { return &rates_.rates(); }
+  void shared_rates_asked() override { wake(); }
 
   /// Asks for a share of the limit for a connection to this address; OrderedConnections::share_answer() tells. False:
   /// the destination is not shared, and the connection may be opened.
@@ -65,11 +76,13 @@ class SharedDestinations final : public destdb::Table {
   /// Asks for a run() in the next turn: never inside an event of the scheduler.
   void wake();
   void run();
-  void send(const destdb::Sharing::Request& request);
-  void send(const destdb::Sharing::AskLease& ask);
-  void send(const destdb::Sharing::TellFacts& tell);
+  void send(const destdb::ClusterSharing::Request& request);
+  void send(const destdb::ClusterSharing::AskLease& ask);
+  void send(const destdb::ClusterSharing::TellFacts& tell);
   void say_that_we_live();
-  void carry_out(destdb::Sharing::Effect& effect);
+  void heard_hosts(std::uint64_t hosts);
+  void carry_out(destdb::ClusterSharing::Effect& effect);
+  void carry_out(const shaping::SharedRates::Effect& effect);
   void set_time() { sharing_.set_time(loop_.clock().now(), loop_.clock().wall_now()); }
   std::string name_of(char kind, const std::string& key) const;
   /// The reply, or the server is given up.
@@ -79,11 +92,14 @@ class SharedDestinations final : public destdb::Table {
   async::Loop& loop_;
   Options options_;
   destdb::DestDb& own_;
-  destdb::Sharing sharing_;
+  destdb::ClusterSharing sharing_;
   redis::Client client_;
+  ClusterRates rates_;
   Manager* manager_ = nullptr;
   std::string lease_script_, facts_script_, host_script_;
   std::uint64_t hosts_ = 0;
+  std::uint32_t noted_hosts_ = 1;  // as the file has it: for a start without the server
+  SteadyTime fewer_since_ = kNever;
   WallTime since_{};
   std::string why_down_;
   bool ever_up_ = false, woken_ = false, leaving_ = false;

@@ -504,9 +504,7 @@ class Workload {
     ledger_[id].finish_called = true;
     if (!m_.log->work().finish(id)) return;
     // Its reader has answered; or it is lost, and may go on.
-    if (random_.chance(0.2))
-      m_.spool->forget_readers();
-    else
+    if (!random_.chance(0.2))
       std::erase_if(readers_, [&](const Reader& r) { return r.id == id && r.process == process_; });
     m_.spool->release(payload.body, m_.log->commits().next_save());
     working_.erase(it);

@@ -4,6 +4,7 @@
 /// Use:     Surroundings is made once, by the Manager, and given to each of its parts by reference.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "lib/base/fd.h"
@@ -15,11 +16,15 @@
 #include "lib/ipc/verify.h"
 #include "lib/queue_log/queue_log.h"
 #include "qmgr/scheduler/scheduler.h"
+#include "qmgr/watches.h"
 
 namespace pen::qmgr {
 
+class Egress;  // egress.h
+
 struct ManagerOptions {
   std::size_t active_messages = 20'000;  // qmgr_message_active_limit
+  std::size_t tenant_messages = 0;       // tenant_active_share of it; 0: any number
   std::size_t active_bytes = 64U << 20;  // envelopes in memory (not bodies); beyond it runners wait
   // bodies kept in memory; beyond it they are read again when handed out
   std::size_t body_bytes = 16U << 20;
@@ -45,6 +50,8 @@ struct ManagerOptions {
   std::size_t runner_slice = 64;
   /// Makes the permits of reports: not to be guessed by a program that was not given one.
   std::function<std::uint64_t()> new_permit = secure_random_u64;
+  /// From where mail is sent; nullptr: there are no sources.
+  std::shared_ptr<Egress> egress = nullptr;
 };
 
 /// What the manager asks of the edges. Calls never wait and never call back into the manager.
@@ -76,12 +83,12 @@ class Ports {
   virtual void release_share(ConnectionNumber) {}
   /// A descriptor on a spooled body, for reading.
   virtual Result<Fd> open_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
-  /// A program is gone without an answer for the bodies that it was given: something of it may read on.
-  virtual void readers_lost() {}
   /// The message is gone (its end is appended): the spool file may return to its pool when that is safe.
   virtual void release_body(std::uint64_t spool_file, const std::string& queue_id) = 0;
   /// New mail can or cannot be taken.
   virtual void queue_state(bool accepting) = 0;
+  /// Who is told what happens to messages; nullptr: nobody.
+  virtual Watches* watches() { return nullptr; }
   /// The queue log failed: the process ends, and recovery reads what is really there.
   [[noreturn]] virtual void fatal(const Error& why) = 0;
 };
@@ -94,6 +101,15 @@ struct Surroundings {
   const Clock& clock;
 
   WallTime now() const { return clock.wall_now(); }
+  /// Somebody watches messages: tell() what happens.
+  bool watched() const {
+    const Watches* w = ports.watches();
+    return w != nullptr && w->any();
+  }
+  /// For where nothing but the step is to be said.
+  void tell(std::string_view queue_id, ipc::queue::Step step) const {
+    if (watched()) ports.watches()->tell(queue_id, {.step = step});
+  }
   /// What the queue log answers where only its failure can be an error: that ends the process.
   template <class T>
   T must(Result<T> r) const {

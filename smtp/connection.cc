@@ -1,19 +1,23 @@
 #include "smtp/connection.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <ranges>
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/events/emitter.h"
 #include "lib/mail/data_form.h"
 #include "lib/mail/seven_bit.h"
 #include "lib/map/map.h"
 #include "lib/metrics/metrics.h"
 #include "lib/smtp/tls.h"
 #include "smtp/rewritten.h"
+#include "smtp/through.h"
 
 namespace pen::smtp {
 
@@ -47,11 +51,12 @@ std::string connect_failure_text(const ipc::Destination& destination, const Erro
 }
 
 Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination,
-                       const Settings& settings, std::unique_ptr<TlsPlan> tls)
+                       const Settings& settings, std::unique_ptr<TlsPlan> tls, ipc::delivery::Through through)
     : loop_(loop),
       host_(host),
       id_(id),
       destination_(std::move(destination)),
+      through_(std::move(through)),
       settings_(settings),
       engine_(settings, peer_of(destination_)),
       tls_(std::move(tls)),
@@ -60,6 +65,11 @@ Connection::Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Des
   // On connections with only the other classes of errors nothing has been said yet.
   if (settings_.told.has(mail::ErrorClass::protocol) || settings_.told.has(mail::ErrorClass::data))
     transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::client);
+  if (!settings_.trace) return;
+  if (!transcript_) transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::client);
+  transcript_->listen([shown = destination_.shown()](bool ours, std::string_view line) {
+    log::info("{} {}: {}", ours ? '>' : '<', shown, line);
+  });
 }
 
 mail::ErrorClasses Connection::errors() const {
@@ -89,6 +99,7 @@ void Connection::on_line(std::string_view line, SteadyTime now) {
     }
   }
   if (transcript_) transcript_->reply(line);
+  if (auto* trace = traced()) trace->reply(line);
   engine_.on_line(line, now);
 }
 
@@ -178,7 +189,20 @@ metrics::Connected connected_as(Trouble trouble) {
 }
 }  // namespace
 
+Ended Connection::unreached(Trouble trouble, std::string text) {
+  Ended ended;
+  ended.trouble = trouble;
+  ended.status =
+      mail::make_status(mail::Action::deferred, trouble == Trouble::source ? "4.3.0" : "4.4.1", std::move(text));
+  if (trouble != Trouble::none && trouble != Trouble::source) metrics::smtp_connections.add(connected_as(trouble));
+  take_back(ended);
+  return ended;
+}
+
 Ended Connection::connect_failure(const Error& error) {
+  if (!through_.source.empty() && !destination_.source.empty() && error.is_errno(EADDRNOTAVAIL))
+    return unreached(Trouble::source, source_trouble(through_, "cannot send from " + destination_.source + ": " +
+                                                                   std::strerror(EADDRNOTAVAIL)));
   Ended ended;
   ended.status = mail::make_status(mail::Action::deferred, "4.4.1", connect_failure_text(destination_, error));
   if (error.is(WaitError::timed_out) || error.is_errno(ETIMEDOUT))
@@ -206,12 +230,17 @@ void Connection::take_back(Ended& ended) {
     if (auto* last = std::get_if<Ended>(&event)) ended.unstarted = std::move(last->unstarted);
 }
 
-Task<void> Connection::run() {
-  connect_begun_ = loop_.clock().wall_now();
-  connect_start_ = progress_ = loop_.clock().now();
-  {
-    Until until{async::Until{}.deadline, &cancel_};
-    if (settings_.connect_timeout.count() > 0) until.deadline = loop_.now() + settings_.connect_timeout;
+Task<bool> Connection::connect() {
+  Until until{async::Until{}.deadline, &cancel_};
+  if (settings_.connect_timeout.count() > 0) until.deadline = loop_.now() + settings_.connect_timeout;
+  std::optional<Ended> failed;
+  if (through_.proxy != 0) {
+    auto reached = co_await reach(loop_, destination_, through_, until);
+    if (reached)
+      stream_.emplace(std::move(*reached));
+    else
+      failed = unreached(reached.error().trouble, std::move(reached.error().text));
+  } else {
     auto stream = co_await async::connect(loop_, socket_of(destination_), until, destination_.source);
     // EADDRNOTAVAIL is of the source: nobody else has it, and without it the system chooses one.
     if (!stream && settings_.bind_optional && !destination_.source.empty() && stream.error().is_errno(EADDRNOTAVAIL)) {
@@ -220,14 +249,27 @@ Task<void> Connection::run() {
       destination_.source.clear();
       stream = co_await async::connect(loop_, socket_of(destination_), until);
     }
-    if (!stream) {
-      host_.closed(*this, connect_failure(stream.error()));
-      co_return;
-    }
-    stream_.emplace(std::move(*stream));
+    if (stream)
+      stream_.emplace(std::move(*stream));
+    else
+      failed = connect_failure(stream.error());
   }
+  if (!failed) co_return true;
+  if (auto* trace = traced()) trace->end(failed->status.text);
+  host_.closed(*this, *failed);
+  co_return false;
+}
+
+Task<void> Connection::run() {
+  connect_begun_ = loop_.clock().wall_now();
+  connect_start_ = progress_ = loop_.clock().now();
+  if (auto* trace = traced())
+    trace->mark("connect to " + destination_.shown() + (source().empty() ? "" : " from source " + source()));
+  begun_ = true;
+  if (!co_await connect()) co_return;
   progress_ = loop_.clock().now();
   metrics::smtp_connections.add(metrics::Connected::ok);
+  if (auto* trace = traced()) trace->mark("connected");
   connect_time_ = std::chrono::duration_cast<microseconds>(progress_ - connect_start_);
   if (!destination_.address.empty()) engine_.set_round_trip(connect_time_);
   gate_.spawn("writer " + destination_.shown(), writer());
@@ -296,6 +338,20 @@ Task<void> Connection::start_tls() {
     metrics::smtp_tls_sessions.add(metrics::version_of(info->protocol));
   else
     metrics::smtp_tls_failures.add();
+  if (events::wanted()) {
+    if (info) tls_facts_ = {info->protocol, info->cipher, info->trusted};
+    using events::Field;
+    events::Event e(info ? events::Type::tls : events::Type::tls_failed, events::now());
+    e.text(Field::relay, destination_.shown()).text(Field::direction, "out").text(Field::session, session());
+    if (info)
+      e.text(Field::tls_protocol, info->protocol)
+          .text(Field::tls_cipher, info->cipher)
+          .flag(Field::tls_trusted, info->trusted);
+    else
+      e.text(Field::reason, info.error().message());
+    events::tell(e);
+  }
+  trace_handshake(info);
   if (!info && (given_up_ || end_)) {
     if (!end_) end_ = End::closed;
   } else if (!info) {
@@ -317,10 +373,11 @@ Task<void> Connection::start_tls() {
   }
 }
 
-std::string Connection::own_address() const {
-  if (!stream_ || destination_.address.empty() || !stream_->is_open()) return {};
-  const auto own = async::local_address(stream_->fd());
-  return own ? own->host : std::string();
+const std::string& Connection::own_address() const {
+  if (!own_address_.empty() || !stream_ || destination_.address.empty() || !stream_->is_open()) return own_address_;
+  if (through_.proxy != 0) return own_address_ = through_.address;
+  if (auto own = async::local_address(stream_->fd())) own_address_ = std::move(own->host);
+  return own_address_;
 }
 
 /// Passes on the remaining lines that have arrived, without a wait for each.
@@ -375,6 +432,7 @@ void Connection::pump() {
       transcript_->response();
     else if (transcript_)
       transcript_->commands(send->text);
+    trace_sent(*send);
     stream_->write(send->text);
     if (send->job == nullptr) continue;
     const auto work = works_.at(send->job);
@@ -528,6 +586,36 @@ Task<void> Connection::writer() {
   }
 }
 
+trace::Dialogue& Connection::begin_trace(trace::Hub& hub) {
+  trace_ = std::make_unique<trace::Dialogue>(hub, trace::Dialogue::Way::out,
+                                             begun_ ? trace::Begin::midway : trace::Begin::start, session());
+  trace_->peer(destination_.address, destination_.host);
+  return *trace_;
+}
+
+void Connection::trace_sent(const Send& send) {
+  auto* trace = traced();
+  if (trace == nullptr) return;
+  for (const Job* job : send.begun)
+    trace->job_begins(
+        job->queue_id, job->sender,
+        job->recipients | std::views::transform([](const auto& r) -> std::string_view { return r.recipient.address; }));
+  if (send.response)
+    trace->response();
+  else
+    trace->command(send.text);
+  if (send.job != nullptr) trace->content(works_.at(send.job)->content.size(), send.job->queue_id);
+}
+
+void Connection::trace_handshake(const Result<tls::SessionInfo>& info) {
+  auto* trace = traced();
+  if (trace == nullptr) return;
+  if (!info) return trace->mark("TLS handshake failed: " + info.error().message());
+  trace->mark(fmt::format("{} with cipher {} ({} bits), {}{}", info->protocol, info->cipher, info->used_bits,
+                          info->trusted ? "certificate trusted" : "certificate not trusted",
+                          info->resumed ? ", resumed" : ""));
+}
+
 void Connection::handle_events() {
   while (engine_.has_events()) {
     for (auto& event : engine_.take_events()) {
@@ -541,10 +629,12 @@ void Connection::handle_events() {
         PEN_CHECK(found != works_.end(), "a result for a job in hand");
         const auto work = found->second;
         works_.erase(found);
+        if (auto* trace = traced()) trace->job_ends(done->job->queue_id);
         host_.done(*this, *work, *done);
       } else {
         auto& ended = std::get<Ended>(event);
         if (given_up_) ended.trouble = Trouble::none;
+        if (auto* trace = traced()) trace->end(ended.trouble == Trouble::none ? "end" : ended.status.text);
         host_.closed(*this, ended);
       }
     }

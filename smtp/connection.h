@@ -20,12 +20,18 @@
 
 #include "lib/async/stream.h"
 #include "lib/async/sync.h"
+#include "lib/events/emitter.h"
 #include "lib/ipc/content.h"
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/stage_page.h"
 #include "lib/ipc/tls_report.h"
 #include "lib/mail/transcript.h"
+#include "lib/trace/dialogue.h"
 #include "smtp/engine.h"
+
+namespace pen::tls {
+struct SessionInfo;  // lib/net/tls/session.h
+}
 
 namespace pen::smtp {
 
@@ -61,11 +67,13 @@ class Connection {
     /// The last call: c reports nothing more.
     virtual void closed(Connection& c, const Ended& ended) = 0;
     virtual ipc::StagePage& stages() = 0;
+    /// Who follows the dialogue of connections; nullptr: nobody can.
+    virtual trace::Hub* trace() { return nullptr; }
   };
 
-  /// tls: nullptr where settings.starttls and wrapped ask for none.
+  /// tls: nullptr where settings.starttls and wrapped ask for none. through: the source, if there is one.
   Connection(async::Loop& loop, Host& host, std::uint64_t id, ipc::Destination destination, const Settings& settings,
-             std::unique_ptr<TlsPlan> tls);
+             std::unique_ptr<TlsPlan> tls, ipc::delivery::Through through = {});
   ~Connection();
 
   /// Runs until the connection ends. The Connection must outlive the task.
@@ -83,6 +91,12 @@ class Connection {
   bool encrypted() const { return engine_.encrypted(); }
   /// How the handshake went; nullopt: there was none.
   const std::optional<TlsOutcome>& tls_outcome() const { return tls_outcome_; }
+  /// Of its TLS session, for events. protocol empty: clear text.
+  struct TlsFacts {
+    std::string protocol, cipher;
+    bool trusted = false;
+  };
+  const TlsFacts& tls_facts() const { return tls_facts_; }
   /// What both sides said; nullptr: no class of notify_classes asks for it.
   const mail::Transcript* transcript() const { return transcript_.get(); }
   /// Errors so far, of any class.
@@ -90,9 +104,13 @@ class Connection {
   /// True: the connection was given notices, finished or not. Reporting its errors to the postmaster could loop for
   /// ever.
   bool carried_notices() const { return carried_notices_; }
-  /// Our numeric address on this connection; empty: none, or not known.
-  std::string own_address() const;
+  /// The source that it comes from; empty: none.
+  const std::string& source() const { return through_.source; }
+  /// Our numeric address on this connection, or that of the source's proxy; empty: none, or not known.
+  const std::string& own_address() const;
   const ipc::Destination& destination() const { return destination_; }
+  /// What it is called in events and by pentrace.
+  const std::string& session() const { return session_; }
   std::size_t jobs_in_hand() const { return works_.size(); }
   WallTime connect_begun() const { return connect_begun_; }
   WallTime opened_at() const { return opened_at_; }
@@ -100,6 +118,15 @@ class Connection {
   bool lingers() const { return lingers_; }
 
  private:
+  /// The dialogue for pentrace; nullptr: nobody follows any.
+  trace::Dialogue* traced() {
+    auto* const hub = host_.trace();
+    if (hub == nullptr || !hub->on()) return nullptr;
+    return trace_ && !trace_->stale() ? trace_.get() : &begin_trace(*hub);
+  }
+  trace::Dialogue& begin_trace(trace::Hub& hub);
+  void trace_sent(const Send& send);
+  void trace_handshake(const Result<tls::SessionInfo>& info);
   void on_line(std::string_view line, SteadyTime now);
   void take_line(std::string_view line);  // in time
   async::Task<void> writer();
@@ -116,19 +143,27 @@ class Connection {
   void handle_events();
   void salvage_lines();
   milliseconds timeout_of(Step step) const;
+  /// Fills stream_, or tells the host of the failure. False: there is no connection.
+  async::Task<bool> connect();
   Ended connect_failure(const Error& error);
+  Ended unreached(Trouble trouble, std::string text);
   void take_back(Ended& ended);
 
   async::Loop& loop_;
   Host& host_;
   std::uint64_t id_;
   ipc::Destination destination_;
+  ipc::delivery::Through through_;
   Settings settings_;
   Engine engine_;
   std::unique_ptr<TlsPlan> tls_;
   std::optional<TlsOutcome> tls_outcome_;
+  TlsFacts tls_facts_;
   std::unique_ptr<mail::Transcript> transcript_;
-  mail::ErrorClasses errors_;  // those that the engine does not know of
+  mutable std::string own_address_;         // empty: nobody has asked yet
+  std::unique_ptr<trace::Dialogue> trace_;  // nullptr: nobody has followed connections since it began
+  bool begun_ = false;                      // something was said, or is about to be
+  mail::ErrorClasses errors_;               // those that the engine does not know of
   bool carried_notices_ = false;
   std::optional<async::Stream> stream_;
   async::Cancel cancel_;
@@ -142,6 +177,7 @@ class Connection {
   bool given_up_ = false;  // closed on request before it was open
   std::optional<End> end_;
   SteadyTime progress_{};
+  std::string session_ = events::session_text(events::next_session());
   WallTime connect_begun_{}, opened_at_{};
   SteadyTime connect_start_{};
   microseconds connect_time_{0};

@@ -1,14 +1,18 @@
 #include "smtp/deliveries.h"
 
 #include <algorithm>
+#include <array>
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/events/attempt.h"
 #include "lib/ipc/tls_reports.h"
 #include "lib/mail/delivery_line.h"
 #include "lib/map/log_level.h"
+#include "lib/map/match_list.h"
 #include "lib/map/status_filter.h"
 #include "lib/metrics/attempt.h"
+#include "lib/shaping/repeated.h"
 #include "lib/smtp/tls.h"
 #include "smtp/domains.h"
 #include "smtp/logins.h"
@@ -121,6 +125,17 @@ Settings Deliveries::settings_for(const ipc::delivery::OpenConnection& message) 
     else if (*words)
       settings.discard_keywords = split_list(**words);
   }
+  const auto named = [&](const std::shared_ptr<const map::MatchList>& list, const char* name) {
+    if (!list) return false;
+    const auto by_name = list->matches_host(to.host, to.address);
+    const auto by_hop = list->matches_host(message.nexthop, to.address);
+    if (!by_name || !by_hop) log::warning("{}: {}", name, (by_name ? by_hop : by_name).error().message());
+    return by_name.value_or(false) || by_hop.value_or(false);
+  };
+  if (!settings.shares)
+    settings.shares = named(
+        settings.shared, settings.lmtp ? "lmtp_connection_cache_destinations" : "smtp_connection_cache_destinations");
+  settings.trace = named(settings.traced, "debug_peer_list");
   if (settings.tls_loglevels && to.tls.level != ipc::TlsLevel::none) {
     const auto level = map::find_log_level(*settings.tls_loglevels, to.host, to.address, settings.tls_loglevel_parents,
                                            settings.tls.log_level);
@@ -168,14 +183,16 @@ void Deliveries::turn_away(const ipc::delivery::OpenConnection& message, const E
 Result<void> Deliveries::open(ipc::delivery::OpenConnection message) {
   if (connections_.contains(message.connection)) return delivery::out_of_place("connection number used twice");
   Settings settings = settings_for(message);
-  const bool no_address = message.destination.address.empty() && message.destination.unix_path.empty();
+  const bool no_address =
+      message.destination.address.empty() && (message.destination.unix_path.empty() || message.through.proxy != 0);
   auto tls = plan_tls(message, settings);
   if (draining_ || connections_.size() >= kMaxConnections || no_address || !tls) {
     turn_away(message, tls ? nullptr : &tls.error());
     return {};
   }
   auto& source = message.destination.source;
-  if (source.empty() && !message.destination.address.empty()) {
+  if (!message.through.helo.empty()) settings.helo_name = message.through.helo;
+  if (message.through.proxy == 0 && source.empty() && !message.destination.address.empty()) {
     const bool v6 = message.destination.address.find(':') != std::string::npos;
     source = v6 ? settings.bind_address6 : settings.bind_address;
     settings.bind_optional = !source.empty() && !settings.bind_enforce;
@@ -185,7 +202,7 @@ Result<void> Deliveries::open(ipc::delivery::OpenConnection message) {
   if (reports_ && *tls != nullptr && !settings_.lmtp && message.nexthop.find_first_of("[]:/") == std::string::npos)
     entry.policy_domain = to_lower(message.nexthop);
   entry.connection = std::make_unique<Connection>(loop_, *this, message.connection, std::move(message.destination),
-                                                  settings, *std::move(tls));
+                                                  settings, *std::move(tls), std::move(message.through));
   gate_.spawn("connection " + entry.connection->destination().shown(), run(message.connection));
   return {};
 }
@@ -329,9 +346,27 @@ void Deliveries::done(Connection& c, const Work& work, const JobDone& done) {
     if (!goes_on && !one_domain) {
       metrics::count_attempt(settings_.lmtp ? metrics::Agent::lmtp : metrics::Agent::smtp, delays, status.action,
                              job.purpose);
-      log::info("{}", mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays, status,
-                                          mail::wording_of(job.purpose, job.soft_refusals),
-                                          job.other_sender ? std::string_view(job.sender) : std::string_view()));
+      const auto wording =
+          mail::wording_of(job.purpose, job.soft_refusals || is_put_off(job, recipient.recipient, status));
+      log::info("{}",
+                mail::delivery_line(job.queue_id, shown, relay, done.connection_use, delays, status, wording,
+                                    job.other_sender ? std::string_view(job.sender) : std::string_view(), c.source()));
+      if (events::wanted())
+        events::tell_attempt({.queue_id = job.queue_id,
+                              .message = job,
+                              .recipient = shown,
+                              .relay = relay,
+                              .connection_use = done.connection_use,
+                              .delays = delays,
+                              .status = status,
+                              .wording = wording,
+                              .nexthop = job.nexthop,
+                              .source_address = c.own_address(),
+                              .number = job.attempt,
+                              .session = c.session(),
+                              .tls_protocol = c.tls_facts().protocol,
+                              .tls_cipher = c.tls_facts().cipher,
+                              .tls_trusted = c.tls_facts().trusted});
     }
     const auto same = std::find_if(result.results.begin(), result.results.end(),
                                    [&](const auto& r) { return r.status == status && r.one_domain == one_domain; });
@@ -350,6 +385,17 @@ bool Deliveries::may_go_on(const Job& job, const JobDone& done, const mail::Deli
   return job.other_hosts && !done.own_fault &&
          (status.action == mail::Action::deferred ||
           (status.action == mail::Action::failed && job.soft_refusals && !mail::is_probe(job.purpose)));
+}
+
+/// qmgr will find the same, and have the recipient wait: nobody is to hear that it failed.
+bool Deliveries::is_put_off(const Job& job, const mail::Recipient& recipient,
+                            const mail::DeliveryStatus& status) const {
+  if (!complaints_ || !job.shaped || status.action != mail::Action::failed || mail::is_probe(job.purpose)) return false;
+  const auto reply =
+      shaping::own_words(mail::peers_words(status),
+                         std::array<std::string_view, 3>{recipient.address, recipient.shown_original(), job.sender});
+  const shaping::Rule* const rule = complaints_->classify(complaints_->provider(job.provider), reply);
+  return rule != nullptr && shaping::puts_off(rule->cls) && !(shaping::of_domain(rule->scope) && job.sender.empty());
 }
 
 void Deliveries::filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const {

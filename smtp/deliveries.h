@@ -24,6 +24,10 @@
 #include "smtp/connection.h"
 #include "smtp/told_lately.h"
 
+namespace pen::shaping {
+class Rules;
+}
+
 namespace pen::ipc {
 class TlsReports;  // lib/ipc/tls_reports.h
 }
@@ -47,6 +51,10 @@ class Deliveries final : public Connection::Host {
   void report_tls(std::shared_ptr<ipc::TlsReports> reports, bool skip_resumed);
   /// Where connections with errors are told of that notify_classes names.
   void tell_postmaster(std::function<void(ipc::session_errors::Session)> tell) { tell_postmaster_ = std::move(tell); }
+  /// What a refusal complains of; nullptr: they are taken for what they seem to be.
+  void know_complaints(std::shared_ptr<const shaping::Rules> rules) { complaints_ = std::move(rules); }
+  /// Who follows the dialogue of connections from now on.
+  void trace_to(std::shared_ptr<trace::Hub> hub) { trace_ = std::move(hub); }
   ~Deliveries() override;
 
   // --- what converse() calls ---
@@ -73,6 +81,7 @@ class Deliveries final : public Connection::Host {
   void done(Connection& c, const Work& work, const JobDone& done) override;
   void closed(Connection& c, const Ended& ended) override;
   ipc::StagePage& stages() override { return qmgr_.stages(); }
+  trace::Hub* trace() override { return trace_.get(); }
 
   /// The settings for a connection: those of the destination are among them.
   Settings settings_for(const ipc::delivery::OpenConnection& message);
@@ -87,6 +96,7 @@ class Deliveries final : public Connection::Host {
                    const std::string& reason);
   void note_broken_tls(const Connection& c, const Ended& ended);
   void put_back(Connection& c, const Work& work);
+  bool is_put_off(const Job& job, const mail::Recipient& recipient, const mail::DeliveryStatus& status) const;
   static bool may_go_on(const Job& job, const JobDone& done, const mail::DeliveryStatus& status);
   /// As smtp_delivery_status_filter has it. may_give_up: no other host can be asked.
   void filter(mail::DeliveryStatus& status, std::string_view about, bool may_give_up) const;
@@ -101,7 +111,9 @@ class Deliveries final : public Connection::Host {
   std::shared_ptr<ipc::TlsReports> reports_;
   bool skip_resumed_ = false;
   std::function<void(ipc::session_errors::Session)> tell_postmaster_;
+  std::shared_ptr<trace::Hub> trace_;  // outlives the connections
   ToldLately told_lately_;
+  std::shared_ptr<const shaping::Rules> complaints_;
   bool draining_ = false;
   std::unordered_map<std::uint64_t, Entry> connections_;
   std::map<std::string, SteadyTime> misbehaved_;  // key of the destination, until when

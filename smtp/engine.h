@@ -232,7 +232,9 @@ class Engine {
   void refuse_locally(Transaction& t);
   bool may_begin(const Transaction& t);
   /// smtp_connection_reuse_count_limit: the connection was used once, and that often again.
-  bool used_up() const { return settings_.reuse_limit > 0 && begun_ > settings_.reuse_limit; }
+  bool used_up() const {
+    return (settings_.reuse_limit > 0 && begun_ > settings_.reuse_limit) || (!settings_.shares && begun_ > 0);
+  }
   void begin(Transaction& t, Send& send, SteadyTime now);
   bool send_commands(Transaction& t, std::string& out);
   bool end_probe(Transaction& t, std::string& out);

@@ -407,6 +407,7 @@ BOOST_AUTO_TEST_CASE(parameters_go_only_where_they_are_offered) {
     j.job.recipients[0].recipient.notify = mail::notify::kSuccess | mail::notify::kDelay;
     j.job.recipients[0].recipient.orcpt = "rfc822;orig+2Bx@y";
     j.job.recipients[1].recipient.notify = mail::notify::kNever;
+    j.job.recipients[1].recipient.original = "j\xc3\xb6+r@x";
     PeerOptions o;
     o.dsn = o.eight_bit_mime = dsn;
     o.size = dsn ? "100000" : "-";
@@ -416,7 +417,7 @@ BOOST_AUTO_TEST_CASE(parameters_go_only_where_they_are_offered) {
     if (dsn) {
       BOOST_TEST(peer.commands()[1] == "MAIL FROM:<a@x> SIZE=3 BODY=8BITMIME ENVID=id+2B1+20x RET=HDRS");
       BOOST_TEST(peer.commands()[2] == "RCPT TO:<b@x> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;orig+2Bx@y");
-      BOOST_TEST(peer.commands()[3] == "RCPT TO:<c@x> NOTIFY=NEVER");
+      BOOST_TEST(peer.commands()[3] == "RCPT TO:<c@x> NOTIFY=NEVER ORCPT=utf-8;j\\x{F6}\\x{2B}r@x");
       BOOST_TEST((j.done->results[0].action == Action::transferred), "success is theirs to report");
     } else {
       BOOST_TEST(peer.commands()[1] == "MAIL FROM:<a@x>");

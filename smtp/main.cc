@@ -3,9 +3,12 @@
 #include <set>
 
 #include "lib/base/log.h"
+#include "lib/config/key_process.h"
 #include "lib/delivery/program.h"
 #include "lib/ipc/tls_reports.h"
+#include "lib/key_client/client.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/shaping/rules_file.h"
 #include "lib/smtp/from_config.h"
 #include "lib/smtp/tls.h"
 #include "smtp/deliveries.h"
@@ -26,6 +29,8 @@ struct Server {
   bool skip_resumed = false;
   std::shared_ptr<ipc::SessionErrors> session_errors;  // nullptr: nobody is told
   std::set<const smtp::Deliveries*> deliveries;        // for status
+  std::shared_ptr<trace::Hub> trace;
+  std::shared_ptr<const shaping::Rules> complaints;  // nullptr: shaping is not yes
 };
 
 /// Ends with the conversation, and its connections end at once: what has not come to end-of-data has no effect.
@@ -36,14 +41,75 @@ async::Task<Result<void>> deliver(std::shared_ptr<Server> server, delivery::Chan
   if (server->session_errors)
     deliveries.tell_postmaster(
         [told = server->session_errors](ipc::session_errors::Session s) { told->tell(std::move(s)); });
+  deliveries.trace_to(server->trace);
+  deliveries.know_complaints(server->complaints);
   server->deliveries.insert(&deliveries);
   auto ended = co_await delivery::converse(qmgr, deliveries, server->draining);
   server->deliveries.erase(&deliveries);
   co_return ended;
 }
 
-Result<service::Hooks> start(service::Context& context, bool lmtp, std::shared_ptr<smtp::ClientTls> tls) {
-  tls->watch();
+std::shared_ptr<trace::Hub> trace_hub(service::Context& context) {
+  const config::Settings& s = context.settings();
+  return std::make_shared<trace::Hub>(context.loop(),
+                                      trace::Hub::Options{.service = context.service(),
+                                                          .readers = static_cast<std::size_t>(s.trace_subscriber_limit),
+                                                          .buffer = static_cast<std::size_t>(s.trace_buffer_limit)},
+                                      context.draining());
+}
+
+// How long a start waits for the key process. Then what demands TLS waits, and everything else is delivered.
+constexpr seconds kKeysWait{15};
+
+async::Task<void> begin(std::shared_ptr<Server> server, service::Context* context, std::shared_ptr<keys::Client> keys) {
+  const async::Until until{.deadline = server->loop.now() + kKeysWait, .cancel = &server->draining};
+  if (keys && !co_await keys->listed(until))
+    log::warning("the key process does not answer: mail that demands TLS waits until it does");
+  const service::Conversation trace{ipc::trace::kName, [hub = server->trace](ipc::Opening opening) {
+                                      return trace::Hub::serve(hub, std::move(opening));
+                                    }};
+  delivery::serve(*context, [server](delivery::Channel channel) { return deliver(server, std::move(channel)); },
+                  {trace});
+  context->ready();
+}
+
+std::shared_ptr<keys::Client> key_client(service::Context& context, smtp::ClientTls& tls) {
+  const auto socket = config::key_socket(context.config());
+  if (!socket || !tls.needs_keys()) return nullptr;
+  auto client = std::make_shared<keys::Client>(
+      context.loop(), keys::Client::Options{.path = context.queue_path(*socket),
+                                            .conversation = ipc::keys::kClientName,
+                                            .meanwhile = "TLS handshakes with a certificate of this host wait",
+                                            .report = log::as_warning});
+  tls.use_keys(client);
+  client->start();
+  return client;
+}
+
+/// What only root may be able to read.
+struct Prepared {
+  std::shared_ptr<smtp::ClientTls> tls;
+  std::shared_ptr<const shaping::Rules> complaints;
+};
+
+Prepared prepare(const config::Config& config, bool lmtp) {
+  const config::Settings& s = config.settings();
+  Prepared out;
+  smtp::TlsSettings settings = smtp::settings_from(s, lmtp).tls;
+  if (const auto configured = tls::configure_library(s.tls_config_file, s.tls_config_name); !configured)
+    settings.unusable = configured.error().message();
+  out.tls = std::make_shared<smtp::ClientTls>(std::move(settings), system_clock());
+  if (config::key_socket(config)) out.tls->keys_elsewhere();
+  out.tls->preload();
+  if (s.shaping == config::Shaping::yes)  // of a file that cannot be used qmgr tells
+    out.complaints =
+        std::make_shared<const shaping::Rules>(shaping::read_usable_files(s.shaping_rules_files, [](auto) {}));
+  return out;
+}
+
+Result<service::Hooks> start(service::Context& context, bool lmtp, Prepared prepared) {
+  prepared.tls->watch();
+  auto keys = key_client(context, *prepared.tls);
   PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
   smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
   smtp::bind_to_single_address(settings, resolve::interface_addresses(context.settings()));
@@ -61,12 +127,14 @@ Result<service::Hooks> start(service::Context& context, bool lmtp, std::shared_p
   auto server = std::make_shared<Server>(Server{context.loop(),
                                                 context.draining(),
                                                 settings,
-                                                std::move(tls),
+                                                std::move(prepared.tls),
                                                 std::move(logins),
                                                 nullptr,
                                                 context.settings().smtp_tlsrpt_skip_reused_handshakes,
                                                 nullptr,
-                                                {}});
+                                                {},
+                                                trace_hub(context),
+                                                std::move(prepared.complaints)});
   if (!settings.told.empty()) {
     server->session_errors =
         std::make_shared<ipc::SessionErrors>(context.loop(), context.queue_path(ipc::kBounceSocket), log::as_warning);
@@ -77,7 +145,7 @@ Result<service::Hooks> start(service::Context& context, bool lmtp, std::shared_p
         std::make_shared<ipc::TlsReports>(context.loop(), context.queue_path(ipc::kTlsReportSocket), log::as_warning);
     server->reports->start();
   }
-  delivery::serve(context, [server](delivery::Channel channel) { return deliver(server, std::move(channel)); });
+  context.loop().spawn("begin", begin(server, &context, std::move(keys)));
   return service::Hooks{.status = [server] {
     std::vector<std::string> lines;
     for (const auto* d : server->deliveries)
@@ -91,18 +159,15 @@ Result<service::Hooks> start(service::Context& context, bool lmtp, std::shared_p
 int main(int argc, char** argv) {
   const std::string_view self(argc > 0 ? argv[0] : "smtp");
   const bool lmtp = self.substr(self.rfind('/') + 1) == "lmtp";
-  std::shared_ptr<pen::smtp::ClientTls> tls;  // made while keys that only root can read can be read
-  const auto with_privileges = [lmtp, &tls](const pen::config::Config& config) {
-    const pen::config::Settings& s = config.settings();
-    pen::smtp::TlsSettings settings = pen::smtp::settings_from(s, lmtp).tls;
-    if (const auto configured = pen::tls::configure_library(s.tls_config_file, s.tls_config_name); !configured)
-      settings.unusable = configured.error().message();
-    tls = std::make_shared<pen::smtp::ClientTls>(std::move(settings), pen::system_clock());
-    tls->preload();
+  Prepared prepared;
+  const auto with_privileges = [lmtp, &prepared](const pen::config::Config& config) {
+    prepared = prepare(config, lmtp);
   };
-  return pen::service::run(argc, argv,
-                           {.name = lmtp ? "lmtp" : "smtp",
-                            .summary = lmtp ? "delivers mail by LMTP" : "delivers mail by SMTP",
-                            .with_privileges = with_privileges},
-                           [lmtp, &tls](pen::service::Context& context) { return start(context, lmtp, tls); });
+  return pen::service::run(
+      argc, argv,
+      {.name = lmtp ? "lmtp" : "smtp",
+       .summary = lmtp ? "delivers mail by LMTP" : "delivers mail by SMTP",
+       .announces_ready = true,
+       .with_privileges = with_privileges},
+      [lmtp, &prepared](pen::service::Context& context) { return start(context, lmtp, std::move(prepared)); });
 }

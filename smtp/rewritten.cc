@@ -4,6 +4,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/header.h"
+#include "lib/map/match_list.h"
 #include "lib/resolve/from_settings.h"
 
 namespace pen::smtp {
@@ -81,6 +82,20 @@ Result<std::vector<Error>> open_server_tables(const config::Settings& s, bool lm
                into.discard_by_address));
   const char* levels = lmtp ? "lmtp_tls_loglevel_maps" : "smtp_tls_loglevel_maps";
   PEN_TRY(open(join(lmtp ? s.lmtp_tls_loglevel_maps : s.smtp_tls_loglevel_maps), levels, into.tls_loglevels));
+  const auto open_list = [&](const std::vector<std::string>& items, const char* name,
+                             std::shared_ptr<const map::MatchList>& list) -> Result<void> {
+    if (items.empty()) return {};
+    PEN_TRY_ASSIGN(auto opened, map::MatchList::open(
+                                    map::MatchList::Kind::host, join(items),
+                                    {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name),
+                                     .open = {.default_type = s.default_database_type}}));
+    if (opened.blocking()) return fail(intake::CheckError::may_wait, name);
+    list = std::make_shared<const map::MatchList>(std::move(opened));
+    return {};
+  };
+  PEN_TRY(open_list(s.debug_peer_list, "debug_peer_list", into.traced));
+  PEN_TRY(open_list(lmtp ? s.lmtp_connection_cache_destinations : s.smtp_connection_cache_destinations,
+                    lmtp ? "lmtp_connection_cache_destinations" : "smtp_connection_cache_destinations", into.shared));
   into.tls_loglevel_parents = list_contains(join(s.parent_domain_matches_subdomains), levels);
   return problems;
 }

@@ -42,8 +42,13 @@ AccessAction parse_access(std::string_view value) {
     action.code = (word[0] - '0') * 100 + (word[1] - '0') * 10 + (word[2] - '0');
     return with_text(Kind::code);
   }
-  if (digits && rest.empty()) return with_text(Kind::permit);  // "a string of digits only is OK"
-  if (iequals(word, "OK") || iequals(word, "RELAY")) return with_text(Kind::permit);
+  const auto permit = [&](std::string_view by) {
+    action.word = by;
+    return with_text(Kind::permit);
+  };
+  if (digits && rest.empty()) return permit(word);  // "a string of digits only is OK"
+  for (const std::string_view by : {"OK", "RELAY"})
+    if (iequals(word, by)) return permit(by);
   if (iequals(word, "REJECT")) return with_text(Kind::reject);
   if (iequals(word, "DEFER")) return with_text(Kind::defer);
   if (iequals(word, "DEFER_IF_PERMIT")) return with_text(Kind::defer_if_permit);

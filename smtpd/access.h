@@ -27,6 +27,7 @@ struct AccessAction {
   };
   Kind kind = Kind::dunno;
   int code = 0;      // Kind::code: 400 to 599
+  std::string word;  // Kind::permit: which one, for the log
   std::string dsn;   // extended status at the beginning of the text; empty: none
   std::string text;  // the rest
 };

@@ -34,7 +34,6 @@ class Turn {
 struct Authentication::Content {
   std::string text;             // the client's header, and what of the body came with it
   std::size_t header_size = 0;  // with the empty line, if there is one
-  std::size_t fields_at = 0;    // behind a "From " line
   std::vector<dkim::FieldView> fields;
   std::optional<intake::HeldContent> rest;
   std::optional<dkim::Verifier> verifier;
@@ -130,15 +129,7 @@ async::Task<Result<std::shared_ptr<Authentication::Content>>> Authentication::re
     if (ended || piece->empty() || out->text.size() > kMaxHeader) break;
     seen = out->text.size() - std::min<std::size_t>(out->text.size(), 3);
   }
-  std::string_view rest = out->text;
-  // The first line of an mbox, which stands above the header and is none of it.
-  if (rest.starts_with("From ") || rest.starts_with(">From ")) {
-    const auto end = rest.find("\r\n");
-    out->fields_at = end == rest.npos ? rest.size() : end + 2;
-  }
-  rest.remove_prefix(out->fields_at);
-  out->fields = dkim::split_fields(rest, dkim::Verifier::kMostFields);
-  out->header_size = out->fields_at;
+  out->fields = dkim::split_fields(out->text, dkim::Verifier::kMostFields);
   if (!out->fields.empty()) {
     const auto& last = out->fields.back().whole;
     out->header_size = static_cast<std::size_t>(last.data() + last.size() - out->text.data()) + 2;
@@ -160,8 +151,7 @@ async::Task<void> Authentication::ask_key(Authentication* self, std::string name
 
 async::Task<Result<void>> Authentication::verify(std::shared_ptr<Content> content, async::Until until) {
   content->verifier.emplace(server_.loop.clock().wall_now());
-  content->verifier->header(
-      std::string_view(content->text).substr(content->fields_at, content->header_size - content->fields_at));
+  content->verifier->header(std::string_view(content->text).substr(0, content->header_size));
   if (asks_dmarc() && !policy_.settings.arc_trusted_sealers.empty())
     content->arc.emplace(content->fields, server_.loop.clock().wall_now());
   std::map<std::string, dkim::KeyAnswer> answers;
@@ -210,6 +200,7 @@ async::Task<void> Authentication::judge_author(const Content& content, async::Un
     facts.dkim.push_back({.domain = one.domain,
                           .passed = one.verdict == dkim::Verdict::pass,
                           .unknown = one.verdict == dkim::Verdict::temperror});
+  facts.all_identities = static_cast<bool>(server_.report_dmarc);
   const auto chance = static_cast<unsigned>(secure_random_u64() % 100);
   dmarc_ = co_await dmarc::check(records_, policy_.authentication.suffixes.get(), std::move(facts), chance, until);
   if (dmarc_->verdict != dmarc::Verdict::fail || !vouched_for(content, dmarc_->from)) co_return;

@@ -20,6 +20,7 @@
 #include "lib/dkim/verify.h"
 #include "lib/dmarc/check.h"
 #include "lib/intake/intake.h"
+#include "lib/ipc/dmarc_report.h"
 #include "lib/spf/check.h"
 #include "smtpd/client.h"
 #include "smtpd/server.h"
@@ -53,6 +54,9 @@ class Authentication {
   [[gnu::noinline]] async::Task<intake::Commit> content(intake::Message& message, async::Until until);
   /// nullptr: the content was not checked, or asks_dmarc() says no.
   const dmarc::Outcome* dmarc() const { return dmarc_ ? &*dmarc_ : nullptr; }
+  /// For an aggregate report: nullopt: the author's domain has no policy, or it could not be found out. applied: what
+  /// was done with the message.
+  std::optional<ipc::dmarc_report::Result> report(dmarc::Policy applied) const;
   /// The results on one line, for the log; empty: none yet.
   const std::string& line() const { return line_; }
   /// Words for policy servers; empty: not known.

@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(odd_headers_lose_nothing) {
       {kFrom + mine + "then the body\r\n", results + kFrom + "\r\nthen the body\r\n"},
       {mine, results},
       {"\r\nbody\r\n", results + "\r\nbody\r\n"},
-      {"From x Mon\r\n" + mine + kFrom + "\r\nx\r\n", results + "From x Mon\r\n" + kFrom + "\r\nx\r\n"},
+      {"From x Mon\r\n" + mine + kFrom + "\r\nx\r\n", results + "X-Mailbox-Line: From x Mon\r\n" + kFrom + "\r\nx\r\n"},
   };
   for (const auto& row : rows) {
     Open rig("spf_verify = yes\n");
@@ -246,6 +246,31 @@ BOOST_AUTO_TEST_CASE(what_the_policy_of_the_author_asks_for_is_done_as_far_as_se
 BOOST_AUTO_TEST_CASE(a_header_that_begins_like_an_mbox_hides_no_author) {
   Open rig(kAll + "dmarc_reject_action = reject\n");
   BOOST_TEST(rig.send("a@soft.example", "From evil\r\n" + kFrom + "\r\nx\r\n").starts_with("550 5.7.26"));
+  for (const std::string& hidden : {"From : CEO <a@x.example>\r\n", "From\t: a@x.example\r\n"}) {
+    const std::string reply = rig.send("a@soft.example", hidden + "From: a@soft.example\r\n\r\nx\r\n");
+    BOOST_TEST(reply.starts_with("550 5.7.26 <x.example>"), hidden << reply);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(junk_beside_the_author_does_not_save_a_forgery) {
+  const std::string author = "From: CEO <a@x.example>";
+  const std::string refused =
+      "550 5.7.26 <x.example>: From address rejected: DMARC: no SPF or DKIM result of x.example";
+  for (const std::string& fields :
+       {author + ", x\r\n", author + "\r\nFrom: x\r\n", "From:\r\n" + author + "\r\n", author + ", <x@[1.2.3.4]>\r\n",
+        std::string("From: a@x.example.\r\n"), std::string("From: a@x.example\0\r\n", 20),
+        "From: a@" + std::string(64, 'y') + ".x.example\r\n",
+        author + ", a@1.example, a@2.example, a@3.example, a@4.example, a@soft.example\r\n"}) {
+    Open rig(kAll + "dmarc_reject_action = reject\n");
+    BOOST_TEST(rig.send("a@soft.example", fields + "\r\nx\r\n").starts_with(refused), fields);
+  }
+  Open rig(kAll + "dmarc_reject_action = reject\n");
+  BOOST_TEST(rig.send("a@soft.example",
+                      "From: a@1.example, a@2.example, a@3.example, a@4.example, a@5.example, a@x.example\r\n\r\nx\r\n")
+                 .starts_with("550 5.7.26 <1.example>: From address rejected: DMARC: too many addresses in From:"));
+  // Who passes for one author does not pass for another one, whom nobody has looked at.
+  BOOST_TEST(rig.send("a@x.example", "From: a@x.example, ceo\r\n\r\nx\r\n").starts_with("250"));
+  BOOST_TEST(rig.content().contains("dmarc=permerror reason=\"an address in From: without a domain\""));
 }
 
 BOOST_AUTO_TEST_CASE(silent_servers_hold_up_only_who_asks_for_them) {

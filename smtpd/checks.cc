@@ -4,6 +4,8 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/mail/logged.h"
+#include "smtpd/told.h"
 
 namespace pen::smtpd {
 namespace {
@@ -59,6 +61,12 @@ metrics::Reason reason_of(Check check) {
   }
 }
 
+/// As Postfix, whose lines then name the recipient, if it is the only one.
+bool about_content(const Subject& about) {
+  const std::string_view where = about.where;
+  return where == "DATA" || where == "END-OF-MESSAGE";
+}
+
 constexpr int kMaxDepth = 100;  // restriction classes within classes; Postfix's recursion limit
 
 }  // namespace
@@ -73,12 +81,20 @@ Checks::Name Checks::etrn_label() const { return {std::string(subject_.etrn_doma
 void Checks::log_line(std::string_view verb, std::string_view reply) const {
   std::string line = fmt::format("{}: {}: {} from {}: {};", subject_.queue_id.empty() ? "NOQUEUE" : subject_.queue_id,
                                  verb, subject_.where, subject_.client->peer.shown(), reply);
-  if (subject_.sender) line += fmt::format(" from=<{}>", *subject_.sender);
-  if (subject_.recipient) line += fmt::format(" to=<{}>", *subject_.recipient);
+  if (subject_.sender) line += fmt::format(" from=<{}>", mail::logged(*subject_.sender));
+  std::string_view recipient = subject_.recipient ? std::string_view(*subject_.recipient) : std::string_view();
+  if (!subject_.recipient && about_content(subject_)) recipient = subject_.only_recipient;
+  if (subject_.recipient || !recipient.empty()) line += fmt::format(" to=<{}>", mail::logged(recipient));
   line += fmt::format(" proto={}", subject_.client->protocol());
   if (!subject_.client->helo.empty()) line += fmt::format(" helo=<{}>", subject_.client->helo);
   if (subject_.client->login) line += fmt::format(" sasl_username=<{}>", subject_.client->login->username);
   log::info("{}", line);
+  if (verb == "reject")
+    tell_rejected(*subject_.client, {.queue_id = subject_.queue_id,
+                                     .stage = subject_.where,
+                                     .reply = reply,
+                                     .sender = subject_.sender.value_or(""),
+                                     .recipient = recipient});
 }
 
 Checks::Answer Checks::permits(std::string_view action, const Name& name, std::string_view table) {
@@ -99,7 +115,7 @@ Checks::Answer Checks::refuse(int code, std::string_view dsn, const Name& name, 
     log_line("reject", reply_);
     return Answer::reject;
   }
-  if (policy_.settings.soft_bounce && code >= 500) code = 450;
+  if (policy_.settings.soft_bounce && code >= 500) code -= 100;
   std::string status(dsn);
   if (!status.empty()) status[0] = code >= 500 ? '5' : '4';
   std::string reply = fmt::format("{} {} ", code, status);

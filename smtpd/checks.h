@@ -172,7 +172,8 @@ class Checks {
 
   // checks_tls.cc
   /// Looks up the fingerprints of the certificate and its key. Sets `name` to the last fingerprint looked up.
-  [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps, Name& name);
+  [[gnu::noinline]] async::Task<map::AddressValue> look_up_certificate(const map::MapList& maps,
+                                                                       std::vector<Print> order, Name& name);
   // checks_login.cc
   /// owned_only: a client that has logged in may use addresses without an owner.
   [[gnu::noinline]] async::Task<Answer> login_mismatch(bool owned_only);

@@ -79,7 +79,7 @@ async::Task<Checks::Answer> Checks::address_access(const Restriction& r, std::st
 
 async::Task<Checks::Answer> Checks::check_ccert_access(const Restriction& r, const Name& name) {
   Name print = name;
-  const auto found = co_await look_up_certificate(r.maps, print);
+  const auto found = co_await look_up_certificate(r.maps, r.prints, print);
   co_return co_await act_on(found, r, std::move(print));
 }
 
@@ -92,7 +92,7 @@ async::Task<Checks::Answer> Checks::check_sasl_access(const Restriction& r, cons
 async::Task<Checks::Answer> Checks::act_on(const map::AddressValue& found, const Restriction& r, Name name) {
   if (!found) {
     log::warning("{}: {}", r.name, found.error().message());
-    co_return refuse(451, "4.3.5", Name{name.value, ""}, "Server configuration error", mail::ErrorClass::data);
+    co_return refuse(451, "4.3.5", name, "Server configuration error", mail::ErrorClass::data);
   }
   if (!*found) co_return Answer::dunno;
 
@@ -117,7 +117,7 @@ Checks::Answer Checks::act(const AccessAction& action, const Name& name, std::st
   const auto dsn = [&](const char* otherwise) { return action.dsn.empty() ? std::string(otherwise) : action.dsn; };
   switch (action.kind) {
     case Kind::permit:
-      return permits("OK", name, table);
+      return permits(action.word, name, table);
     case Kind::reject:
       return refuse(s.access_map_reject_code, dsn("5.7.1"), name, text);
     case Kind::defer:
@@ -131,8 +131,9 @@ Checks::Answer Checks::act(const AccessAction& action, const Name& name, std::st
     case Kind::warn:
     case Kind::info:
       log_line(action.kind == Kind::warn ? "warn" : "info",
-               fmt::format("<{}>: {} triggers {} {}", name.value, name.kind,
-                           action.kind == Kind::warn ? "WARN" : "INFO", action.text));
+               action.text.empty() ? fmt::format("<{}>: {} triggers {}", name.value, name.kind,
+                                                 action.kind == Kind::warn ? "WARN" : "INFO")
+                                   : action.text);
       return Answer::dunno;
     case Kind::discard:
     case Kind::hold:
@@ -188,7 +189,12 @@ Checks::Answer Checks::act_on_message(const AccessAction& action, const Name& na
                             : "the message goes to smtpd_proxy_filter");
     return Answer::dunno;
   }
-  log_line(verb, fmt::format("<{}>: {} triggers {} {}", name.value, name.kind, word, action.text));
+  // Postfix does not log this one, which comes with every message where a policy server marks them.
+  const bool by_text = (action.kind == Kind::hold || action.kind == Kind::discard) && !action.text.empty();
+  if (by_text)
+    log_line(verb, fmt::format("<{}>: {} {}", name.value, name.kind, action.text));
+  else if (action.kind != Kind::prepend)
+    log_line(verb, fmt::format("<{}>: {} triggers {} {}", name.value, name.kind, word, action.text));
   switch (action.kind) {
     case Kind::discard:
       effects_.discard = true;

@@ -37,7 +37,9 @@ async::Task<Result<bool>> Checks::authorized_destination() {
 }
 
 bool Checks::routed_elsewhere(std::string_view address) const {
-  const std::string local = mail::unquote_local(mail::local_part(address));
+  const std::string_view written = mail::local_part(address);
+  if (written.starts_with('"') && !policy_.settings.resolve_dequoted_address) return false;
+  const std::string local = mail::unquote_local(written);
   if (local.find_first_of("@%!") == std::string::npos || policy_.settings.allow_untrusted_routing) return false;
   // What stands in the local part of a rewritten sender of ours routes nothing.
   const auto original = policy_.resolve->original_sender(address);
@@ -155,6 +157,14 @@ async::Task<Result<Checks::Answer>> Checks::refused_by_route(std::string address
                     co_await tools_.tables.ask([&] { return policy_.resolve->route(from, address); }));
   const bool retry = route.transport == "retry";
   if (!retry && route.transport != "error") co_return Answer::dunno;
+  // Where the mail goes is decided for the address that a table puts in this one's place.
+  PEN_CO_TRY_ASSIGN(
+      const bool changed, co_await tools_.tables.ask([resolve = policy_.resolve, address]() -> Result<bool> {
+        PEN_TRY_ASSIGN(const std::string canonical, resolve->canonical(address, resolve::Place::envelope_recipient));
+        PEN_TRY_ASSIGN(const auto expansion, resolve->expand_virtual(canonical));
+        return canonical != address || expansion.changed;
+      }));
+  if (changed) co_return Answer::dunno;
   const char digit = retry ? '4' : '5';
   std::string_view text = route.nexthop;
   std::string dsn = take_dsn(text);

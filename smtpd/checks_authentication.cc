@@ -10,6 +10,12 @@ namespace {
 // RFC 7372 section 3
 constexpr std::string_view kSpfFailed = "5.7.23", kSpfError = "5.7.24", kSeveralFailed = "5.7.26";
 
+std::string why_disowned(const dmarc::Outcome& outcome) {
+  if (outcome.disposition > outcome.policy) return outcome.reason;  // nobody's policy
+  return fmt::format("no SPF or DKIM result of {}, whose policy is {}", outcome.from,
+                     dmarc::policy_word(outcome.policy));
+}
+
 }  // namespace
 
 async::Task<Checks::Answer> Checks::refuse_by_spf(std::string_view restriction, spf::Verdict verdict) {
@@ -50,8 +56,7 @@ async::Task<Checks::Answer> Checks::defer_spf_temperror(const Restriction& r, co
 
 Checks::Answer Checks::refuse_by_dmarc(const dmarc::Outcome& outcome) {
   return refuse(static_cast<int>(policy_.settings.dmarc_reject_code), kSeveralFailed, {outcome.from, "From address"},
-                fmt::format("DMARC: no SPF or DKIM result of {}, whose policy is {}", outcome.from,
-                            dmarc::policy_word(outcome.policy)));
+                "DMARC: " + why_disowned(outcome));
 }
 
 Checks::Answer Checks::reject_dmarc(const Restriction& r, const Name&) {
@@ -72,8 +77,7 @@ async::Task<Verdict> Checks::author() {
     action = found.disposition == dmarc::Policy::reject ? actions.reject : actions.quarantine;
   if (action == Action::reject) co_return finish(refuse_by_dmarc(found));
   if (action == Action::hold) {
-    log_line("hold", fmt::format("<{}>: DMARC: no SPF or DKIM result of {}, whose policy is {}", found.from, found.from,
-                                 dmarc::policy_word(found.policy)));
+    log_line("hold", fmt::format("<{}>: DMARC: {}", found.from, why_disowned(found)));
     effects_.hold = true;
   }
   co_return finish(Answer::dunno);

@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(replies_are_made_from_the_template_of_the_list_or_the_defau
       {"rbl_reply_maps = inline:{ {l.example = 550 $$nothing} }",  // a bad template is as none
        "554 5.7.1 Service unavailable; Client host [192.0.2.7] blocked using l.example"},
       {"rbl_reply_maps = texthash:/nonexistent/table", "451 4.3.5 Server configuration error"},
-      {"soft_bounce = yes", "450 4.7.1 Service unavailable; Client host [192.0.2.7] blocked using l.example"},
+      {"soft_bounce = yes", "454 4.7.1 Service unavailable; Client host [192.0.2.7] blocked using l.example"},
   };
   for (const auto& row : rows) {
     Open rig(list + std::string(row.setting) + "\n");

@@ -92,7 +92,7 @@ async::Task<Checks::Answer> Checks::check_policy_service(const Restriction& r, c
   const std::shared_ptr<const PolicyService> service = r.service;
   const Name name = about;
   Restriction server = r;  // for messages: the name of the server stands where a table's name would
-  server.name = service->address.text();
+  server.name = service->name;
   if (subject_.authentication && subject_.authentication->asks_spf()) (void)co_await subject_.authentication->spf();
   const auto action = co_await tools_.policies.ask(
       service, subject_.transaction, [this, &service] { return policy_request_for(*service); },

@@ -53,6 +53,16 @@ BOOST_AUTO_TEST_CASE(an_open_relay_is_refused_at_start) {
                  .problem == "");
 }
 
+BOOST_AUTO_TEST_CASE(only_clients_that_reach_a_network_that_cannot_be_read_get_an_error) {
+  const std::string networks = "mynetworks = 127.0.0.0/8 [2001:db8::1]/64 192.0.2.1/24\n";
+  Open before(kRelay + networks, "127.0.0.1");
+  BOOST_TEST(before.rcpt("x@elsewhere.example") == kOk);
+  Open at(kRelay + networks, "198.51.100.1");
+  BOOST_TEST(at.rcpt("user@example.org").starts_with("451 4.3.0 "));
+  Open other(kRelay + "mynetworks = 127.0.0.0/8 [2001:db8::1]/64\n", "198.51.100.1");
+  BOOST_TEST(other.rcpt("user@example.org") == kOk);
+}
+
 BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
   Open rig;
   BOOST_TEST(rig.rcpt("nobody@example.org") ==
@@ -194,6 +204,8 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
        "550 5.7.27 <s@null.example>: Sender address rejected: Domain null.example does not accept "
        "mail (nullMX)"},
       {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@good.example", "user@example.org", ok},
+      {"smtpd_sender_restrictions = reject_unknown_address", "s@gone.example", "user@example.org",
+       "450 4.1.8 <s@gone.example>: Sender address rejected: Domain not found"},
       {"smtpd_sender_restrictions = reject_unknown_sender_domain", "s@slow.example", "nobody@example.org",
        "550 5.1.1 <nobody@example.org>: Recipient address rejected: User unknown in local "
        "recipient table"},
@@ -235,7 +247,7 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
       {"smtpd_restriction_classes = a, b\na = b\nb = a\nsmtpd_recipient_restrictions = a", "s@x.example",
        "user@example.org", "451 4.3.5 Server configuration error"},
       {"soft_bounce = yes\nsmtpd_recipient_restrictions = reject", "s@x.example", "user@example.org",
-       "450 4.7.1 <user@example.org>: Recipient address rejected: Access denied"},
+       "454 4.7.1 <user@example.org>: Recipient address rejected: Access denied"},
       // recipient restrictions do not open what relay restrictions close
       {"smtpd_recipient_restrictions = permit", "s@x.example", "x@elsewhere.example",
        "454 4.7.1 <x@elsewhere.example>: Relay access denied"},
@@ -367,7 +379,7 @@ BOOST_AUTO_TEST_CASE(access_tables_speak_for_clients_senders_and_recipients) {
        "inline:{example.org=REJECT}",
        ok},
       {"smtpd_sender_restrictions = check_sender_access texthash:/nonexistent/table",
-       "451 4.3.5 <s@remote.example>: Server configuration error"},
+       "451 4.3.5 <s@remote.example>: Sender address rejected: Server configuration error"},
   };
   for (const auto& row : rows) {
     Open rig(std::string(row.setting) + "\n");
@@ -478,10 +490,26 @@ BOOST_AUTO_TEST_CASE(actions_of_tables_change_what_becomes_of_the_message) {
   BOOST_TEST(rig.rcpt("bad@x.example") == "451 4.3.5 Server configuration error\r\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_field_that_came_with_a_refused_recipient_is_in_the_message) {
+  Open rig(
+      "smtpd_recipient_restrictions = check_recipient_access inline:{ { no@x.example = PREPEND X-Once: yes } }, "
+      "check_recipient_access inline:{ { no@x.example = REJECT } }\n",
+      "127.0.0.1");
+  BOOST_TEST(rig.rcpt("no@x.example").starts_with("554"));
+  rig.say("RCPT TO:<no@x.example>\r\n");
+  BOOST_TEST(rig.say("RCPT TO:<user@example.org>\r\n") == kOk);
+  rig.say("DATA\r\n");
+  BOOST_TEST(rig.say("Subject: a\r\n\r\nb\r\n.\r\n").starts_with("250 2.0.0 Ok: queued as"));
+  BOOST_TEST(rig.queue.stored.at(0).content.starts_with("X-Once: yes\r\nReceived: "));
+}
+
 BOOST_AUTO_TEST_CASE(access_values_are_read_as_access_5_says) {
   using Kind = AccessAction::Kind;
   BOOST_TEST((parse_access("OK").kind == Kind::permit));
   BOOST_TEST((parse_access("1").kind == Kind::permit));
+  BOOST_TEST(parse_access("ok").word == "OK");
+  BOOST_TEST(parse_access("Relay").word == "RELAY");
+  BOOST_TEST(parse_access("1").word == "1");
   BOOST_TEST((parse_access("reject  5.1.2  gone away").kind == Kind::reject));
   BOOST_TEST(parse_access("reject  5.1.2  gone away").dsn == "5.1.2");
   BOOST_TEST(parse_access("reject  5.1.2  gone away").text == "gone away");

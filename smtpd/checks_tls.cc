@@ -4,11 +4,14 @@
 
 namespace pen::smtpd {
 
-async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& maps, Name& name) {
+async::Task<map::AddressValue> Checks::look_up_certificate(const map::MapList& maps, std::vector<Print> order,
+                                                           Name& name) {
   if (!subject_.client->tls || !subject_.client->tls->certificate) co_return std::nullopt;
-  for (const std::string* print : {&subject_.client->tls->fingerprint, &subject_.client->tls->key_fingerprint}) {
-    name = Name{*print, "Client certificate"};
-    map::AddressValue found = co_await look_up(maps, *print);
+  for (const Print print : order) {
+    const std::string& text =
+        print == Print::key ? subject_.client->tls->key_fingerprint : subject_.client->tls->fingerprint;
+    name = Name{text, "Client certificate"};
+    map::AddressValue found = co_await look_up(maps, text);
     if (!found || *found) co_return found;
   }
   co_return std::nullopt;
@@ -20,7 +23,8 @@ Checks::Answer Checks::permit_tls_all_clientcerts(const Restriction& r, const Na
 
 async::Task<Checks::Answer> Checks::permit_tls_clientcerts(const Restriction& r, const Name&) {
   Name name;
-  const map::AddressValue found = co_await look_up_certificate(policy_.relay_clientcerts, name);
+  const map::AddressValue found =
+      co_await look_up_certificate(policy_.relay_clientcerts, {Print::certificate, Print::key}, name);
   if (!found) {
     log::warning("relay_clientcerts: {}", found.error().message());
     co_return table_problem(subject_.client->peer.shown());

@@ -51,10 +51,12 @@ struct ClientFacts {
   std::string helo;                      // empty: none given
   bool esmtp = false;                    // the client said EHLO
   bool improper_pipelining = false;      // the client did not wait for a reply where it must
+  std::uint32_t connections = 0;         // its sessions now, this one included; 0: they are not counted
   std::unique_ptr<Login> login;          // nullptr: not logged in
   std::unique_ptr<SecureClient> tls;     // nullptr: clear text
   std::unique_ptr<Forwarded> forwarded;  // nullptr: no XFORWARD
   int socket = -1;                       // of the connection
+  std::uint64_t session = 0;             // events::next_session(); 0: none
   /// The address and port of this host that XCLIENT said the client had reached; nullptr: those of the socket.
   std::unique_ptr<async::SocketAddress> reached;
 

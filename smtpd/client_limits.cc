@@ -36,6 +36,7 @@ async::Task<bool> ClientLimits::too_many_connections() {
   if ((count_limit <= 0 && rate_limit <= 0) || !counted()) co_return false;
   place_.emplace(server_.clients, counted_as_);
   const auto count = co_await server_.clients->count(Event::connection, counted_as_, server_.until(settings_));
+  connections_ = count.live;
   if (count_limit > 0 && count.live > static_cast<std::uint32_t>(count_limit)) {
     log::warning("Connection concurrency limit exceeded: {} from {} for service {}", count.live, peer_.shown(),
                  server_.service);

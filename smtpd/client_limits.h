@@ -32,6 +32,8 @@ class ClientLimits {
   [[gnu::noinline]] async::Task<bool> too_often(Event event, int limit);
   /// Counts the session for the lifetime of this object. True: that is one too many.
   [[gnu::noinline]] async::Task<bool> too_many_connections();
+  /// How many sessions the client had when this one was counted, with it; 0: it was not.
+  std::uint32_t connections() const { return connections_; }
   /// True: the client has used up its full TLS handshakes. Counts nothing, logs nothing.
   [[gnu::noinline]] async::Task<bool> too_many_handshakes();
   /// A place in the client's session class, or a refusal.
@@ -46,6 +48,7 @@ class ClientLimits {
   const Peer& peer_;
   std::string counted_as_;  // "service:address"
   std::optional<sessions::ClientCounts::Place> place_;
+  std::uint32_t connections_ = 0;
   bool exempt_ = false;
 };
 

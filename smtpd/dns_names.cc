@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "lib/base/network.h"
-#include "lib/base/text.h"
-#include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/net/hosts_file.h"
+#include "lib/resolve/peer_name.h"
 
 namespace pen::smtpd {
 
@@ -15,7 +13,17 @@ using net::RecordType;
 
 namespace {
 
-bool is_loopback(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
+NameState state_of(resolve::PeerName::State state) {
+  switch (state) {
+    case resolve::PeerName::State::ok:
+      return NameState::ok;
+    case resolve::PeerName::State::temporary:
+      return NameState::temporary;
+    case resolve::PeerName::State::missing:
+      break;
+  }
+  return NameState::missing;
+}
 
 /// A name that cannot be looked up as it is (U-labels): it is accepted rather than refused.
 bool beyond_dns(std::string_view name) { return !mail::all_ascii(name); }
@@ -25,34 +33,12 @@ bool wanted(Families families, RecordType type) { return type == RecordType::aaa
 }  // namespace
 
 async::Task<ClientName> DnsNames::client(std::string address, async::Until until) {
-  ClientName result;
-  // every host has this name (RFC 6761 section 6.3), no server need be asked
-  if (is_loopback(address)) {
-    result.verified = result.reverse = result.forward = NameState::ok;
-    result.name = result.reverse_name = "localhost";
-    co_return result;
-  }
-  const net::DnsAnswer reverse = co_await resolver_.lookup_reverse(address, until);
-  if (reverse.outcome != DnsOutcome::found || reverse.records.empty()) {
-    if (reverse.outcome == DnsOutcome::temporary)
-      result.verified = result.reverse = result.forward = NameState::temporary;
-    co_return result;
-  }
-  std::string name = reverse.records.front().data;
-  if (!mail::valid_hostname(name) || mail::numeric_hostname(name)) co_return result;
-  result.reverse = NameState::ok;
-  result.reverse_name = name;
-  const auto own = parse_ip(address);
-  const RecordType type = address.find(':') != std::string::npos ? RecordType::aaaa : RecordType::a;
-  const net::DnsAnswer forward = co_await resolver_.lookup(name, type, until);
-  if (forward.outcome == DnsOutcome::found) result.forward = NameState::ok;
-  if (forward.outcome == DnsOutcome::temporary) {
-    result.verified = result.forward = NameState::temporary;
-  } else if (std::ranges::any_of(forward.records, [&](const auto& r) { return parse_ip(r.data) == own; })) {
-    result.verified = NameState::ok;
-    result.name = std::move(name);
-  }
-  co_return result;
+  resolve::PeerName found = co_await resolve::peer_name(resolver_, std::move(address), until);
+  co_return ClientName{.verified = state_of(found.verified),
+                       .reverse = state_of(found.reverse),
+                       .name = std::move(found.name),
+                       .reverse_name = std::move(found.reverse_name),
+                       .forward = state_of(found.forward)};
 }
 
 async::Task<NameState> DnsNames::has_address(std::string name, async::Until until) {

@@ -7,7 +7,9 @@
 #include "lib/base/log.h"
 #include "lib/base/text.h"
 #include "lib/mail/command.h"
+#include "lib/mail/logged.h"
 #include "smtpd/access.h"
+#include "smtpd/told.h"
 
 namespace pen::smtpd {
 namespace {
@@ -44,6 +46,9 @@ Response response_of(const milter::Verdict& verdict) {
   out.before.assign(verdict.reply.begin(), verdict.reply.end() - 1);
   return out;
 }
+
+/// As Postfix's cleanup logs a reply.
+std::string_view without_code(std::string_view reply) { return reply.substr(std::min<std::size_t>(4, reply.size())); }
 
 std::string_view resolution_word(NameState verified, NameState reverse) {
   if (verified == NameState::ok) return "OK";
@@ -84,18 +89,31 @@ async::Task<std::unique_ptr<SessionFilters>> SessionFilters::open(Server& server
 void SessionFilters::log_line(std::string_view verb, const char* where, std::string_view text,
                               std::string_view recipient) const {
   const std::string id = message_ && !message_->queue_id().empty() ? message_->queue_id() : "NOQUEUE";
-  std::string line = fmt::format("{}: {}: {} from {}: {};", id, verb, where, client_.peer.shown(), text);
-  if (message_) line += fmt::format(" from=<{}>", message_->envelope().sender);
-  if (!recipient.empty()) line += fmt::format(" to=<{}>", recipient);
-  line += fmt::format(" proto={}", client_.protocol());
+  const bool end = where == std::string_view("END-OF-MESSAGE");
+  if (message_ && message_->recipients() > 0 && (end || where == std::string_view("DATA"))) {
+    const auto& recipients = message_->envelope().recipients;
+    recipient = (end ? recipients.back() : recipients.front()).address;  // as Postfix's cleanup and its smtpd have it
+  }
+  const std::string_view shown = end && verb == "milter-reject" ? without_code(text) : text;
+  std::string line = fmt::format("{}: {}: {} from {}: {};", id, verb, where, client_.peer.shown(), shown);
+  if (message_) line += fmt::format(" from=<{}>", mail::logged(message_->envelope().sender));
+  if (!recipient.empty()) line += fmt::format(" to=<{}>", mail::logged(recipient));
+  line += fmt::format(" proto={}", protocol_);
   if (!client_.helo.empty()) line += fmt::format(" helo=<{}>", client_.helo);
   log::info("{}", line);
+  if (verb == "milter-reject")
+    tell_rejected(client_, {.queue_id = id,
+                            .stage = where,
+                            .reply = text,
+                            .sender = message_ ? std::string_view(message_->envelope().sender) : std::string_view(),
+                            .recipient = recipient,
+                            .action = verb});
 }
 
 std::optional<Response> SessionFilters::settle(const milter::Verdict& verdict, const char* where,
                                                std::string_view recipient) {
   if (verdict.refused()) {
-    log_line("milter-reject", where, verdict.reply.front(), recipient);
+    if (!verdict.told) log_line("milter-reject", where, verdict.reply.front(), recipient);
     return response_of(verdict);
   }
   if (!message_) return std::nullopt;
@@ -131,7 +149,15 @@ async::Task<std::optional<Response>> SessionFilters::connect() {
 }
 
 async::Task<std::optional<Response>> SessionFilters::helo() {
-  if (refused_) co_return std::nullopt;
+  struct Said {  // whatever comes of it
+    const char*& protocol;
+    const ClientFacts& client;
+    ~Said() { protocol = client.protocol(); }
+  } said{protocol_, client_};
+  if (refused_) {
+    log_line("milter-reject", client_.esmtp ? "EHLO" : "HELO", refused_->text, {});
+    co_return std::nullopt;
+  }
   const milter::Verdict verdict = co_await chain_.helo(client_.helo);
   if (verdict.by_default && !verdict.permanent() && !verdict.ends_session()) co_return std::nullopt;
   auto response = settle(verdict, client_.esmtp ? "EHLO" : "HELO");
@@ -194,7 +220,7 @@ async::Task<SessionFilters::Judged> SessionFilters::content(async::Until until) 
   if (message_->effects().discard) co_return out;
   out.commit = co_await message_->hold_content(until);
   if (out.commit.outcome != intake::Outcome::ok) co_return out;
-  auto judged = co_await chain_.content(*message_, message_->fields_in_front(), server_.intake, *this, until);
+  auto judged = co_await chain_.content(*message_, message_->bytes_in_front(), server_.intake, *this, until);
   for (const auto& note : judged.notes) log::info("{}", note);
   out.refusal = settle(judged.verdict, "END-OF-MESSAGE");
   out.commit = std::move(judged.commit);
@@ -256,7 +282,7 @@ std::string SessionFilters::macro(std::string_view name) const {
   if (name == "client_name") return peer.name;
   if (name == "client_ptr") return peer.reverse_name;
   if (name == "client_resolve") return std::string(resolution_word(peer.name_state, peer.reverse_state));
-  if (name == "client_connections") return "0";
+  if (name == "client_connections") return std::to_string(client_.connections);
   if (name == "auth_type") return client_.login ? client_.login->method : std::string();
   if (name == "auth_authen") return client_.login ? client_.login->username : std::string();
   if (auto value = tls_macro(name); !value.empty()) return value;

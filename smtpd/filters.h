@@ -73,6 +73,7 @@ class SessionFilters final : private milter::MacroSource {
   };
   Address sender_, recipient_;
   std::optional<Response> refused_;
+  const char* protocol_ = "SMTP";  // for the log: HELO and EHLO are logged with what was spoken before
   bool routes_wanted_ = false;
   milter::Chain chain_;
 };

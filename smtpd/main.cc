@@ -2,14 +2,19 @@
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
-#include "lib/intake/enqueue_client.h"
+#include "lib/base/log_as.h"
+#include "lib/config/key_process.h"
 #include "lib/intake/from_settings.h"
-#include "lib/mail/queue_id.h"
+#include "lib/intake/program_intake.h"
+#include "lib/ipc/dmarc_reports.h"
+#include "lib/key_client/client.h"
 #include "lib/redis/server.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/sasl/dovecot_service.h"
+#include "lib/service/conversations.h"
 #include "lib/service/service.h"
+#include "lib/signing/remote_keys.h"
 #include "smtpd/dns_names.h"
 #include "smtpd/screen_cluster.h"
 #include "smtpd/screen_file.h"
@@ -24,6 +29,7 @@ using service::Hooks;
 
 constexpr std::size_t kFileThreads = 8;  // reads and writes of large bodies
 constexpr std::size_t kNameThreads = 4;  // the hosts file, host look-ups by the system's own means
+const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info("{}", line); }, log::as_warning};
 
 /// Everything of the process; dies with it.
 struct Program {
@@ -33,29 +39,20 @@ struct Program {
         name_threads(context.loop(), kNameThreads),
         resolver(context.loop(), name_threads, std::move(dns)),
         names(resolver, name_threads),
-        ids(context.loop().clock(), Random(secure_random_u64())),
-        queue(context.loop(), context.queue_path(ipc::kQmgrSocket),
-              static_cast<std::uint64_t>(context.settings().queue_inline_limit)),
-        intake{.loop = context.loop(),
-               .pool = files,
-               .queue = queue,
-               .resolve = resolve,
-               .settings = std::move(settings),
-               .next_queue_id = [this] { return ids.next(); },
-               .expansion_waits = intake::expansion_may_wait(resolve->options(), intake.settings.copies),
-               .log_info = [](const std::string& line) { log::info("{}", line); },
-               .log_warning = log::as_warning},
-        server(context.loop(), files, names, intake) {}
+        own(context.loop(), files, context.queue_path(ipc::kQmgrSocket), std::move(resolve), std::move(settings), kLogs,
+            static_cast<std::uint64_t>(context.settings().queue_inline_limit)),
+        server(context.loop(), files, names, own.intake) {}
 
   async::HandlerPool files, name_threads;
   net::Resolver resolver;
   smtpd::DnsNames names;
-  mail::QueueIdGenerator ids;
-  intake::EnqueueClient queue;
-  intake::Intake intake;
+  intake::ProgramIntake own;
   smtpd::Server server;
   std::unique_ptr<smtpd::ScreenCluster> screen_cluster;  // nullptr: no host shares anything
   std::unique_ptr<smtpd::ScreenFile> screen_file;        // nullptr: clients are not tested
+  // Of the key process; nullptr: not needed, or keys are read here.
+  std::shared_ptr<keys::Client> tls_keys;
+  std::shared_ptr<signing::RemoteKeys> dkim_keys;
 };
 
 std::vector<std::string> status(const Program& program) {
@@ -63,8 +60,7 @@ std::vector<std::string> status(const Program& program) {
   std::vector<std::string> lines{
       fmt::format("sessions {} live, {} served; messages {}; refused commands {}", c.live, c.sessions, c.messages,
                   c.refused),
-      fmt::format("queue manager {}{}", program.queue.connected() ? "connected" : "not connected",
-                  program.queue.last_error().empty() ? "" : ": " + program.queue.last_error()),
+      program.own.status_line(),
       fmt::format("TLS sessions {}, resumed {}; handshakes failed {}", c.tls_sessions, c.tls_resumed,
                   c.failed_handshakes),
       fmt::format("DNS lists: {} questions under way; {} asked, {} shared, {} without an answer, {} not asked at rest",
@@ -75,7 +71,12 @@ std::vector<std::string> status(const Program& program) {
           ? fmt::format("anvil {}connected, {} sessions of classes", program.server.classes->connected() ? "" : "not ",
                         program.server.classes->size())
           : "no session classes",
-      program.intake.tables.status_line()};
+      program.own.intake.tables.status_line()};
+  if (const auto& keys = program.tls_keys)
+    lines.push_back(fmt::format("key process {}connected; {} questions, {} under way", keys->connected() ? "" : "not ",
+                                keys->asked(), keys->under_way()));
+  if (const auto& stress = program.server.stress; stress && stress->on())
+    lines.push_back(fmt::format("under stress: {} places are taken", stress->taken()));
   if (program.server.screener) lines.push_back(program.server.screener->status_line());
   for (auto& line : program.server.milters.status()) lines.push_back(std::move(line));
   for (auto& line : program.server.policies.status()) lines.push_back(std::move(line));
@@ -112,11 +113,11 @@ bool counts_clients(const config::Settings& s) {
 
 /// The authentication service; none: AUTH is not enabled.
 Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
-  const config::Settings& s = context.settings();
-  if (!smtpd::AuthPolicy::available(s)) return nullptr;
-  PEN_TRY_ASSIGN(auto address, smtpd::AuthPolicy::service(s));
+  if (!smtpd::AuthPolicy::available(context.settings())) return nullptr;
+  PEN_TRY_ASSIGN(auto peer, smtpd::AuthPolicy::service(context.config()));
+  if (!peer) return nullptr;  // the policy has told it
   auto service =
-      std::make_shared<sasl::DovecotService>(context.loop(), std::move(address), sasl::DovecotService::Options{});
+      std::make_shared<sasl::DovecotService>(context.loop(), *std::move(peer), sasl::DovecotService::Options{});
   service->on_down = [](const std::string& why) {
     log::warning("SASL: {}: clients cannot log in until it is back", why);
   };
@@ -143,6 +144,28 @@ Result<void> screen_clients(Context& context, Program& program, std::shared_ptr<
   return {};
 }
 
+/// Settings that refer to $stress follow the load, unless -o says what they are to do.
+void watch_load(Context& context, smtpd::Server& server) {
+  if (!server.policy()->stress_given) {
+    server.stress = std::make_unique<smtpd::Stress>(
+        context.loop(), smtpd::Stress::sessions(context.limit()), [&context](bool on, std::size_t taken) {
+          if (on)
+            log::warning(
+                "service \"{}\" has reached its process limit \"{}\": new clients may experience noticeable delays; "
+                "it runs with stress = yes",
+                context.service(), taken);
+          else
+            log::info("service \"{}\" has {} sessions: it no longer runs with stress = yes", context.service(), taken);
+        });
+  }
+  if (!server.screener) return;
+  const auto tested = static_cast<std::size_t>(context.settings().postscreen_pre_queue_limit);
+  server.screener->stress =
+      std::make_unique<smtpd::Stress>(context.loop(), smtpd::Stress::tests(tested), [](bool on, std::size_t taken) {
+        log::info_as("postscreen", "{} STRESS mode with {} connections", on ? "entering" : "leaving", taken);
+      });
+}
+
 /// Connections at once at a port where clients are tested: those under test, those that are served, those that wait for
 /// that, and as many that are being told that there are too many.
 std::size_t connections_of_screened(const Context& context) {
@@ -165,13 +188,30 @@ void start_tls(smtpd::ServerTls& tls) {
     log::warning("session tickets are good for this process only: {}", problem);
 }
 
+// How long a start waits for the key process. Then clients are served without it: it may never come.
+constexpr seconds kKeysWait{15};
+
+/// From here on the service is ready: clients find TLS, and mail is signed, from the first one on.
+async::Task<void> begin(std::shared_ptr<Program> program, Context* context, std::size_t bound) {
+  const async::Until until{.deadline = context->loop().now() + kKeysWait, .cancel = &context->draining()};
+  if (program->tls_keys && !co_await program->tls_keys->listed(until))
+    log::warning("the key process does not answer: TLS is not available until it does");
+  if (program->dkim_keys) (void)co_await program->dkim_keys->listed(until);
+  context->serve(
+      [program](async::Listener::Accepted accepted) {
+        return smtpd::Session::serve(program->server, std::move(accepted.stream), std::move(accepted.peer),
+                                     std::move(accepted.slot));
+      },
+      bound);
+  context->ready();
+}
+
 /// `tls`: nullptr when none is offered.
 Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   const config::Settings& s = context.settings();
   PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
   PEN_TRY_ASSIGN(auto policy, smtpd::Policy::open_policy(context.config(), resolve));
   for (const auto& warning : policy->warnings) log::warning("{}", warning);
-  for (const auto& problem : resolve->problems()) log::warning("{}", map::advice(problem));
   PEN_TRY_ASSIGN(auto dns, resolve::name_servers(s, resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(auto holder, session_holder(context));
   PEN_TRY_ASSIGN(auto logins, authentication(context));
@@ -181,14 +221,9 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
     PEN_TRY_ASSIGN(screening, smtpd::Screening::open(context.config(), *policy));
   }
 
-  PEN_TRY_ASSIGN(auto settings, intake::from_settings(s));
-  if (settings.checks) {
-    for (const auto& problem : settings.checks->problems()) log::warning("{}", map::advice(problem));
-    if (const auto why = settings.checks->slower_because(); !why.empty()) log::info("{}", why);
-  }
-  if (resolve->canonical_blocking())
-    log::warning("canonical tables that ask another process do not see addresses in headers");
-  for (const auto& warning : settings.warnings) log::warning("{}", warning);
+  auto dkim_keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
+  PEN_TRY_ASSIGN(auto settings, intake::from_settings(s, dkim_keys));
+  intake::tell(settings, *resolve, kLogs);
   settings.show_logins = s.smtpd_sasl_authenticated_header;
   settings.detect_smtputf8 = intake::detects_smtputf8(s, "smtpd");
   if (policy->proxy) {  // that is for the smtpd behind the filter
@@ -196,12 +231,22 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
     settings.drop_fields.clear();
   }
   auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
+  program->dkim_keys = std::move(dkim_keys);
+  if (const auto key_socket = config::key_socket(context.config()); key_socket && tls) {
+    program->tls_keys =
+        std::make_shared<keys::Client>(context.loop(), keys::Client::Options{.path = context.queue_path(*key_socket),
+                                                                             .conversation = ipc::keys::kServerName,
+                                                                             .meanwhile = "TLS handshakes wait",
+                                                                             .report = log::as_warning});
+    tls->use_keys(program->tls_keys);
+    program->tls_keys->start();
+  }
   program->server.set_policy(std::move(policy));
   program->server.service = context.service();
   PEN_TRY_ASSIGN(auto dns_filter, resolve::DnsFilter::open("smtpd_dns_reply_filter", s.smtpd_dns_reply_filter,
                                                            {.default_type = s.default_database_type}));
   for (const auto& problem : dns_filter.problems()) log::warning("{}", map::advice(problem));
-  if (!dns_filter.empty()) program->names.filter_by(std::move(dns_filter), program->intake.tables);
+  if (!dns_filter.empty()) program->names.filter_by(std::move(dns_filter), program->own.intake.tables);
   if (s.queue_minfree > 0) program->server.queue_space.emplace(context.loop().clock(), s.queue_directory);
   if (counts_clients(s)) {
     const auto counts =
@@ -221,6 +266,12 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
     told->start();
     program->server.tell_postmaster = [told](ipc::session_errors::Session session) { told->tell(std::move(session)); };
   }
+  if (s.dmarc_report_enable && s.dmarc_verify) {
+    const auto told = std::make_shared<ipc::DmarcReports>(context.loop(), context.queue_path(ipc::kDmarcReportSocket),
+                                                          log::as_warning);
+    told->start();
+    program->server.report_dmarc = [told](ipc::dmarc_report::Result result) { told->tell(std::move(result)); };
+  }
   program->server.site_flush = std::make_shared<smtpd::SiteFlush>(
       context.loop(), smtpd::flush_by_qmgr(context.loop(), context.queue_path(ipc::kQmgrSocket)));
   if (holder) holder->start();
@@ -229,13 +280,19 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   if (logins) logins->start();
   program->server.authenticator = std::move(logins);
   if (screening) PEN_TRY(screen_clients(context, *program, screening));
-  program->queue.start();
-  context.serve(
-      [program](async::Listener::Accepted accepted) {
-        return smtpd::Session::serve(program->server, std::move(accepted.stream), std::move(accepted.peer),
-                                     std::move(accepted.slot));
-      },
-      screening ? connections_of_screened(context) : 0);
+  watch_load(context, program->server);
+  program->own.queue.start();
+  program->server.trace =
+      std::make_shared<trace::Hub>(context.loop(),
+                                   trace::Hub::Options{.service = context.service(),
+                                                       .readers = static_cast<std::size_t>(s.trace_subscriber_limit),
+                                                       .buffer = static_cast<std::size_t>(s.trace_buffer_limit)},
+                                   context.draining());
+  service::serve_conversations_at(context, context.queue_path(ipc::trace::smtpd_socket(context.service())),
+                                  {{ipc::trace::kName, [hub = program->server.trace](ipc::Opening opening) {
+                                      return trace::Hub::serve(hub, std::move(opening));
+                                    }}});
+  context.loop().spawn("begin", begin(program, &context, screening ? connections_of_screened(context) : 0));
   // At a reload the sessions go on with the settings that they began with; only a stop ends them.
   return Hooks{.drain = [program, &context] { return drain(program, &context); },
                .stop = [program] { program->server.stop(); },
@@ -249,6 +306,8 @@ int main(int argc, char** argv) {
   const auto with_privileges = [&tls](const pen::config::Config& config) {
     tls = pen::smtpd::ServerTls::open(config, pen::system_clock());
   };
-  return pen::service::run(argc, argv, {.name = "smtpd", .summary = "SMTP server", .with_privileges = with_privileges},
-                           [&tls](pen::service::Context& context) { return start(context, tls); });
+  return pen::service::run(
+      argc, argv,
+      {.name = "smtpd", .summary = "SMTP server", .announces_ready = true, .with_privileges = with_privileges},
+      [&tls](pen::service::Context& context) { return start(context, tls); });
 }

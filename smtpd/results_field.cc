@@ -28,12 +28,22 @@ std::string value_of(std::string_view text) {
   return out + "\"";
 }
 
+constexpr std::string_view kNoBreak = "\xc2\xa0";  // U+00A0
+
+/// Skips all that readers may take for nothing.
 void skip_blanks(std::string_view& text) {
-  while (!text.empty() && ascii_space(text.front())) text.remove_prefix(1);
+  for (;;) {
+    if (text.starts_with(kNoBreak))
+      text.remove_prefix(kNoBreak.size());
+    else if (!text.empty() && (static_cast<unsigned char>(text.front()) <= ' ' || text.front() == '\x7f'))
+      text.remove_prefix(1);
+    else
+      return;
+  }
 }
 
-/// Skips blanks and comments.
-void skip_comments(std::string_view& text) {
+/// Skips blanks and comments. False: a comment has no end.
+bool skip_comments(std::string_view& text) {
   for (skip_blanks(text); text.starts_with('('); skip_blanks(text)) {
     int depth = 0;
     std::size_t i = 0;
@@ -46,8 +56,33 @@ void skip_comments(std::string_view& text) {
         --depth;
       ++i;
     } while (depth > 0 && i < text.size());
+    if (depth > 0) return false;
     text.remove_prefix(std::min(i, text.size()));
   }
+  return true;
+}
+
+bool name_char(char c) { return ascii_alnum(c) || c == '-' || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
+
+/// Whether the text begins with this name, and not with a longer one. A final dot is the same name for whoever asks
+/// DNS.
+bool begins_with_name(std::string_view text, std::string_view name) {
+  if (!istarts_with(text, name)) return false;
+  text.remove_prefix(name.size());
+  if (text.starts_with('.')) text.remove_prefix(1);
+  return text.empty() || text.starts_with(kNoBreak) || !name_char(text.front());
+}
+
+/// Whether the name stands anywhere in text whose form nobody can tell.
+bool has_name(std::string text, std::string_view name) {
+  std::erase(text, '\\');
+  const std::string_view all = text;
+  bool inside = false;  // of a longer name
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!inside && begins_with_name(all.substr(i), name)) return true;
+    inside = (name_char(all[i]) || all[i] == '.') && !all.substr(0, i + 1).ends_with(kNoBreak);
+  }
+  return false;
 }
 
 }  // namespace
@@ -88,19 +123,19 @@ void ResultsField::property(std::string_view name, std::string_view value) {
 }
 
 bool names_server(std::string_view value, std::string_view authserv_id) {
-  skip_comments(value);
+  std::string_view text = value;
+  if (!skip_comments(text)) return has_name(std::string(value), authserv_id);
+  if (!text.starts_with('"')) return begins_with_name(text, authserv_id);
   std::string name;
-  if (value.starts_with('"')) {
-    for (std::size_t i = 1; i < value.size() && value[i] != '"'; ++i) {
-      if (value[i] == '\\' && i + 1 < value.size()) ++i;
-      name += value[i];
-    }
-  } else {
-    name = value.substr(0, value.find_first_of("; \t\r\n(\""));
+  std::size_t i = 1;
+  for (; i < text.size() && text[i] != '"'; ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) ++i;
+    name += text[i];
   }
-  // A final dot is the same name for whoever asks DNS.
-  if (name.ends_with('.')) name.pop_back();
-  return iequals(name, authserv_id);
+  if (i >= text.size()) return has_name(std::string(value), authserv_id);
+  std::string_view inside = name;
+  skip_blanks(inside);
+  return begins_with_name(inside, authserv_id);
 }
 
 }  // namespace pen::smtpd

@@ -34,7 +34,8 @@ class ResultsField {
   std::size_t column_ = 0;
 };
 
-/// Whether the value of such a field (behind the colon) names this server. Comments may stand before the name.
+/// Whether the value of such a field (behind the colon) names this server, or may do so for some reader. Comments,
+/// blanks and controls may stand before the name; where a comment or quote has no end, it may stand anywhere.
 bool names_server(std::string_view value, std::string_view authserv_id);
 
 }  // namespace pen::smtpd

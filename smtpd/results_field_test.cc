@@ -68,13 +68,31 @@ BOOST_AUTO_TEST_CASE(long_results_are_folded) {
 }
 
 BOOST_AUTO_TEST_CASE(a_field_in_our_name_is_recognised_however_it_is_written) {
-  for (const auto* value :
-       {" mx.example.org; spf=pass", "mx.example.org", " MX.example.ORG 1; none", "\r\n\tmx.example.org;\r\n\tspf=pass",
-        " (a (nested) comment) mx.example.org; none", " (a \\) b)mx.example.org;none", " \"mx.example.org\"; none",
-        " \"mx.ex\\ample.org\" 1; none", " mx.example.org(x); none", " mx.example.org.; none"})
+  for (const auto* value : {" mx.example.org; spf=pass",
+                            "mx.example.org",
+                            " MX.example.ORG 1; none",
+                            "\r\n\tmx.example.org;\r\n\tspf=pass",
+                            " (a (nested) comment) mx.example.org; none",
+                            " (a \\) b)mx.example.org;none",
+                            " \"mx.example.org\"; none",
+                            " \"mx.ex\\ample.org\" 1; none",
+                            " mx.example.org(x); none",
+                            " mx.example.org.; none",
+                            " \x0bmx.example.org; none",
+                            " mx.example.org\x0b; none",
+                            " \xc2\xa0mx.example.org; none",
+                            " mx.example.org\xc2\xa0; none",
+                            " mx.example.org/1; none",
+                            " mx.example.org, x; none",
+                            " \" mx.example.org \"; none",
+                            " (mx.example.org",
+                            " (x mx.example.org; none",
+                            " \"mx.example.org; none",
+                            " \"mx.ex\\ample.org ; none"})
     BOOST_TEST(names_server(value, "mx.example.org"), value);
-  for (const auto* value : {" mx.example.com; none", "", " ;", " (mx.example.org) other; none", " (mx.example.org",
-                            " other; spf=pass smtp.mailfrom=mx.example.org", " xmx.example.org; none"})
+  for (const auto* value : {" mx.example.com; none", "", " ;", " (mx.example.org) other; none", " (xmx.example.org",
+                            " (mx.example.org.uk; none", " mx.example.org.uk; none", " mx.example.organic; none", " (",
+                            " \"", " other; spf=pass smtp.mailfrom=mx.example.org", " xmx.example.org; none"})
     BOOST_TEST(!names_server(value, "mx.example.org"), value);
 }
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "lib/redis/client.h"
+#include "lib/redis/shared_hints.h"
 #include "smtpd/screener.h"
 
 namespace pen::smtpd {
@@ -18,17 +18,15 @@ namespace pen::smtpd {
 class ScreenCluster {
  public:
   ScreenCluster(async::Loop& loop, Screener& screener, redis::ClientOptions options, std::string prefix);
-  void start() { client_.start(); }
+  void start() { hints_.start(); }
 
  private:
   /// Bounded by destdb_redis_timeout.
   static async::Task<std::optional<triage::Record>> find(ScreenCluster* cluster, std::string key);
   void tell(const std::string& key, const triage::Record& record);
-  std::string name_of(const std::string& key) const { return prefix_ + "triage:" + key; }
 
   async::Loop& loop_;
-  std::string prefix_;
-  redis::Client client_;
+  redis::SharedHints hints_;
 };
 
 }  // namespace pen::smtpd

@@ -37,7 +37,8 @@ async::Task<void> ScreenFile::run(ScreenFile* file) {
 async::Task<void> ScreenFile::clean(ScreenFile* file) {
   while (co_await file->loop_.sleep(file->times_.clean_each, {.cancel = &file->stopping_})) {
     const auto result = file->screener_.cache().drop_old(file->loop_.clock().wall_now(), file->times_.retention);
-    log::info("postscreen_cache_map: cleaned: {} clients kept, {} dropped", result.kept, result.dropped);
+    // As Postfix words it, for log readers.
+    log::info("cache postscreen_cache_map full cleanup: retained={} dropped={} entries", result.kept, result.dropped);
     file->changed_.set();
   }
 }

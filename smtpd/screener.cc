@@ -16,6 +16,7 @@ void Screener::learn(const std::string& key, const triage::Record& record) {
 Screener::Seat::Seat(Screener& screener, std::string key) : held_(new Held{&screener, std::move(key)}) {
   ++screener.seats_;
   ++screener.clients_[held_->key];
+  if (screener.stress) held_->place.emplace(*screener.stress);
 }
 
 Screener::Seat::Held::~Held() {
@@ -48,6 +49,7 @@ async::Task<Result<Screener::Place>> Screener::enter(async::Until until) {
 void Screener::stop() {
   for (Link* at = tests_.next; tests_.linked() && at != &tests_; at = at->next)
     static_cast<Waiting*>(at)->cancel_.raise();
+  if (stress) stress->wake();
 }
 
 std::string Screener::status_line() const {

@@ -17,6 +17,7 @@
 #include "lib/async/sync.h"
 #include "lib/smtpd/screening.h"
 #include "lib/triage/cache.h"
+#include "smtpd/stress.h"
 
 namespace pen::smtpd {
 
@@ -29,6 +30,8 @@ class Screener {
   void learn(const std::string& key, const triage::Record& record);
   /// Called when the cache has changes for the file.
   std::function<void()> on_change = [] {};
+  /// Whether so many clients are tested that their tests are shortened; none: nobody asks.
+  std::unique_ptr<Stress> stress;
   /// What other hosts know of a client, and what they are told; empty: there are none.
   std::function<async::Task<std::optional<triage::Record>>(std::string key)> find_elsewhere;
   std::function<void(const std::string& key, const triage::Record& record)> tell_others;
@@ -46,6 +49,7 @@ class Screener {
     struct Held {
       Screener* screener;
       std::string key;
+      std::optional<Stress::Taken> place = {};
       ~Held();
     };
     std::unique_ptr<Held> held_;

@@ -466,6 +466,20 @@ BOOST_AUTO_TEST_CASE(old_names_of_settings_act_through_the_new_ones) {
   BOOST_TEST((rules.denylist_action == triage::Action::drop));
 }
 
+BOOST_AUTO_TEST_CASE(the_words_of_the_log_are_the_old_ones_where_that_is_asked_for) {
+  const std::pair<std::string, std::string> kRows[] = {
+      {"", "ALLOWLISTED DENYLISTED ALLOWLIST VETO"},
+      {"respectful_logging = no\n", "WHITELISTED BLACKLISTED WHITELIST VETO"},
+      {"compatibility_level = 3.5\n", "WHITELISTED BLACKLISTED WHITELIST VETO"},
+      {"compatibility_level = 3.5\nrespectful_logging = yes\n", "ALLOWLISTED DENYLISTED ALLOWLIST VETO"},
+  };
+  for (const auto& [settings, words] : kRows) {
+    const Port port(settings);
+    const auto& w = port.server.screener->screening().words;
+    BOOST_TEST(std::string(w.permitted) + " " + w.denied + " " + w.vetoed == words, settings);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_cache_is_kept_where_the_setting_says) {
   const std::pair<std::string, std::string> kRows[] = {
       {"btree:/var/lib/x/cache", "/var/lib/x/cache"},

@@ -16,6 +16,7 @@
 #include "lib/base/log.h"
 #include "lib/dnsbl/lookup.h"
 #include "lib/intake/intake.h"
+#include "lib/ipc/dmarc_report.h"
 #include "lib/ipc/session_errors.h"
 #include "lib/milter/client.h"
 #include "lib/sasl/authenticator.h"
@@ -24,12 +25,14 @@
 #include "lib/sessions/sender_memory.h"
 #include "lib/smtpd/policy.h"
 #include "lib/smtpd/tls.h"
+#include "lib/trace/hub.h"
 #include "smtpd/names.h"
 #include "smtpd/policy_servers.h"
 #include "smtpd/proxy.h"
 #include "smtpd/queue_space.h"
 #include "smtpd/screener.h"
 #include "smtpd/site_flush.h"
+#include "smtpd/stress.h"
 #include "smtpd/verifier.h"
 
 namespace pen::smtpd {
@@ -60,6 +63,7 @@ class Server {
   /// Sessions get 421 at their next command.
   void stop() {
     stopping_.raise();
+    if (stress) stress->wake();
     if (screener) screener->stop();
   }
   bool stopping() const { return stopping_.raised(); }
@@ -93,12 +97,18 @@ class Server {
   std::shared_ptr<sessions::SenderMemory> sender_memory;
   /// For reject_unverified_*; none: nothing can be verified.
   std::shared_ptr<Verifier> verifier;
+  /// For reports on DMARC; none: nothing is reported.
+  std::function<void(ipc::dmarc_report::Result)> report_dmarc;
   /// For a port of postscreen; none: clients are served at once.
   std::shared_ptr<Screener> screener;
+  /// Whether the places for sessions that are served are all taken; none: nobody asks.
+  std::unique_ptr<Stress> stress;
   /// For AUTH; none: it is not enabled.
   std::shared_ptr<sasl::Authenticator> authenticator;
   /// For STARTTLS; none: level none, or a test without.
   std::shared_ptr<ServerTls> tls;
+  /// Who follows the dialogue of sessions; none: a test without.
+  std::shared_ptr<trace::Hub> trace;
   /// For ETRN; none: a test without.
   std::shared_ptr<SiteFlush> site_flush;
   /// For queue_minfree; none: it is not set.

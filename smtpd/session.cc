@@ -6,6 +6,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/events/emitter.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
@@ -46,16 +47,18 @@ Peer peer_at(const async::SocketAddress& from, const config::Settings& s) {
 
 Session::Session(Server& server, async::Stream stream, const async::SocketAddress& from)
     : server_(server),
-      policy_(server.policy()),
+      policies_(server.policy()),
+      policy_(policies_.get()),
       stream_(std::move(stream)),
-      client_{.peer = peer_at(from, settings()),
+      client_{.peer = peer_at(from, policy_->settings),
               .helo = {},
               .login = nullptr,
               .tls = nullptr,
               .forwarded = nullptr,
               .socket = stream_.fd(),
+              .session = events::next_session(),
               .reached = nullptr},
-      limits_(server_, settings(), client_.peer) {
+      limits_(server_, policy_->settings, client_.peer) {
   if (server_.tell_postmaster && !policy_->told.empty())
     transcript_ = std::make_unique<mail::Transcript>(mail::Transcript::Side::server);
 }
@@ -97,11 +100,17 @@ void Session::reply(std::string_view text) {
   reply(replaced_reply(text, filter.lookup(text)), settings().smtpd_reject_footer);
 }
 
-void Session::reply(std::string_view text, std::string_view footer, std::string_view filter) {
-  std::vector<std::string> lines = {std::string(text)};
+void Session::reply(std::string_view given, std::string_view footer, std::string_view filter) {
+  std::string text(given);
+  if (settings().soft_bounce && text.starts_with('5')) {  // every refusal, whatever it is about
+    text[0] = '4';
+    if (text.size() > 5 && text[4] == '5' && text[5] == '.') text[4] = '4';
+  }
+  std::vector<std::string> lines = {text};
   if (refuses(text)) {
     metrics::smtpd_rejects.add(metrics::stage_of(last_command_), metrics::code_of(text),
                                std::exchange(reason_, std::nullopt).value_or(metrics::Reason::protocol));
+    metrics::smtpd_rejects_by_status.add(metrics::enhanced_of(text));
   }
   if (refuses(text) && !footer.empty()) {
     const Subject about = subject();
@@ -129,6 +138,7 @@ metrics::Reason Session::reason_of(mail::ErrorClasses error) {
 
 void Session::write_reply(std::string_view lines) {
   if (transcript_) transcript_->replies(lines);
+  if (auto* trace = traced()) trace->reply(lines);
   // The reply announces that the connection closes (RFC 5321 section 3.8, RFC 7504 section 2).
   hang_up_ = hang_up_ || lines.starts_with("421") || lines.starts_with("521");
   stream_.write(lines);
@@ -161,8 +171,9 @@ async::Task<std::string> Session::footer_of(std::string text) {
 
 void Session::count(Verb verb, bool ok) {
   const auto i = static_cast<std::size_t>(verb);
-  ++tried_[i];
-  if (ok) ++succeeded_[i];
+  if (!counts_) counts_ = std::make_unique<Counts>();
+  ++counts_->tried[i];
+  if (ok) ++counts_->succeeded[i];
 }
 
 void Session::log_disconnect() {
@@ -174,14 +185,15 @@ void Session::log_disconnect() {
     else
       line += fmt::format(" {}={}/{}", name, ok, all);
   };
-  for (std::size_t i = 0; i < mail::kVerbs; ++i) {
-    if (tried_[i] == 0) continue;
-    add(to_lower(mail::verb_name(static_cast<Verb>(i))), succeeded_[i], tried_[i]);
-    tried += tried_[i];
-    succeeded += succeeded_[i];
+  for (std::size_t i = 0; counts_ && i < mail::kVerbs; ++i) {
+    if (counts_->tried[i] == 0) continue;
+    add(to_lower(mail::verb_name(static_cast<Verb>(i))), counts_->succeeded[i], counts_->tried[i]);
+    tried += counts_->tried[i];
+    succeeded += counts_->succeeded[i];
   }
   add("commands", succeeded, tried);
   log::info("{}", line);
+  if (auto* trace = traced()) trace->end(*aborted_ == '\0' ? line : fmt::format("{}: {}", aborted_, line));
   metrics::smtpd_disconnections.add();
 }
 
@@ -200,25 +212,36 @@ async::Task<void> Session::run() {
   const bool screened = server_.screener && !policy_->tls.wrapper;
   const bool proxied = screened ? server_.screener->screening().upstream_proxy : policy_->upstream_proxy;
   const bool known = !proxied || co_await ask_proxy();
+  trace_connect();
+  if (!screened) take_place();
   if (known && screened && co_await screen() == Flow::close) {
     co_await say_goodbye();
-    end_screening();
-    co_return;
+  } else {
+    co_await welcome(known);
   }
+  end_screening();
+}
+
+async::Task<void> Session::welcome(bool known) {
   if (known) co_await ask_lists_about_address();
   if (known && settings().smtpd_peername_lookup) {
     ClientName name = co_await server_.names.client(client_.peer.address, until());
     client_.peer.name_state = name.verified;
     client_.peer.reverse_state = name.reverse;
     client_.peer.forward_state = name.forward;
+    if (name.reverse == NameState::ok && name.verified != NameState::ok) {
+      log::warning("hostname {} does not resolve to address {}", printable(name.reverse_name), client_.peer.address);
+      metrics::smtpd_unconfirmed_names.add();
+    }
     if (name.verified == NameState::ok) client_.peer.name = std::move(name.name);
     if (name.reverse == NameState::ok) client_.peer.reverse_name = std::move(name.reverse_name);
   }
   log::info("connect from {}", client_.peer.shown());
+  if (!policy_->traced.empty()) co_await log_dialogue();
   metrics::smtpd_connections.add();
+  trace_client();
   if (known) co_await serve_client();
   log_disconnect();
-  end_screening();
 }
 
 async::Task<void> Session::serve_client() {
@@ -226,7 +249,9 @@ async::Task<void> Session::serve_client() {
   co_await learn_standing();
   if (const auto own = own_end()) client_.peer.own_address = own->is_unix() || own->host == client_.peer.address;
 
-  if (co_await limits_.too_many_connections()) {
+  const bool too_many = co_await limits_.too_many_connections();
+  client_.connections = limits_.connections();
+  if (too_many) {
     went_wrong(mail::ErrorClass::policy);
     reason_ = metrics::Reason::rate;
     // No handshake for a refusal; in clear text the client would not understand the reply.
@@ -360,10 +385,33 @@ async::Task<Session::Flow> Session::greet_by_filters() {
   co_return Flow::go_on;
 }
 
+void Session::take_place() {
+  if (server_.stress) place_.emplace(*server_.stress);
+  policy_ = &current();
+}
+
+async::Until Session::patience(milliseconds limit) const {
+  Stress* stress = strain();
+  if (!stress || server_.stopping()) return {.deadline = waiting_since_ + limit, .cancel = &server_.stop_cancel()};
+  if (!stress->on()) return {.deadline = waiting_since_ + limit, .cancel = &stress->begins()};
+  // Who waited when it began has that much time from then on.
+  return {.deadline = std::max(waiting_since_, stress->since()) + limit, .cancel = &server_.stop_cancel()};
+}
+
+bool Session::still_waits(const Error& ended, SteadyTime deadline) const {
+  if (server_.stopping()) return false;
+  return ended.is(async::WaitError::cancelled) ||
+         (ended.is(async::WaitError::timed_out) && server_.loop.now() < deadline);
+}
+
 async::Task<void> Session::commands() {
-  const auto& s = settings();
+  waiting_since_ = server_.loop.now();
   for (;;) {
-    if (!transaction_) limit_transcript();
+    if (!transaction_) {
+      limit_transcript();
+      policy_ = &current();
+    }
+    const auto& s = settings();
     if (static_cast<int>(errors_) >= s.smtpd_hard_error_limit) {
       log::info("too many errors after {} from {}", last_command_, client_.peer.shown());
       went_wrong(mail::ErrorClass::protocol);
@@ -377,8 +425,10 @@ async::Task<void> Session::commands() {
         co_return;
       }
     }
-    auto line = co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit), until());
+    auto line =
+        co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit), patience(s.smtpd_timeout));
     if (!line) {
+      if (still_waits(line.error(), patience(settings().smtpd_timeout).deadline)) continue;
       if (line.error().is(async::WaitError::line_too_long)) {
         if (auto skipped = co_await stream_.discard_line(until()); !skipped) {
           read_failed(skipped.error());
@@ -388,6 +438,7 @@ async::Task<void> Session::commands() {
         count(Verb::unknown, false);
         last_command_ = "UNKNOWN";
         if (co_await refuse("500 5.5.2 Error: line too long") == Flow::close) co_return;
+        waiting_since_ = server_.loop.now();
         continue;
       }
       read_failed(line.error());
@@ -398,6 +449,7 @@ async::Task<void> Session::commands() {
       co_await refuse_all();
       co_return;
     }
+    waiting_since_ = server_.loop.now();
   }
 }
 

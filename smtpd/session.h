@@ -6,7 +6,8 @@
 /// Order:   commands are answered in order; the replies of a pipelined batch leave in one write. RCPT TO of one batch
 ///          that may have to wait for look-ups are looked up together and answered in order (docs/origins.md,
 ///          "Multifoo").
-/// Memory:  an idle session holds its Session object and two coroutine frames; a transaction is there from MAIL on.
+/// Memory:  an idle session holds its Session object and three coroutine frames; a transaction is there from MAIL on. A
+///          client in the tests has its Session object and small frames.
 /// Source:  RFC 5321 section 4, and the RFCs of the extensions; Postfix smtpd(8) for texts, limits and settings.
 /// Thread:  the loop's.
 #include <array>
@@ -21,12 +22,14 @@
 #include "lib/mail/command.h"
 #include "lib/mail/transcript.h"
 #include "lib/metrics/metrics.h"
+#include "lib/trace/dialogue.h"
 #include "smtpd/checks.h"
 #include "smtpd/client_limits.h"
 #include "smtpd/filters.h"
 #include "smtpd/list_vote.h"
 #include "smtpd/screened.h"
 #include "smtpd/server.h"
+#include "smtpd/stress.h"
 #include "smtpd/transaction.h"
 
 namespace pen::smtpd {
@@ -58,6 +61,10 @@ class Session {
   [[gnu::noinline]] async::Task<bool> ask_proxy();
   /// The address that the client connected to, by the proxy's word if there is a proxy. nullopt: not known.
   std::optional<async::SocketAddress> own_end() const;
+  /// From now on the session counts among those that are served.
+  void take_place();
+  /// Looks the client's name up and serves it. known: a proxy, if there is one, has said who it is.
+  [[gnu::noinline]] async::Task<void> welcome(bool known);
   /// Serves the client whose address is known now.
   async::Task<void> serve_client();
   [[gnu::noinline]] async::Task<Flow> greet();
@@ -154,8 +161,17 @@ class Session {
   WallTime wall_now() const;
   /// Tests the client, at a port of postscreen. close: it has been told.
   [[gnu::noinline]] async::Task<Flow> screen();
+  enum class Met : std::uint8_t { not_by_ip, turned_away, passes, tested };
+  /// What comes before the tests.
+  [[gnu::noinline]] async::Task<Met> meet();
+  /// What comes behind them.
+  [[gnu::noinline]] async::Task<Flow> behind_tests(Met met);
   [[gnu::noinline]] async::Task<Flow> early_tests();
-  [[gnu::noinline]] async::Task<Flow> judge_lists(ListVote::Result result);
+  /// The first half of the greeting. False: the client has gone.
+  [[gnu::noinline]] async::Task<bool> tease();
+  [[gnu::noinline]] async::Task<Flow> talked_early();
+  [[gnu::noinline]] Flow closes();
+  [[gnu::noinline]] async::Task<Flow> judge_lists(const ListVote& vote);
   /// Does what the settings say about a failed test. text: of the reply, without its code.
   [[gnu::noinline]] async::Task<Flow> act(triage::Test test, std::string_view text, std::string_view dropped_with = {});
   /// The last reply of a session that was never served.
@@ -163,7 +179,7 @@ class Session {
   /// Waits for a place among the sessions that are served.
   [[gnu::noinline]] async::Task<Flow> let_through();
   [[gnu::noinline]] async::Task<std::string> screen_footer(std::string reply);
-  Flow hung_up(std::string_view where);
+  [[gnu::noinline]] Flow hung_up(std::string_view where);
   /// All tests have ended: their result is kept.
   void conclude();
   void end_screening();
@@ -208,15 +224,29 @@ class Session {
     return refuse(verdict.reply, verdict.error);
   }
   /// Writes the transaction's response.
+  /// For a client that debug_peer_list names: what is said is logged.
+  async::Task<void> log_dialogue();
   async::Task<Flow> answer(Response response);
 
   // session_transcript.cc
   void heard(std::string_view line) {
     if (transcript_) transcript_->command(line);
+    if (auto* trace = traced()) trace->command(line);
   }
   void heard_response() {
     if (transcript_) transcript_->response();
+    if (auto* trace = traced()) trace->response();
   }
+  /// The dialogue for pentrace; nullptr: nobody follows any.
+  trace::Dialogue* traced() {
+    if (!server_.trace || !server_.trace->on()) return nullptr;
+    return trace_ && !trace_->stale() ? trace_.get() : &begin_trace();
+  }
+  trace::Dialogue& begin_trace();
+  [[gnu::noinline]] void trace_connect();
+  [[gnu::noinline]] void trace_content();
+  [[gnu::noinline]] void trace_client();
+  [[gnu::noinline]] void trace_handshake();
   void went_wrong(mail::ErrorClasses error) {
     if (transcript_) transcript_->error(error);
   }
@@ -243,11 +273,25 @@ class Session {
             &server_.stop_cancel(), server_.sender_memory.get(), server_.verifier.get()};
   }
   async::Until until() const { return server_.until(settings()); }
-  const config::Settings& settings() const { return policy_->settings; }
+  /// What the session's client waits for may be short of places: service, or tests. nullptr: nobody looks.
+  Stress* strain() const {
+    return screened_ && !screened_->let_through ? screened_->screener.stress.get() : server_.stress.get();
+  }
+  const Policy& current() const {
+    const Stress* stress = strain();
+    return stress && stress->on() && policies_->under_stress ? *policies_->under_stress : *policies_;
+  }
+  /// Those of the moment: they change when stress begins or ends.
+  const config::Settings& settings() const { return current().settings; }
+  /// For a wait for a command that began at waiting_since_ and may take so long (of settings()).
+  async::Until patience(milliseconds limit) const;
+  /// The wait ended because stress has begun or is over: it goes on, with another end.
+  bool still_waits(const Error& ended, SteadyTime deadline) const;
   const DiscardedKeywords& discarded() const { return own_discarded_ ? *own_discarded_ : policy_->discarded; }
 
   Server& server_;
-  std::shared_ptr<const Policy> policy_;
+  std::shared_ptr<const Policy> policies_;  // owns the one for times of stress too
+  const Policy* policy_;                    // one of the two; changes between messages only
   async::Stream stream_;
   ClientFacts client_;
   ClientLimits limits_;  // of client_
@@ -266,14 +310,21 @@ class Session {
   std::unique_ptr<SessionFilters> filters_;  // nullptr: none for this client
   std::unique_ptr<Transaction> transaction_;
   std::unique_ptr<mail::Transcript> transcript_;  // nullptr: nothing is reported to the postmaster
+  std::unique_ptr<trace::Dialogue> trace_;        // nullptr: nobody has followed sessions since it began
   const char* aborted_ = "";                      // why it ended, if not by QUIT
   std::unique_ptr<Peer> first_peer_;              // the host that connected; set when XCLIENT has replaced client_.peer
   std::unique_ptr<Screened> screened_;            // nullptr: this port is not screened
   std::unique_ptr<DiscardedKeywords> own_discarded_;  // of this client; nullptr: as for all
   std::string last_command_ = "CONNECT";              // for the log
-  std::array<std::uint32_t, mail::kVerbs> tried_{}, succeeded_{};
+  struct Counts {
+    std::array<std::uint32_t, mail::kVerbs> tried{}, succeeded{};
+  };
+  std::unique_ptr<Counts> counts_;  // nullptr: it has given no command
   std::uint32_t errors_ = 0, junk_ = 0;
   std::optional<metrics::Reason> reason_;  // why the next reply refuses; none: protocol
+  bool begun_ = false;                     // the client has been heard or spoken to
+  SteadyTime waiting_since_{};             // for a command
+  std::optional<Stress::Taken> place_;     // among the sessions that are served
   bool failed_ = false;                    // the command under way was refused
   bool forbid_bare_newline_ = true;
   bool any_end_of_data_ = false;  // LF.LF ends a message of this client

@@ -7,6 +7,7 @@
 #include "lib/base/text.h"
 #include "lib/sasl/base64.h"
 #include "smtpd/session.h"
+#include "smtpd/told.h"
 
 namespace pen::smtpd {
 namespace {
@@ -74,6 +75,7 @@ async::Task<std::expected<std::string, Session::Flow>> Session::read_response(st
       co_return std::unexpected(read_failed(skipped.error()));
     heard_response();
     log::warning("{}: SASL {} authentication failed: response too long", client_.peer.shown(), mechanism);
+    tell_auth_failed(client_, mechanism, {}, "response too long");
     count_failed_login();
     co_return std::unexpected(co_await refuse("500 5.5.6 Error: authentication exchange line is too long"));
   }
@@ -97,6 +99,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism, std::optional<
   const std::string shown = printable(mechanism, kShown);
   if (!known.empty() && std::ranges::find(offered, mechanism) == offered.end()) {
     log::warning("{}: SASL {} authentication failed: Invalid authentication mechanism", client_.peer.shown(), shown);
+    tell_auth_failed(client_, shown, {}, "Invalid authentication mechanism");
     count_failed_login();
     co_return co_await refuse("535 5.7.8 Error: authentication failed: Invalid authentication mechanism", {});
   }
@@ -105,6 +108,7 @@ async::Task<Session::Flow> Session::log_in(std::string mechanism, std::optional<
   for (bool first = true;; first = false) {
     if (response && !sasl::valid_base64(*response)) {
       log::warning("{}: SASL {} authentication failed: malformed response", client_.peer.shown(), shown);
+      tell_auth_failed(client_, shown, {}, "malformed response");
       count_failed_login();
       co_return co_await refuse("501 5.5.2 Error: authentication failed: cannot decode response");
     }
@@ -141,6 +145,7 @@ async::Task<Session::Flow> Session::end_log_in(sasl::Answer answer, std::string 
                               mail::ErrorClass::software);
   }
   log::warning("{}: SASL {} authentication failed: {}, sasl_username={}", client_.peer.shown(), mechanism, why, user);
+  tell_auth_failed(client_, mechanism, answer.user, why);
   count_failed_login();
   co_return co_await refuse("535 5.7.8 Error: authentication failed: " + why, {});  // a wrong password
 }

@@ -93,9 +93,33 @@ BOOST_AUTO_TEST_CASE(settings_that_make_no_sense_are_refused_at_start) {
 }
 
 BOOST_AUTO_TEST_CASE(a_server_whose_type_of_sasl_is_not_there_serves_without_auth) {
-  AuthRig rig("smtpd_sasl_type = cyrus\n");
+  AuthRig rig("smtpd_sasl_type = other\n");
   BOOST_TEST(rig.problem == "");
   BOOST_TEST(rig.auth_line() == "");
+  BOOST_TEST(AuthRig("smtpd_sasl_type = Cyrus\n").auth_line() != "");
+}
+
+BOOST_AUTO_TEST_CASE(where_a_service_is_reached_and_what_it_is_told_follows_from_its_settings) {
+  const auto peer = [](const std::string& main_cf, const std::string& master_cf) {
+    const auto config =
+        config::Config::parse({.directory = "/etc/x",
+                               .main_cf = "queue_directory = /q\nsmtpd_sasl_auth_enable = yes\n" + main_cf,
+                               .master_cf = master_cf,
+                               .overrides = {}},
+                              {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
+    return AuthPolicy::service(config).value();
+  };
+  BOOST_TEST(!peer("", ""));
+  const auto cyrus = peer(
+      "smtpd_sasl_path = mta\nsmtpd_sasl_local_domain = example.org\nmyhostname = a.example\n"
+      "smtpd_sasl_response_limit = 20000\n",
+      "c unix - - n - - cyrus\n");
+  BOOST_TEST(cyrus->address.text() == "/q/private/c");
+  BOOST_TEST((cyrus->application == sasl::dovecot::Application{"mta", "example.org", "a.example"}));
+  BOOST_TEST(cyrus->max_line > 20000U);
+  const auto dovecot = peer("smtpd_sasl_type = dovecot\nsmtpd_sasl_path = private/auth\n", "");
+  BOOST_TEST(dovecot->address.text() == "/q/private/auth");
+  BOOST_TEST((!dovecot->application && dovecot->max_line == sasl::dovecot::kMaxLine));
 }
 
 BOOST_AUTO_TEST_CASE(the_service_is_named_and_responses_are_bounded) {

@@ -27,7 +27,9 @@ async::Task<Session::Flow> Session::data(const mail::CommandLine& line) {
   if (transaction_->in_chunks()) co_return co_await refuse("503 5.5.1 Error: DATA after BDAT");
   if (auto no = co_await transaction_->start_content("DATA", 0)) co_return co_await answer(*std::move(no));
   reply("354 End data with <CR><LF>.<CR><LF>");
-  if (auto all = co_await transaction_->receive_data(stream_, any_end_of_data_); !all) {
+  const auto all = co_await transaction_->receive_data(stream_, any_end_of_data_);
+  trace_content();
+  if (!all) {
     last_command_ = fmt::format("DATA ({} bytes)", transaction_->received());
     co_return read_failed(all.error());
   }
@@ -54,7 +56,9 @@ async::Task<Session::Flow> Session::bdat(const mail::CommandLine& line) {
     co_return co_await skip_chunk(chunk, Response::refused(transaction_ ? "554 5.5.1 Error: no valid recipients"
                                                                         : "503 5.5.1 Error: need RCPT command"));
   if (auto no = co_await transaction_->start_chunk(chunk)) co_return co_await skip_chunk(chunk, *std::move(no));
-  if (auto all = co_await transaction_->receive_chunk(stream_, chunk.size); !all) {
+  const auto all = co_await transaction_->receive_chunk(stream_, chunk.size);
+  trace_content();
+  if (!all) {
     last_command_ = fmt::format("BDAT ({} bytes)", transaction_->received());
     co_return read_failed(all.error());
   }
@@ -92,6 +96,7 @@ async::Task<Session::Flow> Session::skip_chunk(mail::BdatCommand chunk, Response
 async::Task<Session::Flow> Session::end_of_content() {
   stream_.limit_reads(nullptr);
   Response response = co_await transaction_->finish();
+  if (auto* trace = traced()) trace->queue_id(transaction_->queue_id());
   const std::uint64_t bytes = transaction_->received();
   reset_transaction();
   if (response.kind == Response::Kind::good) {

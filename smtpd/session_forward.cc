@@ -131,6 +131,7 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
   // The session begins anew, as if that client had just connected.
   co_await ask_lists_about_address();
   co_await learn_standing();
+  trace_client();
   co_return co_await greet();
 }
 

@@ -31,8 +31,9 @@ bool Session::proxy_loop() const {
 mail::CommandOptions Session::offered_parameters() const {
   const unsigned withheld = client_.esmtp ? discarded().bits : ~0u;
   const auto offered = [&](unsigned bit) { return (withheld & bit) == 0; };
-  return {.size = offered(keyword::kSize),
-          .eight_bit_mime = offered(keyword::kEightBitMime),
+  // Without its keyword a client is not told of a parameter; these two are still understood, as Postfix does.
+  return {.size = client_.esmtp,
+          .eight_bit_mime = client_.esmtp,
           .dsn = offered(keyword::kDsn),
           .smtputf8 = offered(keyword::kSmtpUtf8),
           .auth = policy_->auth.enabled && offered(keyword::kAuth),
@@ -50,10 +51,8 @@ std::optional<Response> Session::mail_refused(const mail::MailCommand& mail) {
     return Response::refused("530 5.7.10 REQUIRETLS needs TLS: issue a STARTTLS command first",
                              mail::ErrorClass::policy)
         .because(metrics::Reason::tls);
-  if (!mail.verp.empty() && mail.sender.empty())
-    return Response::refused("503 5.5.4 Error: XVERP requires non-null sender");
-  if (!mail.verp.empty() && !mail::verp_delimiters(mail.verp, settings().verp_delimiter_filter))
-    return Response::refused("501 5.5.4 Error: XVERP needs two characters from " + settings().verp_delimiter_filter);
+  if (auto no = mail::verp_refusal(mail.sender, mail.verp, settings().verp_delimiter_filter); !no.empty())
+    return Response::refused(std::move(no));
   if (mail.size && beyond_limit(*mail.size))
     return Response::refused("552 5.3.4 Message size exceeds fixed limit", mail::ErrorClass::policy)
         .because(metrics::Reason::content);
@@ -95,8 +94,10 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   if (transaction_) co_return co_await refuse("503 5.5.1 Error: nested MAIL command");
   if (policy_->proxy && proxy_loop())
     co_return co_await refuse("451 4.3.5 Server configuration error", mail::ErrorClass::software);
-  if (co_await limits_.too_often(ClientLimits::Event::message, s.smtpd_client_message_rate_limit))
+  if (co_await limits_.too_often(ClientLimits::Event::message, s.smtpd_client_message_rate_limit)) {
+    reason_ = metrics::Reason::rate;
     co_return co_await refuse("450 4.7.1 Error: too much mail from " + client_.peer.address, mail::ErrorClass::policy);
+  }
   const mail::CommandOptions options = offered_parameters();
   auto mail = mail::parse_mail(line.args, options);
   if (!mail) co_return co_await refuse(mail::command_refusal(mail.error(), false));
@@ -140,12 +141,14 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
 
 async::Task<void> Session::answer_rcpt(Transaction::RcptJob& job) {
   failed_ = false;
-  if (!job.refusal.empty())
+  if (!job.refusal.empty()) {
     co_await refuse(job.refusal);
-  else if (co_await limits_.too_often(ClientLimits::Event::recipient, settings().smtpd_client_recipient_rate_limit))
+  } else if (co_await limits_.too_often(ClientLimits::Event::recipient, settings().smtpd_client_recipient_rate_limit)) {
+    reason_ = metrics::Reason::rate;
     co_await refuse("450 4.7.1 Error: too many recipients from " + client_.peer.address, mail::ErrorClass::policy);
-  else
+  } else {
     co_await answer(co_await transaction_->take(job));
+  }
   count(mail::Verb::rcpt, !failed_);
 }
 

@@ -6,7 +6,9 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/command_refusal.h"
+#include "lib/mail/logged.h"
 #include "smtpd/session.h"
+#include "smtpd/told.h"
 
 namespace pen::smtpd {
 
@@ -27,14 +29,14 @@ void Session::doom_transaction() {
 
 async::Task<void> Session::refuse_all() {
   Screened& sc = *screened_;
-  const auto& s = settings();
-  sc.began = server_.loop.now();
+  sc.began = waiting_since_ = server_.loop.now();
   for (;;) {
-    const async::Until until{.deadline = server_.loop.now() + s.postscreen_command_time_limit,
-                             .cancel = &server_.stop_cancel()};
-    auto line = co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit), until);
+    const auto& s = settings();
+    auto line = co_await stream_.read_raw_line(static_cast<std::size_t>(s.line_length_limit),
+                                               patience(s.postscreen_command_time_limit));
     if (!line) {
       const Error& error = line.error();
+      if (still_waits(error, patience(settings().postscreen_command_time_limit).deadline)) continue;
       if (error.is(async::WaitError::timed_out)) {
         log::info_as(kName, "COMMAND TIME LIMIT from {} after {}", sc.shown, sc.last);
         reply(fmt::format("421 4.4.2 {} Error: timeout exceeded", s.myhostname));
@@ -62,6 +64,7 @@ async::Task<void> Session::refuse_all() {
       if (found && *found) text = filtered = **found;
     }
     if (co_await refuse_command(text) == Flow::close || hang_up_) co_return;
+    waiting_since_ = server_.loop.now();
   }
 }
 
@@ -198,7 +201,9 @@ async::Task<void> Session::refused_rcpt(const mail::CommandLine& line) {
     co_return;
   }
   log::info_as(kName, "NOQUEUE: reject: RCPT from {}: {}; from=<{}>, to=<{}>, proto={}, helo=<{}>", sc.shown, sc.doom,
-               *sc.sender, *address, client_.protocol(), client_.helo);
+               mail::logged(*sc.sender), mail::logged(*address), client_.protocol(), client_.helo);
+  tell_rejected(client_,
+                {.queue_id = {}, .stage = "RCPT", .reply = sc.doom, .sender = *sc.sender, .recipient = *address});
   const std::string footer = co_await screen_footer(sc.doom);
   reply(sc.doom, footer, sc.rules().expansion_filter);
 }

@@ -33,17 +33,43 @@ struct Early {
   const bool nothing = seen < 0 && (errno == EAGAIN || errno == EINTR);
   return {nothing ? -1 : 0, {}};
 }
+/// The same without the text: what a waiting client's frame has room for, all of them have.
+[[gnu::noinline]] ssize_t early_bytes(int fd) { return look_for_input(fd).bytes; }
 
 }  // namespace
 
 WallTime Session::wall_now() const { return server_.loop.clock().wall_now(); }
 
+// A client in the tests costs the frames of this function and of early_tests(): what comes before and behind is out of
+// line.
 async::Task<Session::Flow> Session::screen() {
+  const Met met = co_await meet();
+  if (met == Met::turned_away) co_return Flow::close;
+  if (met == Met::tested && screened_->tests.early_due() && co_await early_tests() == Flow::close)
+    co_return Flow::close;
+  co_return co_await behind_tests(met);
+}
+
+async::Task<Session::Flow> Session::behind_tests(Met met) {
+  Screened& sc = *screened_;
+  if (met == Met::not_by_ip) co_return Flow::go_on;
+  if (met == Met::passes) co_return co_await let_through();
+  if (sc.vetoed && !sc.doomed()) sc.doom = "450 4.3.2 Service currently unavailable";
+  if (sc.doomed()) {
+    reply("220 " + settings().smtpd_banner);
+    co_await refuse_all();
+    co_return Flow::close;
+  }
+  if (!sc.tests.any_due()) conclude();
+  co_return co_await let_through();
+}
+
+async::Task<Session::Met> Session::meet() {
   Screener& screener = *server_.screener;
   const Screening& rules = screener.screening();
   const auto& s = settings();
   const std::string key = triage::key_of(client_.peer.address);
-  if (key.empty()) co_return Flow::go_on;  // not over IP
+  if (key.empty()) co_return Met::not_by_ip;
   const auto own = own_end();
   screened_ =
       std::make_unique<Screened>(Screened{.screener = screener,
@@ -59,23 +85,28 @@ async::Task<Session::Flow> Session::screen() {
   const auto most = s.postscreen_client_connection_count_limit;
   if (most > 0 && screener.seats_of(key) > static_cast<std::size_t>(most)) {
     log::info_as(kName, "NOQUEUE: reject: CONNECT from {}: too many connections", sc.shown);
-    co_return co_await turn_away("421 4.7.0 Error: too many connections");
+    (void)co_await turn_away("421 4.7.0 Error: too many connections");
+    co_return Met::turned_away;
   }
   if (screener.waiting() >= static_cast<std::size_t>(s.postscreen_post_queue_limit)) {
     log::info_as(kName, "NOQUEUE: reject: CONNECT from {}: all server ports busy", sc.shown);
-    co_return co_await turn_away("421 4.3.2 All server ports are busy");
+    (void)co_await turn_away("421 4.3.2 All server ports are busy");
+    co_return Met::turned_away;
   }
   const auto access =
       co_await server_.intake.tables.ask([&] { return rules.access(client_.peer.address, policy_->mynetworks); });
   for (const auto& warning : access.warnings) log::warning("{}", warning);
   if (access.outcome == ScreenAccess::permit) {
-    log::info_as(kName, "ALLOWLISTED {}", sc.shown);
+    log::info_as(kName, "{} {}", rules.words.permitted, sc.shown);
     sc.concluded = true;
-    co_return co_await let_through();
+    co_return Met::passes;
   }
   if (access.outcome == ScreenAccess::reject) {
-    log::info_as(kName, "DENYLISTED {}", sc.shown);
-    if (rules.denylist_action == Action::drop) co_return co_await turn_away("521 5.3.2 Service currently unavailable");
+    log::info_as(kName, "{} {}", rules.words.denied, sc.shown);
+    if (rules.denylist_action == Action::drop) {
+      (void)co_await turn_away("521 5.3.2 Service currently unavailable");
+      co_return Met::turned_away;
+    }
     if (rules.denylist_action == Action::enforce) sc.doom = "550 5.3.2 Service currently unavailable";
   }
   if (sc.tests.any_due() && !sc.doomed() && screener.find_elsewhere) {
@@ -92,7 +123,7 @@ async::Task<Session::Flow> Session::screen() {
     log::info_as(kName, "PASS OLD {}", sc.shown);
     ++screener.counts.known;
     sc.concluded = true;
-    co_return co_await let_through();
+    co_return Met::passes;
   }
   const std::string here = own && !own->is_unix() ? triage::key_of(own->host) : std::string();
   Result<bool> passes_here = true;
@@ -100,23 +131,16 @@ async::Task<Session::Flow> Session::screen() {
     passes_here = co_await server_.intake.tables.ask([&] { return rules.allowlist_interfaces.matches_address(here); });
   if (!passes_here) log::warning("postscreen_allowlist_interfaces: {}", passes_here.error().message());
   if (passes_here == false) {
-    log::info_as(kName, "ALLOWLIST VETO {}", sc.shown);
+    log::info_as(kName, "{} {}", rules.words.vetoed, sc.shown);
     sc.vetoed = true;
   }
   if (screener.seats() > static_cast<std::size_t>(s.postscreen_pre_queue_limit)) {
     log::info_as(kName, "reject: connect from {}: all screening ports busy", sc.shown);
-    co_return co_await turn_away("421 4.3.2 All screening ports are busy");
+    (void)co_await turn_away("421 4.3.2 All screening ports are busy");
+    co_return Met::turned_away;
   }
   ++screener.counts.tested;
-  if (sc.tests.early_due() && co_await early_tests() == Flow::close) co_return Flow::close;
-  if (sc.vetoed && !sc.doomed()) sc.doom = "450 4.3.2 Service currently unavailable";
-  if (sc.doomed()) {
-    reply("220 " + s.smtpd_banner);
-    co_await refuse_all();
-    co_return Flow::close;
-  }
-  if (!sc.tests.any_due()) conclude();
-  co_return co_await let_through();
+  co_return Met::tested;
 }
 
 async::Task<Session::Flow> Session::let_through() {
@@ -129,43 +153,48 @@ async::Task<Session::Flow> Session::let_through() {
   }
   sc.place = *std::move(place);
   sc.let_through = true;
+  take_place();
   sc.began = server_.loop.now();
   co_return Flow::go_on;
+}
+
+async::Task<bool> Session::tease() {
+  reply("220-" + settings().postscreen_greet_banner);
+  co_return (co_await stream_.flush(until())).has_value();
+}
+
+async::Task<Session::Flow> Session::talked_early() {
+  Screened& sc = *screened_;
+  const Early early = look_for_input(stream_.fd());
+  log::info_as(kName, "PREGREET {} after {} from {}: {}", early.bytes, short_time(server_.loop.now() - sc.began),
+               sc.shown, early.text);
+  co_return co_await act(Test::pregreet, kProtocolError);
 }
 
 async::Task<Session::Flow> Session::early_tests() {
   Screened& sc = *screened_;
   const auto& s = settings();
-  const Screening& rules = sc.rules();
-  if (sc.tests.due(Test::pregreet) && !s.postscreen_greet_banner.empty()) {
-    reply("220-" + s.postscreen_greet_banner);
-    if (!co_await stream_.flush(until())) co_return hung_up("tests before SMTP handshake");
-  }
+  if (sc.tests.due(Test::pregreet) && !s.postscreen_greet_banner.empty() && !co_await tease())
+    co_return hung_up("tests before SMTP handshake");
   const SteadyTime end = sc.began + s.postscreen_greet_wait;
   async::Cancel told;  // a wait ends because the lists have answered, or the server stops
   const Screener::Waiting waits(sc.screener, told);
-  std::optional<ListVote> vote;
+  std::unique_ptr<ListVote> vote;
   if (sc.tests.due(Test::dnsbl))
-    vote.emplace(server_.loop, server_.lists, rules, client_.peer.address,
-                 async::Until{.deadline = std::min(end, sc.began + s.postscreen_dnsbl_timeout)}, told);
+    vote = std::make_unique<ListVote>(server_.loop, server_.lists, sc.rules(), client_.peer.address,
+                                      async::Until{.deadline = std::min(end, sc.began + s.postscreen_dnsbl_timeout)},
+                                      told);
   async::Readiness readiness(server_.loop, stream_.fd());
   bool listens = true;  // the client may hang up, or talk too early
   for (;;) {
-    if (server_.stopping()) {
-      reply(fmt::format("421 4.3.2 {} Service closing transmission channel", s.myhostname));
-      co_return Flow::close;
-    }
+    if (server_.stopping()) co_return closes();
     if (listens) {
-      const Early early = look_for_input(stream_.fd());
-      if (early.bytes == 0) co_return hung_up("tests before SMTP handshake");
-      listens = early.bytes < 0;
-      if (!listens && sc.tests.due(Test::pregreet)) {
-        log::info_as(kName, "PREGREET {} after {} from {}: {}", early.bytes, short_time(server_.loop.now() - sc.began),
-                     sc.shown, early.text);
-        if (co_await act(Test::pregreet, kProtocolError) == Flow::close) co_return Flow::close;
-      }
+      const ssize_t bytes = early_bytes(stream_.fd());
+      if (bytes == 0) co_return hung_up("tests before SMTP handshake");
+      listens = bytes < 0;
+      if (!listens && sc.tests.due(Test::pregreet) && co_await talked_early() == Flow::close) co_return Flow::close;
     }
-    if (vote && vote->complete() && sc.tests.due(Test::dnsbl) && co_await judge_lists(vote->result()) == Flow::close)
+    if (vote && vote->complete() && sc.tests.due(Test::dnsbl) && co_await judge_lists(*vote) == Flow::close)
       co_return Flow::close;
     if (!sc.tests.early_due() || server_.loop.now() >= end) break;
     const async::Until wait{.deadline = end, .cancel = &told};
@@ -176,12 +205,18 @@ async::Task<Session::Flow> Session::early_tests() {
     told.reset();
   }
   sc.tests.pass(Test::pregreet, wall_now());
-  if (vote && sc.tests.due(Test::dnsbl) && co_await judge_lists(vote->result()) == Flow::close) co_return Flow::close;
+  if (vote && sc.tests.due(Test::dnsbl) && co_await judge_lists(*vote) == Flow::close) co_return Flow::close;
   co_return Flow::go_on;
 }
 
-async::Task<Session::Flow> Session::judge_lists(ListVote::Result result) {
+Session::Flow Session::closes() {
+  reply(fmt::format("421 4.3.2 {} Service closing transmission channel", settings().myhostname));
+  return Flow::close;
+}
+
+async::Task<Session::Flow> Session::judge_lists(const ListVote& vote) {
   Screened& sc = *screened_;
+  const ListVote::Result result = vote.result();
   const bool fails = result.score >= sc.rules().rules.threshold;
   if (fails) log::info_as(kName, "DNSBL rank {} for {}", result.score, sc.shown);
   if (!fails) {

@@ -825,7 +825,7 @@ BOOST_AUTO_TEST_CASE(an_idle_session_holds_little_memory_and_frames_come_back) {
   const auto before = async::live_frames();
   {
     Open rig;
-    BOOST_TEST(async::live_frames() - before <= 6u);
+    BOOST_TEST(async::live_frames() - before <= 7u);  // welcome() has one, so that those of run() are small
   }
   BOOST_TEST(async::live_frames() == before);
 }

@@ -6,6 +6,7 @@
 #include "lib/map/log_level.h"
 #include "lib/net/tls/session.h"
 #include "smtpd/session.h"
+#include "smtpd/told.h"
 
 namespace pen::smtpd {
 namespace {
@@ -52,7 +53,7 @@ async::Task<Session::Flow> Session::starttls(const mail::CommandLine& line) {
     co_return co_await refuse(fmt::format("454 4.7.0 Error: too many new TLS sessions from {}", client_.peer.address),
                               mail::ErrorClass::policy);
   }
-  auto context = server_.tls ? server_.tls->context() : nullptr;
+  auto context = server_.tls ? co_await server_.tls->current(until()) : nullptr;
   if (!context)
     co_return co_await refuse("454 4.7.0 TLS not available due to local problem", mail::ErrorClass::software);
   // Bytes after the command came in clear text and need not be the client's (RFC 3207 section 4.2). Normally they
@@ -96,7 +97,8 @@ async::Task<Session::Flow> Session::wrap() {
     stream_.close();
     co_return Flow::close;
   }
-  if (auto context = server_.tls ? server_.tls->context() : nullptr) co_return co_await start_tls(std::move(context));
+  auto context = server_.tls ? co_await server_.tls->current(until()) : nullptr;
+  if (context) co_return co_await start_tls(std::move(context));
   log::warning("TLS is not available: {} is disconnected", client_.peer.shown());
   went_wrong(mail::ErrorClass::software);
   stream_.close();
@@ -122,6 +124,8 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
     }
     ++server_.counts.failed_handshakes;
     metrics::smtpd_tls_failures.add();
+    tell_tls(client_, {}, {}, false, done.error().message());
+    trace_handshake();
     failed_ = true;
     stream_.close();
     co_return Flow::close;
@@ -129,6 +133,7 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
   const tls::SessionInfo& info = *done;
   ++server_.counts.tls_sessions;
   metrics::smtpd_tls_sessions.add(metrics::version_of(info.protocol));
+  tell_tls(client_, info.protocol, info.cipher, info.trusted);
   if (info.resumed)
     ++server_.counts.tls_resumed;
   else  // refused from the next handshake on: this one's cost is spent
@@ -152,6 +157,7 @@ async::Task<Session::Flow> Session::start_tls(std::shared_ptr<const tls::Context
                        .cipher = info.cipher,
                        .server_name = info.server_name,
                        .used_bits = info.used_bits});
+  trace_handshake();
   if (asked == Ask::required && !info.trusted) {
     log::info("NOQUEUE: abort: TLS from {}: Client certificate not trusted ({})", client_.peer.shown(), info.why_not);
     failed_ = true;

@@ -7,6 +7,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/events/emitter.h"
 #include "lib/mail/command_refusal.h"
 #include "lib/metrics/metrics.h"
 
@@ -34,6 +35,7 @@ Transaction::Transaction(Server& server, const Policy& policy, const ClientFacts
   message_.unqueued(proxied());
   message_.complete_header(local_ && !proxied());
   message_.hide_client(settings().smtpd_hide_client_session);
+  if (events::wanted()) message_.session(events::session_text(client_.session));
   if (client_.forwarded) {
     mail::Client told = client_.forwarded->client;
     if (told.name.empty()) told.name = "unknown";
@@ -158,8 +160,17 @@ async::Task<Response> Transaction::take(RcptJob& job) {
   }
   if (filters_)
     if (auto no = co_await filter_recipient(job)) co_return *std::move(no);
-  if (job.verdict.rejected())
+  if (job.verdict.rejected()) {
+    // A policy server says once what it found out about a message: policyd-spf has no second Received-SPF for the next
+    // recipient.
+    constexpr std::size_t kMostFields = 100;  // a client may have many refused
+    if (message_.effects().prepend.size() < kMostFields) {
+      intake::Effects fields;
+      fields.prepend = std::move(job.verdict.effects.prepend);
+      message_.effects().merge(std::move(fields));
+    }
     co_return Response::refused(std::move(job.verdict.reply), job.verdict.error).because(job.verdict.reason);
+  }
   mail::Recipient recipient{.address = std::move(job.rcpt.recipient),
                             .original = {},
                             .orcpt = std::move(job.rcpt.orcpt),

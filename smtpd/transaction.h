@@ -22,6 +22,7 @@
 #include "smtpd/filters.h"
 #include "smtpd/proxy.h"
 #include "smtpd/response.h"
+#include "smtpd/returned_mail.h"
 #include "smtpd/server.h"
 
 namespace pen::smtpd {
@@ -43,6 +44,8 @@ class Transaction {
 
   /// The subject of the restriction lists.
   Subject subject();
+  /// Empty: none yet.
+  const std::string& queue_id() const { return message_.queue_id(); }
   std::size_t recipients() const { return message_.recipients(); }
 
   /// One RCPT command of a group.
@@ -94,6 +97,8 @@ class Transaction {
   [[gnu::noinline]] async::Task<Response> commit();
   static Response not_taken(const intake::Commit& commit);
 
+  /// Reads mail that comes back to us; `out` stays empty for other mail. nullopt: no refusal.
+  [[gnu::noinline]] async::Task<std::optional<Response>> read_returned(std::unique_ptr<ReturnedMail>& out);
   /// Checks the content's origin, and does what the policy of its author asks. nullopt: no refusal.
   [[gnu::noinline]] async::Task<std::optional<Response>> authenticate();
   /// The end of the content, for filters: holds, shows and changes it. nullopt: no refusal.
@@ -103,6 +108,14 @@ class Transaction {
   /// Whether this client's mail is signed; a refusal if that is not known.
   std::optional<Response> decide_signing();
   Response not_queued(const intake::Commit& commit);
+
+  // transaction_tenant.cc: each returns nullopt if there is no refusal.
+  /// Before the content: who may name the tenant in a field, which is taken out.
+  [[gnu::noinline]] async::Task<std::optional<Response>> take_tenant_field();
+  /// After it, and after filters.
+  [[gnu::noinline]] async::Task<std::optional<Response>> find_tenant();
+  /// list_unsubscribe_check_maps, for the content as it will be queued.
+  [[gnu::noinline]] async::Task<std::optional<Response>> check_unsubscribe();
 
   // transaction_proxy.cc
   bool proxied() const { return policy_.proxy.has_value(); }
@@ -130,8 +143,10 @@ class Transaction {
   mail::CommandOptions options_;
   bool smtputf8_;
   bool local_;
-  std::uint64_t number_;                       // Subject::transaction
-  bool complete_ = false;                      // the content has come
+  std::uint64_t number_;   // Subject::transaction
+  bool complete_ = false;  // the content has come
+  bool signs_ = false;     // its mail is signed here
+  bool tenant_field_counts_ = false;
   bool tells_greylisting_ = false;             // the header has the field that does
   std::optional<std::uint64_t> announced_;     // SIZE
   std::size_t too_many_ = 0;                   // RCPT commands beyond the recipient limit

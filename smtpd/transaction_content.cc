@@ -4,9 +4,12 @@
 #include <limits>
 
 #include "lib/base/log.h"
+#include "lib/intake/content_turn.h"
+#include "lib/intake/held_content.h"
+#include "lib/mail/logged.h"
 #include "smtpd/authentication.h"
 #include "smtpd/content_clock.h"
-#include "smtpd/content_turn.h"
+#include "smtpd/told.h"
 #include "smtpd/transaction.h"
 
 namespace pen::smtpd {
@@ -32,7 +35,8 @@ std::optional<Response> Transaction::decide_signing() {
     log::warning("{}: dkim_trusted_hosts: {}", message_.queue_id(), trusted.error().message());
     return Response::refused("451 4.3.0 Error: a table cannot be read", mail::ErrorClass::data);
   }
-  message_.may_be_signed(login || *trusted);
+  signs_ = login || *trusted;
+  message_.may_be_signed(signs_);
   return std::nullopt;
 }
 
@@ -43,6 +47,7 @@ async::Task<std::optional<Response>> Transaction::start_content(const char* verb
   if (filters_)
     if (auto no = co_await filters_->data()) co_return no;
   if (auto no = decide_signing()) co_return no;
+  if (auto no = co_await take_tenant_field()) co_return no;
   message_.open_body(std::max(expected, message_.envelope().body.size));
   if (auto no = co_await proxy_data()) co_return refused_by_proxy(*no, verb);
   co_return std::nullopt;
@@ -53,7 +58,7 @@ async::Task<Result<void>> Transaction::receive_data(async::Stream& stream, bool 
   mail::DataScanner scanner(
       {.replace_bare_cr = server_.intake.settings.replace_bare_cr, .any_end_of_data = any_end_of_data});
   ContentClock clock(settings(), server_.loop);
-  ContentTurn turn(server_.loop, server_.scans, body.content());
+  intake::ContentTurn turn(server_.loop, server_.scans, body.content());
   while (!scanner.done()) {
     if (stream.buffered().empty()) {
       // Wait for one byte only, and take the rest from the buffer in place.
@@ -95,7 +100,7 @@ async::Task<std::optional<Response>> Transaction::start_chunk(const mail::BdatCo
 async::Task<Result<void>> Transaction::receive_chunk(async::Stream& stream, std::uint64_t size) {
   intake::Body& body = *message_.body();
   ContentClock clock(settings(), server_.loop);
-  ContentTurn turn(server_.loop, server_.scans, body.content());
+  intake::ContentTurn turn(server_.loop, server_.scans, body.content());
   while (size > 0) {
     const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, intake::Body::kDrainAt));
     stream.limit_reads(server_.intake.bodies.read_limit());
@@ -132,7 +137,27 @@ async::Task<Response> Transaction::finish() {
   if (proxied()) co_return co_await finish_by_proxy();
   if (filters_)
     if (auto no = co_await filter_content()) co_return *std::move(no);
-  co_return co_await commit();
+  if (policy_.tenants)
+    if (auto no = co_await find_tenant()) co_return *std::move(no);
+  if (message_.effects().discard) co_return co_await commit();
+  if (policy_.unsubscribe)
+    if (auto no = co_await check_unsubscribe()) co_return *std::move(no);
+  std::unique_ptr<ReturnedMail> returned;
+  if (auto no = co_await read_returned(returned)) co_return *std::move(no);
+  Response response = co_await commit();
+  if (returned && response.kind == Response::Kind::good) returned->tell();
+  co_return response;
+}
+
+async::Task<std::optional<Response>> Transaction::read_returned(std::unique_ptr<ReturnedMail>& out) {
+  auto found = co_await ReturnedMail::of(server_, policy_, client_, message_);
+  if (!found) co_return not_queued({intake::Outcome::lookup_failed, found.error().message()});
+  if (!*found) co_return std::nullopt;
+  out = *std::move(found);
+  const auto commit = co_await out->read({.deadline = server_.loop.now() + settings().smtpd_timeout});
+  if (commit.outcome != intake::Outcome::ok) co_return not_queued(commit);
+  out->drop();
+  co_return std::nullopt;
 }
 
 async::Task<std::optional<Response>> Transaction::authenticate() {
@@ -142,7 +167,14 @@ async::Task<std::optional<Response>> Transaction::authenticate() {
   if (const auto& line = authentication_->line(); !line.empty())
     log::info("{}: authentication: {}", message_.queue_id(), line);
   if (!authentication_->dmarc()) co_return std::nullopt;
-  co_return co_await ask(&Checks::author);
+  auto refusal = co_await ask(&Checks::author);
+  if (server_.report_dmarc) {
+    using dmarc::Policy;
+    const bool held = message_.effects().hold && authentication_->dmarc()->disposition != Policy::none;
+    auto result = authentication_->report(refusal ? Policy::reject : held ? Policy::quarantine : Policy::none);
+    if (result) server_.report_dmarc(*std::move(result));
+  }
+  co_return refusal;
 }
 
 async::Task<std::optional<Response>> Transaction::filter_content() {
@@ -167,11 +199,16 @@ async::Task<Response> Transaction::commit() {
 Response Transaction::not_queued(const intake::Commit& commit) {
   const std::string& queue_id = message_.queue_id();
   Response response = not_taken(commit);
+  if (commit.outcome == intake::Outcome::refused || commit.text.empty())
+    tell_rejected(client_, {.queue_id = queue_id,
+                            .stage = "END-OF-MESSAGE",
+                            .reply = response.text,
+                            .sender = message_.envelope().sender});
   if (commit.outcome == intake::Outcome::refused) {
     // said by the check that refused it
   } else if (commit.text.empty())
     log::info("{}: reject: END-OF-MESSAGE from {}: {}; from=<{}> proto={} helo=<{}>", queue_id, client_.peer.shown(),
-              response.text, message_.envelope().sender, client_.protocol(), client_.helo);
+              response.text, mail::logged(message_.envelope().sender), client_.protocol(), client_.helo);
   else
     log::warning("{}: {}: {}", queue_id, commit.text, response.text);
   return response;

@@ -6,6 +6,8 @@
 
 #include "lib/base/log.h"
 #include "lib/intake/held_content.h"
+#include "lib/mail/logged.h"
+#include "smtpd/told.h"
 #include "smtpd/transaction.h"
 
 namespace pen::smtpd {
@@ -26,11 +28,18 @@ Response passed_on(const mail::Reply& reply) {
 
 void Transaction::log_proxy(std::string_view verb, const char* where, const mail::Reply& answer) {
   const mail::Envelope& e = message_.envelope();
-  std::string line = fmt::format("NOQUEUE: {}: {}: {}; from=<{}>", verb, where, answer.text, e.sender);
-  if (!e.recipients.empty()) line += fmt::format(" to=<{}>", e.recipients.front().address);
+  std::string line = fmt::format("NOQUEUE: {}: {}: {}; from=<{}>", verb, where, answer.text, mail::logged(e.sender));
+  if (!e.recipients.empty()) line += fmt::format(" to=<{}>", mail::logged(e.recipients.front().address));
   line += fmt::format(" proto={}", client_.protocol());
   if (!client_.helo.empty()) line += fmt::format(" helo=<{}>", client_.helo);
   log::info("{}", line);
+  if (verb == "proxy-reject")
+    tell_rejected(client_, {.queue_id = {},
+                            .stage = where,
+                            .reply = answer.text,
+                            .sender = e.sender,
+                            .recipient = e.recipients.empty() ? std::string_view() : e.recipients.front().address,
+                            .action = verb});
 }
 
 Response Transaction::refused_by_proxy(const mail::Reply& reply, const char* where) {

@@ -1,52 +1,69 @@
-// spawn: the words of master.cf, and commands that serve a connection, end well or badly, or hang.
+// spawn: the words of master.cf, and connections that commands serve side by side, or that nobody serves.
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
-#include <fstream>
-#include <iterator>
 
-#include "lib/testing/scratch.h"
-#include "spawn/child.h"
+#include "lib/mailbox/descriptors.h"
+#include "lib/mailbox/nursery.h"
 #include "spawn/options.h"
+#include "spawn/serve.h"
 
 using namespace pen;
 using namespace pen::spawner;
 
 namespace {
 
-struct Rig {
-  async::Loop loop;
-  std::optional<Ending> ending;
-  std::string got;
+using End = mailbox::CommandEnd;
 
-  /// Runs a shell command, sends text to it, and waits for its end and for the end of what it says.
-  Ending run(const std::string& script, std::string_view text = {}, seconds limit = seconds(60)) {
-    return run(Command{.argv = {"/bin/sh", "-c", script}, .environment = {"PATH=/usr/bin:/bin", "A=b"}, .become = {}},
-               text, limit);
+struct Connection {
+  std::optional<Result<End>> end;
+  Fd ours;
+
+  Connection(async::Loop& loop, seconds limit) {
+    auto pair = mailbox::socket_pair(SOCK_STREAM | SOCK_NONBLOCK);
+    BOOST_REQUIRE(pair);
+    ours = std::move(pair->ours);
+    loop.spawn("command", wait(this, &loop, async::Stream(loop, std::move(pair->theirs)), limit));
   }
-  Ending run(Command command, std::string_view text = {}, seconds limit = seconds(60)) {
-    int fds[2];
-    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-    const Fd ours(fds[1]);
-    BOOST_REQUIRE(::send(ours.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
-    ::shutdown(ours.get(), SHUT_WR);
-    ending.reset();
-    got.clear();
-    loop.spawn("command", wait(this, std::move(command), Fd(fds[0]), limit));
-    while (!ending) loop.run_once(milliseconds(1000));
-    char buffer[4096];
-    for (ssize_t n; (n = ::recv(ours.get(), buffer, sizeof buffer, 0)) > 0;)
-      got.append(buffer, static_cast<std::size_t>(n));
-    return *ending;
-  }
-  static async::Task<void> wait(Rig* self, Command command, Fd socket, seconds limit) {
-    self->ending = co_await run_command(self->loop, command, async::Stream(self->loop, std::move(socket)), limit);
+  static async::Task<void> wait(Connection* self, async::Loop* loop, async::Stream stream, seconds limit) {
+    self->end = co_await serve_connection(*loop, std::move(stream), limit);
   }
 };
 
-using Kind = Ending::Kind;
+/// Runs what the connection says as a shell's script.
+mailbox::Policy policy() {
+  mailbox::Policy out;
+  out.service = ::geteuid() == 0 ? mailbox::Policy::Service::connections : mailbox::Policy::Service::own;
+  out.account = {.uid = 65534, .gid = 65534, .groups = {65534}, .name = "nobody"};
+  out.argv = {"/bin/sh"};
+  out.environment = {"PATH=/usr/bin:/bin"};
+  out.at_once = 10;
+  out.limit = seconds(60);
+  return out;
+}
+
+struct Rig {
+  explicit Rig(const mailbox::Policy& what = policy()) { mailbox::Nursery::instance().use(what); }
+  void await(const Connection& connection) {
+    while (!connection.end) loop.run_once(milliseconds(1000));
+  }
+  End run(const std::string& script) {
+    Connection connection(loop, seconds(60));
+    say(connection, script);
+    await(connection);
+    BOOST_REQUIRE(*connection.end);
+    return **connection.end;
+  }
+  static void say(const Connection& to, const std::string& script) {
+    BOOST_REQUIRE(::send(to.ours.get(), script.data(), script.size(), MSG_NOSIGNAL) ==
+                  static_cast<ssize_t>(script.size()));
+    ::shutdown(to.ours.get(), SHUT_WR);
+  }
+  async::Loop loop;
+};
+
+using Kind = End::Kind;
 
 std::string error_of(const std::vector<std::string>& words) {
   const auto parsed = parse_options(words);
@@ -72,82 +89,55 @@ BOOST_AUTO_TEST_CASE(a_service_has_a_user_and_a_command) {
   BOOST_TEST(error_of({"argv"}).contains("\"argv\""));
 }
 
-BOOST_AUTO_TEST_CASE(the_connection_is_its_input_output_and_error) {
+BOOST_AUTO_TEST_CASE(the_end_of_a_command_is_told) {
   Rig rig;
-  const auto how = rig.run("read line; echo \"got $line $A\"; echo problem >&2; pwd", "hello\n");
-  BOOST_TEST((how.kind == Kind::exited));
-  BOOST_TEST(how.code == 0);
-  BOOST_TEST(rig.got == "got hello b\nproblem\n/\n");
-}
-
-BOOST_AUTO_TEST_CASE(it_has_no_other_descriptors_and_waits_for_input) {
-  Rig rig;
-  rig.run("ls /proc/self/fd | wc -l; grep flags /proc/self/fdinfo/0");
-  BOOST_TEST(rig.got.starts_with("4\n"));  // and the folder itself
-  BOOST_TEST(!rig.got.contains("4002"));   // O_NONBLOCK
-}
-
-BOOST_AUTO_TEST_CASE(an_end_with_a_status_or_a_signal_is_told) {
-  Rig rig;
-  auto how = rig.run("exit 7");
-  BOOST_TEST((how.kind == Kind::exited));
-  BOOST_TEST(how.code == 7);
-  how = rig.run("kill -9 $$");
-  BOOST_TEST((how.kind == Kind::signalled));
-  BOOST_TEST(how.code == 9);
-}
-
-BOOST_AUTO_TEST_CASE(a_command_that_is_not_there_is_named) {
-  Rig rig;
-  const auto how = rig.run(Command{.argv = {"/nonexistent/command"}, .environment = {}, .become = {}});
-  BOOST_TEST((how.kind == Kind::not_started));
-  BOOST_TEST(how.why.contains("/nonexistent/command"));
-  BOOST_TEST(how.why.contains("No such file"));
-}
-
-BOOST_AUTO_TEST_CASE(the_group_is_killed_at_the_time_limit) {
-  Rig rig;
-  pen::testing::ScratchDir scratch;
-  const std::string file = scratch.file("pid");
-  const auto how = rig.run("sleep 1000 & echo $! > " + file + "; wait", {}, seconds(1));
-  BOOST_TEST((how.kind == Kind::time_limit));
-  std::ifstream in(file);
-  pid_t pid = 0;
-  BOOST_REQUIRE(in >> pid);
-  // Its parent is gone: who adopts it reaps it, soon.
-  const auto gone = [pid] {
-    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-    std::string text((std::istreambuf_iterator<char>(stat)), {});
-    return text.empty() || text.contains(") Z ");
-  };
-  for (int i = 0; i < 1000 && !gone(); ++i) ::usleep(10'000);
-  BOOST_TEST(gone());
+  BOOST_TEST((rig.run("exit 0\n").kind == Kind::exited));
+  const End failed = rig.run("exit 7\n");
+  BOOST_TEST((failed.kind == Kind::exited));
+  BOOST_TEST(failed.code == 7);
 }
 
 BOOST_AUTO_TEST_CASE(a_hung_command_holds_up_no_other) {
   Rig rig;
-  int fds[2];
-  BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-  const Fd ours(fds[1]);
-  Rig hung;
-  rig.loop.spawn("hung",
-                 Rig::wait(&hung, Command{.argv = {"sleep", "1000"}, .environment = {"PATH=/bin"}, .become = {}},
-                           Fd(fds[0]), seconds(1)));
-  BOOST_TEST(rig.run("echo here").code == 0);
-  BOOST_TEST(rig.got == "here\n");
-  BOOST_TEST(!hung.ending.has_value());
+  Connection hung(rig.loop, seconds(60));  // waits for its script
+  BOOST_TEST(rig.run("exit 3\n").code == 3);
+  BOOST_TEST(!hung.end.has_value());
+  Rig::say(hung, "exit 4\n");
+  rig.await(hung);
+  BOOST_REQUIRE(*hung.end);
+  BOOST_TEST((*hung.end)->code == 4);
 }
 
-BOOST_AUTO_TEST_CASE(root_s_rights_are_gone, *boost::unit_test::precondition([](auto) {
-                       return boost::test_tools::assertion_result(::geteuid() == 0);
-                     })) {
+BOOST_AUTO_TEST_CASE(the_client_sees_the_end_of_its_command_while_others_run) {
   Rig rig;
-  rig.run(Command{.argv = {"/bin/sh", "-c", "id -u; id -G"},
-                  .environment = {"PATH=/usr/bin:/bin"},
-                  .become = mailbox::Identity{65534, 65534, {65534}}});
-  BOOST_TEST(rig.got == "65534\n65534\n");
-  const auto how = rig.run(Command{.argv = {"/bin/true"}, .environment = {}, .become = mailbox::Identity{0, 0, {0}}});
-  BOOST_TEST((how.kind == Kind::not_started));
+  Connection hung(rig.loop, seconds(60)), brief(rig.loop, seconds(60));
+  Rig::say(brief, "echo over\n");
+  rig.await(brief);
+  char buffer[100];
+  BOOST_TEST(::recv(brief.ours.get(), buffer, sizeof buffer, 0) == 5);
+  BOOST_TEST(::recv(brief.ours.get(), buffer, sizeof buffer, 0) == 0);
+  Rig::say(hung, "exit\n");
+  rig.await(hung);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_helper_refuses_is_an_error_and_no_command) {
+  mailbox::Policy none = policy();
+  none.at_once = 0;
+  Rig rig(none);
+  Connection connection(rig.loop, seconds(60));
+  rig.await(connection);
+  BOOST_REQUIRE(!*connection.end);
+  BOOST_TEST(connection.end->error().message().contains("no command for connections"));
+}
+
+BOOST_AUTO_TEST_CASE(a_process_that_is_killed_before_it_tells_is_an_error) {
+  Rig rig;
+  Connection connection(rig.loop, seconds(60));
+  // The shell's parent is the process that waits for it; as it ends, the shell is killed.
+  Rig::say(connection, "kill -9 $PPID\nwhile :; do :; done\n");
+  rig.await(connection);
+  BOOST_REQUIRE(!*connection.end);
+  BOOST_TEST(connection.end->error().message().contains("the process that runs it"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

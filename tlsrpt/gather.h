@@ -1,26 +1,17 @@
 #pragma once
-/// Keeps the results of TLS with each policy domain, by day (UTC), until the report is sent.
+/// Counts the results of TLS with each policy domain, by day (lib/daily_reports/days.h).
 ///
-/// Use:     Gathering g;  g.restore(each stored day);  g.add(attempt, wall_now);
-///          store.write(g.take_changes());
-///          for (auto& [day, domain] : g.due(wall_now)) … send its report …, g.remove(day, domain);
-/// Time:    a parameter. A day's report is due after the end of the day and a delay of up to kSpread, which differs
-///          by domain and by host, so that not all hosts report at midnight (RFC 8460 section 4.1).
-/// Bounds:  kMaxDomains domain days, each with kMaxPolicies policies, each with kMaxDetails kinds of failures. Beyond
-///          them failures are still counted, but new domains are not. Days older than kOldest are dropped: their
-///          report would help nobody.
+/// Use:     add(days, attempt, wall_now);
+/// Bounds:  kMaxPolicies policies of a domain's day, each with kMaxDetails kinds of failures. Beyond them failures are
+///          still counted.
 /// Thread:  one. No I/O.
 /// Source:  RFC 8460 section 4.
 #include <cstdint>
-#include <map>
-#include <optional>
-#include <set>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lib/base/time.h"
+#include "lib/daily_reports/days.h"
 #include "lib/ipc/tls_report.h"
 
 namespace pen::tlsrpt {
@@ -51,48 +42,16 @@ struct DomainDay {
   PEN_FIELDS(day, domain, policies, reached)
 };
 
-/// A change to the store; without a value: remove the entry.
-struct Change {
-  std::int64_t day = 0;
-  std::string domain;
-  std::optional<DomainDay> value;
-};
-
-class Gathering {
+class Gathering : public daily_reports::Days<DomainDay> {
  public:
-  static constexpr std::size_t kMaxDomains = 100'000, kMaxPolicies = 8, kMaxDetails = 100;
+  static constexpr std::size_t kMaxPolicies = 8, kMaxDetails = 100;
   static constexpr std::size_t kMaxText = 500,
                                kMaxStrings = 100;  // bytes of one text; texts of one list
-  static constexpr seconds kSpread{4 * 3600};
-  static constexpr std::int64_t kOldest = 3;  // days
-
-  /// seed: for the spread; fixed for this host, also over restarts.
-  explicit Gathering(std::uint64_t seed) : seed_(seed) {}
-
-  /// False: there is no room for another domain, or the name is invalid (not letters, digits, hyphens, dots).
-  bool add(const Attempt& attempt, WallTime now);
-  void restore(DomainDay stored);
-  /// The past days whose time has come, oldest first; all: every day, also the current one.
-  std::vector<std::pair<std::int64_t, std::string>> due(WallTime now, bool all = false) const;
-  const DomainDay* find(std::int64_t day, const std::string& domain) const;
-  /// Notes that a target has the report while another has not.
-  void note_reached(std::int64_t day, const std::string& domain, const std::string& target);
-  void remove(std::int64_t day, const std::string& domain);
-  /// Drops days too old to report; returns how many.
-  std::size_t drop_old(WallTime now);
-  /// The changes since the last call.
-  std::vector<Change> take_changes();
-  std::size_t size() const { return days_.size(); }
-
-  WallTime send_time(std::int64_t day, std::string_view domain) const;
-
- private:
-  using Key = std::pair<std::int64_t, std::string>;
-  std::uint64_t seed_;
-  std::map<Key, DomainDay> days_;
-  std::set<Key> changed_;
+  static constexpr seconds kSpread = daily_reports::kSpread;
+  using Days::Days;
 };
 
-std::int64_t day_of(WallTime t);
+/// Counts the attempt. False: there is no room for another domain, or the name is invalid.
+bool add(daily_reports::Days<DomainDay>& days, const Attempt& attempt, WallTime now);
 
 }  // namespace pen::tlsrpt

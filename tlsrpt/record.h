@@ -10,15 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/daily_reports/submitter.h"
+
 namespace pen::tlsrpt {
 
 inline constexpr std::size_t kMaxTargets = 10, kMaxTarget = 1000;
 
-struct Target {
-  enum class Kind : std::uint8_t { mail, https } kind = Kind::mail;
-  std::string value;  // an address without "mailto:"; a whole URL
-  bool operator==(const Target&) const = default;
-};
+using daily_reports::Target;
 
 /// texts: the TXT records, the strings of each joined.
 std::vector<Target> read_records(const std::vector<std::string>& texts);

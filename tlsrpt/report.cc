@@ -2,14 +2,11 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/check.h"
 #include "lib/base/text.h"
-#include "lib/sasl/base64.h"
 
 namespace pen::tlsrpt {
 namespace {
@@ -85,21 +82,6 @@ std::string report_json(const DomainDay& day, const Submitter& from) {
   return j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string compress(const std::string& text) {
-  z_stream z{};
-  // 15 + 16: a gzip header, whose time stays 0.
-  PEN_CHECK(::deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(::deflateBound(&z, static_cast<uLong>(text.size())), '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  z.avail_in = static_cast<uInt>(text.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  PEN_CHECK(::deflate(&z, Z_FINISH) == Z_STREAM_END, "the bound holds");
-  out.resize(z.total_out);
-  ::deflateEnd(&z);
-  return out;
-}
-
 std::string file_name(const DomainDay& day, const Submitter& from) {
   return fmt::format("{}!{}!{}!{}.json.gz", from.host, day.domain, begin_of(day), end_of(day));
 }
@@ -107,7 +89,7 @@ std::string file_name(const DomainDay& day, const Submitter& from) {
 std::string report_mail(const DomainDay& day, const Submitter& from, const std::string& to,
                         const std::string& compressed, WallTime now, Random& random) {
   const std::string boundary = fmt::format("{:016X}.{:016X}/{}", random.next(), random.next(), from.host);
-  const std::string name = file_name(day, from), id = report_id(day, from);
+  const std::string id = report_id(day, from);
   // Domain and address come from outside; both were checked to hold only printable characters.
   std::string out;
   out += fmt::format("Date: {}\r\nFrom: {}\r\nTo: {}\r\n", rfc5322_date(now), from.sender, to);
@@ -116,24 +98,11 @@ std::string report_mail(const DomainDay& day, const Submitter& from, const std::
   out += fmt::format("Message-ID: <{}.{:016X}@{}>\r\n", unix_seconds(now), random.next(), from.host);
   // Broken TLS of the domain must not stop the report of it (RFC 8460 section 3, RFC 8689 section 3).
   out += "TLS-Required: No\r\nAuto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n";
-  out += fmt::format(
-      "Content-Type: multipart/report; report-type=\"tlsrpt\";\r\n\tboundary=\"{}\"\r\n\r\n"
-      "This is a MIME-encapsulated message.\r\n",
-      boundary);
-  out += fmt::format(
-      "\r\n--{}\r\nContent-Type: text/plain; charset=us-ascii\r\nContent-Transfer-Encoding: "
-      "7bit\r\n\r\n"
-      "This is an aggregate report on TLS (RFC 8460) from {}\r\nfor mail to {}, {:%Y-%m-%d} "
-      "(UTC).\r\n",
-      boundary, from.host, day.domain, fmt::gmtime(begin_of(day)));
-  out += fmt::format(
-      "\r\n--{}\r\nContent-Type: application/tlsrpt+gzip\r\nContent-Transfer-Encoding: base64\r\n"
-      "Content-Disposition: attachment;\r\n\tfilename=\"{}\"\r\n\r\n",
-      boundary, name);
-  const std::string text = sasl::base64_encode(compressed);
-  for (std::size_t at = 0; at < text.size(); at += 76) out += text.substr(at, 76) + "\r\n";
-  out += fmt::format("\r\n--{}--\r\n", boundary);
-  return out;
+  out += fmt::format("Content-Type: multipart/report; report-type=\"tlsrpt\";\r\n\tboundary=\"{}\"\r\n\r\n", boundary);
+  const std::string text =
+      fmt::format("This is an aggregate report on TLS (RFC 8460) from {}\r\nfor mail to {}, {:%Y-%m-%d} (UTC).\r\n",
+                  from.host, day.domain, fmt::gmtime(begin_of(day)));
+  return out + daily_reports::report_parts(boundary, text, "application/tlsrpt+gzip", file_name(day, from), compressed);
 }
 
 }  // namespace pen::tlsrpt

@@ -1,29 +1,22 @@
 #pragma once
 /// The report of one policy domain and day: as JSON, compressed, and as a message.
 ///
-/// Use:     auto body = compress(report_json(day, submitter));
+/// Use:     auto body = daily_reports::compress(report_json(day, submitter));
 ///          auto message = report_mail(day, submitter, "tls@example.org", body, now, random);
 /// Source:  RFC 8460 section 4.4 (JSON), 5.1 (file name), 5.3 (message), 6.4 (multipart/report). Pure.
 #include <string>
 
 #include "lib/base/random.h"
+#include "lib/daily_reports/submitter.h"
 #include "tlsrpt/gather.h"
 
 namespace pen::tlsrpt {
 
-/// The sender of reports.
-struct Submitter {
-  std::string host;          // myhostname
-  std::string organization;  // tlsrpt_organization
-  std::string contact;       // tlsrpt_contact
-  std::string sender;        // tlsrpt_sender: From: and envelope sender
-};
+using daily_reports::Submitter;
 
 /// The report id: the same for the same day, domain and host, however often the report is sent.
 std::string report_id(const DomainDay& day, const Submitter& from);
 std::string report_json(const DomainDay& day, const Submitter& from);
-/// gzip (RFC 1952). The same text gives the same bytes.
-std::string compress(const std::string& text);
 /// "host!domain!begin!end.json.gz"
 std::string file_name(const DomainDay& day, const Submitter& from);
 /// The whole message in stored form (CRLF), to one address. compressed: compress(report_json(…)).

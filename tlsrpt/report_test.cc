@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(every_result_has_its_word) {
 BOOST_AUTO_TEST_CASE(the_message_carries_the_compressed_report) {
   Random random(1);
   const std::string json = report_json(day(), kUs);
-  const std::string text = report_mail(day(), kUs, "r@them.example", compress(json), WallTime{}, random);
+  const std::string text = report_mail(day(), kUs, "r@them.example", daily_reports::compress(json), WallTime{}, random);
   for (const char* has : {"From: tls@us.example\r\n", "To: r@them.example\r\n", "TLS-Report-Domain: them.example\r\n",
                           "TLS-Report-Submitter: mx.us.example\r\n", "TLS-Required: No\r\n",
                           "Content-Type: multipart/report; report-type=\"tlsrpt\";",

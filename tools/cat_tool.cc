@@ -93,9 +93,15 @@ std::expected<CatTool::Options, service::Ending> CatTool::read(int argc, const c
   using service::set;
   Options o;
   MessageParts& parts = o.parts;
+  const auto from_byte = [&parts](const service::Given& given) -> std::string {
+    const auto offset = parse_unsigned(given.value);
+    if (!offset) return "-s: a number of bytes is expected, not " + printable(given.value);
+    parts.start = *offset;
+    return {};
+  };
   const service::CommandLine line{
       .program = kProgram,
-      .usage = {"pencat [-c DIR] [-befhjq] [ID | FILE ...]"},
+      .usage = {"pencat [-c DIR] [-befhjoqr] [-s OFFSET] [ID | FILE ...]"},
       .about =
           "Shows messages in the queue of a Penstock instance, and files of its maildrop and "
           "corrupt directories. Without ID and FILE: the file on standard input. A word that "
@@ -108,9 +114,12 @@ std::expected<CatTool::Options, service::Ending> CatTool::read(int argc, const c
                   {"-q", "every word is an ID, never a file", set(o.ids_only)},
                   service::directory_option(o.directory),
                   {"-v", "accepted, and changes nothing", service::accepted()},
-                  {"-d, -o, -r, -s", "refused: messages are no files of records here",
-                   service::refused("messages are no files of records here; the records of the "
-                                    "queue log are shown by penqueue --log -v")}}};
+                  {"-o", "before each line of the content where it begins there, in bytes", set(parts.offsets)},
+                  {"-s OFFSET", "only the content from that byte on", from_byte},
+                  {"-r", "changes nothing: no part of a message is elsewhere than in its place", service::accepted()},
+                  {"-d", "refused: the lines of a message have no types of records here",
+                   service::refused("the lines of a message have no types of records here; penqueue --log -v shows the "
+                                    "records of the queue log")}}};
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   o.words = *std::move(words);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -16,25 +17,32 @@
 #include "lib/base/text.h"
 #include "lib/bounce/from_config.h"
 #include "lib/config/config.h"
+#include "lib/config/key_process.h"
 #include "lib/config/transport_use.h"
 #include "lib/confine/apply.h"
+#include "lib/egress/setup.h"
 #include "lib/intake/from_settings.h"
 #include "lib/mailbox/command_account.h"
 #include "lib/mailbox/limits.h"
+#include "lib/mailbox/start_helper.h"
 #include "lib/map/match_list.h"
 #include "lib/redis/server.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
+#include "lib/shaping/rate.h"
+#include "lib/shaping/rules_file.h"
 #include "lib/smtp/from_config.h"
 #include "lib/smtp/tls.h"
 #include "lib/smtpd/policy.h"
 #include "lib/smtpd/tls.h"
 #include "pipe/options.h"
 #include "spawn/options.h"
+#include "tools/cyrus_check.h"
 #include "tools/instances.h"
 #include "tools/mistakes.h"
 #include "tools/own_tables.h"
+#include "tools/socket_names.h"
 #include "tools/tables.h"
 
 namespace pen::tools {
@@ -55,6 +63,7 @@ class Report {
   void add(const Problem& p, const std::string& advice = {}) {
     fatal = fatal || p.severity == Severity::error;
     ++lines;
+    said_.push_back(p.text);
     const char* level = kWords[static_cast<int>(p.severity)];
     if (form_ == Form::none) return all.push_back({p, advice});
     if (form_ == Form::text) {
@@ -69,6 +78,10 @@ class Report {
     one["text"] = p.text;
     if (!advice.empty()) one["advice"] = advice;
     found_.push_back(std::move(one));
+  }
+  /// Whether this was told, perhaps with its place and advice: then a program that says the same adds nothing.
+  bool said(std::string_view text) const {
+    return std::ranges::any_of(said_, [&](const std::string& one) { return one.starts_with(text); });
   }
   /// Returns the exit status.
   int end() const {
@@ -85,6 +98,7 @@ class Report {
 
  private:
   Form form_;
+  std::vector<std::string> said_;
   nlohmann::ordered_json found_ = nlohmann::ordered_json::array();
 };
 
@@ -97,6 +111,19 @@ void check_accounts(const config::Settings& s, Report& report) {
   }
   if (auto owner = service::mail_owner(s); !owner) {
     report.add(Severity::error, owner.error().message() + ": make it with scripts/accounts, or set mail_owner");
+  }
+  if (const auto owners = service::wanted_owners(s); !owners) {
+    if (service::mail_owner(s))
+      report.add(Severity::error, owners.error().message() + ": make it with scripts/accounts, or set queue_owner");
+  } else if (!owners->apart()) {
+    report.add(Severity::note, fmt::format("the queue belongs to mail_owner {}, so each program that is taken over can "
+                                           "open it where the kernel does not hinder it: make the account {} "
+                                           "(scripts/accounts), and start anew",
+                                           s.mail_owner, service::kQueueOwner));
+  } else if (const auto now = service::owners(s); now && !now->apart()) {
+    report.add(Severity::note, fmt::format("the queue belongs to mail_owner {} still: the next start gives it to "
+                                           "queue_owner",
+                                           s.mail_owner));
   }
   const group* drop = ::getgrnam(s.setgid_group.c_str());
   if (drop == nullptr) {
@@ -185,7 +212,7 @@ std::set<std::string> as_set(const std::vector<std::string>& list) { return {lis
 void check_smtpd(const config::Config& config, Report& report) {
   std::set<std::string> told;  // each fault once, however many services have it
   const auto say = [&](Severity severity, const std::string& text) {
-    if (told.insert(text).second) report.add(severity, text);
+    if (!report.said(text) && told.insert(text).second) report.add(severity, text);
   };
   for (const auto& service : config.master()) {
     if (service.command != "smtpd" || service.type == config::ServiceType::pass) continue;
@@ -208,7 +235,7 @@ void check_smtpd(const config::Config& config, Report& report) {
     if (intake)
       for (const auto& warning : intake->warnings) say(Severity::warning, warning);
     if (!smtpd::AuthPolicy::available(s)) continue;
-    if (auto at = smtpd::AuthPolicy::service(s); !at) stops(at.error());
+    if (auto at = smtpd::AuthPolicy::service(own); !at) stops(at.error());
   }
 }
 
@@ -227,14 +254,15 @@ void check_secrets(const config::Settings& s, Report& report) {
 
 /// Commands whose service would not start. Postfix's own master.cf has some for software that is not installed: a note.
 void check_commands(const config::Config& config, Report& report) {
-  const auto owner = service::mail_owner(config.settings());
+  const auto owners = service::wanted_owners(config.settings());
   for (const auto& service : config.master()) {
     const auto look = [&](const auto& options, const std::string& when) {
       const std::string start = "service " + service.label() + " would not start if " + when + ": ";
       if (!options) {
         report.add(Severity::warning, start + options.error());
-      } else if (owner) {
-        const auto who = mailbox::command_account(options->user, options->group, owner->uid, owner->gid, service.name);
+      } else if (owners) {
+        const auto who = mailbox::command_account(options->user, options->group,
+                                                  mailbox::mail_accounts(config.settings(), *owners), service.name);
         if (!who) report.add(Severity::note, start + who.error().context());
       }
     };
@@ -287,8 +315,43 @@ std::vector<std::string> redis_faults(const config::Settings& s) {
   return out;
 }
 
+/// What keeps the queue manager from starting with these sources.
+std::vector<std::string> source_faults(const config::Settings& s) {
+  map::OpenOptions tables;
+  tables.default_type = s.default_database_type;
+  return egress::read_setup(s, egress::read_sources_file(s), tables).faults;
+}
+
+void check_sources(const config::Settings& s, Report& report) {
+  for (const auto& fault : source_faults(s)) report.add(Severity::error, fault);
+  const auto [setup, faults] = egress::read_setup(s, egress::read_sources_file(s));
+  for (const auto& strange : egress::strange_addresses(s, setup->file)) report.add(Severity::warning, strange);
+  if (!setup->file.sources.empty() && !setup->in_use())
+    report.add(Severity::note,
+               "egress_sources_file: no mail is sent from its sources: neither default_egress_pool nor "
+               "egress_pool_maps names a pool");
+  struct stat st{};
+  const bool secret = std::ranges::any_of(setup->file.sources, [](const auto& x) { return !x.proxy.password.empty(); });
+  if (secret && ::stat(s.egress_sources_file.c_str(), &st) == 0 && (st.st_mode & S_IROTH) != 0)
+    report.add(Severity::warning, s.egress_sources_file + " has passwords of proxies and can be read by everyone");
+}
+
+/// What the queue manager cannot use of shaping (docs/shaping.md). An error: it would not start.
+void check_shaping(const config::Settings& s, Report& report) {
+  shaping::Rules rules;
+  for (const std::string& file : s.shaping_rules_files)
+    if (auto read = shaping::read_rules_file(file, rules); !read)
+      report.add(Severity::warning, "shaping_rules_files: " + read.error().message() + ": nothing of this file counts");
+  if (auto limits = map::MapList::open(join(s.delivery_limit_maps, ", "), {}); limits && limits->blocking())
+    report.add(Severity::error,
+               "delivery_limit_maps: this type of table may wait for others, which the queue manager cannot");
+  if (!s.default_destination_rate_limit.empty() && !shaping::parse_rate(s.default_destination_rate_limit))
+    report.add(Severity::error, "default_destination_rate_limit: not a rate: N/s, N/m or N/h");
+}
+
 /// What does not hold programs here (docs/security.md): because main.cf says so, or because the kernel cannot.
-void check_confinement(const config::Settings& s, Report& report) {
+void check_confinement(const config::Config& config, Report& report) {
+  const config::Settings& s = config.settings();
   const confine::Offers offers = confine::kernel_offers();
   const auto off = [&](bool on, const char* name, const char* what) {
     if (!on) report.add(Severity::note, fmt::format("{} = no: {}", name, what));
@@ -297,10 +360,34 @@ void check_confinement(const config::Settings& s, Report& report) {
   off(s.confine_system_calls, "confine_system_calls", "a program that is taken over can start others");
   off(s.confine_files, "confine_files", "a program that is taken over can open all that mail_owner can");
   off(s.confine_limits, "confine_limits", "programs may leave core files");
+  if (confine::events_in_data(s))
+    report.add(
+        Severity::warning,
+        "event_log_file or event_accounting_file stands in data_directory itself: programs can rename there what "
+        "others keep, and penevents can change it; name a directory below it");
   if (s.confine_files && offers.landlock == 0)
     report.add(Severity::note, "confine_files: this kernel has no Landlock: programs can open all that mail_owner can");
   if (s.confine_system_calls && !offers.filters)
     report.add(Severity::note, "confine_system_calls: this kernel has no filters: programs can make any system call");
+  // These drop root's rights whatever the column says.
+  static constexpr std::array kHelped = {"local", "virtual", "pipe", "spawn"};
+  for (const auto& service : config.master()) {
+    if (service.unprivileged || std::ranges::find(kHelped, service.command) != kHelped.end()) continue;
+    report.add(Severity::note, fmt::format("service {}: column unpriv is n: who takes {} over is root", service.label(),
+                                           service.command));
+  }
+}
+
+/// Where private keys are not held by a process of their own (docs/keys.md).
+void check_keys(const config::Config& config, Report& report) {
+  const config::Settings& s = config.settings();
+  if (config::key_socket(config)) return;
+  report.add(Severity::note,
+             !s.tls_key_process
+                 ? "tls_key_process = no: smtpd, smtp and whatever signs with DKIM read private keys themselves"
+                 : fmt::format("master.cf has no line \"{0} unix - - n - - {1}\": smtpd, smtp and whatever signs with "
+                               "DKIM read private keys themselves",
+                               s.tls_key_service_name, config::kKeyProgram));
 }
 
 void look(const std::string& config_directory, bool dns, Report& report) {
@@ -322,7 +409,11 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   for (const auto& m : mistakes(*config, {.dns = dns})) report.add(m.problem, m.advice);
   for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
   for (const auto& fault : redis_faults(s)) report.add(Severity::error, fault);
+  check_sources(s, report);
+  check_shaping(s, report);
   check_tables(*config, report);
+  for (const auto& problem : socket_problems(*config)) report.add(problem);
+  for (const auto& problem : cyrus_problems(*config, this_sasl_machine())) report.add(problem);
   check_smtpd(*config, report);
   check_secrets(config->settings(), report);
   check_commands(*config, report);
@@ -331,7 +422,8 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   check_config_file(config->main_file(), report);
   check_config_file(config->master_file(), report);
   check_accounts(s, report);
-  check_confinement(s, report);
+  check_confinement(*config, report);
+  check_keys(*config, report);
   check_directory("queue_directory", s.queue_directory, s, report);
   check_directory("data_directory", s.data_directory, s, report);
   const auto [programs, passed_over] = service::program_directory(*config);
@@ -363,14 +455,14 @@ std::vector<CheckFinding> check_findings(const std::string& config_directory, bo
   return std::move(report.all);
 }
 
-std::vector<std::string> faults(const config::Config& config) {
-  std::vector<std::string> found;
-  for (const auto& list : {config.report(), table_problems(config)}) {
-    for (const auto& p : list) {
-      if (p.severity == Severity::error) found.push_back(p.message());
-    }
-  }
-  for (auto& fault : redis_faults(config.settings())) found.push_back(std::move(fault));
+Faults faults(const config::Config& config) {
+  Faults found;
+  for (const auto& p : config.report())
+    if (p.severity == Severity::error) found.errors.push_back(p.message());
+  for (const auto& p : table_problems(config))
+    (p.severity == Severity::error ? found.errors : found.warnings).push_back(p.message());
+  for (auto& fault : redis_faults(config.settings())) found.errors.push_back(std::move(fault));
+  for (auto& fault : source_faults(config.settings())) found.errors.push_back(std::move(fault));
   return found;
 }
 

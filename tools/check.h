@@ -22,8 +22,11 @@ struct CheckFinding {
 };
 std::vector<CheckFinding> check_findings(const std::string& config_directory, bool dns);
 
-/// The faults of a configuration that keep mail from being taken or delivered, one sentence with its place each:
-/// errors of the files, tables that cannot be used. Opens the tables.
-std::vector<std::string> faults(const config::Config& config);
+/// The faults of a configuration, one sentence with its place each. Opens the tables.
+struct Faults {
+  std::vector<std::string> errors;    ///< keep mail from being taken or delivered: of the files, unusable tables
+  std::vector<std::string> warnings;  ///< of the tables: lines that are passed over, parameters without effect
+};
+Faults faults(const config::Config& config);
 
 }  // namespace pen::tools

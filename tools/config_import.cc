@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,18 +13,26 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <sstream>
 
 #include "lib/base/text.h"
+#include "lib/config/cyrus_sasl.h"
 #include "lib/config/edit.h"
+#include "lib/config/findings.h"
+#include "lib/config/restrictions.h"
 #include "lib/map/build.h"
+#include "tools/cyrus_check.h"
 #include "tools/output.h"
 #include "tools/own_tables.h"
+#include "tools/postsrsd.h"
+#include "tools/socket_names.h"
 #include "tools/tables.h"
 
 namespace pen::tools {
 namespace {
 namespace fs = std::filesystem;
+using config::Problem;
 using config::Severity;
 
 constexpr const char* kProgram = "penstock import";
@@ -81,15 +90,25 @@ int ConfigImport::run() {
     if (auto kept = keep_own_settings(); !kept) return say(EX_CONFIG, kept.error().message());
   }
   if (options_.dry_run) {
-    judge(config::Config::parse({options_.to, main_.text, master_.text, {}}, config::system_surroundings()), false);
+    for (const File& f : files_)
+      if (const auto text = read_file(options_.from + "/" + f.path)) tell_old_names(f.path, *text);
+    const auto parse = [](const std::string& directory, const std::string& main, const std::string& master) {
+      return config::Config::parse({directory, main, master, {}}, config::system_surroundings());
+    };
+    judge(parse(options_.to, main_.text, master_.text));
+    // Files are where they are still.
+    judge_tables(exim_ ? parse(options_.to, main_.text, master_.text)
+                       : parse(options_.from, unmoved_main_, unmoved_master_));
     return report();
   }
   if (auto written = write(); !written) return say(EX_CANTCREAT, written.error().message());
   auto config = config::inspect(options_.to);
   if (!config) return say(EX_CONFIG, config.error().message());
+  hand_over_secrets(*config);
   if (const int status = make_tables(); status != 0)
     cannot_.push_back("not every table could be made, as said above: penmap -c " + options_.to + " --all");
-  judge(*config, true);
+  judge(*config);
+  judge_tables(*config);
   return report();
 }
 
@@ -121,17 +140,118 @@ Result<void> ConfigImport::read_postfix() {
     PEN_TRY_ASSIGN(master, read_file(options_.from + "/master.cf"));
   } else {
     PEN_TRY_ASSIGN(master, shipped_master());
-    cannot_.push_back("there is no master.cf in " + options_.from + ": Penstock's own is used");
+    differs_.push_back(
+        {.severity = Severity::warning,
+         .file = options_.from + "/master.cf",
+         .line = 0,
+         .name = {},
+         .text = "is not there: the one that comes with Penstock is used, as Postfix's package has one"});
   }
   PEN_TRY(find_files());
   Moved moved{.from = {options_.from}, .to = options_.to, .files = {}};
   if (options_.from != "/etc/postfix") moved.from.push_back("/etc/postfix");
   for (const auto& f : files_) moved.files.insert(f.path);
-  PEN_TRY_ASSIGN(main_, from_postfix_main(main, moved));
-  master_ = from_postfix_master(master, moved);
+  AbsoluteSockets sockets = absolute_sockets({.main = main, .master = master, .directory = options_.from});
+  postfix_queue_ = sockets.queue_directory;
+  config::Problems ignored;
+  made_sockets_ = sockets_of(config::parse_master_cf(master, "master.cf", ignored));
+  std::ranges::move(sockets.changes, std::back_inserter(differs_));
+  PEN_TRY_ASSIGN(main_, from_postfix_main(sockets.main, moved));
+  PEN_TRY(take_postsrsd_over());
+  PEN_TRY(keep_old_defaults(sockets.main, sockets.master));
+  if (options_.dry_run) {
+    Moved nowhere = moved;
+    nowhere.to = options_.from;
+    PEN_TRY_ASSIGN(ForeignText unmoved, from_postfix_main(sockets.main, nowhere));
+    unmoved_main_ = std::move(unmoved.text);
+    unmoved_master_ = from_postfix_master(sockets.master, nowhere).text;
+  }
+  master_ = from_postfix_master(sockets.master, moved);
+  if (master_.chrooted > 0)
+    differs_.push_back({.severity = Severity::note,
+                        .file = options_.from + "/master.cf",
+                        .line = 0,
+                        .name = "chroot",
+                        .text = fmt::format("y is written as n in {} services: no program is confined to "
+                                            "queue_directory",
+                                            master_.chrooted)});
+  PEN_TRY(add_cyrus());
   dropped_ = main_.dropped;
   dropped_.insert(dropped_.end(), master_.dropped.begin(), master_.dropped.end());
   return {};
+}
+
+Result<void> ConfigImport::take_postsrsd_over() {
+  // Beside the directory, where packages have them.
+  const std::string etc = fs::path(options_.from).parent_path().string();
+  PostsrsdFiles files;
+  files.defaults = read_file(etc + "/default/postsrsd").value_or("");
+  for (const char* name : {"/postsrsd.conf", "/postsrsd/postsrsd.conf"})
+    if (files.conf.empty()) files.conf = read_file(etc + name).value_or("");
+  const std::string name = "postsrsd.secret";
+  PEN_TRY_ASSIGN(auto taken, take_postsrsd(main_.text, files, options_.to + "/" + name));
+  if (!taken) return {};
+  main_.text = std::move(taken->main_cf);
+  std::ranges::move(taken->dropped, std::back_inserter(main_.dropped));
+  if (auto secrets = read_file(taken->secrets_file))
+    more_.emplace_back(name, *std::move(secrets));
+  else
+    cannot_.push_back(options_.to + "/" + name +
+                      ": the secrets of postsrsd cannot be read: " + secrets.error().message());
+  return {};
+}
+
+/// In Postfix smtpd asks Cyrus SASL itself; here a service of its own does.
+Result<void> ConfigImport::add_cyrus() {
+  const auto config = config::Config::parse({options_.to, main_.text, master_.text, {}}, config::system_surroundings());
+  if (config::cyrus_applications(config).empty()) return {};
+  PEN_TRY(move_cyrus_options(config));
+  if (config::cyrus_socket(config)) return {};
+  const std::string line = config::cyrus_line(config.master());
+  for (std::string* text : {&master_.text, &unmoved_master_})
+    if (!text->empty()) *text += "# Decides logins with Cyrus SASL: see cyrus(8).\n" + line + "\n";
+  differs_.push_back({.severity = Severity::note,
+                      .file = options_.from + "/master.cf",
+                      .line = 0,
+                      .name = "smtpd_sasl_type",
+                      .text = "the line \"" + line + "\" is added: Cyrus SASL has a program of its own"});
+  return {};
+}
+
+/// The directories of cyrus_sasl_config_path whose files are copied.
+Result<void> ConfigImport::move_cyrus_options(const config::Config& config) {
+  if (!config.where("cyrus_sasl_config_path")) return {};
+  const auto moved_to = [&](const std::string& to) {
+    std::vector<std::string> directories;
+    for (const std::string_view part : split(config.settings().cyrus_sasl_config_path, ":")) {
+      std::string directory(trim(part));
+      for (const std::string& from : {options_.from, std::string("/etc/postfix")}) {
+        if (!directory.starts_with(from + "/")) continue;
+        const std::string below = directory.substr(from.size() + 1) + (directory.ends_with('/') ? "" : "/");
+        if (std::ranges::any_of(files_, [&](const File& f) { return f.path.starts_with(below); })) {
+          directory.replace(0, from.size(), to);
+          break;
+        }
+      }
+      directories.push_back(std::move(directory));
+    }
+    return std::vector<config::Edit>{
+        {.kind = config::Edit::Kind::set, .name = "cyrus_sasl_config_path", .value = join(directories, ":")}};
+  };
+  PEN_TRY_ASSIGN(main_.text, config::edit_main_cf(main_.text, moved_to(options_.to)));
+  if (!unmoved_main_.empty()) {
+    PEN_TRY_ASSIGN(unmoved_main_, config::edit_main_cf(unmoved_main_, moved_to(options_.from)));
+  }
+  return {};
+}
+
+/// Programs without root's rights read the secrets.
+void ConfigImport::hand_over_secrets(const config::Config& config) {
+  const std::string path = options_.to + "/postsrsd.secret";
+  if (::geteuid() != 0 || config.settings().srs_secrets_file != path || !fs::exists(path)) return;
+  const passwd* owner = ::getpwnam(config.settings().mail_owner.c_str());
+  if (owner == nullptr || ::chown(path.c_str(), owner->pw_uid, owner->pw_gid) != 0)
+    cannot_.push_back(path + " must be readable for mail_owner (" + config.settings().mail_owner + ")");
 }
 
 Result<void> ConfigImport::read_exim() {
@@ -183,11 +303,47 @@ Result<void> ConfigImport::copy(const File& file) {
   fs::create_directories(fs::path(to).parent_path(), error);
   if (error) return fail_errno(to, error.value());
   PEN_TRY_ASSIGN(const std::string text, read_file(from));
+  tell_old_names(file.path, text);
   PEN_TRY(put(file.path, text, file.mode));
   struct stat st{};
   if (::geteuid() == 0 && ::stat(from.c_str(), &st) == 0 && ::lchown(to.c_str(), st.st_uid, st.st_gid) != 0)
     return fail_errno(to);
   return {};
+}
+
+/// An :include: or a command of an alias: what a table says is copied as it is.
+void ConfigImport::tell_old_names(const std::string& file, const std::string& text) {
+  int number = 0;
+  bool told = false;
+  for (const auto line : std::string_view(text) | std::views::split('\n')) {
+    ++number;
+    const std::string_view content(line.begin(), line.end());
+    if (trim(content).starts_with('#')) continue;
+    tell_sockets(file, number, content);
+    for (const std::string& from : {options_.from, std::string("/etc/postfix")}) {
+      if (told || !content.contains(from + "/")) continue;
+      told = true;
+      differs_.push_back({.severity = Severity::note,
+                          .file = options_.to + "/" + file,
+                          .line = number,
+                          .name = {},
+                          .text = "names a file in " + from + ": it is read there, so that this directory must stay"});
+    }
+  }
+}
+
+/// A transport or a filter of a table whose socket is below Postfix's queue directory.
+void ConfigImport::tell_sockets(const std::string& file, int line, std::string_view text) {
+  for (const SocketName& socket : socket_names(text)) {
+    if (postfix_queue_.empty() || socket.path.starts_with('/') || made_sockets_.contains(socket.path)) continue;
+    cost_mail_.push_back({.severity = Severity::warning,
+                          .file = options_.to + "/" + file,
+                          .line = line,
+                          .name = {},
+                          .text = fmt::format("the socket {0} is below Postfix's queue directory: write {1}/{0}",
+                                              printable(socket.path, 100), postfix_queue_)});
+    differs_.push_back(cost_mail_.back());
+  }
 }
 
 Result<void> ConfigImport::write() {
@@ -201,7 +357,8 @@ Result<void> ConfigImport::write() {
   }
   if (!exim_)
     for (const File& f : files_) PEN_TRY(copy(f));
-  for (const auto& [name, text] : more_) PEN_TRY(put(name, text, name == "sasl_passwd" ? 0600 : 0644));
+  for (const auto& [name, text] : more_)
+    PEN_TRY(put(name, text, name == "sasl_passwd" || name == "postsrsd.secret" ? 0600 : 0644));
   PEN_TRY(put("master.cf", master_.text, 0644));
   return put("main.cf", main_.text, 0644);
 }
@@ -229,16 +386,82 @@ int ConfigImport::make_tables() {
   return status;
 }
 
-void ConfigImport::judge(const config::Config& config, bool tables) {
-  for (const auto& name : config.names_set()) {
-    const config::Row* row = config::find_row(name);
-    if (row != nullptr && row->kind == config::Class::acts) acts_.push_back(name);
+/// A file that sets no level goes on with the defaults that it had in Postfix, which are those of level 0.
+Result<void> ConfigImport::keep_old_defaults(const std::string& main, const std::string& master) {
+  const auto config = config::Config::parse({options_.from, main, master, {}}, config::system_surroundings());
+  const bool unset = !config.where("compatibility_level");
+  const auto below = config.expand("${{$compatibility_level} <level {1} ? {yes} : {no}}");
+  if (!unset && (!below || *below != "yes")) return {};
+  std::vector<config::Edit> edits;
+  const auto set = [&](const char* name, const char* value, std::string why) {
+    edits.push_back({.kind = config::Edit::Kind::set, .name = name, .value = value});
+    differs_.push_back({.severity = Severity::note,
+                        .file = options_.from + "/main.cf",
+                        .line = 0,
+                        .name = name,
+                        .text = std::move(why)});
+  };
+  if (unset) {
+    std::string differ;
+    for (const auto& old : config::old_defaults(config))
+      if (config::find_row(old.name) != nullptr && old.name != "smtpd_relay_restrictions")
+        differ += (differ.empty() ? ": " : ", ") + old.name + " " + (old.there.empty() ? "empty" : old.there);
+    set("compatibility_level", "0", "is not set, and is written as 0: what Postfix takes then goes on" + differ);
   }
-  for (const auto& p : config.report()) differs_.push_back(p);
-  if (!tables) return;
-  for (const auto& p : table_problems(config)) differs_.push_back(p);
-  for (const OwnTable& table : own_tables(config)) {
-    if (table.is_made()) continue;
+  // At this level Postfix has no smtpd_relay_restrictions, so that what the other list lets through is relayed.
+  const auto items = config.list("smtpd_recipient_restrictions").value_or(std::vector<std::string>());
+  const bool guards = std::ranges::any_of(items, [](const std::string& item) {
+    const auto* known = config::find_restriction(item);
+    return known != nullptr && known->guards_relaying;
+  });
+  if (guards && !config.where("smtpd_relay_restrictions"))
+    set("smtpd_relay_restrictions", "",
+        "is not set, and is written as empty, as it is in Postfix below compatibility_level 1: "
+        "smtpd_recipient_restrictions alone decides who may relay");
+  PEN_TRY_ASSIGN(main_.text, config::edit_main_cf(main_.text, edits));
+  return {};
+}
+
+void ConfigImport::judge(const config::Config& config) {
+  config::Findings found = config::findings(config);
+  nothing_starts_ =
+      std::ranges::any_of(config.problems(), [](const Problem& p) { return p.severity == Severity::error; });
+  judge_names(config, found.without_effect);
+  std::ranges::move(found.all, std::back_inserter(differs_));
+  std::ranges::move(found.cost_mail, std::back_inserter(cost_mail_));
+}
+
+/// Each name that is set is in one of the lists, if only because something is said of it.
+void ConfigImport::judge_names(const config::Config& config, const std::set<std::string, std::less<>>& without_effect) {
+  const auto said = config.report();
+  for (const auto& name : config.names_set()) {
+    if (without_effect.contains(name)) continue;
+    const config::Row* row = config::find_row(name);
+    const bool told = std::ranges::any_of(said, [&](const Problem& p) { return p.name == name; });
+    if (row != nullptr ? row->kind == config::Class::acts : !told)
+      acts_.push_back(name);  // also a transport's own, and names that other values refer to
+    else if (!told)
+      idle_.push_back(name);
+  }
+}
+
+void ConfigImport::judge_tables(const config::Config& config) {
+  const auto tables = own_tables(config);
+  for (Problem p : table_problems(config)) {
+    if (p.file == config.main_file() || p.file == config.master_file())  // told of the files that would be written
+      p.file.replace(0, config.directory().size(), options_.to);
+    // Nothing is made in a dry run, but what has a text would be.
+    const bool would_be_made = options_.dry_run && std::ranges::any_of(tables, [&](const OwnTable& table) {
+                                 return table.has_text() && p.text.contains(table.file());
+                               });
+    if (!would_be_made) differs_.push_back(std::move(p));
+  }
+  for (Problem p : cyrus_problems(config, this_sasl_machine())) {
+    if (p.file == config.main_file()) p.file = options_.to + "/main.cf";
+    differs_.push_back(std::move(p));
+  }
+  for (const OwnTable& table : tables) {
+    if (table.is_made() || (options_.dry_run && table.has_text())) continue;
     const std::string old = table.text + ".db";
     cannot_.push_back(table.has_text() ? table.file() + " is not made"
                       : fs::exists(old)
@@ -251,16 +474,31 @@ void ConfigImport::judge(const config::Config& config, bool tables) {
   }
 }
 
+/// What the report comes to, with what costs mail although every program starts.
+std::string ConfigImport::verdict() const {
+  const bool errors = std::ranges::any_of(differs_, [](const auto& p) { return p.severity == Severity::error; });
+  if (nothing_starts_) return "Mail will not flow: no program starts before the errors above are put right.";
+  std::string what = errors             ? "Some mail would be refused or would wait: see the errors above."
+                     : !cannot_.empty() ? "Some mail would be refused or would wait: see what could not be done above."
+                     : cost_mail_.empty() ? fmt::format("Mail will flow. Next: penstock -c {} check", options_.to)
+                                          : "Mail will flow, but not all of it:";
+  if ((errors || !cannot_.empty()) && !cost_mail_.empty()) what += " Also:";
+  for (const Problem& p : cost_mail_) what += "\n  " + p.message();
+  return what;
+}
+
 int ConfigImport::report() {
-  const bool loses =
-      !cannot_.empty() || std::ranges::any_of(differs_, [](const auto& p) { return p.severity == Severity::error; });
+  const bool errors = std::ranges::any_of(differs_, [](const auto& p) { return p.severity == Severity::error; });
+  const bool loses = errors || !cannot_.empty() || !cost_mail_.empty();
   static constexpr const char* kWords[] = {"error", "warning", "note"};
   if (options_.json) {
     nlohmann::ordered_json j;
     j["from"] = options_.from;
     j["to"] = options_.to;
     j["mail_will_flow"] = !loses;
+    j["verdict"] = verdict();
     j["acts"] = acts_;
+    j["as_it_is_anyway"] = idle_;
     j["differs"] = nlohmann::ordered_json::array();
     for (const auto& p : differs_) {
       nlohmann::ordered_json one;
@@ -286,8 +524,7 @@ int ConfigImport::report() {
   print("\nCould not be done:\n");
   for (const auto& what : cannot_) print("  " + what + "\n");
   if (cannot_.empty()) print("  nothing to do by hand\n");
-  print(loses ? "\nSome mail would be refused or would wait: see the errors above.\n"
-              : fmt::format("\nMail will flow. Next: penstock -c {} check\n", options_.to));
+  print("\n" + verdict() + "\n");
   return loses ? kLoses : EX_OK;
 }
 

@@ -23,7 +23,10 @@ async::Task<void> DestinationClient::converse(async::Loop& loop, const ToQmgr& r
   Persistence persistence(program_, /*order=*/false);
   while (!done) {
     auto channel =
-        co_await ipc::connect_channel<FromQmgr, ToQmgr>(loop, path_, kName, {.deadline = loop.now() + seconds(30)});
+        co_await ipc::connect_channel<FromQmgr, ToQmgr>(loop, path_, kName, {.deadline = loop.now() + kGreets});
+    // It runs: neither its file nor guesses are to stand for what it knows.
+    if (!channel && channel.error().is(async::WaitError::timed_out))
+      die(program_, EX_UNAVAILABLE, "the queue manager " + not_greeted());
     if (!channel) {
       why_ = channel.error().message();
       break;
@@ -55,7 +58,7 @@ std::optional<Done> DestinationClient::ask(const ToQmgr& request, const See& see
 }
 
 DestinationFile::DestinationFile(const config::Config& config)
-    : directory_(config.settings().data_directory + "/destdb"), owner_(service::mail_owner(config.settings())) {}
+    : directory_(config.settings().data_directory + "/destdb"), owners_(service::owners(config.settings())) {}
 
 Result<void> DestinationFile::there() const {
   const std::string path = directory_ + "/data.mdb";
@@ -65,9 +68,9 @@ Result<void> DestinationFile::there() const {
 
 Result<void> DestinationFile::each(bool quiet,
                                    const std::function<void(const std::string& key, const destdb::Facts& facts)>& see) {
-  PEN_TRY_ASSIGN(const service::Account account, owner_);
-  const service::AsAccount owner(account);
-  if (!owner.ok()) return fail_errno("become mail_owner");
+  PEN_TRY_ASSIGN(const service::Owners owners, owners_);
+  const service::AsAccount owner(owners.queue);
+  if (!owner.ok()) return fail_errno("become queue_owner");
   PEN_TRY(there());
   suspensions_.clear();
   // Suspensions are needed before the facts that they affect, but lie behind them.
@@ -86,9 +89,9 @@ Result<void> DestinationFile::each(bool quiet,
 }
 
 Result<void> DestinationFile::write(const std::vector<destdb::Change>& changes) {
-  PEN_TRY_ASSIGN(const service::Account account, owner_);
-  const service::AsAccount owner(account);
-  if (!owner.ok()) return fail_errno("become mail_owner");
+  PEN_TRY_ASSIGN(const service::Owners owners, owners_);
+  const service::AsAccount owner(owners.queue);
+  if (!owner.ok()) return fail_errno("become queue_owner");
   PEN_TRY(there());
   PEN_TRY_ASSIGN(const auto file, destdb::open_lmdb(directory_));
   return file->write(changes);

@@ -15,7 +15,7 @@
 namespace pen::tools {
 
 /// Sends one request to qmgr, again to its successor if qmgr is replaced meanwhile. nullopt: qmgr cannot be reached,
-/// why() has the reason. Ends the program (EX_UNAVAILABLE) if qmgr goes away within its answer.
+/// why() has the reason. Ends the program (EX_UNAVAILABLE) if qmgr hangs, or goes away within its answer.
 class DestinationClient {
  public:
   DestinationClient(std::string program, const config::Config& config);
@@ -30,7 +30,7 @@ class DestinationClient {
   std::string program_, path_, why_;
 };
 
-/// The file of the destination database. Root becomes mail_owner first: in mail_owner's directory any name may be a
+/// The file of the destination database. Root becomes queue_owner first: in queue_owner's directory any name may be a
 /// link, and no file may end up belonging to root.
 class DestinationFile {
  public:
@@ -47,7 +47,7 @@ class DestinationFile {
   Result<void> there() const;
 
   std::string directory_;
-  Result<service::Account> owner_;
+  Result<service::Owners> owners_;
   destdb::Suspensions suspensions_;
 };
 

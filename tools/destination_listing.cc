@@ -39,6 +39,10 @@ std::string limit_of(std::uint32_t n) { return n == 0 ? "no limit" : std::to_str
 std::string why(const Seen& d) {
   if (!d.entry.suspended.empty()) return printable(d.entry.suspended);
   if (d.facts.failures > 0) return printable(d.facts.reason);
+  for (const auto& l : d.entry.limits)
+    if (l.held.count() > 0 && l.domain.empty()) return fmt::format("rests for {} s", (l.held.count() + 999) / 1000);
+  for (const auto& l : d.entry.limits)
+    if (!l.rate.empty() && l.domain.empty()) return "at most " + l.rate;
   return {};
 }
 
@@ -67,6 +71,27 @@ std::string rule_text(const Explained& e) {
       return "routing: there is no route";
   }
   return {};
+}
+
+/// "google of a.example: 10/m (learned), 5 jobs wait, 8 in the last minute; rests for 300 s: reason".
+std::string limit_text(const ipc::destinations::Limit& l) {
+  std::string text = l.group.empty() ? l.name : l.group;
+  if (!l.group.empty() && !l.name.empty()) text += " by " + l.name;
+  if (!l.source.empty()) text += " from " + l.source;
+  if (!l.domain.empty()) text += " of " + printable(l.domain);
+  text += ": ";
+  std::string limits = l.rate;
+  if (l.connections > 0) limits += fmt::format("{}{} connections", limits.empty() ? "" : ", ", l.connections);
+  text += limits.empty() ? "no rate" : limits;
+  if (!l.set.empty()) text += " (set: " + l.set + ")";
+  if (!l.ordered.empty()) text += " (ordered: " + l.ordered + ")";
+  text += fmt::format(", {} in the last minute", l.last_minute);
+  if (l.waiting > 0) text += fmt::format(", {} jobs wait", l.waiting);
+  if (l.held.count() > 0) text += fmt::format(", rests for {} s", (l.held.count() + 999) / 1000);
+  if (l.complaints > 0) text += fmt::format(", {} complaints", l.complaints);
+  if (!l.reason.empty())
+    text += fmt::format("; last {} by rule {}: {}", when(l.complained), printable(l.rule), printable(l.reason));
+  return text;
 }
 
 std::string class_text(const ClassSeen& c) {
@@ -106,11 +131,42 @@ std::string list_header() { return "STATE      CONN JOBS FAIL NEXT TRY          
 
 std::string list_line(const Seen& d) {
   const std::string reason = why(d);
-  return fmt::format("{:<10} {:>4} {:>4} {:>4} {:<19} {} ({}){}\n", class_word(d.entry.classification),
+  return fmt::format("{:<10} {:>4} {:>4} {:>4} {:<19} {} ({}){}{}\n", class_word(d.entry.classification),
                      d.live ? std::to_string(d.entry.connections) : "-",
                      d.live ? std::to_string(d.entry.in_hand + d.entry.waiting) : "-", d.facts.failures,
                      d.facts.failures > 0 ? when(d.facts.next_retry) : "-", printable(d.entry.shown), d.entry.transport,
-                     reason.empty() ? "" : " " + reason);
+                     d.entry.source.empty() ? "" : " from " + d.entry.source, reason.empty() ? "" : " " + reason);
+}
+
+std::string source_header() { return "STATE      CONN SOURCE           FROM, BY NAME, THROUGH; POOLS; REASON\n"; }
+
+std::string source_line(const ipc::destinations::SourceSeen& s) {
+  const char* state = !s.suspended.empty() ? "suspended"
+                      : !s.resting.empty() ? "rests"
+                      : !s.begins.empty()  ? "to come"
+                      : s.warms_up         ? "warms up"
+                                           : "in use";
+  std::vector<std::string> from;
+  for (const auto& word : {s.address, s.address6, s.helo, s.proxy})
+    if (!word.empty()) from.push_back(word);
+  std::string reason = printable(s.suspended.empty() ? s.resting : s.suspended);
+  if (s.suspended.empty() && !s.resting.empty()) reason += ", until " + when(s.rests_until);
+  if (reason.empty() && !s.begins.empty()) reason = "from " + s.begins + " on";
+  return fmt::format("{:<10} {:>4} {:<16} {}; {}{}\n", state, s.connections, s.name,
+                     from.empty() ? "any address" : join(from, ", "),
+                     s.pools.empty() ? "in no pool" : join(s.pools, ", "), reason.empty() ? "" : "; " + reason);
+}
+
+std::string source_line(const ipc::destinations::SourceGroup& g) {
+  std::string text;
+  if (g.limit > 0)
+    text = fmt::format("stage {}: {} of {} today, {} accepted", g.stage, g.taken, g.limit, g.accepted);
+  else if (g.stage > 0)
+    text = "warm";
+  if (!g.blocked.empty())
+    text +=
+        (text.empty() ? "" : "; ") + fmt::format("blocked until {}: {}", when(g.blocked_until), printable(g.blocked));
+  return fmt::format("{:<10} {:>4}   {} {}\n", "", "", printable(g.group), text.empty() ? "nothing" : text);
 }
 
 std::string list_line(const destdb::Suspension& s) {
@@ -138,6 +194,7 @@ std::string show_text(const Seen& d) {
     line("jobs", fmt::format("{} in hand, {} waiting on its connections", d.entry.in_hand, d.entry.waiting));
     if (!d.entry.session_class.empty())
       line("session class", d.entry.session_class + (d.entry.in_line ? ": it waits for a session to end" : ""));
+    for (const auto& l : d.entry.limits) line("limit", limit_text(l));
   }
   if (f.failures > 0) {
     line("failures in a row", fmt::format("{} ({})", f.failures, trouble_word(f.trouble)));
@@ -210,6 +267,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
   if (e.rate_delay.count() > 0)
     line("rate delay",
          fmt::format("{} s between two deliveries to a destination", static_cast<double>(e.rate_delay.count()) / 1000));
+  for (const auto& l : e.limits) line("limit", limit_text(l));
   for (const auto& c : e.classes) line("class", class_text(c));
   if (e.pooled > 0) line("waiting", fmt::format("{} jobs for a connection to these hosts", e.pooled));
   for (const Seen& d : hosts) {

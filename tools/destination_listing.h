@@ -27,7 +27,14 @@ std::string show_text(const destdb::Suspension& s);
 std::string explain_text(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
                          const ipc::destinations::Backend& backend, WallTime now);
 
+std::string source_header();
+std::string source_line(const ipc::destinations::SourceSeen& s);
+/// Below its source's.
+std::string source_line(const ipc::destinations::SourceGroup& g);
+
 /// One line of JSON.
+inline std::string json_line(const ipc::destinations::SourceSeen& s) { return views::text_of(views::to_json(s)); }
+inline std::string json_line(const ipc::destinations::SourceGroup& g) { return views::text_of(views::to_json(g)); }
 inline std::string json_line(const ipc::destinations::Backend& b) { return views::text_of(views::to_json(b)); }
 inline std::string json_line(const Seen& d) { return views::text_of(views::to_json(d)); }
 inline std::string json_line(const destdb::Suspension& s) { return views::text_of(views::to_json(s)); }

@@ -9,7 +9,9 @@
 
 #include "lib/base/text.h"
 #include "lib/destdb/name.h"
+#include "lib/egress/file.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/shaping/rate.h"
 #include "tools/output.h"
 
 namespace pen::tools {
@@ -31,7 +33,19 @@ std::string take_destination(Options& o, const std::vector<std::string>& words) 
   o.reason = join({words.begin() + 1, words.end()});
   return {};
 }
+std::string take_rate(Options& o, const std::vector<std::string>& words) {
+  if (std::string wrong = take_destination(o, {words[0]}); !wrong.empty()) return wrong;
+  if (words[1] == "none") return {};
+  if (!shaping::parse_rate(words[1])) return "not a rate N/s, N/m or N/h, nor none: " + printable(words[1]);
+  o.rate = words[1];
+  return {};
+}
 std::string take_addresses(Options& o, const std::vector<std::string>& words) {
+  // A destination, as alerts and listings name it: why its mail waits is what is known of it.
+  if (words.size() == 1 && words[0].find('@') == std::string::npos && destdb::destination_name(words[0])) {
+    o.command = Command::show;
+    return take_destination(o, words);
+  }
   o.recipient = words[0];
   const auto at = o.recipient.rfind('@');
   if (at == std::string::npos || at == 0 || at + 1 == o.recipient.size() || o.recipient.size() > kMaxAddress)
@@ -39,6 +53,10 @@ std::string take_addresses(Options& o, const std::vector<std::string>& words) {
   // Without a sender it is a notice, whose sender is empty.
   if (words.size() == 2 && words[1] != "<>") o.sender = words[1];
   return o.sender.size() > kMaxAddress ? "no sender is that long" : "";
+}
+std::string take_source(Options& o, const std::vector<std::string>& words) {
+  if (!words.empty()) o.source = words[0];
+  return words.empty() || egress::valid_name(words[0]) ? "" : "not a name of a source: " + printable(words[0]);
 }
 std::string take_nothing(Options&, const std::vector<std::string>&) { return {}; }
 
@@ -60,8 +78,13 @@ constexpr Row kCommands[] = {
     {"resume", " DEST", "deliver again", Command::resume, 1, 1, take_destination},
     {"forget", " DEST", "drop what was learned of it: failures, limits, times", Command::forget, 1, 1,
      take_destination},
-    {"explain", " USER@DOMAIN [SENDER]", "where mail for this recipient would go now, and why", Command::explain, 1, 2,
-     take_addresses}};
+    {"rate", " PROVIDER N/s|N/m|N/h|none", "the most that it gets until another order, also after a restart",
+     Command::rate, 2, 2, take_rate},
+    {"explain", " USER@DOMAIN [SENDER]",
+     "where mail for this recipient would go now, and why; of a DEST, what show says", Command::explain, 1, 2,
+     take_addresses},
+    {"sources", " [NAME]", "the sources of outgoing mail: state, connections, warm-up, blocks", Command::sources, 0, 1,
+     take_source}};
 
 /// What is wrong with the command; empty: nothing.
 std::string take_command(Options& o, std::vector<std::string> words) {
@@ -96,12 +119,13 @@ std::expected<DestinationTool::Options, service::Ending> DestinationTool::read(i
                             .about = "Looks at the destinations of a Penstock instance, and has mail for them wait.",
                             .options = {}};
   for (const Row& row : kCommands) line.options.push_back({std::string(row.name) + row.words, row.text});
-  line.options.insert(line.options.end(),
-                      {{"",
-                        "DEST is a host name, an address, either with a port ([192.0.2.1]:25), a domain, or "
-                        ".DOMAIN for all that is below it."},
-                       {"-j, --json", "one JSON object a line, for list, show and explain", service::set(o.json)},
-                       service::directory_option(o.directory)});
+  line.options.insert(
+      line.options.end(),
+      {{"",
+        "DEST is a host name, an address, either with a port ([192.0.2.1]:25), a domain, or "
+        ".DOMAIN for all that is below it. source:NAME is a source, for suspend, resume and forget."},
+       {"-j, --json", "one JSON object a line, for list, show, explain and sources", service::set(o.json)},
+       service::directory_option(o.directory)});
   const auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   if (words->empty()) return std::unexpected(line.incomplete());
@@ -112,6 +136,7 @@ std::expected<DestinationTool::Options, service::Ending> DestinationTool::read(i
 DestinationTool::DestinationTool(Options options)
     : options_(std::move(options)),
       config_(load_instance(kProgram, options_.directory)),
+      written_(options_.command == Command::explain ? std::make_optional<WrittenSender>(config_) : std::nullopt),
       qmgr_(kProgram, config_),
       file_(config_) {}
 
@@ -123,12 +148,16 @@ int DestinationTool::run() {
       return look(o.destination);
     case Command::explain:
       return explain(o.recipient, o.sender);
+    case Command::sources:
+      return sources(o.source);
     case Command::suspend:
-      return give(Order{1, Verb::suspend, o.destination, o.reason});
+      return give(Order{1, Verb::suspend, o.destination, o.reason, {}});
     case Command::resume:
-      return give(Order{1, Verb::resume, o.destination, {}});
+      return give(Order{1, Verb::resume, o.destination, {}, {}});
     case Command::forget:
-      return give(Order{1, Verb::forget, o.destination, {}});
+      return give(Order{1, Verb::forget, o.destination, {}, {}});
+    case Command::rate:
+      return give(Order{1, Verb::rate, o.destination, {}, o.rate});
   }
   return EX_SOFTWARE;
 }
@@ -205,6 +234,8 @@ int DestinationTool::look(const std::string& name) {
 }
 
 int DestinationTool::order_in_file(const Order& order) {
+  if (order.verb == Verb::rate)
+    die(kProgram, EX_UNAVAILABLE, "the mail system is not running, and a rate is ordered of it: " + qmgr_.why());
   std::vector<destdb::Change> changes;
   const auto read = file_.each(true, [&](const std::string& key, const destdb::Facts& facts) {
     if (order.verb == Verb::forget && fits(order.name, facts))
@@ -232,7 +263,9 @@ int DestinationTool::order_in_file(const Order& order) {
 int DestinationTool::give(const Order& order) {
   const auto nothing = [&] {
     die(kProgram, EX_DATAERR,
-        order.verb == Verb::resume ? order.name + " is not suspended by hand" : "nothing is known of " + order.name);
+        order.verb == Verb::resume ? order.name + " is not suspended by hand"
+        : order.verb == Verb::rate ? order.name + " is no provider, nor the hosts of a route that is in memory"
+                                   : "nothing is known of " + order.name);
   };
   const auto done = qmgr_.ask(order, [](FromQmgr&) {});
   if (!done) {
@@ -253,6 +286,19 @@ int DestinationTool::give(const Order& order) {
   }
   if (order.verb == Verb::resume)
     note("what waits in the queue is tried at its next time; penqueue -s or -f tries it now");
+  return 0;
+}
+
+int DestinationTool::sources(const std::string& name) {
+  bool header = !options_.json;
+  const auto done = qmgr_.ask(FindSources{1, name}, [&](FromQmgr& m) {
+    if (std::exchange(header, false)) print(source_header());
+    if (const auto* s = std::get_if<SourceSeen>(&m)) print(options_.json ? json_line(*s) : source_line(*s));
+    if (const auto* g = std::get_if<SourceGroup>(&m)) print(options_.json ? json_line(*g) : source_line(*g));
+  });
+  if (!done) die(kProgram, EX_UNAVAILABLE, "the mail system is not running: " + qmgr_.why());
+  if (done->outcome == Outcome::not_found) die(kProgram, EX_DATAERR, "there is no source " + name);
+  if (done->count == 0) note("mail is sent from no sources (egress_sources_file, default_egress_pool)");
   return 0;
 }
 
@@ -285,16 +331,13 @@ int DestinationTool::explain_without_qmgr(const std::string& recipient, const st
     if (it != file_.suspensions().end() && suspended.empty())
       suspended = "delivery to " + n + " is suspended" + (it->second.reason.empty() ? "" : ": " + it->second.reason);
   }
-  if (options_.json) {
-    e.suspended = suspended;
-    print(json_line(e, hosts, {}));
-  } else {
-    print("recipient    " + printable(e.recipient) + "\ntransport    " + e.transport + "\nnext hop     " +
-          printable(e.nexthop) + "\n");
-    if (!e.by_sender.empty()) print("by sender    " + e.by_sender + "\n");
-    for (const auto& d : hosts) print(show_text(d));
-    if (!suspended.empty()) print("decision     deferred: " + printable(suspended) + "\n");
-  }
+  e.suspended = suspended;
+  std::string text = "recipient    " + printable(e.recipient) + "\ntransport    " + e.transport + "\nnext hop     " +
+                     printable(e.nexthop) + "\n";
+  if (!e.by_sender.empty()) text += "by sender    " + e.by_sender + "\n";
+  for (const auto& d : hosts) text += show_text(d);
+  if (!suspended.empty()) text += "decision     deferred: " + printable(suspended) + "\n";
+  print_explained(e, hosts, text, {});
   note("the mail system is not running: its hosts and what would be chosen are not known (" + qmgr_.why() + ")");
   if (!read && !read.error().is_errno(ENOENT)) note(read.error().message());
   return 0;
@@ -311,8 +354,25 @@ int DestinationTool::explain(const std::string& recipient, const std::string& se
   });
   if (!done) return explain_without_qmgr(recipient, sender);
   if (done->outcome != Outcome::ok) die(kProgram, EX_TEMPFAIL, done->text);
-  print(options_.json ? json_line(explained, hosts, backend) : explain_text(explained, hosts, backend, now()));
+  print_explained(explained, hosts, explain_text(explained, hosts, backend, now()), backend);
   return 0;
+}
+
+void DestinationTool::print_explained(const Explained& e, const std::vector<Seen>& hosts, const std::string& text,
+                                      const Backend& backend) {
+  const std::string sender = written_->of(options_.sender, e.recipient, e.transport);
+  const std::string& problem = written_->problem();
+  if (options_.json) {
+    auto j = views::to_json(e, hosts, backend);
+    if (!sender.empty()) j["rewritten_sender"] = printable(sender, 1000);
+    if (!problem.empty()) j["rewritten_sender_unknown"] = problem;
+    return print(views::text_of(j));
+  }
+  print(text);
+  if (!sender.empty())
+    print("sender       " + printable(sender, 1000) + " by SRS" +
+          (written_->always() ? "" : ", if the mail is forwarded from here") + "\n");
+  if (!problem.empty()) print("sender       not known: " + printable(problem) + "\n");
 }
 
 }  // namespace pen::tools

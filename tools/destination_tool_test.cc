@@ -27,6 +27,11 @@ BOOST_AUTO_TEST_CASE(a_command_has_its_words_and_options_stand_anywhere) {
   BOOST_TEST(explained->recipient == "a@b.example");
   BOOST_TEST(explained->sender == "c@d.example");
   BOOST_TEST(read_options<DestinationTool>({"explain", "a@b.example", "<>"})->sender == "");
+  // As an alert names a destination.
+  const auto shown = read_options<DestinationTool>({"explain", "mx.example[192.0.2.1]:25"});
+  BOOST_REQUIRE(shown);
+  BOOST_CHECK(shown->command == Command::show);
+  BOOST_TEST(shown->destination == "[192.0.2.1]:25");
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {

@@ -164,6 +164,8 @@ int Doctor::run() {
           for (const Target& target : outgoing(name)) tries.push_back(try_target(target));
           return judge_probe(name, tries);
         });
+      else if (!goes_out_by_one_host(*config))
+        append(all, judge_probe({}, {}));
     }
     append(all, probes.collect(system_clock().now() + kLongest, late, ::isatty(STDERR_FILENO) == 1));
   }

@@ -232,6 +232,10 @@ void judge_domain(const NameFacts& f, const DomainFacts& d, Area& area) {
     area.add(Level::note, safe(d.name) + " has no MX record: mail goes to its address " + listed(d.addresses.values),
              "a web server at that address gets the mail", "publish " + safe(d.name) + " MX 10 " + safe(f.hostname));
   }
+  for (const std::string& host : d.lost)
+    area.add(Level::error, "the mail host " + safe(host) + " of " + safe(d.name) + " has no address in DNS",
+             "senders cannot find it, and wait or give up",
+             "publish an A or AAAA record, or take it out of the MX records");
   judge_spf(f, d, area);
   judge_dmarc(d, area);
   judge_mta_sts(d, area);
@@ -474,7 +478,11 @@ Findings judge_server(const ServerFacts& f, const std::string& hostname) {
 Findings judge_probe(const std::string& host, const std::vector<ServerFacts>& tries) {
   Area area("outgoing");
   const std::string name = safe(host);
-  if (std::ranges::any_of(tries, [](const auto& t) { return t.connected && t.greeting.starts_with("220"); })) {
+  if (host.empty()) {
+    area.add(Level::note, "whether port 25 of other hosts is reached from here was not tried",
+             "many providers block outgoing port 25: then nothing can be delivered",
+             "penstock doctor --probe HOST, with a host that takes mail, such as one of your former provider");
+  } else if (std::ranges::any_of(tries, [](const auto& t) { return t.connected && t.greeting.starts_with("220"); })) {
     area.good("port 25 of " + name + " is reached from here");
   } else if (tries.empty()) {
     area.add(Level::warning, name + " has no address", "it cannot be tried", "name a host that takes mail");

@@ -24,6 +24,7 @@ struct Told {
 struct DomainFacts {
   std::string name;
   Told mx_addresses;                  // of all its mail hosts
+  std::vector<std::string> lost;      // mail hosts without an address
   Told mx, addresses;                 // mx: hosts, the most preferred first; "" alone: the domain takes no mail
   Told spf, dmarc, mta_sts;           // TXT records there
   std::optional<std::string> policy;  // MTA-STS: the text that its host gave
@@ -105,7 +106,7 @@ struct ServerFacts {
   bool running = true;  // the mail system
 };
 Findings judge_server(const ServerFacts& facts, const std::string& hostname);
-/// Whether port 25 of a host elsewhere was reached.
+/// Whether port 25 of a host elsewhere was reached. Without a name: nobody was tried.
 Findings judge_probe(const std::string& host, const std::vector<ServerFacts>& tries);
 
 }  // namespace pen::tools

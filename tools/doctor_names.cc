@@ -92,6 +92,7 @@ async::Task<void> ask_domain(Asking* a, std::size_t i) {
   for (const std::string& host : f.mx.values) {
     Told of = co_await addresses(a, host);
     if (of.state == State::unknown) f.mx_addresses.state = State::unknown;
+    if (of.state == State::missing && !host.empty()) f.lost.push_back(host);
     f.mx_addresses.values.insert(f.mx_addresses.values.end(), of.values.begin(), of.values.end());
   }
   f.spf = told(co_await a->dns.lookup(name, RecordType::txt, a->until));

@@ -144,6 +144,15 @@ std::optional<Target> target_of(std::string what, std::string spec, const std::s
   return target;
 }
 
+/// A next hop of which the settings say the very host: "[host]", "[host]:port", "inet:host:port", "unix:path". nullopt:
+/// it is a domain, whose mail hosts DNS says, or nothing.
+std::optional<Target> hop_target(const std::string& what, std::string hop, const std::string& queue_directory) {
+  const bool direct = hop.starts_with('[') || hop.starts_with("inet:") || hop.starts_with("unix:");
+  if (!direct) return std::nullopt;
+  if (hop.ends_with(']')) hop += ":25";
+  return target_of(what, hop, queue_directory);
+}
+
 /// The settings of main.cf and of each service with changes of its own.
 template <class Look>
 void each_configuration(const config::Config& config, const Look& look) {
@@ -324,7 +333,20 @@ std::vector<Target> servers_of(const config::Config& config) {
     auto target = target_of(what, spec, queue);
     if (target && seen.insert(what + " " + target->facts.address).second) targets.push_back(*std::move(target));
   };
+  const auto add_hop = [&](const std::string& what, const std::string& hop, bool greets) {
+    auto target = hop_target(what, hop, queue);
+    if (!target || !seen.insert(what + " " + target->facts.address).second) return;
+    target->facts.smtp = greets && target->port != 465;  // there TLS comes first
+    targets.push_back(*std::move(target));
+  };
   each_configuration(config, [&](const config::Config& own) {
+    add_hop("relayhost", own.text("relayhost").value_or(""), true);
+    // transport:next hop
+    const std::string filter = own.text("content_filter").value_or("");
+    if (const auto colon = filter.find(':'); colon != std::string::npos)
+      add_hop("content filter", filter.substr(colon + 1), false);
+    if (const std::string proxy = own.text("smtpd_proxy_filter").value_or(""); !proxy.empty())
+      add("filter", proxy.starts_with(':') ? "127.0.0.1" + proxy : proxy);
     for (const char* name : {"smtpd_milters", "non_smtpd_milters"})
       for (const auto& item : own.list(name).value_or(std::vector<std::string>())) add("filter", item);
     for (const char* name : {"smtpd_client_restrictions", "smtpd_helo_restrictions", "smtpd_sender_restrictions",
@@ -344,6 +366,8 @@ std::vector<Target> servers_of(const config::Config& config) {
   });
   return targets;
 }
+
+bool goes_out_by_one_host(const config::Config& config) { return !config.text("relayhost").value_or("").empty(); }
 
 std::vector<Target> outgoing(const std::string& host) {
   std::vector<Target> targets;
@@ -395,7 +419,7 @@ std::vector<std::string> served_tables(const config::Config& config) {
     for (const std::string& name : own.names_set()) {
       for (std::string item : own.list(name).value_or(std::vector<std::string>())) {
         while (item.starts_with("proxy:")) item.erase(0, 6);
-        for (const char* type : {"mysql:", "pgsql:", "ldap:", "socketmap:", "tcp:"})
+        for (const char* type : {"mysql:", "pgsql:", "ldap:", "mongodb:", "redis:", "memcache:", "socketmap:", "tcp:"})
           if (item.starts_with(type)) tables.insert(item);
       }
     }

@@ -30,8 +30,10 @@ struct Target {
 };
 /// The inet services of the instance, as clients reach them.
 std::vector<Target> own_services(const config::Config& config, bool running);
-/// Filters, policy and authentication servers, and redis, as the settings name them.
+/// Filters, policy and authentication servers, redis, and the host that takes outgoing mail, as the settings name them.
 std::vector<Target> servers_of(const config::Config& config);
+/// There is a relayhost, so that port 25 of others is not needed.
+bool goes_out_by_one_host(const config::Config& config);
 /// Port 25 of each address of a host elsewhere.
 std::vector<Target> outgoing(const std::string& host);
 /// Connects, and reads the greeting of SMTP.

@@ -285,6 +285,7 @@ BOOST_AUTO_TEST_CASE(one_address_that_greets_shows_that_port_25_is_open) {
   BOOST_TEST(
       is(level_of(judge_probe("x.example", {shut}), "is not reached from here: no answer in time"), Level::warning));
   BOOST_TEST(is(level_of(judge_probe("x.example", {}), "has no address"), Level::warning));
+  BOOST_TEST(is(level_of(judge_probe("", {}), "was not tried"), Level::note));
 }
 
 BOOST_AUTO_TEST_CASE(text_from_outside_is_shown_without_control_characters) {

@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "lib/base/text.h"
+#include "lib/config/compatibility.h"
 #include "lib/config/edit.h"
 #include "lib/config/main_cf.h"
 #include "lib/config/master_cf.h"
@@ -47,6 +48,15 @@ bool is_comment(std::string_view line) {
   return line.empty() || line.front() == '#';
 }
 
+/// Whether a file moves; of a name with $, as forward_path has it, whether files move that begin as it does.
+bool moves(std::string_view name, const std::set<std::string>& files) {
+  const auto dollar = name.find('$');
+  if (dollar == std::string_view::npos) return files.contains(std::string(name));
+  const std::string begin(name.substr(0, dollar));
+  const auto first = files.lower_bound(begin);
+  return first != files.end() && first->starts_with(begin);
+}
+
 /// The text with names of files that move changed to where they go.
 std::string moved_names(std::string_view text, const Moved& moved) {
   std::string out;
@@ -63,7 +73,7 @@ std::string moved_names(std::string_view text, const Moved& moved) {
             line.begin());
         // Within a longer name it is another directory.
         const bool whole = at == 0 || (line[at - 1] != '/' && !ascii_alnum(line[at - 1]));
-        if (whole && moved.files.contains(line.substr(begin, end - begin))) {
+        if (whole && moves(line.substr(begin, end - begin), moved.files)) {
           line.replace(at, from.size(), moved.to);
           at += moved.to.size();
         } else {
@@ -81,8 +91,16 @@ std::string why_not(const config::Service& service) {
   // Their -o count for others: cleanup_service_name, and the smtpd that answers postscreen's port.
   if (service.command == "cleanup" || service.command == "postscreen" || config::is_own_program(service.command))
     return {};
+  if (service.command == "oqmgr") return {};  // qmgr runs the line: without it nothing would be delivered
   if (const auto* note = config::note_on_program(service.command)) return std::string(note->text);
   return "there is no program " + printable(service.command, 60);
+}
+
+/// Why a setting of Postfix's installation is not kept.
+std::string why_dropped(const config::Assignment& a) {
+  if (a.name.starts_with("multi_instance_"))
+    return "of Postfix's instances: penstock multi -e create makes ours (docs/instances.md): " + a.value;
+  return "of Postfix's installation: " + a.value;
 }
 
 /// The line of a service with y in the fifth column changed to n; nothing else changes.
@@ -148,7 +166,7 @@ Result<ForeignText> from_postfix_main(std::string_view text, const Moved& moved)
     const bool again = std::ranges::any_of(edits, [&](const auto& e) { return e.name == a.name; });
     if (again) continue;
     edits.push_back({.kind = config::Edit::Kind::comment_out, .name = a.name, .value = {}});
-    out.dropped.push_back({a.name, "of Postfix's installation: " + a.value});
+    out.dropped.push_back({a.name, why_dropped(a)});
   }
   PEN_TRY_ASSIGN(out.text, config::edit_main_cf(moved_names(text, moved), edits));
   return out;
@@ -163,13 +181,17 @@ ForeignText from_postfix_master(std::string_view text, const Moved& moved) {
     lines.emplace_back(line.begin(), line.end());
   if (!lines.empty() && lines.back().empty()) lines.pop_back();
   std::map<int, std::string> before;  // a comment before this line
+  const auto all = config::parse_master_cf(renamed, "master.cf", ignored);
+  const config::Service* manager = config::queue_manager(all);
   for (const auto& logical : config::logical_lines(renamed, "master.cf", ignored)) {
     config::Problems problems;
     const auto service = config::parse_master_cf(logical.text, "master.cf", problems);
     if (service.size() != 1) continue;  // penstock check says what is wrong with it
-    const std::string why = why_not(service[0]);
+    const bool second = config::queue_manager(service) != nullptr && manager->label() != service[0].label();
+    const std::string why = second ? std::string(config::kSecondQueueManager) : why_not(service[0]);
     auto& first = lines[static_cast<std::size_t>(logical.first - 1)];
     first = without_chroot(first);
+    if (why.empty() && service[0].chroot) ++out.chrooted;
     if (why.empty()) continue;
     before[logical.first] = "# Not run here: " + why + ".";
     out.dropped.push_back({service[0].label(), why});

@@ -33,6 +33,7 @@ struct Dropped {
 struct ForeignText {
   std::string text;
   std::vector<Dropped> dropped;
+  int chrooted = 0;  // services whose chroot column was y
 };
 
 /// Errors: of edit_main_cf().

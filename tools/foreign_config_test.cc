@@ -66,6 +66,20 @@ BOOST_AUTO_TEST_CASE(services_that_do_not_exist_here_become_comments_with_the_re
   BOOST_CHECK_EQUAL(out.dropped.size(), 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_second_queue_manager_becomes_a_comment) {
+  const auto out = from_postfix_master("watchdog_qmgr fifo n - n 300 1 qmgr\nqmgr fifo n - n 300 1 qmgr\n", kMoved);
+  BOOST_CHECK(out.text.contains("\n#watchdog_qmgr fifo"));
+  BOOST_CHECK(out.text.contains("\nqmgr fifo"));
+  BOOST_REQUIRE_EQUAL(out.dropped.size(), 1);
+  BOOST_CHECK_EQUAL(out.dropped[0].what, "watchdog_qmgr/fifo");
+}
+
+BOOST_AUTO_TEST_CASE(the_old_queue_managers_line_stays_for_qmgr_runs_it) {
+  const auto out = from_postfix_master("qmgr fifo n - n 300 1 oqmgr\n", kMoved);
+  BOOST_CHECK_EQUAL(out.text, "qmgr fifo n - n 300 1 oqmgr\n");
+  BOOST_CHECK(out.dropped.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_line_that_is_no_service_stays_for_check_to_name) {
   BOOST_CHECK_EQUAL(from_postfix_master("smtp inet n y\n", kMoved).text, "smtp inet n y\n");
 }

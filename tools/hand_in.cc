@@ -13,6 +13,7 @@
 #include "lib/ipc/topology.h"
 #include "tools/offline_qmgr.h"
 #include "tools/output.h"
+#include "tools/queue_client.h"
 
 namespace pen::tools {
 namespace {
@@ -85,7 +86,7 @@ class Conversation {
   async::Task<Channel> reach(std::optional<OfflineQmgr>& own) {
     const std::string path = config_.settings().queue_directory + "/" + std::string(ipc::kQmgrSocket);
     auto channel =
-        co_await ipc::connect_channel<FromQmgr, ToQmgr>(loop_, path, kName, {.deadline = loop_.now() + seconds(30)});
+        co_await ipc::connect_channel<FromQmgr, ToQmgr>(loop_, path, kName, {.deadline = loop_.now() + kGreets});
     if (channel) co_return *std::move(channel);
     if (!channel.error().is_errno(ECONNREFUSED) && !channel.error().is_errno(ENOENT))
       die(program_, EX_UNAVAILABLE, "cannot reach the queue manager: " + channel.error().message());

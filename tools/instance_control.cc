@@ -14,6 +14,7 @@
 #include "lib/service/lock.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
+#include "lib/service/standby.h"
 #include "tools/check.h"
 #include "tools/map_tool.h"
 #include "tools/output.h"
@@ -72,10 +73,24 @@ int cannot_tell(const Error& why) {
                               why.message());
 }
 
+Result<std::optional<service::Process>> own_master(const config::Config& config) {
+  if (config.settings().standby_lease == config::StandbyLease::none)
+    return service::running_master(service::state_directory(config.settings()));
+  auto standby = service::running_standby(config.directory());
+  if (!standby) return std::nullopt;
+  return std::move(standby->process);
+}
+
 int InstanceControl::start() {
   // If this cannot be found out here, master will report it: it takes the lock.
+  const bool leased = config_.settings().standby_lease != config::StandbyLease::none;
+  if (const auto standby = service::running_standby(config_.directory()))
+    return fail_with(EX_UNAVAILABLE,
+                     fmt::format("the mail system is already running, or waits as a standby (master pid {})",
+                                 standby->process.pid()));
+  // With a lease another host's master may have the lock.
   const auto running = service::running_master(service::state_directory(config_.settings()));
-  if (running && *running && !(*running)->gone_within(service::kDyingMaster)) {
+  if (!leased && running && *running && !(*running)->gone_within(service::kDyingMaster)) {
     return fail_with(EX_UNAVAILABLE,
                      fmt::format("the mail system is already running (master pid {})", (*running)->pid()));
   }
@@ -87,12 +102,18 @@ int InstanceControl::start() {
     wrong = true;
   }
   if (wrong) return EX_CONFIG;
+  say_what_is_wrong();
+  return run_master();
+}
+
+void InstanceControl::say_what_is_wrong() {
   renew_stale_tables(config_);
   say_warnings(config_);
   say_not_run(config_);
   // A broken table keeps some mail waiting; not starting would keep all of it.
-  for (const std::string& fault : faults(config_)) warn(fault);
-  return run_master();
+  const auto [errors, warnings] = faults(config_);
+  for (const std::string& fault : errors) warn(fault);
+  for (const std::string& fault : warnings) warn(fault);
 }
 
 int InstanceControl::run_master() {
@@ -121,6 +142,10 @@ int InstanceControl::run_master() {
     print(fmt::format("started: master pid {}\n", pid));
     return EX_OK;
   }
+  if (text.starts_with("standby")) {
+    print(fmt::format("started: master pid {}, {}\n", pid, text));
+    return EX_OK;
+  }
   int status = 0;
   if (text.starts_with("started")) return fail_with(EX_TEMPFAIL, text);
   if (::waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
@@ -130,7 +155,7 @@ int InstanceControl::run_master() {
 }
 
 int InstanceControl::start_foreground() {
-  renew_stale_tables(config_);
+  say_what_is_wrong();
   const std::string path = programs(config_) + "/master";
   const std::vector<std::string> words = {"master", "-c", config_.directory(), "-f"};
   ::execv(path.c_str(), pointers(words).data());
@@ -138,7 +163,7 @@ int InstanceControl::start_foreground() {
 }
 
 int InstanceControl::signal_master(int signo, const char* done, milliseconds patience) {
-  const auto master = service::running_master(service::state_directory(config_.settings()));
+  const auto master = own_master(config_);
   if (!master) return cannot_tell(master.error());
   if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
   if (auto sent = (*master)->signal(signo); !sent && !sent.error().is_errno(ESRCH))
@@ -158,14 +183,16 @@ int InstanceControl::stop() {
 int InstanceControl::abort() { return signal_master(SIGQUIT, "stopped", seconds(10)); }
 
 int InstanceControl::reload() {
-  const auto master = service::running_master(service::state_directory(config_.settings()));
+  const auto master = own_master(config_);
   if (!master) return cannot_tell(master.error());
   if (!*master) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
   renew_stale_tables(config_);
-  const auto faults = tools::faults(config_);
-  for (const std::string& fault : faults) fail_with(EX_CONFIG, fault);
+  const auto [errors, warnings] = faults(config_);
+  for (const std::string& fault : errors) fail_with(EX_CONFIG, fault);
   say_warnings(config_);
-  if (!faults.empty()) return fail_with(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
+  say_not_run(config_);  // a port that was open closes
+  for (const std::string& fault : warnings) warn(fault);
+  if (!errors.empty()) return fail_with(EX_CONFIG, "not reloaded: the mail system goes on with what it has");
   return signal_master(SIGHUP, "reloading", {});
 }
 

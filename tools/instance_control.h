@@ -10,6 +10,7 @@
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/config/config.h"
+#include "lib/service/lock.h"
 
 namespace pen::tools {
 
@@ -28,12 +29,15 @@ class InstanceControl {
 
  private:
   /// Runs master and waits for its report. The reported text is empty if master died without one.
+  void say_what_is_wrong();
   int run_master();
   /// Sends the signal to master; if patience is not 0, waits that long for its end.
   int signal_master(int signo, const char* done, milliseconds patience);
   const config::Config& config_;
 };
 
+/// The master of this host: with a lease also one that waits, and never another host's, whose lock is seen here.
+Result<std::optional<service::Process>> own_master(const config::Config& config);
 /// Prints "penstock: text" to standard error; returns `status`.
 int fail_with(int status, const std::string& text);
 /// Reports that a command cannot find out whether the mail system runs; returns the status.

@@ -1,7 +1,9 @@
 #include "tools/instance_status.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <map>
@@ -11,8 +13,10 @@
 #include <utility>
 
 #include "lib/base/text.h"
+#include "lib/config/key_process.h"
 #include "lib/service/lock.h"
 #include "lib/service/setup.h"
+#include "lib/service/standby.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 #include "tools/session_status.h"
@@ -60,8 +64,11 @@ std::string services_table(const nlohmann::ordered_json& status) {
   std::string text = line("{:<24} {:<20} {:>8} {:>9}  {}", "service", "state", "pid", "restarts", "program");
   for (const auto& s : status.value("services", nlohmann::ordered_json::array())) {
     const int service_pid = s.value("pid", 0);
-    text += line("{:<24} {:<20} {:>8} {:>9}  {}{}", text_of(s, "service"), text_of(s, "state"),
-                 service_pid ? std::to_string(service_pid) : "-", s.value("restarts", 0), text_of(s, "program"),
+    // Of a program that is not of master's version: after an upgrade that kept it.
+    const std::string version = text_of(s, "version");
+    const std::string other = version.empty() || version == text_of(status, "version") ? "" : " version " + version;
+    text += line("{:<24} {:<20} {:>8} {:>9}  {}{}{}", text_of(s, "service"), text_of(s, "state"),
+                 service_pid ? std::to_string(service_pid) : "-", s.value("restarts", 0), text_of(s, "program"), other,
                  s.contains("draining") && !s["draining"].empty() ? " (an old process is draining)" : "");
   }
   for (const auto& s : status.value("not_started", nlohmann::ordered_json::array())) {
@@ -84,9 +91,68 @@ std::string confinement_table(const nlohmann::ordered_json& status, const confin
   return text;
 }
 
+namespace {
+
+std::string name_of(uid_t uid) {
+  const passwd* entry = ::getpwuid(uid);
+  return entry != nullptr ? entry->pw_name : std::to_string(uid);
+}
+
+/// As whom the programs run; nothing for an instance of an ordinary user, where all is that user's.
+std::optional<nlohmann::ordered_json> accounts(const config::Settings& settings) {
+  if (::geteuid() != 0) return std::nullopt;
+  const auto owners = service::owners(settings);
+  if (!owners) return std::nullopt;
+  return nlohmann::ordered_json{{"mail_owner", name_of(owners->mail.uid)}, {"queue_owner", name_of(owners->queue.uid)}};
+}
+
+std::string accounts_line(const nlohmann::ordered_json& all) {
+  const std::string mail = text_of(all, "mail_owner"), queue = text_of(all, "queue_owner");
+  if (mail == queue) return line("accounts: {}, which the queue belongs to as well", mail);
+  return line("accounts: {}; the queue belongs to {}", mail, queue);
+}
+
+/// Who reads private keys, by main.cf and master.cf as they are now.
+std::string keys_word(const config::Config& config) {
+  const std::string& name = config.settings().tls_key_service_name;
+  if (config::key_socket(config)) return "held by the service " + name;
+  if (!config.settings().tls_key_process) return "each program reads its own: tls_key_process = no";
+  return "each program reads its own: master.cf has no service " + name;
+}
+
+/// A master that waits for the lease.
+auto waiting_standby(const config::Config& config) -> decltype(service::running_standby({})) {
+  if (config.settings().standby_lease == config::StandbyLease::none) return {};
+  auto standby = service::running_standby(config.directory());
+  if (!standby) return {};
+  const auto read = nlohmann::ordered_json::parse(standby->text, nullptr, false);
+  if (!read.is_object() || read.value("state", "") == "active") return {};
+  return standby;
+}
+
+/// What a master that waits for the lease says of itself. Returns nullopt where there is none.
+std::optional<int> print_standby(const config::Config& config, bool json) {
+  const auto standby = waiting_standby(config);
+  if (!standby) return {};
+  const auto read = nlohmann::ordered_json::parse(standby->text, nullptr, false);
+  const std::string why = printable(read.value("why", ""), 500);
+  if (json)
+    print(nlohmann::ordered_json{{"running", true}, {"standby", true}, {"master", standby->process.pid()}, {"why", why}}
+              .dump(2) +
+          "\n");
+  else
+    print(line("the mail system waits as a standby: master pid {}: {}", standby->process.pid(), why));
+  return EX_OK;
+}
+
+}  // namespace
+
+bool waits_as_standby(const config::Config& config) { return waiting_standby(config).has_value(); }
+
 int print_status(const config::Config& config, bool json) {
+  if (const auto status = print_standby(config, json)) return *status;
   const std::string state = service::state_directory(config.settings());
-  const auto master = service::running_master(state);
+  const auto master = own_master(config);
   if (!master) return cannot_tell(master.error());
   std::optional<pid_t> pid;
   if (*master) pid = (*master)->pid();
@@ -101,6 +167,8 @@ int print_status(const config::Config& config, bool json) {
     out["master"] = *pid;
     out["landlock"] = confine::kernel_offers().landlock;
   }
+  if (pid) out["private_keys"] = keys_word(config);
+  if (const auto all = pid ? accounts(config.settings()) : std::nullopt) out["accounts"] = *all;
   std::optional<SessionClasses> classes;
   if (pid && !config.settings().session_classes.empty()) {
     classes = session_status(config);
@@ -111,9 +179,11 @@ int print_status(const config::Config& config, bool json) {
     return pid ? EX_OK : EX_UNAVAILABLE;
   }
   if (!pid) return fail_with(EX_UNAVAILABLE, "the mail system is not running");
-  print(line("the mail system is running: master pid {}", *pid));
+  print(line("the mail system is running: master pid {}, version {}", *pid, text_of(out, "version")));
   print(services_table(out));
+  if (out.contains("accounts")) print(accounts_line(out["accounts"]));
   print(confinement_table(out, confine::kernel_offers()));
+  print(line("private keys: {}", text_of(out, "private_keys")));
   if (classes) print(classes_table(*classes));
   return EX_OK;
 }

@@ -15,6 +15,9 @@ namespace pen::tools {
 /// Prints to standard output. Returns the exit status: EX_UNAVAILABLE if the mail system does not run.
 int print_status(const config::Config& config, bool json);
 
+/// Master is there, and another host has the queue's lease.
+bool waits_as_standby(const config::Config& config);
+
 /// The content of master.status as a table.
 std::string services_table(const nlohmann::ordered_json& status);
 

@@ -12,12 +12,16 @@
 
 #include "lib/base/text.h"
 #include "lib/config/config.h"
+#include "lib/mail/queue_id.h"
+#include "lib/service/setup.h"
 #include "tools/check.h"
+#include "tools/health.h"
 #include "tools/instance_control.h"
 #include "tools/instance_status.h"
 #include "tools/log_rotation.h"
 #include "tools/output.h"
 #include "tools/snapshot.h"
+#include "tools/upgrade.h"
 
 namespace pen::tools {
 namespace {
@@ -40,9 +44,14 @@ constexpr Row kCommands[] = {
     {"stop", "", "let what is in hand finish, at most stop_drain_time, and stop", Command::stop},
     {"abort", "", "stop at once", Command::abort},
     {"reload", "", "use the changed configuration; open sessions continue", Command::reload},
+    {"upgrade", "", "become the version that is installed now; open sessions continue", Command::upgrade},
     {"flush", "", "try all deferred mail now", Command::flush},
     {"logrotate", "", "put the log file aside, begin a new one, compress the former one", Command::log_rotate},
     {"status", " [--json]", "what runs; session classes with their limits and counts", Command::status},
+    {"health", "", "exit status 0 if it runs and its services answer: for containers and load balancers",
+     Command::health},
+    {"explain", " [--json] MESSAGE",
+     "why a message is where it is, what happens next and when; MESSAGE is its queue id", Command::explain},
     {"check", " [--json] [--no-dns]", "what is wrong with the configuration and the directories", Command::check},
     {"import", " [--from DIR] [--to DIR] [-n] [--json] [--force]",
      "take over the configuration of Postfix (/etc/postfix) or of Debian's Exim\n"
@@ -58,7 +67,17 @@ constexpr Row kCommands[] = {
      "what is wrong with the whole: configuration, DNS, ports, certificates, disk, clock, kernel, servers",
      Command::doctor},
     {"list", " [--json]", "the instances of this host, and which of them run", Command::list},
-    {"multi", " OPTIONS", "what postmulti does: penstock multi --help", Command::multi}};
+    {"multi", " OPTIONS", "what postmulti does: penstock multi --help", Command::multi},
+    {"tls", " SUBCOMMAND", "switch TLS on, make keys and certificates: penstock tls --help", Command::tls},
+    {"drain", "", "as stop", Command::stop},
+    {"quick-stop", "", "as stop", Command::stop},
+    {"quick-start", "", "as start", Command::start},
+    {"set-permissions", "", "no work: each start sets owners and modes of its directories", Command::nothing},
+    {"upgrade-configuration", "", "no work: what main.cf and master.cf do not say has its default", Command::nothing},
+    {"non-bdb", " status|enable-redirect|enable-reindex|disable",
+     "no work: no table is of Berkeley DB, and hash: and btree: are LMDB", Command::non_bdb}};
+/// From here on they are for who calls postfix(1).
+constexpr const char* kFirstOfPostfix = "drain";
 
 /// Reads the words after a command into the options.
 std::expected<void, service::Ending> read_command(const Row& row, const std::vector<std::string>& words,
@@ -71,6 +90,7 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
   if (row.command == Command::init)
     line.options.push_back({"--port N", "it listens there, on the loopback interface", service::into(port, 1, 65535)});
   if (row.command == Command::status) line.options.push_back({"--json", "as JSON", service::set(o.json)});
+  if (row.command == Command::explain) line.options.push_back({"--json", "as JSON", service::set(o.explain.json)});
   if (row.command == Command::check)
     line.options = {{"--json", "as JSON", service::set(o.json)},
                     {"--no-dns", "look no names up", service::set(o.dns, false)}};
@@ -112,6 +132,19 @@ std::expected<void, service::Ending> read_command(const Row& row, const std::vec
     o.instance.directory = rest->front();
     rest->erase(rest->begin());
   }
+  if (row.command == Command::explain) {
+    if (rest->empty() || !mail::is_queue_id(rest->front()))
+      return std::unexpected(line.misuse("explain needs the queue id of a message"));
+    o.explain.queue_id = rest->front();
+    rest->erase(rest->begin());
+  }
+  if (row.command == Command::non_bdb) {
+    constexpr std::string_view kAll[] = {"status", "enable-redirect", "enable-reindex", "disable"};
+    if (rest->empty() || std::ranges::find(kAll, rest->front()) == std::end(kAll))
+      return std::unexpected(line.misuse("non-bdb needs one of status, enable-redirect, enable-reindex and disable"));
+    o.non_bdb = rest->front();
+    rest->erase(rest->begin());
+  }
   if (row.command == Command::snapshot || row.command == Command::restore) {
     if (rest->empty()) return std::unexpected(line.misuse(std::string(row.name) + " needs a directory"));
     (row.command == Command::snapshot ? o.snapshot : o.restore.from) = rest->front();
@@ -142,6 +175,7 @@ bool wraps(const config::Config& config, const InstanceTool::Options& o) {
     case Command::start:
     case Command::stop:
     case Command::reload:
+    case Command::upgrade:
     case Command::flush:
     case Command::status:
       return true;
@@ -165,7 +199,10 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
                             .options = {},
                             .options_end_at_a_word = true,
                             .help_names = "-h, --help"};
-  for (const Row& row : kCommands) line.options.push_back({std::string(row.name) + row.words, row.text});
+  for (const Row& row : kCommands) {
+    if (row.name == std::string_view(kFirstOfPostfix)) line.options.push_back({"", "As postfix(1) has them:"});
+    line.options.push_back({std::string(row.name) + row.words, row.text});
+  }
   line.options.push_back({"", "Options before the command:"});
   line.options.push_back({"-c DIR", "the directory of main.cf and master.cf (MAIL_CONFIG, else /etc/penstock)",
                           service::into(o.directory)});
@@ -177,6 +214,7 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
   line.options.push_back(
       {"-x", "with one of these: COMMAND is any program, such as penqueue", service::set(any_program)});
   line.options.push_back({"-R", "with one of these: in reverse order", service::set(several.choice.reverse)});
+  line.options.push_back({"-v, -D", "change nothing", service::accepted()});
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   if (words->empty()) return std::unexpected(line.incomplete());
@@ -202,6 +240,13 @@ std::expected<InstanceTool::Options, service::Ending> InstanceTool::read(int arg
     if (several.directory.empty()) several.directory = directory;
     return o;
   }
+  if (o.command == Command::tls) {
+    if (o.several) return std::unexpected(line.misuse("tls is for one instance"));
+    auto tls = TlsTool::read(*words);
+    if (!tls) return std::unexpected(tls.error());
+    o.tls = *std::move(tls);
+    return o;
+  }
   if (auto read = read_command(*row, *words, o); !read) return std::unexpected(read.error());
   if (o.command == Command::list) {
     several.mode = MultiTool::Mode::list;
@@ -219,6 +264,14 @@ int InstanceTool::run() {
   if (options_.multi.mode != MultiTool::Mode::none) return MultiTool(options_.multi).run();
   if (options_.command == Command::init) return init();
   const std::string directory = config::config_directory(options_.directory);
+  if (options_.command == Command::nothing) {
+    std::fprintf(stderr,
+                 "penstock: nothing to do: each start sets owners and modes of its directories, and a setting that "
+                 "is not there has its default\n");
+    return EX_OK;
+  }
+  if (options_.command == Command::non_bdb) return non_bdb();
+  if (options_.command == Command::tls) return TlsTool(options_.tls, directory).run();
   if (options_.command == Command::doctor) return Doctor(directory, options_.doctor).run();
   if (options_.command == Command::restore) {
     if (options_.restore.to.empty()) options_.restore.to = directory;
@@ -231,7 +284,7 @@ int InstanceTool::run() {
   }
   const auto config = config::load(directory);
   if (!config) return fail_with(EX_CONFIG, config.error().message());
-  if (wraps(*config, options_)) {
+  if (options_.command != Command::explain && wraps(*config, options_)) {
     options_.multi.mode = MultiTool::Mode::penstock;
     options_.multi.words = {name_of(options_.command)};
     if (options_.json) options_.multi.words.emplace_back("--json");
@@ -245,9 +298,16 @@ int InstanceTool::run() {
     case Command::multi:
     case Command::doctor:
     case Command::restore:
+    case Command::nothing:
+    case Command::non_bdb:
+    case Command::tls:
       break;
+    case Command::explain:
+      return explain_message(*config, options_.explain);
     case Command::snapshot:
       return Snapshot(*config, options_.snapshot).run();
+    case Command::health:
+      return health(*config);
     case Command::start:
       return control.start();
     case Command::start_foreground:
@@ -258,6 +318,8 @@ int InstanceTool::run() {
       return control.abort();
     case Command::reload:
       return control.reload();
+    case Command::upgrade:
+      return upgrade(*config);
     case Command::flush:
       return control.flush();
     case Command::log_rotate:
@@ -272,6 +334,21 @@ int InstanceTool::run() {
   return EX_SOFTWARE;
 }
 
+int InstanceTool::non_bdb() const {
+  if (options_.non_bdb == "status") {
+    say("no table is of Berkeley DB: hash: and btree: tables are LMDB files (NAME.lmdb), and penstock start and reload "
+        "make those anew whose text is newer");
+    return EX_OK;
+  }
+  if (options_.non_bdb == "disable")
+    return fail_with(
+        EX_UNAVAILABLE,
+        "non-bdb: tables of Berkeley DB cannot be read: keep their texts, and penmap makes hash: and btree: "
+        "tables of them (NAME.db files may be removed)");
+  std::fprintf(stderr, "penstock: nothing to do: hash: and btree: tables are always LMDB files\n");
+  return EX_OK;
+}
+
 int InstanceTool::init() {
   const NewInstance& what = options_.instance;
   if (const auto ok = make_instance(what); !ok) return fail_with(EX_CANTCREAT, ok.error().message());
@@ -282,6 +359,10 @@ int InstanceTool::init() {
         "of "
         "this host waits in the queue",
         what.directory);
+  }
+  if (::geteuid() == 0 && ::getpwnam("penstock") && !::getpwnam(service::kQueueOwner)) {
+    say("there is no account \"{}\": the queue will belong to \"penstock\" as well; scripts/accounts makes it",
+        service::kQueueOwner);
   }
   if (::geteuid() == 0 && !::getpwnam("penstock")) {
     say("there is no account \"penstock\": it will run as \"daemon\"; for more than a trial, make "

@@ -10,11 +10,13 @@
 #include "lib/service/command_line.h"
 #include "tools/config_import.h"
 #include "tools/doctor.h"
+#include "tools/explain.h"
 #include "tools/instance.h"
 #include "tools/multi_tool.h"
 #include "tools/queue_export.h"
 #include "tools/queue_import.h"
 #include "tools/restore.h"
+#include "tools/tls_tool.h"
 
 namespace pen::tools {
 
@@ -27,6 +29,7 @@ class InstanceTool {
     stop,
     abort,
     reload,
+    upgrade,
     flush,
     log_rotate,
     status,
@@ -37,7 +40,12 @@ class InstanceTool {
     multi,
     doctor,
     snapshot,
-    restore
+    restore,
+    explain,
+    health,
+    tls,
+    nothing,  // commands of postfix(1) with no work here
+    non_bdb
   };
   struct Options {
     std::string directory;  // of main.cf, as given
@@ -53,6 +61,9 @@ class InstanceTool {
     Doctor::Options doctor;
     std::string snapshot;  // directory
     Restore::Options restore;
+    ExplainOptions explain;
+    TlsTool::Options tls;
+    std::string non_bdb;  // its subcommand
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
 
@@ -61,6 +72,7 @@ class InstanceTool {
 
  private:
   int init();
+  int non_bdb() const;
   Options options_;
 };
 

@@ -30,6 +30,41 @@ BOOST_AUTO_TEST_CASE(options_stand_before_the_command_and_its_own_behind_it) {
   BOOST_CHECK(read_options<InstanceTool>({"start-fg"})->command == Command::start_foreground);
 }
 
+BOOST_AUTO_TEST_CASE(subcommands_of_tls_have_their_own_options) {
+  const auto o =
+      read_options<InstanceTool>({"-c", "etc", "tls", "enable-server", "-a", "ecdsa", "-b", "384", "a.example"});
+  BOOST_REQUIRE(o);
+  BOOST_CHECK(o->tls.what == TlsTool::What::enable_server);
+  BOOST_TEST(o->tls.algorithm == "ecdsa");
+  BOOST_TEST(o->tls.bits == 384);
+  BOOST_TEST(o->tls.words == std::vector<std::string>{"a.example"}, boost::test_tools::per_element());
+  for (const auto& words :
+       std::initializer_list<std::initializer_list<const char*>>{{"tls"},
+                                                                 {"tls", "nonsense"},
+                                                                 {"tls", "deploy-server-cert", "one"},
+                                                                 {"tls", "all-default-client", "more"},
+                                                                 {"tls", "enable-client", "-a", "rsa"},
+                                                                 {"tls", "new-server-key", "no host"},
+                                                                 {"tls", "output-server-tlsa", "-h", "a b"},
+                                                                 {"-a", "tls", "all-default-client"},
+                                                                 {"non-bdb"},
+                                                                 {"non-bdb", "nonsense"}}) {
+    const auto wrong = read_options<InstanceTool>(words);
+    BOOST_REQUIRE(!wrong);
+    BOOST_TEST(wrong.error().status == EX_USAGE);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_calls_postfix_is_understood) {
+  BOOST_CHECK(read_options<InstanceTool>({"-v", "drain"})->command == Command::stop);
+  BOOST_CHECK(read_options<InstanceTool>({"-D", "quick-start"})->command == Command::start);
+  for (const char* word : {"set-permissions", "upgrade-configuration"}) {
+    const auto o = read_options<InstanceTool>({word});
+    BOOST_REQUIRE(o);
+    BOOST_TEST(InstanceTool(*o).run() == 0);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   const auto refused = [](std::initializer_list<const char*> words, const char* why) {
     const std::string text = refusal<InstanceTool>(words);
@@ -37,6 +72,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   };
   refused({}, "usage: penstock");
   refused({"-c"}, "-c needs a value");
+  refused({"drain", "now"}, "drain: unexpected \"now\"");
   refused({"sleep"}, "unknown command \"sleep\"");
   refused({"start", "now"}, "start: unexpected \"now\"");
   refused({"stop", "--json"}, "no such option: --json");

@@ -15,8 +15,7 @@ std::function<std::string(const service::Given&)> into(std::optional<std::string
 /// True: tables are named, or --all is given, and at most one action is asked for.
 bool one_task(const MapOptions& o) {
   const int tasks = (o.query ? 1 : 0) + (o.remove ? 1 : 0) + (o.list ? 1 : 0) + (o.incremental ? 1 : 0);
-  if (o.tables.empty() != o.all || tasks > (o.all ? 0 : 1)) return false;
-  return !(o.query && o.query->empty()) && !(o.remove && o.remove->empty());
+  return o.tables.empty() == o.all && tasks <= (o.all ? 0 : 1);
 }
 
 /// What is wrong with the combination of options; empty: nothing.

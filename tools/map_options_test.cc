@@ -34,14 +34,14 @@ BOOST_AUTO_TEST_CASE(keys_may_come_from_a_message) {
 
 BOOST_AUTO_TEST_CASE(all_tables_are_made_without_a_name_and_without_another_task) {
   BOOST_TEST(read({"--all"})->all);
-  for (const auto& words : std::vector<std::vector<const char*>>{{},
-                                                                 {"--all", "one"},
-                                                                 {"--all", "-s"},
-                                                                 {"-s", "-i", "one"},
-                                                                 {"-q", "", "one"},
-                                                                 {"-d", "", "one"},
-                                                                 {"-q", "a", "-d", "a", "one"}})
+  for (const auto& words : std::vector<std::vector<const char*>>{
+           {}, {"--all", "one"}, {"--all", "-s"}, {"-s", "-i", "one"}, {"-q", "a", "-d", "a", "one"}})
     BOOST_TEST(read(words).error().text.starts_with("usage: penmap "));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_may_be_empty_as_for_postmap) {
+  BOOST_TEST(read({"-q", "", "one"})->query.value() == "");
+  BOOST_TEST(read({"-d", "", "one"})->remove.value() == "");
 }
 
 BOOST_AUTO_TEST_CASE(options_without_what_they_are_about_are_refused) {

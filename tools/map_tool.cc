@@ -26,6 +26,7 @@
 #include "lib/sasl/base64.h"
 #include "lib/service/approved_tables.h"
 #include "lib/service/as_account.h"
+#include "lib/service/setup.h"
 #include "tools/map_message.h"
 #include "tools/map_options.h"
 #include "tools/own_tables.h"
@@ -251,6 +252,8 @@ int query(const Invocation& in, const std::vector<Spec>& specs) {
     const auto config = config::inspect(config::config_directory(in.directory));
     return !config || service::approves(*config, table);
   });
+  if (const auto config = config::inspect(config::config_directory(in.directory)))
+    if (const auto applied = service::apply_settings(config->settings()); !applied) return failed(in, applied.error());
   for (const auto& spec : specs) {
     auto opened = map::open(spec.text(), options);
     if (!opened) return failed(in, opened.error());

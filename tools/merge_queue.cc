@@ -41,10 +41,8 @@ MergeQueue::MergeQueue(const config::Config& config, std::string snapshot)
       client_("penstock restore", config) {}
 
 int MergeQueue::run() {
-  const auto owner = service::mail_owner(config_.settings());
-  if (!owner) return fail_with(EX_CONFIG, owner.error().message());
-  if (::geteuid() != 0 && ::geteuid() != owner->uid)
-    return fail_with(EX_NOPERM, "only root and the mail owner may do that");
+  if (const auto owners = service::owners(config_.settings()); !owners)
+    return fail_with(EX_CONFIG, owners.error().message());
   const std::string mark = snapshot_ + "/" + kMerged;
   const bool handed_in = fs::exists(mark);
   if (handed_in) {
@@ -89,8 +87,9 @@ Result<config::Config> MergeQueue::borrow() {
   if (::mkdir(drop.c_str(), 0700) != 0) return fail_errno(drop);
   PEN_TRY(copy_tree(snapshot_ + "/log", work_ + "/log"));
   PEN_TRY(copy_tree(snapshot_ + "/spool", work_ + "/spool"));
-  PEN_TRY_ASSIGN(const auto owner, service::mail_owner(config_.settings()));
-  PEN_TRY(give_tree(work_, owner.uid, owner.gid));
+  PEN_TRY_ASSIGN(const auto owners, service::owners(config_.settings()));
+  for (const char* name : {"/log", "/spool"}) PEN_TRY(give_tree(work_ + name, owners.queue.uid, owners.queue.gid));
+  PEN_TRY(give_tree(drop, owners.mail.uid, owners.mail.gid));
   // Our settings around its queue.
   const std::string etc = work_ + "/etc";
   if (::mkdir(etc.c_str(), 0755) != 0) return fail_errno(etc);

@@ -66,6 +66,7 @@ void print_envelope(LineOutput& out, const MessageSource& source) {
   if (e.requiretls != mail::RequireTls::unspecified)
     line("requiretls", e.requiretls == mail::RequireTls::yes ? "yes" : "no");
   line("verp", e.verp);
+  line("tenant", e.tenant);
   line("transport", e.transport);
   line("filter", e.filter);
   line("full_name", source.full_name);
@@ -113,6 +114,7 @@ std::string json_envelope(const MessageSource& source) {
     text(j, "requiretls", word_of(e.requiretls, {"", "yes", "no"}));
     text(j, "purpose", word_of(e.purpose, {"", "traced", "probe"}));
     text(j, "verp", e.verp);
+    text(j, "tenant", e.tenant);
     if (e.smtputf8) j["smtputf8"] = true;
     if (source.gateway) j["gateway"] = true;
     text(j, "transport", e.transport);
@@ -149,6 +151,8 @@ void LineOutput::put(std::string_view text) {
   out.reserve(text.size() + prefix_.size() + 1);
   for (const char c : text) {
     if (at_start_) out += prefix_;
+    if (at_start_ && offset_) out += fmt::format("{:9} ", *offset_);
+    if (offset_) ++*offset_;
     at_start_ = false;
     if (held_ && c != '\n') out += '\r';
     held_ = c == '\r';
@@ -203,11 +207,13 @@ bool show_message(const std::string& program, const MessageSource& source, const
   }
   std::string fault;
   LineOutput out(parts.names ? source.name + ": " : "", print);
+  // What comes before the content is before the start, too.
+  const bool envelope = parts.envelope && parts.start == 0;
   const auto mark = [&](const char* what) {
-    if (parts.envelope) out.put(fmt::format("*** {} {} ***\n", what, source.name));
+    if (envelope) out.put(fmt::format("*** {} {} ***\n", what, source.name));
   };
   mark("ENVELOPE RECORDS");
-  if (parts.envelope) print_envelope(out, source);
+  if (envelope) print_envelope(out, source);
   if (parts.header || parts.body) {
     mark("MESSAGE CONTENTS");
     std::uint64_t from = 0, end = source.size;
@@ -218,7 +224,10 @@ bool show_message(const std::string& program, const MessageSource& source, const
       else
         fault = source.content + " cannot be read: " + split.error().message();
     }
+    from = std::max(from, parts.start);
+    if (parts.offsets) out.count_from(from);
     if (fault.empty()) fault = print_content(out, source, from, end);
+    out.count_no_more();
   }
   mark("HEADER EXTRACTED");
   mark("MESSAGE FILE END");

@@ -6,6 +6,7 @@
 /// Memory:  a piece of the content at a time.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,8 +18,10 @@ namespace pen::tools {
 /// The parts of a message to print.
 struct MessageParts {
   bool envelope = false, header = false, body = false;
-  bool names = false;  // before each line
-  bool json = false;   // the envelope alone, as JSON
+  bool names = false;       // before each line
+  bool offsets = false;     // before each line of the content: where it begins there
+  std::uint64_t start = 0;  // only the content from this byte on
+  bool json = false;        // the envelope alone, as JSON
 };
 
 /// The source of a message.
@@ -54,12 +57,16 @@ class LineOutput {
  public:
   explicit LineOutput(std::string prefix, std::function<void(const std::string&)> write);
   void put(std::string_view text);
+  /// From here on each line begins with its offset, of which the first is this one.
+  void count_from(std::uint64_t offset) { offset_ = offset; }
+  void count_no_more() { offset_.reset(); }
   /// Ends a line that is still open.
   void end();
 
  private:
   std::string prefix_;
   std::function<void(const std::string&)> write_;
+  std::optional<std::uint64_t> offset_;
   bool at_start_ = true;
   bool held_ = false;  // a CR that may belong to a line end has not been written yet
 };

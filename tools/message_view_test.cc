@@ -36,6 +36,17 @@ BOOST_AUTO_TEST_CASE(line_ends_become_lf_wherever_the_pieces_are_cut_and_the_las
   BOOST_TEST(written({}) == "");
 }
 
+BOOST_AUTO_TEST_CASE(an_offset_stands_before_each_line_wherever_the_pieces_are_cut) {
+  std::string out;
+  LineOutput output("ID: ", [&out](const std::string& text) { out += text; });
+  output.put("envelope\n");
+  output.count_from(7);
+  for (const char* piece : {"a\r", "\n\r\nb", "c\n"}) output.put(piece);
+  output.count_no_more();
+  output.put("end\n");
+  BOOST_TEST(out == "ID: envelope\nID:         7 a\nID:        10 \nID:        12 bc\nID: end\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_prefix_stands_before_each_line) {
   BOOST_TEST(written({"a\r\n", "\r\nb", "c"}, "ID: ") == "ID: a\nID: \nID: bc\n");
 }
@@ -73,8 +84,15 @@ BOOST_AUTO_TEST_CASE(an_envelope_as_json_holds_what_it_says_and_nothing_else) {
 }
 
 BOOST_AUTO_TEST_CASE(pencat_says_where_records_are_shown) {
-  for (const char* option : {"-d", "-o", "-r", "-s3"})
-    BOOST_TEST(refusal<CatTool>({option}).find("penqueue --log -v") != std::string::npos);
+  BOOST_TEST(refusal<CatTool>({"-d"}).find("penqueue --log -v") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(options_of_postcat_for_places_in_a_file_are_taken) {
+  const auto o = read_options<CatTool>({"-o", "-r", "-s3", "4A"});
+  BOOST_REQUIRE(o);
+  BOOST_TEST(o->parts.offsets);
+  BOOST_TEST(o->parts.start == 3U);
+  BOOST_TEST(refusal<CatTool>({"-s", "-3"}).find("a number of bytes") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,7 @@
 #include "tools/mistakes.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,7 +14,9 @@
 #include "lib/async/loop.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/config/expand.h"
 #include "lib/config/restrictions.h"
+#include "lib/map/file_map.h"
 #include "lib/map/match_list.h"
 #include "lib/net/dns.h"
 #include "lib/net/tls/certificate_file.h"
@@ -27,6 +30,7 @@ using config::Problem;
 using config::Severity;
 
 constexpr int kSoon = 14;  // days before a certificate's end
+constexpr std::size_t kMaxHosts = 50;
 
 std::string day(WallTime time) {
   const std::time_t moment = unix_seconds(time);
@@ -42,6 +46,7 @@ class Finder {
   std::vector<Mistake> find() {
     networks();
     relaying();
+    qmqp();
     tables();
     certificates();
     classes();
@@ -90,11 +95,7 @@ class Finder {
         const bool set_here = service != nullptr &&
                               std::ranges::any_of(service->overrides, [&](const auto& o) { return o.name == list; });
         if (service != nullptr && !set_here) continue;
-        // One that listens inside only, as behind a filter, may trust its clients.
-        const bool inside =
-            service != nullptr && (service->name.starts_with("127.0.0.1:") || service->name.starts_with("localhost:") ||
-                                   service->name.starts_with("[::1]:"));
-        if (inside || (service != nullptr && service->type != config::ServiceType::inet)) continue;
+        if (service != nullptr && !is_public(*service)) continue;
         say(Severity::error, list,
             fmt::format("{}{} before anything refuses relaying: everybody can send to everybody",
                         service == nullptr ? "" : "service " + service->label() + ": ", item),
@@ -104,6 +105,30 @@ class Finder {
     look(config_, nullptr);
     for (const auto& service : config_.master())
       if (service.command == "smtpd" && !service.overrides.empty()) look(config_.with(service), &service);
+  }
+
+  /// One that listens inside only, as behind a filter, may trust its clients.
+  static bool is_public(const config::Service& service) {
+    const std::string& name = service.name;
+    return service.type == config::ServiceType::inet && !name.starts_with("127.0.0.1:") &&
+           !name.starts_with("localhost:") && !name.starts_with("[::1]:");
+  }
+
+  void qmqp() {
+    constexpr const char* kName = "qmqpd_authorized_clients";
+    for (const auto& service : config_.master()) {
+      if (service.command != "qmqpd" || !is_public(service)) continue;
+      const bool set_here = std::ranges::any_of(service.overrides, [&](const auto& o) { return o.name == kName; });
+      for (const auto& item : config_.with(service).list(kName).value_or(std::vector<std::string>())) {
+        const bool all = item.starts_with("static:");  // whatever its value is, every client is found
+        const std::string why = all ? "everybody is in it: anybody can relay" : too_wide(item);
+        if (why.empty()) continue;
+        say(why.starts_with("everybody") ? Severity::error : Severity::warning, kName,
+            fmt::format("service {}: {}: {}", service.label(), printable(item, 60), why),
+            "list the hosts that hand in mail by QMQP, for any destination, such as 192.0.2.10",
+            set_here ? &service : nullptr);
+      }
+    }
   }
 
   void tables() {
@@ -203,6 +228,7 @@ class Finder {
         for (std::size_t j = 0; j < lists.size(); ++j) {
           if (i == j || !lists[j].matches(to_lower(item)).value_or(false)) continue;
           const std::size_t first = std::min(i, j), second = std::max(i, j);
+          if (names(kClasses[second], kClasses[first])) continue;  // meant so: relay_domains = $mydestination
           if (!told.insert({to_lower(item), first * lists.size() + second}).second) continue;
           say(Severity::warning, kClasses[second],
               fmt::format("{} is in {} too, which comes first: what is set here for it has no effect",
@@ -211,6 +237,12 @@ class Finder {
         }
       }
     }
+  }
+
+  /// Whether the value of a setting has that of another in it by its name.
+  bool names(std::string_view setting, std::string_view other) const {
+    const auto uses = config::names_in(config_.written(setting).value_or(""));
+    return std::ranges::find(uses, other, &config::NameUse::name) != uses.end();
   }
 
   void names() {
@@ -231,31 +263,117 @@ class Finder {
       return i == "loopback-only" || i == "localhost" || i == "127.0.0.1" || i == "[::1]" || i == "::1";
     };
     if (!std::ranges::all_of(s.inet_interfaces, inside))
-      co_await one_name(dns, "myhostname", s.myhostname, false,
-                        "the name with which this host is in DNS: others refuse mail of one that is not", until);
-    // Host, [host], host:port; what follows a service is not a name.
-    std::string hop = s.relayhost;
-    const bool direct = hop.starts_with('[');
-    hop = direct ? hop.substr(1, hop.find(']') - 1) : hop.substr(0, hop.find(':'));
-    if (!hop.empty() && !parse_ip(hop))
-      co_await one_name(dns, "relayhost", hop, !direct, "a host that exists; [host] leaves out its MX records", until);
+      co_await one_name(dns, {.setting = "myhostname", .host = s.myhostname, .also_files = false}, until);
+    for (const NamedHost& host : named_hosts()) co_await one_name(dns, host, until);
     loop.stop();
   }
 
-  async::Task<void> one_name(net::Resolver& dns, std::string setting, std::string name, bool by_mx, std::string advice,
-                             async::Until until) {
+  /// A host that a setting names, which mail needs.
+  struct NamedHost {
+    std::string setting, host;
+    bool by_mx = false;      // its MX records will do
+    bool also_files = true;  // /etc/hosts, too
+    const config::Service* service = nullptr;
+    bool operator==(const NamedHost&) const = default;
+  };
+
+  /// Of "host", "[host]:port", "inet:host:port" and the like the host; empty: no name is in it.
+  static std::string host_in(std::string_view text) {
+    for (const std::string_view start : {"inet:", "inet4:", "inet6:"})
+      if (text.starts_with(start)) text.remove_prefix(start.size());
+    std::string host(text.starts_with('[') ? text.substr(1, text.find(']') - 1) : text.substr(0, text.find(':')));
+    const bool name = host.contains('.') && host.find_first_of("/ \t{}$") == std::string::npos && !parse_ip(host);
+    return name ? host : std::string();
+  }
+
+  /// What the settings of main.cf or, with a service, its own ones name.
+  void hosts_of(const config::Config& own, const config::Service* service, std::vector<NamedHost>& found) const {
+    const auto looks = [&](std::string_view setting) {
+      return service == nullptr ||
+             std::ranges::any_of(service->overrides, [&](const auto& o) { return o.name == setting; });
+    };
+    const auto words = [&](const std::string& setting) {
+      return looks(setting) ? split_list(own.text(setting).value_or("")) : std::vector<std::string>();
+    };
+    const auto add = [&](const std::string& setting, std::string_view text, bool smtp) {
+      const bool by_mx = smtp && !text.starts_with('[');
+      NamedHost host{setting, host_in(text), by_mx, !smtp, service};
+      if (!host.host.empty() && found.size() < kMaxHosts && std::ranges::find(found, host) == found.end())
+        found.push_back(std::move(host));
+    };
+    for (const char* setting : {"relayhost", "smtp_fallback_relay"})
+      for (const std::string& hop : words(setting)) add(setting, hop, true);
+    // transport:next hop; only those of smtp and lmtp name hosts
+    for (const char* setting : {"content_filter", "default_transport", "relay_transport", "virtual_transport",
+                                "local_transport", "mailbox_transport", "fallback_transport"}) {
+      for (const std::string& route : words(setting)) {
+        const std::size_t colon = route.find(':');
+        if (colon == std::string::npos) continue;
+        const auto* to = own.find_service(route.substr(0, colon), config::ServiceType::unix_stream);
+        const std::string hop = route.substr(colon + 1);
+        if (to != nullptr && to->command == "smtp") add(setting, hop, !hop.starts_with("inet:"));
+        if (to != nullptr && to->command == "lmtp" && !hop.starts_with("unix:")) add(setting, hop, false);
+      }
+    }
+    for (const char* setting : {"smtpd_milters", "non_smtpd_milters"})
+      for (const std::string& filter : words(setting))
+        if (const auto first = first_word(filter); first.starts_with("inet")) add(setting, first, false);
+    for (const std::string& filter : words("smtpd_proxy_filter"))
+      if (!filter.starts_with("unix:")) add("smtpd_proxy_filter", filter, false);
+    for (const char* setting : {"smtpd_client_restrictions", "smtpd_helo_restrictions", "smtpd_sender_restrictions",
+                                "smtpd_relay_restrictions", "smtpd_recipient_restrictions", "smtpd_data_restrictions",
+                                "smtpd_end_of_data_restrictions", "smtpd_etrn_restrictions"}) {
+      bool next = false;
+      for (const std::string& item : words(setting)) {
+        if (const auto first = first_word(item); next && first.starts_with("inet:")) add(setting, first, false);
+        next = iequals(item, "check_policy_service");
+      }
+    }
+  }
+
+  /// Of "{ inet:host:port, timeout = 5s }" and of "inet:host:port" the server.
+  static std::string first_word(std::string_view item) {
+    if (item.starts_with('{') && item.ends_with('}')) item = trim(item.substr(1, item.size() - 2));
+    return std::string(item.substr(0, item.find_first_of(", \t")));
+  }
+
+  std::vector<NamedHost> named_hosts() const {
+    std::vector<NamedHost> found;
+    hosts_of(config_, nullptr, found);
+    for (const auto& service : config_.master())
+      if (!service.overrides.empty()) hosts_of(config_.with(service), &service, found);
+    return found;
+  }
+
+  static bool in_hosts_file(const std::string& name) {
+    const auto text = map::read_table_file(_PATH_HOSTS);
+    if (!text) return false;
+    for (std::string_view line : split(*text, "\n")) {
+      line = line.substr(0, line.find('#'));
+      for (const std::string_view word : split(line, " \t\r"))
+        if (iequals(word, name)) return true;
+    }
+    return false;
+  }
+
+  async::Task<void> one_name(net::Resolver& dns, NamedHost host, async::Until until) {
     using net::DnsOutcome;
     bool temporary = false;
     for (const auto type : {net::RecordType::mx, net::RecordType::a, net::RecordType::aaaa}) {
-      if (type == net::RecordType::mx && !by_mx) continue;
-      const auto answer = co_await dns.lookup(name, type, until);
+      if (type == net::RecordType::mx && !host.by_mx) continue;
+      const auto answer = co_await dns.lookup(host.host, type, until);
       if (answer.outcome == DnsOutcome::found) co_return;
       temporary = temporary || answer.outcome == DnsOutcome::temporary;
     }
     // Of a server that does not answer nothing is known.
-    if (temporary) co_return;
-    say(setting == "relayhost" ? Severity::error : Severity::warning, setting,
-        printable(name, 100) + " has no address in DNS", std::move(advice));
+    if (temporary || (host.also_files && in_hosts_file(host.host))) co_return;
+    const bool own = host.setting == "myhostname";
+    say(host.setting == "relayhost" ? Severity::error : Severity::warning, host.setting,
+        printable(host.host, 100) + " has no address in DNS",
+        own ? "the name with which this host is in DNS: others refuse mail of one that is not"
+        : host.by_mx || !host.also_files ? "a host that exists; [host] leaves out its MX records"
+                                         : "a host that exists, or its address",
+        host.service);
   }
 
   const config::Config& config_;

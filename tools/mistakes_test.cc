@@ -74,6 +74,24 @@ BOOST_AUTO_TEST_CASE(a_permit_before_the_refusal_of_relaying_is_an_open_relay) {
   BOOST_CHECK(found("smtpd_recipient_restrictions = permit\n").empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_qmqp_service_that_everybody_may_use_is_an_open_relay) {
+  const std::string master = "smtp inet n - n - - smtpd\n628 inet n - n - - qmqpd\n";
+  for (const char* item : {"static:all", "0.0.0.0/0", "[::]/0", "192.0.2.1, static:yes"}) {
+    const std::string main = std::string("qmqpd_authorized_clients = ") + item + "\n";
+    BOOST_CHECK(one(main, master).contains("628/inet"));
+    BOOST_CHECK(one(main, master).contains("anybody can relay"));
+    BOOST_CHECK_EQUAL(line, 2);
+    BOOST_CHECK(found(main, "smtp inet n - n - - smtpd\n").empty());
+    BOOST_CHECK(found(main, "127.0.0.1:628 inet n - n - - qmqpd\n").empty());
+  }
+  BOOST_CHECK(one("qmqpd_authorized_clients = 192.0.0.0/8\n", master).contains("16777216 hosts"));
+  BOOST_CHECK(
+      found("qmqpd_authorized_clients = 192.0.2.0/24 .lists.example cidr:/etc/x !192.0.0.0/8\n", master).empty());
+  BOOST_CHECK(one("", "smtp inet n - n - - smtpd\n\n628 inet n - n - - qmqpd -o qmqpd_authorized_clients=static:all\n")
+                  .contains("anybody can relay"));
+  BOOST_CHECK_EQUAL(line, 3);
+}
+
 BOOST_AUTO_TEST_CASE(a_service_that_relays_for_everybody_is_named_with_its_line) {
   const std::string master =
       "smtp inet n - n - - smtpd\n2525 inet n - n - - smtpd -o smtpd_relay_restrictions=permit\n";
@@ -124,6 +142,12 @@ BOOST_AUTO_TEST_CASE(certificates_that_clients_refuse_and_keys_that_are_no_secre
   BOOST_REQUIRE(runs("openssl req -x509 -key " + key + " -subj /CN=x -days -1 -out " + cert) ||
                 runs("openssl x509 -in " + cert + " -signkey " + key + " -days -1 -out " + cert));
   BOOST_CHECK(one(both(cert, key)).contains("has expired on"));
+}
+
+BOOST_AUTO_TEST_CASE(relay_domains_that_are_mydestination_by_its_name_are_meant_so) {
+  const Directory d;
+  BOOST_CHECK(d.found("mydestination = a.example\nrelay_domains = $mydestination\n").empty());
+  BOOST_CHECK(d.one("mydestination = a.example\nrelay_domains = a.example\n").contains("is in mydestination too"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,11 +11,13 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "lib/service/helper_link.h"
 #include "lib/service/launch.h"
 #include "lib/service/link.h"
 #include "lib/service/lock.h"
 #include "lib/service/plan.h"
 #include "lib/service/setup.h"
+#include "lib/service/table_opener.h"
 
 namespace pen::tools {
 namespace {
@@ -64,6 +66,11 @@ std::optional<OfflineQmgr::Refusal> OfflineQmgr::refusal(const config::Config& c
   return Refusal{EX_OSERR, Error::from_errno(why, s.queue_log_directory).message()};
 }
 
+bool OfflineQmgr::owns_queue(const config::Config& config) {
+  struct stat st{};
+  return ::stat(config.settings().queue_log_directory.c_str(), &st) == 0 && st.st_uid == ::geteuid();
+}
+
 Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) return fail_errno("socketpair");
@@ -72,9 +79,21 @@ Result<OfflineQmgr> OfflineQmgr::start(const config::Config& config) {
   service::raise_descriptor_limit();
   service::Launch what;
   what.path = service::program_directory(config).path + "/qmgr";
-  what.words = arguments_of(config).to_words();
+  service::Arguments arguments = arguments_of(config);
+  // For tables that it may not open itself.
+  service::HelperLink link;
+  Fd helper;
+  if (service::names_tables(config, "qmgr")) {
+    PEN_TRY(link.run({.path = service::program_directory(config).path + "/become",
+                      .config_directory = config.directory(),
+                      .environment = service::program_environment(config.settings())}));
+    PEN_TRY_ASSIGN(helper, link.introduce("qmgr", arguments));
+    arguments.helped = true;
+  }
+  what.words = arguments.to_words();
   what.environment = service::program_environment(config.settings());
   what.sockets = {theirs.get()};
+  if (helper) what.sockets.push_back(helper.get());
   what.output = STDERR_FILENO;  // the log must not mix with the tool's output (maillog_file = /dev/stdout)
   std::fflush(nullptr);
   PEN_TRY_ASSIGN(auto started, service::launch(what));

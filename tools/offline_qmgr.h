@@ -6,7 +6,7 @@
 ///          auto qmgr = OfflineQmgr::start(config);
 ///          … converse over qmgr->connection() …                    // it broke: qmgr->failure() has the reason
 ///          qmgr->finish();                                         // afterwards the queue is free for others
-/// Rights:  it runs as mail_owner, as it does under master; the tool must run as root or as mail_owner.
+/// Rights:  it runs as the owner of the queue, as it does under master; the tool must run as root or as that account.
 /// Beside:  it takes the queue's lock, as any queue manager does. A suite that is started meanwhile waits: its own
 ///          queue manager for some seconds, then master starts that one again and again.
 /// Ends:    by finish(), or with the tool, however that ends. What it has answered for is never lost.
@@ -29,6 +29,8 @@ class OfflineQmgr {
   };
   /// Why it cannot be started: a master runs, the caller lacks the rights, there is no queue. nullopt: call start().
   static std::optional<Refusal> refusal(const config::Config& config);
+  /// Whether the queue belongs to the caller.
+  static bool owns_queue(const config::Config& config);
   /// Errors: errno. Its first answer shows whether it could open the queue.
   static Result<OfflineQmgr> start(const config::Config& config);
   OfflineQmgr(OfflineQmgr&&) noexcept = default;

@@ -90,8 +90,7 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc, con
           {"-n, --dry-run", "list the messages that would be acted on, and do nothing", service::set(o.dry_run)},
           service::directory_option(o.directory),
           {"-v", "name each message that is asked for", service::set(o.verbose)},
-          {"-p, -s, -S", "refused: there are no queue files to purge or to repair",
-           service::refused("not needed here: the queue has no files to repair or purge")},
+          {"-p, -s, -S", "change nothing: there are no queue files to purge or to repair", service::set(o.tidy)},
           {"", "Of the messages named, only those that every CHOICE fits:"}}};
   for (auto& row : selection.rows()) line.options.push_back(std::move(row));
   line.options.push_back({"",
@@ -105,6 +104,8 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc, con
       return std::unexpected(
           line.misuse("not a queue: " + printable(queue) + " (incoming, active, deferred, hold, maildrop)"));
   o.filter = selection.filter();
+  // As scripts for Postfix have it, before a start.
+  if (o.orders.empty() && o.tidy) return o;
   if (o.orders.empty() && selection.empty() && !o.dry_run) return std::unexpected(line.incomplete());
   if (const std::string fault = fault_of(o); !fault.empty()) return std::unexpected(line.misuse(fault));
   return o;
@@ -124,6 +125,9 @@ std::vector<std::string> OrderTool::read_ids(std::istream& input) {
 }
 
 int OrderTool::run() {
+  if (options_.tidy && (options_.orders.empty() || options_.verbose))
+    std::fprintf(stderr, "%s: nothing to purge or to repair: the queue has no files of single messages\n", kProgram);
+  if (options_.orders.empty()) return EX_OK;
   const config::Config config = load_instance(kProgram, options_.directory);
   QueueClient client(kProgram, config);
   for (const Order& order : options_.orders) carry_out(client, order);

@@ -31,6 +31,7 @@ class OrderTool {
     bool verbose = false, dry_run = false;
     ipc::queue::Filter filter;
     std::vector<Order> orders;
+    bool tidy = false;  // -p, -s, -S of postsuper: there is nothing to be done
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
   /// The next ids of the input, as many as one request may name; empty: the end. A line that is no id is skipped with

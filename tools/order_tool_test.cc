@@ -43,6 +43,18 @@ BOOST_AUTO_TEST_CASE(what_chooses_messages_goes_with_every_order) {
   BOOST_TEST(o->filter.places == ipc::queue::bit_of(ipc::queue::Place::deferred));
 }
 
+BOOST_AUTO_TEST_CASE(what_tidies_the_files_of_another_queue_needs_nothing) {
+  for (const char* option : {"-p", "-s", "-S"}) {
+    const auto o = read_options<OrderTool>({option, "active"});
+    BOOST_REQUIRE(o);
+    BOOST_TEST(o->tidy);
+    BOOST_TEST(OrderTool(*o).run() == 0);
+  }
+  const auto both = read_options<OrderTool>({"-s", "-d", "ALL"});
+  BOOST_REQUIRE(both);
+  BOOST_TEST(both->orders.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   const auto refused = [](std::initializer_list<const char*> words, const char* why) {
     const std::string text = refusal<OrderTool>(words);
@@ -54,7 +66,6 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_meant_is_refused) {
   refused({"--sender", "a@example.com"}, "say what to do");
   refused({"-n"}, "say what to do");
   refused({"-h", "ALL", "maildrop"}, "can be deleted (-d) and nothing else");
-  refused({"-d", "ALL", "-s"}, "-s: not needed here");
   // A condition for "no domain" would select every message.
   refused({"-d", "ALL", "--domain", "@"}, "an empty condition chooses nothing");
 }

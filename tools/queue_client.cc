@@ -26,13 +26,19 @@ class SavedGroup {
   SavedGroup& operator=(const SavedGroup&) = delete;
 };
 
-async::Task<Result<QueueChannel>> connect(const std::string& program, async::Loop& loop, const std::string& path) {
-  const SavedGroup group(program);
-  co_return co_await ipc::connect_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(
-      loop, path, ipc::queue::kName, {.deadline = loop.now() + seconds(30)});
+}  // namespace
+
+std::string not_greeted() {
+  return fmt::format("has not answered for {} s: it hangs, or dies as soon as it is started (see the log)",
+                     kGreets.count());
 }
 
-}  // namespace
+async::Task<Result<QueueChannel>> connect_to_queue(const std::string& program, async::Loop& loop,
+                                                   const std::string& path) {
+  const SavedGroup group(program);
+  co_return co_await ipc::connect_channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>(loop, path, ipc::queue::kName,
+                                                                                    {.deadline = loop.now() + kGreets});
+}
 
 void keep_group_for_the_socket(const char* program) {
   if (::setegid(::getgid()) != 0) die(program, EX_OSERR, "setegid: " + Error::from_errno(errno).message());
@@ -44,6 +50,13 @@ namespace {
 bool needs_deliveries(const ipc::queue::ToQmgr& request) {
   const auto* act = std::get_if<ipc::queue::Act>(&request);
   return act != nullptr && !act->dry_run && (act->verb == ipc::queue::Verb::flush || expires(act->verb));
+}
+
+/// True: the request is about the mail of one tenant.
+bool chooses_tenant(const ipc::queue::ToQmgr& request) {
+  const auto* act = std::get_if<ipc::queue::Act>(&request);
+  const auto* list = std::get_if<ipc::queue::List>(&request);
+  return (act != nullptr && !act->filter.tenant.empty()) || (list != nullptr && !list->filter.tenant.empty());
 }
 
 /// True: the other end was stopped, was replaced or died.
@@ -78,14 +91,18 @@ QueueClient::QueueClient(std::string program, const config::Config& config)
 
 async::Task<QueueChannel> QueueClient::reach(async::Loop& loop, const ipc::queue::ToQmgr& request,
                                              std::optional<OfflineQmgr>& own) {
-  auto channel = co_await connect(program_, loop, path_);
+  auto channel = co_await connect_to_queue(program_, loop, path_);
   if (channel) co_return *std::move(channel);
   const Error& error = channel.error();
-  if (!error.is_errno(ECONNREFUSED) && !error.is_errno(ENOENT)) {
-    const char* hint = error.is(async::WaitError::timed_out)
-                           ? "one that cannot live is worked around: penstock stop, this command again"
-                           : "is the mail system running?";
-    die(program_, EX_UNAVAILABLE, fmt::format("cannot reach the queue manager ({}): {}", hint, error.message()));
+  // The account that owns the queue may work on it without the mail system, and need not reach the socket: if a queue
+  // manager runs, the lock of the queue says so.
+  const bool owner_is_kept_out = error.is_errno(EACCES) && OfflineQmgr::owns_queue(config_);
+  if (!error.is_errno(ECONNREFUSED) && !error.is_errno(ENOENT) && !owner_is_kept_out) {
+    if (error.is(async::WaitError::timed_out))
+      die(program_, EX_UNAVAILABLE,
+          "the queue manager " + not_greeted() +
+              "; to work on the queue without it: penstock stop, this command again");
+    die(program_, EX_UNAVAILABLE, "cannot reach the queue manager (is the mail system running?): " + error.message());
   }
   if (const auto why = OfflineQmgr::refusal(config_)) die(program_, why->code, why->text);
   if (needs_deliveries(request))
@@ -110,6 +127,8 @@ async::Task<void> QueueClient::hold_conversation(async::Loop& loop, const ipc::q
   for (bool finished = false; !finished;) {
     std::optional<OfflineQmgr> own;
     QueueChannel channel = co_await reach(loop, request, own);
+    if (channel.peer_revision() < ipc::queue::kTenantRevision && chooses_tenant(request))
+      die(program_, EX_UNAVAILABLE, "the queue manager that runs is an older one and knows no tenants");
     std::visit([&](const auto& m) { (void)channel.send(m); }, request);
     for (;;) {
       auto received = co_await channel.receive({.deadline = loop.now() + seconds(600)});

@@ -22,6 +22,16 @@ using QueueChannel = ipc::Channel<ipc::queue::FromQmgr, ipc::queue::ToQmgr>;
 /// has no effect if the command is not setgid. Ends the program (EX_OSERR) on failure.
 void keep_group_for_the_socket(const char* program);
 
+/// A queue manager that lives greets within moments, a successor when it has read the state of its log. One that has
+/// not by then hangs, or cannot live.
+inline constexpr seconds kGreets{10};
+/// The end of a sentence about it.
+std::string not_greeted();
+
+/// Connects to the queue manager's socket, with that group. Errors: timed_out after kGreets.
+async::Task<Result<QueueChannel>> connect_to_queue(const std::string& program, async::Loop& loop,
+                                                   const std::string& path);
+
 /// Decides whether a request is repeated after its conversation with qmgr broke: a reload replaces qmgr and cuts off
 /// its tools. A listing is repeated only if nothing of it was printed. An order may be given twice without harm, but
 /// the second answer counts only what the first left undone, which standard error then says.

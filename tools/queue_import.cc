@@ -247,7 +247,7 @@ Result<void> QueueImport::enqueue(Messages& messages) {
     m.envelope.hold = true;
     auto produce = [this, &s, found = m.found](mail::Envelope& envelope, const HandedIn::Write& write) -> Result<void> {
       PEN_TRY_ASSIGN(const std::string bytes, source_->load(found));
-      postfix_queue::ContentTaker content(true, write);
+      postfix_queue::ContentTaker content(s.cleanup_replace_stray_cr_lf, write);
       PEN_TRY(postfix_queue::read_queue_file(bytes, content.sink()));
       envelope.body = content.finish();
       envelope.message_id = content.header().message_id_value;

@@ -20,6 +20,8 @@ std::vector<service::Option> Selection::rows() {
            [this](const Given& given) {
              return condition(filter_.domain, given.value.substr(given.value.starts_with('@') ? 1 : 0));
            }},
+          {"--tenant NAME", "mail of this tenant",
+           [this](const Given& given) { return condition(filter_.tenant, given.value); }},
           {"--older TIME", "arrived at least that long ago: 90s, 5m, 2h, 3d, 1w",
            [this](const Given& given) { return older(given.value); }},
           {"--reply TEXT", "waiting for a reason that contains this text",

@@ -13,6 +13,7 @@
 #include "tools/log_dump.h"
 #include "tools/progress_bar.h"
 #include "tools/queue_client.h"
+#include "tools/queue_follow.h"
 #include "tools/queue_listing.h"
 #include "tools/queue_selection.h"
 
@@ -66,6 +67,10 @@ std::vector<service::Option> table(Options& o) {
           {"-f", "try every deferred message now", action(Action::flush)},
           {"-i ID", "try that message now", with_target(Action::message)},
           {"-s SITE", "try the messages for that domain now", with_target(Action::site)},
+          {"--follow",
+           "what happens to the message ID, or to all, as it happens; for ID until it leaves the queue. Exit status 0: "
+           "delivered to all, 1: returned for some, 2: deleted; with -j one JSON object a line",
+           service::set(o.follow)},
           {"--spool",
            "list the files that hold large messages, and whose they are; with arguments, only "
            "those",
@@ -84,13 +89,14 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc, con
   Selection selection;
   const char* slash = argc > 0 ? std::strrchr(argv[0], '/') : nullptr;
   const bool mailq = argc > 0 && std::string_view(slash != nullptr ? slash + 1 : argv[0]) == "mailq";
-  service::CommandLine line{.program = mailq ? "mailq" : kProgram,
-                            .usage = {"penqueue [-v] [-c DIR] -p | -j  [CHOICE ...] [ID ...] [QUEUE ...]",
-                                      "penqueue [-v] [-c DIR] -f | -i ID | -s SITE",
-                                      "penqueue [-c DIR] --spool [-p | -j] [FILE | NUMBER | ID ...]",
-                                      "penqueue [-v] [-c DIR] --log [FILE | DIR ...]"},
-                            .about = "Lists the queue of a Penstock instance and has messages tried now.",
-                            .options = table(o)};
+  service::CommandLine line{
+      .program = mailq ? "mailq" : kProgram,
+      .usage = {"penqueue [-v] [-c DIR] -p | -j  [CHOICE ...] [ID ...] [QUEUE ...]",
+                "penqueue [-v] [-c DIR] -f | -i ID | -s SITE", "penqueue [-c DIR] --follow [-j] [ID]",
+                "penqueue [-c DIR] --spool [-p | -j] [FILE | NUMBER | ID ...]",
+                "penqueue [-v] [-c DIR] --log [FILE | DIR ...]"},
+      .about = "Lists the queue of a Penstock instance and has messages tried now.",
+      .options = table(o)};
   if (mailq) {
     line.usage = {"mailq [-C DIR] [CHOICE ...] [ID ...] [QUEUE ...]"};
     line.about = "Lists the queue of a Penstock instance.";
@@ -105,7 +111,15 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc, con
   auto words = line.read(argc, argv);
   if (!words) return std::unexpected(words.error());
   std::string wrong = take_target(o);
-  if (o.spool) {
+  if (o.follow) {
+    const bool alone = (o.action == Action::none || o.action == Action::json) && selection.empty() && !o.spool;
+    if (!alone || words->size() > 1)
+      wrong = "--follow goes with -j and one ID, and with nothing else";
+    else if (!words->empty() && !mail::is_queue_id(words->front()))
+      wrong = "not a queue id: " + printable(words->front());
+    else if (!words->empty())
+      o.target = words->front();
+  } else if (o.spool) {
     const bool alone = (o.action == Action::none || lists(o.action)) && selection.empty();
     wrong = alone ? take_files(o, *words) : "--spool goes with -p or -j, and with nothing else";
   } else if (lists(o.action)) {
@@ -142,6 +156,7 @@ bool QueueTool::is_site(std::string_view text) {
 int QueueTool::run() {
   if (options_.action == Action::log) return dump();
   const config::Config config = load_instance(kProgram, options_.directory);
+  if (options_.follow) return follow_queue(kProgram, config, options_.target, options_.action == Action::json);
   QueueClient client(kProgram, config);
   if (options_.spool) return list_spool(kProgram, client, options_.files, options_.action == Action::json);
   return lists(options_.action) ? list(client) : flush(client);
@@ -150,8 +165,8 @@ int QueueTool::run() {
 int QueueTool::dump() {
   if (!options_.paths.empty()) return dump_log(kProgram, options_.paths, options_.verbose);
   const config::Config config = load_instance(kProgram, options_.directory);
-  // mail_owner chose the names in there: root must not read what mail_owner could not.
-  const service::AsAccount owner(service::mail_owner(config.settings()).value_or(service::Account{}));
+  // The account that owns the queue chose the names in there: root must not read what that account could not.
+  const service::AsAccount owner(service::owners(config.settings()).value_or(service::Owners{}).queue);
   return dump_log(kProgram, {config.settings().queue_log_directory}, options_.verbose);
 }
 

@@ -24,6 +24,7 @@ class QueueTool {
     std::string target;              // of message, site
     ipc::queue::List wanted;         // of list, json
     std::vector<std::string> paths;  // of log; none: queue_log_directory
+    bool follow = false;             // a message (target), or all
     bool spool = false;              // list, json: of the spool's files
     SpoolChoice files;               // of spool
   };

@@ -49,6 +49,22 @@ std::uint64_t messages(const config::Config& config) {
   return found;
 }
 
+/// What keeps a queue from being put there, as an exit status after it has been told.
+int in_the_way(const config::Config& config) {
+  const config::Settings& s = config.settings();
+  const auto master = service::running_master(service::state_directory(s));
+  if (!master) return cannot_tell(master.error());
+  if (*master)
+    return fail_with(EX_UNAVAILABLE,
+                     "the mail system of " + s.queue_directory + " runs: penstock stop first, or restore with --merge");
+  if (const auto count = messages(config); count != 0)
+    return fail_with(EX_UNAVAILABLE,
+                     fmt::format("{} holds {} messages, which are not overwritten: restore with --merge "
+                                 "adds those of the snapshot to them",
+                                 s.queue_directory, count));
+  return EX_OK;
+}
+
 /// The copy comes under its name in one step, in place of a directory without mail.
 Result<void> replace(const std::string& from, const std::string& to, const service::Account& owner) {
   const std::string fresh = to + ".restoring", former = to + ".before-restore";
@@ -70,6 +86,14 @@ Result<void> replace(const std::string& from, const std::string& to, const servi
   return {};
 }
 
+/// The directory itself and destdb get their owners at the start, which goes by the log's.
+Result<void> put_data(const std::string& from, const std::string& to, const service::Owners& owners) {
+  PEN_TRY(replace(from, to, owners.mail));
+  if (owners.apart() && fs::exists(to + "/destdb"))
+    PEN_TRY(give_tree(to + "/destdb", owners.queue.uid, owners.queue.gid));
+  return {};
+}
+
 }  // namespace
 
 int Restore::run() {
@@ -79,12 +103,19 @@ int Restore::run() {
   if (!facts) return fail_with(EX_DATAERR, facts.error().message());
   if (!fs::exists(to + "/main.cf")) {
     if (options_.merge) return fail_with(EX_CONFIG, "there is no instance in " + to + " to merge with");
+    // Asked before anything is written: with this configuration the queue goes where that one names.
+    const auto theirs = config::load(from + "/etc");
+    if (!theirs) return fail_with(EX_CONFIG, theirs.error().message());
+    if (const int status = in_the_way(*theirs); status != EX_OK) return status;
     std::error_code error;
     fs::create_directories(fs::path(to).parent_path(), error);
     if (auto copied = copy_tree(from + "/etc", to); !copied) return fail_with(EX_CANTCREAT, copied.error().message());
     if (auto synced = sync_tree(to); !synced) return fail_with(EX_CANTCREAT, synced.error().message());
     print("configuration: taken from the snapshot\n");
   } else {
+    const auto ours = config::load(to);
+    if (!ours) return fail_with(EX_CONFIG, ours.error().message());
+    if (const int status = options_.merge ? EX_OK : in_the_way(*ours); status != EX_OK) return status;
     print("configuration: there is one in " + to + ", and it stays\n");
   }
   const auto config = config::load(to);
@@ -105,22 +136,14 @@ int Restore::run() {
 int Restore::put_queue(const config::Config& config) {
   const config::Settings& s = config.settings();
   const std::string& from = options_.from;
-  const auto owner = service::mail_owner(s);
-  if (!owner) return fail_with(EX_CONFIG, owner.error().message());
-  const auto master = service::running_master(service::state_directory(s));
-  if (!master) return cannot_tell(master.error());
-  if (*master) return fail_with(EX_UNAVAILABLE, "the mail system runs: penstock stop first, or restore with --merge");
-  if (const auto count = messages(config); count != 0)
-    return fail_with(EX_UNAVAILABLE,
-                     fmt::format("{} holds {} messages, which are not overwritten: restore with --merge "
-                                 "adds those of the snapshot to them",
-                                 s.queue_directory, count));
+  const auto owners = service::owners(s);
+  if (!owners) return fail_with(EX_CONFIG, owners.error().message());
   Result<void> done;
   std::error_code error;
   fs::create_directories(s.queue_directory, error);
   const std::string drop = s.queue_directory + "/maildrop";
   // The log last: what its messages name is there then.
-  done = replace(from + "/spool", s.spool_directory, *owner);
+  done = replace(from + "/spool", s.spool_directory, owners->queue);
   // The directory itself gets its rights at the start.
   if (done && !empty_or_missing(from + "/maildrop")) {
     if (::mkdir(drop.c_str(), 0700) != 0 && errno != EEXIST) done = fail_errno(drop);
@@ -132,8 +155,8 @@ int Restore::put_queue(const config::Config& config) {
     if (done) done = sync_tree(drop);
   }
   if (done && !empty_or_missing(from + "/data") && empty_or_missing(s.data_directory))
-    done = replace(from + "/data", s.data_directory, *owner);
-  if (done) done = replace(from + "/log", s.queue_log_directory, *owner);
+    done = put_data(from + "/data", s.data_directory, *owners);
+  if (done) done = replace(from + "/log", s.queue_log_directory, owners->queue);
   if (!done) return fail_with(EX_CANTCREAT, done.error().message() + ": repeat the command");
   print(fmt::format("queue: in {}; start it with: penstock -c {} start\n", s.queue_directory, config.directory()));
   return EX_OK;

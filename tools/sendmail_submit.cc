@@ -170,7 +170,7 @@ int Pendrop::wait() {
 }
 
 int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int input) {
-  submission::InputFilter filter({.dot_ends = how.dot_ends});
+  submission::InputFilter filter({.dot_ends = how.dot_ends, .ends = how.ends});
   submission::HeaderRecipients header;
   std::string buffer(64 * 1024, '\0'), content;
   bool named = !how.header_recipients;  // the recipients are known

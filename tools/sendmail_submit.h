@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "lib/submission/format.h"
+#include "lib/submission/input.h"
 
 namespace pen::tools {
 
@@ -62,7 +63,8 @@ class Pendrop final : public Outlet {
 struct Reading {
   bool dot_ends = true;            // no -i
   bool header_recipients = false;  // -t
-  std::uint8_t notify = 0;         // for the recipients in the header
+  submission::InputFilter::CarriageReturn ends = submission::InputFilter::CarriageReturn::always;
+  std::uint8_t notify = 0;  // for the recipients in the header
 };
 /// Reads the message from `input` and submits it to mail.recipients and those in the header.
 int submit(Pendrop& drop, submission::Submission mail, const Reading& how, int input);

@@ -126,6 +126,21 @@ void SendmailTool::take_extensions() {
     die(EX_USAGE, "-XV needs two characters from " + s.verp_delimiter_filter);
 }
 
+namespace {
+submission::InputFilter::CarriageReturn ends_of(config::FixLineEndings setting) {
+  using CarriageReturn = submission::InputFilter::CarriageReturn;
+  switch (setting) {
+    case config::FixLineEndings::always:
+      return CarriageReturn::always;
+    case config::FixLineEndings::strict:
+      return CarriageReturn::strict;
+    case config::FixLineEndings::never:
+      return CarriageReturn::never;
+  }
+  return CarriageReturn::always;
+}
+}  // namespace
+
 int SendmailTool::submit_message() {
   Options& v = options_;
   if (!v.reading.header_recipients && v.words.empty())
@@ -144,7 +159,7 @@ int SendmailTool::submit_message() {
     const char* name = ::getenv("NAME");
     if (name != nullptr)
       v.mail.full_name = name;
-    else if (user != nullptr && !v.sender)
+    else if (user != nullptr)
       v.mail.full_name = name_of(*user);
   }
   for (const std::string& word : v.words) {
@@ -155,7 +170,10 @@ int SendmailTool::submit_message() {
           {.address = address.address, .original = {}, .orcpt = {}, .notify = v.reading.notify});
   }
   Pendrop drop(pendrop());
-  if (!probe) return submit(drop, std::move(v.mail), v.reading, 0);
+  if (!probe) {
+    v.reading.ends = ends_of(settings().settings().sendmail_fix_line_endings);
+    return submit(drop, std::move(v.mail), v.reading, 0);
+  }
   drop.start(v.mail);
   return drop.finish();
 }
@@ -169,7 +187,9 @@ int SendmailTool::speak_smtp() {
                          .mail_name = s.mail_name,
                          .size_limit = static_cast<std::uint64_t>(s.message_size_limit),
                          .recipient_limit = static_cast<std::size_t>(s.smtpd_recipient_limit),
-                         .smtputf8 = s.smtputf8_enable},
+                         .smtputf8 = s.smtputf8_enable,
+                         .verp = s.default_verp_delimiters,
+                         .verp_filter = s.verp_delimiter_filter},
                         [&] { return std::make_unique<Pendrop>(how); });
   return serve_smtp(dialogue, 0, 1, kSmtpTimeout);
 }

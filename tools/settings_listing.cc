@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/base/text.h"
+#include "lib/config/edit_master.h"
 #include "lib/config/expand.h"
 #include "lib/map/map.h"
 #include "tools/output.h"
@@ -16,6 +19,7 @@ namespace pen::tools {
 namespace {
 
 constexpr std::size_t kWidth = 80;  // of folded lines
+constexpr std::size_t kEndless = std::numeric_limits<std::size_t>::max();
 
 void warn(const std::string& text) { std::fprintf(stderr, "penconf: warning: %s\n", text.c_str()); }
 
@@ -28,6 +32,36 @@ std::string json_line(const std::string& name, const std::string& value) {
 
 void show(const Listing& o, const std::string& name, const std::string& value) { print(o.line(name, value) + "\n"); }
 
+// The settings of single transports that Postfix itself has a default for.
+constexpr std::pair<const char*, const char*> kOfTransports[] = {{"local_destination_concurrency_limit", "2"},
+                                                                 {"local_destination_recipient_limit", "1"}};
+
+constexpr std::string_view kDeliver[] = {"error", "lmtp", "local", "pipe", "smtp", "virtual"};
+
+/// Whether settings with this suffix exist for the service: those of deliveries for what delivers, and a time limit
+/// for what runs commands.
+bool has(const config::Service& service, const config::TransportSuffix& suffix) {
+  if (service.type == config::ServiceType::inet) return false;
+  if (suffix.suffix == "_time_limit") return service.command == "pipe" || service.command == "spawn";
+  return std::ranges::find(kDeliver, service.command) != std::end(kDeliver);
+}
+
+/// What a setting of a transport stands for while it is not set; nullopt: master.cf has no such transport.
+std::optional<std::string> transport_default(const config::Config& config, std::string_view name) {
+  const auto split = config::split_transport_name(name);
+  if (!split) return std::nullopt;
+  const bool known = std::ranges::any_of(config.master(), [&](const config::Service& service) {
+    return service.name == split->transport && has(service, *split->suffix);
+  });
+  return known ? std::optional("$" + std::string(split->suffix->fallback)) : std::nullopt;
+}
+
+/// Of a name that has no row: it is of a transport, or somebody's own.
+Listing::Class class_of(const config::Config& config, const std::string& name) {
+  const bool usual = std::ranges::any_of(kOfTransports, [&](const auto& one) { return name == one.first; });
+  return usual || transport_default(config, name) ? Listing::Class::service : Listing::Class::user;
+}
+
 /// The value to show, or nullopt after a warning.
 std::optional<std::string> value_of(const config::Config& config, const Listing& o, const std::string& name) {
   std::optional<std::string> value;
@@ -36,12 +70,17 @@ std::optional<std::string> value_of(const config::Config& config, const Listing&
   } else {
     value = config.written(name);
   }
+  for (const auto& [own, usual] : kOfTransports)
+    if (!value && name == own) value = usual;
+  if (!value) value = transport_default(config, name);
   if (!value) {
     warn(name + ": unknown setting");
     return std::nullopt;
   }
   const config::Row* row = config::find_row(name);
-  if (!o.expand || (row && row->type == config::Type::raw)) return value;
+  // A name with a fixed value in Postfix: scripts ask for its digits and do not expand.
+  const bool version = name == "mail_version" && row && *value == row->default_text;
+  if (!(o.expand || version) || (row && row->type == config::Type::raw)) return value;
   auto expanded = config.expand(*value);
   if (expanded) return std::move(*expanded);
   warn(name + ": " + expanded.error().context());
@@ -64,48 +103,25 @@ Selector parse_selector(std::string_view text) {
 }
 bool fits(const std::string& wanted, std::string_view is) { return wanted.empty() || wanted == "*" || wanted == is; }
 
-/// "-o name=value", with braces where the value has blanks.
-std::string option_text(std::string_view written) {
-  if (written.starts_with('{') && written.ends_with('}')) written = trim(written.substr(1, written.size() - 2));
-  config::Assignment a;
-  if (!config::parse_assignment(written, a).empty()) return std::string(written);
-  const std::string text = a.name + "=" + a.value;
-  return text.find_first_of(" \t") == std::string::npos ? text : "{" + text + "}";
-}
-
 void show_service(const config::Config& config, const Listing& o, const config::Service& s) {
-  // as Postfix sets them
-  static constexpr std::size_t kColumns[] = {0, 11, 17, 25, 33, 41, 49, 57};
-  std::string line;
-  for (std::size_t i = 0; i < 8; ++i) {
-    if (i != 0) line += ' ';
-    if (line.size() < kColumns[i]) line.append(kColumns[i] - line.size(), ' ');
-    line += s.columns[i];
-  }
   std::vector<std::string> words = s.words;
   if (o.expand) {
     const config::Config own = config.with(s);
     for (std::string& word : words)
       if (const auto expanded = own.expand(word)) word = *expanded;
   }
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const bool option = words[i] == "-o" && i + 1 < words.size();
-    line += o.fold && option ? "\n    " : " ";
-    line += words[i];
-    if (option) line += " " + option_text(words[++i]);
-  }
+  const std::string line = config::service_text(s, words, o.fold);
   print((o.json ? json_line(s.label(), line) : line) + "\n");
 }
 
 void show_columns(const Listing& o, const config::Service& s, const std::string& wanted) {
-  static constexpr const char* kColumns[] = {"service", "type",   "private",       "unprivileged",
-                                             "chroot",  "wakeup", "process_limit", "command"};
-  for (std::size_t i = 0; i < 8; ++i) {
-    if (!fits(wanted, kColumns[i])) continue;
+  for (std::size_t i = 0; i < s.columns.size(); ++i) {
+    const std::string column = config::kColumnNames[i];
+    if (!fits(wanted, column)) continue;
     std::string value = s.columns[i];
-    if (i == 7)
+    if (column == "command")
       for (const std::string& word : s.words) value += " " + word;
-    show(o, s.label() + "/" + kColumns[i], value);
+    show(o, s.label() + "/" + column, value);
   }
 }
 
@@ -113,22 +129,23 @@ void show_overrides(const config::Config& config, const Listing& o, const config
                     const std::string& wanted) {
   std::optional<config::Config> own;
   if (o.expand) own = config.with(s);
-  for (const config::Assignment& a : s.overrides) {
-    if (!fits(wanted, a.name)) continue;
-    std::string value = a.value;
+  std::map<std::string, std::string> in_force;  // of two the last one, in the order of names
+  for (const config::Assignment& a : s.overrides)
+    if (fits(wanted, a.name)) in_force.insert_or_assign(a.name, a.value);
+  for (auto& [name, value] : in_force) {
     if (own)
       if (const auto expanded = own->expand(value)) value = *expanded;
-    show(o, s.label() + "/" + a.name, value);
+    show(o, s.label() + "/" + name, value);
   }
 }
 
 }  // namespace
 
-std::string folded(std::string_view text) {
+std::string folded(std::string_view text, std::size_t most) {
   std::string out;
   std::size_t width = 0;
   for (const std::string_view word : split(text, " \t")) {
-    if (width != 0 && width + 1 + word.size() > kWidth) {
+    if (width != 0 && width + 1 + word.size() > most) {
       out += "\n    ";
       width = 4;
     } else if (width != 0) {
@@ -145,18 +162,28 @@ std::string Listing::line(const std::string& name, const std::string& value) con
   if (json) return json_line(name, value);
   if (hide_values) return name;
   const std::string text = hide_names ? value : name + (value.empty() ? " =" : " = " + value);
-  return fold ? folded(text) : text;
+  return folded(text, fold ? kWidth : kEndless);
 }
 
 int show_settings(const config::Config& config, const Listing& o, std::vector<std::string> names) {
   int status = EX_OK;
+  const auto wanted = [&o](Listing::Class one) { return o.of_class == Listing::Class::all || o.of_class == one; };
   if (names.empty()) {
-    if (!o.set_only)
+    if (!o.set_only && wanted(Listing::Class::builtin)) {
       for (const config::Row& row : config::rows()) names.emplace_back(row.name);
+    }
+    if (!o.set_only && wanted(Listing::Class::service)) {
+      for (const auto& [name, usual] : kOfTransports) names.emplace_back(name);
+      for (const config::Service& service : config.master())
+        for (const config::TransportSuffix& suffix : config::transport_suffixes())
+          if (has(service, suffix)) names.push_back(service.name + std::string(suffix.suffix));
+    }
     if (!o.defaults)
       for (const std::string& name : config.names_set())
-        if (o.set_only || !config::find_row(name)) names.push_back(name);
+        if (config::find_row(name) ? o.set_only && wanted(Listing::Class::builtin) : wanted(class_of(config, name)))
+          names.push_back(name);
     std::ranges::sort(names);
+    names.erase(std::ranges::unique(names).begin(), names.end());
   } else if (o.set_only) {
     std::erase_if(names, [&](const std::string& name) { return !config.where(name); });
   }
@@ -197,6 +224,11 @@ int show_services(const config::Config& config, const Listing& o, const std::vec
     status = EX_UNAVAILABLE;
   }
   return status;
+}
+
+int show_words(std::vector<std::string_view> words) {
+  for (const std::string_view word : words) print(std::string(word) + "\n");
+  return EX_OK;
 }
 
 int show_table_types() {

@@ -15,6 +15,9 @@ namespace pen::tools {
 struct Listing {
   enum class Of { main, services, columns, overrides };
   Of of = Of::main;
+  /// Of main.cf without names: those that Postfix and Penstock have, those of transports, those of somebody's own.
+  enum class Class { all, builtin, service, user };
+  Class of_class = Class::all;
   bool defaults = false, set_only = false, expand = false, fold = false, json = false;
   bool hide_names = false, hide_values = false;
 
@@ -27,8 +30,11 @@ int show_settings(const config::Config& config, const Listing& listing, std::vec
 int show_services(const config::Config& config, const Listing& listing, const std::vector<std::string>& selectors);
 /// Shows the types of look-up tables.
 int show_table_types();
+/// Shows each on a line of its own.
+int show_words(std::vector<std::string_view> words);
 
-/// Breaks a line at blanks and indents continuation lines by four, as in main.cf.
-std::string folded(std::string_view text);
+/// Puts one space in place of blanks, as postconf does; breaks lines of more than `most` characters there and indents
+/// continuation lines by four, as in main.cf.
+std::string folded(std::string_view text, std::size_t most);
 
 }  // namespace pen::tools

@@ -2,7 +2,7 @@
 /// penconf: shows and changes the settings of an instance. Manual: man/penconf.1.
 ///
 /// Use:     return service::run_tool<SettingsTool>(argc, argv);
-/// Parts:   settings_listing.h shows, settings_change.h edits main.cf.
+/// Parts:   settings_listing.h and template_listing.h show, settings_change.h edits main.cf and master.cf.
 /// Errors:  EX_UNAVAILABLE (an unknown name), EX_CONFIG, EX_DATAERR (a value with which no program could start),
 ///          EX_IOERR.
 #include <expected>
@@ -13,6 +13,7 @@
 #include "lib/service/command_line.h"
 #include "tools/settings_change.h"
 #include "tools/settings_listing.h"
+#include "tools/template_listing.h"
 
 namespace pen::tools {
 
@@ -24,8 +25,12 @@ class SettingsTool {
     std::vector<std::string> names;
     Listing listing;
     SettingsChange change = SettingsChange::none;
-    std::vector<config::Edit> edits;  // of the change
+    std::vector<config::Edit> edits;                 // of the change, of main.cf
+    std::vector<config::ServiceEdit> service_edits;  // or of master.cf
     bool types = false;
+    Texts texts = Texts::none;            // of notices
+    std::string library;                  // what is asked of the TLS library; empty: nothing
+    std::vector<std::string_view> words;  // -a, -A, -l: what there is
   };
   static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
 

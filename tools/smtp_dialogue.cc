@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/mail/command_refusal.h"
+#include "lib/mail/verp.h"
 
 namespace pen::tools {
 namespace {
@@ -111,11 +112,14 @@ std::string SmtpDialogue::hello(std::string_view name, bool extended) {
   reset();
   extensions_.size = extensions_.eight_bit_mime = extensions_.dsn = extended;
   extensions_.smtputf8 = extended && options_.smtputf8;
+  extensions_.verp = extended ? std::string_view(options_.verp) : std::string_view();
   if (!extended) return "250 " + options_.hostname;
   std::string text = "250-" + options_.hostname + "\r\n250-PIPELINING\r\n250-SIZE";
   if (options_.size_limit != 0) text += fmt::format(" {}", options_.size_limit);
   text += "\r\n250-ENHANCEDSTATUSCODES\r\n250-8BITMIME\r\n";
   if (options_.smtputf8) text += "250-SMTPUTF8\r\n";
+  // Whoever may call this may use sendmail -XV.
+  if (!options_.verp.empty()) text += "250-XVERP\r\n";
   return text + "250 DSN";
 }
 
@@ -125,6 +129,7 @@ std::string SmtpDialogue::mail_from(std::string_view args) {
   if (!parsed) return mail::command_refusal(parsed.error(), false);
   if (options_.size_limit != 0 && parsed->size.value_or(0) > options_.size_limit)
     return "552 5.3.4 Message size exceeds fixed limit";
+  if (auto no = mail::verp_refusal(parsed->sender, parsed->verp, options_.verp_filter); !no.empty()) return no;
   mail_.emplace();
   mail_->facts() = std::move(parsed->facts());
   return "250 2.1.0 Ok";

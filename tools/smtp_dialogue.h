@@ -10,7 +10,7 @@
 /// Lines:   CRLF. A client whose DATA command ends in a bare LF writes its message in the same way, and is
 ///          understood. With any other client a bare LF ends no message, so that nobody's text can pose as a command.
 /// Bounds:  command lines of kMaxLine bytes, recipients as the options say, content in pieces to the outlet.
-/// Source:  RFC 5321, 1870, 2920, 3461, 6152, 6531; Postfix sendmail(1) -bs, smtpd(8) -S.
+/// Source:  RFC 5321, 1870, 2920, 3461, 6152, 6531, XVERP (docs/verp.md); Postfix sendmail(1) -bs, smtpd(8) -S.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +31,8 @@ class SmtpDialogue {
     std::uint64_t size_limit = 0;        // message_size_limit; 0: none
     std::size_t recipient_limit = 1000;  // smtpd_recipient_limit; 0: what a submission holds
     bool smtputf8 = true;                // smtputf8_enable
+    std::string verp = "+=";             // default_verp_delimiters
+    std::string verp_filter = "-=+";     // verp_delimiter_filter
   };
   using Outlets = std::function<std::unique_ptr<Outlet>()>;
   static constexpr std::size_t kMaxLine = 2048;

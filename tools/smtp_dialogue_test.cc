@@ -67,6 +67,18 @@ constexpr std::string_view kSession =
 
 BOOST_FIXTURE_TEST_SUITE(smtp_dialogue, User)
 
+BOOST_AUTO_TEST_CASE(xverp_is_offered_and_taken) {
+  BOOST_TEST(say("EHLO x\r\n").contains("250-XVERP\r\n"));
+  const std::string rest = "RCPT TO:<c@d>\r\nDATA\r\nx\r\n.\r\n";
+  BOOST_TEST(codes("MAIL FROM:<a@b> XVERP\r\n" + rest) == "250 250 354 250");
+  BOOST_TEST(codes("MAIL FROM:<a@b> XVERP=-=\r\n" + rest) == "250 250 354 250");
+  BOOST_REQUIRE(taken.size() == 2U);
+  BOOST_TEST(taken[0].mail.verp == "+=");
+  BOOST_TEST(taken[1].mail.verp == "-=");
+  BOOST_TEST(codes("MAIL FROM:<> XVERP\r\nMAIL FROM:<a@b> XVERP=ab\r\nHELO x\r\nMAIL FROM:<a@b> XVERP\r\n") ==
+             "503 501 250 555");
+}
+
 BOOST_AUTO_TEST_CASE(a_session_submits_a_message_however_its_bytes_come) {
   for (const std::size_t piece : {0U, 1U, 3U, 7U}) {
     dialogue_.reset();

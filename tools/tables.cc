@@ -7,11 +7,14 @@
 
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/config/transport_use.h"
 #include "lib/map/database_table.h"
 #include "lib/map/map.h"
 #include "lib/map/match_list.h"
+#include "lib/map/socketmap_limits.h"
 #include "lib/service/approved_tables.h"
 #include "lib/sessions/classes.h"
+#include "lib/smtpd/access_table.h"
 
 namespace pen::tools {
 namespace {
@@ -25,6 +28,8 @@ struct ListKind {
   std::string_view name;
   MatchList::Kind kind;
 };
+/// No mail asks them: newaliases and penalias say what is wrong with alias_database, and the others are no look-ups.
+constexpr std::array<std::string_view, 2> kNotAsked = {"alias_database", "proxy_read_maps"};
 constexpr std::array<ListKind, 7> kLists = {{
     {"mynetworks", MatchList::Kind::network},
     {"smtpd_client_event_limit_exceptions", MatchList::Kind::host},
@@ -35,10 +40,19 @@ constexpr std::array<ListKind, 7> kLists = {{
     {"relay_domains", MatchList::Kind::domain},
 }};
 
-/// The settings that local and virtual open with OpenOptions::substitute and ::served.
-constexpr std::array<std::string_view, 7> kOfDestinations = {
-    "alias_maps",       "fallback_transport_maps", "mailbox_command_maps", "mailbox_transport_maps",
-    "virtual_gid_maps", "virtual_mailbox_maps",    "virtual_uid_maps"};
+/// The settings that local and virtual open without OpenOptions::substitute and ::served, where they deliver.
+struct OfDestinations {
+  std::string_view setting, program;
+};
+constexpr std::array<OfDestinations, 7> kOfDestinations = {{{"alias_maps", "local"},
+                                                            {"fallback_transport_maps", "local"},
+                                                            {"mailbox_command_maps", "local"},
+                                                            {"mailbox_transport_maps", "local"},
+                                                            {"virtual_gid_maps", "virtual"},
+                                                            {"virtual_mailbox_maps", "virtual"},
+                                                            {"virtual_uid_maps", "virtual"}}};
+
+bool is_not_asked(std::string_view name) { return std::ranges::find(kNotAsked, name) != kNotAsked.end(); }
 
 std::string_view type_of(std::string_view item) {
   while (item.starts_with('!')) item.remove_prefix(1);
@@ -54,6 +68,9 @@ class MainCf {
   explicit MainCf(const config::Config& config) {
     map::database::ask_main_cf([&config](const std::string& name) { return config.text(name); });
     approve_by(config);
+    const config::Settings& s = config.settings();
+    map::limit_socketmaps({.query = static_cast<std::size_t>(s.socketmap_max_query_size),
+                           .reply = static_cast<std::size_t>(s.socketmap_max_reply_size)});
   }
   /// Of a service: its own list counts too.
   static void approve_by(const config::Config& config) {
@@ -84,7 +101,12 @@ class Finder {
       const bool named = all_tables || std::exchange(table_next, asks_table(item));
       const std::string_view type = type_of(item);
       const bool looks_like_one = type != "unix" && std::ranges::count(map::known_types(), type) != 0;
-      if (named || looks_like_one) table(name, place, item);
+      if (named && item.starts_with('{') && !all_tables) {
+        const auto access = smtpd::read_access_table(item);  // smtpd's own warnings name what is wrong with it
+        if (access) table(name, place, access->table);
+      } else if (named || looks_like_one) {
+        table(name, place, item);
+      }
     }
   }
 
@@ -93,10 +115,18 @@ class Finder {
  private:
   static bool asks_table(std::string_view item) { return item.starts_with("check_") && item.ends_with("_access"); }
 
+  /// Whether local or virtual opens the setting's tables: where another program delivers, these only say who exists.
+  bool of_destinations(std::string_view name) const {
+    const auto known = std::ranges::find(kOfDestinations, name, &OfDestinations::setting);
+    return known != kOfDestinations.end() && std::ranges::any_of(config_.master(), [&](const config::Service& s) {
+             return s.command == known->program && config::transport_is_used(config_.settings(), s.name);
+           });
+  }
+
   void table(const std::string& name, const std::optional<Place>& place, std::string item) {
     item.erase(0, item.find_first_not_of('!'));
     map::OpenOptions options = options_;
-    options.substitute = options.served = std::ranges::count(kOfDestinations, name) == 0;
+    options.substitute = options.served = !of_destinations(name);
     auto [at, fresh] = seen_.try_emplace({item, options.substitute});
     if (fresh) {
       auto opened = map::open(item, options);
@@ -177,7 +207,7 @@ config::Problems table_problems(const config::Config& config) {
   const MainCf main_cf(config);
   Finder finder(config, false);
   for (const config::Row& row : config::rows()) {
-    if (row.kind != config::Class::acts || row.type != config::Type::list || row.name == "proxy_read_maps") continue;
+    if (row.kind != config::Class::acts || row.type != config::Type::list || is_not_asked(row.name)) continue;
     const std::string name(row.name);
     finder.setting(name, config.where(name));
   }
@@ -190,7 +220,7 @@ config::Problems table_problems(const config::Config& config) {
     Finder of_service(own, true);
     for (const config::Assignment& a : service.overrides) {
       const config::Row* row = config::find_row(a.name);
-      if (row && row->kind == config::Class::acts && row->type == config::Type::list && a.name != "proxy_read_maps")
+      if (row && row->kind == config::Class::acts && row->type == config::Type::list && !is_not_asked(a.name))
         of_service.setting(a.name, Place{config.master_file(), service.line});
     }
     for (Problem& p : of_service.found) found.push_back(std::move(p));

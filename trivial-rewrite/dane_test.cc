@@ -218,6 +218,26 @@ BOOST_AUTO_TEST_CASE(insecure_mx_records_count_as_the_setting_says) {
   BOOST_TEST(!TlsPolicies::open(tls));
 }
 
+BOOST_AUTO_TEST_CASE(records_of_hosts_with_insecure_addresses_count_if_asked_for) {
+  server.mx("d.example", 10, "mx.example");
+  server.a("mx.example", "198.51.100.1");
+  server.tlsa("_25._tcp.mx.example", kEndEntity);
+  secure({"d.example", "_25._tcp.mx.example"});
+  BOOST_TEST(policy() == "mx.example may");
+  tls.force_tlsa = true;  // smtp_tls_force_insecure_host_tlsa_lookup
+  BOOST_TEST(policy() == "mx.example dane {3 1 1} [mx.example d.example]");
+}
+
+BOOST_AUTO_TEST_CASE(insecure_records_never_count) {
+  usual();
+  server.tlsa("_25._tcp.other.example", kEndEntity);
+  server.mx("e.example", 10, "other.example");
+  server.a("other.example", "198.51.100.2");
+  secure({"e.example"});
+  tls.force_tlsa = true;
+  BOOST_TEST(policy("e.example") == "other.example may");
+}
+
 BOOST_AUTO_TEST_CASE(a_domain_without_mx_records_is_its_own_host) {
   server.a("d.example", "198.51.100.1");
   server.tlsa("_25._tcp.d.example", kEndEntity);

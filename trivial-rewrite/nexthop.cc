@@ -1,10 +1,6 @@
 #include "trivial-rewrite/nexthop.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
-
-#include <array>
-
+#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 
@@ -71,24 +67,6 @@ std::optional<std::vector<NextHop>> parse_nexthops(std::string_view text, bool l
   return hops;
 }
 
-std::optional<unsigned short> parse_port(std::string_view text) {
-  if (const auto number = parse_unsigned(text)) {
-    if (*number == 0 || *number > 65535) return std::nullopt;
-    return static_cast<unsigned short>(*number);
-  }
-  if (text.empty() || text.size() > 32) return std::nullopt;
-  servent entry{};
-  servent* found = nullptr;
-  std::array<char, 4096> buffer{};
-  const std::string name(text);
-  if (getservbyname_r(name.c_str(), "tcp", &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
-    return ntohs(static_cast<std::uint16_t>(found->s_port));
-  }
-  // Minimal systems have no /etc/services, and old ones not all of these names.
-  if (iequals(text, "smtp")) return 25;
-  if (iequals(text, "submissions") || iequals(text, "smtps")) return 465;
-  if (iequals(text, "submission")) return 587;
-  return std::nullopt;
-}
+std::optional<unsigned short> parse_port(std::string_view text) { return tcp_port(text); }
 
 }  // namespace pen::rewrite

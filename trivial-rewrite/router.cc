@@ -90,12 +90,15 @@ Task<void> Router::find_one_tlsa(Router* self, std::string host, unsigned short 
 }
 
 Task<std::shared_ptr<Router::TlsaSets>> Router::find_tlsa_sets(std::set<std::string> hosts, const NextHop& hop,
-                                                               const Found& found,
-                                                               std::shared_ptr<const resolve::DnsFilter> filter) {
+                                                               const Found& found, const Transport& transport) {
   auto sets = std::make_shared<TlsaSets>();
   async::Gate gate(loop_);  // dies with its tasks when this function ends
-  for (const auto& host : hosts)
-    gate.spawn("TLSA of " + host, find_one_tlsa(this, host, hop.port, facts_of(found, hop, host), filter, sets));
+  for (const auto& host : hosts) {
+    HostFacts facts = facts_of(found, hop, host);
+    facts.secure = facts.secure || transport.tls.force_tlsa();
+    if (facts.canonical.empty()) facts.canonical = host;
+    gate.spawn("TLSA of " + host, find_one_tlsa(this, host, hop.port, std::move(facts), transport.hosts.filter, sets));
+  }
   (void)co_await gate.drained();  // nobody cancels it
   co_return sets;
 }
@@ -112,7 +115,7 @@ Task<void> Router::add_dane(std::vector<Decision>& decisions, Found& found, std:
     hosts.insert(host_of(n));
   }
   if (wanted.empty()) co_return;
-  const auto sets = co_await find_tlsa_sets(std::move(hosts), hop, found, transport.hosts.filter);
+  const auto sets = co_await find_tlsa_sets(std::move(hosts), hop, found, transport);
   for (const std::size_t n : wanted) {
     const std::string& host = host_of(n);
     const TlsaSet& set = sets->at(host);

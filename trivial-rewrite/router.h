@@ -81,8 +81,7 @@ class Router {
   /// The TLSA records by host, looked up concurrently.
   using TlsaSets = std::map<std::string, TlsaSet>;
   async::Task<std::shared_ptr<TlsaSets>> find_tlsa_sets(std::set<std::string> hosts, const NextHop& hop,
-                                                        const Found& found,
-                                                        std::shared_ptr<const resolve::DnsFilter> filter);
+                                                        const Found& found, const Transport& transport);
   static async::Task<void> find_one_tlsa(Router* self, std::string host, unsigned short port, HostFacts facts,
                                          std::shared_ptr<const resolve::DnsFilter> filter,
                                          std::shared_ptr<TlsaSets> sets);

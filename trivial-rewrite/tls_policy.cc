@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lib/base/text.h"
+#include "lib/mta_sts/policy.h"
 #include "lib/resolve/resolve.h"
 
 namespace pen::rewrite {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kLevels = {"none",   "may",    "encrypt", "fingerprint",
                                                      "verify", "secure", "dane",    "dane-only"};
+constexpr std::size_t kMostPatterns = 100;  // of hosts in one policy, as in RFC 8461 policies that are in use
 constexpr std::string_view kGrades[] = {"export", "low", "medium", "high", "null"};
 
 std::optional<TlsLevel> level_of(std::string_view word) {
@@ -59,6 +61,26 @@ std::vector<std::string> words(std::string_view text, std::string_view separator
   return out;
 }
 
+/// The words of an entry: name=value, or { name = value } with blanks in the value.
+std::vector<std::string> entry_words(std::string_view text) {
+  std::vector<std::string> out;
+  while (!(text = trim(text)).empty()) {
+    const auto end = text.front() == '{' ? text.find('}') : text.find_first_of(" \t\r\n,");
+    std::string_view word = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (!word.starts_with('{')) {
+      if (!word.empty()) out.emplace_back(word);
+      continue;
+    }
+    word.remove_prefix(1);
+    const auto equals = word.find('=');
+    out.push_back(equals == std::string_view::npos
+                      ? std::string(trim(word))
+                      : std::string(trim(word.substr(0, equals))) + "=" + std::string(trim(word.substr(equals + 1))));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string_view level_name(TlsLevel level) {
@@ -72,6 +94,9 @@ struct TlsPolicies::Entry {
   TlsLevel level = TlsLevel::none;
   std::optional<std::vector<std::string>> match;
   ipc::TlsPolicy policy;  // the attributes
+  // What a server of policies says for reports: policy_type, and the hosts' patterns of MTA-STS.
+  std::string published;
+  mta_sts::Policy sts;
   std::string rule, problem;
 
   /// Reads the text of a policy_maps entry: a level, then attributes.
@@ -116,12 +141,21 @@ std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_vie
     if (iequals(value, "yes") || iequals(value, "no")) return {};
     return "attribute \"" + shown + "\" is yes or no";
   }
+  if (iequals(name, "policy_type")) return once(published);
+  if (iequals(name, "mx_host_pattern")) {
+    if (sts.mx.size() >= kMostPatterns) return "more than " + std::to_string(kMostPatterns) + " of mx_host_pattern";
+    sts.mx.push_back(to_lower(value));
+    return {};
+  }
+  // Reports are made of what is known here (tlsrpt).
+  for (const std::string_view of_reports : {"policy_ttl", "policy_domain", "policy_string", "policy_failure"})
+    if (iequals(name, of_reports)) return {};
   return "no such attribute \"" + printable(shown, 50) + "\"";
 }
 
 void TlsPolicies::Entry::read(std::string_view text) {
   found = true;
-  const auto tokens = split(text);
+  const auto tokens = entry_words(text);
   if (tokens.empty()) {
     problem = "the entry is empty";
     return;
@@ -136,8 +170,9 @@ void TlsPolicies::Entry::read(std::string_view text) {
   if (level == TlsLevel::none) return;
   for (std::size_t i = 1; i < tokens.size(); ++i) {
     const auto equals = tokens[i].find('=');
-    problem = equals == std::string_view::npos ? "\"" + printable(tokens[i], 50) + "\" is not name=value"
-                                               : attribute(tokens[i].substr(0, equals), tokens[i].substr(equals + 1));
+    const std::string_view token = tokens[i];
+    problem = equals == std::string_view::npos ? "\"" + printable(token, 50) + "\" is not name=value"
+                                               : attribute(token.substr(0, equals), token.substr(equals + 1));
     if (!problem.empty()) return;
   }
 }
@@ -287,6 +322,11 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
                                     : " is for hosts in DNS");
     return d;
   }
+  const bool by_sts = options_.sts_patterns && iequals(entry.published, "sts") && !entry.sts.mx.empty();
+  if (by_sts && !entry.sts.names_host(host)) {
+    d.problem = "host " + host + " is not one that the MTA-STS policy names (" + d.rule + ")";
+    return d;
+  }
   const std::string& domain = hop.unix_path.empty() ? hop.host : host;
   if (d.policy.servername.empty()) {
     const std::string& said = options_.servername;
@@ -304,8 +344,9 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
     if (!d.problem.empty()) d.problem = "client TLS configuration problem: " + d.rule + ": " + d.problem;
   } else if (by_name(level)) {
     const auto said =
-        entry.match ? *entry.match
-                    : words(level == TlsLevel::verify ? options_.verify_match : options_.secure_match, " \t\r\n,:");
+        by_sts        ? std::vector<std::string>{"hostname"}
+        : entry.match ? *entry.match
+                      : words(level == TlsLevel::verify ? options_.verify_match : options_.secure_match, " \t\r\n,:");
     for (const auto& name : said) {
       d.policy.match.push_back(iequals(name, "nexthop")       ? domain
                                : iequals(name, "dot-nexthop") ? "." + domain

@@ -35,6 +35,8 @@ struct TlsOptions {
   std::string servername;           // SNI: "hostname", "nexthop", or a name
   bool wrapped = false;             // TLS from the first byte
   bool dnssec = false;              // answers of DNS may be secure: without it there is no dane
+  bool force_tlsa = false;          // smtp_tls_force_insecure_host_tlsa_lookup
+  bool sts_patterns = true;         // smtp_tls_enforce_sts_mx_patterns
   std::string insecure_mx = "may";  // smtp_tls_dane_insecure_mx_policy: may, encrypt, dane
   map::OpenOptions maps;
 };
@@ -61,6 +63,8 @@ class TlsPolicies {
   std::vector<Decision> decide(const NextHop& hop, std::span<const std::string> hosts) const;
   /// The level of hosts from insecure MX records, if dane was asked for.
   ipc::TlsLevel insecure_mx() const { return insecure_mx_; }
+  /// TLSA records of hosts with insecure addresses count too, if they are secure.
+  bool force_tlsa() const { return options_.force_tlsa; }
   /// Faults of tables and settings at this time, as lines for the log.
   std::vector<std::string> problems() const;
 

@@ -260,4 +260,21 @@ BOOST_AUTO_TEST_CASE(connections_are_shared_only_where_policies_agree) {
   BOOST_TEST(key("a.example", "mx1") != key("d.example", "mx1"));
 }
 
+BOOST_AUTO_TEST_CASE(an_entry_that_tells_of_mta_sts_holds_its_hosts) {
+  const std::string pattern = "policy_type=sts mx_host_pattern=*.example.net mx_host_pattern=other.example ";
+  const std::string entry = "{ example.org = secure match=far.example " + pattern +
+                            "policy_ttl=86400 policy_domain=example.org { policy_string = version: STSv1 } }";
+  table(entry);
+  BOOST_TEST(said("example.org") == "secure mx.example.net");  // not what match says
+  BOOST_TEST(said("example.org", "other.example") == "secure other.example");
+  BOOST_TEST(
+      said("example.org", "mx.elsewhere.example") ==
+      "! host mx.elsewhere.example is not one that the MTA-STS policy names (smtp_tls_policy_maps (example.org))");
+  options.sts_patterns = false;  // smtp_tls_enforce_sts_mx_patterns
+  BOOST_TEST(said("example.org", "mx.elsewhere.example") == "secure far.example");
+  options.sts_patterns = true;
+  table("{ example.org = secure match=far.example policy_type=no-policy-found }");
+  BOOST_TEST(said("example.org", "mx.elsewhere.example") == "secure far.example");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -114,6 +114,8 @@ TlsOptions tls_options(const config::Config& config, bool lmtp) {
   o.dnssec = (lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level) == config::DnsSupport::dnssec;
   // The setting is smtp's alone, in Postfix too.
   o.insecure_mx = lmtp ? "may" : s.smtp_tls_dane_insecure_mx_policy;
+  o.force_tlsa = lmtp ? s.lmtp_tls_force_insecure_host_tlsa_lookup : s.smtp_tls_force_insecure_host_tlsa_lookup;
+  o.sts_patterns = lmtp ? s.lmtp_tls_enforce_sts_mx_patterns : s.smtp_tls_enforce_sts_mx_patterns;
   o.maps.default_type = s.default_database_type;
   return o;
 }

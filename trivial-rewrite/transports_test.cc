@@ -90,4 +90,25 @@ BOOST_AUTO_TEST_CASE(best_mx_transport_is_of_smtp) {
   BOOST_TEST(best->nexthop == "box.example");
 }
 
+BOOST_AUTO_TEST_CASE(what_tls_looks_up_is_said_for_each_protocol) {
+  for (const std::string name : {"smtp", "lmtp"}) {
+    BOOST_TEST(!transport("", name).tls.force_tlsa());
+    BOOST_TEST(transport(name + "_tls_force_insecure_host_tlsa_lookup = yes\n", name).tls.force_tlsa());
+    const auto problem_of = [&](const std::string& setting) {
+      const std::string table = name +
+                                "_tls_policy_maps = inline:{ { d.example = secure policy_type=sts "
+                                "mx_host_pattern=a.example } }\n";
+      NextHop hop;
+      hop.text = hop.host = "d.example";
+      const std::vector<std::string> hosts = {"b.example"};
+      return transport(table + setting, name).tls.decide(hop, hosts).front().problem;
+    };
+    BOOST_TEST(problem_of("").starts_with("host b.example is not one that"));
+    BOOST_TEST(problem_of(name + "_tls_enforce_sts_mx_patterns = no\n") == "");
+  }
+  // By their whole names: smtp_tls_force_insecure_host_tlsa_lookup, lmtp_tls_force_insecure_host_tlsa_lookup,
+  // smtp_tls_enforce_sts_mx_patterns, lmtp_tls_enforce_sts_mx_patterns.
+  BOOST_TEST(!transport("smtp_tls_force_insecure_host_tlsa_lookup = yes\n", "lmtp").tls.force_tlsa());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

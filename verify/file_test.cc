@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside) {
   File file(loop, directory(), cache);
   await(file.open());
   BOOST_TEST(cache.size() == 0U);
-  BOOST_TEST(std::filesystem::exists(directory() + ".damaged"));
+  BOOST_TEST(std::filesystem::exists(directory() + "/damaged"));
   cache.result("new@x", State::good, "ok", now());
   await(file.finish());
   BOOST_TEST(std::filesystem::exists(data));

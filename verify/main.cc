@@ -6,15 +6,14 @@
 
 #include "lib/base/log.h"
 #include "lib/intake/derived.h"
-#include "lib/intake/enqueue_client.h"
 #include "lib/intake/from_settings.h"
+#include "lib/intake/program_intake.h"
 #include "lib/ipc/topology.h"
-#include "lib/mail/queue_id.h"
 #include "lib/redis/server.h"
+#include "lib/redis/shared_hints.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/probe_sender.h"
 #include "lib/service/conversations.h"
-#include "verify/cluster.h"
 #include "verify/file.h"
 #include "verify/verifier.h"
 
@@ -52,17 +51,10 @@ struct Server {
   Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, std::string directory)
       : loop(context.loop()),
         pool(loop, kThreads),
-        queue(loop, context.queue_path(ipc::kQmgrSocket)),
-        ids(loop.clock(), Random(secure_random_u64())),
-        intake{.loop = loop,
-               .pool = pool,
-               .queue = queue,
-               .resolve = std::move(resolver),
-               .settings = intake::for_own_mail(context.settings()),
-               .next_queue_id = [this] { return ids.next(); },
-               .log_info = [](const std::string& line) { log::info("{}", line); },
-               .log_warning = log::as_warning},
-        own{.inspected = false, .detect_smtputf8 = intake::detects_smtputf8(context.settings(), "verify")},
+        own(loop, pool, context.queue_path(ipc::kQmgrSocket), std::move(resolver),
+            intake::for_own_mail(context.settings()),
+            {[](const std::string& line) { log::info("{}", line); }, log::as_warning}),
+        as_probe{.inspected = false, .detect_smtputf8 = intake::detects_smtputf8(context.settings(), "verify")},
         sender(resolve::probe_sender(context.settings())),
         verifier(rules_of(context.settings()), pending_of(context.settings())),
         file(loop, directory, verifier.cache()),
@@ -73,15 +65,13 @@ struct Server {
 
   async::Loop& loop;
   async::HandlerPool pool;
-  intake::EnqueueClient queue;
-  mail::QueueIdGenerator ids;
-  intake::Intake intake;
-  intake::OwnMail own;
+  intake::ProgramIntake own;
+  intake::OwnMail as_probe;
   resolve::ProbeSender sender;
   Verifier verifier;
   File file;
-  std::unique_ptr<Cluster> cluster;  // nullptr: no host shares anything
-  std::string name;                  // of the cache, for the log
+  std::unique_ptr<redis::SharedHints> cluster;  // nullptr: no host shares anything
+  std::string name;                             // of the cache, for the log
   milliseconds clean_each;
   async::Event loaded;
   async::Cancel& draining;
@@ -118,7 +108,7 @@ async::Task<void> probe(std::shared_ptr<Server> server, std::string address) {
     }
   }
   intake::Derived message;
-  message.queue_id = server->ids.next();
+  message.queue_id = server->own.ids.next();
   const std::string queue_id = message.queue_id;
   server->sent_as[queue_id] = address;
   mail::Envelope& e = message.envelope;
@@ -128,9 +118,9 @@ async::Task<void> probe(std::shared_ptr<Server> server, std::string address) {
   e.recipients.push_back({.address = address, .original = {}, .orcpt = {}, .notify = 0});
   message.before = "Subject: probe\r\n\r\n";
   message.keep_sender = true;
-  message.own = server->own;
-  const async::Until until{.deadline = server->loop.now() + server->intake.settings.enqueue_timeout};
-  const auto queued = co_await intake::enqueue_derived(server->intake, std::move(message), until);
+  message.own = server->as_probe;
+  const async::Until until{.deadline = server->loop.now() + server->own.intake.settings.enqueue_timeout};
+  const auto queued = co_await intake::enqueue_derived(server->own.intake, std::move(message), until);
   if (queued) {
     ++server->sent;
     co_return;
@@ -263,10 +253,17 @@ Result<service::Hooks> start(service::Context& context) {
   if (s.destdb_backend == config::DestdbBackend::redis) {
     PEN_TRY_ASSIGN(auto options, redis::client_options(s));
     options.seed = secure_random_u64();
-    server->cluster = std::make_unique<Cluster>(context.loop(), std::move(options), s.destdb_redis_prefix);
+    server->cluster = std::make_unique<redis::SharedHints>(
+        context.loop(), std::move(options),
+        s.destdb_redis_prefix + "verify:", [](bool shared, const std::string& line) {
+          if (shared)
+            log::info("address probes: {}", line);
+          else
+            log::warning("address probes: {}", line);
+        });
     server->cluster->start();
   }
-  server->queue.start();
+  server->own.queue.start();
   context.loop().spawn("load", load(server));
   context.loop().spawn("lost probes", give_up_lost(server));
   if (server->clean_each > milliseconds(0)) context.loop().spawn("cleanup", clean(server));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lib/base/text.h"
 #include "lib/mailbox/accounts.h"
 #include "lib/mailbox/confine.h"
@@ -42,7 +44,13 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules, const 
   if (!gid) return std::unexpected(gid.error());
   if (*uid < rules.minimum_uid)
     return deferred("4.3.5", fmt::format("recipient {}: uid {} is below virtual_minimum_uid", address, *uid));
-  if (*uid == 0) return deferred("4.3.5", fmt::format("recipient {}: no delivery as root", address));
+  if (*uid == 0 || *gid == 0) return deferred("4.3.5", fmt::format("recipient {}: no delivery as root", address));
+  if (std::ranges::find(rules.kept_uids, *uid) != rules.kept_uids.end() ||
+      std::ranges::find(rules.kept_gids, *gid) != rules.kept_gids.end())
+    return deferred("4.3.5",
+                    fmt::format("recipient {}: no delivery with uid {} and gid {}: they are of the mail system, "
+                                "or open what is this host's",
+                                address, *uid, *gid));
   Place place;
   const std::string path(trim((*hit)->value));
   if (path.empty() || ("/" + path + "/").contains("/../"))
@@ -58,6 +66,10 @@ std::expected<Place, mail::DeliveryStatus> find_place(const Rules& rules, const 
   place.identity.uid = *uid;
   place.identity.gid = *gid;
   return place;
+}
+
+mailbox::Round round_of(const Rules& rules) {
+  return {.base = rules.base, .lowest = rules.minimum_uid, .kept_uids = rules.kept_uids, .kept_gids = rules.kept_gids};
 }
 
 Agent::Agent(async::Loop& loop, async::HandlerPool& pool, Rules rules, Random& random)
@@ -85,8 +97,8 @@ async::Task<mail::DeliveryStatus> Agent::deliver(std::shared_ptr<const delivery:
     auto become = mailbox::rights_for(place->identity);
     if (!become) return mail::make_status(mail::Action::deferred, "4.3.5", become.error().context());
     work.become = *std::move(become);
-    const mailbox::Round round{rules->base, rules->minimum_uid};
-    if (work.become && mailbox::is_within(round, *work.become)) work.round = round;
+    auto round = round_of(*rules);
+    if (work.become && mailbox::is_within(round, *work.become)) work.round = std::move(round);
     work.only_look = mail::is_probe(message->envelope.purpose);
     work.target = std::move(place->target);
     return mailbox::deliver_in_child(std::move(work), message->body, rules->time_limit, message->ending.get()).status;

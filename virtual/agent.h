@@ -23,11 +23,17 @@ struct Rules {
   std::string base;        // virtual_mailbox_base
   map::MapList mailboxes, uids, gids;
   unsigned minimum_uid = 100;
+  // Accounts of the mail system and their groups: no mailbox is theirs.
+  std::vector<uid_t> kept_uids = {};
+  std::vector<gid_t> kept_gids = {};
   std::uint64_t mailbox_limit = 0;
   mailbox::LockRules lock;
   bool strict_ownership = true;  // strict_mailbox_ownership
   seconds time_limit{1000};
 };
+
+/// The accounts and files that a process for several mailboxes may have.
+mailbox::Round round_of(const Rules& rules);
 
 /// The mailbox of an address; pure but for the table look-ups.
 struct Place {

@@ -4,6 +4,7 @@
 #include "lib/base/log.h"
 #include "lib/delivery/program.h"
 #include "lib/mailbox/nursery.h"
+#include "lib/mailbox/start_helper.h"
 #include "lib/service/service.h"
 #include "virtual/agent.h"
 #include "virtual/from_config.h"
@@ -23,8 +24,24 @@ struct Program {
   virtuals::Agent agent;
 };
 
+Result<void> start_helper(const config::Config& config, const service::Arguments& arguments,
+                          const service::Owners& owners, int helper) {
+  const auto& s = config.settings();
+  mailbox::Policy policy;
+  policy.service = mailbox::Policy::Service::mailboxes;
+  policy.round = {.base = s.virtual_mailbox_base, .lowest = static_cast<uid_t>(s.virtual_minimum_uid)};
+  mailbox::keep_mail_accounts(s, owners, policy.round.kept_uids, policy.round.kept_gids);
+  mailbox::keep_wide_groups(policy.round.kept_gids);
+  mailbox::keep_wide_groups(policy.kept_gids);
+  return mailbox::start_helper(std::move(policy), config, arguments, owners, helper);
+}
+
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto rules, virtuals::rules_from(context.settings()));
+  if (mailbox::Nursery::instance().becomes()) {
+    mailbox::keep_mail_accounts(context.settings(), context.owners(), rules.kept_uids, rules.kept_gids);
+    mailbox::keep_wide_groups(rules.kept_gids);
+  }
   for (const auto* maps : {&rules.mailboxes, &rules.uids, &rules.gids})
     for (const auto& problem : maps->problems()) log::warning("{}", map::advice(problem));
   auto program = std::make_shared<Program>(context, std::move(rules));
@@ -40,9 +57,9 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  pen::mailbox::Nursery::start_early();
-  return pen::service::run(
-      argc, argv,
-      {.name = "virtual", .summary = "delivers into mailboxes of users without an account", .keep_privileges = true},
-      start);
+  return pen::service::run(argc, argv,
+                           {.name = "virtual",
+                            .summary = "delivers into mailboxes of users without an account",
+                            .start_helper = start_helper},
+                           start);
 }

@@ -8,12 +8,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "lib/async/stream_impl.h"
 
 namespace pen::async {
 namespace {
+
+std::atomic<int> tcp_window{0};
 
 struct RawAddress {
   sockaddr_storage storage{};
@@ -111,6 +114,7 @@ Result<Connecting> start(Loop& loop, const SocketAddress& to, const std::string&
   if (!to.is_unix()) {
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    PEN_TRY(limit_tcp_window(fd.get()));
     if (!source.empty()) {
       PEN_TRY_ASSIGN(RawAddress from, raw_address(SocketAddress::inet(source, 0)));
       ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
@@ -156,6 +160,16 @@ Task<Result<Stream>> connect(Loop& loop, SocketAddress to, Until until, std::str
   }
 }
 
+void set_tcp_window(int bytes) { tcp_window.store(bytes, std::memory_order_relaxed); }
+
+Result<void> limit_tcp_window(int fd) {
+  const int bytes = tcp_window.load(std::memory_order_relaxed);
+  if (bytes == 0) return {};
+  for (const int buffer : {SO_SNDBUF, SO_RCVBUF})
+    if (::setsockopt(fd, SOL_SOCKET, buffer, &bytes, sizeof bytes) != 0) return fail_errno("tcp_windowsize");
+  return {};
+}
+
 Result<SocketAddress> peer_address(int fd) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;
@@ -184,6 +198,9 @@ Result<Fd> listen_on(const SocketAddress& at, int backlog) {
   const int on = 1;
   if (!at.is_unix()) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (at.is_ipv6()) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (!at.is_unix()) {
+    PEN_TRY(limit_tcp_window(fd.get()));
+  }
   if (::bind(fd.get(), address.get(), address.size) != 0) {
     if (errno != EADDRINUSE || !at.is_unix()) return fail_errno("bind " + at.text());
     Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -3,6 +3,7 @@
 ///
 /// Use:     auto fd = listen_on(SocketAddress::inet("127.0.0.1", 0));  auto port = local_address(fd->get())->port;
 ///          then Listener (listener.h) accepts, connect() (stream.h) goes there.
+/// Owns:    what set_tcp_window() has set, for this process.
 /// Errors:  the errno of the socket call. Nothing here waits.
 #include <string>
 #include <utility>
@@ -35,5 +36,11 @@ Result<PeerCredentials> peer_credentials(int fd);
 /// Listens at the address. Port 0 picks a free port (see local_address). A Unix socket file that nobody listens on is
 /// replaced.
 Result<Fd> listen_on(const SocketAddress& at, int backlog = 1024);
+
+/// tcp_windowsize: bytes of both buffers of TCP sockets, for connect(), listen_on() and what they accept. 0: the kernel
+/// chooses. A connection is agreed without scaled windows when they are smaller than 64 KiB.
+void set_tcp_window(int bytes);
+/// Gives a TCP socket its buffers, before it listens or connects.
+Result<void> limit_tcp_window(int fd);
 
 }  // namespace pen::async

@@ -215,7 +215,9 @@ void InputAwaiter::await_suspend(std::coroutine_handle<> h) {
 void Stream::Impl::step_handshake() {
   const Outcome got = transport ? transport->handshake() : Outcome{};
   read_wants_write = got.want == Want::write;
+  wants_answer = got.want == Want::answer;
   if (got.error != 0) return fail_with_outcome(got, "handshake");
+  if (wants_answer) return;
   if (got.want != Want::nothing) return watch_input();
   need = Need::met;
   drained = false;  // data behind the handshake may be inside the transport already
@@ -223,6 +225,12 @@ void Stream::Impl::step_handshake() {
 }
 
 void Stream::Impl::ready_for_step(bool readable, bool writable) {
+  if (wants_answer) {  // what the peer sends meanwhile is read afterwards
+    if (readable) poll.drop_read();
+    if (writable) poll.drop_write();
+    write_armed = false;
+    return;
+  }
   const bool its_turn = read_wants_write ? writable : readable;
   // Drop interest in an event that nobody waits for, or that was reported already and waits in the queue:
   // level-triggered events would come again in each turn.
@@ -246,6 +254,10 @@ void HandshakeAwaiter::await_suspend(std::coroutine_handle<> h) {
     if (!self.waiter->settled()) self.impl->step_handshake();
   };
   s.step = &step;
+  if (s.transport)
+    s.transport->wake = [self = &s] {
+      if (self->step != nullptr && self->wants_answer) detail::run_when_there_is_time(self->loop, *self->step);
+    };
   detail::run_when_there_is_time(s.loop, step);
 }
 

@@ -107,6 +107,7 @@ struct Stream::Impl final : detail::PollClient, detail::EndOfTurn {
   bool write_armed = false;
   bool read_wants_write = false;  // a transport's read waits for the socket to take bytes
   bool write_wants_read = false;
+  bool wants_answer = false;  // a transport's handshake waits for something else than the socket
 };
 
 /// Waits until the need given to set_need() is met.

@@ -168,6 +168,27 @@ BOOST_AUTO_TEST_CASE(read_exact_and_read_some_share_the_bytes_in_order) {
   BOOST_TEST(written.value().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(tcp_sockets_have_the_buffers_that_were_set_before_they_listen_or_connect) {
+  const auto buffers = [](int fd) {
+    std::pair<int, int> out;  // the kernel doubles what was asked for
+    socklen_t size = sizeof out.first;
+    BOOST_REQUIRE(::getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &out.first, &size) == 0);
+    BOOST_REQUIRE(::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &out.second, &size) == 0);
+    return out;
+  };
+  Loop loop;
+  set_tcp_window(20'000);
+  const auto listening = listen_on(SocketAddress::inet("127.0.0.1", 0));
+  const auto stream = run(loop, connect(loop, *local_address(listening->get())));
+  set_tcp_window(0);
+  const auto usual = listen_on(SocketAddress::inet("127.0.0.1", 0));
+  BOOST_REQUIRE(stream.has_value());
+  const std::pair<int, int> asked(40'000, 40'000);
+  BOOST_TEST((buffers(listening->get()) == asked));
+  BOOST_TEST((buffers(stream->fd()) == asked));
+  BOOST_TEST((buffers(usual->get()) != asked));
+}
+
 BOOST_AUTO_TEST_CASE(a_half_closed_peer_still_gets_its_answer) {
   Loop loop;
   auto [a, b] = stream_pair(loop);

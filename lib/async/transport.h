@@ -4,6 +4,7 @@
 /// Rules:   a write() that moves nothing and wants readiness may have taken the bytes into a record of its own. The
 ///          next call then begins with the same bytes, perhaps with more behind them.
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -14,7 +15,8 @@ namespace pen::async {
 /// Moves bytes between the stream's buffers and a descriptor. Non-blocking.
 class Transport {
  public:
-  enum class Want { nothing, read, write };
+  // answer: of somebody else, in a handshake; wake() says when to go on
+  enum class Want { nothing, read, write, answer };
   struct Outcome {
     std::size_t bytes = 0;  // moved
     // With 0 bytes: the readiness to wait for. A read with 0 bytes that wants nothing: end of input.
@@ -26,6 +28,8 @@ class Transport {
   virtual Outcome write(std::span<const Bytes> pieces) = 0;
   /// The exchange before any data moves (Stream::handshake()). Done when it wants nothing and there is no error.
   virtual Outcome handshake() { return {}; }
+  /// Set by the stream before a handshake. Called by the transport when it can go on, from anywhere in the loop.
+  std::function<void()> wake;
   /// Explains Outcome::error of the last call when errno's own text is not the reason; else empty.
   virtual std::string explain() const { return {}; }
   /// Whether the input ended without the peer's end mark (TLS truncation).

@@ -1,6 +1,7 @@
 #include "lib/base/log.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <syslog.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ struct State {
   int fd = STDERR_FILENO;
   std::time_t stamp_second = 0;
   char stamp[32] = "";
-  std::string gathered;  // lines not yet written
+  pid_t process = ::getpid();  // a system call each time; children ask anew
+  std::string gathered;        // lines not yet written
 };
 
 thread_local bool gathering = false;
@@ -31,6 +33,7 @@ constexpr std::size_t kGathered = 32 * 1024;  // lines are written in pieces of 
 
 State& state() {
   static State* instance = new State;  // never destroyed: threads may log until the very end
+  [[maybe_unused]] static const int kept = ::pthread_atfork(nullptr, nullptr, [] { instance->process = ::getpid(); });
   return *instance;
 }
 
@@ -79,7 +82,9 @@ int open_file(const std::string& path, unsigned mode) {
   const auto slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   const bool free = !trusted(directory);
-  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | (free ? O_NOFOLLOW : 0), 0600);
+  // A pipe that nobody reads is waited for by nobody.
+  const int fd = ::open(
+      path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (free ? O_NOFOLLOW : 0), 0600);
   struct stat st{};
   if (fd < 0) return fd;
   const bool known = ::fstat(fd, &st) == 0;
@@ -88,6 +93,8 @@ int open_file(const std::string& path, unsigned mode) {
     errno = EMLINK;
     return -1;
   }
+  // /dev/stdout, a pipe of a container: lines wait for who reads it.
+  if (known && !S_ISREG(st.st_mode)) (void)::fcntl(fd, F_SETFL, O_APPEND);
   // A new file gets its mode whatever the umask; one with lines in it may have been changed by hand. Where the mode
   // cannot be set the file stays its owner's alone.
   if (known && S_ISREG(st.st_mode) && st.st_size == 0 && st.st_uid == ::geteuid()) (void)::fchmod(fd, mode);
@@ -191,7 +198,7 @@ void write_as(std::string_view program, Level level, std::string_view text) {
   if (s.ident.empty())
     s.gathered += body + "\n";
   else
-    s.gathered += fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, ident, ::getpid(), body);
+    s.gathered += fmt::format("{} {} {}[{}]: {}\n", s.stamp, s.options.hostname, ident, s.process, body);
   const bool waits = gathering && level <= Level::info && s.options.target == Target::file;
   if (!waits || s.gathered.size() >= kGathered) write_gathered(s);
 }

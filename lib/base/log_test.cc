@@ -1,6 +1,10 @@
 #include "lib/base/log.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -8,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "lib/base/fd.h"
 #include "lib/base/log_as.h"
 #include "lib/testing/scratch.h"
 
@@ -77,6 +82,24 @@ BOOST_AUTO_TEST_CASE(a_link_is_followed_only_where_nobody_else_can_make_one) {
   BOOST_TEST(open_error("/dev/stdout") == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_pipe_that_nobody_reads_holds_nobody_up) {
+  const testing::ScratchDir dir;
+  const std::string pipe = dir.file("pipe");
+  BOOST_REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  BOOST_TEST(open_error(pipe) == ENXIO);
+  // Somebody reads it, and lines wait for that.
+  const Fd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  log::Options options;
+  options.target = log::Target::file;
+  options.path = pipe;
+  BOOST_REQUIRE(log::open(options).has_value());
+  BOOST_TEST((::fcntl(log::descriptor(), F_GETFL) & O_NONBLOCK) == 0);
+  (void)log::open({});
+  // Where others make names it is no log, read or not.
+  BOOST_TEST(::chmod(dir.path().c_str(), 0777) == 0);
+  BOOST_TEST(open_error(pipe) == EMLINK);
+}
+
 BOOST_AUTO_TEST_CASE(gathered_lines_wait_for_flush_or_for_a_line_that_matters) {
   LogFile file;
   // In a thread of its own, because a thread never stops gathering.
@@ -114,6 +137,23 @@ BOOST_AUTO_TEST_CASE(a_line_can_have_the_name_of_another_program) {
   BOOST_TEST(text.contains(" postfix/mx/postscreen["));
   BOOST_TEST(text.contains("]: CONNECT from [192.0.2.1]:25\n"));
   BOOST_TEST(text.contains(" postfix/mx/smtpd["));
+}
+
+BOOST_AUTO_TEST_CASE(the_lines_of_a_child_have_its_own_process_id) {
+  LogFile file;
+  log::info("parent");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    log::info("child");
+    ::_exit(0);
+  }
+  BOOST_REQUIRE(::waitpid(child, nullptr, 0) == child);
+  std::ifstream in(file.scratch.file("log"));
+  std::string first, second;
+  std::getline(in, first);
+  std::getline(in, second);
+  BOOST_TEST(first.ends_with(fmt::format("[{}]: parent", ::getpid())));
+  BOOST_TEST(second.ends_with(fmt::format("[{}]: child", child)));
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_is_written_before_the_file_changes) {

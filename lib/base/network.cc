@@ -75,10 +75,12 @@ Result<Network> parse_network(std::string_view text) {
   if (!bits || *bits > before + network.bits) return bad("bad number of mask bits");
   if (*bits < before) return bad("has bits set beyond its mask");
   network.bits = static_cast<std::uint8_t>(*bits - before);
-  for (unsigned i = network.bits; i < base->size * 8U; ++i) {
-    if (bit(*base, i)) return bad("has bits set beyond its mask");
-  }
-  return network;
+  IpAddress masked = *base;
+  for (unsigned i = network.bits; i < base->size * 8U; ++i)
+    masked.bytes[i / 8] = static_cast<std::uint8_t>(masked.bytes[i / 8] & ~(0x80U >> i % 8));
+  if (masked == *base) return network;
+  const std::string written = masked.size == 4 ? masked.text() : "[" + masked.text() + "]";
+  return bad("has bits set beyond its mask; write " + written + "/" + std::to_string(network.bits));
 }
 
 }  // namespace pen

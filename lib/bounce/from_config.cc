@@ -77,10 +77,9 @@ Result<mail::NoticeTemplates> expanded(const config::Config& config, mail::Notic
   return t;
 }
 
-Result<mail::NoticeTemplates> load(const config::Config& config, const std::string& path) {
+Result<mail::NoticeTemplates> load(const std::string& path) {
   PEN_TRY_ASSIGN(const auto text, read_file(path));
-  PEN_TRY_ASSIGN(auto templates, mail::parse_notice_templates(text));
-  return expanded(config, std::move(templates));
+  return mail::parse_notice_templates(text);
 }
 
 }  // namespace
@@ -97,7 +96,16 @@ Result<PostmasterCopies> copies_from(const config::Settings& settings) {
 Result<mail::NoticeTemplates> templates_from(const config::Config& config) {
   const std::string& path = config.settings().bounce_template_file;
   if (path.empty()) return builtin_templates(config);
-  auto loaded = load(config, path);
+  PEN_TRY_ASSIGN(auto written, written_templates(config));
+  auto done = expanded(config, std::move(written));
+  if (!done) return std::unexpected(std::move(done.error()).within("bounce_template_file: " + path));
+  return done;
+}
+
+Result<mail::NoticeTemplates> written_templates(const config::Config& config) {
+  const std::string& path = config.settings().bounce_template_file;
+  if (path.empty()) return mail::builtin_notice_templates();
+  auto loaded = load(path);
   if (!loaded) return std::unexpected(std::move(loaded.error()).within("bounce_template_file: " + path));
   return loaded;
 }

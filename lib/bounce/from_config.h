@@ -26,6 +26,8 @@ Result<PostmasterCopies> copies_from(const config::Settings& settings);
 /// delay_warning_time_ and maximal_queue_lifetime_ with seconds, minutes, hours, days or weeks appended.
 Result<mail::NoticeTemplates> templates_from(const config::Config& config);
 mail::NoticeTemplates builtin_templates(const config::Config& config);
+/// The same before anything is expanded.
+Result<mail::NoticeTemplates> written_templates(const config::Config& config);
 
 /// The form of notices, for programs that make them.
 struct NoticeForm {

@@ -54,7 +54,8 @@ constexpr std::string_view kCleanupSettings[] = {
     "virtual_alias_recursion_limit",
 };
 
-constexpr std::array<std::string_view, 6> kTakesMailIn = {"smtpd", "pickup", "bounce", "local", "tlsrpt", "verify"};
+constexpr std::array<std::string_view, 8> kTakesMailIn = {"smtpd", "pickup", "qmqpd",    "bounce",
+                                                          "local", "tlsrpt", "dmarcrpt", "verify"};
 
 /// The option with which smtpd tests clients (lib/service/arguments.h).
 constexpr const char* kScreens = "-S";
@@ -68,8 +69,10 @@ struct Teller {
   }
 };
 
+bool manages_queue(const Service& service) { return service.command == "qmgr" || service.command == "oqmgr"; }
+
 void adapt_fifo(Service& service, const Teller& tell) {
-  const bool of_old = service.command == "qmgr" || service.command == "oqmgr" || service.command == "pickup";
+  const bool of_old = manages_queue(service) || service.command == "pickup";
   if (service.type != ServiceType::fifo || !of_old) return;
   service.type = ServiceType::unix_stream;
   tell(Severity::note, service.line, service.label(), "type fifo, as before Postfix 2.11, is taken as unix");
@@ -81,7 +84,7 @@ void adapt_postscreen(Service& service, const std::vector<Service>& all, const s
   std::string lost;
   std::vector<Assignment> own;
   for (Assignment& a : service.overrides) {
-    if (a.name.starts_with("postscreen_"))
+    if (a.name.starts_with("postscreen_") || a.name == "respectful_logging")
       own.push_back(std::move(a));
     else if (a.name != "smtpd_service_name")
       lost += (lost.empty() ? "" : ", ") + a.name;
@@ -135,6 +138,22 @@ void adapt_services(std::vector<Service>& services, const std::function<std::str
     adapt_postscreen(service, services, handed_to(service), tell);
   }
   adapt_chroot(services, tell);
+  for (const Service& service : services)
+    if (is_second_queue_manager(services, service))
+      tell(Severity::warning, service.line, service.label(), std::string(kSecondQueueManager));
+}
+
+const Service* queue_manager(const std::vector<Service>& services) {
+  const Service* first = nullptr;
+  for (const Service& service : services) {
+    if (!manages_queue(service)) continue;
+    if (service.name == "qmgr") return &service;
+    if (first == nullptr) first = &service;
+  }
+  return first;
+}
+bool is_second_queue_manager(const std::vector<Service>& services, const Service& service) {
+  return manages_queue(service) && queue_manager(services) != &service;
 }
 
 std::span<const std::string_view> cleanup_settings() { return kCleanupSettings; }

@@ -24,6 +24,15 @@ namespace pen::config {
 void adapt_services(std::vector<Service>& services, const std::function<std::string(const Service&)>& handed_to,
                     const std::string& file, Problems& problems);
 
+/// The service whose queue manager runs: the one called qmgr, else the first that runs qmgr or oqmgr. A second would
+/// fight with it for the queue log. nullptr: there is none.
+const Service* queue_manager(const std::vector<Service>& services);
+/// Whether it runs qmgr without being that one.
+bool is_second_queue_manager(const std::vector<Service>& services, const Service& service);
+/// What is said of such a service.
+inline constexpr std::string_view kSecondQueueManager =
+    "a second queue manager is not run: it would take the queue log away from the first";
+
 /// Settings that Postfix's cleanup reads and that here act in the programs that take mail in, sorted.
 std::span<const std::string_view> cleanup_settings();
 /// Whether the program hands mail to cleanup in Postfix: it gets the -o of the service in cleanup_service_name.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/text.h"
+#include "lib/base/version.h"
 #include "lib/config/compatibility.h"
 #include "lib/config/expand.h"
 #include "lib/config/networks.h"
@@ -17,6 +18,7 @@ constexpr TransportSuffix kSuffixes[] = {
     {"_initial_destination_concurrency", "initial_destination_concurrency", true},
     {"_destination_recipient_limit", "default_destination_recipient_limit", true},
     {"_destination_rate_delay", "default_destination_rate_delay", true},
+    {"_destination_rate_limit", "default_destination_rate_limit", true},
     {"_destination_concurrency_failed_cohort_limit", "default_destination_concurrency_failed_cohort_limit", false},
     {"_destination_concurrency_positive_feedback", "default_destination_concurrency_positive_feedback", false},
     {"_destination_concurrency_negative_feedback", "default_destination_concurrency_negative_feedback", false},
@@ -29,7 +31,7 @@ constexpr TransportSuffix kSuffixes[] = {
     {"_recipient_refill_delay", "default_recipient_refill_delay", false},
     {"_extra_recipient_limit", "default_extra_recipient_limit", false},
     {"_recipient_limit", "default_recipient_limit", false},
-    {"_time_limit", "command_time_limit", false},
+    {"_time_limit", "command_time_limit", true},  // of pipe and spawn
 };
 
 // Postfix's own defaults for single transports; all other settings fall back to default_….
@@ -48,8 +50,9 @@ struct Parser {
     if (value > row.max) return "the value must be at most " + std::to_string(row.max) + std::string(unit);
     return {};
   }
-  /// Set for a size above the largest useful one: Postfix accepts it, and the largest useful one has the same effect.
-  std::string too_large;
+  /// Set where another value than the one written counts, as in Postfix: the largest useful one for a larger size, and
+  /// of a time the number and the letter behind it.
+  std::string taken_as;
   std::string parse(std::string_view in, std::string& out) const {
     out = in;
     return {};
@@ -76,14 +79,15 @@ struct Parser {
     out = *value;
     if (row.max != 0 && *value > row.max) {
       out = row.max;
-      too_large = "taken as " + std::to_string(row.max) + " bytes, the largest value here";
+      taken_as = "taken as " + std::to_string(row.max) + " bytes, the largest value here";
     }
     return bounds(out, " bytes");
   }
-  std::string parse(std::string_view in, std::chrono::milliseconds& out) const {
+  std::string parse(std::string_view in, std::chrono::milliseconds& out) {
     const auto value = parse_time(in, time_unit(row.default_text));
     if (!value) return shown(in) + " is not a time: a number with s, m, h, d or w";
     out = *value;
+    taken_as = time_taken_as(in);
     if (row.min == 0 && row.max == 0) return {};
     // A lower bound of one second only excludes zero: tests set milliseconds.
     if (out.count() == 0 && row.min > 0) return "the value must not be 0";
@@ -97,6 +101,12 @@ struct Parser {
     if (!value) return shown(in) + " is none of: " + std::string(row.words);
     out = *value;
     return {};
+  }
+  /// What to say of a time with more behind its letter; else empty.
+  static std::string time_taken_as(std::string_view in) {
+    const std::size_t letter = in.find_first_not_of("0123456789");
+    if (letter == std::string_view::npos || letter + 1 == in.size() || iequals(in.substr(letter), "ms")) return {};
+    return shown(in) + " is taken as " + std::string(in.substr(0, letter + 1)) + ", as in Postfix";
   }
   static std::string shown(std::string_view in) { return "\"" + printable(in, 80) + "\""; }
 };
@@ -127,10 +137,10 @@ Config Config::parse(Sources sources, const Surroundings& surroundings) {
   return config;
 }
 
-void Config::complain(std::string_view name, std::string what) {
+void Config::complain(std::string_view name, std::string what, Severity severity) {
   const auto place = where(name);
-  problems_.push_back({Severity::error, place ? place->file : std::string(), place ? place->line : 0, std::string(name),
-                       std::move(what)});
+  problems_.push_back(
+      {severity, place ? place->file : std::string(), place ? place->line : 0, std::string(name), std::move(what)});
 }
 
 void Config::read() {
@@ -157,7 +167,7 @@ void Config::read() {
 void Config::derive() {
   derived_["config_directory"] = sources_.directory;
   derived_["install_prefix"] = surroundings_.install_prefix;
-  derived_["software_version"] = PEN_VERSION;
+  derived_["software_version"] = version();
   // The host's name needs a domain, and the domain is the rest of the host's name: each is derived from the one that
   // is set.
   const auto set = [this](std::string_view name) { return entries_.contains(name) ? text(name).value_or("") : ""; };
@@ -253,10 +263,7 @@ void Config::fill() {
     }
     Parser parser{*row, {}};
     if (auto error = parser.parse(value, field); !error.empty()) complain(name, std::move(error));
-    if (!parser.too_large.empty()) {
-      complain(name, std::move(parser.too_large));
-      problems_.back().severity = Severity::warning;
-    }
+    if (!parser.taken_as.empty()) complain(name, std::move(parser.taken_as), Severity::warning);
   };
 #define PEN_TEXT(f, ...) each(#f, settings_.f, true);
 #define PEN_NAMED_TEXT(f, name, ...) each(name, settings_.f, true);
@@ -281,6 +288,15 @@ void Config::fill() {
     complain("maillog_file", Parser::shown(log) + " begins with none of maillog_file_prefixes");
 }
 
+namespace {
+/// As lib/shaping reads it.
+bool is_rate(std::string_view text) {
+  if (text.size() < 3 || text[text.size() - 2] != '/' || !std::string_view("smh").contains(text.back())) return false;
+  const auto n = parse_unsigned(text.substr(0, text.size() - 2));
+  return n && *n > 0 && *n <= 1'000'000;
+}
+}  // namespace
+
 void Config::check_transports() {
   for (const auto& [name, entry] : entries_) {
     const auto split = split_transport_name(name);
@@ -288,9 +304,14 @@ void Config::check_transports() {
     const auto raw = expand(entry.value);
     if (!raw) {
       complain(name, raw.error().context());
-    } else if (split->suffix->suffix.ends_with("_delay") ? !parse_time(*raw, 's') : !parse_unsigned(*raw)) {
-      complain(name,
-               Parser::shown(*raw) + " is not a " + (split->suffix->suffix.ends_with("_delay") ? "time" : "number"));
+    } else if (split->suffix->suffix.ends_with("_rate_limit")) {
+      if (!raw->empty() && !is_rate(*raw)) complain(name, Parser::shown(*raw) + " is not a rate: N/s, N/m or N/h");
+    } else {
+      const bool time = split->suffix->suffix.ends_with("_delay") || split->suffix->suffix == "_time_limit";
+      if (time ? !parse_time(*raw, 's') : !parse_unsigned(*raw))
+        complain(name, Parser::shown(*raw) + " is not a " + (time ? "time" : "number"));
+      else if (std::string said = time ? Parser::time_taken_as(*raw) : ""; !said.empty())
+        complain(name, std::move(said), Severity::warning);
     }
   }
 }

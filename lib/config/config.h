@@ -133,7 +133,7 @@ class Config {
   void read_origin(const std::string& path);
   void fill();
   void check_transports();
-  void complain(std::string_view name, std::string what);
+  void complain(std::string_view name, std::string what, Severity severity = Severity::error);
 
   Sources sources_;
   Surroundings surroundings_;

@@ -12,7 +12,6 @@
 #include "lib/config/main_cf.h"
 
 namespace pen::config {
-namespace {
 
 std::vector<std::string> physical_lines(std::string_view text) {
   std::vector<std::string> lines;
@@ -28,6 +27,8 @@ bool is_comment(std::string_view line) {
   line = trim(line);
   return line.empty() || line.front() == '#';
 }
+
+namespace {
 
 /// The lines of one setting: first to last, from 1.
 struct Stretch {

@@ -12,7 +12,7 @@ namespace {
 bool name_char(char c) { return ascii_alnum(c) || c == '_'; }
 bool braced_name_char(char c) { return name_char(c) || c == '-' || c == '.'; }
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 80) + "\""; }
+std::string in_quotes(std::string_view text) { return "\"" + printable(text, 80) + "\""; }
 
 /// One walk over a text: expands it, or (lookup_ null) collects the names in it.
 class Walk {
@@ -59,7 +59,7 @@ class Walk {
     if (in.starts_with('{') || in.starts_with('(')) {
       const std::size_t end = in[0] == '{' ? group_end(in, '{', '}') : group_end(in, '(', ')');
       if (end == std::string_view::npos) {
-        fail_with("the \"" + std::string(in.substr(0, 1)) + "\" of " + quoted("$" + std::string(in)) +
+        fail_with("the \"" + std::string(in.substr(0, 1)) + "\" of " + in_quotes("$" + std::string(in)) +
                   " is not closed");
         return in.size();
       }
@@ -69,7 +69,7 @@ class Walk {
     std::size_t n = 0;
     while (n < in.size() && name_char(in[n])) ++n;
     if (n == 0) {
-      fail_with("no name follows the \"$\" before " + quoted(in) + "; write $$ for a dollar sign");
+      fail_with("no name follows the \"$\" before " + in_quotes(in) + "; write $$ for a dollar sign");
       return in.size();
     }
     value(in.substr(0, n), out, depth + 1);
@@ -106,10 +106,10 @@ class Walk {
     while (n < in.size() && braced_name_char(in[n])) ++n;
     const std::string_view name = in.substr(0, n);
     const std::string_view rest = trim_left(in.substr(n));
-    if (name.empty()) return fail_with("a name is missing in " + quoted("${" + std::string(in) + "}"));
+    if (name.empty()) return fail_with("a name is missing in " + in_quotes("${" + std::string(in) + "}"));
     if (rest.empty()) return value(name, out, depth);
     if (rest[0] != '?' && rest[0] != ':')
-      return fail_with("after the name " + quoted(name) + " comes " + quoted(rest) +
+      return fail_with("after the name " + in_quotes(name) + " comes " + in_quotes(rest) +
                        " where \"?\" or \":\" is expected");
     std::string current;
     const bool outer = std::exchange(testing_, true);
@@ -133,7 +133,7 @@ class Walk {
       }
     }
     if (!rest.empty())
-      return fail_with(quoted(rest) + " is left over after the text of a ${name?text} or ${name:text}");
+      return fail_with(in_quotes(rest) + " is left over after the text of a ${name?text} or ${name:text}");
     if (!lookup_) {
       text(yes, out, depth + 1);
       text(no, out, depth + 1);
@@ -155,7 +155,7 @@ class Walk {
   }
 
   void comparison(std::string_view in, std::string& out, int depth) {
-    const std::string whole = quoted("${" + std::string(in) + "}");
+    const std::string whole = in_quotes("${" + std::string(in) + "}");
     std::string left, right;
     if (!operand(in, left, depth)) return fail_with("the { of the left side is not closed in " + whole);
     static constexpr std::array<std::string_view, 6> kOperators = {"==", "!=", "<=", ">=", "<", ">"};

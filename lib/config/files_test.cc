@@ -100,6 +100,27 @@ BOOST_AUTO_TEST_CASE(overrides_are_read_in_all_their_forms) {
   BOOST_TEST(joined(s.arguments) == "<-v>");
   BOOST_TEST(s.process_limit.value() == 0);
 }
+BOOST_AUTO_TEST_CASE(braces_within_a_word_hold_its_blanks_together) {
+  const Service s = service("587 inet n - n - - smtpd -o a={ 1  2 } -o b={x, {y z}}w -v\n");
+  BOOST_TEST(shown(s.overrides) == "1:a=[{ 1  2 }]\n1:b=[{x, {y z}}w]\n");
+  BOOST_TEST(joined(s.arguments) == "<-v>");
+}
+BOOST_AUTO_TEST_CASE(a_word_that_is_no_option_is_a_mistake_but_for_commands) {
+  const auto wrong = [](std::string_view line) {
+    Problems problems;
+    const auto services = parse_master_cf(line, "master.cf", problems);
+    return services.empty() && problems.size() == 1 && problems[0].severity == Severity::error ? problems[0].text : "";
+  };
+  BOOST_TEST(wrong("smtp inet n - n - - smtpd -o smtpd_client_restrictions=permit_mynetworks reject -o a=b\n")
+                 .starts_with("\"reject\" is no option: "));
+  BOOST_TEST(wrong("smtp inet n - n - 1 postscreen now\n").starts_with("\"now\" is no option: "));
+  BOOST_TEST(wrong("x unix - - n - - smtp -\n").starts_with("\"-\" is no option: "));
+  BOOST_TEST(wrong("smtp inet n - n - - smtpd -x\n") == "the option -x is none that a program has");
+  for (const char* good :
+       {"smtp inet n - n - - smtpd -v -vv -D -o a=b\n", "x unix - n n - - pipe user=u argv=/bin/x y\n",
+        "x unix - n n - - spawn user=u argv=/bin/x y\n", "x unix - n n - - own_program word\n"})
+    BOOST_TEST(wrong(good) == "");
+}
 BOOST_AUTO_TEST_CASE(an_option_after_the_first_plain_argument_belongs_to_the_command) {
   const Service s = service("x unix - n n - - pipe flags=R user=u argv=/bin/x -o y { a b }");
   BOOST_TEST(s.overrides.empty());
@@ -137,7 +158,10 @@ BOOST_AUTO_TEST_CASE(times_take_units_and_a_default_unit) {
   BOOST_TEST(parse_time("5m", 'd')->count() == 300'000);
   BOOST_TEST(parse_time("2W", 's')->count() == 2LL * 604'800'000);
   BOOST_TEST(parse_time("15ms", 's')->count() == 15);
-  for (const char* bad : {"", "s", "5x", "-1s", "1.5h", "5 s", "99999999999999999w"})
+  // Postfix looks at the first letter only.
+  BOOST_TEST(parse_time("5mh", 's')->count() == 300'000);
+  BOOST_TEST(parse_time("1h30", 's')->count() == 3'600'000);
+  for (const char* bad : {"", "s", "5x", "5xs", "-1s", "1.5h", "5 s", "99999999999999999w"})
     BOOST_TEST(!parse_time(bad, 's').has_value(), bad);
   BOOST_TEST(time_unit("5d") == 'd');
   BOOST_TEST(time_unit("${stress?{10}:{300}}s") == 's');

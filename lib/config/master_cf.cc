@@ -26,13 +26,13 @@ constexpr ProgramNote kNotes[] = {
     {"postscreen", true, "smtpd itself tests clients, where an inet service has this command"},
     {"dnsblog", true, "smtpd asks DNS lists itself, those of postscreen too"},
     {"tlsproxy", true, "programs speak TLS themselves, smtpd also with clients that it tests"},
-    {"qmqpd", false, "mail by QMQP is not accepted"},
 };
-constexpr std::array<std::string_view, 18> kOwn = {
-    "smtpd", "qmgr",    "trivial-rewrite", "smtp",   "lmtp",   "local", "virtual", "bounce", "error",
-    "retry", "discard", "anvil",           "tlsrpt", "pickup", "pipe",  "spawn",   "verify", "penapi"};
+constexpr std::array<std::string_view, 23> kOwn = {
+    "smtpd", "qmgr",   "trivial-rewrite", "smtp",      "lmtp",   "local",    "virtual", "bounce",
+    "error", "retry",  "discard",         "anvil",     "tlsrpt", "dmarcrpt", "pickup",  "pipe",
+    "spawn", "verify", "penapi",          "penevents", "keys",   "qmqpd",    "cyrus"};
 
-/// Columns and arguments: splits at blanks outside braces.
+/// Columns and arguments: splits at blanks outside braces, which may stand within a word, name={ a b }.
 std::vector<std::string_view> fields(std::string_view text) {
   std::vector<std::string_view> out;
   std::size_t i = 0;
@@ -42,11 +42,10 @@ std::vector<std::string_view> fields(std::string_view text) {
       continue;
     }
     const std::size_t start = i;
-    if (text[i] == '{') {
-      const std::size_t end = group_end(text.substr(i));
-      i = end == std::string_view::npos ? text.size() : i + end;
+    for (unsigned depth = 0; i < text.size() && (depth != 0 || !ascii_space(text[i])); ++i) {
+      if (text[i] == '{') ++depth;
+      if (text[i] == '}' && depth != 0) --depth;
     }
-    while (i < text.size() && !ascii_space(text[i])) ++i;
     out.push_back(text.substr(start, i - start));
   }
   return out;
@@ -93,6 +92,22 @@ std::string take_overrides(const std::vector<std::string_view>& args, Service& s
   return {};
 }
 
+/// Programs of ours have no command but for pipe and spawn. A word that is no option is a list without its commas, and
+/// neither it nor the options behind it would count: the service would let through what they refuse.
+std::string stray_word(const Service& service) {
+  constexpr std::string_view kOptions = "cdDilmnostuvVz";  // of Postfix's programs
+  if (service.command == "pipe" || service.command == "spawn") return {};
+  if (!is_own_program(service.command) && note_on_program(service.command) == nullptr) return {};
+  for (const std::string& word : service.arguments) {
+    if (!word.starts_with('-') || word.size() == 1)
+      return "\"" + printable(word, 60) +
+             "\" is no option: write { name = value } for a value with blanks, and a list without blanks";
+    if (word.find_first_not_of(kOptions, 1) != std::string::npos)
+      return "the option " + printable(word, 60) + " is none that a program has";
+  }
+  return {};
+}
+
 std::string parse_service(std::string_view text, Service& service) {
   const auto words = fields(text);
   if (words.size() < 8)
@@ -129,7 +144,8 @@ std::string parse_service(std::string_view text, Service& service) {
   service.command = words[7];
   if (service.command.find('/') != std::string::npos)
     return "the command \"" + printable(service.command, 60) + "\" must not have a directory";
-  return take_overrides({words.begin() + 8, words.end()}, service);
+  if (auto error = take_overrides({words.begin() + 8, words.end()}, service); !error.empty()) return error;
+  return stray_word(service);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "lib/config/pages.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <map>
 #include <vector>
@@ -33,10 +35,35 @@ std::string code(std::string_view in) {
   return (in.find('`') == std::string_view::npos ? "`" : "`` ") + replaced(in, {{'|', "\\|"}}) +
          (in.find('`') == std::string_view::npos ? "`" : " ``");
 }
+/// Characters beyond ASCII by their numbers, which every roff reads. The texts are our own: valid UTF-8.
+std::string roff_letters(std::string_view in) {
+  std::string out;
+  for (std::size_t i = 0; i < in.size();) {
+    const auto first = static_cast<unsigned char>(in[i]);
+    const std::size_t more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    if (more == 0 || i + more >= in.size()) {
+      out += in[i++];
+      continue;
+    }
+    unsigned letter = first & (0x3fU >> more);
+    for (std::size_t k = 1; k <= more; ++k) letter = letter << 6 | (static_cast<unsigned char>(in[i + k]) & 0x3fU);
+    out += fmt::format("\\[u{:04X}]", letter);
+    i += more + 1;
+  }
+  return out;
+}
+
 std::string roff(std::string_view in) {
-  std::string out = replaced(in, {{'\\', "\\e"}, {'-', "\\-"}});
+  std::string out = roff_letters(replaced(in, {{'\\', "\\e"}, {'-', "\\-"}}));
   if (out.starts_with('.') || out.starts_with('\'')) out.insert(0, "\\&");
   return out;
+}
+
+/// A default: where it is a long word, such as a list of ciphers, it may be broken behind a colon.
+std::string roff_default(std::string_view in) {
+  if (in.empty()) return "empty";
+  std::string out = roff(in);
+  return in.size() > 60 && in.find(' ') == in.npos ? replaced(out, {{':', ":\\:"}}) : out;
 }
 
 std::string type_words(const Row& row) {
@@ -153,8 +180,8 @@ std::string main_cf_man_page() {
       ".SH SETTINGS\n";
   for (const Row& row : rows()) {
     if (row.kind != Class::acts) continue;
-    out += ".TP\n\\fB" + roff(row.name) + "\\fR (" + roff(row.default_text.empty() ? "empty" : row.default_text) +
-           ")\n" + roff(row.text) + "\n.br\n" + roff(type_words(row));
+    out += ".TP\n\\fB" + roff(row.name) + "\\fR (" + roff_default(row.default_text) + ")\n" + roff(row.text) +
+           "\n.br\n" + roff(type_words(row));
     if (const auto b = bounds(row); !b.empty()) out += ", " + b;
     out += "; " + roff(programs(row)) + (row.applies == Applies::restart ? "; after stop and start" : "") + ".\n";
   }

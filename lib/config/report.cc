@@ -5,8 +5,11 @@
 #include "lib/base/text.h"
 #include "lib/config/compatibility.h"
 #include "lib/config/config.h"
+#include "lib/config/cyrus_sasl.h"
 #include "lib/config/expand.h"
+#include "lib/config/findings.h"
 #include "lib/config/nearest.h"
+#include "lib/config/restriction_faults.h"
 #include "lib/config/restrictions.h"
 #include "lib/config/values.h"
 
@@ -16,12 +19,73 @@ namespace {
 // Table types whose source may be settings in main.cf that begin with the table's name.
 constexpr std::array<std::string_view, 6> kSourceTypes = {"ldap", "mysql", "pgsql", "sqlite", "memcache", "mongodb"};
 
+// Values of settings without effect that ask for what is the case anyway: nothing to report.
+constexpr std::pair<std::string_view, std::string_view> kAsItIs[] = {
+    {"biff", "no"},
+    {"daemon_table_open_error_is_fatal", "no"},
+    {"destination_concurrency_feedback_debug", "no"},
+    {"dont_remove", "0"},
+    {"enable_long_queue_ids", "yes"},
+    {"fault_injection_code", "0"},
+    {"helpful_warnings", "yes"},
+    {"in_flow_delay", "0"},
+    {"in_flow_delay", "0s"},
+    {"lmtp_pix_workarounds", ""},
+    {"lmtp_quote_rfc821_envelope", "yes"},
+    {"lmtp_sasl_auth_cache_name", ""},
+    {"lmtp_skip_quit_response", "yes"},
+    {"lmtp_tls_block_early_mail_reply", "no"},
+    {"lmtp_tls_connection_reuse", "yes"},
+    {"lmtp_tls_enable_rpk", "no"},
+    {"smtp_pix_workarounds", ""},
+    {"smtp_quote_rfc821_envelope", "yes"},
+    {"smtp_sasl_auth_cache_name", ""},
+    {"smtp_skip_4xx_greeting", "yes"},
+    {"smtp_skip_quit_response", "yes"},
+    {"smtp_tls_block_early_mail_reply", "no"},
+    {"smtp_tls_connection_reuse", "yes"},
+    {"smtp_tls_enable_rpk", "no"},
+    {"smtpd_delay_open_until_valid_rcpt", "yes"},
+    {"smtpd_tls_always_issue_session_ids", "yes"},
+    {"smtpd_tls_enable_rpk", "no"},
+    {"sun_mailtool_compatibility", "no"},
+    {"tls_fast_shutdown_enable", "yes"},
+    {"tls_random_source", "dev:/dev/urandom"},
+    {"tls_session_ticket_cipher", "aes-256-cbc"},
+};
+
+/// Settings without effect that would have none in Postfix either, whatever their value, where this is so in main.cf
+/// and in every service that sets something of its own: nothing to report.
+struct Idle {
+  std::string_view name;
+  bool (*idle)(const Settings&);
+};
+bool sends_no_login(const Settings& s) { return !s.smtp_sasl_auth_enable; }
+bool sends_no_login_by_lmtp(const Settings& s) { return !s.lmtp_sasl_auth_enable; }
+constexpr Idle kIdle[] = {
+    {"debug_peer_level", [](const Settings& s) { return s.debug_peer_list.empty(); }},
+    {"lmtp_sasl_path", sends_no_login_by_lmtp},
+    {"lmtp_sasl_type", sends_no_login_by_lmtp},
+    {"smtp_sasl_path", sends_no_login},
+    {"smtp_sasl_type", sends_no_login},
+    // Postfix 3.6 and later read these two, and use tls_eecdh_auto_curves.
+    {"tls_eecdh_strong_curve", [](const Settings&) { return true; }},
+    {"tls_eecdh_ultra_curve", [](const Settings&) { return true; }},
+};
+
+/// Settings that are only about clients that log in.
+bool of_logins(std::string_view name) {
+  return name.starts_with("smtpd_sasl_") || name == "broken_sasl_auth_clients" || name.starts_with("cyrus_sasl_");
+}
+
 /// Joins start and the text of a row into one sentence part: no capital in the middle, no full stop.
 std::string joined(std::string_view start, std::string_view text) {
   std::string sentence(text);
   while (sentence.ends_with('.')) sentence.pop_back();
-  const bool word = sentence.size() > 1 && !(sentence[1] >= 'A' && sentence[1] <= 'Z');
-  if (word && !sentence.starts_with("Penstock")) sentence[0] = ascii_lower(sentence[0]);
+  const std::string_view word = std::string_view(sentence).substr(0, sentence.find(' '));
+  const bool is_name = std::ranges::any_of(word.substr(1), [](char c) { return c >= 'A' && c <= 'Z'; }) ||
+                       word == "Penstock" || word == "Dovecot" || word == "Postfix";
+  if (!is_name) sentence[0] = ascii_lower(sentence[0]);
   return std::string(start) + sentence;
 }
 
@@ -39,11 +103,23 @@ class Reporter {
     }
     for (const Row& row : rows()) known_.push_back(row.name);
     for (const auto& c : config.settings().smtpd_restriction_classes) classes_.insert(c);
+    bool any = false;
+    for (const Service& service : config.master()) {
+      if (service.command != "smtpd" || service.type == ServiceType::pass) continue;
+      const Config own = service.overrides.empty() ? config : config.with(service);
+      std::string why = no_login(own);
+      any = any || (own.settings().smtpd_sasl_auth_enable && why.empty());
+      if (!why.empty()) without_login_.emplace_back(&service, std::move(why));
+    }
+    no_logins_ = !any && !without_login_.empty();
   }
 
   void name_set(const std::string& name, const std::string& value, const Place& place) {
     Problem problem{Severity::note, place.file, place.line, name, ""};
-    if (const Row* row = find_row(name)) {
+    if (no_logins_ && of_logins(name) && !trim(value).empty()) {
+      without_effect.emplace(name);
+      problem.text = "without effect: AUTH is not offered";
+    } else if (const Row* row = find_row(name)) {
       if (!judge(*row, value, problem)) return undefined_names(*row, value, place);
     } else if (const auto split = split_transport_name(name)) {
       if (!judge_transport(*split, value, problem)) return;
@@ -54,10 +130,28 @@ class Reporter {
     } else {
       problem.severity = Severity::warning;
       problem.text = "no setting has this name, and no other setting refers to it";
-      if (const std::string near = nearest_name(name, known_); !near.empty())
-        problem.text += "; is " + near + " meant?";
+      problem.text += meant(name, known_, name);
     }
     found.push_back(std::move(problem));
+  }
+
+  /// Says where main.cf or a service wants logins that smtpd cannot check.
+  void logins() {
+    std::set<std::string> told;
+    for (const auto& [service, why] : without_login_) {
+      const Assignment* own = nullptr;
+      for (const Assignment& a : service->overrides)
+        if (a.name == "smtpd_sasl_auth_enable" || a.name == "smtpd_sasl_type") own = &a;
+      Place place = own ? Place{config_.master_file(), service->line} : Place{config_.main_file(), 0};
+      std::string name = own ? own->name : "smtpd_sasl_auth_enable";
+      for (const char* setting : {"smtpd_sasl_auth_enable", "smtpd_sasl_type"}) {
+        if (own || !config_.where(setting)) continue;
+        name = setting;
+        place = *config_.where(setting);
+      }
+      if (told.insert(place.file + ":" + std::to_string(place.line)).second)
+        costs_mail({Severity::warning, place.file, place.line, name, why});
+    }
   }
 
   void service(const Service& s) {
@@ -74,11 +168,17 @@ class Reporter {
     if (s.overrides.empty()) return;
     const Config own = config_.with(s);
     for (Problem p : own.problems()) {
-      if (!p.file.empty()) continue;
+      // What main.cf has wrong itself is said once, of main.cf.
+      const bool told = std::ranges::any_of(
+          config_.problems(), [&](const Problem& of_main) { return of_main.name == p.name && of_main.text == p.text; });
+      if (!p.file.empty() || told) continue;
       p.file = place.file;
       p.line = place.line;
       found.push_back(std::move(p));
     }
+    for (const Assignment& a : s.overrides)
+      if (const Row* row = find_row(a.name); row && s.command == "smtpd" && of_restrictions(*row))
+        restrictions(own, a.name, place);
   }
 
   void transports() {
@@ -87,8 +187,8 @@ class Reporter {
       const std::string transport = value.substr(0, value.find(':'));
       if (!used || transport.empty() || find_transport(transport)) return;
       const auto place = config_.where(name).value_or(Place{config_.main_file(), 0});
-      found.push_back({Severity::warning, place.file, place.line, name,
-                       "master.cf has no service " + transport + ": mail " + std::string(mail) + " will wait"});
+      costs_mail({Severity::warning, place.file, place.line, name,
+                  "master.cf has no service " + transport + ": mail " + std::string(mail) + " will wait"});
     };
     need("default_transport", s.default_transport, true, "for other domains");
     need("relay_transport", s.relay_transport, !s.relay_domains.empty(), "for relay_domains");
@@ -110,56 +210,68 @@ class Reporter {
                      "refusal: anybody could relay; smtpd will not take mail"});
   }
 
+  static bool of_restrictions(const Row& row) {
+    return row.kind == Class::acts && row.name.starts_with("smtpd_") && row.type == Type::list &&
+           row.name.ends_with("_restrictions");
+  }
   /// Reports items in smtpd's restriction lists that cannot act.
   void restrictions() {
-    for (const Row& row : rows()) {
-      if (row.kind == Class::acts && row.name.starts_with("smtpd_") && row.type == Type::list &&
-          row.name.ends_with("_restrictions"))
-        restrictions(std::string(row.name));
-    }
+    for (const Row& row : rows())
+      if (of_restrictions(row)) restrictions(std::string(row.name));
     for (const std::string& name : config_.settings().smtpd_restriction_classes) restrictions(name);
   }
   void restrictions(const std::string& list) {
-    const auto place = config_.where(list);
-    const auto items = config_.list(list);
-    if (!place || !items) return;
-    const auto say = [&](Severity severity, std::string text) {
-      found.push_back({severity, place->file, place->line, list, std::move(text)});
+    if (const auto place = config_.where(list)) restrictions(config_, list, *place);
+  }
+  void restrictions(const Config& own, const std::string& list, const Place& place) {
+    const auto items = own.list(list);
+    if (!items) return;
+    const auto say = [&](std::string text) {
+      costs_mail({Severity::warning, place.file, place.line, list, std::move(text)});
     };
     for (std::size_t i = 0; i < items->size(); ++i) {
       const std::string& item = (*items)[i];
       const RestrictionName* known = find_restriction(item);
       if (known == nullptr) {
         const bool table = item.find(':') != std::string::npos;
-        if (!table && !classes_.contains(item))
-          say(Severity::warning,
-              "no restriction is called " + printable(item, 60) + ": mail that reaches it gets 451 4.3.5");
+        if (!table && !classes_.contains(item)) say(unknown_restriction(item) + meant(item, all_restrictions(), list));
         continue;
       }
-      if (known->check == Check::unsupported) say(Severity::warning, cannot_act(*known));
+      if (known->check == Check::unsupported) say(cannot_act(*known));
+      if (iequals(item, "check_relay_domains"))
+        found.push_back({Severity::note, place.file, place.line, list,
+                         item + " is an old name: taken as " + std::string(known->name)});
       const bool probes =
           known->check == Check::reject_unverified_sender || known->check == Check::reject_unverified_recipient;
-      const std::string& service = config_.settings().address_verify_service_name;
+      const std::string& service = own.settings().address_verify_service_name;
       if (probes && config_.find_service(service, ServiceType::unix_stream) == nullptr)
-        say(Severity::warning, item + " needs the service " + printable(service, 60) +
-                                   ", which is not in master.cf: mail that reaches it gets 450; add the line \"" +
-                                   printable(service, 60) + " unix - - n - 1 verify\"");
-      if (known->takes_argument && ++i == items->size())
-        say(Severity::warning, item + " ends the list, but needs an argument after it");
+        say(item + " needs the service " + printable(service, 60) +
+            ", which is not in master.cf: mail that reaches it gets 450; add the line \"" + printable(service, 60) +
+            " unix - - n - 1 verify\"");
+      if (known->takes_argument && ++i == items->size()) say(lacks_argument(item));
     }
   }
 
   void level() {
-    if (config_.where("compatibility_level") || config_.names_set().empty()) return;
+    std::string differ;
+    for (const OldDefault& old : old_defaults(config_))
+      differ += (differ.empty() ? "" : ", ") + old.name + " " + (old.there.empty() ? "empty" : old.there) + " (here " +
+                (old.here.empty() ? "empty" : old.here) + ")";
+    if (differ.empty()) return;
     found.push_back({Severity::note, config_.main_file(), 0, "compatibility_level",
                      "not set: the defaults of " + config_.settings().compatibility_level +
-                         " apply, where Postfix would take those of 0 (append_dot_mydomain, mynetworks_style, "
-                         "relay_domains, smtputf8_enable)"});
+                         " apply. Postfix takes those of 0, which are others for: " + differ});
   }
 
-  Problems found;
+  Problems found, cost_mail;
+  std::set<std::string, std::less<>> without_effect;
 
  private:
+  void costs_mail(Problem problem) {
+    found.push_back(problem);
+    cost_mail.push_back(std::move(problem));
+  }
+
   void note_uses(std::string_view text) {
     for (NameUse& use : names_in(text)) used_.insert(std::move(use.name));
     for (const std::string& item : split_list(text)) {
@@ -200,6 +312,7 @@ class Reporter {
       case Class::acts:
         return false;
       case Class::accepted:
+        if (is_as_it_is(row, value) || is_idle(row)) return false;
         problem.text = joined("accepted, without effect: ", row.text);
         return true;
       case Class::unsupported: {
@@ -220,6 +333,25 @@ class Reporter {
         return true;
     }
     return false;
+  }
+
+  bool is_as_it_is(const Row& row, const std::string& value) const {
+    const auto expanded = config_.expand(value), usual = config_.expand(row.default_text);
+    if (!expanded) return false;
+    // The fixed name of a service, or what another setting says that acts in its place.
+    const bool usual_is_so = row.name.ends_with("_service_name") ||
+                             (row.default_text.starts_with('$') && find_row(row.default_text.substr(1)) != nullptr);
+    if (usual_is_so && usual && trim(*expanded) == trim(*usual)) return true;
+    return std::ranges::any_of(
+        kAsItIs, [&](const auto& known) { return known.first == row.name && iequals(known.second, trim(*expanded)); });
+  }
+
+  bool is_idle(const Row& row) const {
+    const auto* known = std::ranges::find(kIdle, row.name, &Idle::name);
+    if (known == std::end(kIdle) || !known->idle(config_.settings())) return false;
+    return std::ranges::all_of(config_.master(), [&](const Service& s) {
+      return s.overrides.empty() || known->idle(config_.with(s).settings());
+    });
   }
 
   bool find_transport(std::string_view name) const {
@@ -256,8 +388,26 @@ class Reporter {
     for (const NameUse& use : names_in(value)) {
       if (use.tested || config_.written(use.name)) continue;
       found.push_back({Severity::warning, place.file, place.line, std::string(row.name),
-                       "it refers to $" + printable(use.name, 60) + ", which is not set and stands for nothing"});
+                       "it refers to $" + printable(use.name, 60) + ", which is not set and stands for nothing" +
+                           meant(use.name, settable(), row.name)});
     }
+  }
+
+  /// "; is NAME meant?", or nothing. itself: the setting that is spoken of, which cannot be meant.
+  static std::string meant(std::string_view name, std::vector<std::string_view> known, std::string_view itself) {
+    std::erase(known, itself);
+    const std::string near = nearest_name(name, known);
+    return near.empty() ? std::string() : "; is " + near + " meant?";
+  }
+  std::vector<std::string_view> settable() const {
+    auto names = known_;
+    names.insert(names.end(), config_.names_set().begin(), config_.names_set().end());
+    return names;
+  }
+  std::vector<std::string_view> all_restrictions() const {
+    auto names = restriction_names();
+    names.insert(names.end(), classes_.begin(), classes_.end());
+    return names;
   }
 
   bool is_table_source(std::string_view name) const {
@@ -269,23 +419,63 @@ class Reporter {
   const Config& config_;
   std::set<std::string, std::less<>> used_, classes_, tables_;
   std::vector<std::string_view> known_;
+  std::vector<std::pair<const Service*, std::string>> without_login_;  // and why
+  bool no_logins_ = false;                                             // smtpd offers AUTH nowhere, though it should
 };
 
 }  // namespace
 
-Problems Config::report() const {
-  Reporter reporter(*this);
-  for (const std::string& name : names_)
-    reporter.name_set(name, written(name).value_or(""), where(name).value_or(Place{}));
-  for (const Service& service : services_) reporter.service(service);
+Problems Config::report() const { return findings(*this).all; }
+
+Findings findings(const Config& config) {
+  Reporter reporter(config);
+  for (const std::string& name : config.names_set())
+    reporter.name_set(name, config.written(name).value_or(""), config.where(name).value_or(Place{}));
+  for (const Service& service : config.master()) reporter.service(service);
+  reporter.logins();
   reporter.transports();
   reporter.relaying();
   reporter.restrictions();
   reporter.level();
-  Problems all = problems_;
-  all.insert(all.end(), reporter.found.begin(), reporter.found.end());
-  sort_problems(all);
-  return all;
+  Findings out;
+  out.all = config.problems();
+  out.all.insert(out.all.end(), reporter.found.begin(), reporter.found.end());
+  sort_problems(out.all);
+  out.cost_mail = std::move(reporter.cost_mail);
+  out.without_effect = std::move(reporter.without_effect);
+  return out;
+}
+
+std::string no_login(const Config& config) {
+  const Settings& s = config.settings();
+  if (!s.smtpd_sasl_auth_enable || iequals(s.smtpd_sasl_type, "dovecot")) return {};
+  const std::string what = "smtpd_sasl_auth_enable = yes: AUTH is not offered and nobody can log in, because ";
+  if (!asks_cyrus(s))
+    return what + "smtpd_sasl_type \"" + printable(s.smtpd_sasl_type, 50) +
+           "\" is not available, only cyrus and dovecot (docs/authentication.md)";
+  if (cyrus_socket(config)) return {};
+  return what + "smtpd_sasl_type is cyrus and master.cf has no service with the program cyrus: add the line \"" +
+         cyrus_line(config.master()) + "\" (docs/authentication.md)";
+}
+
+std::vector<OldDefault> old_defaults(const Config& config) {
+  std::vector<OldDefault> found;
+  if (config.where("compatibility_level") || config.names_set().empty()) return found;
+  const Config old = config.with(std::vector<Override>{{"compatibility_level", "0"}});
+  for (const Row& row : rows()) {
+    if (row.kind != Class::acts || !row.default_text.contains("$compatibility_level") || config.where(row.name))
+      continue;
+    if (row.name == "mynetworks_style" && config.where("mynetworks")) continue;
+    std::string there = old.text(row.name).value_or(""), here = config.text(row.name).value_or("");
+    if (there != here) found.push_back({std::string(row.name), std::move(there), std::move(here)});
+  }
+  // No level makes this one empty here: that could open a relay.
+  if (!config.where("smtpd_relay_restrictions"))
+    found.push_back({"smtpd_relay_restrictions", "", config.text("smtpd_relay_restrictions").value_or("")});
+  const auto by_default = std::ranges::count_if(
+      config.master(), [](const Service& s) { return s.columns.size() > 4 && s.columns[4] == "-"; });
+  if (by_default > 0) found.push_back({"chroot \"-\" in master.cf", "y", "n"});
+  return found;
 }
 
 }  // namespace pen::config

@@ -41,6 +41,14 @@ const RestrictionName* find_restriction(std::string_view name) {
   return find(std::span<const RestrictionName>(kNames), name);
 }
 
+std::vector<std::string_view> restriction_names() {
+  std::vector<std::string_view> names;
+  for (const RestrictionName& r : kNames)
+    if (r.check != Check::unsupported) names.push_back(r.name);
+  for (const Alias& a : kAliases) names.push_back(a.name);
+  return names;
+}
+
 std::string cannot_act(const RestrictionName& restriction) {
   return "support for restriction \"" + std::string(restriction.name) +
          "\" has been removed in Postfix 3.9; instead, specify " + std::string(restriction.instead) +

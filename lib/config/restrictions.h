@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pen::config {
 
@@ -37,6 +38,8 @@ struct RestrictionName {
 
 /// Finds a restriction by its name in any case; an alias gives the restriction it stands for. nullptr: unknown name.
 const RestrictionName* find_restriction(std::string_view name);
+/// All their names, aliases too.
+std::vector<std::string_view> restriction_names();
 /// For the administrator: why a restriction with Check::unsupported does not act, and what to do.
 std::string cannot_act(const RestrictionName& restriction);
 

@@ -66,6 +66,13 @@ std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle) 
       word,
       {{"host", NetworksStyle::host}, {"subnet", NetworksStyle::subnet}, {"class", NetworksStyle::address_class}});
 }
+std::optional<AddressFormat> parse_choice(std::string_view word, AddressFormat) {
+  return pick<AddressFormat>(word, {{"external", AddressFormat::external}, {"internal", AddressFormat::internal}});
+}
+std::optional<FixLineEndings> parse_choice(std::string_view word, FixLineEndings) {
+  return pick<FixLineEndings>(
+      word, {{"always", FixLineEndings::always}, {"strict", FixLineEndings::strict}, {"never", FixLineEndings::never}});
+}
 std::optional<FromFormat> parse_choice(std::string_view word, FromFormat) {
   return pick<FromFormat>(word, {{"standard", FromFormat::standard}, {"obsolete", FromFormat::obsolete}});
 }
@@ -82,6 +89,17 @@ std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend) 
 std::optional<UpstreamProxy> parse_choice(std::string_view word, UpstreamProxy) {
   return pick<UpstreamProxy>(word, {{"", UpstreamProxy::none}, {"haproxy", UpstreamProxy::haproxy}});
 }
+std::optional<Shaping> parse_choice(std::string_view word, Shaping) {
+  return pick<Shaping>(word, {{"no", Shaping::no}, {"observe", Shaping::observe}, {"yes", Shaping::yes}});
+}
+std::optional<ReturnedMail> parse_choice(std::string_view word, ReturnedMail) {
+  return pick<ReturnedMail>(word, {{"deliver", ReturnedMail::deliver}, {"discard", ReturnedMail::discard}});
+}
+std::optional<StandbyLease> parse_choice(std::string_view word, StandbyLease) {
+  return pick<StandbyLease>(
+      word, {{"none", StandbyLease::none}, {"file", StandbyLease::file}, {"redis", StandbyLease::redis}});
+}
+
 std::optional<ScreenAction> parse_choice(std::string_view word, ScreenAction) {
   return pick<ScreenAction>(
       word, {{"ignore", ScreenAction::ignore}, {"enforce", ScreenAction::enforce}, {"drop", ScreenAction::drop}});

@@ -32,6 +32,10 @@ enum class AddressPreference { any, ipv4, ipv6 };
 enum class DnsSupport { unset, disabled, enabled, dnssec };
 /// mynetworks_style.
 enum class NetworksStyle { host, subnet, address_class };
+/// info_log_address_format.
+enum class AddressFormat { external, internal };
+/// sendmail_fix_line_endings.
+enum class FixLineEndings { always, strict, never };
 /// reject_tempfail_action and its children.
 enum class TempfailAction { defer_if_permit, defer };
 enum class VerifyTarget { rcpt, data };
@@ -43,6 +47,11 @@ enum class DestdbBackend { lmdb, redis };
 enum class UpstreamProxy { none, haproxy };
 /// postscreen_*_action: what happens to a client that failed a test.
 enum class ScreenAction { ignore, enforce, drop };
+enum class StandbyLease { none, file, redis };
+/// shaping: what complaints in replies do.
+enum class Shaping { no, observe, yes };
+/// returned_mail_action.
+enum class ReturnedMail { deliver, discard };
 /// srs_forward: which mail gets a rewritten sender.
 enum class SrsForward { forwarded, always };
 
@@ -53,10 +62,15 @@ std::optional<DnsSupport> parse_choice(std::string_view word, DnsSupport);
 std::optional<NetworksStyle> parse_choice(std::string_view word, NetworksStyle);
 std::optional<TempfailAction> parse_choice(std::string_view word, TempfailAction);
 std::optional<VerifyTarget> parse_choice(std::string_view word, VerifyTarget);
+std::optional<AddressFormat> parse_choice(std::string_view word, AddressFormat);
+std::optional<FixLineEndings> parse_choice(std::string_view word, FixLineEndings);
 std::optional<FromFormat> parse_choice(std::string_view word, FromFormat);
 std::optional<DestdbBackend> parse_choice(std::string_view word, DestdbBackend);
 std::optional<UpstreamProxy> parse_choice(std::string_view word, UpstreamProxy);
 std::optional<ScreenAction> parse_choice(std::string_view word, ScreenAction);
+std::optional<StandbyLease> parse_choice(std::string_view word, StandbyLease);
+std::optional<Shaping> parse_choice(std::string_view word, Shaping);
+std::optional<ReturnedMail> parse_choice(std::string_view word, ReturnedMail);
 std::optional<SrsForward> parse_choice(std::string_view word, SrsForward);
 
 struct Settings {

@@ -52,19 +52,32 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
 }
 
 std::optional<std::chrono::milliseconds> parse_time(std::string_view text, char unit) {
-  std::string_view digits = text;
-  while (!digits.empty() && !ascii_digit(digits.back())) digits.remove_suffix(1);
-  std::string suffix = to_lower(text.substr(digits.size()));
-  if (suffix.empty()) suffix = std::string(1, unit);
+  std::size_t digits = 0;
+  while (digits < text.size() && ascii_digit(text[digits])) ++digits;
+  const std::string suffix = to_lower(text.substr(digits));
   std::int64_t factor = 0;
-  if (suffix == "ms") factor = 1;
-  if (suffix == "s") factor = 1000;
-  if (suffix == "m") factor = 60'000;
-  if (suffix == "h") factor = 3'600'000;
-  if (suffix == "d") factor = 86'400'000;
-  if (suffix == "w") factor = 604'800'000;
-  const auto value = parse_integer(digits);
-  if (factor == 0 || !value || *value < 0) return std::nullopt;
+  // Postfix looks at one letter behind the number and at nothing behind that: 5mh is 5m.
+  switch (suffix.empty() ? unit : suffix.front()) {
+    case 's':
+      factor = 1000;
+      break;
+    case 'm':
+      factor = suffix == "ms" ? 1 : 60'000;
+      break;
+    case 'h':
+      factor = 3'600'000;
+      break;
+    case 'd':
+      factor = 86'400'000;
+      break;
+    case 'w':
+      factor = 604'800'000;
+      break;
+    default:
+      break;
+  }
+  const auto value = parse_integer(text.substr(0, digits));
+  if (factor == 0 || !value) return std::nullopt;
   const auto total = times(*value, factor);
   if (!total) return std::nullopt;
   return std::chrono::milliseconds(*total);
@@ -79,11 +92,11 @@ char time_unit(std::string_view default_text) {
              : 's';
 }
 
-std::size_t group_end(std::string_view text, char open, char close) {
+std::size_t group_end(std::string_view text, char opening, char closing) {
   std::size_t depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == open) ++depth;
-    if (text[i] == close && --depth == 0) return i + 1;
+    if (text[i] == opening) ++depth;
+    if (text[i] == closing && --depth == 0) return i + 1;
   }
   return std::string_view::npos;
 }

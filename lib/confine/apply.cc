@@ -34,6 +34,23 @@ std::vector<std::string> Offers::missing() const {
   return out;
 }
 
+std::optional<std::string> told_violation(std::string_view packet) {
+  constexpr std::size_t kLongestName = 31, kLongestNumber = 20;
+  if (!packet.starts_with(kViolation)) return std::nullopt;
+  const std::string_view told = packet.substr(kViolation.size());
+  const auto in_name = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t at = 0;
+  while (at < told.size() && in_name(told[at])) ++at;
+  if (at == 0 || at > kLongestName || !told.substr(at).starts_with(" (")) return std::nullopt;
+  const std::size_t number = at += 2;
+  while (at < told.size() && is_digit(told[at])) ++at;
+  if (at == number || at - number > kLongestNumber || !told.substr(at).starts_with(")")) return std::nullopt;
+  ++at;
+  if (told.substr(at).starts_with(kEnds)) at += kEnds.size();
+  return std::string(told.substr(0, at));
+}
+
 Offers kernel_offers() {
   Offers out;
   out.landlock = landlock_version();

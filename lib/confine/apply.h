@@ -13,6 +13,7 @@
 /// Report:  a refused system call is written to `fd` as one packet, "violation CALL (NUMBER)", once for each call; see
 ///          system_calls.h for what happens then.
 /// Thread:  shed_bounding_set() and close() in a process that has no other; one Confinement a process.
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,11 @@
 namespace pen::confine {
 
 inline constexpr std::string_view kViolation = "violation ";
+inline constexpr std::string_view kEnds = ": the process ends";
+
+/// What a packet tells of a refused call, "execve (59): the process ends"; nullopt: no handler of ours has written it.
+/// What stands behind it in the same text does not count.
+std::optional<std::string> told_violation(std::string_view packet);
 
 struct Offers {
   int landlock = 0;      // version of its interface; 0: none

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/confine/apply.h"
 #include "lib/confine/parts.h"
@@ -81,7 +82,8 @@ void tell(std::size_t number, bool ends) {
     rest /= 10;
   } while (rest != 0);
   at = append(text.data(), at, text.size(), &digits[first]);
-  at = append(text.data(), at, text.size(), ends ? "): the process ends" : ")");
+  at = append(text.data(), at, text.size(), ")");
+  if (ends) at = append(text.data(), at, text.size(), kEnds.data());
   // A refusal is not undone because nobody hears of it.
   (void)::send(k.report, text.data(), at, MSG_NOSIGNAL | (ends ? 0 : MSG_DONTWAIT));
 }
@@ -173,6 +175,11 @@ void add_sockets(const Plan& plan, Filter& filter) {
   filter.allow("socket", {equal_int(0, AF_UNIX)});
   // Which addresses this host has: getifaddrs(), getaddrinfo().
   filter.allow("socket", {equal_int(0, AF_NETLINK), equal_int(2, NETLINK_ROUTE)});
+  // With MSG_FASTOPEN a message connects, and the rules of ports see nothing of it.
+  filter.allow("sendto", {masked(3, MSG_FASTOPEN, 0)});
+  filter.allow("send", {masked(3, MSG_FASTOPEN, 0)});
+  filter.allow("sendmsg", {masked(2, MSG_FASTOPEN, 0)});
+  filter.allow("sendmmsg", {masked(3, MSG_FASTOPEN, 0)});
   for (const std::uint32_t family : {std::uint32_t{AF_INET}, std::uint32_t{AF_INET6}}) {
     for (const std::uint32_t protocol : {0U, std::uint32_t{IPPROTO_TCP}, std::uint32_t{IPPROTO_UDP}}) {
       if (plan.internet) filter.allow("socket", {equal_int(0, family), equal_int(2, protocol)});
@@ -180,16 +187,54 @@ void add_sockets(const Plan& plan, Filter& filter) {
   }
 }
 
+// The bit of O_TMPFILE that O_DIRECTORY has not.
+constexpr std::uint64_t kNameless = O_TMPFILE & ~O_DIRECTORY;
+// Nobody makes a file that gives its user's rights to who runs it, or one that everybody may change: others of this
+// host could run what was put there.
+constexpr std::uint64_t kSetId = 07000, kOpenToAll = kSetId | 022;
+
+/// flags: the number of the call's argument with O_CREAT and the like; the mode follows it.
+void add_open(std::string_view name, unsigned flags, Filter& filter) {
+  filter.allow(name, {masked(flags, O_CREAT | O_TRUNC | kNameless, 0)});
+  filter.allow(name, {masked(flags, O_TRUNC, 0), masked(flags + 1, kOpenToAll, 0)});
+  // To empty a file takes the right to write it. Opened for reading alone it takes none from the rules of older
+  // kernels.
+  for (const std::uint64_t access : {std::uint64_t{O_WRONLY}, std::uint64_t{O_RDWR}})
+    filter.allow(name, {masked(flags, O_ACCMODE | O_TRUNC, access | O_TRUNC), masked(flags + 1, kOpenToAll, 0)});
+}
+
 void add_files(const Plan& plan, Filter& filter) {
   if (plan.writes) {
     for (const auto& name : kWritingCalls) filter.allow(name);
-    filter.allow("open");
-    filter.allow("openat");
+    filter.allow("mkdir", {masked(1, kSetId, 0)});
+    filter.allow("mkdirat", {masked(2, kSetId, 0)});
+    if (plan.cuts)
+      for (const auto* name : {"ftruncate", "ftruncate64"}) filter.allow(name);
+    // Reserves, and clears what a file of the spool held; makes no holes.
+    if (plan.reserves)
+      for (const int how : {0, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE})
+        filter.allow("fallocate", {equal_int(1, static_cast<std::uint32_t>(how))});
+    if (plan.sets_modes) filter.allow("fchmod", {masked(1, kOpenToAll, 0)});
+    add_open("open", 1, filter);
+    add_open("openat", 2, filter);
     return;
   }
-  constexpr std::uint64_t kChanging = O_ACCMODE | O_CREAT | O_TRUNC;
+  constexpr std::uint64_t kChanging = O_ACCMODE | O_CREAT | O_TRUNC | kNameless;
   filter.allow("open", {masked(1, kChanging, O_RDONLY)});
   filter.allow("openat", {masked(2, kChanging, O_RDONLY)});
+}
+
+void add_control(const Plan& plan, Filter& filter) {
+  // Of what fcntl() does: nothing that sends a signal to others (F_SETOWN, F_SETSIG, F_NOTIFY).
+  std::vector<int> commands{F_DUPFD,      F_DUPFD_CLOEXEC, F_GETFD,      F_SETFD,     F_GETFL,
+                            F_GETLK,      F_SETLK,         F_SETLKW,     F_OFD_GETLK, F_OFD_SETLK,
+                            F_OFD_SETLKW, F_GETPIPE_SZ,    F_SETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS};
+  // A lease holds up whoever opens the file: only for files that are one program's alone.
+  if (plan.leases) commands.insert(commands.end(), {F_SETLEASE, F_GETLEASE});
+  for (const auto* name : {"fcntl", "fcntl64"}) {
+    for (const int command : commands) filter.allow(name, {equal_int(1, static_cast<std::uint32_t>(command))});
+    filter.allow(name, {equal_int(1, F_SETFL), masked(2, O_ASYNC, 0)});
+  }
 }
 
 void add_own(Filter& filter) {
@@ -201,11 +246,19 @@ void add_own(Filter& filter) {
   const auto self = static_cast<std::uint32_t>(::getpid());
   filter.allow("tgkill", {equal_int(0, self)});
   filter.allow("kill", {equal_int(0, self)});
+  // Of every signal but SIGSYS, by which refusals are told: a number that differs from it in a bit is another one. What
+  // stands above the bits that signals have is no signal's.
+  for (unsigned i = 0; i < 7; ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    filter.allow("rt_sigaction", {masked(0, bit, ~std::uint64_t{SIGSYS} & bit)});
+  }
   // Limits are asked for, not set.
   filter.allow("prlimit64", {equal(2, 0)});
   for (const int option :
        {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_CAPBSET_READ})
     filter.allow("prctl", {equal_int(0, static_cast<std::uint32_t>(option))});
+  // To outlive master, on its word.
+  filter.allow("prctl", {equal_int(0, PR_SET_PDEATHSIG), equal(1, 0)});
   constexpr std::uint32_t kNameMemory = 0x53564d41;  // PR_SET_VMA of newer C libraries
   filter.refuse_quietly("prctl", EINVAL, {equal_int(0, kNameMemory)});
   for (const int request : {FIONBIO, FIONREAD, FIOCLEX, FIONCLEX, SIOCGIFINDEX, SIOCGIFNAME, SIOCGIFFLAGS})
@@ -227,6 +280,7 @@ Result<bool> restrict_calls(const Plan& plan, int report) {
   for (const auto& name : kBaseCalls) filter.allow(name);
   add_files(plan, filter);
   add_sockets(plan, filter);
+  add_control(plan, filter);
   add_own(filter);
   for (const std::string& name : plan.more_calls) filter.allow(name);
   PEN_TRY(filter.load());

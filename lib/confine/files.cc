@@ -71,14 +71,17 @@ class Ruleset {
     return Ruleset(std::move(fd), version);
   }
   /// What is not there, or is closed to this account anyway, needs no rule.
-  Result<void> below(const std::string& path, bool writable) {
+  Result<void> below(const std::string& path, bool writable) { return rule(path, writable, ~std::uint64_t{0}); }
+  /// Listing directories alone, here and below.
+  Result<void> names_in(const std::string& path) { return rule(path, false, kReadDirectory); }
+  Result<void> rule(const std::string& path, bool writable, std::uint64_t only) {
     const Fd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
     struct stat st{};
     if (!fd || ::fstat(fd.get(), &st) != 0) return {};
-    BelowAttributes rule;
-    rule.parent = fd.get();
-    rule.allowed = allowed(writable, S_ISDIR(st.st_mode), version_);
-    if (::syscall(SYS_landlock_add_rule, fd_.get(), kRuleBelow, &rule, 0) != 0) return fail_errno("rule of " + path);
+    BelowAttributes made;
+    made.parent = fd.get();
+    made.allowed = allowed(writable, S_ISDIR(st.st_mode), version_) & only;
+    if (::syscall(SYS_landlock_add_rule, fd_.get(), kRuleBelow, &made, 0) != 0) return fail_errno("rule of " + path);
     return {};
   }
   Result<void> port(std::uint64_t rights, std::uint16_t number) {
@@ -140,12 +143,40 @@ void make(const Place& place) {
   const Fd fd(::open(place.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
 }
 
-Result<void> add(Ruleset& rules, const Place& place, const std::vector<std::string>& kept_out) {
+/// A tree without what must stay hidden in it: then each of its entries has a rule of its own, and what takes the place
+/// of one of them later has none. hidden: real paths.
+Result<void> add_tree(Ruleset& rules, const std::string& path, bool writable, const std::vector<std::string>& hidden) {
+  const auto hides = [&](const std::string& at) {
+    return std::ranges::any_of(hidden, [&](const std::string& one) { return holds(at, one); });
+  };
+  if (hidden.empty() || !hides(real(path))) return rules.below(path, writable);
+  std::vector<std::string> open{real(path)};
+  while (!open.empty()) {
+    const std::string at = std::move(open.back());
+    open.pop_back();
+    std::error_code error;
+    PEN_TRY(rules.names_in(at));
+    for (auto entry = fs::directory_iterator(at, error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
+      std::error_code ignored;
+      if (entry->is_symlink(ignored)) continue;  // the rule would be of the place that it leads to
+      const std::string one = entry->path().string();
+      if (!hides(one))
+        PEN_TRY(rules.below(one, writable));
+      else if (entry->is_directory(ignored))
+        open.push_back(one);
+    }
+  }
+  return {};
+}
+
+Result<void> add(Ruleset& rules, const Place& place, const std::vector<std::string>& kept_out,
+                 const std::vector<std::string>& hidden) {
   if (place.kind != Place::Kind::named) {
     make(place);
-    return rules.below(place.path, place.writable);
+    return add_tree(rules, place.path, place.writable, hidden);
   }
-  for (const std::string& path : widened(place.path, kept_out)) PEN_TRY(rules.below(path, place.writable));
+  for (const std::string& path : widened(place.path, kept_out)) PEN_TRY(add_tree(rules, path, place.writable, hidden));
   return {};
 }
 
@@ -188,7 +219,8 @@ Result<bool> restrict_files(const Plan& plan) {
   const int version = landlock_version();
   if (version == 0) return false;
   PEN_TRY_ASSIGN(Ruleset rules, Ruleset::make(version, plan.any_port));
-  for (const Place& place : plan.places) PEN_TRY(add(rules, place, plan.kept_out));
+  const std::vector<std::string> hidden = reals(plan.hidden);
+  for (const Place& place : plan.places) PEN_TRY(add(rules, place, plan.kept_out, hidden));
   // An address of this host, with a port that the kernel chooses, may be taken for connections outwards.
   if (plan.any_port || !plan.ports.empty()) PEN_TRY(rules.port(kBindTcp, 0));
   if (!plan.any_port)

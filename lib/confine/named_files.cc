@@ -1,7 +1,5 @@
 #include "lib/confine/named_files.h"
 
-#include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,19 +9,36 @@
 #include <charconv>
 
 #include "lib/base/fd.h"
+#include "lib/base/regular_file.h"
+#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
+#include "lib/config/cyrus_sasl.h"
+#include "lib/confine/programs.h"
 
 namespace pen::confine {
 namespace {
 
-constexpr std::array<std::string_view, 5> kDatabases = {"mysql", "pgsql", "ldap", "sqlite", "mongodb"};
+constexpr std::array<std::string_view, 7> kDatabases = {"mysql",   "pgsql", "ldap",    "sqlite",
+                                                        "mongodb", "redis", "memcache"};
 // Where the programs themselves and the log are: no program reads them by these names. And a list of tables that others
-// use.
-constexpr std::array<std::string_view, 7> kNotRead = {"queue_directory", "data_directory", "queue_log_directory",
-                                                      "spool_directory", "maillog_file",   "mail_spool_directory",
-                                                      "proxy_read_maps"};
+// use, a command that runs before anything is confined, and tables of TLS sessions, which are kept in memory.
+constexpr std::array<std::string_view, 14> kNotRead = {"queue_directory",
+                                                       "data_directory",
+                                                       "queue_log_directory",
+                                                       "spool_directory",
+                                                       "maillog_file",
+                                                       "mail_spool_directory",
+                                                       "proxy_read_maps",
+                                                       "event_log_file",
+                                                       "event_accounting_file",
+                                                       "debugger_command",
+                                                       "cyrus_sasl_config_path",
+                                                       "smtpd_tls_session_cache_database",
+                                                       "smtp_tls_session_cache_database",
+                                                       "lmtp_tls_session_cache_database"};
 
-bool is_end(char c) { return ascii_space(c) || c == ',' || c == '{' || c == '}' || c == '=' || c == '"' || c == '\''; }
+/// &: between the options of a URI.
+bool is_end(char c) { return ascii_space(c) || std::string_view(",{}=&\"'").contains(c); }
 
 std::optional<std::uint16_t> number(std::string_view text) {
   std::uint16_t value = 0;
@@ -122,33 +137,51 @@ class Finder {
 constexpr std::array<std::string_view, 3> kToldToSmtp = {"smtp_mta_sts_CAfile", "smtp_tls_policy_maps",
                                                          "lmtp_tls_policy_maps"};
 
-bool reads(const config::Row& row, std::string_view program) {
-  if (program == "smtp" && std::ranges::count(kToldToSmtp, row.name) != 0) return true;
-  return row.kind == config::Class::acts &&
-         (row.programs == "all" || std::ranges::count(split_list(row.programs), program) != 0);
+bool may_open(const config::Row& row, std::string_view program) {
+  return (program == "smtp" && std::ranges::count(kToldToSmtp, row.name) != 0) || reads(row, program);
 }
 
 std::optional<std::string> read_beginning(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const auto fd = open_regular_file(path);
+  return fd ? beginning_of(*fd) : std::nullopt;
+}
+
+bool closed_by_mode(const std::string& path) {
   struct stat st{};
-  if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) return std::nullopt;
+  return ::geteuid() == 0 && ::stat(path.c_str(), &st) == 0 && st.st_uid == 0 &&
+         (st.st_mode & (S_IRGRP | S_IROTH)) == 0;
+}
+
+std::optional<std::uint16_t> port_of(const std::string& name) { return tcp_port(name); }
+
+/// What the options of applications name: sasldb, databases, files of other libraries.
+void add_cyrus(const config::Config& config, const Machine& machine, Named& out) {
+  for (const std::string& application : config::cyrus_applications(config)) {
+    config::CyrusOptions options;
+    for (const std::string& file : config::cyrus_option_files(config, application)) {
+      const auto text = machine.read(file);
+      if (!text) continue;
+      options = config::CyrusOptions::parse(*text).value_or(config::CyrusOptions());
+      break;
+    }
+    for (const auto& [name, value] : options.all()) add_named(name, value, machine, out);
+    const auto sasldb = config::cyrus_needs(options).sasldb;
+    if (sasldb) out.paths.insert({*sasldb, config::below_postfix(*sasldb)});
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> beginning_of(const Fd& file) {
   std::string text(Named::kMaxScanned, '\0');
-  const ssize_t n = ::pread(fd.get(), text.data(), text.size(), 0);
+  const ssize_t n = ::pread(file.get(), text.data(), text.size(), 0);
   if (n < 0) return std::nullopt;
   text.resize(static_cast<std::size_t>(n));
   if (text.contains('\0')) return std::nullopt;  // no text
   return text;
 }
 
-std::optional<std::uint16_t> port_of(const std::string& name) {
-  const servent* entry = ::getservbyname(name.c_str(), "tcp");
-  if (entry == nullptr) return std::nullopt;
-  return ntohs(static_cast<std::uint16_t>(entry->s_port));
-}
-
-}  // namespace
-
-Machine real_machine() { return {.read = read_beginning, .port = port_of}; }
+Machine real_machine() { return {.read = read_beginning, .port = port_of, .closed = closed_by_mode}; }
 
 void add_named(std::string_view setting, std::string_view value, const Machine& machine, Named& out) {
   if (std::ranges::count(kNotRead, setting) != 0) return;
@@ -159,10 +192,10 @@ void add_named(std::string_view setting, std::string_view value, const Machine& 
   if (whole.starts_with('/') && !whole.contains('\n')) out.paths.emplace(whole);  // a name with blanks
 }
 
-Named named_by(const config::Config& config, std::string_view program, const Machine& machine) {
+Named named_by(const config::Config& config, std::string_view program, const Machine& machine, const Skip& skip) {
   Named out;
   for (const config::Row& row : config::rows()) {
-    if (!reads(row, program)) continue;
+    if (!may_open(row, program) || (skip && skip(row.name))) continue;
     // Set, or the default, but not in use.
     if (row.name == "destdb_redis_server" && config.settings().destdb_backend != config::DestdbBackend::redis) continue;
     if (const auto value = config.text(row.name)) add_named(row.name, *value, machine, out);
@@ -174,10 +207,11 @@ Named named_by(const config::Config& config, std::string_view program, const Mac
   for (const config::Service& service : config.master()) {
     for (const auto& o : service.overrides) {
       const config::Row* row = config::find_row(o.name);
-      if (row != nullptr && !reads(*row, program)) continue;
+      if (row != nullptr && (!may_open(*row, program) || (skip && skip(row->name)))) continue;
       if (const auto value = config.expand(o.value)) add_named(o.name, *value, machine, out);
     }
   }
+  if (program == config::kCyrusProgram) add_cyrus(config, machine, out);
   return out;
 }
 

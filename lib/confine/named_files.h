@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/fd.h"
 #include "lib/config/config.h"
 
 namespace pen::confine {
@@ -36,11 +37,18 @@ struct Machine {
   std::function<std::optional<std::string>(const std::string& path)> read;
   /// The port of a service by name.
   std::function<std::optional<std::uint16_t>(const std::string& name)> port;
+  /// Whether a file's mode closes it to all but root; none: nothing is.
+  std::function<bool(const std::string& path)> closed = {};
 };
+/// Opens regular files alone, with the rights that the process has.
 Machine real_machine();
+/// What Machine::read says of a regular file.
+std::optional<std::string> beginning_of(const Fd& file);
 
 /// Adds what one value names. setting: its name.
 void add_named(std::string_view setting, std::string_view value, const Machine& machine, Named& out);
-Named named_by(const config::Config& config, std::string_view program, const Machine& machine);
+/// skip: settings whose files the program does not read.
+using Skip = std::function<bool(std::string_view setting)>;
+Named named_by(const config::Config& config, std::string_view program, const Machine& machine, const Skip& skip = {});
 
 }  // namespace pen::confine

@@ -54,6 +54,22 @@ BOOST_AUTO_TEST_CASE(ports_of_servers_are_named_in_every_form) {
   BOOST_TEST((of("inet:localhost:smtp").ports == Ports{25}));
 }
 
+BOOST_AUTO_TEST_CASE(every_database_but_a_file_opens_every_port_and_its_file_is_followed) {
+  for (const std::string type : {"mysql", "pgsql", "ldap", "mongodb", "redis", "memcache"}) {
+    files["/etc/x.cf"] = "hosts = db.example:7\ntls_CAfile = /etc/ca.pem\nbackup = sqlite:/etc/y.cf\n";
+    files["/etc/y.cf"] = "dbpath = /srv/y.db\n";
+    const Named found = of("proxy:" + type + ":/etc/x.cf");
+    BOOST_TEST(found.any_port, type);
+    BOOST_TEST((found.paths == Paths{"/etc/x.cf", "/etc/ca.pem", "/etc/y.cf", "/srv/y.db"}), type);
+  }
+  BOOST_TEST(!of("sqlite:/etc/y.cf").any_port);
+}
+
+BOOST_AUTO_TEST_CASE(options_of_a_uri_name_files) {
+  files["/etc/x.cf"] = "uri = mongodb://u:p@db.example/?tls=true&tlsCAFile=/srv/ca.pem&authSource=admin\n";
+  BOOST_TEST((of("mongodb:/etc/x.cf").paths == Paths{"/etc/x.cf", "/srv/ca.pem"}));
+}
+
 BOOST_AUTO_TEST_CASE(a_port_that_is_not_known_opens_every_port) {
   BOOST_TEST(of("inet:localhost:no-such-service").any_port);
   BOOST_TEST(!of("inet:localhost:smtp").any_port);
@@ -118,6 +134,18 @@ BOOST_AUTO_TEST_CASE(names_of_the_administrator_and_of_master_cf_count) {
                         "slow unix - - n - - smtp\n  -o smtp_tls_policy_maps=cidr:/srv/b/policies\n");
   BOOST_TEST(named_by(c, "smtpd", machine).paths.contains("/srv/a/clients"));
   BOOST_TEST(named_by(c, "trivial-rewrite", machine).paths.contains("/srv/b/policies"));
+}
+
+BOOST_AUTO_TEST_CASE(options_of_cyrus_sasl_name_files_for_the_program_that_asks_it) {
+  files["/etc/penstock/sasl/mta.conf"] = "sasldb_path: /srv/sasl/db\nsql_database: /srv/sqlite/users.db\n";
+  const std::string master = "25 inet n - n - - smtpd -o smtpd_sasl_auth_enable=yes\n";
+  const auto c = config("smtpd_sasl_path = mta\n", master);
+  const auto found = named_by(c, "cyrus", machine).paths;
+  for (const char* path : {"/srv/sasl/db", "/srv/sqlite/users.db", "/var/spool/postfix/srv/sasl/db"})
+    BOOST_TEST(found.contains(path), path);
+  BOOST_TEST(!named_by(c, "smtpd", machine).paths.contains("/srv/sasl/db"));
+  // No options: the library's defaults.
+  BOOST_TEST(named_by(config("", master), "cyrus", machine).paths.contains("/etc/sasldb2"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

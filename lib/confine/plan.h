@@ -40,13 +40,18 @@ struct Plan {
 
   bool files = false;  // confine_files, and the program is one that can be confined so
   std::vector<Place> places;
-  std::vector<std::string> kept_out;  // what no directory of a named file may hold: queue and data
+  std::vector<std::string> kept_out;  // what no directory of a named file may hold: queue and data, keys of others
+  std::vector<std::string> hidden;    // keys of others: what is in no rule, whatever directory it stands in
   bool any_port = false;              // TCP may reach every port
   std::vector<std::uint16_t> ports;   // else these
 
   bool system_calls = false;  // confine_system_calls, and the program is one that can be confined so
   bool internet = false;      // sockets of the internet
   bool writes = false;        // opens files for writing, makes and removes them
+  bool cuts = false;          // shortens and lengthens files; whoever does can erase any that it has open
+  bool reserves = false;      // space for a file
+  bool leases = false;        // takes leases of files
+  bool sets_modes = false;    // changes the mode of a file that it has made
   std::vector<std::string> more_calls;
 };
 
@@ -60,8 +65,22 @@ struct Surroundings {
   bool sanitized = false;
 };
 
-/// Where no program may read by a rule for something else: queue and data.
-std::vector<std::string> places_kept_out(const config::Settings& settings);
+/// Where a program may not read by a rule for something else: queue and data, and the private keys that the key
+/// process has.
+std::vector<std::string> places_kept_out(const config::Config& config, const Program& row, const Machine& machine);
+
+/// Where a program may write by these settings, and what it needs there besides. screens: as in Surroundings.
+std::vector<Place> written_places(const Program& row, const config::Settings& settings, bool screens);
+
+/// What programs keep directly below data_directory, which is root's: master makes it for them, each once.
+struct Kept {
+  std::string name;
+  Place::Kind kind = Place::Kind::directory;
+  Account account = Account::mail;
+};
+std::vector<Kept> kept_in_data(const config::Settings& settings);
+/// A file of events stands in data_directory itself, so that penevents must be able to make and rename files there.
+bool events_in_data(const config::Settings& settings);
 
 Plan make_plan(const Program& row, const config::Config& config, const Surroundings& surroundings);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <map>
+#include <set>
 
 #include "lib/confine/apply.h"
 
@@ -14,14 +16,17 @@ struct Fixture {
   Surroundings around{.machine = {.read = [](const std::string&) { return std::nullopt; },
                                   .port = [](const std::string&) { return std::nullopt; }},
                       .own_directory = "/usr/libexec/penstock"};
-  Plan plan(std::string_view program, const std::string& main_cf = "") {
-    const auto config = config::Config::parse({.directory = "/etc/penstock",
-                                               .main_cf = "queue_directory = /q\ndata_directory = /d\n" + main_cf,
-                                               .master_cf = "",
-                                               .overrides = {}},
-                                              {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
-    return make_plan(row_of(program), config, around);
+  static config::Config parsed(const std::string& main_cf) {
+    return config::Config::parse({.directory = "/etc/penstock",
+                                  .main_cf = "queue_directory = /q\ndata_directory = /d\n" + main_cf,
+                                  .master_cf = "",
+                                  .overrides = {}},
+                                 {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
   }
+  Plan plan(std::string_view program, const std::string& main_cf = "") {
+    return make_plan(row_of(program), parsed(main_cf), around);
+  }
+  static config::Settings settings(const std::string& main_cf) { return parsed(main_cf).settings(); }
 };
 
 std::vector<std::string> written(const Plan& plan) {
@@ -54,23 +59,95 @@ BOOST_AUTO_TEST_CASE(programs_that_deliver_nowhere_have_no_sockets_of_the_intern
   BOOST_TEST(plan("qmgr", "destdb_backend = redis\n").internet);
   BOOST_TEST((plan("qmgr", "destdb_backend = redis\n").ports == std::vector<std::uint16_t>{6379}));
   BOOST_TEST(plan("pickup", "non_smtpd_milters = inet:127.0.0.1:8891\n").internet);
-  BOOST_TEST(!plan("anvil", "destdb_backend = redis\n").internet);
+  BOOST_TEST((plan("anvil", "destdb_backend = redis\n").ports == std::vector<std::uint16_t>{6379}));
+  BOOST_TEST(!plan("bounce", "destdb_backend = redis\n").internet);
+}
+
+BOOST_AUTO_TEST_CASE(the_qmqp_server_reaches_and_reads_what_settings_of_incoming_mail_name) {
+  BOOST_TEST((plan("qmqpd").ports == std::vector<std::uint16_t>{53}));
+  const Plan p = plan("qmqpd",
+                      "non_smtpd_milters = inet:127.0.0.1:8891\nheader_checks = pcre:/srv/checks\n"
+                      "qmqpd_authorized_clients = /srv/clients\nsmtpd_client_restrictions = check_client_access "
+                      "cidr:/srv/of_smtpd\n");
+  BOOST_TEST((p.ports == std::vector<std::uint16_t>{53, 8891}));
+  const auto may_read = [&](const std::string& path) {
+    return std::ranges::any_of(p.places, [&](const Place& one) { return one.path == path; });
+  };
+  BOOST_TEST(may_read("/srv/checks"));
+  BOOST_TEST(may_read("/srv/clients"));
+  BOOST_TEST(!may_read("/srv/of_smtpd"));
 }
 
 BOOST_AUTO_TEST_CASE(only_the_queue_manager_writes_the_queue) {
-  BOOST_TEST((written(plan("qmgr")) == std::vector<std::string>{"/q/log", "/q/spool", "/d", "/q/maildrop"}));
+  BOOST_TEST((written(plan("qmgr")) == std::vector<std::string>{"/q/log", "/q/spool", "/q/maildrop", "/d/destdb"}));
   BOOST_TEST((written(plan("pickup")) == std::vector<std::string>{"/q/maildrop", "/q/corrupt"}));
   BOOST_TEST((written(plan("smtpd")) == std::vector<std::string>{"/d/tls_ticket_keys"}));
   BOOST_TEST((written(plan("smtp")) == std::vector<std::string>{}));
+  BOOST_TEST((written(plan("qmqpd")) == std::vector<std::string>{}));
   BOOST_TEST(!plan("smtp").writes);
   for (const Program& row : programs()) {
     const Plan p = plan(row.name);
-    for (const std::string& place : {"/q", "/d"}) {
-      if (row.name == "qmgr") continue;
-      BOOST_TEST_CONTEXT(row.name)
-      BOOST_TEST(std::ranges::none_of(p.places, [&](const Place& one) { return one.path == place && place == "/q"; }));
-    }
+    for (const auto* place : {"/q", "/d"}) BOOST_TEST_CONTEXT(row.name) BOOST_TEST(!names(p, place));
   }
+}
+
+BOOST_AUTO_TEST_CASE(what_one_program_keeps_in_data_directory_no_other_writes) {
+  using Names = std::vector<std::string>;
+  BOOST_TEST((written(plan("anvil")) == Names{"/d/senders", "/d/senders.lock"}));
+  BOOST_TEST((written(plan("verify")) == Names{"/d/verify_cache", "/d/verify_cache.lock"}));
+  BOOST_TEST((written(plan("verify", "address_verify_map = proxy:btree:$data_directory/verify\n")) ==
+              Names{"/d/verify", "/d/verify.lock"}));
+  BOOST_TEST((written(plan("verify", "address_verify_map =\n")) == Names{}));
+  BOOST_TEST((written(plan("penapi")) == Names{"/d/penapi"}));
+  BOOST_TEST((written(plan("dmarcrpt")) == Names{"/d/dmarcrpt"}));
+  BOOST_TEST((written(plan("trivial-rewrite")) == Names{"/d/mta_sts"}));
+  // It reads the policies, for which LMDB takes locks.
+  BOOST_TEST((written(plan("tlsrpt")) == Names{"/d/mta_sts/lock.mdb", "/d/mta_sts/open.lock", "/d/tlsrpt"}));
+  BOOST_TEST((std::ranges::count(plan("tlsrpt").places, Place{"/d/mta_sts", Place::Kind::directory, false}) == 1));
+  around.screens = true;
+  std::map<std::string, std::string> owner;
+  for (const Program& row : programs())
+    for (const std::string& path : written(plan(row.name)))
+      if (path.starts_with("/d/"))
+        BOOST_TEST(owner.emplace(path, row.name).second, path << " is " << owner[path] << "'s");
+}
+
+BOOST_AUTO_TEST_CASE(what_stands_in_data_directory_itself_is_made_for_the_programs) {
+  const auto made = [&](const std::string& main_cf) {
+    std::set<std::string> out;
+    for (const Kept& kept : kept_in_data(settings(main_cf)))
+      out.insert(kept.name + (kept.kind == Place::Kind::file ? " file" : "") +
+                 (kept.account == Account::queue ? " queue" : ""));
+    return out;
+  };
+  const std::set<std::string> always{"tls_ticket_keys file",
+                                     "destdb queue",
+                                     "senders",
+                                     "senders.lock file",
+                                     "mta_sts",
+                                     "tlsrpt",
+                                     "dmarcrpt",
+                                     "events"};
+  auto with = [&](std::set<std::string> more) {
+    more.insert(always.begin(), always.end());
+    return more;
+  };
+  BOOST_TEST((made("") == with({"penapi", "verify_cache", "verify_cache.lock file", "postscreen_cache",
+                                "postscreen_cache.lock file"})));
+  BOOST_TEST(
+      (made("address_verify_map = lmdb:/elsewhere/a\npostscreen_cache_map =\npenapi_history_map = $data_directory"
+            "/a/b\nevent_log_file = $data_directory/log/events.json\n") == with({"log"})));
+  BOOST_TEST((made("address_verify_map = lmdb:$data_directory/..\npostscreen_cache_map = lmdb:$data_directory/\n"
+                   "penapi_history_map = $data_directory/.\n") == with({"...lock file", ".lock file"})));
+  BOOST_TEST(!events_in_data(settings("event_log_file = $data_directory/log/events.json\n")));
+  BOOST_TEST(events_in_data(settings("event_accounting_file = $data_directory/a.csv\n")));
+}
+
+BOOST_AUTO_TEST_CASE(files_of_events_are_written_by_penevents_alone) {
+  const std::string settings = "event_log_file = /logs/events.json\nevent_accounting_file = /more/a.csv\n";
+  BOOST_TEST((written(plan("penevents", settings)) == std::vector<std::string>{"/d/events", "/logs", "/more"}));
+  BOOST_TEST((written(plan("smtp", settings)) == std::vector<std::string>{}));
+  BOOST_TEST(!names(plan("smtp", settings), "/logs/events.json"));
 }
 
 BOOST_AUTO_TEST_CASE(files_that_settings_name_and_more_may_be_read) {
@@ -89,14 +166,15 @@ BOOST_AUTO_TEST_CASE(each_setting_turns_its_part_off) {
               std::vector<std::string>{"mlock", "mkdir"}));
 }
 
-BOOST_AUTO_TEST_CASE(programs_that_become_users_keep_what_that_takes_and_no_more) {
-  const Plan p = plan("local");
+BOOST_AUTO_TEST_CASE(the_helper_that_becomes_users_keeps_what_that_takes_and_no_more) {
+  const Plan p = plan("become");
   BOOST_TEST(!p.files);
   BOOST_TEST(!p.system_calls);
-  BOOST_TEST((p.keeps >> CAP_SETUID & 1U) == 1U);
+  for (const int kept : {CAP_SETUID, CAP_SYS_CHROOT}) BOOST_TEST((p.keeps >> kept & 1U) == 1U);
   BOOST_TEST((p.keeps >> CAP_SYS_ADMIN & 1U) == 0U);
-  BOOST_TEST((plan("pipe").keeps >> CAP_SYS_CHROOT & 1U) == 1U);
-  BOOST_TEST(plan("spawn").whole_bounding_set);
+  BOOST_TEST(p.whole_bounding_set);
+  for (const auto* name : {"local", "virtual", "pipe", "spawn"})
+    BOOST_TEST((row_of(name).kind == Kind::confined), name);
   for (const Program& row : programs())
     if (row.kind == Kind::confined) BOOST_TEST_CONTEXT(row.name) BOOST_TEST(row.keeps == 0U);
 }

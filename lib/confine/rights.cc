@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "lib/confine/apply.h"
 #include "lib/confine/parts.h"
 
@@ -41,12 +43,23 @@ Result<void> take_no_more_rights() {
   return {};
 }
 
+// The kernel counts those of the whole account, so this is no budget of one program: threads without end use up the
+// account, not the host.
+constexpr rlim_t kMostTasks = 16'384;
+
 Result<void> set_limits(Kind kind, bool dumpable) {
   rlimit core{};
   if (::getrlimit(RLIMIT_CORE, &core) != 0) return fail_errno("limit of core files");
   core.rlim_cur = 0;
   if (kind == Kind::confined) core.rlim_max = 0;  // users' commands may raise it again
   if (::setrlimit(RLIMIT_CORE, &core) != 0) return fail_errno("limit of core files");
+  if (kind == Kind::confined) {
+    rlimit tasks{};
+    if (::getrlimit(RLIMIT_NPROC, &tasks) != 0) return fail_errno("limit of threads");
+    tasks.rlim_max = std::min(tasks.rlim_max, kMostTasks);
+    tasks.rlim_cur = std::min(tasks.rlim_cur, tasks.rlim_max);
+    if (::setrlimit(RLIMIT_NPROC, &tasks) != 0) return fail_errno("limit of threads");
+  }
   // Without it other processes of the account can neither look into this one nor change it.
   if (!dumpable && ::prctl(PR_SET_DUMPABLE, 0) != 0) return fail_errno("core files");
   return {};

@@ -13,7 +13,8 @@
 ///            bool idle() const;                     // nothing is in hand: each change to that is told by qmgr.idle()
 ///          };
 /// Stages:  the stage page is mapped here; the program marks its jobs in stages().
-/// Drain:   drain() is called once, and the conversation goes on until idle(). The answers are flushed before its end.
+/// Drain:   drain() is called once, before the next message is read, and the conversation goes on until idle(). The
+///          answers are flushed before its end; the last one says that the program leaves.
 /// Bounds:  while qmgr does not read its answers, it is not read from.
 /// Errors:  converse() returns why the conversation ended: none after a drain; WaitError::closed when qmgr has gone;
 ///          EBADMSG for a message out of place; an answer that does not fit into a frame; and those of Channel.
@@ -84,17 +85,24 @@ template <class Deliveries>
 async::Task<Result<void>> converse(Conversation& qmgr, Deliveries& deliveries, async::Cancel& draining) {
   bool drains = false;
   while (!drains || !deliveries.idle()) {
+    // Looked at before each message: under load there is always one more.
+    if (!drains && draining.raised()) {
+      drains = true;
+      deliveries.drain();
+      qmgr.idle_.reset();
+      continue;
+    }
     auto received = co_await qmgr.channel_.receive({.cancel = drains ? &qmgr.idle_ : &draining});
     if (received) {
       PEN_CO_TRY(hand_on(qmgr, deliveries, std::move(received->message), received->fds));
       if (qmgr.channel_.congested()) PEN_CO_TRY(co_await qmgr.channel_.flush());
     } else if (received.error().is(async::WaitError::cancelled) && qmgr.channel_.is_open()) {
-      if (!std::exchange(drains, true)) deliveries.drain();
-      qmgr.idle_.reset();
+      if (drains) qmgr.idle_.reset();
     } else {
       co_return fail(qmgr.end(std::move(received).error()));
     }
   }
+  qmgr.send(ipc::delivery::leaving());
   co_return co_await qmgr.channel_.flush();
 }
 

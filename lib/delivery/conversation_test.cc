@@ -80,6 +80,8 @@ struct Pair {
       const auto m = co_await qmgr->receive({.cancel = &gate.cancel()});
       if (!m) co_return;
       if (const auto* r = std::get_if<messages::JobResult>(&m->message)) heard.push_back(r->job);
+      const auto* closed = std::get_if<messages::ConnectionClosed>(&m->message);
+      leaves = closed != nullptr && closed->connection == messages::kNoConnection;
     }
   }
 
@@ -90,6 +92,7 @@ struct Pair {
   std::optional<Deliveries> deliveries;
   std::optional<Result<void>> end;
   std::vector<std::uint64_t> heard;
+  bool leaves = false;  // that was its last word
   async::Gate gate;
 };
 
@@ -124,6 +127,35 @@ BOOST_AUTO_TEST_CASE(a_drain_waits_for_what_is_in_hand_and_hands_its_answers_ove
   until([&] { return end.has_value() && !heard.empty(); });
   BOOST_TEST(end->has_value());
   BOOST_TEST(deliveries->drains == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_drain_that_begins_within_a_frame_leaves_what_is_in_hand_to_its_end) {
+  (void)qmgr->send(job("x"));
+  until([&] { return deliveries->in_hand == 1; });
+  std::string frame;
+  BOOST_TEST(ipc::encode_frame<messages::ToProgram>(frame, job(std::string(5000, 'y')), 0, 10000));
+  qmgr->stream().write(std::string_view(frame).substr(0, 3000));
+  turns();
+  draining.raise();
+  turns();
+  BOOST_TEST(!end.has_value());
+  // What crossed the drain is taken: the connection that it is for may still be open.
+  qmgr->stream().write(std::string_view(frame).substr(3000));
+  until([&] { return deliveries->in_hand == 2; });
+  gate.spawn("hear", hear());
+  deliveries->finish(1);
+  deliveries->finish(2);
+  until([&] { return end.has_value() && leaves; });
+  BOOST_TEST(end->has_value());
+  BOOST_TEST(heard == (std::vector<std::uint64_t>{1, 2}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_drain_begins_though_messages_keep_coming) {
+  for (int i = 0; i < 5; ++i) (void)qmgr->send(job("x"));
+  draining.raise();
+  until([&] { return deliveries->in_hand == 5 || end.has_value(); });
+  BOOST_TEST(deliveries->drains == 1);
+  BOOST_TEST(deliveries->in_hand == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_drain_ends_at_once_when_nothing_is_in_hand) {

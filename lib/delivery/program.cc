@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "lib/base/log.h"
+#include "lib/events/attempt.h"
 #include "lib/metrics/attempt.h"
-#include "lib/service/conversations.h"
 
 namespace pen::delivery {
 namespace {
@@ -15,8 +15,17 @@ SlotEvents log_as(const std::string& relay, metrics::Agent agent) {
           [relay, agent](const ipc::delivery::Job& job, const mail::Recipient& recipient, const mail::Delays& delays,
                          const mail::DeliveryStatus& status) {
             metrics::count_attempt(agent, delays, status.action, job.purpose);
-            log::info("{}", mail::delivery_line(job.queue_id, recipient, relay, 1, delays, status,
-                                                mail::wording_of(job.purpose, job.soft_refusals)));
+            const auto wording = mail::wording_of(job.purpose, job.soft_refusals);
+            log::info("{}", mail::delivery_line(job.queue_id, recipient, relay, 1, delays, status, wording));
+            events::tell_attempt({.queue_id = job.queue_id,
+                                  .message = job,
+                                  .recipient = recipient,
+                                  .relay = relay,
+                                  .delays = delays,
+                                  .status = status,
+                                  .wording = wording,
+                                  .nexthop = job.nexthop,
+                                  .number = job.attempt});
           },
       .warning = [](const std::string& queue_id, const std::string& text) { log::warning("{}: {}", queue_id, text); }};
 }
@@ -34,11 +43,13 @@ Result<std::shared_ptr<const map::StatusFilter>> open_filter(const std::vector<s
 
 }  // namespace
 
-void serve(service::Context& context, std::function<async::Task<Result<void>>(Channel)> deliveries) {
-  service::serve_conversations(context,
-                               {{ipc::delivery::kName, [deliveries = std::move(deliveries)](ipc::Opening opening) {
-                                   return deliveries(Channel(std::move(opening)));
-                                 }}});
+void serve(service::Context& context, std::function<async::Task<Result<void>>(Channel)> deliveries,
+           std::vector<service::Conversation> others) {
+  others.push_back(
+      {ipc::delivery::kName,
+       [deliveries = std::move(deliveries)](ipc::Opening opening) { return deliveries(Channel(std::move(opening))); },
+       service::Askers::queue_manager});
+  service::serve_conversations(context, std::move(others));
 }
 
 Result<service::Hooks> serve_slots(service::Context& context, Agent agent) {

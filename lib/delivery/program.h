@@ -15,12 +15,15 @@
 
 #include "lib/delivery/slots.h"
 #include "lib/metrics/labels.h"
+#include "lib/service/conversations.h"
 #include "lib/service/service.h"
 
 namespace pen::delivery {
 
-/// `deliveries` serves one conversation and returns why that ended. It is no capturing coroutine.
-void serve(service::Context& context, std::function<async::Task<Result<void>>(Channel)> deliveries);
+/// `deliveries` serves one conversation and returns why that ended. It is no capturing coroutine. others: further
+/// conversations on the same socket.
+void serve(service::Context& context, std::function<async::Task<Result<void>>(Channel)> deliveries,
+           std::vector<service::Conversation> others = {});
 
 struct Agent {
   async::HandlerPool& files;  // for the spool: apart from what may hang in a delivery

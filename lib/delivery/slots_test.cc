@@ -207,6 +207,9 @@ async::Task<void> drained(Pair& p, QmgrSide side) {
   auto result = co_await side.receive();
   BOOST_REQUIRE(result);
   BOOST_TEST(std::get<ipc::delivery::JobResult>(result->message).job == 1U);
+  const auto last = co_await side.receive();
+  BOOST_REQUIRE(last);
+  BOOST_TEST(std::get<ipc::delivery::ConnectionClosed>(last->message).connection == ipc::delivery::kNoConnection);
   BOOST_TEST(!(co_await side.receive()));
   BOOST_TEST(!p.delivered.contains("never@x"));
 }
@@ -238,7 +241,7 @@ async::Task<void> ended(Pair& p, QmgrSide side) {
 
 /// A job whose content is in a spool file.
 async::Task<void> used_again(Pair& p, QmgrSide side) {
-  const BreakageScope broken(spool::Breakage::unlocked_readers);
+  const BreakageScope broken(spool::Breakage::leased_while_open);
   const testing::ScratchDir scratch;
   auto spool = spool::Spool::open(scratch.file("bodies"));
   BOOST_REQUIRE(spool);

@@ -26,6 +26,8 @@ Result<std::unique_ptr<DestDb>> DestDb::over(std::shared_ptr<File> file, WallTim
     std::string name = s.name;
     db->suspensions_.emplace(std::move(name), std::move(s));
   }
+  for (auto& [key, value] : contents.notes) db->notes_.emplace(std::move(key), std::move(value));
+  for (auto& [key, learned] : contents.learned) db->learned_.emplace(std::move(key), std::move(learned));
   db->collect(now);
   return db;
 }
@@ -65,15 +67,38 @@ bool DestDb::resume(std::string_view name) {
   return true;
 }
 
+void DestDb::note(const std::string& key, std::optional<std::string> value) {
+  if (value)
+    notes_.insert_or_assign(key, *std::move(value));
+  else
+    notes_.erase(key);
+  changed_notes_.insert(key);
+}
+
 bool DestDb::forget(std::string_view key) {
   if (facts_.erase(std::string(key)) == 0) return false;
   changed_.emplace(key);
   return true;
 }
 
+void DestDb::put_learned(std::string_view key, const shaping::Learned& learned) {
+  if (learned_.size() >= kMaxLearned && !learned_.contains(std::string(key))) {
+    // Any that nobody ordered: who has so many limits has forgotten the oldest long ago.
+    const auto old = std::ranges::find_if(learned_, [](const auto& l) { return l.second.ordered == 0; });
+    if (old == learned_.end()) return;
+    forget_learned(std::string(old->first));
+  }
+  MemoryTable::put_learned(key, learned);
+  changed_learned_.emplace(key);
+}
+
+void DestDb::forget_learned(std::string_view key) {
+  if (learned_.erase(std::string(key)) > 0) changed_learned_.emplace(key);
+}
+
 std::vector<Change> DestDb::take_changes(std::size_t most) {
   std::vector<Change> out;
-  out.reserve(std::min(most, changed_.size() + changed_suspensions_.size()));
+  out.reserve(std::min(most, changes()));
   // Administrators' orders first.
   const auto take = [&](std::unordered_set<std::string>& from, auto&& make) {
     for (auto it = from.begin(); it != from.end() && out.size() < most; it = from.erase(it)) out.push_back(make(*it));
@@ -83,13 +108,42 @@ std::vector<Change> DestDb::take_changes(std::size_t most) {
     if (const auto it = suspensions_.find(name); it != suspensions_.end()) c.suspension = it->second;
     return c;
   });
+  take(changed_notes_, [this](const std::string& key) {
+    Change c{Change::Kind::note, key, {}, {}};
+    if (const auto it = notes_.find(key); it != notes_.end()) c.note = it->second;
+    return c;
+  });
+  take(changed_learned_, [this](const std::string& key) {
+    Change c{Change::Kind::learned, key, {}, {}};
+    c.learned = find_learned(key);
+    return c;
+  });
   take(changed_, [this](const std::string& key) { return Change{Change::Kind::facts, key, find(key), {}}; });
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.key < b.key; });
   return out;
 }
 
 void DestDb::put_back(const std::vector<Change>& changes) {
-  for (const Change& c : changes) (c.kind == Change::Kind::facts ? changed_ : changed_suspensions_).insert(c.key);
+  for (const Change& c : changes) {
+    switch (c.kind) {
+      case Change::Kind::facts:
+        changed_.insert(c.key);
+        break;
+      case Change::Kind::suspension:
+        changed_suspensions_.insert(c.key);
+        break;
+      case Change::Kind::note:
+        changed_notes_.insert(c.key);
+        break;
+      case Change::Kind::learned:
+        changed_learned_.insert(c.key);
+        break;
+    }
+  }
+}
+
+bool DestDb::stale(const shaping::Learned& l, WallTime now) {
+  return l.ordered == 0 && l.used <= now && now - l.used > kKeptLearned;
 }
 
 bool DestDb::stale(const Facts& f, WallTime now) {
@@ -104,6 +158,10 @@ std::size_t DestDb::collect(WallTime now) {
     if (stale(f, now)) gone.push_back(key);
   }
   for (const auto& key : gone) forget(key);
+  std::vector<std::string> old;
+  for (const auto& [key, l] : learned_)
+    if (stale(l, now)) old.push_back(key);
+  for (const auto& key : old) forget_learned(key);
   if (facts_.size() <= max_records_) return gone.size();
   std::vector<std::pair<WallTime, std::string>> by_age;
   for (const auto& [key, f] : facts_) by_age.emplace_back(f.used, key);

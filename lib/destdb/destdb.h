@@ -29,14 +29,18 @@ namespace pen::destdb {
 
 /// A record to write or, without a value, to remove.
 struct Change {
-  enum class Kind : std::uint8_t { facts, suspension } kind = Kind::facts;
-  std::string key;  // of the facts; of a suspension: its name
+  enum class Kind : std::uint8_t { facts, suspension, note, learned } kind = Kind::facts;
+  std::string key;  // of the facts, of the note, of what was learned; of a suspension: its name
   std::optional<Facts> facts;
   std::optional<Suspension> suspension;
+  std::optional<std::string> note = std::nullopt;
+  std::optional<shaping::Learned> learned = std::nullopt;
 };
 struct Contents {
   std::vector<std::pair<std::string, Facts>> facts;
   std::vector<Suspension> suspensions;
+  std::vector<std::pair<std::string, std::string>> notes;
+  std::vector<std::pair<std::string, shaping::Learned>> learned;
 };
 
 /// The storage. Thread: one thread at a time calls write(), and not at the same time as load().
@@ -66,6 +70,7 @@ Result<std::unique_ptr<Reader>> open_reader(const std::string& directory, bool q
 class DestDb final : public MemoryTable {
  public:
   static constexpr std::size_t kMaxRecords = 1'000'000;  // a few hundred bytes each
+  static constexpr std::size_t kMaxLearned = 100'000;    // limits of providers, and of senders at them
 
   /// Errors: the directory cannot be made or written.
   static Result<std::unique_ptr<DestDb>> open(const std::string& directory, WallTime now);
@@ -75,6 +80,11 @@ class DestDb final : public MemoryTable {
   void put(std::string_view key, const Facts& facts) override;
   void suspend(Suspension s) override;
   bool resume(std::string_view name) override;
+  /// Values that others keep here, under keys of theirs of at most 500 bytes; nullopt: it goes. Never collected.
+  void note(const std::string& key, std::optional<std::string> value);
+  const std::map<std::string, std::string>& notes() const { return notes_; }
+  void put_learned(std::string_view key, const shaping::Learned& learned) override;
+  void forget_learned(std::string_view key) override;
   /// True: the record existed.
   bool forget(std::string_view key);
   /// The keys whose facts fit, in order. Visits all records.
@@ -91,7 +101,9 @@ class DestDb final : public MemoryTable {
   /// For changes that could not be written: take_changes() will return these keys again, with their values by then.
   void put_back(const std::vector<Change>& changes);
   bool changed() const { return changes() > 0; }
-  std::size_t changes() const { return changed_.size() + changed_suspensions_.size(); }
+  std::size_t changes() const {
+    return changed_.size() + changed_suspensions_.size() + changed_notes_.size() + changed_learned_.size();
+  }
   /// Removes stale records: destinations not used for kKeptFor, failures whose retry time was kKeptFailing ago; and
   /// the longest unused beyond kMaxRecords. Returns how many. Visits all records: for the start.
   std::size_t collect(WallTime now);
@@ -107,12 +119,15 @@ class DestDb final : public MemoryTable {
 
   static constexpr std::chrono::hours kKeptFor{24 * 7};
   static constexpr std::chrono::hours kKeptFailing{24};
+  static constexpr std::chrono::hours kKeptLearned{24 * 366};  // the longest shaping_forget_time
 
  private:
   std::shared_ptr<File> file_;
   static bool stale(const Facts& f, WallTime now);
   void make_room();
-  std::unordered_set<std::string> changed_, changed_suspensions_;
+  static bool stale(const shaping::Learned& l, WallTime now);
+  std::unordered_set<std::string> changed_, changed_suspensions_, changed_notes_, changed_learned_;
+  std::map<std::string, std::string> notes_;
   std::size_t max_records_ = kMaxRecords;
   std::size_t place_ = 0;  // of collect_some()
   std::string warning_;

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside_and_made_anew) {
     auto db = open();
     BOOST_TEST(!db->warning().empty());
     BOOST_TEST(db->size() == 0U);
-    BOOST_TEST(std::filesystem::exists(directory + ".damaged"));
+    BOOST_TEST(std::filesystem::exists(directory + "/damaged"));
     db->put("again", used_at(kNow));
     BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
   }
@@ -190,6 +190,28 @@ BOOST_AUTO_TEST_CASE(a_suspension_outlives_a_restart_and_every_collection) {
   BOOST_TEST(db->suspensions().contains("other.example"));
 }
 
+BOOST_AUTO_TEST_CASE(a_note_outlives_a_restart_until_it_is_taken_away) {
+  const std::string key("a\0one.example", 13);
+  {
+    auto db = open();
+    db->note(key, "bytes\n");
+    db->note("gone", "x");
+    db->note("gone", std::nullopt);
+    BOOST_TEST(db->changed());
+    const auto changes = db->take_changes();
+    db->put_back(changes);
+    BOOST_TEST(db->changes() == 2U);
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  {
+    auto db = open(kNow + std::chrono::hours(24 * 400));
+    BOOST_TEST((db->notes() == std::map<std::string, std::string>{{key, "bytes\n"}}));
+    db->note(key, std::nullopt);
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  BOOST_TEST(open()->notes().empty());
+}
+
 BOOST_AUTO_TEST_CASE(what_could_not_be_written_is_written_with_the_next_changes) {
   auto db = open();
   db->put("a", used_at(kNow));
@@ -227,19 +249,64 @@ BOOST_AUTO_TEST_CASE(a_tool_reads_in_slices_while_its_owner_writes) {
   BOOST_TEST(suspensions == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(learned_limits_are_kept_by_provider_source_and_domain) {
+  const std::string big = std::string("big") + '\0' + "-" + '\0',
+                    of_one = std::string("big") + '\0' + '\0' + "a.example";
+  {
+    auto db = open();
+    shaping::Learned l;
+    l.rate = shaping::Rate::per_minute(10).thousandths;
+    l.reason = "too many";
+    l.used = kNow;
+    db->put_learned(big, l);
+    l.ordered = 5;
+    db->put_learned(of_one, l);
+    db->put_learned(std::string(600, 'x'), l);
+    const auto changes = db->take_changes();
+    BOOST_TEST(changes.size() == 3U);
+    db->put_back(changes);
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+  }
+  {
+    auto db = open();
+    BOOST_REQUIRE(db->find_learned(big).has_value());
+    BOOST_TEST(db->find_learned(big)->reason == "too many");
+    BOOST_TEST(db->find_learned(of_one)->ordered == 5U);
+    BOOST_TEST(db->find_learned(std::string(600, 'x')).has_value());
+    BOOST_TEST(!db->changed());
+    db->forget_learned(big);
+    BOOST_REQUIRE(db->file()->write(db->take_changes()).has_value());
+    // After a year only orders are left.
+    shaping::Learned old;
+    old.used = kNow;
+    db->put_learned(big, old);
+    db->collect(kNow + DestDb::kKeptLearned + seconds(1));
+    BOOST_TEST(!db->find_learned(big).has_value());
+    BOOST_TEST(db->find_learned(of_one).has_value());
+  }
+  BOOST_TEST(!open()->find_learned(big).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_reader_says_that_there_is_nothing_to_read) {
   BOOST_TEST(!open_reader(directory, true).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(names_have_one_form) {
   const auto form = [](std::string_view text) { return destination_name(text).value_or("none"); };
+  BOOST_TEST(form("source:Far-1.a_b") == "source:Far-1.a_b");  // a source of outgoing mail, not a host
+  BOOST_TEST(form("source:25") == "[source]:25");
+  BOOST_TEST(form("source:a b") == "none");
+  BOOST_TEST(form("source:") == "none");
   BOOST_TEST(form(" MX.Example.org. ") == "mx.example.org");
   BOOST_TEST(form("[192.0.2.1]") == "192.0.2.1");
   BOOST_TEST(form("[192.0.2.1]:25") == "[192.0.2.1]:25");
   BOOST_TEST(form("mx.example:587") == "[mx.example]:587");
   BOOST_TEST(form("2001:DB8::1") == "2001:db8::1");
-  for (const char* wrong : {"", "a b", "user@example.org", "[mx", "mx]", "mx.example:", "mx.example:0",
-                            "[mx.example]:70000", "[]:25", "*", "a,b", ".", "192.0.2.0/24", "2001:db8::/32"})
+  BOOST_TEST(form("mx.example[192.0.2.1]:25") == "[192.0.2.1]:25");
+  BOOST_TEST(form("mx.example[2001:db8::1]:25") == "[2001:db8::1]:25");
+  for (const char* wrong :
+       {"", "a b", "user@example.org", "[mx", "mx]", "mx.example:", "mx.example:0", "[mx.example]:70000", "[]:25",
+        "a[b]", "a[192.0.2.1]:0", "a[b[c]:25", "*", "a,b", ".", "192.0.2.0/24", "2001:db8::/32"})
     BOOST_TEST(form(wrong) == "none", wrong);
   BOOST_TEST(form(std::string(301, 'a')) == "none");
   BOOST_TEST(form(".Example.org.") == ".example.org");

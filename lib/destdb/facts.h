@@ -16,6 +16,11 @@
 
 #include "lib/base/codec.h"
 #include "lib/base/time.h"
+#include "lib/shaping/learner.h"
+
+namespace pen::shaping {
+class SharedRates;
+}
 
 namespace pen::destdb {
 
@@ -72,6 +77,15 @@ class Table {
   virtual std::optional<Facts> find(std::string_view key) = 0;
   virtual void put(std::string_view key, const Facts& facts) = 0;
   virtual const Suspensions& suspensions() const = 0;
+  /// What was learned of the rate that a receiver bears, by provider, source and sender's domain
+  /// (qmgr/scheduler/shaping.h).
+  virtual std::optional<shaping::Learned> find_learned(std::string_view key) = 0;
+  virtual void put_learned(std::string_view key, const shaping::Learned& learned) = 0;
+  /// The rates that the hosts of a cluster keep together; nullptr: this host is alone.
+  virtual shaping::SharedRates* shared_rates() { return nullptr; }
+  /// Something was said to them that must be sent.
+  virtual void shared_rates_asked() {}
+  virtual void forget_learned(std::string_view key) = 0;
   /// These facts keep mail from the destination at this numeric address (empty: none): other hosts may know better.
   virtual void doubted(std::string_view key, std::string_view address, const Facts& facts) {
     (void)key, (void)address, (void)facts;
@@ -86,6 +100,15 @@ class MemoryTable : public Table {
     return it->second;
   }
   void put(std::string_view key, const Facts& facts) override { facts_.insert_or_assign(std::string(key), facts); }
+  std::optional<shaping::Learned> find_learned(std::string_view key) override {
+    const auto it = learned_.find(std::string(key));
+    if (it == learned_.end()) return std::nullopt;
+    return it->second;
+  }
+  void put_learned(std::string_view key, const shaping::Learned& learned) override {
+    learned_.insert_or_assign(std::string(key), learned);
+  }
+  void forget_learned(std::string_view key) override { learned_.erase(std::string(key)); }
   std::size_t size() const { return facts_.size(); }
   const Suspensions& suspensions() const override { return suspensions_; }
   virtual void suspend(Suspension s) {
@@ -102,6 +125,7 @@ class MemoryTable : public Table {
 
  protected:
   std::unordered_map<std::string, Facts> facts_;
+  std::unordered_map<std::string, shaping::Learned> learned_;
   Suspensions suspensions_;
 };
 

@@ -2,6 +2,8 @@
 ///
 /// Facts:       "k" and the key, or "h" and its hash if the key is too long for LMDB; value encode(Record).
 /// Suspensions: "s" and the name; value encode(Suspension).
+/// Notes:       "n" and the key; value as it was given.
+/// Learned:     "r" and the hash of the key (provider, source and sender's domain); value encode(LearnedRecord).
 #include <xxhash.h>
 
 #include "lib/destdb/destdb.h"
@@ -16,21 +18,45 @@ struct Record {
   PEN_FIELDS(key, facts)
 };
 
+struct LearnedRecord {
+  std::string key;
+  shaping::Learned learned;
+  PEN_FIELDS(key, learned)
+};
+
 constexpr std::size_t kMapSize = std::size_t{1} << 31;  // address space, not memory
 constexpr std::size_t kMaxPlainKey = 500;               // LMDB permits 511 bytes
 
-std::string stored_key(const std::string& key) {
-  if (key.size() <= kMaxPlainKey) return "k" + key;
+std::string hashed(char kind, const std::string& key) {
   const XXH128_hash_t h = XXH3_128bits(key.data(), key.size());
-  return "h" + std::string(reinterpret_cast<const char*>(&h), sizeof h);
+  return kind + std::string(reinterpret_cast<const char*>(&h), sizeof h);
 }
 
-std::string stored_key(const Change& c) { return c.kind == Change::Kind::suspension ? "s" + c.key : stored_key(c.key); }
+std::string stored_key(const std::string& key) { return key.size() <= kMaxPlainKey ? "k" + key : hashed('h', key); }
+
+std::string stored_key(const Change& c) {
+  switch (c.kind) {
+    case Change::Kind::suspension:
+      return "s" + c.key;
+    case Change::Kind::note:
+      return "n" + c.key;
+    case Change::Kind::learned:
+      return hashed('r', c.key);
+    case Change::Kind::facts:
+      break;
+  }
+  return stored_key(c.key);
+}
 
 /// An unreadable record, of an older or newer form, is a lost hint, not damage.
 void take_record(std::string_view key, std::string_view value, Contents& into) {
   if (key.starts_with('s')) {
     if (auto s = decode<Suspension>(value)) into.suspensions.push_back(*std::move(s));
+  } else if (key.starts_with('n')) {
+    into.notes.emplace_back(key.substr(1), value);
+  } else if (key.starts_with('r')) {
+    if (auto record = decode<LearnedRecord>(value))
+      into.learned.emplace_back(std::move(record->key), std::move(record->learned));
   } else if (auto record = decode<Record>(value)) {
     into.facts.emplace_back(std::move(record->key), std::move(record->facts));
   }
@@ -57,8 +83,12 @@ class LmdbFile final : public File {
       const std::string key = stored_key(c);
       if (c.suspension) {
         PEN_TRY(write.put(key, encode(*c.suspension)));
+      } else if (c.note) {
+        PEN_TRY(write.put(key, *c.note));
       } else if (c.facts) {
         PEN_TRY(write.put(key, encode(Record{c.key, *c.facts})));
+      } else if (c.learned) {
+        PEN_TRY(write.put(key, encode(LearnedRecord{c.key, *c.learned})));
       } else {
         PEN_TRY(write.erase(key));
       }

@@ -41,6 +41,14 @@ std::optional<std::string> destination_name(std::string_view text) {
     return static_cast<unsigned char>(c) <= ' ' || c == 127 || c == '@' || c == ',' || c == '*';
   });
   if (odd) return std::nullopt;
+  if (text.starts_with(kSourceName)) {
+    const auto name = text.substr(kSourceName.size());
+    const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      return ascii_alnum(c) || c == '.' || c == '_' || c == '-';
+    });
+    // "source:25" is a host with a port.
+    if (plain && !parse_port(name)) return std::string(text);
+  }
   if (text.front() == '[') {
     const auto end = text.find(']');
     if (end == std::string_view::npos || end == 1) return std::nullopt;
@@ -51,7 +59,15 @@ std::optional<std::string> destination_name(std::string_view text) {
     if (!port) return std::nullopt;
     return with_port(host, *port);
   }
-  if (text.find_first_of("[]") != std::string_view::npos) return std::nullopt;
+  if (text.find_first_of("[]") != std::string_view::npos) {
+    // "host[address]:port", as it is shown: the address with its port is the one destination.
+    const Shown shown = parse_shown(text);
+    const bool whole = !shown.host.empty() && !shown.address.empty() && shown.port != 0 &&
+                       shown.address.find('/') == std::string::npos && shown.host.find(']') == std::string::npos &&
+                       shown.address.find('[') == std::string::npos;
+    if (!whole) return std::nullopt;
+    return with_port(shown.address, shown.port);
+  }
   // One colon: host:port. More: an IPv6 address. A path keeps its colons and its case.
   if (text.front() == '/' || text.starts_with("unix:")) return std::string(text);
   const bool network =

@@ -11,14 +11,14 @@ std::uint8_t bit(Group g) { return static_cast<std::uint8_t>(1U << static_cast<u
 std::uint32_t count(std::size_t n) { return static_cast<std::uint32_t>(n); }
 }  // namespace
 
-Sharing::~Sharing() = default;
+ClusterSharing::~ClusterSharing() = default;
 
-Sharing::Entry* Sharing::find(std::string_view key) {
+ClusterSharing::Entry* ClusterSharing::find(std::string_view key) {
   const auto it = entries_.find(std::string(key));
   return it == entries_.end() ? nullptr : it->second.get();
 }
 
-Sharing::Entry* Sharing::entry(std::string_view key, const Facts* known) {
+ClusterSharing::Entry* ClusterSharing::entry(std::string_view key, const Facts* known) {
   if (Entry* e = find(key)) return e;
   if (entries_.size() >= options_.entries) {
     if (unused_.empty()) return nullptr;
@@ -34,20 +34,20 @@ Sharing::Entry* Sharing::entry(std::string_view key, const Facts* known) {
   return slot.get();
 }
 
-void Sharing::drop(Entry& e) {
+void ClusterSharing::drop(Entry& e) {
   if (e.wake != kNever) wakes_.erase({e.wake, &e});
   if (e.is_unused) unused_.erase(e.unused);
   const std::string key = e.key;
   entries_.erase(key);
 }
 
-void Sharing::queue(Entry& e) {
+void ClusterSharing::queue(Entry& e) {
   if (e.queued || !up_) return;
   e.queued = true;
   queue_.push_back(&e);
 }
 
-void Sharing::settle(Entry& e) {
+void ClusterSharing::settle(Entry& e) {
   SteadyTime wake = std::min({e.renew, e.probe, e.doubt});
   if (up_ && !e.queued && e.telling == 0) wake = std::min(wake, e.tell);
   for (const Want& w : e.wants) wake = std::min(wake, w.until);
@@ -66,7 +66,7 @@ void Sharing::settle(Entry& e) {
   }
 }
 
-void Sharing::hold(Entry& e, Connection connection) {
+void ClusterSharing::hold(Entry& e, Connection connection) {
   if (e.held.empty()) {
     e.held_since = now_;
     e.opened = false;
@@ -76,26 +76,26 @@ void Sharing::hold(Entry& e, Connection connection) {
   effects_.emplace_back(Open{connection});
 }
 
-void Sharing::grant_all(Entry& e) {
+void ClusterSharing::grant_all(Entry& e) {
   for (const Want& w : std::exchange(e.wants, {})) {
     waiting_.erase(w.connection);
     hold(e, w.connection);
   }
 }
 
-void Sharing::show(Entry& e, std::uint32_t connections, bool again) {
+void ClusterSharing::show(Entry& e, std::uint32_t connections, bool again) {
   if (e.shown == connections && !again) return;
   e.shown = connections;
   effects_.emplace_back(Elsewhere{e.key, connections});
 }
 
-std::uint32_t Sharing::limit_of(const Entry& e) const {
+std::uint32_t ClusterSharing::limit_of(const Entry& e) const {
   if (e.facts.failures > 0 && !e.opened) return std::min(e.limit, 1U);  // one connection tries whether it works again
   if (e.facts.tolerated_connections == 0) return e.limit;
   return std::min(e.limit, e.facts.tolerated_connections + (wall_ >= e.facts.tolerated_until ? 1U : 0U));
 }
 
-void Sharing::want(Connection connection, std::string_view key, std::uint32_t limit, const Facts* known) {
+void ClusterSharing::want(Connection connection, std::string_view key, std::uint32_t limit, const Facts* known) {
   Entry* e = entry(key, known);
   if (e == nullptr) {  // no room for another entry: own knowledge decides
     effects_.emplace_back(Open{connection});
@@ -115,7 +115,7 @@ void Sharing::want(Connection connection, std::string_view key, std::uint32_t li
   settle(*e);
 }
 
-bool Sharing::cancel(Connection connection) {
+bool ClusterSharing::cancel(Connection connection) {
   const auto it = waiting_.find(connection);
   if (it == waiting_.end()) return false;
   Entry& e = *it->second;
@@ -125,7 +125,7 @@ bool Sharing::cancel(Connection connection) {
   return true;
 }
 
-void Sharing::gone(Connection connection) {
+void ClusterSharing::gone(Connection connection) {
   if (cancel(connection)) return;
   const auto it = holders_.find(connection);
   if (it == holders_.end()) return;
@@ -142,7 +142,7 @@ void Sharing::gone(Connection connection) {
   settle(e);
 }
 
-void Sharing::changed(std::string_view key, const Facts& facts, bool own_trouble) {
+void ClusterSharing::changed(std::string_view key, const Facts& facts, bool own_trouble) {
   Entry* e = find(key);
   if (e == nullptr) return;
   if (!e->held.empty() && facts.failures == 0 && facts.last_connect > e->facts.last_connect) e->opened = true;
@@ -161,7 +161,7 @@ void Sharing::changed(std::string_view key, const Facts& facts, bool own_trouble
   settle(*e);
 }
 
-void Sharing::doubted(std::string_view key, const Facts& known) {
+void ClusterSharing::doubted(std::string_view key, const Facts& known) {
   if (!up_) return;
   Entry* e = entry(key, &known);
   if (e == nullptr) return;
@@ -177,7 +177,7 @@ void Sharing::doubted(std::string_view key, const Facts& known) {
   settle(*e);
 }
 
-void Sharing::forgotten(std::string_view key) {
+void ClusterSharing::forgotten(std::string_view key) {
   Entry* e = find(key);
   if (e == nullptr) return;
   e->facts = {};
@@ -189,7 +189,7 @@ void Sharing::forgotten(std::string_view key) {
   settle(*e);
 }
 
-void Sharing::up() {
+void ClusterSharing::up() {
   up_ = true;
   slow_ = false;
   for (auto& [key, e] : entries_) {
@@ -200,7 +200,7 @@ void Sharing::up() {
   }
 }
 
-void Sharing::down() {
+void ClusterSharing::down() {
   up_ = false;
   slow_ = false;
   requests_.clear();
@@ -220,7 +220,7 @@ void Sharing::down() {
   }
 }
 
-std::vector<Sharing::Request> Sharing::take_requests() {
+std::vector<ClusterSharing::Request> ClusterSharing::take_requests() {
   std::vector<Request> out;
   if (!up_) return out;
   // Each entry is looked at once; one that must wait for its answer queues itself again later.
@@ -257,7 +257,7 @@ std::vector<Sharing::Request> Sharing::take_requests() {
   return out;
 }
 
-bool Sharing::learn(Entry& e, const Told& told) {
+bool ClusterSharing::learn(Entry& e, const Told& told) {
   if (told.version == e.version && told.version != 0) return false;
   e.version = told.version;
   bool learned = false, better = false;
@@ -301,7 +301,7 @@ bool Sharing::learn(Entry& e, const Told& told) {
   return learned;
 }
 
-void Sharing::answered(std::uint64_t id, const LeaseAnswer& lease, const Told& told) {
+void ClusterSharing::answered(std::uint64_t id, const LeaseAnswer& lease, const Told& told) {
   const auto it = requests_.find(id);
   if (it == requests_.end()) return;
   Entry& e = *it->second;
@@ -348,7 +348,7 @@ void Sharing::answered(std::uint64_t id, const LeaseAnswer& lease, const Told& t
   settle(e);
 }
 
-void Sharing::answered(std::uint64_t id, std::uint64_t version) {
+void ClusterSharing::answered(std::uint64_t id, std::uint64_t version) {
   const auto it = requests_.find(id);
   if (it == requests_.end()) return;
   Entry& e = *it->second;
@@ -360,7 +360,7 @@ void Sharing::answered(std::uint64_t id, std::uint64_t version) {
   settle(e);
 }
 
-void Sharing::tick() {
+void ClusterSharing::tick() {
   while (!wakes_.empty() && wakes_.begin()->first <= now_) {
     Entry& e = *wakes_.begin()->second;
     if (e.renew <= now_) {
@@ -387,15 +387,15 @@ void Sharing::tick() {
   }
 }
 
-SteadyTime Sharing::next_wake() const { return wakes_.empty() ? kNever : wakes_.begin()->first; }
+SteadyTime ClusterSharing::next_wake() const { return wakes_.empty() ? kNever : wakes_.begin()->first; }
 
-std::optional<std::uint32_t> Sharing::elsewhere(std::string_view key) const {
+std::optional<std::uint32_t> ClusterSharing::elsewhere(std::string_view key) const {
   const auto it = entries_.find(std::string(key));
   if (!up_ || it == entries_.end()) return std::nullopt;
   return it->second->others;
 }
 
-std::vector<std::string> Sharing::held_keys() const {
+std::vector<std::string> ClusterSharing::held_keys() const {
   std::vector<std::string> out;
   for (const auto& [key, e] : entries_)
     if (!e->held.empty()) out.push_back(key);

@@ -30,7 +30,7 @@
 
 namespace pen::destdb {
 
-class Sharing {
+class ClusterSharing {
  public:
   using Connection = std::uint64_t;
   struct Options {
@@ -80,10 +80,10 @@ class Sharing {
   };
   using Effect = std::variant<Open, Refuse, Elsewhere, Learned, LookAgain, GiveBack>;
 
-  explicit Sharing(Options options) : options_(options) {}
-  ~Sharing();
-  Sharing(const Sharing&) = delete;
-  Sharing& operator=(const Sharing&) = delete;
+  explicit ClusterSharing(Options options) : options_(options) {}
+  ~ClusterSharing();
+  ClusterSharing(const ClusterSharing&) = delete;
+  ClusterSharing& operator=(const ClusterSharing&) = delete;
 
   void set_time(SteadyTime now, WallTime wall) {
     now_ = now;

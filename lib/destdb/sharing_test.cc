@@ -23,11 +23,11 @@ Facts failing(WallTime until) {
 }
 
 struct Host {
-  Sharing sharing{Sharing::Options{}};
+  ClusterSharing sharing{ClusterSharing::Options{}};
   SteadyTime now{std::chrono::hours(1)};
   WallTime wall = kNow;
-  std::vector<Sharing::Effect> effects;
-  std::vector<Sharing::Request> requests;
+  std::vector<ClusterSharing::Effect> effects;
+  std::vector<ClusterSharing::Request> requests;
 
   Host() { set(); }
   void set() { sharing.set_time(now, wall); }
@@ -61,8 +61,8 @@ struct Host {
     BOOST_FAIL("no such request");
     return {};
   }
-  Sharing::AskLease ask() { return request<Sharing::AskLease>(); }
-  void answer(const Sharing::AskLease& a, LeaseAnswer lease, Sharing::Told told = {}) {
+  ClusterSharing::AskLease ask() { return request<ClusterSharing::AskLease>(); }
+  void answer(const ClusterSharing::AskLease& a, LeaseAnswer lease, ClusterSharing::Told told = {}) {
     sharing.answered(a.id, lease, told);
     step();
   }
@@ -78,19 +78,19 @@ struct Host {
   }
   std::vector<std::uint64_t> opened() {
     std::vector<std::uint64_t> out;
-    for (auto& o : took<Sharing::Open>()) out.push_back(o.connection);
+    for (auto& o : took<ClusterSharing::Open>()) out.push_back(o.connection);
     return out;
   }
   std::vector<std::uint64_t> refused() {
     std::vector<std::uint64_t> out;
-    for (auto& o : took<Sharing::Refuse>()) out.push_back(o.connection);
+    for (auto& o : took<ClusterSharing::Refuse>()) out.push_back(o.connection);
     return out;
   }
 };
 
 using Numbers = std::vector<std::uint64_t>;
 
-Sharing::Told told(std::uint64_t version, Group g, const Facts& f, WallTime changed) {
+ClusterSharing::Told told(std::uint64_t version, Group g, const Facts& f, WallTime changed) {
   return {version, {{std::string(group_name(g)), encode_group(g, f, changed)}}};
 }
 
@@ -224,14 +224,14 @@ BOOST_AUTO_TEST_CASE(a_connection_waits_for_its_lease_and_gets_it_or_not) {
   BOOST_TEST(next.wanted == 1U);
   h.answer(next, {0, 2, 1, 0, 0});
   BOOST_TEST(h.refused() == (Numbers{2}), boost::test_tools::per_element());
-  const auto heard = h.took<Sharing::Elsewhere>();
+  const auto heard = h.took<ClusterSharing::Elsewhere>();
   BOOST_REQUIRE(!heard.empty());
   BOOST_TEST(heard.back().connections == 2U);
-  BOOST_TEST(h.took<Sharing::LookAgain>().empty());
+  BOOST_TEST(h.took<ClusterSharing::LookAgain>().empty());
   h.advance(kAskAgain);
-  BOOST_TEST(h.took<Sharing::LookAgain>().size() == 1U);
+  BOOST_TEST(h.took<ClusterSharing::LookAgain>().size() == 1U);
   h.advance(kAskAgain);
-  BOOST_TEST(h.took<Sharing::LookAgain>().empty());
+  BOOST_TEST(h.took<ClusterSharing::LookAgain>().empty());
 }
 
 BOOST_AUTO_TEST_CASE(what_was_refused_is_looked_at_again_as_soon_as_one_of_ours_is_closed) {
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(what_was_refused_is_looked_at_again_as_soon_as_one_of_ours_
   BOOST_TEST(h.refused() == (Numbers{2}), boost::test_tools::per_element());
   h.sharing.gone(1);
   h.step();
-  BOOST_TEST(h.took<Sharing::LookAgain>().size() == 1U);
+  BOOST_TEST(h.took<ClusterSharing::LookAgain>().size() == 1U);
   BOOST_TEST(h.ask().held == 0U);
 }
 
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(leases_are_said_again_before_they_end_and_others_get_their_
   const auto again = h.ask();
   BOOST_TEST(again.held == 4U);
   h.answer(again, {0, 0, 1, 1, 0});
-  const auto back = h.took<Sharing::GiveBack>();
+  const auto back = h.took<ClusterSharing::GiveBack>();
   BOOST_REQUIRE(back.size() == 1U);
   BOOST_TEST(back[0].keep == 3U);
 }
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(what_one_learned_the_other_knows_before_it_connects) {
   const Facts down = failing(kNow + std::chrono::minutes(5));
   h.answer(h.ask(), {1, 0, 0, 0, 0}, told(3, Group::failure, down, kNow));
   BOOST_TEST(h.refused() == (Numbers{1}), boost::test_tools::per_element());
-  const auto learned = h.took<Sharing::Learned>();
+  const auto learned = h.took<ClusterSharing::Learned>();
   BOOST_REQUIRE(learned.size() == 1U);
   BOOST_TEST(same_group(Group::failure, learned[0].facts, down));
   BOOST_TEST(h.ask().version == 3U);
@@ -345,7 +345,7 @@ BOOST_AUTO_TEST_CASE(who_is_connected_does_not_believe_that_it_cannot_be) {
   h.want(2, 20);
   h.answer(h.ask(), {1, 0, 0, 0, 0},
            told(9, Group::failure, failing(kNow + std::chrono::minutes(5)), kNow + seconds(1)));
-  BOOST_TEST(h.took<Sharing::Learned>().empty());
+  BOOST_TEST(h.took<ClusterSharing::Learned>().empty());
   BOOST_TEST(h.opened() == (Numbers{1, 2}), boost::test_tools::per_element());
 }
 
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(failures_are_told_at_once_and_measures_now_and_then) {
   f.next_retry = kNow + std::chrono::minutes(5);
   h.sharing.changed(kKey, f);
   h.step();
-  const auto tell = h.request<Sharing::TellFacts>();
+  const auto tell = h.request<ClusterSharing::TellFacts>();
   BOOST_TEST(tell.groups.size() == 2U);  // facts that waited are sent along
   h.sharing.answered(tell.id, 1);
   f.last_close = kNow + seconds(1);
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_lost_its_memory_is_told_again_and_newer_words
   const Facts own = failing(kNow + std::chrono::minutes(5));
   h.want(1, 20, &own);
   h.answer(h.ask(), {1, 0, 0, 0, 0});  // version 0: there are no facts
-  auto tell = h.request<Sharing::TellFacts>();
+  auto tell = h.request<ClusterSharing::TellFacts>();
   BOOST_REQUIRE(tell.groups.size() == 1U);
   BOOST_TEST(tell.groups[0].first == "f");
   h.sharing.answered(tell.id, 1);
@@ -400,8 +400,8 @@ BOOST_AUTO_TEST_CASE(a_server_that_lost_its_memory_is_told_again_and_newer_words
   h.want(2, 20);
   Facts old = failing(kNow);
   h.answer(h.ask(), {0, 0, 0, 0, 0}, told(2, Group::failure, old, kNow - std::chrono::hours(1)));
-  BOOST_TEST(h.took<Sharing::Learned>().empty());
-  tell = h.request<Sharing::TellFacts>();
+  BOOST_TEST(h.took<ClusterSharing::Learned>().empty());
+  tell = h.request<ClusterSharing::TellFacts>();
   BOOST_TEST(tell.groups[0].first == "f");
 }
 
@@ -415,17 +415,17 @@ BOOST_AUTO_TEST_CASE(an_outage_frees_what_waits_and_the_numbers_are_said_anew_af
   h.sharing.down();
   h.step();
   BOOST_TEST(h.opened() == (Numbers{2}), boost::test_tools::per_element());
-  const auto heard = h.took<Sharing::Elsewhere>();
+  const auto heard = h.took<ClusterSharing::Elsewhere>();
   BOOST_REQUIRE(heard.size() == 1U);
   BOOST_TEST(heard[0].connections == 0U);
-  BOOST_TEST(h.took<Sharing::LookAgain>().size() == 1U);
+  BOOST_TEST(h.took<ClusterSharing::LookAgain>().size() == 1U);
   h.requests.clear();
   h.sharing.changed(kKey, failing(kNow + seconds(60)));
   h.advance(std::chrono::minutes(1));
   BOOST_TEST(h.requests.empty());
   h.up();
   BOOST_TEST(h.ask().held == 2U);
-  BOOST_TEST(h.request<Sharing::TellFacts>().groups.size() == 1U);
+  BOOST_TEST(h.request<ClusterSharing::TellFacts>().groups.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(answers_of_an_earlier_connection_change_nothing) {
@@ -452,7 +452,7 @@ BOOST_AUTO_TEST_CASE(doubts_are_asked_about_now_and_then) {
   Facts back;
   back.last_connect = kNow;
   h.answer(ask, {0, 1, 1, 0, 0}, told(4, Group::failure, back, kNow + seconds(1)));
-  const auto learned = h.took<Sharing::Learned>();
+  const auto learned = h.took<ClusterSharing::Learned>();
   BOOST_REQUIRE(learned.size() == 1U);
   BOOST_TEST(learned[0].facts.failures == 0U);
   h.sharing.doubted(kKey, own);
@@ -467,17 +467,17 @@ BOOST_AUTO_TEST_CASE(doubts_are_asked_about_now_and_then) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_and_requests_are_bounded) {
-  Sharing::Options o;
+  ClusterSharing::Options o;
   o.entries = 100;
   o.under_way = 10;
-  Sharing s(o);
+  ClusterSharing s(o);
   s.set_time(SteadyTime{std::chrono::hours(1)}, kNow);
   s.up();
   for (std::uint64_t c = 1; c <= 1000; ++c) s.want(c, "d" + std::to_string(c), 5, nullptr);
   BOOST_TEST(s.entries() == 100U);
   BOOST_TEST(s.take_requests().size() <= 10U);
   std::size_t opened = 0;
-  for (const auto& e : s.take_effects()) opened += std::holds_alternative<Sharing::Open>(e) ? 1 : 0;
+  for (const auto& e : s.take_effects()) opened += std::holds_alternative<ClusterSharing::Open>(e) ? 1 : 0;
   BOOST_TEST(opened == 900U);  // no room to share them: own knowledge decides
   for (std::uint64_t c = 1; c <= 1000; ++c) s.gone(c);
   s.down();  // no answer is open any more

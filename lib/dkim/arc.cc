@@ -173,17 +173,7 @@ std::vector<std::string> ArcChain::wanted() const {
 std::string ArcChain::covered_by_message() const {
   const Form form = newest_.canonicalization.header;
   std::string out;
-  std::map<std::string, std::size_t> next;  // as for DKIM: from the last field up, each once
-  for (const auto& name : newest_.fields) {
-    std::size_t& at = next[to_lower(name)];
-    while (at < fields_.size()) {
-      const FieldView& field = fields_[fields_.size() - ++at];
-      if (!iequals(field.name, name) || field.whole.data() == sets_.back().message.data()) continue;
-      append_canonical(form, field.whole, out);
-      out += "\r\n";
-      break;
-    }
-  }
+  FieldIndex(fields_).append(form, newest_.fields, sets_.back().message.data(), out);
   append_canonical(form, without_signature(sets_.back().message), out);
   return out;
 }

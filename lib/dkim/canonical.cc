@@ -1,5 +1,7 @@
 #include "lib/dkim/canonical.h"
 
+#include <ranges>
+
 #include "lib/base/text.h"
 
 namespace pen::dkim {
@@ -47,6 +49,28 @@ std::vector<FieldView> split_fields(std::string_view header, std::size_t most) {
     header.remove_prefix(next);
   }
   return fields;
+}
+
+FieldIndex::FieldIndex(std::span<const FieldView> fields) {
+  for (const auto& field : fields | std::views::reverse) by_name_[to_lower(field.name)].push_back(field.whole);
+}
+
+void FieldIndex::append(Form form, std::span<const std::string> names, const char* but, std::string& out) const {
+  std::map<std::string, std::size_t> taken;
+  for (const auto& name : names) {
+    const std::string lower = to_lower(name);
+    ++steps_;
+    const auto found = by_name_.find(lower);
+    if (found == by_name_.end()) continue;
+    for (std::size_t& at = taken[lower]; at < found->second.size();) {
+      ++steps_;
+      const std::string_view whole = found->second[at++];
+      if (whole.data() == but) continue;
+      append_canonical(form, whole, out);
+      out += "\r\n";
+      break;
+    }
+  }
 }
 
 void append_canonical(Form form, std::string_view whole, std::string& out) {

@@ -8,7 +8,9 @@
 /// Speed:   what does not change is passed on in long pieces of the input, never copied.
 /// Source:  RFC 6376 section 3.4. Pure.
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +34,21 @@ struct FieldView {
 };
 /// The fields at the beginning of the text, up to the empty line or to the first line that is none. At most `most`.
 std::vector<FieldView> split_fields(std::string_view header, std::size_t most);
+
+/// Fields found by name, from the last one up (RFC 6376 section 5.4.2): made once for all signatures of a header.
+class FieldIndex {
+ public:
+  explicit FieldIndex(std::span<const FieldView> fields);
+  /// Appends the canonical form of the fields that the names choose, each line with its end. One that comes once more
+  /// than there are fields chooses nothing. Not chosen: the field that begins at `but`.
+  void append(Form form, std::span<const std::string> names, const char* but, std::string& out) const;
+  /// Look-ups of fields so far: tests bound the work.
+  std::size_t steps() const { return steps_; }
+
+ private:
+  std::map<std::string, std::vector<std::string_view>, std::less<>> by_name_;  // in lower case; whole fields, upwards
+  mutable std::size_t steps_ = 0;
+};
 
 /// Appends the canonical form of a field, without a line end.
 void append_canonical(Form form, std::string_view whole, std::string& out);

@@ -1,40 +1,25 @@
 #include "lib/dkim/key.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
-#include <openssl/x509.h>
+
+#include <mutex>
+#include <vector>
 
 #include "lib/base/check.h"
 #include "lib/base/text.h"
+#include "lib/digest/owned.h"
 #include "lib/dkim/tag_list.h"
 #include "lib/sasl/base64.h"
 
 namespace pen::dkim {
 namespace {
 
-struct Free {
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-  void operator()(EVP_PKEY_CTX* context) const { EVP_PKEY_CTX_free(context); }
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Free>;
-
-const unsigned char* bytes_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
-unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
-
-/// A key with a passphrase must not make OpenSSL ask at a terminal.
-int no_passphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*user*/) { return -1; }
-
-std::string text_of(BIO* bio) {
-  char* data = nullptr;
-  const auto size = BIO_get_mem_data(bio, &data);
-  return {data, static_cast<std::size_t>(size)};
-}
+using digest::bytes_of;
+using digest::no_passphrase;
+using digest::Owned;
+using digest::text_of;
 
 Owned<EVP_PKEY> read_private(std::string_view text) {
   if (text.contains("-----BEGIN")) {
@@ -48,6 +33,12 @@ Owned<EVP_PKEY> read_private(std::string_view text) {
     return Owned<EVP_PKEY>(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, bytes_of(*der), der->size()));
   const unsigned char* p = bytes_of(*der);
   return Owned<EVP_PKEY>(d2i_AutoPrivateKey(nullptr, &p, static_cast<long>(der->size())));
+}
+
+/// EVP_sha256() is looked for anew at each use.
+const EVP_MD* fetched_sha256() {
+  static const EVP_MD* const md = EVP_MD_fetch(nullptr, "SHA256", nullptr);  // for the life of the process
+  return md;
 }
 
 std::string sha256(std::string_view data) {
@@ -73,7 +64,7 @@ struct Sha256::Context {
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  PEN_CHECK(EVP_DigestInit_ex(context_->context.get(), EVP_sha256(), nullptr) == 1, "no SHA-256");
+  PEN_CHECK(EVP_DigestInit_ex2(context_->context.get(), fetched_sha256(), nullptr) == 1, "no SHA-256");
 }
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
@@ -90,13 +81,37 @@ std::string Sha256::finish() {
 }
 
 struct PrivateKey::Key {
+  explicit Key(Owned<EVP_PKEY> k) : key(std::move(k)) {}
   Owned<EVP_PKEY> key;
+  // Contexts of RSA that are ready to sign: to make one costs as much as the rest of a short message. One at most for
+  // each thread that ever signed at the same time as others.
+  std::mutex mutex;
+  std::vector<Owned<EVP_PKEY_CTX>> ready;
+
+  Owned<EVP_PKEY_CTX> take() {
+    {
+      const std::scoped_lock lock(mutex);
+      if (!ready.empty()) {
+        auto context = std::move(ready.back());
+        ready.pop_back();
+        return context;
+      }
+    }
+    Owned<EVP_PKEY_CTX> context(EVP_PKEY_CTX_new(key.get(), nullptr));
+    const bool good = context && EVP_PKEY_sign_init(context.get()) == 1 &&
+                      EVP_PKEY_CTX_set_rsa_padding(context.get(), RSA_PKCS1_PADDING) == 1 &&
+                      EVP_PKEY_CTX_set_signature_md(context.get(), EVP_sha256()) == 1;
+    PEN_CHECK(good, "a key that was read does not sign");
+    return context;
+  }
+  void put_back(Owned<EVP_PKEY_CTX> context) {
+    const std::scoped_lock lock(mutex);
+    ready.push_back(std::move(context));
+  }
 };
 
 PrivateKey::PrivateKey(std::unique_ptr<Key> key, Algorithm algorithm)
-    : key_(std::move(key)),
-      algorithm_(algorithm),
-      signature_size_(static_cast<std::size_t>(EVP_PKEY_get_size(key_->key.get()))) {}
+    : SigningKey(algorithm, static_cast<std::size_t>(EVP_PKEY_get_size(key->key.get()))), key_(std::move(key)) {}
 PrivateKey::~PrivateKey() = default;
 
 Result<std::shared_ptr<const PrivateKey>> PrivateKey::parse(std::string_view text) {
@@ -130,18 +145,19 @@ std::shared_ptr<const PrivateKey> PrivateKey::generate(Algorithm algorithm, unsi
 unsigned PrivateKey::bits() const { return static_cast<unsigned>(EVP_PKEY_get_bits(key_->key.get())); }
 
 std::string PrivateKey::sign(std::string_view covered) const {
-  const Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
-  const bool rsa = algorithm_ == Algorithm::rsa_sha256;
-  std::string digest;
-  if (!rsa) {
-    digest = sha256(covered);
-    covered = digest;
-  }
-  std::string out(signature_size_, '\0');
+  const std::string digest = sha256(covered);  // Ed25519 signs it too, and not the text (RFC 8463 section 3)
+  std::string out(signature_size(), '\0');
   std::size_t size = out.size();
-  const EVP_MD* md = rsa ? EVP_sha256() : nullptr;
-  const bool good = EVP_DigestSignInit(context.get(), nullptr, md, nullptr, key_->key.get()) == 1 &&
-                    EVP_DigestSign(context.get(), bytes_of(out), &size, bytes_of(covered), covered.size()) == 1;
+  bool good = false;
+  if (algorithm() == Algorithm::rsa_sha256) {
+    auto context = key_->take();
+    good = EVP_PKEY_sign(context.get(), bytes_of(out), &size, bytes_of(digest), digest.size()) == 1;
+    key_->put_back(std::move(context));
+  } else {
+    const Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
+    good = EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key_->key.get()) == 1 &&
+           EVP_DigestSign(context.get(), bytes_of(out), &size, bytes_of(digest), digest.size()) == 1;
+  }
   PEN_CHECK(good && size == out.size(), "a key that was read does not sign");
   return out;
 }
@@ -154,7 +170,7 @@ std::string PrivateKey::pem() const {
 }
 
 std::string PrivateKey::public_bytes() const {
-  if (algorithm_ == Algorithm::ed25519_sha256) {
+  if (algorithm() == Algorithm::ed25519_sha256) {
     std::string out(32, '\0');
     std::size_t size = out.size();
     PEN_CHECK(EVP_PKEY_get_raw_public_key(key_->key.get(), bytes_of(out), &size) == 1, "Ed25519");
@@ -163,6 +179,22 @@ std::string PrivateKey::public_bytes() const {
   const Owned<BIO> bio(BIO_new(BIO_s_mem()));
   PEN_CHECK(i2d_PUBKEY_bio(bio.get(), key_->key.get()) == 1, "RSA");
   return text_of(bio.get());
+}
+
+Result<KeyShape> shape_of(std::string_view public_key) {
+  const unsigned char* p = bytes_of(public_key);
+  const Owned<EVP_PKEY> key(d2i_PUBKEY(nullptr, &p, static_cast<long>(public_key.size())));
+  ERR_clear_error();
+  if (!key) return fail(DkimError::bad_key);
+  const auto size = static_cast<std::size_t>(EVP_PKEY_get_size(key.get()));
+  switch (EVP_PKEY_get_base_id(key.get())) {
+    case EVP_PKEY_RSA:
+      return KeyShape{Algorithm::rsa_sha256, size};
+    case EVP_PKEY_ED25519:
+      return KeyShape{Algorithm::ed25519_sha256, size};
+    default:
+      return fail(DkimError::unsupported, "a key that is neither RSA nor Ed25519");
+  }
 }
 
 struct PublicKey::Key {

@@ -40,18 +40,38 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-class PrivateKey {
+/// What a signature must know of its key before there is one. The key itself may be elsewhere.
+class SigningKey {
+ public:
+  virtual ~SigningKey() = default;
+  SigningKey(const SigningKey&) = delete;
+  SigningKey& operator=(const SigningKey&) = delete;
+  Algorithm algorithm() const { return algorithm_; }
+  /// Of each signature, in bytes.
+  std::size_t signature_size() const { return signature_size_; }
+
+ protected:
+  SigningKey(Algorithm algorithm, std::size_t signature_size)
+      : algorithm_(algorithm), signature_size_(signature_size) {}
+
+ private:
+  Algorithm algorithm_;
+  std::size_t signature_size_;
+};
+/// Those facts of a public key (SubjectPublicKeyInfo, DER).
+struct KeyShape {
+  Algorithm algorithm = Algorithm::rsa_sha256;
+  std::size_t signature_size = 0;
+};
+Result<KeyShape> shape_of(std::string_view public_key);
+
+class PrivateKey : public SigningKey {
  public:
   static Result<std::shared_ptr<const PrivateKey>> parse(std::string_view text);
   static std::shared_ptr<const PrivateKey> generate(Algorithm algorithm, unsigned bits = kUsualBits);
-  ~PrivateKey();
-  PrivateKey(const PrivateKey&) = delete;
-  PrivateKey& operator=(const PrivateKey&) = delete;
+  ~PrivateKey() override;
 
-  Algorithm algorithm() const { return algorithm_; }
   unsigned bits() const;
-  /// Of each signature, in bytes.
-  std::size_t signature_size() const { return signature_size_; }
   /// Signs what a signature covers. Raw bytes, signature_size() of them.
   std::string sign(std::string_view covered) const;
   /// PKCS #8.
@@ -63,8 +83,6 @@ class PrivateKey {
   struct Key;
   explicit PrivateKey(std::unique_ptr<Key> key, Algorithm algorithm);
   std::unique_ptr<Key> key_;
-  Algorithm algorithm_;
-  std::size_t signature_size_ = 0;
 };
 
 class PublicKey {

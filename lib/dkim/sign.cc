@@ -57,18 +57,48 @@ void Signer::header(std::string_view text) {
   }
 }
 
-std::string Signer::finish() {
+void Signer::close_body() {
+  if (closed_) return;
+  closed_ = true;
   body_.finish([this](std::string_view part) { digest_.update(part); });
   const std::string digest = digest_.finish();
+  for (Signature& s : signatures_) s.body_digest = digest;
+}
+
+std::string Signer::covered_by(const Signature& signature) {
+  std::string text = covered_;
+  append_canonical(header_form_, signature.signed_part(), text);
+  return text;
+}
+
+std::vector<std::string> Signer::digests() {
+  close_body();
+  std::vector<std::string> out;
+  for (const Signature& s : signatures_) {
+    Sha256 digest;
+    digest.update(covered_by(s));
+    out.push_back(digest.finish());
+  }
+  return out;
+}
+
+std::string Signer::finish() {
+  close_body();
+  std::vector<std::string> made;
+  for (std::size_t i = 0; i < signatures_.size(); ++i) {
+    const auto* key = dynamic_cast<const PrivateKey*>(keys_[i].key.get());
+    PEN_CHECK(key != nullptr, "a key that is elsewhere cannot sign here");
+    made.push_back(key->sign(covered_by(signatures_[i])));
+  }
+  return finish(std::move(made));
+}
+
+std::string Signer::finish(std::vector<std::string> signatures) {
+  PEN_CHECK(closed_ && signatures.size() == signatures_.size());
   std::string out;
   for (std::size_t i = 0; i < signatures_.size(); ++i) {
-    Signature& s = signatures_[i];
-    s.body_digest = digest;
-    const std::size_t size = covered_.size();
-    append_canonical(header_form_, s.signed_part(), covered_);
-    s.signature = keys_[i].key->sign(covered_);
-    covered_.resize(size);
-    out += s.field();
+    signatures_[i].signature = std::move(signatures[i]);
+    out += signatures_[i].field();
     out += "\r\n";
   }
   PEN_CHECK(out.size() == room_, "signatures have another size than was foreseen");

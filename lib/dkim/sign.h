@@ -5,6 +5,7 @@
 ///          signer.header(text);                       // the fields, CRLF lines
 ///          signer.body(piece); …                      // what follows the empty line
 ///          std::string fields = signer.finish();      // signer.room() bytes: whole fields, each with CRLF
+///          where a key is no PrivateKey:  signer.finish(signatures of signer.digests())
 /// Rules:   every instance of the named fields is signed, kMostInstances of each from the last one up; oversigned
 ///          names once more than there are: no further one can then be added. No l= is ever written.
 /// Thread:  any, one call at a time. finish() takes the time that the keys need.
@@ -31,7 +32,7 @@ struct SigningForm {
 };
 
 struct SignWith {
-  std::shared_ptr<const PrivateKey> key;
+  std::shared_ptr<const SigningKey> key;
   std::string domain, selector;
   std::string identity = {};  // i=; empty: none
 };
@@ -51,8 +52,15 @@ class Signer {
     body_.feed(piece, [this](std::string_view part) { digest_.update(part); });
   }
   std::string finish();
+  /// SHA-256 of what each key is to sign, in the order of the keys.
+  std::vector<std::string> digests();
+  std::string finish(std::vector<std::string> signatures);
+  const std::vector<SignWith>& keys() const { return keys_; }
 
  private:
+  void close_body();
+  std::string covered_by(const Signature& signature);
+
   const SigningForm& form_;
   std::vector<SignWith> keys_;
   std::vector<Signature> signatures_;  // one for each key
@@ -61,6 +69,7 @@ class Signer {
   CanonicalBody body_;
   Sha256 digest_;
   std::size_t room_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace pen::dkim

@@ -80,26 +80,16 @@ std::vector<std::string> Verifier::wanted() const {
   return names;
 }
 
-std::string Verifier::covered(const Checked& checked) const {
+std::string Verifier::covered(const Checked& checked) {
   const Form form = checked.signature.canonicalization.header;
   std::string out;
-  // Of fields with the same name, the last one first; one that was taken is not taken again.
-  std::map<std::string, std::size_t> next;  // where the search goes on, counted from the end
-  for (const auto& name : checked.signature.fields) {
-    std::size_t& at = next[to_lower(name)];
-    while (at < fields_.size()) {
-      const FieldView& field = fields_[fields_.size() - ++at];
-      if (!iequals(field.name, name) || field.whole.data() == checked.whole.data()) continue;
-      append_canonical(form, field.whole, out);
-      out += "\r\n";
-      break;
-    }
-  }
+  if (!index_) index_.emplace(fields_);
+  index_->append(form, checked.signature.fields, checked.whole.data(), out);
   append_canonical(form, without_signature(checked.whole), out);
   return out;
 }
 
-void Verifier::judge(Checked& checked, const KeyAnswer& answer) const {
+void Verifier::judge(Checked& checked, const KeyAnswer& answer) {
   const Signature& s = checked.signature;
   Outcome& o = checked.outcome;
   const auto decide = [&](Verdict verdict, std::string reason) {

@@ -56,6 +56,8 @@ class Verifier {
   /// The DNS names of the keys, each once.
   std::vector<std::string> wanted() const;
   std::vector<Outcome> results(const std::map<std::string, KeyAnswer>& answers);
+  /// Look-ups of fields, for tests.
+  std::size_t steps() const { return index_ ? index_->steps() : 0; }
 
  private:
   struct Checked {
@@ -69,11 +71,12 @@ class Verifier {
     Sha256 digest;
     std::string value;
   };
-  void judge(Checked& checked, const KeyAnswer& answer) const;
-  std::string covered(const Checked& checked) const;
+  void judge(Checked& checked, const KeyAnswer& answer);
+  std::string covered(const Checked& checked);
 
   WallTime now_;
   std::vector<FieldView> fields_;
+  std::optional<FieldIndex> index_;  // made for the first signature that gets so far
   std::vector<Checked> signatures_;
   std::array<std::optional<BodyDigest>, 2> bodies_;  // by Form
 };

@@ -132,6 +132,34 @@ BOOST_AUTO_TEST_CASE(the_message_of_rfc_6376_passes) {
   BOOST_TEST((outcomes[0].verdict == Verdict::pass), outcomes[0].reason);
 }
 
+BOOST_AUTO_TEST_CASE(many_names_and_many_fields_are_not_multiplied) {
+  constexpr std::size_t kNames = 990, kFields = 100000;
+  std::string names = "from";
+  for (std::size_t i = 0; i < kNames; ++i) names += ":x" + std::to_string(i);
+  std::string header = changed(kHeader8463, "h=from : to :\r\n subject : date : message-id : from : subject : date;",
+                               "h=" + names + ";");
+  for (std::size_t i = 0; i < kFields; ++i) header += "a:\r\n";
+  Verifier verifier(WallTime(seconds(1600000000)));
+  verifier.header(header);
+  verifier.body(kBody8463);
+  BOOST_TEST((verifier.results(dns8463())[0].verdict == Verdict::fail));
+  BOOST_TEST(verifier.steps() > kNames);
+  BOOST_TEST(verifier.steps() < 10 * kNames);
+}
+
+BOOST_AUTO_TEST_CASE(a_name_takes_its_fields_from_the_last_one_up) {
+  const std::string header = "A: 1\r\nB: 2\r\na: 3\r\nA : 4\r\n";
+  const auto fields = split_fields(header, 100);
+  const FieldIndex index(fields);
+  const std::vector<std::string> names = {"a", "c", "A", "b", "a", "a"};
+  std::string out;
+  index.append(Form::simple, names, nullptr, out);
+  BOOST_TEST(out == "A : 4\r\na: 3\r\nB: 2\r\nA: 1\r\n");
+  out.clear();
+  index.append(Form::relaxed, names, fields[2].whole.data(), out);
+  BOOST_TEST(out == "a:4\r\na:1\r\nb:2\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(what_dns_says_of_the_key_decides) {
   using enum KeyAnswer::State;
   BOOST_TEST((with_record({unknown}).verdict == Verdict::temperror));

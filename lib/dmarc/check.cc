@@ -170,6 +170,8 @@ async::Task<Outcome> Evaluation::author(std::string domain) {
   }
   if (!place.record) co_return out;
   const Record& record = *place.record;
+  out.record = record;
+  out.record_at = place.record_at;
   out.policy = record.policy;
   if (place.record_at != domain) {
     out.policy = record.subdomains.value_or(record.policy);
@@ -179,14 +181,15 @@ async::Task<Outcome> Evaluation::author(std::string domain) {
   const auto judge = [&](const Identity& identity) { return identity.passed || identity.unknown; };
   for (const auto& identity : facts_.dkim) {
     if (!judge(identity) || !co_await aligned(identity, place, domain, record.strict_dkim)) continue;
-    if (identity.passed) out.verdict = Verdict::pass;
+    out.dkim_aligned = out.dkim_aligned || identity.passed;
     unknown = unknown || identity.unknown;
   }
-  if (out.verdict != Verdict::pass && facts_.spf && judge(*facts_.spf) &&
+  if ((!out.dkim_aligned || facts_.all_identities) && facts_.spf && judge(*facts_.spf) &&
       co_await aligned(*facts_.spf, place, domain, record.strict_spf)) {
-    if (facts_.spf->passed) out.verdict = Verdict::pass;
+    out.spf_aligned = facts_.spf->passed;
     unknown = unknown || facts_.spf->unknown;
   }
+  if (out.dkim_aligned || out.spf_aligned) out.verdict = Verdict::pass;
   if (out.verdict == Verdict::pass) co_return out;
   if (unknown) {
     out.verdict = Verdict::temperror;
@@ -220,11 +223,6 @@ std::string_view verdict_word(Verdict verdict) {
 async::Task<Outcome> check(const Records& records, const Suffixes* suffixes, Facts facts, unsigned chance,
                            async::Until until) {
   Outcome worst;
-  if (!facts.authors.problem.empty()) {
-    worst.verdict = Verdict::permerror;
-    worst.reason = facts.authors.problem;
-    co_return worst;
-  }
   Evaluation evaluation(records, suffixes, facts, chance, until);
   bool first = true;
   for (const auto& domain : facts.authors.domains) {
@@ -234,6 +232,11 @@ async::Task<Outcome> check(const Records& records, const Suffixes* suffixes, Fac
     if (first || worse) worst = std::move(one);
     first = false;
   }
+  if (facts.authors.problem.empty()) co_return worst;
+  // A part of it may be another author, whom nobody has looked at.
+  if (worst.verdict < Verdict::permerror) worst.verdict = Verdict::permerror;
+  if (worst.verdict == Verdict::permerror || worst.reason.empty()) worst.reason = facts.authors.problem;
+  if (facts.authors.more) worst.disposition = Policy::reject;
   co_return worst;
 }
 

@@ -141,6 +141,38 @@ BOOST_AUTO_TEST_CASE(without_an_author_nothing_can_be_said) {
   BOOST_TEST(w.zone.asked.empty());
 }
 
+BOOST_AUTO_TEST_CASE(what_cannot_be_read_beside_an_author_makes_nothing_better) {
+  World w;
+  w.record("x.example", "p=reject");
+  w.record("q.example", "p=quarantine");
+  w.zone.add("_dmarc.silent.example", "TXT", "!TIMEOUT");
+  const auto beside_junk = [&](Facts facts) {
+    facts.authors.problem = "junk";
+    return w.check(facts);
+  };
+  const auto failed = beside_junk(from({"x.example"}));
+  BOOST_TEST(shown(failed) == "fail reject reject");
+  BOOST_TEST(failed.from == "x.example");
+  BOOST_TEST(failed.reason == "junk");
+  BOOST_TEST(shown(beside_junk(from({"q.example"}))) == "fail quarantine quarantine");
+  // It passes for this author, and there may be another one.
+  BOOST_TEST(shown(beside_junk(with_spf("x.example", "x.example"))) == "permerror reject none");
+  BOOST_TEST(shown(beside_junk(from({"none.example"}))) == "permerror none none");
+  BOOST_TEST(shown(beside_junk(from({"silent.example"}))) == "temperror none none");
+  BOOST_TEST(beside_junk(from({"silent.example"})).reason == "no answer from DNS about the policy");
+}
+
+BOOST_AUTO_TEST_CASE(authors_beyond_the_bound_count_as_failed) {
+  World w;
+  w.record("q.example", "p=quarantine");
+  Facts facts = with_spf("q.example", "q.example");
+  facts.authors.problem = "too many";
+  facts.authors.more = true;
+  BOOST_TEST(shown(w.check(facts)) == "permerror quarantine reject");
+  facts.spf.reset();
+  BOOST_TEST(shown(w.check(facts)) == "fail quarantine reject");
+}
+
 BOOST_AUTO_TEST_CASE(what_dns_does_not_answer_is_no_failure) {
   World w;
   w.zone.add("_dmarc.x.example", "TXT", "!TIMEOUT");

@@ -86,9 +86,10 @@ Result<Record> Record::parse(std::string_view text) {
       out.testing = iequals(value, "y");
     else if (iequals(name, "psd") && (iequals(value, "y") || iequals(value, "n")))
       out.public_suffix = iequals(value, "y") ? PublicSuffix::yes : PublicSuffix::no;
-    else if (iequals(name, "rua"))
+    else if (iequals(name, "rua")) {
       reports = reports || istarts_with(value, "mailto:");
-    else if (iequals(name, "pct"))
+      out.report_uris = value;
+    } else if (iequals(name, "pct"))
       out.percent = static_cast<unsigned>(std::min(parse_unsigned(value).value_or(100), 100ULL));
   }
   if (!policy && !reports) return fail(DmarcError::syntax, "no p=");

@@ -34,6 +34,7 @@ struct Record {
   unsigned percent = 100;
   bool testing = false;  // t=y
   PublicSuffix public_suffix = PublicSuffix::unknown;
+  std::string report_uris;  // rua=, as it stands
 
   static bool is_one(std::string_view text);
   static Result<Record> parse(std::string_view text);

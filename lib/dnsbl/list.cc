@@ -121,12 +121,4 @@ bool means_refused_by_allow_list(const Ipv4& address) {
   return means_refused(address) || address == Ipv4{127, 0, 0, 255};
 }
 
-int score(std::span<const Site> sites, std::span<const Answer> answers) {
-  PEN_CHECK(sites.size() == answers.size());
-  int sum = 0;
-  for (std::size_t i = 0; i < sites.size(); ++i)
-    if (hits(sites[i].list, answers[i])) sum += sites[i].weight;
-  return sum;
-}
-
 }  // namespace pen::dnsbl

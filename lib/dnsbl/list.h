@@ -15,7 +15,6 @@
 #include <bitset>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,8 +74,5 @@ bool hits(const List& list, const Answer& answer);
 bool means_refused(const Ipv4& address);
 /// The same of a list of the good: also 127.0.0.255, with which dnswl.org answers everything beyond a limit.
 bool means_refused_by_allow_list(const Ipv4& address);
-
-/// The sum of the weights of the sites that hit. answers: one for each site, in order.
-int score(std::span<const Site> sites, std::span<const Answer> answers);
 
 }  // namespace pen::dnsbl

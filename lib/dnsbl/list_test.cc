@@ -99,16 +99,6 @@ BOOST_AUTO_TEST_CASE(listed_is_what_the_filter_takes_or_any_address_of_the_loopb
   BOOST_TEST(hits(own, listed({{10, 0, 0, 1}})));
 }
 
-BOOST_AUTO_TEST_CASE(the_score_is_the_sum_of_the_weights_of_the_lists_that_hit) {
-  const std::vector<Site> sites = {*parse_site("zen.example=127.0.0.[4..7]*3"), *parse_site("zen.example=127.0.0.3*2"),
-                                   *parse_site("good.example=127.0.[0..255].[1..3]*-5"), *parse_site("b.example")};
-  const Answer zen = listed({{127, 0, 0, 3}, {127, 0, 0, 4}, {127, 0, 0, 7}});
-  BOOST_TEST(score(sites, std::vector{zen, zen, unlisted(), unlisted()}) == 5);  // each pattern counts once
-  BOOST_TEST(score(sites, std::vector{zen, zen, listed({{127, 0, 9, 2}}), unlisted()}) == 0);
-  BOOST_TEST(score(sites, std::vector{Answer{}, Answer{}, Answer{}, listed({{127, 0, 0, 2}})}) == 1);
-  BOOST_TEST(score({}, {}) == 0);
-}
-
 BOOST_AUTO_TEST_CASE(answers_that_refuse_a_question_are_known) {
   BOOST_TEST(means_refused({127, 255, 255, 252}));
   BOOST_TEST(means_refused({127, 255, 255, 255}));

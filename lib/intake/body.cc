@@ -153,11 +153,15 @@ void Body::show_signature() {
   shown_ = ended_;
 }
 
-async::Task<void> Body::seal() {
+async::Task<void> Body::seal(async::Until until) {
   if (!signature_->wanted()) co_return;
   // The keys take their time. The signature outlives the task, if that is given up.
   const std::shared_ptr<signing::MessageSignature> signature = std::move(signature_);
-  auto fields = co_await pool_.run([signature] { return signature->finish(); });
+  Result<std::string> fields = std::string();
+  if (signature->keys_elsewhere())
+    fields = co_await signature->finish_elsewhere(until);
+  else
+    fields = co_await pool_.run([signature] { return signature->finish(); });
   if (!fields) {
     problem_ = Problem::not_signed;
     error_text_ = fields.error().message();
@@ -179,7 +183,7 @@ async::Task<void> Body::seal() {
 
 async::Task<void> Body::finish(async::Until until) {
   if (!ended_) co_await end(until);
-  if (signature_ && problem() == Problem::none) co_await seal();
+  if (signature_ && problem() == Problem::none) co_await seal(until);
   if (lease_ && problem() == Problem::none) co_await sync();
 }
 

@@ -128,7 +128,7 @@ class Body {
   /// Shows the signature what is pending. Returns the room that it needs.
   void show_signature();
   /// Puts the signature in front.
-  async::Task<void> seal();
+  async::Task<void> seal(async::Until until);
   async::Task<void> sync();
   /// A separate descriptor of the leased file, because a write may outlive its task and the lease.
   std::optional<async::File> own_file();

@@ -5,6 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/header.h"
+#include "lib/mail/logged.h"
 #include "lib/mail/mime.h"
 #include "lib/mail/reply.h"
 #include "lib/map/pattern.h"
@@ -321,8 +322,8 @@ std::string note_line(const NoteOrigin& from, const Checks::Note& note) {
     for (const auto part : parts) line += part;
   };
   add({from.queue_id, ": ", note.action, ": ", note.where, " ", note.content, " from ", from.origin, ";"});
-  add({" from=<", from.sender, ">"});
-  if (!from.recipient.empty()) add({" to=<", from.recipient, ">"});
+  add({" from=<", mail::logged(from.sender), ">"});
+  if (!from.recipient.empty()) add({" to=<", mail::logged(from.recipient), ">"});
   if (!from.proto.empty()) add({" proto=", from.proto});
   if (!from.helo.empty()) add({" helo=<", from.helo, ">"});
   if (!note.text.empty()) add({": ", note.text});

@@ -30,9 +30,14 @@ struct ContentBuilder::Conversion {
 ContentBuilder::ContentBuilder(ContentOptions options) : options_(std::move(options)) {
   if (options_.checks != nullptr || options_.map_address) inspection_ = std::make_unique<Inspection>(*this);
   if (options_.seven_bit) conversion_ = std::make_unique<Conversion>();
-  raw_ = conversion_ != nullptr || (options_.checks != nullptr && options_.checks->tables().raw());
+  if (options_.mailbox_lines) top_ = Top::open;
+  raw_ = options_.mailbox_lines || processes();
 }
 ContentBuilder::~ContentBuilder() = default;
+
+bool ContentBuilder::processes() const {
+  return conversion_ != nullptr || (options_.checks != nullptr && options_.checks->tables().raw());
+}
 
 void ContentBuilder::fail_with(ContentProblem problem) {
   if (problem > problem_) problem_ = problem;
@@ -48,6 +53,7 @@ void ContentBuilder::give_up() {
   inspection_.reset();
   conversion_.reset();
   raw_ = false;
+  top_ = Top::over;
   in_body_ = true;
 }
 
@@ -73,12 +79,30 @@ void ContentBuilder::keep_end() {
 void ContentBuilder::raw_text(std::string_view part) {
   if (options_.checks != nullptr) part = inspection_->characters(part);
   if (part.empty()) return;
+  if (top_ != Top::open) return convert(part);
+  top_line_ += part;
+  decide_top(false);
+}
+
+/// As in Postfix: other readers would take such a line for the end of the header, or see an author in it.
+void ContentBuilder::decide_top(bool whole) {
+  const auto separator = mail::mailbox_line(top_line_, whole);
+  if (!separator) return;
+  top_ = *separator ? Top::separator : Top::over;
+  if (*separator) convert("X-Mailbox-Line: ");
+  if (!top_line_.empty()) convert(std::exchange(top_line_, {}));
+  if (top_ == Top::over) raw_ = processes();
+}
+
+void ContentBuilder::convert(std::string_view part) {
   if (conversion_ == nullptr) return take_text(part);
   conversion_->form.feed(part, conversion_->out);
   take_converted();
 }
 
 void ContentBuilder::raw_line_end() {
+  if (top_ == Top::open) decide_top(true);
+  if (top_ == Top::separator) top_ = Top::open;
   if (conversion_ == nullptr) return take_line_end();
   conversion_->form.feed("\r\n", conversion_->out);
   take_converted();
@@ -138,6 +162,7 @@ void ContentBuilder::decide(bool whole) {
     header_.line(line_, kind);
     count_hops();
     if (kind == Line::field) dropping_ = dropped(line_);
+    if (!options_.take_field.empty() && taken(line_, kind == Line::field)) dropping_ = true;
     if (dropping_) {
       decided_ = true;
       line_.clear();
@@ -163,6 +188,24 @@ bool ContentBuilder::dropped(std::string_view line) const {
   if (options_.drop_fields.empty()) return false;
   const auto name = line.substr(0, mail::field_name_length(line));
   return std::ranges::any_of(options_.drop_fields, [&](const std::string& f) { return iequals(f, name); });
+}
+
+bool ContentBuilder::taken(std::string_view text, bool begins) {
+  if (begins) {
+    const bool named = iequals(text.substr(0, mail::field_name_length(text)), options_.take_field);
+    taking_ = named && taken_.empty();
+    if (!named) return false;
+  }
+  if (taking_) taken_ += text.substr(0, kMaxTaken - std::min(taken_.size(), kMaxTaken));
+  return begins || taking_;
+}
+
+std::string ContentBuilder::taken_field() const {
+  if (taken_.empty()) return {};
+  std::string value(taken_.substr(taken_.find(':') + 1));
+  std::erase(value, '\n');
+  std::erase(value, '\r');
+  return std::string(trim(value));
 }
 
 void ContentBuilder::end_header(bool separator) {
@@ -202,6 +245,7 @@ void ContentBuilder::unended_header() {
 }
 
 mail::BodyFacts ContentBuilder::finish() {
+  if (top_ == Top::open) decide_top(true);
   if (conversion_) {
     conversion_->form.finish(conversion_->out);
     take_converted();

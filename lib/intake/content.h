@@ -7,7 +7,8 @@
 ///          scanner.feed(bytes, content);                 // content is a sink of mail::DataScanner and BdatScanner
 ///          if (content.pending().size() > limit) …       // a spool takes the collected content: content.take()
 ///          auto facts = content.finish();                // then problem(), summary()
-/// Rules:   the peer's content is changed only by dropped header fields, the actions of checks, mapped header
+/// Rules:   the peer's content is changed only by separators of a mailbox above it, which become fields, by dropped
+///          header fields, the actions of checks, mapped header
 ///          addresses, and the conversion of 8-bit parts if 7 bits are wanted. Completion adds fields at the end of
 ///          the header.
 /// Speed:   without checks and mapping the body is not inspected, and the header line by line. Otherwise a MimeWalker
@@ -52,8 +53,12 @@ struct ContentOptions {
   /// Convert parts labelled as 8-bit to 7-bit (force_mime_input_conversion), before any check.
   bool seven_bit = false;
   bool find_utf8 = false;  // utf8_header() will be called
+  /// "From " lines above the header become fields X-Mailbox-Line:, before anything looks at it.
+  bool mailbox_lines = false;
   /// Names of fields to leave out, in any case (message_drop_headers). The strings must outlive the builder.
   std::span<const std::string> drop_fields = {};
+  /// A field to leave out as well, whose value is kept: taken_field(). Must outlive the builder; empty: none.
+  std::string_view take_field = {};
   Checks* checks = nullptr;        // must outlive the builder
   bool keep_refused = false;       // store what checks refuse: the sender gets it back
   HeaderMapping map_address = {};  // empty: addresses in the header stay unchanged
@@ -132,6 +137,9 @@ class ContentBuilder {
   /// "5.6.0 text" when the form of the message is refused, and for the log what is wrong; empty: it is not.
   const std::string& refusal() const { return refusal_; }
   const std::string& refused_text() const { return refused_text_; }
+  /// The value of the first field that ContentOptions::take_field names, unfolded and trimmed; at most kMaxTaken bytes.
+  std::string taken_field() const;
+  static constexpr std::size_t kMaxTaken = 1000;
   const mail::HeaderSummary& summary() const { return header_.summary(); }
   /// Whether the header, our fields included, has valid UTF-8 beyond ASCII. Needs find_utf8; valid after finish(). Of
   /// a header that went to a spool in part, only the rest counts.
@@ -166,6 +174,10 @@ class ContentBuilder {
   }
   void raw_text(std::string_view part);
   void raw_line_end();
+  /// Passes on what is held of a line above the header, if its kind is known.
+  void decide_top(bool whole);
+  void convert(std::string_view part);
+  bool processes() const;
   void take_converted();
   void inspect(std::string_view part);
   void inspect_end();
@@ -177,6 +189,8 @@ class ContentBuilder {
   void header_line_end();
   void decide(bool whole);
   bool dropped(std::string_view line) const;
+  /// Keeps what belongs to the field to be taken. True: this begins one, or goes on with it.
+  bool taken(std::string_view text, bool begins);
   void end_header(bool separator);
   void unended_header();
   void fail_with(ContentProblem problem);
@@ -193,12 +207,18 @@ class ContentBuilder {
   std::uint64_t received_ = 0;
   ContentProblem problem_ = ContentProblem::none;
   bool raw_ = false;  // content is processed before it is taken apart
+  /// Where a mailbox's separator may come; in one; behind them.
+  enum class Top : std::uint8_t { open, separator, over };
+  Top top_ = Top::over;
+  std::string top_line_;  // the start of a line, until it is known whether it is one
   bool utf8_header_ = false;
   bool in_body_ = false;
   bool ending_ = false;  // no more content will come
   bool first_line_ = true;
   bool decided_ = false;   // a part of the present header line was passed on
   bool dropping_ = false;  // the present header field is left out
+  bool taking_ = false;    // and is the one to be taken
+  std::string taken_;      // whole, with its name; empty: it has not come
   bool line_open_ = false;
 };
 

@@ -58,6 +58,40 @@ BOOST_AUTO_TEST_CASE(content_stays_as_it_came_behind_the_trace_field_whatever_th
     }
 }
 
+BOOST_AUTO_TEST_CASE(separators_of_a_mailbox_become_fields_and_authors_stay_fields) {
+  const std::string rest = "From: a@b\r\n\r\nFrom here\r\n", shown = "X-Mailbox-Line: ";
+  struct Row {
+    std::string top, stored;
+    bool from;
+  };
+  const Row rows[] = {
+      {"From a@b Sat\r\n", shown + "From a@b Sat\r\n", false},
+      {">From a@b\r\n>>From c:\r\n", shown + ">From a@b\r\n" + shown + ">>From c:\r\n", false},
+      {"From \r\n", shown + "From \r\n", false},
+      {"From : a@b\r\n", "From : a@b\r\n", true},
+      {"From \t : a@b\r\n", "From \t : a@b\r\n", true},
+      {"From\t: a@b\r\n", "From\t: a@b\r\n", true},
+      {">From : a@b\r\n", ">From : a@b\r\n", false},
+      {"From" + std::string(2000, ' ') + ": a\r\n", shown + "From" + std::string(2000, ' ') + ": a\r\n", false},
+      {"Fro: a\r\nX: y\r\n", "Fro: a\r\nX: y\r\n", false},
+  };
+  for (const auto& row : rows)
+    for (const std::size_t piece : {std::size_t{1}, std::size_t{4}, std::size_t{7}, SIZE_MAX})
+      for (const bool seven_bit : {false, true}) {
+        const ContentOptions options{.seven_bit = seven_bit, .mailbox_lines = true};
+        BOOST_TEST(build(row.top + rest, piece, options).content == kTrace + row.stored + rest);
+        const auto alone = build(row.top + "\r\nFrom x\r\n", piece, options);
+        BOOST_TEST(alone.content == kTrace + row.stored + "\r\nFrom x\r\n");
+        BOOST_TEST(alone.summary.from == row.from, row.top);
+      }
+  for (const std::string& text : {"From a", "From ", "", "F", "\r\nFrom a\r\n", "a\r\nFrom a\r\n"}) {
+    const auto b = build(text, 1, {.mailbox_lines = true});
+    const std::string end = text.empty() || text.ends_with('\n') ? "" : "\r\n";
+    const std::string before = text.starts_with("From ") ? shown : text.empty() || text[0] == '\r' ? "" : "\r\n";
+    BOOST_TEST(b.content == kTrace + before + text + end, text);
+  }
+}
+
 // non_empty_end_of_header_action
 BOOST_AUTO_TEST_CASE(a_header_that_ends_with_text_is_ended_told_of_or_refused) {
   const std::string field = "Subject: a\r\n", text = "no field\r\nX: y\r\n";
@@ -224,6 +258,38 @@ BOOST_AUTO_TEST_CASE(a_message_that_is_sent_on_is_completed_with_fields_of_resen
   BOOST_TEST(b.content == kTrace + whole);  // we do not add what the first sender omitted
 }
 
+BOOST_AUTO_TEST_CASE(a_field_that_is_taken_leaves_its_first_value_and_nothing_in_the_content) {
+  const auto take = [](std::string_view input, std::size_t piece, bool inspected) {
+    ContentOptions options;
+    options.take_field = "X-Tenant";
+    if (inspected) options.map_address = [](std::string_view a, bool) -> Result<std::string> { return std::string(a); };
+    ContentBuilder content(std::move(options));
+    mail::BdatScanner scanner({});
+    for (; !input.empty(); input.remove_prefix(std::min(piece, input.size())))
+      scanner.feed(input.substr(0, piece), content);
+    scanner.finish(content);
+    content.finish();
+    return std::pair(content.taken_field(), content.pending());
+  };
+  for (const bool inspected : {false, true}) {
+    for (const std::size_t piece : {1U, 7U, 1000U}) {
+      BOOST_TEST_CONTEXT("inspected: " << inspected << ", pieces of " << piece) {
+        auto [value, kept] = take(
+            "To: a\r\nx-tenant:  acme\r\n\tand more \r\nSubject: b\r\n c\r\nX-Tenant: eve\r\n mallory\r\nX-Tenants: "
+            "d\r\n\r\nX-Tenant: body\r\n",
+            piece, inspected);
+        BOOST_TEST(value == "acme\tand more");
+        BOOST_TEST(kept == "To: a\r\nSubject: b\r\n c\r\nX-Tenants: d\r\n\r\nX-Tenant: body\r\n");
+        std::tie(value, kept) = take("To: a\r\n\r\n", piece, inspected);
+        BOOST_TEST(value == "");
+        std::tie(value, kept) = take("X-Tenant: " + std::string(5000, 'x') + "\r\n\r\n", piece, inspected);
+        BOOST_TEST(value.size() < ContentBuilder::kMaxTaken);
+        BOOST_TEST(kept == "\r\n");
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(fields_that_are_dropped_were_there_all_the_same) {
   const std::vector<std::string> drop = {"received", "date", "from", "message-id", "bcc"};
   ContentOptions options;
@@ -265,10 +331,10 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
   BOOST_TEST_REQUIRE((expand_envelope(resolve, {.copies = &archive}, e).outcome == Outcome::ok));
   const std::vector<mail::Recipient> expected = {
       {"list@example.org", "", "rfc822;list", mail::notify::kSuccess | mail::notify::kExpanded},
-      {"a@x", "list@example.org", "rfc822;list", mail::notify::kNever},
-      {"b@y", "list@example.org", "rfc822;list", mail::notify::kNever},
-      {"c@z", "one@example.org", "", mail::notify::kSuccess},
-      {"user@example.org", "", "", 0},
+      {"a@x", "list", "rfc822;list", mail::notify::kNever},
+      {"b@y", "list", "rfc822;list", mail::notify::kNever},
+      {"c@z", "one", "", mail::notify::kSuccess},
+      {"user@example.org", "user", "", 0},  // once, as a whole address or not
       {"archive@example.org", "", "", mail::notify::kNever | mail::notify::kCopy},
   };
   BOOST_TEST((e.recipients == expected));
@@ -310,12 +376,12 @@ BOOST_AUTO_TEST_CASE(copies_go_out_before_aliases_and_are_not_copied_again) {
   BOOST_TEST_REQUIRE((expand_envelope(resolve, {.copies = &copies, .more = {"seen@w"}}, e).outcome == Outcome::ok));
   constexpr std::uint8_t kNever = mail::notify::kNever | mail::notify::kCopy;
   const std::vector<mail::Recipient> expected = {
-      {"user@example.org", "", "rfc822;user", 0},
+      {"user@example.org", "user", "rfc822;user", 0},
       {"b@x", "", "", 0},
       {"c@y", "", "", 0},
       {"in@example.org", "", "", kNever},  // only once, whatever the reason for the copy
       {"sent@example.org", "", "", kNever},
-      {"disk@z", "archive@example.org", "", kNever},
+      {"disk@z", "archive", "", kNever},
       {"seen@w", "", "", kNever}};
   BOOST_TEST((e.recipients == expected));
   // With enable_original_recipient = no.

@@ -67,7 +67,11 @@ async::Task<Result<std::string>> enqueue_derived(Intake& intake, Derived derived
   }
   scanner.feed(derived.after, body.content());
   scanner.finish(body.content());
-  const Commit commit = co_await message.commit(until);
+  Commit commit{Outcome::ok, {}};
+  const bool filtered = derived.own.inspected && derived.own.filters;
+  if (filtered) commit = co_await derived.own.filters(message, until);
+  if (filtered) until.deadline = intake.loop.now() + intake.settings.enqueue_timeout;  // filters may take their time
+  if (commit.outcome == Outcome::ok) commit = co_await message.commit(until);
   if (commit.outcome == Outcome::ok) co_return message.queue_id();
   std::string text(outcome_text(commit.outcome));
   if (!commit.text.empty()) text += ": " + commit.text;

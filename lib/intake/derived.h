@@ -8,6 +8,7 @@
 /// Memory:  as for an incoming message: at most Body::kDrainAt at a time.
 /// The intake's message_size_limit should be 0: a message that was accepted once must not be refused because of our
 /// additions.
+#include <functional>
 #include <string>
 
 #include "lib/intake/intake.h"
@@ -15,10 +16,14 @@
 
 namespace pen::intake {
 
+/// Shows a message to filters (milters) when its content has come; after anything but ok it is not committed.
+using Judge = std::function<async::Task<Commit>(Message& message, async::Until until)>;
+
 /// How mail that the system makes itself is treated, by its class and the settings of classes.
 struct OwnMail {
   bool inspected = false;        // Message::made_here()
   bool detect_smtputf8 = false;  // beside Settings::detect_smtputf8
+  Judge filters = {};            // of mail that is inspected; empty: there are none
 };
 
 struct Derived {

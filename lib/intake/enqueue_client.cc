@@ -120,7 +120,7 @@ async::Task<LeaseAnswer> EnqueueClient::lease(std::uint64_t expected_size, async
 }
 
 async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Lease* given, std::string_view body,
-                                                  std::uint64_t permit, async::Until until) {
+                                                  std::uint64_t permit, async::Until until, std::string_view session) {
   auto* lease = static_cast<LeaseImpl*>(given);  // leases come from lease() only
   EnqueueAnswer answer;
   Pace pace(kTryLater);
@@ -141,6 +141,7 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
     message.lease = lease ? lease->id() : 0;
     if (!lease) message.inline_body = body;
     message.permit = permit;
+    message.session = session;
     const auto sent = link_.channel().send(message);
     envelope = std::move(message.envelope);
     if (!sent) {

@@ -22,8 +22,9 @@ namespace pen::intake {
 
 class EnqueueClient final : public Queue {
  public:
+  static constexpr std::uint64_t kInlineLimit = 16384;
   /// inline_limit: in bytes, until qmgr says its own.
-  EnqueueClient(async::Loop& loop, std::string path, std::uint64_t inline_limit = 16384);
+  EnqueueClient(async::Loop& loop, std::string path, std::uint64_t inline_limit = kInlineLimit);
   ~EnqueueClient() override;
 
   void start() { link_.start(); }
@@ -32,7 +33,7 @@ class EnqueueClient final : public Queue {
   std::uint64_t inline_limit() const override { return inline_limit_; }
   async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) override;
   async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
-                                     std::uint64_t permit, async::Until until) override;
+                                     std::uint64_t permit, async::Until until, std::string_view session = {}) override;
 
   bool connected() const { return link_.connected(); }
   /// Why there is no connection; empty: there is one, or none was tried yet.

@@ -45,7 +45,7 @@ class MemoryQueue final : public Queue {
     co_return answer;
   }
   async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body, std::uint64_t,
-                                     async::Until) override {
+                                     async::Until, std::string_view) override {
     if (outcome == Enqueued::ok) {
       Stored s{envelope, std::string(body), lease == nullptr};
       if (lease) {

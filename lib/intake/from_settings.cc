@@ -82,9 +82,10 @@ Result<UnendedHeader> unended_header(std::string_view action) {
 
 }  // namespace
 
-Result<Settings> from_settings(const config::Settings& s) {
+Result<Settings> from_settings(const config::Settings& s, std::shared_ptr<signing::RemoteKeys> keys) {
   const ReceiveSteps steps = receive_steps(s.receive_override_options);
   Settings out;
+  for (const auto& option : steps.unknown) out.warnings.push_back("receive_override_options: unknown option " + option);
   out.myhostname = s.myhostname;
   out.mail_name = s.mail_name;
   out.myorigin = s.myorigin;
@@ -96,6 +97,13 @@ Result<Settings> from_settings(const config::Settings& s) {
   out.address_mappings = steps.address_mappings;
   out.drop_fields = s.message_drop_headers;
   out.complete_all_headers = s.always_add_missing_headers;
+  out.replace_bare_cr = s.cleanup_replace_stray_cr_lf;
+  out.full_name_charset = s.full_name_encoding_charset;
+  if (std::ranges::any_of(out.full_name_charset, [](char c) { return !ascii_alnum(c) && c != '-' && c != '_'; })) {
+    out.warnings.push_back("full_name_encoding_charset: not the name of a charset, names are not encoded: " +
+                           printable(out.full_name_charset, 100));
+    out.full_name_charset.clear();
+  }
   out.obsolete_from = s.header_from_format == config::FromFormat::obsolete;
   out.remote_domain = s.remote_header_rewrite_domain;
   out.undisclosed = s.undisclosed_recipients_header;
@@ -111,7 +119,7 @@ Result<Settings> from_settings(const config::Settings& s) {
   if (steps.header_body_checks) {
     PEN_TRY_ASSIGN(out.checks, CheckTables::open(check_specs(s)));
   }
-  PEN_TRY_ASSIGN(out.signing, signing::Signing::open(s));
+  PEN_TRY_ASSIGN(out.signing, signing::Signing::open(s, system_clock(), std::move(keys)));
   if (out.signing)
     for (auto& warning : out.signing->warnings()) out.warnings.push_back(std::move(warning));
   out.content_filter = std::string(trim(s.content_filter));

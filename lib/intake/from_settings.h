@@ -36,7 +36,8 @@ OwnMail own_mail(const config::Settings& s, std::string_view mail_class);
 /// Those for messages that the suite itself writes (notices, reports): of any size; `checks` as own_mail() says.
 Settings for_own_mail(const config::Settings& s, std::shared_ptr<const CheckTables> checks = nullptr);
 
-/// All settings except detect_smtputf8, which depends on the program.
-Result<Settings> from_settings(const config::Settings& s);
+/// All settings except detect_smtputf8, which depends on the program. keys: of the key process; nullptr: the program
+/// reads its DKIM keys itself.
+Result<Settings> from_settings(const config::Settings& s, std::shared_ptr<signing::RemoteKeys> keys = nullptr);
 
 }  // namespace pen::intake

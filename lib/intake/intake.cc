@@ -124,21 +124,24 @@ void Message::add_recipient(mail::Recipient recipient) {
   envelope_.recipients.push_back(std::move(recipient));
 }
 
-Checks::Reporter Message::reporter() {
+std::string Message::noted(const Checks::Note& note) const {
   // The log escapes and shortens what a client says of itself.
+  const mail::Client& client = envelope_.client;
+  const bool local = client.address.empty();
+  const std::string origin = local ? std::string("local") : client.name + "[" + client.address + "]";
+  const auto& recipients = envelope_.recipients;
+  return note_line({.queue_id = envelope_.queue_id,
+                    .origin = origin,
+                    .sender = envelope_.sender,
+                    .recipient = recipients.empty() ? std::string_view() : recipients.back().address,
+                    .proto = local ? std::string_view() : client.protocol,
+                    .helo = client.helo},
+                   note);
+}
+
+Checks::Reporter Message::reporter() {
   const auto note = [this](const Checks::Note& n) {
-    if (!intake_.log_info) return;
-    const mail::Client& client = envelope_.client;
-    const bool local = client.address.empty();
-    const std::string origin = local ? std::string("local") : client.name + "[" + client.address + "]";
-    const auto& recipients = envelope_.recipients;
-    intake_.log_info(note_line({.queue_id = envelope_.queue_id,
-                                .origin = origin,
-                                .sender = envelope_.sender,
-                                .recipient = recipients.empty() ? std::string_view() : recipients.back().address,
-                                .proto = local ? std::string_view() : client.protocol,
-                                .helo = client.helo},
-                               n));
+    if (intake_.log_info) intake_.log_info(noted(n));
   };
   const auto warn = [this](const std::string& what) {
     if (intake_.log_warning) intake_.log_warning(envelope_.queue_id + ": " + what);
@@ -176,11 +179,13 @@ Body& Message::open_body(std::uint64_t expected) {
     options.date = "Date: " + rfc5322_date(envelope_.arrival);
     options.message_id = "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
     const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
-    options.from = "From: " + mail::named_address(envelope_.sender.empty() ? std::string_view() : full_name_,
-                                                  intake_.resolve->rewrite(from), s.obsolete_from);
+    const std::string name =
+        envelope_.sender.empty() ? std::string() : mail::encoded_name(full_name_, s.full_name_charset);
+    options.from = "From: " + mail::named_address(name, intake_.resolve->rewrite(from), s.obsolete_from);
   }
   if ((complete_header_ || remote) && !unqueued_) options.map_address = header_mapping(remote);
   options.seven_bit = s.seven_bit && from_outside;
+  options.mailbox_lines = !made_here_;
   options.find_utf8 = detect_smtputf8_.value_or(s.detect_smtputf8) && !unqueued_;
   if (s.checks && (!made_here_ || inspected_)) {
     checks_.emplace(s.checks, Checks::Side::receiving, reporter());
@@ -194,12 +199,12 @@ Body& Message::open_body(std::uint64_t expected) {
   if (return_refused_) options.keep_refused = true;
   options.max_field = s.header_size_limit;
   options.drop_fields = s.drop_fields;
+  options.take_field = take_field_;
   const std::uint64_t declared = s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options), declared);
   sign(*body_);
   ContentBuilder& content = body_->content();
   for (const auto& field : effects_.prepend) content.add_field(field_lines(field, "\r\n"));
-  fields_in_front_ = effects_.prepend.size() + 1;
   std::uint64_t room = kLeastRoom;
   if (!intake_.bodies.scarce()) {  // otherwise memory is allocated when the content comes
     const std::uint64_t likely = std::min(declared, intake_.queue.inline_limit()) + 512;
@@ -241,9 +246,11 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
   out.reserve(envelope.recipients.size() + 1);
   std::set<std::tuple<std::string, std::string, std::string, std::uint8_t>> seen;
   const bool may_repeat = envelope.recipients.size() > 1 || !copies.empty() || !how.more.empty();
-  const auto add = [&](mail::Recipient r) {
+  // complete: the original as a whole address. "user" and "user@myorigin" are one recipient.
+  const auto add = [&](mail::Recipient r, const std::string& complete) {
     const auto notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kCopy);
-    if (may_repeat && !seen.emplace(r.address, r.original, r.orcpt, notify).second) return;
+    const std::string original = r.original.empty() || r.address == complete ? std::string() : complete;
+    if (may_repeat && !seen.emplace(r.address, original, r.orcpt, notify).second) return;
     out.push_back(std::move(r));
   };
   // A pending answer (map::Asker) does not keep the other questions from being asked.
@@ -266,8 +273,9 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
     auto expansion = resolve.expand_virtual(*canonical);
     if (!expansion) return failed(expansion.error());
     if (!expansion->limit_passed.empty()) return {Outcome::expansion_limit, expansion->limit_passed};
-    // The original of an earlier expansion (an alias, a forward file), else of this one.
-    const std::string& original = given.original.empty() ? first : given.original;
+    // The original of an earlier expansion (an alias, a forward file), else what the client said.
+    const std::string original = given.original.empty() ? given.address : given.original;
+    const std::string complete = given.original.empty() ? first : given.original;
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success for one of them is not success for the original (RFC 3461 section
@@ -277,12 +285,13 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
       add({.address = first,
            .original = {},
            .orcpt = given.orcpt,
-           .notify = mail::notify::kSuccess | mail::notify::kExpanded});
+           .notify = mail::notify::kSuccess | mail::notify::kExpanded},
+          complete);
     }
     for (auto& address : expansion->addresses) {
       mail::Recipient r{.address = std::move(address), .original = {}, .orcpt = given.orcpt, .notify = notify};
       if (r.address != original && how.original_recipient) r.original = original;
-      add(std::move(r));
+      add(std::move(r), complete);
     }
     return {Outcome::ok, {}};
   };
@@ -483,7 +492,7 @@ async::Task<Commit> Message::commit(async::Until until) {
   }
   envelope_.body = body.take_facts();
   if (body_->content().converts()) envelope_.body_type = true_body_type(envelope_.body_type, envelope_.body);
-  EnqueueAnswer answer = co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until);
+  EnqueueAnswer answer = co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until, session_);
   switch (answer.outcome) {
     case Enqueued::ok:
       metrics::cleanup_messages.add();

@@ -58,6 +58,7 @@ struct Settings {
   std::vector<std::string> drop_fields = {};       // message_drop_headers
   bool complete_all_headers = false;               // always_add_missing_headers
   bool obsolete_from = false;                      // header_from_format = obsolete
+  std::string full_name_charset = {};              // full_name_encoding_charset; empty: names stay as they are
   std::string undisclosed = {};                    // undisclosed_recipients_header, a whole field
   // Completes headers of clients that are not local (remote_header_rewrite_domain); empty: they stay unchanged.
   std::string remote_domain = {};
@@ -146,6 +147,8 @@ class Message {
   void submitted_by(std::string text) { submitted_by_ = std::move(text); }
   /// The permit of the request for this message (ipc::bounce::Notify), if it discharges a report.
   void permit(std::uint64_t permit) { permit_ = permit; }
+  /// The session that it comes in, for events (events::session_text()).
+  void session(std::string name) { session_ = std::move(name); }
   /// The envelope sender marks this system's own mail: it is neither rewritten nor mapped.
   void keep_sender(bool yes) { keep_sender_ = yes; }
   /// Comments about the session's TLS for Received:, lines joined by CRLF and tab. Call this before open_body().
@@ -164,13 +167,16 @@ class Message {
   /// The client may have mail signed (Settings::signing), by its From: field. Mail on its way to a content filter is
   /// not: it is when it comes back. Call this before open_body().
   void may_be_signed(bool yes) { may_be_signed_ = yes; }
+  /// Leaves this field out of the content and keeps its value: taken_field(). Call this before open_body(); the name
+  /// must outlive the message.
+  void take_field(std::string_view name) { take_field_ = name; }
+  /// After the last byte; "": there was none.
+  std::string taken_field() { return body_ ? body_->content().taken_field() : std::string(); }
   /// The message goes to a filter and not into the queue: it gets no queue id. Call this before the first recipient.
   void unqueued(bool yes) { unqueued_ = yes; }
   /// Opens the body and puts the trace field into it. `expected`: the size that the client announced; 0: none.
   Body& open_body(std::uint64_t expected);
-  /// How many fields open_body() has put in front of the client's: those of access tables and Received:.
-  std::size_t fields_in_front() const { return fields_in_front_; }
-  /// How many bytes of the content these are.
+  /// How many bytes of fields open_body() has put in front of the client's: those of access tables, then Received:.
   std::uint64_t bytes_in_front() const { return bytes_in_front_; }
   Body* body() { return edited_ ? edited_.get() : body_ ? &*body_ : nullptr; }
 
@@ -196,6 +202,8 @@ class Message {
 
   /// An empty body for what a filter writes in place of the present one. size_limit: 0: none.
   std::shared_ptr<Body> new_body(std::uint64_t size_limit);
+  /// The log line of header and body checks for a note about this message.
+  std::string noted(const Checks::Note& note) const;
   /// A filter refuses the message: "5.7.1 text". commit() treats that as it treats a refusal by checks.
   void refused_by_filter(std::string status_and_text) { filter_refusal_ = std::move(status_and_text); }
 
@@ -223,12 +231,12 @@ class Message {
   std::unique_ptr<Body> edited_;  // in place of body_, once a filter has changed the content
   Effects effects_;
   std::optional<mail::Client> speaks_for_;
-  std::string trace_tls_, full_name_, submitted_by_, filter_refusal_;
+  std::string_view take_field_;
+  std::string trace_tls_, full_name_, submitted_by_, filter_refusal_, session_;
   bool complete_header_ = false, keep_sender_ = false, return_refused_ = false, hide_client_ = false;
   bool unqueued_ = false, made_here_ = false, inspected_ = false, may_be_signed_ = false;
   std::optional<bool> detect_smtputf8_;
   std::uint64_t permit_ = 0;
-  std::size_t fields_in_front_ = 0;
   std::uint64_t bytes_in_front_ = 0;
 };
 

@@ -49,9 +49,10 @@ class Queue {
   virtual std::uint64_t inline_limit() const = 0;
   virtual async::Task<LeaseAnswer> lease(std::uint64_t expected_size, async::Until until) = 0;
   /// The body is in the lease (if given; synced) or in `body`. All arguments must live until the answer; the envelope
-  /// is then unchanged. `permit`: that of ipc::enqueue::Enqueue; 0: the envelope discharges nothing.
+  /// is then unchanged. `permit`, `session`: those of ipc::enqueue::Enqueue; 0: the envelope discharges nothing.
   virtual async::Task<EnqueueAnswer> enqueue(mail::Envelope& envelope, Lease* lease, std::string_view body,
-                                             std::uint64_t permit, async::Until until) = 0;
+                                             std::uint64_t permit, async::Until until,
+                                             std::string_view session = {}) = 0;
 };
 
 }  // namespace pen::intake

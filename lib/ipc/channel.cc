@@ -14,7 +14,8 @@ using async::Until;
 
 Result<async::PeerCredentials> check_peer(int fd, const AllowedPeers& allowed) {
   PEN_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(fd));
-  const bool ours = peer.uid == 0 || peer.uid == ::geteuid() || peer.uid == allowed.mail_owner;
+  const bool ours =
+      peer.uid == 0 || peer.uid == ::geteuid() || peer.uid == allowed.mail_owner || peer.uid == allowed.queue_owner;
   if (!ours && !allowed.everyone) {
     return fail(IpcError::peer_not_allowed, "pid " + std::to_string(peer.pid) + " uid " + std::to_string(peer.uid));
   }
@@ -30,7 +31,8 @@ Task<Result<Hello>> read_hello(Stream& stream, Until until) {
   PEN_CO_TRY_ASSIGN(const std::string_view content, co_await stream.read_exact(*size, until));
   const auto frame = parse_frame(content);
   if (!frame || frame->fds != 0) co_return fail(IpcError::not_a_hello);
-  auto message = decode_message<HelloMessage>(*frame);
+  // Longer than this program knows, it is a later one's: its version says whether they understand each other.
+  auto message = decode_message<HelloMessage>(*frame, true);
   if (!message) co_return fail(IpcError::not_a_hello);
   co_return std::get<Hello>(*std::move(message));
 }
@@ -43,13 +45,14 @@ Task<Result<Opening>> greet(Stream stream, AllowedPeers allowed, Until until, st
   PEN_CO_TRY(check_hello(hello, {}));
   if (!offered.empty() && std::ranges::find(offered, hello.conversation) == offered.end())
     co_return fail(IpcError::not_offered, "\"" + printable(hello.conversation, 50) + "\"");
-  co_return Opening{std::move(stream), std::move(hello.conversation), peer};
+  co_return Opening{std::move(stream), std::move(hello.conversation), peer, hello.revision};
 }
 
-ChannelBase::ChannelBase(Stream stream, std::string conversation, async::PeerCredentials peer)
+ChannelBase::ChannelBase(Stream stream, std::string conversation, async::PeerCredentials peer, std::uint32_t revision)
     : stream_(std::move(stream)),
       conversation_(std::move(conversation)),
       peer_(peer),
+      revision_(revision),
       max_frame_(ipc::max_frame(conversation_)) {}
 
 Error ChannelBase::failed(Error error) {
@@ -58,13 +61,21 @@ Error ChannelBase::failed(Error error) {
 }
 
 Task<Result<ChannelBase::Received>> ChannelBase::receive_frame(Until until) {
-  auto header = co_await stream_.read_exact(kFrameHeader, until);
-  if (!header) co_return fail(std::move(header).error());
-  const auto size = frame_size(*header, max_frame_);
-  if (!size) co_return fail(failed(size.error()));
-  auto content = co_await stream_.read_exact(*size, until);
-  // Given up inside a frame: the next read would take its middle for a header.
-  if (!content) co_return fail(failed(std::move(content).error()));
+  if (begun_ == 0) {
+    auto header = co_await stream_.read_exact(kFrameHeader, until);
+    if (!header) co_return fail(std::move(header).error());
+    const auto size = frame_size(*header, max_frame_);
+    if (!size) co_return fail(failed(size.error()));
+    begun_ = *size;
+  }
+  auto content = co_await stream_.read_exact(begun_, until);
+  if (!content) {
+    const Error& why = content.error();
+    if (why.is(async::WaitError::cancelled) || why.is(async::WaitError::timed_out))
+      co_return fail(std::move(content).error());
+    co_return fail(failed(std::move(content).error()));
+  }
+  begun_ = 0;
   const auto frame = parse_frame(*content);
   if (!frame) co_return fail(failed(frame.error()));
   Received received{*frame, {}};
@@ -91,12 +102,12 @@ Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path, s
 Task<Result<Connected>> greet_server(Stream stream, std::string name, std::string conversation, Until until) {
   // Who listens below queue_directory is who could create the socket there: its permissions guard it.
   PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(stream.fd()));
-  (void)encode_frame<HelloMessage>(stream.compose(), Hello{.conversation = conversation}, 0, kMaxHello);
+  (void)encode_frame<HelloMessage>(stream.compose(), own_hello(conversation), 0, kMaxHello);
   PEN_CO_TRY_ASSIGN(const Hello hello, co_await read_hello(stream, until));
   if (auto ok = check_hello(hello, conversation); !ok) {
     co_return fail(std::move(ok).error().within(name));
   }
-  co_return Connected{std::move(stream), peer};
+  co_return Connected{std::move(stream), peer, hello.revision};
 }
 
 }  // namespace detail

@@ -15,7 +15,8 @@
 /// Writing: send() never waits; frames of one turn leave in one call. Check congested() and await
 ///          flush() before sending much more.
 /// Errors:  IpcError names what a peer did wrong, within the conversation's name; WaitError and
-///          errno as Stream. After an error the channel is closed and every call fails.
+///          errno as Stream. After an error the channel is closed and every call fails; but a wait that was given up
+///          (timed_out, cancelled) can be taken up again, also within a frame that has come in part.
 /// Thread:  the loop's. One reader and one writer at a time.
 #include <sys/types.h>
 
@@ -31,6 +32,7 @@ struct AllowedPeers {
   bool everyone = false;
   /// Besides root and the uid of this process.
   std::optional<uid_t> mail_owner = std::nullopt;
+  std::optional<uid_t> queue_owner = std::nullopt;
 };
 /// Checks the kernel's word on who is at the other end.
 Result<async::PeerCredentials> check_peer(int fd, const AllowedPeers& allowed);
@@ -40,6 +42,7 @@ struct Opening {
   async::Stream stream;
   std::string conversation;
   async::PeerCredentials peer;
+  std::uint32_t revision = 0;  // the peer's
 };
 /// How long a server waits for a client's hello.
 inline constexpr seconds kHelloWait{30};
@@ -59,10 +62,12 @@ class ChannelBase {
   async::Task<Result<void>> flush(async::Until until = {}) { return stream_.flush(until); }
   const async::PeerCredentials& peer() const { return peer_; }
   const std::string& conversation() const { return conversation_; }
+  /// For who sends what peers of an earlier revision do not know.
+  std::uint32_t peer_revision() const { return revision_; }
   async::Stream& stream() { return stream_; }
 
  protected:
-  ChannelBase(async::Stream stream, std::string conversation, async::PeerCredentials peer);
+  ChannelBase(async::Stream stream, std::string conversation, async::PeerCredentials peer, std::uint32_t revision);
   struct Received {
     Frame frame;
     std::vector<Fd> fds;
@@ -75,8 +80,10 @@ class ChannelBase {
   async::Stream stream_;
   std::string conversation_;
   async::PeerCredentials peer_;
+  std::uint32_t revision_;
   std::size_t max_frame_;
-  std::deque<Fd> fds_;  // received, their frame not yet
+  std::size_t begun_ = 0;  // bytes to come of a frame whose length was read; no frame is empty
+  std::deque<Fd> fds_;     // received, their frame not yet
 };
 
 /// In, Out: the variants of the two directions, as this side sees them.
@@ -90,18 +97,19 @@ class Channel : public ChannelBase {
 
   /// Answers the hello.
   explicit Channel(Opening opening)
-      : ChannelBase(std::move(opening.stream), std::move(opening.conversation), opening.peer) {
-    (void)encode_frame<HelloMessage>(stream().compose(), Hello{.conversation = conversation()}, 0, kMaxHello);
+      : ChannelBase(std::move(opening.stream), std::move(opening.conversation), opening.peer, opening.revision) {
+    (void)encode_frame<HelloMessage>(stream().compose(), own_hello(conversation()), 0, kMaxHello);
   }
   /// After both hellos (connect_channel).
-  Channel(async::Stream stream, std::string_view conversation, async::PeerCredentials peer)
-      : ChannelBase(std::move(stream), std::string(conversation), peer) {}
+  Channel(async::Stream stream, std::string_view conversation, async::PeerCredentials peer,
+          std::uint32_t revision = kRevision)
+      : ChannelBase(std::move(stream), std::string(conversation), peer, revision) {}
 
   /// The next message.
   async::Task<Result<Received>> receive(async::Until until = {}) {
     auto raw = co_await receive_frame(until);
     if (!raw) co_return fail(std::move(raw).error());
-    auto message = decode_message<In>(raw->frame);
+    auto message = decode_message<In>(raw->frame, peer_revision() > kRevision);
     if (!message) co_return fail(failed(std::move(message).error()));
     co_return Received{*std::move(message), std::move(raw->fds)};
   }
@@ -138,6 +146,7 @@ namespace detail {
 struct Connected {
   async::Stream stream;
   async::PeerCredentials peer;
+  std::uint32_t revision = 0;
 };
 async::Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path, std::string conversation,
                                                  async::Until until);
@@ -150,7 +159,7 @@ async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::st
                                                       std::string_view conversation, async::Until until) {
   auto connected = co_await detail::connect_and_greet(loop, std::move(path), std::string(conversation), until);
   if (!connected) co_return fail(std::move(connected).error());
-  co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer);
+  co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer, connected->revision);
 }
 
 template <class In, class Out>
@@ -158,7 +167,7 @@ async::Task<Result<Channel<In, Out>>> open_channel(async::Stream stream, std::st
                                                    std::string_view conversation, async::Until until) {
   auto connected = co_await detail::greet_server(std::move(stream), std::move(name), std::string(conversation), until);
   if (!connected) co_return fail(std::move(connected).error());
-  co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer);
+  co_return Channel<In, Out>(std::move(connected->stream), conversation, connected->peer, connected->revision);
 }
 
 }  // namespace pen::ipc

@@ -205,6 +205,27 @@ BOOST_AUTO_TEST_CASE(a_wait_given_up_between_frames_can_be_taken_up_again) {
   BOOST_TEST(run(loop, server.receive()).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_wait_given_up_within_a_frame_can_be_taken_up_again) {
+  auto [client, server] = connected();
+  std::string frame;
+  BOOST_TEST(encode_frame<enqueue::ToQmgr>(frame, enqueue::ReturnLease{.lease = 3}, 0, 1000));
+  for (std::size_t part = 1; part < frame.size(); ++part) {
+    client.stream().write(std::string_view(frame).substr(0, part));
+    async::Cancel cancel;
+    std::optional<Result<Server::Received>> got;
+    loop.spawn("r", store_result(server.receive({.cancel = &cancel}), &got));
+    settle();
+    cancel.raise();
+    settle();
+    BOOST_TEST(got.value().error().is(async::WaitError::cancelled));
+    BOOST_TEST(run(loop, server.receive({.deadline = loop.now()})).error().is(async::WaitError::timed_out));
+    client.stream().write(std::string_view(frame).substr(part));
+    const auto rest = run(loop, server.receive());
+    BOOST_REQUIRE(rest.has_value());
+    BOOST_TEST(std::get<enqueue::ReturnLease>(rest->message).lease == 3U);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(only_permitted_peers_get_in) {
   Stream client = raw_client();
   const Stream server = accepted();

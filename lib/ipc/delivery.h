@@ -6,7 +6,8 @@
 /// beyond the window and never decides about retries.
 /// After ConnectionClosed no more results come for that connection: jobs in `unstarted` had no effect at the peer and
 /// are scheduled again without penalty; any other job of it without a JobResult is in doubt and is deferred.
-/// Death of the program: the stage page tells qmgr which jobs may have had an effect (see Stage).
+/// Death of the program: the stage page tells qmgr which jobs may have had an effect (see Stage). One that ends in
+/// order says so (leaving()).
 #include <string>
 #include <string_view>
 #include <variant>
@@ -30,13 +31,25 @@ struct StagePage {
   std::uint32_t slots = 0;
   PEN_FIELDS(slots)
 };
+/// What a connection is made through, where mail is sent from sources (lib/egress/file.h).
+struct Through {
+  std::string source;      // its name; empty: there is none
+  std::string helo;        // for EHLO; empty: as without
+  std::string address;     // of the host's family: bound to, or told to the proxy; empty: any
+  std::uint8_t proxy = 0;  // egress::Proxy::Kind
+  std::string proxy_host;  // numeric
+  std::uint16_t proxy_port = 0;
+  std::string user, password;
+  PEN_FIELDS(source, helo, address, proxy, proxy_host, proxy_port, user, password)
+};
 struct OpenConnection {
   std::uint64_t connection = 0;
   Destination destination;
   std::string nexthop;        // of the job that caused it (for logs and per-domain settings)
   bool step_by_step = false;  // one command at a time: it has got out of step under pipelining
   bool clear_text = false;    // level may, and TLS with it broke a while ago: no STARTTLS
-  PEN_FIELDS(connection, destination, nexthop, step_by_step, clear_text)
+  Through through = {};
+  PEN_FIELDS(connection, destination, nexthop, step_by_step, clear_text, through)
 };
 struct CloseConnection {  // after the jobs in hand
   std::uint64_t connection = 0;
@@ -62,9 +75,13 @@ struct Job : mail::MessageFacts {
   bool soft_refusals = false;  // soft_bounce: qmgr tries again what is refused, and the log says so
   bool other_hosts = false;    // what this host does not take now is offered to another one in this round
   bool other_sender = false;   // `sender` is not what the queue has: it was made for these recipients (SRS, VERP)
+  std::uint32_t attempt = 0;   // which try of the message this is, from 1 on (docs/events.md); 0: not said
+  // shaping = yes: a refusal that complains of something by these rules is put off by qmgr, and the log says so
+  bool shaped = false;
+  std::string provider = {};  // whose rules they are beside those for all; empty: nobody's
   PEN_FIELDS(job, connection, slot, queue_id, arrival, active, sender, nexthop, recipients, envid, ret, body_type,
              smtputf8, requiretls, client, body, body_offset, inline_body, soft_refusals, purpose, other_hosts, verp,
-             other_sender)
+             other_sender, attempt, tenant, shaped, provider)
 };
 
 // program → qmgr
@@ -99,7 +116,8 @@ enum class Trouble : std::uint8_t {
   peer_421,
   tls,
   local,
-  replaced  // of a connection that was not opened: this program ends, the destination has nothing to do with it
+  replaced,  // of a connection that was not opened: this program ends, the destination has nothing to do with it
+  source     // the same: its source cannot be used (its proxy fails, its address is not on this host)
 };
 /// Also the answer to an OpenConnection that failed (then `opened` is false and status says why).
 struct ConnectionClosed {
@@ -112,6 +130,15 @@ struct ConnectionClosed {
   bool lingers = false;                  // the session is over, but not closed yet: ConnectionGone follows
   PEN_FIELDS(connection, opened, trouble, status, unstarted, out_of_step, lingers)
 };
+/// The last word of a program that ends because another takes its place: of no connection. What it was handed and did
+/// not begin is the next program's; it did not die of it. A qmgr that does not know this word passes over it.
+inline constexpr std::uint64_t kNoConnection = 0;
+inline ConnectionClosed leaving() {
+  ConnectionClosed word;
+  word.connection = kNoConnection;
+  word.trouble = Trouble::replaced;
+  return word;
+}
 /// It is closed on the wire.
 struct ConnectionGone {
   std::uint64_t connection = 0;

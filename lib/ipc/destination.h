@@ -43,7 +43,7 @@ struct Destination {
   std::string unix_path;  // LMTP
   TlsPolicy tls;
   std::string credentials;  // id of SASL credentials; empty: none
-  std::string source;       // local address to bind; empty: any
+  std::string source;       // in qmgr: the source's name (docs/egress.md); in smtp: the address to bind; empty: any
   // RFC 8689: it carries mail with REQUIRETLS, and such mail only: nothing is sent before the peer has proved who it is
   // (tls says how) and has offered REQUIRETLS.
   bool requiretls = false;

@@ -32,7 +32,8 @@ struct Enqueue {
   std::string_view inline_body;  // points into the frame
   /// Of the bounce::Notify that asked for this message. Without it an envelope may discharge nothing.
   std::uint64_t permit = 0;
-  PEN_FIELDS(request, envelope, lease, inline_body, permit)
+  std::string_view session = {};  // that it came in, for events alone; empty: none
+  PEN_FIELDS(request, envelope, lease, inline_body, permit, session, envelope.tenant)
 };
 
 // qmgr → receiver

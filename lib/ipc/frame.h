@@ -54,9 +54,13 @@ Result<Frame> parse_frame(std::string_view content);
 /// Which alternative the frame claims to be, for error texts.
 std::uint64_t message_index(const Frame& frame);
 
+/// of_later: the peer is of a later revision, and what it says may be longer than this program knows.
 template <class In>
-Result<In> decode_message(const Frame& frame) {
-  if (auto message = decode<In>(frame.message)) return *std::move(message);
+Result<In> decode_message(const Frame& frame, bool of_later = false) {
+  Decoder decoder(frame.message);
+  In message{};
+  decoder.get(message);
+  if (decoder.ok() && (of_later || decoder.rest().empty())) return message;
   return fail(IpcError::malformed_frame, "message type " + std::to_string(message_index(frame)));
 }
 
@@ -91,9 +95,13 @@ struct Hello {
   std::uint32_t magic = kMagic;
   std::string conversation;
   std::uint32_t version = kVersion;
-  PEN_FIELDS(magic, conversation, version)
+  std::uint32_t revision = 0;  // what a peer has that does not name it
+  PEN_FIELDS(magic, conversation, version, revision)
 };
 using HelloMessage = std::variant<Hello>;
+inline Hello own_hello(std::string_view conversation) {
+  return {.conversation = std::string(conversation), .revision = kRevision};
+}
 inline constexpr std::size_t kMaxHello = 256;
 
 /// Whether a hello is one of ours; conversation empty: any.

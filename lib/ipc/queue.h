@@ -38,9 +38,13 @@ struct Filter {
   seconds older{0};         // arrived at least that long ago
   std::string reply;        // part of the reason why a recipient waits
   std::uint8_t places = 0;  // bit_of(Place); 0: all
+  std::string tenant;       // its bytes come after the request's others
   PEN_FIELDS(sender, recipient, domain, older, reply, places)
   bool operator==(const Filter&) const = default;
 };
+/// The revision (topology.h) from which on a queue manager knows Filter::tenant. To others a tool sends no such
+/// request: they would take it to be about every tenant's mail.
+inline constexpr std::uint32_t kTenantRevision = 2;
 /// Ids in one request at most: a tool sends more as several requests.
 inline constexpr std::size_t kMaxIds = 40'000;
 
@@ -52,7 +56,7 @@ struct List {
   std::vector<std::string> queue_ids;  // only these; empty: all
   Filter filter;
   bool brief = false;  // Entries with domains instead of recipients: what the footers know, many times as fast
-  PEN_FIELDS(request, site, queue_id, queue_ids, filter, brief)
+  PEN_FIELDS(request, site, queue_id, queue_ids, filter, brief, filter.tenant)
 };
 /// expire: the message is tried once more and then returned to its sender, as if it had grown too old; one on hold
 /// stays there, and is returned when it is released. expire_release: one on hold is released as well.
@@ -66,7 +70,8 @@ struct Act {
   std::vector<std::string> queue_ids;  // when not all and no site
   Filter filter;
   bool dry_run = false;  // an Entry, without recipients, for each message that would be acted on; nothing is done
-  PEN_FIELDS(request, verb, all, site, queue_ids, filter, dry_run)
+  std::string by = {};   // whose order it is, where the tool gives it for somebody else; for events
+  PEN_FIELDS(request, verb, all, site, queue_ids, filter, dry_run, filter.tenant, by)
 };
 /// The content of messages, for pencat: each is answered by Content with a descriptor or inline, in the order asked
 /// for; then Done, whose count tells how many there were. A damaged one is answered by an Entry with its `fault`; after
@@ -102,6 +107,17 @@ struct Thaw {
   PEN_FIELDS(request)
 };
 
+/// What happens to a message from now on, as it happens: Happened with the step `watched` first, then one for each
+/// step, until the tool closes or sends anything, which is answered by Done and by nothing else. For who may list.
+struct Watch {
+  std::uint64_t request = 0;
+  std::string queue_id;  // empty: every message
+  PEN_FIELDS(request, queue_id)
+};
+
+/// Who has not answered AskStatus by then hangs: so judge penstock health and penapi.
+inline constexpr seconds kHangs{3};
+
 // qmgr → tool
 struct EntryRecipient {
   std::string address;
@@ -132,8 +148,11 @@ struct Entry {
   // of a file in maildrop that is no whole message: why; queue_id is its name then, which may be anything.
   // In the answer to Show: what is damaged, and where
   std::string fault;
+  std::string tenant;  // not of a brief one
+  // Which try of the message is the next one, or the one under way, from 1 on (docs/events.md); 0: not said.
+  std::uint32_t attempt = 0;
   PEN_FIELDS(request, place, queue_id, arrival, size, sender, recipients, next_try, forced_expire, more, domains,
-             originals, bounced, fault)
+             originals, bounced, fault, tenant, attempt)
 };
 struct Content {
   std::uint64_t request = 0;
@@ -142,7 +161,7 @@ struct Content {
   std::string_view inline_body;
   bool more = false;            // only recipients; the next Content holds more of them, the last one everything else
   Place place = Place::active;  // where the message is
-  PEN_FIELDS(request, envelope, body_offset, inline_body, more, place)
+  PEN_FIELDS(request, envelope, body_offset, inline_body, more, place, envelope.tenant)
 };
 /// Of an order or a listing, a few times a second.
 struct Progress {
@@ -187,6 +206,39 @@ struct LogEnds {
   std::vector<LogEnd> logs;
   PEN_FIELDS(request, logs)
 };
+/// active: it is being worked on. handed: a delivery program has these recipients. delivered, deferred, failed: these
+/// had their result; deferred ones are tried again, failed ones go back to the sender. waits: the round is over, and
+/// it is tried again. expired: it was too old. held, released, requeued: an order. removed: its end, for
+/// nobody is left; deleted: its end by an order. missed: so many were not told, for the tool took none.
+enum class Step : std::uint8_t {
+  watched,
+  active,
+  handed,
+  delivered,
+  deferred,
+  failed,
+  waits,
+  expired,
+  held,
+  released,
+  requeued,
+  removed,
+  deleted,
+  missed
+};
+inline constexpr std::size_t kMaxHappenedTo = 50;
+struct Happened {
+  std::uint64_t request = 0;
+  WallTime time{};
+  std::string queue_id = {};
+  Step step = Step::watched;
+  std::vector<std::string> recipients = {};  // the first kMaxHappenedTo
+  std::uint64_t count = 0;                   // of recipients; of missed: steps
+  std::string text = {};                     // what was replied, or said
+  std::string where = {};                    // handed: "transport:next hop"
+  WallTime next_try{};                       // waits
+  PEN_FIELDS(request, time, queue_id, step, recipients, count, text, where, next_try)
+};
 /// not_found: none of the ids named is in the queue. One that is there and needs nothing (a flush of a message that
 /// is being tried) is ok, and not counted.
 enum class Outcome : std::uint8_t { ok, not_found, denied, failed, no_space };
@@ -198,7 +250,7 @@ struct Done {
   PEN_FIELDS(request, outcome, count, text)
 };
 
-using ToQmgr = std::variant<List, Act, Show, AskStatus, ListSpool, Freeze, Thaw>;
-using FromQmgr = std::variant<Entry, Content, Progress, Status, Done, SpoolFile, LogEnds>;
+using ToQmgr = std::variant<List, Act, Show, AskStatus, ListSpool, Freeze, Thaw, Watch>;
+using FromQmgr = std::variant<Entry, Content, Progress, Status, Done, SpoolFile, LogEnds, Happened>;
 
 }  // namespace pen::ipc::queue

@@ -5,20 +5,27 @@
 /// listens, programs serve.
 ///
 ///   conversation  socket             client (connects)             server           peers allowed
+///                                                                                 (owners: mail_owner, queue_owner)
 ///   enqueue       public/qmgr        all that take or make mail    qmgr             root, mail_owner
 ///   queue         public/qmgr        penqueue, pensuper, penapi, … qmgr             all; rights by uid
 ///   destinations  public/qmgr        pendest, penapi               qmgr             all; rights by uid
-///   route         private/rewrite    qmgr                          trivial-rewrite  root, mail_owner
-///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, mail_owner
-///   bounce        private/bounce     qmgr                          bounce           root, mail_owner
-///   session_errors private/bounce    smtpd, smtp                   bounce           root, mail_owner
-///   sessions      private/anvil      smtpd, qmgr, penstock, penapi anvil            root, mail_owner
-///   clients       private/anvil      smtpd                         anvil            root, mail_owner
-///   sender_memory private/anvil      smtpd                         anvil            root, mail_owner
-///   tls_report    private/tlsrpt     smtp, trivial-rewrite         tlsrpt           root, mail_owner
-///   verify        private/verify     smtpd, penverify              verify           root, mail_owner
-///   probed        private/verify     qmgr                          verify           root, mail_owner
+///   route         private/rewrite    qmgr                          trivial-rewrite  root, owners
+///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, owners
+///   bounce        private/bounce     qmgr                          bounce           root, owners
+///   session_errors private/bounce    smtpd, smtp                   bounce           root, owners
+///   sessions      private/anvil      smtpd, qmgr, penstock, penapi anvil            root, owners
+///   clients       private/anvil      smtpd                         anvil            root, owners
+///   sender_memory private/anvil      smtpd                         anvil            root, owners
+///   tls_report    private/tlsrpt     smtp, trivial-rewrite         tlsrpt           root, owners
+///   dmarc_report  private/dmarcrpt   smtpd                         dmarcrpt         root, owners
+///   verify        private/verify     smtpd, penverify              verify           root, owners
+///   events        private/events     all                           penevents        root, owners
+///   probed        private/verify     qmgr                          verify           root, owners
+///   trace         private/trace.NAME, pentrace                     smtpd            root, owners
+///                 private/TRANSPORT  pentrace                      smtp, lmtp       root, owners
 ///
+/// private/cyrus is no conversation: smtpd speaks Dovecot's protocol there (lib/sasl/dovecot_requests.h).
+/// public/event-stream is no conversation either: penevents writes JSON lines there (docs/events.md).
 /// public/pickup has no conversation: a connection says that pendrop left a message (docs/submission.md).
 /// Opening: a Hello each way (magic, conversation name, version); a server may serve several conversations on one
 ///          socket and chooses by the name.
@@ -26,7 +33,10 @@
 ///          into the variant, encoded struct (docs/ipc.md). Descriptors travel with the frame whose comment says so.
 /// Numbers: one side may have many requests under way: every request carries a number of the asker's choice and the
 ///          answer repeats it.
-/// Version: any change but an added trailing field of a message raises kVersion; both sides must match.
+/// Version: both sides must have the same kVersion. A field added at the end of a message, or a message at the end of
+///          a variant, raises kRevision: a program reads what is longer than it knows of peers with a later one, and
+///          gives what is missing its default. Any other change raises kVersion; golden_test.cc holds the bytes of the
+///          last release to this.
 // clang-format on
 #include <cstdint>
 #include <string>
@@ -34,11 +44,13 @@
 
 namespace pen::ipc {
 inline constexpr std::uint32_t kVersion = 8;
+inline constexpr std::uint32_t kRevision = 4;
 inline constexpr std::string_view kQmgrSocket = "public/qmgr";
 inline constexpr std::string_view kRewriteSocket = "private/rewrite";
 inline constexpr std::string_view kBounceSocket = "private/bounce";
 inline constexpr std::string_view kAnvilSocket = "private/anvil";
 inline constexpr std::string_view kTlsReportSocket = "private/tlsrpt";
+inline constexpr std::string_view kDmarcReportSocket = "private/dmarcrpt";
 /// Of a service whose name is a setting (address_verify_service_name).
 inline std::string service_socket(std::string_view service) { return "private/" + std::string(service); }
 }  // namespace pen::ipc

@@ -1,8 +1,13 @@
 #include "lib/lmdb/database.h"
 
+#include <fcntl.h>
 #include <lmdb.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <utility>
+
+#include "lib/base/fd.h"
 
 namespace pen::lmdb {
 namespace {
@@ -47,6 +52,21 @@ unsigned flags_of(const Options& o) {
   return flags;
 }
 
+/// The library lengthens a lock file that is shorter than its table of readers by a call that may shorten as well, and
+/// that confined programs do not have. One that is long enough already it leaves as it is, and fills it anew where
+/// nobody else has it open.
+void make_lock_file(const std::string& path, const Options& options) {
+  if (!options.lock) return;
+  constexpr off_t kBytes = 16384;  // of 126 readers in 64 bytes each, and a head
+  const std::string name = path + (options.directory ? "/lock.mdb" : "-lock");
+  struct stat st{};
+  const bool found = ::stat(name.c_str(), &st) == 0;
+  const bool is_short = found ? S_ISREG(st.st_mode) && st.st_size < kBytes : options.write;
+  if (!is_short) return;  // closing one that is in use would let go of this process's locks
+  const Fd fd(::open(name.c_str(), O_RDWR | (options.write ? O_CREAT : 0) | O_CLOEXEC, options.mode));
+  if (fd) (void)!::pwrite(fd.get(), "", 1, kBytes - 1);  // what goes wrong here the library says better
+}
+
 }  // namespace
 
 std::string_view error_module(DatabaseError) { return "lmdb"; }
@@ -67,6 +87,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, const 
   PEN_TRY(outcome(::mdb_env_create(&env), path));
   std::unique_ptr<Database> database(new Database(path, env));
   if (options.map_size != 0) PEN_TRY(outcome(::mdb_env_set_mapsize(env, options.map_size), path));
+  make_lock_file(path, options);
   PEN_TRY(outcome(::mdb_env_open(env, path.c_str(), flags_of(options), options.mode), path));
   MDB_txn* txn = nullptr;
   PEN_TRY(outcome(::mdb_txn_begin(env, nullptr, options.write ? 0U : MDB_RDONLY, &txn), path));

@@ -25,6 +25,7 @@ Result<void> check_file(const std::string& path) {
 }
 
 std::string data_file(const std::string& directory) { return directory + "/data.mdb"; }
+std::string lock_file(const std::string& directory) { return directory + "/lock.mdb"; }
 
 }  // namespace
 
@@ -44,10 +45,14 @@ Result<std::unique_ptr<Database>> open_hints_to_read(const std::string& director
 }
 
 Result<std::string> set_aside(const std::string& directory) {
-  const std::string aside = directory + ".damaged";
+  const std::string aside = directory + "/damaged";
   std::error_code code;
   std::filesystem::remove_all(aside, code);
-  std::filesystem::rename(directory, aside, code);
+  if (::mkdir(aside.c_str(), 0700) != 0) return fail_errno("set aside " + directory);
+  // The lock first: what is killed in between finds the damage again.
+  if (!code) std::filesystem::rename(lock_file(directory), aside + "/lock.mdb", code);
+  if (code == std::errc::no_such_file_or_directory) code.clear();
+  if (!code) std::filesystem::rename(data_file(directory), aside + "/data.mdb", code);
   if (code) return fail(Error::from_errno(code.value(), "set aside " + directory));
   return aside;
 }

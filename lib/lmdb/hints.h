@@ -22,7 +22,8 @@ enum class Check : bool { no, yes };
 /// Opens an existing database, for a tool. check: only if no process writes.
 Result<std::unique_ptr<Database>> open_hints_to_read(const std::string& directory, std::size_t map_size, Check check);
 
-/// Renames the directory to DIRECTORY.damaged and replaces an earlier one of that name. Returns the new name.
+/// Moves the database into DIRECTORY/damaged, in place of an earlier one there: what is above the directory may be
+/// closed to the program. Returns that name.
 Result<std::string> set_aside(const std::string& directory);
 
 /// Calls open(). A damaged database is set aside for inspection, and a second open() begins a new one: only hints are

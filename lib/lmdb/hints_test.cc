@@ -119,10 +119,18 @@ BOOST_AUTO_TEST_CASE(damage_is_told_set_aside_and_begun_anew) {
     std::string warning;
     const auto anew = open_or_begin_anew(path, "only hints are lost", warning, [&] { return open_hints(path, kMap); });
     BOOST_REQUIRE(anew.has_value());
-    BOOST_TEST(warning.ends_with("; set aside as " + path + ".damaged; only hints are lost"));
+    BOOST_TEST(warning.ends_with("; set aside as " + path + "/damaged; only hints are lost"));
     BOOST_TEST(get(**anew, "a") == "nothing");
-    BOOST_TEST(std::filesystem::exists(path + ".damaged/data.mdb"));
+    BOOST_TEST(std::filesystem::exists(path + "/damaged/data.mdb"));
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_library_need_not_lengthen_a_lock_file) {
+  // Programs that have one may not. It would be shorter if the library had made it.
+  const auto database = open();
+  BOOST_TEST(std::filesystem::file_size(path + "/lock.mdb") == 16384U);
+  BOOST_TEST(put(*database, "a", "1").has_value());
+  BOOST_TEST(get(*database, "a") == "1");
 }
 
 BOOST_AUTO_TEST_CASE(a_full_file_is_no_damage) {

@@ -102,7 +102,9 @@ struct ListedAddress {
   std::string display_name;
 };
 /// Reads at most max addresses; skips text that is not an address. Never fails: header fields may hold anything.
-std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t max = 10000);
+/// skipped (may be null) receives that text, in pieces; both together are at most max.
+std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t max = 10000,
+                                              std::vector<std::string>* skipped = nullptr);
 
 /// Replaces addresses of a list (a header field's value) and leaves the rest of the text alone. `replace` gets an
 /// address and returns the text to put there, or the same address to change nothing. It is asked only about addresses

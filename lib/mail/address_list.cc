@@ -9,7 +9,8 @@ namespace {
 /// Reads the list in one pass; the text of an address gathers in `bare` (outside angle brackets) and `angle`.
 class ListReader {
  public:
-  ListReader(std::string_view text, std::size_t max) : text_(text), max_(max) {}
+  ListReader(std::string_view text, std::size_t max, std::vector<std::string>* skipped = nullptr)
+      : text_(text), max_(max), skipped_(skipped) {}
 
   /// The place of the address in the text: the part between begin and end can be replaced by another address.
   struct Place {
@@ -19,7 +20,7 @@ class ListReader {
   const std::vector<Place>& places() const { return places_; }
 
   std::vector<ListedAddress> read() {
-    while (at_ < text_.size() && found_.size() < max_) {
+    while (at_ < text_.size() && found_.size() + (skipped_ == nullptr ? 0 : skipped_->size()) < max_) {
       const char c = text_[at_];
       switch (c) {
         case '(':
@@ -51,6 +52,7 @@ class ListReader {
           ++at_;
           break;
         case '<':
+          skip(angle_);  // of several only the last one counts
           in_angle_ = true;
           had_angle_ = true;
           angle_.clear();
@@ -94,11 +96,19 @@ class ListReader {
       return;
     }
     if (space_ && !phrase_.empty()) phrase_ += ' ';
+    if (had_angle_) {
+      if (space_ && !behind_.empty()) behind_ += ' ';
+      behind_ += piece;
+    }
     space_ = false;
     phrase_ += piece;
     bare_ += piece;
   }
+  void skip(std::string_view text) {
+    if (skipped_ != nullptr && !text.empty()) skipped_->emplace_back(text);
+  }
   void skip_comment() {
+    const std::size_t begin = at_;
     unsigned depth = 0;
     for (; at_ < text_.size(); ++at_) {
       if (text_[at_] == '\\') {
@@ -110,6 +120,7 @@ class ListReader {
         return;
       }
     }
+    skip(text_.substr(begin));  // without an end
   }
   void read_quoted() {
     const std::size_t begin = at_++;
@@ -133,8 +144,12 @@ class ListReader {
         if (had_angle_) name = unquote_local(phrase_);
         found_.push_back({*std::move(address), std::move(name)});
         places_.push_back(place_);
+      } else {
+        skip(had_angle_ ? angle_ : phrase_);
       }
     }
+    if (behind_.contains('@')) skip(behind_);
+    behind_.clear();
     bare_.clear();
     angle_.clear();
     phrase_.clear();
@@ -144,18 +159,21 @@ class ListReader {
 
   std::string_view text_;
   std::size_t max_;
+  std::vector<std::string>* skipped_;  // nullptr: not wanted
   std::size_t at_ = 0;
   std::vector<ListedAddress> found_;
   std::vector<Place> places_;
   Place place_;
   std::string bare_, angle_, phrase_;
+  std::string behind_;  // an address in angle brackets
   bool in_angle_ = false, had_angle_ = false, in_group_ = false, space_ = false;
 };
 
 }  // namespace
 
-std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t max) {
-  return ListReader(text, max).read();
+std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t max,
+                                              std::vector<std::string>* skipped) {
+  return ListReader(text, max, skipped).read();
 }
 
 Result<bool> replace_addresses(std::string& text, const AddressReplacer& replace) {

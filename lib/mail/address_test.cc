@@ -136,6 +136,12 @@ BOOST_AUTO_TEST_CASE(address_lists_with_names_groups_comments_and_routes_are_rea
 BOOST_AUTO_TEST_CASE(unreadable_list_entries_are_skipped) {
   BOOST_TEST(parse_address_list("(((, <<<>>>, \"", 10).empty());
   BOOST_TEST(parse_address_list("a@b,c@d,e@f", 2).size() == 2U);
+  BOOST_TEST(parse_address_list("@, a@b", 1).size() == 1U);
+  std::vector<std::string> skipped;
+  BOOST_TEST(parse_address_list("a@b c@d, e@f, <g@h> <i@j> k@l, (m@n", 10, &skipped).size() == 2U);
+  BOOST_TEST((skipped == std::vector<std::string>{"a@b c@d", "g@h", "k@l", "(m@n"}));
+  skipped.clear();
+  BOOST_TEST(parse_address_list("@, a@b, c@d", 2, &skipped).size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_name_stands_before_the_address_or_as_a_comment_behind_it) {
@@ -146,6 +152,28 @@ BOOST_AUTO_TEST_CASE(a_name_stands_before_the_address_or_as_a_comment_behind_it)
   BOOST_TEST(named_address("host!ada", "a@b", false) == "\"host!ada\" <a@b>");
   BOOST_TEST(named_address("Ada (A. L\\)", "a@b", true) == "a@b (Ada \\(A. L\\\\\\))");
   BOOST_TEST(named_address("", "a@b", true) == "a@b");
+  BOOST_TEST(named_address(encoded_name("J\xc3\xbcrgen (x) K.", "utf-8"), "a@b", false) ==
+             "=?utf-8?Q?J=C3=BCrgen_=28x=29_K=2E?= <a@b>");
+  BOOST_TEST(encoded_name("A. \"L\"", "utf-8") == "A. \"L\"");
+  BOOST_TEST(encoded_name("J\xc3\xbcrgen", "") == "J\xc3\xbcrgen");
+  BOOST_TEST(encoded_name("J\xfcrgen", "iso-8859-1") == "=?iso-8859-1?Q?J=FCrgen?=");
+  std::string many;
+  for (int i = 0; i < 20; ++i) many += "\xc3\xa9";
+  const std::string words = encoded_name(many, "utf-8");
+  BOOST_TEST(
+      words == "=?utf-8?Q?" +
+                   [] {
+                     std::string ten;
+                     for (int i = 0; i < 10; ++i) ten += "=C3=A9";
+                     return ten;
+                   }() +
+                   "?= =?utf-8?Q?" +
+                   [] {
+                     std::string ten;
+                     for (int i = 0; i < 10; ++i) ten += "=C3=A9";
+                     return ten;
+                   }() +
+                   "?=");
 }
 
 BOOST_AUTO_TEST_CASE(owner_request_special_keeps_lists_whole_at_a_hyphen) {

@@ -1,5 +1,7 @@
 #include "lib/mail/client_commands.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lib/base/text.h"
@@ -111,6 +113,20 @@ std::string passed_on(std::string_view orcpt, const Offers& offers) {
   return out;
 }
 
+/// An address in UTF-8 as ORCPT has it (RFC 6533 section 3); empty: it is none.
+std::string utf8_orcpt(std::string_view address) {
+  if (!valid_utf8(address)) return {};
+  std::string out = "utf-8;";
+  for (const char c : address) {
+    const auto u = static_cast<unsigned char>(c);
+    if (u <= ' ' || u == 0x7f || c == '\\' || c == '+' || c == '=')
+      out += fmt::format("\\x{{{:X}}}", u);
+    else
+      out += c;
+  }
+  return out;
+}
+
 }  // namespace
 
 void append_rcpt(std::string& out, const Recipient& recipient, const Offers& offers) {
@@ -136,10 +152,13 @@ void append_rcpt(std::string& out, const Recipient& recipient, const Offers& off
     if (const std::string orcpt = passed_on(recipient.orcpt, offers); !orcpt.empty()) {
       out += " ORCPT=";
       out += orcpt;
-    } else if (recipient.orcpt.empty() && !recipient.original.empty() && recipient.original != recipient.address &&
-               all_ascii(recipient.original)) {
-      out += " ORCPT=rfc822;";
-      out += encode_xtext(recipient.original);
+    } else if (recipient.orcpt.empty() && !recipient.original.empty() && recipient.original != recipient.address) {
+      const bool ascii = all_ascii(recipient.original);
+      const std::string made = ascii ? "rfc822;" + encode_xtext(recipient.original) : utf8_orcpt(recipient.original);
+      if (const std::string say = passed_on(made, offers); !say.empty()) {
+        out += " ORCPT=";
+        out += say;
+      }
     }
   }
   out += "\r\n";

@@ -202,7 +202,8 @@ CommandLine split_command(std::string_view line) {
   result.word = take_word(line);
   result.args = trim_blank(line);
   for (std::size_t i = 0; i + 1 < kVerbs; ++i)
-    if (result.word.size() == kNames[i].size() && iequals(result.word, kNames[i])) {
+    if (result.word.size() == kNames[i].size() && ascii_lower(result.word[0]) == ascii_lower(kNames[i][0]) &&
+        iequals(result.word, kNames[i])) {
       result.verb = static_cast<Verb>(i);
       break;
     }

@@ -2,8 +2,18 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "lib/mail/logged.h"
+
 using namespace pen;
 using namespace pen::mail;
+
+namespace {
+/// The log's form while it lives.
+struct InForm {
+  explicit InForm(LogForm form) { set_log_form(form); }
+  ~InForm() { set_log_form({}); }
+};
+}  // namespace
 
 BOOST_AUTO_TEST_SUITE(delivery_line_format)
 
@@ -19,6 +29,30 @@ BOOST_AUTO_TEST_CASE(delays_show_two_digits) {
   BOOST_TEST(delay_text(seconds(123456)) == "123456");
   BOOST_TEST(delay_text(microseconds(-5)) == "0");
 }
+BOOST_AUTO_TEST_CASE(two_digits_count_but_no_more_stand_after_the_point_than_the_setting_permits) {
+  const auto texts = [](int digits) {
+    const InForm form({.internal = false, .delay_digits = digits});
+    std::string out;
+    for (const int us : {3, 56, 1'234, 56'789, 456'789, 1'260'000, 12'300'000})
+      out += (out.empty() ? "" : " ") + delay_text(microseconds(us));
+    return out;
+  };
+  BOOST_TEST(texts(6) == "0.000003 0.000056 0.0012 0.057 0.46 1.3 12");
+  BOOST_TEST(texts(3) == "0 0 0.001 0.057 0.46 1.3 12");
+  BOOST_TEST(texts(0) == "0 0 0 0 0 1 12");
+}
+
+BOOST_AUTO_TEST_CASE(addresses_have_quotes_or_none_as_the_form_says) {
+  const std::string quoted = R"("a b"@c.example)";
+  BOOST_TEST(logged(quoted) == quoted);
+  Recipient to{.address = quoted, .original = R"("d e"@c.example)", .orcpt = {}, .notify = 0};
+  const InForm form({.internal = true, .delay_digits = 2});
+  BOOST_TEST(logged(quoted) == "a b@c.example");
+  BOOST_TEST(logged("") == "");
+  BOOST_TEST(delivery_line("4F", to, "none", 1, {}, {Action::failed, "5.1.1", "x", {}, {}}, Wording::usual, quoted)
+                 .starts_with("4F: to=<a b@c.example>, orig_to=<d e@c.example>, relay=none,"));
+}
+
 BOOST_AUTO_TEST_CASE(the_line_reads_as_postfix_writes_it) {
   Recipient to{.address = "a@b.example", .original = {}, .orcpt = {}, .notify = 0};
   const Delays delays{microseconds(20'000), microseconds(0), microseconds(10'000), microseconds(1'500'000)};

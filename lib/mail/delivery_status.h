@@ -4,6 +4,7 @@
 /// Source:  RFC 3463 (enhanced codes), RFC 3464 (fields of a report), Postfix's status= words in log lines.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/base/codec.h"
@@ -27,5 +28,7 @@ struct DeliveryStatus {
 inline DeliveryStatus make_status(Action action, std::string dsn, std::string text) {
   return {action, std::move(dsn), std::move(text), {}, {}};
 }
+/// What the peer said, code first; empty: nobody did.
+std::string_view peers_words(const DeliveryStatus& status);
 
 }  // namespace pen::mail

@@ -1,5 +1,7 @@
 #include "lib/mail/header.h"
 
+#include <algorithm>
+
 #include "lib/base/text.h"
 
 namespace pen::mail {
@@ -11,6 +13,19 @@ std::size_t field_name_length(std::string_view line) {
   std::size_t colon = n;
   while (colon < line.size() && (line[colon] == ' ' || line[colon] == '\t')) ++colon;
   return colon < line.size() && line[colon] == ':' ? n : 0;
+}
+
+std::optional<bool> mailbox_line(std::string_view start, bool whole) {
+  constexpr std::string_view kFrom = "From ";
+  whole = whole || start.size() >= HeaderScanner::kDecide;
+  start = start.substr(0, HeaderScanner::kDecide);
+  const auto quotes = std::min(start.find_first_not_of('>'), start.size());
+  const auto rest = start.substr(quotes);
+  if (rest.size() < kFrom.size()) return kFrom.starts_with(rest) && !whole ? std::nullopt : std::optional(false);
+  if (!rest.starts_with(kFrom)) return false;
+  const auto next = rest.find_first_not_of(" \t", kFrom.size());
+  if (next == rest.npos) return whole ? std::optional(true) : std::nullopt;
+  return rest[next] != ':';
 }
 
 FieldUse field_use(std::string_view name) {
@@ -53,8 +68,10 @@ FieldUse field_use(std::string_view name) {
 HeaderScanner::Line HeaderScanner::classify(std::string_view start, bool whole, bool first_line) {
   if (start.empty()) return whole ? Line::separator : Line::undecided;
   // A mailbox's "From " line that strayed into the message: it is not a field and does not end the header.
-  if (first_line && (start.starts_with("From ") || start.starts_with(">From "))) {
-    return Line::continuation;
+  if (first_line) {
+    const auto separator = mailbox_line(start, whole);
+    if (!separator) return Line::undecided;
+    if (*separator) return Line::continuation;
   }
   if (start.front() == ' ' || start.front() == '\t') return first_line ? Line::body : Line::continuation;
   if (field_name_length(start) > 0) return Line::field;

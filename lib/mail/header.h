@@ -8,6 +8,7 @@
 /// Source:  RFC 5322 section 2.2, RFC 5321 section 6.3 (hop count).
 /// Bounds:  keeps at most kMaxKept bytes of the values it needs; fields of any length pass.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,10 @@ namespace pen::mail {
 /// The length of a field name at the start of a line, 0 when the line starts no field: printable characters but colon,
 /// then optional blanks, then a colon (RFC 5322 section 3.6.8 and the obsolete blanks of 4.5).
 std::size_t field_name_length(std::string_view line);
+
+/// Whether a line is the separator of a mailbox: "From ", perhaps behind ">". "From :" is a field (RFC 5322 section
+/// 4.5). nullopt: more of the line decides; whole: no more will come.
+std::optional<bool> mailbox_line(std::string_view start, bool whole);
 
 /// The kinds of fields that a mail system distinguishes, by name in any case.
 enum class FieldUse : std::uint8_t { other, sender_address, recipient_address, mime };

@@ -16,6 +16,11 @@ std::string_view take_line(std::string_view& rest) {
   return line;
 }
 
+/// With its colon and its CRLF.
+std::size_t stored_size(const HeaderField& field) {
+  return field.name.size() + (field.name.empty() ? 0 : 1) + field.value.size() + 2;
+}
+
 bool blank(char c) { return c == ' ' || c == '\t'; }
 
 }  // namespace
@@ -49,8 +54,19 @@ HeaderFields::Parsed HeaderFields::parse(std::string_view content) {
   return out;
 }
 
-void HeaderFields::hide_first(std::size_t count) {
-  for (std::size_t i = 0; i < std::min(count, fields_.size()); ++i) fields_[i].hidden = true;
+void HeaderFields::hide_first() {
+  if (!fields_.empty()) fields_.front().hidden = true;
+}
+
+void HeaderFields::hide_trace(std::size_t front) {
+  HeaderField* trace = nullptr;
+  std::size_t end = 0;
+  for (HeaderField& field : fields_) {
+    end += stored_size(field);
+    if (end > front) break;
+    if (iequals(trim(field.name), "Received")) trace = &field;
+  }
+  if (trace != nullptr) trace->hidden = true;
 }
 
 void HeaderFields::add(std::string_view name, std::string_view value) {
@@ -79,7 +95,7 @@ void HeaderFields::change(std::string_view name, std::size_t index, std::string_
 
 std::string HeaderFields::text() const {
   std::size_t size = 0;
-  for (const auto& f : fields_) size += f.name.size() + f.value.size() + 3;
+  for (const auto& f : fields_) size += stored_size(f);
   std::string out;
   out.reserve(size);
   for (const auto& f : fields_) {

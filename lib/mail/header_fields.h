@@ -35,9 +35,10 @@ class HeaderFields {
   static Parsed parse(std::string_view content);
 
   const std::vector<HeaderField>& all() const { return fields_; }
-  /// Hides the first field: the Received: of this system, which came into the header last. count: more of ours stand
-  /// above it.
-  void hide_first(std::size_t count = 1);
+  /// Hides the first field: the Received: of this system, which came into the header last.
+  void hide_first();
+  /// Hides the last Received: among the fields of the first `front` bytes, where others of this system stand above it.
+  void hide_trace(std::size_t front);
 
   /// At the end of the header.
   void add(std::string_view name, std::string_view value);

@@ -55,6 +55,22 @@ BOOST_AUTO_TEST_CASE(our_received_is_an_ordinary_field_once_another_is_above) {
   BOOST_TEST(fields.text().starts_with("A: 0\r\nReceived: mine\r\nSubject"));
 }
 
+BOOST_AUTO_TEST_CASE(only_the_trace_among_our_own_fields_is_hidden) {
+  const std::string ours = "X-Pre: 1\r\nReceived: by mx\r\n\t; now\r\n";
+  const std::string theirs = "Received: by client\r\nSubject: one\r\n\r\n";
+  auto parsed = HeaderFields::parse(ours + theirs).fields;
+  parsed.hide_trace(ours.size());
+  parsed.change("X-Pre", 1, " 2");
+  parsed.change("Received", 1, " by filter");
+  parsed.insert(1, "B", " 1");
+  BOOST_TEST(parsed.text() ==
+             "X-Pre: 2\r\nB: 1\r\nReceived: by mx\r\n\t; now\r\nReceived: by filter\r\nSubject: one\r\n");
+  auto without = HeaderFields::parse("X-Pre: 1\r\n" + theirs).fields;  // header checks took ours away
+  without.hide_trace(10);
+  without.change("Received", 1, "");
+  BOOST_TEST(without.text() == "X-Pre: 1\r\nSubject: one\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(beyond_the_last_field_is_the_end) {
   fields.insert(99, "Z", " 1");
   BOOST_TEST(fields.text().ends_with("subject : two\r\nZ: 1\r\n"));

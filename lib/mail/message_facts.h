@@ -7,8 +7,8 @@
 ///          of its facts at once.
 /// Rules:   plain data. MessageFacts has no codec of its own: each struct that is stored or sent lists the facts in its
 ///          PEN_FIELDS, in the order that its bytes have had from the first version on.
-/// Adding:  a field is named in MessageFacts, and at the end of the PEN_FIELDS of mail::Envelope and of
-///          ipc::delivery::Job (docs/hacking.md, "Add a fact of a message").
+/// Adding:  a field is named in MessageFacts, and at the end of the PEN_FIELDS of each message of lib/ipc that has an
+///          envelope, and of ipc::delivery::Job (docs/hacking.md, "Add a fact of a message").
 /// Source:  RFC 3461 (DSN parameters), RFC 6152, RFC 6531, RFC 8689, docs/origins.md "The spool" (body facts kept with
 ///          the envelope).
 #include <cstdint>
@@ -35,6 +35,9 @@ enum class RequireTls : std::uint8_t { unspecified, yes, no };
 enum class Purpose : std::uint8_t { mail, traced, probe, verification };
 /// It is not delivered: what would happen is all that is wanted.
 constexpr bool is_probe(Purpose purpose) { return purpose == Purpose::probe || purpose == Purpose::verification; }
+
+/// Bytes of a tenant's name (lib/tenant): as many as a domain may have.
+inline constexpr std::size_t kMaxTenant = 255;
 
 /// Facts about the stored content, found once while it arrives, so that delivery need not copy or compute anything.
 /// The content is stored as on the wire: CRLF line ends, not dot-stuffed, ends with CRLF (unless binary_mime).
@@ -75,6 +78,7 @@ struct MessageFacts {
   BodyFacts body;
   Purpose purpose = Purpose::mail;  // a message that was traced is mail as soon as its sender was told
   std::string verp;                 // the two delimiters, if each recipient gets it from an address of its own (verp.h)
+  std::string tenant;               // whose shares and limits it takes (docs/tenants.md); empty: nobody's
 
   /// The facts alone of what derives from them.
   MessageFacts& facts() { return *this; }

@@ -137,6 +137,7 @@ BOOST_AUTO_TEST_CASE(long_body_lines_come_in_pieces) {
 BOOST_AUTO_TEST_CASE(what_is_no_header_is_body) {
   BOOST_TEST(walk("no header\r\n") == "end message\nbody(no header)\n");
   BOOST_TEST(walk("From jo Mon\r\nTo: a\r\n\r\n") == "more(From jo Mon)\nmessage(To: a)\nend message\n");
+  BOOST_TEST(walk("From \t: jo\r\n\r\n") == "message(From \t: jo)\nend message\n");
   BOOST_TEST(walk("To: a\r\nbody at once\r\n") == "message(To: a)\nend message\nbody(body at once)\n");
   BOOST_TEST(walk("") == "end message\n");
   BOOST_TEST(walk("To: a") == "message(To: a)\nend message\n");

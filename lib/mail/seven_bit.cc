@@ -24,7 +24,7 @@ std::string_view without_end(std::string_view line) {
 
 /// A mailbox's "From " line that strayed into a header: it is no field and does not end the header (as in
 /// HeaderScanner). It need not be the first line: fields may have been put on top of the message.
-bool stray_separator(std::string_view line) { return line.starts_with("From ") || line.starts_with(">From "); }
+bool stray_separator(std::string_view line) { return mailbox_line(line, true).value_or(false); }
 
 }  // namespace
 

@@ -5,20 +5,18 @@
 ///          t.command("MAIL FROM:<a@b>"); t.reply("250 2.1.0 Ok");    // lines without their ends, in order
 ///          t.error(ErrorClass::protocol);
 ///          if (!t.errors().among(told).empty()) send t.text();  t.clear();
-/// Secrets: neither credentials nor content are recorded. Text after the mechanism's name in AUTH is shown as "***",
-///          and so are challenges and responses; report responses by response(), never by command(). Never pass the
-///          content of DATA and BDAT. A client whose AUTH, DATA or BDAT was refused may send the rest anyway. So a
-///          server's transcript then shows only undoubted commands, until such a command is accepted, or until RSET or
-///          MAIL comes before anything had to be hidden.
+/// Secrets: neither credentials nor content are recorded (lib/mail/shown_dialogue.h). Report responses of AUTH by
+///          response(), never by command(), and never pass the content of DATA and BDAT.
 /// Bounds:  kMost bytes: the first half and the last are kept, with a line between them that says how much is missing.
 /// Pure: no I/O, no clock.
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 
-#include "lib/mail/command.h"
 #include "lib/mail/error_class.h"
+#include "lib/mail/shown_dialogue.h"
 
 namespace pen::mail {
 
@@ -28,8 +26,10 @@ class Transcript {
   static constexpr std::size_t kMost = 16 * 1024;
   static constexpr std::size_t kMaxLine = 500;
 
-  enum class Side : std::uint8_t { server, client };  // which side we are
-  explicit Transcript(Side side) : side_(side) {}
+  using Side = ShownDialogue::Side;
+  explicit Transcript(Side side) : shown_(side) {}
+  /// From now on each line is also passed on as it is recorded, without secrets; ours: we said it.
+  void listen(std::function<void(bool ours, std::string_view line)> heard) { heard_ = std::move(heard); }
 
   void command(std::string_view line);
   /// Records a line that answers a challenge of AUTH.
@@ -51,15 +51,13 @@ class Transcript {
  private:
   void add(bool ours, std::string_view line);
 
-  Side side_;
+  ShownDialogue shown_;
+  std::function<void(bool, std::string_view)> heard_;
   ErrorClasses errors_;
   std::string head_;
   std::deque<std::string> tail_;
   std::size_t tail_bytes_ = 0;
   std::uint64_t lines_ = 0, left_out_ = 0;
-  Verb last_ = Verb::unknown;  // the command that a reply answers; of a client that pipelines, only AUTH matters
-  bool hide_ = false;          // (server) hide everything that is not an undoubted command
-  bool hid_ = false;           // (server) something was hidden
 };
 
 }  // namespace pen::mail

@@ -25,4 +25,17 @@ BOOST_AUTO_TEST_CASE(delimiters_are_two_of_those_that_are_allowed) {
   for (const char* bad : {"", "+", "+=+", "+x", "/="}) BOOST_TEST(!verp_delimiters(bad, "-=+"), bad);
 }
 
+BOOST_AUTO_TEST_CASE(an_address_says_what_it_was_made_of) {
+  for (const char* recipient : {"jo@there.example", "jo+x=1@there.example", "\"j o\"@there.example"}) {
+    const auto made = verp_address(verp_sender("owner-x@lists.example", "+=", recipient), "+=");
+    BOOST_REQUIRE(made);
+    BOOST_TEST(made->sender == "owner-x@lists.example");
+    BOOST_TEST(made->recipient == recipient);
+  }
+  for (const char* other :
+       {"jo@there.example", "jo+news@there.example", "+jo=x.example@lists.example", "owner+=x.example@lists.example",
+        "owner+jo=@lists.example", "owner+jo=x y@lists.example", "owner=jo+x.example@lists.example"})
+    BOOST_TEST(!verp_address(other, "+="), other);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "lib/mailbox/nursery.h"
+
 namespace pen::mailbox {
 
 namespace {
@@ -31,6 +33,7 @@ Result<std::optional<Account>> find(const std::string& shown, Look look) {
   account.shell = entry.pw_shell;
   account.identity.uid = entry.pw_uid;
   account.identity.gid = entry.pw_gid;
+  account.identity.name = account.name;
   int count = 64;
   for (int round = 0; round < 3; ++round) {
     account.identity.groups.resize(static_cast<std::size_t>(count));
@@ -58,7 +61,7 @@ Result<std::optional<Account>> find_account(uid_t uid) {
 
 Result<std::optional<Identity>> rights_for(const Identity& who) {
   const uid_t self = ::geteuid();
-  if (self == 0) return who;
+  if (self == 0 || Nursery::instance().becomes()) return who;
   if (self == who.uid) return std::nullopt;
   return fail_errno(fmt::format("this mail system runs as uid {} and cannot deliver as uid {}", self, who.uid), EPERM);
 }

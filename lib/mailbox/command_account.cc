@@ -9,7 +9,7 @@
 
 namespace pen::mailbox {
 
-Result<Identity> command_account(const std::string& user, const std::string& group, uid_t owner_uid, gid_t owner_gid,
+Result<Identity> command_account(const std::string& user, const std::string& group, const MailAccounts& kept,
                                  const std::string& service) {
   const auto wrong = [&](const std::string& why) {
     return fail(config::ConfigError::bad_value, fmt::format("master.cf: {}: user={}", service, why));
@@ -24,8 +24,9 @@ Result<Identity> command_account(const std::string& user, const std::string& gro
   }
   who.groups = {who.gid};
   if (who.uid == 0 || who.gid == 0) return wrong(user + ": a command never runs as root");
-  if (::geteuid() == 0 && (who.uid == owner_uid || who.gid == owner_gid))
-    return wrong(user + ": a command does not get the rights of mail_owner");
+  for (const MailAccount& account_of_mail : kept)
+    if (::geteuid() == 0 && (who.uid == account_of_mail.uid || who.gid == account_of_mail.gid))
+      return wrong(user + ": a command does not get the rights of " + account_of_mail.setting);
   return who;
 }
 

@@ -18,7 +18,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstddef>
-#include <initializer_list>
 #include <vector>
 
 #include "lib/base/fd.h"
@@ -87,7 +86,7 @@ class Filter {
     std::uint32_t value;
     bool holds = true;  // the required result of the test
   };
-  void allow(long call, std::initializer_list<Condition> conditions) {
+  void allow(long call, const std::vector<Condition>& conditions) {
     const auto length = static_cast<std::uint8_t>(3 * conditions.size() + 1);
     skip_unless(BPF_JEQ, static_cast<std::uint32_t>(call), length);
     for (const auto& each : conditions) {
@@ -122,10 +121,14 @@ class Filter {
 Result<void> filter_calls(const Round& round) {
   Filter filter;
   for (const long call : kCalls) filter.allow(call);
-  filter.allow(
-      SYS_setresuid,
-      {{0, BPF_JEQ, kUnchanged}, {1, BPF_JGE, std::max<std::uint32_t>(round.lowest, 1)}, {2, BPF_JEQ, kUnchanged}});
-  filter.allow(SYS_setresgid, {{0, BPF_JEQ, kUnchanged}, {1, BPF_JGE, 1}, {2, BPF_JEQ, kUnchanged}});
+  // The effective one alone.
+  std::vector<Filter::Condition> uids = {{0, BPF_JEQ, kUnchanged}, {2, BPF_JEQ, kUnchanged}}, gids = uids;
+  uids.push_back({1, BPF_JGE, std::max<std::uint32_t>(round.lowest, 1)});
+  gids.push_back({1, BPF_JGE, 1});
+  for (const uid_t kept : round.kept_uids) uids.push_back({1, BPF_JEQ, kept, false});
+  for (const gid_t kept : round.kept_gids) gids.push_back({1, BPF_JEQ, kept, false});
+  filter.allow(SYS_setresuid, uids);
+  filter.allow(SYS_setresgid, gids);
   filter.allow(SYS_fcntl, {{1, BPF_JEQ, F_OFD_SETLK}});
   filter.allow(SYS_mmap, {{2, BPF_JSET, PROT_EXEC, false}});
   filter.allow(SYS_mprotect, {{2, BPF_JSET, PROT_EXEC, false}});
@@ -189,7 +192,9 @@ Result<void> confine(const Round& round) {
 }
 
 bool is_within(const Round& round, const Identity& who) {
-  return who.uid >= round.lowest && who.uid != 0 && who.gid != 0 && who.groups.empty();
+  return who.uid >= round.lowest && who.uid != 0 && who.gid != 0 && who.groups.empty() &&
+         std::ranges::find(round.kept_uids, who.uid) == round.kept_uids.end() &&
+         std::ranges::find(round.kept_gids, who.gid) == round.kept_gids.end();
 }
 
 void act_as(const Identity& who) {

@@ -5,8 +5,9 @@
 /// - capabilities: CAP_SETUID and CAP_SETGID alone, in every set; being uid 0, or changing the uid, neither adds nor
 ///   removes any;
 /// - system calls (seccomp): only those that storing mail needs. Of the uids only the effective one can change, to none
-///   below `lowest` and not to root's; of the gids only the effective one, not to root's; there are no supplementary
-///   groups. Until act_as() both are nobody's. No new process, program, socket or executable memory;
+///   below `lowest` and not to root's or one that is kept; of the gids only the effective one, not to root's or one
+///   that is kept; there are no supplementary groups. Until act_as() both are nobody's. No new process, program,
+///   socket or executable memory;
 /// - files (Landlock, if the kernel has it and the directory can be opened): only those below `base`;
 /// - no core file, and no descriptors but its own (the process that forks it provides for that).
 ///

@@ -1,57 +1,23 @@
 #include "lib/mailbox/nursery.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <cerrno>
 
+#include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/mailbox/descriptors.h"
+#include "lib/mailbox/helper.h"
 
 namespace pen::mailbox {
 namespace {
 
-constexpr int kSocket = 3;
-
-void plain_signals() {
-  struct sigaction action{};
-  action.sa_handler = SIG_DFL;
-  for (int s = 1; s < NSIG; ++s) (void)::sigaction(s, &action, nullptr);  // may fail for SIGKILL and the like
-  action.sa_handler = SIG_IGN;
-  (void)::sigaction(SIGPIPE, &action, nullptr);
-  (void)::sigaction(SIGXFSZ, &action, nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
-/// Moves `socket` to kSocket and closes all other descriptors except the standard ones.
-bool only(int socket) {
-  if (socket != kSocket && ::dup2(socket, kSocket) < 0) return false;
-  return ::close_range(kSocket + 1, ~0U, 0) == 0;
-}
-
-[[noreturn]] void nurse(int socket) {
-  plain_signals();
-  if (!only(socket)) ::_exit(71);
-  struct sigaction action{};
-  action.sa_handler = SIG_IGN;
-  (void)::sigaction(SIGCHLD, &action, nullptr);  // nobody asks for the exit status of workers
-  for (;;) {
-    auto request = receive_descriptor(kSocket);
-    if (!request) ::_exit(71);
-    if (!request->descriptor) ::_exit(0);
-    const pid_t pid = ::_Fork();
-    if (pid != 0) continue;  // parent, or a failed fork: the control socket closes at the end of this round
-    action.sa_handler = SIG_DFL;
-    (void)::sigaction(SIGCHLD, &action, nullptr);
-    const int control = request->descriptor.release();
-    if (!only(control)) ::_exit(71);
-    run_worker(kSocket);
-  }
-}
+constexpr milliseconds kStartTime{30'000};
 
 }  // namespace
 
@@ -60,48 +26,111 @@ Nursery& Nursery::instance() {
   return nursery;
 }
 
+Nursery::Nursery() { policy_.service = ::geteuid() == 0 ? Policy::Service::any : Policy::Service::own; }
+
+void Nursery::use(Policy policy) {
+  std::lock_guard lock(mutex_);
+  PEN_CHECK(!apart_);
+  if (socket_) {
+    socket_.reset();
+    (void)::waitpid(pid_, nullptr, 0);
+  }
+  ahead_.clear();
+  policy_ = std::move(policy);
+}
+
+Result<void> Nursery::start(const Policy& policy, int socket) {
+  Fd copy(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+  if (!copy) return fail_errno("the helper's socket");
+  PEN_TRY(send_message(copy.get(), encode(policy)));
+  pollfd answer{copy.get(), POLLIN, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&answer, 1, static_cast<int>(kStartTime.count()));
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) return fail_errno("the helper's start", ETIMEDOUT);
+  PEN_TRY_ASSIGN(const auto said, receive_descriptor(copy.get()));
+  if (said.bytes != kHelperReady) return fail_errno("the helper has not started", ECHILD);
+  socket_ = std::move(copy);
+  becomes_ = ::geteuid() == 0 && policy.service != Policy::Service::own;
+  policy_ = policy;
+  apart_ = true;
+  return {};
+}
+
+/// Without start(): a helper that is forked, and anew when it has died.
 Result<void> Nursery::started() {
   if (socket_) return {};
+  if (apart_) return fail_errno("the helper that is root has ended", EPIPE);
   PEN_TRY_ASSIGN(auto pair, socket_pair(SOCK_SEQPACKET));
   log::flush();  // otherwise the child would have a copy of the waiting lines
   const pid_t pid = ::fork();
   if (pid < 0) return fail_errno("fork");
-  if (pid == 0) nurse(pair.theirs.get());
+  if (pid == 0) {
+    pair.ours.reset();
+    nurse(pair.theirs.get(), {policy_, {}});
+  }
   pid_ = pid;
   socket_ = std::move(pair.ours);
   return {};
 }
 
 /// Makes a process without a role; returns its control socket.
-Result<Fd> Nursery::make() {
+Result<Fd> Nursery::make(Full full) {
   PEN_TRY_ASSIGN(auto control, socket_pair(SOCK_SEQPACKET));
   PEN_TRY(started());
-  auto sent = send_descriptor(socket_.get(), "worker", control.theirs.get(), Full::wait);
-  if (!sent && sent.error().is_errno(EPIPE)) {  // the nursery has died
+  auto sent = send_descriptor(socket_.get(), "worker", control.theirs.get(), full);
+  if (!sent && sent.error().is_errno(EPIPE) && !apart_) {  // the nursery has died
     socket_.reset();
     (void)::waitpid(pid_, nullptr, 0);
     PEN_TRY(started());
-    sent = send_descriptor(socket_.get(), "worker", control.theirs.get(), Full::wait);
+    sent = send_descriptor(socket_.get(), "worker", control.theirs.get(), full);
   }
   if (!sent) return std::unexpected(std::move(sent).error());
   return std::move(control.ours);
 }
 
+Result<Request> Nursery::request_for(const Role& role) const {
+  Request out;
+  if (role.round) out.kind = Request::Kind::postman;
+  const bool named = policy_.service == Policy::Service::users || policy_.service == Policy::Service::any;
+  if (role.become && policy_.service != Policy::Service::command) {
+    out.uid = role.become->uid;
+    out.gid = role.become->gid;
+    if (named) out.name = role.become->name;
+  }
+  if (out.name.size() > kMaxAccountName) return fail_errno("the account's name is too long", EINVAL);
+  return out;
+}
+
 Result<Fd> Nursery::hire(const Role& role) {
-  const std::string bytes = encode(role);
+  PEN_TRY_ASSIGN(const Request request, request_for(role));
+  return ask(request, -1);
+}
+
+Result<Fd> Nursery::serve(int connection) { return ask({.kind = Request::Kind::connection, .name = {}}, connection); }
+
+/// connection: -1 where there is none to be sent.
+Result<Fd> Nursery::ask(const Request& request, int connection) {
+  if (const auto no = refusal(policy_, request)) return fail_errno(*no, EPERM);
+  const Full full = connection < 0 ? Full::wait : Full::fail;  // who serves connections has no other thread
+  const auto send = [&](int worker, std::string_view bytes) {
+    return connection < 0 ? send_message(worker, bytes) : send_descriptor(worker, bytes, connection, Full::wait);
+  };
+  const std::string bytes = encode_request(request);
   std::lock_guard lock(mutex_);
   Fd worker;
   while (!worker && !ahead_.empty()) {
     worker = std::move(ahead_.front());
     ahead_.pop_front();
-    if (!send_message(worker.get(), bytes)) worker.reset();  // it has waited too long and ended
+    if (!send(worker.get(), bytes)) worker.reset();  // it has waited too long and ended
   }
   if (!worker) {
-    PEN_TRY_ASSIGN(worker, make());
-    PEN_TRY(send_message(worker.get(), bytes));
+    PEN_TRY_ASSIGN(worker, make(full));
+    PEN_TRY(send(worker.get(), bytes));
   }
   while (ahead_.size() < kAhead) {
-    auto next = make();
+    auto next = make(full);
     if (!next) break;  // tried again, and the error reported, when one is needed
     ahead_.push_back(*std::move(next));
   }

@@ -10,6 +10,7 @@
 
 #include "lib/mailbox/confine.h"
 #include "lib/mailbox/descriptors.h"
+#include "lib/mailbox/helper.h"
 #include "lib/mailbox/job_stream.h"
 #include "lib/mailbox/store_content.h"
 #include "lib/mailbox/worker.h"
@@ -29,9 +30,13 @@ void wait_for_job(int socket, int token) {
   }
 }
 
-Answer deliver(const Round& round, const Work& work, JobStream& job) {
-  if (!work.become || !is_within(round, *work.become))
+Answer deliver(const Policy& policy, const Work& work, JobStream& job) {
+  if (!work.become || !is_within(policy.round, *work.become))
     return trouble("4.3.5", "refusing to deliver as an account of the system");
+  if (const auto no = objection(policy, work)) {
+    tell_refused("a job for a postman", *no);
+    return trouble("4.3.5", "refused: " + *no);
+  }
   act_as(*work.become);
   Answer answer;
   if (!work.only_look) {
@@ -50,13 +55,14 @@ Answer deliver(const Round& round, const Work& work, JobStream& job) {
 
 }  // namespace
 
-void run_postman(int control, const Round& round) {
+void run_postman(int control, const Policy& policy) {
   auto socket = receive_descriptor(control);
   auto token = receive_descriptor(control);
   if (!socket || !socket->descriptor || !token || !token->descriptor) ::_exit(0);
   (void)::close(control);
   ::umask(077);
-  const Result<void> confined = ::chdir("/") == 0 ? confine(round) : Result<void>(fail_errno("cannot change to /"));
+  const Result<void> confined =
+      ::chdir("/") == 0 ? confine(policy.round) : Result<void>(fail_errno("cannot change to /"));
   const int fd = socket->descriptor.get();
   JobStream stream(std::move(socket->descriptor));
   do {
@@ -65,7 +71,7 @@ void run_postman(int control, const Round& round) {
     if (!job) ::_exit(0);
     Answer answer;
     if (confined) {
-      answer = deliver(round, job->work, stream);
+      answer = deliver(policy, job->work, stream);
     } else {
       answer = trouble("4.3.5", confined.error().message());
       answer.unfit = true;

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "lib/mailbox/child.h"
+#include "lib/mailbox/nursery.h"
 #include "lib/mailbox/postmen.h"
 #include "lib/mailbox/worker.h"
 #include "lib/testing/scratch.h"
@@ -63,7 +64,14 @@ struct Street {
     static uid_t next = 54000;
     first = next += 100;
     BOOST_REQUIRE(::chmod(scratch.path().c_str(), 0755) == 0);
+    Policy policy;
+    policy.service = Policy::Service::mailboxes;
+    policy.round = {.base = scratch.path().string(), .lowest = first};
+    Nursery::instance().use(std::move(policy));
   }
+  ~Street() { Nursery::instance().use({}); }
+  Street(const Street&) = delete;
+  Street& operator=(const Street&) = delete;
   /// A delivery into a mailbox below the house of account n.
   Work work(unsigned n, const std::string& mailbox = "Maildir/") {
     const uid_t uid = first + n;
@@ -313,7 +321,7 @@ BOOST_AUTO_TEST_CASE(it_keeps_no_descriptor_of_a_delivery) {
   const auto first = count_of();
   for (unsigned n = 0; n < 50; ++n) BOOST_TEST(deliver(work(n % 5, n % 2 == 0 ? "Maildir/" : "mail")).dsn == "2.0.0");
   BOOST_TEST(count_of() == first);
-  BOOST_TEST(first == 5);  // standard input, output and error, the socket, the token
+  BOOST_TEST(first == 6);  // standard input, output and error, what tells the helper, the socket, the token
 }
 
 BOOST_AUTO_TEST_CASE(without_work_it_ends_and_the_next_delivery_has_another) {

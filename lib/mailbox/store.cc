@@ -1,7 +1,6 @@
 #include "lib/mailbox/store.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,8 +51,6 @@ mail::DeliveryStatus delivered(std::string_view where) {
   s.text = fmt::format("delivered to {}", where);
   return s;
 }
-
-Error called_off_error() { return Error::from_errno(ECANCELED, "delivery called off"); }
 
 std::vector<std::string> components(std::string_view path) {
   std::vector<std::string> parts;
@@ -227,64 +224,6 @@ mail::DeliveryStatus store_maildir(const Target& target, const Message& message,
 
 namespace {
 
-/// Pauses between two tries at a lock.
-Result<void> pause(seconds time, const CalledOff& called_off) {
-  timespec t{.tv_sec = time.count(), .tv_nsec = 0};
-  while (::nanosleep(&t, &t) != 0 && errno == EINTR) {
-  }
-  if (called_off()) return fail(called_off_error());
-  return {};
-}
-
-/// FILE.lock beside the mailbox, made with O_EXCL; removed when the object dies.
-class Dotlock {
- public:
-  ~Dotlock() { release(); }
-  void release() {
-    if (dir_ >= 0) (void)::unlinkat(dir_, name_.c_str(), 0);
-    dir_ = -1;
-  }
-  /// EACCES: not allowed to make files there; the caller decides whether another lock is enough.
-  Result<void> take(int dir, const std::string& mailbox, const LockRules& rules, const CalledOff& called_off) {
-    name_ = mailbox + ".lock";
-    for (unsigned attempt = 0;; ++attempt) {
-      Fd fd(::openat(dir, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-      if (fd) {
-        dir_ = dir;
-        return write_out(fd.get(), std::to_string(::getpid()));
-      }
-      if (errno != EEXIST) return fail_errno("create " + name_);
-      struct stat st{};
-      if (::fstatat(dir, name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-          ::time(nullptr) - st.st_mtime > rules.stale.count()) {
-        (void)::unlinkat(dir, name_.c_str(), 0);
-      } else if (attempt + 1 >= rules.attempts) {
-        return fail_errno("unable to lock for exclusive access: " + name_, EAGAIN);
-      } else {
-        PEN_TRY(pause(rules.delay, called_off));
-      }
-    }
-  }
-
- private:
-  int dir_ = -1;
-  std::string name_;
-};
-
-Result<void> kernel_locks(int fd, const LockRules& rules, const CalledOff& called_off) {
-  for (unsigned attempt = 0;; ++attempt) {
-    struct flock range{};
-    range.l_type = F_WRLCK;
-    range.l_whence = SEEK_SET;
-    const bool fcntl_ok = !rules.fcntl || ::fcntl(fd, F_OFD_SETLK, &range) == 0;
-    const bool ok = fcntl_ok && (!rules.flock || ::flock(fd, LOCK_EX | LOCK_NB) == 0);
-    if (ok) return {};
-    if (errno != EAGAIN && errno != EACCES && errno != EINTR) return fail_errno("lock");
-    if (attempt + 1 >= rules.attempts) return fail_errno("unable to lock for exclusive access", EAGAIN);
-    PEN_TRY(pause(rules.delay, called_off));
-  }
-}
-
 /// A locked mbox.
 class LockedMbox {
  public:
@@ -343,10 +282,12 @@ class LockedMbox {
       // We may not make files beside an existing mailbox: the other lock must suffice, as in Postfix.
       if (!locked && !(other && locked.error().is_errno(EACCES))) return trouble(locked.error(), what_);
     }
+    // The lock may have become free because nobody waits for this delivery any more: no file is made then.
+    if (called_off()) return trouble(called_off_error(), what_);
     file_ =
         Fd(::openat(dir_.get(), name.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600));
     if (!file_) return trouble(Error::from_errno(errno, "open"), what_);
-    if (auto locked = kernel_locks(file_.get(), target_.lock, called_off); !locked)
+    if (auto locked = lock_file_for_mail(file_.get(), target_.lock, called_off); !locked)
       return trouble(locked.error(), what_);
     return check(name);
   }
@@ -389,24 +330,6 @@ class LockedMbox {
 };
 
 }  // namespace
-
-Result<LockRules> parse_lock_rules(std::string_view methods) {
-  LockRules rules;
-  rules.fcntl = rules.flock = rules.dotlock = false;
-  for (const auto word : split(methods)) {
-    if (word == "fcntl")
-      rules.fcntl = true;
-    else if (word == "flock")
-      rules.flock = true;
-    else if (word == "dotlock")
-      rules.dotlock = true;
-    else
-      return fail_errno(fmt::format("mailbox_delivery_lock: no such method: {}", printable(word, 40)), EINVAL);
-  }
-  if (!rules.fcntl && !rules.flock && !rules.dotlock)
-    return fail_errno("mailbox_delivery_lock: no method given", EINVAL);
-  return rules;
-}
 
 void store_mbox(const Target& target, std::span<MboxDelivery* const> deliveries) {
   const auto called_off = [&] {

@@ -23,22 +23,11 @@
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/mail/delivery_status.h"
+#include "lib/mailbox/lock.h"
 
 namespace pen::mailbox {
 
 enum class Form : std::uint8_t { maildir, mbox };
-
-struct LockRules {
-  bool fcntl = true;
-  bool flock = false;
-  bool dotlock = true;
-  unsigned attempts = 20;
-  seconds delay{1};
-  seconds stale{500};
-  PEN_FIELDS(fcntl, flock, dotlock, attempts, delay, stale)
-};
-/// "fcntl, dotlock"; errors name the unknown word.
-Result<LockRules> parse_lock_rules(std::string_view methods);
 
 struct Target {
   Form form = Form::maildir;
@@ -65,8 +54,7 @@ struct Message {
 };
 /// Returns the next chunk of the content; empty view: the end. Fewer bytes than Message::size count as a failure.
 using Content = std::function<Result<std::string_view>()>;
-/// Asked while waiting for a lock and before the mailbox is changed; true: there is no delivery.
-using CalledOff = std::function<bool()>;
+// CalledOff is asked before the mailbox is changed, too.
 
 /// One of several messages for the same mbox.
 struct MboxDelivery {

@@ -21,14 +21,17 @@ struct Identity {
   uid_t uid = 0;
   gid_t gid = 0;
   std::vector<gid_t> groups;  // supplementary
-  PEN_FIELDS(uid, gid, groups)
+  std::string name = {};      // of the account, if it has one: several may share a uid
+  PEN_FIELDS(uid, gid, groups, name)
 };
 
 /// The bounds of a process that delivers for several accounts (postman.h).
 struct Round {
-  std::string base;  // no files outside this directory
-  uid_t lowest = 1;  // no uid below this one; root's is always refused
-  PEN_FIELDS(base, lowest)
+  std::string base;                   // no files outside this directory
+  uid_t lowest = 1;                   // no uid below this one; root's is always refused
+  std::vector<uid_t> kept_uids = {};  // nor these, nor these gids: accounts of the mail system
+  std::vector<gid_t> kept_gids = {};
+  PEN_FIELDS(base, lowest, kept_uids, kept_gids)
 };
 
 struct Work {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -17,32 +16,35 @@
 #include <deque>
 #include <mutex>
 
+#include "lib/async/descriptor_message.h"
+#include "lib/mailbox/become.h"
+#include "lib/mailbox/connection.h"
 #include "lib/mailbox/descriptors.h"
 #include "lib/mailbox/groups.h"
+#include "lib/mailbox/helper.h"
 #include "lib/mailbox/job_stream.h"
 #include "lib/mailbox/postman.h"
 #include "lib/mailbox/store_content.h"
 #include "lib/mailbox/text_file.h"
+#include "lib/service/table_request.h"
 
 namespace pen::mailbox {
 namespace {
 
 constexpr std::size_t kStack = 1024 * 1024;
 
-Result<void> become(const Identity& who) {
-  if (who.uid == 0) return fail_errno("refusing to deliver as root", EPERM);
-  if (::setgroups(who.groups.size(), who.groups.data()) != 0) return fail_errno("setgroups");
-  if (::setresgid(who.gid, who.gid, who.gid) != 0) return fail_errno("setgid");
-  if (::setresuid(who.uid, who.uid, who.uid) != 0) return fail_errno("setuid");
-  if (::setuid(0) == 0) return fail_errno("privileges could not be dropped", EPERM);
-  return {};
+/// The process answers its jobs as nobody, or not at all.
+void give_up_rights() {
+  constexpr uid_t kNobody = 65534;
+  if (::geteuid() == 0 && !become({.uid = kNobody, .gid = kNobody, .groups = {}, .name = {}})) ::_exit(77);
 }
 
-Result<void> take_role(const Role& role) {
-  if (!role.root.empty() && (::chroot(role.root.c_str()) != 0 || ::chdir("/") != 0))
-    return fail_errno("chroot " + role.root);
-  if (role.become) {
-    if (auto done = become(*role.become); !done)
+Result<void> take_role(const Policy& policy, const Result<std::optional<Identity>>& who) {
+  if (!who) return fail(Error(who.error()).within("cannot take the recipient's rights"));
+  if (!policy.root.empty() && (::chroot(policy.root.c_str()) != 0 || ::chdir("/") != 0))
+    return fail_errno("chroot " + policy.root);
+  if (*who) {
+    if (auto done = become(**who); !done)
       return fail(std::move(done).error().within("cannot take the recipient's rights"));
   }
   // No other process of this user may inspect this one: it holds mail, and was forked from a process that holds
@@ -87,7 +89,10 @@ Result<Forward> find_forward(const std::vector<std::string>& paths) {
 
 class Worker {
  public:
-  Worker(int control, const Role& role) : control_(control), role_(take_role(role)) {}
+  Worker(int control, const Policy& policy, const Result<std::optional<Identity>>& who)
+      : control_(control), policy_(policy), role_(take_role(policy, who)) {
+    if (!role_) give_up_rights();
+  }
 
   [[noreturn]] void run() {
     for (;;) {
@@ -177,6 +182,10 @@ class Worker {
 
   Answer deliver(Work& work, JobStream& job, seconds limit) {
     if (!role_) return trouble("4.3.5", role_.error().message());
+    if (const auto no = objection(policy_, work)) {
+      tell_refused(fmt::format("a job for uid {}", ::geteuid()), *no);
+      return trouble("4.3.5", "refused: " + *no);
+    }
     Answer answer;
     if (!work.read_path.empty()) {
       auto file = read_text_file(work.read_path, work.read_limit, Links::follow);
@@ -211,6 +220,7 @@ class Worker {
   }
 
   const int control_;
+  const Policy& policy_;
   const Result<void> role_;
   Groups groups_;
   std::mutex mutex_;
@@ -220,19 +230,41 @@ class Worker {
   Time last_limit_{};
 };
 
+[[noreturn]] void lend_table(int control, const std::string& path, const OpenTable& open_table) {
+  const Result<Fd> opened = open_table ? open_table(path) : Result<Fd>(fail_errno("it has no tables", EPERM));
+  int error = 0;
+  if (!opened) {
+    error = opened.error().sys_errno();
+    if (error <= 0 || error > kLargestErrno) error = EIO;
+    if (error == EPERM) tell_refused("table " + path.substr(0, kMaxAccountName), opened.error().context());
+  }
+  // Who asked may be gone, or have waited long enough.
+  const std::string answer = service::encode_table_answer(error);
+  (void)async::send_descriptor_message(control, answer, opened ? opened->get() : -1, MSG_DONTWAIT);
+  ::_exit(0);
+}
+
 }  // namespace
 
-void run_worker(int control) {
+void run_worker(int control, const Policy& policy, const OpenTable& open_table) {
   pollfd socket{control, POLLIN, 0};
   while (::poll(&socket, 1, static_cast<int>(milliseconds(kIdle).count())) < 0 && errno == EINTR) {
   }
   // Later senders get an error.
   if (socket.revents == 0) (void)::shutdown(control, SHUT_RD);
-  const auto first = receive_descriptor(control);
-  const auto role = first ? decode<Role>(first->bytes) : std::nullopt;
-  if (!role || first->bytes.empty()) ::_exit(0);
-  if (role->round) run_postman(control, *role->round);
-  Worker worker(control, *role);
+  auto first = receive_descriptor(control);
+  if (!first || first->bytes.empty()) ::_exit(0);
+  if (const auto path = service::parse_table_request(first->bytes)) lend_table(control, *path, open_table);
+  const auto request = parse_request(first->bytes);
+  const auto no = request ? refusal(policy, *request) : std::optional<std::string>("it is malformed");
+  if (no) {
+    tell_refused(request ? fmt::format("a process for uid {}", request->uid) : "a request", *no);
+    ::_exit(77);
+  }
+  if (request->kind == Request::Kind::postman) run_postman(control, policy);
+  if (request->kind == Request::Kind::connection) serve_connection(control, std::move(first->descriptor), policy);
+  first->descriptor.reset();  // no other kind brings one
+  Worker worker(control, policy, account_of(policy, *request));
   worker.run();
 }
 

@@ -7,14 +7,18 @@
 ///          message, which needs no thread. On the socket: a Job, the message's content, the Answer (work.h). The
 ///          process never has a descriptor of the spool.
 /// Groups:  deliveries into the same mailbox at the same time share locks and syncs (groups.h).
-/// Safety:  as root it reads only :include: files; it stores nothing and runs no command. No other process of the
-///          account may inspect this one.
+/// Safety:  as root it parses its request, of fixed size, and asks for the account, and nothing else: whose rights
+///          cannot be taken has nobody's. What a job wants is compared with the policy (policy.h). No other process
+///          of the account may inspect this one.
 /// End:     when the control socket ends, or after kIdle without a job: after its jobs are done, or their time limits
 ///          are over. A job whose content is complete is finished even if the program that sent it has died.
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "lib/base/fd.h"
+#include "lib/mailbox/policy.h"
 #include "lib/mailbox/work.h"
 
 namespace pen::mailbox {
@@ -22,8 +26,10 @@ namespace pen::mailbox {
 inline constexpr seconds kIdle{5};
 // Extra time for a command beyond its limit: the worker first ends it, with all its processes.
 inline constexpr seconds kGrace{5};
+// Processes that wait for the next requests.
+inline constexpr std::size_t kAhead = 4;
 
-/// The identity and task of a worker.
+/// What a process is hired for, and the key by which it is found again.
 struct Role {
   std::optional<Identity> become;   // nullopt: that of the process which made it
   std::string root;                 // as in Work
@@ -34,8 +40,12 @@ struct Role {
 /// The text of a control socket's message: how to treat the job whose socket it brings.
 inline constexpr std::string_view kAlone = "alone", kAmongOthers = "among others";
 
-/// Must run in a process with one thread. control: a SOCK_SEQPACKET socket. Its first message is a Role; each later
-/// one brings one descriptor. The process ends if it gets no role for kIdle.
-[[noreturn]] void run_worker(int control);
+/// Opens a table's file for the program, if it is one of the program's. Called in a process that ends then, so it may
+/// give up the process's rights. Errors: errno; EPERM with the reason: it is none of the program's.
+using OpenTable = std::function<Result<Fd>(const std::string& path)>;
+
+/// Must run in a process with one thread. control: a SOCK_SEQPACKET socket. Its first message is a Request; each later
+/// one brings one descriptor. The process ends if it gets no request for kIdle, or one that the policy refuses.
+[[noreturn]] void run_worker(int control, const Policy& policy, const OpenTable& open_table);
 
 }  // namespace pen::mailbox

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "lib/async/error.h"
+#include "lib/async/readiness.h"
 #include "lib/async/stream.h"
 #include "lib/base/check.h"
 #include "lib/map/source.h"
@@ -49,7 +50,7 @@ NameLookup look_up_name(const ServerSource::Address& server, int flags) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
   NameLookup out;
-  const int code = ::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found);
+  const int code = ::getaddrinfo(server.host.c_str(), port_number(server.port).c_str(), &hints, &found);
   if (code != 0) {
     out.problem = server.host + ":" + server.port + ": " + ::gai_strerror(code);
     return out;
@@ -229,12 +230,60 @@ Task<Value> Asker::from_accounts(Inquiry::Question question) {
       [question = std::move(question)] { return question.source->ask_now(question.key); });
 }
 
-Task<Value> Asker::from_lane(std::shared_ptr<const PooledSource> source, std::string key) {
-  auto& lane = lanes_[source->lane()];
-  if (!lane) lane = std::make_unique<async::HandlerPool>(loop_, source->lane_width());
+/// The questions to one database: as many at once as it has connections, and as many threads for what blocks.
+struct Asker::Lane {
+  Lane(async::Loop& loop, std::size_t width) : threads(loop, width), places(loop, width) {}
+  async::HandlerPool threads;
+  async::Semaphore places;
+};
+
+Task<Value> Asker::from_lane(std::shared_ptr<const PooledSource> source, std::string key, Until until) {
+  auto& slot = lanes_[source->lane()];
+  if (!slot) slot = std::make_unique<Lane>(loop_, source->lane_width());
+  Lane& lane = *slot;
   const SteadyTime since = system_clock().now();
-  co_return co_await lane->run(
-      [source = std::move(source), key = std::move(key), since] { return source->ask(key, since); });
+  if (!source->in_steps())
+    co_return co_await lane.threads.run(
+        [source = std::move(source), key = std::move(key), since] { return source->ask(key, since); });
+  if (auto place = co_await lane.places.acquire(until); !place)
+    co_return fail(MapError::unreadable, source->name() + ": no answer", ETIMEDOUT);
+  Value value = co_await through_steps(lane.threads, std::move(source), std::move(key), since);
+  lane.places.release();
+  co_return value;
+}
+
+Task<Value> Asker::through_steps(async::HandlerPool& threads, std::shared_ptr<const PooledSource> source,
+                                 std::string key, SteadyTime since) {
+  auto changed = std::make_shared<async::Event>(loop_);
+  // Others give connections back, in their threads.
+  auto begun =
+      source->begin(key, since, [&loop = loop_, changed] { loop.post_from_thread([changed] { changed->set(); }); });
+  if (!begun) co_return std::unexpected(std::move(begun).error());
+  if (*begun == nullptr) co_return std::nullopt;
+  const std::shared_ptr<Steps> steps = *std::move(begun);
+  for (;;) {
+    switch (steps->next()) {
+      case Steps::Next::thread:
+        co_await threads.run_erased([steps] { steps->in_thread(); });
+        break;
+      case Steps::Next::descriptor: {
+        // What ends the wait, readiness, time or an error, the next step finds out.
+        const auto [fd, write] = steps->descriptor();
+        const Until until{.deadline = steps->until()};
+        async::Readiness readiness(loop_, fd);
+        const auto ready = write ? co_await readiness.writable(until) : co_await readiness.readable(until);
+        // A descriptor that cannot be watched must not make this a loop without a wait.
+        if (!ready && !ready.error().is(WaitError::timed_out)) (void)co_await loop_.sleep(milliseconds(16), until);
+        break;
+      }
+      case Steps::Next::room:
+        (void)co_await changed->wait({.deadline = steps->until()});
+        changed->reset();
+        break;
+      case Steps::Next::done:
+        co_return steps->take();
+    }
+  }
 }
 
 Task<void> Asker::answer(Asker* self, Inquiry::Question question, std::shared_ptr<Pending> pending) {
@@ -242,7 +291,7 @@ Task<void> Asker::answer(Asker* self, Inquiry::Question question, std::shared_pt
   if (auto server = std::dynamic_pointer_cast<const ServerSource>(question.source))
     pending->value = co_await self->line_to(question).ask(std::move(server), question.key, until);
   else if (auto pooled = std::dynamic_pointer_cast<const PooledSource>(question.source))
-    pending->value = co_await self->from_lane(std::move(pooled), question.key);
+    pending->value = co_await self->from_lane(std::move(pooled), question.key, until);
   else
     pending->value = co_await self->from_accounts(question);
   if (!pending->value) ++self->counts_.failed;

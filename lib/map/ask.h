@@ -110,11 +110,14 @@ class Asker {
  private:
   struct Pending;  // a question under way
   class Line;      // the connections to one table server
+  struct Lane;     // the questions to one database
   async::Task<void> settle(Inquiry& inquiry);
   std::shared_ptr<Pending> begin(const Inquiry::Question& question);
   static async::Task<void> answer(Asker* self, Inquiry::Question question, std::shared_ptr<Pending> pending);
   async::Task<Value> from_accounts(Inquiry::Question question);
-  async::Task<Value> from_lane(std::shared_ptr<const PooledSource> source, std::string key);
+  async::Task<Value> from_lane(std::shared_ptr<const PooledSource> source, std::string key, async::Until until);
+  async::Task<Value> through_steps(async::HandlerPool& threads, std::shared_ptr<const PooledSource> source,
+                                   std::string key, SteadyTime since);
   Line& line_to(const Inquiry::Question& question);
 
   async::Loop& loop_;
@@ -122,7 +125,7 @@ class Asker {
   Counts counts_;
   std::optional<async::HandlerPool> accounts_;  // made when it is first needed
   std::map<std::string, std::unique_ptr<Line>> lines_;
-  std::map<std::string, std::unique_ptr<async::HandlerPool>> lanes_;
+  std::map<std::string, std::unique_ptr<Lane>> lanes_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Pending>> under_way_;
   async::Gate gate_;  // declared last: questions under way are destroyed first
 };

@@ -1,13 +1,16 @@
 #include "lib/map/ask.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <thread>
 
 #include "lib/async/testing/run.h"
 #include "lib/base/text.h"
+#include "lib/map/database_look_up.h"
 #include "lib/map/source.h"
 #include "lib/map/testing/table_server.h"
 #include "lib/testing/manual_clock.h"
@@ -183,6 +186,128 @@ BOOST_AUTO_TEST_CASE(work_in_a_thread_waits_for_servers_outside_it) {
   turn_until([&] { return server.hanging == 1; });
   BOOST_TEST(shown(run(loop, tables.ask_in(pool, work))) == "key");
   BOOST_TEST(!out->has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+namespace {
+
+/// A database whose connections answer in steps, over socket pairs. A key that begins with "hang" has no answer.
+struct Stepped final : database::Driver {
+  struct Session final : database::Connection {
+    explicit Session(Stepped& d) : driver(d) {
+      BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+      ++driver.open;
+    }
+    ~Session() override {
+      for (const int fd : ends) ::close(fd);
+      --driver.open;
+    }
+    database::Report ask(const database::Lookup&) override { return {database::Outcome::refused, "asked in a thread"}; }
+    bool in_steps() const override { return true; }
+    std::optional<database::Report> begin(const database::Lookup& lookup) override {
+      key = *lookup.expand("query", [](std::string_view part, std::string& out) {
+        out += part;
+        return true;
+      });
+      driver.most = std::max(driver.most, ++driver.under_way);
+      if (!key.starts_with("hang")) BOOST_REQUIRE(::send(ends[1], "x", 1, 0) == 1);
+      return std::nullopt;
+    }
+    std::optional<database::Report> step(const database::Lookup& lookup) override {
+      BOOST_TEST((std::this_thread::get_id() == driver.loop_thread));
+      char c = 0;
+      if (::recv(ends[0], &c, 1, 0) != 1) return std::nullopt;
+      --driver.under_way;
+      lookup.add("answer to " + key);
+      return database::Report{};
+    }
+    Waits waits() const override { return {.fd = ends[0], .write = false}; }
+    Stepped& driver;
+    int ends[2] = {-1, -1};
+    std::string key;
+  };
+  std::unique_ptr<database::Connection> connect(const database::Settings&, const std::string&, SteadyTime,
+                                                database::Report&) override {
+    if (std::this_thread::get_id() == loop_thread) ++connected_in_loop;
+    return std::make_unique<Session>(*this);
+  }
+  std::thread::id loop_thread = std::this_thread::get_id();
+  int under_way = 0, most = 0;
+  std::atomic<int> open = 0, connected_in_loop = 0;
+};
+
+class SteppedSource final : public PooledSource {
+ public:
+  SteppedSource(std::string name, database::Pools& pools)
+      : PooledSource(std::move(name)),
+        pools_(pools),
+        table_(*database::read_table("mysql", "query = %s\nhosts = h\n", "/t.cf", {})) {}
+  std::string lane() const override { return "lane"; }
+  std::size_t lane_width() const override { return pools_.limits().per_pool; }
+  Value ask(const std::string& key, SteadyTime since) const override { return pools_.look_up(table_, key, since); }
+  Result<std::shared_ptr<Steps>> begin(const std::string& key, SteadyTime since,
+                                       std::function<void()> wake) const override {
+    if (key == "nowhere") return nullptr;
+    return std::make_shared<database::LookUp>(
+        pools_, table_, database::LookUp::Question{.key = key, .store = std::nullopt, .since = since}, std::move(wake));
+  }
+
+ private:
+  database::Pools& pools_;
+  std::shared_ptr<const database::Table> table_;
+};
+
+struct SteppedFixture {
+  std::shared_ptr<std::optional<Value>> start_asking(const std::string& key) {
+    auto out = std::make_shared<std::optional<Value>>();
+    loop.spawn("look", Fixture::keep(tables->ask([s = source, key] { return answer_from(s, key); }), out));
+    return out;
+  }
+  template <class F>
+  void turn_until(F done) {
+    for (int i = 0; i < 100000 && !done(); ++i) loop.run_once(milliseconds(50));
+    BOOST_REQUIRE(done());
+  }
+  static std::string shown(const Value& v) { return Fixture::shown(v); }
+
+  Loop loop;
+  Stepped driver;
+  database::Pools pools{
+      system_clock(), [this](const std::string&) -> Result<database::Driver*> { return &driver; }, {.per_pool = 4}, 7};
+  std::shared_ptr<const Source> source = std::make_shared<SteppedSource>("stepped:t", pools);
+  std::optional<Asker> tables{std::in_place, loop};
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(ask_in_steps, SteppedFixture)
+
+BOOST_AUTO_TEST_CASE(questions_are_asked_in_the_loop_over_as_many_connections_as_the_pool_has) {
+  std::vector<std::shared_ptr<std::optional<Value>>> answers;
+  for (int i = 0; i < 50; ++i) answers.push_back(start_asking("k" + std::to_string(i)));
+  turn_until([&] { return std::ranges::all_of(answers, [](const auto& a) { return a->has_value(); }); });
+  for (std::size_t i = 0; i < answers.size(); ++i) BOOST_TEST(shown(**answers[i]) == "answer to k" + std::to_string(i));
+  BOOST_TEST(driver.most <= 4);
+  BOOST_TEST(driver.connected_in_loop == 0);
+  BOOST_TEST(pools.counts().connects <= 4U);
+  const auto none = start_asking("nowhere");
+  turn_until([&] { return none->has_value(); });
+  BOOST_TEST(shown(**none) == "(none)");
+}
+
+BOOST_AUTO_TEST_CASE(one_that_hangs_holds_its_connection_and_nobody_else_and_ends_with_the_asker) {
+  const auto hanging = start_asking("hang");
+  turn_until([&] { return driver.under_way == 1; });
+  for (int i = 0; i < 10; ++i) {
+    const auto other = start_asking("k" + std::to_string(i));
+    turn_until([&] { return other->has_value(); });
+    BOOST_TEST(shown(**other) == "answer to k" + std::to_string(i));
+  }
+  BOOST_TEST(!hanging->has_value());
+  BOOST_TEST(driver.open == 2);
+  tables.reset();
+  BOOST_TEST(driver.open == 1);  // the other rests
 }
 
 BOOST_AUTO_TEST_SUITE_END()

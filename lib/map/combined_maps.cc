@@ -28,6 +28,12 @@ class CombinedMap : public Map {
       if (auto problem = table->problem()) return std::move(*problem).within(table->name());
     return std::nullopt;
   }
+  std::vector<std::string> notes() override {
+    std::vector<std::string> all;
+    for (const auto& table : tables_)
+      for (std::string& note : table->notes()) all.push_back(std::move(note));
+    return all;
+  }
 
  protected:
   std::vector<std::shared_ptr<Map>> tables_;

@@ -12,6 +12,7 @@
 #include "lib/base/text.h"
 #include "lib/map/database_table.h"
 #include "lib/map/file_map.h"
+#include "lib/map/notes.h"
 
 namespace pen::map::database {
 
@@ -36,6 +37,7 @@ class Description {
     } else if (!table_ || !*table_ || *stamp != stamp_) {
       stamp_ = *stamp;
       table_ = read_file();
+      if (*table_) tell_notes(name_, stamp_, notes_of(***table_));
     }
     return *table_;
   }
@@ -49,6 +51,11 @@ class Description {
 
  private:
   using Read = Result<std::shared_ptr<const Table>>;
+  std::vector<std::string> notes_of(const Table& table) const {
+    std::vector<std::string> notes;
+    for (const std::string& note : table.notes) notes.push_back(name_ + ": " + note);
+    return notes;
+  }
   Read read_file() const {
     PEN_TRY_ASSIGN(const std::string text, read_table_file(name_));
     PEN_TRY_ASSIGN(auto table, read_table(type_, text, name_, options_));

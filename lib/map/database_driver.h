@@ -1,13 +1,16 @@
 #pragma once
-/// What a module in libexec/penstock/tables gives to the tables mysql:, pgsql:, sqlite:, ldap: and redis:, and the
-/// program itself to memcache:.
+/// What a module in libexec/penstock/tables gives to the tables mysql:, pgsql:, sqlite:, ldap:, mongodb: and redis:,
+/// and the program itself to memcache:.
 ///
 /// Use:     a module has one extern "C" function, penstock_table_driver(), of the type DriverEntry. It returns the
 ///          module's driver, which lives as long as the process; nullptr: another version of this header.
 /// Versions: this is C++, and both sides come from the same build. kDriverVersion rises with each change of this file.
 /// Errors:  a Report. No exception passes, and no Error either: its categories are not the same object in a module.
-/// Thread:  a Driver is called from any thread at any time, a Connection from one thread at a time. Calls block, until
-///          their deadline at most.
+/// Thread:  a Driver is called from any thread at any time, a Connection from one thread at a time. connect(), ask()
+///          and the end of a connection may block, until their deadline at most; so they run in threads. begin() and
+///          step() do not block, and are called in a program's loop (docs/decisions/023).
+/// Names:   the look-up of a server's name, by the client library or the C library, obeys no deadline: it takes what
+///          resolv.conf allows. The thread belongs to that pool alone, and who asked is answered by the Asker in time.
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,7 +22,7 @@
 
 namespace pen::map::database {
 
-inline constexpr unsigned kDriverVersion = 2;
+inline constexpr unsigned kDriverVersion = 3;
 
 /// The parameters of a table by name, with their defaults.
 using Settings = std::map<std::string, std::string, std::less<>>;
@@ -59,6 +62,18 @@ class Connection {
  public:
   virtual ~Connection() = default;
   virtual Report ask(const Lookup& lookup) = 0;
+
+  /// Whether a question can also be asked in steps: begin(), then step() each time that the socket is as waits() says,
+  /// until one of them gives a report. The same Lookup goes with all of them. A connection whose question has no report
+  /// yet can only be ended; the end tells the server, if there is a way, that nobody waits any longer.
+  virtual bool in_steps() const { return false; }
+  struct Waits {
+    int fd = -1;
+    bool write = false;  // for room to send; otherwise for something to read
+  };
+  virtual std::optional<Report> begin(const Lookup& lookup) { return ask(lookup); }
+  virtual std::optional<Report> step(const Lookup&) { return Report{Outcome::lost, "no question was begun", false}; }
+  virtual Waits waits() const { return {}; }
 };
 
 class Driver {

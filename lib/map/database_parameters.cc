@@ -38,6 +38,11 @@ constexpr Parameter kRedis[] = {
     {"username", "", connection},
     {"password", "", connection},
     {"db", "0", connection},
+    {"tls", "no", connection},
+    {"tls_CAfile", "/etc/ssl/certs/ca-certificates.crt", connection},
+    {"tls_cert_file", "", connection},
+    {"tls_key_file", "", connection},
+    {"tls_server_name", "", connection},
     {"timeout", "10", connection},
     {"idle_interval", "60", connection},
     {"retry_interval", "60", connection},
@@ -55,6 +60,11 @@ constexpr Parameter kMemcache[] = {
     {"max_try", "2"},
     {"retry_pause", "1"},
     {"timeout", "2"},
+};
+
+constexpr Parameter kMongodb[] = {
+    {"uri", "", connection}, {"dbname", ""},     {"collection", ""},
+    {"query_filter", ""},    {"projection", ""}, {"result_attribute", ""},
 };
 
 constexpr Parameter kSqlite[] = {{"dbpath", "", connection}};
@@ -110,8 +120,10 @@ std::span<const Parameter> parameters_of(std::string_view type) {
   static const std::vector<Parameter> pgsql = joined({kCommon, kSql, kServers, kPgsql});
   static const std::vector<Parameter> sqlite = joined({kCommon, kSql, kSqlite});
   static const std::vector<Parameter> ldap = joined({kCommon, kLdap});
+  static const std::vector<Parameter> mongodb = joined({kCommon, kMongodb});
   static const std::vector<Parameter> redis = joined({kCommon, kRedis});
   if (type == "memcache") return kMemcache;
+  if (type == "mongodb") return mongodb;
   if (type == "redis") return redis;
   if (type == "mysql") return mysql;
   if (type == "pgsql") return pgsql;

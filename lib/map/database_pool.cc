@@ -6,45 +6,18 @@
 #include <tuple>
 #include <utility>
 
-#include "lib/base/text.h"
+#include "lib/base/check.h"
+#include "lib/map/database_look_up.h"
 #include "lib/map/database_modules.h"
+#include "lib/map/database_pool_state.h"
 
 namespace pen::map::database {
-
-struct Pools::Host {
-  struct Rest {
-    std::unique_ptr<Connection> connection;
-    SteadyTime close_at;
-  };
-  std::string name;
-  bool socket = false;
-  SteadyTime retry_at{};  // not tried before
-  std::chrono::nanoseconds back_off{0};
-  std::vector<Rest> idle;  // the one used last is at the end
-};
-
-struct Pools::Pool {
-  std::string type;
-  Driver* driver = nullptr;
-  std::vector<std::unique_ptr<Host>> hosts;
-  std::chrono::nanoseconds idle_interval{}, retry_interval{};
-  std::size_t open = 0;  // connections, those being made among them
-  SteadyTime answered{};
-  SteadyTime failed{};  // when all hosts failed last
-  Error failure = Error(MapError::unreadable);
-};
 
 namespace {
 
 bool is_socket(const std::string& type, const std::string& host) {
   if (host.starts_with("unix:") || host.starts_with('/')) return true;
   return type == "mysql" && host == "localhost";  // the client library takes that for its socket
-}
-
-Error failure_of(const std::string& host, const Report& report) {
-  const bool late = report.outcome == Outcome::timed_out;
-  std::string text = host + ": " + (report.why.empty() && late ? "no answer" : printable(report.why, 400));
-  return Error(MapError::unreadable, std::move(text), late ? ETIMEDOUT : 0);
 }
 
 }  // namespace
@@ -119,7 +92,8 @@ std::unique_ptr<Connection> Pools::idle_of(Host& host) {
   return connection;
 }
 
-/// Whether one more connection may be made. Connections at rest make room; they go into `closed`.
+/// Whether one more connection may be made. Connections at rest make room; they go into `closed`. A pool that has none
+/// may always make its first: pools that hang with all their connections must not keep the others from answering.
 bool Pools::make_room(Pool& pool, std::vector<std::unique_ptr<Connection>>& closed) {
   const auto close_one = [&](Pool& of) {
     for (const auto& host : of.hosts) {
@@ -135,177 +109,43 @@ bool Pools::make_room(Pool& pool, std::vector<std::unique_ptr<Connection>>& clos
   };
   if (pool.open >= limits_.per_pool && !close_one(pool)) return false;
   if (open_ < limits_.in_all) return true;
-  return std::ranges::any_of(pools_, [&](const auto& entry) { return close_one(*entry.second); });
+  return std::ranges::any_of(pools_, [&](const auto& entry) { return close_one(*entry.second); }) || pool.open == 0;
 }
 
-/// One question to one host.
-class Pools::Attempt {
- public:
-  Attempt(Pools& pools, Pool& pool, Host& host, const Table& table, const std::string& key, const std::string* store,
-          SteadyTime since)
-      : pools_(pools), pool_(pool), host_(host), table_(table), key_(key), store_(store), since_(since) {}
+/// A connection came free, or a pool failed. Under the lock.
+void Pools::tell_room() {
+  ++room_told_;
+  room_.notify_all();
+  for (LookUp* waiting : std::exchange(waiting_, {})) waiting->wake();
+}
 
-  /// nullopt: the pool failed while this waited for a connection.
-  std::optional<Report> ask(SteadyTime deadline) {
-    bool rested_once = false;
-    for (std::size_t tries = 1;;) {
-      bool rested = false;
-      std::unique_ptr<Connection> connection;
-      if (const auto without = take(connection, rested, deadline))
-        return without->outcome == Outcome::done ? std::nullopt : without;
-      values_.emplace(table_, key_);
-      const Lookup lookup{table_.settings,
-                          [this](std::string_view parameter, const Quote& quote) {
-                            return table_.templates.at(std::string(parameter)).expand(KeyParts(key_), quote);
-                          },
-                          [this](std::string_view value) { return values_->add(value); },
-                          std::min(deadline, pools_.clock_.now() + table_.try_patience), store_};
-      Report report = connection->ask(lookup);
-      const bool keep = report.reusable && (report.outcome == Outcome::done || report.outcome == Outcome::refused);
-      give_back(std::move(connection), keep);
-      const bool late = report.outcome == Outcome::timed_out;
-      if (report.outcome != Outcome::lost && !late) return report;
-      if (rested && !late) drop_idle();
-      // The server closes what was idle for long, and everything when it is restarted: that is no try.
-      if (rested && !late && !std::exchange(rested_once, true)) continue;
-      if (tries++ >= table_.tries || !pause(deadline)) return report;
-    }
-  }
-  Value take_value() { return std::move(*values_).take(); }
-
- private:
-  /// Waits between two tries. False: no time is left, or the pool has failed.
-  bool pause(SteadyTime deadline) {
-    if (pools_.clock_.now() + table_.pause >= deadline) return false;
-    std::unique_lock lock(pools_.mutex_);
-    return !pools_.room_.wait_for(lock, table_.pause, [this] { return pool_.failed >= since_; });
-  }
-
-  /// A connection, or why there is none; done: the pool failed meanwhile.
-  std::optional<Report> take(std::unique_ptr<Connection>& connection, bool& rested, SteadyTime deadline) {
-    std::vector<std::unique_ptr<Connection>> closed;
-    {
-      std::unique_lock lock(pools_.mutex_);
-      for (;;) {
-        if ((connection = pools_.idle_of(host_))) {
-          rested = true;
-          return std::nullopt;
-        }
-        if (pool_.failed >= since_) return Report{};
-        if (pools_.make_room(pool_, closed)) break;
-        const auto left = deadline - pools_.clock_.now();
-        if (left <= left.zero()) return Report{Outcome::timed_out, "all connections are busy"};
-        pools_.room_.wait_for(lock, left);
+Value Pools::finish(LookUp& look_up) {
+  for (;;) switch (look_up.next()) {
+      case Steps::Next::thread:
+        look_up.in_thread();
+        break;
+      case Steps::Next::room: {
+        std::unique_lock lock(mutex_);
+        room_.wait_for(lock, look_up.until() - clock_.now(), [&] { return room_told_ != look_up.seen_; });
+        break;
       }
-      ++pool_.open;
-      ++pools_.open_;
-      ++pools_.counts_.connects;
+      case Steps::Next::descriptor:
+        PEN_CHECK(false, "steps are for who gives a function to wake them");
+        break;
+      case Steps::Next::done:
+        return look_up.take();
     }
-    closed.clear();
-    Report report{Outcome::lost, "cannot connect"};
-    connection = pool_.driver->connect(table_.settings, host_.name,
-                                       std::min(deadline, pools_.clock_.now() + connect_limit()), report);
-    if (connection) return std::nullopt;
-    if (report.outcome == Outcome::done) report.outcome = Outcome::lost;
-    give_back(nullptr, false);
-    return report;
-  }
+}
 
-  std::chrono::nanoseconds connect_limit() const {
-    return std::min<std::chrono::nanoseconds>(pools_.limits_.connect, table_.try_patience);
-  }
+Value Pools::look_up(TablePtr table, std::string key, SteadyTime since) {
+  LookUp look_up(*this, std::move(table), {.key = std::move(key), .store = std::nullopt, .since = since}, {});
+  return finish(look_up);
+}
 
-  void give_back(std::unique_ptr<Connection> connection, bool keep) {
-    if (!keep) connection.reset();
-    const std::lock_guard lock(pools_.mutex_);
-    if (keep) {
-      const SteadyTime close_at = pools_.clock_.now() + pool_.idle_interval;
-      host_.idle.push_back({std::move(connection), close_at});
-      ++pools_.counts_.idle;
-      if (close_at < pools_.wake_at_) {
-        pools_.wake_at_ = close_at;
-        pools_.idled_.notify_one();
-      }
-    } else {
-      --pool_.open;
-      --pools_.open_;
-    }
-    pools_.room_.notify_all();
-  }
-
-  void drop_idle() {
-    std::vector<Host::Rest> dropped;  // ends after the lock
-    const std::lock_guard lock(pools_.mutex_);
-    dropped.swap(host_.idle);
-    pools_.counts_.idle -= dropped.size();
-    pool_.open -= dropped.size();
-    pools_.open_ -= dropped.size();
-  }
-
-  Pools& pools_;
-  Pool& pool_;
-  Host& host_;
-  const Table& table_;
-  const std::string& key_;
-  const std::string* store_;
-  SteadyTime since_;
-  std::optional<Values> values_;
-};
-
-Result<void> Pools::store(const Table& table, const std::string& key, const std::string& value, SteadyTime since) {
-  if (auto stored = ask(table, key, &value, since); !stored) return std::unexpected(std::move(stored).error());
+Result<void> Pools::store(TablePtr table, std::string key, std::string value, SteadyTime since) {
+  LookUp look_up(*this, std::move(table), {.key = std::move(key), .store = std::move(value), .since = since}, {});
+  if (auto stored = finish(look_up); !stored) return std::unexpected(std::move(stored).error());
   return {};
-}
-
-Value Pools::ask(const Table& table, const std::string& key, const std::string* store, SteadyTime since) {
-  PEN_TRY_ASSIGN(Driver* const driver, drivers_(table.type));
-  const SteadyTime deadline = since + table.patience;
-  const SteadyTime began = clock_.now();
-  std::vector<Host*> hosts;
-  Pool* pool = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    pool = &pool_of(table);
-    pool->driver = driver;
-    if (pool->failed >= since) return std::unexpected(pool->failure);
-    hosts = order(*pool, table.leave_out_only_host);
-    if (hosts.empty()) return std::unexpected(pool->failure);
-  }
-  const auto leave_out = [&](Host& host) {
-    host.back_off = std::min(pool->retry_interval, std::max(2 * host.back_off, limits_.first_back_off));
-    host.retry_at = clock_.now() + host.back_off;
-  };
-  std::vector<Host*> refused;
-  Error last(MapError::unreadable, "no time is left", ETIMEDOUT);
-  for (std::size_t i = 0; i < hosts.size() && clock_.now() < deadline; ++i) {
-    Host& host = *hosts[i];
-    const SteadyTime now = clock_.now();
-    Attempt attempt(*this, *pool, host, table, key, store, since);
-    const auto report = attempt.ask(now + (deadline - now) / static_cast<int>(hosts.size() - i));
-    const std::lock_guard lock(mutex_);
-    if (!report) return std::unexpected(pool->failure);
-    if (report->outcome == Outcome::done) {
-      pool->answered = clock_.now();
-      host.back_off = {};
-      host.retry_at = {};
-      for (Host* other : refused) leave_out(*other);
-      return attempt.take_value();
-    }
-    ++counts_.failures;
-    last = failure_of(host.name, *report);
-    if (report->outcome == Outcome::refused) {
-      refused.push_back(&host);
-    } else {
-      leave_out(host);
-    }
-  }
-  const std::lock_guard lock(mutex_);
-  pool->failure = last;
-  if (refused.empty() && pool->answered < began) {
-    pool->failed = clock_.now();
-    room_.notify_all();
-  }
-  return std::unexpected(std::move(last));
 }
 
 SteadyTime Pools::close_idle() {
@@ -327,7 +167,7 @@ SteadyTime Pools::close_idle() {
       }
     }
     wake_at_ = next;
-    if (!over.empty()) room_.notify_all();
+    if (!over.empty()) tell_room();
   }
   return next;
 }

@@ -2,7 +2,8 @@
 /// The connections of this process to databases, shared by all tables with the same servers and login, and by all
 /// sessions.
 ///
-/// Use:     Pools::of_process().look_up(*table, key, asked_at)
+/// Use:     Pools::of_process().look_up(table, key, asked_at)        waits in the calling thread
+///          or a LookUp (database_look_up.h), for who waits in a loop: both are the same steps.
 /// Hosts:   in the table's order, sockets before TCP hosts and these at random; a host with a connection at rest comes
 ///          first. If one cannot be reached, or does not answer in its share of the time, or refuses the question, the
 ///          next is asked at once. A host that failed where another answered, or that cannot be reached, is left out
@@ -10,7 +11,8 @@
 ///          host is always tried, unless the table has a backup.
 /// A dead server costs one time-out: what waits for a connection when the last host fails is answered with that failure
 ///          too, if nothing was answered since that attempt began.
-/// Bounds:  Limits: connections per pool and in all, the time of a look-up.
+/// Bounds:  Limits: connections per pool and in all, the time of a look-up. Beyond the bound of all, each pool may have
+///          one: a table's file is an administrator's, so there are few pools.
 /// Errors:  unreadable, too_large: always "try again later".
 /// Thread:  any. No call into a driver and no end of a connection is under a lock.
 #include <condition_variable>
@@ -18,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,11 +29,13 @@
 
 namespace pen::map::database {
 
+class LookUp;
+
 class Pools {
  public:
   struct Limits {
-    std::size_t per_pool = 8;  // a server answers some thousand questions a second over so many
-    std::size_t in_all = 64;
+    std::size_t per_pool = 8;                        // a server answers some thousand questions a second over so many
+    std::size_t in_all = 64;                         // but for the first of each pool
     std::chrono::nanoseconds connect = seconds(10);  // of one host
     std::chrono::nanoseconds first_back_off = seconds(1);
   };
@@ -44,12 +49,11 @@ class Pools {
   static Pools& of_process();
 
   const Limits& limits() const { return limits_; }
+  using TablePtr = std::shared_ptr<const Table>;
   /// since: when the question was asked. Blocks, for the table's patience from then on at most.
-  Value look_up(const Table& table, const std::string& key, SteadyTime since) {
-    return ask(table, key, nullptr, since);
-  }
+  Value look_up(TablePtr table, std::string key, SteadyTime since);
   /// Puts a value under the key, for memcache.
-  Result<void> store(const Table& table, const std::string& key, const std::string& value, SteadyTime since);
+  Result<void> store(TablePtr table, std::string key, std::string value, SteadyTime since);
   /// Closes connections that were idle for their table's idle_interval. Returns when to call it again; kNever: when a
   /// look-up has been made.
   SteadyTime close_idle();
@@ -61,22 +65,24 @@ class Pools {
   Counts counts() const;
 
  private:
+  friend class LookUp;
   struct Host;
   struct Pool;
-  class Attempt;
-  friend class Attempt;
 
+  Value finish(LookUp& look_up);
   Pool& pool_of(const Table& table);
-  Value ask(const Table& table, const std::string& key, const std::string* store, SteadyTime since);
   std::vector<Host*> order(Pool& pool, bool leave_out_only_host);
   std::unique_ptr<Connection> idle_of(Host& host);
   bool make_room(Pool& pool, std::vector<std::unique_ptr<Connection>>& closed);
+  void tell_room();
 
   const Clock& clock_;
   FindDriver drivers_;
   Limits limits_;
   mutable std::mutex mutex_;
   std::condition_variable room_;   // a connection came free, or a pool failed
+  std::uint64_t room_told_ = 0;    // how often
+  std::set<LookUp*> waiting_;      // for the same, each with a function to call
   std::condition_variable idled_;  // for the thread that closes
   Random random_;
   std::map<std::string, std::unique_ptr<Pool>> pools_;

@@ -5,6 +5,8 @@
 #include "lib/base/random.h"
 #include "lib/base/text.h"
 #include "lib/map/database_parameters.h"
+#include "lib/map/mongodb_filter.h"
+#include "lib/map/passed_over.h"
 #include "lib/map/redis_query.h"
 #include "lib/map/table_text.h"
 #include "lib/map/timed_socket.h"
@@ -72,8 +74,12 @@ class Reader {
       table_->settings.emplace(parameter.name, given ? std::move(given.mapped()) : std::string(parameter.initial));
       if (given) named_.push_back(std::string(parameter.name));
     }
+    std::size_t unknown = 0;
     for (const auto& [name, value] : given_)
-      table_->notes.push_back("unknown parameter " + printable(name, 60) + " is passed over");
+      if (++unknown <= PassedOver::kMax)
+        table_->notes.push_back("unknown parameter " + printable(name, 60) + " is passed over");
+    if (unknown > PassedOver::kMax)
+      table_->notes.push_back("and " + std::to_string(unknown - PassedOver::kMax) + " more unknown parameters");
   }
 
   Result<void> number(std::string_view name, std::size_t& out) const {
@@ -145,11 +151,45 @@ class Reader {
                   table_->file + ": a redis server that asks for no password is not allowed in this setting: set one");
     }
     if (get("password").empty() && !get("username").empty()) return bad("username without password");
+    if (const std::string& tls = get("tls"); tls != "yes" && tls != "no") return bad("tls: expected yes or no");
+    if (get("tls") == "yes") return redis_tls();
+    return {};
+  }
+
+  Result<void> redis_tls() {
+    if (get("tls_cert_file").empty() != get("tls_key_file").empty())
+      return bad("tls_cert_file and tls_key_file belong together");
+    for (const auto host : split(get("hosts"))) {
+      const auto at = parse_server(host, "6379");
+      if (!at) continue;  // told when it is asked
+      if (!at->path.empty()) return bad("tls: a connection to a Unix socket is not encrypted");
+      const bool numeric = at->host.contains(':') || at->host.find_first_not_of("0123456789.") == std::string::npos;
+      if (numeric && get("tls_server_name").empty())
+        return bad("tls: " + at->host + " is an address; set tls_server_name to the name in its certificate");
+    }
+    return {};
+  }
+
+  Result<void> mongodb() {
+    for (const char* name : {"dbname", "collection", "query_filter"})
+      if (get(name).empty()) return bad(std::string(name) + " is missing");
+    if (get("projection").empty() == get("result_attribute").empty())
+      return bad("exactly one of projection and result_attribute must be set");
+    PEN_TRY(add_template("query_filter", get("query_filter")));
+    std::string fault;
+    (void)table_->templates.at("query_filter")
+        .expand(KeyParts("u@9.8.7.6.5.4.3.2.1"), [&fault](std::string_view part, std::string& filter) {
+          fault = misplaced_in_filter(filter);
+          return fault.empty() && quote_in_filter(part, filter);
+        });
+    if (!fault.empty()) return bad("query_filter: " + fault);
     return {};
   }
 
   Result<void> templates() {
-    if (table_->type == "ldap") {
+    if (table_->type == "mongodb") {
+      PEN_TRY(mongodb());
+    } else if (table_->type == "ldap") {
       if (get("search_base").empty()) return bad("search_base is missing");
       PEN_TRY(add_template("search_base", get("search_base")));
       PEN_TRY(add_template("query_filter", get("query_filter")));
@@ -182,7 +222,10 @@ class Reader {
 
   Result<void> hosts() {
     auto& all = table_->hosts;
-    if (table_->type == "sqlite") {
+    if (table_->type == "mongodb") {
+      if (get("uri").empty()) return bad("uri is missing");
+      all.push_back(get("uri"));  // the client library takes it apart
+    } else if (table_->type == "sqlite") {
       if (get("dbpath").empty()) return bad("dbpath is missing");
       all.push_back(get("dbpath"));
     } else if (table_->type == "memcache") {

@@ -4,7 +4,8 @@
 /// Form:    as main.cf: "name = value", a line that begins with a blank continues the one before, # begins a comment.
 /// Use:     auto table = read_database_table("mysql", text, "/etc/x.cf", options);
 ///          if (table->asks_for(key)) …; Values values(*table, key); values.add(row); values.take();
-/// Source:  Postfix mysql_table(5), pgsql_table(5), sqlite_table(5), ldap_table(5), memcache_table(5).
+/// Source:  Postfix mysql_table(5), pgsql_table(5), sqlite_table(5), ldap_table(5), memcache_table(5),
+///          mongodb_table(5).
 /// Errors:  syntax; context: the file and the parameter. Any thread, once it is read.
 #include <functional>
 #include <memory>
@@ -23,7 +24,7 @@ namespace pen::map::database {
 struct Table {
   std::string type, file;
   Settings settings;
-  // query; or query_filter and search_base; or key_format
+  // query; or query_filter, for ldap with search_base; or key_format
   std::map<std::string, KeyTemplate, std::less<>> templates;
   KeyTemplate result_format;
   KeyNeeds needs;  // of keys, by all templates
@@ -49,7 +50,7 @@ struct Table {
 };
 
 /// The types, sorted.
-inline constexpr std::string_view kTypes[] = {"ldap", "memcache", "mysql", "pgsql", "redis", "sqlite"};
+inline constexpr std::string_view kTypes[] = {"ldap", "memcache", "mongodb", "mysql", "pgsql", "redis", "sqlite"};
 bool is_type(std::string_view type);
 
 /// Errors: syntax.

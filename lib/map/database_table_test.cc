@@ -75,6 +75,23 @@ BOOST_AUTO_TEST_CASE(what_cannot_work_is_an_error_and_what_is_unknown_is_told) {
   BOOST_TEST(t->notes[1].contains("querry"));
 }
 
+BOOST_AUTO_TEST_CASE(a_filter_of_mongodb_has_its_key_where_it_is_compared) {
+  const std::string server = "uri = mongodb://u:p@h/?tls=true\ndbname = d\ncollection = c\n";
+  const std::string whole = server + "result_attribute = to\nquery_filter = {\"a\": \"%s\"}\n";
+  const auto t = table("mongodb", whole);
+  BOOST_TEST(t->hosts == std::vector<std::string>{"mongodb://u:p@h/?tls=true"}, boost::test_tools::per_element());
+  BOOST_TEST(expanded(*t, "query_filter", "key") == "{\"a\": \"key\"}");
+  BOOST_TEST(t->expansion_limit == 0U);
+  BOOST_TEST(t->pool == table("mongodb", whole + "collection = other\n")->pool);
+  BOOST_TEST(problem("mongodb", whole + "uri =\n").contains("uri is missing"));
+  BOOST_TEST(problem("mongodb", whole + "dbname =\n").contains("dbname is missing"));
+  BOOST_TEST(problem("mongodb", whole + "projection = {\"to\": 1}\n").contains("exactly one of"));
+  BOOST_TEST(problem("mongodb", whole + "result_attribute =\n").contains("exactly one of"));
+  BOOST_TEST(
+      problem("mongodb", whole + "query_filter = {\"a\": %u}\n").contains("/x.cf: query_filter: a part of the key"));
+  BOOST_TEST(problem("mongodb", whole + "query_filter = {\"$where\": \"%9\"}\n").contains("below $where"));
+}
+
 BOOST_AUTO_TEST_CASE(tables_share_a_pool_when_server_and_login_are_the_same) {
   const std::string login = "hosts = h\nuser = u\npassword = p\n";
   const auto a = table("mysql", login + "query = a\ndomain = x\nresult_format = %u\n");

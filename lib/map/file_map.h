@@ -1,6 +1,6 @@
 #pragma once
 /// What all tables read from a file share: reading it, noticing changes at most once a second, giving errors while it
-/// is broken.
+/// is broken, telling which lines are passed over (of a Table that has notes()).
 ///
 /// Use:     Reloading<Table> file(path, clock, load_table);   // Result<std::shared_ptr<Table>> load_table(path)
 ///          auto table = file.current();                       // the table as of now, or why it cannot be read
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "lib/map/map.h"
+#include "lib/map/notes.h"
 
 namespace pen::map {
 
@@ -45,7 +46,7 @@ class Reloading {
   }
 
   Result<std::shared_ptr<Table>> current() {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const SteadyTime now = clock_.now();
     if (loaded_ && now < next_check_) return table_;
     next_check_ = now + seconds(1);
@@ -58,6 +59,15 @@ class Reloading {
       loaded_ = true;
       stamp_ = *stamp;
       table_ = load_(path_);
+      if constexpr (requires(const Table& t) { t.notes(); }) {
+        if (table_) {
+          const auto table = *table_;
+          const FileStamp version = stamp_;
+          lock.unlock();
+          tell_notes(path_, version, table->notes());
+          return table;
+        }
+      }
     }
     return table_;
   }

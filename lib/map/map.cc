@@ -11,10 +11,10 @@
 namespace pen::map {
 namespace {
 
-constexpr std::array<std::string_view, 23> kTypes = {"btree",  "cdb",     "cidr",    "environ",  "fail",    "hash",
-                                                     "inline", "ldap",    "lmdb",    "memcache", "mysql",   "pcre",
-                                                     "pgsql",  "pipemap", "randmap", "redis",    "regexp",  "socketmap",
-                                                     "sqlite", "static",  "tcp",     "texthash", "unionmap"};
+constexpr std::array<std::string_view, 24> kTypes = {
+    "btree", "cdb",      "cidr",      "environ", "fail",   "hash",  "inline",   "ldap",
+    "lmdb",  "memcache", "mongodb",   "mysql",   "pcre",   "pgsql", "pipemap",  "randmap",
+    "redis", "regexp",   "socketmap", "sqlite",  "static", "tcp",   "texthash", "unionmap"};
 
 }  // namespace
 
@@ -32,7 +32,6 @@ struct Retired {
 constexpr Retired kRetired[] = {
     {"dbm", "dbm files are not read here: write hash: or lmdb: and make the table from its text by penmap"},
     {"debug", "there is no debug: here: write the inner table, and ask it by penmap -q"},
-    {"mongodb", "there is no client for MongoDB here: another database, or a socketmap: server, can have the table"},
     {"netinfo", "NetInfo is no more: write hash: with a text, or a database"},
     {"nis",
      "NIS is not asked directly: write unix:passwd.byname or unix:group.byname, whose name service may use NIS, "

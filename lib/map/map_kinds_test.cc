@@ -11,6 +11,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/map/map.h"
+#include "lib/map/socketmap_limits.h"
 #include "lib/testing/scratch.h"
 
 using namespace pen;
@@ -145,6 +146,34 @@ BOOST_AUTO_TEST_CASE(a_socketmap_is_asked_in_netstrings_over_a_connection_that_s
   BOOST_TEST(shown((*m)->lookup("d")).starts_with("error"));
   BOOST_TEST(shown((*m)->lookup("x")).starts_with("error"));
   BOOST_TEST(shown((*m)->lookup("key")) == "value");
+}
+
+BOOST_AUTO_TEST_CASE(a_question_or_an_answer_beyond_the_bounds_of_socketmaps_is_an_error) {
+  pen::testing::ScratchDir dir;
+  int asked = 0;
+  Server server(AF_UNIX, dir.file("s"), ',', [&](const std::string& request) -> std::string {
+    ++asked;
+    if (request == "7:table b,") return "11:OK 12345678,";
+    if (request == "7:table l,") return "12:OK 123456789,";
+    return "9:NOTFOUND ,";
+  });
+  const auto m = *open("socketmap:unix:" + dir.file("s") + ":table");
+  limit_socketmaps({.query = 12, .reply = 11});
+  BOOST_TEST(shown(m->lookup("b")) == "12345678");
+  BOOST_TEST(shown(m->lookup("l")).starts_with("error"));
+  const int before = asked;
+  BOOST_TEST(shown(m->lookup("1234567")).contains("socketmap_max_query_size"));
+  BOOST_TEST(asked == before);
+  (void)shown(m->lookup("123456"));
+  BOOST_TEST(asked == before + 1);
+  // Longer keys than other tables have, and answers than are usual.
+  limit_socketmaps({.query = 10'000, .reply = 200'000});
+  Server large(AF_UNIX, dir.file("l"), ',',
+               [](const std::string&) -> std::string { return "150000:OK " + std::string(149'997, 'x') + ","; });
+  const auto l = *open("socketmap:unix:" + dir.file("l") + ":table");
+  BOOST_TEST(shown(l->lookup(std::string(9'000, 'k'))).size() == 149'997U);
+  limit_socketmaps({});
+  BOOST_TEST(shown(l->lookup("k")).starts_with("error"));
 }
 
 BOOST_AUTO_TEST_CASE(a_tcp_table_is_asked_in_lines_with_percent_codes) {

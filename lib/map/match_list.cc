@@ -51,15 +51,24 @@ Result<void> MatchList::add(std::string_view value, bool negated_outside, unsign
     item.text = to_lower(text);
     const bool addresses = kind_ == Kind::network || kind_ == Kind::host;
     const bool looks_numeric = text.front() == '[' || parse_ip(text.substr(0, text.find('/'))).has_value();
-    if (addresses && looks_numeric) {
-      PEN_TRY_ASSIGN(item.network, parse_network(text));
+    const auto read_network = [&]() -> Result<void> {
+      auto read = parse_network(text);
+      if (!read && !options_.keep_faulty) return std::unexpected(std::move(read).error());
+      if (read)
+        item.network = *read;
+      else
+        item.fault = read.error().message();
       item.is_network = true;
+      return {};
+    };
+    if (addresses && looks_numeric) {
+      PEN_TRY(read_network());
     } else if (text.find(':') != std::string_view::npos && text.front() != '[') {
       auto maps = MapList::open(text, options_.open);
       if (!maps) return std::unexpected(std::move(maps).error());
       item.table = maps->maps().front();
     } else if (addresses && text.find('/') != std::string_view::npos) {
-      PEN_TRY_ASSIGN(item.network, parse_network(text));  // its error says what is wrong
+      PEN_TRY(read_network());  // its error says what is wrong
     }
     items_.push_back(std::move(item));
   }
@@ -97,7 +106,9 @@ Result<bool> MatchList::Item::matches_address(const IpAddress& address, const st
     if (!value) return std::unexpected(std::move(value).error().within(table->name()));
     return value->has_value();
   }
-  return is_network && network.contains(address);
+  // Postfix reads a pattern only for clients of its family.
+  if (!fault.empty() && text.contains(':') == (address.size == 16)) return fail(MapError::syntax, fault);
+  return is_network && fault.empty() && network.contains(address);
 }
 
 Result<bool> MatchList::matches(std::string_view text) const {
@@ -127,6 +138,13 @@ Result<bool> MatchList::matches_host(std::string_view name_in, std::string_view 
   }
   return false;
 }
+std::vector<std::string> MatchList::faults() const {
+  std::vector<std::string> all;
+  for (const Item& item : items_)
+    if (!item.fault.empty()) all.push_back(item.fault);
+  return all;
+}
+
 bool MatchList::has_tables() const {
   return std::ranges::any_of(items_, [](const Item& i) { return i.table != nullptr; });
 }

@@ -30,6 +30,9 @@ class MatchList {
   struct Options {
     bool parent_domains = false;  // parent_domain_matches_subdomains names this list
     OpenOptions open;
+    // A network that cannot be read is no error of open(): whoever's address would be compared with it gets one, as in
+    // Postfix, and a program that serves others starts.
+    bool keep_faulty = false;
   };
   MatchList() = default;
   /// Errors: syntax (bad network, host bits set in a network), unknown_type, bad_spec, unreadable (/file).
@@ -41,6 +44,8 @@ class MatchList {
   Result<bool> matches_address(std::string_view address) const;
   Result<bool> matches_host(std::string_view name, std::string_view address) const;
   bool empty() const { return items_.empty(); }
+  /// What keep_faulty kept.
+  std::vector<std::string> faults() const;
   bool blocking() const;
   /// Whether some item is a table: matches may then change although the list does not.
   bool has_tables() const;
@@ -52,6 +57,7 @@ class MatchList {
     std::shared_ptr<Map> table;  // or
     Network network;             // or
     bool is_network = false;
+    std::string fault;  // of a network that cannot be read
     Result<bool> matches_name(std::string_view name, Kind kind, bool parent_domains) const;
     Result<bool> matches_address(const IpAddress& address, const std::string& text_in) const;
   };

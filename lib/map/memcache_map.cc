@@ -4,6 +4,7 @@
 /// fails hides no backup: then the backup alone answers. Without backup the failure is the answer.
 #include "lib/base/text.h"
 #include "lib/map/database_description.h"
+#include "lib/map/database_look_up.h"
 #include "lib/map/database_pool.h"
 #include "lib/map/memcache_reply.h"
 #include "lib/map/source.h"
@@ -14,6 +15,7 @@ namespace pen::map {
 namespace {
 
 using database::Description;
+using database::LookUp;
 using database::Pools;
 using database::Table;
 
@@ -29,13 +31,24 @@ class CacheSource final : public PooledSource {
   std::size_t lane_width() const override { return Pools::of_process().limits().per_pool; }
   Value ask(const std::string& text, SteadyTime since) const override {
     PEN_TRY_ASSIGN(const auto table, description_->current());
-    if (!stores_) return Pools::of_process().look_up(*table, text, since);
-    const auto nul = text.find('\0');
-    PEN_TRY(Pools::of_process().store(*table, text.substr(0, nul), text.substr(nul + 1), since));
+    auto question = question_of(text, since);
+    if (!question.store) return Pools::of_process().look_up(table, std::move(question.key), since);
+    PEN_TRY(Pools::of_process().store(table, std::move(question.key), *std::move(question.store), since));
     return std::nullopt;
+  }
+  Result<std::shared_ptr<Steps>> begin(const std::string& text, SteadyTime since,
+                                       std::function<void()> wake) const override {
+    PEN_TRY_ASSIGN(const auto table, description_->current());
+    return std::make_shared<LookUp>(Pools::of_process(), table, question_of(text, since), std::move(wake));
   }
 
  private:
+  LookUp::Question question_of(const std::string& text, SteadyTime since) const {
+    if (!stores_) return {.key = text, .store = std::nullopt, .since = since};
+    const auto nul = text.find('\0');
+    return {.key = text.substr(0, nul), .store = text.substr(nul + 1), .since = since};
+  }
+
   std::shared_ptr<Description> description_;
   bool stores_;
 };

@@ -56,10 +56,13 @@ struct PatternTable {
   };
   std::vector<Compiled> rules;
   std::string path;
+  PassedOver passed_over;
   Prefilter prefilter;
   // Rules that must be looked at even when their pattern certainly does not match: a negated rule, and a block, which
   // is then skipped.
   BitSet stops;
+
+  std::vector<std::string> notes() const { return passed_over.notes(path); }
 
   template <RuleStyle style, bool substitute>
   static Result<std::shared_ptr<PatternTable>> load(const std::string& path) {
@@ -69,18 +72,28 @@ struct PatternTable {
   /// path: the table's name in errors.
   template <RuleStyle style, bool substitute>
   static Result<std::shared_ptr<PatternTable>> read(std::string_view text, const std::string& path) {
-    PEN_TRY_ASSIGN(auto parsed, parse_rules(text, path, style));
     auto table = std::make_shared<PatternTable>();
+    PEN_TRY_ASSIGN(auto parsed, parse_rules(text, path, style, table->passed_over));
     table->path = path;
     table->rules.reserve(parsed.size());
+    std::vector<std::size_t> place;  // of each rule among those that serve
     for (auto& rule : parsed) {
+      place.push_back(table->rules.size());
       if (!substitute && uses_groups(rule))
         return fail(MapError::not_trusted,
                     path + ", line " + std::to_string(rule.line) + ": $number is not allowed in this table");
-      PEN_TRY_ASSIGN(auto pattern, Pattern::compile(rule, path));
+      auto pattern = Pattern::compile(rule, path);
+      if (!pattern && rule.kind == Rule::Kind::if_block) return std::unexpected(std::move(pattern).error());
+      if (!pattern) {
+        table->passed_over.add(std::string(pattern.error().context()));
+        continue;
+      }
       rule.pattern = {};
-      table->rules.push_back({std::move(rule), std::move(pattern)});
+      table->rules.push_back({std::move(rule), *std::move(pattern)});
     }
+    place.push_back(table->rules.size());
+    for (auto& [rule, pattern] : table->rules)
+      if (rule.kind == Rule::Kind::if_block) rule.skip_to = place[rule.skip_to];
     table->prepare();
     return table;
   }
@@ -173,6 +186,10 @@ class PatternMap final : public Map {
     auto table = current();
     if (table) return std::nullopt;
     return std::move(table).error();
+  }
+  std::vector<std::string> notes() override {
+    const auto table = current();
+    return table ? (*table)->notes() : std::vector<std::string>();
   }
 
  private:

@@ -43,6 +43,33 @@ Result<int> flags_of(const Rule& rule, const std::string& path) {
   return flags;
 }
 
+/// Behind the bracket expression that begins there.
+std::size_t end_of_bracket(std::string_view pattern, std::size_t at) {
+  ++at;
+  if (pattern.substr(at).starts_with('^')) ++at;
+  if (pattern.substr(at).starts_with(']')) ++at;
+  for (; at < pattern.size() && pattern[at] != ']'; ++at) {
+    const std::string_view rest = pattern.substr(at);
+    if (!rest.starts_with("[:") && !rest.starts_with("[.") && !rest.starts_with("[=")) continue;
+    const auto end = pattern.find(std::string{rest[1], ']'}, at + 2);
+    if (end != std::string_view::npos) at = end + 1;
+  }
+  return at;
+}
+
+/// Whether \1 to \9 is in it. The C library matches that in time that no length of a key bounds.
+bool refers_back(std::string_view pattern) {
+  for (std::size_t at = 0; at + 1 < pattern.size(); ++at) {
+    if (pattern[at] == '[') {
+      at = end_of_bracket(pattern, at);
+    } else if (pattern[at] == '\\') {
+      ++at;
+      if (pattern[at] >= '1' && pattern[at] <= '9') return true;
+    }
+  }
+  return false;
+}
+
 std::unexpected<Error> out_of_memory() { return fail(MapError::unreadable, "regular expression ran out of memory"); }
 
 }  // namespace
@@ -83,6 +110,8 @@ void RegexpPattern::Free::operator()(Compiled* compiled) const { delete compiled
 
 Result<RegexpPattern> RegexpPattern::compile(const Rule& rule, const std::string& path) {
   PEN_TRY_ASSIGN(const int flags, flags_of(rule, path));
+  if (refers_back(rule.pattern))
+    return bad_rule(path, rule.line, "a back-reference may take any time; pcre: matches it in bounded time");
   RegexpPattern pattern;
   pattern.compiled_.reset(new Compiled);
   Compiled& compiled = *pattern.compiled_;

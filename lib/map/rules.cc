@@ -12,17 +12,22 @@ namespace {
 
 class RuleReader {
  public:
-  RuleReader(std::string_view file, RuleStyle style) : file_(file), style_(style) {}
+  RuleReader(std::string_view file, RuleStyle style, PassedOver& passed_over)
+      : file_(file), style_(style), passed_over_(passed_over) {}
 
   Result<std::vector<Rule>> read(std::string_view text) {
     for (const auto& line : logical_lines(text)) {
       line_ = line.number;
       if (rules_.size() >= kMaxRules) return bad("too many rules");
-      PEN_TRY(read_line(line.text));
+      if (auto done = read_line(line.text); !done) {
+        if (condition_) return std::unexpected(std::move(done).error());
+        passed_over_.add(std::string(done.error().context()));
+      }
     }
-    if (!open_.empty()) {
-      line_ = rules_[open_.back()].line;
-      return bad("if without endif");
+    for (const std::size_t open : open_) {
+      line_ = rules_[open].line;
+      note("if without endif");
+      rules_[open].skip_to = rules_.size();
     }
     return std::move(rules_);
   }
@@ -32,18 +37,25 @@ class RuleReader {
     return fail(MapError::syntax, std::string(file_) + ", line " + std::to_string(line_) + ": " + std::string(why));
   }
 
+  void note(std::string_view why) { passed_over_.add(bad(why).error().context()); }
+
   Result<void> read_line(std::string_view rest) {
     Rule rule;
     rule.line = line_;
+    condition_ = false;
     if (word_is(rest, "endif")) {
-      if (!trim(rest.substr(5)).empty()) return bad("text behind endif");
       if (open_.empty()) return bad("endif without if");
+      if (!trim(rest.substr(5)).empty()) {
+        if (style_ == RuleStyle::word) return bad("text behind endif");
+        note("text behind endif");
+      }
       rules_[open_.back()].skip_to = rules_.size();
       open_.pop_back();
       return {};
     }
     if (word_is(rest, "if")) {
       rule.kind = Rule::Kind::if_block;
+      condition_ = true;
       rest = trim(rest.substr(2));
       if (open_.size() >= kMaxIfDepth) return bad("if nested too deeply");
     }
@@ -54,7 +66,10 @@ class RuleReader {
     PEN_TRY(read_pattern(rest, rule));
     rest = trim(rest);
     if (rule.kind == Rule::Kind::if_block) {
-      if (!rest.empty()) return bad("text behind the pattern of if");
+      if (!rest.empty()) {
+        if (style_ == RuleStyle::word) return bad("text behind the pattern of if");
+        note("text behind the pattern of if; lines that begin with white space go on with the line before");
+      }
       open_.push_back(rules_.size());
     } else {
       if (rest.empty() && style_ == RuleStyle::word) return bad("no result behind the pattern");
@@ -135,15 +150,18 @@ class RuleReader {
 
   std::string_view file_;
   RuleStyle style_;
+  PassedOver& passed_over_;
   unsigned line_ = 0;
+  bool condition_ = false;  // the line at hand is an "if"
   std::vector<Rule> rules_;
   std::vector<std::size_t> open_;
 };
 
 }  // namespace
 
-Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file, RuleStyle style) {
-  return RuleReader(file, style).read(text);
+Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file, RuleStyle style,
+                                      PassedOver& passed_over) {
+  return RuleReader(file, style, passed_over).read(text);
 }
 
 }  // namespace pen::map

@@ -3,7 +3,10 @@
 ///
 /// Form:    "pattern result", "!pattern result", "if pattern" … "endif" (nested). Patterns of regexp and pcre are
 ///          between delimiters, with flags behind; those of cidr are a word. Results may hold $1, ${1}, $(1) and $$.
-/// Errors:  MapError::syntax with "FILE, line N: why".
+/// Faults:  a rule that cannot be read is passed over, as in Postfix, and so is text behind an "if" and an "endif"; an
+///          "if" without "endif" lasts until the end. `passed_over` gets each.
+/// Errors:  MapError::syntax with "FILE, line N: why": an "if" that cannot be read. Without it the rules behind it
+///          would hold for everything.
 /// Source:  regexp_table(5), pcre_table(5), cidr_table(5). Pure.
 #include <cstdint>
 #include <string>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/map/passed_over.h"
 
 namespace pen::map {
 
@@ -34,6 +38,7 @@ enum class RuleStyle : std::uint8_t { delimited, word };
 inline constexpr std::size_t kMaxRules = 1'000'000;
 inline constexpr std::size_t kMaxIfDepth = 100;
 
-Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file, RuleStyle style);
+Result<std::vector<Rule>> parse_rules(std::string_view text, std::string_view file, RuleStyle style,
+                                      PassedOver& passed_over);
 
 }  // namespace pen::map

@@ -2,7 +2,10 @@
 /// asking.
 ///
 /// Source:  socketmap_table(5), tcp_table(5).
+#include <atomic>
+
 #include "lib/base/text.h"
+#include "lib/map/socketmap_limits.h"
 #include "lib/map/socketmap_reply.h"
 #include "lib/map/source.h"
 #include "lib/map/types.h"
@@ -10,12 +13,22 @@
 namespace pen::map {
 namespace {
 
+std::atomic<std::size_t> most_query{SocketmapLimits{}.query}, most_reply{SocketmapLimits{}.reply};
+
 class SocketmapServer final : public ServerSource {
  public:
   SocketmapServer(std::string name, Address address, std::string table)
       : ServerSource(std::move(name), std::move(address)), table_(std::move(table)) {}
   std::string request(std::string_view key) const override { return netstring(table_ + " " + std::string(key)); }
-  std::size_t whole(std::string_view bytes) const override { return whole_netstring(bytes, ServerSource::kMaxReply); }
+  /// Too long a question is an error: "not found" would be an answer that nobody gave.
+  Result<bool> asks_for(std::string_view key) const override {
+    const std::size_t size = table_.size() + 1 + key.size();
+    if (size <= socketmap_limits().query) return true;
+    return fail(MapError::too_large,
+                name() + ": a question of " + std::to_string(size) + " bytes (socketmap_max_query_size)");
+  }
+  std::size_t whole(std::string_view bytes) const override { return whole_netstring(bytes, socketmap_limits().reply); }
+  std::size_t most_bytes() const override { return socketmap_limits().reply + kNetstringFrame; }
   Value meaning(std::string_view answer) const override { return socketmap_meaning(netstring_content(answer), name()); }
 
  private:
@@ -76,21 +89,30 @@ class TcpServer final : public ServerSource {
 
 class ServedMap final : public Map {
  public:
-  ServedMap(std::shared_ptr<const Source> source, bool whole_keys)
+  ServedMap(std::shared_ptr<const ServerSource> source, bool whole_keys)
       : Map(source->name()), source_(std::move(source)), whole_keys_(whole_keys) {}
   bool blocking() const override { return true; }
   bool whole_key_only() const override { return whole_keys_; }
   Value lookup(std::string_view key) override {
-    if (key.size() > kMaxKey) return std::nullopt;
+    PEN_TRY_ASSIGN(const bool asks, source_->asks_for(key));
+    if (!asks) return std::nullopt;
     return answer_from(source_, key);
   }
 
  private:
-  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const ServerSource> source_;
   bool whole_keys_;
 };
 
 }  // namespace
+
+void limit_socketmaps(SocketmapLimits limits) {
+  most_query.store(limits.query, std::memory_order_relaxed);
+  most_reply.store(limits.reply, std::memory_order_relaxed);
+}
+SocketmapLimits socketmap_limits() {
+  return {.query = most_query.load(std::memory_order_relaxed), .reply = most_reply.load(std::memory_order_relaxed)};
+}
 
 Result<std::shared_ptr<Map>> make_socketmap(std::string spec, const std::string& name) {
   const auto bad = [&] {

@@ -5,7 +5,7 @@ namespace pen::map {
 
 Result<bool> ServerSource::complete(std::string_view bytes) const {
   const std::size_t size = whole(bytes);
-  if (size == std::string::npos || bytes.size() > kMaxReply)
+  if (size == std::string::npos || bytes.size() > most_bytes())
     return fail(MapError::syntax, name() + ": not an answer of this protocol");
   if (size != 0 && size != bytes.size()) return fail(MapError::syntax, name() + ": more than one answer");
   return size != 0;

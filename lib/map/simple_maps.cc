@@ -10,6 +10,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/map/file_map.h"
+#include "lib/map/passed_over.h"
 #include "lib/map/source.h"
 #include "lib/map/table_text.h"
 #include "lib/map/types.h"
@@ -29,18 +30,26 @@ Value find_in(const Entries& entries, std::string_view key, bool fold) {
   return found->second;
 }
 
-Result<std::shared_ptr<Entries>> load_entries(const std::string& path, bool fold) {
+struct TextTable {
+  std::string path;
+  Entries entries;
+  PassedOver passed_over;
+  std::vector<std::string> notes() const { return passed_over.notes(path); }
+};
+
+Result<std::shared_ptr<TextTable>> load_text(const std::string& path, bool fold) {
   PEN_TRY_ASSIGN(const std::string text, read_table_file(path));
-  auto table = parse_table(text, path);
-  if (!table.warnings.empty()) return fail(MapError::syntax, table.warnings.front());
-  auto entries = std::make_shared<Entries>();
-  for (auto& e : table.entries) {  // of equal keys the first one stays
-    entries->try_emplace(fold ? to_lower(e.key) : std::move(e.key), std::move(e.value));
+  auto parsed = parse_table(text, path);
+  auto table = std::make_shared<TextTable>();
+  table->path = path;
+  for (auto& warning : parsed.warnings) table->passed_over.add(std::move(warning));
+  for (auto& e : parsed.entries) {  // of equal keys the first one stays
+    table->entries.try_emplace(fold ? to_lower(e.key) : std::move(e.key), std::move(e.value));
   }
-  return entries;
+  return table;
 }
-Result<std::shared_ptr<Entries>> load_folded(const std::string& path) { return load_entries(path, true); }
-Result<std::shared_ptr<Entries>> load_exact(const std::string& path) { return load_entries(path, false); }
+Result<std::shared_ptr<TextTable>> load_folded(const std::string& path) { return load_text(path, true); }
+Result<std::shared_ptr<TextTable>> load_exact(const std::string& path) { return load_text(path, false); }
 
 class TextHashMap final : public Map {
  public:
@@ -50,19 +59,23 @@ class TextHashMap final : public Map {
         file_(path, *options.clock, fold_ ? &load_folded : &load_exact) {}
   Value lookup(std::string_view key) override {
     if (key.size() > kMaxKey) return std::nullopt;
-    PEN_TRY_ASSIGN(const auto entries, file_.current());
-    return find_in(*entries, key, fold_);
+    PEN_TRY_ASSIGN(const auto table, file_.current());
+    return find_in(table->entries, key, fold_);
   }
   std::optional<std::uint32_t> owner() override { return file_.owner(); }
   std::optional<Error> problem() override {
-    auto entries = file_.current();
-    if (entries) return std::nullopt;
-    return std::move(entries).error();
+    auto table = file_.current();
+    if (table) return std::nullopt;
+    return std::move(table).error();
+  }
+  std::vector<std::string> notes() override {
+    const auto table = file_.current();
+    return table ? (*table)->notes() : std::vector<std::string>();
   }
 
  private:
   bool fold_;
-  Reloading<Entries> file_;
+  Reloading<TextTable> file_;
 };
 
 class InlineMap final : public Map {
@@ -194,7 +207,8 @@ Result<std::shared_ptr<Map>> make_inline(std::string spec, const std::string& na
     const auto equals = pair.find('=');
     if (equals == std::string_view::npos || trim(pair.substr(0, equals)).empty()) return false;
     std::string key(trim(pair.substr(0, equals)));
-    entries.try_emplace(options.fold_keys ? to_lower(key) : std::move(key), trim(pair.substr(equals + 1)));
+    // of equal keys the last one stays
+    entries.insert_or_assign(options.fold_keys ? to_lower(key) : std::move(key), trim(pair.substr(equals + 1)));
     return true;
   };
   for (const auto& item : split_list(unbraced(name))) {

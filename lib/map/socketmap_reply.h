@@ -11,6 +11,9 @@
 
 namespace pen::map {
 
+/// The most bytes of a netstring beside its content: eight digits, colon, comma.
+inline constexpr std::size_t kNetstringFrame = 10;
+
 std::string netstring(std::string_view content);
 /// The size of the netstring at the start of `bytes`. 0: it is incomplete; npos: malformed, or more than most bytes of
 /// content.

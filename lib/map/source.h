@@ -3,6 +3,7 @@
 ///
 /// Use:     for the makers of such tables, whose lookup() is `return answer_from(source_, key);`, and for Asker.
 /// Thread:  any; a source changes only its own list of idle connections, under a lock.
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -41,11 +42,15 @@ class ServerSource : public Source {
   ServerSource(std::string name, Address address) : Source(std::move(name)), address_(std::move(address)) {}
   const Address& address() const { return address_; }
 
+  /// Whether the server is asked for the key. false: it is not found.
+  virtual Result<bool> asks_for(std::string_view key) const { return key.size() <= kMaxKey; }
   virtual std::string request(std::string_view key) const = 0;
   /// The size of the answer at the start of `bytes`. 0: the answer is incomplete; npos: malformed.
   virtual std::size_t whole(std::string_view bytes) const = 0;
   /// Reads a whole answer.
   virtual Value meaning(std::string_view answer) const = 0;
+  /// The most bytes of a whole answer.
+  virtual std::size_t most_bytes() const { return kMaxReply; }
   /// Whether `bytes` are one whole answer and nothing else; false: incomplete. Errors: syntax.
   Result<bool> complete(std::string_view bytes) const;
 
@@ -60,16 +65,47 @@ class ServerSource : public Source {
   mutable std::vector<Fd> idle_;
 };
 
-/// A library that blocks, and keeps its connections for all look-ups of this process. Its questions are asked in
-/// threads of their own lane, so that a server that hangs holds nobody who asks another.
+/// A look-up that somebody else does the waiting for.
+///
+/// Use:     for (;;) switch (steps->next()) { … wait as it says … case Steps::Next::done: return steps->take(); }
+/// Thread:  one at a time; next() does not block.
+class Steps {
+ public:
+  enum class Next {
+    thread,      // in_thread() is to be called, in a thread that may wait
+    descriptor,  // descriptor() is to become ready, or until() to come
+    room,        // `wake` is to be called, or until() to come
+    done,
+  };
+  struct Descriptor {
+    int fd = -1;
+    bool write = false;  // ready for output; otherwise for input
+  };
+  virtual ~Steps() = default;
+  /// Goes on as far as nothing must be waited for.
+  virtual Next next() = 0;
+  virtual void in_thread() = 0;
+  virtual Descriptor descriptor() const = 0;
+  virtual SteadyTime until() const = 0;
+  virtual Value take() = 0;
+};
+
+/// A server that keeps connections for all look-ups of this process. Its questions have a lane of their own, with
+/// threads for what blocks, so that a server that hangs holds nobody who asks another.
 class PooledSource : public Source {
  public:
   using Source::Source;
   /// Sources with the same lane ask the same server.
   virtual std::string lane() const = 0;
-  virtual std::size_t lane_width() const = 0;  // connections, and so threads
+  virtual std::size_t lane_width() const = 0;  // connections, and so questions at the same time, and threads
+  /// Whether the loop asks. Else every question blocks: a thread of the lane asks it whole, and takes the next one
+  /// without the loop in between.
+  virtual bool in_steps() const { return true; }
   /// Asks and waits. since: when the question was asked; the time limit counts from there.
   virtual Value ask(const std::string& key, SteadyTime since) const = 0;
+  /// The same in steps. wake: may be called from any thread while the Steps live. nullptr: not found.
+  virtual Result<std::shared_ptr<Steps>> begin(const std::string& key, SteadyTime since,
+                                               std::function<void()> wake) const = 0;
   Value ask_now(const std::string& key) const final { return ask(key, system_clock().now()); }
 };
 

@@ -96,8 +96,8 @@ void add_plain(std::string_view list, std::string_view default_type, std::vector
 bool PlainTable::indexed() const { return type == "lmdb" || type == "hash" || type == "btree" || type == "cdb"; }
 
 std::string PlainTable::file() const {
-  static constexpr std::string_view kTexts[] = {"cidr",  "ldap",  "memcache", "mysql",  "pcre",
-                                                "pgsql", "redis", "regexp",   "sqlite", "texthash"};
+  static constexpr std::string_view kTexts[] = {"cidr",  "ldap",  "memcache", "mongodb", "mysql",   "pcre",
+                                                "pgsql", "redis", "regexp",   "sqlite",  "texthash"};
   if (indexed()) return name + (type == "cdb" ? ".cdb" : ".lmdb");
   const bool text = std::ranges::find(kTexts, type) != std::end(kTexts);
   return text && name.starts_with('/') ? name : std::string();

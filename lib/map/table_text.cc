@@ -63,22 +63,20 @@ std::vector<LogicalLine> logical_lines(std::string_view text) {
 TableText parse_table(std::string_view text, std::string_view file) {
   TableText table;
   for (auto& line : logical_lines(text)) {
+    // White space within quotes does not end a key; the quotes stay, as in an address.
     std::size_t space = 0;
-    std::string key;
-    if (line.text.front() == '"') {
-      // A quoted key may hold white space. Its quotes are part of an address only if an @ follows.
-      std::size_t i = 1;
-      while (i < line.text.size() && line.text[i] != '"') i += line.text[i] == '\\' ? 2 : 1;
-      space = std::min(i + 1, line.text.size());
-      while (space < line.text.size() && !ascii_space(line.text[space])) ++space;
-      key = line.text.substr(0, space);
-      if (key.size() >= 2 && key.back() == '"') key = unquote(key);
-    } else {
-      while (space < line.text.size() && !ascii_space(line.text[space])) ++space;
-      key = line.text.substr(0, space);
+    bool quoted = false;
+    for (; space < line.text.size() && (quoted || !ascii_space(line.text[space])); ++space) {
+      if (line.text[space] == '"') quoted = !quoted;
+      if (line.text[space] == '\\' && space + 1 < line.text.size()) ++space;
     }
+    if (quoted) {
+      table.warnings.push_back(warning(file, line.number, "unbalanced '\"' in the key"));
+      continue;
+    }
+    std::string key = line.text.substr(0, space);
     const std::string_view value = trim(std::string_view(line.text).substr(space));
-    if (value.empty() || key.empty()) {  // "" is not a key: nothing ever looks it up
+    if (value.empty() || key.empty() || key == "\"\"") {  // "" is not a key: nothing ever looks it up
       table.warnings.push_back(warning(file, line.number, "expected format: key whitespace value"));
       continue;
     }

@@ -3,7 +3,7 @@
 ///
 /// Form:    a logical line starts with text in its first column; lines that start with white space continue it. Empty
 ///          lines and lines whose first character is # are skipped (also between continuation lines).
-///          Keys with white space may be quoted in alias files.
+///          Keys may have white space between quotes. The quotes stay in the key, but in alias files.
 /// Source:  postmap(1), aliases(5).
 /// Pure: no I/O, no clock. The entries hold copies of the text.
 #include <limits>

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/tcp_port.h"
+
 namespace pen::map {
 namespace {
 
@@ -56,6 +58,14 @@ std::optional<ServerAddress> parse_server(std::string_view text, std::string_vie
   return parse_host_port(text, default_port);
 }
 
+std::string port_number(const std::string& port) {
+  const auto number = tcp_port(port);
+  return number ? std::to_string(*number) : port;
+}
+
+Result<void> wait_readable_before(int fd, SteadyTime deadline) { return wait_for(fd, POLLIN, deadline); }
+Result<void> wait_writable_before(int fd, SteadyTime deadline) { return wait_for(fd, POLLOUT, deadline); }
+
 Result<Fd> connect_before(const ServerAddress& server, SteadyTime deadline) {
   if (!server.path.empty()) {
     sockaddr_un address{};
@@ -66,7 +76,7 @@ Result<Fd> connect_before(const ServerAddress& server, SteadyTime deadline) {
   }
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  if (const int code = ::getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found); code != 0)
+  if (const int code = ::getaddrinfo(server.host.c_str(), port_number(server.port).c_str(), &hints, &found); code != 0)
     return fail(MapError::unreadable, server.host + ":" + server.port + ": " + ::gai_strerror(code));
   Result<Fd> connected = fail(MapError::unreadable, "connect", EHOSTUNREACH);
   for (const addrinfo* at = found; at != nullptr && !connected; at = at->ai_next)
@@ -98,6 +108,31 @@ Result<std::size_t> receive_before(int fd, std::span<char> buffer, SteadyTime de
     } else if (errno != EINTR) {
       return fail(MapError::unreadable, "receive", errno);
     }
+  }
+}
+
+Result<void> send_now(int fd, std::string& unsent) {
+  std::string_view left = unsent;
+  int problem = 0;
+  while (!left.empty() && problem == 0) {
+    const auto n = ::send(fd, left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      left.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno != EINTR) {
+      problem = errno;
+    }
+  }
+  unsent.erase(0, unsent.size() - left.size());
+  if (problem != 0 && problem != EAGAIN) return fail(MapError::unreadable, "send", problem);
+  return {};
+}
+
+Result<std::optional<std::size_t>> receive_now(int fd, std::span<char> buffer) {
+  for (;;) {
+    const auto n = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno == EAGAIN) return std::nullopt;
+    if (errno != EINTR) return fail(MapError::unreadable, "receive", errno);
   }
 }
 

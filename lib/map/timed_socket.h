@@ -26,9 +26,20 @@ std::optional<ServerAddress> parse_host_port(std::string_view text, std::string_
 /// Reads "unix:/path", "inet:host:port" and what parse_host_port() takes.
 std::optional<ServerAddress> parse_server(std::string_view text, std::string_view default_port);
 
+/// The number of a port that is known by name; else the text, which getaddrinfo() refuses.
+std::string port_number(const std::string& port);
+
+Result<void> wait_readable_before(int fd, SteadyTime deadline);
+Result<void> wait_writable_before(int fd, SteadyTime deadline);
 Result<Fd> connect_before(const ServerAddress& server, SteadyTime deadline);
 Result<void> send_before(int fd, std::string_view bytes, SteadyTime deadline);
 /// Waits for at least one byte. Returns how many came; 0: the server closed the connection.
 Result<std::size_t> receive_before(int fd, std::span<char> buffer, SteadyTime deadline);
+
+// For who does not wait. The socket must not block.
+/// Sends what goes, and takes it off.
+Result<void> send_now(int fd, std::string& unsent);
+/// How many bytes came; nullopt: none so far; 0: the server closed the connection.
+Result<std::optional<std::size_t>> receive_now(int fd, std::span<char> buffer);
 
 }  // namespace pen::map

@@ -19,6 +19,14 @@ Code code_of(std::string_view reply) {
   return value_of(reply.substr(0, 3), reply.starts_with('4') ? Code::c4xx : Code::c5xx);
 }
 
+Enhanced enhanced_of(std::string_view reply) {
+  reply.remove_prefix(std::min<std::size_t>(4, reply.size()));
+  const std::string_view word = reply.substr(0, reply.find_first_of(" \r\n"));
+  const bool is_code = word.size() >= 5 && word[1] == '.' && (word[0] == '4' || word[0] == '5') &&
+                       word.find_first_not_of("0123456789.") == std::string_view::npos;
+  return is_code ? value_of(word, Enhanced::other) : Enhanced::none;
+}
+
 TlsVersion version_of(std::string_view protocol) { return value_of(protocol, TlsVersion::other); }
 
 Stage stage_of(std::string_view command) {

@@ -63,10 +63,22 @@ enum class Connected : std::uint8_t { ok, timed_out, refused, unreachable, other
 enum class Answer : std::uint8_t { found, none, failed };
 enum class Agent : std::uint8_t { smtp, lmtp, local, virtual_, pipe, error, other };
 enum class Notice : std::uint8_t { failure, delay, success };
+/// What notices of others say, as Action of lib/returned, and of those that cannot be read.
+enum class ReturnedAs : std::uint8_t { failed, delayed, delivered, relayed, expanded, unknown };
+/// As FeedbackType of lib/returned.
+enum class Complaint : std::uint8_t { abuse, fraud, virus, not_spam, opt_out, auth_failure, other };
+/// An enhanced status code (RFC 3463) of a refusal; the rest of its values have no names here.
+enum class Enhanced : std::uint8_t { none, other };
 
 template <class L>
 struct Label;
 
+// What this mail system says, and what policy servers and filters mostly say.
+#define PEN_ENHANCED(c)                                                                                           \
+  c "0.0", c "1.0", c "1.1", c "1.2", c "1.3", c "1.6", c "1.7", c "1.8", c "1.10", c "2.0", c "2.1", c "2.2",    \
+      c "2.3", c "3.0", c "3.1", c "3.2", c "3.4", c "3.5", c "4.0", c "4.1", c "4.2", c "4.3", c "4.4", c "4.6", \
+      c "5.0", c "5.1", c "5.2", c "5.3", c "5.4", c "5.5", c "5.6", c "6.0", c "6.7", c "7.0", c "7.1", c "7.5", \
+      c "7.8", c "7.9", c "7.10", c "7.11", c "7.14", c "7.23", c "7.24", c "7.25", c "7.26", c "7.27"
 #define PEN_LABEL(type, word, ...)                                                 \
   template <>                                                                      \
   struct Label<type> {                                                             \
@@ -86,10 +98,16 @@ PEN_LABEL(Connected, "result", "ok", "timed_out", "refused", "unreachable", "oth
 PEN_LABEL(Answer, "answer", "found", "none", "failed")
 PEN_LABEL(Agent, "agent", "smtp", "lmtp", "local", "virtual", "pipe", "error", "other")
 PEN_LABEL(Notice, "kind", "failure", "delay", "success")
+PEN_LABEL(ReturnedAs, "action", "failed", "delayed", "delivered", "relayed", "expanded", "unknown")
+PEN_LABEL(Complaint, "type", "abuse", "fraud", "virus", "not_spam", "opt_out", "auth_failure", "other")
+PEN_LABEL(Enhanced, "dsn", "none", "other", PEN_ENHANCED("4."), PEN_ENHANCED("5."))
+#undef PEN_ENHANCED
 #undef PEN_LABEL
 
 /// Of a reply line, whose first three characters are its code. One that refuses nothing is 5xx: there is none.
 Code code_of(std::string_view reply);
+/// Of a reply that refuses: of the code behind the three digits.
+Enhanced enhanced_of(std::string_view reply);
 /// "TLSv1.3", as OpenSSL names them.
 TlsVersion version_of(std::string_view protocol);
 /// Of a command's name or of what stands in the log after "lost connection after".

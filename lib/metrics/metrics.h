@@ -18,20 +18,26 @@
 
 namespace pen::metrics {
 
-/// Upper bounds of a histogram's buckets, in microseconds.
+/// Upper bounds of the buckets of a histogram of times, in microseconds.
 inline constexpr auto kAges = std::to_array<std::uint64_t>(
     {5'000, 25'000, 100'000, 500'000, 1'000'000, 5'000'000, 15'000'000, 60'000'000, 300'000'000, 900'000'000,
      3'600'000'000, 14'400'000'000, 43'200'000'000, 86'400'000'000, 172'800'000'000, 432'000'000'000});
 inline constexpr auto kSyncs =
     std::to_array<std::uint64_t>({100, 250, 500, 1'000, 2'500, 5'000, 10'000, 25'000, 50'000, 100'000, 250'000, 500'000,
                                   1'000'000, 2'500'000, 5'000'000, 10'000'000, 30'000'000});
+/// Of a histogram of plain numbers: bytes, and how many there are.
+inline constexpr auto kBytes =
+    std::to_array<std::uint64_t>({1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000});
+inline constexpr auto kNumbers = std::to_array<std::uint64_t>({1, 2, 5, 10, 20, 50, 100, 1'000, 10'000});
 
 enum class Id : std::uint16_t {
 #define PEN_COUNTER(name, help, ...) name,
 #define PEN_HISTOGRAM(name, bounds, help, ...) name,
+#define PEN_SIZES(name, bounds, help, ...) name,
 #include "lib/metrics/metrics.def"
 #undef PEN_COUNTER
 #undef PEN_HISTOGRAM
+#undef PEN_SIZES
 };
 
 struct LabelInfo {
@@ -51,18 +57,22 @@ struct Family {
   std::span<const LabelInfo> labels;
   std::span<const std::uint64_t> bounds;  // of a histogram; empty: a counter
   std::size_t series;                     // combinations of label values; the last label's values follow each other
+  double unit = 1;                        // what a bound and the sum count, in what is shown: 1e-6, microseconds
   std::size_t first = 0;                  // slot
-  /// A histogram has a slot for each bucket, one for what is above all, one for the sum in microseconds.
+  /// A histogram has a slot for each bucket, one for what is above all, one for the sum.
   constexpr std::size_t slots_each() const { return bounds.empty() ? 1 : bounds.size() + 2; }
 };
 
 namespace detail {
 inline constexpr auto kRows = std::to_array<Family>({
 #define PEN_COUNTER(name, help, ...) {#name, help, kLabels<__VA_ARGS__>, {}, combinations<__VA_ARGS__>()},
-#define PEN_HISTOGRAM(name, bounds, help, ...) {#name, help, kLabels<__VA_ARGS__>, bounds, combinations<__VA_ARGS__>()},
+#define PEN_HISTOGRAM(name, bounds, help, ...) \
+  {#name, help, kLabels<__VA_ARGS__>, bounds, combinations<__VA_ARGS__>(), 1e-6},
+#define PEN_SIZES(name, bounds, help, ...) {#name, help, kLabels<__VA_ARGS__>, bounds, combinations<__VA_ARGS__>()},
 #include "lib/metrics/metrics.def"
 #undef PEN_COUNTER
 #undef PEN_HISTOGRAM
+#undef PEN_SIZES
 });
 constexpr auto with_slots() {
   auto rows = kRows;
@@ -86,7 +96,7 @@ namespace detail {
 extern Slot* slots;  // kSlots of them
 inline void add(std::size_t slot, std::uint64_t n) { slots[slot].fetch_add(n, std::memory_order_relaxed); }
 /// Observes in the histogram whose first slot that is.
-void observe(const Family& f, std::size_t first, std::uint64_t elapsed);
+void observe(const Family& f, std::size_t first, std::uint64_t value);
 
 template <class... Ls>
 constexpr std::size_t index_of(Ls... labels) {
@@ -114,11 +124,21 @@ struct Histogram {
   }
 };
 
+template <Id id, class... Ls>
+struct Sizes {
+  void observe(Ls... labels, std::uint64_t value) const {
+    constexpr const Family& f = family(id);
+    detail::observe(f, f.first + detail::index_of<Ls...>(labels...) * f.slots_each(), value);
+  }
+};
+
 #define PEN_COUNTER(name, help, ...) inline constexpr Counter<Id::name __VA_OPT__(, ) __VA_ARGS__> name{};
 #define PEN_HISTOGRAM(name, bounds, help, ...) inline constexpr Histogram<Id::name __VA_OPT__(, ) __VA_ARGS__> name{};
+#define PEN_SIZES(name, bounds, help, ...) inline constexpr Sizes<Id::name __VA_OPT__(, ) __VA_ARGS__> name{};
 #include "lib/metrics/metrics.def"
 #undef PEN_COUNTER
 #undef PEN_HISTOGRAM
+#undef PEN_SIZES
 
 /// What the process has counted: for tests, and for a program's status lines.
 template <Id id, class... Ls>

@@ -84,6 +84,16 @@ BOOST_AUTO_TEST_CASE(words_of_the_log_become_labels) {
   BOOST_CHECK(code_of("499 4.7.1 later") == Code::c4xx);
   BOOST_CHECK(code_of("599 5.7.1 no") == Code::c5xx);
   BOOST_CHECK(code_of("") == Code::c5xx);
+  const auto dsn = [](std::string_view reply) {
+    return Label<Enhanced>::values[static_cast<std::size_t>(enhanced_of(reply))];
+  };
+  BOOST_TEST(dsn("550 5.7.1 no") == "5.7.1");
+  BOOST_TEST(dsn("450-4.1.10 later\r\n450 4.1.10 more") == "4.1.10");
+  BOOST_TEST(dsn("550 5.7.999 no") == "other");
+  BOOST_TEST(dsn("550 5.7.1extra") == "none");
+  BOOST_TEST(dsn("550 no") == "none");
+  BOOST_TEST(dsn("550 2.0.0 no") == "none");
+  BOOST_TEST(dsn("5") == "none");
   BOOST_CHECK(stage_of("DATA (12 bytes)") == Stage::data);
   BOOST_CHECK(stage_of("EHLO") == Stage::helo);
   BOOST_CHECK(stage_of("VRFY") == Stage::other);
@@ -113,6 +123,21 @@ BOOST_AUTO_TEST_CASE(a_histogram_counts_in_the_bucket_that_holds_the_value) {
   BOOST_CHECK_EQUAL(sums[f.first + 1], 1);
   BOOST_CHECK_EQUAL(sums[f.first + f.bounds.size()], 1);
   BOOST_CHECK_EQUAL(sums[f.first + f.bounds.size() + 1], 3'600'000'201U);
+}
+
+BOOST_AUTO_TEST_CASE(a_histogram_of_sizes_counts_them_as_they_are) {
+  const Shared shared;
+  shared.program([] {
+    queue_activated_recipients.observe(1);
+    queue_activated_recipients.observe(3);
+    queue_activated_recipients.observe(50'000);
+  });
+  const auto sums = shared.read();
+  const Family& f = family(Id::queue_activated_recipients);
+  BOOST_CHECK_EQUAL(sums[f.first], 1);
+  BOOST_CHECK_EQUAL(sums[f.first + 2], 1);
+  BOOST_CHECK_EQUAL(sums[f.first + f.bounds.size()], 1);
+  BOOST_CHECK_EQUAL(sums[f.first + f.bounds.size() + 1], 50'004U);
 }
 
 BOOST_AUTO_TEST_CASE(counts_outlive_a_program_that_is_killed_and_its_successor_goes_on) {

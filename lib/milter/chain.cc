@@ -24,6 +24,7 @@ Verdict join(std::vector<Verdict> verdicts) {
     out.reply = std::move(v.reply);
     out.discard = v.discard;
     out.by_default = v.by_default;
+    out.told = v.told;
     break;
   }
   return out;
@@ -99,6 +100,7 @@ async::Task<Verdict> Chain::unknown(std::string_view line) {
 struct Chain::Turn {
   Client* client;
   Client::Answered answered;
+  bool reads = false;  // beside the others
 
   static async::Task<void> aside(Turn* turn, std::shared_ptr<const Draft> draft, async::HandlerPool* pool,
                                  const Client::MakeBody* make_body, const MacroSource* macros) {
@@ -106,10 +108,10 @@ struct Chain::Turn {
   }
 };
 
-async::Task<Chain::Judged> Chain::content(intake::Message& message, std::size_t hidden, const intake::Intake& intake,
+async::Task<Chain::Judged> Chain::content(intake::Message& message, std::uint64_t front, const intake::Intake& intake,
                                           const MacroSource& macros, async::Until until) {
   Judged out;
-  auto made = co_await Draft::of(intake.pool, *message.body(), hidden);
+  auto made = co_await Draft::of(intake.pool, *message.body(), front);
   if (!made) {
     const bool large = made.error().is(MilterError::too_much);
     out.commit = large ? intake::Commit{intake::Outcome::too_large, "header"}
@@ -121,28 +123,37 @@ async::Task<Chain::Judged> Chain::content(intake::Message& message, std::size_t 
   const Client::MakeBody make_body = [&] { return message.new_body(settings_->size_limit); };
   std::vector<Turn> turns;
   turns.reserve(clients_.size());
-  for (const auto& client : clients_) turns.push_back({client.get(), {}});
+  for (const auto& client : clients_) turns.push_back({client.get(), {}, client->only_reads()});
   EnvelopeEdits envelope;
   async::Gate readers(tools_.loop);  // after what its tasks point to
   for (Turn& turn : turns) {
-    if (turn.client->only_reads()) {
+    if (turn.reads) {
       readers.spawn("milter", Turn::aside(&turn, draft, &intake.pool, &make_body, &macros));
       continue;
     }
     co_await Turn::aside(&turn, draft, &intake.pool, &make_body, &macros);
     Verdict& verdict = turn.answered.verdict;
     if (verdict.refused() || verdict.discard) break;
-    Edited edited = edit(*draft, std::move(turn.answered), *settings_, message.queue_id());
+    Edited edited = edit(*draft, std::move(turn.answered), *settings_, message);
     if (edited.draft) draft = std::move(edited.draft);
     envelope.append(std::move(edited.envelope));
     verdict.reply = std::move(edited.reply);
+    verdict.told = edited.told;
+    verdict.discard = edited.effects.discard;
     verdict.hold = verdict.hold || edited.hold;
     if (verdict.hold_reason.empty()) verdict.hold_reason = std::move(edited.hold_reason);
     message.effects().merge(std::move(edited.effects));
     for (auto& note : edited.notes) out.notes.push_back(std::move(note));
-    if (verdict.refused()) break;
+    if (verdict.refused() || verdict.discard) break;
   }
   (void)co_await readers.drained();
+  for (Turn& turn : turns) {
+    if (!turn.reads) continue;
+    if (const Edit* quarantine = turn.answered.quarantine()) {
+      turn.answered.verdict.hold = true;
+      turn.answered.verdict.hold_reason = shown_reason(*quarantine);
+    }
+  }
   std::vector<Verdict> verdicts;
   for (Turn& turn : turns) verdicts.push_back(std::move(turn.answered.verdict));
   out.verdict = join(std::move(verdicts));

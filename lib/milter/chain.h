@@ -5,7 +5,7 @@
 /// Use:     Chain chain(tools, settings, filters, endpoints, macros);
 ///          Verdict v = co_await chain.connect("client.example", "192.0.2.1", 25);   // helo(), mail(), rcpt(), data()
 ///          if (auto held = co_await message.hold_content(until); held.outcome == ok)
-///            Judged j = co_await chain.content(message, hidden, until);
+///            Judged j = co_await chain.content(message, front, until);
 ///          chain.abort();  co_await chain.quit();
 /// Order:   RCPT goes to one filter after the other, since a recipient that one refuses does not exist for those behind
 ///          it. Everything else goes to all at once; of several refusals the first in the list counts. At the end of a
@@ -46,9 +46,9 @@ class Chain {
     intake::Commit commit{intake::Outcome::ok, {}};  // of the changed content, if it is not refused
     std::vector<std::string> notes;                  // what changes were left out, for the log
   };
-  /// The end of a message whose content is held. Changes content, envelope and effects of the message. hidden: fields
-  /// at its top that filters do not see.
-  async::Task<Judged> content(intake::Message& message, std::size_t hidden, const intake::Intake& intake,
+  /// The end of a message whose content is held. Changes content, envelope and effects of the message. front: as of
+  /// Draft::of().
+  async::Task<Judged> content(intake::Message& message, std::uint64_t front, const intake::Intake& intake,
                               const MacroSource& macros, async::Until until);
 
   void abort();

@@ -14,6 +14,9 @@ namespace {
 constexpr std::size_t kMaxAddresses = 5;
 // Content that a filter has not taken yet; more waits for it.
 constexpr std::size_t kPush = 16 * 1024;
+// Steps that are sent before their answers have come: a filter that cannot write its answers reads no more, so these
+// must fit into the buffers between us.
+constexpr std::size_t kAhead = 100;
 
 /// What a failure is called in the log: "can't read SMFIC_MAIL reply packet" is known to readers of Postfix's.
 std::string_view symbol(Stage stage) {
@@ -35,8 +38,11 @@ std::string field_data(const mail::HeaderField& field, bool leading_space) {
   if (!leading_space && value.starts_with(' ')) value.remove_prefix(1);
   std::string text;
   text.reserve(value.size());
-  for (std::size_t i = 0; i < value.size(); ++i)
-    if (value[i] != '\r' || i + 1 == value.size() || value[i + 1] != '\n') text += value[i];
+  for (auto end = value.find("\r\n"); end != std::string_view::npos; end = value.find("\r\n")) {
+    text += value.substr(0, end);
+    value.remove_prefix(end + 1);
+  }
+  text += value;
   std::string out = c_string(field.name);
   // libmilter ends the connection when a packet has more: the rest of a huge field is not shown.
   text.resize(std::min(text.size(), kMaxData - 1 - std::min(out.size(), kMaxData - 1)));
@@ -88,11 +94,14 @@ Verdict Client::default_verdict() const {
 }
 
 Verdict Client::failed(const Error& error, std::string_view doing) {
-  tools_.warn(fmt::format("milter {}: {}: {}", filter_->name, doing, error.message()));
-  misconfigured_ = error.is(MilterError::incompatible);
+  const bool bad_reply = error.is(MilterError::bad_reply);
+  tools_.warn(bad_reply ? fmt::format("milter {}: malformed reply: {}", filter_->name, error.context())
+                        : fmt::format("milter {}: {}: {}", filter_->name, doing, error.message()));
+  misconfigured_ = bad_reply || error.is(MilterError::incompatible);
   state_ = State::failed;
   if (stream_) --endpoint_.counts.live;
   stream_.reset();
+  unanswered_.clear();
   in_mail_ = false;
   return default_verdict();
 }
@@ -169,11 +178,11 @@ void Client::send(Stage stage, std::string_view data, const MacroSource& macros)
   const StageFacts& facts = facts_of(stage);
   const auto& own = facts.macros >= 0 ? agreed_.macros[static_cast<std::size_t>(facts.macros)] : std::nullopt;
   const auto& names = own ? *own : settings_.macros[static_cast<std::size_t>(stage)];
-  std::string packets;
-  if (!names.empty())
-    append_packet(packets, Command::macros, macro_data(facts.command, names, macros, settings_.defaults));
-  append_packet(packets, facts.command, data);
-  stream_->write(packets);
+  const std::string values =
+      names.empty() ? std::string() : macro_data(facts.command, names, macros, settings_.defaults);
+  std::string& out = stream_->compose();
+  if (!names.empty()) append_packet(out, Command::macros, values);
+  append_packet(out, facts.command, data);
 }
 
 async::Task<Result<std::string>> Client::read_packet(async::Until until) {
@@ -191,8 +200,25 @@ async::Task<Result<std::string>> Client::read_packet(async::Until until) {
   co_return std::string(*bytes);
 }
 
+Result<std::optional<Final>> Client::buffered_final() {
+  while (true) {
+    const std::string_view have = stream_->buffered();
+    if (have.size() < 5) return std::nullopt;
+    const auto size = packet_size(have);
+    if (!size) return std::unexpected(size.error());
+    if (*size > kMaxPacket || have.size() - 4 < *size) return std::nullopt;
+    auto final = parse_final(parse_packet(have.substr(4, *size)));
+    stream_->consume(4 + *size);
+    stream_->shrink_input();  // it may be long until the next one
+    if (!final || *final) return final;
+  }
+}
+
 async::Task<Result<Final>> Client::read_final(milliseconds timeout) {
   for (;;) {
+    auto here = buffered_final();
+    if (!here) co_return std::unexpected(std::move(here).error());
+    if (*here) co_return **std::move(here);
     auto bytes = co_await read_packet(within(timeout));  // progress gives it more time
     if (!bytes) co_return std::unexpected(std::move(bytes).error());
     auto final = parse_final(parse_packet(*bytes));
@@ -269,18 +295,50 @@ async::Task<Result<void>> Client::push() {
   co_return fail(MilterError::lost, {}, sent.error().sys_errno());
 }
 
+bool Client::tell(Stage stage, std::string_view data, const MacroSource& macros) {
+  if (!agreed_.wants(stage)) return false;
+  send(stage, data, macros);
+  if (!agreed_.replies(stage)) return false;
+  unanswered_.push_back(stage);
+  return !ahead_ || unanswered_.size() >= kAhead;
+}
+
+async::Task<Verdict> Client::settle() {
+  for (std::size_t i = 0; i < unanswered_.size(); ++i) {
+    const Stage stage = unanswered_[i];
+    auto final = co_await read_final(filter_->content_timeout);
+    if (!final) co_return failed(final.error(), fmt::format("can't read {} reply packet", symbol(stage)));
+    if (stage == Stage::body && final->answer == Answer::skip) skip_body_ = true;
+    Verdict v = verdict_of(stage, *std::move(final));
+    if (!goes_no_further(v)) continue;
+    endpoint_.ended_early();
+    if (i + 1 < unanswered_.size() || end_sent_) {
+      // Whether the filter still answers what it was sent in vain depends on who wrote it: a new connection is in step.
+      --endpoint_.counts.live;
+      stream_.reset();
+      state_ = State::closed;
+      in_mail_ = false;
+    }
+    unanswered_.clear();
+    co_return v;
+  }
+  unanswered_.clear();
+  co_return Verdict{};
+}
+
 async::Task<std::optional<Verdict>> Client::send_header(const Draft& draft, const MacroSource& macros) {
   static const NoMacros kNone;
   const bool wanted = agreed_.wants(Stage::header);
   for (const mail::HeaderField& field : draft.fields.all()) {
     if (!wanted) break;
     if (field.hidden || field.name.empty()) continue;
-    Verdict v = co_await ask(Stage::header, field_data(field, agreed_.leading_space()), kNone);
-    if (v.refused() || v.discard || !ready() || message_accepted_) co_return v;
-    if (auto sent = co_await push(); !sent) co_return failed(sent.error(), "can't write SMFIC_HEADER packet");
+    if (tell(Stage::header, field_data(field, agreed_.leading_space()), kNone))
+      if (Verdict v = co_await settle(); goes_no_further(v)) co_return v;
+    if (stream_->queued() >= kPush)
+      if (auto sent = co_await push(); !sent) co_return failed(sent.error(), "can't write SMFIC_HEADER packet");
   }
-  Verdict v = co_await ask(Stage::end_of_header, {}, macros);
-  if (v.refused() || v.discard || !ready() || message_accepted_) co_return v;
+  if (tell(Stage::end_of_header, {}, macros))
+    if (Verdict v = co_await settle(); goes_no_further(v)) co_return v;
   co_return std::nullopt;
 }
 
@@ -292,20 +350,18 @@ async::Task<std::optional<Verdict>> Client::send_body(intake::HeldContent body) 
     if (!piece) co_return failed(piece.error(), "content");
     if (piece->empty()) co_return std::nullopt;
     for (std::string_view rest = *piece; !rest.empty();) {
-      std::string packet;
       const std::string_view part = rest.substr(0, kMaxData);
       rest.remove_prefix(part.size());
-      append_packet(packet, Command::body, part);
-      stream_->write(packet);
+      const bool last = rest.empty() && body.left() == 0;
+      append_packet(stream_->compose(), Command::body, part);
       if (!agreed_.replies(Stage::body)) {
         if (auto sent = co_await push(); !sent) co_return failed(sent.error(), "can't write SMFIC_BODY packet");
         continue;
       }
-      auto final = co_await read_final(filter_->content_timeout);
-      if (!final) co_return failed(final.error(), "can't read SMFIC_BODY reply packet");
-      if (final->answer == Answer::skip) co_return std::nullopt;
-      Verdict v = verdict_of(Stage::body, *std::move(final));
-      if (v.refused() || v.discard || message_accepted_) co_return v;
+      unanswered_.push_back(Stage::body);
+      if (last && ahead_) break;  // a larger body is not held twice, here and on its way
+      if (Verdict v = co_await settle(); goes_no_further(v)) co_return v;
+      if (skip_body_) co_return std::nullopt;
     }
   }
 }
@@ -326,7 +382,7 @@ struct Client::Changes {
       out.edits.push_back(std::move(edit));
       co_return Result<void>();
     }
-    if (body_ended) co_return fail(MilterError::malformed, "pieces of a body between other changes");
+    if (body_ended) co_return fail(MilterError::incompatible, "pieces of a body between other changes");
     if (!out.body) {
       out.body = make_body();
       scanner.feed("\r\n", out.body->content());  // what follows is no header
@@ -373,6 +429,8 @@ async::Task<Client::Answered> Client::message(std::shared_ptr<const Draft> draft
   if (!ready() || session_accepted_ || message_accepted_) co_return out;
   ++endpoint_.counts.messages;
   out.leading_space = agreed_.leading_space();
+  ahead_ = endpoint_.goes_on();
+  end_sent_ = skip_body_ = false;
   if (auto early = co_await send_header(*draft, macros)) {
     out.verdict = *std::move(early);
     co_return out;
@@ -382,6 +440,11 @@ async::Task<Client::Answered> Client::message(std::shared_ptr<const Draft> draft
     co_return out;
   }
   send(Stage::end_of_message, {}, macros);
+  end_sent_ = true;
+  if (Verdict v = co_await settle(); goes_no_further(v)) {
+    out.verdict = std::move(v);
+    co_return out;
+  }
   auto final = co_await read_edits(out, make_body);
   if (!final) {
     out.edits.clear();
@@ -390,8 +453,14 @@ async::Task<Client::Answered> Client::message(std::shared_ptr<const Draft> draft
     co_return out;
   }
   in_mail_ = false;
+  endpoint_.went_on();
   out.verdict = verdict_of(Stage::end_of_message, *std::move(final));
   co_return out;
+}
+
+const Edit* Client::Answered::quarantine() const {
+  const auto found = std::ranges::find(edits.rbegin(), edits.rend(), Edit::Kind::quarantine, &Edit::kind);
+  return found == edits.rend() ? nullptr : &*found;
 }
 
 void Client::abort() {

@@ -7,7 +7,8 @@
 ///          Answered a = co_await client.message(draft, body, make_body, macros);
 ///          client.abort(); co_await client.quit();
 /// Order:   events as SMTP has them. Where the filter answers, event() waits for the answer; where it does not, the
-///          packets leave with the next one that waits.
+///          packets leave with the next one that waits. Header, body and end of a message leave together, and the
+///          answers are read behind them, if Endpoint::goes_on().
 /// Errors:  a filter that cannot be reached, hangs or breaks the protocol is reported once; its default action is the
 ///          verdict until the next MAIL, which connects again.
 /// Bounds:  kMaxPacket for a reply; kMaxEdits and kMaxEditBytes for the changes that one message gets.
@@ -47,6 +48,7 @@ struct Verdict {
   bool discard = false, hold = false;
   std::string hold_reason;
   bool by_default = false;  // no filter's word: it could not be asked
+  bool told = false;        // milter_header_checks refuse or discard: the log has their line
   bool refused() const { return !reply.empty(); }
   bool permanent() const { return refused() && reply.front().front() == '5'; }
   bool ends_session() const { return refused() && reply.front().starts_with("421"); }
@@ -82,12 +84,13 @@ class Client {
     std::vector<Edit> edits;             // without pieces of the body
     std::shared_ptr<intake::Body> body;  // in place of the old one; nullptr: that stays
     bool leading_space = false;          // values of fields come with the blank behind the colon
+    const Edit* quarantine() const;      // the last one; nullptr: it holds nothing
   };
   using MakeBody = std::function<std::shared_ptr<intake::Body>()>;
   /// body: of the draft. make_body: an empty one, for what the filter writes.
   async::Task<Answered> message(std::shared_ptr<const Draft> draft, intake::HeldContent body, const MakeBody& make_body,
                                 const MacroSource& macros);
-  /// The filter changes nothing: others need not wait for its answer.
+  /// The filter changes nothing, though it may hold: others need not wait for its answer.
   bool only_reads() const { return ready() && !agreed_.edits(); }
 
   /// The transaction is over.
@@ -104,6 +107,13 @@ class Client {
   async::Task<Result<async::Stream>> reach(async::Until until);
   async::Task<Result<void>> negotiate(async::Until until);
   void send(Stage stage, std::string_view data, const MacroSource& macros);
+  /// Sends an event of a message. True: its answer must be waited for now, by settle().
+  bool tell(Stage stage, std::string_view data, const MacroSource& macros);
+  /// Reads the answers that are still to come. The verdict is that of the first that lets the message go no further.
+  async::Task<Verdict> settle();
+  bool goes_no_further(const Verdict& v) const { return v.refused() || v.discard || !ready() || message_accepted_; }
+  /// A whole packet that has arrived, without waiting.
+  Result<std::optional<Final>> buffered_final();
   async::Task<Verdict> ask(Stage stage, std::string_view data, const MacroSource& macros);
   /// Content that is on its way goes out.
   async::Task<Result<void>> push();
@@ -130,6 +140,10 @@ class Client {
   bool session_accepted_ = false, message_accepted_ = false;
   bool in_mail_ = false;  // it knows of a transaction
   bool told_connect_ = false, told_helo_ = false;
+  bool ahead_ = false;     // this message's steps are sent before the answers have come
+  bool end_sent_ = false;  // of this message, its last step
+  bool skip_body_ = false;
+  std::vector<Stage> unanswered_;  // steps of this message, in their order
 };
 
 }  // namespace pen::milter

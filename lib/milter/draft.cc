@@ -3,7 +3,7 @@
 namespace pen::milter {
 
 async::Task<Result<std::shared_ptr<const Draft>>> Draft::of(async::HandlerPool& pool, const intake::Body& body,
-                                                            std::size_t hidden) {
+                                                            std::uint64_t front) {
   auto draft = std::make_shared<Draft>();
   draft->own = &body;
   intake::HeldContent content(pool, body);
@@ -20,7 +20,7 @@ async::Task<Result<std::shared_ptr<const Draft>>> Draft::of(async::HandlerPool& 
     if (ended || last) {
       if (parsed.size > kMaxHeader) break;
       draft->fields = std::move(parsed.fields);
-      draft->fields.hide_first(hidden);
+      draft->fields.hide_trace(front);
       draft->own_from = parsed.size;
       co_return draft;
     }

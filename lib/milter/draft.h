@@ -2,7 +2,7 @@
 /// A message as filters see it: the header as fields, and the body behind it. Filters that read share one draft; each
 /// filter that changes something makes the next.
 ///
-/// Use:     auto draft = co_await Draft::of(pool, *message.body(), hidden);   // after Message::hold_content()
+/// Use:     auto draft = co_await Draft::of(pool, *message.body(), front);   // after Message::hold_content()
 ///          for (auto& field : draft->fields.all()) …   HeldContent body = draft->body(pool);
 /// Bounds:  kMaxHeader.
 /// Errors:  too_much: the header is larger; of the spool file.
@@ -28,9 +28,9 @@ struct Draft {
   const intake::Body* own = nullptr;
   std::uint64_t own_from = 0;
 
-  /// hidden: how many fields at the top are ours, which filters do not see.
+  /// front: how many bytes of fields at the top came from here; filters do not see the Received: among them.
   static async::Task<Result<std::shared_ptr<const Draft>>> of(async::HandlerPool& pool, const intake::Body& body,
-                                                              std::size_t hidden);
+                                                              std::uint64_t front);
   intake::HeldContent body(async::HandlerPool& pool) const {
     constexpr std::uint64_t kEmptyLine = 2;
     return written ? intake::HeldContent(pool, *written, kEmptyLine) : intake::HeldContent(pool, *own, own_from);

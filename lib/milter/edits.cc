@@ -7,7 +7,6 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/command.h"
-#include "lib/mail/expanded.h"
 
 namespace pen::milter {
 namespace {
@@ -24,18 +23,19 @@ std::string stored_value(std::string_view value, bool leading_space) {
 /// Runs milter_header_checks on a field that a filter writes.
 class FieldChecks {
  public:
-  FieldChecks(const Settings& settings, const std::string& queue_id, std::vector<std::string>& notes) {
+  FieldChecks(const Settings& settings, const intake::Message& message, std::vector<std::string>& notes) {
     if (!settings.header_checks) return;
-    checks_.emplace(
-        settings.header_checks, intake::Checks::Side::receiving,
-        intake::Checks::Reporter{.note =
-                                     [&notes, queue_id](const intake::Checks::Note& note) {
-                                       std::string line = fmt::format("{}: milter-header-{}: header {}", queue_id,
-                                                                      note.action, note.content);
-                                       if (!note.text.empty()) line += fmt::format(": {}", note.text);
-                                       notes.push_back(std::move(line));
-                                     },
-                                 .warn = [&notes](const std::string& text) { notes.push_back("warning: " + text); }});
+    const auto note = [&message, &notes](const intake::Checks::Note& given) {
+      intake::Checks::Note shown = given;
+      const std::string action = fmt::format("milter-header-{}", given.action);
+      shown.action = action;
+      notes.push_back(message.noted(shown));
+      if (given.action == "prepend") notes.push_back("warning: milter_header_checks: PREPEND does nothing here");
+    };
+    checks_.emplace(settings.header_checks, intake::Checks::Side::receiving,
+                    intake::Checks::Reporter{.note = note, .warn = [&notes](const std::string& text) {
+                                               notes.push_back("warning: " + text);
+                                             }});
   }
   /// May change name and value. False: the field is left out.
   bool pass(std::string& name, std::string& value) {
@@ -54,6 +54,8 @@ class FieldChecks {
     if (!checks_->failed().empty()) return "4.3.0 Temporary lookup failure";
     return checks_->refusal();
   }
+  /// A field was refused, and a note says so.
+  bool refused() const { return checks_ && checks_->failed().empty() && !checks_->refusal().empty(); }
   intake::Effects take_effects() { return checks_ ? checks_->take_effects() : intake::Effects{}; }
 
  private:
@@ -93,6 +95,8 @@ bool of_header(Edit::Kind kind) {
 
 }  // namespace
 
+std::string shown_reason(const Edit& quarantine) { return printable(quarantine.value, kMaxReason); }
+
 void EnvelopeEdits::apply(intake::Message& message, std::vector<std::string>& notes) {
   const auto left_out = [&](const Edit& edit, const char* what) {
     notes.push_back(fmt::format("warning: {}: milter: {} {}", message.queue_id(), what, printable(edit.name, 100)));
@@ -122,30 +126,28 @@ void EnvelopeEdits::apply(intake::Message& message, std::vector<std::string>& no
       message.remove_recipients([&](const mail::Recipient& r) { return same_address(r.address, rcpt->recipient); });
       continue;
     }
-    const bool quiet = rcpt->notify == 0;
-    message.add_recipient(
-        {.address = std::move(rcpt->recipient),
-         .original = {},
-         .orcpt = std::move(rcpt->orcpt),
-         .notify = quiet ? static_cast<std::uint8_t>(mail::notify::kNever | mail::notify::kCopy) : rcpt->notify});
+    message.add_recipient({.address = std::move(rcpt->recipient),
+                           .original = {},
+                           .orcpt = std::move(rcpt->orcpt),
+                           .notify = rcpt->notify});
   }
   edits_.clear();
 }
 
-Edited edit(const Draft& draft, Client::Answered answered, const Settings& settings, const std::string& queue_id) {
+Edited edit(const Draft& draft, Client::Answered answered, const Settings& settings, const intake::Message& message) {
   Edited out;
   auto next = std::make_shared<Draft>(draft);
-  FieldChecks checks(settings, queue_id, out.notes);
+  FieldChecks checks(settings, message, out.notes);
   bool changed = false;
   for (Edit& one : answered.edits) {
     if (one.kind == Edit::Kind::quarantine) {
       out.hold = true;
-      out.hold_reason = printable(one.value, kMaxReason);
+      out.hold_reason = shown_reason(one);
     } else if (!of_header(one.kind)) {
       out.envelope.add(std::move(one));
     } else if (!mail::is_field_name(one.name)) {
       out.notes.push_back(
-          fmt::format("warning: {}: milter: not a header name: {}", queue_id, printable(one.name, 100)));
+          fmt::format("warning: {}: milter: not a header name: {}", message.queue_id(), printable(one.name, 100)));
     } else {
       const bool removes = one.kind == Edit::Kind::change_header && one.value.empty();
       std::string value = removes ? std::string() : stored_value(one.value, answered.leading_space);
@@ -157,6 +159,7 @@ Edited edit(const Draft& draft, Client::Answered answered, const Settings& setti
   if (const std::string refusal = checks.refusal(); !refusal.empty())
     out.reply = {(refusal.starts_with('5') ? "550 " : "451 ") + refusal};
   out.effects = checks.take_effects();
+  out.told = out.effects.discard || (!out.reply.empty() && checks.refused());
   if (answered.body) {
     const intake::Commit kept = intake::outcome_of(*answered.body);
     if (kept.outcome == intake::Outcome::too_large)

@@ -4,8 +4,8 @@
 /// Use:     Edited e = edit(draft, answered, settings, queue_id);  if (e.draft) draft = e.draft;
 ///          envelope.append(e.envelope);  …  envelope.apply(message, notes);
 /// Rules:   milter_header_checks see each field that is added, inserted or changed. A recipient that a filter adds is
-///          one of a copy: no report about it is sent unless the filter asks for one. The null recipient, an address
-///          that cannot be read and a field name that cannot be one are left out, with a note.
+///          one like the client's: its sender hears of a failure unless the filter says NOTIFY. The null recipient, an
+///          address that cannot be read and a field name that cannot be one are left out, with a note.
 /// Source:  Postfix cleanup_milter.c, MILTER_README.
 /// Thread:  the loop's.
 #include <memory>
@@ -41,10 +41,14 @@ struct Edited {
   bool hold = false;
   std::string hold_reason;
   intake::Effects effects;  // of milter_header_checks
+  bool told = false;        // the notes have the refusal, or that the message is discarded
   std::vector<std::string> notes;
 };
 
-/// Makes the draft that the next filter sees. queue_id: for the notes of header checks.
-Edited edit(const Draft& draft, Client::Answered answered, const Settings& settings, const std::string& queue_id);
+/// Makes the draft that the next filter sees. message: for the notes of header checks.
+Edited edit(const Draft& draft, Client::Answered answered, const Settings& settings, const intake::Message& message);
+
+/// Why a filter holds a message, for the log.
+std::string shown_reason(const Edit& quarantine);
 
 }  // namespace pen::milter

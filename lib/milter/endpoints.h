@@ -7,6 +7,7 @@
 ///          When that is over one session tries; the others still take it for down until the try has ended. So a filter
 ///          that hangs costs one session its time-out, not each.
 /// Thread:  the loop's. References stay valid as long as the object.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -33,6 +34,15 @@ class Endpoint {
   /// The filter cannot refuse a client before MAIL: a session may connect to it when there is mail.
   bool only_mail() const;
 
+  /// The filter has let so many messages in a row pass to their end that the steps of one may be sent together: it
+  /// will hardly end the next one early, and then its connection is out of step and closed.
+  bool goes_on() const { return in_a_row_ >= needed_; }
+  void went_on() { ++in_a_row_; }
+  void ended_early() {
+    if (goes_on()) needed_ = std::min(needed_ * 4, kMostNeeded);
+    in_a_row_ = 0;
+  }
+
   struct Counts {
     std::uint64_t connections = 0, failures = 0, messages = 0;
     std::size_t live = 0;
@@ -45,6 +55,8 @@ class Endpoint {
   bool down_ = false, trying_ = false;
   SteadyTime down_until_{};
   std::optional<Negotiation> last_;
+  static constexpr std::uint64_t kNeeded = 50, kMostNeeded = 100'000;
+  std::uint64_t in_a_row_ = 0, needed_ = kNeeded;
 };
 
 class Endpoints {

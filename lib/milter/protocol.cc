@@ -48,6 +48,8 @@ std::string_view describe(MilterError e) {
       return "unexpected reply";
     case MilterError::incompatible:
       return "speaks a protocol that does not fit";
+    case MilterError::bad_reply:
+      return "malformed reply";
     case MilterError::lost:
       return "lost connection";
     case MilterError::timed_out:
@@ -221,11 +223,13 @@ Result<std::vector<std::string>> parse_reply(std::string_view text) {
     }
     const bool last = end == std::string_view::npos;
     const auto control = [](char c) { return static_cast<unsigned char>(c) < 32 && c != '\t'; };
-    const bool shaped = line.size() >= 3 && (line[0] == '4' || line[0] == '5') && ascii_digit(line[1]) &&
-                        ascii_digit(line[2]) && (line.size() == 3 ? last : line[3] == (last ? ' ' : '-'));
+    // A digit behind the code begins an enhanced one, and that has the code's class.
+    const bool shaped = line.size() > 4 && (line[0] == '4' || line[0] == '5') && ascii_digit(line[1]) &&
+                        ascii_digit(line[2]) && line[3] == (last ? ' ' : '-') &&
+                        (!ascii_digit(line[4]) || line[4] == line[0]);
     if (!shaped || std::ranges::any_of(line, control) || lines.size() == kMaxReplyLines ||
         (!lines.empty() && lines.front().compare(0, 3, line, 0, 3) != 0))
-      return malformed("an SMTP reply: " + printable(raw, 100));
+      return fail(MilterError::bad_reply, printable(text, 100));
     lines.push_back(std::move(line));
     if (last) return lines;
     rest.remove_prefix(end + 2);

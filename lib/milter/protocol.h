@@ -23,6 +23,7 @@ namespace pen::milter {
 enum class MilterError {
   malformed = 1,  // a packet that the protocol does not know in this place
   incompatible,   // versions or actions that do not fit
+  bad_reply,      // an SMTP reply that none can be
   lost,           // the connection
   timed_out,      // the filter did not answer in time
   too_much,       // more edits than the bounds allow
@@ -165,11 +166,11 @@ struct Final {
   Answer answer = Answer::go_on;
   std::vector<std::string> reply;  // the SMTP reply, each line without CRLF; only with refuse
 };
-/// nullopt: the filter is still at work ('p': progress). Errors: malformed.
+/// nullopt: the filter is still at work ('p': progress). Errors: malformed, bad_reply.
 Result<std::optional<Final>> parse_final(const Packet& packet);
 
-/// An SMTP reply that a filter gave: lines of "550 5.7.1 text" or "550-5.7.1 text", joined by CRLF. Errors: malformed:
-/// no refusal (4xx, 5xx), codes that differ, control characters.
+/// An SMTP reply that a filter gave: lines of "550 5.7.1 text" or "550-5.7.1 text", joined by CRLF. Errors: bad_reply:
+/// no refusal (4xx, 5xx), codes that differ, an enhanced code of another class, no text, control characters.
 Result<std::vector<std::string>> parse_reply(std::string_view text);
 
 }  // namespace pen::milter

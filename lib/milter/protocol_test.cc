@@ -59,9 +59,11 @@ BOOST_AUTO_TEST_CASE(replies_of_a_filter_must_be_refusals_of_one_code) {
   using Lines = std::vector<std::string>;
   BOOST_TEST((parse_reply("550 5.7.1 100%% %sure").value() == Lines{"550 5.7.1 100% sure"}));
   BOOST_TEST((parse_reply("451-4.7.1 one\r\n451 4.7.1 two").value() == Lines{"451-4.7.1 one", "451 4.7.1 two"}));
-  for (const char* bad : {"250 ok", "55 x", "550-only", "550 a\r\n451 b", "550-a\r\n551 b", "550 a\r\n550 b",
-                          "550 a\nb", "550 a\rb", "", "550-a\r\n"})
-    BOOST_TEST(!parse_reply(bad), bad);
+  BOOST_TEST((parse_reply("550 no enhanced code").value() == Lines{"550 no enhanced code"}));
+  for (const char* bad :
+       {"250 ok", "55 x", "550", "550 ", "550 4.7.1 mixed", "450 5.7.1 mixed", "550-only", "550 a\r\n451 b",
+        "550-a\r\n551 b", "550 a\r\n550 b", "550 a\nb", "550 a\rb", "", "550-a\r\n"})
+    BOOST_TEST(parse_reply(bad).error().is(MilterError::bad_reply), bad);
 }
 
 BOOST_AUTO_TEST_CASE(edits_are_taken_apart_and_must_have_been_agreed_on) {

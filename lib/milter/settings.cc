@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "lib/base/network.h"
+#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 #include "lib/config/values.h"
 #include "lib/intake/from_settings.h"
@@ -86,11 +87,11 @@ Result<void> set_endpoint(Filter& filter, std::string_view text, const std::stri
   if (!text.starts_with("inet:")) return bad(fmt::format("{}: not inet:host:port or unix:path", text));
   const std::string_view rest = text.substr(5);
   const auto colon = rest.rfind(':');
-  const auto port = parse_unsigned(rest.substr(colon == std::string_view::npos ? 0 : colon + 1));
-  if (!port || *port == 0 || *port > 65535) return bad(fmt::format("{}: no port number at the end", text));
+  const auto port = tcp_port(rest.substr(colon == std::string_view::npos ? 0 : colon + 1));
+  if (!port) return bad(fmt::format("{}: no port at the end", text));
   std::string_view host = colon == std::string_view::npos ? std::string_view("127.0.0.1") : rest.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  filter.address.port = static_cast<unsigned short>(*port);
+  filter.address.port = *port;
   if (iequals(host, "localhost"))
     filter.address.host = "127.0.0.1";
   else if (mail::valid_hostname(host) && !mail::numeric_hostname(host))

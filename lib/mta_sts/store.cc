@@ -80,6 +80,13 @@ class MemoryStore final : public Store {
 
 class LmdbStore final : public Store {
  public:
+  Result<void> open_to_read(const std::string& directory) {
+    path_ = directory;
+    PEN_TRY_ASSIGN(const Fd alone, lock(path_, LOCK_EX));
+    PEN_TRY_ASSIGN(database_, lmdb::open_hints_to_read(path_, kMapSize, lmdb::Check::yes));
+    return {};
+  }
+
   Result<void> open(const std::string& directory) {
     std::error_code code;
     std::filesystem::create_directories(directory, code);  // for the lock
@@ -170,6 +177,12 @@ Result<std::shared_ptr<Store>> open_store(const std::string& directory) {
   auto store = lmdb::open_or_begin_anew(directory, "the policies are fetched again", warning,
                                         [&] { return open_lmdb(directory); });
   if (store) (*store)->warning = std::move(warning);
+  return store;
+}
+
+Result<std::shared_ptr<Store>> open_store_to_read(const std::string& directory) {
+  auto store = std::make_shared<LmdbStore>();
+  PEN_TRY(store->open_to_read(directory));
   return store;
 }
 

@@ -38,6 +38,8 @@ class Store {
 
 /// Errors: lmdb::DatabaseError, errno.
 Result<std::shared_ptr<Store>> open_store(const std::string& directory);
+/// For get() alone, in a program that may write nothing but the locks there. ENOENT: there is no store yet.
+Result<std::shared_ptr<Store>> open_store_to_read(const std::string& directory);
 /// A store that lasts as long as the process, bounded by kOverflow: for tests, and when there is no other.
 std::shared_ptr<Store> memory_store();
 

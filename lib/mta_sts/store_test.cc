@@ -111,8 +111,8 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_set_aside_and_begun_anew) {
     data << std::string(8192, '\xff');
   }
   const auto store = open();
-  BOOST_TEST(store->warning.find("set aside as " + directory + ".damaged") != std::string::npos);
-  BOOST_TEST(std::filesystem::exists(directory + ".damaged/data.mdb"));
+  BOOST_TEST(store->warning.find("set aside as " + directory + "/damaged") != std::string::npos);
+  BOOST_TEST(std::filesystem::exists(directory + "/damaged/data.mdb"));
   BOOST_TEST(all(*store) == "");
   put(*store, "d.example", "two");
   BOOST_TEST(all(*store) == "d.example=two ");

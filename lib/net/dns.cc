@@ -62,6 +62,7 @@ struct Resolver::Impl {
         places(l, std::max<std::size_t>(options.max_under_way, 1)),
         gate(std::make_unique<async::Gate>(l)) {
     if (options.servers.empty()) options.servers.push_back(SocketAddress::inet("127.0.0.1", 53));
+    for (const auto& server : options.servers) sockets.push_back(std::make_unique<DnsSockets>(loop, server));
   }
   ~Impl() {
     gate.reset();
@@ -74,6 +75,7 @@ struct Resolver::Impl {
   DnsCache cache;
   async::Semaphore places;
   std::unordered_map<std::string, std::shared_ptr<Pending>> pending;
+  std::vector<std::unique_ptr<DnsSockets>> sockets;  // of each server
   std::unique_ptr<async::Gate> gate;
   Counts counts;
 
@@ -87,7 +89,7 @@ struct Resolver::Impl {
     Result<DnsReply> last = fail(async::WaitError::timed_out);
     for (unsigned round = 0; round < std::max(1U, options.tries); ++round) {
       for (std::size_t i = 0; i < options.servers.size(); ++i) {
-        auto reply = co_await ask_server(options.servers[i], question);
+        auto reply = co_await ask_server(i, question);
         if (reply && (reply->rcode == 0 || reply->rcode == 3)) co_return reply;
         // A server's own error (SERVFAIL) says more than another server's silence.
         if (reply || !last) last = std::move(reply);
@@ -95,8 +97,8 @@ struct Resolver::Impl {
     }
     co_return last;
   }
-  Task<Result<DnsReply>> ask_server(SocketAddress server, DnsQuestion question) {
-    DnsExchange exchange{loop, server, question, options.timeout, options.dnssec};
+  Task<Result<DnsReply>> ask_server(std::size_t server, DnsQuestion question) {
+    DnsExchange exchange{loop, options.servers[server], *sockets[server], question, options.timeout, options.dnssec};
     ++counts.sent;
     auto reply = co_await exchange.over_udp(true);
     if (reply && (reply->rcode == 1 || reply->rcode == 4)) {
@@ -233,6 +235,7 @@ Task<DnsAnswer> Resolver::lookup_reverse(std::string address, Until until) {
 
 Resolver::Counts Resolver::counts() const {
   Counts counts = impl_->counts;
+  for (const auto& sockets : impl_->sockets) counts.refused_answers += sockets->refused();
   counts.cache_entries = impl_->cache.entries();
   return counts;
 }

@@ -9,9 +9,9 @@
 ///          temporary    everything else: time-out, SERVFAIL, a malformed answer
 ///          Only the first three are facts; temporary is never cached.
 ///          Aliases (CNAME) are followed, within the answer and by further questions, at most kMaxAliases.
-/// Safety:  each question goes from a socket of its own (random source port), with a random id; an answer must come
-///          from the asked server and match id and question. Names, sets and sizes are bounded. A truncated answer is
-///          asked for again over TCP. Identical questions at the same time are sent once.
+/// Safety:  each question has a random id, and a random source port of its own or shared with few (dns_sockets.h); an
+///          answer must come from the asked server and match id and question. Names, sets and sizes are bounded. A
+///          truncated answer is asked for again over TCP. Identical questions at the same time are sent once.
 /// Thread:  the loop's. Waiting is on lib/async; only `native` look-ups use the handler pool.
 /// Source:  RFC 1035, 2308 (negative answers), 5452 (resilience), 6891 (EDNS), 7505 (the caller handles null MX).
 ///          Postfix: dns_resolver_addresses is read here; the caller passes smtp_host_lookup to lookup_host().
@@ -88,6 +88,9 @@ void apply_resolv_conf(std::string_view text, ResolverOptions& options);
 enum class DnsError { bad_address = 1, malformed, mismatch, truncated, bad_name };
 std::string_view error_module(DnsError);
 std::string_view describe(DnsError);
+
+/// enable_idna2003_compatibility, for all names of this process from now on.
+void convert_names_by_idna2003(bool yes);
 
 /// Where a host's addresses come from: smtp_host_lookup.
 enum class HostLookup : std::uint8_t { dns, native, dns_then_native, native_then_dns };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 
 #include "lib/base/text.h"
@@ -175,11 +176,14 @@ DnsAnswer negative(DnsOutcome outcome, std::string name, const DnsReply& reply, 
   return answer;
 }
 
+std::atomic<bool> by_idna2003 = false;  // also read by threads that ask the system for names
+
 /// Turns U-labels into A-labels (RFC 5891); nullopt: not a valid name.
 std::optional<std::string> ascii_name(std::string_view name) {
   if (name.size() > 1000 || name.find('\0') != std::string_view::npos) return std::nullopt;
   char* out = nullptr;
-  if (idn2_to_ascii_8z(std::string(name).c_str(), &out, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL) != IDN2_OK) {
+  const int kind = by_idna2003.load(std::memory_order_relaxed) ? IDN2_TRANSITIONAL : IDN2_NONTRANSITIONAL;
+  if (idn2_to_ascii_8z(std::string(name).c_str(), &out, IDN2_NFC_INPUT | kind) != IDN2_OK) {
     return std::nullopt;
   }
   std::string ascii(out);
@@ -203,6 +207,8 @@ std::string_view rcode_text(unsigned rcode) {
 }
 
 }  // namespace
+
+void convert_names_by_idna2003(bool yes) { by_idna2003.store(yes, std::memory_order_relaxed); }
 
 std::optional<std::string> normal_name(std::string_view name) {
   std::string ascii;
@@ -228,22 +234,40 @@ std::optional<std::string> normal_name(std::string_view name) {
 }
 
 Result<std::string> build_query(const DnsQuestion& question, std::uint16_t id, bool edns, bool dnssec) {
-  ldns_rdf* name = ldns_dname_new_frm_str(question.name.c_str());
-  if (name == nullptr) return fail(DnsError::bad_name, question.name);
-  Packet packet(ldns_pkt_query_new(name, static_cast<ldns_rr_type>(question.type), LDNS_RR_CLASS_IN, LDNS_RD));
-  if (!packet) {
-    ldns_rdf_deep_free(name);
-    return fail(DnsError::bad_name, question.name);
+  constexpr unsigned kRecursion = 0x0100, kAuthenticated = 0x0020, kOpt = 41, kInternet = 1, kDnssecOk = 0x8000;
+  constexpr std::size_t kMaxName = 255;
+  std::string out;
+  out.reserve(12 + question.name.size() + 17);
+  const auto u16 = [&](unsigned value) {
+    out += static_cast<char>(value >> 8 & 255);
+    out += static_cast<char>(value & 255);
+  };
+  u16(id);
+  u16(kRecursion | (dnssec ? kAuthenticated : 0));  // RFC 6840 section 5.7: asks for AD
+  u16(1);
+  u16(0);
+  u16(0);
+  u16(edns ? 1 : 0);
+  for (std::string_view rest = question.name;;) {
+    const std::string_view label = rest.substr(0, rest.find('.'));
+    if (label.empty() || label.size() > 63) return fail(DnsError::bad_name, question.name);
+    out += static_cast<char>(label.size());
+    out += label;
+    if (label.size() == rest.size()) break;
+    rest.remove_prefix(label.size() + 1);
   }
-  ldns_pkt_set_id(packet.get(), id);
-  if (edns) ldns_pkt_set_edns_udp_size(packet.get(), kUdpSize);
-  if (edns && dnssec) ldns_pkt_set_edns_do(packet.get(), true);
-  if (dnssec) ldns_pkt_set_ad(packet.get(), true);  // RFC 6840 section 5.7: asks for AD
-  std::uint8_t* wire = nullptr;
-  std::size_t size = 0;
-  if (ldns_pkt2wire(&wire, packet.get(), &size) != LDNS_STATUS_OK) return fail(DnsError::bad_name, question.name);
-  std::string out(reinterpret_cast<const char*>(wire), size);
-  std::free(wire);
+  out += '\0';
+  if (out.size() - 12 > kMaxName) return fail(DnsError::bad_name, question.name);
+  u16(static_cast<unsigned>(question.type));
+  u16(kInternet);
+  if (edns) {
+    out += '\0';  // of the root
+    u16(kOpt);
+    u16(kUdpSize);
+    u16(0);  // extended code and version
+    u16(dnssec ? kDnssecOk : 0);
+    u16(0);
+  }
   return out;
 }
 

@@ -3,7 +3,7 @@
 ///
 /// Safety:  an answer is accepted only if id, question, and the reply bit match. A record whose name holds bytes that
 ///          no host name has is dropped. The packet (at most 64 KiB) bounds counts and sizes.
-/// Source:  RFC 1035 section 4, RFC 6891 (EDNS), RFC 2308 (SOA minimum). ldns reads and writes the wire form.
+/// Source:  RFC 1035 section 4, RFC 6891 (EDNS), RFC 2308 (SOA minimum). ldns reads the wire form.
 #include <cstdint>
 #include <string>
 #include <string_view>

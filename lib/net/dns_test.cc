@@ -5,6 +5,7 @@
 #include "lib/async/testing/run.h"
 #include "lib/net/dns_cache.h"
 #include "lib/net/dns_packet.h"
+#include "lib/net/dns_sockets.h"
 #include "lib/testing/dns_server.h"
 
 using namespace pen;
@@ -98,6 +99,13 @@ BOOST_AUTO_TEST_CASE(names_that_dns_cannot_hold_do_not_exist) {
   BOOST_TEST(server.asked() == 0U);
 }
 BOOST_AUTO_TEST_CASE(names_beyond_ascii_are_asked_for_by_their_a_labels) {
+  for (const bool old : {false, true}) {  // enable_idna2003_compatibility
+    convert_names_by_idna2003(old);
+    BOOST_TEST(normal_name("stra\xc3\x9f"
+                           "e.example")
+                   .value() == (old ? "strasse.example" : "xn--strae-oqa.example"));
+  }
+  convert_names_by_idna2003(false);
   server.a("xn--bcher-kva.example", "192.0.2.1");
   BOOST_TEST(ask("B\xc3\x9c"
                  "cher.example") == "found 192.0.2.1");
@@ -280,6 +288,57 @@ BOOST_AUTO_TEST_CASE(many_different_questions_run_at_once_within_the_bound) {
     BOOST_REQUIRE(dns().counts().under_way <= 10U);
   }
 }
+BOOST_AUTO_TEST_CASE(a_question_in_wire_form_is_as_it_has_to_be) {
+  const auto hex = [](const DnsQuestion& q, bool edns, bool dnssec) {
+    const auto made = build_query(q, 0x1234, edns, dnssec);
+    std::string out;
+    for (const char c : made.value_or("")) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      out += kDigits[static_cast<unsigned char>(c) >> 4];
+      out += kDigits[static_cast<unsigned char>(c) & 15];
+    }
+    return out;
+  };
+  const DnsQuestion mx{"mx.example", RecordType::mx};
+  const std::string name = "026d78076578616d706c6500000f0001";
+  BOOST_TEST(hex(mx, false, false) == "123401000001000000000000" + name);
+  BOOST_TEST(hex(mx, true, false) == "123401000001000000000001" + name + "00002904d0000000000000");
+  BOOST_TEST(hex(mx, true, true) == "123401200001000000000001" + name + "00002904d0000080000000");
+  for (const std::string& bad :
+       {std::string(), std::string("a..b"), std::string("a."), std::string(64, 'x'),
+        std::string(62, 'a') + "." + std::string(63, 'b') + "." + std::string(63, 'c') + "." + std::string(63, 'd')})
+    BOOST_TEST(hex({bad, RecordType::a}, true, true).empty(), bad);
+}
+
+BOOST_AUTO_TEST_CASE(questions_of_one_turn_have_ids_of_their_own_and_the_answers_find_them) {
+  Client c;
+  for (int i = 0; i < 100; ++i) c.server.a("n" + std::to_string(i) + ".example", "192.0.2." + std::to_string(i + 1));
+  std::vector<std::string> said(100);
+  const auto look = [](Resolver* dns, int i, std::string* out) -> async::Task<void> {
+    *out = shown(co_await dns->lookup("n" + std::to_string(i) + ".example", RecordType::a));
+  };
+  for (int i = 0; i < 100; ++i) c.loop.spawn("look", look(&c.dns(), i, &said[static_cast<std::size_t>(i)]));
+  c.loop.run();
+  for (int i = 0; i < 100; ++i)
+    BOOST_TEST(said[static_cast<std::size_t>(i)] == "found 192.0.2." + std::to_string(i + 1));
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_of_datagrams_that_fit_nothing_ends_the_try_and_the_next_has_another_socket) {
+  Client c;
+  c.server.on("flood.example", [](const DnsServer::Query& q) {
+    DnsServer::Query wrong = q;
+    wrong.id ^= 1;
+    return std::vector<std::string>(DnsSockets::kMaxMisfits + 10, DnsServer::wire(wrong, {}));
+  });
+  c.server.a("good.example", "192.0.2.1");
+  c.options.timeout = milliseconds(60000);
+  const SteadyTime began = c.loop.now();
+  BOOST_TEST(c.ask("flood.example") == "temporary");
+  BOOST_TEST((c.loop.now() - began < seconds(30)));
+  BOOST_TEST(c.ask("good.example") == "found 192.0.2.1");
+  BOOST_TEST(c.dns().counts().refused_answers >= DnsSockets::kMaxMisfits);
+}
+
 BOOST_AUTO_TEST_CASE(temporary_failures_are_not_cached) {
   server.rcode("h.example", 2);
   BOOST_TEST(ask("h.example") == "temporary");

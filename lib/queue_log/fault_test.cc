@@ -580,7 +580,8 @@ static bool a_full_disk_drains() {
     if (due->message && begun.size() < 50) continue;
     const Envelope e = begun.front();
     begun.pop_front();
-    const auto done = i % 2 == 0 ? q.log->work().finish(e.queue_id) : q.log->work().defer(e.queue_id, kFirstRetry, e);
+    const bool done = i % 2 == 0 ? q.log->work().finish(e.queue_id).has_value()
+                                 : q.log->work().defer(e.queue_id, kFirstRetry, e).has_value();
     if (!done) return false;
     q.settle();
   }

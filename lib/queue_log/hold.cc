@@ -75,6 +75,7 @@ Result<bool> HoldCompaction::read(std::size_t budget) {
     const LogReader::Record& record = reader.record();
     if (record.type == RecordType::envelope && !record.garbage && !marks_.dead(record.position)) {
       living_ += record_size(record.body.size()) + kIndexEntry;
+      ++living_versions_;
       if (pass_ == Pass::moves) {
         PEN_TRY_ASSIGN(const bool moved, move(record));
         if (!moved) return false;
@@ -90,6 +91,16 @@ void HoldCompaction::begin(Pass pass) {
   at_ = runners_[kHold].at();
   until_ = logs_[kHold].durable_to;
   living_ = 0;
+  living_versions_ = 0;
+  if (pass == Pass::counts) taken_out_ = logs_[kHold].taken_out;
+}
+
+/// What grew, or lost what filled it, since it was last counted. Each count reads the log; both conditions are met once
+/// in as many messages as it then reads.
+bool HoldCompaction::worth_counting() const {
+  const Log& log = logs_[kHold];
+  if (log.uses().size() <= kLeastSegments) return false;
+  return log.uses().size() > 2 * segments_ || log.taken_out - taken_out_ > versions_ / 2;
 }
 
 Result<QueueLog::Compaction> HoldCompaction::step(std::size_t budget) {
@@ -99,7 +110,7 @@ Result<QueueLog::Compaction> HoldCompaction::step(std::size_t budget) {
     if (log.thinned) return QueueLog::Compaction::more;
   }
   if (pass_ == Pass::none) {
-    if (log.uses().size() <= std::max(kLeastSegments, 2 * segments_)) return QueueLog::Compaction::idle;
+    if (!worth_counting()) return QueueLog::Compaction::idle;
     begin(Pass::counts);
   }
   PEN_TRY_ASSIGN(const bool ended, read(budget));
@@ -109,6 +120,7 @@ Result<QueueLog::Compaction> HoldCompaction::step(std::size_t budget) {
   }
   const bool counted = pass_ == Pass::counts;
   segments_ = static_cast<std::size_t>(living_ / pool_.segment_room()) + 1;
+  versions_ = living_versions_;
   if (counted && 2 * segments_ < log.uses().size()) {
     begin(Pass::moves);
     return QueueLog::Compaction::more;

@@ -3,8 +3,9 @@
 ///
 /// Use:     if (log.thinned) hold.sweep();               // its runner goes on to the first version still on hold
 ///          auto state = hold.step(budget);              // QueueLog::compact_held()
-/// Passes:  a log of twice the segments that what lived in it when last counted would fill is read; if less than half
-///          of it lives, it is read again, and what lives is written anew at its end, oldest first.
+/// Passes:  a log is read that has twice the segments that what lived in it when last counted would fill, or of
+///          which half of what lived then has left. If less than half of it lives, it is read again, and what lives is
+///          written anew at its end, oldest first.
 /// Errors:  of the storage.
 #include "lib/queue_log/damage.h"
 #include "lib/queue_log/log_runner.h"
@@ -32,6 +33,7 @@ class HoldCompaction {
 
  private:
   enum class Pass : std::uint8_t { none, counts, moves };
+  bool worth_counting() const;
   void begin(Pass pass);
   Result<bool> read(std::size_t budget);
   Result<bool> move(const LogReader::Record& record);
@@ -45,9 +47,12 @@ class HoldCompaction {
   const StoredEnvelopes& envelopes_;
   DamageNotes& damage_;
   Pass pass_ = Pass::none;
-  std::size_t segments_ = 0;  // that what lives would fill, when last counted
-  Position at_, until_;       // of the pass: it is here, and ends there
-  std::uint64_t living_ = 0;  // bytes of what it met that lives
+  std::size_t segments_ = 0;           // that what lives would fill, when last counted
+  std::uint64_t versions_ = 0;         // that lived then
+  std::uint64_t taken_out_ = 0;        // Log::taken_out when that count began
+  Position at_, until_;                // of the pass: it is here, and ends there
+  std::uint64_t living_ = 0;           // bytes of what it met that lives
+  std::uint64_t living_versions_ = 0;  // and how many they are
 };
 
 }  // namespace pen::queue_log

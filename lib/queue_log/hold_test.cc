@@ -111,6 +111,20 @@ BOOST_FIXTURE_TEST_CASE(a_log_of_which_most_lives_is_not_written_anew, Held) {
   BOOST_TEST(log->figures().appended_bytes == written);
 }
 
+BOOST_FIXTURE_TEST_CASE(what_was_counted_whole_and_then_left_gives_its_segments_back, Held) {
+  recover();
+  for (int i = 0; i < 200; ++i) hold("m" + std::to_string(i));
+  const std::size_t full = used();
+  BOOST_TEST(compact() == 0);  // all of it lives
+  for (int i = 1; i < 200; ++i) drop("m" + std::to_string(i));
+  BOOST_TEST(compact() > 0);
+  BOOST_TEST(used() < full / 2);
+  BOOST_TEST(held().size() == 1U);
+  const auto written = log->figures().appended_bytes;
+  BOOST_TEST(compact() == 0);  // and that is it
+  BOOST_TEST(log->figures().appended_bytes == written);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_message_being_moved_cannot_be_started_or_removed_and_then_can, Held) {
   recover();
   for (int i = 0; i < 200; ++i) hold("m" + std::to_string(i));

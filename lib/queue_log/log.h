@@ -41,11 +41,12 @@ class Log {
   Position end() const;
 
   // --- set by others ---
-  Position durable_to;        // everything below is synced: CommitLanes
-  Position written_to;        // everything below was written: CommitLanes
-  bool sync_wanted = false;   // whoever waits for the log; CommitLanes takes it back
-  std::deque<Moving> moving;  // WorkTable
-  bool thinned = true;        // the hold log: something left it since its runner last looked
+  Position durable_to;          // everything below is synced: CommitLanes
+  Position written_to;          // everything below was written: CommitLanes
+  bool sync_wanted = false;     // whoever waits for the log; CommitLanes takes it back
+  std::deque<Moving> moving;    // WorkTable
+  bool thinned = true;          // the hold log: something left it since its runner last looked
+  std::uint64_t taken_out = 0;  // the hold log: how many versions left it, by this process
 
   // --- segments ---
   const std::deque<SegmentUse>& uses() const { return uses_; }  // oldest first

@@ -88,6 +88,7 @@ struct Listed {
   std::vector<std::string> domains;
   bool active = false;          // being worked on
   bool later = false;           // this version was written after the scan began
+  bool unmet = false;           // the message was taken after the first pass had looked through the journal
   bool self_contained = false;  // as its envelope said; false when that is not known
   std::uint32_t stored = 0;     // bytes of the version's record, or of its first part; 0: not read
 };

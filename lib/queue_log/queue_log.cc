@@ -57,6 +57,7 @@ Log& QueueLog::State::add_log(std::int64_t disk_interval, const std::vector<seco
 // --- new mail ---
 
 bool QueueLog::has_space() const { return !state_->around.failed && state_->pool.has_space(); }
+bool QueueLog::disk_full() const { return state_->around.failed || state_->pool.starved(); }
 
 Result<QueueLog::Appended> QueueLog::append(const Envelope& envelope) {
   State& s = *state_;

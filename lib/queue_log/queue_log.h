@@ -93,8 +93,10 @@ class QueueLog {
   Result<Appended> append(const Envelope& envelope);
   static constexpr std::size_t kMaxMessage = 64U << 20;
   static constexpr std::size_t kMaxQueueId = 64;
-  /// Whether append() would be refused for want of space: what smtpd asks at MAIL.
+  /// Whether append() would be refused for want of space.
   bool has_space() const;
+  /// The same, and it is not that the next segment is just being made: the disk has no room for it, or has failed.
+  bool disk_full() const;
 
   // --- facets ---
   Commits& commits() { return *commits_; }
@@ -259,8 +261,9 @@ class QueueLog::Work {
   Result<Ticket> delivered(std::string_view queue_id, const OrdinalSet& ordinals, std::string_view payload);
   /// Appends FINISH: nothing is left to do.
   Result<void> finish(std::string_view queue_id);
-  /// Writes the replacement to a retry log; FINISH (moved) follows by itself once that log was synced.
-  Result<void> defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement);
+  /// Writes the replacement to a retry log; FINISH (moved) follows by itself once that log was synced. Returns where it
+  /// will be then.
+  Result<Place> defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement);
   /// Writes the replacement to the hold log.
   Result<Ticket> hold(std::string_view queue_id, const Envelope& replacement);
   /// Writes the replacement to the journal, where the runner finds it at once: release from hold, requeue.

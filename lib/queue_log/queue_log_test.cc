@@ -213,6 +213,23 @@ BOOST_FIXTURE_TEST_CASE(segments_are_used_again_in_steady_state, Queue) {
 }
 
 // A retry log's runner reaches what is durable while the seal behind it is still to be written.
+BOOST_FIXTURE_TEST_CASE(what_a_former_use_of_a_segment_left_is_no_torn_write, Queue) {
+  recover();
+  for (const std::string id : {"one", "two", "three"}) {
+    accept(envelope(id));
+    BOOST_REQUIRE(log->work().start(*due()).has_value());
+    BOOST_REQUIRE(log->work().delivered(id, OrdinalSet::one(0), "250 ok").has_value());
+    BOOST_REQUIRE(log->work().finish(id).has_value());
+    commit();
+    restart(FaultStorage::Cut::none);
+  }
+  // Idle from here on: each start uses a segment again that an earlier one wrote to, and writes nothing.
+  for (int i = 0; i < 6; ++i) {
+    restart(FaultStorage::Cut::none);
+    BOOST_TEST(log->restart().report().torn_bytes == 0u);
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(a_runner_that_catches_up_with_a_log_takes_no_unsealed_segment_for_damage, Queue) {
   recover();
   for (int i = 0; i < 40; ++i) {

@@ -210,10 +210,15 @@ struct Scan::Impl {
       }
     }
     const Log& log = s.logs[part.log];
+    bool unmet = false;
+    if (second_pass) {
+      const auto* accepted = s.ids.accepted.find(e.queue_id);
+      unmet = accepted != nullptr && accepted->position >= reached[kJournal];
+    }
     into.push_back({place, std::move(e.queue_id), e.generation, e.appended,
                     log.due(place.position, log.interval_of(interval), e.appended, s.around.clock.wall_now()),
                     e.arrived, e.size, e.remaining, std::move(e.sender), std::move(e.domains), active,
-                    place.position >= bounds[part.log], (e.flags & kSelfContained) != 0, stored});
+                    place.position >= bounds[part.log], unmet, (e.flags & kSelfContained) != 0, stored});
     return {};
   }
 };

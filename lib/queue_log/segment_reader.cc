@@ -125,8 +125,10 @@ Result<SegmentReader::Got> SegmentReader::next() {
     // The cheap questions first: the hash is only worth it for bytes that claim this use and this place.
     const std::byte* p = bytes.data();
     const bool here = load_le<std::uint32_t>(p + 24) == at_;
-    // One of both may be what was damaged.
-    if (at_ == tail_ && (here || load_le<std::uint64_t>(p + 16) == segment_.use))
+    // One of both may be what was damaged. What an earlier process wrote before the segment was used again is neither.
+    const auto use = load_le<std::uint64_t>(p + 16);
+    const bool stale = use < segment_.use && load_le<std::uint32_t>(p + 32) < segment_.epoch;
+    if (at_ == tail_ && (use == segment_.use || (here && !stale)))
       unfinished_ = std::min<std::uint32_t>(
           static_cast<std::uint32_t>(kRecordHeader) + std::min(load_le<std::uint32_t>(p + 4), segment_.size),
           limit_ - at_);

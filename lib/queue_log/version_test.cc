@@ -6,6 +6,8 @@
 #include "lib/queue_log/dump.h"
 #include "lib/queue_log/format.h"
 #include "lib/queue_log/queue_fixture.h"
+#include "lib/queue_log/version_check.h"
+#include "lib/testing/scratch.h"
 
 using namespace pen;
 using namespace pen::queue_log;
@@ -103,6 +105,27 @@ BOOST_FIXTURE_TEST_CASE(a_queue_with_positions_of_another_version_is_refused_and
     disk = whole.cut(FaultStorage::Cut::none, random);
     make_later(kPositionsSlot, copy);
     expect_refused(kPositionsSlot);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(who_asks_before_a_change_of_programs_hears_of_another_version, Versions) {
+  const FaultStorage whole = disk.cut(FaultStorage::Cut::none, random);
+  const pen::testing::ScratchDir dir;
+  const auto check = [&] {
+    for (const auto& [slot, content] : contents()) dir.write(slot_name(slot), content);
+    return check_versions(dir.path().string());
+  };
+  BOOST_TEST(check().has_value());
+  BOOST_TEST(check_versions(dir.file("nothing")).has_value());
+  for (const Slot slot : {kPositionsSlot, Slot{1}}) {
+    for (int copy = 0; copy < 2; ++copy) {
+      disk = whole.cut(FaultStorage::Cut::none, random);
+      make_later(slot, copy);
+      const auto refused = check();
+      BOOST_REQUIRE(!refused.has_value());
+      BOOST_TEST(refused.error().is(QueueLogError::other_version));
+      BOOST_TEST(refused.error().message().contains(slot_name(slot) + " was written by version 2"));
+    }
   }
 }
 

@@ -23,7 +23,10 @@ std::optional<Position> QueueLog::State::outdone_by(std::string_view queue_id, s
 }
 
 void QueueLog::State::left(const Place& place) {
-  if (place.log == kHold) logs[kHold].thinned = true;
+  if (place.log == kHold) {
+    logs[kHold].thinned = true;
+    ++logs[kHold].taken_out;
+  }
   if (place.log == kJournal) fresh.start(place.position);
 }
 
@@ -103,7 +106,7 @@ Result<Position> QueueLog::State::replace(std::string_view queue_id, const Worki
   return into.put_envelope(body);
 }
 
-Result<void> QueueLog::Work::defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement) {
+Result<Place> QueueLog::Work::defer(std::string_view queue_id, LogId retry_log, const Envelope& replacement) {
   State& s = *state_;
   PEN_TRY_ASSIGN(const auto work, s.work.entry(queue_id));
   PEN_CHECK(retry_log >= kFirstRetry && retry_log < kFirstRetry + s.around.options.intervals.size());
@@ -111,8 +114,8 @@ Result<void> QueueLog::Work::defer(std::string_view queue_id, LogId retry_log, c
   PEN_TRY_ASSIGN(const Position at, s.replace(queue_id, work->second, runner.log(), replacement, runner.interval()));
   runner.wrote(at, s.around.clock.wall_now());
   s.work.move(work, runner.log(), at);
-  if (broken(Breakage::moved_before_sync)) return s.work.settle_moves(runner.log());
-  return {};
+  if (broken(Breakage::moved_before_sync)) PEN_TRY(s.work.settle_moves(runner.log()));
+  return Place{runner.log().id(), at};
 }
 
 Result<Ticket> QueueLog::Work::hold(std::string_view queue_id, const Envelope& replacement) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/net/tls/session.h"
 
 namespace pen::redis {
 
@@ -104,6 +105,18 @@ async::Task<Result<Reply>> Client::one_reply(SteadyTime deadline) {
   }
 }
 
+async::Task<Result<void>> Client::encrypt() {
+  tls::ConnectOptions options;
+  if (!numeric(options_.tls_name)) options.server_name = options_.tls_name;
+  options.names = {options_.tls_name};
+  options.strict_names = true;
+  auto info =
+      co_await tls::connect(*stream_, options_.tls, std::move(options), {.deadline = loop_.now() + options_.timeout});
+  if (!info) co_return std::unexpected(std::move(info).error());
+  if (!info->matched) co_return fail(RedisError::untrusted, info->why_not);
+  co_return Result<void>{};
+}
+
 async::Task<Result<std::vector<Reply>>> Client::greet() {
   std::vector<std::vector<std::string>> words;
   if (!options_.password.empty()) {
@@ -153,6 +166,9 @@ async::Task<Error> Client::session() {
   if (!connected) co_return named(std::move(connected).error());
   stream_.emplace(*std::move(connected));
   reader_ = std::make_unique<ReplyReader>();
+  if (options_.tls) {
+    if (auto encrypted = co_await encrypt(); !encrypted) co_return named(std::move(encrypted).error());
+  }
   auto greeted = co_await greet();
   if (!greeted) co_return named(std::move(greeted).error());
   kept_.connected();

@@ -10,11 +10,14 @@
 ///          kLastPause with jitter. An idle connection is pinged, so that a dead server is noticed before it is
 ///          needed. up() is called with the replies to the greeting, after all were free of errors.
 /// Bounds:  kMaxRequests open, kMaxQueued bytes not yet taken by the kernel; replies: see reply.h.
-/// Errors:  of requests and down(): RedisError, WaitError, errno.
+/// TLS:     with options.tls, before anything is sent; a certificate that is not trusted, or is for another name, is an
+///          error: no password goes to a stranger.
+/// Errors:  of requests and down(): RedisError, TlsError, WaitError, errno.
 /// Thread:  the loop's. Callbacks come from the client's own task, never inside send(); they may send().
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,10 @@
 #include "lib/async/stream.h"
 #include "lib/base/random.h"
 #include "lib/redis/reply.h"
+
+namespace pen::tls {
+class Context;
+}
 
 namespace pen::redis {
 
@@ -40,8 +47,10 @@ struct ClientOptions {
   Server server;
   std::string user, password;  // empty: no AUTH
   int database = 0;
-  milliseconds timeout{1000};  // for the connection, and for each answer
-  std::uint64_t seed = 1;      // for the jitter
+  std::shared_ptr<const tls::Context> tls;  // null: not encrypted
+  std::string tls_name;                     // what the certificate must be for
+  milliseconds timeout{1000};               // for the connection, and for each answer
+  std::uint64_t seed = 1;                   // for the jitter
 };
 
 struct ClientEvents {
@@ -81,6 +90,7 @@ class Client {
   async::Task<Error> session();
   void ended(const async::Reconnecting::End& end);
   async::Task<Result<async::SocketAddress>> find_server();
+  async::Task<Result<void>> encrypt();
   async::Task<Result<std::vector<Reply>>> greet();
   async::Task<Result<Reply>> one_reply(SteadyTime deadline);
   Result<void> take_replies();

@@ -25,6 +25,8 @@ std::string_view describe(RedisError e) {
       return "connection closed";
     case RedisError::bad_server:
       return "not the address of a server";
+    case RedisError::untrusted:
+      return "the server's certificate is not accepted";
   }
   return "unknown";
 }

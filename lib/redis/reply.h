@@ -19,7 +19,7 @@
 
 namespace pen::redis {
 
-enum class RedisError { malformed = 1, too_large, unasked, refused, no_answer, closed, bad_server };
+enum class RedisError { malformed = 1, too_large, unasked, refused, no_answer, closed, bad_server, untrusted };
 inline std::string_view error_module(RedisError) { return "redis"; }
 std::string_view describe(RedisError e);
 

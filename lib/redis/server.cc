@@ -1,5 +1,6 @@
 #include "lib/redis/server.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
+#include "lib/net/tls/context.h"
 
 namespace pen::redis {
 
@@ -34,6 +36,29 @@ Result<std::string> read_password(const std::string& path) {
   if (line.empty() || line.size() > kMaxPassword)
     return fail(RedisError::bad_server, "destdb_redis_password: the first line of " + path + " is empty or too long");
   return std::string(line);
+}
+
+/// destdb_redis_tls. A session is not resumed: a connection lives for days.
+Result<void> add_tls(const config::Settings& s, ClientOptions& out) {
+  if (!out.server.path.empty())
+    return fail(RedisError::bad_server,
+                "destdb_redis_tls: a connection to a Unix socket is not encrypted; name the "
+                "server as inet:host:port, or leave destdb_redis_tls out");
+  out.tls_name = s.destdb_redis_tls_name.empty() ? out.server.host : s.destdb_redis_tls_name;
+  if (unsigned char raw[16];
+      ::inet_pton(AF_INET, out.tls_name.c_str(), raw) == 1 || ::inet_pton(AF_INET6, out.tls_name.c_str(), raw) == 1)
+    return fail(RedisError::bad_server, "destdb_redis_tls: " + out.tls_name +
+                                            " is an address; set destdb_redis_tls_name to the name that is in the "
+                                            "server's certificate");
+  tls::ContextOptions options;
+  options.role = tls::Role::client;
+  options.ca_file = s.destdb_redis_tls_CAfile;
+  if (!s.destdb_redis_tls_cert_file.empty())
+    options.pairs = {{.cert_file = s.destdb_redis_tls_cert_file, .key_file = s.destdb_redis_tls_key_file}};
+  auto context = tls::Context::open(std::move(options));
+  if (!context) return std::unexpected(std::move(context).error().within("destdb_redis_tls"));
+  out.tls = *std::move(context);
+  return {};
 }
 
 }  // namespace
@@ -92,6 +117,7 @@ Result<ClientOptions> client_options(const config::Settings& s) {
   }
   if (!out.user.empty() && out.password.empty())
     return fail(RedisError::bad_server, "destdb_redis_user is set without destdb_redis_password");
+  if (s.destdb_redis_tls) PEN_TRY(add_tls(s, out));
   return out;
 }
 

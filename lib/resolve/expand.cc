@@ -108,6 +108,10 @@ class VirtualExpander {
       if (*original) mapped.emplace({**original});  // else it stays, and is unknown: no catch-all is for it
     } else {
       PEN_TRY_ASSIGN(mapped, map_once(options_, tables_, tables_.virtual_alias, address, propagate_));
+      if (!mapped) {
+        PEN_TRY_ASSIGN(const bool ours, tables_.is_srs_postmaster(address));
+        if (ours) mapped.emplace({"postmaster@" + options_.myorigin});
+      }
     }
     if (!mapped) {
       keep(std::move(address));

@@ -109,6 +109,7 @@ Options from_settings(const config::Settings& s) {
   o.virtual_alias_expansion_limit = static_cast<std::size_t>(s.virtual_alias_expansion_limit);
   o.virtual_alias_recursion_limit = static_cast<std::size_t>(s.virtual_alias_recursion_limit);
   o.virtual_alias_address_length_limit = static_cast<std::size_t>(s.virtual_alias_address_length_limit);
+  o.resolve_dequoted_address = s.resolve_dequoted_address;
   o.resolve_null_domain = s.resolve_null_domain;
   o.resolve_numeric_domain = s.resolve_numeric_domain;
   o.srs = {.domain = s.srs_domain,
@@ -119,6 +120,10 @@ Options from_settings(const config::Settings& s) {
            .max_age_days = static_cast<unsigned>(s.srs_max_age / std::chrono::days(1))};
   o.open.default_type = s.default_database_type;
   return o;
+}
+
+bool parent_domains(const config::Settings& s, std::string_view list) {
+  return list_contains(join(s.parent_domain_matches_subdomains), list);
 }
 
 std::optional<Options> for_probes(const config::Settings& s) {

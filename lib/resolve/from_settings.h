@@ -16,5 +16,7 @@ std::optional<Options> for_probes(const config::Settings& settings);
 std::vector<std::string> own_addresses(const config::Settings& settings);
 /// The addresses of inet_interfaces alone. May look up host names too.
 std::vector<std::string> interface_addresses(const config::Settings& settings);
+/// Whether a domain in the list of this setting also stands for its sub-domains (parent_domain_matches_subdomains).
+bool parent_domains(const config::Settings& settings, std::string_view list);
 
 }  // namespace pen::resolve

@@ -131,7 +131,10 @@ class ResolveImpl final : public Resolve {
     PEN_TRY_ASSIGN(const bool gone, has(tables_.relocated));
     if (gone) return Listed::moved;
     if (!checked) return Listed::not_checked;
-    if (own == nullptr) return Listed::no;
+    if (own == nullptr) {
+      PEN_TRY_ASSIGN(const bool postmaster, tables_.is_srs_postmaster(address));
+      return postmaster ? Listed::elsewhere : Listed::no;
+    }
     PEN_TRY_ASSIGN(const bool known, has(*own));
     return known ? Listed::yes : Listed::no;
   }
@@ -172,10 +175,9 @@ class ResolveImpl final : public Resolve {
     for (unsigned step = 0; step < kMaxRouteSteps; ++step) {
       const std::string_view domain = mail::domain_part(address);
       std::string local(mail::local_part(address));
+      if (domain.empty() || !is_route(local)) break;
       // "a@b"@here is a%b@here in quotes.
-      const std::string plain = options_.resolve_dequoted_address ? mail::unquote_local(local) : local;
-      const bool hides_host = hides_other_host(plain);
-      if (!hides_host || domain.empty()) break;
+      const std::string plain = mail::unquote_local(local);
       routed = true;
       PEN_TRY_ASSIGN(const bool ours, tables_.is_local(domain));
       if (!ours) break;
@@ -189,7 +191,7 @@ class ResolveImpl final : public Resolve {
       }
       if (!mail::has_domain(inner) || inner == address) break;
       address = mail::to_external(inner);
-      routed = hides_other_host(mail::unquote_local(mail::local_part(address)));
+      routed = is_route(mail::local_part(address));
     }
     if (!mail::has_domain(address)) address += "@" + options_.myorigin;
     if (options_.resolve_numeric_domain) {
@@ -198,6 +200,11 @@ class ResolveImpl final : public Resolve {
         address = std::string(mail::local_part(address)) + "@" + literal;
     }
     return mail::fold_domain(address);
+  }
+  /// Whether a local part names another host. What is in quotes is a name with resolve_dequoted_address = no.
+  bool is_route(std::string_view local) const {
+    if (local.starts_with('"') && !options_.resolve_dequoted_address) return false;
+    return hides_other_host(mail::unquote_local(local));
   }
   bool hides_other_host(std::string_view local) const {
     if (local.find('@') != std::string_view::npos) return true;
@@ -391,6 +398,13 @@ Result<bool> Tables::is_local(std::string_view domain) const {
     return std::ranges::find(own_addresses, *address) != own_addresses.end();
   }
   return mydestination.matches(domain);
+}
+
+Result<bool> Tables::is_srs_postmaster(std::string_view address) const {
+  const auto domain = mail::domain_part(address);
+  if (!srs || !iequals(domain, srs->domain()) || !iequals(mail::local_part(address), "postmaster")) return false;
+  PEN_TRY_ASSIGN(const AddressClass its, class_of(domain));
+  return its == AddressClass::virtual_alias;
 }
 
 Result<AddressClass> Tables::class_of(std::string_view domain_in) const {

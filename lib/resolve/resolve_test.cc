@@ -352,6 +352,18 @@ BOOST_AUTO_TEST_CASE(invalid_domains_are_bad_addresses) {
   options.resolve_numeric_domain = false;
   BOOST_TEST((open()->class_of("192.0.2.25").value() == AddressClass::other));
 }
+BOOST_AUTO_TEST_CASE(what_is_in_quotes_is_a_route_unless_resolve_dequoted_address_is_no) {
+  const auto is_routed = [&](std::string_view address) { return open()->route("", address)->routed; };
+  for (const char* quoted : {"\"jo@far.example\"@example.org", "\"jo%far.example\"@example.org"}) {
+    options.resolve_dequoted_address = true;
+    BOOST_TEST(routed(quoted) == "smtp:far.example jo@far.example");
+    BOOST_TEST(is_routed(std::string(quoted).replace(std::string(quoted).find("@example.org"), 12, "@relay.example")));
+    options.resolve_dequoted_address = false;
+    BOOST_TEST(routed(quoted) == "local:$myhostname " + std::string(quoted));
+    BOOST_TEST(!is_routed(std::string(quoted).replace(std::string(quoted).find("@example.org"), 12, "@relay.example")));
+    BOOST_TEST(routed("jo%far.example@example.org") == "smtp:far.example jo@far.example");
+  }
+}
 BOOST_AUTO_TEST_CASE(resolve_null_domain_takes_an_empty_domain_for_this_host) {
   BOOST_TEST(open()->route("", "jo@")->bad_address);
   options.resolve_null_domain = true;
@@ -375,6 +387,8 @@ BOOST_AUTO_TEST_CASE(settings_of_resolving_come_from_main_cf_by_name) {
   };
   BOOST_TEST(!read("").resolve_null_domain);
   BOOST_TEST(read("resolve_null_domain = yes\n").resolve_null_domain);
+  BOOST_TEST(read("").resolve_dequoted_address);
+  BOOST_TEST(!read("resolve_dequoted_address = no\n").resolve_dequoted_address);
   BOOST_TEST(!read("").resolve_numeric_domain);
   BOOST_TEST(read("resolve_numeric_domain = yes\n").resolve_numeric_domain);
   BOOST_TEST(read("").virtual_alias_address_length_limit == 1000u);

@@ -117,6 +117,18 @@ BOOST_AUTO_TEST_CASE(srs_domain_needs_no_other_setting_to_be_a_domain_of_ours) {
   BOOST_TEST((open()->class_of("back.example").value() == AddressClass::other));
 }
 
+// RFC 5321 section 4.5.1
+BOOST_AUTO_TEST_CASE(srs_domain_has_a_postmaster) {
+  BOOST_TEST((open()->listed("Postmaster@back.example").value() == Listed::elsewhere));
+  BOOST_TEST(expanded("Postmaster@Back.example") == "postmaster@origin.example");
+  BOOST_TEST((open()->listed("jo@back.example").value() == Listed::no));
+  options.virtual_alias_maps = "inline:{ postmaster@back.example=jo@here.example }";
+  BOOST_TEST(expanded("postmaster@back.example") == "jo@here.example");
+  options.virtual_alias_maps = "";
+  options.mydestination = "here.example, back.example";
+  BOOST_TEST(expanded("postmaster@back.example") == "postmaster@back.example");
+}
+
 BOOST_AUTO_TEST_CASE(a_local_part_with_signs_of_routing_is_no_route) {
   options.srs.domain = "here.example";
   for (const char* sender : {"a%b@far.example", "a!b@far.example", "\"a b\"@far.example"}) {

@@ -21,6 +21,8 @@ struct Tables {
   /// Whether the domain is in mydestination, or is a literal of an address of ours.
   Result<bool> is_local(std::string_view domain) const;
   Result<AddressClass> class_of(std::string_view domain) const;
+  /// The postmaster of srs_domain, where that is no other domain of ours: he is ours.
+  Result<bool> is_srs_postmaster(std::string_view address) const;
   /// The partial keys for look-ups of this address.
   Result<map::AddressKeys> keys_for(const Options& options, std::string_view address) const;
   std::array<const map::MapList*, 11> all() const {

@@ -5,11 +5,31 @@
 
 #include "lib/base/text.h"
 #include "lib/sasl/base64.h"
+#include "lib/sasl/dovecot_fields.h"
 
 namespace pen::sasl::dovecot {
 namespace {
 
-/// Cuts the next field off the line.
+constexpr PropertyWord kPropertyWords[] = {{"anonymous", property::kAnonymous},
+                                           {"plaintext", property::kPlaintext},
+                                           {"dictionary", property::kDictionary},
+                                           {"active", property::kActive},
+                                           {"forward-secrecy", property::kForwardSecrecy},
+                                           {"mutual-auth", property::kMutualAuth},
+                                           {"private", property::kPrivate}};
+
+unsigned property_of(std::string_view word) {
+  for (const PropertyWord& row : kPropertyWords)
+    if (row.word == word) return row.bit;
+  return 0;
+}
+
+Error bad_line(std::string_view line) { return Error(SaslError::bad_line, "\"" + printable(line, 60) + "\""); }
+
+}  // namespace
+
+std::span<const PropertyWord> property_words() { return kPropertyWords; }
+
 std::string_view take_field(std::string_view& line) {
   const auto tab = line.find('\t');
   const auto field = line.substr(0, tab);
@@ -23,32 +43,10 @@ std::optional<std::uint32_t> parse_id(std::string_view text) {
   return static_cast<std::uint32_t>(*number);
 }
 
-unsigned property_of(std::string_view word) {
-  struct Row {
-    std::string_view word;
-    unsigned bit;
-  };
-  static constexpr Row kRows[] = {{"anonymous", property::kAnonymous},
-                                  {"plaintext", property::kPlaintext},
-                                  {"dictionary", property::kDictionary},
-                                  {"active", property::kActive},
-                                  {"forward-secrecy", property::kForwardSecrecy},
-                                  {"mutual-auth", property::kMutualAuth},
-                                  {"private", property::kPrivate}};
-  for (const Row& row : kRows)
-    if (row.word == word) return row.bit;
-  return 0;
-}
-
-/// RFC 4422 section 3.1, as far as it keeps an EHLO line in one piece.
 bool valid_mechanism(std::string_view name) {
   return !name.empty() && name.size() <= 20 &&
          std::ranges::all_of(name, [](char c) { return ascii_alnum(c) || c == '-' || c == '_'; });
 }
-
-Error bad_line(std::string_view line) { return Error(SaslError::bad_line, "\"" + printable(line, 60) + "\""); }
-
-}  // namespace
 
 std::string escape(std::string_view text) {
   std::string out;
@@ -114,6 +112,11 @@ std::string unescape(std::string_view text) {
 
 std::string greeting(unsigned pid) {
   return "VERSION\t" + std::to_string(kMajor) + "\t" + std::to_string(kMinor) + "\nCPID\t" + std::to_string(pid) + "\n";
+}
+
+std::string application_line(const Application& application) {
+  return "APPLICATION\t" + escape(application.name) + "\trealm=" + escape(application.realm) +
+         "\thost=" + escape(application.host) + "\n";
 }
 
 std::string auth_line(std::uint32_t id, const Request& request) {

@@ -31,6 +31,15 @@ std::string unescape(std::string_view text);
 
 std::string greeting(unsigned pid);
 
+/// What cyrus is told about a client's side, behind the greeting: a line that Dovecot does not know.
+struct Application {
+  std::string name;   // smtpd_sasl_path
+  std::string realm;  // smtpd_sasl_local_domain
+  std::string host;   // myhostname
+  bool operator==(const Application&) const = default;
+};
+std::string application_line(const Application& application);
+
 /// What Dovecot is told about a client that logs in.
 struct Request {
   std::string mechanism, service;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 
 namespace pen::sasl {
@@ -30,9 +31,9 @@ Result<async::SocketAddress> parse_service(std::string_view text, const std::str
     if (host.empty() || iequals(host, "localhost")) host = "127.0.0.1";
     if (host.find_first_not_of("0123456789abcdefABCDEF.:") != std::string::npos)
       return wrong("the host must be a numeric address or localhost");
-    const auto port = parse_unsigned(rest.substr(colon + 1));
-    if (!port || *port == 0 || *port > 65535) return wrong("no such port");
-    return async::SocketAddress::inet(std::move(host), static_cast<unsigned short>(*port));
+    const auto port = tcp_port(rest.substr(colon + 1));
+    if (!port) return wrong("no such port");
+    return async::SocketAddress::inet(std::move(host), *port);
   }
   if (text.starts_with("unix:")) text.remove_prefix(5);
   if (text.empty()) return wrong("no path");
@@ -144,7 +145,7 @@ class DovecotService::One final : public Authenticator::Exchange {
     return {.kind = Answer::Kind::temporary, .text = std::move(why), .user = {}};
   }
   async::Task<Answer> ask(std::string line, async::Until until) {
-    if (line.size() > dovecot::kMaxLine) {
+    if (line.size() > service_.peer_.max_line) {
       leave(true);
       co_return Answer{.kind = Answer::Kind::failed, .text = "the response is too long", .user = {}};
     }
@@ -174,13 +175,13 @@ class DovecotService::One final : public Authenticator::Exchange {
   std::uint64_t connection_ = 0;
 };
 
-DovecotService::DovecotService(async::Loop& loop, ServiceAddress address, Options options)
+DovecotService::DovecotService(async::Loop& loop, Peer peer, Options options)
     : loop_(loop),
-      address_(std::move(address)),
+      peer_(std::move(peer)),
       options_(options),
       attempted_(loop),
       kept_(loop, {.pace = options.pace}, [this] { return session(); }, [this](const auto& end) { ended(end); }) {
-  if (!address_.host.empty()) names_.emplace(loop, 1);
+  if (!peer_.address.host.empty()) names_.emplace(loop, 1);
 }
 
 DovecotService::~DovecotService() = default;
@@ -197,9 +198,9 @@ async::Until DovecotService::bounded(async::Until until) const {
 }
 
 async::Task<Result<async::Stream>> DovecotService::connect(async::Until until) {
-  if (!names_) co_return co_await async::connect(loop_, address_.address, until);
-  auto found =
-      co_await names_->run([host = address_.host, port = address_.address.port] { return look_up(host, port); });
+  if (!names_) co_return co_await async::connect(loop_, peer_.address.address, until);
+  auto found = co_await names_->run(
+      [host = peer_.address.host, port = peer_.address.address.port] { return look_up(host, port); });
   if (!found) co_return fail(std::move(found).error());
   for (std::size_t i = 0;; ++i) {
     auto stream = co_await async::connect(loop_, (*found)[i], until);
@@ -209,23 +210,24 @@ async::Task<Result<async::Stream>> DovecotService::connect(async::Until until) {
 
 async::Task<Result<std::vector<Mechanism>>> DovecotService::greet(async::Until until) {
   auto stream = co_await connect(until);
-  if (!stream) co_return fail(std::move(stream).error().within(address_.text()));
+  if (!stream) co_return fail(std::move(stream).error().within(peer_.address.text()));
   stream_.emplace(std::move(*stream));
   stream_->write(dovecot::greeting(static_cast<unsigned>(::getpid())));
+  if (peer_.application) stream_->write(dovecot::application_line(*peer_.application));
   dovecot::Handshake handshake;
   // A server that talks and talks is bounded by the deadline, and by what a line may hold.
   for (;;) {
-    auto line = co_await stream_->read_line(dovecot::kMaxLine, until);
-    if (!line) co_return fail(std::move(line).error().within(address_.text()));
+    auto line = co_await stream_->read_line(peer_.max_line, until);
+    if (!line) co_return fail(std::move(line).error().within(peer_.address.text()));
     auto done = handshake.feed(*line);
-    if (!done) co_return fail(std::move(done).error().within(address_.text()));
+    if (!done) co_return fail(std::move(done).error().within(peer_.address.text()));
     if (*done) co_return handshake.take_mechanisms();
   }
 }
 
 async::Task<Error> DovecotService::serve() {
   for (;;) {
-    auto line = co_await stream_->read_line(dovecot::kMaxLine);
+    auto line = co_await stream_->read_line(peer_.max_line);
     if (!line) co_return std::move(line).error().within(kLost);
     auto reply = dovecot::parse_reply(*line);
     if (!reply) co_return std::move(reply).error().within(kLost);

@@ -1,13 +1,14 @@
 #pragma once
-/// The one connection of a process to Dovecot's authentication service, shared by all its sessions.
+/// The one connection of a process to an authentication service, shared by all its sessions: to Dovecot's, or to the
+/// program cyrus, which speaks the same protocol.
 ///
-/// Use:     auto service = std::make_shared<DovecotService>(loop, address, options);
+/// Use:     auto service = std::make_shared<DovecotService>(loop, DovecotService::Peer{address}, options);
 ///          service->start();   the rest is Authenticator (authenticator.h).
 /// Death:   when the connection ends, every exchange under way gets "Connection lost to authentication server" as a
 ///          temporary failure, and it is made again, paced; a log-in that comes meanwhile makes it be tried at once.
 ///          What Dovecot offered last stays known, so that clients are told "try later" and not "no AUTH here".
-/// Bounds:  kMaxExchanges under way; lines of dovecot::kMaxLine both ways: a longer response fails here, because
-///          Dovecot would hang up on everybody for it. Every wait for an answer ends after answer_timeout.
+/// Bounds:  kMaxExchanges under way; lines of peer.max_line both ways: a longer response fails here, because Dovecot
+///          would hang up on everybody for it. Every wait for an answer ends after answer_timeout.
 /// Thread:  the loop's.
 #include <functional>
 #include <map>
@@ -41,7 +42,12 @@ class DovecotService final : public Authenticator {
     // Dovecot lets a client that fails often wait for up to 15 seconds (auth_failure_delay, penalties)
     seconds answer_timeout{30};
   };
-  DovecotService(async::Loop& loop, ServiceAddress address, Options options);
+  struct Peer {
+    ServiceAddress address;
+    std::size_t max_line = dovecot::kMaxLine;
+    std::optional<dovecot::Application> application = {};  // for cyrus
+  };
+  DovecotService(async::Loop& loop, Peer peer, Options options);
   ~DovecotService() override;
 
   void start() { kept_.start("authentication"); }
@@ -69,9 +75,9 @@ class DovecotService final : public Authenticator {
   async::Until bounded(async::Until until) const;
 
   async::Loop& loop_;
-  ServiceAddress address_;
+  Peer peer_;
   Options options_;
-  std::optional<async::HandlerPool> names_;  // address_ has a name, whose look-up blocks
+  std::optional<async::HandlerPool> names_;  // the address has a name, whose look-up blocks
   std::optional<async::Stream> stream_;
   async::Event attempted_;  // the attempt that was under way has ended, well or not
   std::uint32_t next_id_ = 0;

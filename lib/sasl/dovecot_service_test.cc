@@ -21,7 +21,7 @@ struct Rig {
   std::vector<std::string> heard;
   std::vector<std::string> downs;
   std::shared_ptr<DovecotService> service =
-      std::make_shared<DovecotService>(loop, ServiceAddress{address}, DovecotService::Options{});
+      std::make_shared<DovecotService>(loop, DovecotService::Peer{{address}}, DovecotService::Options{});
   async::Gate gate{loop};
 
   Rig() {
@@ -153,6 +153,25 @@ BOOST_AUTO_TEST_CASE(what_is_given_up_is_cancelled_and_nothing_else) {
   rig.settle();
   BOOST_TEST((large.answers.at(0).kind == Answer::Kind::failed));
   BOOST_TEST(rig.service->connected());
+}
+
+BOOST_AUTO_TEST_CASE(cyrus_is_told_the_application_and_gets_longer_lines) {
+  Rig rig;
+  rig.service = std::make_shared<DovecotService>(
+      rig.loop,
+      DovecotService::Peer{.address = {rig.address},
+                           .max_line = 15000,
+                           .application = dovecot::Application{"smtpd", "example.org", "mx.example"}},
+      DovecotService::Options{});
+  rig.listen();
+  rig.start();
+  BOOST_TEST(rig.said("APPLICATION\tsmtpd\trealm=example.org\thost=mx.example"));
+  Attempt ticket{rig.service->begin(), {}}, longer{rig.service->begin(), {}};
+  rig.gate.spawn("ticket", Attempt::start(&ticket, std::string(12000, 'A')));
+  rig.gate.spawn("longer", Attempt::start(&longer, std::string(16000, 'A')));
+  rig.settle();
+  BOOST_TEST(ticket.answers.empty());
+  BOOST_TEST((longer.answers.at(0).kind == Answer::Kind::failed));
 }
 
 BOOST_AUTO_TEST_CASE(a_lost_connection_is_a_temporary_failure_and_is_made_again) {

@@ -27,8 +27,12 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
       a.unprivileged = true;
     } else if (word == "-v") {
       a.debug = true;
+    } else if (word == "-D") {
+      a.debugger = true;
     } else if (word == "-S") {
       a.screens = true;
+    } else if (word == "-H") {
+      a.helped = true;
     } else if (word.size() == 2 && word[0] == '-' && std::string_view("ntspmco").contains(word[1])) {
       if (++i == words.size()) return std::unexpected("option " + word + " needs a value");
       const std::string& value = words[i];
@@ -81,7 +85,9 @@ std::vector<std::string> Arguments::to_words() const {
   if (!config_directory.empty()) words.insert(words.end(), {"-c", config_directory});
   if (unprivileged) words.emplace_back("-u");
   if (debug) words.emplace_back("-v");
+  if (debugger) words.emplace_back("-D");
   if (screens) words.emplace_back("-S");
+  if (helped) words.emplace_back("-H");
   for (const auto& o : overrides) words.insert(words.end(), {"-o", o.name + "=" + o.value});
   words.insert(words.end(), rest.begin(), rest.end());
   return words;

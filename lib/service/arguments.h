@@ -1,15 +1,17 @@
 #pragma once
 /// The command line with which master starts a program.
 ///
-/// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-p PAGES] [-m LIMIT] [-c DIR] [-u] [-v] [-S] [-o NAME=VALUE]…
-///          [ARG]…
+/// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-p PAGES] [-m LIMIT] [-c DIR] [-u] [-v] [-D] [-S] [-H]
+///          [-o NAME=VALUE]… [ARG]…
 ///          -n  the service's name in master.cf      -t  its type: inet, unix, pass
 ///          -s  how many listening sockets are inherited, from descriptor kFirstListener on
 ///          -p  how many pages of counters follow them, to be read (penapi)
 ///          -m  how many sessions or deliveries at once (master.cf's maxproc; 0: no limit)
 ///          -c  configuration directory              -o  a setting that wins over main.cf
 ///          -u  run as mail_owner                    -v  debug lines in the log
+///          -D  runs debugger_command before it begins
 ///          -S  the service has the command postscreen in master.cf: smtpd tests clients before it serves them
+///          -H  a socket to the helper (helper_link.h) follows the sockets and pages
 ///          --help, --version
 ///          From the first ARG on everything is the program's own.
 /// Pure; any thread.
@@ -39,7 +41,9 @@ struct Arguments {
   std::string config_directory;
   bool unprivileged = false;
   bool debug = false;
-  bool screens = false;  // -S
+  bool debugger = false;  // -D
+  bool screens = false;   // -S
+  bool helped = false;    // -H
   bool help = false;
   bool version = false;
   std::vector<config::Override> overrides;

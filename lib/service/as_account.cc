@@ -10,7 +10,7 @@
 
 namespace pen::service {
 
-AsAccount::AsAccount(const Account& account) {
+AsAccount::AsAccount(const Account& account, std::span<const gid_t> more) {
   if (::geteuid() != 0 || account.uid == 0) return;
   ok_ = false;
   const int count = ::getgroups(0, nullptr);
@@ -21,7 +21,8 @@ AsAccount::AsAccount(const Account& account) {
   changed_ = true;
   const passwd* entry = ::getpwuid(account.uid);
   const int grouped = entry ? ::initgroups(entry->pw_name, account.gid) : ::setgroups(0, nullptr);
-  ok_ = grouped == 0 && ::setegid(account.gid) == 0 && ::seteuid(account.uid) == 0;
+  const bool added = grouped == 0 && add(more);
+  ok_ = added && ::setegid(account.gid) == 0 && ::seteuid(account.uid) == 0;
 #ifdef PEN_SANITIZED  // who looks for leaks at the end of the process looks in from beside, which needs its real rights
   static const int at_exit = std::atexit([] { (void)::seteuid(0); });
   (void)at_exit;
@@ -30,6 +31,16 @@ AsAccount::AsAccount(const Account& account) {
   const int why = errno;
   come_back();
   errno = why;
+}
+
+bool AsAccount::add(std::span<const gid_t> more) {
+  if (more.empty()) return true;
+  const int count = ::getgroups(0, nullptr);
+  if (count < 0) return false;
+  std::vector<gid_t> groups(static_cast<std::size_t>(count));
+  if (::getgroups(count, groups.data()) != count) return false;
+  groups.insert(groups.end(), more.begin(), more.end());
+  return ::setgroups(groups.size(), groups.data()) == 0;
 }
 
 AsAccount::~AsAccount() { come_back(); }

@@ -4,12 +4,13 @@
 ///
 /// Use:     const AsAccount owner(account);
 ///          if (!owner.ok()) return fail_errno("become the mail owner");
-/// Groups:  the account's supplementary ones, as drop_privileges() gives them.
+/// Groups:  the account's supplementary ones, as drop_privileges() gives them, and those that are named.
 /// Does nothing for anybody but root, and where the account is root. Root again at the end of its life: a process that
 /// cannot come back ends with EX_OSERR.
 /// Thread:  the only one of the process.
 #include <sys/types.h>
 
+#include <span>
 #include <vector>
 
 #include "lib/service/setup.h"
@@ -18,7 +19,7 @@ namespace pen::service {
 
 class AsAccount {
  public:
-  explicit AsAccount(const Account& account);
+  explicit AsAccount(const Account& account, std::span<const gid_t> more = {});
   ~AsAccount();
   AsAccount(const AsAccount&) = delete;
   AsAccount& operator=(const AsAccount&) = delete;
@@ -26,6 +27,7 @@ class AsAccount {
   bool ok() const { return ok_; }
 
  private:
+  static bool add(std::span<const gid_t> more);
   void come_back();
 
   std::vector<gid_t> groups_;

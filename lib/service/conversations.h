@@ -8,7 +8,7 @@
 ///          `hold` and `count` are coroutines: each serves one client, and returns the error that ended it.
 /// Rules:   the lambda is no coroutine itself. A conversation that should end when the program drains passes
 ///          &context.draining() as `cancel` in its waits.
-/// Peers:   root, the program's own account and mail_owner.
+/// Peers:   root, the program's own account, mail_owner and queue_owner.
 /// Bounds:  a client has ipc::kHelloWait for its hello; connections are bounded as Context::serve() says.
 /// Errors:  are logged here, a line each: a client that is refused, and the end of a conversation, unless the client
 ///          closed it or it was cancelled.
@@ -22,11 +22,21 @@
 
 namespace pen::service {
 
+/// Who may ask for a conversation, besides root.
+enum class Askers : std::uint8_t {
+  programs,       // all of the suite
+  queue_manager,  // queue_owner alone: what is asked is done with rights that no other program is to have
+};
+
 struct Conversation {
   std::string_view name;  // a constant of lib/ipc
   std::function<async::Task<Result<void>>(ipc::Opening)> serve;
+  Askers askers = Askers::programs;
 };
 
 void serve_conversations(Context& context, std::vector<Conversation> offered);
+/// On one inherited Unix socket alone, for a program whose other sockets are for something else: call it before
+/// Context::serve().
+void serve_conversations_at(Context& context, const std::string& path, std::vector<Conversation> offered);
 
 }  // namespace pen::service

@@ -1,5 +1,6 @@
 #include "lib/service/conversations.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -35,18 +36,19 @@ struct Program {
   std::string path = dir.file("anvil");
   std::optional<Context> context;
 
-  Program() {
+  explicit Program(Askers askers = Askers::programs, uid_t mail_owner = ::getuid(), uid_t queue_owner = ::getuid()) {
     log::Options to_file;
     to_file.target = log::Target::file;
     to_file.path = dir.file("log");
     BOOST_REQUIRE(log::open(to_file).has_value());
     std::vector<Fd> listeners;
     listeners.push_back(async::listen_on(async::SocketAddress::unix(path)).value());
-    context.emplace(loop, config::Config::parse({}, {}), Arguments{}, Account{::getuid(), ::getgid()},
-                    std::move(listeners));
-    serve_conversations(*context, {{ipc::clients::kName, [this](ipc::Opening o) {
-                                      return answer(ClientsServer(std::move(o)), &context->draining());
-                                    }}});
+    context.emplace(loop, config::Config::parse({}, {}), Arguments{},
+                    Owners{.mail = {mail_owner, ::getgid()}, .queue = {queue_owner, ::getgid()}}, std::move(listeners));
+    serve_conversations(
+        *context,
+        {{ipc::clients::kName,
+          [this](ipc::Opening o) { return answer(ClientsServer(std::move(o)), &context->draining()); }, askers}});
   }
   ~Program() { BOOST_TEST(log::open({}).has_value()); }
 
@@ -93,6 +95,21 @@ BOOST_AUTO_TEST_CASE(the_error_that_ends_a_conversation_is_logged_and_the_next_c
   auto good = client();
   BOOST_TEST(good->send(ipc::clients::Count{.request = 8, .client = "x"}).has_value());
   BOOST_TEST(run(loop, good->receive()).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(what_the_queue_manager_alone_may_ask_is_refused_to_other_programs) {
+  // Root may ask for everything, so somebody else asks.
+  const uid_t asker = ::getuid() == 0 ? 65534 : ::getuid();
+  for (const bool queue_owner : {true, false}) {
+    Program program(Askers::queue_manager, asker, queue_owner ? asker : asker - 1);
+    BOOST_REQUIRE(::chmod(program.dir.path().c_str(), 0755) == 0 && ::chmod(program.path.c_str(), 0666) == 0);
+    const bool becomes = ::geteuid() != asker;
+    BOOST_REQUIRE(!becomes || ::seteuid(asker) == 0);
+    auto client = program.client();
+    BOOST_REQUIRE(!becomes || ::seteuid(0) == 0);
+    BOOST_TEST(client.has_value() == queue_owner);
+    BOOST_TEST(program.logged().contains("conversation clients is the queue manager's: pid") != queue_owner);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_drain_ends_conversations_without_a_word) {

@@ -8,6 +8,8 @@
 
 #include <cstdlib>
 
+#include "lib/base/forked_signals.h"
+
 namespace pen::service {
 namespace {
 
@@ -35,11 +37,9 @@ constexpr int kHigh = 1000;
   ::close_range(static_cast<unsigned>(kFirstListener + count), ~0U, 0);
   if (metrics < 0) ::close(kMetricsFd);
   if (lock < 0) ::close(kProgramsLockFd);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGUSR1, SIG_IGN);  // asks for the state: it must not end who cannot hear it yet
-  ::execve(what.path.c_str(), argv, envp);
+  handle_signals_as_new_process();
+  ::execve((what.file.empty() ? what.path : what.file).c_str(), argv, envp);
   ::_exit(errno == ENOENT ? EX_UNAVAILABLE : EX_OSERR);
 }
 
@@ -61,6 +61,7 @@ Result<Started> launch(const Launch& what) {
   words.insert(words.end(), what.words.begin(), what.words.end());
   const auto argv = pointers(words);
   const auto envp = pointers(what.environment);
+  const HeldSignals held;
   const pid_t pid = ::fork();
   if (pid < 0) return fail_errno("fork");
   if (pid == 0) become(what, theirs.get(), argv.data(), envp.data());

@@ -21,6 +21,7 @@ namespace pen::service {
 
 struct Launch {
   std::string path;  // of the program
+  std::string file;  // what is run under that name; empty: path
   std::vector<std::string> words;
   std::vector<std::string> environment;
   std::vector<int> sockets;  // become kFirstListener and up

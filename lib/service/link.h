@@ -6,9 +6,11 @@
 ///          the kernel refused (lib/confine/apply.h). Master to program: "drain" (accept nothing new, finish what is
 ///          in hand, exit), "wakeup" (the service's timer), "log" with a descriptor: the log file, opened again,
 ///          because most programs may not open it. The answer "logged" says that no line goes to the former file any
-///          more. Unknown words are ignored.
-/// End:     when the program dies master reads the end; when master dies the program does, and exits at once, so that
-///          a new master finds the field clear.
+///          more. "kept": the service manager holds a copy of master's end for the next master. Unknown words are
+///          ignored.
+/// End:     when the program dies master reads the end; when master dies the program reads it, and exits at once, so
+///          that a new master finds the field clear. Where the end is kept nothing is read: the program goes on, and
+///          the next master takes it over (docs/upgrade.md).
 #include <cstddef>
 #include <string_view>
 
@@ -19,6 +21,7 @@ inline constexpr std::string_view kDrain = "drain";
 inline constexpr std::string_view kWakeup = "wakeup";
 inline constexpr std::string_view kLog = "log";
 inline constexpr std::string_view kLogged = "logged";
+inline constexpr std::string_view kKept = "kept";
 inline constexpr std::string_view kFailed = "failed ";      // what follows is a sentence part
 inline constexpr std::string_view kConfined = "confined ";  // what follows is InForce::text()
 inline constexpr std::size_t kMaxWord = 1024;

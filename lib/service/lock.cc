@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "lib/base/file_lock.h"
 
@@ -63,11 +64,16 @@ bool lock_whole(int fd) {
   return ::fcntl(fd, F_OFD_SETLK, &whole) == 0;
 }
 
-/// The program's name, whatever directory it lies in and even if a new version has replaced its file.
+/// The program's name, whatever directory it lies in and even if a new version has replaced its file. Who may not look
+/// at another process's file, as a command of the unit without CAP_SYS_PTRACE, may see its short name.
 bool is_master(const Process& process) {
   std::error_code error;
-  const auto exe = std::filesystem::read_symlink("/proc/" + std::to_string(process.pid()) + "/exe", error);
-  return !error && (exe.filename() == "master" || exe.filename() == "master (deleted)");
+  const std::string at = "/proc/" + std::to_string(process.pid());
+  const auto exe = std::filesystem::read_symlink(at + "/exe", error);
+  if (error != std::errc::permission_denied)
+    return !error && (exe.filename() == "master" || exe.filename() == "master (deleted)");
+  std::string name;
+  return std::getline(std::ifstream(at + "/comm"), name) && name == "master";
 }
 
 /// The master whose pid is in the file. A pid that was written by an earlier one may be anybody's by now.
@@ -101,7 +107,7 @@ Result<void> Process::signal(int signo) const {
   return {};
 }
 
-Result<Locks> take_locks(const std::string& state_directory, seconds patience) {
+Result<Locks> take_locks(const std::string& state_directory, seconds patience, Fd former) {
   Locks locks;
   PEN_TRY_ASSIGN(const Fd directory, open_directory(state_directory));
   auto master = make_file(directory, "master.lock");
@@ -120,7 +126,7 @@ Result<Locks> take_locks(const std::string& state_directory, seconds patience) {
       ::pwrite(locks.master.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
     return fail_errno("write " + state_directory + "/master.lock");
   }
-  auto programs = make_file(directory, "programs.lock");
+  auto programs = former ? Result<Fd>(std::move(former)) : make_file(directory, "programs.lock");
   if (!programs) return fail(std::move(programs).error().within(state_directory));
   locks.programs = *std::move(programs);
   if (auto locked = lock_file(locks.programs.get(), patience); !locked) {

@@ -8,6 +8,7 @@
 /// Trust:  the directory belongs to whoever starts the mail system, root as a rule, and to nobody else it is closed:
 ///         what root writes here goes where root means it to, and the pid that root signals is one that root's master
 ///         wrote.
+#include <signal.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -41,8 +42,9 @@ std::string state_directory(const config::Settings& settings);
 struct Locks {
   Fd master, programs;
 };
-/// Waits at most `patience` for former programs (they end by themselves at once).
-Result<Locks> take_locks(const std::string& state_directory, seconds patience);
+/// Waits at most `patience` for former programs (they end by themselves at once). former: the lock that they have,
+/// where they are to go on under the new master.
+Result<Locks> take_locks(const std::string& state_directory, seconds patience, Fd former = Fd());
 
 /// How long a start waits for a master that holds the lock: one that was killed a moment ago may
 /// still be about to end.
@@ -64,6 +66,9 @@ class Process {
   pid_t pid_;
   Fd fd_;
 };
+/// Master answers this signal by writing its status file anew, so that who asks sees that it does not hang. One that
+/// does not know it is not harmed.
+inline constexpr int kAskMaster = SIGWINCH;
 /// The running master; nullopt: none. Errors: EACCES, only root and whoever started the mail system may know; not_ours.
 Result<std::optional<Process>> running_master(const std::string& state_directory);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/confine/programs.h"
 #include "lib/map/map.h"
 
 namespace pen::service {
@@ -39,18 +40,14 @@ void add(const config::Config& config, const std::string& setting, std::vector<N
   }
 }
 
-bool reads(const config::Row& row, std::string_view program) {
-  if (program.empty() || row.programs == "all") return true;
-  return std::ranges::count(split_list(row.programs), program) != 0;
-}
-
 }  // namespace
 
 std::vector<NamedTable> named_tables(const config::Config& config, std::string_view program) {
   std::vector<NamedTable> out;
   for (const config::Row& row : config::rows()) {
     if (row.name == "proxy_read_maps") continue;  // names tables of the others, and opens none
-    if (row.kind == config::Class::acts && row.type == config::Type::list && reads(row, program))
+    if (row.kind == config::Class::acts && row.type == config::Type::list &&
+        (program.empty() || confine::reads(row, program)))
       add(config, std::string(row.name), out);
   }
   if (program.empty() || program == "smtpd") {

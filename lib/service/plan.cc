@@ -3,10 +3,15 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+
+#include "lib/base/tcp_port.h"
+#include "lib/base/text.h"
+#include "lib/config/compatibility.h"
+#include "lib/ipc/trace.h"
 
 namespace pen::service {
 namespace {
@@ -72,7 +77,10 @@ std::string plan_sockets(const config::Config& config, const config::Service& en
     return {};
   }
   const auto [host, port_text] = split_inet(entry.name);
-  const auto port = machine.port(port_text);
+  const auto known = parse_tcp_ports(config.settings().known_tcp_ports);
+  if (!known) return "known_tcp_ports: \"" + known.error() + "\" is not name=port";
+  const auto of_name = known->find(to_lower(port_text));
+  const auto port = of_name != known->end() ? std::optional(of_name->second) : machine.port(port_text);
   if (!port) return "unknown port \"" + port_text + "\"";
   const Addresses at = where_to_listen(config.settings(), host, machine);
   if (at.list.empty()) return "no address to listen on (inet_interfaces, inet_protocols)";
@@ -96,6 +104,14 @@ bool disabled(const config::Service& entry, const std::vector<std::string>& list
   return false;
 }
 
+/// Where pentrace asks. A path that no socket can have is no reason not to start: the service cannot be traced then.
+void add_trace_socket(const config::Settings& settings, const std::string& service, Planned& out) {
+  std::string path = settings.queue_directory + "/" + ipc::trace::smtpd_socket(service);
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) return;
+  out.sockets.push_back(async::SocketAddress::unix(std::move(path)));
+  out.at_once = true;  // master waits for one socket only
+}
+
 }  // namespace
 
 Plan make_plan(const config::Config& config, const Machine& machine) {
@@ -117,6 +133,10 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
            done && done->work_is_done);
       continue;
     }
+    if (config::is_second_queue_manager(config.master(), entry)) {
+      skip(std::string(config::kSecondQueueManager), true);
+      continue;
+    }
     const std::string program = entry.command == "oqmgr" ? "qmgr" : entry.command;
     if (const auto* note = config::note_on_program(program); note && !machine.has_program(program)) {
       skip(entry.command + ": " + std::string(note->text), note->work_is_done);
@@ -136,6 +156,8 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     const bool has_it = std::ranges::any_of(plan.services, [](const Planned& x) { return x.program == "pickup"; });
     if (program == "pickup" && settings.submission_socket && entry.type == ServiceType::unix_stream && !has_it)
       p.sockets.push_back(async::SocketAddress::unix(settings.queue_directory + "/" + std::string(kSubmitSocket)));
+    if (program == "penevents" && entry.type == ServiceType::unix_stream)
+      p.sockets.push_back(async::SocketAddress::unix(settings.queue_directory + "/" + std::string(kEventStream)));
     p.arguments.service = entry.name;
     p.arguments.type = entry.type == ServiceType::unix_stream ? "unix" : config::to_word(entry.type);
     p.arguments.limit =
@@ -150,6 +172,7 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
     p.wakeup_if_used = entry.wakeup_if_used;
     p.at_once = entry.type != ServiceType::unix_stream || program == "qmgr" || program == "trivial-rewrite" ||
                 p.sockets.size() > 1 || (p.wakeup.count() != 0 && !p.wakeup_if_used);
+    if (program == "smtpd") add_trace_socket(settings, entry.name, p);
     plan.services.push_back(std::move(p));
   }
   return plan;
@@ -157,18 +180,7 @@ Plan make_plan(const config::Config& config, const Machine& machine) {
 
 namespace {
 
-std::optional<unsigned short> real_port(const std::string& text) {
-  unsigned short number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number != 0) return number;
-  const servent* entry = ::getservbyname(text.c_str(), "tcp");
-  if (entry) return ntohs(static_cast<std::uint16_t>(entry->s_port));
-  // A host without services(5) still knows what mail is.
-  if (text == "smtp") return 25;
-  if (text == "submission") return 587;
-  if (text == "submissions" || text == "smtps") return 465;
-  return std::nullopt;
-}
+std::optional<unsigned short> real_port(const std::string& text) { return tcp_port(text, {}); }
 
 std::vector<std::string> real_addresses(const std::string& host) {
   addrinfo hints{};

@@ -18,6 +18,8 @@ namespace pen::service {
 
 /// Where pickup takes mail of processes that cannot use pendrop (submission_socket), below queue_directory.
 inline constexpr std::string_view kSubmitSocket = "open/submit";
+/// Where penevents serves readers, besides the socket of its own name.
+inline constexpr std::string_view kEventStream = "public/event-stream";
 
 struct Planned {
   std::string label;    // "smtp/inet", unique

@@ -25,9 +25,12 @@ struct Fixture {
     here.hostname = "host.example";
     return make_plan(config::Config::parse(std::move(sources), here), machine);
   }
+  static constexpr std::string_view kTrace = "/q/private/trace.";
+  /// Where the service is served; not where it is traced.
   static std::vector<std::string> addresses(const Planned& p) {
     std::vector<std::string> out;
-    for (const auto& a : p.sockets) out.push_back(a.text());
+    for (const auto& a : p.sockets)
+      if (!a.text().starts_with(kTrace)) out.push_back(a.text());
     return out;
   }
 };
@@ -94,6 +97,19 @@ BOOST_AUTO_TEST_CASE(a_service_may_name_its_own_address) {
   BOOST_TEST(addresses(p.services.at(1)) == std::vector<std::string>{"[::1]:2525"}, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(each_service_of_smtpd_has_a_socket_for_traces_where_its_path_is_short_enough) {
+  const Plan p = this->plan("smtp inet n - n - - smtpd\nfilter unix - - n - - smtpd\nsmtp unix - - n - - smtp\n");
+  BOOST_REQUIRE(p.services.size() == 3U);
+  BOOST_TEST(p.services[0].sockets.back().text() == "/q/private/trace.smtp");
+  BOOST_TEST(p.services[1].sockets.front().text() == "/q/private/filter");
+  BOOST_TEST(p.services[1].sockets.back().text() == "/q/private/trace.filter");
+  BOOST_TEST(p.services[1].at_once);
+  BOOST_TEST(p.services[2].sockets.size() == 1U);
+  const std::string deep = "/" + std::string(90, 'q');
+  const Plan longer = this->plan("smtp inet n - n - - smtpd\n", "queue_directory = " + deep + "\n");
+  for (const auto& address : longer.services.at(0).sockets) BOOST_TEST(!address.is_unix());
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_started_is_told_and_the_rest_goes_on) {
   const Plan p = this->plan(
       "nowhere inet n - n - - smtpd\nold fifo n - n - - smtpd\ncleanup unix n - n - 0 cleanup\n"
@@ -113,6 +129,17 @@ BOOST_AUTO_TEST_CASE(fifo_services_of_old_files_are_unix_services) {
   BOOST_TEST(addresses(p.services[1]).front() == "/q/public/pickup");
 }
 
+BOOST_AUTO_TEST_CASE(a_second_queue_manager_is_never_started) {
+  for (const char* master : {"qmgr unix n - n 300 1 qmgr\nwatchdog_qmgr fifo n - n 300 1 qmgr\n",
+                             "watchdog_qmgr fifo n - n 300 1 oqmgr\nqmgr unix n - n 300 1 qmgr\n"}) {
+    const Plan p = this->plan(master);
+    BOOST_REQUIRE(p.services.size() == 1U);
+    BOOST_TEST(p.services[0].label == "qmgr/unix");
+    BOOST_REQUIRE(p.skipped.size() == 1U);
+    BOOST_TEST(p.skipped[0].label == "watchdog_qmgr/unix");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_first_pickup_has_a_socket_for_submission_too_and_is_there_for_it) {
   const std::vector<std::string> both{"/q/public/pickup", "/q/open/submit"};
   const Plan p = this->plan("pickup unix n - n - 1 pickup\nother unix n - n - 1 pickup\n");
@@ -126,7 +153,7 @@ BOOST_AUTO_TEST_CASE(the_first_pickup_has_a_socket_for_submission_too_and_is_the
 
 BOOST_AUTO_TEST_CASE(smtpd_tests_clients_where_postscreen_stands_as_the_pass_service_says) {
   const Plan p = this->plan(
-      "smtp inet n - y - 1 postscreen -o postscreen_greet_wait=2s\n"
+      "smtp inet n - y - 1 postscreen -o postscreen_greet_wait=2s -o respectful_logging=no -o smtpd_banner=x\n"
       "smtpd pass - - y - 30 smtpd -o soft_bounce=yes\n"
       "2525 inet n - y - 1 postscreen -o smtpd_service_name=other\n"
       "other pass - - y - - smtpd -o smtpd_banner=other\n");
@@ -137,9 +164,10 @@ BOOST_AUTO_TEST_CASE(smtpd_tests_clients_where_postscreen_stands_as_the_pass_ser
   BOOST_TEST(smtp.program == "smtpd");
   BOOST_TEST(!smtp.exclusive);
   BOOST_TEST(smtp.arguments.limit == 30U);
-  BOOST_REQUIRE(smtp.arguments.overrides.size() == 2U);
+  BOOST_REQUIRE(smtp.arguments.overrides.size() == 3U);
   BOOST_TEST(smtp.arguments.overrides[0].name == "soft_bounce");
   BOOST_TEST(smtp.arguments.overrides[1].name == "postscreen_greet_wait");
+  BOOST_TEST(smtp.arguments.overrides[2].name == "respectful_logging");
   BOOST_TEST(Arguments::parse(smtp.arguments.to_words())->screens);
   BOOST_TEST(p.services[1].arguments.limit == 100U);
   BOOST_TEST(p.services[1].arguments.overrides.at(0).name == "smtpd_banner");
@@ -151,7 +179,8 @@ BOOST_AUTO_TEST_CASE(what_cleanup_is_told_holds_for_the_programs_that_take_mail_
   const Plan p = this->plan(
       "smtp inet n - n - - smtpd\n"
       "2525 inet n - n - - smtpd -o cleanup_service_name=subcleanup -o header_checks=texthash:/a\n"
-      "pickup unix n - n 60 1 pickup\nlocal unix - n n - - local\nsmtp unix - - n - - smtp\n"
+      "pickup unix n - n 60 1 pickup\n127.0.0.1:2525 inet n - n - - qmqpd\nlocal unix - n n - - local\nsmtp unix - - n "
+      "- - smtp\n"
       "cleanup unix n - n - 0 cleanup -o always_bcc=all@example.org\n"
       "subcleanup unix n - n - 0 cleanup -o syslog_name=x -o header_checks=pcre:/b\n");
   const auto own = [&](std::string_view label) {
@@ -165,6 +194,7 @@ BOOST_AUTO_TEST_CASE(what_cleanup_is_told_holds_for_the_programs_that_take_mail_
   BOOST_TEST(own("smtp/inet") == "always_bcc=all@example.org ");
   BOOST_TEST(own("2525/inet") == "cleanup_service_name=subcleanup header_checks=texthash:/a header_checks=pcre:/b ");
   BOOST_TEST(own("pickup/unix") == "always_bcc=all@example.org ");
+  BOOST_TEST(own("127.0.0.1:2525/inet") == "always_bcc=all@example.org ");
   BOOST_TEST(own("local/unix") == "always_bcc=all@example.org ");
   BOOST_TEST(own("smtp/unix") == "");
 }

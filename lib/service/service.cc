@@ -6,32 +6,44 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 
+#include "lib/async/readiness.h"
+#include "lib/async/sync.h"
 #include "lib/base/log.h"
+#include "lib/base/version.h"
 #include "lib/confine/apply.h"
+#include "lib/events/emitter.h"
+#include "lib/ipc/topology.h"
 #include "lib/map/database_table.h"
+#include "lib/map/notes.h"
 #include "lib/metrics/page.h"
 #include "lib/service/approved_tables.h"
+#include "lib/service/as_account.h"
 #include "lib/service/link.h"
+#include "lib/service/roots_file.h"
 #include "lib/service/table_opener.h"
+#include "lib/service/table_request.h"
 
 namespace pen::service {
 
 using async::Stream;
 using async::Task;
 
-Context::Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner,
+Context::Context(async::Loop& loop, config::Config config, Arguments arguments, Owners owners,
                  std::vector<Fd> listeners, std::vector<Fd> pages)
     : loop_(loop),
       config_(std::move(config)),
       arguments_(std::move(arguments)),
-      owner_(owner),
+      owners_(owners),
       listeners_(std::move(listeners)),
       pages_(std::move(pages)),
       sessions_(loop) {}
@@ -45,12 +57,14 @@ namespace {
 // Connections of other programs and tools to one socket. master.cf's limit counts sessions and
 // deliveries, not these; it only has to stop a runaway client.
 constexpr std::size_t kMaxPrograms = 4096;
+// Connections that may wait in a socket's backlog.
+constexpr std::size_t kMostWaiting = 1024;
 
 /// A connection's place among those that may be open, for as long as its session runs: no program can lose it by
 /// accident.
 Task<void> keep_place(async::Listener::Slot /*place*/, Task<void> session) { co_await std::move(session); }
 
-Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listener, Context::Session session) {
+Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listener, const Context::Session& session) {
   const async::Until until{.cancel = &context->draining()};
   while (!context->is_draining()) {
     auto accepted = co_await listener->accept(until);
@@ -64,6 +78,17 @@ Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listene
       log::warning("accept: {}", accepted.error().message());
     }
   }
+  // Who has come by now is served here: if master has given the address up, nobody else would.
+  if (context->arguments().type == "inet") {
+    const async::Until none{.deadline = context->loop().now()};
+    for (std::size_t i = 0; i < kMostWaiting; ++i) {
+      auto accepted = co_await listener->accept(none);
+      if (!accepted) break;
+      std::string name = "session " + accepted->peer.text();
+      auto place = std::move(accepted->slot);
+      context->sessions().spawn(std::move(name), keep_place(std::move(place), session(*std::move(accepted))));
+    }
+  }
   listener->close();
 }
 
@@ -71,12 +96,25 @@ Task<void> accept_all(Context* context, std::shared_ptr<async::Listener> listene
 
 void Context::serve(Session session, std::size_t bound) {
   if (bound == 0) bound = arguments_.type == "inet" ? limit() : kMaxPrograms;
+  const Session& kept = kept_.emplace_back(std::move(session));
   for (Fd& fd : listeners_) {
     auto listener = std::make_shared<async::Listener>(loop_, std::move(fd), bound);
     accepting_.push_back(listener);
-    loop_.spawn("accept", accept_all(this, std::move(listener), session));
+    loop_.spawn("accept", accept_all(this, std::move(listener), kept));
   }
   listeners_.clear();
+}
+
+void Context::serve_at(const std::string& path, Session session) {
+  const auto at = std::ranges::find_if(listeners_, [&](const Fd& fd) {
+    const auto address = async::local_address(fd.get());
+    return address && address->is_unix() && address->path == path;
+  });
+  if (at == listeners_.end()) return;
+  auto listener = std::make_shared<async::Listener>(loop_, std::move(*at), kMaxPrograms);
+  listeners_.erase(at);
+  accepting_.push_back(listener);
+  loop_.spawn("accept", accept_all(this, std::move(listener), kept_.emplace_back(std::move(session))));
 }
 
 void Context::pause_accepting(bool paused, const std::function<bool(const async::SocketAddress&)>& which) {
@@ -95,11 +133,31 @@ void Context::ready() {
   }
 }
 
+namespace {
+
+void tell_life(events::Type type) {
+  if (events::wanted()) events::tell(events::Event(type, events::now()));
+}
+
+/// Only where a setting wants events.
+void open_events(Context& context, const std::string& program) {
+  const auto& s = context.settings();
+  const bool wanted = !s.event_log_file.empty() || !s.event_accounting_file.empty() || !s.event_webhooks.empty();
+  if (!wanted || s.event_service_name.empty() || program == "penevents") return;
+  events::open(context.loop(), {.path = context.queue_path(ipc::service_socket(s.event_service_name)),
+                                .program = program,
+                                .service = context.service(),
+                                .report = log::as_warning});
+}
+
+}  // namespace
+
 /// What happens around the program's own work.
 struct Skeleton {
   Context& context;
   Hooks& hooks;
   async::Loop::TimerHandle limit;
+  async::Event needs_helper;
   bool leaving = false;
   bool stopping = false;
 
@@ -115,6 +173,8 @@ struct Skeleton {
     } else {
       (void)co_await self->context.sessions().drained();
     }
+    tell_life(events::Type::stopped);
+    co_await events::settle();
     leave(EX_OK);
   }
 
@@ -127,6 +187,17 @@ struct Skeleton {
     if (std::exchange(leaving, true)) return;
     context.draining_.raise();
     loop.spawn("drain", finish(this));
+  }
+
+  static Task<void> miss_helper(Skeleton* self, int helper) {
+    async::Readiness end(self->context.loop(), helper);
+    // It sends nothing of its own accord: what can be read is the end.
+    if (!co_await end.readable()) co_return;
+    // Who has never asked for a table may never do so. It may have been started with a helper that had ended already.
+    (void)co_await self->needs_helper.wait();
+    if (self->leaving) co_return;
+    log::error("the helper that becomes users and opens tables for this process has ended: the process ends as well");
+    self->drain(true);
   }
 
   void write_status() {
@@ -147,10 +218,13 @@ struct Skeleton {
       auto word = co_await master.read_some(kMaxWord);
       if (!word) leave(EX_OK);  // master is gone
       if (word->contains(kDrain)) self->drain(false);
+      // The death of master is no longer a reason to die: the next one comes to this socket.
+      if (word->contains(kKept)) ::prctl(PR_SET_PDEATHSIG, 0);
       if (word->contains(kWakeup) && self->hooks.wakeup) self->hooks.wakeup();
       for (Fd& file : master.take_fds()) {
         log::adopt(std::move(file));
         master.write(kLogged);
+        if (self->hooks.log_rotated) self->hooks.log_rotated();
       }
     }
   }
@@ -163,7 +237,7 @@ void print_help(const Options& options) {
       "%s: %s\n\n"
       "This program is started by master, which hands it its sockets and its part of master.cf;\n"
       "see penstock(1) and master(8). Options: -n service -t type -s sockets -m limit -c dir\n"
-      "-u (run as mail_owner) -v (debug) -o name=value --help --version\n",
+      "-u (run as mail_owner) -v (debug) -D (run debugger_command) -o name=value --help --version\n",
       options.name.c_str(), options.summary.c_str());
 }
 
@@ -216,24 +290,70 @@ Fd take_page() {
   return Fd(kMetricsFd);
 }
 
+/// Tells the helper what the program will ask for.
+Result<void> meet_helper(const config::Config& config, const Options& options, const Arguments& arguments,
+                         const Owners& accounts, int helper) {
+  if (options.start_helper) {
+    if (helper < 0) return fail_errno("master has no helper for it", ECHILD);
+    PEN_TRY(options.start_helper(config, arguments, accounts, helper));
+  } else if (helper >= 0 && ::send(helper, kTablesOnly.data(), kTablesOnly.size(), MSG_NOSIGNAL) < 0) {
+    // Its tables may be readable without.
+    log::warning("the helper that opens tables for this process: {}", Error::from_errno(errno).message());
+  }
+  if (helper >= 0) borrow_tables(config, options.name, helper);
+  return {};
+}
+
+/// What -D in master.cf asks for: the shell runs debugger_command with the rights that master gave, and the program
+/// waits for it. What the command leaves behind has neither sockets nor locks of the program.
+void run_debugger(const std::string& command) {
+  if (command.empty()) return log::warning("option -D in master.cf, but debugger_command is empty");
+  log::info("running: {}", command);
+  const int status = std::system(command.c_str());
+  if (status == -1)
+    log::warning("debugger_command: {}", std::strerror(errno));
+  else if (status != 0)
+    log::warning("debugger_command ended with {} {}", WIFSIGNALED(status) ? "signal" : "status",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/// How the files that settings name are read for the names in them. Still as root; where others choose what is found,
+/// with the rights that the program is going to have.
+confine::Machine machine_for(const config::Settings& settings, std::string_view program) {
+  confine::Machine out = confine::real_machine();
+  const auto accounts = ::geteuid() == 0 ? owners(settings) : fail_errno("owners", EPERM);
+  if (!accounts) return out;
+  const bool queue = confine::row_of(program).account == confine::Account::queue;
+  out.read = [account = queue ? accounts->queue : accounts->mail,
+              as_itself = out.read](const std::string& path) -> std::optional<std::string> {
+    const auto file = open_roots_file(path);
+    if (!file) return std::nullopt;
+    if (*file) return confine::beginning_of(**file);
+    const AsAccount other(account);
+    return other.ok() ? as_itself(path) : std::nullopt;
+  };
+  return out;
+}
+
 /// Opens the log, goes to the queue directory, drops rights: as the settings and master.cf have it.
-Result<Account> settle_in(const config::Config& config, const Options& options, const Arguments& arguments,
-                          confine::Confinement& confinement) {
+Result<Owners> settle_in(const config::Config& config, const Options& options, const Arguments& arguments,
+                         confine::Confinement& confinement, int helper) {
   const config::Settings& settings = config.settings();
   PEN_TRY(open_log(settings, options.name, arguments.debug));
+  if (arguments.debugger) run_debugger(settings.debugger_command);
   if (options.with_privileges) options.with_privileges(config);
+  PEN_TRY_ASSIGN(const Owners accounts, owners(settings));
+  PEN_TRY(meet_helper(config, options, arguments, accounts, helper));
   raise_descriptor_limit();
-  PEN_TRY_ASSIGN(const Account owner, mail_owner(settings));
   if (::chdir(settings.queue_directory.c_str()) != 0) return fail_errno("queue_directory " + settings.queue_directory);
-  const bool drops = !options.keep_privileges && arguments.unprivileged;
-  if (drops) PEN_TRY(lend_private_tables(config, options.name));
+  const bool drops = options.start_helper || arguments.unprivileged;
   confinement.shed_bounding_set();
-  if (drops) PEN_TRY(drop_privileges(settings.mail_owner));
+  if (drops) PEN_TRY(drop_privileges(settings, accounts, confine::row_of(options.name).account));
   // A second net below the end of the status socket; cleared by setuid, so it is set after it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // No thread has been started, and every table is still to be opened: so it is opened as it is when it changes.
   confinement.close();
-  return owner;
+  return accounts;
 }
 
 /// The last step: the program has what it needs, and serves from here on.
@@ -254,7 +374,7 @@ int run(int argc, char** argv, Options options, Start start) {
     return EX_OK;
   }
   if (arguments->version) {
-    std::printf("%s %s\n", options.name.c_str(), PEN_VERSION);
+    std::printf("%s %s\n", options.name.c_str(), std::string(version()).c_str());
     return EX_OK;
   }
   if (arguments->service.empty() || !started_by_master()) {
@@ -264,20 +384,34 @@ int run(int argc, char** argv, Options options, Start start) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   const Fd page = take_page();
-  auto listeners = take_sockets(arguments->sockets + arguments->pages);
+  auto listeners = take_sockets(arguments->sockets + arguments->pages + (arguments->helped ? 1 : 0));
   if (!listeners) return refuse(options, EX_OSERR, listeners.error().message());
 
-  auto config = config::load(config::config_directory(arguments->config_directory), arguments->settings());
+  Fd helper;
+  if (arguments->helped) {
+    helper = std::move(listeners->back());
+    listeners->pop_back();
+    ::fcntl(helper.get(), F_SETFL, ::fcntl(helper.get(), F_GETFL) & ~O_NONBLOCK);
+  }
+  auto overrides = arguments->settings();
+  overrides.push_back({"process_name", options.name});
+  overrides.push_back({"process_id", std::to_string(::getpid())});
+  auto config = config::load(config::config_directory(arguments->config_directory), overrides);
   if (!config) {
     tell_failure(config.error());  // to standard error: there is no log yet
     return EX_CONFIG;
   }
+  if (auto applied = apply_settings(config->settings()); !applied) {
+    tell_failure(applied.error());
+    return EX_CONFIG;
+  }
   confine::Surroundings surroundings = confine::real_surroundings();
   surroundings.screens = arguments->screens;
+  surroundings.machine = machine_for(config->settings(), options.name);
   confine::Confinement confinement(confine::make_plan(confine::row_of(options.name), *config, surroundings));
-  const auto owner = settle_in(*config, options, *arguments, confinement);
-  if (!owner) {
-    tell_failure(owner.error());
+  const auto settled = settle_in(*config, options, *arguments, confinement, helper.get());
+  if (!settled) {
+    tell_failure(settled.error());
     return EX_CONFIG;
   }
 
@@ -289,17 +423,22 @@ int run(int argc, char** argv, Options options, Start start) {
   listeners->resize(static_cast<std::size_t>(arguments->sockets));
 
   async::Loop loop;
-  Context context(loop, *std::move(config), *std::move(arguments), *owner, *std::move(listeners), std::move(pages));
+  Context context(loop, *std::move(config), *std::move(arguments), *settled, *std::move(listeners), std::move(pages));
   // Tables of the old form, mysql:name, have their parameters in main.cf.
   map::database::ask_main_cf([&context](const std::string& name) { return context.config().text(name); });
   map::approve_proxied([&context](const std::string& table) { return approves(context.config(), table); });
+  map::on_table_note([](const std::string& note) { log::warning("{}", note); });
   Hooks hooks;
-  Skeleton skeleton{context, hooks, {}};
+  Skeleton skeleton{context, hooks, {}, async::Event(loop)};
+  if (options.start_helper) skeleton.needs_helper.set();
+  on_first_borrowed([&] { loop.post_from_thread([&] { skeleton.needs_helper.set(); }); });
   (void)loop.on_signal(SIGTERM, [&](int) { skeleton.drain(true); });
   (void)loop.on_signal(SIGINT, [&](int) { skeleton.drain(true); });
   (void)loop.on_signal(SIGUSR1, [&](int) { skeleton.write_status(); });
   loop.spawn("master", Skeleton::listen_to_master(&skeleton, Stream(loop, Fd(kStatusFd))));
+  if (helper) loop.spawn("helper", Skeleton::miss_helper(&skeleton, helper.get()));
 
+  open_events(context, options.name);
   auto started = start(context);
   if (!started) {
     tell_failure(started.error());
@@ -309,6 +448,7 @@ int run(int argc, char** argv, Options options, Start start) {
   confine_calls(confinement);
   if (!options.announces_ready) context.ready();
   log::gather();
+  tell_life(events::Type::started);
   loop.run();
   Skeleton::leave(EX_OK);
 }

@@ -22,6 +22,7 @@
 ///          else all sessions ending, ends the process.
 /// End:     the process ends without destroying anything: nothing may depend on a destructor.
 /// Thread:  everything in the loop's.
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,10 +39,13 @@ namespace pen::service {
 struct Options {
   std::string name;              // "smtpd"
   std::string summary;           // one line for --help
-  bool keep_privileges = false;  // local, virtual: root until they become the recipient
   bool announces_ready = false;  // calls Context::ready() itself, later than start()
   /// Called when the log is open and the rights are still those that master gave: for files that root alone can read.
   std::function<void(const config::Config&)> with_privileges = {};
+  /// Called while the rights are those that master gave, before any thread: says over the socket to the process that
+  /// keeps them what the program will ask for (docs/root-helper.md). The program itself drops them, whatever master.cf
+  /// says. When that process ends the program, which can do no more, drains as at a stop.
+  std::function<Result<void>(const config::Config&, const Arguments&, const Owners&, int helper)> start_helper = {};
 };
 
 struct Hooks {
@@ -51,13 +55,15 @@ struct Hooks {
   std::function<void()> stop = {};
   /// Lines for the log on SIGUSR1: what the program has in hand, counters.
   std::function<std::vector<std::string>()> status = {};
+  /// "penstock logrotate" has begun a new log file.
+  std::function<void()> log_rotated = {};
   /// master.cf's wake-up time has come.
   std::function<void()> wakeup = {};
 };
 
 class Context {
  public:
-  Context(async::Loop& loop, config::Config config, Arguments arguments, Account owner, std::vector<Fd> listeners,
+  Context(async::Loop& loop, config::Config config, Arguments arguments, Owners owners, std::vector<Fd> listeners,
           std::vector<Fd> pages = {});
 
   async::Loop& loop() { return loop_; }
@@ -68,8 +74,10 @@ class Context {
   const std::string& service() const { return arguments_.service; }
   /// Sessions or deliveries at once; SIZE_MAX when master.cf sets no limit.
   std::size_t limit() const { return arguments_.limit == 0 ? SIZE_MAX : arguments_.limit; }
-  /// The account that queue, data and the other programs belong to.
-  const Account& owner() const { return owner_; }
+  /// The account that data and most of the other programs belong to.
+  const Account& owner() const { return owners_.mail; }
+  /// That one, and the account that the queue belongs to.
+  const Owners& owners() const { return owners_; }
   /// A path below queue_directory.
   std::string queue_path(std::string_view name) const;
 
@@ -82,8 +90,12 @@ class Context {
   using Session = std::function<async::Task<void>(async::Listener::Accepted)>;
   /// Accepts on every inherited socket, at most bound sessions at once (0: limit() for inet services,
   /// some thousands for the connections of other programs), each a task of sessions().
-  /// session must not be a capturing lambda coroutine: let it call a coroutine function.
+  /// session must not be a capturing lambda coroutine: let it call a coroutine function. What session holds lives as
+  /// long as the Context: a session goes on with it after the last connection was accepted.
   void serve(Session session, std::size_t bound = 0);
+  /// The same on the inherited Unix socket at this path alone, which serve(), to be called later, leaves out. Does
+  /// nothing where there is none.
+  void serve_at(const std::string& path, Session session);
   /// The inherited sockets, for a program that accepts itself.
   const std::vector<Fd>& listeners() const { return listeners_; }
   std::vector<Fd> take_listeners() { return std::move(listeners_); }
@@ -101,9 +113,10 @@ class Context {
   async::Loop& loop_;
   config::Config config_;
   Arguments arguments_;
-  Account owner_;
+  Owners owners_;
   std::vector<Fd> listeners_, pages_;
   std::vector<std::shared_ptr<async::Listener>> accepting_;
+  std::deque<Session> kept_;
   async::Cancel draining_;
   async::Gate sessions_;
   bool ready_sent_ = false;

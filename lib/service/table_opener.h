@@ -1,23 +1,47 @@
 #pragma once
-/// The right to read tables that only root may read, kept by a process of its own when a program drops root's rights.
+/// Tables that a program may not open itself are opened for it by the process that stays root (docs/root-helper.md).
 ///
 /// Why:     Postfix opens tables before it drops rights, so smtp_sasl_password_maps and the like are readable by root
 ///          only everywhere; and a table that changes is opened again, when the rights are gone.
 ///          And of tables that a program may no longer open by name, because the directory they stand in holds the
 ///          queue too (docs/security.md): a file that takes the place of the one that was there.
-/// Use:     lend_private_tables(config, "smtp");     // as root, before drop_privileges() and before any thread
-/// Does:    nothing where mail_owner may read every table of the program's settings by its rules. Else forks a process
-///          that keeps its rights (root's: those to read files) and opens, for reading, regular files of a list that
-///          is closed: those tables, where they really were when the program started (a link put in their place is
-///          refused). The program gets descriptors. It ends when the program does.
+/// Use:     borrow_tables(config, "smtp", helper);              // the program, before any thread
+///          const LentTables tables(config, owners, "smtp");    // the helper, which has the program's name from master
+///          tables.open(path);                                  // in a process that ends then
+/// Lent:    regular files that the settings name which the program reads, for reading; a list that is made once, like
+///          the program's own. As root where nobody but root can choose what a name leads to (roots_file.h), elsewhere
+///          with the program's own account, outside of its rules for files.
 /// Errors:  of an opening: unreadable with errno. A file that takes longer than ten seconds is ETIMEDOUT.
+#include <functional>
 #include <string>
+#include <vector>
 
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/config/config.h"
+#include "lib/service/setup.h"
 
 namespace pen::service {
 
-Result<void> lend_private_tables(const config::Config& config, const std::string& program);
+/// Whether a setting that the program reads names a table that is a file.
+bool names_tables(const config::Config& config, const std::string& program);
+/// helper: the program's socket to it, which stays open.
+void borrow_tables(const config::Config& config, const std::string& program, int helper);
+/// Calls `told` when this process asks for a table for the first time, in the thread that asks. Call it before another
+/// thread is started.
+void on_first_borrowed(std::function<void()> told);
+
+class LentTables {
+ public:
+  LentTables(const config::Config& config, const Owners& owners, std::string program);
+  /// May give up this process's rights for good. Errors: EPERM: it is no table of the program's; errno.
+  Result<Fd> open(const std::string& path) const;
+
+ private:
+  config::Settings settings_;
+  Owners owners_;
+  std::string program_;
+  std::vector<std::string> files_;
+};
 
 }  // namespace pen::service

@@ -32,7 +32,11 @@ std::size_t MessageSignature::begin(std::string_view content, bool whole) {
   const auto fields = dkim::split_fields(content, dkim::Signer::kMostFields);
   const std::size_t header = header_size(content, fields);
   const std::string from = author(fields);
-  if (from.empty()) return 0;
+  if (from.empty()) {
+    // An author may still come.
+    if (!whole) problem_ = Error(dkim::DkimError::too_large, "header to be signed");
+    return 0;
+  }
   auto keys = signing_->keys_for(from);
   if (!keys) {
     problem_ = std::move(keys).error().within("DKIM for " + printable(from, 100));
@@ -52,6 +56,18 @@ std::size_t MessageSignature::begin(std::string_view content, bool whole) {
 Result<std::string> MessageSignature::finish() {
   if (problem_) return fail(*problem_);
   return signer_ ? signer_->finish() : std::string();
+}
+
+bool MessageSignature::keys_elsewhere() const { return !problem_ && signer_ && signing_->remote(*signer_); }
+
+async::Task<Result<std::string>> MessageSignature::finish_elsewhere(async::Until until) {
+  std::vector<std::string> made;
+  const auto digests = signer_->digests();
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    PEN_CO_TRY_ASSIGN(std::string signature, co_await signing_->sign(*signer_->keys()[i].key, digests[i], until));
+    made.push_back(std::move(signature));
+  }
+  co_return signer_->finish(std::move(made));
 }
 
 }  // namespace pen::signing

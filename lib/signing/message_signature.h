@@ -5,15 +5,18 @@
 ///          std::size_t room = signature.begin(content);   // the first piece, with the whole header in it
 ///          signature.more(content);  …                     // every further piece
 ///          auto fields = signature.finish();               // room bytes, to be put in front of the content
+///          where signature.keys_elsewhere():  co_await signature.finish_elsewhere(until)
 /// Rules:   the From: field decides which keys sign. Mail without one, or of an address that no table names, has room
 ///          0 and no signature.
-/// Errors:  of finish(): a table or a key cannot be read now.
+/// Errors:  of finish(): a table or a key cannot be read now; too_large: the header is not whole, and its author is to
+///          be signed for or has not come yet.
 /// Thread:  any, one call at a time; finish() takes the time that the keys need.
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "lib/async/loop.h"
 #include "lib/signing/signing.h"
 
 namespace pen::signing {
@@ -33,6 +36,10 @@ class MessageSignature {
   /// Whether finish() has something to do: there is a signature, or an error.
   bool wanted() const { return signer_ || problem_; }
   Result<std::string> finish();
+  /// A key is held by the key process (remote_keys.h): the loop's thread, and no time to speak of.
+  bool keys_elsewhere() const;
+  /// The signature must outlive it.
+  async::Task<Result<std::string>> finish_elsewhere(async::Until until);
 
  private:
   std::shared_ptr<const Signing> signing_;

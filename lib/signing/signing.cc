@@ -78,9 +78,11 @@ std::string_view describe(SigningError e) {
   return "unknown";
 }
 
-Result<std::shared_ptr<const Signing>> Signing::open(const config::Settings& s, const Clock& clock) {
+Result<std::shared_ptr<const Signing>> Signing::open(const config::Settings& s, const Clock& clock,
+                                                     std::shared_ptr<RemoteKeys> elsewhere) {
   if (!s.dkim_signing) return nullptr;
   const auto signing = std::make_shared<Signing>();
+  signing->elsewhere_ = std::move(elsewhere);
   PEN_TRY(s.dkim_opendkim_conf.empty() ? signing->read_settings(s, clock) : signing->read_conf(s, clock));
   if (!signing->on_) return nullptr;
   return signing;
@@ -104,9 +106,13 @@ Result<void> Signing::read_settings(const config::Settings& s, const Clock& cloc
   PEN_TRY(open_tables(source(s.dkim_key_table), source(s.dkim_signing_table), s, clock));
   const bool parents = list_contains(join(s.parent_domain_matches_subdomains), "dkim_trusted_hosts");
   auto trusted = map::MatchList::open(map::MatchList::Kind::host, join(s.dkim_trusted_hosts),
-                                      {.parent_domains = parents, .open = {.default_type = s.default_database_type}});
+                                      {.parent_domains = parents,
+                                       .open = {.default_type = s.default_database_type},
+                                       .keep_faulty = true});  // as mynetworks, which it is by default
   if (!trusted) return fail(std::move(trusted).error().within("dkim_trusted_hosts"));
   if (trusted->blocking()) return fail(SigningError::waits, "dkim_trusted_hosts");
+  for (const std::string& fault : trusted->faults())
+    notes_.push_back("dkim_trusted_hosts: " + fault + ": mail of clients that it is compared with is put off");
   trusted_ = *std::move(trusted);
   return {};
 }
@@ -133,6 +139,7 @@ Result<void> Signing::read_conf(const config::Settings& s, const Clock& clock) {
   if (!conf.signing_table) {
     if (conf.domains.empty() || conf.selector.empty() || conf.key_file.empty())
       return fail(SigningError::settings, file + ": neither SigningTable nor Domain, Selector and KeyFile");
+    key_file_name_ = file;
     one_key_ = {std::move(conf.domains), std::move(conf.selector), std::move(conf.key_file), conf.sub_domains};
   } else {
     if (!conf.key_table) return fail(SigningError::settings, file + ": SigningTable without KeyTable");
@@ -213,8 +220,12 @@ Result<std::shared_ptr<const dkim::PrivateKey>> Signing::key(const dkim::KeyEntr
 Result<std::vector<dkim::SignWith>> Signing::with_one_key(std::string_view domain) const {
   for (const auto& own : one_key_->domains) {
     if (!within(domain, own, one_key_->sub_domains)) continue;
-    PEN_TRY_ASSIGN(auto key, keys_->key(one_key_->file));
     std::vector<dkim::SignWith> out;
+    if (elsewhere_) {
+      PEN_TRY_ASSIGN(out.emplace_back(), find_key(own, own, key_file_name_));
+      return out;
+    }
+    PEN_TRY_ASSIGN(auto key, keys_->key(one_key_->file));
     out.push_back({.key = std::move(key), .domain = own, .selector = one_key_->selector});
     return out;
   }
@@ -229,21 +240,55 @@ Result<std::vector<dkim::SignWith>> Signing::keys_for(std::string_view from) con
   PEN_TRY_ASSIGN(const auto found, look_up(from));
   for (const auto& hit : found) {
     for (auto& wanted : dkim::SigningEntry::parse(hit.value, domain)) {
-      PEN_TRY_ASSIGN(const auto line, key_value(wanted.key));
-      if (!line) return fail(SigningError::no_key, hit.where + ": " + printable(wanted.key, 100));
-      PEN_TRY_ASSIGN(auto entry, dkim::KeyEntry::parse(line->value, domain, line->where));
+      PEN_TRY_ASSIGN(auto with, find_key(wanted.key, domain, hit.where));
       if (out.size() == kMostKeys) return fail(SigningError::too_many, hit.where);
-      auto private_key = key(entry);
-      if (!private_key) return fail(std::move(private_key).error().within(line->where));
       // An i= that is not of the domain makes no valid signature: OpenDKIM leaves it out too.
-      if (!within(mail::domain_part(wanted.signer), entry.domain, true)) wanted.signer.clear();
-      out.push_back({.key = *std::move(private_key),
-                     .domain = std::move(entry.domain),
-                     .selector = std::move(entry.selector),
-                     .identity = std::move(wanted.signer)});
+      if (within(mail::domain_part(wanted.signer), with.domain, true)) with.identity = std::move(wanted.signer);
+      out.push_back(std::move(with));
     }
   }
   return out;
+}
+
+Result<dkim::SignWith> Signing::find_key(const std::string& name, const std::string& domain,
+                                         const std::string& where) const {
+  if (elsewhere_ && elsewhere_->lists(key_file_name_)) {
+    auto found = elsewhere_->find(key_file_name_, name);
+    if (!found) return fail(std::move(found).error().within(where));
+    if (!*found) {
+      elsewhere_->refresh();  // the table may have grown
+      return fail(SigningError::no_key, where + ": " + printable(name, 100));
+    }
+    return dkim::SignWith{.key = std::move((*found)->key),
+                          .domain = std::move((*found)->domain),
+                          .selector = std::move((*found)->selector)};
+  }
+  PEN_TRY_ASSIGN(const auto line, key_value(name));
+  if (!line) return fail(SigningError::no_key, where + ": " + printable(name, 100));
+  PEN_TRY_ASSIGN(auto entry, dkim::KeyEntry::parse(line->value, domain, line->where));
+  auto private_key = key(entry);
+  if (!private_key) return fail(std::move(private_key).error().within(line->where));
+  return dkim::SignWith{
+      .key = *std::move(private_key), .domain = std::move(entry.domain), .selector = std::move(entry.selector)};
+}
+
+bool Signing::remote(const dkim::Signer& signer) const {
+  return elsewhere_ && std::ranges::any_of(signer.keys(), [](const dkim::SignWith& with) {
+           return dynamic_cast<const dkim::PrivateKey*>(with.key.get()) == nullptr;
+         });
+}
+
+async::Task<Result<std::string>> Signing::sign(const dkim::SigningKey& key, std::string digest,
+                                               async::Until until) const {
+  return elsewhere_->sign(key, std::move(digest), until);
+}
+
+Result<bool> Signing::listable() const {
+  if (one_key_) return true;
+  const auto* file = std::get_if<std::shared_ptr<map::Reloading<Lines>>>(&key_table_);
+  if (file == nullptr) return false;
+  PEN_TRY_ASSIGN(const auto lines, (*file)->current());
+  return std::ranges::none_of(*lines, [](const dkim::DataEntry& line) { return line.value.contains('%'); });
 }
 
 Result<std::vector<Signing::Named>> Signing::named_keys() const {
@@ -258,8 +303,9 @@ Result<std::vector<Signing::Named>> Signing::named_keys() const {
   PEN_TRY_ASSIGN(const auto lines, (*file)->current());
   for (const auto& line : *lines) {
     if (line.value.contains('%')) continue;
-    PEN_TRY_ASSIGN(auto entry, dkim::KeyEntry::parse(line.value, "", fmt::format("{}:{}", key_file_name_, line.line)));
-    out.push_back({line.key, std::move(entry)});
+    std::string where = fmt::format("{}:{}", key_file_name_, line.line);
+    PEN_TRY_ASSIGN(auto entry, dkim::KeyEntry::parse(line.value, "", where));
+    out.push_back({line.key, std::move(entry), std::move(where)});
   }
   return out;
 }
@@ -270,6 +316,7 @@ std::vector<std::string> Signing::warnings() const {
   if (auto found = look_up("postmaster@localhost.invalid"); !found) waits(found.error());
   if (const auto* maps = std::get_if<map::MapList>(&key_table_))
     for (const auto& problem : maps->problems()) waits(problem);
+  if (elsewhere_) return out;  // the key process says it
   const auto named = named_keys();
   if (!named) {
     waits(named.error());

@@ -2,6 +2,7 @@
 /// Who is signed, and with which keys: the settings named dkim_, or an opendkim.conf in place of them.
 ///
 /// Use:     auto signing = Signing::open(settings);            // nullptr: dkim_signing = no
+///          auto signing = Signing::open(settings, clock, remote_keys);     // keys are those of the key process
 ///          if (signing->trusts(client name, address)) …
 ///          auto keys = signing->keys_for("jo@example.org");     // empty: this address is not signed
 /// Files:   tables and keys are read again when they change.
@@ -24,6 +25,7 @@
 #include "lib/map/map.h"
 #include "lib/map/match_list.h"
 #include "lib/signing/keys.h"
+#include "lib/signing/remote_keys.h"
 
 namespace pen::signing {
 
@@ -36,7 +38,8 @@ class Signing {
   // Each costs whoever checks a message a query and a public key operation; verifiers look at about ten.
   static constexpr std::size_t kMostKeys = 8;
 
-  static Result<std::shared_ptr<const Signing>> open(const config::Settings& s, const Clock& clock = system_clock());
+  static Result<std::shared_ptr<const Signing>> open(const config::Settings& s, const Clock& clock = system_clock(),
+                                                     std::shared_ptr<RemoteKeys> elsewhere = nullptr);
 
   Result<bool> trusts(std::string_view name, std::string_view address) const;
   Result<std::vector<dkim::SignWith>> keys_for(std::string_view from) const;
@@ -47,9 +50,18 @@ class Signing {
   struct Named {
     std::string name;
     dkim::KeyEntry entry;
+    std::string where = {};  // for errors; empty: nothing to add
   };
+  /// The table that named_keys() come from: a file, or an opendkim.conf with one key.
+  const std::string& key_table() const { return key_file_name_; }
+  /// False: named_keys() does not name all.
+  Result<bool> listable() const;
   Result<std::vector<Named>> named_keys() const;
   Result<std::shared_ptr<const dkim::PrivateKey>> key(const dkim::KeyEntry& entry) const;
+
+  /// Where keys are those of the key process: whether this signer has one, and a signature by one.
+  bool remote(const dkim::Signer& signer) const;
+  async::Task<Result<std::string>> sign(const dkim::SigningKey& key, std::string digest, async::Until until) const;
 
  private:
   using Lines = std::vector<dkim::DataEntry>;
@@ -74,6 +86,8 @@ class Signing {
   Result<std::vector<Found>> look_up(std::string_view from) const;
   Result<std::optional<Found>> key_value(const std::string& name) const;
   Result<std::vector<dkim::SignWith>> with_one_key(std::string_view domain) const;
+  /// The key that a name of the table stands for, with the domain and the selector that go with it.
+  Result<dkim::SignWith> find_key(const std::string& name, const std::string& domain, const std::string& where) const;
 
   bool on_ = true;
   KeyTable key_table_;
@@ -84,6 +98,7 @@ class Signing {
   map::MatchList trusted_;
   dkim::SigningForm form_;
   std::unique_ptr<SigningKeys> keys_;
+  std::shared_ptr<RemoteKeys> elsewhere_;  // nullptr: keys are files of this process
   std::vector<std::string> notes_;
 };
 

@@ -141,7 +141,11 @@ BOOST_AUTO_TEST_CASE(settings_that_cannot_be_used_are_told) {
   const auto unknown = rig.open("dkim_key_table = words\ndkim_signing_table = nosuchtype:x\n");
   BOOST_REQUIRE(unknown.has_value());
   BOOST_TEST(keys_of(**unknown, "jo@a.example").starts_with("!"));
-  BOOST_TEST(!rig.open(tables + "dkim_trusted_hosts = 192.0.2.1/24\n"));
+  const auto faulty = rig.open(tables + "dkim_trusted_hosts = 192.0.2.1/24\n");
+  BOOST_REQUIRE(faulty.has_value());
+  const auto warnings = (*faulty)->warnings();
+  BOOST_REQUIRE(!warnings.empty());
+  BOOST_TEST(warnings.front().contains("write 192.0.2.0/24"), warnings.front());
   const auto off = Signing::open(Rig::settings("dkim_signing = no\n"));
   BOOST_REQUIRE(off.has_value());
   BOOST_TEST(*off == nullptr);
@@ -250,6 +254,12 @@ BOOST_AUTO_TEST_CASE(a_message_is_signed_by_its_from_field) {
   MessageSignature cut(s, kNow);
   BOOST_TEST(cut.begin(header, false) == 0U);
   BOOST_TEST(!cut.finish());
+  MessageSignature before_author(s, kNow);
+  BOOST_TEST(before_author.begin("X-Long: y\r\n", false) == 0U);
+  BOOST_TEST(!before_author.finish());
+  MessageSignature other(s, kNow);
+  BOOST_TEST(other.begin("From: jo@else.example\r\n", false) == 0U);
+  BOOST_TEST(!other.wanted());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

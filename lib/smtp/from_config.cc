@@ -12,6 +12,9 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
   t.trust_anchor_files = lmtp ? from.lmtp_tls_trust_anchor_file : from.smtp_tls_trust_anchor_file;
   t.cert_file = lmtp ? from.lmtp_tls_cert_file : from.smtp_tls_cert_file;
   t.key_file = lmtp ? from.lmtp_tls_key_file : from.smtp_tls_key_file;
+  t.dcert_file = lmtp ? from.lmtp_tls_dcert_file : from.smtp_tls_dcert_file;
+  t.dkey_file = lmtp ? from.lmtp_tls_dkey_file : from.smtp_tls_dkey_file;
+  t.legacy_key_digest = from.tls_legacy_public_key_fingerprints;
   t.eccert_file = lmtp ? from.lmtp_tls_eccert_file : from.smtp_tls_eccert_file;
   t.eckey_file = lmtp ? from.lmtp_tls_eckey_file : from.smtp_tls_eckey_file;
   t.chain_files = lmtp ? from.lmtp_tls_chain_files : from.smtp_tls_chain_files;
@@ -35,6 +38,7 @@ TlsSettings tls_settings_from(const config::Settings& from, bool lmtp) {
   t.verify_depth = static_cast<int>(lmtp ? from.lmtp_tls_scert_verifydepth : from.smtp_tls_scert_verifydepth);
   t.log_level = static_cast<int>(lmtp ? from.lmtp_tls_loglevel : from.smtp_tls_loglevel);
   t.note_offer = lmtp ? from.lmtp_tls_note_starttls_offer : from.smtp_tls_note_starttls_offer;
+  t.keep_sessions = !(lmtp ? from.lmtp_tls_session_cache_database : from.smtp_tls_session_cache_database).empty();
   t.session_lifetime = lmtp ? from.lmtp_tls_session_cache_timeout : from.smtp_tls_session_cache_timeout;
   return t;
 }
@@ -77,6 +81,7 @@ Settings settings_from(const config::Settings& from, bool lmtp) {
   s.send_dummy_auth = lmtp ? from.lmtp_send_dummy_mail_auth : from.smtp_send_dummy_mail_auth;
   s.reuse_limit = static_cast<std::uint32_t>(lmtp ? from.lmtp_connection_reuse_count_limit
                                                   : from.smtp_connection_reuse_count_limit);
+  s.shares = lmtp ? from.lmtp_connection_cache_on_demand : from.smtp_connection_cache_on_demand;
   s.bind_enforce = lmtp ? from.lmtp_bind_address_enforce : from.smtp_bind_address_enforce;
   s.bind_address = lmtp ? from.lmtp_bind_address : from.smtp_bind_address;
   s.bind_address6 = lmtp ? from.lmtp_bind_address6 : from.smtp_bind_address6;

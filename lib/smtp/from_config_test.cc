@@ -48,6 +48,8 @@ const Row kRows[] = {
     {"smtp_starttls_timeout", "lmtp_starttls_timeout", "7s", "7", [](auto& s) { return number(s.starttls_timeout); }},
     {"smtp_tls_session_cache_timeout", "lmtp_tls_session_cache_timeout", "7s", "7",
      [](auto& s) { return number(s.tls.session_lifetime); }},
+    {"smtp_tls_session_cache_database", "lmtp_tls_session_cache_database", "", "0",
+     [](auto& s) { return std::to_string(s.tls.keep_sessions); }},
     {"smtp_helo_name", "lmtp_lhlo_name", "its.name", "its.name", [](auto& s) { return s.helo_name; }},
     {"smtp_bind_address", "lmtp_bind_address", "192.0.2.1", "192.0.2.1", [](auto& s) { return s.bind_address; }},
     {"smtp_bind_address6", "lmtp_bind_address6", "2001:db8::1", "2001:db8::1", [](auto& s) { return s.bind_address6; }},
@@ -59,6 +61,10 @@ const Row kRows[] = {
      [](auto& s) { return std::to_string(s.send_dummy_auth); }},
     {"smtp_connection_reuse_count_limit", "lmtp_connection_reuse_count_limit", "7", "7",
      [](auto& s) { return std::to_string(s.reuse_limit); }},
+    {"smtp_connection_cache_on_demand", "lmtp_connection_cache_on_demand", "no", "0",
+     [](auto& s) { return std::to_string(s.shares); }},
+    {"smtp_tls_dcert_file", "lmtp_tls_dcert_file", "/c", "/c", [](auto& s) { return s.tls.dcert_file; }},
+    {"smtp_tls_dkey_file", "lmtp_tls_dkey_file", "/k", "/k", [](auto& s) { return s.tls.dkey_file; }},
     {"smtp_line_length_limit", "lmtp_line_length_limit", "77", "77",
      [](auto& s) { return std::to_string(s.line_length_limit); }},
     {"smtp_discard_ehlo_keywords", "lmtp_discard_lhlo_keywords", "size", "size",
@@ -96,6 +102,7 @@ BOOST_AUTO_TEST_CASE(each_setting_holds_for_its_protocol_alone) {
 
 BOOST_AUTO_TEST_CASE(what_both_share) {
   for (const bool lmtp : {false, true}) {
+    BOOST_TEST(settings_from(settings("tls_legacy_public_key_fingerprints = yes\n"), lmtp).tls.legacy_key_digest);
     BOOST_TEST(settings_from(settings("pipeline_window_bytes = 1000000\n"), lmtp).window_bytes == 1000000u);
     BOOST_TEST(settings_from(settings("pipeline_window_messages = 5\n"), lmtp).window == 5u);
     BOOST_TEST(

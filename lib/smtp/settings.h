@@ -12,6 +12,7 @@
 
 namespace pen::map {
 class MapList;       // lib/map/map.h
+class MatchList;     // lib/map/match_list.h
 class StatusFilter;  // lib/map/status_filter.h
 }  // namespace pen::map
 
@@ -23,7 +24,7 @@ struct TlsSettings {
   std::string ca_file, ca_path;
   bool default_ca = false;                      // tls_append_default_CA
   std::vector<std::string> trust_anchor_files;  // replace the three before
-  std::string cert_file, key_file, eccert_file, eckey_file;
+  std::string cert_file, key_file, dcert_file, dkey_file, eccert_file, eckey_file;
   std::vector<std::string> chain_files;
   std::string protocols = ">=TLSv1", mandatory_protocols = ">=TLSv1";
   std::string ciphers = "medium", mandatory_ciphers = "medium";  // grades
@@ -37,10 +38,12 @@ struct TlsSettings {
   std::vector<std::string> disabled_workarounds;
   bool wildcard_matches_several_labels = true;
   std::string digest = "sha256";
+  bool legacy_key_digest = false;  // tls_legacy_public_key_fingerprints
   int verify_depth = 9;
   int log_level = 0;
   bool note_offer = false;
-  std::string unusable;  // why there is no TLS at all: tls_config_file; empty: there is
+  std::string unusable;       // why there is no TLS at all: tls_config_file; empty: there is
+  bool keep_sessions = true;  // smtp_tls_session_cache_database is not empty
   milliseconds session_lifetime{seconds(3600)};
 };
 
@@ -63,6 +66,8 @@ struct Settings {
   bool skip_5xx_greeting = true;              // smtp_skip_5xx_greeting
   bool send_dummy_auth = false;               // smtp_send_dummy_mail_auth
   std::uint32_t reuse_limit = 0;              // smtp_connection_reuse_count_limit; 0: none
+  bool shares = true;                         // smtp_connection_cache_on_demand
+  bool trace = false;                         // for one connection: debug_peer_list names the server
   std::size_t line_length_limit = 998;        // smtp_line_length_limit; 0: none
   bool send_xforward = false;                 // smtp_send_xforward_command
   bool utf8_header_as_is = false;             // smtp_utf8_header_without_smtputf8
@@ -77,6 +82,8 @@ struct Settings {
   bool bind_optional = false;
 
   // Tables about servers; nullptr: none.
+  std::shared_ptr<const map::MatchList> shared;            // smtp_connection_cache_destinations, with shares = false
+  std::shared_ptr<const map::MatchList> traced;            // debug_peer_list
   std::shared_ptr<const map::MapList> reply_filter;        // smtp_reply_filter
   std::shared_ptr<const map::MapList> discard_by_address;  // smtp_discard_ehlo_keyword_address_maps
   std::shared_ptr<const map::MapList> tls_loglevels;       // smtp_tls_loglevel_maps

@@ -8,6 +8,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/key_client/tls.h"
 
 namespace pen::smtp {
 
@@ -57,22 +58,74 @@ void append_words(std::vector<std::string>& to, std::string_view text) {
 
 }  // namespace
 
-ClientTls::ClientTls(TlsSettings settings, const Clock& clock)
-    : settings_(std::move(settings)),
-      sessions_(tls::memory_session_cache(kSessions, std::chrono::duration_cast<seconds>(settings_.session_lifetime),
-                                          clock)) {}
+ClientTls::ClientTls(TlsSettings settings, const Clock& clock) : settings_(std::move(settings)) {
+  if (settings_.keep_sessions)
+    sessions_ =
+        tls::memory_session_cache(kSessions, std::chrono::duration_cast<seconds>(settings_.session_lifetime), clock);
+}
 ClientTls::~ClientTls() = default;
+
+std::vector<tls::CertificateFiles> ClientTls::pairs() const {
+  const TlsSettings& s = settings_;
+  std::vector<tls::CertificateFiles> out;
+  if (!s.chain_files.empty()) return out;
+  for (const auto& [cert, key] : {std::pair{&s.cert_file, &s.key_file}, std::pair{&s.dcert_file, &s.dkey_file},
+                                  std::pair{&s.eccert_file, &s.eckey_file}}) {
+    if (!cert->empty() && !iequals(*cert, "none")) out.push_back({*cert, *key});
+  }
+  return out;
+}
+
+bool ClientTls::needs_keys() const { return keys_elsewhere_ && !(pairs().empty() && settings_.chain_files.empty()); }
+
+std::vector<std::string> ClientTls::their_files() const {
+  tls::ContextOptions o;
+  o.pairs = pairs();
+  o.chain_files = settings_.chain_files;
+  return files_of(o);
+}
+
+void ClientTls::use_keys(std::shared_ptr<keys::Client> client) {
+  client_ = std::move(client);
+  their_seen_ = look(their_files());
+  client_->on_list = [this] {
+    contexts_.clear();
+    their_seen_ = look(their_files());
+    if (const auto usable = remote(); !usable) log::warning("{}", usable.error().message());
+  };
+}
+
+Result<std::vector<tls::RemoteCertificate>> ClientTls::remote() const {
+  std::vector<tls::RemoteCertificate> out;
+  if (!client_ || !client_->has_list() || !client_->available())
+    return fail(tls::TlsError::setup, "the key process does not answer");
+  const auto& held = client_->held();
+  const auto take = [&](const std::string& name, const std::string& shown) -> Result<void> {
+    const auto at = held.find(name);
+    if (at == held.end()) return fail(tls::TlsError::setup, shown + ": the key process has no such certificate");
+    if (at->second.id.empty()) return fail(tls::TlsError::setup, at->second.error);
+    out.push_back(keys::certificate(client_, at->second));
+    return {};
+  };
+  for (const auto& pair : pairs()) PEN_TRY(take(ipc::keys::pair_name(pair.cert_file, pair.key_file), pair.cert_file));
+  for (const auto& file : settings_.chain_files) {
+    std::size_t number = held.contains(ipc::keys::chain_name(file, 0)) ? 0 : 1;
+    do PEN_TRY(take(ipc::keys::chain_name(file, number), file));
+    while (held.contains(ipc::keys::chain_name(file, ++number)));
+  }
+  return out;
+}
 
 tls::ContextOptions ClientTls::context_options(const ipc::TlsPolicy& policy) const {
   const TlsSettings& s = settings_;
   tls::ContextOptions o;
   o.role = tls::Role::client;
-  if (s.chain_files.empty()) {
-    for (const auto& [cert, key] : {std::pair{&s.cert_file, &s.key_file}, std::pair{&s.eccert_file, &s.eckey_file}}) {
-      if (!cert->empty() && !iequals(*cert, "none")) o.pairs.push_back({*cert, *key});
-    }
+  if (keys_elsewhere_) {
+    o.keys_elsewhere = needs_keys();
+  } else {
+    o.pairs = pairs();
+    o.chain_files = s.chain_files;
   }
-  o.chain_files = s.chain_files;
   const auto& anchors = policy.trust_anchors.empty() ? s.trust_anchor_files : policy.trust_anchors;
   if (anchors.empty()) {
     o.ca_file = s.ca_file;
@@ -82,6 +135,7 @@ tls::ContextOptions ClientTls::context_options(const ipc::TlsPolicy& policy) con
     o.trust_anchor_files = anchors;
   }
   o.digest = s.digest;
+  o.legacy_key_digest = s.legacy_key_digest;
   o.verify_depth = s.verify_depth;
   o.groups = s.groups;
   o.ssl_options = s.ssl_options;
@@ -92,11 +146,25 @@ tls::ContextOptions ClientTls::context_options(const ipc::TlsPolicy& policy) con
 }
 
 Result<std::shared_ptr<const tls::Context>> ClientTls::context(const ipc::TlsPolicy& policy) {
-  const std::string key = join(policy.trust_anchors, "\n");
+  std::vector<tls::RemoteCertificate> ours;
+  bool without = false;
+  if (client_) {
+    if (auto now = look(their_files()); now != their_seen_) {
+      their_seen_ = std::move(now);
+      client_->ask_for_list();  // for the connections after this one
+    }
+    auto found = remote();
+    const bool gone = !client_->has_list() || !client_->available();
+    if (!found && (!gone || policy.level > TlsLevel::may)) return fail(std::move(found).error());
+    without = !found;
+    if (found) ours = *std::move(found);
+  }
+  const std::string key = (without ? "without\n" : "") + join(policy.trust_anchors, "\n");
   const auto found = contexts_.find(key);
   const bool known = found != contexts_.end();
   if (known && look(found->second.files) == found->second.seen) return found->second.context;
   auto options = context_options(policy);
+  options.remote = std::move(ours);
   Opened now;
   now.files = files_of(options);
   now.seen = look(now.files);  // before reading, so that a change during the reading is noticed

@@ -7,6 +7,8 @@
 ///          auto plan = tls.plan(destination);                         // before connecting: it may be impossible
 ///          auto info = co_await tls::connect(stream, plan->context, plan->options, until);
 ///          if (auto no = refusal(destination, *info)) …               // only STARTTLS was sent so far
+/// Keys:    with use_keys() the certificates of the settings are those of the key process, from its list on. Without
+///          it destinations that demand TLS wait, others get TLS without a certificate of ours.
 /// Files:   preload() reads the certificates, keys and authorities of the settings with root's rights. All files are
 ///          read again when they change; if a new one cannot be read or used, the old ones stay in use, with a
 ///          warning.
@@ -21,6 +23,7 @@
 
 #include "lib/ipc/destination.h"
 #include "lib/ipc/tls_report.h"
+#include "lib/key_client/client.h"
 #include "lib/mail/delivery_status.h"
 #include "lib/net/tls/session.h"
 #include "lib/smtp/settings.h"
@@ -48,6 +51,11 @@ class ClientTls {
   /// Reads the files that the settings name, if any. Problems with them, or with the settings, are logged, and
   /// returned by plan() later.
   void preload();
+  /// Before preload(): the key process holds the keys.
+  void keys_elsewhere() { keys_elsewhere_ = true; }
+  /// Whether the settings name certificates, and the key process is to be asked.
+  bool needs_keys() const;
+  void use_keys(std::shared_ptr<keys::Client> client);
   /// The same for a caller that only wants the problems: one sentence each.
   std::vector<std::string> problems();
   /// Takes the files' present state (seen with other rights, from another root) as that of the files read before.
@@ -59,13 +67,21 @@ class ClientTls {
     std::vector<std::string> files, seen;
   };
   Result<std::shared_ptr<const tls::Context>> context(const ipc::TlsPolicy& policy);
+  std::vector<tls::CertificateFiles> pairs() const;
+  /// The files that the key process reads for us.
+  std::vector<std::string> their_files() const;
+  /// Our certificates, as the key process holds them.
+  Result<std::vector<tls::RemoteCertificate>> remote() const;
   tls::ContextOptions context_options(const ipc::TlsPolicy& policy) const;
   /// The cipher list of a grade without the excluded ciphers. Errors: unknown grade.
   Result<std::string> ciphers_of(const std::string& grade, std::vector<std::string> excluded) const;
 
   TlsSettings settings_;
-  std::shared_ptr<tls::SessionCache> sessions_;
-  std::map<std::string, Opened> contexts_;  // by trust anchors
+  std::shared_ptr<tls::SessionCache> sessions_;  // nullptr: none are kept
+  std::map<std::string, Opened> contexts_;       // by trust anchors
+  bool keys_elsewhere_ = false;
+  std::shared_ptr<keys::Client> client_;
+  std::vector<std::string> their_seen_;
 };
 
 /// Why the peer's proof is not enough for the destination's level; nullopt: it is enough.

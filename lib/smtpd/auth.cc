@@ -1,26 +1,39 @@
 #include "lib/smtpd/auth.h"
 
 #include "lib/base/text.h"
+#include "lib/config/cyrus_sasl.h"
+#include "lib/config/findings.h"
 
 namespace pen::smtpd {
 
+namespace {
+
+// What a response is in a line besides: the word and the number, or what is told with the first one.
+constexpr std::size_t kAroundResponse = 2048;
+
+}  // namespace
+
 bool AuthPolicy::available(const config::Settings& s) {
-  return s.smtpd_sasl_auth_enable && iequals(s.smtpd_sasl_type, "dovecot");
+  return s.smtpd_sasl_auth_enable && (iequals(s.smtpd_sasl_type, "dovecot") || config::asks_cyrus(s));
 }
 
-Result<sasl::ServiceAddress> AuthPolicy::service(const config::Settings& s) {
+Result<std::optional<sasl::DovecotService::Peer>> AuthPolicy::service(const config::Config& config) {
+  const config::Settings& s = config.settings();
+  if (config::asks_cyrus(s)) {
+    const auto socket = config::cyrus_socket(config);
+    if (!socket) return std::nullopt;
+    return sasl::DovecotService::Peer{
+        .address = {async::SocketAddress::unix(s.queue_directory + "/" + *socket)},
+        .max_line = static_cast<std::size_t>(s.smtpd_sasl_response_limit) + kAroundResponse,
+        .application = sasl::dovecot::Application{
+            .name = s.smtpd_sasl_path, .realm = s.smtpd_sasl_local_domain, .host = s.myhostname}};
+  }
   auto address = sasl::parse_named_service(s.smtpd_sasl_path, s.queue_directory);
   if (!address) return fail(std::move(address).error().within("smtpd_sasl_path"));
-  return address;
+  return sasl::DovecotService::Peer{.address = *std::move(address)};
 }
 
-std::string AuthPolicy::unavailable(const config::Settings& s) {
-  if (!s.smtpd_sasl_auth_enable || available(s)) return {};
-  return "smtpd_sasl_auth_enable = yes: AUTH is not offered and nobody can log in, because "
-         "smtpd_sasl_type \"" +
-         printable(s.smtpd_sasl_type, 50) +
-         "\" is not available, only dovecot: set smtpd_sasl_type = dovecot and smtpd_sasl_path";
-}
+std::string AuthPolicy::unavailable(const config::Config& config) { return config::no_login(config); }
 
 Result<AuthPolicy> AuthPolicy::open(const config::Settings& s, const map::OpenOptions& open) {
   AuthPolicy auth;
@@ -40,9 +53,10 @@ Result<AuthPolicy> AuthPolicy::open(const config::Settings& s, const map::OpenOp
   PEN_TRY(options(auth.secured, s.smtpd_sasl_tls_security_options, "smtpd_sasl_tls_security_options"));
   const auto list = [&](map::MatchList& into, map::MatchList::Kind kind, const std::vector<std::string>& items,
                         const char* name) -> Result<void> {
-    auto opened = map::MatchList::open(
-        kind, join(items),
-        {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name), .open = open});
+    auto opened = map::MatchList::open(kind, join(items),
+                                       {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name),
+                                        .open = open,
+                                        .keep_faulty = true});  // such a client is not offered AUTH
     if (!opened) return fail(std::move(opened).error().within(name));
     into = *std::move(opened);
     return {};

@@ -6,10 +6,11 @@
 ///          session_auth.cc has the dialogue, checks_login.cc the restrictions about logins.
 /// Source:  RFC 4954; Postfix SASL_README, postconf(5) smtpd_sasl_*.
 /// Thread:  immutable; any.
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "lib/config/settings.h"
+#include "lib/config/config.h"
 #include "lib/map/match_list.h"
 #include "lib/sasl/dovecot_service.h"
 #include "lib/sasl/properties.h"
@@ -29,12 +30,12 @@ struct AuthPolicy {
   map::MatchList exceptions;   // smtpd_sasl_exceptions_networks: clients to which AUTH is not offered
   map::MapList sender_logins;  // smtpd_sender_login_maps
 
-  /// Whether AUTH is enabled and there is a service that checks logins: smtpd_sasl_type is dovecot.
+  /// Whether AUTH is enabled and smtpd_sasl_type is one that there is: cyrus or dovecot.
   static bool available(const config::Settings& s);
-  /// The address of that service. Error: bad_setting.
-  static Result<sasl::ServiceAddress> service(const config::Settings& s);
+  /// How to reach the service that checks logins; nullopt: it is cyrus, and master.cf has none. Error: bad_setting.
+  static Result<std::optional<sasl::DovecotService::Peer>> service(const config::Config& config);
   /// The consequence if AUTH is enabled and not available; "": there is no such problem.
-  static std::string unavailable(const config::Settings& s);
+  static std::string unavailable(const config::Config& config);
   /// Errors: bad_setting, and those of opening a table.
   static Result<AuthPolicy> open(const config::Settings& s, const map::OpenOptions& open);
   /// The names of those mechanisms that a client may use. If the filter's table cannot be read, none.

@@ -33,8 +33,10 @@ Result<AuthenticationPolicy> AuthenticationPolicy::read(const config::Settings& 
   out.dkim = s.dkim_verify || out.dmarc;
   PEN_TRY_ASSIGN(out.quarantine, action_of(s.dmarc_quarantine_action, "dmarc_quarantine_action"));
   PEN_TRY_ASSIGN(out.reject, action_of(s.dmarc_reject_action, "dmarc_reject_action"));
+  map::MatchList::Options like_mynetworks = options;  // which it is by default
+  like_mynetworks.keep_faulty = true;
   auto exempt =
-      map::MatchList::open(map::MatchList::Kind::host, join(s.authentication_results_exempt_clients), options);
+      map::MatchList::open(map::MatchList::Kind::host, join(s.authentication_results_exempt_clients), like_mynetworks);
   if (!exempt) return fail(std::move(exempt).error().within("authentication_results_exempt_clients"));
   out.exempt = *std::move(exempt);
   if (!out.dmarc || s.dmarc_public_suffix_file.empty()) return out;

@@ -83,11 +83,13 @@ using Kind = map::MatchList::Kind;
 
 /// with_subdomains: parent_domain_matches_subdomains, the names of lists in which a domain also matches its
 /// subdomains.
-Result<map::MatchList> open_list(const Policy& p, std::string_view with_subdomains, Kind kind,
+Result<map::MatchList> open_list(Policy& p, std::string_view with_subdomains, Kind kind,
                                  const std::vector<std::string>& items, const char* name) {
-  auto list =
-      map::MatchList::open(kind, join(items), {.parent_domains = list_contains(with_subdomains, name), .open = p.open});
+  auto list = map::MatchList::open(
+      kind, join(items), {.parent_domains = list_contains(with_subdomains, name), .open = p.open, .keep_faulty = true});
   if (!list) return fail(std::move(list).error().within(name));
+  for (const std::string& fault : list->faults())
+    p.warnings.push_back(std::string(name) + ": " + fault + ": clients that it is compared with get 451");
   return list;
 }
 
@@ -112,6 +114,8 @@ Result<void> open_match_lists(Policy& p, std::string_view with_subdomains) {
       {p.mx_backup_networks, Kind::host, s.permit_mx_backup_networks, "permit_mx_backup_networks"},
       {p.forbidden_commands, Kind::string, s.smtpd_forbidden_commands, "smtpd_forbidden_commands"},
       {p.noop_commands, Kind::string, s.smtpd_noop_commands, "smtpd_noop_commands"},
+      {p.traced, Kind::host, s.debug_peer_list, "debug_peer_list"},
+      {p.returned_recipients, Kind::domain, s.returned_mail_recipients, "returned_mail_recipients"},
       {p.logged_permits, Kind::string, s.smtpd_log_access_permit_actions, "smtpd_log_access_permit_actions"},
   };
   for (const Row& row : rows) {
@@ -219,6 +223,12 @@ bool judging_may_wait(const Policy& p) {
   return p.settings.smtpd_delay_reject && (waits(p.client) || waits(p.helo) || waits(p.sender));
 }
 
+std::string first_error(const config::Config& config) {
+  for (const config::Problem& problem : config.problems())
+    if (problem.severity == config::Severity::error) return problem.message();
+  return {};
+}
+
 }  // namespace
 
 std::string_view describe(PolicyError e) {
@@ -230,6 +240,8 @@ std::string_view describe(PolicyError e) {
              "defer_if_permit";
     case PolicyError::bad_list:
       return "bad list";
+    case PolicyError::bad_value:
+      return "bad value";
     case PolicyError::bad_template:
       return "bad text for a reply";
   }
@@ -245,6 +257,20 @@ DiscardedKeywords Policy::discard(const std::vector<std::string>& words) const {
 
 Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& config,
                                                           std::shared_ptr<const resolve::Resolve> resolve) {
+  PEN_TRY_ASSIGN(const auto policy, open_one(config, resolve));
+  const config::Config strained = config.with({{.name = "stress", .value = "yes"}});
+  if (const auto error = first_error(strained); !error.empty() && first_error(config).empty())
+    return fail(PolicyError::bad_value, "with stress = yes: " + error);
+  auto under_stress = open_one(strained, std::move(resolve));
+  if (!under_stress) return fail(std::move(under_stress).error().within("with stress = yes"));
+  policy->under_stress = *std::move(under_stress);
+  const auto given = config.where("stress");
+  policy->stress_given = given && given->file.empty();
+  return policy;
+}
+
+Result<std::shared_ptr<Policy>> Policy::open_one(const config::Config& config,
+                                                 std::shared_ptr<const resolve::Resolve> resolve) {
   auto policy = std::make_shared<Policy>();
   Policy& p = *policy;
   p.settings = config.settings();
@@ -261,7 +287,7 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   PEN_TRY_ASSIGN(p.auth, AuthPolicy::open(s, p.open));
   PEN_TRY_ASSIGN(p.authentication, AuthenticationPolicy::read(s, {.parent_domains = false, .open = p.open}));
   look_for_idle_authentication(p);
-  if (auto why = AuthPolicy::unavailable(s); !why.empty()) p.warnings.push_back(std::move(why));
+  if (auto why = AuthPolicy::unavailable(config); !why.empty()) p.warnings.push_back(std::move(why));
   PEN_TRY(read_local_clients(p, with_subdomains));
   PEN_TRY_ASSIGN(p.relay_clientcerts, open_maps(p, s.relay_clientcerts, "relay_clientcerts"));
   PEN_TRY(read_reply_texts(p));
@@ -281,14 +307,18 @@ Result<std::shared_ptr<const Policy>> Policy::open_policy(const config::Config& 
   PEN_TRY_ASSIGN(p.milters, milter::Settings::read(s, p.open));
   if (p.proxy && p.milters->smtpd_filters())
     p.warnings.push_back("smtpd_milters: with smtpd_proxy_filter, filters see the envelope and not the content");
+  PEN_TRY_ASSIGN(p.tenants, tenant::Identity::open(s));
+  PEN_TRY_ASSIGN(p.unsubscribe, tenant::UnsubscribeCheck::open(s));
+  for (const auto& problem : p.tenants ? p.tenants->problems() : std::vector<Error>())
+    p.warnings.push_back(map::advice(problem));
+  for (const auto& problem : p.unsubscribe ? p.unsubscribe->problems() : std::vector<Error>())
+    p.warnings.push_back(map::advice(problem));
   discard_keywords(p);
   if (auto told = mail::parse_error_classes(s.notify_classes))
     p.told = *told;
   else
     p.warnings.push_back(told.error().context() + "; the postmaster gets no session transcripts");
-  const auto steps = intake::receive_steps(s.receive_override_options);
-  p.unknown_recipient_checks = steps.unknown_recipient_checks;
-  for (const auto& option : steps.unknown) p.warnings.push_back("receive_override_options: unknown option " + option);
+  p.unknown_recipient_checks = intake::receive_steps(s.receive_override_options).unknown_recipient_checks;
   p.rcpt_asks_policy = judging_asks_policy(p);
   p.rcpt_may_wait = !p.rcpt_asks_policy && judging_may_wait(p);
   return policy;

@@ -3,6 +3,7 @@
 /// began under it.
 ///
 /// Use:     auto policy = Policy::open_policy(config, resolve);   // at start and on reload; old sessions keep theirs
+/// Stress:  two of them, for a service that is under stress and one that is not: each session uses that which is true.
 /// Errors:  a malformed list; an open relay (no restriction refuses mail for other hosts' destinations).
 /// Thread:  immutable; any.
 #include <array>
@@ -22,10 +23,12 @@
 #include "lib/smtpd/proxy_settings.h"
 #include "lib/smtpd/restriction.h"
 #include "lib/smtpd/tls.h"
+#include "lib/tenant/identity.h"
+#include "lib/tenant/unsubscribe.h"
 
 namespace pen::smtpd {
 
-enum class PolicyError { open_relay = 1, bad_list, bad_template };
+enum class PolicyError { open_relay = 1, bad_list, bad_template, bad_value };
 inline std::string_view error_module(PolicyError) { return "smtpd policy"; }
 std::string_view describe(PolicyError e);
 
@@ -75,10 +78,12 @@ struct Policy {
   unsigned never_offered = 0;        // of discarded.bits, because of other settings
   map::MapList discarded_by_client;  // smtpd_discard_ehlo_keyword_address_maps
   map::MapList command_filter;
-  map::MapList quotas;            // smtpd_quota_maps
-  map::MatchList logged_permits;  // smtpd_log_access_permit_actions
-  bool upstream_proxy = false;    // smtpd_upstream_proxy_protocol
-  bool ipv4 = true, ipv6 = true;  // inet_protocols
+  map::MapList quotas;                 // smtpd_quota_maps
+  map::MatchList returned_recipients;  // returned_mail_recipients
+  map::MatchList traced;               // debug_peer_list
+  map::MatchList logged_permits;       // smtpd_log_access_permit_actions
+  bool upstream_proxy = false;         // smtpd_upstream_proxy_protocol
+  bool ipv4 = true, ipv6 = true;       // inet_protocols
   /// RCPT may have to wait for DNS or a slow table: pipelined RCPTs are then looked up together.
   bool rcpt_may_wait = false;
   /// A policy server may be asked about recipients: then they are judged one after the other.
@@ -90,10 +95,15 @@ struct Policy {
   bool parent_domains = true;                       // parent_domain_matches_subdomains names smtpd_access_maps
   std::optional<ProxySettings> proxy;               // smtpd_proxy_filter
   std::shared_ptr<const milter::Settings> milters;  // smtpd_milters and what belongs to them
-  bool unknown_recipient_checks = true;             // receive_override_options
-  mail::ErrorClasses told;                          // notify_classes
+  std::shared_ptr<const tenant::Identity> tenants;  // nullptr: there are none
+  std::shared_ptr<const tenant::UnsubscribeCheck> unsubscribe;  // nullptr: nobody's mail is checked
+  bool unknown_recipient_checks = true;                         // receive_override_options
+  mail::ErrorClasses told;                                      // notify_classes
 
-  std::string stress;  // for policy servers: the setting, which nobody sets but an administrator
+  std::string stress;  // the setting: "yes" under stress
+  /// The same configuration with stress = yes; nullptr in that itself.
+  std::shared_ptr<const Policy> under_stress;
+  bool stress_given = false;  // by -o: the service's load changes nothing
 
   std::vector<std::string> warnings;  // for the log, once at start
 
@@ -102,6 +112,10 @@ struct Policy {
 
   static Result<std::shared_ptr<const Policy>> open_policy(const config::Config& config,
                                                            std::shared_ptr<const resolve::Resolve> resolve);
+
+ private:
+  static Result<std::shared_ptr<Policy>> open_one(const config::Config& config,
+                                                  std::shared_ptr<const resolve::Resolve> resolve);
 };
 
 }  // namespace pen::smtpd

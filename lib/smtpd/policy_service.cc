@@ -61,6 +61,7 @@ Result<PolicyService> PolicyService::read(std::string_view text, const config::S
     return fail(PolicyServiceError::bad_service, printable(text, 200) + ": " + why);
   };
   PolicyService out{.text = std::string(trim(text)),
+                    .name = {},
                     .address = {},
                     .families = {},
                     .timeout = s.smtpd_policy_service_timeout,
@@ -77,6 +78,7 @@ Result<PolicyService> PolicyService::read(std::string_view text, const config::S
     return wrong("the address is neither inet:host:port nor unix:path");
   auto address = sasl::parse_named_service(items.front(), s.queue_directory);
   if (!address) return wrong(address.error().context());
+  out.name = items.front();
   out.address = *std::move(address);
   const auto has = [&](std::string_view protocol) {
     return std::ranges::find(s.inet_protocols, protocol) != s.inet_protocols.end();

@@ -26,6 +26,7 @@ std::string_view describe(PolicyServiceError e);
 
 struct PolicyService {
   std::string text;  // as written: services of the same text share their connections
+  std::string name;  // "inet:host:port" or "unix:path" as written, for the log
   sasl::ServiceAddress address;
   Families families;
   milliseconds timeout{seconds(100)};  // for connecting, for sending, and for the answer, each

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "lib/base/text.h"
+#include "lib/config/restriction_faults.h"
 
 namespace pen::smtpd {
 namespace {
@@ -30,7 +31,14 @@ void RestrictionReader::warn_once(std::string text) {
 }
 
 void RestrictionReader::open_maps(Restriction& r, const std::string& spec) {
-  auto maps = map::MapList::open(spec, open_);
+  auto access = read_access_table(spec);
+  if (!access) {
+    warnings_.push_back(r.name + ": " + access.error());
+    r.check = Check::unknown;
+    return;
+  }
+  r.prints = std::move(access->order);
+  auto maps = map::MapList::open(access->table, open_);
   if (maps) {
     r.maps = *std::move(maps);
   } else {
@@ -82,9 +90,7 @@ RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::stri
       r.guards_relaying = known->guards_relaying;
       if (r.check == Check::unsupported) warn_once(config::cannot_act(*known));
       if (known->takes_argument && ++i == items.size()) {
-        warnings_.push_back(r.name + (known->takes_argument == config::RestrictionName::table
-                                          ? ": no table follows"
-                                          : ": its argument does not follow"));
+        warnings_.push_back(config::lacks_argument(r.name));
         r.check = Check::unknown;
       } else if (r.check == Check::permit_mx_backup) {
         warn_once(
@@ -102,7 +108,7 @@ RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::stri
       r.check = table_check(stage);
       open_maps(r, spec);
     } else {
-      warnings_.push_back("unknown smtpd restriction: \"" + r.name + "\"");
+      warnings_.push_back(config::unknown_restriction(r.name));
     }
     list.push_back(std::move(r));
   }

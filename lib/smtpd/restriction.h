@@ -18,6 +18,7 @@
 #include "lib/config/restrictions.h"
 #include "lib/dnsbl/list.h"
 #include "lib/map/map.h"
+#include "lib/smtpd/access_table.h"
 #include "lib/smtpd/policy_service.h"
 
 namespace pen::smtpd {
@@ -28,8 +29,9 @@ struct Restriction {
   Check check = Check::unknown;
   config::Waits waits = config::Waits::never;
   bool guards_relaying = false;
-  std::string name;   // as written
-  map::MapList maps;  // check_*_access
+  std::string name;                                           // as written
+  map::MapList maps;                                          // check_*_access
+  std::vector<Print> prints{Print::certificate, Print::key};  // check_ccert_access: in which order
   /// What reject_rbl_client and its kin ask; nullptr: another restriction.
   std::shared_ptr<const dnsbl::List> dns_list;
   std::shared_ptr<const PolicyService> service;  // check_policy_service

@@ -171,6 +171,8 @@ Result<std::shared_ptr<const Screening>> Screening::open(const config::Config& c
                  open_map(policy, s.postscreen_reject_footer_maps, "postscreen_reject_footer_maps"));
   PEN_TRY_ASSIGN(out.discarded_by_client, open_map(policy, s.postscreen_discard_ehlo_keyword_address_maps,
                                                    "postscreen_discard_ehlo_keyword_address_maps"));
+  if (!s.respectful_logging)  // as before Postfix 3.6
+    out.words = {.permitted = "WHITELISTED", .denied = "BLACKLISTED", .vetoed = "WHITELIST VETO"};
   out.discarded = policy.discard(s.postscreen_discard_ehlo_keywords);
   // These two are read as they are written: their defaults stand for others by their names.
   out.expansion_filter =

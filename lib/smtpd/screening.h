@@ -37,6 +37,10 @@ struct Screening {
   DiscardedKeywords discarded;
   std::string expansion_filter;
   bool upstream_proxy = false;
+  /// Of the log: respectful_logging.
+  struct Words {
+    const char *permitted = "ALLOWLISTED", *denied = "DENYLISTED", *vetoed = "ALLOWLIST VETO";
+  } words;
   /// Of the cache; empty: it is kept in memory only.
   std::string cache_directory;
   std::vector<std::string> warnings;  // for the log, once at start

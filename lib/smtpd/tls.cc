@@ -5,11 +5,16 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/config/key_process.h"
+#include "lib/key_client/tls.h"
 #include "lib/net/tls/error.h"
 #include "lib/sasl/base64.h"
 
 namespace pen::smtpd {
 namespace {
+
+// For clients that take no tickets; a few kilobytes each.
+constexpr std::size_t kKeptSessions = 5000;
 
 bool yes(const config::Config& config, const char* name) { return iequals(config.text(name).value_or(""), "yes"); }
 
@@ -47,7 +52,14 @@ Result<std::optional<std::string>> find_chain(const map::MapList& maps, std::str
   }
 }
 
-Result<tls::ContextOptions> context_options(const config::Config& config, const Clock& clock, const TlsMode& mode) {
+/// smtpd_tls_dh1024_param_file; empty: OpenSSL chooses.
+std::string dh_file(const config::Settings& s) {
+  return iequals(s.smtpd_tls_dh1024_param_file, "auto") ? "" : s.smtpd_tls_dh1024_param_file;
+}
+
+/// elsewhere: tables of certificates by name hold keys as well, and are not looked into.
+Result<tls::ContextOptions> context_options(const config::Config& config, const Clock& clock, const TlsMode& mode,
+                                            bool elsewhere) {
   const config::Settings& s = config.settings();
   const bool encrypt = mode.level == TlsLevel::encrypt;
   tls::ContextOptions o;
@@ -80,6 +92,7 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
   o.groups = s.tls_eecdh_auto_curves;
   o.groups.insert(o.groups.end(), s.tls_ffdhe_auto_groups.begin(), s.tls_ffdhe_auto_groups.end());
   o.digest = s.smtpd_tls_fingerprint_digest;
+  o.legacy_key_digest = s.tls_legacy_public_key_fingerprints;
   o.verify_depth = s.smtpd_tls_ccert_verifydepth;
   o.prefer_own_ciphers = s.tls_preempt_cipherlist;
   o.ssl_options = s.tls_ssl_options;
@@ -88,10 +101,11 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
   o.session_lifetime = std::chrono::duration_cast<seconds>(s.smtpd_tls_session_cache_timeout);
   if (o.session_lifetime.count() > 0)
     o.tickets = std::make_shared<tls::TicketKeys>(s.data_directory + "/tls_ticket_keys", o.session_lifetime, clock);
+  if (o.session_lifetime.count() > 0 && !s.smtpd_tls_session_cache_database.empty()) o.kept_sessions = kKeptSessions;
   // A ticket holds the verdict on a client's certificate. It must not count where certificates are judged differently.
   o.session_scope = fmt::format("smtpd {} {} {} {} {} {}", static_cast<int>(o.client_certificate), o.ca_file, o.ca_path,
                                 o.default_ca ? 1 : 0, o.verify_depth, o.trust_server_certificates ? 1 : 0);
-  if (!s.tls_server_sni_maps.empty()) {
+  if (!s.tls_server_sni_maps.empty() && !elsewhere) {
     const map::OpenOptions open{.default_type = config.text("default_database_type").value_or("hash")};
     auto maps = map::MapList::open(join(s.tls_server_sni_maps), open);
     if (!maps) return fail(std::move(maps).error().within("tls_server_sni_maps"));
@@ -140,7 +154,8 @@ std::shared_ptr<ServerTls> ServerTls::open(const config::Config& config, const C
   if (mode.level == TlsLevel::none) return nullptr;
   const std::shared_ptr<ServerTls> tls(new ServerTls);
   const auto configured = tls::configure_library(config.settings().tls_config_file, config.settings().tls_config_name);
-  auto options = configured ? context_options(config, clock, mode)
+  tls->keys_elsewhere_ = config::key_socket(config).has_value();
+  auto options = configured ? context_options(config, clock, mode, tls->keys_elsewhere_)
                             : Result<tls::ContextOptions>(std::unexpected(configured.error()));
   if (!options) {
     tls->usable_settings_ = false;
@@ -154,6 +169,16 @@ std::shared_ptr<ServerTls> ServerTls::open(const config::Config& config, const C
   }
   tls->files_.insert(tls->files_.end(), tls->options_.chain_files.begin(), tls->options_.chain_files.end());
   if (!tls->options_.ca_file.empty()) tls->files_.push_back(tls->options_.ca_file);
+  tls->dh_file_ = dh_file(config.settings());
+  if (!tls->dh_file_.empty()) tls->files_.push_back(tls->dh_file_);
+  tls->read_dh_parameters();
+  if (tls->keys_elsewhere_) {
+    tls->options_.keys_elsewhere = true;
+    tls->pairs_ = std::exchange(tls->options_.pairs, {});
+    tls->chain_files_ = std::exchange(tls->options_.chain_files, {});
+    tls->sni_maps_ = join(config.settings().tls_server_sni_maps);
+    return tls;
+  }
   tls->load();
   return tls;
 }
@@ -163,17 +188,28 @@ std::vector<std::string> ServerTls::problems(const config::Config& config) {
   if (mode.level == TlsLevel::none) return {};
   if (const auto ok = tls::configure_library(config.settings().tls_config_file, config.settings().tls_config_name); !ok)
     return {ok.error().message() + ": TLS is not available"};
-  auto options = context_options(config, system_clock(), mode);
+  auto options = context_options(config, system_clock(), mode, false);
   if (!options) return {options.error().message() + ": TLS is not available"};
   options->tickets = nullptr;
+  std::vector<std::string> found;
+  if (const std::string file = dh_file(config.settings()); !file.empty()) {
+    auto pem = tls::read_file(file);
+    if (pem)
+      options->dh_parameters = *std::move(pem);
+    else
+      found.push_back("smtpd_tls_dh1024_param_file: " + pem.error().message() + ": OpenSSL chooses the parameters");
+  }
   auto context = tls::Context::open(*std::move(options));
-  if (!context) return {context.error().message() + ": TLS is not available until that is corrected"};
-  return (*context)->warnings();
+  if (!context)
+    found.push_back(context.error().message() + ": TLS is not available until that is corrected");
+  else
+    found.insert(found.end(), (*context)->warnings().begin(), (*context)->warnings().end());
+  return found;
 }
 
-std::vector<std::string> ServerTls::look() const {
+std::vector<std::string> ServerTls::look(const std::vector<std::string>& files) {
   std::vector<std::string> facts;
-  for (const auto& file : files_) {
+  for (const auto& file : files) {
     struct stat s{};
     if (::stat(file.c_str(), &s) != 0)
       facts.push_back("errno " + std::to_string(errno));
@@ -185,7 +221,26 @@ std::vector<std::string> ServerTls::look() const {
 }
 
 void ServerTls::load() {
-  seen_ = look();  // before reading, so that a change during the reading is noticed
+  seen_ = look(files_);  // before reading, so that a change during the reading is noticed
+  read_dh_parameters();
+  open_context();
+}
+
+void ServerTls::read_dh_parameters() {
+  if (dh_file_.empty()) return;
+  auto now = look({dh_file_});
+  if (now == dh_seen_) return;
+  dh_seen_ = std::move(now);
+  auto pem = tls::read_file(dh_file_);
+  if (pem)
+    options_.dh_parameters = *std::move(pem);
+  else
+    warnings_.push_back("smtpd_tls_dh1024_param_file: " + pem.error().message() +
+                        (options_.dh_parameters.empty() ? ": OpenSSL chooses the parameters"
+                                                        : ": the parameters read before stay in use"));
+}
+
+void ServerTls::open_context() {
   auto context = tls::Context::open(options_);
   if (!context) {
     warnings_.push_back(context.error().message() + (context_ ? ": the certificates read before stay in use"
@@ -197,23 +252,80 @@ void ServerTls::load() {
 }
 
 void ServerTls::watch() {
-  if (usable_settings_) seen_ = look();
+  if (!usable_settings_) return;
+  seen_ = look(files_);
+  dh_seen_ = look({dh_file_});
 }
 
 std::shared_ptr<const tls::Context> ServerTls::context() {
   if (!usable_settings_) return nullptr;
-  if (look() != seen_) {
+  if (!keys_elsewhere_ && look(files_) != seen_) {
     load();
     for (const auto& warning : take_warnings()) log::warning("{}", warning);
   }
   return context_;
 }
 
+async::Task<std::shared_ptr<const tls::Context>> ServerTls::current(async::Until until) {
+  if (!keys_elsewhere_ || !usable_settings_) co_return context();
+  if (!client_) co_return nullptr;
+  // Between two key processes a handshake must not begin with a certificate that the next one may not sign for.
+  if (auto now = look(files_); client_->available() && (now != seen_ || !client_->current())) {
+    seen_ = std::move(now);
+    (void)co_await client_->renew(until);  // else what was there is used
+  }
+  if (client_->available()) co_return context_;
+  log::warning("the key process does not answer: TLS is not available until it does");
+  co_return nullptr;
+}
+
+void ServerTls::use_keys(std::shared_ptr<keys::Client> client) {
+  client_ = std::move(client);
+  client_->on_list = [this] { take_keys(); };
+  if (sni_maps_.empty()) return;
+  options_.ask_chain = [this](std::string_view name) {
+    return keys::chain_for(client_, sni_maps_, to_lower(name), [shown = printable(name, 255)](const std::string& why) {
+      log::warning("tls_server_sni_maps: {}: {}", shown, why);
+    });
+  };
+}
+
+void ServerTls::take_keys() {
+  if (!usable_settings_) return;
+  seen_ = look(files_);
+  read_dh_parameters();
+  options_.remote.clear();
+  bool whole = true;
+  const auto take = [&](const std::string& name, const std::string& shown) {
+    const auto at = client_->held().find(name);
+    const bool known = at != client_->held().end() && !at->second.id.empty();
+    if (known) options_.remote.push_back(keys::certificate(client_, at->second));
+    if (known && at->second.error.empty()) return;
+    const std::string why =
+        at == client_->held().end() ? shown + ": the key process has no such certificate" : at->second.error;
+    warnings_.push_back(why + (known ? ": the certificates read before stay in use"
+                                     : ": TLS is not available until that is corrected"));
+    whole = whole && known;
+  };
+  for (const auto& pair : pairs_) take(ipc::keys::pair_name(pair.cert_file, pair.key_file), pair.cert_file);
+  for (const auto& file : chain_files_) {
+    std::size_t number = 1;
+    if (client_->held().contains(ipc::keys::chain_name(file, 0))) number = 0;  // what is wrong with it
+    do take(ipc::keys::chain_name(file, number), file);
+    while (client_->held().contains(ipc::keys::chain_name(file, ++number)));
+  }
+  if (whole)
+    open_context();
+  else
+    context_ = nullptr;  // nobody signs for it
+  for (const auto& warning : take_warnings()) log::warning("{}", warning);
+}
+
 std::vector<std::string> ServerTls::take_warnings() { return std::exchange(warnings_, {}); }
 
 const std::string& ServerTls::ticket_problem() {
   static const std::string none;
-  if (!options_.tickets || !context_) return none;
+  if (!options_.tickets || (!context_ && !keys_elsewhere_)) return none;
   (void)options_.tickets->current();
   return options_.tickets->problem();
 }

@@ -9,12 +9,12 @@ enum class Breakage {
   reuse_before_save,     // a file is free as soon as its message is over
   use_number_at_take,    // the header is written after the receiver's sync instead of before
   name_not_synced,       // a new file's name is not made durable
-  no_lock,               // a file is leased although another process still has it open
+  leased_while_open,     // a file is leased although another process still has it open
   found_files_are_free,  // files found at the start are used before their owners are known
   references_ignored,    // the orphan pass frees files that messages own
-  unlocked_readers,      // a file is leased although a process still reads it
   // No cut shows this one, because a correct queue never holds a stale reference: spool_test.cc finds it.
   any_use_fits,  // a reference is accepted whatever use its file is in
+  not_cleared,   // a file is leased with what it held; nobody who keeps to the rules looks there: spool_test.cc
   last,
 };
 

@@ -8,8 +8,8 @@
 ///          FaultDisk after = disk.cut(FaultDisk::Cut::torn, random);
 /// Model:   as in testing::FaultStorage: sectors are written whole or not at all, in any order; a kill keeps the page
 ///          cache. A file's length is durable with its sync; before, it may have either length. Names are as
-///          sync_names() left them; later ones may be there or not. Locks and descriptors are real: each file's page
-///          cache is a memfd.
+///          sync_names() left them; later ones may be there or not. Descriptors are real, and the kernel says who has a
+///          file open: each file's page cache is a memfd, held by a path alone, which does not open it.
 /// Thread:  one.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -46,6 +46,8 @@ class FaultDisk {
   int fail_write = 0;
   /// A file with more bytes than this gets ENOSPC.
   std::uint64_t largest = UINT64_MAX;
+  /// The file system knows no leases.
+  bool cannot_tell = false;
   /// The free space that the disk reports; files may still exceed it.
   std::uint64_t capacity = std::uint64_t{1} << 50U;
   std::uint64_t used() const {
@@ -110,11 +112,12 @@ class FaultDisk {
         }
         copy.durable_size = size_then;
       }
-      copy.cache = Fd(::memfd_create("spool", MFD_CLOEXEC));
-      PEN_CHECK(copy.cache && ::ftruncate(copy.cache.get(), static_cast<off_t>(size_then)) == 0);
+      const Fd cache(::memfd_create("spool", MFD_CLOEXEC));
+      PEN_CHECK(cache && ::ftruncate(cache.get(), static_cast<off_t>(size_then)) == 0);
       for (const auto& [n, content] : copy.disk)
-        if ((n + 1) * kSector <= size_then) put(copy.cache.get(), n, content);
-      for (const auto& [n, versions] : copy.dirty) put(copy.cache.get(), n, versions.back());
+        if ((n + 1) * kSector <= size_then) put(cache.get(), n, content);
+      for (const auto& [n, versions] : copy.dirty) put(cache.get(), n, versions.back());
+      copy.cache = path_of(cache.get());
       const auto fresh = inode_of(copy.cache.get());
       after.inodes_.emplace(fresh, std::move(copy));
       after.names_[name] = after.durable_names_[name] = fresh;
@@ -127,7 +130,7 @@ class FaultDisk {
   using Sector = std::array<char, kSector>;
   using Inode = std::uint64_t;
   struct File {
-    Fd cache;
+    Fd cache;  // O_PATH
     std::map<std::uint64_t, Sector> disk;
     std::map<std::uint64_t, std::vector<Sector>> dirty;  // every content since the last sync
     std::uint64_t durable_size = 0;
@@ -148,7 +151,7 @@ class FaultDisk {
       Fd fd(::memfd_create("spool", MFD_CLOEXEC));
       PEN_CHECK(static_cast<bool>(fd));
       const Inode inode = inode_of(fd.get());
-      disk_.inodes_[inode].cache = Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+      disk_.inodes_[inode].cache = path_of(fd.get());
       disk_.names_[file] = inode;
       return reopen(inode, true);
     }
@@ -189,21 +192,27 @@ class FaultDisk {
     Result<std::string> read(int fd, std::size_t size, std::uint64_t offset) override {
       return read_some(fd, size, offset);
     }
-    Result<bool> lock(int fd) override { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
-    Result<bool> share(int fd) override { return ::flock(fd, LOCK_SH | LOCK_NB) == 0; }
-    Result<void> unlock(int fd) override {
-      PEN_CHECK(::flock(fd, LOCK_UN) == 0);
+    Result<bool> only_here(int fd) override {
+      if (disk_.cannot_tell) return fail(Error::from_errno(EINVAL, "lease"));
+      if (::fcntl(fd, F_SETLEASE, F_WRLCK) != 0) {
+        PEN_CHECK(errno == EAGAIN);
+        return false;
+      }
+      PEN_CHECK(::fcntl(fd, F_SETLEASE, F_UNLCK) == 0);
+      return true;
+    }
+    Result<void> clear(int fd, std::uint64_t from, std::uint64_t to) override {
+      disk_.operate();
+      disk_.zero(fd, from, to);
       return {};
     }
     Result<std::uint64_t> free_bytes() override { return disk_.capacity - disk_.used(); }
     std::string name(FileNumber file) const override { return fmt::format("body-{:08}", file); }
 
    private:
-    /// A file description of its own, like that of open() by name: locks belong to the description.
     Result<Fd> reopen(Inode inode, bool to_write) {
-      const std::string path = fmt::format("/proc/self/fd/{}", disk_.inodes_.at(inode).cache.get());
-      Fd fd(::open(path.c_str(), (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC));
-      if (!fd) return fail_errno("open " + path);
+      Fd fd = opened(disk_.inodes_.at(inode).cache.get(), to_write ? O_RDWR : O_RDONLY);
+      if (!fd) return fail_errno("open a file of the spool");
       return fd;
     }
     FaultDisk& disk_;
@@ -211,6 +220,27 @@ class FaultDisk {
 
   void operate() {
     if (before_operation) before_operation();
+  }
+  /// A description of its own, like that of open() by name.
+  static Fd opened(int fd, int flags) {
+    return Fd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), flags | O_CLOEXEC));
+  }
+  static Fd path_of(int fd) {
+    Fd path = opened(fd, O_PATH);
+    PEN_CHECK(static_cast<bool>(path));
+    return path;
+  }
+  /// Only sectors that have held something.
+  void zero(int fd, std::uint64_t from, std::uint64_t to) {
+    File& file = of(fd);
+    std::set<std::uint64_t> sectors;
+    for (const auto& [n, content] : file.disk) sectors.insert(n);
+    for (const auto& [n, versions] : file.dirty) sectors.insert(n);
+    for (const std::uint64_t n : sectors) {
+      if (n * kSector < from || n * kSector >= to) continue;
+      file.dirty[n].push_back(Sector{});
+      put(fd, n, Sector{});
+    }
   }
   static Inode inode_of(int fd) {
     struct stat st{};

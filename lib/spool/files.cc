@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -75,11 +76,21 @@ class Directory final : public Files {
   Result<std::string> read(int fd, std::size_t size, std::uint64_t offset) override {
     return read_some(fd, size, offset);
   }
-  Result<bool> lock(int fd) override { return lock(fd, LOCK_EX); }
-  Result<bool> share(int fd) override { return lock(fd, LOCK_SH); }
-  Result<void> unlock(int fd) override {
-    if (::flock(fd, LOCK_UN) != 0) return fail_errno("unlock a file in " + path_);
-    return {};
+  Result<bool> only_here(int fd) override {
+    // The kernel grants a lease to write only where nobody else has the file open: fcntl(2), F_SETLEASE.
+    if (::fcntl(fd, F_SETLEASE, F_WRLCK) != 0) {
+      if (errno == EAGAIN) return false;
+      return fail_errno("lease of a file in " + path_);
+    }
+    if (::fcntl(fd, F_SETLEASE, F_UNLCK) != 0) return fail_errno("end of the lease of a file in " + path_);
+    return true;
+  }
+  Result<void> clear(int fd, std::uint64_t from, std::uint64_t to) override {
+    const auto at = static_cast<off_t>(from), size = static_cast<off_t>(to - from);
+    if (::fallocate(fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, at, size) == 0) return {};
+    if (errno != EOPNOTSUPP && errno != ENOSYS) return fail_errno("clear a file in " + path_);
+    if (::ftruncate(fd, at) != 0) return fail_errno("clear a file in " + path_);
+    return reserve(fd, to);
   }
   Result<std::uint64_t> free_bytes() override {
     struct statvfs st{};
@@ -89,14 +100,6 @@ class Directory final : public Files {
   std::string name(FileNumber file) const override { return path_ + "/" + name_of(file); }
 
  private:
-  Result<bool> lock(int fd, int how) const {
-    while (::flock(fd, how | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) return false;
-      if (errno != EINTR) return fail_errno("lock a file in " + path_);
-    }
-    return true;
-  }
-
   std::string path_;
   Fd fd_;
 };
@@ -117,6 +120,8 @@ Result<std::unique_ptr<Files>> open_directory(const std::string& directory) {
   Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno("open " + directory);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return fail_errno(directory + " is in use by another process");
+  // Who opens a file in the moment of a lease (only_here()) waits for its end, and we are told so by this signal.
+  ::signal(SIGIO, SIG_IGN);
   return std::make_unique<Directory>(directory, std::move(fd));
 }
 

@@ -39,13 +39,11 @@ class Files {
   virtual Result<void> write(int fd, std::string_view bytes, std::uint64_t offset) = 0;
   /// At most `size` bytes; fewer at the end of the file.
   virtual Result<std::string> read(int fd, std::size_t size, std::uint64_t offset) = 0;
-  /// Takes the exclusive flock for the descriptor's open file description. False: another description holds a lock.
-  virtual Result<bool> lock(int fd) = 0;
-  /// Takes the shared flock; it replaces an exclusive one of this description. False: another description holds the
-  /// exclusive one.
-  virtual Result<bool> share(int fd) = 0;
-  /// Releases the description's flock.
-  virtual Result<void> unlock(int fd) = 0;
+  /// Whether this is the only open file description of the file: no process has another one, as a descriptor, mapped
+  /// into memory, or under way in a socket. Errors: EINVAL and the like: this file system cannot tell.
+  virtual Result<bool> only_here(int fd) = 0;
+  /// The bytes from `from` up to `to` read as zeros from now on. Their blocks stay allocated.
+  virtual Result<void> clear(int fd, std::uint64_t from, std::uint64_t to) = 0;
   /// The bytes that a file can still take on this disk.
   virtual Result<std::uint64_t> free_bytes() = 0;
   /// The file's name in messages to people.

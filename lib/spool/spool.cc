@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
+#include "lib/base/log.h"
 #include "lib/spool/breakage.h"
 
 namespace pen::spool {
@@ -110,66 +111,53 @@ Result<std::unique_ptr<Spool>> Spool::open(std::unique_ptr<Files> files, std::ui
   return spool;
 }
 
-Result<void> Spool::create(FileNumber file) {
+Result<Fd> Spool::create(FileNumber file) {
   PEN_TRY_ASSIGN(Fd fd, files_->create(file));
   // The name must survive a power cut like the content that the receiver syncs.
-  if (!broken(Breakage::name_not_synced)) {
-    if (auto synced = files_->sync_names(); !synced) {
-      (void)files_->remove(file);  // otherwise its number could never be made again
-      return synced;
+  if (broken(Breakage::name_not_synced)) return fd;
+  if (auto synced = files_->sync_names(); !synced) {
+    (void)files_->remove(file);  // otherwise its number could never be made again
+    return std::unexpected(std::move(synced).error());
+  }
+  return fd;
+}
+
+Result<std::optional<Fd>> Spool::open_for_lease(const Pool::Leased& leased) {
+  if (leased.fresh) return create(leased.file);
+  readers_.erase(leased.file);  // ours would count
+  PEN_TRY_ASSIGN(Fd fd, files_->open(leased.file, true));
+  if (!broken(Breakage::leased_while_open)) {
+    const auto alone = files_->only_here(fd.get());
+    if (!alone) {
+      if (!std::exchange(told_of_leases_, true))
+        log::warning("spool: {}: the file system cannot tell who has a file open: every body gets a new file",
+                     alone.error().message());
+      PEN_TRY(files_->remove(leased.file));
+      limit_hollow(leased.file, 0);
+      return create(leased.file);
     }
+    if (!*alone) return std::nullopt;
   }
-  make_room_to_open();
-  open_[file] = {.write = std::move(fd)};
-  return {};
-}
-
-/// Closing a descriptor does not cost a receiver its lock: its own copy keeps the lock.
-void Spool::make_room_to_open() {
-  if (open_.size() >= max_open_) open_.erase(open_.begin());
-}
-
-Result<int> Spool::writable(FileNumber file) {
-  if (const auto it = open_.find(file); it != open_.end()) return it->second.write.get();
-  make_room_to_open();
-  PEN_TRY_ASSIGN(Fd fd, files_->open(file, true));
   PEN_TRY_ASSIGN(const std::uint64_t size, files_->size(fd.get()));
-  const int result = fd.get();
-  open_[file] = {.write = std::move(fd), .size = size};
-  return result;
+  if (size > kContentOffset && !broken(Breakage::not_cleared)) PEN_TRY(files_->clear(fd.get(), kContentOffset, size));
+  return fd;
 }
 
-/// False: a description of an earlier lease is still open somewhere.
-Result<bool> Spool::lock(FileNumber number) {
-  File& file = open_.at(number);
-  if (broken(Breakage::no_lock)) return true;
-  if (!file.locked) {
-    PEN_TRY_ASSIGN(file.locked, files_->lock(file.write.get()));
-  }
-  return file.locked;
-}
-
-bool Spool::give_back(std::uint64_t lease) {
-  // Without our copy of the descriptor the next lease must open the file anew, and gets the lock only after the
-  // receiver has closed it and its writes have ended.
-  if (const auto file = pool_.leased(lease)) open_.erase(*file);
-  return pool_.give_back(lease);
-}
+bool Spool::give_back(std::uint64_t lease) { return pool_.give_back(lease); }
 
 /// A client's declared size is only a claim. Beyond a part of the free space a file grows with its content instead, so
 /// that clients who send less than they declare cannot fill the disk, however many they are and however often they
 /// come.
-Result<void> Spool::grow(FileNumber number, File& file, std::uint64_t needed) {
+Result<void> Spool::grow(FileNumber number, int fd, std::uint64_t now, std::uint64_t needed) {
   constexpr std::uint64_t kPartOfDisk = 16;
-  const std::uint64_t any = std::max(file.size, kGrowth);  // the size if none was declared
+  const std::uint64_t any = std::max(now, kGrowth);  // the size if none was declared
   if (needed > any) {
     PEN_TRY_ASSIGN(const std::uint64_t free, files_->free_bytes());
-    if (needed - file.size > free) return fail(Error::from_errno(ENOSPC, "space for an announced body"));
+    if (needed - now > free) return fail(Error::from_errno(ENOSPC, "space for an announced body"));
     if (all_hollow_ + (needed - any) > (free + all_hollow_) / kPartOfDisk) needed = any;
   }
-  const std::uint64_t size = std::max(file.size, rounded(needed));
-  PEN_TRY(files_->reserve(file.write.get(), size));
-  file.size = size;
+  const std::uint64_t size = std::max(now, rounded(needed));
+  PEN_TRY(files_->reserve(fd, size));
   if (size <= any) return {};
   hollow_[number] += size - any;
   all_hollow_ += size - any;
@@ -191,77 +179,64 @@ Result<Spool::Lease> Spool::lease(std::uint64_t expected_size) {
     if (left < reserve_ + expected_size) return fail(SpoolError::no_space);
   }
   std::optional<Pool::Leased> leased;
-  auto give_up = [&](Error error) {
-    if (leased->fresh && !open_.contains(leased->file))
+  std::vector<std::uint64_t> busy;
+  Result<std::optional<Fd>> opened = std::optional<Fd>();
+  for (;;) {
+    leased = pool_.lease(busy.size() >= kMaxBusy);
+    if (!leased) break;
+    opened = open_for_lease(*leased);
+    if (!opened && not_ours(opened.error())) {
+      limit_hollow(leased->file, 0);
+      pool_.not_ours(leased->lease);
+      continue;
+    }
+    if (!opened || *opened) break;
+    busy.push_back(leased->lease);
+  }
+  for (const std::uint64_t l : busy) pool_.set_aside(l);
+  if (!leased) return fail(SpoolError::too_many);
+  auto ready = opened ? prepare(leased->file, **opened, expected_size) : std::unexpected(std::move(opened).error());
+  if (!ready) {
+    Error error = std::move(ready).error();
+    if (leased->fresh && !opened)
       pool_.never_made(leased->lease);
     else
       pool_.give_back(leased->lease);
     if (error.is_errno(ENOSPC) || error.is_errno(EDQUOT))
       return fail(SpoolError::no_space, error.context(), error.sys_errno());
     return fail(std::move(error));
-  };
-  std::vector<std::uint64_t> busy;
-  Result<int> fd = 0;
-  for (;;) {
-    leased = pool_.lease(busy.size() >= kMaxBusy);
-    if (!leased) break;
-    if (leased->fresh) {
-      if (auto made = create(leased->file); !made) fd = fail(std::move(made).error());
-    }
-    if (fd) fd = writable(leased->file);
-    if (!fd && not_ours(fd.error())) {
-      limit_hollow(leased->file, 0);
-      pool_.not_ours(leased->lease);
-      fd = 0;
-      continue;
-    }
-    if (!fd) break;
-    auto locked = lock(leased->file);
-    if (!locked) fd = fail(std::move(locked).error());
-    if (!fd || *locked) break;
-    open_.erase(leased->file);
-    busy.push_back(leased->lease);
   }
-  for (const std::uint64_t l : busy) pool_.set_aside(l);
-  if (!leased) return fail(SpoolError::too_many);
-  if (!fd) return give_up(std::move(fd).error());
-  File& file = open_.at(leased->file);
+  return Lease{leased->lease, *std::move(*opened), kContentOffset};
+}
+
+Result<void> Spool::prepare(FileNumber number, const Fd& fd, std::uint64_t expected_size) {
+  PEN_TRY_ASSIGN(const std::uint64_t size, files_->size(fd.get()));
   const std::uint64_t needed = kContentOffset + std::max<std::uint64_t>(expected_size, 1);
-  if (file.size < needed) {
-    if (auto grown = grow(leased->file, file, needed); !grown) return give_up(std::move(grown).error());
-  }
-  do {
-    file.use = static_cast<std::uint32_t>(new_use_());
-  } while (file.use == 0);
-  if (!broken(Breakage::use_number_at_take)) {
-    if (auto wrote = files_->write(*fd, use_sector(leased->file, file.use), 0); !wrote)
-      return give_up(std::move(wrote).error());
-  }
-  Fd copy(::fcntl(*fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy) return give_up(Error::from_errno(errno, "duplicate a spool descriptor"));
-  return Lease{leased->lease, std::move(copy), kContentOffset};
+  if (size < needed) PEN_TRY(grow(number, fd.get(), size, needed));
+  if (broken(Breakage::use_number_at_take)) return {};
+  return files_->write(fd.get(), use_sector(number, fresh_use()), 0);
+}
+
+std::uint32_t Spool::fresh_use() {
+  for (;;)
+    if (const auto use = static_cast<std::uint32_t>(new_use_()); use != 0) return use;
 }
 
 Result<BodyRef> Spool::take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length) {
   const auto file = pool_.leased(lease);
   if (!file) return fail(SpoolError::unknown_lease);
   PEN_CHECK(queue_id.size() <= kMaxOwner);
-  PEN_TRY_ASSIGN(const int fd, writable(*file));
+  PEN_TRY_ASSIGN(const Fd own, files_->open(*file, true));
+  const int fd = own.get();
   PEN_TRY_ASSIGN(const std::uint64_t size, files_->size(fd));
-  if (broken(Breakage::use_number_at_take)) PEN_TRY(files_->write(fd, use_sector(*file, open_.at(*file).use), 0));
+  if (broken(Breakage::use_number_at_take)) PEN_TRY(files_->write(fd, use_sector(*file, fresh_use()), 0));
   if (size < kContentOffset || length > size - kContentOffset)
     return fail(SpoolError::too_short, std::string(queue_id));
   PEN_TRY_ASSIGN(const auto header, header_of(fd));
   if (!header || header->file != *file) return fail(SpoolError::wrong_owner, std::string(queue_id));
   PEN_TRY(files_->write(fd, owner_sector(*file, header->use, queue_id, length), kSector));
-  File& held = open_.at(*file);
-  held.size = size;
   const std::uint64_t filled = rounded(kContentOffset + length);
   limit_hollow(*file, size > filled ? size - filled : 0);
-  // The receiver has finished writing; from now on readers share the file. If our copy of the lease's descriptor was
-  // closed to make room, readers get their lock when the receiver has closed its own.
-  if (!broken(Breakage::no_lock)) PEN_TRY(files_->share(fd));
-  held.locked = false;
   PEN_CHECK(pool_.take(lease, header->use));
   return BodyRef{header->use} << 32 | *file;
 }
@@ -274,7 +249,6 @@ Result<void> Spool::shrink(SteadyTime now) {
   }
   // Not synced: a name that a power cut brings back is a file without an owner.
   for (const FileNumber file : pool_.surplus(kRemovedAtOnce)) {
-    open_.erase(file);
     readers_.erase(file);
     PEN_TRY(files_->remove(file));
     limit_hollow(file, 0);
@@ -322,46 +296,35 @@ void Spool::release(BodyRef ref, std::uint64_t safe_after) {
   // The orphan pass has not met the file yet: another message may own it by now.
   if (pool_.unknown(file_of(ref)) && use_now(file_of(ref)) != use_of(ref) && !broken(Breakage::any_use_fits)) return;
   if (!pool_.release(file_of(ref), use_of(ref), safe_after)) return;
-  // Our own copy must not block the next lease. It stays open, and is locked again at its next use.
-  const auto reader = readers_.find(file_of(ref));
-  if (reader == readers_.end() || !std::exchange(reader->second.shared, false)) return;
-  if (!files_->unlock(reader->second.fd.get())) readers_.erase(reader);
+  readers_.erase(file_of(ref));
 }
 
-/// A reader that holds the lock, and whose file was checked to be in the use that the reference names.
-Result<Spool::Reader> Spool::reader_of(BodyRef ref, std::optional<Reader> known) {
+/// A reader whose file was checked to be in the use that the reference names. While it is open, that cannot change.
+Result<Fd> Spool::reader_of(BodyRef ref, std::optional<Fd> known) {
   const FileNumber file = file_of(ref);
-  Reader reader;
+  Fd reader;
   if (known) {
     reader = *std::move(known);
   } else {
-    PEN_TRY_ASSIGN(reader.fd, files_->open(file, false));
+    PEN_TRY_ASSIGN(reader, files_->open(file, false));
   }
-  const int fd = reader.fd.get();
-  // Lock before checking the use: with the lock it cannot change.
-  if (!reader.shared && !broken(Breakage::no_lock) && !broken(Breakage::unlocked_readers)) {
-    PEN_TRY_ASSIGN(reader.shared, files_->share(fd));
-  }
-  PEN_TRY_ASSIGN(const auto header, header_of(fd));
+  PEN_TRY_ASSIGN(const auto header, header_of(reader.get()));
   const bool same_use = header && (header->use == use_of(ref) || broken(Breakage::any_use_fits));
   if (!header || header->file != file || !same_use) return fail(SpoolError::wrong_owner, files_->name(file));
   return reader;
 }
 
 Result<Fd> Spool::open_to_read(BodyRef ref) {
-  std::optional<Reader> known;
+  std::optional<Fd> known;
   if (auto node = readers_.extract(file_of(ref))) known = std::move(node.mapped());
-  PEN_TRY_ASSIGN(Reader reader, reader_of(ref, std::move(known)));
-  Fd copy(::fcntl(reader.fd.get(), F_DUPFD_CLOEXEC, 0));
+  PEN_TRY_ASSIGN(Fd reader, reader_of(ref, std::move(known)));
+  Fd copy(::fcntl(reader.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy) return fail_errno("duplicate a spool descriptor");
   if (readers_.size() >= max_open_) readers_.erase(readers_.begin());
   readers_.emplace(file_of(ref), std::move(reader));
   return copy;
 }
 
-Result<Fd> Spool::open_apart(BodyRef ref) {
-  PEN_TRY_ASSIGN(Reader reader, reader_of(ref, std::nullopt));
-  return std::move(reader.fd);
-}
+Result<Fd> Spool::open_apart(BodyRef ref) { return reader_of(ref, std::nullopt); }
 
 }  // namespace pen::spool

@@ -11,22 +11,21 @@
 ///          spool->release(ref, log.next_save()); spool->reclaim(log.last_save());
 /// Durable: the receiver's one fdatasync covers the content and the header that lease() wrote. A message is complete
 ///          when its envelope is in the queue log; until then the file has no owner, whatever it holds.
-/// Reuse:   when its message is over, a file is neither truncated nor removed; the next content overwrites it. A
-///          reference names file and use, so that a file with another owner is never taken for the message's own.
+/// Reuse:   when its message is over, a file is not removed: its blocks take the next content. What it held is cleared
+///          first (its receiver may be somebody else's by now). A reference names file and use, so that a file with
+///          another owner is never taken for the message's own.
 /// Growth:  a file is made when none is free. Files left by a burst are removed after half an hour without need for
 ///          them.
-/// Writers: the holder of a lease may still be writing when the lease is over, because its qmgr died, or because it
-///          gave up while a write was under way. So each lease travels with an exclusive flock. The lock belongs to
-///          the open file description and lasts until the last copy of the descriptor is closed, in any process. A
-///          file is leased only with that lock held; one that is still open somewhere is skipped.
-/// Readers: a descriptor from open_to_read() travels with a shared flock, which lasts as long as its last copy, in any
-///          process and over any death of qmgr; until then the file is not leased again. All programs that acknowledge
-///          their reading get copies of one description, so that no message costs an open(). release() removes the
-///          lock, because by then all have answered; if such a program is lost, call forget_readers(). Besides, a
-///          reader compares read_header() before its first read and after its last, before it says "sent".
+/// Holders: whoever was given a descriptor may keep it, or a copy: it was writing when its qmgr died, it gave up
+///          while a write was under way, it reads on, or it has been taken over. So a file is leased only when no
+///          process has it open, by the kernel's word (Files::only_here()); one that is still open somewhere is
+///          skipped. A lease has an open file description of its own, of which the spool keeps no copy. The readers
+///          of a message share one, so that a delivery costs no open(), until release(). Besides, a reader compares
+///          read_header() before its first read and after its last, before it says "sent". Where the file system
+///          cannot tell who has a file open (NFS), each lease has a new file.
 /// Orphans: files found at the start are not used before the orphan pass has ended: call referenced() for each message
 ///          of a queue_log::Scan, then sweep(). Until then new files are made, so that mail is accepted at once.
-/// Thread:  one. lease() and open_to_read() make up to three system calls; the receivers do the writing.
+/// Thread:  one. lease() makes up to six system calls, open_to_read() up to three; the receivers do the writing.
 /// Errors:  SpoolError, errno.
 #include <functional>
 #include <memory>
@@ -102,13 +101,10 @@ class Spool {
   /// The receiver has written and synced `length` bytes. Writes the owner into the file (not synced: the envelope
   /// counts).
   Result<BodyRef> take(std::uint64_t lease, std::string_view queue_id, std::uint64_t length);
-  /// A read-only descriptor, for a reader that reports the end of its reading, which must be before release(). Errors:
-  /// wrong_owner, errno.
+  /// A read-only descriptor. Errors: wrong_owner, errno.
   Result<Fd> open_to_read(BodyRef ref);
-  /// The same for a reader that does not report: a description, and a lock, of its own.
+  /// The same with an open file description of its own, for tools: its offset is nobody else's.
   Result<Fd> open_apart(BodyRef ref);
-  /// A program that may hold a descriptor of open_to_read() will not answer: any surviving copy keeps its lock.
-  void forget_readers() { readers_.clear(); }
   /// The message is over, or its envelope was refused; safe_after: see QueueLog::next_save(). A reference to an
   /// earlier use of the file is ignored.
   void release(BodyRef ref, std::uint64_t safe_after);
@@ -144,13 +140,15 @@ class Spool {
 
  private:
   Spool(std::unique_ptr<Files> files, std::uint64_t reserve, std::function<std::uint64_t()> new_use, std::size_t keep);
-  Result<int> writable(FileNumber file);
-  Result<void> create(FileNumber file);
-  struct File;
-  Result<void> grow(FileNumber number, File& file, std::uint64_t needed);
+  Result<Fd> create(FileNumber file);
+  /// The file for a lease, whatever it held is cleared. nullopt: somebody has it open.
+  Result<std::optional<Fd>> open_for_lease(const Pool::Leased& leased);
+  /// Makes it large enough, and writes its use.
+  Result<void> prepare(FileNumber number, const Fd& fd, std::uint64_t expected_size);
+  std::uint32_t fresh_use();
+  Result<void> grow(FileNumber number, int fd, std::uint64_t size, std::uint64_t needed);
   /// At most this many bytes of the file can still be hollow.
   void limit_hollow(FileNumber number, std::uint64_t most);
-  Result<bool> lock(FileNumber file);
   std::optional<std::uint32_t> use_now(FileNumber file);
   static std::optional<Header> parse_header(std::string block);
   Result<std::optional<Header>> header_of(int fd);
@@ -159,31 +157,20 @@ class Spool {
   std::uint64_t reserve_;
   std::function<std::uint64_t()> new_use_;
   Pool pool_;
-  struct File {
-    Fd write;
-    std::uint32_t use = 0;
-    std::uint64_t size = 0;
-    bool locked = false;  // so only holders of this descriptor's leases can write
-  };
-  std::unordered_map<FileNumber, File> open_;  // kept descriptors: at most max_open_
   // Bytes that were reserved because clients declared them, and that no content has filled yet.
   std::unordered_map<FileNumber, std::uint64_t> hollow_;
   std::uint64_t all_hollow_ = 0;
-  // Read-only descriptors, of which delivery programs get copies: also at most max_open_.
-  struct Reader {
-    Fd fd;
-    bool shared = false;  // it holds the shared flock
-  };
-  std::unordered_map<FileNumber, Reader> readers_;
-  Result<Reader> reader_of(BodyRef ref, std::optional<Reader> known);
-  /// As many files as a steady stream of large messages uses in turn (a file is reused a second after its message is
-  /// over). At most an eighth of the process's descriptors, to leave the others to connections.
+  // Read-only descriptors, of which delivery programs get copies, until the message is over: at most max_open_.
+  std::unordered_map<FileNumber, Fd> readers_;
+  Result<Fd> reader_of(BodyRef ref, std::optional<Fd> known);
+  /// As many files as a steady stream of large messages has in delivery. At most an eighth of the process's
+  /// descriptors, to leave the others to connections.
   static constexpr std::size_t kMaxOpen = 1024;
   std::size_t max_open_;
   static constexpr seconds kPeriod{900};
   static constexpr std::size_t kRemovedAtOnce = 8;  // an unlink of a large file can take milliseconds
   std::optional<SteadyTime> period_began_;
-  void make_room_to_open();
+  bool told_of_leases_ = false;
   /// How many files that are still open somewhere are skipped before a new one is made.
   static constexpr std::size_t kMaxBusy = 8;
 };

@@ -1,5 +1,7 @@
 #include "lib/spool/spool.h"
 
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,13 +67,6 @@ BOOST_FIXTURE_TEST_CASE(a_file_that_was_read_lately_is_not_opened_again, Place) 
   for (const auto& entry : std::filesystem::directory_iterator(scratch.file("bodies")))
     if (entry.path().filename().string().starts_with("body-")) std::filesystem::remove(entry.path());
   BOOST_TEST(read(ref, 10) == "hello body");
-  // The reader sees the present content, not the earlier one.
-  spool->release(ref, 5);
-  BOOST_TEST(spool->reclaim(5) == 1u);
-  const BodyRef next = store("id2", "other body");
-  BOOST_REQUIRE(file_of(next) == file_of(ref));
-  BOOST_TEST(read(next, 10) == "other body");
-  BOOST_TEST(!spool->open_to_read(ref).has_value());
 }
 
 BOOST_FIXTURE_TEST_CASE(a_file_is_used_again_only_after_the_queue_log_says_so, Place) {
@@ -397,15 +392,14 @@ BOOST_FIXTURE_TEST_CASE(a_file_with_a_living_reader_is_not_leased_again, Place) 
   BOOST_TEST(number_of(*spool->lease(10)) == file_of(ref));
 }
 
-BOOST_FIXTURE_TEST_CASE(a_reader_that_will_not_answer_keeps_its_file_and_one_that_did_does_not, Place) {
+BOOST_FIXTURE_TEST_CASE(a_reader_that_keeps_its_descriptor_keeps_the_file_and_one_that_closed_it_does_not, Place) {
   const BodyRef ref = store("id1", "hello body");
-  const auto answered = *spool->open_to_read(ref);
+  (*spool->open_to_read(ref)).reset();
   spool->release(ref, 1);
   spool->reclaim(1);
   const BodyRef next = store("id2", "other body");
   BOOST_TEST(file_of(next) == file_of(ref));
-  const auto lost = *spool->open_to_read(next);
-  spool->forget_readers();
+  const auto kept = *spool->open_to_read(next);
   spool->release(next, 2);
   spool->reclaim(2);
   const BodyRef third = store("id3", "third body");
@@ -416,8 +410,70 @@ BOOST_FIXTURE_TEST_CASE(a_reader_that_will_not_answer_keeps_its_file_and_one_tha
   BOOST_TEST(number_of(*spool->lease(10)) != file_of(third));
 }
 
-BOOST_FIXTURE_TEST_CASE(the_breakage_that_locks_no_readers_shows_in_the_use_of_the_file, Place) {
-  BreakageScope broken(Breakage::unlocked_readers);
+/// A receiver or a delivery program that has been taken over.
+BOOST_FIXTURE_TEST_CASE(whoever_keeps_a_copy_sees_and_changes_no_other_message, Place) {
+  enum class Keeps { writes, unlocked, maps, reads, reads_unlocked };
+  for (const Keeps how : {Keeps::writes, Keeps::unlocked, Keeps::maps, Keeps::reads, Keeps::reads_unlocked}) {
+    auto lease = *spool->lease(10);
+    BOOST_REQUIRE(::pwrite(lease.fd.get(), "mine", 4, kContentOffset) == 4);
+    Fd copy(::dup(lease.fd.get()));
+    void* map = MAP_FAILED;
+    if (how == Keeps::maps) {
+      map = ::mmap(nullptr, 2 * kContentOffset, PROT_READ | PROT_WRITE, MAP_SHARED, lease.fd.get(), 0);
+      BOOST_REQUIRE(map != MAP_FAILED);
+    }
+    if (how == Keeps::unlocked) ::flock(copy.get(), LOCK_UN);
+    lease.fd.reset();
+    const BodyRef ref = *spool->take(lease.lease, "id1", 4);
+    if (how == Keeps::reads || how == Keeps::reads_unlocked) copy = *spool->open_to_read(ref);
+    if (how == Keeps::reads_unlocked) ::flock(copy.get(), LOCK_UN);
+    if (how == Keeps::maps) copy.reset();
+    spool->release(ref, 1);
+    spool->reclaim(1);
+    BOOST_TEST(file_of(store("id2", "yours")) != file_of(ref), static_cast<int>(how));
+    if (how == Keeps::maps) ::munmap(map, 2 * kContentOffset);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(what_a_file_held_is_not_shown_to_the_holder_of_its_next_lease, Place) {
+  for (const bool clears : {false, true}) {
+    const BreakageScope broken(clears ? Breakage::none : Breakage::not_cleared);
+    const BodyRef ref = store("id1", "a secret of somebody else's");
+    spool->release(ref, 1);
+    spool->reclaim(1);
+    auto lease = *spool->lease(10);
+    BOOST_REQUIRE(number_of(lease) == file_of(ref));
+    std::string found(8, '?');
+    BOOST_TEST(::pread(lease.fd.get(), found.data(), 8, kContentOffset) == 8);
+    BOOST_TEST((found == (clears ? std::string(8, '\0') : "a secret")));
+    struct stat st{};
+    BOOST_TEST(::fstat(lease.fd.get(), &st) == 0);
+    BOOST_TEST(st.st_size >= static_cast<off_t>(kGrowth));
+    BOOST_TEST(st.st_blocks * 512 >= static_cast<off_t>(kGrowth));  // they stay its own
+    spool->give_back(lease.lease);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(where_nobody_can_tell_who_has_a_file_open_each_lease_has_a_new_one) {
+  FaultDisk disk;
+  disk.cannot_tell = true;
+  auto spool = *Spool::open(disk.files(), 0);
+  std::vector<Fd> kept;
+  for (int i = 0; i < 3; ++i) {
+    auto lease = *spool->lease(10);
+    disk.write(lease.fd.get(), "content", kContentOffset);
+    for (const Fd& other : kept) BOOST_TEST(*read_some(other.get(), 7, kContentOffset) != "content");
+    const BodyRef ref = *spool->take(lease.lease, "id", 7);
+    BOOST_TEST(file_of(ref) == 1u);
+    disk.write(lease.fd.get(), "CHANGED", kContentOffset);
+    kept.push_back(std::move(lease.fd));
+    spool->release(ref, 1);
+    spool->reclaim(1);
+  }
+}
+
+BOOST_FIXTURE_TEST_CASE(the_breakage_that_leases_open_files_shows_in_the_use_of_the_file, Place) {
+  BreakageScope broken(Breakage::leased_while_open);
   const BodyRef ref = store("id1", "hello body");
   auto fd = *spool->open_to_read(ref);
   BOOST_TEST((*Spool::read_header(fd.get()))->use == use_of(ref));

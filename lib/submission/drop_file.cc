@@ -231,4 +231,22 @@ Result<void> DropReader::remove() {
   return {};
 }
 
+Result<DropRemoved> remove_drop(const std::string& directory, const std::string& name) {
+  using State = DropReader::State;
+  PEN_TRY_ASSIGN(auto file, DropReader::open(directory, name));
+  switch (file.state()) {
+    case State::gone:
+    case State::abandoned:
+      return DropRemoved::gone;
+    case State::being_written:
+      return DropRemoved::busy;
+    case State::complete:
+    case State::damaged:
+    case State::foreign:
+      break;
+  }
+  PEN_TRY(file.remove());
+  return DropRemoved::yes;
+}
+
 }  // namespace pen::submission

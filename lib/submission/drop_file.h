@@ -106,4 +106,12 @@ class DropReader {
   int fd_ = -1;
 };
 
+enum class DropRemoved : std::uint8_t {
+  yes,
+  gone,  // it is not there, or its writer died, which pickup settles
+  busy,  // somebody writes it, or takes it into the queue
+};
+/// Removes a file that nobody works on.
+Result<DropRemoved> remove_drop(const std::string& directory, const std::string& name);
+
 }  // namespace pen::submission

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/fd.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/submission/format.h"
@@ -25,6 +26,8 @@ namespace pen::submission {
 class DropNames {
  public:
   explicit DropNames(const std::string& directory);
+  /// Of a directory that somebody else has opened. shown: its name, for errors.
+  DropNames(Fd directory, std::string shown);
   ~DropNames();
   DropNames(const DropNames&) = delete;
   DropNames& operator=(const DropNames&) = delete;
@@ -48,5 +51,17 @@ struct Dropped {
 };
 /// nullopt: no such file, an unfinished one, or a name that leads elsewhere. Errors: errno.
 Result<std::optional<Dropped>> look_at_drop(const std::string& directory, const std::string& name);
+
+/// The two halves of that, for processes that share the work: who may reach the directory opens the file, and who wants
+/// to know looks into it.
+struct DropEntry {
+  std::uint64_t size = 0;
+  std::int64_t modified = 0;  // unix seconds
+  bool regular = false;
+  int error = 0;  // errno of the opening
+  Fd file;        // of a regular file without error
+};
+Result<std::optional<DropEntry>> open_drop(const std::string& directory, const std::string& name);
+Dropped look_at_drop(const std::string& name, const DropEntry& entry);
 
 }  // namespace pen::submission

@@ -1,5 +1,7 @@
 #include "lib/views/destinations.h"
 
+#include "lib/destdb/name.h"
+
 namespace pen::views {
 
 using ipc::destinations::Backend;
@@ -33,11 +35,39 @@ ordered_json json_of(const ClassSeen& c) {
   return j;
 }
 
+ordered_json json_of(const std::vector<ipc::destinations::Limit>& limits) {
+  ordered_json list = ordered_json::array();
+  for (const auto& l : limits) {
+    ordered_json j;
+    const auto text = [&j](const char* name, const std::string& value) {
+      if (!value.empty()) j[name] = value;
+    };
+    text("group", l.group);
+    text("source", l.source);
+    text("sender_domain", l.domain);
+    text("name", l.name);
+    text("rate", l.rate);
+    text("set", l.set);
+    text("ordered", l.ordered);
+    if (l.connections > 0) j["connections"] = l.connections;
+    j["jobs_waiting"] = l.waiting;
+    j["last_minute"] = l.last_minute;
+    if (l.held.count() > 0) j["held_ms"] = l.held.count();
+    if (l.complaints > 0) j["complaints"] = l.complaints;
+    if (l.complained != WallTime{}) j["complained"] = unix_seconds(l.complained);
+    text("rule", l.rule);
+    text("reason", l.reason);
+    list.push_back(std::move(j));
+  }
+  return list;
+}
+
 ordered_json json_of(const Seen& d) {
   const destdb::Facts& f = d.facts;
   ordered_json j;
   j["destination"] = d.entry.shown;
   j["transport"] = d.entry.transport;
+  if (!d.entry.source.empty()) j["source"] = d.entry.source;
   j["state"] = class_word(d.entry.classification);
   if (!d.entry.suspended.empty()) j["suspended"] = d.entry.suspended;
   if (d.live) {
@@ -52,6 +82,7 @@ ordered_json json_of(const Seen& d) {
       j["waits_for_session"] = d.entry.in_line;
     }
   }
+  if (!d.entry.limits.empty()) j["limits"] = json_of(d.entry.limits);
   j["failures"] = f.failures;
   if (f.failures > 0) {
     j["next_retry"] = unix_seconds(f.next_retry);
@@ -108,15 +139,67 @@ ordered_json json_of(const Backend& b) {
 
 }  // namespace
 
+ordered_json to_json(const ipc::destinations::SourceSeen& s) {
+  ordered_json j;
+  j["type"] = "source";
+  j["source"] = s.name;
+  for (const auto& [name, value] : {std::pair{"address", s.address},
+                                    {"address6", s.address6},
+                                    {"helo", s.helo},
+                                    {"proxy", s.proxy},
+                                    {"suspended", s.suspended},
+                                    {"resting", s.resting},
+                                    {"warmup_begins", s.begins}})
+    if (!value.empty()) j[name] = value;
+  if (!s.resting.empty()) j["rests_until"] = unix_seconds(s.rests_until);
+  j["pools"] = s.pools;
+  j["connections"] = s.connections;
+  j["warms_up"] = s.warms_up;
+  return j;
+}
+
+ordered_json to_json(const ipc::destinations::SourceGroup& g) {
+  ordered_json j;
+  j["type"] = "source_group";
+  j["source"] = g.source;
+  j["group"] = g.group;
+  if (g.stage > 0) {
+    j["stage"] = g.stage;
+    if (g.limit > 0) j["limit"] = g.limit;
+    j["taken"] = g.taken;
+    j["accepted"] = g.accepted;
+  }
+  if (!g.blocked.empty()) {
+    j["blocked"] = g.blocked;
+    j["blocked_until"] = unix_seconds(g.blocked_until);
+  }
+  return j;
+}
+
 std::string text_of(const ordered_json& j) {
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string_view trouble_word(std::uint8_t trouble) {
-  static constexpr std::string_view kWords[] = {
-      "none",         "connection refused", "timed out", "unreachable", "greeting 4xx",
-      "greeting 5xx", "connection lost",    "reply 421", "TLS",         "local"};
+  static constexpr std::string_view kWords[] = {"none",
+                                                "connection refused",
+                                                "timed out",
+                                                "unreachable",
+                                                "greeting 4xx",
+                                                "greeting 5xx",
+                                                "connection lost",
+                                                "reply 421",
+                                                "TLS",
+                                                "local",
+                                                "replaced",
+                                                "source"};
   return trouble < std::size(kWords) ? kWords[trouble] : "unknown";
+}
+
+std::string order_name(const std::string& shown) {
+  const auto parts = destdb::parse_shown(shown);
+  if (parts.address.empty()) return parts.host;
+  return "[" + parts.address + "]:" + std::to_string(parts.port);
 }
 
 std::string_view class_word(Class c) {
@@ -177,6 +260,7 @@ ordered_json to_json(const Explained& e, const std::vector<Seen>& hosts, const B
   j["destination_rate_delay_ms"] = e.rate_delay.count();
   j["jobs_waiting_for_connection"] = e.pooled;
   for (const auto& c : e.classes) j["session_classes"].push_back(json_of(c));
+  if (!e.limits.empty()) j["limits"] = json_of(e.limits);
   j["hosts"] = ordered_json::array();
   for (const Seen& d : hosts) {
     ordered_json one;

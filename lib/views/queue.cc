@@ -10,6 +10,7 @@ nlohmann::ordered_json to_json(const ipc::queue::Entry& e) {
   j["message_size"] = e.size;
   j["forced_expire"] = e.forced_expire;
   j["sender"] = e.sender.empty() ? "MAILER-DAEMON" : e.sender;
+  if (!e.tenant.empty()) j["tenant"] = e.tenant;
   if (!e.fault.empty()) j["fault"] = e.fault;
   j["recipients"] = nlohmann::ordered_json::array();
   const auto recipient = [&](const std::string& original, const std::string& address, const char* what,

@@ -14,12 +14,15 @@
 #include "qmgr/scheduler/list.h"
 #include "qmgr/scheduler/number_table.h"
 #include "qmgr/scheduler/party.h"
+#include "qmgr/scheduler/tenant_round.h"
 #include "qmgr/scheduler/transport.h"
 
 namespace pen::qmgr::scheduler {
 
 struct Destination;
 struct Cluster;
+struct Group;
+struct Gate;
 
 /// Of a look-up's answer, whatever the order within its levels; with a key that nobody outside knows.
 struct Fingerprint {
@@ -51,14 +54,16 @@ struct Cluster {
   std::uint64_t number = 0;  // the fingerprint's low half, or the next one that was free
   std::uint64_t slot = 0;    // in Routes
   Transport* transport = nullptr;
+  Group* group = nullptr;  // its provider (shaping.h); nullptr: nothing is shaped
+  Gate* gate = nullptr;    // of the transport's destination_rate_limit
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
   /// More than one destination.
   bool has_several() const { return levels.size() > 1 || levels.front().size() > 1; }
-  List<PoolShare> round;        // one of each party that waits here
-  std::size_t share_count = 0;  // messages that wait here; of shared parties, jobs
-  List<PoolShare> full;         // those that wait for limits
-  std::size_t awake = 0;        // those that wait for a worker
-  Node<Cluster> left{this};     // in Pool: one that was awake went; others may have what it did not take
+  TenantRound<PoolShare> round;  // one of each party that waits here
+  std::size_t share_count = 0;   // messages that wait here; of shared parties, jobs
+  List<PoolShare> full;          // those that wait for limits
+  std::size_t awake = 0;         // those that wait for a worker
+  Node<Cluster> left{this};      // in Pool: one that was awake went; others may have what it did not take
   std::size_t pooled = 0;
   SteadyTime looked{};               // when a job last looked for a connection
   std::uint64_t left_to_others = 0;  // the event (Pool) in which one did not take what there was
@@ -76,6 +81,8 @@ struct RouteSet {
   bool parked = false;         // kept by Routes without a job
   std::string suspended;       // why nothing goes to this next hop; empty: it may
   SteadyTime judged{};         // when that was found
+  Gate* gate = nullptr;        // of the limit of its domain
+  SteadyTime limits_judged{};  // when that was asked for
 };
 
 }  // namespace pen::qmgr::scheduler

@@ -39,7 +39,8 @@ struct Connection {
   std::uint64_t quota = 0;   // jobs after which it is closed, before the peer does; 0: none
   Cluster* last_cluster = nullptr;
   List<ConnectionShare> round;
-  bool from_pool = true;  // where its last job came from, if there was a choice
+  std::vector<std::pair<Tenant*, std::uint32_t>> tenants;  // that have jobs on it, and of how many parties
+  bool from_pool = true;                                   // where its last job came from, if there was a choice
   bool close_sent = false;
   bool asks = false;     // for a lease of its session class
   bool in_turn = false;  // and was first in line for it

@@ -16,6 +16,28 @@ void Model::concurrency_changed(Party& p, int by) {
   });
 }
 
+void Model::tenant_on(Connection& c, Tenant* tenant, int parties) {
+  if (tenant == nullptr) return;
+  auto at = std::ranges::find(c.tenants, tenant, &std::pair<Tenant*, std::uint32_t>::first);
+  if (at == c.tenants.end()) {
+    at = c.tenants.emplace(at, tenant, 0);
+    ++tenant->concurrency;
+  }
+  at->second += static_cast<std::uint32_t>(parties);
+  if (at->second > 0) return;
+  *at = c.tenants.back();
+  c.tenants.pop_back();
+  --tenant->concurrency;
+  may_have_more(*tenant);
+}
+
+void Model::may_have_more(Tenant& tenant) {
+  tenant.may_have_more([this](const void* queue) {
+    for (auto& [name, t] : routes.transports())
+      if (queue == &t->waiting || queue == &t->probe_waiting) to_serve.mark(*t);
+  });
+}
+
 Connection& Model::open(Destination& d, const Job& cause) {
   auto owned = std::make_unique<Connection>();
   Connection& c = *owned;
@@ -23,9 +45,11 @@ Connection& Model::open(Destination& d, const Job& cause) {
   c.opened_at = clock.now;
   c.destination = &d;
   c.quota = ceilings.quota_of(d);
+  memory.refresh(d);
   connections.emplace(c.number, std::move(owned));
   d.connections.push_back(&c);
   ++d.holding;
+  if (d.provider != nullptr) ++d.provider->holding;
   ++d.transport->connections;
   d.transport->all.push_back(c.in_all);
   if (Probes::unproven(d)) probes.begin(c);
@@ -50,6 +74,7 @@ void Model::attach(Job& j, Connection& c) {
   ConnectionShare* known = party.carried.find(&c);
   if (known == nullptr) {
     known = &party.carried.make(&c, &party);
+    tenant_on(c, party.tenant, 1);
     concurrency_changed(party, 1);
   }
   ConnectionShare& share = *known;
@@ -68,6 +93,7 @@ void Model::unassign(Job& j) {
   Connection& c = *j.connection;
   ConnectionShare& share = *j.message->party->carried.find(&c);
   if (j.place == Job::Place::handed) {
+    if (j.under_way != 0) ended_at_gates(j);
     c.handed.erase(std::find(c.handed.begin(), c.handed.end(), &j));
     --c.destination->transport->in_hand;
     --c.destination->handed;
@@ -84,6 +110,7 @@ void Model::unassign(Job& j) {
   j.place = Job::Place::forming;
   if (--share.jobs == 0) {
     j.message->party->carried.erase(&c);
+    tenant_on(c, j.message->party->tenant, -1);
     concurrency_changed(*j.message->party, -1);
   }
 }
@@ -103,9 +130,11 @@ void Model::hand(Connection& c, Job& j) {
   ++c.destination->handed;
   ++figures.in_hand;
   rate_delay.begun(*c.destination->transport);
+  if (shaping.on()) begin_at_gates(j);
   prefetch(*c.handed.front());  // will be done next
   actions.emplace_back(HandJob{c.number, j.number, j.message->number, c.destination->transport->name, j.route->nexthop,
                                j.ordinals.all(), may_go_on(j, *c.destination), j.rewritten});
+  if (shaping.on()) shaping.tell_rules(*j.route->cluster, std::get<HandJob>(actions.back()));
 }
 
 void Model::hand_out(Connection& c) {
@@ -138,6 +167,7 @@ void Model::hand_out(Connection& c) {
       reroute(j);
       continue;
     }
+    if (shaping.on() && sent_back(j)) continue;
     hand(c, j);
   }
 }
@@ -213,8 +243,13 @@ void Model::retire(Connection& c) {
   memory.keep(d);
   const std::vector<Job*> again = take_waiting(c);
   send_close(c);
-  if (c.handed.empty()) erase(c);
+  if (c.handed.empty()) left(c);
   for (Job* j : again) schedule(*j);
+}
+
+void Model::left(Connection& c) {
+  if (Group* const provider = c.destination->provider; provider != nullptr) provider->left = clock.now;
+  erase(c);
 }
 
 void Model::erase(Connection& c) {
@@ -227,11 +262,13 @@ void Model::erase(Connection& c) {
     d.connections.erase(it);
   }
   --d.holding;
+  if (d.provider != nullptr) --d.provider->holding;
   --t.connections;
   connections.erase(c.number);
   to_serve.mark(t);
   ++d.references;  // stays while jobs move
   recheck(d);
+  if (d.provider != nullptr) unblock(*d.provider);
   --d.references;
   routes.drop_if_unused(d);
 }
@@ -240,6 +277,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
                    const std::vector<JobNumber>& unstarted) {
   Destination& d = *c.destination;
   Transport& t = *d.transport;
+  if (shaping.on() && trouble == Trouble::peer_421) complained_at_close(c, status);
   std::vector<Job*> again, lost;
   // The peer's end may come in the same turn as the result that moved these jobs up: the program has
   // not seen them.
@@ -279,7 +317,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
   const bool failure =
       was_opened ? trouble != Trouble::none && !broken_tls &&
                        (served_nothing || (trouble == Trouble::peer_421 && mail::stated_delay(status).has_value()))
-                 : trouble != Trouble::replaced && !broken_tls;
+                 : trouble != Trouble::replaced && trouble != Trouble::source && !broken_tls;
   if (failure) {
     back_off.failed(d, trouble, status);
     memory.keep(d);
@@ -297,7 +335,10 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
   }
   for (Job* j : again) {
     ++figures.rescheduled;
-    schedule(*j);
+    if (trouble == Trouble::source && !j->message->withdrawn)
+      reroute(*j);  // to another source
+    else
+      schedule(*j);
   }
   recheck(d);
   if (t.exclusive()) to_serve.mark(t);
@@ -309,6 +350,7 @@ void Model::drop(Job& j) {
   Message& m = *j.message;
   Transport& t = *j.route->cluster->transport;
   if (j.share != nullptr) pool.take(j);
+  if (j.gated != nullptr || j.passed != 0) leave_gates(j);
   if (j.connection != nullptr) {
     Connection& c = *j.connection;
     unassign(j);
@@ -340,7 +382,7 @@ void Model::spread(Connection& c) {
           return limits.may_open(*m->destination) && SessionClasses::possible(*m->destination);
         }))
       return;
-    if (!options.fairness.allowed(j.message->party->concurrency, t.free())) return;
+    if (!options.fairness.allowed(j.message->party->held(), t.free())) return;
     unassign(j);
     schedule(j);
   }
@@ -353,7 +395,7 @@ void Model::move_worker(Connection& c, Destination& to) {
     unassign(*j);
   } else {
     PoolShare& share = *c.last_cluster->round.front();
-    c.last_cluster->round.rotate();
+    c.last_cluster->round.rotate(share.jobs.front()->ordinals.size());
     j = share.jobs.front();
     pool.take(*j);
   }

@@ -20,6 +20,7 @@ namespace pen::qmgr::scheduler {
 
 struct Connection;
 struct SessionClass;
+struct Group;
 
 inline constexpr std::uint32_t kNoLimit = 1'000'000;  // of connections to one destination
 
@@ -36,6 +37,7 @@ struct Yield {
 
 struct Destination {
   std::string key;
+  std::string host_key;  // of the host's facts, which all sources share; empty: it has no source
   ipc::Destination address;
   Transport* transport = nullptr;
   destdb::Facts facts;
@@ -58,6 +60,9 @@ struct Destination {
   SteadyTime paused_until{};              // rate delay; in RateDelay until then
   SessionClass* session_class = nullptr;  // nullptr: connections need no lease
   Node<Destination> in_class_line{this};
+  Group* provider = nullptr;  // of its host; nullptr: none is known
+  std::string group;          // of the route that led here last; for people
+  Node<Destination> in_provider{this};
   List<Member> hungry;
   List<Member> starved;
   std::size_t references = 0;  // clusters

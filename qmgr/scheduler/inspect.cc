@@ -7,7 +7,7 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-DestinationState state_of(const Model& model, const Destination& d) {
+DestinationState state_of(Model& model, const Destination& d) {
   DestinationState s;
   s.key = d.key;
   s.address = d.address;
@@ -15,7 +15,9 @@ DestinationState state_of(const Model& model, const Destination& d) {
   s.connections = d.holding;
   s.elsewhere = d.elsewhere;
   s.limit = model.limits.connections(d);
+  if (d.provider != nullptr) s.limit = std::min(s.limit, model.shaping.connections(*d.provider));
   if (s.limit >= kNoLimit) s.limit = 0;
+  s.limits = model.shaping.of(d);
   s.facts = d.facts;
   if (s.facts.shown.empty()) s.facts.shown = d.address.shown();
   if (model.rate_delay.must_pause(d) && d.paused_until > model.clock.now)
@@ -42,7 +44,7 @@ DestinationState state_of(const Model& model, const Destination& d) {
   return s;
 }
 
-Explanation explain(const Model& model, const RouteSet& r) {
+Explanation explain(Model& model, const RouteSet& r) {
   Explanation e;
   const Cluster& c = *r.cluster;
   e.suspended = r.suspended;
@@ -51,6 +53,7 @@ Explanation explain(const Model& model, const RouteSet& r) {
   e.pooled = c.pooled;
   e.free_workers = c.transport->limits.workers == 0 ? 0 : c.transport->free();
   e.transport_up = c.transport->up;
+  e.limits = model.shaping.of(r);
   for (const auto& level : c.levels) {
     auto& out = e.levels.emplace_back();
     for (const auto& m : level) out.push_back(state_of(model, *m->destination));
@@ -86,6 +89,27 @@ Explanation Scheduler::explain(const ipc::route::Resolved& answer) {
 
 void Scheduler::each_destination(const std::function<void(const DestinationState&)>& see) const {
   for (const auto& [key, d] : model_->routes.destinations()) see(state_of(*model_, *d));
+}
+
+Scheduler::Troubled Scheduler::troubled(std::size_t most) const {
+  Troubled out;
+  std::vector<const Destination*> kept;  // a heap: the least troubled first
+  const auto worse = [](const Destination* a, const Destination* b) {
+    return a->facts.failures != b->facts.failures ? a->facts.failures > b->facts.failures : a->key < b->key;
+  };
+  for (const auto& [key, d] : model_->routes.destinations()) {
+    if (d->facts.failures == 0 && d->suspended.empty()) continue;
+    ++out.all;
+    if (kept.size() == most && (most == 0 || !worse(d.get(), kept.front()))) continue;
+    kept.push_back(d.get());
+    std::ranges::push_heap(kept, worse);
+    if (kept.size() <= most) continue;
+    std::ranges::pop_heap(kept, worse);
+    kept.pop_back();
+  }
+  std::ranges::sort(kept, worse);
+  for (const Destination* d : kept) out.worst.push_back(state_of(*model_, *d));
+  return out;
 }
 
 std::vector<std::string> Scheduler::destinations_of(std::string_view name) const {

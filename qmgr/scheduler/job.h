@@ -17,9 +17,10 @@ struct Message;
 struct RouteSet;
 struct PoolShare;
 struct Connection;
+struct GateShare;
 
 struct Job {
-  enum class Place : std::uint8_t { forming, pooled, backlog, handed, alone };
+  enum class Place : std::uint8_t { forming, gated, pooled, backlog, handed, alone };
   explicit Job(std::uint32_t ordinal) : ordinals(ordinal) {}
   JobNumber number = 0;
   Message* message = nullptr;
@@ -35,6 +36,10 @@ struct Job {
   const void* joined_by = nullptr;  // its key in Message::joinable; nullptr: it is not there
   PoolShare* share = nullptr;
   Connection* connection = nullptr;
+  GateShare* gated = nullptr;  // it waits at a gate (gate.h)
+  std::uint8_t passed = 0;     // kinds of gates that count it as one that has passed
+  std::uint8_t under_way = 0;  // or as one that is under way
+  bool had_turn = false;       // at a gate: it stands in no other line for its place
   Node<Job> in_message{this};
   Node<Job> in_line{this};     // forming list of the message, pool share, or a connection's share
   Node<Job> in_forming{this};  // the list of all forming jobs, oldest first

@@ -4,6 +4,7 @@
 #include "qmgr/scheduler/back_off.h"
 #include "qmgr/scheduler/ceilings.h"
 #include "qmgr/scheduler/rate_delay.h"
+#include "qmgr/scheduler/shaping.h"
 #include "qmgr/scheduler/share.h"
 
 namespace pen::qmgr::scheduler {
@@ -11,8 +12,13 @@ namespace pen::qmgr::scheduler {
 class Limits {
  public:
   Limits(const Clock& clock, const BackOff& back_off, const Ceilings& ceilings, const RateDelay& rate_delay,
-         const Shares& shares)
-      : clock_(clock), back_off_(back_off), ceilings_(ceilings), rate_delay_(rate_delay), shares_(shares) {}
+         const Shares& shares, const Shaping& shaping)
+      : clock_(clock),
+        back_off_(back_off),
+        ceilings_(ceilings),
+        rate_delay_(rate_delay),
+        shares_(shares),
+        shaping_(shaping) {}
   /// Connections that it may have now.
   std::uint32_t connections(const Destination& d) const {
     const std::uint32_t limit = connections_in_time(d);
@@ -33,6 +39,7 @@ class Limits {
   const Ceilings& ceilings_;
   const RateDelay& rate_delay_;
   const Shares& shares_;
+  const Shaping& shaping_;
 };
 
 }  // namespace pen::qmgr::scheduler

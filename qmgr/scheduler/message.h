@@ -5,7 +5,8 @@
 /// (own, first_inline.h), next to what is used with it.
 ///
 /// Owned:    by Model::messages.
-/// Changed:  made and ended by scheduler.cc; unrouted, joinable and forming by routing.cc; source, party by sources.h.
+/// Changed:  made and ended by scheduler.cc; unrouted, joinable and forming by routing.cc; source, party by sources.h;
+///           tenant by tenants.h.
 #include <cstdint>
 #include <optional>
 
@@ -17,6 +18,9 @@
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr::scheduler {
+
+struct Sender;
+struct Tenant;
 
 struct Message {
   MessageNumber number = 0;
@@ -32,7 +36,9 @@ struct Message {
   List<Job> jobs;
   FirstInline<void, Job*> joinable;  // jobs that can take more recipients, by join_key()
   List<Job> forming;
+  Tenant* tenant = nullptr;  // nullptr: there are no tenants
   Source* source = nullptr;
+  Sender* sender = nullptr;  // nullptr: nothing is shaped
   Party* party = nullptr;
   std::optional<Party> own;
 };

@@ -6,7 +6,8 @@ Model::Model(Options o, Routes::LimitsOf limits_of, destdb::Table& d, Random& r)
     : options(std::move(o)),
       table(d),
       random(r),
-      routes(options, std::move(limits_of), table, r.next(), {suspensions, session_classes, host_order, rate_delay}) {}
+      routes(options, std::move(limits_of), table, r.next(),
+             {suspensions, session_classes, host_order, rate_delay, shaping}) {}
 
 void Model::tick() {
   while (Job* j = forming.front()) {
@@ -14,6 +15,7 @@ void Model::tick() {
     formed(*j);
   }
   end_pauses();
+  shaping.wake_due();
   for (auto& [name, t] : routes.transports()) {
     if (t->look_at_probes <= clock.now) abandon_probes(*t);
     give_up_solo(*t);
@@ -37,8 +39,9 @@ void Model::settle() {
     retire_spent();
     pump_workers();
     serve_classes();
+    open_gates();
     while (Cluster* c = pool.take_left()) unblock(*c);
-  } while (ceilings.any_spent() || !to_serve.empty() || session_classes.any_dirty());
+  } while (ceilings.any_spent() || !to_serve.empty() || session_classes.any_dirty() || shaping.any_dirty());
   pump_routing();
 }
 

@@ -26,7 +26,9 @@
 #include "qmgr/scheduler/prefetch.h"
 #include "qmgr/scheduler/probes.h"
 #include "qmgr/scheduler/routes.h"
+#include "qmgr/scheduler/shaping.h"
 #include "qmgr/scheduler/sources.h"
+#include "qmgr/scheduler/tenants.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -41,6 +43,8 @@ struct Model {
     PEN_CHECK(m != nullptr, "an event for a message that is not here");
     return *m;
   }
+  /// The tenant holds less, or weighs more: where it stood aside it is looked at.
+  void may_have_more(Tenant& tenant);
   void wants_routes(Message& m);
   void routing_ended(Message& m);
   void add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Resolved& answer, Sharing sharing);
@@ -65,6 +69,8 @@ struct Model {
   void closed(Connection& c, bool was_opened, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status,
               const std::vector<JobNumber>& unstarted);
   void erase(Connection& c);
+  /// erase(), of one that we have closed.
+  void left(Connection& c);
   /// Takes the jobs that wait on it, which are to be scheduled again.
   std::vector<Job*> take_waiting(Connection& c);
   void session_refused(Connection& c);
@@ -73,6 +79,7 @@ struct Model {
   // --- destinations ---
   /// It may bear a connection more: the next of those that wait for that looks for itself.
   void unblock(Destination& d);
+  void unblock(Group& provider);
   /// After a failure: jobs that have no working destination left are deferred, others look again.
   void recheck(Destination& d);
   void suspend(Destination& d);
@@ -101,8 +108,9 @@ struct Model {
   Suspensions suspensions{options, table, clock};
   HostOrder host_order{options, clock, back_off, memory};
   Probes probes{clock, to_serve};
+  Shaping shaping{options, clock, table};
   Shares shares{options, clock, back_off, speed};
-  Limits limits{clock, back_off, ceilings, rate_delay, shares};
+  Limits limits{clock, back_off, ceilings, rate_delay, shares, shaping};
   Finish finish{clock, back_off, speed, limits, shares};
   Windows windows{options, clock, back_off, rate_delay, limits, finish};
   Paying paying{options, clock, speed, memory};
@@ -115,11 +123,12 @@ struct Model {
   NumberTable<Message> message_numbers;
   Slab<Job> jobs;
   std::unordered_map<ConnectionNumber, std::unique_ptr<Connection>> connections;
-  WorkerQueue<Party> routing_queue;
+  TenantQueue<Party> routing_queue{&Tenant::routing};
   std::uint64_t routing = 0;  // look-ups under way
   std::deque<std::pair<MessageNumber, std::uint32_t>> route_alone;
   bool routing_solo = false;
-  List<Job> forming;  // oldest first
+  List<Job> forming;         // oldest first
+  Tenants tenants{options};  // after all queues: its lines are in them
 
  private:
   // routing.cc
@@ -134,6 +143,20 @@ struct Model {
   enum class Outcome : std::uint8_t { assigned, pooled, dead };
   Outcome try_level(Job& j, std::size_t level, bool from_pool);
   void defer_dead(Job& j);
+
+  // gates.cc
+  /// It has passed its gates, and looks for a connection. False: it waits, or was put off.
+  bool pass_gates(Job& j);
+  /// It is before a gate, or counted by some, no more.
+  void leave_gates(Job& j);
+  /// One of its gates does not let it begin now: it goes back there.
+  bool sent_back(Job& j);
+  void begin_at_gates(Job& j);
+  void ended_at_gates(Job& j);
+  void open_gates();
+  /// A peer closes with a reply, which may complain of something: of whose mail is next on the connection.
+  void complained_at_close(Connection& c, const mail::DeliveryStatus& status);
+  void wait_at(Gate& g, Job& j, bool at_front);
 
   // next_host.cc
   /// What a host does not take of the job may be tried at another one in this round.
@@ -153,7 +176,7 @@ struct Model {
   Job* steal(Connection& c);
   /// A shared party that had a turn comes after all that wait: as one message that came now.
   template <class T>
-  void to_the_end(WorkerQueue<T>& queue, typename WorkerQueue<T>::Entry& entry) {
+  void to_the_end(TenantQueue<T>& queue, typename TenantQueue<T>::Entry& entry) {
     queue.remove(entry);
     entry.seq = turn++;
     queue.add(entry);
@@ -170,6 +193,8 @@ struct Model {
   void free_from_stuck(Transport& t);
   void send_close(Connection& c);
   void concurrency_changed(Party& p, int by);
+  /// So many parties of the tenant more have jobs on it.
+  void tenant_on(Connection& c, Tenant* tenant, int parties);
   void retire_spent();
   void end_pauses();
   /// Gives up those that have had no answer for longer than our patience, if others want their workers.

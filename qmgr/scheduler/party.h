@@ -13,7 +13,7 @@
 #include "qmgr/scheduler/first_inline.h"
 #include "qmgr/scheduler/list.h"
 #include "qmgr/scheduler/scheduler.h"
-#include "qmgr/scheduler/worker_queue.h"
+#include "qmgr/scheduler/tenant_queue.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -35,6 +35,7 @@ enum class Waits : std::uint8_t {
 /// The jobs of one party that wait in one cluster for a connection.
 struct PoolShare {
   PoolShare(Cluster* c, Party* p) : cluster(c), party(p) {}
+  Tenant* owner() const;
   Cluster* cluster;
   Party* party;
   Claim* claim = nullptr;  // of the party, to workers of the cluster's transport; none if it waits for limits
@@ -54,7 +55,8 @@ struct Claim {
   WorkerQueue<Claim>::Entry entry{this};
   List<PoolShare> shares;
   bool probe;
-  WorkerQueue<Claim>& queue() const;
+  Tenant* owner() const;
+  TenantQueue<Claim>& queue() const;
 };
 
 /// One party's jobs on one connection.
@@ -73,6 +75,12 @@ struct Party {
   std::uint32_t concurrency = 0;        // connections that hold jobs of it
   std::uint32_t most_workers = kNoCap;  // of one transport
   bool shared = false;
+  Tenant* tenant = nullptr;  // of all its messages; nullptr: there are no tenants
+  Tenant* owner() const { return tenant; }
+  /// As allowed_new_worker() counts them: nobody has more workers than his tenant may have.
+  std::uint64_t held() const {
+    return tenant == nullptr ? concurrency : std::max<std::uint64_t>(concurrency, tenant->weighed(tenant->concurrency));
+  }
   List<Message> unrouted;  // those with recipients that want a route, in turn
   WorkerQueue<Party>::Entry routing_entry{this};
   FirstInline<Cluster, PoolShare> pooled;
@@ -88,10 +96,14 @@ struct Party {
   }
 };
 
+inline Tenant* PoolShare::owner() const { return party->tenant; }
+inline Tenant* Claim::owner() const { return party->tenant; }
+
 /// Where messages come from: a sender, or what asks for verification.
 struct Source {
   std::uint64_t number = 0;
   std::uint64_t slot = 0;  // in Sources
+  Tenant* tenant = nullptr;
   std::size_t messages = 0;
   bool pseudo_message = false;   // all its messages are one party, from the first on
   std::unique_ptr<Party> party;  // of those that are not parties of their own

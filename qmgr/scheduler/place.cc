@@ -37,6 +37,7 @@ bool Model::schedule(Job& j, bool from_pool) {
     to_serve.mark(t);
     return true;
   }
+  if (t.solo != &j && !pass_gates(j)) return true;
   if (!t.up || draining || (t.exclusive() && t.solo != &j)) {
     pool.put(j, Waits::worker, from_pool);
     return false;
@@ -71,7 +72,7 @@ bool Model::schedule(Job& j, bool from_pool) {
 namespace {
 /// As allowed_new_worker() counts it: nobody goes beyond his own limit, however many workers are free.
 std::uint64_t concurrency_of(const Party& p) {
-  return p.concurrency < p.most_workers ? p.concurrency : std::numeric_limits<std::uint64_t>::max();
+  return p.concurrency < p.most_workers ? p.held() : std::numeric_limits<std::uint64_t>::max();
 }
 }  // namespace
 

@@ -111,6 +111,7 @@ void Pool::take(Job& j) {
   }
   if (!last) return;
   end_wait(s);
+  c.round.remove(s.round);
   s.party->pooled.erase(&c);  // s dies with its entry
 }
 

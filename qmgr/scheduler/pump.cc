@@ -34,6 +34,24 @@ void Model::unblock(Destination& d) {
   }
 }
 
+void Model::unblock(Group& provider) {
+  if (shaping.connections(provider) == kNoLimit) return;
+  std::vector<Destination*> hosts;
+  provider.hosts.for_each([&](Destination& d) {
+    if (!d.starved.empty()) hosts.push_back(&d);
+  });
+  if (hosts.empty()) return;
+  // In turn, however many hosts it has.
+  provider.hosts.rotate();
+  for (Destination* d : hosts) ++d->references;
+  for (Destination* d : hosts)
+    if (limits.may_open(*d)) unblock(*d);
+  for (Destination* d : hosts) {
+    --d->references;
+    routes.drop_if_unused(*d);
+  }
+}
+
 void Model::unblock(Cluster& c) {
   for (auto& level : c.levels) {
     for (auto& m : level) {
@@ -84,7 +102,7 @@ Job* Model::pull(Connection& c) {
     prefetch(*s.party);
     Job& j = *s.jobs.front();
     prefetch(j);
-    m.cluster->round.rotate();
+    m.cluster->round.rotate(j.ordinals.size());
     pool.take(j);
     if (m.cluster->pooled > 0) m.cluster->round.prefetch_front();  // for whoever pulls next
     attach(j, c);
@@ -141,8 +159,14 @@ void Model::pump_workers() {
         claimed.shares.rotate();
         to_the_end(claimed.queue(), claimed.entry);
       }
+      auto& queue = claimed.queue();
+      Tenant* const tenant = claimed.party->tenant;
+      const std::size_t recipients = j.ordinals.size();
       pool.take(j);
-      if (schedule(j, true)) return true;
+      if (schedule(j, true)) {
+        queue.served(tenant, recipients);
+        return true;
+      }
       // The others would look in vain; those of other clusters not, if it left something.
       if (Cluster& c = *j.route->cluster; j.share->waits == Waits::limits && !pool.left_to_others(c)) c.left.unlink();
       return j.share->waits != waits;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
+#include "lib/destdb/host_facts.h"
 #include "qmgr/scheduler/connection.h"
 
 namespace pen::qmgr::scheduler {
@@ -27,14 +28,23 @@ Destination& Routes::make_destination(const ipc::Destination& address, const std
     slot->key = key;
     slot->address = address;
     slot->transport = &t;
+    if (!address.source.empty()) {
+      ipc::Destination host = address;
+      host.source.clear();
+      slot->host_key = host.key() + key.substr(address.key().size());
+    }
     if (auto facts = table_.find(key)) {
       slot->facts = std::move(*facts);
       slot->known = true;
       notes_.host_order.note(*slot);
     }
+    if (!slot->host_key.empty()) {
+      if (const auto host = table_.find(slot->host_key)) destdb::copy_host_facts(*host, slot->facts);
+    }
     if (!slot->known) slot->allowance = t.limits.initial_concurrency;
     notes_.session_classes.enter(*slot);
     notes_.suspensions.judge(*slot);
+    notes_.shaping.enter(*slot);
   }
   return *slot;
 }
@@ -144,6 +154,7 @@ Cluster& Routes::cluster(const ipc::route::Resolved& answer, const Fingerprint& 
     own.host = answer.nexthop;
     add({{own.key(), &own}});
   }
+  notes_.shaping.enter(c);
   return c;
 }
 
@@ -169,6 +180,7 @@ void Routes::put_back(RouteSet& r) {
 void Routes::drop_if_unused(Destination& d) {
   if (d.references > 0 || d.holding > 0 || !notes_.rate_delay.forget(d)) return;
   notes_.session_classes.leave_line(d);
+  notes_.shaping.leave(d);
   const std::string key = d.key;
   destinations_.erase(key);
 }
@@ -193,6 +205,7 @@ void Routes::drop(RouteSet& r) {
         drop_if_unused(d);
       }
     }
+    notes_.shaping.leave(c);
     cluster_numbers_.erase(c.number);
     clusters_.destroy(c.slot);
   }
@@ -254,6 +267,7 @@ Cluster& Routes::changed(const Cluster& from, std::span<Destination* const> host
     c.levels.push_back(std::move(last));
   }
   PEN_CHECK(!c.levels.empty(), "a cluster without a host");
+  notes_.shaping.enter(c, &from);
   return c;
 }
 

@@ -18,6 +18,7 @@
 #include "qmgr/scheduler/number_table.h"
 #include "qmgr/scheduler/rate_delay.h"
 #include "qmgr/scheduler/session_classes.h"
+#include "qmgr/scheduler/shaping.h"
 #include "qmgr/scheduler/slab.h"
 #include "qmgr/scheduler/suspension.h"
 
@@ -31,6 +32,7 @@ class Routes {
     SessionClasses& session_classes;
     HostOrder& host_order;
     RateDelay& rate_delay;
+    Shaping& shaping;
   };
   using LimitsOf = std::function<TransportLimits(std::string_view)>;
   Routes(const Options& options, LimitsOf limits, destdb::Table& table, std::uint64_t key, Notes notes)

@@ -23,6 +23,8 @@ void Model::pump_routing() {
     if (m.unrouted.empty()) m.in_unrouted.unlink();
     ++m.routing;
     ++routing;
+    if (p->tenant != nullptr) ++p->tenant->routing;
+    routing_queue.served(p->tenant, 1);
     routing_queue.update(p->routing_entry, ++p->routing);
     if (p->unrouted.empty()) {
       routing_queue.remove(p->routing_entry);
@@ -52,6 +54,10 @@ void Model::routing_ended(Message& m) {
   --routing;
   routing_solo = false;
   routing_queue.update(m.party->routing_entry, --m.party->routing);
+  if (Tenant* const tenant = m.party->tenant) {
+    --tenant->routing;
+    may_have_more(*tenant);
+  }
   if (m.routing == 0 && m.unrouted.empty()) {
     // All routes are known: what has formed is complete.
     while (Job* j = m.forming.front()) formed(*j);
@@ -63,6 +69,11 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
     ++figures.deferred;
     actions.emplace_back(DeferRecipients{
         m.number, {ordinal}, mail::make_status(mail::Action::deferred, "4.3.2", std::move(why)), "none", 0});
+    return;
+  }
+  if (const seconds rest = shaping.recipient_rests(answer.recipient); rest.count() > 0) {
+    ++figures.deferred;
+    actions.emplace_back(DeferRecipients{m.number, {ordinal}, Shaping::resting_recipient(rest), "none", 0});
     return;
   }
   RouteSet& r = routes.in_order(route_set(answer));

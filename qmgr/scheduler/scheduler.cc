@@ -18,7 +18,8 @@ void Scheduler::set_time(SteadyTime now, WallTime wall) {
   model_->clock.wall = wall;
 }
 
-void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNumber source) {
+void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNumber source, std::string_view tenant,
+                      std::string_view sender_domain) {
   Model& s = *model_;
   Message* known = s.message_numbers.find(number);
   const bool fresh = known == nullptr;
@@ -31,7 +32,11 @@ void Scheduler::admit(MessageNumber number, const Ordinals& recipients, SourceNu
   Message& m = *known;
   if (fresh) {
     m.number = number;
+    const auto [its, weighs_anew] = s.tenants.enter(tenant);
+    m.tenant = its;
+    if (weighs_anew) s.may_have_more(*its);
     s.sources.join(m, source, recipients.size());
+    s.shaping.enter(m, sender_domain);
   }
   m.unrouted.add(recipients);
   s.wants_routes(m);
@@ -95,6 +100,7 @@ Ordinals Scheduler::withdraw(MessageNumber number) {
     back.push_back(it->second);
     --m.routing;
     --m.party->routing;
+    if (m.party->tenant != nullptr) --m.party->tenant->routing;
     it = s.route_alone.erase(it);
   }
   std::vector<Job*> waiting;
@@ -115,13 +121,23 @@ void Scheduler::forget(MessageNumber number) {
   Message& m = s.message(number);
   PEN_CHECK(m.job_count == 0 && m.routing == 0 && m.unrouted.empty(), "a message with work left is forgotten");
   s.sources.leave(m);
+  s.shaping.leave(m);
+  Tenant* const tenant = m.tenant;
   s.message_numbers.erase(number);
   s.messages.destroy(m.slot);
+  s.tenants.leave(tenant);
 }
 
 void Scheduler::pseudo_message(SourceNumber number, const PseudoMessageLimits& limits) {
   Model& s = *model_;
-  s.sources.make_pseudo_message(number, limits);
+  s.sources.make_pseudo_message(number, limits, s.tenants.enter({}).tenant);
+}
+
+void Scheduler::tenant_weight(std::string_view tenant, std::uint32_t weight) {
+  Tenant* const known = model_->tenants.weigh(tenant, weight);
+  if (known == nullptr) return;
+  model_->may_have_more(*known);
+  model_->settle();
 }
 
 void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& features) {
@@ -149,6 +165,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   d.facts.round_trip = features.round_trip;
   const auto in_use = static_cast<std::uint32_t>(d.connections.size()) + d.elsewhere;
   s.ceilings.bears(d, in_use);
+  if (d.provider != nullptr) s.shaping.opened(*d.provider);
   s.memory.keep(d);
   s.hand_out(c);
   if (c.jobs() == 0) s.set_idle(c);
@@ -182,6 +199,7 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
     case JobEnd::served:
       s.speed.learn(c, since_begun);
       s.ceilings.carried_one_more(c);
+      s.shaping.delivered(j);
       ++c.served;
       s.host_order.took_something(d);
       break;
@@ -217,7 +235,7 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
   if (auto still = s.connections.find(connection); still != s.connections.end()) {
     Destination* better = nullptr;
     if (c.state == Connection::State::retiring) {
-      if (c.handed.empty()) s.erase(c);
+      if (c.handed.empty()) s.left(c);
     } else if (RateDelay::outlasts_idle(t)) {
       s.retire(c);  // it would be open for nothing until the next delivery
     } else if (c.handed.empty() && (better = s.finish.worker_is_better_at(c)) != nullptr) {
@@ -263,7 +281,8 @@ void Scheduler::transport_failed(std::string_view name, const mail::DeliveryStat
   Transport& t = s.routes.transport(name);
   std::vector<JobNumber> waiting;
   s.jobs.for_each([&](const Job& j) {
-    if (j.route->cluster->transport == &t && (j.place == Job::Place::pooled || j.place == Job::Place::alone))
+    if (j.route->cluster->transport == &t &&
+        (j.place == Job::Place::pooled || j.place == Job::Place::gated || j.place == Job::Place::alone))
       waiting.push_back(j.number);
   });
   for (const JobNumber number : waiting) {
@@ -282,7 +301,7 @@ SteadyTime Scheduler::next_wake() const {
   const Model& s = *model_;
   SteadyTime next = kNever;
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
-  next = std::min(next, s.rate_delay.next_end());
+  next = std::min({next, s.rate_delay.next_end(), s.shaping.next_wake()});
   for (const auto& [name, t] : s.routes.transports()) {
     next = std::min({next, t->look_at_probes, t->solo_until});
     if (const Connection* c = t->idle.front()) next = std::min(next, c->idle_since + t->limits.idle_age);

@@ -26,6 +26,7 @@
 #include "lib/destdb/facts.h"
 #include "lib/ipc/delivery.h"
 #include "lib/ipc/route.h"
+#include "qmgr/scheduler/shaping_options.h"
 #include "qmgr/scheduler/worker_queue.h"
 
 namespace pen::qmgr {
@@ -56,6 +57,8 @@ struct TransportLimits {
   bool combine_domains = false;
   // initial_destination_concurrency: connections to a destination that is new, or back; each job done allows one more
   std::uint32_t initial_concurrency = 0;
+  // <transport>_destination_rate_limit: to a provider, or to the hosts of a route
+  shaping::Rate rate_limit;
 };
 
 /// Beside those of any message; 0: none.
@@ -91,6 +94,11 @@ struct Options {
   /// older than rule_time. Must not wait.
   std::function<std::string(std::string_view name, std::string_view address)> deferral_rule;
   seconds rule_time{10};
+  /// There are tenants (docs/tenants.md): they take turns above senders. What is nobody's is of one tenant as well.
+  bool tenants = false;
+  /// The weight of one that comes, 1 to 1000; empty: 100 for all. Must not wait: Scheduler::tenant_weight() is for what
+  /// is known later.
+  std::function<std::uint32_t(std::string_view tenant)> tenant_weight;
   /// The session class of a host, if it belongs to one: then a connection to it asks for a lease first
   /// (OpenConnection). Asked when a destination is met. Must not wait.
   struct SessionClass {
@@ -98,6 +106,8 @@ struct Options {
     std::string by_name;  // the class's name, if the host belongs to it by its name and not its address
   };
   std::function<std::optional<SessionClass>(std::string_view host, std::string_view address)> session_class;
+  /// nullptr: nothing is shaped, nor limited by the time.
+  std::shared_ptr<const ShapingOptions> shaping;
 };
 
 /// Which recipients of a message may share a transaction with one. rewritten: those that go out with the rewritten
@@ -129,6 +139,8 @@ struct HandJob {  // into the connection's window
   // another host is there for what this one does not take now: try_next_host()
   bool other_hosts = false;
   bool rewritten = false;  // by Sharing
+  bool shaped = false;     // ipc::delivery::Job
+  std::string provider = {};
 };
 struct CloseConnection {
   ConnectionNumber connection = 0;
@@ -170,6 +182,7 @@ struct DestinationState {
   std::uint32_t elsewhere = 0;                 // connections of other hosts of the cluster
   std::uint64_t in_hand = 0, waiting = 0;      // jobs on its connections
   milliseconds paused{0};                      // until its rate delay allows the next delivery
+  std::vector<LimitState> limits;              // of its provider, or of the routes that lead to it
   std::optional<std::uint32_t> session_class;  // a connection to it needs a lease of this
   bool in_line = false;                        // and it waits for one
   std::size_t class_line = 0;                  // destinations that wait for one of that class
@@ -196,6 +209,7 @@ struct Explanation {
   std::uint64_t pooled = 0;         // jobs of the same hosts that wait for a connection
   std::uint32_t free_workers = 0;   // of the transport
   bool transport_up = true;
+  std::vector<LimitState> limits;  // that such a job has to pass
 };
 
 namespace scheduler {
@@ -221,10 +235,15 @@ class Scheduler {
   /// of a big envelope).
   /// source: who sent it; small messages of one who has many here share their turns and workers (sources.cc). 0: nobody
   /// in particular. Of the first call for the message.
-  void admit(MessageNumber message, const Ordinals& recipients, SourceNumber source = 0);
+  /// tenant: whose it is, where there are tenants; sender_domain: its sender's, by which receivers tell senders apart.
+  /// Both of the first call, too.
+  void admit(MessageNumber message, const Ordinals& recipients, SourceNumber source = 0, std::string_view tenant = {},
+             std::string_view sender_domain = {});
   /// All that comes from this source, which must not be 0, counts as one message with these limits: recipient
   /// verification. Before its first admit().
   void pseudo_message(SourceNumber source, const PseudoMessageLimits& limits);
+  /// The weight of a tenant, if it is here: 100 is the usual one.
+  void tenant_weight(std::string_view tenant, std::uint32_t weight);
   /// trivial-rewrite answered. recipient: the address after the transport table's rules.
   void routed(MessageNumber message, std::uint32_t ordinal, const ipc::route::Resolved& answer,
               Sharing sharing = Sharing::all);
@@ -264,12 +283,34 @@ class Scheduler {
   void one_domain_only(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   /// A job's result came, so long after its first command was sent. The caller keeps the results themselves.
   void job_done(JobNumber job, microseconds since_begun, JobEnd end);
+  /// A recipient of a job in hand was refused or put off with these words. What they complain of goes slower. Call
+  /// before job_done().
+  ComplaintVerdict complained(JobNumber job, const MailAddresses& of, const mail::DeliveryStatus& status);
+  /// What shaping did since the last call.
+  std::vector<ShapingNews> take_shaping_news();
+  /// An administrator's limit for a provider or group that is in memory; a rate of 0 ends it. False: it is not.
+  bool order_rate(std::string_view group, shaping::Rate rate);
+  /// What was learned of a provider or group goes. How many limits that were.
+  std::size_t forget_limits(std::string_view group);
+  /// From Table::shared_rates(): more may go; another host learned something.
+  void rate_ready(const std::string& key);
+  void rate_heard(const std::string& key, std::string_view learned, milliseconds age);
+  /// The provider that a job goes to; empty: to none that is known.
+  std::string_view provider_of(JobNumber job) const;
+  /// All limits in memory that hold anything.
+  void each_limit(const std::function<void(const LimitState&)>& see);
   /// The job was in hand when its program died repeatedly: when it is scheduled again, it runs with
   /// no other job of its transport in hand. Call before closed().
   void isolate(JobNumber job);
   /// The same for every job of a message that was in hand at deaths before it came back from a retry log. Call after
   /// admit().
   void isolate_message(MessageNumber message);
+  /// The source that a connection comes from; empty: none, or there is no such connection.
+  const std::string& source_of(ConnectionNumber connection) const;
+  std::uint64_t connections_of_source(std::string_view source) const;
+  /// The source can be used no more, in all or for some receivers: what waits to be sent from it is routed again, so
+  /// that another is chosen. Walks over all jobs.
+  void reroute_source(std::string_view source);
   /// The transport's program cannot be reached: jobs wait. After up(true) they run.
   void transport_up(std::string_view transport, bool up);
   /// The transport stays down: every waiting job of it is deferred.
@@ -318,6 +359,13 @@ class Scheduler {
   Explanation explain(const ipc::route::Resolved& answer);
   /// Every destination in memory: those with jobs or connections, and those of routes kept for re-use.
   void each_destination(const std::function<void(const DestinationState&)>& see) const;
+  struct Troubled {
+    std::vector<DestinationState> worst;
+    std::size_t all = 0;
+  };
+  /// Destinations that failed last or are suspended: `most` of them, those that failed most often first. It looks at
+  /// two fields of each destination in memory, and describes only those that it gives.
+  Troubled troubled(std::size_t most) const;
   /// Keys of the destinations that next hops of this name lead to, as far as they are in memory.
   std::vector<std::string> destinations_of(std::string_view name) const;
 

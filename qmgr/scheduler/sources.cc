@@ -10,45 +10,55 @@ constexpr std::size_t kManyMessages = 10;     // of one sender in the active set
 constexpr std::size_t kSmallRecipients = 10;  // more: a party of its own, as any envelope
 }  // namespace
 
-Source* Sources::source(SourceNumber number) {
+Source* Sources::source(SourceNumber number, Tenant* tenant) {
   if (number == 0) return nullptr;
   if (Source* known = numbers_.find(number)) return known;
   const auto made = sources_.make();
   made.object.number = number;
   made.object.slot = made.number;
+  made.object.tenant = tenant;
   numbers_.insert(number, &made.object);
   return &made.object;
 }
 
-std::unique_ptr<Party> Sources::shared_party() {
+std::unique_ptr<Party> Sources::shared_party(Tenant* tenant) {
   auto party = std::make_unique<Party>();
   party->shared = true;
+  party->tenant = tenant;
   party->seq = party->routing_entry.seq = turn_++;
   return party;
 }
 
-void Sources::make_pseudo_message(SourceNumber number, const PseudoMessageLimits& limits) {
-  Source& s = *source(number);
+void Sources::make_pseudo_message(SourceNumber number, const PseudoMessageLimits& limits, Tenant* tenant) {
+  Source& s = *source(number, tenant);
   PEN_CHECK(s.messages == 0, "what comes from a source becomes one message too late");
   s.pseudo_message = true;
-  s.party = shared_party();
+  s.party = shared_party(tenant);
   s.party->most_workers = limits.workers == 0 ? kNoCap : limits.workers;
   s.party->routing_entry.most = limits.routing == 0 ? kNoCap : limits.routing;
 }
 
 void Sources::join(Message& m, SourceNumber number, std::size_t recipients) {
-  m.source = source(number);
+  // Who sends for several tenants is a source of each. A pseudo-message is one, whosever it is.
+  if (Source* const pseudo = number == 0 ? nullptr : numbers_.find(number); pseudo != nullptr && pseudo->pseudo_message)
+    m.source = pseudo;
+  else if (number != 0 && m.tenant != nullptr)
+    m.source = source(number ^ (std::uint64_t{m.tenant->number} << 1U), m.tenant);
+  else
+    m.source = source(number, m.tenant);
+  if (m.source != nullptr && m.source->tenant != m.tenant && !m.source->pseudo_message) m.source = nullptr;
   if (m.source != nullptr) {
     Source& s = *m.source;
     const bool many = s.messages >= kManyMessages && recipients <= kSmallRecipients;
     ++s.messages;
     if (s.pseudo_message || many) {
-      if (!s.party) s.party = shared_party();
+      if (!s.party) s.party = shared_party(m.tenant);
       m.party = s.party.get();
       return;
     }
   }
   m.party = &m.own.emplace();
+  m.party->tenant = m.tenant;
   m.party->routing_entry.seq = turn_++;
 }
 

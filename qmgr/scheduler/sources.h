@@ -23,15 +23,17 @@ class Sources {
  public:
   /// turn: rises with each place in a line that is given away.
   explicit Sources(std::uint64_t& turn) : turn_(turn) {}
+  /// The message has its tenant already.
   void join(Message& m, SourceNumber number, std::size_t recipients);
   void leave(Message& m);
   /// All that comes from the source is one message. Before its first join().
-  void make_pseudo_message(SourceNumber number, const PseudoMessageLimits& limits);
+  /// tenant: whose it is; it must stay.
+  void make_pseudo_message(SourceNumber number, const PseudoMessageLimits& limits, Tenant* tenant);
 
  private:
   /// The source's record, made if it is new; nullptr for 0.
-  Source* source(SourceNumber number);
-  std::unique_ptr<Party> shared_party();
+  Source* source(SourceNumber number, Tenant* tenant);
+  std::unique_ptr<Party> shared_party(Tenant* tenant);
   std::uint64_t& turn_;
   Slab<Source> sources_;
   NumberTable<Source> numbers_;

@@ -84,6 +84,35 @@ void Scheduler::suspensions_changed() {
   s.settle();
 }
 
+const std::string& Scheduler::source_of(ConnectionNumber connection) const {
+  static const std::string none;
+  const auto at = model_->connections.find(connection);
+  return at == model_->connections.end() ? none : at->second->destination->address.source;
+}
+
+std::uint64_t Scheduler::connections_of_source(std::string_view source) const {
+  return static_cast<std::uint64_t>(
+      std::count_if(model_->connections.begin(), model_->connections.end(),
+                    [&](const auto& c) { return c.second->destination->address.source == source; }));
+}
+
+void Scheduler::reroute_source(std::string_view source) {
+  Model& s = *model_;
+  if (s.draining) return;
+  std::vector<JobNumber> waiting;
+  s.jobs.for_each([&](const Job& j) {
+    // All destinations of a route have one source.
+    if (j.place != Job::Place::handed &&
+        j.route->cluster->levels.front().front()->destination->address.source == source)
+      waiting.push_back(j.number);
+  });
+  for (const JobNumber number : waiting) {
+    Job* const j = s.jobs.find(number);
+    if (j != nullptr && j->place != Job::Place::handed) s.reroute(*j);
+  }
+  s.settle();
+}
+
 void Scheduler::override_deferral(MessageNumber number) {
   if (Message* m = model_->message_numbers.find(number)) m->flushed = true;
 }

@@ -13,7 +13,7 @@
 #include "qmgr/scheduler/list.h"
 #include "qmgr/scheduler/party.h"
 #include "qmgr/scheduler/scheduler.h"
-#include "qmgr/scheduler/worker_queue.h"
+#include "qmgr/scheduler/tenant_queue.h"
 
 namespace pen::qmgr::scheduler {
 
@@ -28,8 +28,8 @@ struct Transport {
   List<Connection> by_age;  // oldest first
   List<Connection> waits;   // those on which jobs wait behind others, by waits_since
   List<Connection> all;
-  WorkerQueue<Claim> waiting;
-  WorkerQueue<Claim> probe_waiting;
+  TenantQueue<Claim> waiting{&Tenant::concurrency};
+  TenantQueue<Claim> probe_waiting{&Tenant::concurrency};
   List<Connection> probes;  // being opened to hosts that are not known to work, oldest first
   std::uint32_t probing = 0;
   std::size_t wanted_probes = 0;       // PoolShares that wait for one
@@ -50,7 +50,7 @@ struct Transport {
   }
 };
 
-inline WorkerQueue<Claim>& Claim::queue() const { return probe ? transport->probe_waiting : transport->waiting; }
+inline TenantQueue<Claim>& Claim::queue() const { return probe ? transport->probe_waiting : transport->waiting; }
 
 /// Transports whose workers may have become free: who waits for one is to be served.
 class TransportsToServe {

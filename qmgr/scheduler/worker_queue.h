@@ -22,6 +22,11 @@ struct Fairness {
   bool allowed(std::uint64_t concurrency, std::uint64_t free_workers) const {
     return concurrency < max_message_concurrency || concurrency < scale_max_concurrency * free_workers;
   }
+  /// The fewest free workers with which it is allowed.
+  std::uint64_t needed(std::uint64_t concurrency) const {
+    if (concurrency < max_message_concurrency) return 1;
+    return scale_max_concurrency == 0 ? ~std::uint64_t{0} : concurrency / scale_max_concurrency + 1;
+  }
 };
 
 inline constexpr std::uint32_t kNoCap = ~std::uint32_t{0};
@@ -120,6 +125,11 @@ class WorkerQueue {
     return nullptr;
   }
   std::size_t size() const { return size_; }
+  /// How many workers must be free for next() to find somebody, as far as it has looked.
+  std::uint64_t needed(const Fairness& fairness) const {
+    if (first() != nullptr) return 1;
+    return aside_.empty() ? ~std::uint64_t{0} : fairness.needed(aside_.begin()->first);
+  }
   /// One of those that came first, or last, whether it may take a worker or not. nullptr: the queue is empty.
   T* front() const {
     if (const Entry* e = first()) return e->self;

@@ -139,6 +139,8 @@ constexpr Verb kSettings[] = {
      [](World& w, const Arguments& a) { w.options.fairness.max_message_concurrency = a.number(0); }},
     {"scale", "N", "scale_max_concurrency",
      [](World& w, const Arguments& a) { w.options.fairness.scale_max_concurrency = a.number(0); }},
+    {"tenants", "yes|no", "whether there are tenants",
+     [](World& w, const Arguments& a) { w.options.tenants = a.at(0) == "yes"; }},
     {"routers", "N", "look-ups under way at once",
      [](World& w, const Arguments& a) { w.options.routing_workers = a.number(0); }},
     {"valid", "D", "how long a look-up's answer is valid",
@@ -166,6 +168,10 @@ constexpr Verb kVerbs[] = {
     {"advance", "D", "time passes; hosts answer, ages end",
      [](World& w, const Arguments& a) { w.advance(a.duration(0)); }},
 
+    {"tenant", "NAME", "whose the messages are that arrive from now on",
+     [](World& w, const Arguments& a) { w.tenant = a.at(0); }},
+    {"weigh", "NAME N", "the weight of a tenant that is here becomes known",
+     [](World& w, const Arguments& a) { w.core().tenant_weight(a.at(0), a.number(1)); }},
     {"arrive", "MSG DOMAIN[*N] …", "a message, with N recipients in each; d%*3: d0, d1, d2", arrive},
     {"withdraw", "MSG COUNT", "is taken back, and so many recipients at once",
      [](World& w, const Arguments& a) {

@@ -49,6 +49,7 @@ class World {
   std::set<std::string, std::less<>> rule;  // names that defer_destinations names
   destdb::MemoryTable table;
   bool manual_routing = false;
+  std::string tenant;  // of what arrives
   void add_to_class(std::uint32_t number, std::size_t most, const std::vector<std::string>& members);
 
   // --- events ---

@@ -30,7 +30,7 @@ from test_poison import Killer  # noqa: E402
 from tools import Load, Sink  # noqa: E402
 
 WEIGHTS = {"smtpd": 2, "qmgr": 4, "smtp": 4, "trivial-rewrite": 1, "virtual": 3, "local": 3, "bounce": 2, "master": 1,
-           "all": 2, "again and again": 1, "reload": 2, "stop": 1}
+           "become": 2, "all": 2, "again and again": 1, "reload": 2, "stop": 1}
 # name, domain, messages per second, options of penload. Within a load only the first line of the body differs.
 LOADS = (
     ("small", "rcpt.example", 60, ["-c", "6", "-s", "2000", "--pipelining"]),

@@ -1,7 +1,8 @@
 """A real haproxy in front of an SMTP server: Debian's package, unpacked privately.
 
 Use:     with Haproxy({"plain": (mx.port, "send-proxy")}) as proxy: Client(proxy.port("plain"), source="127.0.0.9")
-A front end for each name: the server's port, and the words for haproxy's server line.
+A front end for each name: the server's port, the words for haproxy's server line, and for its bind lines if there are
+some.
 """
 import os
 import shutil
@@ -26,8 +27,10 @@ class Haproxy:
         self.dir = tempfile.mkdtemp(prefix="pen-haproxy-")
         self.ports = {name: free_port() for name in fronts}
         lines = ["defaults", "  mode tcp", "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s"]
-        for name, (port, words) in fronts.items():
-            lines += [f"listen {name}", f"  bind 127.0.0.1:{self.ports[name]}", f"  bind [::1]:{self.ports[name]}",
+        for name, (port, words, *more) in fronts.items():
+            bind = " ".join(more)
+            lines += [f"listen {name}", f"  bind 127.0.0.1:{self.ports[name]} {bind}",
+                      f"  bind [::1]:{self.ports[name]} {bind}",
                       f"  server mx 127.0.0.1:{port} {words}"]
         self.config = os.path.join(self.dir, "haproxy.cfg")
         with open(self.config, "w") as out:

@@ -9,6 +9,7 @@ from client import Client, Refused, mail, send
 from dns import (GARBAGE, LOOP, POINTER_LOOP, REFUSED, SERVFAIL, SILENT, TRUNCATED, WRONG_ID, Dns)
 from instance import BIN, LIBEXEC, PROGRAMS, TOP, Instance, Maildir, missing, sanitizers
 from peer import DROP, NOTHING, Peer
+from suspended import resume, suspend, suspended
 from waiting import answers, eventually, free_port
 
 __all__ = [
@@ -43,10 +44,13 @@ __all__ = [
     "mail",
     "missing",
     "relay_to",
+    "resume",
     "sanitizers",
     "send",
     "split",
     "strip_trace",
+    "suspend",
+    "suspended",
     "unittest",
     "without_trace",
 ]

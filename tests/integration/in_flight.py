@@ -18,7 +18,8 @@ import re
 import time
 
 # Programs whose death may repeat a delivery: those that deliver or record the result, and master, which ends both.
-RELEVANT = {"smtp": {"smtp"}, "virtual": {"virtual"}, "local": {"local"}}
+# Those that become recipients deliver for virtual and local.
+RELEVANT = {"smtp": {"smtp"}, "virtual": {"virtual", "become"}, "local": {"local", "become"}}
 ALWAYS = {"qmgr", "master", "all"}
 # File times have the resolution of the kernel's tick.
 TICK = 0.02

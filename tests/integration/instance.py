@@ -6,6 +6,7 @@ Use:     with Instance({"mydestination": "here.example"}) as mx:
 If the block fails, the log is printed. PEN_BIN names the directory of the commands (bin/); its sibling
 libexec/penstock holds the programs. PEN_KEEP=1 keeps the scratch directory.
 """
+import contextlib
 import glob
 import grp
 import json
@@ -27,8 +28,8 @@ from waiting import answers, eventually, free_port
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("PEN_BIN", os.path.join(TOP, "build", "dev", "bin"))
 LIBEXEC = os.path.join(os.path.dirname(BIN), "libexec", "penstock")
-PROGRAMS = ("smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce", "anvil", "tlsrpt",
-            "verify")
+PROGRAMS = ("become", "smtpd", "qmgr", "trivial-rewrite", "smtp", "local", "virtual", "bounce", "keys", "anvil",
+            "tlsrpt", "dmarcrpt", "verify", "penevents", "cyrus")
 sanitizers = Sanitizers(BIN)
 
 
@@ -50,6 +51,19 @@ def mail_owner():
         except KeyError:
             pass
     return "nobody"
+
+
+def queue_owner():
+    """Returns the account that the queue of such an instance belongs to, as in an installed one."""
+    if os.geteuid() != 0:
+        return mail_owner()
+    for name in ("penstock-queue", "backup"):
+        try:
+            if pwd.getpwnam(name).pw_gid != pwd.getpwnam(mail_owner()).pw_gid:
+                return name
+        except KeyError:
+            pass
+    return mail_owner()
 
 
 def a_group():
@@ -105,6 +119,7 @@ class Instance:
             "virtual_minimum_uid": "1",
             "queue_log_segment_size": "1m",
             "mail_owner": mail_owner(),
+            "queue_owner": queue_owner(),
             "setgid_group": a_group(),
             "daemon_directory": LIBEXEC,
             "command_directory": BIN,
@@ -119,7 +134,11 @@ class Instance:
         if services:
             self.set_services(services)
         if start:
-            self.start()
+            try:
+                self.start()
+            except BaseException:  # nobody else will end what has started
+                self.kill_all()
+                raise
 
     # -- configuration
 
@@ -179,6 +198,15 @@ class Instance:
     def reload(self):
         self.tool("penstock", "reload", check=True)
 
+    def reload_whole(self):
+        """Reloads, and waits until no program is left that has the old configuration. None may have an open session.
+        master and become go on: they read it anew."""
+        lasting = ("master", "become")
+        before = {pid for program, pids in self.pids().items() if program not in lasting for pid in pids}
+        self.reload()
+        eventually(lambda: not before & {pid for pids in self.pids().values() for pid in pids},
+                   lambda: f"all programs are replaced\n{self.log()}")
+
     def status(self):
         done = self.tool("penstock", "status", "--json")
         try:
@@ -187,7 +215,8 @@ class Instance:
             return None
 
     def pids(self):
-        """Returns every process of this instance: name -> pids. Its command line contains the directory."""
+        """Returns every process of this instance: name -> pids. Its command line contains the directory. Without the
+        one that looks into maildrop for qmgr, and ends with it."""
         found = {}
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
@@ -198,12 +227,20 @@ class Instance:
                 with open(f"/proc/{entry}/environ", "rb") as raw:
                     environment = raw.read()
                 exe = os.readlink(f"/proc/{entry}/exe").replace(" (deleted)", "")
+                with open(f"/proc/{entry}/comm") as name:
+                    helper = name.read() == "maildrop\n"
             except OSError:
                 continue
             mine = any(self.root.encode() in w for w in words) or self.root.encode() in environment
-            if mine and os.path.dirname(exe) == os.path.realpath(LIBEXEC):
+            if mine and not helper and os.path.dirname(exe) == os.path.realpath(LIBEXEC):
                 found.setdefault(os.path.basename(exe), []).append(int(entry))
         return found
+
+    def ask_status(self, program):
+        """Has every process of that program write its status to the log. One may end meanwhile, as after a reload."""
+        for pid in self.pids().get(program, []):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGUSR1)
 
     def kill(self, program):
         """Kills every process of that program with -9 and records the kill in self.kills; returns how many there

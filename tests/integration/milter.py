@@ -1,4 +1,5 @@
 """A scripted filter that speaks the Milter protocol, written from its description and not from ours."""
+import os
 import socket
 import struct
 import threading
@@ -54,11 +55,18 @@ class Milter:
     """answers: event code -> packets (a list, or one) or a function of (filter, data) that returns them.
 
     Events that are not named get CONTINUE. `hang` holds codes that get no answer at all, `cut` codes at which the
-    connection is closed. events: of all sessions, in order: (code, data, macros)."""
+    connection is closed. events: of all sessions, in order: (code, data, macros). path: of a unix socket, in place of
+    a port."""
 
-    def __init__(self, answers=None, actions=0x1FF, protocol=0, version=6, macros=b"", port=0):
-        self.server = socket.create_server(("127.0.0.1", port))
-        self.port = self.server.getsockname()[1]
+    def __init__(self, answers=None, actions=0x1FF, protocol=0, version=6, macros=b"", port=0, path=None):
+        if path:
+            self.server = socket.socket(socket.AF_UNIX)
+            self.server.bind(path)
+            os.chmod(path, 0o666)
+            self.server.listen()
+        else:
+            self.server = socket.create_server(("127.0.0.1", port))
+            self.port = self.server.getsockname()[1]
         self.lock = threading.Lock()
         self.connections = 0
         self.open = set()
@@ -88,23 +96,25 @@ class Milter:
 
     def serve(self, connection):
         try:
-            with connection, connection.makefile("rb") as stream:
-                self.converse(connection, stream)
+            with connection:
+                self.converse(connection)
         except OSError:
             pass
         finally:
             self.open.discard(connection)
 
-    def converse(self, connection, stream):
+    def converse(self, connection):
+        def take(size):  # unbuffered: what has arrived beyond it can be looked at
+            return connection.recv(size, socket.MSG_WAITALL)
         answers, hang, cut, protocol = self.answers, self.hang, self.cut, self.protocol
         no_reply = {"C": 0x1000, "H": 0x2000, "M": 0x4000, "R": 0x8000, "T": 0x10000, "U": 0x20000, "N": 0x40000,
                     "B": 0x80000, "L": NR_HEADERS}
         macros = {}
         while True:
-            head = stream.read(4)
+            head = take(4)
             if len(head) < 4:
                 return
-            packet = stream.read(struct.unpack(">I", head)[0])
+            packet = take(struct.unpack(">I", head)[0])
             code, data = chr(packet[0]), packet[1:]
             if code == "D":
                 words = data[1:].split(b"\0")

@@ -8,8 +8,10 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ROOTS = os.environ.get("PEN_PEERS", os.path.join(TOP, "var", "peers"))
@@ -17,6 +19,8 @@ PACKAGES = {"postfix": ["postfix", "postfix-pcre"], "exim": ["exim4-daemon-light
             "dovecot": ["dovecot-core", "dovecot-lmtpd"], "unbound": ["unbound", "ldnsutils"],
             "rbldnsd": ["rbldnsd"], "readers": ["s-nail", "mutt"],
             "dkim": ["python3-dkim", "python3-nacl", "opendkim"], "arc": ["python3-authres"],
+            "filters": ["opendkim", "opendmarc", "rspamd", "clamav-milter", "clamav-daemon",
+                        "python3-milter"],
             "policy": ["postgrey", "postfix-policyd-spf-python", "postfwd"]}
 
 
@@ -130,8 +134,14 @@ class Peer:
             raise
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, kind, *exc):
+        if kind and not issubclass(kind, unittest.SkipTest):
+            sys.stderr.write(f"---- log of {self.package} at port {self.port} (the last 200 lines)\n" +
+                             "".join(self.log().splitlines(True)[-200:]) + "----\n")
         self.stop()
+
+    def log(self):
+        return ""
 
 
 class Postfix(Peer):

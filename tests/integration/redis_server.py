@@ -6,23 +6,27 @@ Use:     with RedisServer() as redis:
 """
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
 
+from suspended import resume, suspend
 from waiting import eventually, free_port
 
 PROGRAM = shutil.which("redis-server")
 
 
 class RedisServer:
-    def __init__(self, password=None, unix=False):
+    def __init__(self, password=None, unix=False, certificate=None, authority=None):
+        """With a certificate (certificates.py) it serves TLS on another port too, and asks clients for certificates of
+        the authority's, if there is one."""
         self.dir = tempfile.mkdtemp(prefix="pen-redis-")
         os.chmod(self.dir, 0o755)
         self.port = 0 if unix else free_port()
         self.path = os.path.join(self.dir, "socket") if unix else None
         self.password = password
+        self.certificate, self.authority = certificate, authority
+        self.tls_port = free_port() if certificate else 0
         self.process = None
         self.start()
 
@@ -48,6 +52,11 @@ class RedisServer:
             options += ["--unixsocket", self.path, "--unixsocketperm", "777"]
         if self.password:
             options += ["--requirepass", self.password]
+        if self.certificate:
+            options += ["--tls-port", str(self.tls_port), "--tls-cert-file", self.certificate.pem, "--tls-key-file",
+                        self.certificate.key]
+            options += (["--tls-ca-cert-file", self.authority.pem] if self.authority else ["--tls-auth-clients", "no",
+                        "--tls-ca-cert-file", self.certificate.pem])
         with open(os.path.join(self.dir, "log"), "ab") as log:
             self.process = subprocess.Popen([PROGRAM, *options], stdout=log, stderr=log)
         eventually(self._answers, "redis-server answers")
@@ -59,10 +68,10 @@ class RedisServer:
             return False
 
     def pause(self):
-        os.kill(self.process.pid, signal.SIGSTOP)
+        suspend(self.process.pid)
 
     def resume(self):
-        os.kill(self.process.pid, signal.SIGCONT)
+        resume(self.process.pid)
 
     def kill(self):
         self.process.kill()

@@ -15,7 +15,7 @@ import threading
 class TableServer:
     def __init__(self, path, answers=None, delay=0.0):
         self.path, self.answers, self.delay = path, answers or {}, delay
-        self.asked, self.connections = [], 0
+        self.asked, self.answered, self.connections = [], 0, 0
         self.loop = asyncio.new_event_loop()
         self.held = 0
         self.changed = threading.Condition()
@@ -83,6 +83,7 @@ class TableServer:
                 data = answer.encode()
                 writer.write(str(len(data)).encode() + b":" + data + b",")
                 await writer.drain()
+                self.answered += 1
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass
         finally:

@@ -14,7 +14,7 @@ DOMAIN = "virtual.test.example"
 def confined(mx):
     """The processes that store mail for one account after the other: pid -> uid it has now."""
     found = {}
-    for pid in mx.pids().get("virtual", []):
+    for pid in mx.pids().get("become", []):
         try:
             with open(f"/proc/{pid}/status") as text:
                 status = dict(line.rstrip("\n").split(":\t", 1) for line in text if ":\t" in line)

@@ -2,11 +2,10 @@
 import base64
 import os
 import re
-import socket
 import subprocess
-import threading
 
 import peers
+from dovecot_auth import FakeDovecot
 from harness import *
 
 LOGINS = {"anna@local.test.example": "secret one", "berta": "b\u00e4r"}
@@ -18,43 +17,6 @@ def b64(text):
 
 def plain(user, password):
     return b64(f"\0{user}\0{password}")
-
-
-class FakeDovecot(threading.Thread):
-    """Sends the protocol's greeting, then calls `then` with each connection."""
-
-    def __init__(self, then, path=None, mechanisms=("PLAIN\tplaintext",)):
-        super().__init__(daemon=True)
-        if path:
-            self.listener = socket.socket(socket.AF_UNIX)
-            self.listener.bind(path)
-            os.chmod(path, 0o666)
-            self.listener.listen()
-        else:
-            self.listener = socket.create_server(("127.0.0.1", 0))
-            self.port = self.listener.getsockname()[1]
-        self.then, self.mechanisms, self.lines = then, mechanisms, []
-        self.start()
-
-    def run(self):
-        while True:
-            try:
-                peer, _ = self.listener.accept()
-            except OSError:
-                return
-            with peer, peer.makefile("rb") as lines:
-                try:
-                    peer.sendall("".join(["VERSION\t1\t2\n", *(f"MECH\t{m}\n" for m in self.mechanisms),
-                                          "SPID\t1\nCUID\t1\nCOOKIE\t00\nDONE\n"]).encode())
-                    for line in lines:
-                        self.lines.append(line.decode().rstrip("\n"))
-                        if self.then(peer, self.lines[-1]) is False:
-                            break
-                except OSError:
-                    pass
-
-    def close(self):
-        self.listener.close()
 
 
 def settings(path, **more):
@@ -182,7 +144,7 @@ class WithDovecot(Suite):
             self.mx.set(
                 transport_maps=inline({"out.example": "discard:", "sink.example": f"smtp:[127.0.0.1]:{sink.port}"})
             )
-            self.mx.reload()
+            self.mx.reload_whole()
             client = self.client()
             client.expect("AUTH PLAIN " + plain("berta", "b\u00e4r"), "235")
             client.send("x@berta.example", ["y@sink.example"], mail(), mail="AUTH=e+3Dmc2@example.com")

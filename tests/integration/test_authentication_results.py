@@ -166,6 +166,31 @@ class Results(Checked):
         content = text_of(FROM).replace(b"From:", b"X-From:")
         self.assertIn('dmarc=permerror reason="no From:"', results(self.sent(FROM, content)))
 
+    def test_junk_in_from_makes_nothing_better(self):
+        author = b"From: CEO <ceo@sender.example>"
+        for junk in (b", x", b"\r\nFrom: x", b"\r\nFrom:", b", <x@localhost>", b", <x@[1.2.3.4]>", b"\0", b", a@b c@d",
+                     b"".join(b", a@a%d.example" % i for i in range(6))):
+            content = author + junk + text_of(FROM)[text_of(FROM).index(b"\r\nTo:"):]
+            said = results(self.sent("x@soft.example", content))
+            self.assertIn("header.from=sender.example policy.dmarc=reject", said, junk)
+            said = results(self.sent(FROM, content))
+            self.assertIn("dmarc=permerror", said, junk)
+        for address in (b"ceo@sender.example.", b"ceo@" + b"a" * 64 + b".sender.example"):
+            content = text_of(FROM).replace(FROM.encode(), address)
+            self.assertIn("dmarc=fail header.from=sender.example policy.dmarc=reject",
+                          results(self.sent("x@soft.example", content)).replace(
+                              'reason="an address in From: without a domain" ', ""), address)
+
+    def test_no_author_hides_on_top(self):
+        for name in (b"From :", b"From\t:"):
+            said = results(self.sent("x@soft.example", name + b" <ceo@sender.example>\r\n" + text_of("x@soft.example")))
+            self.assertIn("dmarc=fail header.from=sender.example", said, name)
+        for via in ("DATA", "BDAT"):
+            got = self.sent("x@soft.example", b"From x@soft.example Sat Nov 21\r\n>From y\r\n" + text_of(FROM), via=via)
+            self.assertIn(b"\r\nX-Mailbox-Line: From x@soft.example Sat Nov 21\r\nX-Mailbox-Line: >From y\r\nFrom:",
+                          got)
+            self.assertIn("dmarc=fail header.from=sender.example", results(got))
+
     def test_results_in_our_name_go_whoever_wrote_them_and_trusted_hosts_keep_theirs(self):
         forged = b"Authentication-Results: mx.test.example; dmarc=pass header.from=bank.example\r\n"
         folded = b"Authentication-Results:\r\n\t(x) MX.TEST.example 1;\r\n\tspf=pass\r\n"
@@ -178,6 +203,10 @@ class Results(Checked):
             self.assertIn(other, got)
             self.assertIn("spf=pass smtp.mailfrom=anna@sender.example", results(got))
             self.assertTrue(got.endswith(split(body)[1]))
+        for odd in (b" (x mx.test.example; dmarc=pass", b' "mx.test.example; dmarc=pass',
+                    b" \x0bmx.test.example; dmarc=pass", b" mx.test.example\x0b; dmarc=pass",
+                    b" \xc2\xa0mx.test.example; dmarc=pass"):
+            self.assertNotIn(odd, self.sent(FROM, b"Authentication-Results:" + odd + b"\r\n" + text_of(FROM)))
         login = self.sent(FROM, forged + content, login="anna")
         self.assertIsNone(results(login))
         self.assertNotIn(b"bank.example", login)

@@ -2,8 +2,11 @@
 continues with what it has."""
 import os
 import signal
+import subprocess
 
+from dns import Dns
 from harness import *
+from instance import BIN
 
 EX_CONFIG = 78
 
@@ -23,9 +26,9 @@ class BrokenConfig(Suite):
 
     def faults(self, mx):
         """Returns (name, text to append to main.cf, pattern of the message)."""
-        text = mx.write("rules", "# first\n/^ok$/ x\n/(unclosed/ y\n")
-        words = mx.write("rules.pcre", "/^ok$/ x\n\n/*broken/ y\n")
-        nets = mx.write("nets", "10.0.0.0/8 x\n10.0.0.1/8 y\n")
+        text = mx.write("rules", "# first\n/^ok$/ x\nif /(unclosed/\n/x/ y\nendif\n")
+        words = mx.write("rules.pcre", "/^ok$/ x\n\nif /*broken/\n/x/ y\nendif\n")
+        nets = mx.write("nets", "10.0.0.0/8 x\nif 10.0.0.1/8\n10.0.0.1 y\nendif\n")
         secret = mx.write("secret", "a b\n")
         os.chmod(secret, 0)
         rules, pcre = text, words
@@ -123,12 +126,113 @@ class BrokenConfig(Suite):
             eventually(lambda: instance.log().count("going on as before") > before, "master refuses it")
             self.assertRegex(instance.log(), f"reload: .*{place}.*going on as before")
 
+    def test_what_no_mail_would_meet_is_no_error(self):
+        with Instance(start=False) as mx:
+            mx.set(virtual_mailbox_maps="socketmap:unix:/nowhere/s:box", virtual_transport="lmtp:unix:/nowhere/lmtp",
+                   alias_maps="", alias_database=f"lmdb:{mx.dir}/gone")
+            done = mx.tool("penstock", "check")
+            self.assertEqual(done.returncode, 0, done)
+            self.assertNotRegex(done.stdout, "alias_database: .*gone|virtual_mailbox_maps: .*not allowed")
+            mx.set(virtual_transport="virtual")  # which would have to believe who boxes belong to
+            self.assertRegex(mx.tool("penstock", "check").stdout, "error: .*virtual_mailbox_maps: .*not allowed")
+
+    def test_smtpd_starts_with_a_network_that_cannot_be_read(self):
+        with Peer() as peer:
+            mx = Instance({**relay_to(peer), "mynetworks": "127.0.0.0/8, [2001:db8::1]/64, 10.0.0.1/8"}, start=False)
+            self.addCleanup(mx.close)
+            done = mx.tool("penstock", "check")
+            self.assertEqual(done.returncode, EX_CONFIG, done)
+            self.assertRegex(done.stdout, r"error: .*mynetworks: .*write \[2001:db8::\]/64")
+            mx.start()
+            send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+            peer.wait_messages(1)
+
     def test_an_unset_name_is_told_with_its_line(self):
         with Instance(start=False) as mx:
             mx.set(relay_domains="$nowhere_set, b.example")
             done = mx.tool("penstock", "check")
             self.assertEqual(done.returncode, 0, done)  # it stands for nothing, as in Postfix
             self.assertRegex(done.stdout, r"warning: .*main\.cf:\d+: relay_domains: .*\$nowhere_set")
+
+    def test_names_that_nobody_knows_are_told_with_what_to_write(self):
+        with Dns({("mx.test.example", "A"): ["192.0.2.1"], ("there.example", "A"): ["192.0.2.2"],
+                  ("by-mx.example", "MX"): [(10, "there.example")]}) as dns, \
+                Instance(dns.settings(), start=False) as mx:
+            mx.set(inet_interfaces="all", myhostname="mx.test.example", relayhost="[gone2.example]:587",
+                   smtp_fallback_relay="by-mx.example, gone1.example", content_filter="smtp:[gone3.example]:10024",
+                   virtual_transport="lmtp:inet:gone4.example:24",
+                   smtpd_milters="inet:there.example:1, { inet:gone5.example:2, connect_timeout=1s }",
+                   smtpd_sender_restrictions="check_policy_service inet:gone6.example:10023, permit_mynetwork, "
+                                             "reject_unknwon_sender_domain",
+                   header_checks="regexp:$config_directry/header_checks", mine="a", smtpd_banner="$minee $myhostnam")
+            mx.set_services({"extra": "inet n - n - - smtpd -o smtpd_proxy_filter=gone7.example:25 "
+                                      "-o smtpd_helo_restrictions=permit_mynetworks,rejecct -o "
+                                      "smtpd_data_restrictions=check_sender_access"})
+            done = mx.tool("penstock", "check")
+            self.assertEqual(done.returncode, EX_CONFIG, done)
+            for setting, host in (("smtp_fallback_relay", "gone1"), ("relayhost", "gone2"), ("content_filter", "gone3"),
+                                  ("virtual_transport", "gone4"), ("smtpd_milters", "gone5"),
+                                  ("smtpd_sender_restrictions", "gone6"), ("smtpd_proxy_filter", "gone7")):
+                self.assertRegex(done.stdout, rf"(main|master)\.cf:\d+: {setting}: {host}\.example has no address in "
+                                              r"DNS; write: a host that exists")
+            for known in ("there.example has", "by-mx.example has", "mx.test.example has"):
+                self.assertNotIn(known, done.stdout)
+            for wrong, right in (("permit_mynetwork: .*", "permit_mynetworks"),
+                                 ("reject_unknwon_sender_domain: .*", "reject_unknown_sender_domain"),
+                                 (r"\$config_directry, .*", "config_directory"), (r"\$minee, .*", "mine"),
+                                 (r"\$myhostnam, .*", "myhostname")):
+                self.assertRegex(done.stdout, rf"main\.cf:\d+: \w+: .*{wrong}; is {right} meant\?")
+            # smtpd says the same at its start; here it is told once, with its line, also where master.cf has it.
+            for once, place in (("permit_mynetwork:", r"main\.cf:\d+: smtpd_sender_restrictions: no restriction is"),
+                                ("rejecct:", r"master\.cf:\d+: smtpd_helo_restrictions: no restriction is"),
+                                ("check_sender_access ends", r"master\.cf:\d+: smtpd_data_restrictions: check_")):
+                said = [line for line in done.stdout.splitlines() if once in line]
+                self.assertEqual(len(said), 1, done.stdout)
+                self.assertRegex(said[0], place)
+            self.assertNotIn("nknown smtpd restriction", done.stdout)
+            self.assertNotIn("no address in DNS", mx.tool("penstock", "check", "--no-dns").stdout)
+
+    def test_rules_that_cannot_be_read_are_told_and_the_rest_of_their_tables_serves(self):
+        with Instance(start=False) as mx:
+            nets = mx.write("nets", "127.0.0.1/8 REJECT bits\n10.0.0.0/8\n127.0.0.0/8 DUNNO\n0.0.0.0/0 REJECT other\n")
+            rules = mx.write("rules", "/(unclosed/ REJECT\n/a/b/ REJECT\n/^bad@/ REJECT rule\n")
+            words = mx.write("words", "one@sender.example\ntwo@sender.example REJECT word\n")
+            mx.set(smtpd_client_restrictions=f"check_client_access cidr:{nets}",
+                   smtpd_sender_restrictions=f"check_sender_access pcre:{rules}, check_sender_access texthash:{words}")
+            for word in ("check", "start", "reload"):
+                done = mx.tool("penstock", word)
+                self.assertEqual(done.returncode, 0, (word, done))
+                for setting, place in (("smtpd_client_restrictions", "nets, line 1"),
+                                       ("smtpd_client_restrictions", "nets, line 2"),
+                                       ("smtpd_sender_restrictions", "rules, line 1"),
+                                       ("smtpd_sender_restrictions", "rules, line 2"),
+                                       ("smtpd_sender_restrictions", "words, line 1")):
+                    self.assertRegex(done.stdout + done.stderr,
+                                     rf"warning: .*main\.cf:\d+: {setting}: .*{place}: .*passed over; put it right")
+            for sender, answer in (("bad@sender.example", "554 5.7.1.*rule"), ("two@sender.example", "554 5.7.1.*word"),
+                                   ("one@sender.example", "250")):
+                with self.subTest(sender), Client(mx.port) as client:
+                    client.expect(f"MAIL FROM:<{sender}>", "250")
+                    self.assertRegex(client.command("RCPT TO:<postmaster@local.test.example>"), answer)
+
+    def test_a_start_in_the_foreground_tells_what_is_wrong_too(self):
+        with Instance(start=False) as mx:
+            mx.set(smtpd_sender_restrictions=f"check_sender_access pcre:{mx.write('rules', '/(/ REJECT')}",
+                   virtual_mailbox_maps=f"hash:{mx.dir}/gone")
+            with open(mx.path("said"), "w") as said:
+                front = subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "start-fg"], stderr=said)
+            try:
+                mx.wait_log("all services are ready")
+                with open(mx.path("said")) as text:
+                    said = text.read()
+                self.assertRegex(said, r"warning: .*main\.cf:\d+: smtpd_sender_restrictions: .*rules, line 1: ")
+                self.assertRegex(said, r"warning: .*main\.cf:\d+: virtual_mailbox_maps: .*gone\.lmdb")
+                mx.tool("penstock", "stop", check=True)
+                self.assertEqual(front.wait(30), 0)
+            finally:
+                if front.poll() is None:
+                    front.kill()
+                    front.wait()
 
     def test_a_start_with_a_broken_table_says_so_and_serves_the_rest(self):
         with Peer() as peer, Instance(relay_to(peer), start=False) as mx:
@@ -143,7 +247,7 @@ class BrokenConfig(Suite):
 
     def test_after_the_repair_a_reload_takes_the_new_configuration(self):
         with Peer() as peer, Instance(relay_to(peer)) as mx:
-            rules = mx.write("rules", "/(/ x\n")
+            rules = mx.write("rules", "if /(/\n/x/ x\nendif\n")
             mx.set(virtual_alias_maps=f"regexp:{rules}", smtpd_banner="second banner")
             self.assertEqual(mx.tool("penstock", "reload").returncode, EX_CONFIG)
             with Client(mx.port) as client:

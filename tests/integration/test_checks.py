@@ -222,7 +222,7 @@ class Messages(Checks):
 
     def test_a_table_that_is_gone_or_wrong_takes_no_mail_until_it_is_right(self):
         mx = self.instance(header="/^Subject: a/ WARN\n")
-        path = mx.write("header_checks", "/unclosed")
+        path = mx.write("header_checks", "if /unclosed\n/./ WARN\nendif\n")
         os.utime(path, (1, 1))
         def refused(subject):
             try:

@@ -233,6 +233,11 @@ class Tls(ByName):
                 "asks",
                 look=own(self.own),
             ),
+            Row(
+                f"$p_tls_security_level = may\n$p_tls_dcert_file = {self.own.pem}\n$p_tls_dkey_file = {self.own.key}",
+                "asks",
+                look=own(self.own),
+            ),
             Row(f"$p_tls_security_level = may\n$p_tls_chain_files = {self.chain}", "asks", look=own(self.own)),
             Row("$p_tls_security_level = may\n$p_tls_loglevel = 1", look=shown("TLS connection established to")),
             Row("$p_tls_security_level = may\n$p_tls_loglevel = 0", look=shown("TLS connection established to", False)),

@@ -1,24 +1,24 @@
 """What programs may do: what the kernel says of each running program is compared with the table of docs/security.md."""
+import ctypes
+import errno
 import os
+import pwd
 import re
 import socket
+import struct
 import subprocess
 import unittest
 
 from harness import *
+from instance import mail_owner
 
-# The table once more: by name, what a program keeps. None: its bounding set stays whole.
-USERS = {"setuid", "setgid", "chown", "dac_override", "dac_read_search", "fowner", "kill"}
-KEEPS = {"local": USERS, "virtual": USERS, "pipe": USERS | {"sys_chroot"}, "spawn": None}
+# The table once more. Nobody of these keeps any of root's rights.
 CONFINED = {"smtpd", "smtp", "lmtp", "trivial-rewrite", "qmgr", "bounce", "pickup", "verify", "anvil", "tlsrpt",
-            "error", "retry", "discard"}
-NUMBERS = {"chown": 0, "dac_override": 1, "dac_read_search": 2, "fowner": 3, "kill": 5, "setgid": 6, "setuid": 7,
-           "sys_chroot": 18}
+            "dmarcrpt", "penevents", "error", "retry", "discard", "keys", "local", "virtual", "pipe", "spawn", "penapi",
+            "qmqpd", "cyrus"}
+# What the helper keeps, which is root (test_root_helper.py).
+HELPS = {"setuid": 7, "setgid": 6, "setpcap": 8, "sys_chroot": 18, "dac_read_search": 2}
 ALL_WORDS = ["privileges", "limits", "files", "calls"]
-
-
-def as_set(names):
-    return sum(1 << NUMBERS[name] for name in names)
 
 
 def status_of(pid):
@@ -26,9 +26,28 @@ def status_of(pid):
         return dict(line.rstrip("\n").split(":\t", 1) for line in text if ":\t" in line)
 
 
+def helpers_of(mx):
+    """The processes that stay root beside master, without those that they have made."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline") as text:
+                words = text.read().split("\0")
+            if words[:3] == ["become", "--helper", mx.etc] and status_of(name).get("State", "Z")[0] != "Z":
+                found[int(name)] = int(status_of(name)["PPid"])
+        except OSError:
+            pass  # it has ended
+    return [pid for pid, parent in found.items() if parent not in found]
+
+
 def core_limit(pid):
     with open(f"/proc/{pid}/limits") as text:
         return next(line.split()[4:6] for line in text if line.startswith("Max core file size"))
+
+
+def most_tasks(pid):
+    with open(f"/proc/{pid}/limits") as text:
+        return next(line.split()[2:4] for line in text if line.startswith("Max processes"))
 
 
 def has_landlock(mx):
@@ -39,9 +58,11 @@ def uses_every_program(mx):
     """Makes every kind of program run."""
     with Client(mx.port) as client:
         client.expect("MAIL FROM:<ada@sender.example>", "250")
-    for service in ("spawned", "tlsrpt", "verify", "retry"):  # nothing else wakes them here
+    # Nothing else wakes these here.
+    for service in ("private/spawned", "private/tlsrpt", "private/dmarcrpt", "private/verify", "private/retry",
+                    "private/events", "private/keys", "private/cyrus", "public/penapi"):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(mx.path("spool", "private", service))
+            connection.connect(mx.path("spool", service))
     for who in ("who@there.example", "who@lmtp.example", "who@refused.example", "who@discarded.example",
                 "box@virtual.test.example", "nobody-is-here@local.test.example", "who@piped.example"):
         done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "-f", "ada@local.test.example", who],
@@ -54,7 +75,8 @@ def uses_every_program(mx):
 class Confinement(Suite):
     SERVICES = {"piped": "unix - n n - 5 pipe\n  user=games argv=/bin/true",
                 "spawned": "unix - n n - 5 spawn\n  user=games argv=/bin/cat",
-                "lmtpd": "unix - - n - - lmtp"}
+                "lmtpd": "unix - - n - - lmtp", "penapi": "unix n - n - - penapi",
+                f"127.0.0.1:{free_port()}": "inet n - n - - qmqpd"}
     SETTINGS = {"transport_maps": "inline:{ { there.example = smtp:[127.0.0.1]:1 } "
                                   "{ lmtp.example = lmtpd:inet:127.0.0.1:1 } { refused.example = error:no } "
                                   "{ discarded.example = discard: } { piped.example = piped: } }",
@@ -64,7 +86,8 @@ class Confinement(Suite):
         """(program, pid) of every service that runs, after all were used."""
         uses_every_program(mx)
         wanted = {"smtp", "lmtp", "error", "discard", "local", "pipe", "bounce", "anvil", "pickup", "tlsrpt",
-                  "spawn", "virtual", "verify", "retry"}
+                  "dmarcrpt", "spawn", "virtual", "verify", "retry", "penevents", "keys", "penapi", "smtpd", "qmgr",
+                  "trivial-rewrite", "qmqpd", "cyrus"}
         eventually(lambda: wanted <= {s["program"] for s in mx.status()["services"] if s["state"] == "serving"},
                    lambda: mx.status())
         eventually(lambda: all(s.get("confined") for s in mx.status()["services"] if s["state"] == "serving"),
@@ -76,34 +99,78 @@ class Confinement(Suite):
             for program, pid, said in self.running(mx):
                 with self.subTest(program):
                     kernel = status_of(pid)
-                    if program in CONFINED:
-                        self.assertEqual(kernel["NoNewPrivs"], "1")
-                        self.assertEqual(kernel["Seccomp"], "2")
-                        self.assertEqual(core_limit(pid), ["0", "0"])
-                        words = [w for w in ALL_WORDS if w != "files" or has_landlock(mx)]
-                        self.assertEqual(said.split(), words)
-                    else:
-                        self.assertEqual(kernel["NoNewPrivs"], "0")
-                        self.assertEqual(kernel["Seccomp"], "0")
-                        self.assertEqual(core_limit(pid)[0], "0")
-                        self.assertEqual(said.split(), ["privileges", "limits"])
+                    self.assertIn(program, CONFINED)
+                    self.assertEqual(kernel["NoNewPrivs"], "1")
+                    self.assertEqual(kernel["Seccomp"], "2")
+                    self.assertEqual(core_limit(pid), ["0", "0"])
+                    self.assertLessEqual(int(most_tasks(pid)[1]), 16384)
+                    words = [w for w in ALL_WORDS if w != "files" or has_landlock(mx)]
+                    self.assertEqual(said.split(), words)
                     if os.geteuid() == 0:
-                        keeps = KEEPS.get(program, set())
-                        if keeps is not None:
-                            self.assertEqual(int(kernel["CapBnd"], 16), as_set(keeps))
-                        self.assertEqual(int(kernel["CapPrm"], 16), as_set(USERS if keeps is None else keeps))
-                        self.assertEqual(int(kernel["CapAmb"], 16), 0)
-                    self.assertFalse(os.path.exists(f"/proc/{pid}/task/{pid}/children")
-                                     and program in CONFINED
-                                     and open(f"/proc/{pid}/task/{pid}/children").read().strip())
+                        self.assertNotIn("0", kernel["Uid"].split())
+                        for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb"):
+                            self.assertEqual(int(kernel[name], 16), 0, name)
+                    self.check_children(program, pid)
+            (helper,) = helpers_of(mx)
+            self.check_helper(status_of(helper))
             self.assertNotIn("must not make", mx.log())
             self.assertNotIn("confinement is not whole", mx.log())
+
+    def check_children(self, program, pid):
+        """Nobody has one, but qmgr with an account of its own one that looks into maildrop for it, confined as well."""
+        path = f"/proc/{pid}/task/{pid}/children"
+        if not os.path.exists(path):
+            return
+        with open(path) as text:
+            children = [int(child) for child in text.read().split()]
+        if program != "qmgr" or status_of(pid)["Uid"].split()[0] == str(pwd.getpwnam(mail_owner()).pw_uid):
+            return self.assertEqual(children, [])
+        (keeper,) = [status_of(child) for child in children]
+        self.assertEqual(keeper["Name"], "maildrop")
+        self.assertEqual(set(keeper["Uid"].split()), {str(pwd.getpwnam(mail_owner()).pw_uid)})
+        self.assertEqual((keeper["NoNewPrivs"], keeper["Seccomp"]), ("1", "2"))
+        for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            self.assertEqual(int(keeper[name], 16), 0, name)
+
+    def check_helper(self, helper):
+        ours = status_of(os.getpid())
+        self.assertEqual((helper["Name"], helper["Seccomp"]), ("become", ours["Seccomp"]))
+        if os.geteuid() != 0:
+            return
+        whole = int(ours["CapBnd"], 16)
+        for name in ("CapPrm", "CapEff"):
+            self.assertEqual(int(helper[name], 16), whole & sum(1 << number for number in HELPS.values()), name)
+        # Set-id programs work as commands.
+        self.assertEqual(helper["NoNewPrivs"], ours["NoNewPrivs"])
+        self.assertEqual(int(helper["CapBnd"], 16), whole)
 
     def test_status_says_what_is_in_force(self):
         with Instance() as mx:
             text = mx.tool("penstock", "status", check=True).stdout
             words = " ".join(w for w in ALL_WORDS if w != "files" or has_landlock(mx))
             self.assertRegex(text, rf"confined \({words}\): .*qmgr/unix")
+
+    def test_the_check_names_who_would_be_root(self):
+        with Instance(services={"rooted": "unix - n n - - smtp", **self.SERVICES}, start=False) as mx:
+            said = mx.tool("penstock", "check").stdout
+            self.assertEqual(re.findall(r"service (\S+): column unpriv is n", said), ["rooted/unix"])
+
+    def test_without_landlock_as_in_a_container_the_rest_holds_and_it_is_told(self):
+        with Instance({"virtual_mailbox_maps": "inline:{ { box@virtual.test.example = box } }"}, start=False) as mx:
+            def penstock(word):
+                done = subprocess.run([os.path.join(BIN, "penstock"), "-c", mx.etc, word], capture_output=True,
+                                      text=True, timeout=60, preexec_fn=without_landlock)
+                self.assertNotEqual(done.returncode, 70, done)
+                return done.stdout + done.stderr
+            penstock("start")
+            send(mx.port, "ada@sender.example", ["box@virtual.test.example"], mail("one"))
+            mx.wait_log(r"to=<box@virtual\.test\.example>.*status=sent")
+            self.assertRegex(penstock("status"), r"confined \(privileges limits calls\): .*qmgr/unix")
+            self.assertIn("confine_files: this kernel has no Landlock", penstock("check"))
+            self.assertEqual(len(re.findall(r"master\[\d+\]: .*Landlock", mx.log())), 1, mx.log())
+            (pid,) = [s["pid"] for s in mx.status()["services"] if s["program"] == "smtpd"]
+            kernel = status_of(pid)
+            self.assertEqual((kernel["NoNewPrivs"], kernel["Seccomp"]), ("1", "2"))
 
     def test_each_setting_turns_its_part_off(self):
         off = {"confine_privileges": "no", "confine_system_calls": "no", "confine_files": "no", "confine_limits": "no"}
@@ -154,8 +221,20 @@ class Confinement(Suite):
             eventually(lambda: "by the other file" in str(answer()), answer)
 
 
+def without_landlock():
+    """From here on, as on a kernel that has none: its three system calls are unknown."""
+    load, if_less, if_more, answer = (0x20, 0, 0, 0), (0x35, 0, 2, 444), (0x25, 1, 0, 446), 0x06
+    lines = [load, if_less, if_more, (answer, 0, 0, 0x50000 | errno.ENOSYS), (answer, 0, 0, 0x7fff0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *line) for line in lines))
+    program = struct.pack("@HP", len(lines), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if os.geteuid() != 0:
+        libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    if libc.prctl(22, 2, program, 0, 0) != 0:  # PR_SET_SECCOMP
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
 def has_landlock_here():
-    import ctypes
     return ctypes.CDLL(None).syscall(444, 0, 0, 1) >= 2
 
 

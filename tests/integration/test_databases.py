@@ -1,11 +1,15 @@
 """Tables in databases through the running suite, with SQLite, which needs no server: every kind of look-up, a database
 that is broken and mended, unknown parameters told."""
+import contextlib
 import os
+import select
+import socket
 import sqlite3
 import unittest
 
 from client import Client
 from instance import Instance, missing
+from waiting import eventually
 
 CONTENT = b"Subject: x\r\n\r\nhello\r\n"
 ROWS = [("alias", "info", "jo"), ("alias", "jo", "jo"),
@@ -95,6 +99,49 @@ class Databases(unittest.TestCase):
         failed = self.ask(table, "jo@virtual.test.example")
         self.assertEqual(failed.returncode, 75)
         self.assertIn("unable to open database file", failed.stderr)
+
+    def test_ten_databases_that_hang_hold_up_nobody_who_asks_another(self):
+        """Servers that take connections and never answer, each asked for ten things at once."""
+        servers = [socket.create_server(("127.0.0.1", 0), backlog=64) for _ in range(10)]
+        taken = []
+        self.addCleanup(lambda: [s.close() for s in servers + taken])
+        classes, senders = {}, []
+        for i, server in enumerate(servers):
+            server.setblocking(False)
+            file = self.instance.write(f"hangs{i}.cf", f"hosts = 127.0.0.1:{server.getsockname()[1]}\nquery = GET %s\n")
+            classes[f"hangs{i}"] = f"check_recipient_access redis:{file}"
+            senders.append(f"h{i}.example = hangs{i}")
+        self.start(smtpd_restriction_classes=", ".join(classes), **classes, smtpd_client_connection_count_limit="0",
+                   smtpd_sender_restrictions=f"check_sender_access inline:{{ {', '.join(senders)} }}, "
+                                             f"check_sender_access {self.table('access')}")
+        pids = self.instance.pids()["smtpd"]
+
+        def threads():
+            return sum(len(os.listdir(f"/proc/{pid}/task")) for pid in pids)
+        at_rest = threads()
+        waiting = []
+        for i in range(10):
+            for j in range(10):
+                waiting.append(self.client(f"a@h{i}.example"))
+                waiting[-1].raw(b"RCPT TO:<u%d@local.test.example>\r\n" % j)
+
+        def all_hang():
+            for server in servers:
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        taken.append(server.accept()[0])
+            return len(taken) >= 64
+        eventually(all_hang, lambda: f"{len(taken)} connections; {self.instance.log()}")
+        for n in range(3):
+            self.client().expect("RCPT TO:<jo@local.test.example>", "250")
+            self.client("bad@example.org").expect("RCPT TO:<jo@local.test.example>", "554")
+        self.assertLessEqual(len(taken), 64 + 10)
+        self.assertLessEqual(threads() - at_rest, 10 * 8 + 8 + 2)  # ten pools, that of SQLite, closing what rests
+        self.assertEqual([c for c in waiting if select.select([c.socket], [], [], 0)[0]], [])  # they do hang
+        for s in servers + taken:
+            s.close()
+        for client in waiting:
+            self.assertRegex(client.reply(), "^451 ")
 
     def test_the_old_form_has_its_parameters_in_main_cf(self):
         self.start(virtual_mailbox_maps="sqlite:boxes", boxes_dbpath=self.database,

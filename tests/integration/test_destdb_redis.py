@@ -3,8 +3,11 @@ import contextlib
 import json
 import os
 import pwd
+import shutil
+import tempfile
 import threading
 
+from certificates import Authority
 from harness import *
 from instance import mail_owner
 from redis_server import PROGRAM, RedisServer
@@ -273,6 +276,36 @@ class DestdbRedis(Suite):
             mx.wait_log(r"destination database: shared through unix:")
             self.assertNotIn("se cret", mx.log())
 
+    def test_a_connection_by_tls_to_the_server_that_is_named_and_no_other(self):
+        folder = tempfile.mkdtemp(prefix="pen-redis-tls-")
+        self.addCleanup(shutil.rmtree, folder)
+        os.chmod(folder, 0o755)
+        authority = Authority(os.path.join(folder, "ours"))
+        stranger = Authority(os.path.join(folder, "strangers"))
+        client = authority.issue("client.test.example")
+        for path in (client.pem, client.key, authority.pem):
+            os.chmod(path, 0o644)
+        with RedisServer(password="secret", certificate=authority.issue("redis.test.example"),
+                         authority=authority) as redis, Peer() as peer:
+            settings = {**redis.settings(destdb_redis_server=f"inet:127.0.0.1:{redis.tls_port}"),
+                        "destdb_redis_password": "secret", "destdb_redis_tls": "yes",
+                        "destdb_redis_tls_CAfile": authority.pem, "destdb_redis_tls_name": "redis.test.example",
+                        "destdb_redis_tls_cert_file": client.pem, "destdb_redis_tls_key_file": client.key}
+            with Instance({**relay_to(peer), **settings}) as mx:
+                mx.wait_log(r"destination database: shared through inet:127\.0\.0\.1:")
+                self.send(mx, "a")
+                peer.wait_messages(1)
+                eventually(lambda: redis.words("KEYS", "penstock:f:*"), "told")
+            for wrong, word in (({"destdb_redis_tls_name": "other.test.example"}, "certificate is not accepted"),
+                                ({"destdb_redis_tls_CAfile": stranger.pem}, "certificate is not accepted"),
+                                ({"destdb_redis_tls_cert_file": ""}, "(alert|certificate required|closed)"),
+                                ({"destdb_redis_tls": "no"}, "(closed|reset by peer)")):
+                with self.subTest(wrong), Instance({**relay_to(peer), **settings, **wrong}) as mx:
+                    peer.messages.clear()
+                    mx.wait_log(rf"warning: destination database: .*{word}")
+                    self.send(mx, "b")
+                    peer.wait_messages(1)
+
     def test_the_loopback_is_each_hosts_own_by_default(self):
         with RedisServer() as redis, Peer() as peer:
             settings = redis.settings()
@@ -303,6 +336,7 @@ class DestdbRedis(Suite):
                                   ("destdb_redis_user", "penstock", "destdb_redis_password"),
                                   ("destdb_redis_timeout", "1ms", "10ms"),
                                   ("destdb_redis_prefix", "", "destdb_redis_prefix"),
+                                  ("destdb_redis_tls", "yes", "destdb_redis_tls_name"),
                                   ("destdb_unshared_networks", "192.0.2.1/24", "destdb_unshared_networks")):
             with self.subTest(setting=name, value=value), \
                     Instance({"destdb_backend": "redis", name: value}, start=False) as mx:

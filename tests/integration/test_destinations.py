@@ -208,11 +208,13 @@ class Destinations(Suite):
 
     def test_wrong_words_are_told(self):
         with Instance(start=False) as mx:
-            for words in ((), ("nonsense",), ("show",), ("suspend", "user@domain.example"), ("explain", "nobody"),
+            for words in ((), ("nonsense",), ("show",), ("suspend", "user@domain.example"),
                           ("list", "more"), ("resume", "a.example", "b.example"), ("suspend", "a b")):
                 done = mx.tool("pendest", *words)
                 self.assertEqual(done.returncode, 64, words)
                 self.assertTrue(done.stderr, words)
+            # It could be a destination, and nothing is known of one.
+            self.assertEqual(mx.tool("pendest", "explain", "nobody").returncode, 65)
             self.assertEqual(mx.tool("pendest", "suspend", "a.example").returncode, 69)  # the suite has never run
             self.assertIn("usage:", mx.tool("pendest", "--help").stdout)
             self.assertIn("Penstock", mx.tool("pendest", "--version").stdout)

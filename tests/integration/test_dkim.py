@@ -137,6 +137,24 @@ class Signing(Suite):
                 self.assertNotIn(b"l=", content[:content.index(b"Received:")].replace(b"relaxed", b""))
             self.check(contents)
 
+    def test_a_mailboxs_line_on_top_keeps_no_mail_from_being_signed(self):
+        for via in ("DATA", "BDAT"):
+            self.peer.messages.clear()
+            with Client(self.instance.port) as client:
+                client.send(FROM, ["b@rcpt.example"], b"From anna@sender.example Sat\r\n" + MESSAGES["plain"], via=via)
+            self.check(self.sent())
+
+    def test_an_author_before_a_blank_and_a_colon_is_signed_for(self):
+        send(self.instance.port, FROM, ["b@rcpt.example"], MESSAGES["plain"].replace(b"From:", b"From :", 1))
+        (content,) = self.sent()  # python3-dkim does not find such a field
+        self.assertEqual(self.keys.verify(content), ["pass"] * 2)
+
+    def test_a_header_whose_author_comes_too_late_is_put_off(self):
+        long = b"".join(b"X-%d: " % i + b"y" * 900 + b"\r\n" for i in range(1300)) + MESSAGES["plain"]
+        with Client(self.instance.port) as client, self.assertRaises(Refused) as refused:
+            client.send(FROM, ["b@rcpt.example"], long)
+        self.assertTrue(refused.exception.reply.startswith("451 4.7.5"), refused.exception.reply)
+
     def test_a_message_that_is_changed_on_the_way_fails(self):
         send(self.instance.port, FROM, ["b@rcpt.example"], MESSAGES["plain"])
         (content,) = self.sent()

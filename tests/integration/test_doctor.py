@@ -70,6 +70,7 @@ class Doctor(unittest.TestCase):
                      "allows " + ADDRESS, "the DMARC record", f"[127.0.0.1]:{mx.port} answers", "MiB are free for",
                      "a sync of a small file"):
             self.assertIn(self.find(found, text)["level"], ("ok", "warning"), text)
+        self.expect(found, "note", "whether port 25 of other hosts is reached from here was not tried")
         bad = [one for one in found if one["area"] == "names" and one["level"] != "ok"]
         self.assertEqual(bad, [])
         self.assertEqual([n for n in os.listdir(mx.path("spool", "log")) if n.startswith(".doctor")], [])
@@ -87,6 +88,7 @@ class Doctor(unittest.TestCase):
         self.expect(found, "warning", f"is host25.provider.example, not {HOST}")
         self.expect(found, "warning", "does not name " + ADDRESS)
         self.expect(found, "note", "goes to elsewhere.example")
+        self.expect(found, "error", f"the mail host elsewhere.example of {DOMAIN} has no address")
         self.expect(found, "warning", "has no DMARC record")
         self.expect(found, "error", f"mta-sts.{DOMAIN} has no address in DNS")
         self.expect(found, "note", "the mail system is not running")
@@ -176,12 +178,23 @@ class Doctor(unittest.TestCase):
                 start=False, smtpd_milters=f"inet:127.0.0.1:{there.port}, inet:127.0.0.1:{gone}",
                 smtpd_recipient_restrictions="permit_mynetworks, reject_unauth_destination, "
                                              f"check_policy_service inet:127.0.0.1:{gone}",
-                virtual_alias_maps=f"socketmap:inet:127.0.0.1:{gone}:aliases")
+                virtual_alias_maps=f"socketmap:inet:127.0.0.1:{gone}:aliases",
+                content_filter=f"smtp:[127.0.0.1]:{gone}", smtpd_proxy_filter=f"127.0.0.1:{there.port}",
+                relayhost=f"[127.0.0.1]:{there.port}",
+                canonical_maps="memcache:/nonexistent/memcache.cf")
             found = self.findings(mx)
             self.expect(found, "ok", f"filter at inet:127.0.0.1:{there.port} answers")
             self.expect(found, "warning", f"filter at inet:127.0.0.1:{gone} cannot be reached")
             self.expect(found, "warning", f"policy server at inet:127.0.0.1:{gone} cannot be reached")
             self.expect(found, "warning", "the server of the table at socketmap:")
+            self.expect(found, "warning", f"content filter at [127.0.0.1]:{gone} cannot be reached")
+            self.expect(found, "ok", f"filter at 127.0.0.1:{there.port} answers")
+            self.expect(found, "ok", f"relayhost at [127.0.0.1]:{there.port} answers")
+            self.find(found, "the server of the table at memcache:")
+            # Mail goes out by that host: nobody asks for port 25 of others.
+            self.assertFalse([one for one in found if "port 25" in one["what"]])
+            mx.set(relayhost=f"[127.0.0.1]:{gone}")
+            self.expect(self.findings(mx), "warning", f"relayhost at [127.0.0.1]:{gone} cannot be reached")
 
     def test_what_listens_in_the_place_of_our_service_is_found_out(self):
         mx = self.instance()

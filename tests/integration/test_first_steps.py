@@ -2,6 +2,7 @@
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -53,8 +54,20 @@ class FirstSteps(Suite):
             self.skipTest("the programs are where an ordinary user cannot reach them")
         with open(os.path.join(where, "etc", "main.cf"), "a") as out:
             out.write("".join(f"{name} = {value}\n" for name, value in sanitizers.settings().items()))
+        with open(os.path.join(where, "etc", "master.cf"), "a") as out:
+            out.write(f"spawned unix - n n - 2 spawn user={who.pw_name} argv=/bin/cat\n"
+                      "another unix - n n - 2 spawn user=nobody argv=/bin/cat\n")
         penstock("-c", where + "/etc", "start")
         try:
+            with socket.socket(socket.AF_UNIX) as served, socket.socket(socket.AF_UNIX) as refused:
+                for connection, name in ((served, "spawned"), (refused, "another")):
+                    connection.settimeout(60)
+                    connection.connect(os.path.join(where, "spool", "private", name))
+                served.sendall(b"said")
+                self.assertEqual(served.recv(10), b"said")
+                (log,) = os.listdir(os.path.join(where, "log"))
+                with open(os.path.join(where, "log", log)) as text:
+                    eventually(lambda: f"runs as uid {who.pw_uid} and cannot" in text.read(), "it is refused")
             send(port, "ada@sender.example", [who.pw_name], mail())
             Maildir(os.path.join(where, "mail", who.pw_name)).wait(1)
             self.assertIn("not run by root", penstock("-c", where + "/etc", "check"))

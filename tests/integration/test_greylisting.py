@@ -4,6 +4,7 @@ import re
 import time
 
 from harness import *
+from redis_server import PROGRAM, RedisServer
 
 PUT_OFF = re.compile(r"450 4\.2\.0 <ada@virtual\.test\.example>: Recipient address rejected: "
                      r"Greylisted, try again in (\d+) seconds$")
@@ -87,6 +88,35 @@ class Greylisting(Suite):
     def test_nobody_is_put_off_while_anvil_cannot_be_asked(self):
         with Instance(SETTINGS, {"anvil": None}) as mx:
             self.assertTrue(self.rcpt(mx.port, "1@x.example").startswith("250"))
+
+    @unittest.skipUnless(PROGRAM, "redis-server is not installed (scripts/install-dependencies --runtime-peers)")
+    def test_hosts_of_a_cluster_share_who_was_put_off_and_who_passed(self):
+        with RedisServer() as redis:
+            settings = {**SETTINGS, **redis.settings(), "smtpd_greylist_known_after": "2"}
+            slow = {**settings, "smtpd_greylist_delay": "1h", "smtpd_greylist_window": "2h"}
+            quick = {**settings, "smtpd_greylist_delay": "1s", "smtpd_greylist_window": "2h"}
+            keys = lambda: redis.words("KEYS", "penstock:greylist:*")
+            with Instance(slow) as one, Instance(quick) as two:
+                self.assertRegex(self.rcpt(one.port, "a@x.example"), PUT_OFF)
+                eventually(lambda: len(keys()) == 1, "the first try is told")
+                self.assertLess(0, redis.words("TTL", keys()[0]))
+                # Had the other host not heard of it, this would be a first try there. Time passes: the sleep is the
+                # test.
+                time.sleep(1.1)
+                self.assertTrue(self.rcpt(two.port, "a@x.example").startswith("250"))
+                eventually(lambda: len(keys()) == 2, "the pass is told, and the client's count")
+                self.assertTrue(self.rcpt(one.port, "a@x.example").startswith("250"), "it passed elsewhere")
+                # A second pass makes the client known to both, whatever it sends.
+                self.assertRegex(self.rcpt(two.port, "b@x.example"), PUT_OFF)
+                self.passes(two.port, "b@x.example")
+                self.assertTrue(self.rcpt(one.port, "c@x.example").startswith("250"))
+                # Without the server each host goes on by itself, and nobody waits for it.
+                redis.kill()
+                one.wait_log(r"anvil\[\d+\]: warning: greylist: not shared for now")
+                self.assertTrue(self.rcpt(one.port, "d@x.example").startswith("250"))
+                self.assertRegex(self.rcpt(one.port, "d@x.example", source="127.0.9.1"), PUT_OFF)
+                redis.start()
+                eventually(lambda: one.log().count("greylist: shared through") == 2, "it is shared again")
 
 
 if __name__ == "__main__":

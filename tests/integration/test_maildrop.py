@@ -2,7 +2,6 @@
 import fcntl
 import json
 import os
-import signal
 import subprocess
 
 from harness import *
@@ -83,13 +82,8 @@ class Listed(Maildrop):
             mx.tool("pensuper", "-d", "ALL", check=True)
             eventually(lambda: mx.queue() == [], "empty")
             pickup = mx.pids()["pickup"]
-            for pid in pickup:
-                os.kill(pid, signal.SIGSTOP)
-            try:
+            with suspended(*pickup):
                 self.check(mx, self.dropped(mx, *self.WHO))
-            finally:
-                for pid in pickup:
-                    os.kill(pid, signal.SIGCONT)
             eventually(lambda: not os.listdir(self.folder(mx)), "taken in the end")
 
     def test_a_message_with_many_recipients_is_listed_whole(self):
@@ -171,13 +165,11 @@ class Deleted(Maildrop):
         with Peer() as peer, Instance(relay_to(peer)) as mx:
             submit(mx, "first@rcpt.example")
             peer.wait_messages(1)
-            for pid in mx.pids()["pickup"]:
-                os.kill(pid, signal.SIGSTOP)
+            suspend(*mx.pids()["pickup"])
             ids = self.dropped(mx, *[f"u{i}@rcpt.example" for i in range(40)])
             tool = subprocess.Popen([os.path.join(BIN, "pensuper"), "-c", mx.etc, "-d", "ALL", "maildrop"],
                                     stderr=subprocess.PIPE, text=True)
-            for pid in mx.pids()["pickup"]:
-                os.kill(pid, signal.SIGCONT)
+            resume(*mx.pids()["pickup"])
             said = tool.communicate(timeout=60)[1]
             submit(mx, "last@rcpt.example")
             eventually(lambda: not os.listdir(self.folder(mx)), "maildrop is empty", 90)

@@ -8,8 +8,10 @@ import unittest
 
 from instance import BIN, TOP
 
-TOOLS = ("mailq", "newaliases", "penalias", "pencat", "penconf", "pendest", "pendrop", "penlog", "penmap", "penqueue",
-         "pendkim", "penshape", "penstock", "pensrs", "pensuper", "penverify", "sendmail")
+TOOLS = ("mailq", "newaliases", "penalias", "pencat", "penconf", "pendest", "pendrop", "penkick", "penlock", "penlog",
+         "penmap", "penqueue",
+         "pendkim", "penshape", "penstock", "pensrs", "pensuper", "pentop", "pentrace",
+         "penverify", "sendmail")
 # Other names of the same program: they share its help and its manual page.
 SHARED = {"mailq": "penqueue", "newaliases": "sendmail"}
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[A-Za-z#]+)")

@@ -256,6 +256,18 @@ class Asking(Tables):
         self.assertEqual(done.stdout, "c\t3\nb\t2\n")
         self.assertEqual(self.penmap("-q", "-", self.one, given="none\n", status=1).stdout, "")
 
+    def test_an_empty_key_is_asked_as_postmap_asks_it(self):
+        pattern = "regexp:" + self.write("pattern", "/^$/ empty\n")
+        text = "texthash:" + self.write("t", "x y\n")
+        for table, status, value in ((self.one, 1, ""), (self.two, 1, ""), (text, 1, ""),
+                                     ("inline:{a=b}", 1, ""), ("static:x", 0, "x\n"), (pattern, 0, "empty\n"),
+                                     ("unionmap:{static:x,static:y}", 0, "x,y\n"), ("unix:passwd.byname", 1, "")):
+            with self.subTest(table):
+                self.assertEqual(self.penmap("-q", "", table, status=status).stdout, value)
+        self.assertEqual(self.penmap("-q", "-", "static:x", given="\ny\n").stdout, "\tx\ny\tx\n")
+        self.penmap("-d", "", self.one, status=1)
+        self.assertEqual(self.penmap("-q", "a", self.one).stdout, "1\n")
+
     def test_j_prints_an_object_a_line(self):
         self.assertEqual(self.penmap("-j", "-q", "a", self.one).stdout, '{"a":"1"}\n')
         self.assertEqual(self.penmap("-j", "-q", "-", self.one, given="b\na\n").stdout, '{"b":"2"}\n{"a":"1"}\n')
@@ -284,7 +296,6 @@ class Asking(Tables):
         self.penmap("-s", "lmdb:" + self.dir + "/nowhere", status=66)
         self.penmap("-s", "static:x", status=64)
         self.penmap("-d", "a", "lmdb:" + self.dir + "/nowhere", status=66)
-        self.penmap("-q", "", self.one, status=64)
         self.penmap("-q", "a", "-s", self.one, status=64)
         self.penmap(status=64)
         self.penmap("-c", self.dir + "/nowhere", "table", status=78)

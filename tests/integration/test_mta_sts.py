@@ -7,11 +7,12 @@ import os
 import re
 
 from certificates import Authority, Certificate
+from daily_reports import DailyReports
 from harness import *
 from peer import server_context
 from policy_host import PolicyHost, answer, policy
 from test_tls_dane import without_certificate
-from test_tlsrpt import Reports, report_of
+from test_tlsrpt import report_of
 
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "4s", "queue_run_delay": "1s"}
 RECORD = "v=STSv1; id=one;"
@@ -357,7 +358,7 @@ class MtaSts(Hosts):
 
                 def reported(missing=set(self.REPORTED)):
                     """Asks for reports until every domain has had one with the result that is awaited."""
-                    with Reports(mx) as reports:
+                    with DailyReports(mx, "tlsrpt", "tls_report") as reports:
                         reports.send()
                     for message in inbox.messages:
                         domain = message.recipients[0].split("@")[0]

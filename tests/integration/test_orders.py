@@ -1,4 +1,5 @@
 """Orders for one message, for sets and for all; listings that stream; the log as text."""
+import concurrent.futures
 import json
 import os
 import pty
@@ -217,6 +218,16 @@ class Orders(Suite):
             mx.start()
             mx.tool("pensuper", "-d", "ALL", "hold", check=True)
             self.assertEqual(mx.queue(), [])
+
+    def test_a_listing_shows_what_is_being_tried_just_then(self):
+        with Instance(nobody()) as mx:
+            ids = set(self.queued(mx, [("ada@one.example", f"u{i}@rcpt.example") for i in range(20)]))
+            with concurrent.futures.ThreadPoolExecutor() as beside:
+                for look in range(60):
+                    flush = beside.submit(mx.tool, "penqueue", "-f", check=True)
+                    shown = [e["queue_id"] for e in self.json(mx)]
+                    flush.result()
+                    self.assertEqual(sorted(shown), sorted(ids), f"look {look}")
 
     def test_messages_are_shown_in_part_and_several_at_once(self):
         with Instance({**nobody(), "queue_inline_limit": "4096"}) as mx:

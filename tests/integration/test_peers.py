@@ -4,6 +4,7 @@ import os
 import shutil
 import smtplib
 import subprocess
+import tempfile
 
 import peers
 from harness import *
@@ -107,6 +108,21 @@ class Peers(Suite):
     def test_dovecot_takes_lmtp_over_a_unix_socket(self):
         with peers.Dovecot(port=free_port()) as dovecot:
             self.lmtp(f"lmtp:unix:{dovecot.socket}", dovecot)
+
+    def test_the_end_of_one_peer_ends_no_other(self):
+        """The kernel gives the number of a mount namespace that has ended to the next one, which is another test's."""
+        with tempfile.TemporaryDirectory(prefix="pen-test-") as folder:
+            for name in ("etc", "spool", "lib", "log", "run"):
+                os.mkdir(os.path.join(folder, name))
+            tree = os.path.join(peers.ROOTS, "postfix")
+            subprocess.run([os.path.join(TOP, "tests/peers/enter"), tree, folder, "/bin/true"], check=True)
+            with open(os.path.join(folder, "holder")) as text:
+                holder = int(text.read())
+            leaving = subprocess.Popen([os.path.join(TOP, "tests/peers/leave"), folder])
+            eventually(lambda: not os.path.exists(f"/proc/{holder}/ns/mnt"), "the peer has ended")
+            with subprocess.Popen(["unshare", "-m", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+                self.assertEqual(leaving.wait(), 0)
+                self.assertEqual(other.communicate(b"alive")[0], b"alive")
 
     def test_smtplib_and_swaks_deliver(self):
         with Peer() as sink, Instance(relay_to(sink)) as mx:

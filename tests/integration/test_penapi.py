@@ -1,14 +1,23 @@
 """penapi: what it shows after a known run, orders with and without a token, and clients that mean no good."""
+import base64
 import http.client
 import json
 import os
 import re
 import socket
+import ssl
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+from certificates import Authority
+from dovecot_auth import FakeDovecot
 from harness import *
+from openapi import Description
+from peer import server_context
 
 TOKEN = "0123456789abcdef-test"
 UNIX = "penapi", "unix n - n - - penapi"
+DESCRIPTION = Description()
 
 
 class Unix(http.client.HTTPConnection):
@@ -25,7 +34,7 @@ class Unix(http.client.HTTPConnection):
 
 
 class Api:
-    """One instance's penapi, over its Unix socket or a port."""
+    """One instance's penapi, over its Unix socket or a port. Each answer is compared with the OpenAPI description."""
 
     def __init__(self, mx, port=None):
         self.mx, self.port = mx, port
@@ -47,6 +56,7 @@ class Api:
             client.request(method, path, body=body, headers=fields)
             answer = client.getresponse()
             text = answer.read().decode()
+            DESCRIPTION.check(method, path, answer.status, answer.headers["Content-Type"], text)
             as_json = answer.headers["Content-Type"] == "application/json" and text
             return answer.status, json.loads(text) if as_json else text
         finally:
@@ -135,6 +145,8 @@ class Figures(Suite):
                 self.assertEqual(now['penstock_smtpd_rejects_total{stage="other",code="500",reason="protocol"}'], 1)
                 rejects = [v for k, v in now.items() if k.startswith("penstock_smtpd_rejects_total")]
                 self.assertEqual(sum(rejects), 4)
+                self.assertEqual({k[-7:-2]: v for k, v in now.items() if "rejects_by_status" in k and v},
+                                 {"5.1.1": 2, "5.7.1": 1, "5.5.2": 1})
                 self.assertEqual(now['penstock_deliveries_total{result="bounced"}'], 1)
                 self.assertEqual(now['penstock_delivery_age_seconds_count{result="bounced"}'], 1)
                 self.assertEqual(now["penstock_up"], 1)
@@ -175,6 +187,89 @@ class Figures(Suite):
                     send(mx.port, "u@virtual.test.example", ["u@virtual.test.example"], mail("again"))
                     self.assertEqual(api.figures()["penstock_smtpd_messages_total"],
                                      before["penstock_smtpd_messages_total"] + 1)
+
+
+class OnTheWire(Suite):
+    def test_bytes_tls_and_questions_of_dns_are_counted(self):
+        """A message comes in by TLS and goes on by TLS, to a host that DNS names; another goes to a domain without."""
+        authority = Authority(self.folder())
+        certificate = authority.issue("mx.test.example")
+        with Dns({("far.example", "MX"): [(10, "mx.far.example")], ("mx.far.example", "A"): ["127.0.0.1"]}) as dns, \
+                Peer(("PIPELINING", "STARTTLS"), tls=server_context(certificate)) as peer:
+            with Instance({**dns.settings(), "smtp_tcp_port": str(peer.port), "smtp_tls_security_level": "may",
+                           "smtpd_tls_security_level": "may", "smtpd_tls_cert_file": certificate.pem,
+                           "smtpd_tls_key_file": certificate.key}, dict([UNIX])) as mx:
+                with Client(mx.port) as client:
+                    client.expect("EHLO client.example", "250")
+                    client.expect("STARTTLS", "220")
+                    client.file.close()
+                    client.socket = ssl.create_default_context(cafile=authority.pem).wrap_socket(
+                        client.socket, server_hostname="mx.test.example")
+                    client.file = client.socket.makefile("rb")
+                    client.expect("EHLO client.example", "250")
+                    client.send("", ["b@far.example", "c@nowhere.example"],  # no notice, which would be counted too
+                                mail(body=("x" * 70 + "\r\n") * 80))
+                api = Api(mx)
+
+                def settled():
+                    now = api.figures()
+                    return now if now["penstock_smtp_messages_total"] == 1 and \
+                        now['penstock_deliveries_total{result="bounced"}'] == 1 else None
+                now = eventually(settled, lambda: f"both have their results\n{mx.log()}")
+                tls = {name: value for name, value in now.items() if "tls_sessions" in name and value}
+                self.assertEqual({name.split("{")[0]: value for name, value in tls.items()},
+                                 {"penstock_smtpd_tls_sessions_total": 1, "penstock_smtp_tls_sessions_total": 1})
+                self.assertTrue(all('version="TLSv1.3"' in name for name in tls), tls)
+                as_postfix = api.figures("/metrics?compat=postfix")
+                self.assertEqual([as_postfix[f"postfix_{name}_tls_connections_total"] for name in ("smtp", "smtpd")],
+                                 [1, 1])
+                self.assertGreater(now["penstock_smtpd_received_bytes_total"], 5000)
+                self.assertGreater(now["penstock_smtp_sent_bytes_total"], 5000)
+                self.assertGreater(now["penstock_queue_accepted_bytes_total"], 5000)
+                self.assertGreaterEqual(now['penstock_dns_questions_total{answer="found"}'], 2)
+                self.assertGreaterEqual(now['penstock_dns_questions_total{answer="none"}'], 1)
+                self.assertEqual(now['penstock_smtp_connections_total{result="ok"}'], 1)
+
+    def test_logins_silent_clients_and_replies_are_counted(self):
+        """A wrong password and a right one; a message to three recipients, of which one waits and one is refused; a
+        client that says nothing."""
+        def log_in(peer, line):
+            words = line.split("\t")
+            if words[0] == "AUTH":
+                right = base64.b64decode(line.partition("resp=")[2]).endswith(b"\0right")
+                peer.sendall(f"{'OK' if right else 'FAIL'}\t{words[1]}\tuser=anna\n".encode())
+        dovecot = FakeDovecot(log_in)
+        self.addCleanup(dovecot.close)
+        with Peer() as peer:
+            peer.replies["RCPT"] = lambda session, line: ("450 4.2.0 later" if "later@" in str(line) else
+                                                          "550 5.1.1 no" if "never@" in str(line) else None)
+            with Instance({**relay_to(peer), "smtpd_sasl_auth_enable": "yes", "smtpd_sasl_type": "dovecot",
+                           "smtpd_sasl_path": f"inet:127.0.0.1:{dovecot.port}", "smtpd_timeout": "3s",
+                           "minimal_backoff_time": "4000s", "virtual_mailbox_maps":
+                           inline({"u@virtual.test.example": "u/"})}, dict([UNIX])) as mx:
+                with socket.create_connection(("127.0.0.1", mx.port)) as silent, Client(mx.port) as client:
+                    for password, code in (("wrong", "535"), ("right", "235")):
+                        words = base64.b64encode(f"\0anna\0{password}".encode()).decode()
+                        client.expect("AUTH PLAIN " + words, code)
+                    client.send("u@virtual.test.example", [f"{name}@rcpt.example" for name in ("ok", "later", "never")],
+                                mail())
+                    client.expect("QUIT", "221")
+                    while silent.recv(1000):  # until it is put out
+                        pass
+                api = Api(mx)
+                wanted = {"smtpd_authentications_total": 1, "smtpd_authentication_failures_total": 1,
+                          "smtpd_messages_authenticated_total": 1, 'smtpd_timeouts_total{stage="connect"}': 1,
+                          "queue_recipients_accepted_total": 4,  # and that of the notice
+                          "queue_messages_removed_total": 1, "queue_messages_expired_total": 0,
+                          'smtp_replies_total{class="transient"}': 1, 'smtp_replies_total{class="permanent"}': 1}
+
+                def counted():
+                    now = api.figures()
+                    return {name: now["penstock_" + name] for name in wanted}, now
+                eventually(lambda: counted()[0] == wanted, lambda: f"{wanted}, not {counted()[0]}\n{mx.log()}")
+                self.assertGreater(counted()[1]['penstock_smtp_replies_total{class="positive"}'], 3)
+                eventually(lambda: (now := counted()[1])["penstock_smtpd_disconnections_total"] ==
+                           now["penstock_smtpd_connections_total"], "every session has ended")
 
 
 def quietly(look):
@@ -257,6 +352,41 @@ class Orders(Suite):
         self.assertEqual(self.api.ask("/api/v1/destinations/mx.example")[0], 404)
         self.assertEqual(self.api.ask("/api/v1/destinations/a%40b/suspend", "POST", token=TOKEN)[0], 400)
 
+    def test_a_host_that_takes_nothing_has_the_figures_that_the_alert_asks_for(self):
+        self.deferred("a@other.example")
+
+        def dead():
+            now = self.api.figures()
+            return next((k for k, v in now.items() if k.startswith("penstock_destination_failures{") and v > 0 and
+                         "other" not in k.split('"')[1]), None), now
+        found, now = eventually(lambda: (d := dead())[0] and d, lambda: f"the dead host\n{dead()}", 60)
+        labels = found.removeprefix("penstock_destination_failures")
+        self.assertEqual((now["penstock_destination_jobs" + labels], now["penstock_destination_connections" + labels]),
+                         (0, 0))
+        label = re.search(r'destination="(.*?)"', found)[1]
+        self.assertRegex(label, r"^127\.0\.0\.\d+\[127\.0\.0\.\d+\]:\d+$")
+        for command in ("explain", "show"):
+            told = self.mx.tool("pendest", command, label, check=True).stdout
+            self.assertIn("Connection refused", told)
+        self.assertIn("penstock_queue_first_try_age_seconds", now)
+        self.assertIn("penstock_queue_overdue_seconds", now)
+
+    def test_destinations_in_trouble_are_named_and_counted(self):
+        self.assertEqual(self.api.get("/api/v1/trouble"), {"in_trouble": 0, "destinations": []})
+        self.deferred("a@other.example")
+        path = "/api/v1/destinations/x.example/suspend"
+        self.assertEqual(self.api.ask(path, "POST", {"reason": "work"}, TOKEN)[0], 200)
+        shown = eventually(lambda: (found := self.api.get("/api/v1/trouble"))["in_trouble"] == 2 and found,
+                           lambda: f"two in trouble\n{self.api.get('/api/v1/trouble')}", 60)
+        suspension, failing = shown["destinations"]
+        self.assertEqual((suspension["type"], suspension["reason"]), ("suspension", "work"))
+        self.assertEqual(failing["state"], "failing")
+        self.assertIn("Connection refused", json.dumps(failing))
+        short = self.api.get("/api/v1/trouble?limit=1")
+        self.assertEqual((short["in_trouble"], len(short["destinations"])), (2, 1))
+        for query in ("limit=101", "limit=x", "other=1"):
+            self.assertEqual(self.api.ask("/api/v1/trouble?" + query)[0], 400)
+
     def test_views_show_what_the_tools_show(self):
         self.deferred("a@later.example", "b@later.example", "c@later.example")
         by_tool = [json.loads(line) for line in self.mx.tool("penqueue", "-j").stdout.splitlines()]
@@ -282,7 +412,9 @@ class Orders(Suite):
         self.assertTrue(self.api.get("/readyz")["ready"])
 
     def test_settings_are_shown_without_secrets(self):
-        self.mx.set(destdb_redis_password="hunter2-hunter2", smtp_sasl_password_maps=inline({"h": "u:hunter2-hunter2"}))
+        self.mx.set(destdb_redis_password="hunter2-hunter2", smtp_sasl_password_maps=inline({"h": "u:hunter2-hunter2"}),
+                    myldap_bind_pw="hunter2-hunter2",
+                    event_webhooks="http://user:hunter2-hunter2@127.0.0.1:9/hook http://127.0.0.1:9/other")
         self.mx.reload()
 
         def shown():
@@ -290,9 +422,68 @@ class Orders(Suite):
             return found if "destdb_redis_password" in found else None
         settings = eventually(shown, "the new settings")
         self.assertEqual(settings["myhostname"]["value"], "mx.test.example")
-        for name in ("destdb_redis_password", "smtp_sasl_password_maps"):
+        for name in ("destdb_redis_password", "smtp_sasl_password_maps", "myldap_bind_pw"):
             self.assertTrue(settings[name]["hidden"])
+        self.assertEqual(settings["event_webhooks"]["value"], "http://127.0.0.1:9/hook http://127.0.0.1:9/other")
         self.assertNotIn("hunter2", json.dumps(settings))
+        # What no line of main.cf has is not told as set there.
+        self.assertEqual({"service_name", "process_name", "process_id"} & set(settings), set())
+
+
+class Health(Suite):
+    def wait(self, api, path, status):
+        """Returns the answer with that status, when it comes."""
+        seen = []
+
+        def look():
+            seen[:] = [api.ask(path)]
+            return seen[0][1] if seen[0][0] == status else None
+        return eventually(look, lambda: f"{path}: {status}, not {seen}", 60)
+
+    def test_it_says_what_is_wrong_for_as_long_as_it_is(self):
+        with Instance({}, dict([UNIX])) as mx:
+            api = Api(mx)
+            with self.subTest("all is well"):
+                self.assertEqual(self.wait(api, "/healthz", 200)["problems"], [])
+                self.assertEqual(self.wait(api, "/readyz", 200), {"ready": True, "accepting": True, "recovered": True})
+
+            with self.subTest("a queue manager that does not answer"):
+                pid, = mx.pids()["qmgr"]
+                with suspended(pid):
+                    with ThreadPoolExecutor() as pool:
+                        listing = pool.submit(api.ask, "/api/v1/queue")  # is given ten seconds
+                        began = time.monotonic()
+                        said = self.wait(api, "/readyz", 503)
+                        self.assertFalse(said["ready"] or said["accepting"])
+                        self.assertIn("the queue manager does not answer", said["problem"])
+                        self.assertEqual(api.figures()["penstock_up"], 0)
+                        self.assertLess(time.monotonic() - began, 30, "less than a minute, whatever the machine does")
+                        self.assertEqual(listing.result()[0], 503, "not an empty queue")
+                self.assertTrue(self.wait(api, "/readyz", 200)["ready"])
+
+            with self.subTest("a service whose program dies, and the rest goes on"):
+                port = free_port()
+                bad = f"0.0.0.0:{port}"  # a penapi that does not start, for it has no certificate
+                mx.set_services({bad: "inet n - n - 1 penapi"})
+                mx.reload()
+                eventually(lambda: answers(port), "the new port is open")  # which wakes the program
+                said = self.wait(api, "/healthz", 503)
+                self.assertFalse(said["healthy"])
+                self.assertTrue(any(p.startswith(f"service {bad}/inet dies: ") for p in said["problems"]), said)
+                self.assertTrue(api.get("/readyz")["ready"])
+                mx.set_services({bad: None})
+                mx.reload()
+                self.assertTrue(self.wait(api, "/healthz", 200)["healthy"])
+
+            with self.subTest("a disk without room for the largest message"):
+                mx.set(message_size_limit=str(2 ** 62))
+                mx.reload()
+                said = self.wait(api, "/healthz", 503)
+                self.assertTrue(all(d["low"] for d in said["disks"]), said)
+                self.assertEqual(len(said["problems"]), 3)
+                mx.set(message_size_limit="10240000")
+                mx.reload()
+                self.wait(api, "/healthz", 200)
 
 
 class Strangers(Suite):
@@ -403,6 +594,21 @@ class Strangers(Suite):
     def test_without_a_token_file_orders_are_refused(self):
         with Instance({}, dict([UNIX])) as mx:
             self.assertEqual(Api(mx).ask("/api/v1/queue/flush", "POST", {"all": True}, TOKEN)[0], 403)
+
+    def test_what_comes_too_often_has_a_reason_of_its_own(self):
+        with Instance({"smtpd_client_event_limit_exceptions": "", "smtpd_client_message_rate_limit": "2",
+                       "smtpd_client_recipient_rate_limit": "1", "smtpd_error_sleep_time": "0"}, dict([UNIX])) as mx:
+            with Client(mx.port) as c:
+                for code in ("250", "250", "450"):
+                    self.assertEqual(c.command("MAIL FROM:<a@local.test.example>")[:3], code)
+                    if code == "250":
+                        c.command("RCPT TO:<u@virtual.test.example>")
+                        c.command("RSET")
+                c.quit()
+            counted = lambda: {k.split("{")[1]: v for k, v in Api(mx).figures().items()
+                               if k.startswith("penstock_smtpd_rejects_total{") and 'code="450"' in k}
+            eventually(lambda: counted() == {'stage="mail",code="450",reason="rate"}': 1,
+                                             'stage="rcpt",code="450",reason="rate"}': 1}, lambda: str(counted()), 60)
 
     def test_few_destinations_have_figures_of_their_own(self):
         with Instance({"penapi_destination_limit": "0"}, dict([UNIX])) as mx:

@@ -1,5 +1,6 @@
 """smtpd_log_access_permit_actions: what permits is logged by the name of the action, and only what is named."""
 from harness import *
+from policy_server import PolicyServer
 
 CLIENT = r"permit: RCPT from \S+\[127\.0\.0\.1\]: "
 
@@ -9,6 +10,21 @@ class PermitLog(Suite):
         with Client(mx.port) as client:
             client.expect(f"MAIL FROM:<{sender}>", "250")
             client.expect("RCPT TO:<postmaster@local.test.example>", "250")
+
+    def test_relay_and_the_service_that_permits_are_named(self):
+        tables = inline({"relay@x.example": "RELAY", "ok@x.example": "OK"})
+        with PolicyServer(otherwise="RELAY") as policy, Instance(
+                {"smtpd_sender_restrictions": f"check_sender_access {tables}",
+                 "smtpd_data_restrictions": f"check_policy_service inet:127.0.0.1:{policy.port}",
+                 "smtpd_log_access_permit_actions": "RELAY"}) as mx:
+            self.rcpt(mx, "ok@x.example")
+            self.rcpt(mx, "relay@x.example")
+            mx.wait_log(CLIENT + r"action=RELAY for Sender address=relay@x\.example from inline:")
+            self.assertNotIn("action=OK", mx.log())
+            send(mx.port, "ok@x.example", ["postmaster@local.test.example"], mail())
+            mx.wait_log(rf"\w+: permit: DATA from \S+\[127\.0\.0\.1\]: action=RELAY for Data command=DATA "
+                        rf"from inet:127\.0\.0\.1:{policy.port}; from=<ok@x\.example> "
+                        r"to=<postmaster@local\.test\.example> proto=ESMTP helo=<client\.example>")
 
     def test_named_actions_are_logged_with_what_they_are_about(self):
         senders = inline({"table@x.example": "ok", "later@x.example": "DEFER_IF_PERMIT", "drop@x.example": "DISCARD"})

@@ -1,10 +1,13 @@
 """Policy services: real servers, servers that die or hang, the same sessions beside Postfix; spawn; ETRN."""
 import os
+import pwd
 import re
+import socket
 
 import peers
 from certificates import Authority
 from harness import *
+from instance import a_group, mail_owner, queue_owner
 from policy_server import Killable, PolicyServer, Postfwd, Postgrey
 from test_tls_server import TlsClient, client_context
 
@@ -267,12 +270,13 @@ class BesidePostfix(Policed):
 
 class Spawn(Policed):
     def test_a_command_that_fails_or_hangs_is_told_and_ended(self):
+        user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         with self.instance(
             "{ unix:private/failing, try_limit=1, default_action=DUNNO }, check_policy_service "
             "{ unix:private/hanging, try_limit=1, default_action=DUNNO }",
             {"hanging_time_limit": "1s"},
-            {"failing": "unix - n n - 0 spawn user=nobody argv=/bin/sh -c { exit 3 }",
-             "hanging": "unix - n n - 1 spawn user=nobody argv=/bin/sleep 1000"},
+            {"failing": f"unix - n n - 0 spawn user={user} argv=/bin/sh -c {{ exit 3 }}",
+             "hanging": f"unix - n n - 1 spawn user={user} argv=/bin/sleep 1000"},
         ) as mx:
             self.assertEqual(self.rcpt(self.stranger(mx)), "250 2.1.5 Ok")
             mx.wait_log("warning: command /bin/sh exit status 3")
@@ -284,6 +288,63 @@ class Spawn(Policed):
             done = mx.tool("penstock", "check")
             self.assertIn("service bad/unix would not start if somebody connected: user= is missing",
                           done.stdout + done.stderr)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root has rights to refuse")
+    def test_a_command_never_gets_the_rights_of_root_or_of_the_mail_system(self):
+        whose = {"rooted": ("root", "a command never runs as root"),
+                 "grouped": ("nobody:root", "a command never runs as root"),
+                 "owned": (mail_owner(), "does not get the rights of mail_owner"),
+                 "queued": (queue_owner(), "does not get the rights of queue_owner"),
+                 "dropped": (f"nobody:{a_group()}", "does not get the rights of setgid_group")}
+        services = {name: f"unix - n n - 0 spawn user={user} argv=/bin/true" for name, (user, _) in whose.items()}
+        with Instance(services=services) as mx:
+            said = mx.tool("penstock", "check").stdout
+            for name, (_, why) in whose.items():
+                self.assertRegex(said, f"service {name}/unix would not start if somebody connected: .*{why}")
+                with socket.socket(socket.AF_UNIX) as connection:
+                    connection.connect(mx.path("spool", "private", name))
+                mx.wait_log(rf"spawn\[\d+\]: error: master\.cf: {name}: .*{why}")
+
+
+@unittest.skipIf(peers.unavailable(), peers.unavailable())
+class LogLines(Suite):
+    """What an action does to a message is logged as Postfix logs it, with its recipient if that is the only one."""
+    ACTIONS = ["HOLD h", "DISCARD d", "FILTER smtp:[127.0.0.1]:9", "REDIRECT q@there.example", "BCC k@there.example",
+               "WARN w", "INFO i", "REJECT no", "DEFER later", "DEFER_IF_PERMIT x", "OK", "RELAY"]
+
+    def lines(self, policy, port, log):
+        out = {}
+        for action, count in [(action, 1) for action in self.ACTIONS] + [("HOLD both", 2)]:
+            policy.otherwise, before = action, len(log())
+            try:
+                send(port, "s@far.example", ["r@there.example", "t@there.example"][:count], mail())
+            except Refused:
+                pass
+
+            def found():
+                texts = (line.partition("smtpd[")[2].partition("]: ")[2] for line in log()[before:].splitlines())
+                return [re.sub(r"127.0.0.1:\d+", "SERVICE", re.sub(r"^\w+: ", "ID: ", t)) for t in texts
+                        if re.match(r"\w+: \w+: (DATA|END-OF-MESSAGE) from", t)]
+            eventually(found, f"a line about {action}")
+            out[action] = found()
+        return out
+
+    def test_lines_at_data_and_at_the_end_are_those_of_postfix(self):
+        for stage in ("data", "end_of_data"):
+            with PolicyServer() as policy, Peer() as sink:
+                settings = {"relay_domains": "there.example", "relayhost": f"[127.0.0.1]:{sink.port}",
+                            "smtpd_relay_restrictions": "permit_mynetworks, reject_unauth_destination",
+                            f"smtpd_{stage}_restrictions": f"check_policy_service inet:127.0.0.1:{policy.port}",
+                            "smtpd_error_sleep_time": "0", "smtpd_peername_lookup": "no",
+                            "smtpd_log_access_permit_actions": "OK, RELAY, DISCARD"}
+                with Instance(settings) as mx:
+                    got = self.lines(policy, mx.port, mx.log)
+                port = free_port()
+                with peers.Postfix(port, settings="".join(f"{k} = {v}\n" for k, v in settings.items())) as postfix:
+                    wanted = self.lines(policy, port, postfix.log)
+            for action in got:
+                with self.subTest(stage=stage, action=action):
+                    self.assertEqual(got[action], wanted[action])
 
 
 class Etrn(Policed):

@@ -76,6 +76,9 @@ class Modes(Suite):
         spool = mx.path("spool")
         # All that accounts besides the owner may do: docs/submission.md, master(8).
         group = {os.path.join(spool, "public"): 0o710, os.path.join(spool, "maildrop"): 0o1730}
+        if os.stat(mx.path("data")).st_uid == 0:
+            # The directories are root's: no account may replace what another has there, nor list it.
+            group |= {os.path.join(spool, "private"): 0o710, mx.path("data"): 0o711}
         # Everybody may pass through; only directories lie here, and no mail itself.
         ways = {spool}
         # Everybody reaches the socket for submission, and nothing else lies beside it.
@@ -94,7 +97,7 @@ class Modes(Suite):
                         self.assertIn(mode, (0o711, 0o700))
                         self.assertEqual([n for n in os.listdir(path) if n != "submit"], [])
                     elif path in group:
-                        self.assertIn(mode, (group[path], 0o700))
+                        self.assertIn(mode, (group[path], group[path] & ~0o001, 0o700))
                     elif stat.S_ISSOCK(status.st_mode) or stat.S_ISLNK(status.st_mode):
                         pass  # the directory keeps others out
                     elif os.path.dirname(path) in submitted:

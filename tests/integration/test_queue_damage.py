@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from harness import *
-from instance import mail_owner
+from instance import queue_owner
 
 SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "2s", "queue_run_delay": "1s"}
 TOLD = r"queue log damaged|not whole records"
@@ -145,7 +145,7 @@ class QueueDamage(Suite):
                 with open(path, "wb") as out:
                     out.write(kept)
                 if os.geteuid() == 0:
-                    shutil.chown(path, mail_owner())  # writable: only qmgr's caution protects the file
+                    shutil.chown(path, queue_owner())  # writable: only qmgr's caution protects the file
             for folder, name in ((self.folder(mx), "segment-"), (mx.path("spool", "spool"), "body-")):
                 os.symlink(self.victims[0], os.path.join(folder, name + "00000102"))
                 os.link(self.victims[1], os.path.join(folder, name + "00000103"))

@@ -2,7 +2,6 @@
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import threading
@@ -51,6 +50,16 @@ class Files(Suite):
             self.assertEqual(mx.tool("pencat", "-b", path, check=True).stdout, "\nline one\nline two\n")
             self.assertEqual(mx.tool("pencat", "-b", "-f", path, check=True).stdout,
                              f"{path}: \n{path}: line one\n{path}: line two\n")
+            shown = lambda *options: mx.tool("pencat", *options, path, check=True).stdout
+            self.assertEqual(shown("-h", "-b", "-o"), "        0 Subject: hello\n       15 \n       16 line one\n"
+                             "       25 line two\n")
+            self.assertEqual(shown("-s", "16", "-r"), "line one\nline two\n")
+            self.assertEqual(shown("-b", "-o", "-s", "21"), "       21 one\n       25 line two\n")
+            self.assertEqual(shown("-s", "1000"), "")
+            self.assertEqual(shown("-o").replace("        0 ", "").count("recipient: bob@rcpt.example"), 2)
+            for wrong in (("-s", "x"), ("-s", "-1"), ("-d",)):
+                self.assertEqual(mx.tool("pencat", *wrong, path).returncode, os.EX_USAGE)
+            self.assertIn("no types of records here", mx.tool("pencat", "-d", path).stderr)
 
     def test_the_heading_of_the_list_stands_over_its_columns(self):
         with Instance({"defer_transports": "local"}) as mx:
@@ -216,8 +225,7 @@ class Files(Suite):
             damaged(b"no such thing" * 10, "not a submitted message", "")
             self.assertEqual(mx.tool("pencat", mx.path("nowhere")).returncode, os.EX_NOINPUT)
             self.assertEqual(mx.tool("pencat", "-q", path).returncode, os.EX_USAGE)
-            for word in ("-d", "-o", "-r"):
-                self.assertIn("penqueue --log", mx.tool("pencat", word, path).stderr)
+            self.assertIn("penqueue --log", mx.tool("pencat", "-d", path).stderr)
 
     def test_what_was_set_aside_is_shown_by_its_id(self):
         with Instance() as mx:
@@ -279,9 +287,7 @@ class Listings(Queued):
             peer.wait_messages(1)  # the notice: so bounce runs
             mx.wait_empty_queue()
             bounce = mx.pids()["bounce"]
-            for pid in bounce:
-                os.kill(pid, signal.SIGSTOP)
-            try:
+            with suspended(*bounce):
                 send(mx.port, "ada@rcpt.example", ["gone@rcpt.example"], mail())
                 entry = eventually(
                     lambda: [e for e in self.json(mx) if e["recipients"][0].get("bounce_reason")], "bounced"
@@ -292,9 +298,6 @@ class Listings(Queued):
                 )
                 self.assertIn("nobody of that name", entry["recipients"][0]["bounce_reason"])
                 self.assertIn("nobody of that name", mx.tool("penqueue", "-p", check=True).stdout)
-            finally:
-                for pid in bounce:
-                    os.kill(pid, signal.SIGCONT)
             mx.wait_empty_queue()
 
 

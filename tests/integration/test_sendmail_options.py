@@ -28,6 +28,17 @@ class Options(test_submission.Submission):
             self.assertTrue(got["Resent-Date"] and got["Resent-Message-ID"])
             self.assertEqual((got["Date"], got["Message-ID"]), (None, None))
 
+    def test_full_name_encoding_charset(self):
+        for charset, name in (("utf-8", b"=?utf-8?Q?J=C3=BCrgen_K=2E?="), ("", "\"Jürgen K.\"".encode())):
+            with self.subTest(charset), self.instance() as mx:
+                mx.set(full_name_encoding_charset=charset)
+                mx.reload_whole()
+                self.sendmail(mx, "-f", "me@sender.example", "-F", "Jürgen K.", "ada@virtual.test.example",
+                              stdin="Subject: x\n\nhello\n")
+                box = mx.virtual_box("ada")
+                box.wait(1)
+                self.assertIn(b"From: " + name + b" <me@sender.example>", box.messages()[0])
+
     def test_options_that_mean_nothing_here_are_taken(self):
         accepted = (
             ["-oem"],

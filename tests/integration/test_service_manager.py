@@ -53,18 +53,36 @@ class ServiceManager(Suite):
             manager.next("STOPPING")
             self.assertEqual(front.wait(timeout=60), 0)
 
+    def test_health_is_what_clients_get(self):
+        with Instance(start=False) as mx:
+            health = lambda: (lambda done: (done.returncode, done.stdout + done.stderr))(
+                mx.tool("penstock", "health", timeout=60))
+            self.assertEqual(health(), (69, "penstock: the mail system is not running\n"))
+            mx.start()
+            self.assertEqual(health(), (0, ""))
+            suspend(*mx.pids()["smtpd"])
+            status, said = health()
+            self.assertEqual(status, 75, said)
+            self.assertRegex(said, rf"the service {mx.port}/inet does not answer: .*no greeting in time")
+            self.assertEqual(mx.tool("penstock", "status").returncode, 0, "master runs all the same")
+            resume(*mx.pids()["smtpd"])
+            self.assertEqual(health(), (0, ""))
+            # A service that master was not told of yet is none that is ill.
+            mx.set_services({f"127.0.0.1:{free_port()}": "inet n - n - - smtpd"})
+            self.assertEqual(health(), (0, ""))
+
     def test_the_watchdog_is_fed_by_masters_own_loop(self):
         with Instance(start=False) as mx:
             manager = Manager(self, mx.dir)
             front = self.start(mx, manager, WATCHDOG_USEC="200000")
             for _ in range(5):
                 self.assertEqual(manager.next("WATCHDOG")["WATCHDOG"], "1")
-            os.kill(front.pid, 19)  # SIGSTOP
+            suspend(front.pid)
             manager.socket.settimeout(1)
             with self.assertRaises(TimeoutError):
                 while True:
                     manager.next("WATCHDOG")
-            os.kill(front.pid, 18)
+            resume(front.pid)
             manager.socket.settimeout(60)
             manager.next("WATCHDOG")
             front.terminate()

@@ -1,13 +1,12 @@
 """session_classes: limits of SMTP sessions per class of hosts, incoming and outgoing together."""
 import json
-import os
-import signal
 import socket
 import threading
 import time
 
 import own_network
 from harness import *
+from test_penapi import UNIX, Api
 
 SERVER = own_network.ADDRESS
 INSIDE, OUTSIDE = "*.customer.fr", "*"
@@ -128,9 +127,14 @@ class Classes(Suite):
 
     def test_a_class_that_holds_its_refuse_limit_refuses_and_the_other_does_not(self):
         with self.world.instance(CUSTOMER) as mx:
+            mx.set_services(dict([UNIX]))
+            mx.reload_whole()
             outside = [self.enter(mx, last) for last in range(200, 203)]
             self.assertRefused(mx, 210)
             self.assertRefused(mx, 99)  # its name is not verified
+            mx.wait_log(r"warning: hostname h100\.customer\.fr does not resolve to address 192\.0\.2\.99")
+            self.assertEqual(Api(mx).figures("/metrics?compat=postfix")
+                             ["postfix_smtpd_forward_confirmed_reverse_dns_errors_total"], 1)
             for last in range(100, 107):
                 self.enter(mx, last)
             mx.wait_log(r"warning: Session limit exceeded: 3 sessions or more in class \* "
@@ -263,11 +267,8 @@ class Classes(Suite):
         with self.world.instance(CUSTOMER) as mx:
             self.enter(mx, 100)  # anvil runs
             anvil = mx.pids()["anvil"][0]
-            os.kill(anvil, signal.SIGSTOP)
-            try:
+            with suspended(anvil):
                 seen = self.explain(mx, "u@d200.example")
-            finally:
-                os.kill(anvil, signal.SIGCONT)
             self.assertEqual((seen["decision"], seen["session_classes"][0]["total_limit"]), ("unused", 3))
             self.assertIn("anvil cannot be asked", seen["session_classes"][0]["unknown"])
 
@@ -283,8 +284,7 @@ class Classes(Suite):
             before = self.to_anvil()
             self.assertGreater(before, 0)
             anvil = mx.pids()["anvil"][0]
-            os.kill(anvil, signal.SIGSTOP)
-            try:
+            with suspended(anvil):
                 seen = []
                 asking = [
                     threading.Thread(target=lambda: seen.append(self.explain(mx, "u@d200.example"))) for _ in range(12)
@@ -295,8 +295,6 @@ class Classes(Suite):
                 while any(thread.is_alive() for thread in asking):
                     most = max(most, self.to_anvil() - before)
                     asking[0].join(0.02)
-            finally:
-                os.kill(anvil, signal.SIGCONT)
             self.assertEqual(len(seen), 12)
             self.assertTrue(all("anvil cannot be asked" in e["session_classes"][0]["unknown"] for e in seen), seen)
             # One question; the next may come before anvil has noticed that nobody waits for the first any more.
@@ -514,13 +512,10 @@ class Classes(Suite):
         with self.world.instance(CUSTOMER) as mx:
             self.enter(mx, 200)
             pid = eventually(lambda: mx.pids().get("anvil"), "anvil runs")[0]
-            os.kill(pid, signal.SIGSTOP)
-            try:
+            with suspended(pid):
                 self.enter(mx, 201)
                 self.enter(mx, 202)
                 self.assertRefused(mx, 203)
-            finally:
-                os.kill(pid, signal.SIGCONT)
             self.wait_counts(mx, inside=(0, 0), outside=(3, 0))
 
     def test_a_reload_changes_the_limits_and_sessions_that_live_are_counted(self):

@@ -2,10 +2,13 @@
 import json
 import os
 import re
+import socket
+import subprocess
 
 import test_local
 from content_filter import Filter
 from harness import *
+from table_server import TableServer
 from test_content_filters import CHECKED, Filtered
 from test_local import TO, account
 
@@ -93,6 +96,67 @@ class Hosts(Suite):
                 self.assertEqual(len(peer.messages), allowed == "yes")
 
 
+class Sharing(Suite):
+    def connections(self, lmtp, settings):
+        """How many connections three messages take that are there at the same time."""
+        with Peer(ALL, lmtp=lmtp) as peer:
+            hop = f"lmtp:inet:127.0.0.1:{peer.port}" if lmtp else f"smtp:[127.0.0.1]:{peer.port}"
+            prefix = "lmtp" if lmtp else "smtp"
+            with Instance({"relay_domains": "rcpt.example", "transport_maps": inline({"rcpt.example": hop}),
+                           f"{prefix}_destination_concurrency_limit": "1", **settings}) as mx:
+                with Client(mx.port) as client:
+                    for i in range(3):
+                        client.send("ada@sender.example", ["a@rcpt.example"], mail(f"m{i}"))
+                peer.wait_messages(3)
+                mx.wait_empty_queue()
+                return len([s for s in peer.sessions if any(c.startswith("MAIL") for c in s.commands)])
+
+    def test_connection_cache_on_demand_and_destinations(self):
+        # smtp_connection_cache_on_demand, smtp_connection_cache_destinations, lmtp_connection_cache_on_demand,
+        # lmtp_connection_cache_destinations
+        for prefix in ("smtp", "lmtp"):
+            off = {f"{prefix}_connection_cache_on_demand": "no"}
+            with self.subTest(prefix):
+                self.assertEqual(self.connections(prefix == "lmtp", off), 3)
+                self.assertLess(self.connections(prefix == "lmtp", {
+                    **off, f"{prefix}_connection_cache_destinations": "other.example, 127.0.0.0/8"}), 3)
+                self.assertEqual(self.connections(prefix == "lmtp", {
+                    **off, f"{prefix}_connection_cache_destinations": "other.example"}), 3)
+
+
+class Traced(Suite):
+    def test_debugger_command(self):
+        port = free_port()
+        with Instance({"debugger_command": "echo $process_name $process_id `id -u` >>$config_directory/seen; exit 3"},
+                      {f"127.0.0.1:{port}": "inet n - n - - smtpd -D"}) as mx:
+            with Client(port) as client:  # it has begun when the command has ended
+                self.assertIn("220", client.greeting)
+            (pid,) = re.findall(r"smtpd\[(\d+)\]: running: echo", mx.log())
+            mx.wait_log(rf"smtpd\[{pid}\]: warning: debugger_command ended with status 3")
+            with open(mx.etc + "/seen") as seen:  # once, with the rights that master has
+                self.assertEqual(seen.read(), f"smtpd {pid} {os.geteuid()}\n")
+
+    def test_debug_peer_list(self):
+        for named, there in (("127.0.0.0/8", True), ("192.0.2.1, far.example", False)):
+            with self.subTest(named), Peer(("AUTH PLAIN", *ALL)) as peer:
+                peer.replies["AUTH"] = lambda session, line: "235 2.7.0 ok"
+                with Instance({**relay_to(peer), "debug_peer_list": named, "smtp_sasl_auth_enable": "yes",
+                               "smtp_sasl_security_options": "", "smtp_sasl_password_maps":
+                               inline({f"[127.0.0.1]:{peer.port}": "user:secret-word"})}) as mx:
+                    send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                    peer.wait_messages(1)
+                    mx.wait_empty_queue()
+                    mx.wait_log(r"smtpd\[\d+\]: disconnect from .* quit=1")
+                    found = [bool(re.search(line, mx.log())) for line in (
+                        r"smtpd\[\d+\]: < localhost\[127\.0\.0\.1\]: MAIL FROM:<ada@sender\.example>",
+                        r"smtpd\[\d+\]: > localhost\[127\.0\.0\.1\]: 250 2\.1\.5 Ok",
+                        r"smtp\[\d+\]: > 127\.0\.0\.1\[127\.0\.0\.1\]:\d+: RCPT TO:<a@rcpt\.example>",
+                        r"smtp\[\d+\]: < 127\.0\.0\.1\[127\.0\.0\.1\]:\d+: 250 2\.0\.0 taken")]
+                    self.assertEqual(found, [there] * 4, mx.log())
+                    self.assertIn("AUTH PLAIN ***" if there else "", mx.log())
+                    self.assertNotIn("AHVzZXI", mx.log())  # the log-in
+
+
 class Proxy(Filtered):
     def before(self, scan, settings):
         return self.instance(scan, {"smtpd_proxy_filter": f"127.0.0.1:{scan.port}", **settings}, override=CHECKED)
@@ -172,6 +236,29 @@ class Names(Suite):
                 self.assertEqual(done.returncode, status, done)
                 if status:
                     self.assertIn("syslog_facility = nosuch", done.stderr)
+
+    def test_resolve_dequoted_address_says_whether_quotes_hide_a_route(self):
+        for seen, answer in (("yes", "554"), ("no", "250")):
+            with self.subTest(seen), Peer() as peer, Instance(
+                {"relay_domains": "rcpt.example", "resolve_dequoted_address": seen,
+                 "transport_maps": inline({"rcpt.example": f"smtp:[127.0.0.1]:{peer.port}"}),
+                 "smtpd_relay_restrictions": "reject_unauth_destination"}
+            ) as mx, Client(mx.port) as client:
+                client.expect("MAIL FROM:<ada@sender.example>", "250")
+                client.expect('RCPT TO:<"a@far.example"@rcpt.example>', answer)
+                if answer == "250":
+                    client.expect("DATA", "354")
+                    client.expect("Subject: x\r\n\r\nhello\r\n.", "250")
+                    self.assertEqual(peer.wait_messages(1)[0].recipients, ['"a@far.example"@rcpt.example'])
+
+    def test_cleanup_replace_stray_cr_lf(self):
+        for replace, kept in (("yes", b"one two"), ("no", b"one\rtwo")):
+            with self.subTest(replace), Peer() as peer, Instance(
+                {"cleanup_replace_stray_cr_lf": replace, "relay_domains": "rcpt.example",
+                 "transport_maps": inline({"rcpt.example": f"smtp:[127.0.0.1]:{peer.port}"})}
+            ) as mx:
+                send(mx.port, "ada@sender.example", ["a@rcpt.example"], b"Subject: x\r\n\r\none\rtwo\r\n")
+                self.assertIn(kept, peer.wait_messages(1)[0].content)
 
     def test_default_database_type_is_that_of_a_bare_name(self):
         with Peer() as peer, Instance(
@@ -434,6 +521,86 @@ class Queue(Suite):
             ) as mx:
                 send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
                 eventually(lambda: any(m.recipients == ["late@watch.example"] for m in back.messages), "the copy")
+
+
+def scale_of_peer(connected):
+    """The scale of windows that the other end of a connection has announced."""
+    return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[6] & 15
+
+
+class OfEveryProgram(Suite):
+    def test_names_of_ports_windows_and_the_form_of_the_log(self):
+        with Peer(ALL) as peer:
+            hops = {"rcpt.example": "smtp:[127.0.0.1]:my-relay"}
+            forms = {"info_log_address_format": "internal", "delay_logging_resolution_limit": "0",
+                     "known_tcp_ports": f"smtp=25, my-relay = also = {peer.port}", "tcp_windowsize": "65535",
+                     "mynetworks": "192.0.2.0/24"}
+            with Instance({"relay_domains": ", ".join(hops), "transport_maps": inline(hops), **forms}) as mx:
+                with Client(mx.port) as client:
+                    self.assertEqual(scale_of_peer(client.socket), 0)
+                    client.send('"a b"@sender.example', ['"c d"@rcpt.example'], mail())
+                    client.command('MAIL FROM:<"e f"@sender.example>')
+                    client.expect('RCPT TO:<"g h"@nowhere.example>', "454")
+                peer.wait_messages(1)
+                mx.wait_log(r"from=<a b@sender\.example>, size=")
+                mx.wait_log(r"to=<c d@rcpt\.example>, .*, delay=\d+, delays=\d+/\d+/\d+/\d+, dsn=2.*status=sent")
+                mx.wait_log(r"reject: RCPT .* from=<e f@sender\.example> to=<g h@nowhere\.example>")
+
+    def test_a_port_in_known_tcp_ports_may_be_listened_at(self):
+        port = free_port()
+        with Instance({"known_tcp_ports": f"my-mail={port}"}, start=False) as mx:
+            mx.set_services({"127.0.0.1:my-mail": "inet n - n - - smtpd"})
+            mx.start()
+            with Client(port) as client:
+                client.expect("NOOP", "250")
+
+    def test_known_tcp_ports_that_cannot_be_read_are_told(self):
+        with Instance({"known_tcp_ports": "smtp"}, start=False) as mx:
+            said = mx.tool("penstock", "check")
+            self.assertIn('known_tcp_ports: "smtp" is not name=port', said.stdout + said.stderr)
+
+    def test_tcp_windowsize_of_outgoing_connections(self):
+        for size, scaled in (("65535", False), ("0", True)):
+            with self.subTest(size), socket.create_server(("127.0.0.1", 0)) as listener:
+                hop = {"rcpt.example": f"smtp:[127.0.0.1]:{listener.getsockname()[1]}"}
+                with Instance({"relay_domains": ", ".join(hop), "transport_maps": inline(hop),
+                               "tcp_windowsize": size}) as mx:
+                    with Client(mx.port) as client:
+                        self.assertEqual(scale_of_peer(client.socket) > 0, scaled)
+                        client.send("ada@sender.example", ["a@rcpt.example"], mail())
+                    listener.settimeout(60)
+                    connected, _ = listener.accept()
+                    with connected:
+                        self.assertEqual(scale_of_peer(connected) > 0, scaled)
+
+    def test_socketmap_max_query_size_and_socketmap_max_reply_size(self):
+        with Instance({"socketmap_max_query_size": "40", "socketmap_max_reply_size": "40"}, start=False) as mx:
+            path = os.path.join(mx.dir, "tables")
+            answers = {"short@virtual.test.example": "OK " + "x" * 37, "long@virtual.test.example": "OK " + "x" * 38}
+            with TableServer(path, answers):
+                mx.set(virtual_mailbox_maps=f"socketmap:unix:{path}:t")
+                mx.start()
+                with Client(mx.port) as client:
+                    client.expect("MAIL FROM:<ada@sender.example>", "250")
+                    client.expect("RCPT TO:<short@virtual.test.example>", "250")
+                    client.expect("RCPT TO:<long@virtual.test.example>", "451")
+                    client.expect("RCPT TO:<none@virtual.test.example>", "550")
+                    client.expect(f"RCPT TO:<{'n' * 40}@virtual.test.example>", "451")
+
+    def test_sendmail_fix_line_endings(self):
+        mixed, crlf = b"Subject: x\n\na\r\nb\n", b"Subject: x\r\n\r\na\r\nb\n"
+        # A CR that ends no line becomes a blank where nothing else is asked for.
+        for how, blank, text, got in (("always", "no", mixed, b"a\nb\n"), ("strict", "no", mixed, b"a\r\nb\n"),
+                                      ("strict", "yes", mixed, b"a \nb\n"), ("strict", "no", crlf, b"a\nb\n"),
+                                      ("never", "no", mixed[:-2] + b".\r\nb\n.\nc\n", b"a\r\n.\r\nb\n")):
+            with self.subTest(how, text=text), Instance({
+                    "virtual_mailbox_maps": inline({"ada@virtual.test.example": "ada/"}),
+                    "cleanup_replace_stray_cr_lf": blank, "sendmail_fix_line_endings": how}) as mx:
+                subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "ada@virtual.test.example"], input=text,
+                               check=True, timeout=60)
+                mx.virtual_box("ada").wait(1)
+                (message,) = mx.virtual_box("ada").messages()
+                self.assertEqual(message.split(b"\n\n", 1)[1], got)
 
 
 class Delivered(Suite):

@@ -237,7 +237,7 @@ class Snapshots(unittest.TestCase):
         self.assertTrue(ids <= set(queue), "ids are kept")
         self.assertEqual([i for i, m in queue.items() if m["queue_name"] == "hold"], [held])
         mx.set(transport_maps=f"static:smtp:[127.0.0.1]:{self.peer.port}")
-        mx.reload()
+        mx.reload_whole()
         self.assertEqual(mx.tool("pensuper", "-H", "ALL").returncode, 0)
         mx.flush()
         self.peer.wait_messages(10)
@@ -258,8 +258,16 @@ class Snapshots(unittest.TestCase):
         with open(os.path.join(directory, "snapshot.json")) as text:
             self.assertEqual(json.load(text)["config_directory"], mx.etc)
         self.assertTrue(os.path.exists(os.path.join(directory, "data", "destdb", "data.mdb")))
+        # While it runs, and while its queue has mail, nothing is put there, and no configuration is left behind.
+        elsewhere = mx.path("elsewhere", "etc")
+        for reason in (" runs: penstock stop first", " holds 1 messages"):
+            done = subprocess.run([os.path.join(BIN, "penstock"), "restore", directory, "--to", elsewhere],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 69, done.stdout + done.stderr)
+            self.assertIn(reason, done.stderr)
+            self.assertFalse(os.path.exists(elsewhere))
+            mx.stop()
         # The host is lost: the same places are empty again.
-        mx.stop()
         mx.kill_all()
         for name in ("etc", "spool", "data"):
             shutil.rmtree(mx.path(name))

@@ -240,6 +240,61 @@ class Reversed(Rewriting):
             self.assertNotIn(b"SRS0", notice.content)
 
 
+class TwoSchemes(Rewriting):
+    """VERP and SRS: each names its own, and a bounce goes back by both."""
+
+    def test_mail_of_anothers_list_is_forwarded_and_its_bounce_finds_the_list(self):
+        list_sender = "owner-list+team=virtual.test.example@lists.example"
+        with Peer() as peer, self.instance(peer, {
+                "virtual_alias_maps": inline({"team@virtual.test.example": "gone@far.example"})}) as mx:
+            mx.start()
+            send(mx.port, list_sender, ["team@virtual.test.example"], mail())
+            forwarded = peer.wait_messages(1)[0].sender
+            self.assertRewritten(forwarded, list_sender)
+            send(mx.port, "", [forwarded], mail("Undelivered"))
+            self.assertEqual(peer.wait_messages(2)[1].recipients, [list_sender])
+
+    def test_mail_of_a_list_here_keeps_its_own_sender_behind_an_alias(self):
+        """With srs_forward = always too: the address that comes back must name the recipient."""
+        for forward in ("forwarded", "always"):
+            with Peer() as peer, self.instance(peer, {
+                    "srs_forward": forward, "smtpd_authorized_verp_clients": "127.0.0.1",
+                    "virtual_alias_maps": inline({"team@virtual.test.example": "one@far.example"})}) as mx:
+                mx.start()
+                with Client(mx.port) as client:
+                    client.send("owner-list@lists.example", ["team@virtual.test.example"], mail(), mail="XVERP")
+                self.assertEqual(peer.wait_messages(1)[0].sender,
+                                 "owner-list+team=virtual.test.example@lists.example")
+
+
+class Explained(Rewriting):
+    def test_the_sender_that_will_be_written_is_shown(self):
+        with Peer() as peer, self.instance(peer, {
+                "virtual_alias_maps": inline({"list@virtual.test.example": "one@far.example"})}) as mx:
+            peer.replies["RCPT"] = lambda session, line: "450 4.2.0 later"
+            mx.start()
+            with Client(mx.port) as client:
+                reply = client.send(SENDER, ["list@virtual.test.example", "direct@far.example"], mail())
+            mx.wait_log("to=<one@far.example>.*status=deferred")
+            mx.wait_log("to=<direct@far.example>.*status=deferred")
+            queue_id = re.search(r"queued as (\w+)", reply)[1]
+            story = json.loads(mx.tool("penstock", "explain", "--json", queue_id, check=True).stdout)
+            senders = {r["address"]: r.get("rewritten_sender") for r in story["recipients"]}
+            self.assertRewritten(senders.pop("one@far.example"))
+            self.assertEqual(senders, {"direct@far.example": None})
+            self.assertRegex(mx.tool("penstock", "explain", queue_id, check=True).stdout,
+                             rf"\n  from  SRS0=.*@{BACK} \(SRS: it is forwarded\)\n")
+            for running in (True, False):
+                self.assertRegex(mx.tool("pendest", "explain", "x@far.example", SENDER, check=True).stdout,
+                                 rf"sender       SRS0=.*@{BACK} by SRS, if the mail is forwarded from here")
+                told = json.loads(mx.tool("pendest", "-j", "explain", "x@far.example", SENDER, check=True).stdout)
+                self.assertRewritten(told["rewritten_sender"])
+                for to, sender in (("vera@virtual.test.example", SENDER), ("x@far.example", f"jo@{LOCAL}")):
+                    self.assertNotIn("by SRS", mx.tool("pendest", "explain", to, sender, check=True).stdout)
+                if running:
+                    mx.stop()
+
+
 class Settings(Rewriting):
     def test_a_file_of_secrets_that_cannot_be_used_is_named_at_once(self):
         def empty(path):

@@ -54,7 +54,7 @@ class Socket(Base):
     def test_authorized_submit_users_and_senders_hold(self):
         with self.instance({"authorized_submit_users": "!games, static:all"}) as mx:
             self.assertIn("not permitted to submit", self.sendmail(mx, "ada@virtual.test.example", status=77))
-            self.sendmail(mx, "ada@virtual.test.example", user="daemon")
+            self.sendmail(mx, "ada@virtual.test.example", user="bin")
             mx.virtual_box("ada").wait(1)
         with self.instance({"local_login_sender_maps": "inline:{ { games = games } { root = * } }"}) as mx:
             self.sendmail(mx, "-f", "root", "ada@virtual.test.example", status=77)

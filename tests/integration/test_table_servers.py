@@ -2,7 +2,6 @@
 import os
 import re
 import select
-import signal
 import unittest
 
 from client import Client
@@ -75,8 +74,7 @@ class TableServers(unittest.TestCase):
     def wait_look_ups(self, count):
         """Waits until trivial-rewrite reports, on SIGUSR1, that so many requests are in progress."""
         def told():
-            for pid in self.instance.pids().get("trivial-rewrite", []):
-                os.kill(pid, signal.SIGUSR1)
+            self.instance.ask_status("trivial-rewrite")
             return re.findall(r"routes: .* under_way=(\d+)", self.instance.log())[-1:] == [str(count)]
         eventually(told, f"{count} look-ups under way")
 

@@ -49,7 +49,7 @@ class TableTypes(unittest.TestCase):
                          f"proxy:unionmap:{{static:x, proxy:proxy:{table}}}", f"{{ proxy:{table} some=thing }}"):
             with self.subTest(approval):
                 self.assertNotIn("is not in proxy_read_maps", self.check(proxy_read_maps=approval))
-                self.instance.reload()
+                self.instance.reload_whole()
                 eventually(lambda: self.answers("bad@example.org") == ["250", "554"], self.instance.log)
                 self.assertEqual(self.answers("good@example.org"), ["250", "250"])
                 self.assertIn("is not in proxy_read_maps", self.check(proxy_read_maps=""))
@@ -103,6 +103,41 @@ class TableTypes(unittest.TestCase):
         os.utime(path + ".lmdb", (1000, 1000))
         change("no value\nno_value\nx y\n")  # a line without value is passed over, as penmap does
         self.assertIn("warning", self.instance.tool("penstock", "reload", check=True).stderr)
+
+    def test_a_line_that_cannot_be_read_is_logged_when_the_running_program_reads_the_table_again(self):
+        texts = {name: self.write(name, text) for name, text in
+                 (("senders", "bad@example.org REJECT\n"), ("rules", "/^worse@/ REJECT\n"))}
+        self.instance.set(smtpd_sender_restrictions=f"check_sender_access texthash:{texts['senders']}, "
+                                                    f"check_sender_access pcre:{texts['rules']}",
+                          smtpd_recipient_restrictions=f"check_sender_access texthash:{texts['senders']}, "
+                                                       "permit_mynetworks, reject")
+        self.instance.start()
+        self.assertEqual(self.answers("bad@example.org"), ["250", "554"])
+        self.assertNotIn("passed over", self.instance.log())
+
+        def replace(name, text):
+            os.rename(self.write(name + ".new", text), texts[name])
+
+        def told(name):
+            return [line for line in self.instance.log().splitlines()
+                    if texts[name] + ", line" in line and "penstock/smtpd[" in line]
+        replace("senders", "bad@example.org REJECT\nlonely@example.org\nnew@example.org REJECT\n")
+        replace("rules", "/^worse@/ REJECT\n" + "/^open REJECT\n" * 60)
+        eventually(lambda: self.answers("new@example.org") == ["250", "554"], self.instance.log)
+        eventually(lambda: self.answers("any@example.org") == ["250", "250"] and told("rules"), self.instance.log)
+        for _ in range(20):  # no look-up tells it again
+            self.assertEqual(self.answers("any@example.org"), ["250", "250"])
+        self.assertEqual(self.answers("bad@example.org"), ["250", "554"])
+        said = told("senders")
+        self.assertEqual(len(said), 1, said)
+        self.assertRegex(said[0], r"smtpd\[\d+\]: warning: .*/senders, line 2: expected format: key whitespace value: "
+                                  "the line is passed over")
+        self.assertEqual(len(told("rules")), 50)
+        self.assertRegex(told("rules")[0], "warning: .*/rules, line 2: no closing pattern delimiter")
+        self.assertRegex(self.instance.log(), r"warning: .*/rules: and 10 more such lines")
+        replace("senders", "newer@example.org REJECT\n\n\nlonely@example.org\n")
+        eventually(lambda: self.answers("newer@example.org") == ["250", "554"], self.instance.log)
+        eventually(lambda: len(told("senders")) == 2 and "line 4" in told("senders")[1], self.instance.log)
 
     # Settings whose values are files, users and commands, with a recipient whose delivery asks for each.
     CAREFUL = {"alias_maps": "jo@local.test.example", "fallback_transport_maps": "jo@local.test.example",

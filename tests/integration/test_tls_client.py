@@ -226,7 +226,7 @@ class Policies(Certified):
                 mx.wait_log(r"to=<a@rcpt\.example>, .*dsn=4\.7\.5, status=deferred \(client TLS configuration problem: "
                             r"smtp_tls_policy_maps \(.*\): no such attribute \"colour\"")
                 mx.set(smtp_tls_policy_maps=inline({hop: "encrypt"}))
-                mx.reload()
+                mx.reload_whole()
                 mx.flush()
                 self.assertEqual(peer.wait_messages(1)[0].session.tls, "TLSv1.3")
 
@@ -257,6 +257,17 @@ class Policies(Certified):
             second = peer.wait_messages(2)[1].session
             self.assertIsNot(first, second)
             self.assertTrue(second.resumed)
+
+    def test_sessions_are_kept_unless_their_database_is_empty(self):
+        for database, kept in (("btree:/nonexistent/smtp_scache", True), ("", False)):
+            with self.subTest(database), Peer(tls=server_context(self.right)) as peer, Instance(self.settings(
+                    relay_to(peer), smtp_tls_security_level="encrypt",
+                    smtp_tls_session_cache_database=database)) as mx:
+                send(mx.port, "ada@sender.example", ["a@rcpt.example"], mail())
+                peer.wait_messages(1)
+                peer.replies["MAIL"] = ["421 4.3.2 enough"]
+                send(mx.port, "ada@sender.example", ["b@rcpt.example"], mail())
+                self.assertEqual(peer.wait_messages(2)[1].session.resumed, kept)
 
     def test_tls_from_the_first_byte(self):
         with Peer(tls=server_context(self.right), wrapped=True) as peer, Instance(self.settings(
@@ -478,7 +489,8 @@ class Broken(Certified):
                 r"warning: smtp_tls_ciphers = medium, by tls_\*_cipherlist: .*NOTHING-KNOWN",
             )
         with Instance(
-            self.settings(smtp_tls_cert_file=self.right.pem, smtp_tls_key_file=self.right.key), start=False
+            self.settings(smtp_tls_cert_file=self.right.pem, smtp_tls_key_file=self.right.key,
+                          compatibility_level="3.10"), start=False
         ) as mx:
             self.assertNotRegex(mx.tool("penstock", "check").stdout, r"tls_|\.pem|\.key")
 

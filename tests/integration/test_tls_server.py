@@ -44,6 +44,10 @@ class TlsClient(Client):
 
     def starttls(self, hello=True):
         self.expect("STARTTLS", "220")
+        return self.handshake(hello)
+
+    def handshake(self, hello=True):
+        """What follows the reply to STARTTLS."""
         self.file.close()
         self._wrap(self.socket)
         if hello:
@@ -238,6 +242,66 @@ class TlsServer(Suite):
             with TlsClient(mx.port, context, session=session) as client:
                 self.assertFalse(client.starttls().tls.session_reused)
 
+    def reused(self, mx, *options):
+        """Whether openssl s_client's second connection resumes the session of its first."""
+        session = os.path.join(self.folder(), "session")
+        said = []
+        for how in ("-sess_out", "-sess_in"):
+            done = subprocess.run(
+                ["openssl", "s_client", "-connect", f"127.0.0.1:{mx.port}", "-starttls", "smtp", "-tls1_2", *options,
+                 how, session], input="QUIT\r\n", capture_output=True, text=True, timeout=60)
+            said.append(re.findall(r"^(New|Reused), TLSv1\.2", done.stdout, re.M))
+        self.assertEqual(said[0], ["New"])
+        return said[1] == ["Reused"]
+
+    def test_sessions_of_clients_without_tickets_are_kept_where_that_is_asked(self):
+        for database, kept in (("", False), ("btree:/nonexistent/smtpd_scache", True)):
+            with Instance(self.settings(smtpd_tls_session_cache_database=database)) as mx:
+                self.assertEqual(self.reused(mx, "-no_ticket"), kept)
+                self.assertTrue(self.reused(mx))
+
+    def dh_group(self, mx):
+        """The group of a handshake with DHE, as openssl s_client shows it."""
+        done = subprocess.run(
+            ["openssl", "s_client", "-connect", f"127.0.0.1:{mx.port}", "-starttls", "smtp", "-tls1_2", "-cipher",
+             "DHE-RSA-AES256-GCM-SHA384"], input="QUIT\r\n", capture_output=True, text=True, timeout=60)
+        return re.findall(r"^Server Temp Key: (.*)$", done.stdout, re.M)
+
+    def test_parameters_of_diffie_hellman(self):
+        own = self.folder()
+        mx_rsa = self.ca.issue("rsa.test.example", kind="rsa")
+        file = os.path.join(own, "dh.pem")
+
+        def put(group):
+            openssl("genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", f"group:{group}", "-out", file + ".new")
+            os.chmod(file + ".new", 0o644)
+            os.replace(file + ".new", file)
+        put("ffdhe3072")
+        with Instance(self.settings(certificate=mx_rsa, smtpd_tls_dh1024_param_file=file)) as mx:
+            self.assertEqual(self.dh_group(mx), ["DH, 3072 bits"])
+            put("ffdhe4096")
+            self.assertEqual(self.dh_group(mx), ["DH, 4096 bits"])
+        put("ffdhe3072")
+        if os.geteuid() == 0:
+            os.chmod(file, 0o600)  # as administrators keep it
+            with Instance(self.settings(certificate=mx_rsa, smtpd_tls_dh1024_param_file=file)) as mx:
+                self.assertEqual(self.dh_group(mx), ["DH, 3072 bits"])
+        weak = os.path.join(own, "weak.pem")
+        openssl("genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:modp_1536", "-out", weak)
+        os.chmod(weak, 0o644)
+        for path, why in (("auto", None), (weak, "dh key too small: .*: OpenSSL chooses others"),
+                          (mx_rsa.pem, "No supported data .*: OpenSSL chooses others"),
+                          (own + "/none", "No such file or directory: OpenSSL chooses the parameters")):
+            with self.subTest(path), Instance(
+                    self.settings(certificate=mx_rsa, smtpd_tls_dh1024_param_file=path)) as mx:
+                self.assertEqual(self.dh_group(mx), ["DH, 2048 bits"])
+                checked = mx.tool("penstock", "check", "--no-dns").stdout
+                for text in (mx.log(), checked):
+                    if why:
+                        self.assertRegex(text, "smtpd_tls_dh1024_param_file: .*" + why)
+                    else:
+                        self.assertNotIn("OpenSSL chooses", text)
+
     def test_certificates_that_change(self):
         own = os.path.join(self.dir, "changing")
         os.makedirs(own, exist_ok=True)
@@ -354,6 +418,17 @@ class TlsServer(Suite):
             mx.wait_log(r"Trusted TLS connection established from ")
             self.assertRegex(relay(stranger), "^554 5.7.1 .*we know you")
             mx.wait_log(r"Untrusted TLS connection established from ")
+            for order, taken in (("cert_fingerprint, pubkey_fingerprint", False), ("pubkey_fingerprint", True),
+                                 ("cert_fingerprint", False)):
+                mx.set(mynetworks="127.0.0.0/8",
+                       smtpd_relay_restrictions=f"check_ccert_access {{ texthash:{access}, {{ search_order = {order} "
+                                                "} }, permit_mynetworks, reject_unauth_destination")
+                self.assertNotIn("ccert", mx.tool("penstock", "check").stdout)
+                mx.reload()
+                eventually(lambda: relay(stranger).startswith("250" if taken else "554"), order)
+            mx.set(smtpd_relay_restrictions=f"check_ccert_access {{ texthash:{access}, {{ search_order = subject_cn }} "
+                                            "}, reject_unauth_destination")
+            self.assertIn('search_order: "subject_cn" is neither', mx.tool("penstock", "check").stdout)
         with Instance({**self.settings(), "mynetworks": "192.0.2.1", "smtpd_tls_ask_ccert": "yes",
                        "smtpd_tls_CAfile": self.ca.pem,
                        "smtpd_relay_restrictions": "permit_tls_all_clientcerts, reject_unauth_destination",

@@ -5,40 +5,20 @@ import gzip
 import http.server
 import json
 import os
-import signal
-import socket
 import threading
 
 import validating_dns
 from certificates import Authority
+from daily_reports import DailyReports, attached
 from dns import Dns
 from harness import *
 from peer import server_context
-from queue_client import QueueClient, VERSION, text, varint
 from test_tls_client import Certified
-
-
-class Reports(QueueClient):
-    """Speaks the conversation tls_report (lib/ipc/tls_report.h): asks tlsrpt to send its reports."""
-
-    def __init__(self, mx):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(30)
-        self.socket.connect(mx.path("spool", "private", "tlsrpt"))
-        self._send(varint(0), varint(0x4E455021) + text("tls_report") + varint(VERSION))
-        self._frame()
-
-    def send(self):
-        self._send(varint(1), varint(7))
-        answer = self._frame()
-        assert (answer.varint(), answer.varint()) == (0, 7)
-        return answer.varint()
 
 
 def report_of(message):
     """Returns the report in the message."""
-    whole = email.message_from_bytes(message.content, policy=email.policy.default)
-    return json.loads(gzip.decompress(list(whole.iter_parts())[1].get_content()))
+    return json.loads(attached(message))
 
 
 class Https:
@@ -75,8 +55,7 @@ class Https:
 def wait_gathered(mx, attempts):
     """Waits until tlsrpt reports, on SIGUSR1, that it has so many results."""
     def told():
-        for pid in mx.pids().get("tlsrpt", []):
-            os.kill(pid, signal.SIGUSR1)
+        mx.ask_status("tlsrpt")
         return f"gathered: attempts {attempts}," in mx.log()
     eventually(told, f"{attempts} attempts with tlsrpt")
 
@@ -140,7 +119,7 @@ class TlsReports(Certified):
                     # The results outlive their program.
                     mx.stop()
                     mx.start()
-                    with Reports(mx) as reports:
+                    with DailyReports(mx, "tlsrpt", "tls_report") as reports:
                         self.assertEqual(reports.send(), 2)
                         self.assertEqual(reports.send(), 0)  # each day once
                     messages = {m.recipients[0]: m for m in inbox.wait_messages(2)}
@@ -205,7 +184,7 @@ class TlsReports(Certified):
                 send(mx.port, "ada@sender.example", ["a@good.example"], mail())
                 peer.wait_messages(1)
                 wait_gathered(mx, 1)
-                with Reports(mx) as reports:
+                with DailyReports(mx, "tlsrpt", "tls_report") as reports:
                     self.assertEqual(reports.send(), 1)  # one is mailed; the HTTPS server refuses it
                     mx.wait_log(r"TLS report for good\.example to https://localhost:\d+/tls: .*status 503")
                     self.assertEqual(reports.send(), 1)  # posted
@@ -285,7 +264,7 @@ class DaneReports(Certified):
 
                 def reported(missing=set(DANE)):
                     """Asks for reports until every domain has had one with the result that is awaited."""
-                    with Reports(mx) as reports:
+                    with DailyReports(mx, "tlsrpt", "tls_report") as reports:
                         reports.send()
                     for message in inbox.messages:
                         domain = message.recipients[0].split("@")[0]

@@ -3,7 +3,6 @@ the same replies and log lines; and what Postfix cannot do: the session that pas
 import os
 import re
 import shutil
-import signal
 import socket
 import threading
 
@@ -115,6 +114,8 @@ def services(actions, ports):
     lines = {}
     for action in actions:
         own = " ".join(f"-o postscreen_{test}_action={action}" for test in TESTS)
+        if action == "enforce":
+            own += " -o respectful_logging=no"
         lines[f"127.0.0.1:{ports[action]}"] = f"inet n - n - 1 postscreen {own} {DEEP}"
     lines["smtpd"] = "pass - - n - - smtpd"
     lines["dnsblog"] = "unix - - n - 0 dnsblog"
@@ -205,8 +206,7 @@ class Cache(Suite):
     def wait_kept(self, mx, count, besides=()):
         """Waits until a process at the screened port, none of those `besides`, has that many clients in its cache."""
         def asked():
-            for pid in mx.pids().get("smtpd", []):
-                os.kill(pid, signal.SIGUSR1)
+            mx.ask_status("smtpd")
             found = re.findall(rf"smtpd\[(\d+)\]: status: tests of clients: .*; {count} are kept", mx.log()[before:])
             return any(int(pid) not in besides for pid in found)
         before = len(mx.log())
@@ -262,7 +262,7 @@ class Cache(Suite):
         with self.start(postscreen_greet_ttl="1s", postscreen_cache_retention_time="1s",
                         postscreen_cache_cleanup_interval="1s") as mx:
             self.client("198.51.100.31")[0].close()
-            mx.wait_log(r"postscreen_cache_map: cleaned: 0 clients kept, 1 dropped")
+            mx.wait_log(r"cache postscreen_cache_map full cleanup: retained=0 dropped=1 entries")
             mx.stop()
             mx.start()
             self.wait_kept(mx, 0)

@@ -75,6 +75,14 @@ class Senders(Verp):
                 self.assertEqual(peer.wait_messages(number)[-1].sender,
                                  f"owner-list{first}ada=far.example@lists.example")
 
+    def test_sendmail_bs(self):
+        with Peer() as peer, self.instance(peer, {"default_verp_delimiters": "-+"}) as mx:
+            said = b"EHLO x\r\nMAIL FROM:<%s> XVERP\r\nRCPT TO:<%s>\r\nDATA\r\nSubject: x\r\n\r\nx\r\n.\r\nQUIT\r\n"
+            done = subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "-bs"],
+                                  input=said % (OWNER.encode(), TO[0].encode()), capture_output=True, timeout=60)
+            self.assertIn(b"250-XVERP\r\n", done.stdout)
+            self.assertEqual(peer.wait_messages(1)[0].sender, "owner-list-ada+far.example@lists.example", done.stdout)
+
     def test_it_is_part_of_the_message_wherever_that_lies(self):
         with Peer() as peer, self.instance(peer) as mx:
             peer.replies["RCPT"] = ["451 4.2.0 later"] * 2

@@ -1,10 +1,11 @@
-"""PostgreSQL, MariaDB, slapd, redis and memcached for tests: each a private server in a scratch directory, on a port of
-its own.
+"""PostgreSQL, MariaDB, slapd, redis, memcached and a server with MongoDB's protocol for tests: each a private server in
+a scratch directory, on a port of its own.
 
 Use:   with Postgres(ROWS) as server: … server.cf(query=…) … server.kill(); server.start()
 Rows are (k, v) pairs of a table t, whose columns have these names; a directory has entries with uid k and mail v.
 Servers that refuse to run as root run as the account nobody.
 """
+import contextlib
 import glob
 import json
 import os
@@ -15,6 +16,7 @@ import socket
 import subprocess
 import tempfile
 
+from certificates import Authority
 from waiting import answers, eventually, free_port
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -82,13 +84,9 @@ class Server:
         with open(self.log.name, errors="replace") as f:
             return f.read()[-2000:]
 
-    def signal(self, number):
-        """To the server and its children, each of which may lead a session of its own."""
-        for pid in [self.process.pid, *self.children()]:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pass  # ended meanwhile
+    def processes(self):
+        """The server and its children, each of which may lead a session of its own."""
+        return [self.process.pid, *self.children()]
 
     def children(self):
         for stat in glob.glob("/proc/[0-9]*/stat"):
@@ -102,7 +100,9 @@ class Server:
 
     def kill(self):
         if self.process and self.process.poll() is None:
-            self.signal(signal.SIGKILL)
+            for pid in self.processes():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self.process.wait()
 
     def write(self, name, text):
@@ -241,14 +241,56 @@ class Slapd(Server):
                 "result_attribute": "description"}
 
 
+class GuardedSlapd(Slapd):
+    """With StartTLS, LDAP over TLS (tls_port) and SASL; who has not logged in is told nothing. `elsewhere`: the URL of
+    another server, to which ou=elsewhere refers."""
+
+    def __init__(self, rows, certificate, elsewhere):
+        super().__init__(rows)
+        self.certificate, self.elsewhere, self.tls_port = certificate, elsewhere, free_port()
+
+    def prepare(self):
+        super().prepare()
+        with open(self.certificate.key) as key, open(self.certificate.pem) as pem:
+            files = self.write("key.pem", key.read()), self.write("cert.pem", pem.read())
+        with open(self.conf) as text:
+            before, database, after = text.read().partition("database mdb\n")
+        self.write("slapd.conf", f"{before}TLSCertificateKeyFile {files[0]}\nTLSCertificateFile {files[1]}\n"
+                   "sasl-auxprops slapd\nauthz-regexp uid=([^,]*),.*cn=auth cn=$1,dc=x\n"
+                   "password-hash {CLEARTEXT}\n"
+                   f"{database}{after}access to attrs=userPassword by anonymous auth by * none\n"
+                   "access to * by users read by * auth\n")
+
+    def command(self):
+        return [*super().command()[:-1], f"ldap://127.0.0.1:{self.port} ldaps://127.0.0.1:{self.tls_port}"]
+
+    def fill(self):
+        super().fill()
+        self.run("ldapadd", "-x", "-H", f"ldap://127.0.0.1:{self.port}", "-D", "cn=mail,dc=x", "-w", "secret", text=(
+            "dn: cn=reader,dc=x\nobjectClass: person\ncn: reader\nsn: r\nuserPassword: word\n\n"
+            "dn: ou=elsewhere,dc=x\nobjectClass: referral\nobjectClass: extensibleObject\nou: elsewhere\n"
+            f"ref: {self.elsewhere}\n"))
+
+
 class Redis(Server):
-    """Keys are mail:K; those of several values are lists, list:K. The default user has a password, and so has mail."""
+    """Keys are mail:K; those of several values are lists, list:K. The default user has a password, and so has mail.
+    At tls_port it speaks TLS, with a certificate for redis.test.example of `authority`."""
 
     type, program, forgets = "redis", "redis-server", True
 
     def prepare(self):
+        self.tls_port = free_port()
+        self.authority = Authority(os.path.join(self.dir, "authority"))
+        certificate = self.authority.issue("redis.test.example")
+        with open(certificate.key) as key, open(certificate.pem) as pem:  # the server is not root
+            files = self.write("key.pem", key.read()), self.write("cert.pem", pem.read())
+        with open(self.authority.pem) as pem:
+            trusted = self.write("ca.pem", pem.read())
         self.conf = self.write("redis.conf", f"port {self.port}\nbind 127.0.0.1\nsave \"\"\nrequirepass secret\n"
                                f"unixsocket {self.dir}/s\nunixsocketperm 777\ndir {self.dir}\n"
+                               f"tls-port {self.tls_port}\ntls-cert-file {files[1]}\n"
+                               f"tls-key-file {files[0]}\ntls-ca-cert-file {trusted}\n"
+                               "tls-auth-clients no\n"
                                "user mail on >word ~mail:* +get\n")
 
     def command(self):
@@ -271,6 +313,54 @@ class Redis(Server):
 
     def connections(self):
         return self.calls("CLIENT LIST TYPE normal\n").count(" cmd=") - 1
+
+
+class Mongodb(Server):
+    """tests/peers/mongodb_server.py: documents {"k": key, "v": value} in d.t, one for each row; in d.boxes documents of
+    other shapes. At tls_port it speaks TLS, with a certificate for localhost of `authority`."""
+
+    type, program = "mongodb", "/usr/bin/python3"
+    boxes = [
+        {"user": "several", "to": ["a@x.org", "b@y.net"], "more": ["c@x.org", ["d@x.org"]], "n": 7},
+        {"user": "odd", "to": {"inside": "x"}, "real": 1.5, "none": None, "yes": True, "big": 5000000000, "text": "t"},
+        *[{"user": "many", "to": f"m{i}@x.org"} for i in range(5)],
+        {"user": "alias", "alias": [{"address": "one@x.org"}, {"address": "two@x.org"}], "to": "box", "active": 1},
+        {"user": "closed", "alias": [{"address": "three@x.org"}], "to": "box", "active": 0}]
+
+    @classmethod
+    def missing(cls):
+        return None if subprocess.run([cls.program, "-c", "import bson"], capture_output=True).returncode == 0 else \
+            "no python3-bson: scripts/install-dependencies --databases"
+
+    def prepare(self):
+        self.tls_port = free_port()
+        self.authority = Authority(os.path.join(self.dir, "authority"))
+        certificate = self.authority.issue("localhost")
+        with open(certificate.key) as key, open(certificate.pem) as pem:  # the server is not root
+            self.files = self.write("key.pem", key.read()), self.write("cert.pem", pem.read())
+        with open(self.authority.pem) as pem:
+            self.trusted = self.write("ca.pem", pem.read())
+        self.data_file = self.write("rows.json", json.dumps({
+            "d.t": [{"_id": i, "k": k.lower(), "v": v} for i, (k, v) in enumerate(self.rows)], "d.boxes": self.boxes}))
+        os.chmod(self.write("rows.json.log", ""), 0o666)
+
+    def fill(self):
+        pass
+
+    def command(self):
+        return [self.program, os.path.join(TOP, "tests/peers/mongodb_server.py"), str(self.port), self.data_file,
+                str(self.tls_port), self.files[1], self.files[0]]
+
+    def uri(self, login="mail:secret@", host=None, options=""):
+        return f"mongodb://{login}{host or f'127.0.0.1:{self.port}'}/?authSource=admin{options}"
+
+    def login(self):
+        return {"uri": self.uri(), "dbname": "d", "collection": "t", "result_attribute": "v"}
+
+    def filters(self):
+        """What was asked so far."""
+        with open(self.data_file + ".log") as log:
+            return [json.loads(line) for line in log]
 
 
 class Memcached(Server):

@@ -20,8 +20,9 @@ BASE = os.path.join(TOP, "var", "peers", "debian")
 PACKAGES = os.path.join(TOP, "build", "packages")
 # What the packages depend on, and what the tests call.
 INCLUDE = ("ca-certificates debconf init-system-helpers mailutils netbase procps python3-minimal systemd "
-           "libcurl4 libfmt9 libhiredis0.14 libidn2-0 libldap-2.5-0 libldns3 liblmdb0 libmariadb3 libpcre2-8-0 libpq5 "
-           "libsqlite3-0 libssl3 libuv1 libxxhash0 zlib1g "
+           "libcurl4 libfmt9 libhiredis0.14 libidn2-0 libldap-2.5-0 libldns3 liblmdb0 libmariadb3 libmongoc-1.0-0 "
+           "libpcre2-8-0 libpq5 libsqlite3-0 libssl3 libuv1 libxxhash0 zlib1g "
+           "cron libseccomp2 passwd publicsuffix s-nail "
            "cpio e2fsprogs libdb5.3 libicu72 libnsl2 libsasl2-2 ssl-cert").split()  # the last ones: of postfix
 
 
@@ -138,3 +139,33 @@ class DebianRoot:
         self.answer(answers or {})
         files = " ".join("/tmp/" + os.path.basename(built(name)) for name in names)
         return self.run(f"dpkg --auto-deconfigure -i {files} 2>&1")
+
+    def reconfigure(self, answers):
+        """dpkg-reconfigure, with an administrator who answers these questions so and takes the rest as it is offered.
+        An editor is the dialogue: it is shown what debconf offers, and that is what is asked of the configuration."""
+        with open(self.path("tmp/editor"), "w") as out:
+            out.write("#!/bin/sh\n" + "".join(
+                f"sed -i 's|^{name}=.*|{name}=\"{value}\"|' \"$1\"\n" for name, value in answers.items()))
+        os.chmod(self.path("tmp/editor"), 0o755)
+        return self.run("mount -t devpts devpts /dev/pts && export DEBIAN_FRONTEND=editor TERM=dumb EDITOR=/tmp/editor "
+                        "VISUAL=/tmp/editor && script -qec 'dpkg-reconfigure -p low penstock' /dev/null 2>&1")
+
+    def autopkgtest(self):
+        """Runs debian/tests by autopkgtest, beside what is installed. Returns test -> result, and what was printed."""
+        source = os.path.join(self.dir, "source")
+        shutil.copytree(os.path.join(TOP, "debian"), os.path.join(source, "debian"))
+        open(os.path.join(source, "debian", "files"), "w").close()  # the mark of a tree that was built
+        inside = ("ip link set lo up && mount -t proc proc \"$1/proc\" && mount --bind /dev \"$1/dev\" && "
+                  "mount --bind /dev/pts \"$1/dev/pts\" && hostname mx.test.example\n"
+                  # The root is a container that is not used for anything else.
+                  "exec env -u TMPDIR autopkgtest --no-built-binaries --ignore-restrictions=isolation-container "
+                  "--timeout-test=600 -o \"$2/results\" \"$2/source/\" -- chroot \"$1\"")
+        done = subprocess.run(["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "sh", "-ec",
+                               inside, "sh", self.root, self.dir], capture_output=True, text=True, timeout=1500,
+                              stdin=subprocess.DEVNULL, errors="replace")
+        printed = done.stdout + done.stderr
+        summary = os.path.join(self.dir, "results", "summary")
+        if not os.path.exists(summary):
+            raise AssertionError(f"autopkgtest: exit {done.returncode}\n{printed}")
+        with open(summary) as text:
+            return dict(line.split(None, 1) for line in text.read().splitlines()), printed

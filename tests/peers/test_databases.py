@@ -1,14 +1,18 @@
 """Tables in databases beside real servers: the answers of penmap and of Postfix's postmap to the same table files; a
 server that dies, hangs and returns under a running smtpd; wrong passwords."""
 import os
-import signal
+import shutil
+import socket
+import tempfile
 import time
 import unittest
 
 import peers
+from certificates import Authority
 from client import Client
-from database_servers import Mariadb, Memcached, Postgres, Redis, Slapd
+from database_servers import GuardedSlapd, Mariadb, Memcached, Mongodb, Postgres, Redis, Slapd
 from instance import Instance, missing
+from suspended import suspended
 from waiting import eventually
 
 ROWS = [("key", "value"), ("two", "a"), ("two", "b"), ("null", None), ("empty", ""), ("jo@x.org", "jo@y.net"),
@@ -106,16 +110,13 @@ class Failures:
     def test_a_server_that_hangs_costs_one_time_out_for_all_sessions(self):
         self.start_smtpd()
         clients = [self.client() for _ in range(30)]
-        self.db.signal(signal.SIGSTOP)
-        try:
+        with suspended(*self.db.processes()):
             began = time.monotonic()
             for i, client in enumerate(clients):
                 client.raw(f"RCPT TO:<user{i}@virtual.test.example>\r\n".encode())
             for client in clients:
-                self.assertTrue(client.reply().startswith("451"))
+                self.assertEqual(client.reply()[:3], "451")
             self.assertLess(time.monotonic() - began, 55, "more than one time-out of 30 s")
-        finally:
-            self.db.signal(signal.SIGCONT)
         clients[0].expect("RCPT TO:<jo@virtual.test.example>", "550")
 
 
@@ -258,6 +259,24 @@ class TestRedis(Failures, Case):
         self.check({"query": "GET mail:%s", "hosts": f"unix:{self.db.dir}/s"}, {"key": "value"})
         self.check({"query": "GET mail:%s", "hosts": "127.0.0.1", "port": self.db.port}, {"key": "value"})
 
+    def test_by_tls_only_the_server_that_is_named_is_believed(self):
+        tls = {"query": "GET mail:%s", "tls": "yes", "hosts": f"inet:127.0.0.1:{self.db.tls_port}",
+               "tls_CAfile": self.db.authority.pem, "tls_server_name": "redis.test.example"}
+        self.check(tls, {"key": "value", "absent": None})
+        stranger = Authority(os.path.join(self.db.dir, "stranger"))
+        for wrong, word in (({"tls_server_name": "other.test.example"}, "certificate: hostname mismatch"),
+                            ({"tls_CAfile": stranger.pem}, "certificate: "), ({"tls": "no"}, "(closed|reset by peer)"),
+                            ({"hosts": f"inet:127.0.0.1:{self.db.port}"}, "(TLS handshake|timed out)"),
+                            ({"tls_server_name": ""}, "set tls_server_name"),
+                            ({"hosts": f"unix:{self.db.dir}/s"}, "Unix socket")):
+            with self.subTest(wrong):
+                done = self.penmap(self.db.cf(**{**tls, **wrong}), ["key"])
+                self.assertEqual(done.stdout, "")
+                self.assertNotIn(done.returncode, (0, 1), done.stderr)
+                self.assertRegex(done.stderr, f"(?i){word}")
+        own = self.db.authority.issue("client.test.example")
+        self.check({**tls, "tls_cert_file": own.pem, "tls_key_file": own.key}, {"key": "value"})
+
     def test_what_the_server_refuses_is_an_error(self):
         for parameters in ({"password": "wrong"}, {"password": ""}, {"query": "GET list:%s"}, {"db": "99"},
                            {"username": "mail", "password": "word", "query": "HGET hash %s"},
@@ -284,6 +303,101 @@ class TestRedis(Failures, Case):
         self.assertLessEqual(self.db.connections(), 3 * 8)
 
 
+class TestMongodb(Failures, Case):
+    server, queries = Mongodb, [{"query_filter": '{"k": "%s"}'}]
+    boxes = {"collection": "boxes", "query_filter": '{"user": "%s"}', "result_attribute": "to"}
+
+    def ask(self, keys, **parameters):
+        return self.penmap(self.db.cf(**{**self.queries[0], **parameters}), keys)
+
+    def check(self, parameters, wanted):
+        done = self.ask(list(wanted), **parameters)
+        self.assertEqual(done.stdout, "".join(f"{k}\t{v}\n" for k, v in wanted.items() if v is not None), done.stderr)
+        self.assertIn(done.returncode, (0, 1))
+
+    def refused(self, says, status=75, **parameters):
+        done = self.ask(["key"], **parameters)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertRegex(done.stderr, says)
+        self.assertNotIn("secret", done.stderr)
+
+    def test_every_key_is_found_as_it_is(self):
+        rows = {k: v for k, v in ROWS if v}
+        rows["two"] = "a,b"
+        self.check({}, {**rows, "KEY": "value", "Jo@X.org": "jo@y.net", "absent": None, "null": None, "empty": None})
+
+    def test_keys_beyond_ascii_are_found(self):
+        self.check({}, {"jürgen@x.org": "umlaut", "jürgen@x.net": None})
+
+    def test_no_key_changes_the_query(self):
+        keys = [*KEYS, '"', '"}', '", "$where": "1', '\\", "k": {"$ne": "', '{"$ne": null}', "\\u0022", '$k', "$ne",
+                "\x01\x02", "null", "true", "1"]
+        wanted = [k.lower() for k in keys]
+        before = len(self.db.filters())
+        done = self.ask(keys, query_filter='{"$or": [{"k": "%s"}, {"gone": {"$in": ["%s"]}}], "none": {"$ne": 1}}')
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        self.assertEqual(done.stdout.count("\n"), len([k for k in keys if dict(ROWS).get(k.lower())]))
+        self.assertEqual(self.db.filters()[before:], [
+            {"$or": [{"k": k}, {"gone": {"$in": [k]}}], "none": {"$ne": 1}} for k in wanted if k])
+
+    def test_parts_formats_and_domains(self):
+        self.check({"query_filter": '{"k": "%u"}'}, {"jo@x.org": "local", "key": "value"})
+        self.check({"query_filter": '{"k": {"$in": ["%d", "%1"]}}'}, {"a@x.org": "domain,top", "key": None})
+        self.check({"result_format": "<%u|%d|%S>"}, {"jo@x.org": "<jo|y.net|jo@x.org>", "key": None})
+        self.check({"domain": "x.org"}, {"jo@x.org": "jo@y.net", "key": None})
+
+    def test_fields_arrays_and_documents_of_every_kind(self):
+        self.check(self.boxes, {"several": "a@x.org,b@y.net", "many": ",".join(f"m{i}@x.org" for i in range(5))})
+        self.check({**self.boxes, "result_attribute": "more, n"}, {"several": "c@x.org,d@x.org,7"})
+        self.check({**self.boxes, "result_attribute": "to real none yes big text"}, {"odd": "5000000000,t"})
+        self.check({**self.boxes, "result_attribute": "", "projection": '{"to": 1, "n": 1}'},
+                   {"several": "a@x.org,b@y.net,7"})
+        self.check({**self.boxes, "result_attribute": "", "projection": '{"to": 0, "more": 0}'},
+                   {"several": "several,7"})
+        both = {**self.boxes, "query_filter": '{"$or": [{"user": "%s"}, {"alias.address": "%s"}], "active": 1}'}
+        self.check(both, {"two@x.org": "box", "alias": "box", "three@x.org": None, "closed": None})
+
+    def test_more_values_than_expansion_limit_are_an_error(self):
+        self.check({**self.boxes, "expansion_limit": "5"}, {"many": "m0@x.org,m1@x.org,m2@x.org,m3@x.org,m4@x.org"})
+        done = self.ask(["many"], **self.boxes, expansion_limit="4")
+        self.assertEqual((done.returncode, done.stdout), (75, ""), done.stderr)
+
+    def test_what_the_server_refuses_is_an_error(self):
+        self.refused("Authentication failed", uri=self.db.uri("mail:wrong@"))
+        self.refused("requires authentication", uri=self.db.uri(""))
+        self.refused("unknown operator: .nothing", query_filter='{"k": "%s", "v": {"$nothing": 1}}')
+        self.refused("uri: ", uri="mongo://mail:secret@127.0.0.1/")
+        self.refused("query_filter: ", query_filter='{"k": "%s"')
+        self.refused("projection: ", result_attribute="", projection="{")
+        self.check({}, {"key": "value"})
+
+    def test_what_a_file_cannot_say_is_told(self):
+        for wrong, says in (({"query_filter": '{"k": %s}'}, "between double quotes"),
+                            ({"query_filter": '{"k": {"$regex": "^%s"}}'}, "below .regex"),
+                            ({"projection": '{"v": 1}'}, "exactly one of"),
+                            ({"result_attribute": ""}, "exactly one of"),
+                            ({"uri": ""}, "uri is missing"), ({"collection": ""}, "collection is missing")):
+            with self.subTest(wrong):
+                self.refused(says, **wrong)
+
+    def test_by_tls_only_the_server_that_is_trusted_is_believed(self):
+        tls = f"&tls=true&tlsCAFile={self.db.trusted}"
+        host = f"localhost:{self.db.tls_port}"
+        self.check({"uri": self.db.uri(host=host, options=tls)}, {"key": "value", "absent": None})
+        stranger = Authority(os.path.join(self.db.dir, "stranger"))
+        self.refused("TLS|certificate", uri=self.db.uri(host=host, options=f"&tls=true&tlsCAFile={stranger.pem}"))
+        self.refused("TLS|certificate", uri=self.db.uri(host=f"127.0.0.1:{self.db.tls_port}", options=tls))
+
+    def test_a_slow_query_is_ended_by_the_server_and_means_later(self):
+        began = time.monotonic()
+        self.refused("takes too long", collection="slow")
+        self.assertLess(time.monotonic() - began, 30)
+
+    def test_nothing_is_left_in_shared_memory(self):
+        self.check({}, {"key": "value"})
+        self.assertEqual([name for name in os.listdir("/dev/shm") if name.startswith("mongoc-")], [])
+
+
 class TestMemcached(Answers, Case):
     server = Memcached
     queries = [{}, {"key_format": "%u"}, {"key_format": "%d"}, {"key_format": "%2.%1"}, {"key_format": "%%%s"},
@@ -305,14 +419,11 @@ class TestMemcached(Answers, Case):
         self.assertEqual(self.penmap(table, ["fresh", "none"]).stdout, "fresh\tthere\n")
         self.assertIn("there", self.db.get("b:fresh"))
         self.assertNotIn("VALUE", self.db.get("b:none"))
-        self.db.signal(signal.SIGSTOP)
-        try:
+        with suspended(*self.db.processes()):
             began = time.monotonic()
             done = self.penmap(table, ["fresh"] * 5)
             self.assertEqual(done.stdout, "fresh\tthere\n" * 5, done.stderr)
             self.assertLess(time.monotonic() - began, 20, "more than one time-out")
-        finally:
-            self.db.signal(signal.SIGCONT)
 
     def test_settings_that_name_mailboxes_may_not_have_it(self):
         self.instance.set(virtual_mailbox_maps=self.db.cf())
@@ -323,6 +434,85 @@ class TestMemcached(Answers, Case):
 class TestSlapd(Answers, Case):
     server, queries = Slapd, LDAP
     wrong_login, wrong_query = {"bind_pw": "wrong"}, {"search_base": "dc=nothing"}
+
+
+class TestGuardedSlapd(Case):
+    """LDAP over TLS, StartTLS, SASL, referrals: the answers are those of postmap with the same file."""
+
+    server = GuardedSlapd
+
+    @classmethod
+    def setUpClass(cls):
+        if missing() or cls.server.missing():
+            raise unittest.SkipTest(missing() or cls.server.missing())
+        folder = tempfile.mkdtemp(prefix="pen-test-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        os.chmod(folder, 0o755)
+        cls.ca = Authority(folder)
+        other = cls.enterClassContext(Slapd([("away", "found there"), ("key", "value too")]))
+        certificate = cls.ca.issue("localhost", socket.gethostname(), socket.getfqdn())
+        cls.db = cls.enterClassContext(cls.server(ROWS, certificate, f"ldap://127.0.0.1:{other.port}/dc=x??sub"))
+
+    def ask(self, keys, **parameters):
+        """What both say: (Postfix's output, ours)."""
+        file = self.db.cf(**{"query_filter": "(uid=%s)", **parameters})
+        ours = self.penmap(file, keys)
+        if peers.unavailable():
+            return None, ours
+        with Postmap(0) as postmap:
+            postmap.write("etc/hosts", "127.0.0.1 localhost\n")
+            with open(self.ca.pem) as pem:
+                postmap.write("etc/ca.pem", pem.read())
+            kind, path = file.split(":", 1)
+            with open(path) as text:
+                changed = text.read().replace(self.ca.pem, "/etc/ca.pem")
+            with open(path, "w") as out:
+                out.write(changed)
+            return postmap.ask(file, keys), ours
+
+    def same(self, wanted, keys=("key", "absent"), **parameters):
+        theirs, ours = self.ask(list(keys), **parameters)
+        self.assertEqual(ours.stdout, wanted, ours.stderr)
+        if theirs:
+            said = [line for line in theirs.stdout.splitlines() if not line.startswith("postmap: warning:")]
+            self.assertEqual(said, wanted.splitlines())
+
+    def refused(self, **parameters):
+        theirs, ours = self.ask(["key"], **parameters)
+        self.assertEqual((ours.returncode, ours.stdout), (75, ""), ours.stderr)
+        if theirs:
+            self.assertIn("postmap: fatal:", theirs.stdout)
+
+    def tls(self, **more):
+        return {"version": "3", "tls_ca_cert_file": self.ca.pem, "tls_require_cert": "yes", "timeout": "5", **more}
+
+    def test_who_has_not_logged_in_is_told_nothing(self):
+        self.refused(bind="no")
+        self.same("key\tvalue\n")
+
+    def test_ldap_over_tls(self):
+        # libldap replaces localhost by the host's own name before it compares.
+        url = f"ldaps://localhost:{self.db.tls_port}"
+        self.same("key\tvalue\n", server_host=url, **self.tls())
+        self.refused(server_host=f"ldaps://127.0.0.1:{self.db.tls_port}", **self.tls())  # not in the certificate
+        self.refused(server_host=url, **self.tls(tls_ca_cert_file=""))
+        self.same("key\tvalue\n", server_host=url, **self.tls(tls_ca_cert_file="", tls_require_cert="no"))
+
+    def test_start_tls(self):
+        url = f"ldap://localhost:{self.db.port}"
+        self.same("key\tvalue\n", server_host=url, start_tls="yes", **self.tls())
+        self.refused(server_host=url, start_tls="yes", **self.tls(tls_ca_cert_file=""))
+
+    def test_sasl(self):
+        login = {"bind": "sasl", "bind_dn": "reader", "bind_pw": "word", "version": "3"}
+        self.same("key\tvalue\n", **login, sasl_mechs="DIGEST-MD5")
+        self.refused(**{**login, "bind_pw": "other"}, sasl_mechs="DIGEST-MD5")
+        done = self.penmap(self.db.cf(query_filter="(uid=%s)", **login, sasl_mechs="SCRAM-SHA-256"), ["key"])
+        self.assertEqual(done.stdout, "key\tvalue\n", done.stderr)
+
+    def test_referrals_are_followed_when_asked_for(self):
+        self.same("key\tvalue,value too\naway\tfound there\n", ("key", "away"), version="3", chase_referrals="yes")
+        self.same("key\tvalue\n", ("key", "away"), version="3", chase_referrals="no")
 
 
 del Case

@@ -1,29 +1,16 @@
 /// pgsql: tables, with libpq.
 ///
 /// Quoting: '…' by the connection's character set (PQescapeStringConn). One statement per look-up.
-/// Waiting: nothing blocks but name service look-ups of libpq: connecting, sending and receiving wait in poll(), and a
-///          query that takes too long is cancelled at the server.
+/// Waiting: questions are asked in steps. Connecting waits in poll(), but for the name service look-ups of libpq. A
+///          query that takes too long, or gives too many rows, is cancelled at the server when its connection ends.
 #include <libpq-fe.h>
-#include <poll.h>
 
-#include <cerrno>
 #include <vector>
 
 #include "lib/map/drivers/module.h"
 
 namespace pen::map::database {
 namespace {
-
-/// Whether the socket is ready before the deadline.
-bool wait_for(PGconn* connection, short events, SteadyTime deadline) {
-  for (;;) {
-    if (system_clock().now() >= deadline) return false;
-    pollfd p{PQsocket(connection), events, 0};
-    const int n = ::poll(&p, 1, left_until<milliseconds>(deadline));
-    if (n > 0) return true;
-    if (n < 0 && errno != EINTR) return false;
-  }
-}
 
 std::string why(PGconn* connection) {
   std::string text = PQerrorMessage(connection);
@@ -34,32 +21,52 @@ std::string why(PGconn* connection) {
 class PgsqlConnection final : public Connection {
  public:
   explicit PgsqlConnection(PGconn* connection) : connection_(connection) {}
-  ~PgsqlConnection() override { PQfinish(connection_); }
+  ~PgsqlConnection() override {
+    if (under_way_) cancel();
+    PQfinish(connection_);
+  }
   PgsqlConnection(const PgsqlConnection&) = delete;
   PgsqlConnection& operator=(const PgsqlConnection&) = delete;
 
-  Report ask(const Lookup& lookup) override {
+  Report ask(const Lookup& lookup) override { return ask_by_steps(*this, lookup); }
+  bool in_steps() const override { return true; }
+
+  std::optional<Report> begin(const Lookup& lookup) override {
     const auto sql =
         lookup.expand("query", [this](std::string_view part, std::string& out) { return quote(part, out); });
-    if (!sql || sql->find('\0') != std::string::npos) return {Outcome::refused, "the key cannot be quoted"};
+    if (!sql || sql->find('\0') != std::string::npos) return Report{Outcome::refused, "the key cannot be quoted"};
+    report_ = {};
     // The extended protocol takes one statement only.
     if (PQsendQueryParams(connection_, sql->c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0) == 0 ||
         PQsetSingleRowMode(connection_) == 0)
       return lost();
-    Report report;
+    under_way_ = true;
+    unsent_ = PQflush(connection_);
+    if (unsent_ < 0) return lost();
+    return std::nullopt;
+  }
+
+  std::optional<Report> step(const Lookup& lookup) override {
+    if (PQconsumeInput(connection_) == 0) return lost();
     for (;;) {
-      if (auto trouble = receive(lookup.deadline)) return *trouble;
+      unsent_ = PQflush(connection_);
+      if (unsent_ < 0) return lost();
+      if (unsent_ > 0 || PQisBusy(connection_) != 0) return std::nullopt;
       PGresult* result = PQgetResult(connection_);
-      if (result == nullptr) return report;
-      const bool more = take(result, lookup, report);
+      if (result == nullptr) {
+        under_way_ = false;
+        return report_;
+      }
+      const bool more = take(result, lookup, report_);
       PQclear(result);
       if (!more) {  // the rest of the rows is not wanted
-        cancel();
-        report.reusable = false;
-        return report;
+        report_.reusable = false;
+        return report_;
       }
     }
   }
+
+  Waits waits() const override { return {.fd = PQsocket(connection_), .write = unsent_ > 0}; }
 
  private:
   bool quote(std::string_view part, std::string& out) const {
@@ -68,20 +75,6 @@ class PgsqlConnection final : public Connection {
     const std::size_t size = PQescapeStringConn(connection_, quoted.data(), part.data(), part.size(), &error);
     out.append(quoted.data(), size);
     return error == 0;
-  }
-
-  /// Waits for a whole result. nullopt: it is there.
-  std::optional<Report> receive(SteadyTime deadline) {
-    for (;;) {
-      const int unsent = PQflush(connection_);
-      if (unsent < 0) return lost();
-      if (unsent == 0 && PQisBusy(connection_) == 0) return std::nullopt;
-      if (!wait_for(connection_, unsent > 0 ? POLLIN | POLLOUT : POLLIN, deadline)) {
-        cancel();
-        return Report{Outcome::timed_out, "", false};
-      }
-      if (PQconsumeInput(connection_) == 0) return lost();
-    }
   }
 
   /// False: no more is wanted.
@@ -124,9 +117,15 @@ class PgsqlConnection final : public Connection {
     (void)PQcancel(cancel, problem, sizeof problem);  // the server may be gone: then there is nothing to cancel
     PQfreeCancel(cancel);
   }
-  Report lost() const { return {Outcome::lost, why(connection_), false}; }
+  Report lost() {
+    under_way_ = false;  // there is nobody to cancel it
+    return {Outcome::lost, why(connection_), false};
+  }
 
   PGconn* connection_;
+  bool under_way_ = false;  // a query whose last result is not there
+  int unsent_ = 0;          // of PQflush()
+  Report report_;
 };
 
 /// What libpq is told of a host of the list.
@@ -190,7 +189,7 @@ class PgsqlDriver final : public Driver {
     auto out = std::make_unique<PgsqlConnection>(connection);
     PostgresPollingStatusType state = PGRES_POLLING_WRITING;
     while (PQstatus(connection) != CONNECTION_BAD && state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED) {
-      if (!wait_for(connection, state == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline)) {
+      if (!wait_for(PQsocket(connection), state == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline)) {
         report = {Outcome::timed_out, "no answer to connecting"};
         return nullptr;
       }

@@ -113,7 +113,7 @@ class Transfer {
 
   void set_up() {
     set(CURLOPT_URL, request_.url.c_str());  // libcurl copies its texts
-    set(CURLOPT_PROTOCOLS_STR, "https");
+    set(CURLOPT_PROTOCOLS_STR, request_.clear_text ? "https,http" : "https");
     set(CURLOPT_FOLLOWLOCATION, 0L);
     set(CURLOPT_PROXY, "");
     set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
@@ -134,6 +134,8 @@ class Transfer {
     }
     if (!request_.content_type.empty()) {
       fields_ = list_of("Content-Type: " + request_.content_type);
+      for (const std::string& field : request_.fields)
+        PEN_CHECK(::curl_slist_append(fields_.get(), field.c_str()) != nullptr);  // out of memory
       set(CURLOPT_HTTPHEADER, fields_.get());
       set(CURLOPT_POSTFIELDS, request_.content.data());  // libcurl does not copy it
       set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.content.size()));

@@ -25,6 +25,8 @@ struct Request {
 
   // With a content type the request is a POST, else a GET.
   std::string content_type = {}, content = {};
+  std::vector<std::string> fields = {};  // more of them: "X-Name: value"
+  bool clear_text = false;               // the URL may be http too
 
   /// Numeric addresses of the host, tried in this order, at most kMaxAddresses; empty: the host's name is looked up.
   std::vector<std::string> addresses = {};

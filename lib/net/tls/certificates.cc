@@ -1,15 +1,14 @@
 /// Reads certificates, keys and chains; turns OpenSSL's errors into text.
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "lib/base/fd.h"
+#include "lib/base/regular_file.h"
 #include "lib/net/tls/error.h"
 #include "lib/net/tls/openssl.h"
+#include "lib/net/tls/remote_key.h"
 
 namespace pen::tls {
 namespace {
@@ -79,15 +78,13 @@ std::unexpected<Error> setup_failure(std::string what) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (!fd) return fail(TlsError::unreadable, path, errno);
-  struct stat facts{};
-  if (::fstat(fd.get(), &facts) != 0) return fail(TlsError::unreadable, path, errno);
-  if (S_ISDIR(facts.st_mode)) return fail(TlsError::unreadable, path, EISDIR);
+  // Keys are read by root: a name may lead to what somebody else has put there.
+  const auto fd = open_regular_file(path);
+  if (!fd) return fail(TlsError::unreadable, path, fd.error().sys_errno());
   std::string text;
   char buffer[16384];
   for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    const ssize_t got = ::read(fd->get(), buffer, sizeof buffer);
     if (got < 0) {
       if (errno == EINTR) continue;
       return fail(TlsError::unreadable, path, errno);
@@ -157,8 +154,8 @@ Result<KeyPtr> load_key(const std::string& path) {
   return key;
 }
 
-Result<Chain> load_pair(const CertificateFiles& files) {
-  PEN_TRY_ASSIGN(const std::string pem, read_file(files.cert_file));
+/// The certificates of a text, without a key.
+Result<Chain> read_chain(const std::string& pem, const std::string& name) {
   ERR_clear_error();
   Chain chain;
   const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
@@ -168,8 +165,14 @@ Result<Chain> load_pair(const CertificateFiles& files) {
     else
       chain.issuers.emplace_back(certificate);
   }
-  if (!chain.certificate) return setup_failure(files.cert_file + ": no certificate in it");
+  if (!chain.certificate) return setup_failure(name + ": no certificate in it");
   ERR_clear_error();  // the end of the file counts as an error there
+  return chain;
+}
+
+Result<Chain> load_pair(const CertificateFiles& files) {
+  PEN_TRY_ASSIGN(const std::string pem, read_file(files.cert_file));
+  PEN_TRY_ASSIGN(Chain chain, read_chain(pem, files.cert_file));
   const std::string& key_file = files.key_file.empty() ? files.cert_file : files.key_file;
   PEN_TRY_ASSIGN(chain.key, load_key(key_file));
   if (X509_check_private_key(chain.certificate.get(), chain.key.get()) != 1) {
@@ -181,7 +184,18 @@ Result<Chain> load_pair(const CertificateFiles& files) {
 
 }  // namespace
 
+Result<Chain> remote_chain(const RemoteCertificate& from, const std::string& name) {
+  PEN_TRY_ASSIGN(Chain chain, read_chain(from.certificates, name));
+  chain.key = remote_key(X509_get0_pubkey(chain.certificate.get()), from.signer);
+  if (!chain.key) return fail(TlsError::setup, name + ": a key of a type that nobody else can hold");
+  return chain;
+}
+
 Result<void> Context::Impl::load_certificates() {
+  for (const auto& one : options.remote) {
+    PEN_TRY_ASSIGN(const Chain chain, remote_chain(one, "a certificate of the key process"));
+    PEN_TRY(use(ctx.get(), chain, "a certificate of the key process"));
+  }
   for (const auto& pair : options.pairs) {
     PEN_TRY_ASSIGN(const Chain chain, load_pair(pair));
     PEN_TRY(use(ctx.get(), chain, pair.cert_file));

@@ -2,6 +2,7 @@
 
 #include <openssl/conf.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 #include <algorithm>
@@ -175,7 +176,8 @@ Result<void> Context::Impl::open() {
   SSL_CTX_set_max_cert_list(ctx.get(), kMaxCertificateList);
   apply(options.protocols, ctx.get());
 
-  if (SSL_CTX_set_cipher_list(ctx.get(), options.ciphers.c_str()) != 1)
+  const std::string ciphers = options.ciphers + (server && options.keys_elsewhere ? ":!kRSA" : "");
+  if (SSL_CTX_set_cipher_list(ctx.get(), ciphers.c_str()) != 1)
     return setup_failure("cipher list \"" + options.ciphers + "\"");
   if (const std::string known = known_groups(ctx.get(), options.groups); !known.empty()) {
     SSL_CTX_set1_groups_list(ctx.get(), known.c_str());
@@ -197,9 +199,21 @@ Result<void> Context::Impl::open() {
   return {};
 }
 
+Result<void> Context::Impl::use_dh_parameters() {
+  const BioPtr bio(BIO_new_mem_buf(options.dh_parameters.data(), static_cast<int>(options.dh_parameters.size())));
+  KeyPtr key(bio ? PEM_read_bio_Parameters(bio.get(), nullptr) : nullptr);
+  if (!key) return setup_failure("smtpd_tls_dh1024_param_file");
+  if (EVP_PKEY_is_a(key.get(), "DH") != 1 && EVP_PKEY_is_a(key.get(), "DHX") != 1)
+    return fail(TlsError::setup, "smtpd_tls_dh1024_param_file: these are no parameters of Diffie-Hellman");
+  if (SSL_CTX_set0_tmp_dh_pkey(ctx.get(), key.get()) != 1) return setup_failure("smtpd_tls_dh1024_param_file");
+  (void)key.release();  // the context's
+  return {};
+}
+
 Result<void> Context::Impl::set_server() {
   SSL_CTX* c = ctx.get();
-  if (options.pairs.empty() && options.chain_files.empty() && !options.find_chain)
+  if (options.pairs.empty() && options.chain_files.empty() && options.remote.empty() && !options.find_chain &&
+      !options.ask_chain)
     return fail(TlsError::setup, "a server needs a certificate");
   using Ask = ContextOptions::ClientCertificate;
   int verify = SSL_VERIFY_NONE;
@@ -208,8 +222,12 @@ Result<void> Context::Impl::set_server() {
   SSL_CTX_set_verify(c, verify, note_certificate);
   if (options.trust_server_certificates) SSL_CTX_set_cert_verify_callback(c, verify_for_either_use, nullptr);
   if (options.prefer_own_ciphers) SSL_CTX_set_options(c, SSL_OP_CIPHER_SERVER_PREFERENCE);
-  SSL_CTX_set_dh_auto(c, 1);
-  SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);  // tickets only: OpenSSL keeps no sessions here
+  const auto given = options.dh_parameters.empty() ? Result<void>() : use_dh_parameters();
+  if (!given) warnings.push_back(given.error().message() + ": OpenSSL chooses others");
+  if (!given || options.dh_parameters.empty()) SSL_CTX_set_dh_auto(c, 1);
+  // OpenSSL keeps only what no ticket holds.
+  SSL_CTX_set_session_cache_mode(c, options.kept_sessions == 0 ? SSL_SESS_CACHE_OFF : SSL_SESS_CACHE_SERVER);
+  if (options.kept_sessions != 0) SSL_CTX_sess_set_cache_size(c, static_cast<long>(options.kept_sessions));
   SSL_CTX_set_timeout(c, static_cast<long>(options.session_lifetime.count()));
   unsigned char scope[EVP_MAX_MD_SIZE];  // a hash, because the name may be longer than OpenSSL permits
   unsigned size = 0;

@@ -19,6 +19,7 @@
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/net/tls/protocols.h"
+#include "lib/net/tls/remote_signer.h"
 #include "lib/net/tls/tickets.h"
 
 namespace pen::tls {
@@ -49,6 +50,10 @@ struct ContextOptions {
   std::vector<CertificateFiles> pairs;
   /// Alternative to pairs: files with key, certificate and chain, in this order, once or several times.
   std::vector<std::string> chain_files;
+  /// In place of both: certificates whose keys somebody else holds (remote_signer.h). Servers offer no cipher suites
+  /// with RSA key exchange then, for those decrypt with the key.
+  bool keys_elsewhere = false;
+  std::vector<RemoteCertificate> remote;
   std::string ca_file, ca_path;  // trusted authorities; both empty: none
   bool default_ca = false;       // trust the system's authorities too
   /// More trusted certificates, of authorities or of servers themselves: a chain may end in any of them.
@@ -56,7 +61,8 @@ struct ContextOptions {
   Protocols protocols;
   std::string ciphers = "aNULL:-aNULL:HIGH:MEDIUM:+RC4:@STRENGTH";  // OpenSSL list, up to TLS 1.2
   std::vector<std::string> groups = {"X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};
-  std::string digest = "sha256";  // of fingerprints
+  std::string digest = "sha256";   // of fingerprints
+  bool legacy_key_digest = false;  // that of a key leaves out the algorithm, as Postfix 2.9.0 to 2.9.5 did
   int verify_depth = 9;
   std::vector<std::string> disabled_workarounds;  // tls_disable_workarounds: names of SSL_OP_…, or 0x…
   std::vector<std::string> ssl_options;           // names of SSL_OP_… as in tls_ssl_options: NO_TICKET, 0x…
@@ -64,16 +70,23 @@ struct ContextOptions {
   // server
   enum class ClientCertificate : std::uint8_t { unasked, asked, required };
   ClientCertificate client_certificate = ClientCertificate::unasked;
-  bool prefer_own_ciphers = false;         // tls_preempt_cipherlist
+  bool prefer_own_ciphers = false;  // tls_preempt_cipherlist
+  /// PEM: the parameters of Diffie-Hellman up to TLS 1.2. Empty: OpenSSL chooses those that fit the key, and also, with
+  /// a warning, if these cannot be used.
+  std::string dh_parameters;
   bool trust_server_certificates = false;  // of clients: tls_trust_server_ccerts
   /// Null: no session tickets, and so no resumption.
   std::shared_ptr<TicketKeys> tickets;
   seconds session_lifetime{3600};
+  /// How many sessions are kept in memory, for clients that take no tickets. 0: none. They end with the context.
+  std::size_t kept_sessions = 0;
   /// Sessions are resumed only by contexts of the same name.
   std::string session_scope = "penstock";
   /// PEM of key, certificate and chain for the name that the client asked for; nullopt: the default certificate.
   /// Called during the handshake, so it must not block long. Error: the handshake is refused.
   std::function<Result<std::optional<std::string>>(std::string_view name)> find_chain;
+  /// The same where keys are elsewhere. nullptr: the default certificate. The handshake rests until it is answered.
+  std::function<std::shared_ptr<PendingChain>(std::string_view name)> ask_chain;
 
   // client
   std::shared_ptr<SessionCache> sessions;  // null: each handshake is a full one

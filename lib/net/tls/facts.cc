@@ -148,7 +148,11 @@ SessionInfo facts(SSL* ssl, const ContextOptions& context) {
     OPENSSL_free(der);
   }
   der = nullptr;
-  if (const int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der); size > 0) {
+  if (context.legacy_key_digest) {
+    const ASN1_BIT_STRING* bits = X509_get0_pubkey_bitstr(certificate);
+    if (bits != nullptr)
+      info.key_fingerprint = fingerprint_of(bits->data, static_cast<std::size_t>(bits->length), digest);
+  } else if (const int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der); size > 0) {
     info.key_fingerprint = fingerprint_of(der, static_cast<std::size_t>(size), digest);
     OPENSSL_free(der);
   }

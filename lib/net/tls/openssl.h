@@ -39,6 +39,8 @@ struct Chain {
 };
 /// Parses PEM in the form of chain_files: key, certificate, chain, once or several times. `name`: for the error.
 Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string& name);
+/// The same of certificates alone, whose key somebody else holds.
+Result<Chain> remote_chain(const RemoteCertificate& from, const std::string& name);
 struct Context::Impl {
   ContextOptions options;
   SslCtxPtr ctx;
@@ -48,6 +50,7 @@ struct Context::Impl {
   Result<void> load_certificates();
   Result<void> load_authorities();
   Result<void> set_server();
+  Result<void> use_dh_parameters();
   void set_client();
 };
 

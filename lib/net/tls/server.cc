@@ -5,6 +5,7 @@
 #include <openssl/rand.h>
 
 #include "lib/net/tls/openssl.h"
+#include "lib/net/tls/remote_key.h"
 
 namespace pen::tls {
 namespace {
@@ -38,9 +39,39 @@ int ticket_key(SSL* ssl, unsigned char* name, unsigned char* iv, EVP_CIPHER_CTX*
   return encrypt == 0 && keys.ageing(*key) ? 2 : 1;
 }
 
+bool use(SSL* ssl, const std::vector<Chain>& chains) {
+  SSL_certs_clear(ssl);
+  bool used = true;
+  for (std::size_t i = 0; used && i < chains.size(); ++i) {
+    const Chain& chain = chains[i];
+    STACK_OF(X509)* issuers = sk_X509_new_null();
+    for (const auto& issuer : chain.issuers) sk_X509_push(issuers, issuer.get());
+    used = SSL_use_cert_and_key(ssl, chain.certificate.get(), chain.key.get(), issuers, 1) == 1;
+    sk_X509_free(issuers);
+  }
+  return used;
+}
+
+/// The handshake rests until whoever holds the keys has said what is shown.
+int ask_for_name(SSL* ssl, Context::Impl& impl, const char* name, int* alert) {
+  const auto pending = impl.options.ask_chain(name);
+  if (!pending) return SSL_TLSEXT_ERR_NOACK;
+  *alert = SSL_AD_INTERNAL_ERROR;
+  if (!rest_until(*pending) || pending->refused) return SSL_TLSEXT_ERR_ALERT_FATAL;
+  if (pending->certificates.empty()) return SSL_TLSEXT_ERR_NOACK;
+  std::vector<Chain> chains;
+  for (const auto& one : pending->certificates) {
+    auto chain = remote_chain(one, name);
+    if (!chain) return SSL_TLSEXT_ERR_ALERT_FATAL;
+    chains.push_back(*std::move(chain));
+  }
+  return use(ssl, chains) ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
 int server_name(SSL* ssl, int* alert, void*) {
   Context::Impl& impl = impl_of(ssl);
   const char* name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+  if (name != nullptr && impl.options.ask_chain) return ask_for_name(ssl, impl, name, alert);
   if (name == nullptr || !impl.options.find_chain) return SSL_TLSEXT_ERR_NOACK;
   auto pem = impl.options.find_chain(name);
   if (!pem) {
@@ -49,16 +80,7 @@ int server_name(SSL* ssl, int* alert, void*) {
   }
   if (!*pem) return SSL_TLSEXT_ERR_NOACK;  // use the default certificate
   auto chains = parse_chains(**pem, name);
-  bool used = chains.has_value();
-  SSL_certs_clear(ssl);
-  for (std::size_t i = 0; used && i < chains->size(); ++i) {
-    Chain& chain = (*chains)[i];
-    STACK_OF(X509)* issuers = sk_X509_new_null();
-    for (const auto& issuer : chain.issuers) sk_X509_push(issuers, issuer.get());
-    used = SSL_use_cert_and_key(ssl, chain.certificate.get(), chain.key.get(), issuers, 1) == 1;
-    sk_X509_free(issuers);
-  }
-  if (used) return SSL_TLSEXT_ERR_OK;
+  if (chains && use(ssl, *chains)) return SSL_TLSEXT_ERR_OK;
   *alert = SSL_AD_INTERNAL_ERROR;
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }

@@ -116,9 +116,10 @@ Result<void> TicketKeys::exchange_with_file(bool make) {
   text.clear();
   for (const Key& key : keys_)
     text += fmt::format("{} {} {} {}\n", key.made, hex(key.name), hex(key.cipher), hex(key.mac));
+  // Over what stood there: programs with this file may shorten none.
+  if (text.size() < static_cast<std::size_t>(got)) text.append(static_cast<std::size_t>(got) - text.size(), '\n');
   // Lost keys only cost full handshakes, and a torn line is ignored: so there is no sync.
-  const bool written = ::pwrite(fd.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
-                       ::ftruncate(fd.get(), static_cast<off_t>(text.size())) == 0;
+  const bool written = ::pwrite(fd.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
   const int reason = errno;
   OPENSSL_cleanse(text.data(), text.size());
   if (!written) return fail_errno(file_, reason);

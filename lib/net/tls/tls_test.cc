@@ -331,6 +331,12 @@ BOOST_AUTO_TEST_CASE(a_certificate_is_trusted_and_matched_apart) {
     BOOST_TEST(s.client->issuer == "Test CA");
     BOOST_TEST((s.client->names == std::vector<std::string>{"mx.example"}));
     BOOST_TEST(s.client->fingerprint.size() == 95U);
+    options.legacy_key_digest = true;  // tls_legacy_public_key_fingerprints
+    Session legacy(loop, server, open(options), {.names = row.names});
+    legacy.fine();
+    BOOST_TEST(legacy.client->fingerprint == s.client->fingerprint);
+    BOOST_TEST(legacy.client->key_fingerprint.size() == 95U);
+    BOOST_TEST(legacy.client->key_fingerprint != s.client->key_fingerprint);
     BOOST_TEST(s.client->why_not.empty() == (row.matched || row.names.empty()));
   }
   auto expired = server_options();

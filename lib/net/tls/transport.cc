@@ -1,15 +1,24 @@
 #include "lib/net/tls/transport.h"
 
+#include <openssl/async.h>
 #include <openssl/err.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
+
+#include "lib/net/tls/remote_key.h"
 
 namespace pen::tls {
 namespace {
 
 constexpr std::size_t kRecord = 16 * 1024;  // RFC 8446 section 5.1
+
+// Handshakes that may rest at the same time: each has a stack of 32 KiB, which OpenSSL keeps for the next one.
+constexpr std::size_t kMostResting = 1000;
+// Those that wait until another one has ended.
+thread_local std::deque<std::weak_ptr<const std::function<void()>>> without_room;
 
 TlsTransport& transport_of(const SSL* ssl) { return *static_cast<TlsTransport*>(SSL_get_app_data(ssl)); }
 
@@ -22,6 +31,10 @@ TlsTransport::TlsTransport(std::shared_ptr<const Context> context, SslPtr ssl)
 }
 
 TlsTransport::~TlsTransport() {
+  if (waker_) {
+    drop_resting(ssl_.get());
+    share_rooms(1);
+  }
   // A session can be resumed however its connection ended.
   SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
@@ -34,7 +47,17 @@ Result<std::unique_ptr<TlsTransport>> TlsTransport::make(std::shared_ptr<const C
     SSL_set_accept_state(ssl.get());
   else
     SSL_set_connect_state(ssl.get());
-  return std::unique_ptr<TlsTransport>(new TlsTransport(std::move(context), std::move(ssl)));
+  const bool asks = context->options().keys_elsewhere;
+  std::unique_ptr<TlsTransport> made(new TlsTransport(std::move(context), std::move(ssl)));
+  if (asks) {
+    static thread_local const int prepared = ASYNC_init_thread(kMostResting, 0);
+    if (prepared != 1) return setup_failure("OpenSSL: handshakes cannot rest");
+    SSL_set_mode(made->ssl(), SSL_MODE_ASYNC);
+    made->waker_ = std::make_shared<const std::function<void()>>([self = made.get()] {
+      if (self->wake) self->wake();
+    });
+  }
+  return made;
 }
 
 void TlsTransport::noticed(const SSL* ssl, int where, int value) {
@@ -49,6 +72,9 @@ async::Transport::Outcome TlsTransport::fruitless(int result, const char* doing)
       return {.want = Want::read};
     case SSL_ERROR_WANT_WRITE:
       return {.want = Want::write};
+    case SSL_ERROR_WANT_ASYNC:
+    case SSL_ERROR_WANT_ASYNC_JOB:
+      return {.want = Want::answer};
     case SSL_ERROR_ZERO_RETURN:
       ended_ = true;
       return {};
@@ -67,15 +93,39 @@ async::Transport::Outcome TlsTransport::fruitless(int result, const char* doing)
 async::Transport::Outcome TlsTransport::handshake() {
   ERR_clear_error();
   errno = 0;
-  const int result = SSL_do_handshake(ssl_.get());
+  int result = 0;
+  {
+    const Rests rests(waker_);
+    result = SSL_do_handshake(ssl_.get());
+  }
+  const int sys = errno;
+  if (waker_) share_rooms(result);
   if (result == 1) {
     greeted_ = true;
+    if (waker_) {  // nothing is signed behind it
+      SSL_clear_mode(ssl_.get(), SSL_MODE_ASYNC);
+      waker_.reset();
+    }
     return {};
   }
+  errno = sys;
   Outcome out = fruitless(result, "handshake");
   // Here the end of input is an error.
   if (out.error == 0 && out.want == Want::nothing) out.error = ECONNRESET;
   return out;
+}
+
+void TlsTransport::share_rooms(int result) {
+  const int why = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_.get(), result);
+  if (why == SSL_ERROR_WANT_ASYNC) return;
+  if (why == SSL_ERROR_WANT_ASYNC_JOB) return without_room.push_back(waker_);
+  while (!without_room.empty()) {
+    const auto next = without_room.front().lock();
+    without_room.pop_front();
+    if (!next) continue;
+    (*next)();
+    break;
+  }
 }
 
 async::Transport::Outcome TlsTransport::read(MutableBytes into) {

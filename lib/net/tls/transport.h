@@ -29,10 +29,13 @@ class TlsTransport final : public async::Transport {
  private:
   TlsTransport(std::shared_ptr<const Context> context, SslPtr ssl);
   Outcome fruitless(int result, const char* doing);
+  /// After a step that may have left room for another handshake, or wants some.
+  void share_rooms(int result);
   static void noticed(const SSL* ssl, int where, int value);
 
   std::shared_ptr<const Context> context_;
   SslPtr ssl_;
+  std::shared_ptr<const std::function<void()>> waker_;  // where keys are elsewhere, until the handshake is done
   std::string why_;
   bool greeted_ = false;
   bool ended_ = false;         // no more input

@@ -1,0 +1,132 @@
+/// keys: holds the private keys of TLS and DKIM, and signs with them. See man/keys.8.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "keys/sources.h"
+#include "lib/base/log.h"
+#include "lib/ipc/channel.h"
+#include "lib/net/tls/context.h"
+#include "lib/service/conversations.h"
+
+namespace {
+
+using namespace pen;
+using keys::Use;
+using Channel = ipc::Channel<ipc::keys::ToKeys, ipc::keys::FromKeys>;
+
+// Signing goes on so long before others have their turn, and answers leave.
+constexpr milliseconds kTurn{1};
+// Replaced, it serves whoever is connected until nobody has asked for kQuiet.
+constexpr seconds kQuiet{1}, kLongestRest{10};
+
+struct Server {
+  Server(const config::Config& config) : sources(config, system_clock()) {
+    sources.load(vault);
+    tell_news();
+  }
+  void tell_news() {
+    for (const auto& line : sources.take_news()) log::warning("{}", line);
+  }
+  ipc::keys::FromKeys answer(Use use, const ipc::keys::ToKeys& request) {
+    if (const auto* wanted = std::get_if<ipc::keys::Find>(&request); wanted != nullptr && use == Use::server) {
+      ++found;
+      return sources.find(*wanted);
+    }
+    if (const auto* wanted = std::get_if<ipc::keys::List>(&request); wanted != nullptr && wanted->after.empty()) {
+      sources.look(vault);
+      tell_news();
+    }
+    auto out = vault.answer(use, request);
+    if (auto* list = std::get_if<ipc::keys::Listed>(&out)) {
+      ++listed;
+      sources.complete(use, *list);
+      return out;
+    }
+    auto* done = &std::get<ipc::keys::Done>(out);
+    if (done->refusal == ipc::keys::Refusal::unknown_key && use == Use::server) {
+      out = sources.by_name().answer(use, request);
+      done = &std::get<ipc::keys::Done>(out);
+    }
+    ++(done->refusal == ipc::keys::Refusal::none ? signed_by[static_cast<std::size_t>(use)] : refused);
+    return out;
+  }
+
+  keys::Vault vault;
+  keys::Sources sources;
+  std::array<std::uint64_t, keys::kUses> signed_by{};
+  std::uint64_t refused = 0, listed = 0, found = 0;
+  async::Loop* loop = nullptr;
+  SteadyTime last_question{};
+  async::Cancel hang_up;
+  bool stopping = false;
+};
+
+/// What is not answered when the process ends is asked again of the next one.
+async::Task<Result<void>> serve(std::shared_ptr<Server> server, Use use, Channel channel) {
+  const Clock& clock = server->loop->clock();
+  SteadyTime began = clock.now();
+  for (;;) {
+    auto received = co_await channel.receive({.cancel = &server->hang_up});
+    if (!received) {
+      (void)co_await channel.flush({.deadline = server->loop->now() + seconds(5)});
+      co_return fail(std::move(received).error());
+    }
+    server->last_question = server->loop->now();
+    std::visit([&](const auto& answer) { (void)channel.send(answer); }, server->answer(use, received->message));
+    if (channel.congested()) PEN_CO_TRY(co_await channel.flush({.deadline = server->loop->now() + seconds(30)}));
+    if (clock.now() - began < kTurn) continue;
+    co_await server->loop->next_turn();
+    began = clock.now();
+  }
+}
+
+std::vector<std::string> status(const Server& s) {
+  return {fmt::format("keys: {} of TLS servers, {} by name, {} of TLS clients, {} of DKIM; {} cannot be had",
+                      s.vault.names(Use::server), s.sources.by_name().names(Use::server), s.vault.names(Use::client),
+                      s.vault.names(Use::dkim), s.sources.errors()),
+          fmt::format("signed: {} for TLS servers, {} for TLS clients, {} for DKIM; refused {}; lists {}, names {}",
+                      s.signed_by[0], s.signed_by[1], s.signed_by[2], s.refused, s.listed, s.found)};
+}
+
+/// At a reload who asks goes to the next process, which has the new keys. It may lack an old one: a handshake that has
+/// shown the certificate must have its signature from here, so nobody is sent away before a second without a question.
+/// At a stop the others finish what they have in hand, and are served until they end.
+async::Task<void> drain(std::shared_ptr<Server> server, service::Context* context) {
+  const SteadyTime last = server->loop->now() + kLongestRest;
+  SteadyTime quiet = server->loop->now() + kQuiet;
+  while (!server->stopping && server->loop->now() < std::min(quiet, last)) {
+    (void)co_await server->loop->sleep(std::min(quiet, last) - server->loop->now());
+    quiet = server->last_question + kQuiet;
+  }
+  if (!server->stopping) server->hang_up.raise();
+  (void)co_await context->sessions().drained();
+}
+
+Result<service::Hooks> start(service::Context& context, std::shared_ptr<Server> server) {
+  server->loop = &context.loop();
+  server->sources.watch();
+  const auto for_use = [&](std::string_view name, Use use) {
+    return service::Conversation{
+        name, [server, use](ipc::Opening opening) { return serve(server, use, Channel(std::move(opening))); }};
+  };
+  service::serve_conversations(
+      context, {for_use(ipc::keys::kServerName, Use::server), for_use(ipc::keys::kClientName, Use::client),
+                for_use(ipc::keys::kDkimName, Use::dkim)});
+  return service::Hooks{.drain = [server, &context] { return drain(server, &context); },
+                        .stop = [server] { server->stopping = true; },
+                        .status = [server] { return status(*server); }};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::shared_ptr<Server> server;  // made while keys that only root can read can be read
+  const auto with_privileges = [&server](const pen::config::Config& config) {
+    server = std::make_shared<Server>(config);
+  };
+  return pen::service::run(
+      argc, argv,
+      {.name = "keys", .summary = "holds private keys, and signs with them", .with_privileges = with_privileges},
+      [&server](pen::service::Context& context) { return start(context, server); });
+}

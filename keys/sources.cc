@@ -1,0 +1,312 @@
+#include "keys/sources.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "lib/base/log.h"
+#include "lib/base/text.h"
+#include "lib/dkim/key.h"
+#include "lib/net/tls/context.h"
+#include "lib/sasl/base64.h"
+#include "lib/smtpd/tls.h"
+
+namespace pen::keys {
+namespace {
+
+using namespace ipc::keys;
+
+/// What shows that a file was changed or replaced.
+std::string facts_of(const std::string& path) {
+  struct stat s{};
+  if (path.empty()) return {};
+  if (::stat(path.c_str(), &s) != 0) return fmt::format("errno {}", errno);
+  return fmt::format("{} {} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec,
+                     s.st_ctim.tv_sec, s.st_ctim.tv_nsec);
+}
+
+/// In the words that TLS itself has for it.
+std::string words_for(const Error& error, const std::string& cert_file, const std::string& key_file) {
+  if (error.is(KeyError::mismatch)) return key_file + " is not the key of the certificate in " + cert_file;
+  if (error.is(KeyError::no_certificate)) return cert_file + ": no certificate in it";
+  if (error.is(KeyError::no_key)) return key_file + ": no usable private key";
+  return error.message();
+}
+
+std::string sha256(std::string_view text) {
+  dkim::Sha256 digest;
+  digest.update(text);
+  return digest.finish();
+}
+
+}  // namespace
+
+Result<std::vector<OwnedPair>> split_chains(std::string_view pem, const std::string& name) {
+  constexpr std::string_view kBegin = "-----BEGIN ", kEnd = "-----END ";
+  std::vector<OwnedPair> out;
+  while (true) {
+    const auto begin = pem.find(kBegin);
+    if (begin == std::string_view::npos) break;
+    const auto type_end = pem.find("-----", begin + kBegin.size());
+    const auto end = pem.find(kEnd, begin);
+    if (type_end == std::string_view::npos || end == std::string_view::npos) break;
+    const std::string_view type = pem.substr(begin + kBegin.size(), type_end - begin - kBegin.size());
+    const auto after = std::min(pem.find('\n', end), pem.size());
+    const std::string block = std::string(pem.substr(begin, after - begin)) + "\n";
+    pem.remove_prefix(after);
+    if (type.ends_with("PRIVATE KEY")) {
+      if (!out.empty() && out.back().certificates.empty()) return fail(KeyError::no_certificate, name);
+      out.push_back({.key = block, .certificates = {}});
+    } else if (type.ends_with("CERTIFICATE")) {
+      if (out.empty()) return fail(KeyError::no_key, name);
+      out.back().certificates += block;
+    }
+  }
+  if (out.empty()) return fail(KeyError::no_key, name);
+  if (out.back().certificates.empty()) return fail(KeyError::no_certificate, name);
+  return out;
+}
+
+Sources::Sources(const config::Config& config, const Clock& clock) {
+  for (const config::Service& service : config.master()) {
+    const std::string& program = service.command;
+    const bool smtpd = program == "smtpd", smtp = program == "smtp" || program == "lmtp";
+    const bool signs = smtpd || program == "pickup" || program == "qmqpd" || program == "bounce";
+    if (!smtp && !signs) continue;
+    const config::Config own = config.with(service);
+    const config::Settings& s = own.settings();
+    if (smtpd && smtpd::tls_mode(own).level != smtpd::TlsLevel::none) {
+      add_files(Use::server,
+                {{s.smtpd_tls_cert_file, s.smtpd_tls_key_file},
+                 {s.smtpd_tls_dcert_file, s.smtpd_tls_dkey_file},
+                 {s.smtpd_tls_eccert_file, s.smtpd_tls_eckey_file}},
+                s.smtpd_tls_chain_files);
+      const std::string value = join(s.tls_server_sni_maps);
+      if (!value.empty() && !sni_.contains(value)) {
+        auto maps = map::MapList::open(value, {.default_type = s.default_database_type});
+        if (!maps)
+          news_.push_back("tls_server_sni_maps: " + maps.error().message() +
+                          ": every client gets the usual certificate");
+        else if (maps->blocking())
+          news_.emplace_back(
+              "tls_server_sni_maps: a table that another process serves cannot be used in a handshake: every client "
+              "gets the usual certificate");
+        else
+          sni_.emplace(value, *std::move(maps));
+      }
+    }
+    if (smtp) {
+      if (program == "smtp")
+        add_files(Use::client,
+                  {{s.smtp_tls_cert_file, s.smtp_tls_key_file},
+                   {s.smtp_tls_dcert_file, s.smtp_tls_dkey_file},
+                   {s.smtp_tls_eccert_file, s.smtp_tls_eckey_file}},
+                  s.smtp_tls_chain_files);
+      else
+        add_files(Use::client,
+                  {{s.lmtp_tls_cert_file, s.lmtp_tls_key_file},
+                   {s.lmtp_tls_dcert_file, s.lmtp_tls_dkey_file},
+                   {s.lmtp_tls_eccert_file, s.lmtp_tls_eckey_file}},
+                  s.lmtp_tls_chain_files);
+    }
+    if (signs) add_signer(s, clock);
+  }
+  const auto which = [](const Files& f) { return std::tie(f.use, f.cert_file, f.key_file, f.chains); };
+  std::ranges::sort(files_, {}, which);
+  const auto twice = std::ranges::unique(files_, {}, which);
+  files_.erase(twice.begin(), twice.end());
+}
+
+void Sources::add_files(Use use, const std::vector<std::pair<std::string, std::string>>& pairs,
+                        const std::vector<std::string>& chain_files) {
+  for (const auto& file : chain_files)
+    files_.push_back({.use = use, .cert_file = file, .key_file = {}, .chains = true, .names = {}, .seen = {}});
+  if (!chain_files.empty()) return;
+  for (const auto& [cert, key] : pairs)
+    if (!cert.empty() && !iequals(cert, "none"))
+      files_.push_back({.use = use, .cert_file = cert, .key_file = key, .chains = false, .names = {}, .seen = {}});
+}
+
+void Sources::add_signer(const config::Settings& s, const Clock& clock) {
+  if (!s.dkim_signing) return;
+  const std::string which = s.dkim_opendkim_conf + "\n" + (s.dkim_opendkim_conf.empty() ? s.dkim_key_table : "");
+  if (!signer_settings_.insert(which).second) return;
+  auto opened = signing::Signing::open(s, clock);
+  if (!opened) return news_.push_back(opened.error().message());
+  if (*opened == nullptr) return;
+  signers_.push_back({.table = (*opened)->key_table(), .signing = *std::move(opened), .put = {}});
+}
+
+void Sources::wrong(Use use, const std::string& name, std::string why) {
+  std::string& now = errors_[static_cast<std::size_t>(use)][name];
+  if (now == why) return;
+  now = why;
+  news_.push_back(std::move(why));
+}
+
+void Sources::load(Vault& vault, Files& files) {
+  files.seen = facts_of(files.cert_file) + "\n" + facts_of(files.key_file);  // before they are read
+  const std::string key_file = files.key_file.empty() ? files.cert_file : files.key_file;
+  const std::string name = files.chains ? chain_name(files.cert_file, 0) : pair_name(files.cert_file, files.key_file);
+  const auto certificates = tls::read_file(files.cert_file);
+  if (!certificates) return wrong(files.use, name, certificates.error().message());
+  std::vector<OwnedPair> pairs;
+  if (files.chains) {
+    auto found = split_chains(*certificates, files.cert_file);
+    if (!found) return wrong(files.use, name, words_for(found.error(), files.cert_file, files.cert_file));
+    pairs = *std::move(found);
+  } else {
+    if (!certificates->contains("CERTIFICATE-----"))
+      return wrong(files.use, name, files.cert_file + ": no certificate in it");
+    auto key = key_file == files.cert_file ? certificates : tls::read_file(key_file);
+    if (!key) return wrong(files.use, name, key.error().message());
+    pairs.push_back({.key = *std::move(key), .certificates = *certificates});
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    names.push_back(files.chains ? chain_name(files.cert_file, i + 1) : name);
+    const auto put = vault.put(names.back(), files.use, {.key = pairs[i].key, .certificates = pairs[i].certificates});
+    if (!put) return wrong(files.use, name, words_for(put.error(), files.cert_file, key_file));
+  }
+  for (const auto& old : files.names)
+    if (std::ranges::count(names, old) == 0) vault.forget(old, files.use);
+  files.names = std::move(names);
+  right(files.use, name);
+}
+
+void Sources::load(Vault& vault, Signer& signer) {
+  const std::string whole = dkim_name(signer.table, "", "", "");
+  auto& errors = errors_[static_cast<std::size_t>(Use::dkim)];
+  if (const auto listable = signer.signing->listable(); !listable || !*listable) {
+    if (listable)
+      errors[whole] = "";  // who signs reads them
+    else
+      wrong(Use::dkim, dkim_name(signer.table, "?", "", ""), listable.error().message());
+    return;
+  }
+  errors.erase(dkim_name(signer.table, "?", "", ""));
+  errors.erase(whole);
+  const auto named = signer.signing->named_keys();
+  if (!named) return wrong(Use::dkim, dkim_name(signer.table, "?", "", ""), named.error().message());
+  std::set<std::string> there;
+  for (const auto& one : *named) {
+    const std::string name = dkim_name(signer.table, one.name, one.entry.domain, one.entry.selector);
+    if (!there.insert(name).second) continue;
+    auto key = signer.signing->key(one.entry);
+    if (!key) {
+      Error error = std::move(key).error();
+      wrong(Use::dkim, name, (one.where.empty() ? std::move(error) : std::move(error).within(one.where)).message());
+      continue;
+    }
+    auto& put = signer.put[name];
+    if (put != *key) {
+      if (const auto done = vault.put(name, Use::dkim, {.key = (*key)->pem(), .certificates = {}}); !done) {
+        wrong(Use::dkim, name, done.error().message());
+        continue;
+      }
+      put = *std::move(key);
+    }
+    right(Use::dkim, name);
+  }
+  for (auto at = signer.put.begin(); at != signer.put.end();) {
+    if (there.contains(at->first)) {
+      ++at;
+      continue;
+    }
+    vault.forget(at->first, Use::dkim);
+    at = signer.put.erase(at);
+  }
+  std::erase_if(errors, [&](const auto& one) {
+    return one.first.starts_with(signer.table + "\n") && !there.contains(one.first);
+  });
+}
+
+void Sources::load(Vault& vault) {
+  for (Files& files : files_) load(vault, files);
+  for (Signer& signer : signers_) load(vault, signer);
+}
+
+void Sources::watch() {
+  for (Files& files : files_) files.seen = facts_of(files.cert_file) + "\n" + facts_of(files.key_file);
+}
+
+void Sources::look(Vault& vault) {
+  for (Files& files : files_)
+    if (files.seen != facts_of(files.cert_file) + "\n" + facts_of(files.key_file)) load(vault, files);
+  for (Signer& signer : signers_) load(vault, signer);
+}
+
+void Sources::complete(Use use, Listed& listed) const {
+  const auto& errors = errors_[static_cast<std::size_t>(use)];
+  std::set<std::string_view> shown;
+  for (Held& held : listed.keys) {
+    const auto at = errors.find(held.name);
+    if (at != errors.end()) held.error = at->second;
+  }
+  if (listed.more) return;
+  std::size_t added = 0;
+  for (const auto& [name, why] : errors) {
+    const bool known = std::ranges::any_of(listed.keys, [&](const Held& h) { return h.name == name; });
+    if (known || ++added > kMostErrors) continue;
+    listed.keys.push_back({.name = name, .id = {}, .public_key = {}, .certificates = {}, .error = why});
+  }
+}
+
+Result<std::vector<Held>> Sources::chains_of(const std::string& name, const std::string& value) {
+  std::string pem;
+  if (!value.starts_with('/')) {
+    auto decoded = sasl::base64_decode(value);
+    if (!decoded) return fail(KeyError::no_key, "the value is neither base 64 nor the names of files");
+    pem = *std::move(decoded);
+  } else {
+    for (const std::string_view file : split(value)) {
+      PEN_TRY_ASSIGN(const std::string text, tls::read_file(std::string(file)));
+      pem += text + "\n";
+    }
+  }
+  PEN_TRY_ASSIGN(const auto pairs, split_chains(pem, name));
+  std::string digest = sha256(pem);
+  std::vector<Held> out;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const std::string own = chain_name(name, i + 1);
+    if (put_by_name_[name] != digest) {
+      if (by_name_.names(Use::server) >= Vault::kMostNames) {  // those of the handshakes under way fail
+        by_name_ = Vault();
+        put_by_name_.clear();
+      }
+      PEN_TRY(by_name_.put(own, Use::server, {.key = pairs[i].key, .certificates = pairs[i].certificates}));
+    }
+    if (auto held = by_name_.look_up(Use::server, own)) out.push_back(*std::move(held));
+  }
+  put_by_name_[name] = std::move(digest);
+  return out;
+}
+
+Listed Sources::find(const Find& wanted) {
+  Listed out{.request = wanted.request, .keys = {}, .more = false};
+  const auto maps = sni_.find(std::string(wanted.maps));
+  if (maps == sni_.end()) return out;
+  const auto refuse = [&](const Error& why) {
+    out.keys.assign(
+        1, {.name = std::string(wanted.name), .id = {}, .public_key = {}, .certificates = {}, .error = why.message()});
+    return out;
+  };
+  const std::string name = to_lower(wanted.name);
+  for (std::string_view key = name;;) {
+    const auto value = maps->second.lookup(key);
+    if (!value) return refuse(value.error());
+    if (*value) {
+      auto chains = chains_of(maps->first + "\n" + std::string(key), **value);
+      if (!chains) return refuse(chains.error());
+      out.keys = *std::move(chains);
+      return out;
+    }
+    const auto dot = key.find('.', 1);
+    if (dot == std::string_view::npos) return out;
+    key.remove_prefix(dot);
+  }
+}
+
+}  // namespace pen::keys

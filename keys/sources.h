@@ -1,0 +1,82 @@
+#pragma once
+/// The keys that the settings name: which files, read into the vault, and read again when they change.
+///
+/// Use:     Sources sources(config, clock);   sources.load(vault);        // with root's rights
+///          sources.watch();                                              // without: later differences are changes
+///          sources.look(vault);                                           // reads again what has changed
+///          sources.complete(use, listed);                          // adds what is wrong to a list
+///          sources.find(maps, name)                                       // tls_server_sni_maps
+/// Which:   the certificates of every smtpd, smtp and lmtp service of master.cf, with its -o; the DKIM keys of every
+///          smtpd, pickup, qmqpd and bounce service.
+/// Errors:  are kept with the names, and each change of one is in take_news(), for the log.
+/// Bounds:  those of the vault; kMostErrors in a list.
+/// Thread:  one. Reads files.
+/// Source:  docs/keys.md.
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/config/config.h"
+#include "lib/keys/vault.h"
+#include "lib/map/map.h"
+#include "lib/signing/signing.h"
+
+namespace pen::keys {
+
+class Sources {
+ public:
+  static constexpr std::size_t kMostErrors = 1000;
+
+  Sources(const config::Config& config, const Clock& clock);
+  void load(Vault& vault);
+  void watch();
+  void look(Vault& vault);
+  void complete(Use use, ipc::keys::Listed& listed) const;
+  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
+  std::size_t errors() const { return errors_[0].size() + errors_[1].size() + errors_[2].size(); }
+
+  /// The keys of names that clients asked for are in a vault of their own: nobody lists them.
+  ipc::keys::Listed find(const ipc::keys::Find& wanted);
+  const Vault& by_name() const { return by_name_; }
+
+ private:
+  struct Files {
+    Use use = Use::server;
+    std::string cert_file, key_file;
+    bool chains = false;             // cert_file holds keys, certificates and chains
+    std::vector<std::string> names;  // in the vault
+    std::string seen;
+  };
+  struct Signer {
+    std::string table;
+    std::shared_ptr<const signing::Signing> signing;
+    std::map<std::string, std::shared_ptr<const dkim::PrivateKey>> put;  // by name in the vault
+  };
+  void add_files(Use use, const std::vector<std::pair<std::string, std::string>>& pairs,
+                 const std::vector<std::string>& chain_files);
+  void add_signer(const config::Settings& s, const Clock& clock);
+  void load(Vault& vault, Files& files);
+  void load(Vault& vault, Signer& signer);
+  void wrong(Use use, const std::string& name, std::string why);
+  void right(Use use, const std::string& name) { errors_[static_cast<std::size_t>(use)].erase(name); }
+  Result<std::vector<ipc::keys::Held>> chains_of(const std::string& name, const std::string& value);
+
+  std::vector<Files> files_;
+  std::vector<Signer> signers_;
+  std::set<std::string> signer_settings_;
+  std::map<std::string, map::MapList> sni_;  // by the setting's value
+  std::array<std::map<std::string, std::string>, kUses> errors_;
+  std::vector<std::string> news_;
+  Vault by_name_;
+  std::map<std::string, std::string> put_by_name_;  // the digest of the text that was put
+};
+
+/// Keys with the certificates behind each, as chain files have them. Errors: KeyError.
+struct OwnedPair {
+  std::string key, certificates;
+};
+Result<std::vector<OwnedPair>> split_chains(std::string_view pem, const std::string& name);
+
+}  // namespace pen::keys

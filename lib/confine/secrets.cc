@@ -1,0 +1,100 @@
+#include "lib/confine/secrets.h"
+
+#include <algorithm>
+#include <array>
+
+#include "lib/base/text.h"
+#include "lib/config/key_process.h"
+
+namespace pen::confine {
+namespace {
+
+constexpr std::array<std::string_view, 3> kSides = {"smtpd_tls_", "smtp_tls_", "lmtp_tls_"};
+constexpr std::array<std::string_view, 4> kKeys = {"key_file", "dkey_file", "eckey_file", "chain_files"};
+constexpr std::array<std::string_view, 3> kCertificates = {"cert_file", "dcert_file", "eccert_file"};
+
+bool is_one_of(std::string_view setting, auto endings) {
+  return std::ranges::any_of(kSides, [&](std::string_view side) {
+    return setting.starts_with(side) && std::ranges::count(endings, setting.substr(side.size())) != 0;
+  });
+}
+
+/// The value that opendkim.conf gives a name, in any case; empty: none.
+std::string_view value_in(std::string_view conf, std::string_view name) {
+  for (const std::string_view line : split(conf, "\r\n")) {
+    const std::string_view text = trim(line);
+    if (!istarts_with(text, name) || text.size() == name.size() || !ascii_space(text[name.size()])) continue;
+    const std::string_view value = trim(text.substr(name.size()));
+    return value.substr(0, value.find_first_of(" \t#"));
+  }
+  return {};
+}
+
+/// A table as a file of OpenDKIM's; nullopt: one that is looked up.
+std::optional<std::string> plain_file(std::string_view value) {
+  for (const std::string_view prefix : {"file:", "refile:"})
+    if (value.starts_with(prefix)) value.remove_prefix(prefix.size());
+  if (!value.starts_with('/')) return std::nullopt;
+  return std::string(value);
+}
+
+/// The files of DKIM keys; false: who signs reads them.
+bool add_dkim(const config::Config& config, const Machine& machine, std::set<std::string>& out) {
+  const config::Settings& s = config.settings();
+  if (!s.dkim_signing) return true;
+  std::string table = s.dkim_key_table;
+  if (!s.dkim_opendkim_conf.empty()) {
+    const std::string conf = machine.read(s.dkim_opendkim_conf).value_or("");
+    table = value_in(conf, "KeyTable");
+    if (value_in(conf, "SigningTable").empty()) {
+      const std::string_view file = value_in(conf, "KeyFile");
+      if (file.starts_with('/')) out.emplace(file);
+      return true;
+    }
+  }
+  const auto file = plain_file(table);
+  if (!file) return false;
+  const std::string text = machine.read(*file).value_or("");
+  if (text.contains('%') || text.size() >= Named::kMaxScanned) return false;
+  Named named;
+  add_named("dkim_key_table", table, machine, named);
+  out.merge(named.paths);
+  out.insert(*file);
+  return true;
+}
+
+}  // namespace
+
+bool names_keys(std::string_view setting) {
+  return setting == "tls_server_sni_maps" || is_one_of(setting, kKeys) || is_one_of(setting, kCertificates);
+}
+bool names_dkim_keys(std::string_view setting) { return setting == "dkim_key_table"; }
+
+Secrets secrets_of(const config::Config& config, const Program& row, const Machine& machine) {
+  Secrets out;
+  if (row.name == config::kKeyProgram || !config::key_socket(config)) return out;
+  out.tls = out.dkim = true;
+  const auto add_from = [&](const config::Config& from) {
+    for (const config::Row& setting : config::rows()) {
+      if (setting.name != "tls_server_sni_maps" && !is_one_of(setting.name, kKeys)) continue;
+      Named named;
+      if (const auto value = from.text(setting.name)) add_named(setting.name, *value, machine, named);
+      out.files.merge(named.paths);
+    }
+    std::set<std::string> dkim;
+    if (add_dkim(from, machine, dkim))
+      out.files.merge(dkim);
+    else
+      out.dkim = false;
+  };
+  add_from(config);
+  for (const config::Service& service : config.master())
+    if (std::ranges::any_of(service.overrides,
+                            [](const auto& o) { return names_keys(o.name) || o.name.starts_with("dkim_"); }))
+      add_from(config.with(service));
+  for (const std::string& file : out.files)
+    if (!machine.closed || !machine.closed(file)) out.hidden.insert(file);
+  return out;
+}
+
+}  // namespace pen::confine

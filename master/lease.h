@@ -1,0 +1,48 @@
+#pragma once
+/// What keeps two hosts from running one queue: a lock in the shared directory, or a lease in redis (docs/standby.md).
+///
+/// Use:     auto lease = Lease::make(loop, config);      // nullptr: standby_lease = none
+///          co_await lease->acquire([](const std::string& why) { … });
+///          Error why = co_await lease->keep();           // returns when the lease is lost
+///          co_await lease->release();                    // at a stop: the next one need not wait
+/// Rules:   the time of a lease begins when it was asked for, and ends for this host a tenth before it does in redis.
+///          Where a former holder may still believe in its lease (redis has lost the key), the new one waits for as
+///          long as that could hold.
+/// Owns:    its connection and its lock; page() is for qmgr.
+/// Thread:  the loop's.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/async/loop.h"
+#include "lib/config/config.h"
+#include "lib/redis/client.h"
+#include "lib/service/lease_page.h"
+
+namespace pen::master {
+
+enum class LeaseError { lost = 1, taken };
+inline std::string_view error_module(LeaseError) { return "lease"; }
+inline std::string_view describe(LeaseError e) {
+  return e == LeaseError::taken ? "another host has the lease" : "the lease could not be renewed in time";
+}
+
+class Lease {
+ public:
+  using Tell = std::function<void(const std::string& why)>;
+  static Result<std::unique_ptr<Lease>> make(async::Loop& loop, const config::Config& config);
+  virtual ~Lease() = default;
+  virtual async::Task<void> acquire(Tell tell) = 0;
+  virtual async::Task<Error> keep() = 0;
+  virtual async::Task<void> release() = 0;
+  /// Memory that says until when the lease holds; -1: it has no end.
+  virtual int page() const { return -1; }
+  /// For the next master of this host: what it was given, and the memory.
+  virtual std::string token() const { return {}; }
+  virtual Result<void> resume(const std::string& token, Fd page) = 0;
+  /// Descriptors that go along with the token.
+  virtual int held() const { return page(); }
+};
+
+}  // namespace pen::master

@@ -1,0 +1,650 @@
+#include "qmgr/scheduler/shaping.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/text.h"
+#include "qmgr/scheduler/cluster.h"
+#include "qmgr/scheduler/destination.h"
+
+namespace pen::qmgr::scheduler {
+
+namespace {
+// Jobs that have passed a gate look for a connection; more than a second's would only lie there.
+constexpr std::uint64_t kPassedAtLeast = 4;
+constexpr std::size_t kMaxGroupName = 200;
+constexpr seconds kSenderKept{60};  // as long as its last minute counts
+constexpr seconds kListen{5};       // as SharedRates::Options::look
+
+/// A next hop's domain or host: "[relay.example]:587" is relay.example.
+std::string domain_of(std::string_view nexthop) {
+  if (nexthop.starts_with('[')) {
+    nexthop.remove_prefix(1);
+    nexthop = nexthop.substr(0, nexthop.find(']'));
+  } else if (const auto colon = nexthop.find(':'); colon != std::string_view::npos && colon == nexthop.rfind(':')) {
+    nexthop = nexthop.substr(0, colon);
+  }
+  return to_lower(nexthop);
+}
+
+// Of the gate of mail without a source: apart from the one of mail from whatever source.
+constexpr std::string_view kNoSource = "-";
+
+std::string key_of(const Gate& g) { return g.group + '\0' + g.source + '\0' + g.domain; }
+// In redis; a name is of a limit that was set.
+std::string shared_key_of(const Gate& g) { return fmt::format("{}|{}|{}|{}", g.group, g.source, g.domain, g.name); }
+}  // namespace
+
+// --- who belongs where ---
+
+Group& Shaping::group_of(const std::string& name, const shaping::Provider* provider) {
+  auto& slot = groups_[name];
+  if (!slot) {
+    slot = std::make_unique<Group>();
+    slot->name = name;
+    slot->provider = provider;
+    slot->all.group = name;
+    load(slot->all);
+  }
+  return *slot;
+}
+
+void Shaping::enter(Cluster& c, const Cluster* from) {
+  if (!on()) return;
+  if (from != nullptr) {
+    c.group = from->group;
+    c.gate = from->gate;
+  } else {
+    std::vector<std::string> hosts;
+    for (const auto& level : c.levels)
+      for (const auto& m : level) hosts.push_back(to_lower(m->destination->address.host));
+    std::ranges::sort(hosts);
+    hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+    const shaping::Provider* const provider = options_.shaping->rules.provider_of(hosts);
+    // The hosts of a route that are nobody's share a limit with those routes alone that have the same: who names
+    // somebody's host beside his own must not slow others.
+    std::string name = provider != nullptr ? provider->name : join(hosts, ",");
+    if (name.size() > kMaxGroupName)
+      name = fmt::format("{}…{:016x}", name.substr(0, kMaxGroupName - 20), std::hash<std::string>{}(name));
+    c.group = &group_of(name, provider);
+    if (const auto rate = c.transport->limits.rate_limit; rate.limits()) {
+      auto& gates = c.group->transports;
+      auto at = std::ranges::find(gates, c.transport->name, [](const auto& g) { return g->name; });
+      if (at == gates.end()) {
+        at = gates.insert(gates.end(), std::make_unique<Gate>());
+        (*at)->group = c.group->name;
+        (*at)->name = c.transport->name;
+        (*at)->set.rate = rate;
+        learned_changed(**at);
+      }
+      c.gate = at->get();
+    }
+  }
+  ++c.group->references;
+  for (const auto& level : c.levels)
+    for (const auto& m : level)
+      if (m->destination->group != c.group->name) m->destination->group = c.group->name;
+}
+
+void Shaping::leave(Cluster& c) {
+  if (c.group != nullptr) --c.group->references;  // sweep() has the rest
+}
+
+void Shaping::enter(Destination& d) {
+  if (!on() || d.address.host.empty()) return;
+  const auto* provider = options_.shaping->rules.provider_of({d.address.host});
+  if (provider == nullptr) return;
+  d.provider = &group_of(provider->name, provider);
+  d.provider->hosts.push_back(d.in_provider);
+}
+
+void Shaping::leave(Destination& d) { d.in_provider.unlink(); }
+
+void Shaping::enter(Message& m, std::string_view sender_domain) {
+  if (!on()) return;
+  auto& slot = senders_[std::string(sender_domain)];
+  if (!slot) {
+    slot = std::make_unique<Sender>();
+    slot->domain = sender_domain;
+  }
+  ++slot->messages;
+  m.sender = slot.get();
+}
+
+void Shaping::leave(Message& m) {
+  if (m.sender != nullptr && --m.sender->messages == 0) m.sender->idle_since = clock_.now;
+  m.sender = nullptr;
+}
+
+void Shaping::sweep() {
+  if (clock_.now < swept_ + kSenderKept) return;
+  swept_ = clock_.now;
+  const auto unused = [this](Gate& g) {
+    if (g.waiting > 0 || g.passed > 0 || g.under_way > 0) return false;
+    waking_.erase({g.wakes, &g});
+    g.wakes = kNever;
+    std::erase(dirty_, &g);
+    g.dirty = false;
+    shared_.erase(g.shared_key);
+    return true;
+  };
+  std::erase_if(senders_, [&](auto& at) {
+    Sender& s = *at.second;
+    return s.messages == 0 && s.idle_since + kSenderKept <= clock_.now &&
+           std::ranges::all_of(s.flows, [&](auto& f) { return f->gate == nullptr || unused(*f->gate); });
+  });
+  std::erase_if(groups_, [&](auto& at) {
+    Group& g = *at.second;
+    return g.references == 0 && g.provider == nullptr && unused(g.all) &&
+           std::ranges::all_of(g.sources, [&](auto& s) { return unused(*s); }) &&
+           std::ranges::all_of(g.transports, [&](auto& t) { return unused(*t); });
+  });
+  std::erase_if(resting_recipients_, [this](const auto& at) { return at.second <= clock_.now; });
+  std::erase_if(told_, [this](const auto& at) { return at.second + kTellAgain <= clock_.now; });
+}
+
+// --- gates ---
+
+void Shaping::load(Gate& g) {
+  if (auto known = table_.find_learned(key_of(g))) g.learned = std::move(*known);
+  learned_changed(g);
+  // What was learned while there was no server.
+  if (g.learned.used != WallTime{})
+    tell_others(g, std::chrono::floor<milliseconds>(std::max(clock_.wall - g.learned.used, WallTime::duration(0))));
+}
+
+void Shaping::keep(Gate& g) {
+  g.learned.used = clock_.wall;
+  table_.put_learned(key_of(g), g.learned);
+  tell_others(g);
+}
+
+std::string_view Shaping::source_of(const Cluster& c) {
+  return c.levels.empty() || c.levels.front().empty() ? std::string_view()
+                                                      : c.levels.front().front()->destination->address.source;
+}
+
+std::string_view Shaping::source_of(const Job& j) { return source_of(*j.route->cluster); }
+
+// --- the cluster ---
+
+void Shaping::share(Gate& g) {
+  if (g.source == kNoSource || table_.shared_rates() == nullptr) return;
+  if (g.shared_key.empty()) g.shared_key = shared_key_of(g);
+  shared_[g.shared_key] = &g;
+}
+
+shaping::SharedRates* Shaping::together(const Gate& g) const {
+  auto* const rates = g.shared_key.empty() ? nullptr : table_.shared_rates();
+  // By one clock: a gate that is open by one and closed by the other would be asked for ever.
+  if (rates != nullptr) rates->set_time(clock_.now);
+  return rates;
+}
+
+std::uint32_t Shaping::hosts() const {
+  const auto* const rates = table_.shared_rates();
+  return rates == nullptr ? 1 : rates->hosts();
+}
+
+void Shaping::rate_ready(const std::string& key) {
+  const auto at = shared_.find(key);
+  if (at != shared_.end() && at->second->waiting > 0) mark(*at->second);
+}
+
+void Shaping::tell_others(Gate& g, milliseconds age) {
+  auto* const rates = together(g);
+  if (rates == nullptr) return;
+  rates->learned(g.shared_key, encode(g.learned), age);
+  table_.shared_rates_asked();
+}
+
+void Shaping::listen(const Job& j) {
+  if (table_.shared_rates() == nullptr) return;
+  for (unsigned kind = 0; kind < kKinds; ++kind) {
+    Gate* const g = gate_of(j, kind);
+    if (g == nullptr || g->listened + kListen > clock_.now) continue;
+    if (g->bucket.rate().limits() && g->held_until <= clock_.now) continue;  // with each token that is asked for
+    g->listened = clock_.now;
+    if (auto* const rates = together(*g)) {
+      (void)rates->available(g->shared_key);
+      table_.shared_rates_asked();
+    }
+  }
+}
+
+namespace {
+/// The same as the clock of this host has it.
+shaping::Learned by_own_clock(shaping::Learned l, WallTime::duration ahead) {
+  for (WallTime* const time : {&l.complained, &l.held_until, &l.next_rise, &l.connections_until, &l.used})
+    if (*time != WallTime{}) *time += ahead;
+  return l;
+}
+}  // namespace
+
+void Shaping::rate_heard(const std::string& key, std::string_view text, milliseconds age) {
+  const auto at = shared_.find(key);
+  if (at == shared_.end()) return;
+  Gate& g = *at->second;
+  auto heard = decode<shaping::Learned>(text);
+  if (!heard) return;
+  *heard = by_own_clock(*std::move(heard), clock_.wall - age - heard->used);
+  // Said before the other knew of a complaint that came here: it would undo what that led to.
+  constexpr seconds kTold{1};
+  const bool forgotten = heard->used == WallTime{};
+  if (!forgotten && heard->complained + kTold < g.learned.complained) return keep(g);
+  heard->ordered = g.learned.ordered;  // an order holds for the host that it was given to
+  g.learned = *std::move(heard);
+  if (g.learned == shaping::Learned{})
+    table_.forget_learned(key_of(g));
+  else
+    table_.put_learned(key_of(g), g.learned);
+  learned_changed(g);
+  if (g.waiting > 0) mark(g);
+}
+
+void Shaping::learned_changed(Gate& g) {
+  shaping::Rate rate = shaping::limit(g.learned);
+  if (g.set.rate.limits() && (!rate.limits() || g.set.rate < rate)) rate = g.set.rate;
+  g.bucket.set(rate, clock_.now);
+  share(g);
+  if (auto* const rates = together(g)) {
+    rates->set_rate(g.shared_key, rate);
+    table_.shared_rates_asked();
+  }
+  g.held_until = shaping::held(g.learned, clock_.wall)
+                     ? clock_.now + std::chrono::duration_cast<SteadyTime::duration>(g.learned.held_until - clock_.wall)
+                     : SteadyTime{};
+  if (g.rose == SteadyTime{}) g.rose = clock_.now;
+}
+
+Gate& Shaping::source_gate(Group& g, std::string_view source) {
+  if (source.empty()) source = kNoSource;
+  const auto at = std::ranges::find(g.sources, source, [](const auto& s) -> std::string_view { return s->source; });
+  if (at != g.sources.end()) return **at;
+  Gate& made = *g.sources.emplace_back(std::make_unique<Gate>());
+  made.group = g.name;
+  made.source = source;
+  load(made);
+  return made;
+}
+
+Gate* Shaping::named(const std::string& name) {
+  if (!options_.shaping->limit) return nullptr;
+  const auto limit = options_.shaping->limit(name);
+  const auto at = named_.find(name);
+  if (at == named_.end() && limit == ShapingOptions::Limit{}) return nullptr;
+  auto& slot = at == named_.end() ? named_[name] : at->second;
+  if (!slot) {
+    slot = std::make_unique<Gate>();
+    slot->name = name;
+    slot->holds_deliveries = true;
+  }
+  if (slot->set != limit) {
+    slot->set = limit;
+    learned_changed(*slot);
+    if (slot->waiting > 0) mark(*slot);
+  }
+  return slot.get();
+}
+
+Gate* Shaping::named_source(std::string_view source) {
+  if (source.empty()) return nullptr;
+  NamedSource& known = named_sources_[std::string(source)];
+  if (known.judged == SteadyTime{} || old(known.judged)) {
+    known.judged = clock_.now;
+    known.gate = named("source:" + std::string(source));
+  }
+  return known.gate;
+}
+
+void Shaping::judge(const Job& j) {
+  if (!options_.shaping->limit || j.route->cluster->group == nullptr) return;
+  RouteSet& r = *j.route;
+  Group& g = *r.cluster->group;
+  if (r.limits_judged == SteadyTime{} || old(r.limits_judged)) {
+    r.limits_judged = clock_.now;
+    r.gate = named("domain:" + domain_of(r.nexthop));
+  }
+  if (g.provider != nullptr && (g.judged == SteadyTime{} || old(g.judged))) {
+    g.judged = clock_.now;
+    const auto limit = options_.shaping->limit("provider:" + g.name);
+    if (limit != g.all.set) {
+      g.all.set = limit;
+      learned_changed(g.all);
+      if (g.all.waiting > 0) mark(g.all);
+    }
+  }
+  if (Tenant* t = j.message->tenant; t != nullptr && (t->judged == SteadyTime{} || old(t->judged))) {
+    t->judged = clock_.now;
+    t->limit = t->name.empty() ? nullptr : named("tenant:" + t->name);
+  }
+}
+
+Gate& Shaping::make_gate(Flow& f, const Sender& s) {
+  f.gate = std::make_unique<Gate>();
+  f.gate->group = f.group->name;
+  f.gate->domain = s.domain;
+  f.gate->delivered = f.delivered;
+  load(*f.gate);
+  return *f.gate;
+}
+
+Flow* Shaping::flow_of(Sender& s, Group& g) {
+  if (g.provider == nullptr || s.domain.empty()) return nullptr;
+  const auto at = std::ranges::find(s.flows, &g, [](const auto& f) { return f->group; });
+  if (at != s.flows.end()) return at->get();
+  Flow& f = *s.flows.emplace_back(std::make_unique<Flow>());
+  f.group = &g;
+  // In a cluster another host may learn of it.
+  if (table_.shared_rates() != nullptr || table_.find_learned(g.name + '\0' + '\0' + s.domain)) make_gate(f, s);
+  return &f;
+}
+
+Gate* Shaping::gate_of(const Job& j, unsigned kind) {
+  const RouteSet& r = *j.route;
+  if (r.cluster->group == nullptr) return nullptr;
+  switch (kind) {
+    case 0:
+      return &r.cluster->group->all;
+    case 1:
+      return &source_gate(*r.cluster->group, source_of(j));
+    case 2:
+      return r.cluster->gate;
+    case 3:
+      return r.gate;
+    case 4:
+      return named_source(source_of(j));
+    case 5:
+      return j.message->tenant == nullptr ? nullptr : j.message->tenant->limit;
+    default: {
+      Flow* const f = j.message->sender == nullptr ? nullptr : flow_of(*j.message->sender, *r.cluster->group);
+      return f == nullptr ? nullptr : f->gate.get();
+    }
+  }
+}
+
+void Shaping::refresh(Gate& g) {
+  if (g.held_until != SteadyTime{} && g.held_until <= clock_.now) {
+    g.held_until = {};
+    g.learned.block.clear();
+    g.rose = clock_.now;
+    g.since_rise = 0;
+  }
+  if (g.learned.rate == 0 || clock_.wall < g.learned.next_rise) return;
+  if (shaping::outdated(g.learned, options_.shaping->pace, clock_.wall)) {
+    tell(false, fmt::format("shaping: {}: no complaint for a long time, its limit is forgotten", shown(g)));
+    g.learned = {};
+    table_.forget_learned(key_of(g));
+    learned_changed(g);
+    return;
+  }
+  const auto time = std::chrono::duration_cast<seconds>(clock_.now - g.rose);
+  const std::uint64_t by_all = g.since_rise * (together(g) != nullptr ? hosts() : 1);
+  const bool used = by_all * 4 >= shaping::limit(g.learned).in(time) * 3;
+  if (shaping::rise(g.learned, options_.shaping->pace, clock_.wall, used)) {
+    learned_changed(g);
+    tell(false, fmt::format("shaping: {}: no complaint, now {}", shown(g), shaping::to_string(g.bucket.rate())));
+  }
+  keep(g);
+  g.rose = clock_.now;
+  g.since_rise = 0;
+}
+
+SteadyTime Shaping::opens(const Gate& g) const {
+  if (g.deliveries() > 0 && g.passed + g.under_way >= g.deliveries()) return kNever;
+  SteadyTime at = g.held_until;
+  if (const auto rate = g.bucket.rate(); rate.limits()) {
+    if (g.passed >= kPassedAtLeast + rate.in(seconds(1))) return kNever;
+    auto* const rates = together(g);
+    const SteadyTime next = rates != nullptr ? rates->next(g.shared_key, g.passed)
+                                             : g.bucket.next() + rate.interval() * static_cast<std::int64_t>(g.passed);
+    at = std::max(at, next);
+  }
+  return at;
+}
+
+bool Shaping::open(Gate& g, bool at_hand) {
+  if (!at_hand) return opens(g) <= clock_.now;
+  if (g.held_until > clock_.now) return false;
+  auto* const rates = together(g);
+  return rates != nullptr ? rates->ready(g.shared_key) : g.bucket.ready(clock_.now);
+}
+
+void Shaping::take(Gate& g) {
+  if (auto* const rates = together(g))
+    rates->take(g.shared_key);
+  else
+    g.bucket.take(clock_.now);
+  ++g.since_rise;
+}
+
+void Shaping::delivered(const Job& j) {
+  if (!on() || j.route->cluster->group == nullptr) return;
+  Group& g = *j.route->cluster->group;
+  const auto count = [this](Gate& gate) {
+    gate.delivered.add(clock_.now);
+    gate.took = true;
+  };
+  count(g.all);
+  count(source_gate(g, source_of(j)));
+  if (j.message->sender == nullptr) return;
+  Flow* const f = flow_of(*j.message->sender, g);
+  if (f == nullptr) return;
+  f->delivered.add(clock_.now);
+  if (f->gate) count(*f->gate);
+}
+
+void Shaping::set_waking(Gate& g) {
+  if (g.waiting > 0) share(g);
+  if (auto* const rates = together(g); rates != nullptr && g.bucket.rate().limits()) {
+    const auto waiting = g.held_until > clock_.now ? 0 : g.waiting + g.passed;
+    rates->want(g.shared_key, static_cast<std::uint32_t>(std::min<std::uint64_t>(waiting, kNoLimit)));
+    table_.shared_rates_asked();
+  }
+  const SteadyTime at = g.waiting > 0 ? opens(g) : kNever;
+  if (at == g.wakes) return;
+  if (g.wakes != kNever) waking_.erase({g.wakes, &g});
+  g.wakes = at;
+  if (at != kNever) waking_.insert({at, &g});
+}
+
+void Shaping::mark(Gate& g) {
+  if (g.dirty) return;
+  g.dirty = true;
+  dirty_.push_back(&g);
+}
+
+Gate* Shaping::next_dirty() {
+  if (dirty_.empty()) return nullptr;
+  Gate* const g = dirty_.back();
+  dirty_.pop_back();
+  g->dirty = false;
+  return g;
+}
+
+void Shaping::wake_due() {
+  if (!on()) return;
+  while (!waking_.empty() && waking_.begin()->first <= clock_.now) {
+    Gate& g = *waking_.begin()->second;
+    waking_.erase(waking_.begin());
+    g.wakes = kNever;
+    mark(g);
+  }
+  sweep();
+}
+
+std::optional<mail::DeliveryStatus> Shaping::put_off(Gate& g, Party* party) {
+  const auto interval = g.bucket.rate().interval();
+  const auto at = g.shares.find(party);
+  const std::size_t before = at == g.shares.end() ? 0 : at->second->count;
+  const std::size_t parties = g.shares.size() + (at == g.shares.end() ? 1 : 0);
+  const bool held = g.held_until > clock_.now;
+  const SteadyTime at_best = opens(g);
+  SteadyTime turn = std::max(clock_.now, at_best == kNever ? g.held_until : at_best);
+  // No more come before it than wait, nor more of each party than of its own.
+  if (g.waiting > 0) turn += interval * static_cast<std::int64_t>(std::min(g.waiting + 1, (before + 1) * parties));
+  const auto most = std::chrono::duration_cast<SteadyTime::duration>(options_.share_time);
+  if (turn - clock_.now <= most) return std::nullopt;
+  // Each comes back when there is room in the line, and as many as there is room for.
+  // A learned rate may have risen by then.
+  const auto needed = [&](seconds after) -> std::uint64_t {
+    shaping::Rate rate = g.bucket.rate();
+    if (!rate.limits()) return kNoLimit;
+    if (g.learned.rate > 0 && rate == shaping::Rate{g.learned.rate})
+      rate = shaping::at_most_after(g.learned, options_.shaping->pace, after);
+    return std::max<std::uint64_t>(std::min(rate, shaping::Rate::per_second(10'000)).in(options_.share_time), 1);
+  };
+  const seconds wait =
+      g.returns.add(clock_.now, g.held_until - most, options_.share_time, options_.backoff_max, needed);
+  // The time comes first: what the peer said may name others.
+  const std::string why = held ? "rests after a complaint" : "may have " + shaping::to_string(g.bucket.rate());
+  std::string text = fmt::format("{} {}, try again in {} seconds", shown(g), why, wait.count());
+  if (held && !g.learned.reason.empty()) text += ": " + g.learned.reason.substr(0, 120);
+  return mail::make_status(mail::Action::deferred, kPutOff, std::move(text));
+}
+
+std::string Shaping::shown(const Gate& g) {
+  if (g.group.empty()) return g.name;
+  std::string out = g.group;
+  if (!g.source.empty() && g.source != kNoSource) out += " from " + g.source;
+  if (!g.domain.empty()) out += " of " + g.domain;
+  if (!g.name.empty()) out += " by " + g.name;
+  return out;
+}
+
+// --- connections ---
+
+std::uint32_t Shaping::connections(const Group& g) const {
+  std::uint32_t limit = kNoLimit;
+  if (g.all.set.connections > 0) limit = std::max(1U, g.all.set.connections / hosts());
+  for (const auto& s : g.sources) {
+    const shaping::Learned& l = s->learned;
+    if (l.connections == 0) continue;
+    limit = std::min(limit, clock_.wall < l.connections_until ? l.connections : l.connections + 1);
+  }
+  return limit;
+}
+
+bool Shaping::full(const Destination& d) const {
+  return d.provider != nullptr && d.provider->holding >= connections(*d.provider);
+}
+
+void Shaping::opened(Group& g) {
+  for (const auto& s : g.sources) {
+    shaping::Learned& l = s->learned;
+    if (l.connections == 0 || g.holding <= l.connections) continue;
+    l.connections = g.holding;  // it bears one more by now; then the next is tried
+    l.connections_until = clock_.wall + options_.ceiling_time;
+    keep(*s);
+  }
+}
+
+// --- people ---
+
+LimitState Shaping::state_of(Gate& g) {
+  refresh(g);
+  LimitState s;
+  s.group = g.group;
+  if (g.source != kNoSource) s.source = g.source;
+  s.domain = g.domain;
+  s.name = g.name;
+  s.rate = g.bucket.rate();
+  s.set = g.set.rate;
+  s.connections = g.set.connections != 0 ? g.set.connections : g.learned.connections;
+  s.waiting = g.waiting;
+  s.last_minute = g.delivered.count(clock_.now);
+  if (g.held_until > clock_.now) s.held = std::chrono::ceil<milliseconds>(g.held_until - clock_.now);
+  s.learned = g.learned;
+  return s;
+}
+
+namespace {
+bool tells(const Gate& g) {
+  return g.limits() || g.set.connections > 0 || g.learned.connections > 0 || g.learned.ordered > 0;
+}
+}  // namespace
+
+std::vector<LimitState> Shaping::of_group(Group& g) {
+  std::vector<LimitState> out;
+  const auto add = [&](Gate* gate) {
+    if (gate != nullptr && tells(*gate)) out.push_back(state_of(*gate));
+  };
+  add(&g.all);
+  for (const auto& s : g.sources) add(s.get());
+  for (const auto& t : g.transports) add(t.get());
+  for (const auto& [domain, sender] : senders_)
+    for (const auto& f : sender->flows)
+      if (f->group == &g) add(f->gate.get());
+  return out;
+}
+
+std::vector<LimitState> Shaping::of(const RouteSet& r) {
+  if (r.cluster->group == nullptr) return {};
+  std::vector<LimitState> out = of_group(*r.cluster->group);
+  if (r.gate != nullptr && tells(*r.gate)) out.push_back(state_of(*r.gate));
+  return out;
+}
+
+std::vector<LimitState> Shaping::of(const Destination& d) {
+  Group* const g = on() ? group(d.group) : nullptr;
+  return g == nullptr ? std::vector<LimitState>() : of_group(*g);
+}
+
+void Shaping::each(const std::function<void(const LimitState&)>& see) {
+  if (!on()) return;
+  std::vector<Group*> all;
+  for (const auto& [name, g] : groups_) all.push_back(g.get());
+  std::ranges::sort(all, {}, [](const Group* g) -> const std::string& { return g->name; });
+  for (Group* g : all)
+    for (const LimitState& s : of_group(*g)) see(s);
+  for (const auto& [name, g] : named_)
+    if (tells(*g)) see(state_of(*g));
+}
+
+Group* Shaping::group(std::string_view name) const {
+  const auto at = groups_.find(std::string(name));
+  return at == groups_.end() ? nullptr : at->second.get();
+}
+
+bool Shaping::order(std::string_view name, shaping::Rate rate) {
+  if (!on()) return false;
+  Group* g = group(name);
+  if (g == nullptr) {
+    const shaping::Provider* provider = options_.shaping->rules.provider(name);
+    if (provider == nullptr) return false;
+    g = &group_of(provider->name, provider);
+  }
+  g->all.learned.ordered = rate.thousandths;
+  learned_changed(g->all);
+  keep(g->all);
+  if (g->all.waiting > 0) mark(g->all);
+  return true;
+}
+
+std::size_t Shaping::forget(std::string_view name) {
+  if (!on()) return 0;
+  Group* g = group(name);
+  if (const shaping::Provider* provider = options_.shaping->rules.provider(name); g == nullptr && provider != nullptr)
+    g = &group_of(provider->name, provider);  // with what destdb has of it
+  if (g == nullptr) return 0;
+  if (g->provider != nullptr) source_gate(*g, {});
+  std::size_t count = 0;
+  const auto drop = [&](Gate* gate) {
+    if (gate == nullptr || gate->learned == shaping::Learned{}) return;
+    ++count;
+    gate->learned = {};
+    learned_changed(*gate);
+    table_.forget_learned(key_of(*gate));
+    tell_others(*gate);
+    if (gate->waiting > 0) mark(*gate);
+  };
+  drop(&g->all);
+  for (const auto& s : g->sources) drop(s.get());
+  for (const auto& [domain, sender] : senders_)
+    for (const auto& f : sender->flows)
+      if (f->group == g) drop(f->gate.get());
+  return count;
+}
+
+}  // namespace pen::qmgr::scheduler

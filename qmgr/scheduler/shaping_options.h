@@ -1,0 +1,71 @@
+#pragma once
+/// What the scheduler is told about shaping: the mode, the rules, the pace of learning and the administrator's limits.
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "lib/mail/delivery_status.h"
+#include "lib/shaping/learner.h"
+#include "lib/shaping/rules.h"
+
+namespace pen::qmgr {
+
+struct ShapingOptions {
+  enum class Mode : std::uint8_t { no, observe, yes } mode = Mode::no;
+  shaping::Rules rules;
+  shaping::Pace pace;
+  /// delivery_limit_maps. 0: no limit.
+  struct Limit {
+    shaping::Rate rate;
+    std::uint32_t connections = 0;
+    bool operator==(const Limit&) const = default;
+  };
+  /// For "provider:NAME", "domain:NAME", "source:NAME" and "tenant:NAME". Asked when one is met, and again when the
+  /// answer is older than Options::rule_time. Must not wait. Empty: there are no limits.
+  std::function<Limit(const std::string& name)> limit;
+};
+
+namespace scheduler {
+/// The code of mail that a limit puts off; its text states the time.
+inline constexpr const char* kPutOff = "4.3.2";
+inline bool was_put_off(const mail::DeliveryStatus& status) {
+  return status.remote_mta.empty() && status.diagnostic.empty() && status.dsn == kPutOff;
+}
+}  // namespace scheduler
+
+/// A limit as people see it. What it holds for: group, and source or domain where these are not empty.
+struct LimitState {
+  std::string group;   // a provider's name, or the hosts of a route; empty: all destinations
+  std::string source;  // that mail leaves from
+  std::string domain;  // of senders
+  std::string name;    // of an administrator's limit: "domain:example.org", "smtp"; empty: it is a learned one
+  shaping::Rate rate;  // that holds now
+  shaping::Rate set;   // by the administrator
+  std::uint32_t connections = 0;
+  std::uint64_t waiting = 0;      // jobs
+  std::uint64_t last_minute = 0;  // delivered
+  milliseconds held{0};           // nothing goes for so long
+  shaping::Learned learned;
+};
+
+/// Something to be logged.
+struct ShapingNews {
+  bool warning = false;
+  std::string text;
+};
+
+/// Of the mail that a reply is about; "": none. A reply that only repeats them complains of nothing.
+struct MailAddresses {
+  std::string_view recipient{};  // as it was given to the host
+  std::string_view original{};   // in the envelope
+  std::string_view sender{};
+};
+
+/// What is to become of a recipient whose refusal complains of something.
+struct ComplaintVerdict {
+  shaping::Class cls = shaping::Class::none;
+  bool put_off = false;  // a 5xx that is no word about the recipient or the message: they wait
+  seconds blocked{0};    // of a block: for how long
+};
+
+}  // namespace pen::qmgr

@@ -1,0 +1,683 @@
+/// Shaping in virtual time: receivers with limits that nobody tells, and mail of several senders to them.
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "lib/base/random.h"
+#include "lib/mail/stated_delay.h"
+#include "lib/shaping/rules_file.h"
+#include "lib/shaping/shared_rates.h"
+#include "qmgr/scheduler/scheduler.h"
+
+namespace pen::qmgr {
+namespace {
+
+using Mode = ShapingOptions::Mode;
+
+constexpr std::string_view kRules = R"rules(
+provider big .big.example
+rule big-domain   provider=big dsn=4.7.28 text="dkim domain" class=rate scope=signing-domain
+rule big-rate     provider=big dsn=4.7.28 class=rate scope=source
+rule big-block    provider=big code=550 text="(s3150)" class=block scope=source pause=1h
+rule big-many     provider=big text="number of connections" class=connections scope=source
+rule big-user     provider=big dsn=4.2.1 class=recipient scope=recipient pause=20m
+rule big-unsigned provider=big dsn=5.7.26 class=configuration
+)rules";
+
+struct ClusterTable : destdb::MemoryTable {
+  bool clustered = false;
+  shaping::SharedRates rates{{}};
+  shaping::SharedRates* shared_rates() override { return clustered ? &rates : nullptr; }
+};
+
+/// A receiver's answer; empty: delivered.
+using Answer = std::function<std::string(const std::string& host, const std::string& domain, SteadyTime now)>;
+
+class Receivers {
+ public:
+  ShapingOptions shaping;
+  TransportLimits limits;
+  Options options;
+  Answer answer = [](auto&&...) { return std::string(); };
+  std::uint32_t connections_borne = 1'000'000;
+  std::vector<std::string> hosts{"mx1.big.example", "mx2.big.example"};
+  ClusterTable table;
+  milliseconds service{100}, leaves{0};
+
+  std::map<std::string, std::uint64_t> delivered, put_off, failed;  // by sender's domain
+  std::uint64_t refusals = 0, ticks = 0, offered = 0;
+  std::uint32_t most_connections = 0;
+  std::map<std::string, SteadyTime> last_delivery;
+  std::vector<std::string> news, reasons;
+  bool keeps_offering = false;  // who is done comes again
+
+  explicit Receivers(Mode mode) {
+    shaping.mode = mode;
+    BOOST_REQUIRE(shaping::read_rules(kRules, "rules", shaping.rules));
+  }
+  Scheduler& core() {
+    if (!core_) {
+      options.shaping = std::make_shared<const ShapingOptions>(shaping);
+      core_ = std::make_unique<Scheduler>(options, [this](std::string_view) { return limits; }, table, random_);
+    }
+    core_->set_time(now_, wall());
+    return *core_;
+  }
+  void restart() { core_.reset(), connections_.clear(), messages_.clear(), events_.clear(); }
+  void offer(const std::string& domain, std::size_t count, SourceNumber source = 0, std::string to = "m.example") {
+    for (std::size_t i = 0; i < count; ++i) {
+      const MessageNumber n = ++offered;
+      messages_[n] = {domain, to, source, now_};
+      begin(n);
+    }
+  }
+  void run(seconds time) {
+    const SteadyTime end = now_ + time;
+    for (;;) {
+      carry_out();
+      SteadyTime next = core().next_wake();
+      const bool tick = events_.empty() || next <= events_.begin()->first;
+      if (!tick) next = events_.begin()->first;
+      if (next > end) break;
+      now_ = std::max(now_, next);
+      if (tick) {
+        ++ticks;
+        core().tick();
+      } else {
+        auto what = std::move(events_.begin()->second);
+        events_.erase(events_.begin());
+        what();
+      }
+    }
+    now_ = end;
+    core();
+  }
+  std::string limit_of(const std::string& group, const std::string& domain = {}) {
+    std::string found = "none";
+    core().each_limit([&](const LimitState& s) {
+      if (s.group == group && s.domain == domain && s.rate.limits()) found = shaping::to_string(s.rate);
+    });
+    return found;
+  }
+  WallTime wall() const {
+    return WallTime(std::chrono::duration_cast<microseconds>(now_.time_since_epoch()) + seconds(1'800'000'000));
+  }
+  seconds rests(const std::string& group, const std::string& domain = {}) {
+    seconds found{0};
+    core().each_limit([&](const LimitState& s) {
+      if (s.group == group && s.domain == domain) found = std::chrono::round<seconds>(s.held);
+    });
+    return found;
+  }
+  bool told(std::string_view words) const {
+    return std::ranges::any_of(news, [&](const auto& n) { return n.contains(words); });
+  }
+
+ private:
+  struct Message {
+    std::string domain, to;
+    SourceNumber source = 0;
+    SteadyTime arrived{};
+  };
+  struct Connection {
+    std::string host;
+    SteadyTime busy_until{};
+    bool leaving = false;
+  };
+
+  void at(SteadyTime when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
+  void begin(MessageNumber n) {
+    core().admit(n, {0}, messages_.at(n).source, messages_.at(n).domain, messages_.at(n).domain);
+    carry_out();
+  }
+  void ended(MessageNumber n, bool again, seconds wait = seconds(0)) {
+    core().forget(n);
+    if (again)
+      at(now_ + wait, [this, n] { begin(n); });
+    else
+      messages_.erase(n);
+  }
+  /// As qmgr has it: the message's age, within the bounds, or what was stated.
+  void deferred(MessageNumber n, const mail::DeliveryStatus& status) {
+    const Message& m = messages_.at(n);
+    ++put_off[m.domain];
+    if (reasons.size() < 1000) reasons.push_back(status.text);
+    const auto age = std::chrono::duration_cast<seconds>(now_ - m.arrived);
+    const auto usual = std::clamp(age, seconds(300), seconds(4000));
+    const auto wait =
+        std::clamp(mail::stated_delay(status).value_or(usual),
+                   scheduler::was_put_off(status) ? seconds(300) : std::max(seconds(300), usual / 4), seconds(4000));
+    // As the queue log has it: the next of a few intervals.
+    for (const int s : {300, 600, 1200, 2400, 4000})
+      if (seconds(s) >= wait) return ended(n, true, seconds(s));
+  }
+  void carry_out() {
+    for (;;) {
+      for (auto& n : core().take_shaping_news()) news.push_back((n.warning ? "warning: " : "") + n.text);
+      const auto actions = core().take_actions();
+      if (actions.empty()) return;
+      for (const auto& a : actions) std::visit([this](const auto& x) { act(x); }, a);
+    }
+  }
+  void act(const RouteRecipient& a) {
+    const Message& m = messages_.at(a.message);
+    ipc::route::Resolved r;
+    r.transport = "smtp";
+    r.nexthop = m.to;
+    r.recipient = "user@" + m.to;
+    ipc::route::Level level;
+    for (const auto& h : m.to == "small.example" ? std::vector<std::string>{"mx.small.example"} : hosts) {
+      ipc::Destination d;
+      d.transport = "smtp";
+      d.host = h;
+      d.address = "192.0.2." + std::to_string(h.starts_with("mx.") ? 100 : 1 + level.destinations.size());
+      d.port = 25;
+      level.destinations.push_back(d);
+    }
+    r.levels.push_back(level);
+    r.valid_for = seconds(3600);
+    core().routed(a.message, a.ordinal, r);
+  }
+  void act(const OpenConnection& a) {
+    connections_[a.connection] = {a.destination.host, {}};
+    // One that has been told to end sees that before the next one comes, unless it has work.
+    const auto count = static_cast<std::uint32_t>(std::ranges::count_if(
+        connections_, [this](const auto& c) { return !c.second.leaving || c.second.busy_until > now_ - leaves; }));
+    const bool refused = count > connections_borne;
+    if (!refused) most_connections = std::max(most_connections, count);
+    at(now_ + milliseconds(50), [this, number = a.connection, refused] {
+      if (!refused) return core().opened(number, {});
+      connections_.erase(number);
+      ++refusals;
+      core().closed(number, false, ipc::delivery::Trouble::peer_421,
+                    said("421 4.7.0 too large a number of connections", mail::Action::deferred), {});
+    });
+  }
+  static mail::DeliveryStatus said(const std::string& words, mail::Action action) {
+    return {action, words.substr(4, 5), "host said: " + words, "smtp; " + words, "mx.big.example"};
+  }
+  void act(const HandJob& a) {
+    Connection& c = connections_.at(a.connection);
+    c.busy_until = std::max(c.busy_until, now_) + service;
+    at(c.busy_until, [this, a, host = c.host] { done(a, host); });
+  }
+  void done(const HandJob& a, const std::string& host) {
+    const std::string domain = messages_.at(a.message).domain, to = messages_.at(a.message).to;
+    const std::string words = answer(host, domain, now_);
+    if (words.empty()) {
+      ++delivered[domain];
+      last_delivery[domain] = now_;
+      core().job_done(a.job, service, JobEnd::served);
+      const SourceNumber source = messages_.at(a.message).source;
+      ended(a.message, false);
+      if (keeps_offering) offer(domain, 1, source, to);
+      return;
+    }
+    ++refusals;
+    auto status = said(words, words[0] == '5' ? mail::Action::failed : mail::Action::deferred);
+    const std::string recipient = "user@" + to;
+    const ComplaintVerdict verdict = core().complained(a.job, {.recipient = recipient}, status);
+    core().job_done(a.job, service, words[0] == '5' ? JobEnd::served : JobEnd::put_off);
+    if (words[0] != '5' || verdict.put_off) return deferred(a.message, status);
+    ++failed[domain];
+    ended(a.message, false);
+  }
+  void act(const CloseConnection& a) {
+    connections_.at(a.connection).leaving = true;
+    // When what is in hand is done.
+    at(std::max(now_, connections_.at(a.connection).busy_until) + leaves, [this, number = a.connection] {
+      connections_.erase(number);
+      core().closed(number, true, ipc::delivery::Trouble::none, {}, {});
+    });
+  }
+  void act(const DeferRecipients& a) { deferred(a.message, a.status); }
+
+  Random random_{11};
+  SteadyTime now_{seconds(100'000)};
+  std::unique_ptr<Scheduler> core_;
+  std::multimap<SteadyTime, std::function<void()>> events_;
+  std::map<ConnectionNumber, Connection> connections_;
+  std::map<MessageNumber, Message> messages_;
+};
+
+/// So many in a minute, and a twentieth of that at once.
+struct HiddenRate {
+  explicit HiddenRate(double r) : per_minute(r), burst(std::max(r / 20, 1.0)), tokens(burst) {}
+  double per_minute, burst, tokens;
+  SteadyTime last{seconds(100'000)};
+  bool takes(SteadyTime now) {
+    tokens = std::min(burst,
+                      tokens + per_minute / 60 * std::chrono::duration<double>(now - std::exchange(last, now)).count());
+    if (tokens < 1) return false;
+    tokens -= 1;
+    return true;
+  }
+};
+
+constexpr const char* kTooMuch = "421 4.7.28 an unusual rate of mail from your IP address";
+constexpr const char* kTooMuchOfDomain = "421 4.7.28 an unusual rate of mail from your DKIM domain";
+
+/// A receiver's bound that nobody tells: is one more taken now?
+using Bound = std::function<bool(SteadyTime)>;
+
+Bound per_second(double rate) {
+  return [hidden = std::make_shared<HiddenRate>(rate * 60)](SteadyTime now) { return hidden->takes(now); };
+}
+/// So many between one full minute and the next, however they come.
+Bound per_full_minute(std::uint64_t count) {
+  return [count, window = std::int64_t{0}, taken = std::uint64_t{0}](SteadyTime now) mutable {
+    const std::int64_t is = now.time_since_epoch() / minutes(1);
+    if (std::exchange(window, is) != is) taken = 0;
+    return taken < count && ++taken > 0;
+  };
+}
+
+/// More mail than a bound allows, of twenty senders who bring more as it goes.
+struct Flood {
+  /// pace: of pauses and rises. The quicker it is, the fewer messages a run takes to settle.
+  Flood(Mode mode, seconds pace, Bound b) : world(mode), bound(std::move(b)) {
+    world.shaping.pace.pause = world.shaping.pace.increase = pace;
+    world.answer = [this](auto&&, auto&&, SteadyTime now) { return bound(now) ? "" : kTooMuch; };
+    world.keeps_offering = true;
+    for (int i = 0; i < 20; ++i)
+      world.offer("s" + std::to_string(i) + ".example", 30, static_cast<SourceNumber>(i + 1));
+  }
+  struct Span {
+    std::uint64_t delivered = 0, refused = 0;
+    double used = 0;  // of the bound
+  };
+  Span run(seconds time, double rate) {
+    const std::uint64_t before = delivered(), refused = world.refusals;
+    world.run(time);
+    Span s{delivered() - before, world.refusals - refused, 0};
+    s.used = static_cast<double>(s.delivered) / (rate * static_cast<double>(time.count()));
+    BOOST_TEST_MESSAGE(rate << "/s for " << time.count() << " s: " << s.delivered << " delivered (" << 100 * s.used
+                            << " %), " << s.refused << " refused, limit " << world.limit_of("big"));
+    return s;
+  }
+  std::uint64_t delivered() const {
+    std::uint64_t n = 0;
+    for (const auto& [domain, count] : world.delivered) n += count;
+    return n;
+  }
+  Receivers world;
+  Bound bound;
+};
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(scheduler_shaping)
+
+BOOST_AUTO_TEST_CASE(a_rate_that_nobody_told_is_found) {
+  struct {
+    double rate;
+    seconds pace;
+    std::uint32_t intervals;  // in which it is found
+  } const cases[] = {{0.5, seconds(300), 60}, {5, seconds(60), 60}, {50, seconds(10), 60}};
+  for (const auto& c : cases) {
+    Flood flood(Mode::yes, c.pace, per_second(c.rate));
+    const auto search = flood.run(c.pace * c.intervals, c.rate);
+    BOOST_TEST(search.refused < 120U, c.rate << ": " << search.refused);
+    const auto found = flood.run(c.pace * 2 * c.intervals, c.rate);
+    BOOST_TEST(found.used >= 0.95, c.rate << ": " << found.used);
+    BOOST_TEST(found.used <= 1.01, c.rate << ": " << found.used);
+    BOOST_TEST(found.refused <= found.delivered / 50 + 20, c.rate << ": " << found.refused);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(most_refusals_do_not_come_when_a_rate_is_learned) {
+  Flood learned(Mode::yes, seconds(60), per_second(1)), not_learned(Mode::no, seconds(60), per_second(1));
+  const auto with = learned.run(std::chrono::hours(4), 1), without = not_learned.run(std::chrono::hours(4), 1);
+  BOOST_TEST(with.refused * 20 <= without.refused, with.refused << " and " << without.refused);
+  BOOST_TEST(with.delivered > without.delivered);
+}
+
+BOOST_AUTO_TEST_CASE(a_rate_is_followed_that_moves) {
+  Flood flood(Mode::yes, seconds(60), per_second(2));
+  flood.run(std::chrono::hours(2), 2);
+  flood.bound = per_second(4);
+  flood.run(std::chrono::hours(2), 4);
+  BOOST_TEST(flood.run(std::chrono::hours(2), 4).used >= 0.95);
+  flood.bound = per_second(1.5);
+  flood.run(std::chrono::hours(1), 1.5);
+  const auto less = flood.run(std::chrono::hours(2), 1.5);
+  BOOST_TEST(less.used >= 0.95);
+  BOOST_TEST(less.refused <= 100U, less.refused);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_receiver_counts_by_full_minutes_is_found) {
+  Flood flood(Mode::yes, seconds(300), per_full_minute(60));
+  flood.run(std::chrono::hours(5), 1);
+  const auto found = flood.run(std::chrono::hours(12), 1);
+  BOOST_TEST(found.used >= 0.95);
+  BOOST_TEST(found.refused <= 100U, found.refused);
+}
+
+BOOST_AUTO_TEST_CASE(who_takes_nothing_is_asked_ever_less_often) {
+  Flood flood(Mode::yes, seconds(300), [](SteadyTime) { return false; });
+  flood.world.run(std::chrono::hours(1));
+  const auto first_hour = flood.world.refusals;
+  BOOST_TEST(first_hour <= 50U, first_hour);  // 40 were under way at the first complaint
+  flood.world.run(std::chrono::hours(8));
+  const auto before = flood.world.refusals;
+  flood.world.run(std::chrono::hours(24));
+  BOOST_TEST(flood.world.refusals - before <= 24U, flood.world.refusals - before);
+  // And is found again when it takes mail: within the longest rest, and the hours that a rate takes to climb.
+  flood.bound = per_second(0.2);
+  flood.world.run(shaping::kLongestRest + std::chrono::hours(4));
+  BOOST_TEST(flood.run(std::chrono::hours(12), 0.2).used >= 0.90);
+}
+
+BOOST_AUTO_TEST_CASE(only_what_the_reply_names_goes_slower) {
+  Receivers world(Mode::yes);
+  HiddenRate of_one(60);
+  world.answer = [&](auto&&, const std::string& domain, SteadyTime now) {
+    return domain != "flood.example" || of_one.takes(now) ? "" : kTooMuchOfDomain;
+  };
+  world.offer("flood.example", 5000, 1);
+  for (int minute = 0; minute < 60; ++minute) {
+    world.offer("calm.example", 5, 2);
+    world.run(seconds(60));
+    BOOST_TEST(world.delivered["calm.example"] == static_cast<std::uint64_t>(5 * (minute + 1)));
+  }
+  BOOST_TEST(world.put_off["calm.example"] == 0U);
+  world.offer("flood.example", 1, 1);  // whose mail may all be put off just now
+  BOOST_TEST(world.limit_of("big", "flood.example") != "none");
+  BOOST_TEST(world.limit_of("big") == "none");
+  BOOST_TEST(world.told("shaping: big of flood.example rests for 300 s"));
+  BOOST_TEST(world.refusals < 60U);
+}
+
+BOOST_AUTO_TEST_CASE(a_block_has_mail_wait_that_else_would_go_back) {
+  Receivers world(Mode::yes);
+  bool blocked = true;
+  world.answer = [&](auto&&...) { return blocked ? "550 5.7.1 messages from there weren't sent (S3150)" : ""; };
+  world.offer("a.example", 50, 1);
+  world.run(seconds(60));
+  BOOST_TEST(world.failed["a.example"] == 0U);
+  BOOST_TEST(world.refusals <= 20U, world.refusals);  // what was under way
+  BOOST_TEST(world.told("warning: shaping: big takes nothing: its mail waits for 3600 s"));
+  world.offer("b.example", 1, 2);
+  world.run(seconds(1));
+  BOOST_TEST(world.put_off["b.example"] == 1U);
+  BOOST_TEST(world.reasons.back().contains("rests after a complaint"));
+  BOOST_TEST(mail::stated_delay(world.reasons.back()).has_value());
+  blocked = false;
+  world.run(std::chrono::hours(3));
+  BOOST_TEST(world.delivered["a.example"] == 50U);
+  BOOST_TEST(world.delivered["b.example"] == 1U);
+  BOOST_TEST(world.limit_of("big") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(other_hosts_do_not_wait_for_a_provider) {
+  Receivers world(Mode::yes);
+  world.answer = [](const std::string& host, auto&&...) { return host.ends_with(".big.example") ? kTooMuch : ""; };
+  world.offer("a.example", 30, 1);
+  world.run(seconds(5));
+  world.offer("a.example", 5, 1, "small.example");
+  world.run(seconds(5));
+  BOOST_TEST(world.delivered["a.example"] == 5U);
+}
+
+BOOST_AUTO_TEST_CASE(who_only_observes_slows_nothing) {
+  Receivers world(Mode::observe);
+  HiddenRate hidden(30);
+  world.answer = [&](auto&&, auto&&, SteadyTime now) { return hidden.takes(now) ? "" : kTooMuch; };
+  world.offer("a.example", 100, 1);
+  world.run(seconds(30));
+  BOOST_TEST(world.limit_of("big") == "none");
+  BOOST_TEST(world.refusals > 50U);
+  BOOST_TEST(world.told("shaping = observe: a.example to big would go slower"));
+  BOOST_TEST(world.news.size() == 1U);
+  Receivers off(Mode::no);
+  off.answer = [](auto&&...) { return kTooMuch; };
+  off.offer("a.example", 10, 1);
+  off.run(seconds(30));
+  BOOST_TEST(off.news.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_the_administrator_set_is_kept_to_and_dealt_in_turns) {
+  Receivers world(Mode::no);
+  world.limits.destination_concurrency = 20;
+  world.shaping.limit = [](const std::string& name) -> ShapingOptions::Limit {
+    if (name == "provider:big") return {shaping::Rate::per_minute(60), 3};
+    return {};
+  };
+  world.offer("flood.example", 5000, 1);
+  world.run(seconds(60));
+  world.offer("calm.example", 10, 2);
+  world.run(seconds(60));
+  BOOST_TEST(world.delivered["calm.example"] == 10U);
+  BOOST_TEST(world.delivered["flood.example"] >= 105U);
+  world.run(seconds(480));
+  const auto sum = world.delivered["flood.example"] + world.delivered["calm.example"];
+  BOOST_TEST(sum <= 602U, sum);
+  BOOST_TEST(sum >= 590U, sum);
+  BOOST_TEST(world.most_connections <= 3U);
+  BOOST_TEST(world.refusals == 0U);
+  BOOST_TEST(world.reasons.back().contains("may have 1/s"));
+  // Nobody asks in between: a few events for each delivery, and none when there is nothing to do.
+  BOOST_TEST(world.ticks < 20 * sum, world.ticks);
+  // Whatever was put off comes back in time for its turn.
+  world.run(std::chrono::hours(2));
+  BOOST_TEST(world.delivered["flood.example"] == 5000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_backlog_goes_at_the_rate_that_is_allowed_from_its_first_to_its_last_message) {
+  Receivers world(Mode::no);
+  world.shaping.limit = [](const std::string& name) -> ShapingOptions::Limit {
+    return name == "provider:big" ? ShapingOptions::Limit{shaping::Rate::per_second(2), 0} : ShapingOptions::Limit{};
+  };
+  world.offer("a.example", 14'400, 1);  // two hours of it
+  for (int quarter = 1; quarter <= 7; ++quarter) {
+    world.run(minutes(15));
+    BOOST_TEST(world.delivered["a.example"] >= static_cast<std::uint64_t>(1800 * quarter * 97 / 100), quarter);
+    BOOST_TEST(world.delivered["a.example"] <= static_cast<std::uint64_t>(1800 * quarter + 10), quarter);
+  }
+  world.run(minutes(30));
+  BOOST_TEST(world.delivered["a.example"] == 14'400U);
+  BOOST_TEST_MESSAGE("put off " << world.put_off["a.example"]);
+  BOOST_TEST(world.put_off["a.example"] <= 5 * 14'400U);
+}
+
+BOOST_AUTO_TEST_CASE(limits_hold_for_a_domain_a_tenant_and_a_destination) {
+  for (const std::string name : {"domain:m.example", "tenant:a.example", "smtp"}) {
+    Receivers world(Mode::no);
+    world.options.tenants = name.starts_with("tenant");
+    if (name == "smtp")
+      world.limits.rate_limit = shaping::Rate::per_minute(60);
+    else
+      world.shaping.limit = [name](const std::string& asked) -> ShapingOptions::Limit {
+        return asked == name ? ShapingOptions::Limit{shaping::Rate::per_minute(60), 2} : ShapingOptions::Limit{};
+      };
+    world.service = milliseconds(200);
+    world.offer("a.example", 100, 1);
+    world.offer("a.example", 100, 1, "small.example");
+    world.offer("b.example", 100, 2, "other.example");
+    world.run(seconds(30));
+    const auto of_a = world.delivered["a.example"];
+    BOOST_TEST(of_a >= (name == "tenant:a.example" ? 28U : name == "smtp" ? 42U : 128U), name << ": " << of_a);
+    BOOST_TEST(of_a <= (name == "tenant:a.example" ? 32U : name == "smtp" ? 48U : 132U), name << ": " << of_a);
+    // To another domain at the same provider: the destination is one, the domain is not.
+    if (name == "smtp")
+      BOOST_TEST(of_a + world.delivered["b.example"] <= 63U);
+    else
+      BOOST_TEST(world.delivered["b.example"] == 100U, name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(as_many_connections_are_opened_as_a_provider_bears) {
+  Receivers world(Mode::yes);
+  world.connections_borne = 2;
+  world.limits.destination_concurrency = 10;
+  world.keeps_offering = true;
+  world.offer("a.example", 200, 1);
+  world.run(seconds(300));
+  BOOST_TEST(world.told("gets at most 2 connections"));
+  const auto refused = world.refusals;
+  world.run(seconds(550));
+  BOOST_TEST(world.refusals - refused <= 2U, world.refusals - refused);
+  BOOST_TEST(world.most_connections == 2U);
+  // And more when it bears more.
+  world.connections_borne = 4;
+  world.run(std::chrono::hours(2));
+  BOOST_TEST(world.most_connections == 4U);
+}
+
+BOOST_AUTO_TEST_CASE(the_connections_that_a_provider_bears_are_made_full_use_of) {
+  for (const milliseconds leaves : {milliseconds(0), milliseconds(200)}) {
+    Receivers world(Mode::yes);
+    world.leaves = leaves;
+    world.connections_borne = 3;
+    world.limits.destination_concurrency = 10;
+    world.keeps_offering = true;
+    for (int i = 0; i < 5; ++i) world.offer("s" + std::to_string(i) + ".example", 20, static_cast<SourceNumber>(i + 1));
+    const auto delivered = [&] {
+      std::uint64_t n = 0;
+      for (const auto& [domain, count] : world.delivered) n += count;
+      return n;
+    };
+    world.run(seconds(700));
+    const auto before = delivered(), refused = world.refusals;
+    world.run(seconds(1800));
+    const double bound = 3 * 1800 / 0.1;  // each has a message for 100 ms
+    BOOST_TEST_MESSAGE(delivered() - before << " of " << bound << ", refused " << world.refusals - refused);
+    // Who counts those that are ending refuses their successors: that costs time, but is no word about the number.
+    BOOST_TEST(static_cast<double>(delivered() - before) >= (leaves == milliseconds(0) ? 0.95 : 0.4) * bound);
+    BOOST_TEST(!world.told("at most 2 connections"));
+    BOOST_TEST(world.refusals - refused <= 30U, world.refusals - refused);
+    BOOST_TEST(world.limit_of("big") == "none");  // no rate is taken for it
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_was_learned_outlives_the_scheduler_and_can_be_forgotten) {
+  Receivers world(Mode::yes);
+  HiddenRate hidden(60);
+  world.answer = [&](auto&&, auto&&, SteadyTime now) { return hidden.takes(now) ? "" : kTooMuch; };
+  world.offer("a.example", 500, 1);
+  world.run(seconds(900));
+  const std::string learned = world.limit_of("big");
+  BOOST_TEST(learned != "none");
+  world.restart();
+  world.offer("a.example", 1, 1);
+  BOOST_TEST(world.limit_of("big") == learned);
+  BOOST_TEST(world.core().order_rate("big", shaping::Rate::per_hour(2)));
+  BOOST_TEST(!world.core().order_rate("nobody", shaping::Rate::per_hour(2)));
+  world.restart();
+  world.offer("a.example", 1, 1);
+  std::size_t orders = 0;
+  world.core().each_limit([&](const LimitState& s) { orders += s.learned.ordered > 0 ? 1 : 0; });
+  BOOST_TEST(orders == 1U);
+  BOOST_TEST(world.core().forget_limits("big") == 2U);
+  BOOST_TEST(world.core().forget_limits("big") == 0U);
+  BOOST_TEST(world.limit_of("big") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(a_recipient_that_gets_too_much_rests_alone) {
+  Receivers world(Mode::yes);
+  bool too_much = true;
+  world.answer = [&](auto&&...) { return too_much ? "450 4.2.1 receiving mail too quickly" : ""; };
+  world.offer("a.example", 1, 1);
+  world.run(seconds(10));
+  too_much = false;
+  world.offer("a.example", 1, 1);
+  world.offer("a.example", 1, 1, "n.example");
+  world.run(seconds(10));
+  BOOST_TEST(world.delivered["a.example"] == 1U);
+  BOOST_TEST(world.reasons.back().contains("too much comes for him: try again in 119"));
+  world.run(seconds(3000));
+  BOOST_TEST(world.delivered["a.example"] == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_fault_of_the_sender_s_domain_slows_nobody_and_is_told_once_an_hour) {
+  Receivers world(Mode::yes);
+  world.answer = [](auto&&, const std::string& domain, SteadyTime) {
+    return domain == "unsigned.example" ? "550 5.7.26 unauthenticated" : "";
+  };
+  for (int i = 0; i < 20; ++i) {
+    world.offer("unsigned.example", 1, 1);
+    world.offer("good.example", 1, 2);
+    world.run(seconds(60));
+  }
+  BOOST_TEST(world.failed["unsigned.example"] == 20U);
+  BOOST_TEST(world.delivered["good.example"] == 20U);
+  BOOST_TEST(world.news.size() == 1U);
+  BOOST_TEST(world.told("warning: shaping: big complains of how unsigned.example is set up"));
+  world.run(seconds(3600));
+  world.offer("unsigned.example", 1, 1);
+  world.run(seconds(60));
+  BOOST_TEST(world.news.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(without_its_server_a_host_of_a_cluster_goes_by_its_part) {
+  Receivers world(Mode::no);
+  world.table.clustered = true;
+  world.table.rates.set_hosts(2);
+  world.shaping.limit = [](const std::string& name) {
+    return name == "provider:big" ? ShapingOptions::Limit{.rate = shaping::Rate::per_second(10)}
+                                  : ShapingOptions::Limit{};
+  };
+  world.offer("a.example", 200, 1);
+  world.run(seconds(20));
+  BOOST_TEST(world.delivered["a.example"] >= 95U);
+  BOOST_TEST(world.delivered["a.example"] <= 102U);
+}
+
+BOOST_AUTO_TEST_CASE(what_another_host_learned_counts_whatever_its_clock_says) {
+  Receivers world(Mode::yes);
+  world.table.clustered = true;
+  world.table.rates.up(2);
+  world.offer("a.example", 1, 1);
+  world.run(seconds(1));
+  // Nothing limits it here: it asks what others know of the provider, and of the sender there.
+  std::set<std::string> asked;
+  for (const auto& request : world.table.rates.take_requests())
+    if (const auto* ask = std::get_if<shaping::SharedRates::Ask>(&request)) asked.insert(ask->key);
+  BOOST_TEST(asked.contains("big|||"));
+  BOOST_TEST(asked.contains("big||a.example|"));
+  // The other's clock is an hour ahead, and it said this two seconds ago.
+  const WallTime then = world.wall() + std::chrono::hours(1) - seconds(2);
+  shaping::Learned learned;
+  learned.rate = shaping::Rate::per_minute(7).thousandths;
+  learned.complaints = 1;
+  learned.complained = learned.used = then;
+  learned.held_until = then + seconds(600);
+  learned.next_rise = learned.held_until + seconds(300);
+  world.core().rate_heard("big|||", encode(learned), seconds(2));
+  BOOST_TEST(world.limit_of("big") == "7/m");
+  BOOST_TEST(world.rests("big").count() == 598);
+  // Forgotten there, forgotten here.
+  world.core().rate_heard("big|||", encode(shaping::Learned{}), seconds(0));
+  BOOST_TEST(world.limit_of("big") == "none");
+}
+
+BOOST_AUTO_TEST_CASE(who_has_not_heard_of_a_complaint_does_not_undo_it) {
+  Receivers world(Mode::yes);
+  world.table.clustered = true;
+  world.table.rates.up(2);
+  world.answer = [](auto&&...) { return kTooMuchOfDomain; };
+  world.offer("a.example", 1, 1);
+  world.run(seconds(10));
+  const std::string limit = world.limit_of("big", "a.example");
+  BOOST_TEST(limit == "1/m");
+  for (const auto& request : world.table.rates.take_requests())
+    if (const auto* tell = std::get_if<shaping::SharedRates::Tell>(&request)) world.table.rates.told(tell->id, 1, true);
+  shaping::Learned risen;
+  risen.rate = shaping::Rate::per_minute(70).thousandths;
+  risen.complaints = 3;
+  risen.complained = world.wall() - seconds(5000);
+  risen.used = world.wall();
+  world.core().rate_heard("big||a.example|", encode(risen), seconds(0));
+  BOOST_TEST(world.limit_of("big", "a.example") == limit);
+  bool told = false;
+  for (const auto& request : world.table.rates.take_requests())
+    if (const auto* tell = std::get_if<shaping::SharedRates::Tell>(&request)) told |= tell->key == "big||a.example|";
+  BOOST_TEST(told);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace pen::qmgr

@@ -1,0 +1,60 @@
+#pragma once
+/// Mail that comes back: notices about mail of ours, and feedback reports, read and told as events.
+///
+/// Use:     auto found = co_await ReturnedMail::of(server, policy, client, message);   // nullptr: an ordinary message
+///          auto commit = co_await (*found)->read(until);  (*found)->drop();   // before the commit
+///          (*found)->tell();                                                  // when the queue has the message
+/// Which:   recipients of returned_mail_recipients; addresses of VERP in domains of ours; addresses that SRS made here.
+/// Bounds:  a message with more than kMostAddresses recipients is none; Reader's for the content.
+/// Thread:  the loop's. Server, policy and message must outlive it.
+/// Source:  docs/returned-mail.md.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/intake/intake.h"
+#include "lib/returned/report.h"
+#include "smtpd/client.h"
+#include "smtpd/server.h"
+
+namespace pen::smtpd {
+
+class ReturnedMail {
+ public:
+  // Notices and reports have one recipient; a few come from lists of postmasters.
+  static constexpr std::size_t kMostAddresses = 10;
+
+  /// Errors: a table could not be read.
+  static async::Task<Result<std::unique_ptr<ReturnedMail>>> of(Server& server, const Policy& policy,
+                                                               const ClientFacts& client, intake::Message& message);
+  /// Reads the content, which is complete. Outcomes: those of Message::show_content(), and spool_failed.
+  async::Task<intake::Commit> read(async::Until until);
+  /// With returned_mail_action = discard: what could be read goes no further, but to those whom SRS leads to.
+  void drop();
+  /// Writes to the log, counts and tells.
+  void tell() const;
+
+ private:
+  enum class Kind : std::uint8_t { listed, verp, srs };
+  struct Address {
+    std::string address;
+    Kind kind = Kind::listed;
+    // Of VERP and SRS: who sent the mail that comes back, and for whom it was (VERP).
+    std::string sender, recipient;
+  };
+  ReturnedMail(Server& server, const Policy& policy, const ClientFacts& client, intake::Message& message);
+  [[gnu::noinline]] async::Task<Result<void>> classify(std::string given);
+  void tell_notice(const Address& at) const;
+  void tell_feedback(const Address& at) const;
+  void tell_unreadable(const Address& at) const;
+
+  Server& server_;
+  const Policy& policy_;
+  intake::Message& message_;
+  std::vector<Address> addresses_;
+  returned::Report report_;
+  std::string client_name_, client_address_, queue_id_;
+  bool null_sender_ = false;
+};
+
+}  // namespace pen::smtpd

@@ -1,0 +1,305 @@
+"""Commands of Postfix by their own names, for software that calls them; compared with Debian's where it has them."""
+import fcntl
+import os
+import re
+import shutil
+import ssl
+import subprocess
+
+import peers
+from harness import *
+
+LINKS = {"postconf": "penconf", "postcat": "pencat", "postlock": "penlock", "postkick": "penkick",
+         "postdrop": "pendrop", "postfix": "penstock", "postqueue": "penqueue"}
+TEMPLATES = """# for tests
+failure_template = <<END
+Charset: us-ascii
+From: MAILER-DAEMON (Mail)
+Subject: It did not work
+Postmaster-Subject: A copy
+
+This is $myhostname ($mail_name), after ${delay_warning_time_hours} h; $$5.
+It is tried for $maximal_queue_lifetime_days d.
+END
+
+delay_template = <<EOF
+Subject: later
+
+$myhostname
+EOF
+"""
+
+
+class Named(Suite):
+    """An instance, and its commands under the names of Postfix."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.links = cls.folder()
+        for name, own in LINKS.items():
+            os.symlink(os.path.join(BIN, own), os.path.join(cls.links, name))
+        cls.mx = Instance()
+        cls.addClassCleanup(cls.mx.close)
+
+    def run_it(self, name, *words, stdin=None, text=True, timeout=60, **more):
+        return subprocess.run([os.path.join(self.links, name), *words], capture_output=True, text=text, input=stdin,
+                              timeout=timeout, env={**os.environ, "MAIL_CONFIG": self.mx.etc}, **more)
+
+    def ok(self, name, *words, **more):
+        done = self.run_it(name, *words, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def texts(self, output):
+        """{"failure": text} of what -b and -t print."""
+        found = re.findall(r"(?m)^(?:expanded_)?(\w+)_(?:template|text) = <<(\w+)\n((?:.*\n)*?)\2\n", output)
+        return {name: text for name, _, text in found}
+
+
+class Commands(Named):
+    def test_postconf_shows_the_texts_of_notices(self):
+        path = self.mx.write("templates", TEMPLATES)
+        shown = self.texts(self.ok("postconf", "-b", path))
+        self.assertEqual(list(shown), ["failure", "delay", "success", "verify"])
+        self.assertEqual(shown["failure"], "This is mx.test.example (Penstock), after 0 h; $5.\nIt is tried for 5 d.\n")
+        self.assertEqual(shown["delay"], "mx.test.example\n")
+        written = self.ok("postconf", "-t", path)
+        self.assertIn("Subject: It did not work\nPostmaster-Subject: A copy\n\nThis is $myhostname ", written)
+        with self.subTest("what -t prints is a template file"):
+            again = self.mx.write("again", written)
+            self.assertEqual(self.ok("postconf", "-t", again), written)
+            self.assertEqual(self.texts(self.ok("postconf", "-b", again)), shown)
+        with self.subTest("built-in ones, and those of main.cf"):
+            builtin = self.texts(self.ok("postconf", "-b"))
+            self.assertIn("mx.test.example", builtin["verify"])
+            self.assertNotIn("$", builtin["delay"])
+            self.mx.set(bounce_template_file=path)
+            self.assertEqual(self.texts(self.ok("postconf", "-b")), shown)
+            self.mx.set(bounce_template_file="")
+        with self.subTest("mistakes"):
+            wrong = self.mx.write("wrong", "failure_template = <<EOF\nSubject: x\n\n$nonsense_name\nEOF\n")
+            for words, status, said in ((("-b", wrong), 78, "nonsense_name"), (("-t", wrong), 0, ""),
+                                        (("-b", path + "-missing"), 78, "No such file"),
+                                        (("-t", self.mx.write("worse", "bad\n")), 78, "line 1"),
+                                        (("-b", "-t"), 64, "only one of"), (("-b", "-n"), 64, "go alone")):
+                done = self.run_it("postconf", *words)
+                self.assertEqual((words, done.returncode), (words, status), done.stderr)
+                self.assertIn(said, done.stderr)
+
+    def test_postconf_tells_of_the_tls_library(self):
+        for mode in ("compile-version", "run-version"):
+            self.assertRegex(self.ok("postconf", "-T", mode), r"^OpenSSL 3\.\d+\.\d+ .*\n$")
+        self.assertLessEqual({"ecdsa", "rsa"}, set(self.ok("postconf", "-T", "public-key-algorithms").split()))
+        self.assertEqual(self.run_it("postconf", "-T", "nonsense").returncode, 64)
+
+    def test_postlock_runs_a_command_under_the_locks(self):
+        box = os.path.join(self.folder(), "box")
+        out = self.ok("postlock", box, "sh", "-c", 'ls "$0.lock"; echo "$@"', box, "-l", "two words")
+        self.assertEqual(out, f"{box}.lock\n-l two words\n")
+        self.assertTrue(os.path.exists(box))
+        self.assertFalse(os.path.exists(box + ".lock"))
+        with self.subTest("the command's own status"):
+            self.assertEqual(self.run_it("postlock", box, "sh", "-c", "exit 7").returncode, 7)
+            self.assertEqual(self.run_it("postlock", box, "/nonexistent/command").returncode, 1)
+            self.assertEqual(self.run_it("postlock", box, "sh", "-c", "kill -9 $$").returncode, 75)
+            self.assertFalse(os.path.exists(box + ".lock"))
+        with self.subTest("no lock, no command"):
+            self.mx.set(deliver_lock_attempts="1")
+            with open(box, "r+") as held:
+                fcntl.lockf(held, fcntl.LOCK_EX)
+                done = self.run_it("postlock", "-l", "fcntl", box, "echo", "it runs")
+                self.assertEqual((done.returncode, done.stdout), (75, ""))
+                self.assertIn("unable to lock for exclusive access", done.stderr)
+                self.assertEqual(self.ok("postlock", "-l", "dotlock", box, "echo", "it runs"), "it runs\n")
+            open(box + ".lock", "w").close()
+            done = self.run_it("postlock", box, "echo", "it runs")
+            self.assertEqual((done.returncode, done.stdout), (75, ""))
+            self.assertEqual(self.ok("postlock", "-l", "flock,fcntl", box, "echo", "it runs"), "it runs\n")
+            os.remove(box + ".lock")
+        with self.subTest("what ends postlock ends the command, and not the lock before it"):
+            process = subprocess.Popen([os.path.join(self.links, "postlock"), "-c", self.mx.etc, box, "sh", "-c",
+                                        "trap 'echo ended; exit 3' TERM; echo begun; while :; do sleep 0.1; done"],
+                                       stdout=subprocess.PIPE, text=True)
+            self.assertEqual(process.stdout.readline(), "begun\n")
+            process.terminate()
+            self.assertEqual((process.stdout.read(), process.wait(timeout=60)), ("ended\n", 3))
+            process.stdout.close()
+            self.assertFalse(os.path.exists(box + ".lock"))
+        with self.subTest("wrong words"):
+            for words in ((), (box,), ("-l", "nonsense", box, "true"), ("-x", box, "true"),
+                          (os.path.join(box, "below"), "true"), (self.links, "true")):
+                self.assertEqual((words, self.run_it("postlock", *words).returncode), (words, 75))
+            link = box + "-link"
+            os.symlink(box, link)
+            self.assertEqual(self.run_it("postlock", link, "true").returncode, 75)
+
+    def test_postkick_wakes_services(self):
+        peer = self.enterContext(Peer())
+        peer.replies["RCPT"] = lambda session, line: "450 4.2.0 later"
+        self.mx.set(default_transport=f"smtp:[127.0.0.1]:{peer.port}", minimal_backoff_time="4000s")
+        self.mx.reload_whole()
+        send(self.mx.port, "a@local.test.example", ["b@far.example"], mail("waits"))
+        eventually(lambda: [m["queue_name"] for m in self.mx.queue()] == ["deferred"], "a message that waits")
+        del peer.replies["RCPT"]
+        self.assertEqual(self.ok("postkick", "public", "qmgr", "I"), "")
+        self.assertEqual(self.ok("postkick", "public", "qmgr", "FA"), "")
+        self.mx.wait_empty_queue()
+        self.ok("postkick", "public", "pickup", "W")
+        with self.subTest("a service that sleeps is started"):
+            self.mx.set_services({"kicked": "unix - - n - - error"})
+            self.mx.reload_whole()
+            serving = lambda: {s["service"]: s["state"] for s in self.mx.status()["services"]}["kicked/unix"]
+            self.assertEqual(serving(), "asleep")
+            self.ok("postkick", "private", "kicked", "W")
+            eventually(lambda: serving() == "serving", lambda: f"it serves\n{self.mx.log()}")
+        for words, status in ((("public", "nosuch", "W"), 69), (("weird", "qmgr", "W"), 64), (("public", "qmgr"), 64),
+                              (("private", "../public/qmgr", "W"), 64)):
+            self.assertEqual((words, self.run_it("postkick", *words).returncode), (words, status))
+
+    def test_postdrop_takes_what_sendmail_of_postfix_writes(self):
+        record = lambda kind, data="": kind.encode() + bytes([len(data)]) + data.encode()
+        long = "x" * 3000
+        long_record = b"N" + bytes([(len(long) & 127) | 128, len(long) >> 7]) + long.encode()
+        message = b"".join((record("A", "envelope_id=env1"), record("A", "ret_flags=2"),
+                            record("A", "rewrite_context=local"), record("F", "Full Name"),
+                            record("S", "ada@sender.example"), record("A", "notify_flags=4"),
+                            record("R", "u@virtual.test.example"), record("M"), record("N", "Subject: dropped"),
+                            record("N"), long_record, record("N", ".")))
+        self.mx.set(virtual_mailbox_maps=inline({"u@virtual.test.example": "u/", "v@virtual.test.example": "v/"}))
+        self.mx.reload_whole()
+        out = self.ok("postdrop", "-r", stdin=message + record("X") + record("R", "v@virtual.test.example") +
+                      record("E"), text=False)
+        said = re.fullmatch(rb"protocol\0postdrop_protocol\0queue_id\0(\w+)\0\0status\x000\0reason\0\0\0", out)
+        self.assertTrue(said, out)
+        for name in "uv":
+            content, = self.mx.virtual_box(name).wait()
+            self.assertIn(b"Subject: dropped\n", content)
+            self.assertTrue(content.endswith(f"\n\n{long}\n.\n".encode()), content[-100:])
+            self.assertRegex(content, rb"(?m)^From: Full Name <ada@sender.example>$")
+        self.mx.wait_log(rf"pickup\[\d+\]: {said[1].decode()}: uid=\d+ from=<ada@sender.example>")
+        with self.subTest("nothing is left of what is not whole, not for users, or too large"):
+            for bad in (b"garbage", b"", message, message + record("X"),
+                        record("L", "smtp:[192.0.2.1]") + message + record("X") + record("E")):
+                done = self.run_it("postdrop", "-r", stdin=bad, text=False)
+                self.assertEqual(done.returncode, 65, done.stderr)
+                self.assertNotIn(b"status", done.stdout)
+            self.mx.set(message_size_limit="2000")
+            done = self.run_it("postdrop", stdin=message + record("X") + record("E"), text=False)
+            self.assertEqual((done.returncode, done.stdout.split(b"\0\0", 1)[1]), (69, b"status\x004\0reason\0\0\0"))
+            self.mx.set(message_size_limit="10240000")
+            self.assertEqual(os.listdir(self.mx.path("spool", "maildrop")), [])
+
+    def test_postfix_tls_and_non_bdb(self):
+        tls = lambda *words: self.run_it("postfix", "tls", *words)
+        self.assertEqual([tls("all-default-client").returncode, tls("all-default-server").returncode], [0, 0])
+        self.assertIn("smtp_tls_security_level = may", self.ok("postfix", "tls", "enable-client"))
+        self.assertEqual(self.ok("postconf", "-h", "smtp_tls_security_level", "smtp_tls_loglevel"), "may\n1\n")
+        self.assertEqual([tls("all-default-client").returncode, tls("all-default-server").returncode], [1, 0])
+        self.assertIn("nothing is changed", self.ok("postfix", "tls", "enable-client"))
+        out = self.ok("postfix", "tls", "enable-server", "-a", "ecdsa", "mx.test.example", "mail.test.example")
+        self.assertIn("smtpd_tls_security_level = may\n", out)
+        certificate, key = self.ok("postconf", "-h", "smtpd_tls_cert_file", "smtpd_tls_key_file").split()
+        self.assertEqual(os.stat(key).st_mode & 0o777, 0o600)
+        before = os.listdir(self.mx.etc)
+        self.assertIn("nothing is changed", self.ok("postfix", "tls", "enable-server"))
+        self.assertEqual(os.listdir(self.mx.etc), before)
+        self.mx.reload_whole()
+        with self.subTest("clients that know the certificate are served"):
+            context = ssl.create_default_context(cafile=certificate)
+            with Client(self.mx.port) as client:
+                client.expect("EHLO client.example", "250")
+                client.expect("STARTTLS", "220")
+                client.socket = context.wrap_socket(client.socket, server_hostname="mail.test.example")
+                der = client.socket.getpeercert(True)
+            with open(certificate) as text:
+                self.assertEqual(ssl.PEM_cert_to_DER_cert(text.read()), der)
+        with self.subTest("what DNS and authorities get"):
+            said = self.ok("postfix", "tls", "output-server-tlsa", "-h", "other.example")
+            self.assertRegex(said, rf"^; {re.escape(key)}\n_25\._tcp\.other\.example\. IN TLSA 3 1 1 [0-9a-f]{{64}}\n$")
+            self.assertTrue(self.ok("postfix", "tls", "output-server-csr").startswith("-----BEGIN CERTIFICATE REQUEST"))
+        with self.subTest("a new key, put to use"):
+            new = re.findall(r"(?m)^    (/\S+)$", self.ok("postfix", "tls", "new-server-key"))
+            self.assertEqual([os.path.basename(p)[:4] for p in new], ["cert", "key-"])
+            self.assertEqual(self.ok("postconf", "-h", "smtpd_tls_cert_file"), certificate + "\n")
+            self.assertEqual(tls("deploy-server-cert", new[0], key).returncode, 65)
+            self.assertEqual(tls("deploy-server-cert", new[0], new[0] + "-missing").returncode, 66)
+            self.ok("postfix", "tls", "deploy-server-cert", *new)
+            self.assertEqual(self.ok("postconf", "-h", "smtpd_tls_cert_file", "smtpd_tls_key_file").split(), new)
+            again, = re.findall(r"in use: (\S+)$", self.ok("postfix", "tls", "new-server-cert").splitlines()[0])
+            self.ok("postfix", "tls", "deploy-server-cert", again, new[1])
+        self.assertEqual([tls().returncode, tls("nonsense").returncode], [64, 64])
+        with self.subTest("non-bdb"):
+            self.assertIn("LMDB", self.ok("postfix", "non-bdb", "status"))
+            for word in ("enable-redirect", "enable-reindex"):
+                self.assertEqual(self.ok("postfix", "non-bdb", word), "")
+            done = self.run_it("postfix", "non-bdb", "disable")
+            self.assertEqual(done.returncode, 69)
+            self.assertIn("penmap", done.stderr)
+            self.assertEqual(self.run_it("postfix", "non-bdb").returncode, 64)
+
+
+@unittest.skipIf(peers.unavailable(), peers.unavailable())
+class BesidePostfix(Named):
+    """The same words for Debian's commands."""
+
+    def test_both_say_the_same(self):
+        peer = peers.Postfix(free_port(), settings="mail_name = Penstock\n")
+        self.addCleanup(peer.stop)
+        peer.start()
+        self.mx.set(myhostname="peer.example")
+
+        def theirs(*words):
+            done = peer.run(*words)
+            return done.returncode, done.stdout
+        path = self.mx.write("templates", TEMPLATES)
+        peer.write("etc/postfix/templates", TEMPLATES)
+        for option in ("-b", "-t"):
+            with self.subTest(option):
+                status, out = theirs("/usr/sbin/postconf", option, "/etc/postfix/templates")
+                self.assertEqual(status, 0, out)
+                own = self.texts(self.ok("postconf", option, path))
+                self.assertEqual(list(own), list(self.texts(out)))
+                self.assertEqual(own["failure"], self.texts(out)["failure"])  # the others are in words of their own
+        for mode in ("public-key-algorithms",):
+            self.assertLessEqual(set(theirs("/usr/sbin/postconf", "-T", mode)[1].split()),
+                                 set(self.ok("postconf", "-T", mode).split()))
+        box = os.path.join(self.folder(), "box")
+        for words in (("BOX", "true"), ("BOX", "sh", "-c", "exit 7"), ("-l", "nosuch", "BOX", "true"), (),
+                      ("/nonexistent/x", "true"), ("BOX", "/nonexistent"), ("-l", "dotlock", "BOX", "ls", "BOX.lock")):
+            with self.subTest(f"postlock {words}"):
+                at = lambda place: [w.replace("BOX", place) for w in words]
+                status, out = theirs("/usr/sbin/postlock", *at("/tmp/box"))
+                done = self.run_it("postlock", *at(box))
+                self.assertEqual(done.returncode, status, out + done.stderr)
+        with self.subTest("postdrop: their sendmail, our maildrop"):
+            # Their sendmail runs this postdrop, which keeps what it is given and hands it to the real one.
+            peer.write("etc/cmd/postdrop",
+                       "#!/bin/sh\ntee /var/log/given | /usr/sbin/postdrop \"$@\" | tee /var/log/said\n")
+            os.chmod(os.path.join(peer.dir, "etc/cmd/postdrop"), 0o755)
+            os.symlink("/usr/sbin/postlog", os.path.join(peer.dir, "etc/cmd/postlog"))
+            shutil.copytree(os.path.join(peer.dir, "etc/postfix"), os.path.join(peer.dir, "etc/other"), symlinks=True)
+            with open(os.path.join(peer.dir, "etc/other/main.cf"), "a") as main:
+                main.write("command_directory = /etc/cmd\n")
+            with open(os.path.join(peer.dir, "etc/postfix/main.cf"), "a") as main:
+                main.write("alternate_config_directories = /etc/other\n")
+            self.mx.set(virtual_mailbox_maps=inline({"w@virtual.test.example": "w/"}))
+            self.mx.reload_whole()
+            for n, (words, headers) in enumerate(((("-f", "a@sender.example", "w@virtual.test.example"), ""),
+                                                  (("-t", "-B", "8BITMIME"), "To: w@virtual.test.example\\n"))):
+                text = f"{headers}Subject: by Debian {n}\\n\\nbody\\n"
+                status, out = theirs("/bin/sh", "-c", f"printf '{text}' | /usr/sbin/sendmail -C /etc/other " +
+                                     " ".join(words))
+                self.assertEqual(status, 0, out)
+                with open(os.path.join(peer.dir, "log/given"), "rb") as given:
+                    out = self.ok("postdrop", "-r", stdin=given.read(), text=False)
+                with open(os.path.join(peer.dir, "log/said"), "rb") as said:
+                    without_id = lambda answer: re.sub(rb"queue_id\0\w+\0", b"queue_id\0ID\0", answer)
+                    self.assertEqual(without_id(out), without_id(said.read()))
+            found = self.mx.virtual_box("w").wait(2)
+            self.assertEqual({m for content in found for m in re.findall(rb"Subject: by Debian \d", content)},
+                             {b"Subject: by Debian 0", b"Subject: by Debian 1"})
+
+
+if __name__ == "__main__":
+    unittest.main()

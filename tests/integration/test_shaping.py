@@ -1,0 +1,200 @@
+"""What receivers bear: their complaints in their own words, limits that are learned and that are set."""
+import json
+import threading
+import time
+
+import peers
+from harness import *
+
+SOON = {"minimal_backoff_time": "1s", "maximal_backoff_time": "4s", "queue_run_delay": "1s"}
+GOOGLE_DOMAIN = ["421-4.7.28 Gmail has detected an unusual rate of unsolicited mail originating from",
+                 "421-4.7.28 your DKIM domain [flood.example 36]. To protect our users from spam, mail",
+                 "421 4.7.28 sent from your domain has been temporarily rate limited. x - gsmtp"]
+OUTLOOK_BLOCK = ("550 5.7.1 Unfortunately, messages from [192.0.2.1] weren't sent. Please contact your Internet "
+                 "service provider since part of their network is on our block list (S3150).")
+YAHOO_UNUSUAL = "421 4.7.0 [TS02] Messages from 192.0.2.1 temporarily deferred due to user complaints - 4.16.55.1"
+
+
+class HiddenRate:
+    """So many in a second, a few at once; what is beyond is refused."""
+
+    def __init__(self, rate, at_once):
+        self.rate, self.at_once, self.tokens, self.last = rate, at_once, at_once, time.monotonic()
+        self.lock, self.refused = threading.Lock(), 0
+
+    def takes(self):
+        with self.lock:
+            now = time.monotonic()
+            self.tokens = min(self.at_once, self.tokens + (now - self.last) * self.rate)
+            self.last = now
+            if self.tokens >= 1:
+                self.tokens -= 1
+                return True
+            self.refused += 1
+            return False
+
+
+class Shaping(Suite):
+    def json(self, mx, *words):
+        return [json.loads(line) for line in mx.tool("pendest", "--json", *words, check=True).stdout.splitlines()]
+
+    def limits(self, mx, group):
+        found = {}
+        for entry in self.json(mx, "list"):
+            for limit in entry.get("limits", []):
+                if limit.get("group") == group:
+                    found[(limit.get("sender_domain", ""), limit.get("name", ""))] = limit
+        return found
+
+    def test_gmail_microsoft_and_yahoo_are_understood_in_their_own_words(self):
+        port = free_port()
+        with Peer(host="127.0.0.21", port=port) as google, Peer(host="127.0.0.22", port=port) as outlook, \
+                Peer(host="127.0.0.23", port=port) as yahoo, \
+                Dns({("g.example", "MX"): [(5, "gmail-smtp-in.l.google.com")],
+                     ("gmail-smtp-in.l.google.com", "A"): ["127.0.0.21"],
+                     ("o.example", "MX"): [(5, "o-example.olc.protection.outlook.com")],
+                     ("o-example.olc.protection.outlook.com", "A"): ["127.0.0.22"],
+                     ("y.example", "MX"): [(1, "mta5.am0.yahoodns.net")],
+                     ("mta5.am0.yahoodns.net", "A"): ["127.0.0.23"]}) as dns, \
+                Instance({**dns.settings(), "smtp_tcp_port": str(port), **SOON, "shaping": "yes"}) as mx:
+            # Google: mail of one domain only; all other mail goes on.
+            google.replies["MAIL"] = lambda session, line: (
+                "\r\n".join(GOOGLE_DOMAIN) if "@flood.example" in line else None)
+            send(mx.port, "ada@flood.example", ["a@g.example"], mail())
+            mx.wait_log(r"shaping: google of flood\.example rests for 1800 s, then gets 1/m: rule google-rate-dkim")
+            sessions = len(google.sessions)
+            send(mx.port, "ada@flood.example", ["b@g.example"], mail())
+            mx.wait_log(r"to=<b@g\.example>, relay=none, .*status=deferred \(google of flood\.example rests after")
+            send(mx.port, "ada@calm.example", ["c@g.example"], mail())
+            self.assertEqual(google.wait_messages(1)[0].recipients, ["c@g.example"])
+            self.assertLessEqual(len(google.sessions), sessions + 1)
+            self.assertIn("google-rate-dkim", mx.tool("pendest", "explain", "x@g.example", check=True).stdout)
+            # Microsoft: the address is blocked; a 5xx that sends nothing back.
+            outlook.replies["MAIL"] = lambda session, line: OUTLOOK_BLOCK
+            send(mx.port, "ada@calm.example", ["d@o.example"], mail())
+            mx.wait_log(r"warning: shaping: outlook takes nothing: its mail waits for 43200 s: rule outlook-blocked")
+            mx.wait_log(r"put off instead of returned, for the complaint is of a block: ")
+            self.assertRegex(mx.log(), r"smtp\[\d+\]: \w+: to=<d@o\.example>, .*dsn=5\.7\.1, status=SOFTBOUNCE ")
+            self.assertNotIn("status=bounced", mx.log())
+            # What a reply repeats of the mail is not the receiver's word.
+            yahoo.replies["RCPT"] = lambda session, line: (
+                "554 delivery error: This user has no account (" + line[line.index("<") + 1:line.index(">")] + ")")
+            send(mx.port, '"[tss09] too many connections"@stranger.example', ['"[tss09]"@y.example'], mail())
+            mx.wait_log(r"smtp\[\d+\]: .*@y\.example>, .*status=bounced ")
+            del yahoo.replies["RCPT"]
+            self.assertNotIn("yahoo takes nothing", mx.log())
+            send(mx.port, "ada@calm.example", ["e@o.example"], mail())
+            mx.wait_log(r"to=<e@o\.example>, relay=none, .*status=deferred \(outlook rests after a complaint")
+            self.assertEqual(len(outlook.messages), 0)
+            self.assertEqual(len([e for e in mx.queue() if "@o.example" in str(e)]), 2)
+            # Yahoo: the source address; what waits for others does not wait.
+            yahoo.replies["MAIL"] = lambda session, line: YAHOO_UNUSUAL
+            send(mx.port, "ada@calm.example", ["f@y.example"], mail())
+            mx.wait_log(r"shaping: yahoo rests for 1800 s, then gets 1/m: rule yahoo-unusual")
+            shown = self.limits(mx, "yahoo")[("", "")]
+            self.assertEqual((shown["rule"], shown["rate"]), ("yahoo-unusual", "1/m"))
+            self.assertGreater(shown["held_ms"], 1_000_000)
+            self.assertIn("rests for", mx.tool("pendest", "show", "yahoo", check=True).stdout)
+            # What was learned is on the disk, and goes by order.
+            mx.stop()
+            for peer in (outlook, yahoo):
+                peer.replies.clear()
+            mx.start()
+            send(mx.port, "ada@calm.example", ["g@y.example"], mail())
+            mx.wait_log(r"to=<g@y\.example>, relay=none, .*status=deferred \(yahoo rests after a complaint")
+            self.assertEqual((len(outlook.messages), len(yahoo.messages)), (0, 0))
+            for name in ("outlook", "yahoo"):
+                mx.tool("pendest", "forget", name, check=True)
+            mx.flush()
+            outlook.wait_messages(2)
+            yahoo.wait_messages(2)
+
+    def test_a_rate_that_a_receiver_keeps_to_itself_is_learned(self):
+        hidden = HiddenRate(rate=20, at_once=5)
+        with Peer(host="127.0.0.24") as peer, \
+                Dns({("big.example", "MX"): [(5, "mx.big.example")], ("mx.big.example", "A"): ["127.0.0.24"]}) as dns:
+            peer.replies["MAIL"] = lambda session, line: None if hidden.takes() else "451 4.7.1 slow down"
+            with Instance({**dns.settings(), "smtp_tcp_port": str(peer.port), **SOON}, start=False) as mx:
+                rules = mx.write("own.rules", "provider big .big.example\n"
+                                 "rule slow-down provider=big code=451 text=\"slow down\"\n"
+                                 "  class=rate scope=source\n")
+                mx.set(shaping_rules_files=rules, shaping_pause_time="1s", shaping_minimum_rate="10/s",
+                       shaping_increase_interval="1s", shaping_forget_time="1d", smtp_destination_recipient_limit="2")
+                mx.start()
+                # Two recipients in a transaction: fifteen at once, however slow this machine is.
+                send(mx.port, "s@sender.example", [f"u{i}@big.example" for i in range(30)], mail())
+                mx.wait_log(r"shaping: big rests for 1 s, then gets 10/s: rule slow-down \(rate of source\)")
+                peer.wait_messages(15, seconds=60)
+                before = hidden.refused
+                send(mx.port, "t@sender.example", [f"v{i}@big.example" for i in range(120)], mail())
+                peer.wait_messages(75, seconds=60)
+                # Without a limit most of them would be refused at least once; with it, who comes after a rise too many.
+                self.assertLess(hidden.refused - before, 20)
+                limit = self.limits(mx, "big")[("", "")]
+                self.assertGreaterEqual(limit["complaints"], 1)
+
+    def test_postfix_with_a_message_rate_limit_is_kept_to(self):
+        reason = peers.unavailable()
+        if reason:
+            self.skipTest(reason)
+        with Peer() as back, peers.Postfix(port=free_port(), relay_port=back.port, settings=(
+                "smtpd_client_message_rate_limit = 20\nsmtpd_client_event_limit_exceptions =\n"
+                "anvil_rate_time_unit = 2s\nsmtpd_error_sleep_time = 0\n")) as postfix:
+            # Its host belongs to no provider: the shipped rules know its words all the same.
+            settings = relay_to(back)
+            settings["transport_maps"] = inline({"rcpt.example": f"smtp:[127.0.0.1]:{postfix.port}"})
+            with Instance({**settings, **SOON, "shaping_pause_time": "2s", "shaping_minimum_rate": "5/s",
+                           "shaping_increase_interval": "1s"}) as mx:
+                for i in range(60):
+                    send(mx.port, f"s{i}@sender.example", [f"u{i}@rcpt.example"], mail())
+                back.wait_messages(60, seconds=90)
+                mx.wait_log(r"shaping: 127\.0\.0\.1 rests for 2 s, then gets \S+: rule any-too-many-messages")
+                # Without a limit each of the later forty is refused again and again while a window lasts.
+                self.assertLess(postfix.log().count("too much mail from"), 40)
+
+    def test_who_observes_only_says_what_would_be_done(self):
+        with Peer(host="127.0.0.25") as peer, \
+                Dns({("g.example", "MX"): [(5, "mx.l.google.com")], ("mx.l.google.com", "A"): ["127.0.0.25"]}) as dns, \
+                Instance({**dns.settings(), "smtp_tcp_port": str(peer.port), **SOON, "shaping": "observe"}) as mx:
+            peer.replies["DOT"] = ["\r\n".join(GOOGLE_DOMAIN)]
+            send(mx.port, "ada@flood.example", ["a@g.example"], mail())
+            mx.wait_log(r"shaping = observe: flood\.example to google would go slower: rule google-rate-dkim")
+            peer.wait_messages(1)
+            self.assertEqual(self.limits(mx, "google"), {})
+
+    def test_limits_that_are_set_hold(self):
+        begins = []
+        with Peer(host="127.0.0.26") as peer, \
+                Dns({("big.example", "MX"): [(5, "mx.big.example")], ("mx.big.example", "A"): ["127.0.0.26"]}) as dns:
+            peer.replies["MAIL"] = lambda session, line: begins.append(time.monotonic())
+            with Instance({**dns.settings(), "smtp_tcp_port": str(peer.port), **SOON}, start=False) as mx:
+                rules = mx.write("own.rules", "provider big .big.example\n")
+                limits = mx.write("limits", "provider:big rate=5/s connections=2\n")
+                mx.set(shaping="no", shaping_rules_files=rules, delivery_limit_maps=f"texthash:{limits}",
+                       default_destination_rate_limit="100/s")
+                mx.start()
+                for i in range(15):
+                    send(mx.port, f"s{i}@sender.example", [f"u{i}@big.example"], mail())
+                peer.wait_messages(15)
+                # Fourteen pauses of a fifth of a second; what is slow here makes it longer.
+                self.assertGreater(begins[-1] - begins[0], 2.0)
+                self.assertEqual(self.limits(mx, "big")[("", "smtp")]["set"], "100/s")
+                self.assertEqual(self.limits(mx, "big")[("", "")]["set"], "5/s")
+                mx.tool("pendest", "rate", "big", "1/h", check=True)
+                mx.wait_log(r"destination big: at most 1/h by order")
+                for i in range(3):
+                    send(mx.port, f"s{i}@sender.example", [f"v{i}@big.example"], mail())
+                mx.wait_log(r"status=deferred \(big may have 1/h, try again in \d+ seconds\)")
+                mx.tool("pendest", "rate", "big", "none", check=True)
+                peer.wait_messages(18, seconds=60)
+                mx.write("broken.rules", "provider big\n")
+                mx.set(shaping_rules_files=f"{rules}, {mx.dir}/broken.rules", default_destination_rate_limit="slow")
+                checked = mx.tool("penstock", "check").stdout
+                self.assertRegex(checked, r"broken\.rules:1: a provider needs names of hosts.*nothing of this file")
+                self.assertIn("default_destination_rate_limit: not a rate", checked)
+                self.assertEqual(mx.tool("pendest", "rate", "nobody", "1/h").returncode, 65)
+                self.assertEqual(mx.tool("pendest", "rate", "big", "often").returncode, 64)
+
+
+if __name__ == "__main__":
+    unittest.main()

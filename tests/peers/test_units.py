@@ -1,0 +1,169 @@
+"""The units for systemd: what they forbid, rated by systemd itself, and the mail system at work under their filters."""
+import configparser
+import ctypes
+import errno
+import os
+import pwd
+import re
+import socket
+import subprocess
+import tempfile
+
+from harness import *
+
+CONF = os.path.join(TOP, "conf")
+UNITS = ("penstock.service", "penstock@.service", "penstock-relay@.service")
+# setpriv, which does systemd's work here, is under the filter already.
+IDENTITY = {"setresuid", "setresgid", "setgroups", "setreuid", "setregid", "capset"}
+
+
+def lines(unit, name):
+    with open(os.path.join(CONF, unit)) as text:
+        return re.findall(rf"^{name}=(.*)$", text.read(), re.M)
+
+
+def members(group):
+    """The system calls of one of systemd's groups."""
+    found = set()
+    out = subprocess.run(["systemd-analyze", "syscall-filter", group], capture_output=True, text=True, check=True)
+    for word in (line.strip() for line in out.stdout.split("\n")[1:]):
+        if word.startswith("@"):
+            found |= members(word)
+        elif word and not word.startswith("#"):
+            found.add(word)
+    return found
+
+
+def permitted(unit):
+    """As systemd.exec(5) has it: the first line allows, later ones add, or take away after ~."""
+    calls = set()
+    for text in lines(unit, "SystemCallFilter"):
+        names = set()
+        for word in text.lstrip("~").split():
+            names |= members(word) if word.startswith("@") else {word}
+        calls = calls - names if text.startswith("~") else calls | names
+    return calls
+
+
+def wanted():
+    """The calls of the table of programs (lib/confine), and those that put the table in force."""
+    with open(os.path.join(TOP, "lib", "confine", "system_calls.h")) as text:
+        arrays = re.findall(r"constexpr auto (k\w+) = std::to_array<std::string_view>\(\{(.*?)\}\);", text.read(), re.S)
+    calls = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"}
+    for name, body in arrays:
+        if name not in ("kFatalCalls", "kTriedCalls"):
+            calls |= set(re.findall(r'"(\w+)"', body))
+    return calls
+
+
+def under_filter(calls, otherwise):
+    """For a child before exec: any other call ends the process, as systemd has it by default, or fails."""
+    library = ctypes.CDLL("libseccomp.so.2")
+    library.seccomp_init.restype = ctypes.c_void_p
+
+    def apply():
+        kill_process, allow, fail = 0x80000000, 0x7fff0000, 0x00050000
+        refused = fail | getattr(errno, otherwise[0]) if otherwise else kill_process
+        context = ctypes.c_void_p(library.seccomp_init(ctypes.c_uint32(refused)))
+        for name in calls | {"execve"}:
+            number = library.seccomp_syscall_resolve_name(name.encode())
+            if number >= 0:
+                assert library.seccomp_rule_add(context, ctypes.c_uint32(allow), number, 0) == 0, name
+        assert library.seccomp_load(context) == 0
+
+    return apply
+
+
+def await_log(path, pattern):
+    def found():
+        if os.path.exists(path):
+            with open(path) as text:
+                return re.search(pattern, text.read())
+        return None
+    eventually(found, f"{path} has {pattern!r}", 120)
+
+
+class Units(Suite):
+    def test_ratings(self):
+        for unit, limit in zip(UNITS, (36, 36, 20)):
+            done = subprocess.run(["systemd-analyze", "security", "--offline=yes", f"--threshold={limit}",
+                                   os.path.join(CONF, unit)], capture_output=True, text=True)
+            self.assertEqual((unit, done.returncode, done.stderr), (unit, 0, ""), done.stdout)
+            self.assertIn("Overall exposure level", done.stdout)
+
+    def test_the_profile_for_apparmor_is_read(self):
+        done = subprocess.run(["apparmor_parser", "--skip-kernel-load", "--skip-cache", os.path.join(
+            TOP, "debian", "apparmor", "usr.libexec.penstock.master")], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_profiles_for_ufw_are_of_the_ports_that_master_cf_has(self):
+        profiles = configparser.ConfigParser()
+        with open(os.path.join(TOP, "debian", "ufw")) as text:
+            profiles.read_file(text)
+        ports = {int(profiles[name]["ports"].removesuffix("/tcp")) for name in profiles.sections()}
+        with open(os.path.join(CONF, "master.cf")) as text:
+            services = re.findall(r"^#?(\w+)\s+inet\s.*\ssmtpd$", text.read(), re.M)
+        self.assertEqual(ports, {socket.getservbyname(name, "tcp") for name in services})
+        for name in profiles.sections():
+            self.assertTrue(profiles[name]["title"] and profiles[name]["description"], name)
+
+    def test_the_filters_permit_what_the_programs_call(self):
+        # Names that this systemd does not know are of newer kernels, or of other processors.
+        for unit in UNITS:
+            self.assertEqual((unit, sorted((wanted() & members("@known")) - permitted(unit))), (unit, []))
+
+    def goes_through(self, front, etc, log, port, to, prefix=(), reload=()):
+        """Mail goes through, and every program is confined as without the filter. reload: what ExecReload is run by."""
+        try:
+            await_log(log, "all services are ready")
+            send(port, "a@sender.example", [to], b"Subject: x\r\n\r\nx\r\n")
+            await_log(log, "status=sent")
+            status = subprocess.run([*prefix, os.path.join(BIN, "penstock"), "-c", etc, "status"],
+                                    capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*(reload or prefix), os.path.join(BIN, "penstock"), "-c", etc, "reload"],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(status.stdout + status.stderr,
+                             r"confined \(privileges limits (files )?calls\): .*qmgr/unix")
+            front.terminate()
+            self.assertEqual(front.wait(timeout=60), 0)
+            with open(log) as text:
+                self.assertNotIn("confinement is not whole", text.read())
+        finally:
+            if front.poll() is None:
+                front.kill()
+                front.wait()
+
+    def test_mail_goes_through_under_the_filters_of_units_with_root(self):
+        for unit in UNITS[:2]:
+            # ExecReload has the unit's rights: less than root's, and master is closed to who has less.
+            rights = ",+".join(word.removeprefix("CAP_").lower() for text in lines(unit, "CapabilityBoundingSet")
+                               for word in text.split())
+            with self.subTest(unit), Instance(
+                    {"virtual_mailbox_maps": "static:box/"}, start=False) as mx:
+                front = subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "start-fg"],
+                                         preexec_fn=under_filter(permitted(unit), lines(unit, "SystemCallErrorNumber")))
+                self.goes_through(front, mx.etc, mx.path("log", "mail.log"), mx.port, "someone@virtual.test.example",
+                                  reload=["setpriv", f"--bounding-set=-all,+{rights}"] if os.geteuid() == 0 else ())
+
+    @unittest.skipIf(os.geteuid() != 0, "becomes another account")
+    def test_mail_goes_through_under_the_filter_of_the_unit_without_root(self):
+        unit, port = UNITS[2], free_port()
+        user = pwd.getpwnam("nobody")
+        with tempfile.TemporaryDirectory() as directory:
+            os.chown(directory, user.pw_uid, user.pw_gid)
+            place = os.path.join(directory, "mx")
+            without_root = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups",
+                            "--no-new-privs", "--inh-caps=-all,+net_bind_service",
+                            "--ambient-caps=-all,+net_bind_service", "--bounding-set=-all,+net_bind_service"]
+            tool = [*without_root, os.path.join(BIN, "penstock")]
+            subprocess.run([*tool, "init", place, "--port", str(port)], check=True, capture_output=True, timeout=60)
+            front = subprocess.Popen([*tool, "-c", place + "/etc", "start-fg"],
+                                     preexec_fn=under_filter(permitted(unit) | IDENTITY,
+                                                             lines(unit, "SystemCallErrorNumber")))
+            self.goes_through(front, place + "/etc", place + "/log/mail.log", port, "nobody@localhost",
+                              without_root)
+
+
+if __name__ == "__main__":
+    unittest.main()

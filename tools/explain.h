@@ -1,0 +1,19 @@
+#pragma once
+/// penstock explain: why a message is where it is, what happens next and when. Manual: man/penstock.1.
+///
+/// Use:     return explain_message(config, options);
+/// Returns: 0; EX_DATAERR: there is no such message; EX_NOPERM; EX_UNAVAILABLE.
+#include <string>
+
+#include "lib/config/config.h"
+
+namespace pen::tools {
+
+struct ExplainOptions {
+  std::string queue_id;
+  bool json = false;
+};
+
+int explain_message(const config::Config& config, const ExplainOptions& options);
+
+}  // namespace pen::tools

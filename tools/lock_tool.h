@@ -1,0 +1,31 @@
+#pragma once
+/// penlock: runs a command while a mailbox file is locked. Manual: man/penlock.1.
+///
+/// Use:     return service::run_tool<LockTool>(argc, argv);
+/// Returns: the exit status of the command; EX_TEMPFAIL, the mailbox could not be locked, or the command was not run
+///          to its end.
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "lib/service/command_line.h"
+
+namespace pen::tools {
+
+class LockTool {
+ public:
+  struct Options {
+    std::string directory, methods, folder;
+    std::vector<std::string> command;
+  };
+  static std::expected<Options, service::Ending> read(int argc, const char* const* argv);
+
+  explicit LockTool(Options options) : options_(std::move(options)) {}
+  int run();
+
+ private:
+  int run_command() const;
+  Options options_;
+};
+
+}  // namespace pen::tools

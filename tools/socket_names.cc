@@ -1,0 +1,329 @@
+#include "tools/socket_names.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "lib/base/text.h"
+#include "lib/config/edit.h"
+#include "lib/config/main_cf.h"
+#include "lib/config/master_cf.h"
+#include "lib/service/as_account.h"
+#include "lib/service/setup.h"
+
+namespace pen::tools {
+namespace {
+
+using config::Problem;
+using config::Service;
+using config::ServiceType;
+using config::Severity;
+
+constexpr std::string_view kQueueDirectory = "/var/spool/postfix";  // Postfix's default
+constexpr std::string_view kSaslPath = "smtpd_sasl_path";
+// Names of the table type unix:, which is no socket.
+constexpr std::string_view kTables[] = {"passwd.byname", "group.byname"};
+
+bool ends_word(char c) { return ascii_space(c) || std::string_view(",;{}\"'").contains(c); }
+
+/// Adds those that follow the word `scheme`.
+void find(std::string_view text, std::string_view scheme, std::vector<SocketName>& found) {
+  for (std::size_t at = 0; (at = text.find(scheme, at)) != std::string_view::npos;) {
+    const std::size_t path = at + scheme.size();
+    std::size_t start = at;
+    while (start > 0 && !ends_word(text[start - 1]) && text[start - 1] != '=') --start;
+    std::string_view before = text.substr(start, at - start);
+    std::size_t end = path;
+    while (end < text.size() && !ends_word(text[end])) ++end;
+    at = end;
+    if (!before.empty() && !before.ends_with(':')) continue;  // the end of another word
+    if (!before.empty()) before.remove_suffix(1);
+    std::string_view name = text.substr(path, end - path);
+    if (before == "socketmap" || before.ends_with(":socketmap")) name = name.substr(0, name.rfind(':'));
+    if (name.empty() || name.front() == '$' || std::ranges::find(kTables, name) != std::end(kTables)) continue;
+    found.push_back({path, std::string(name), std::string(before)});
+  }
+}
+
+/// The socket of smtpd_sasl_path, whose value needs no "unix:".
+std::optional<SocketName> sasl_socket(std::string_view value) {
+  const std::size_t at = value.find_first_not_of(" \t");
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view path = trim(value);
+  if (path.starts_with("unix:") || path.starts_with("inet:") || path.starts_with('$')) return std::nullopt;
+  return SocketName{at, std::string(path), {}};
+}
+
+/// Whether smtpd connects to what smtpd_sasl_path names.
+bool logs_in(const config::Config& config) {
+  return iequals(config.text("smtpd_sasl_auth_enable").value_or(""), "yes") &&
+         iequals(config.text("smtpd_sasl_type").value_or(""), "dovecot");
+}
+
+bool of_filters(std::string_view setting) { return setting.ends_with("_milters"); }
+
+std::vector<SocketName> in_value(std::string_view setting, std::string_view value) {
+  auto found = socket_names(value, of_filters(setting));
+  if (setting == kSaslPath)
+    if (auto one = sasl_socket(value)) found.push_back(*std::move(one));
+  return found;
+}
+
+/// Puts the value in the place of $queue_directory. Returns whether it was there.
+bool fill_in(std::string& line, const std::string& queue_directory) {
+  bool any = false;
+  for (const std::string_view name : {"$queue_directory", "${queue_directory}", "$(queue_directory)"}) {
+    for (std::size_t at = 0; (at = line.find(name, at)) != std::string::npos;) {
+      const std::size_t end = at + name.size();
+      const bool longer = name.back() == 'y' && end < line.size() && (ascii_alnum(line[end]) || line[end] == '_');
+      if (longer || (at > 0 && line[at - 1] == '$')) {
+        at = end;
+        continue;
+      }
+      line.replace(at, name.size(), queue_directory);
+      at += queue_directory.size();
+      any = true;
+    }
+  }
+  return any;
+}
+
+class Import {
+ public:
+  explicit Import(const PostfixFiles& files)
+      : files_(files),
+        config_(config::Config::parse({files.directory, files.main, files.master, {}}, config::system_surroundings())),
+        own_(sockets_of(config_.master())) {
+    config::Problems ignored;
+    services_ = config::parse_master_cf(files.master, "master.cf", ignored);  // with the chroot column as it is
+    const bool set = config_.where("queue_directory").has_value();
+    out_.queue_directory = set ? config_.settings().queue_directory : std::string(kQueueDirectory);
+    // Postfix takes "-" as y below level 1, which is the one of a file that sets none.
+    const auto below = config_.expand("${{$compatibility_level} <level {1} ? {yes} : {no}}");
+    usual_chroot_ = !config_.where("compatibility_level") || (below && *below == "yes");
+    dovecot_ = iequals(config_.text("smtpd_sasl_type").value_or(""), "dovecot");
+    for (const Service& s : services_)
+      for (const auto& a : s.overrides)
+        dovecot_ = dovecot_ || (a.name == "smtpd_sasl_type" && iequals(a.value, "dovecot"));
+  }
+
+  AbsoluteSockets run() {
+    main();
+    master();
+    return std::move(out_);
+  }
+
+ private:
+  /// Whether Postfix runs all the services that fit below its queue directory. Without any: no.
+  bool below_queue(const std::function<bool(const Service&)>& fits) const {
+    bool any = false;
+    for (const Service& s : services_) {
+      if (!fits(s)) continue;
+      any = true;
+      if (!is_chrooted(s)) return false;
+    }
+    return any;
+  }
+  bool is_chrooted(const Service& s) const { return s.columns[4] == "-" ? usual_chroot_ : s.chroot; }
+
+  /// Whether the program that connects runs below the queue directory. of: the service whose -o it is; nullptr:
+  /// main.cf.
+  bool below_queue(std::string_view setting, const SocketName& socket, const Service* of) const {
+    if (socket.transport == "socketmap" || socket.transport == "proxy:socketmap") {
+      if (socket.transport.starts_with("proxy")) return false;
+      if (of != nullptr) return is_chrooted(*of);
+      const std::string_view program = setting.substr(0, setting.find('_'));
+      return below_queue([&](const Service& s) { return s.command == program; });
+    }
+    if (!socket.transport.empty())
+      return below_queue(
+          [&](const Service& s) { return s.name == socket.transport && s.type == ServiceType::unix_stream; });
+    if (of != nullptr) return is_chrooted(*of);
+    const std::string_view program = setting == "non_smtpd_milters" ? "cleanup" : "smtpd";
+    return below_queue([&](const Service& s) { return s.command == program; });
+  }
+
+  /// The path as all programs find it; empty: as it is written.
+  std::string absolute(std::string_view setting, const SocketName& socket, const Service* of) const {
+    const std::string& queue = out_.queue_directory;
+    if (!socket.path.starts_with('/')) return own_.contains(socket.path) ? std::string() : queue + "/" + socket.path;
+    const bool there_already = socket.path.starts_with(queue + "/");
+    return !there_already && below_queue(setting, socket, of) ? queue + socket.path : std::string();
+  }
+
+  void tell(const char* file, int line, const std::string& name, std::string text) {
+    out_.changes.push_back({Severity::note, files_.directory + "/" + file, line, name, std::move(text)});
+  }
+  void tell(const char* file, int line, const std::string& name, const SocketName& socket, const std::string& now) {
+    const std::string why = socket.path.starts_with('/')
+                                ? "with chroot y Postfix finds it below its queue directory"
+                                : "a path without / is below queue_directory, and Postfix's is not the one used here";
+    tell(file, line, name, fmt::format("the socket {} is written as {}: {}", printable(socket.path, 100), now, why));
+  }
+
+  /// Changes the path in the line, where it is.
+  static void put(std::string& line, const SocketName& socket, const std::string& now) {
+    line.replace(socket.at, socket.path.size(), now);
+  }
+
+  void main() {
+    config::Problems ignored;
+    auto lines = config::physical_lines(files_.main);
+    for (const auto& logical : config::logical_lines(files_.main, "main.cf", ignored)) {
+      config::Assignment a;
+      if (!config::parse_assignment(logical.text, a).empty()) continue;
+      const std::string name = a.name;
+      for (int i = logical.first; i <= logical.last; ++i) {
+        std::string& line = lines[static_cast<std::size_t>(i - 1)];
+        if (config::is_comment(line)) continue;
+        if (fill_in(line, out_.queue_directory))
+          tell("main.cf", i, name, "$queue_directory is written as " + out_.queue_directory + ", which is Postfix's");
+        const std::size_t begin = i == logical.first ? line.find('=') + 1 : 0;
+        auto found = in_value(name, std::string_view(line).substr(begin));
+        if (name == kSaslPath && !dovecot_) continue;  // the name of an application
+        std::ranges::sort(found, std::greater<>(), &SocketName::at);
+        for (SocketName& socket : found) {
+          socket.at += begin;
+          const std::string now = absolute(name, socket, nullptr);
+          if (now.empty()) continue;
+          put(line, socket, now);
+          tell("main.cf", i, name, socket, now);
+        }
+      }
+    }
+    for (const auto& line : lines) out_.main += line + "\n";
+  }
+
+  void master() {
+    config::Problems ignored;
+    auto lines = config::physical_lines(files_.master);
+    for (const auto& logical : config::logical_lines(files_.master, "master.cf", ignored)) {
+      config::Problems problems;
+      const auto parsed = config::parse_master_cf(logical.text, "master.cf", problems);
+      if (parsed.size() != 1) continue;
+      const Service& service = parsed[0];
+      for (int i = logical.first; i <= logical.last; ++i) {
+        std::string& line = lines[static_cast<std::size_t>(i - 1)];
+        if (config::is_comment(line)) continue;
+        if (fill_in(line, out_.queue_directory))
+          tell("master.cf", i, service.label(),
+               "$queue_directory is written as " + out_.queue_directory + ", which is Postfix's");
+        for (const auto& a : service.overrides) override_in(line, i, service, a);
+      }
+    }
+    for (const auto& line : lines) out_.master += line + "\n";
+  }
+
+  /// Changes the sockets of one -o where they are in the line; not those of a command's own words.
+  void override_in(std::string& line, int number, const Service& service, const config::Assignment& a) {
+    if (a.name == kSaslPath) {
+      if (!dovecot_) return;
+      const std::size_t name = line.find(a.name), equals = name == std::string::npos ? name : line.find('=', name);
+      if (equals == std::string::npos) return;
+      auto socket = sasl_socket(a.value);
+      const std::size_t at = socket ? line.find(socket->path, equals) : std::string::npos;
+      if (at != std::string::npos) {
+        socket->at = at;
+        change(line, number, service, a.name, *socket);
+        return;
+      }
+    }
+    const auto of_value = in_value(a.name, a.value);
+    auto found = socket_names(line, of_filters(a.name));
+    std::ranges::sort(found, std::greater<>(), &SocketName::at);
+    for (const SocketName& socket : found) {
+      const bool meant = std::ranges::any_of(
+          of_value, [&](const auto& v) { return v.path == socket.path && v.transport == socket.transport; });
+      if (meant) change(line, number, service, a.name, socket);
+    }
+  }
+
+  void change(std::string& line, int number, const Service& service, const std::string& name,
+              const SocketName& socket) {
+    const std::string now = absolute(name, socket, &service);
+    if (now.empty()) return;
+    put(line, socket, now);
+    tell("master.cf", number, name, socket, now);
+  }
+
+  const PostfixFiles& files_;
+  config::Config config_;
+  std::set<std::string> own_;
+  std::vector<Service> services_;
+  bool usual_chroot_ = false, dovecot_ = false;
+  AbsoluteSockets out_;
+};
+
+}  // namespace
+
+std::vector<SocketName> socket_names(std::string_view text, bool filters) {
+  std::vector<SocketName> found;
+  find(text, "unix:", found);
+  if (filters) find(text, "local:", found);
+  return found;
+}
+
+std::set<std::string> sockets_of(const std::vector<Service>& services) {
+  std::set<std::string> made;
+  for (const Service& s : services)
+    if (s.type == ServiceType::unix_stream || s.type == ServiceType::fifo)
+      made.insert((s.is_private ? "private/" : "public/") + s.name);
+  return made;
+}
+
+AbsoluteSockets absolute_sockets(const PostfixFiles& files) { return Import(files).run(); }
+
+config::Problems socket_problems(const config::Config& config) {
+  config::Problems found;
+  const auto own = sockets_of(config.master());
+  const auto owner = service::mail_owner(config.settings());
+  const std::string& queue = config.settings().queue_directory;
+  std::set<std::string> told;
+  const auto look = [&](const config::Config& with, const std::string& name, const config::Place& place) {
+    const config::Row* row = config::find_row(name);
+    if (row != nullptr && row->kind != config::Class::acts) return;
+    if (name == kSaslPath && !logs_in(with)) return;
+    for (const SocketName& socket : in_value(name, with.text(name).value_or(""))) {
+      const bool relative = !socket.path.starts_with('/');
+      if (relative && own.contains(socket.path)) continue;
+      const std::string path = relative ? queue + "/" + socket.path : socket.path;
+      if (!told.insert(path).second) continue;
+      const auto say = [&](const std::string& what) {
+        found.push_back({Severity::warning, place.file, place.line, name, what});
+      };
+      struct stat st{};
+      if (::stat(path.c_str(), &st) != 0) {
+        if (errno != ENOENT && errno != ENOTDIR) continue;  // not for us to see
+        say(printable(path, 120) + " is not there: start the server that makes it, or write where its socket is" +
+            (relative ? "; a path without / is below queue_directory" : ""));
+        continue;
+      }
+      if (!S_ISSOCK(st.st_mode)) {
+        say(printable(path, 120) + " is no socket: write where the server's socket is");
+        continue;
+      }
+      if (!owner) continue;
+      const service::AsAccount as(*owner);
+      if (!as.ok() || ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) continue;
+      say(
+          fmt::format("{} cannot be reached by mail_owner ({}): let its server have one that {} may open, in a "
+                      "directory that others may enter",
+                      printable(path, 120), config.settings().mail_owner, config.settings().mail_owner));
+    }
+  };
+  for (const std::string& name : config.names_set())
+    look(config, name, config.where(name).value_or(config::Place{config.main_file(), 0}));
+  for (const Service& service : config.master()) {
+    if (service.overrides.empty()) continue;
+    const config::Config with = config.with(service);
+    for (const auto& a : service.overrides) look(with, a.name, {config.master_file(), service.line});
+  }
+  return found;
+}
+
+}  // namespace pen::tools
