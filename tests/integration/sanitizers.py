@@ -3,8 +3,8 @@
 Use:     Suite (harness.py) calls assert_silent() when a test ends; Instance adds settings() to main.cf, because master
          gives its programs only the environment that import_environment names.
 Builds:  what PEN_SANITIZE was when PEN_BIN's build was configured; a build without sanitizers does nothing here.
-Kept:    a report is also copied into the directory PEN_SANITIZER_REPORTS, which ./check looks at: a second run of the
-         test that passes must not hide the report.
+Kept:    a report is also copied into the directory PEN_SANITIZER_REPORTS, which scripts/suite looks at: a
+         second run of the test that passes must not hide the report.
 Leaks:   not here but in the unit tests. The programs end by _exit on purpose, as their memory lives until the process
          ends; and at the end of every command the search took longer than the command.
 """

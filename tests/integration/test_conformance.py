@@ -235,6 +235,8 @@ DIALOGUES = {
 
 
 class Server(Suite):
+    loads_the_machine = True
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

@@ -60,6 +60,8 @@ def differs(delivered, original, end=b"\r\n"):
 
 
 class Corpus(Suite):
+    loads_the_machine = True
+
     def through(self, features):
         # No conversion here: test_notices.py tests 8-bit content for hosts without 8BITMIME.
         settings = {"disable_mime_output_conversion": "yes", **STRANGERS}

@@ -71,6 +71,8 @@ def arrival(text, sent, at, by, end):
 
 
 class Crash(Suite):
+    loads_the_machine = True
+
     def run_case(self, victims, rounds=4, all_at_once=False):
         seed = int(os.environ.get("PEN_SEED", "0")) or random.randrange(1 << 30)
         dice = random.Random(seed)

@@ -13,6 +13,8 @@ LINE = "x" * 70 + "\r\n"
 
 
 class DiskFull(Suite):
+    loads_the_machine = True
+
     def setUp(self):
         if os.geteuid() != 0:
             self.skipTest("needs root: mounts a small tmpfs")

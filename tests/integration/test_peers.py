@@ -24,6 +24,8 @@ def messages():
 
 
 class Peers(Suite):
+    loads_the_machine = True
+
     def setUp(self):
         reason = peers.unavailable()
         if reason:
