@@ -2,11 +2,11 @@
 #
 #   pen_library(NAME SOURCES a.cc … [BREAKABLE b.cc …] [HOT] [PUBLIC dep …] [PRIVATE dep …])   static library pen_NAME
 #   pen_program(NAME SOURCES main.cc … DEPS dep … [TOOL])   program; TOOL installs to bin, else libexec/penstock
-#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [LONG] [FIXTURE x.h] [APART case] [EACH folder/*.ext])
-#       one Boost.Test executable, one ctest entry; FIXTURE: a header that most of the files include; APART: a second
-#       entry for the cases whose names begin so; EACH: an entry NAME_FILE for each file, whose case in the suite NAME
-#       has its name
-#   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)   fuzz target with its kept corpus fuzz/corpus/NAME
+#   pen_tests(NAME SOURCES a_test.cc … DEPS dep … [BREAKABLE] [LONG] [APART case] [EACH folder/*.ext])
+#       one Boost.Test executable, one ctest entry; APART: a second entry for the cases whose names begin so; EACH: an
+#       entry NAME_FILE for each file, whose case in the suite NAME has its name
+#   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)   fuzz target of the program penfuzz, with its kept corpus
+#       fuzz/corpus/NAME
 #   pen_alone(x.cc …)   never compiled together with other files
 #
 # HOT:       long tests and fuzz targets run it in loops.
@@ -76,8 +76,7 @@ endfunction()
 # With PEN_TOGETHER six files compile at a time, which read the standard headers once; with
 # PEN_PRECOMPILE these are read once per kind of target. The preset dev does without, where one file has changed and is
 # compiled again; `./check full` builds `release` without, to show that every file includes what it uses. ./run and
-# builds with sanitizers precompile; `release` does not, so that ccache shares its objects with other trees, that of the
-# packages among them: compiler and CMake write a tree's path into precompiled headers.
+# builds with sanitizers precompile.
 option(PEN_TOGETHER "Compile six files at a time" ON)
 option(PEN_PRECOMPILE "Precompile the standard headers" OFF)
 
@@ -134,41 +133,54 @@ function(pen_together target)
   set_target_properties(${target} PROPERTIES SOURCES "${left}")
 endfunction()
 
-function(pen_precompile target kind)  # [more headers …]
+function(pen_precompile target kind)
   if(PEN_TOGETHER)
     cmake_language(EVAL CODE "cmake_language(DEFER CALL pen_together ${target})")
   endif()
   if(NOT PEN_PRECOMPILE)
     return()
   endif()
-  if(ARGN)
-    target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h ${ARGN})
-    return()
-  endif()
-  get_target_property(type ${target} TYPE)
   get_target_property(options ${target} COMPILE_OPTIONS)
   if(NOT options)
     set(options)
   endif()
-  string(MD5 same "${kind} ${options}")
+  get_target_property(independent ${target} POSITION_INDEPENDENT_CODE)
+  get_target_property(type ${target} TYPE)
+  if(independent AND type STREQUAL EXECUTABLE)
+    list(APPEND options -fPIE)
+  endif()
+  string(MD5 same "${kind} ${options} ${independent}")
   set(precompiled precompiled_${kind}_${same})
+  # The headers are included by options, and the file that is compiled is empty: so no path of this tree is written into
+  # the result, and clones share it and what is made with it.
   if(NOT TARGET ${precompiled})
-    add_library(${precompiled} OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
-    target_compile_options(${precompiled} PRIVATE ${options})
-    get_target_property(independent ${target} POSITION_INDEPENDENT_CODE)
-    if(NOT independent)
-      set_target_properties(${precompiled} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    elseif(type STREQUAL EXECUTABLE)
-      target_compile_options(${precompiled} PRIVATE -fPIE)
-    endif()
+    file(STRINGS ${CMAKE_SOURCE_DIR}/cmake/precompiled.txt headers REGEX "^[^#]")
+    list(TRANSFORM headers PREPEND "SHELL:-include ")
+    set_source_files_properties(/dev/null PROPERTIES LANGUAGE CXX)
+    add_library(${precompiled} OBJECT /dev/null)
+    set_target_properties(${precompiled} PROPERTIES POSITION_INDEPENDENT_CODE ${independent})
     target_link_libraries(${precompiled} PRIVATE pen_options fmt::fmt)
     if(kind STREQUAL tests)
+      list(APPEND headers "SHELL:-include boost/test/unit_test.hpp")
       target_link_libraries(${precompiled} PRIVATE Boost::unit_test_framework)
       target_compile_definitions(${precompiled} PRIVATE BOOST_TEST_DYN_LINK)
     endif()
-    target_precompile_headers(${precompiled} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h)
+    target_compile_options(${precompiled} PRIVATE ${options} ${headers} "SHELL:-Xclang -fno-pch-timestamp"
+      -fpch-instantiate-templates "SHELL:-x c++-header")
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${precompiled}.dir/dev/null.o)
+    set_property(GLOBAL PROPERTY PEN_${precompiled} ${object})
   endif()
-  target_precompile_headers(${target} REUSE_FROM ${precompiled})
+  get_property(object GLOBAL PROPERTY PEN_${precompiled})
+  cmake_path(RELATIVE_PATH object BASE_DIRECTORY ${CMAKE_BINARY_DIR} OUTPUT_VARIABLE relative)
+  target_compile_options(${target} PRIVATE "SHELL:-include-pch ${relative}")
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL pen_wait_for ${target} ${object})")
+endfunction()
+
+# For the end of the folder: no file of the target is compiled before the other file is made.
+function(pen_wait_for target made)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cc$")
+  set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${made})
 endfunction()
 
 # pen_alone(FILE…): these are never compiled with others, for they give names of their own to what another file of the
@@ -236,7 +248,7 @@ function(pen_tests name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(A "BREAKABLE;LONG" "APART;EACH;FIXTURE" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(A "BREAKABLE;LONG" "APART;EACH" "SOURCES;DEPS" ${ARGN})
   add_executable(${name}_tests ${A_SOURCES})
   pen_executable(${name}_tests)
   pen_resolve(deps ${A_DEPS})
@@ -252,7 +264,7 @@ function(pen_tests name)
       target_compile_options(${name}_tests PRIVATE -fno-sanitize=undefined)
     endif()
   endif()
-  pen_precompile(${name}_tests tests ${A_FIXTURE})
+  pen_precompile(${name}_tests tests)
   set(entries ${name})
   set(rest)
   if(A_APART AND NOT PEN_SANITIZE)  # sanitizers leave the deliberate mistakes out
@@ -287,20 +299,40 @@ function(pen_tests name)
 endfunction()
 
 option(PEN_FUZZ "Build the fuzz targets with libFuzzer" OFF)
+set(PEN_FUZZ_SECONDS 3 CACHE STRING "How long ctest runs each fuzz target")
 function(pen_fuzz name)
   if(NOT PEN_FUZZ)
     return()
   endif()
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
-  add_executable(${name}_fuzz ${A_SOURCES})
+  # All targets are one program, fuzz/penfuzz.cc, which is linked once: so each entry point has a name of its own.
+  add_library(${name}_fuzz OBJECT ${A_SOURCES})
   pen_executable(${name}_fuzz)
   pen_resolve(deps ${A_DEPS})
-  target_link_libraries(${name}_fuzz PRIVATE pen_options ${deps})
+  target_link_libraries(${name}_fuzz PUBLIC pen_options ${deps})
   # libFuzzer has no header for what it calls.
-  set_source_files_properties(${A_SOURCES} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
-  target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  set_source_files_properties(${A_SOURCES} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes
+    COMPILE_DEFINITIONS LLVMFuzzerTestOneInput=pen_fuzz_${name})
   pen_precompile(${name}_fuzz program)
-  set(PEN_FUZZ_SECONDS 3 CACHE STRING "How long ctest runs each fuzz target")
+  set_property(GLOBAL APPEND PROPERTY PEN_FUZZ_TARGETS ${name})
   add_test(NAME fuzz_${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/fuzz-one
-    $<TARGET_FILE:${name}_fuzz> ${CMAKE_SOURCE_DIR}/fuzz/corpus/${name} ${PEN_FUZZ_SECONDS})
+    $<TARGET_FILE:penfuzz> ${name} ${PEN_FUZZ_SECONDS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+endfunction()
+
+# The program of all fuzz targets; after the last pen_fuzz().
+function(pen_fuzz_program)
+  if(NOT PEN_FUZZ)
+    return()
+  endif()
+  get_property(targets GLOBAL PROPERTY PEN_FUZZ_TARGETS)
+  list(TRANSFORM targets REPLACE "(.+)" "PEN_FUZZ_TARGET(\\1)\n" OUTPUT_VARIABLE rows)
+  string(REPLACE ";" "" rows "${rows}")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/fuzz/targets.def CONTENT "${rows}" @ONLY)
+  add_executable(penfuzz penfuzz.cc)
+  pen_executable(penfuzz)
+  list(TRANSFORM targets APPEND _fuzz)
+  target_link_libraries(penfuzz PRIVATE pen_options ${targets})
+  target_link_options(penfuzz PRIVATE -fsanitize=fuzzer)
+  set_source_files_properties(penfuzz.cc PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
+  pen_precompile(penfuzz program)
 endfunction()

@@ -1,1 +1,0 @@
-// Nothing but a file for the target that owns the precompiled headers to compile (precompiled.h).
