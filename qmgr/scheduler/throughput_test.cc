@@ -185,20 +185,13 @@ void at_most_one_in_twenty(F&& few, G&& missed) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(equal_hosts_have_what_the_limits_allow_and_no_less_than_from_postfix) {
-  // A burst to new hosts begins with a few connections, and whether further ones are worth their set-up must be found
-  // out: of those bursts one in twenty may take longer than the limits allow.
-  std::uint64_t missed = 0;
-  const std::uint64_t runs = each_drawn([&](Draw& draw, std::uint64_t seed) {
+  each_drawn([](Draw& draw, std::uint64_t seed) {
     const Peer p = draw.peer();
     Burst b = burst(std::size_t{1} << draw.random.below(6), p, draw.count(10, 10'000), draw.limit());
     b.known = draw.random.chance(0.5);
     b.seed = seed;
-    const Compared c(b);
-    BOOST_CHECK_MESSAGE(!c.slower_than_postfix, c.text);
-    if (b.known) BOOST_CHECK_MESSAGE(!c.misses_bound, c.text);
-    if (!b.known && c.misses_bound) ++missed;
+    check(b);
   });
-  BOOST_TEST(missed * 20 <= runs);
 }
 
 BOOST_AUTO_TEST_CASE(unequal_hosts_have_nearly_what_the_limits_allow_and_no_less_than_from_postfix) {
