@@ -287,8 +287,9 @@ function(pen_tests name)
     set(rest --run_test=!${name})
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests --log_level=test_suite ${rest} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  # Long enough for the crash tests under sanitizers on a busy machine: it only ends what hangs.
-  set_tests_properties(${entries} PROPERTIES TIMEOUT 2400)
+  # Five times and more of what each takes under sanitizers: it only ends what hangs. The case that hung is the last one
+  # that the output says is entered.
+  set_tests_properties(${entries} PROPERTIES TIMEOUT 900)
   if(PEN_SANITIZE MATCHES "address")  # memory that is used for the first time is what costs most on virtual machines
     set_tests_properties(${entries} PROPERTIES ENVIRONMENT
       "ASAN_OPTIONS=malloc_context_size=10:quarantine_size_mb=16")
@@ -296,7 +297,7 @@ function(pen_tests name)
   if(A_LONG)
     # Many times as many cuts as under sanitizers; and they begin first, as they take long.
     add_dependencies(suite ${name}_tests)
-    set_tests_properties(${entries} PROPERTIES COST 60 LABELS release)
+    set_tests_properties(${entries} PROPERTIES COST 60 LABELS release TIMEOUT 2400)
   endif()
 endfunction()
 
