@@ -13,6 +13,7 @@ void Model::tick() {
     if (j->formed + options.forming_time > clock.now) break;
     formed(*j);
   }
+  while (Cluster* c = pool.take_due()) look_again(*c);
   end_pauses();
   for (auto& [name, t] : routes.transports()) {
     if (t->look_at_probes <= clock.now) abandon_probes(*t);
@@ -31,7 +32,6 @@ void Model::tick() {
 }
 
 void Model::settle() {
-  pool.new_event();
   schedule_gone_on();
   do {
     retire_spent();

@@ -150,9 +150,11 @@ class World {
     std::vector<Action> actions;
     for (;;) {
       scheduler_.take_actions(actions);
-      if (actions.empty()) return;
+      if (actions.empty()) break;
       for (auto& a : actions) std::visit([this](auto& x) { act(x); }, a);
     }
+    const std::string waits = scheduler_.needless_wait();
+    BOOST_REQUIRE_MESSAGE(waits.empty(), waits);
   }
   void act(const RouteRecipient& a) {
     const auto found = route_of_.find(a.message);
