@@ -33,11 +33,14 @@ std::string needless_wait(const Model& model, const Cluster& c) {
   if (!t.up || model.draining || t.exclusive() || t.free() == 0) return {};
   const std::size_t usable = model.back_off.usable_level(c);
   if (usable == c.levels.size()) return {};
-  const Party* first = nullptr;  // of those that may take a worker, the one with the fewest
-  c.round.for_each([&](const PoolShare& s) {
-    const Party& p = *s.party;
-    if (p.concurrency < p.most_workers && (first == nullptr || p.concurrency < first->concurrency)) first = &p;
-  });
+  const Party* first = c.round.front()->party;  // of those that may take a worker, the one with the fewest
+  if (first->concurrency > 0 || first->most_workers == 0) {
+    first = nullptr;
+    c.round.for_each([&](const PoolShare& s) {
+      const Party& p = *s.party;
+      if (p.concurrency < p.most_workers && (first == nullptr || p.concurrency < first->concurrency)) first = &p;
+    });
+  }
   if (first == nullptr || !model.options.fairness.allowed(first->concurrency, t.free())) return {};
   const microseconds opening = soonest_new(model, c, usable, first->concurrency);
   if (opening == microseconds::max()) return {};
