@@ -25,7 +25,7 @@ void Network::open(SteadyTime now, ConnectionNumber number, HostNumber host) {
   events_.add(at, Event::Kind::connected, number);
 }
 
-void Network::connected(SteadyTime now, ConnectionNumber number) {
+void Network::connected(ConnectionNumber number) {
   const auto entry = connections_.find(number);
   if (entry == connections_.end()) return;
   Connection& c = entry->second;
@@ -45,7 +45,6 @@ void Network::connected(SteadyTime now, ConnectionNumber number) {
   ++counts_.accepted;
   ++open_[c.host];
   c.open = true;
-  c.last_result = now;
   listener_.connection_opened(number, h);
 }
 
@@ -77,8 +76,7 @@ void Network::result(SteadyTime now, ConnectionNumber number) {
   const Host& h = internet_.host(c.host);
   Delivery delivery = std::move(c.in_hand.front());
   c.in_hand.pop_front();
-  const auto service = std::chrono::duration_cast<microseconds>(now - std::max(delivery.handed, c.last_result));
-  c.last_result = now;
+  const auto service = std::chrono::duration_cast<microseconds>(now - delivery.handed);
   ++c.served;
   ++counts_.deliveries;
   --serving_;
@@ -119,7 +117,7 @@ void Network::close(ConnectionNumber number) {
 }
 
 void Network::happened(SteadyTime now, const Event& event) {
-  if (event.kind == Event::Kind::connected) connected(now, event.a);
+  if (event.kind == Event::Kind::connected) connected(event.a);
   if (event.kind == Event::Kind::result) result(now, event.a);
 }
 

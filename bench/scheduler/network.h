@@ -61,11 +61,10 @@ class Network {
     bool open = false, closing = false;
     bool ending = false;  // the host closes after this reply
     std::uint32_t served = 0;
-    SteadyTime last_result{};
     std::deque<Delivery> in_hand;
   };
   using Entry = std::unordered_map<ConnectionNumber, Connection>::iterator;
-  void connected(SteadyTime now, ConnectionNumber number);
+  void connected(ConnectionNumber number);
   void result(SteadyTime now, ConnectionNumber number);
   void serve(SteadyTime now, ConnectionNumber number, const Connection& c);
   void remove(Entry entry);

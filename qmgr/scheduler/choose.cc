@@ -1,12 +1,17 @@
 #include "qmgr/scheduler/choose.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "qmgr/scheduler/probes.h"
 #include "qmgr/scheduler/session_classes.h"
 
 namespace pen::qmgr::scheduler {
+
+namespace {
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+}  // namespace
 
 Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency,
                                 bool alone) const {
@@ -26,6 +31,7 @@ Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::
   const Transport& t = *cluster.transport;
   Chosen out;
   bool working = false;
+  const std::size_t pooled = cluster.part_of_pool(index);
   Connection* roomy = nullptr;   // the most recent active connection that is not backlogged
   Connection* newest = nullptr;  // the most recent active connection
   Connection* idle = nullptr;    // the most recent idle connection
@@ -39,14 +45,16 @@ Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::
       Connection* c = *it;
       if (c->jobs() == 0 && c->state == Connection::State::open) {
         if (idle != nullptr && c->number < idle->number) continue;
-        if (!alone && finish_.leaves_to_others(*c, cluster, 1))
-          out.to_others = true;
-        else
+        if (!alone && finish_.leaves_to_others(*c, cluster, 1)) {
+          out.others_take = finish_.ends_in(*c);
+          out.others_can = finish_.by_others(level, out.others_take, kAll, c, {});
+        } else {
           idle = c;
+        }
         continue;
       }
       if (newest == nullptr || c->number > newest->number) newest = c;
-      if (windows_.backlogged(*c)) continue;
+      if (windows_.backlogged(*c, pooled)) continue;
       if (roomy == nullptr || c->number > roomy->number) roomy = c;
       break;  // no older one of this destination is wanted
     }
@@ -119,8 +127,10 @@ void Chooser::pick_new(const Level& level, microseconds best, bool may_probe, Ch
   std::vector<Destination*> open_to, unused, retry, fewest;
   into.waits = Waits::limits;
   Destination* closed = nullptr;
+  bool proven = false;
   for (const auto& member : level) {
     Destination* d = member->destination;
+    proven = proven || (!back_off_.dead(*d) && !Probes::unproven(*d));
     if (back_off_.dead(*d) || limits_.full(*d) || rate_delay_.must_pause(*d) || !SessionClasses::possible(*d)) continue;
     if (shares_.holds_its_share(*d)) continue;
     if (speed_.slow(*d, best)) continue;
@@ -130,9 +140,9 @@ void Chooser::pick_new(const Level& level, microseconds best, bool may_probe, Ch
     }
     open_to.push_back(d);
   }
+  if (proven) into.waits = Waits::limits;  // of those that work, before a probe
   if (level.size() > 1 && !open_to.empty()) {
-    drop_later(level, open_to);
-    into.to_others = into.to_others || open_to.empty();
+    drop_later(level, open_to, into);
   }
   for (Destination* d : open_to) {
     if (!d->connections.empty()) {
@@ -160,7 +170,7 @@ void Chooser::pick_new(const Level& level, microseconds best, bool may_probe, Ch
     take(Choice::fewest, std::move(fewest));
 }
 
-void Chooser::drop_later(const Level& level, std::vector<Destination*>& those) const {
+void Chooser::drop_later(const Level& level, std::vector<Destination*>& those, Chosen& into) const {
   // A message alone goes to any host that is not slow, so that they share the load.
   const std::size_t pooled = level.front()->cluster->pooled;
   const bool alone = pooled == 0 && std::all_of(level.begin(), level.end(), [](const auto& m) {
@@ -176,6 +186,10 @@ void Chooser::drop_later(const Level& level, std::vector<Destination*>& those) c
     const bool later = end.count() > 0 && (alone ? Speed::much_longer(end, soonest)
                                                  : finish_.sooner_by_others(level, end, pooled + 1, nullptr, those));
     if (!later) kept.push_back(d);
+  }
+  if (kept.empty()) {  // alone: one that is soonest is kept
+    into.others_take = soonest;
+    into.others_can = finish_.by_others(level, soonest, kAll, nullptr, {});
   }
   those = std::move(kept);
 }

@@ -26,7 +26,9 @@ class Chooser {
     Connection* connection = nullptr;      // room, idle, ride
     std::vector<Destination*> candidates;  // for a new connection: one of them
     Waits waits = Waits::worker;           // if the rule is to wait
-    bool to_others = false;                // and there is something, but others are sooner
+    // And there is something, but others would be done sooner, with so many jobs in so long; 0: there is nothing.
+    std::size_t others_can = 0;
+    microseconds others_take{0};
   };
   /// Of one level of the cluster. concurrency: workers that the party holds. alone: for the job that runs alone, which
   /// the limits that keep the peace do not hold up.
@@ -41,7 +43,7 @@ class Chooser {
   static Connection* pick_ride(const Level& level, const Connection& newest);
   void pick_new(const Level& level, microseconds best, bool may_probe, Chosen& into) const;
   /// Of destinations that a connection may be opened to, those go of which others would have the job done sooner.
-  void drop_later(const Level& level, std::vector<Destination*>& those) const;
+  void drop_later(const Level& level, std::vector<Destination*>& those, Chosen& into) const;
   const Options& options_;
   const BackOff& back_off_;
   const Speed& speed_;

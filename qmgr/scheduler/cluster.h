@@ -59,14 +59,16 @@ struct Cluster {
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
   /// More than one destination.
   bool has_several() const { return levels.size() > 1 || levels.front().size() > 1; }
+  /// What waits in the pool, by the connections of the level.
+  std::size_t part_of_pool(std::size_t level) const;
   TenantRound<PoolShare> round;  // one of each party that waits here
   std::size_t share_count = 0;   // messages that wait here; of shared parties, jobs
   List<PoolShare> full;          // those that wait for limits
   std::size_t awake = 0;         // those that wait for a worker
   Node<Cluster> left{this};      // in Pool: one that was awake went; others may have what it did not take
   std::size_t pooled = 0;
-  SteadyTime looked{};               // when a job last looked for a connection
-  std::uint64_t left_to_others = 0;  // the event (Pool) in which one did not take what there was
+  SteadyTime look_at = kNever;  // when one of `full` looks again, whatever happens; in Pool until then
+  std::size_t others_can = 0;   // jobs that were left to connections which would be done with so many; 0: none were
   std::size_t references = 0;
   Node<Cluster> crowded{this};  // in Shares while more than share_limit messages wait here
 };

@@ -371,7 +371,12 @@ void Model::drop(Job& j) {
 void Model::spread(Connection& c) {
   Transport& t = *c.destination->transport;
   if (c.state != Connection::State::open || RateDelay::keeps_pace(*c.destination)) return;
-  for (std::size_t n = c.waiting; n > 0 && c.waiting > 0 && windows.backlogged(c); --n) {
+  const auto behind = [&] {
+    if (c.last_cluster == nullptr || c.last_cluster->pooled == 0) return std::size_t{0};
+    const std::size_t usable = back_off.usable_level(*c.last_cluster);
+    return usable == c.last_cluster->levels.size() ? 0 : c.last_cluster->part_of_pool(usable);
+  };
+  for (std::size_t n = c.waiting; n > 0 && c.waiting > 0 && windows.backlogged(c, behind()); --n) {
     if (!t.up || draining || t.exclusive() || t.free() == 0) return;
     Job& j = *c.round.back()->waiting.back();
     const Cluster& cluster = *j.route->cluster;

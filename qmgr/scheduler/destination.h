@@ -57,6 +57,7 @@ struct Destination {
   std::uint32_t elsewhere = 0;            // connections of other hosts
   SteadyTime heard_until{};               // until when that is taken for true
   SteadyTime refused_until{};             // others had the last one
+  bool denied = false;                    // and Scheduler::look_again() will tell when it is worth a try
   SteadyTime paused_until{};              // rate delay; in RateDelay until then
   SessionClass* session_class = nullptr;  // nullptr: connections need no lease
   Node<Destination> in_class_line{this};

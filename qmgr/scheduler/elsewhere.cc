@@ -14,6 +14,7 @@ void Scheduler::refused(ConnectionNumber number) {
   PEN_CHECK(c.handed.empty(), "a connection that was never opened has jobs in hand");
   Destination& d = *c.destination;
   d.refused_until = s.clock.now + kHeardFor;
+  d.denied = true;
   const std::vector<Job*> again = s.take_waiting(c);
   --s.figures.connections_opened;
   s.erase(c);
@@ -40,6 +41,7 @@ void Scheduler::look_again(std::string_view key) {
   if (known == nullptr) return;
   Destination& d = *known;
   d.heard_until = d.refused_until = s.clock.now;
+  d.denied = false;
   s.unblock(d);
   s.settle();
 }
@@ -49,12 +51,14 @@ void Scheduler::learned(std::string_view key, const destdb::Facts& facts) {
   Destination* const known = s.routes.destination(key);
   if (known == nullptr) return;
   Destination& d = *known;
+  const bool was_unproven = Probes::unproven(d);
   d.facts = facts;
   s.host_order.note(d);
   if (d.facts.shown.empty()) d.facts.shown = d.address.shown();
   if (!d.known && d.facts.failures == 0 && d.facts.last_connect != WallTime{}) d.allowance = 0;  // new here only
   d.known = true;
   ++d.references;
+  if (was_unproven) s.proven(d);
   s.recheck(d);
   --d.references;
   s.settle();

@@ -18,8 +18,9 @@ constexpr double kWorthMoving = 2;
 }  // namespace
 
 microseconds Finish::free_in(const Connection& c, microseconds each) const {
+  // Who is late is taken to need as long again.
   const auto until = [this](SteadyTime t) {
-    return std::max(std::chrono::duration_cast<microseconds>(t - clock_.now), microseconds(0));
+    return std::chrono::abs(std::chrono::duration_cast<microseconds>(t - clock_.now));
   };
   const Destination& d = *c.destination;
   const auto held = static_cast<std::int64_t>(c.jobs());
@@ -42,7 +43,7 @@ microseconds Finish::ends_in(const Destination& d) const {
   return each.count() == 0 ? each : d.facts.connect_time + Speed::path(d) + each;
 }
 
-bool Finish::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
+std::size_t Finish::by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t enough,
                               const Connection* without, std::span<Destination* const> openable) const {
   end -= std::max<microseconds>(kNoise, end / kNoiseShare);
   std::size_t could = 0;
@@ -60,7 +61,7 @@ bool Finish::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level,
       if (c == without || c->jobs() == 0) continue;
       const microseconds rest = end - free_in(*c, each);
       if (rest >= each) could += static_cast<std::size_t>(rest / each);
-      if (could >= number) return true;
+      if (could >= enough) return could;
     }
   }
   for (const Destination* d : openable) {
@@ -68,9 +69,9 @@ bool Finish::sooner_by_others(const std::vector<std::unique_ptr<Member>>& level,
     if (first.count() == 0 || first > end) continue;
     const std::uint32_t more = limits_.connections(*d) - std::min(limits_.connections(*d), d->holding);
     could += std::min(more, d->transport->free()) * (1 + static_cast<std::size_t>((end - first) / speed_.expected(*d)));
-    if (could >= number) return true;
+    if (could >= enough) return could;
   }
-  return false;
+  return could;
 }
 
 Destination* Finish::worker_is_better_at(const Connection& c) const {

@@ -5,8 +5,8 @@
 /// host that takes ten seconds gets none of the last jobs of a burst that the rest is through with in two, and the
 /// last jobs go to those connections that are free first. It is a guess, so it decides only where there is a choice,
 /// and never against a connection that is not clearly later. What waits for others to take it is taken: only
-/// connections count that work, and with each of their results they look for the next job; when one goes, those that
-/// wait look again (pump.cc).
+/// connections count that work, and with each of their results they look for the next job; when one goes, or they did
+/// not take it in time, those that wait look again (pump.cc, pool.h).
 ///
 /// Where all workers are taken, a worker is what is scarce: the connection to a slow host closes when its worker
 /// would do more at another host of the same level.
@@ -28,10 +28,14 @@ class Finish {
   /// When a further job would be done on it, or on a new connection to it; 0: nobody knows.
   microseconds ends_in(const Connection& c) const;
   microseconds ends_in(const Destination& d) const;
-  /// Until then the busy connections of the level, but for one, and new ones to these destinations could do so many
-  /// further jobs.
-  bool sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
+  /// So many further jobs the busy connections of the level, but for one, and new ones to these destinations could do
+  /// until then; it looks for no more than `enough`.
+  std::size_t by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t enough,
                         const Connection* without, std::span<Destination* const> openable) const;
+  bool sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
+                        const Connection* without, std::span<Destination* const> openable) const {
+    return by_others(level, end, number, without, openable) >= number;
+  }
   /// Where its worker would do more: a host of the same level that a connection may be opened to. nullptr: nowhere.
   Destination* worker_is_better_at(const Connection& c) const;
   /// The others would be through with all that waits in the cluster, and so many jobs more, before it had done the

@@ -37,6 +37,9 @@ std::shared_ptr<const ShapingOptions> shaped() {
   return o;
 }
 
+/// Limits that rise with time alone tell nobody: one of those that wait looks so often.
+constexpr seconds kLooksAgain{1};
+
 /// A few hosts behind a few next hops, trivial-rewrite and delivery programs, all at the mercy of chance.
 struct World {
   destdb::MemoryTable table;
@@ -58,6 +61,7 @@ struct World {
   std::set<std::string> refused;  // destinations of which others have all connections
   MessageNumber next_message = 1;
   std::uint64_t ends = 0, delivered = 0;
+  SteadyTime waits_since = kNever;  // something waits needlessly
 
   explicit World(std::uint64_t seed) : chance(seed), random(seed + 1) {
     Options o;
@@ -113,6 +117,9 @@ struct World {
     for (auto actions = core->take_actions(); !actions.empty(); actions = core->take_actions()) {
       for (auto& a : actions) take(a);
     }
+    const std::string waits = core->needless_wait();
+    waits_since = waits.empty() ? kNever : std::min(waits_since, now);
+    BOOST_REQUIRE_MESSAGE(waits.empty() || waits_since + kLooksAgain >= now, waits);
   }
   void take(Action& a) {
     if (auto* r = std::get_if<RouteRecipient>(&a)) look_ups.push_back(*r);

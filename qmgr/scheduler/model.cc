@@ -14,6 +14,7 @@ void Model::tick() {
     if (j->formed + options.forming_time > clock.now) break;
     formed(*j);
   }
+  while (Cluster* c = pool.take_due()) look_again(*c);
   end_pauses();
   shaping.wake_due();
   for (auto& [name, t] : routes.transports()) {
@@ -33,7 +34,6 @@ void Model::tick() {
 }
 
 void Model::settle() {
-  pool.new_event();
   schedule_gone_on();
   do {
     retire_spent();

@@ -80,6 +80,8 @@ struct Model {
   /// It may bear a connection more: the next of those that wait for that looks for itself.
   void unblock(Destination& d);
   void unblock(Group& provider);
+  /// It works, if it did not before: what waits for a probe waits for it.
+  void proven(Destination& d);
   /// After a failure: jobs that have no working destination left are deferred, others look again.
   void recheck(Destination& d);
   void suspend(Destination& d);
@@ -171,6 +173,8 @@ struct Model {
   void pump_workers();
   /// The same as for a destination, for each of a cluster where a connection may be opened.
   void unblock(Cluster& c);
+  /// One of those that wait for limits in the cluster looks again, if a connection may be opened for it.
+  void look_again(Cluster& c);
   /// The job that it took into its backlog; nullptr: there is none for it.
   Job* pull(Connection& c);
   Job* steal(Connection& c);

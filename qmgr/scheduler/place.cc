@@ -5,11 +5,6 @@
 
 namespace pen::qmgr::scheduler {
 
-namespace {
-// How soon, with all destinations of a cluster at their limits, another job looks whether one of them rose.
-constexpr auto kLookAgain = seconds(1);
-}  // namespace
-
 bool Model::schedule(Job& j, bool from_pool) {
   Transport& t = *j.route->cluster->transport;
   if (j.message->withdrawn) {
@@ -43,17 +38,15 @@ bool Model::schedule(Job& j, bool from_pool) {
     return false;
   }
   Cluster& c = *j.route->cluster;
-  if (!from_pool && c.pooled > 0 && t.solo == nullptr &&
-      (t.free() == 0 || (!c.full.empty() && clock.now < c.looked + kLookAgain))) {
-    // Others wait already, for a worker or because all destinations are at their limits: nothing to look for, and
-    // looking walks over every connection. Whichever connection has room takes from the pool. (Limits that were learned
-    // rise with time alone: so now and then somebody looks.)
+  if (!from_pool && c.pooled > 0 && t.solo == nullptr && (t.free() == 0 || !c.full.empty())) {
+    // Others wait already, for a worker, for limits or for connections that they were left to: it stands behind them.
+    // There is nothing to look for, and looking walks over every connection; whichever has room takes from the pool.
     const PoolShare* before = j.message->party->pooled.find(&c);
     const Waits waits = t.free() == 0 ? Waits::worker : Waits::limits;
     pool.put(j, before != nullptr ? before->waits : waits, false);  // one that was woken stays awake
+    if (Pool::too_many_for_others(c)) pool.wake(c);
     return false;
   }
-  c.looked = clock.now;
   const std::size_t levels = c.levels.size();
   for (std::size_t i = 0; i < levels; ++i) {
     switch (try_level(j, i, from_pool)) {
@@ -89,8 +82,8 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
     return try_level(j, index, from_pool);
   if (chosen.rule == Choice::wait) {
     if (chosen.waits == Waits::limits && session_classes.exist()) wait_for_session(j.route->cluster->levels[index]);
-    if (chosen.to_others) pool.leave_to_others(*j.route->cluster);
     pool.put(j, chosen.waits, from_pool);
+    if (chosen.waits == Waits::limits) pool.leave_to_others(*j.route->cluster, chosen.others_can, chosen.others_take);
     return Outcome::pooled;
   }
   Destination& d = *(chosen.candidates.size() == 1 ? chosen.candidates.front()

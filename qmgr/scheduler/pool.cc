@@ -1,6 +1,24 @@
 #include "qmgr/scheduler/pool.h"
 
+#include <algorithm>
+
+#include "qmgr/scheduler/destination.h"
+
 namespace pen::qmgr::scheduler {
+
+namespace {
+// How soon one of those that wait for limits looks again whatever happens.
+constexpr auto kAtLatest = seconds(1);
+// What is left to others is not looked at again sooner.
+constexpr auto kLeastLeft = milliseconds(5);
+}  // namespace
+
+std::size_t Cluster::part_of_pool(std::size_t level) const {
+  if (pooled == 0) return 0;
+  std::size_t connections = 0;
+  for (const auto& m : levels[level]) connections += m->destination->connections.size();
+  return pooled / std::max<std::size_t>(connections, 1);
+}
 
 Claim& Pool::claim(Party& p, Transport& t, bool probe) {
   Claim* found = nullptr;
@@ -26,6 +44,7 @@ void Pool::wait_for(PoolShare& s, Waits waits, bool at_front) {
       for (auto& level : c.levels) {
         for (auto& m : level) m->destination->starved.push_back(m->starved);
       }
+      look_at(c, clock_.now + kAtLatest);
     }
     if (at_front)
       c.full.push_front(s.waiting);
@@ -48,6 +67,8 @@ void Pool::end_wait(PoolShare& s) {
     for (auto& level : c.levels) {
       for (auto& m : level) m->starved.unlink();
     }
+    look_at(c, kNever);
+    c.others_can = 0;
     return;
   }
   --c.awake;
@@ -113,6 +134,34 @@ void Pool::take(Job& j) {
   end_wait(s);
   c.round.remove(s.round);
   s.party->pooled.erase(&c);  // s dies with its entry
+}
+
+void Pool::probe_no_more(Cluster& c) {
+  c.round.for_each([this](PoolShare& s) {
+    if (s.waits != Waits::probe) return;
+    end_wait(s);
+    wait_for(s, Waits::limits);
+  });
+}
+
+void Pool::leave_to_others(Cluster& c, std::size_t could, microseconds after) {
+  if (c.full.empty()) return;
+  c.others_can = could;
+  look_at(c, clock_.now + (could > 0 ? std::clamp<microseconds>(after, kLeastLeft, kAtLatest) : kAtLatest));
+}
+
+void Pool::look_at(Cluster& c, SteadyTime when) {
+  if (c.look_at != kNever) looks_.erase({c.look_at, &c});
+  c.look_at = when;
+  if (when != kNever) looks_.emplace(when, &c);
+}
+
+Cluster* Pool::take_due() {
+  if (next_look() > clock_.now) return nullptr;
+  Cluster& c = *looks_.begin()->second;
+  look_at(c, clock_.now + kAtLatest);
+  c.others_can = 0;
+  return &c;
 }
 
 bool Pool::wake(Cluster& c) {

@@ -6,10 +6,16 @@
 /// whatever became of it, it wakes the next (take_left()); until one finds that the limits stand. So one that took
 /// nothing passes its turn on, and of thousands that wait one looks in vain.
 ///
+/// What is left to others (finish.h) is reckoned to be taken by them until a certain time, and so many jobs are. When
+/// that time has come, or more jobs wait, one looks again. Limits that were learned rise with time alone: so one looks
+/// each second at the latest.
+///
 /// Use:     put() and take() by Model, which decides for whom; free workers, connections with room and idle connections
 ///          take from it (pump.cc).
 /// Owns:    nothing; the lines are Cluster::round, Cluster::full and those of the transport.
 #include <cstdint>
+#include <set>
+#include <utility>
 
 #include "qmgr/scheduler/job.h"
 #include "qmgr/scheduler/message.h"
@@ -27,15 +33,25 @@ class Pool {
   void take(Job& j);
   /// One of those that wait for limits waits for a worker from now on, unless another does so already.
   bool wake(Cluster& c);
+  /// A host of the cluster works: nobody waits there for a worker that may only probe.
+  void probe_no_more(Cluster& c);
   /// A cluster that one left who was awake: others may have what it did not take. nullptr: there is none.
   Cluster* take_left() { return left_.pop_front(); }
 
-  /// An event begins, or a connection went within one: what was left to others is looked at again.
-  void new_event() { ++event_; }
-  void leave_to_others(Cluster& c) const { c.left_to_others = event_; }
-  bool left_to_others(const Cluster& c) const { return c.left_to_others == event_; }
+  /// What waits in a cluster, of which one just looked in vain, is left to connections that could have done so many
+  /// jobs after that time; 0: to none, the limits stand.
+  void leave_to_others(Cluster& c, std::size_t could, microseconds after);
+  static bool left_to_others(const Cluster& c) { return c.others_can > 0 && c.pooled <= c.others_can; }
+  /// More waits than was left to others.
+  static bool too_many_for_others(const Cluster& c) { return c.others_can > 0 && c.pooled > c.others_can; }
+  /// One of those others went: what was reckoned is no longer so.
+  static void others_changed(Cluster& c) { c.others_can = 0; }
+  /// A cluster in which one is to look again by now; its next time comes later. nullptr: there is none.
+  Cluster* take_due();
+  SteadyTime next_look() const { return looks_.empty() ? kNever : looks_.begin()->first; }
 
  private:
+  void look_at(Cluster& c, SteadyTime when);
   void wait_for(PoolShare& s, Waits waits, bool at_front = false);
   void end_wait(PoolShare& s);
   Claim& claim(Party& p, Transport& t, bool probe);
@@ -44,7 +60,7 @@ class Pool {
   TransportsToServe& to_serve_;
   Shares& shares_;
   List<Cluster> left_;
-  std::uint64_t event_ = 1;
+  std::set<std::pair<SteadyTime, Cluster*>> looks_;  // clusters in which some wait for limits, by look_at
 };
 
 }  // namespace pen::qmgr::scheduler

@@ -60,8 +60,24 @@ void Model::unblock(Cluster& c) {
   }
 }
 
+void Model::look_again(Cluster& c) {
+  const std::size_t usable = back_off.usable_level(c);
+  if (usable == c.levels.size()) return;
+  const auto& level = c.levels[usable];
+  if (std::any_of(level.begin(), level.end(), [&](const auto& m) {
+        const Destination& d = *m->destination;
+        return limits.may_open(d) && SessionClasses::possible(d) && !d.denied;
+      }))
+    pool.wake(c);
+}
+
+void Model::proven(Destination& d) {
+  if (Probes::unproven(d)) return;
+  d.hungry.for_each([this](Member& m) { pool.probe_no_more(*m.cluster); });
+}
+
 void Model::recheck(Destination& d) {
-  pool.new_event();
+  d.starved.for_each([](Member& m) { Pool::others_changed(*m.cluster); });
   if (back_off.dead(d)) {
     std::vector<Cluster*> hopeless;
     std::vector<Cluster*> others;  // they have another level to look at

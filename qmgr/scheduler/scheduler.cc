@@ -148,6 +148,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   if (c.state != Connection::State::opening) return;
   Destination& d = *c.destination;
   s.probes.end(c);
+  const bool was_unproven = Probes::unproven(d);
   c.state = Connection::State::open;
   c.window = std::max(1U, features.window);
   c.round_trip = features.round_trip;
@@ -170,6 +171,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   s.hand_out(c);
   if (c.jobs() == 0) s.set_idle(c);
   s.spread(c);
+  if (was_unproven) s.proven(d);
   s.unblock(d);  // its limit may have risen
   s.settle();
 }
@@ -301,7 +303,7 @@ SteadyTime Scheduler::next_wake() const {
   const Model& s = *model_;
   SteadyTime next = kNever;
   if (const Job* j = s.forming.front()) next = std::min(next, j->formed + s.options.forming_time);
-  next = std::min({next, s.rate_delay.next_end(), s.shaping.next_wake()});
+  next = std::min({next, s.rate_delay.next_end(), s.shaping.next_wake(), s.pool.next_look()});
   for (const auto& [name, t] : s.routes.transports()) {
     next = std::min({next, t->look_at_probes, t->solo_until});
     if (const Connection* c = t->idle.front()) next = std::min(next, c->idle_since + t->limits.idle_age);

@@ -369,6 +369,10 @@ class Scheduler {
   /// Keys of the destinations that next hops of this name lead to, as far as they are in memory.
   std::vector<std::string> destinations_of(std::string_view name) const;
 
+  /// "", or what waits in a pool though its hosts may have a further connection, a worker is free, and to open one
+  /// takes less than the wait. For tests: walks over all that waits.
+  std::string needless_wait() const;
+
   /// In order. Valid until the next event.
   std::vector<Action> take_actions();
   /// The same without an allocation: what `into` held goes, its memory is used for the next actions.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <functional>
@@ -89,9 +90,21 @@ class World {
       tell([&] { scheduler_.tick(); });
       outcome_ = {};
     }
+    if (burst_.steady > 0) {
+      constexpr seconds kBefore{3};
+      burst_at_ = now_ + kBefore;
+      steady();
+      at(burst_at_, [] {});
+      while (now_ < burst_at_) step();
+      outcome_ = {};
+      outcome_.most = static_cast<std::uint32_t>(live_.size());
+    }
     const SteadyTime begin = now_;
+    first_of_burst_ = message_ + 1;
+    burst_left_ = burst_.messages();
     std::vector<std::uint32_t> left;
-    for (const Route& r : burst_.routes) left.push_back(r.messages);
+    if (burst_.envelope) arrive_envelope(0, burst_.routes.front().messages);
+    for (const Route& r : burst_.routes) left.push_back(burst_.envelope && left.empty() ? 0 : r.messages);
     for (bool more = true; std::exchange(more, false);) {
       for (std::size_t r = 0; r < left.size(); ++r) {
         if (left[r] == 0) continue;
@@ -100,7 +113,7 @@ class World {
         arrive(r);
       }
     }
-    go_on();
+    while (burst_left_ > 0) step();
     outcome_.took = duration_cast<microseconds>(last_ - begin);
     return outcome_;
   }
@@ -131,6 +144,7 @@ class World {
       l.destination_concurrency = burst_.concurrency;
       l.initial_concurrency = burst_.initial;
       l.max_age = std::chrono::hours(1000);
+      if (burst_.envelope) l.destination_recipients = kTogether;
       return l;
     };
   }
@@ -139,6 +153,21 @@ class World {
     const MessageNumber n = ++message_;
     route_of_[n] = route;
     tell([&] { scheduler_.admit(n, {0}); });
+  }
+  void arrive_envelope(std::size_t route, std::uint32_t deliveries) {
+    left_ += deliveries;
+    const MessageNumber n = ++message_;
+    Ordinals all;
+    for (std::uint32_t i = 0; i < kTogether * deliveries; ++i) all.push_back(i);
+    envelope_ = {n, deliveries};
+    route_of_[n] = route;
+    tell([&] { scheduler_.admit(n, all); });
+  }
+  /// One of the steady mail, and the next when its time has come. At random, so that hosts are not met in turn.
+  void steady() {
+    arrive(0);
+    const double wait = -std::log(1 - static_cast<double>(chance_.below(1'000'000)) / 1e6) / burst_.steady;
+    at(now_ + microseconds(static_cast<std::int64_t>(wait * 1e6)), [this] { steady(); });
   }
   template <class F>
   void tell(F&& f) {
@@ -150,18 +179,20 @@ class World {
     std::vector<Action> actions;
     for (;;) {
       scheduler_.take_actions(actions);
-      if (actions.empty()) return;
+      if (actions.empty()) break;
       for (auto& a : actions) std::visit([this](auto& x) { act(x); }, a);
     }
+    const std::string waits = scheduler_.needless_wait();
+    BOOST_REQUIRE_MESSAGE(waits.empty(), waits);
   }
   void act(const RouteRecipient& a) {
     const auto found = route_of_.find(a.message);
     const std::size_t route = found->second;
-    route_of_.erase(found);
+    if (a.message != envelope_.first) route_of_.erase(found);
     ipc::route::Resolved r;
     r.transport = "smtp";
     r.nexthop = "relay" + std::to_string(route) + ".example";
-    r.recipient = "u@" + r.nexthop;
+    r.recipient = "u" + std::to_string(a.ordinal) + "@" + r.nexthop;
     r.valid_for = seconds(10'000'000);
     auto& level = r.levels.emplace_back();
     for (const std::size_t h : one_ ? std::vector<std::size_t>{*one_} : burst_.routes[route].hosts) {
@@ -237,7 +268,12 @@ class World {
     const HandJob job = l.in_hand.front().first;
     l.in_hand.pop_front();
     l.serving = false;
-    l.last = last_ = now_;
+    l.last = now_;
+    if (job.message >= first_of_burst_ &&
+        (job.message == envelope_.first || job.message < first_of_burst_ + burst_.messages())) {
+      last_ = now_;
+      if (burst_left_ > 0) --burst_left_;
+    }
     outcome_.at_end = static_cast<std::uint32_t>(live_.size());
     --left_;
     AtWork& work = at_work_[host];
@@ -249,7 +285,7 @@ class World {
       begin(next, live_.at(next));
     }
     scheduler_.job_done(job.job, duration_cast<microseconds>(now_ - begun), JobEnd::served);
-    scheduler_.forget(job.message);
+    if (job.message != envelope_.first || --envelope_.second == 0) scheduler_.forget(job.message);
     if (l.closing && l.in_hand.empty())
       live_.erase(number);
     else
@@ -271,29 +307,33 @@ class World {
   };
   void at(SteadyTime when, std::function<void()> f) { events_.push({when, ++order_, std::move(f)}); }
   void go_on() {
-    while (left_ > 0) {
-      const SteadyTime wake = scheduler_.next_wake();
-      BOOST_REQUIRE_MESSAGE(!events_.empty() || wake != kNever, left_ << " messages stand still");
-      if (events_.empty() || wake < events_.top().at) {
-        now_ = std::max(now_, wake);
-        tell([&] { scheduler_.tick(); });
-        continue;
-      }
-      const auto event = events_.top();
-      events_.pop();
-      now_ = event.at;
-      tell(event.act);
+    while (left_ > 0) step();
+  }
+  void step() {
+    const SteadyTime wake = scheduler_.next_wake();
+    BOOST_REQUIRE_MESSAGE(!events_.empty() || wake != kNever, left_ << " messages stand still");
+    if (events_.empty() || wake < events_.top().at) {
+      now_ = std::max(now_, wake);
+      tell([&] { scheduler_.tick(); });
+      return;
     }
+    const auto event = events_.top();
+    events_.pop();
+    now_ = event.at;
+    tell(event.act);
   }
 
+  static constexpr std::uint32_t kTogether = 2;  // recipients of an envelope in a delivery
   const Burst& burst_;
-  Random random_;
+  Random random_, chance_{burst_.seed + 1};
   destdb::MemoryTable table_;
   Scheduler scheduler_;
   SteadyTime now_{seconds(1000)}, last_{};
   std::optional<std::size_t> one_;
-  std::uint32_t left_ = 0;
-  MessageNumber message_ = 0;
+  std::uint32_t left_ = 0, burst_left_ = 0;
+  MessageNumber message_ = 0, first_of_burst_ = 0;
+  std::pair<MessageNumber, std::uint32_t> envelope_{0, 0};  // and deliveries without a result
+  SteadyTime burst_at_{};
   std::map<MessageNumber, std::size_t> route_of_;
   std::uint64_t order_ = 0;
   Outcome outcome_;
@@ -354,6 +394,7 @@ bool suffices(const Burst& b, microseconds by) {
     parts.resize(std::min<std::size_t>(parts.size(), b.workers));
     std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.each < y.each; });
     std::uint64_t left = r.messages;
+    if (&r == &b.routes.front()) left += static_cast<std::uint64_t>(seconds_of(by) * b.steady);
     for (const Part& p : parts) {
       const std::uint64_t n = std::min(left, p.messages);
       worked += seconds_of(p.each) * static_cast<double>(n);
@@ -385,12 +426,13 @@ microseconds postfix(const Burst& b, std::uint64_t seed) {
     std::vector<std::size_t> idle;  // connections, by their hosts
   };
   std::vector<NextHop> hops;
+  const auto beside = b.steady == 0 ? 0U : static_cast<std::uint32_t>(seconds_of(limit(b)) * b.steady);
   for (const Route& r : b.routes) {
     // More than its hosts work on at a time bring nothing.
     std::uint32_t most = 0;
     for (const std::size_t h : r.hosts) most += b.hosts[h].at_a_time > 0 ? b.hosts[h].at_a_time : b.concurrency;
     most = std::min(most, b.concurrency);
-    hops.push_back({r.messages, std::min(b.initial, most), most, 0, {}});
+    hops.push_back({r.messages + (hops.empty() ? beside : 0U), std::min(b.initial, most), most, 0, {}});
   }
   struct Delivery {
     microseconds done;
@@ -400,7 +442,7 @@ microseconds postfix(const Burst& b, std::uint64_t seed) {
   std::priority_queue<Delivery> busy;
   microseconds now{0};
   std::size_t turn = 0;
-  for (std::uint32_t left = b.messages(); left > 0; --left) {
+  for (std::uint32_t left = b.messages() + beside; left > 0; --left) {
     for (std::size_t looked = 0; looked < hops.size() && busy.size() < b.workers;) {
       const std::size_t at = turn++ % hops.size();
       NextHop& hop = hops[at];
@@ -434,6 +476,8 @@ microseconds postfix(const Burst& b, std::uint64_t seed) {
 std::string shown(const Burst& b) {
   std::string out = std::to_string(b.concurrency) + " connections each, " + std::to_string(b.workers) + " workers, " +
                     (b.known ? "known" : "new");
+  if (b.steady > 0) out += ", beside " + std::to_string(b.steady) + "/s";
+  if (b.envelope) out += ", one envelope";
   for (const Route& r : b.routes) {
     out += "; " + std::to_string(r.messages) + " messages to " + std::to_string(r.hosts.size()) + ":";
     std::string before;

@@ -49,7 +49,9 @@ struct Burst {
   std::uint32_t concurrency = 20;  // connections to one host
   std::uint32_t initial = 5;
   std::uint32_t workers = 2000;
-  bool known = false;  // the hosts have taken mail from us before
+  bool known = false;        // the hosts have taken mail from us before
+  std::uint32_t steady = 0;  // messages per second to the first route, from three seconds before the burst on
+  bool envelope = false;     // the first route's part of the burst is one message: two recipients in each delivery
   std::uint64_t seed = 1;
   std::uint32_t messages() const;
 };
@@ -57,12 +59,13 @@ struct Burst {
 Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages, std::uint32_t concurrency = 20);
 
 struct Outcome {
-  microseconds took{0};  // until the last message was delivered
+  microseconds took{0};  // until the last message of the burst was delivered
   std::uint64_t opened = 0;
   std::uint32_t most = 0;    // connections at once
   std::uint32_t at_end = 0;  // when the last message was delivered
 };
-/// The burst through the real scheduler: all messages come at once, those of the routes in turns.
+/// The burst through the real scheduler: all messages come at once, those of the routes in turns. Steady mail beside it
+/// is counted as far as it comes before the last of them is delivered.
 Outcome run(const Burst& b);
 
 /// No scheduler takes less. A host delivers most if it has as many connections as it may have, opened as early as
@@ -70,13 +73,14 @@ Outcome run(const Burst& b);
 /// too few workers each delivers on one connection at a time: their time must suffice for the deliveries of all
 /// routes, each at the hosts that take least of it, and no route has more connections than workers. Hosts that nobody
 /// knows must be found out about: each has its first message. And a message alone goes to any host of those that do
-/// not take three times as long as others, because hosts of equal preference share the load.
+/// not take three times as long as others, because hosts of equal preference share the load. Steady mail that has come
+/// meanwhile is to be delivered as well.
 microseconds limit(const Burst& b);
 
 /// Postfix: a delivery agent per connection, one message at a time on it; a limit for the next hop, whatever its
 /// hosts, from initial_destination_concurrency one more with each delivery (qmgr(8)); next hops take turns at the
 /// agents. A connection goes to any host of the route (drawn from seed). Kinder than Postfix is: every connection is
-/// used again.
+/// used again. Steady mail is that which comes within the limit(), and comes with the burst.
 microseconds postfix(const Burst& b, std::uint64_t seed = 1);
 
 /// The burst in words.

@@ -59,6 +59,13 @@ class TenantRound {
     else if (lines_->of.size() > 2 * lines_->ready.size() + kKept)
       std::erase_if(lines_->of, [](const auto& one) { return one.second.waiting.empty(); });
   }
+  /// Each one, in no order that counts; f may not change the round.
+  template <class F>
+  void for_each(F&& f) const {
+    plain_.for_each(f);
+    if (!lines_) return;
+    for (const auto& [number, line] : lines_->of) line.waiting.for_each(f);
+  }
   /// The first will be looked at soon.
   void prefetch_front() const {
     if (!lines_) plain_.prefetch_front();

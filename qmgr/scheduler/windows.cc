@@ -79,7 +79,7 @@ microseconds Windows::worth_waiting(const Connection& c) const {
   return std::min<microseconds>(wait, options_.backlog_time);
 }
 
-bool Windows::backlogged(const Connection& c) const {
+bool Windows::backlogged(const Connection& c, std::size_t pooled) const {
   const std::size_t n = c.jobs();
   if (n >= options_.backlog_threshold || (c.quota > 0 && c.done + n >= c.quota)) return true;
   if (n == 0) return false;
@@ -91,7 +91,7 @@ bool Windows::backlogged(const Connection& c) const {
     return t.limits.initial_concurrency > 0 &&
            (t.limits.workers == 0 || (t.free() > t.limits.workers / 2 && t.wanted_probes == 0));
   }
-  return d.facts.service_time * static_cast<std::int64_t>(n) > worth_waiting(c);
+  return d.facts.service_time * static_cast<std::int64_t>(n + pooled) > worth_waiting(c);
 }
 
 }  // namespace pen::qmgr::scheduler

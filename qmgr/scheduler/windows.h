@@ -27,8 +27,9 @@ class Windows {
         finish_(finish) {}
   /// It takes the next job now.
   bool may_take(const Connection& c) const;
-  /// Full enough that the next job had better open another connection.
-  bool backlogged(const Connection& c) const;
+  /// Full enough that the next job had better open another connection. pooled: jobs that wait in the pool for it and
+  /// come first.
+  bool backlogged(const Connection& c, std::size_t pooled) const;
 
  private:
   /// What a job may wait for on this connection before another connection pays.

@@ -173,6 +173,9 @@ constexpr Verb kVerbs[] = {
     {"weigh", "NAME N", "the weight of a tenant that is here becomes known",
      [](World& w, const Arguments& a) { w.core().tenant_weight(a.at(0), a.number(1)); }},
     {"arrive", "MSG DOMAIN[*N] …", "a message, with N recipients in each; d%*3: d0, d1, d2", arrive},
+    {"arrive_each", "MSG DOMAIN COUNT D",
+     "so many messages of one recipient from now on, one each D (0ms: at once): MSG0 …",
+     [](World& w, const Arguments& a) { w.arrive_each(a.at(0), a.at(1), a.number(2), a.duration(3)); }},
     {"withdraw", "MSG COUNT", "is taken back, and so many recipients at once",
      [](World& w, const Arguments& a) {
        BOOST_TEST(w.core().withdraw(w.message(a.at(0)).number).size() == a.number(1));

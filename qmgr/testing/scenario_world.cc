@@ -199,9 +199,16 @@ ConnectionNumber World::connection(const std::string& name) {
 void World::collect() {
   for (;;) {
     auto actions = core().take_actions();
-    if (actions.empty()) return;
+    if (actions.empty()) break;
     for (auto& a : actions) std::visit([this](auto& x) { act(x); }, a);
   }
+  const std::string waits = core().needless_wait();
+  BOOST_REQUIRE_MESSAGE(waits.empty(), waits);
+}
+
+void World::arrive_each(const std::string& name, const std::string& domain, std::uint32_t count, milliseconds every) {
+  for (std::uint32_t i = 0; i < count; ++i)
+    at(i * every, [this, one = name + std::to_string(i), domain] { arrive(one, {domain}); });
 }
 
 void World::act(RouteRecipient& a) {

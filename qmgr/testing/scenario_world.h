@@ -67,8 +67,11 @@ class World {
              bool unstarted);
   void seize(std::uint32_t session_class, std::size_t count) { session_limits_.at(session_class).count += count; }
   void leave(std::uint32_t session_class, std::size_t count);
+  /// Messages of one recipient from now on: NAME0, NAME1 …
+  void arrive_each(const std::string& name, const std::string& domain, std::uint32_t count, milliseconds every);
   void advance(milliseconds by);
-  /// Takes the scheduler's actions: hosts that answer by themselves do so, the others' wait to be expected.
+  /// Takes the scheduler's actions: hosts that answer by themselves do so, the others' wait to be expected. Nothing may
+  /// wait needlessly then.
   void collect();
 
   // --- looking ---
