@@ -38,11 +38,11 @@ std::string needless_wait(const Model& model, const Cluster& c) {
     first = nullptr;
     c.round.for_each([&](const PoolShare& s) {
       const Party& p = *s.party;
-      if (p.concurrency < p.most_workers && (first == nullptr || p.concurrency < first->concurrency)) first = &p;
+      if (p.concurrency < p.most_workers && (first == nullptr || p.held() < first->held())) first = &p;
     });
   }
-  if (first == nullptr || !model.options.fairness.allowed(first->concurrency, t.free())) return {};
-  const microseconds opening = soonest_new(model, c, usable, first->concurrency);
+  if (first == nullptr || !model.options.fairness.allowed(first->held(), t.free())) return {};
+  const microseconds opening = soonest_new(model, c, usable, first->held());
   if (opening == microseconds::max()) return {};
   double per_us = 0;
   std::size_t connections = 0;
