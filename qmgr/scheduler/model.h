@@ -105,8 +105,8 @@ struct Model {
   Probes probes{clock, to_serve};
   Shares shares{options, clock, back_off, speed};
   Limits limits{clock, back_off, ceilings, rate_delay, shares};
-  Finish finish{clock, back_off, speed, limits, shares};
-  Windows windows{options, clock, back_off, rate_delay, limits, finish};
+  Finish finish{options, clock, back_off, speed, limits, shares};
+  Windows windows{options, back_off, rate_delay, limits, finish};
   Paying paying{options, clock, speed, memory};
   Chooser chooser{options, back_off, speed, rate_delay, limits, shares, finish, windows};
   Routes routes;
