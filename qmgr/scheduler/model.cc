@@ -38,6 +38,7 @@ void Model::settle() {
     pump_workers();
     serve_classes();
     while (Cluster* c = pool.take_left()) unblock(*c);
+    give_up_empty();
   } while (ceilings.any_spent() || !to_serve.empty() || session_classes.any_dirty());
   pump_routing();
 }

@@ -155,6 +155,8 @@ struct Model {
   /// The job that it took into its backlog; nullptr: there is none for it.
   Job* pull(Connection& c);
   Job* steal(Connection& c);
+  /// What is still being opened, and has nothing left to do because others took it, closes.
+  void give_up_empty();
   /// A shared party that had a turn comes after all that wait: as one message that came now.
   template <class T>
   void to_the_end(WorkerQueue<T>& queue, typename WorkerQueue<T>::Entry& entry) {
@@ -202,7 +204,8 @@ struct Model {
   void resume(Transport& t);
 
   std::uint64_t next_connection_ = 1;
-  std::vector<JobNumber> gone_on_;  // jobs for the next host, to be scheduled
+  std::vector<ConnectionNumber> left_empty_;  // being opened when their last job was taken
+  std::vector<JobNumber> gone_on_;            // jobs for the next host, to be scheduled
 };
 
 }  // namespace pen::qmgr::scheduler
