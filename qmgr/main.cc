@@ -73,6 +73,7 @@ qmgr::ProgramOptions options_of(service::Context& c) {
   o.scheduler.fairness.scale_max_concurrency = static_cast<std::uint32_t>(s.scale_max_concurrency);
   o.scheduler.routing_workers = ipc::route::kMaxUnderWay;
   o.scheduler.backlog_threshold = static_cast<std::uint32_t>(s.connection_backlog_threshold);
+  o.scheduler.least_gain = milliseconds(s.connection_least_gain);
   o.scheduler.backoff_min = std::max(o.manager.backoff_min, seconds(1));
   o.scheduler.backoff_max = std::max(o.manager.backoff_max, seconds(1));
   if (s.active_share_limit < 100)

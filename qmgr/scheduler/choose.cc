@@ -187,9 +187,19 @@ void Chooser::drop_later(const Level& level, std::vector<Destination*>& those, C
                                                  : finish_.sooner_by_others(level, end, pooled + 1, nullptr, those));
     if (!later) kept.push_back(d);
   }
-  if (kept.empty()) {  // alone: one that is soonest is kept
-    into.others_take = soonest;
-    into.others_can = finish_.by_others(level, soonest, kAll, nullptr, {});
+  // A connection costs something: so the busy ones may take a little longer.
+  if (!alone && soonest != microseconds::max()) {
+    microseconds least = kept.empty() ? soonest : microseconds::max();
+    for (const Destination* d : kept) {
+      const microseconds end = finish_.ends_in(*d);
+      least = std::min(least, end.count() == 0 ? end : end - d->facts.connect_time + finish_.worth_opening(*d));
+    }
+    const std::size_t could = finish_.by_others(level, least, kAll, nullptr, {});
+    if (kept.empty() || could > pooled) {
+      kept.clear();
+      into.others_take = least;
+      into.others_can = could;
+    }
   }
   those = std::move(kept);
 }

@@ -21,10 +21,15 @@ namespace pen::qmgr::scheduler {
 
 class Finish {
  public:
-  Finish(const Clock& clock, const BackOff& back_off, const Speed& speed, const Limits& limits, const Shares& shares)
-      : clock_(clock), back_off_(back_off), speed_(speed), limits_(limits), shares_(shares) {}
+  Finish(const Options& options, const Clock& clock, const BackOff& back_off, const Speed& speed, const Limits& limits,
+         const Shares& shares)
+      : options_(options), clock_(clock), back_off_(back_off), speed_(speed), limits_(limits), shares_(shares) {}
   /// When its peer could begin with a further job that takes so long.
   microseconds free_in(const Connection& c, microseconds each) const;
+  /// A connection is opened to it for no job that waits shorter than that.
+  microseconds worth_opening(const Destination& d) const {
+    return std::max<microseconds>(d.facts.connect_time, options_.least_gain);
+  }
   /// When a further job would be done on it, or on a new connection to it; 0: nobody knows.
   microseconds ends_in(const Connection& c) const;
   microseconds ends_in(const Destination& d) const;
@@ -43,6 +48,7 @@ class Finish {
   bool leaves_to_others(const Connection& c, const Cluster& cluster, std::size_t further) const;
 
  private:
+  const Options& options_;
   const Clock& clock_;
   const BackOff& back_off_;
   const Speed& speed_;

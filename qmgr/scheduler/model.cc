@@ -41,6 +41,7 @@ void Model::settle() {
     serve_classes();
     open_gates();
     while (Cluster* c = pool.take_left()) unblock(*c);
+    give_up_empty();
   } while (ceilings.any_spent() || !to_serve.empty() || session_classes.any_dirty() || shaping.any_dirty());
   pump_routing();
 }

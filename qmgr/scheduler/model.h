@@ -113,8 +113,8 @@ struct Model {
   Shaping shaping{options, clock, table};
   Shares shares{options, clock, back_off, speed};
   Limits limits{clock, back_off, ceilings, rate_delay, shares, shaping};
-  Finish finish{clock, back_off, speed, limits, shares};
-  Windows windows{options, clock, back_off, rate_delay, limits, finish};
+  Finish finish{options, clock, back_off, speed, limits, shares};
+  Windows windows{options, back_off, rate_delay, limits, finish};
   Paying paying{options, clock, speed, memory};
   Chooser chooser{options, back_off, speed, rate_delay, limits, shares, finish, windows};
   Routes routes;
@@ -178,6 +178,8 @@ struct Model {
   /// The job that it took into its backlog; nullptr: there is none for it.
   Job* pull(Connection& c);
   Job* steal(Connection& c);
+  /// What is still being opened, and has nothing left to do because others took it, closes.
+  void give_up_empty();
   /// A shared party that had a turn comes after all that wait: as one message that came now.
   template <class T>
   void to_the_end(TenantQueue<T>& queue, typename TenantQueue<T>::Entry& entry) {
@@ -227,7 +229,8 @@ struct Model {
   void resume(Transport& t);
 
   std::uint64_t next_connection_ = 1;
-  std::vector<JobNumber> gone_on_;  // jobs for the next host, to be scheduled
+  std::vector<ConnectionNumber> left_empty_;  // being opened when their last job was taken
+  std::vector<JobNumber> gone_on_;            // jobs for the next host, to be scheduled
 };
 
 }  // namespace pen::qmgr::scheduler

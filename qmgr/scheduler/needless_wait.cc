@@ -21,7 +21,7 @@ microseconds soonest_new(const Model& model, const Cluster& c, std::size_t usabl
       continue;
     const microseconds each = model.speed.expected(d);
     if (each.count() > 0)
-      soonest = std::min(soonest, model.finish.ends_in(d));
+      soonest = std::min(soonest, model.finish.ends_in(d) - d.facts.connect_time + model.finish.worth_opening(d));
     else if (d.connections.empty())
       soonest = std::min<microseconds>(soonest, std::max<microseconds>(d.facts.connect_time, seconds(1)));
   }

@@ -156,7 +156,22 @@ Job* Model::steal(Connection& c) {
   if (!fits) return nullptr;
   unassign(j);
   attach(j, c);
+  if (victim->state == Connection::State::opening && victim->jobs() == 0) left_empty_.push_back(victim->number);
   return &j;
+}
+
+void Model::give_up_empty() {
+  for (const ConnectionNumber number : std::exchange(left_empty_, {})) {
+    const auto it = connections.find(number);
+    if (it == connections.end()) continue;
+    Connection& c = *it->second;
+    if (c.state != Connection::State::opening || c.jobs() > 0) continue;
+    const Destination& d = *c.destination;
+    // Of a host that nothing else is open to it tells whether that works.
+    const bool works = std::any_of(d.connections.begin(), d.connections.end(),
+                                   [](const Connection* o) { return o->state == Connection::State::open; });
+    if (works && d.hungry.empty()) retire(c);
+  }
 }
 
 void Model::pump_workers() {

@@ -71,7 +71,9 @@ struct Options {
   Fairness fairness;                     // max_message_concurrency, scale_max_concurrency
   std::uint32_t routing_workers = 200;   // look-ups under way at trivial-rewrite
   std::uint32_t backlog_threshold = 10;  // connection_backlog_threshold
-  milliseconds backlog_time{3000};       // a backlog that is expected to last longer is too long as well
+  // connection_least_gain: a connection is opened only for a job that would wait longer than this, and than it takes
+  milliseconds least_gain{250};
+  milliseconds backlog_time{3000};  // a backlog that is expected to last longer is too long as well
   // free rides fill a connection to this many thresholds; the rest waits unassigned: bounds the work when it
   // closes
   std::uint32_t ride_limit = 4;

@@ -12,8 +12,6 @@ constexpr microseconds kHandling{1000};
 constexpr milliseconds kTurn{20};
 // What a job at a host that was never measured is taken for.
 constexpr milliseconds kUnmeasured{5};
-// To open a connection for less is never worth it.
-constexpr milliseconds kLeastGain{5};
 }  // namespace
 
 std::size_t Windows::fitting(const Connection& c) const {
@@ -70,11 +68,7 @@ microseconds Windows::worth_waiting(const Connection& c) const {
   const Transport& t = *c.destination->transport;
   const std::uint32_t free = t.free();
   if (free == 0) return options_.backlog_time;
-  // On one that is being opened the job waits as long for the peer as on a new one, but for the start that it has.
-  const microseconds setup = c.state == Connection::State::opening
-                                 ? std::chrono::duration_cast<microseconds>(clock_.now - c.opened_at)
-                                 : c.destination->facts.connect_time;
-  microseconds wait = std::max<microseconds>(setup, kLeastGain);
+  microseconds wait = finish_.worth_opening(*c.destination);
   if (t.limits.workers > 0) wait = wait * t.limits.workers / std::min(free, t.limits.workers);
   return std::min<microseconds>(wait, options_.backlog_time);
 }

@@ -17,14 +17,9 @@ namespace pen::qmgr::scheduler {
 
 class Windows {
  public:
-  Windows(const Options& options, const Clock& clock, const BackOff& back_off, const RateDelay& rate_delay,
-          const Limits& limits, const Finish& finish)
-      : options_(options),
-        clock_(clock),
-        back_off_(back_off),
-        rate_delay_(rate_delay),
-        limits_(limits),
-        finish_(finish) {}
+  Windows(const Options& options, const BackOff& back_off, const RateDelay& rate_delay, const Limits& limits,
+          const Finish& finish)
+      : options_(options), back_off_(back_off), rate_delay_(rate_delay), limits_(limits), finish_(finish) {}
   /// It takes the next job now.
   bool may_take(const Connection& c) const;
   /// Full enough that the next job had better open another connection. pooled: jobs that wait in the pool for it and
@@ -42,7 +37,6 @@ class Windows {
   };
   Share left_to_share(const Connection& c) const;
   const Options& options_;
-  const Clock& clock_;
   const BackOff& back_off_;
   const RateDelay& rate_delay_;
   const Limits& limits_;

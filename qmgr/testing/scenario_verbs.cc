@@ -131,6 +131,8 @@ constexpr Verb kSettings[] = {
      }},
     {"threshold", "N", "connection_backlog_threshold",
      [](World& w, const Arguments& a) { w.options.backlog_threshold = a.number(0); }},
+    {"least_gain", "D", "connection_least_gain",
+     [](World& w, const Arguments& a) { w.options.least_gain = a.duration(0); }},
     {"backlog_time", "D", "a backlog that is expected to last longer is too long",
      [](World& w, const Arguments& a) { w.options.backlog_time = a.duration(0); }},
     {"rides", "N", "thresholds that free rides fill a connection to",
