@@ -13,25 +13,25 @@ namespace {
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 }  // namespace
 
-Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency,
-                                bool alone) const {
+Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency, bool alone,
+                                std::size_t behind) const {
   const auto& level = cluster.levels[index];
   const microseconds best = level.size() > 1 ? speed_.best_of(level) : microseconds(0);
   if (best.count() > 0) {
     // First without those that are much slower; they get what the others have no room for.
-    Chosen chosen = choose(cluster, index, concurrency, alone, best);
+    Chosen chosen = choose(cluster, index, concurrency, alone, behind, best);
     if (chosen.connection != nullptr ? chosen.rule != Choice::ride : !chosen.candidates.empty()) return chosen;
   }
-  return choose(cluster, index, concurrency, alone, microseconds(0));
+  return choose(cluster, index, concurrency, alone, behind, microseconds(0));
 }
 
 Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::uint64_t concurrency, bool alone,
-                                microseconds best) const {
+                                std::size_t behind, microseconds best) const {
   const auto& level = cluster.levels[index];
   const Transport& t = *cluster.transport;
   Chosen out;
   bool working = false;
-  const std::size_t pooled = cluster.part_of_pool(index);
+  const std::size_t pooled = cluster.part_of_pool(index, behind);
   Connection* roomy = nullptr;   // the most recent active connection that is not backlogged
   Connection* newest = nullptr;  // the most recent active connection
   Connection* idle = nullptr;    // the most recent idle connection
@@ -75,7 +75,7 @@ Chooser::Chosen Chooser::choose(const Cluster& cluster, std::size_t index, std::
     }
     if (t.free() > 0) {
       const std::uint32_t probes = Probes::free(t);
-      pick_new(level, best, alone || (probes > 0 && options_.fairness.allowed(concurrency, probes)), out);
+      pick_new(level, best, alone || (probes > 0 && options_.fairness.allowed(concurrency, probes)), behind, out);
       if (!out.candidates.empty()) return out;
     }
   }
@@ -123,7 +123,7 @@ Connection* Chooser::pick_ride(const Level& level, const Connection& newest) {
   return const_cast<Connection*>(best);
 }
 
-void Chooser::pick_new(const Level& level, microseconds best, bool may_probe, Chosen& into) const {
+void Chooser::pick_new(const Level& level, microseconds best, bool may_probe, std::size_t behind, Chosen& into) const {
   std::vector<Destination*> open_to, unused, retry, fewest;
   into.waits = Waits::limits;
   Destination* closed = nullptr;
@@ -142,7 +142,7 @@ void Chooser::pick_new(const Level& level, microseconds best, bool may_probe, Ch
   }
   if (proven) into.waits = Waits::limits;  // of those that work, before a probe
   if (level.size() > 1 && !open_to.empty()) {
-    drop_later(level, open_to, into);
+    drop_later(level, behind, open_to, into);
   }
   for (Destination* d : open_to) {
     if (!d->connections.empty()) {
@@ -170,9 +170,9 @@ void Chooser::pick_new(const Level& level, microseconds best, bool may_probe, Ch
     take(Choice::fewest, std::move(fewest));
 }
 
-void Chooser::drop_later(const Level& level, std::vector<Destination*>& those, Chosen& into) const {
+void Chooser::drop_later(const Level& level, std::size_t behind, std::vector<Destination*>& those, Chosen& into) const {
   // A message alone goes to any host that is not slow, so that they share the load.
-  const std::size_t pooled = level.front()->cluster->pooled;
+  const std::size_t pooled = level.front()->cluster->pooled + behind;
   const bool alone = pooled == 0 && std::all_of(level.begin(), level.end(), [](const auto& m) {
                        return m->destination->waiting == 0 && m->destination->handed == 0;
                      });

@@ -31,19 +31,20 @@ class Chooser {
     microseconds others_take{0};
   };
   /// Of one level of the cluster. concurrency: workers that the party holds. alone: for the job that runs alone, which
-  /// the limits that keep the peace do not hold up.
-  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone) const;
+  /// the limits that keep the peace do not hold up. behind: jobs that come as soon as it is not in their way.
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone, std::size_t behind) const;
 
  private:
   using Level = std::vector<std::unique_ptr<Member>>;
   /// best: destinations that are slow beside it are left out; 0: none is.
-  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone, microseconds best) const;
+  Chosen choose(const Cluster& c, std::size_t level, std::uint64_t concurrency, bool alone, std::size_t behind,
+                microseconds best) const;
   /// The one with the fewest jobs of those that would hand out another one now; nullptr: there is none.
   Connection* with_room(const Level& level) const;
   static Connection* pick_ride(const Level& level, const Connection& newest);
-  void pick_new(const Level& level, microseconds best, bool may_probe, Chosen& into) const;
+  void pick_new(const Level& level, microseconds best, bool may_probe, std::size_t behind, Chosen& into) const;
   /// Of destinations that a connection may be opened to, those go of which others would have the job done sooner.
-  void drop_later(const Level& level, std::vector<Destination*>& those, Chosen& into) const;
+  void drop_later(const Level& level, std::size_t behind, std::vector<Destination*>& those, Chosen& into) const;
   const Options& options_;
   const BackOff& back_off_;
   const Speed& speed_;

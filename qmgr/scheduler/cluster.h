@@ -59,8 +59,8 @@ struct Cluster {
   std::vector<std::vector<std::unique_ptr<Member>>> levels;
   /// More than one destination.
   bool has_several() const { return levels.size() > 1 || levels.front().size() > 1; }
-  /// What waits in the pool, by the connections of the level.
-  std::size_t part_of_pool(std::size_t level) const;
+  /// What waits in the pool and behind it, by the connections of the level.
+  std::size_t part_of_pool(std::size_t level, std::size_t behind = 0) const;
   TenantRound<PoolShare> round;  // one of each party that waits here
   std::size_t share_count = 0;   // messages that wait here; of shared parties, jobs
   List<PoolShare> full;          // those that wait for limits

@@ -59,7 +59,7 @@ Explanation explain(Model& model, const RouteSet& r) {
     for (const auto& m : level) out.push_back(state_of(model, *m->destination));
   }
   for (; e.level < c.levels.size(); ++e.level) {
-    const Chooser::Chosen chosen = model.chooser.choose(c, e.level, 0, false);
+    const Chooser::Chosen chosen = model.chooser.choose(c, e.level, 0, false, 0);
     if (chosen.rule == Choice::nothing) continue;
     e.choice = chosen.rule;
     if (chosen.connection != nullptr) e.chosen.push_back(chosen.connection->destination->key);

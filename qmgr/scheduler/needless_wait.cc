@@ -33,8 +33,10 @@ std::string needless_wait(const Model& model, const Cluster& c) {
   if (!t.up || model.draining || t.exclusive() || t.free() == 0) return {};
   const std::size_t usable = model.back_off.usable_level(c);
   if (usable == c.levels.size()) return {};
-  const Party* first = c.round.front()->party;  // of those that may take a worker, the one with the fewest
-  if (first->concurrency > 0 || first->most_workers == 0) {
+  const PoolShare* const front = c.round.front();
+  if (front == nullptr) return {};
+  const Party* first = front->party;  // of those that may take a worker, the one with the fewest
+  if (first->held() > 0 || first->most_workers == 0) {
     first = nullptr;
     c.round.for_each([&](const PoolShare& s) {
       const Party& p = *s.party;

@@ -71,8 +71,8 @@ std::uint64_t concurrency_of(const Party& p) {
 
 Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
   Transport& t = *j.route->cluster->transport;
-  const Chooser::Chosen chosen =
-      chooser.choose(*j.route->cluster, index, concurrency_of(*j.message->party), t.solo == &j);
+  const Chooser::Chosen chosen = chooser.choose(*j.route->cluster, index, concurrency_of(*j.message->party),
+                                                t.solo == &j, shaping.waiting_behind(j));
   if (chosen.rule == Choice::nothing) return Outcome::dead;
   if (chosen.connection != nullptr) {
     assign(j, *chosen.connection);

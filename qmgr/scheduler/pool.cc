@@ -13,11 +13,11 @@ constexpr auto kAtLatest = seconds(1);
 constexpr auto kLeastLeft = milliseconds(5);
 }  // namespace
 
-std::size_t Cluster::part_of_pool(std::size_t level) const {
-  if (pooled == 0) return 0;
+std::size_t Cluster::part_of_pool(std::size_t level, std::size_t behind) const {
+  if (pooled + behind == 0) return 0;
   std::size_t connections = 0;
   for (const auto& m : levels[level]) connections += m->destination->connections.size();
-  return pooled / std::max<std::size_t>(connections, 1);
+  return (pooled + behind) / std::max<std::size_t>(connections, 1);
 }
 
 Claim& Pool::claim(Party& p, Transport& t, bool probe) {

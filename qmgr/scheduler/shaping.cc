@@ -391,6 +391,21 @@ void Shaping::refresh(Gate& g) {
   g.since_rise = 0;
 }
 
+std::size_t Shaping::waiting_behind(const Job& j) {
+  std::size_t most = 0;
+  if (j.passed == 0) return most;
+  each_gate(j, [&](Gate& g, std::uint8_t) {
+    if (g.waiting == 0 || !open(g, true)) return;
+    std::size_t come = g.waiting;
+    if (const auto rate = g.bucket.rate(); rate.limits()) {
+      if (g.passed < 2) return;  // this one alone: its token has just come
+      come = std::min<std::size_t>(come, rate.in(seconds(1)));
+    }
+    most = std::max(most, come);
+  });
+  return most;
+}
+
 SteadyTime Shaping::opens(const Gate& g) const {
   if (g.deliveries() > 0 && g.passed + g.under_way >= g.deliveries()) return kNever;
   SteadyTime at = g.held_until;

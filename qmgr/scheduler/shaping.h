@@ -68,6 +68,9 @@ class Shaping {
   bool open(Gate& g, bool at_hand);
   /// A limit may rise with time: called when a gate is looked at.
   void refresh(Gate& g);
+  /// How many wait at gates of one that has passed them, and would come if there were connections for those that have
+  /// passed, of a rate within a second: a gate lets no more pass than its limit, so its line is not seen in the pool.
+  std::size_t waiting_behind(const Job& j);
   /// When it lets the next one through, as far as is known; kNever: when something ends.
   SteadyTime opens(const Gate& g) const;
   void take(Gate& g);

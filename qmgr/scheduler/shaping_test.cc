@@ -483,6 +483,25 @@ BOOST_AUTO_TEST_CASE(a_backlog_goes_at_the_rate_that_is_allowed_from_its_first_t
   BOOST_TEST(world.put_off["a.example"] <= 5 * 14'400U);
 }
 
+BOOST_AUTO_TEST_CASE(a_line_before_a_gate_gets_the_connections_that_its_limit_needs) {
+  // What has passed is little: one connection would have it done within connection_least_gain.
+  const struct {
+    const char* name;
+    ShapingOptions::Limit limit;
+    std::uint64_t per_second;
+  } cases[] = {{"provider:big", {shaping::Rate::per_second(17), 0}, 17}, {"domain:m.example", {{}, 3}, 30}};
+  for (const auto& c : cases) {
+    Receivers world(Mode::no);
+    world.shaping.limit = [&c](const std::string& name) { return name == c.name ? c.limit : ShapingOptions::Limit{}; };
+    world.offer("a.example", 2000, 1);
+    world.run(seconds(10));
+    const auto before = world.delivered["a.example"];
+    world.run(seconds(30));
+    const auto in_time = world.delivered["a.example"] - before;
+    BOOST_TEST(in_time >= c.per_second * 30 * 95 / 100, c.name << ": " << in_time);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(limits_hold_for_a_domain_a_tenant_and_a_destination) {
   for (const std::string name : {"domain:m.example", "tenant:a.example", "smtp"}) {
     Receivers world(Mode::no);
