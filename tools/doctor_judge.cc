@@ -476,8 +476,7 @@ Findings judge_kernel(const KernelFacts& f) {
              "connections to one host beyond that fail", "sysctl net.ipv4.ip_local_port_range=\"1024 65535\"");
   if (f.overcommit == 2)
     area.add(Level::note, "vm.overcommit_memory is 2",
-             "LMDB files and many processes reserve address space that they do "
-             "not use, which counts then",
+             "LMDB files and many processes reserve address space that they do not use, which counts then",
              "sysctl vm.overcommit_memory=0");
   return area.take();
 }
