@@ -151,13 +151,15 @@ function(pen_precompile target kind)
   endif()
   string(MD5 same "${kind} ${options} ${independent}")
   set(precompiled precompiled_${kind}_${same})
-  # The headers are included by options, and the file that is compiled is empty: so no path of this tree is written into
-  # the result, and clones share it and what is made with it.
+  # The headers are named by options, and the file that is compiled is one of them: so no path of this tree is written
+  # into the result, and ccache shares it, and what is made with it, between clones.
   if(NOT TARGET ${precompiled})
     file(STRINGS ${CMAKE_SOURCE_DIR}/cmake/precompiled.txt headers REGEX "^[^#]")
     list(TRANSFORM headers PREPEND "SHELL:-include ")
-    set_source_files_properties(/dev/null PROPERTIES LANGUAGE CXX)
-    add_library(${precompiled} OBJECT /dev/null)
+    find_path(PEN_FMT_INCLUDE fmt/format.h REQUIRED)
+    set(one ${PEN_FMT_INCLUDE}/fmt/format.h)
+    set_source_files_properties(${one} PROPERTIES LANGUAGE CXX)
+    add_library(${precompiled} OBJECT ${one})
     set_target_properties(${precompiled} PROPERTIES POSITION_INDEPENDENT_CODE ${independent})
     target_link_libraries(${precompiled} PRIVATE pen_options fmt::fmt)
     if(kind STREQUAL tests)
@@ -166,8 +168,8 @@ function(pen_precompile target kind)
       target_compile_definitions(${precompiled} PRIVATE BOOST_TEST_DYN_LINK)
     endif()
     target_compile_options(${precompiled} PRIVATE ${options} ${headers} "SHELL:-Xclang -fno-pch-timestamp"
-      -fpch-instantiate-templates "SHELL:-x c++-header")
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${precompiled}.dir/dev/null.o)
+      -fpch-instantiate-templates -w "SHELL:-x c++-header")
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${precompiled}.dir${one}.o)
     set_property(GLOBAL PROPERTY PEN_${precompiled} ${object})
   endif()
   get_property(object GLOBAL PROPERTY PEN_${precompiled})
@@ -285,8 +287,9 @@ function(pen_tests name)
     set(rest --run_test=!${name})
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests --log_level=test_suite ${rest} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  # Long enough for the crash tests under sanitizers on a busy machine: it only ends what hangs.
-  set_tests_properties(${entries} PROPERTIES TIMEOUT 2400)
+  # Five times and more of what each takes under sanitizers: it only ends what hangs. The case that hung is the last one
+  # that the output says is entered.
+  set_tests_properties(${entries} PROPERTIES TIMEOUT 900)
   if(PEN_SANITIZE MATCHES "address")  # memory that is used for the first time is what costs most on virtual machines
     set_tests_properties(${entries} PROPERTIES ENVIRONMENT
       "ASAN_OPTIONS=malloc_context_size=10:quarantine_size_mb=16")
@@ -294,7 +297,7 @@ function(pen_tests name)
   if(A_LONG)
     # Many times as many cuts as under sanitizers; and they begin first, as they take long.
     add_dependencies(suite ${name}_tests)
-    set_tests_properties(${entries} PROPERTIES COST 60 LABELS release)
+    set_tests_properties(${entries} PROPERTIES COST 60 LABELS release TIMEOUT 2400)
   endif()
 endfunction()
 

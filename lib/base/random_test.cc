@@ -10,26 +10,24 @@ using pen::Random;
 
 BOOST_AUTO_TEST_SUITE(random_numbers)
 
-/// The values are those of the authors' own code.
 BOOST_AUTO_TEST_CASE(a_seed_means_the_same_everywhere) {
-  Random zero(0);
-  BOOST_TEST(zero.next() == 0x99ec5f36cb75f2b4u);
-  BOOST_TEST(zero.next() == 0xbf6e1f784956452au);
-  BOOST_TEST(zero.next() == 0x1a5f849d4933e6e0u);
+  Random usual(5489);  // the 10,000th value after this seed stands in the C++ standard, of std::mt19937_64
+  for (int i = 1; i < 10'000; ++i) usual.next();
+  BOOST_TEST(usual.next() == 9981545732273789042u);
   Random one(1);
-  BOOST_TEST(one.next() == 0xb3f2af6d0fc710c5u);
+  BOOST_TEST(one.next() == 0x2245bd5fbb686f68u);
+  BOOST_TEST(one.next() == 0x22eb92502318fa4eu);
 }
 
 BOOST_AUTO_TEST_CASE(a_draw_is_below_its_bound_and_the_same_everywhere) {
   Random random(7);
-  for (const std::uint64_t expected : {700u, 278u, 839u, 981u, 990u, 872u}) BOOST_TEST(random.below(1000) == expected);
+  for (const std::uint64_t expected : {754u, 949u, 117u, 891u, 141u, 55u}) BOOST_TEST(random.below(1000) == expected);
   // Half of all draws come once too often for this bound, and are drawn again.
   Random large(7);
   constexpr std::uint64_t kBound = (std::uint64_t{1} << 63) + 1;
-  BOOST_TEST(large.below(kBound) == 0x59ac7d7ba77cbb2du);
-  BOOST_TEST(large.below(kBound) == 0x6b78e9a4ca963ccbu);
-  BOOST_TEST(large.below(kBound) == 0x7d949c398f403920u);
-  BOOST_TEST(large.below(kBound) == 0x7ed482763f2a018cu);
+  BOOST_TEST(large.below(kBound) == 0x7982b3aa3d1a60b1u);
+  BOOST_TEST(large.below(kBound) == 0x722a36026cffbe7bu);
+  BOOST_TEST(large.below(kBound) == 0x12152fc3e853ef6eu);
   BOOST_TEST(random.below(0) == 0u);
   BOOST_TEST(random.below(1) == 0u);
 }
