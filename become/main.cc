@@ -42,8 +42,7 @@ int main(int argc, char** argv) {
   }
   if (argc == 2 && std::string_view(argv[1]) == "--help") {
     std::printf(
-        "become: becomes users, and opens tables, for programs that are not root. master starts it; see "
-        "become(8)\n");
+        "become: becomes users, and opens tables, for programs that are not root. master starts it; see become(8)\n");
     return EX_OK;
   }
   if (!pen::mailbox::is_helper(argc, argv) || argc != 3) {

@@ -550,8 +550,7 @@ int main(int argc, char** argv) {
   app.add_option("--rate", options.rate, "messages per second at most; 0: as fast as they go");
   app.add_option("--retries", options.retries, "how often a refused or interrupted message is tried again");
   app.add_option("--timeout", options.timeout,
-                 "seconds of silence after which a connection is given up and counted as "
-                 "unanswered")
+                 "seconds of silence after which a connection is given up and counted as unanswered")
       ->check(CLI::PositiveNumber);
   app.add_option("--limit", options.limit, "seconds after which the run ends");
   app.add_option("--ledger", options.ledger, "append what became of the messages to this file");

@@ -579,8 +579,7 @@ void add_options(CLI::App& app, Words& w) {
   app.add_option("--tls-key", options.key, "and its private key");
   app.add_option("--ledger", w.ledger_path, "append what was taken to this file");
   app.add_flag("--detail", options.detail,
-               "ledger lines end with the monotonic time in seconds and the queue id of the "
-               "topmost Received field");
+               "ledger lines end with the monotonic time in seconds and the queue id of the topmost Received field");
   app.add_option("--save", options.save, "write each message taken into this directory as 1, 2, 3 …");
   app.add_option("--count-file", options.count_file, "append the counts to this file instead of standard output");
 }

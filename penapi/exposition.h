@@ -1,8 +1,8 @@
 #pragma once
 /// Writes figures in the text format of Prometheus, version 0.0.4.
 ///
-/// Use:     Exposition out;  out.family("penstock_x_total", "Help.", "counter");  out.sample("penstock_x_total", {{"a",
-///          "b"}}, 3);
+/// Use:     Exposition out;  out.family("penstock_x_total", "Help.", "counter");
+///          out.sample("penstock_x_total", {{"a", "b"}}, 3);
 /// Pure.
 /// Source:  Prometheus, "Exposition formats": escaping, order of lines, histograms with cumulative buckets.
 #include <cstdint>

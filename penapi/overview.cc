@@ -2,6 +2,8 @@
 
 #include <sys/statvfs.h>
 
+#include <nlohmann/json.hpp>
+
 #include "lib/base/text.h"
 #include "lib/ipc/destinations.h"
 #include "lib/views/destinations.h"

@@ -1,7 +1,7 @@
 #pragma once
 /// What the status page shows first, as one JSON object: /api/v1/overview and each message of /api/v1/stream.
 /// Pure, but for the disks that it looks at.
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "penapi/history.h"
 #include "penapi/server.h"

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "lib/mail/queue_id.h"
 #include "lib/views/destinations.h"

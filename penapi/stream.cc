@@ -1,4 +1,6 @@
 // Server-sent events: figures every two seconds, and what happens to mail as it happens.
+#include <nlohmann/json.hpp>
+
 #include "lib/views/destinations.h"
 #include "penapi/overview.h"
 #include "penapi/server.h"

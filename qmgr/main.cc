@@ -173,8 +173,7 @@ Result<qmgr::SharedDestinations::Options> cluster_of(const config::Settings& s, 
                                                   {.parent_domains = false, .open = tables}));
   if (o.unshared.blocking())
     return fail(map::MapError::bad_spec,
-                "destdb_unshared_networks: this type of table may wait for others, which the queue "
-                "manager cannot");
+                "destdb_unshared_networks: this type of table may wait for others, which the queue manager cannot");
   return o;
 }
 

@@ -16,10 +16,9 @@ namespace pen::qmgr {
 bool advise_on_disk(std::string_view where, const Error& why) {
   if (why.is_errno(EIO)) {
     log::error(
-        "the disk of {} does not take or give data, see the next line: look at the kernel's log, "
-        "and repair or replace the disk. The queue is as it was at the last sync, and new mail is "
-        "put off meanwhile. When the disk works, qmgr goes on by itself: it is started again "
-        "within a minute",
+        "the disk of {} does not take or give data, see the next line: look at the kernel's log, and repair or replace "
+        "the disk. The queue is as it was at the last sync, and new mail is put off meanwhile. When the disk works, "
+        "qmgr goes on by itself: it is started again within a minute",
         where);
     return true;
   }
@@ -196,9 +195,8 @@ async::Task<void> Program::recover() {
       if (log_.restart().report().waits_for_space && loop_.now() - warned_at > seconds(30)) {
         warned_at = loop_.now();
         log::warning(
-            "recovery of the queue waits for space: free {} bytes on the disk of "
-            "queue_log_directory (files damaged-segment-* there may go once they were looked at); "
-            "it goes on by itself",
+            "recovery of the queue waits for space: free {} bytes on the disk of queue_log_directory (files "
+            "damaged-segment-* there may go once they were looked at); it goes on by itself",
             log_.restart().report().segment_size);
       }
       (void)co_await loop_.sleep(milliseconds(500));
@@ -211,10 +209,8 @@ async::Task<void> Program::recover() {
     }
   }
   const auto& r = log_.restart().report();
-  log::info(
-      "queue recovered: epoch {}, {} segments, {} bytes read, {} messages in work, {} deliveries, "
-      "{} torn bytes",
-      r.epoch, r.segments, r.bytes_read, r.working, r.deliveries, r.torn_bytes);
+  log::info("queue recovered: epoch {}, {} segments, {} bytes read, {} messages in work, {} deliveries, {} torn bytes",
+            r.epoch, r.segments, r.bytes_read, r.working, r.deliveries, r.torn_bytes);
   torn_told_ = r.torn_bytes;
   if (!options_.orders_only) {
     loop_.spawn("orphans", find_orphans());
@@ -447,8 +443,7 @@ async::Task<void> Program::find_orphans() {
   const auto& f = pass.figures();
   if (f.found == 0) co_return;
   log::info(
-      "spool: {} files were there, {} of them without an owner, {} are missing; {} messages looked "
-      "through in {} ms",
+      "spool: {} files were there, {} of them without an owner, {} are missing; {} messages looked through in {} ms",
       f.found, f.orphans, f.missing, f.messages,
       std::chrono::duration_cast<milliseconds>(loop_.clock().now() - start).count());
 }
@@ -469,9 +464,8 @@ async::Task<void> Program::serve(async::Stream stream) {
     if (loop_.now() - crowd_told_ >= seconds(60)) {
       crowd_told_ = loop_.now();
       log::warning(
-          "public/qmgr: uid {} is refused a connection: it has too many, or all users together "
-          "have "
-          "{} (told once a minute)",
+          "public/qmgr: uid {} is refused a connection: it has too many, or all users together have {} (told once a "
+          "minute)",
           uid, guests_.connections());
     }
     co_return;

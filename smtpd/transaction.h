@@ -8,7 +8,6 @@
 ///          if (auto lost = co_await t.receive_data(stream, …); !lost) …
 ///          Response r = co_await t.finish();                   // the session destroys it then, whatever the response
 /// Talks:   never by itself: each step returns the reply for the client. It reads only content from the stream.
-///          else.
 /// Ends:    may be destroyed at any moment: unless finish() gave a good response, nobody has the message then.
 /// Thread:  the loop's. Server, policy and client must outlive it.
 #include <memory>

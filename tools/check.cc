@@ -105,8 +105,7 @@ class Report {
 void check_accounts(const config::Settings& s, Report& report) {
   if (::geteuid() != 0) {
     report.add(Severity::note,
-               "not run by root: the mail system runs as this user and delivers to this user's "
-               "mailboxes only");
+               "not run by root: the mail system runs as this user and delivers to this user's mailboxes only");
     return;
   }
   if (auto owner = service::mail_owner(s); !owner) {
@@ -307,9 +306,7 @@ std::vector<std::string> redis_faults(const config::Settings& s) {
   auto unshared = map::MatchList::open(map::MatchList::Kind::network, join(s.destdb_unshared_networks, ", "), {});
   if (!unshared) out.push_back("destdb_unshared_networks: " + unshared.error().message());
   if (unshared && unshared->blocking())
-    out.push_back(
-        "destdb_unshared_networks: this type of table may wait for others, which the queue manager "
-        "cannot");
+    out.push_back("destdb_unshared_networks: this type of table may wait for others, which the queue manager cannot");
   if (s.destdb_redis_prefix.empty() || s.destdb_redis_prefix.size() > 100)
     out.push_back("destdb_redis_prefix: between 1 and 100 characters are wanted");
   return out;

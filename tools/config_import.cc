@@ -466,10 +466,9 @@ void ConfigImport::judge_tables(const config::Config& config) {
     cannot_.push_back(table.has_text() ? table.file() + " is not made"
                       : fs::exists(old)
                           ? table.text + " is not there, only " + old +
-                                ", which is not read here: write its text with "
-                                "postmap -s " +
-                                table.type + ":" + table.text + " > " + table.text +
-                                " while Postfix is installed, then penmap " + table.type + ":" + table.text
+                                ", which is not read here: write its text with postmap -s " + table.type + ":" +
+                                table.text + " > " + table.text + " while Postfix is installed, then penmap " +
+                                table.type + ":" + table.text
                           : table.text + " is not there");
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
 #include "lib/destdb/name.h"
@@ -299,6 +300,15 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
     if (d.entry.chosen) chosen += (chosen.empty() ? "" : ", ") + printable(d.entry.shown);
   line("decision", "rule " + rule_text(e) + (chosen.empty() ? "" : ": " + chosen));
   return out;
+}
+
+std::string json_line(const ipc::destinations::SourceSeen& s) { return views::text_of(views::to_json(s)); }
+std::string json_line(const ipc::destinations::SourceGroup& g) { return views::text_of(views::to_json(g)); }
+std::string json_line(const Backend& b) { return views::text_of(views::to_json(b)); }
+std::string json_line(const Seen& d) { return views::text_of(views::to_json(d)); }
+std::string json_line(const destdb::Suspension& s) { return views::text_of(views::to_json(s)); }
+std::string json_line(const Explained& e, const std::vector<Seen>& hosts, const Backend& backend) {
+  return views::text_of(views::to_json(e, hosts, backend));
 }
 
 }  // namespace pen::tools

@@ -33,14 +33,12 @@ std::string source_line(const ipc::destinations::SourceSeen& s);
 std::string source_line(const ipc::destinations::SourceGroup& g);
 
 /// One line of JSON.
-inline std::string json_line(const ipc::destinations::SourceSeen& s) { return views::text_of(views::to_json(s)); }
-inline std::string json_line(const ipc::destinations::SourceGroup& g) { return views::text_of(views::to_json(g)); }
-inline std::string json_line(const ipc::destinations::Backend& b) { return views::text_of(views::to_json(b)); }
-inline std::string json_line(const Seen& d) { return views::text_of(views::to_json(d)); }
-inline std::string json_line(const destdb::Suspension& s) { return views::text_of(views::to_json(s)); }
-inline std::string json_line(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
-                             const ipc::destinations::Backend& backend) {
-  return views::text_of(views::to_json(e, hosts, backend));
-}
+std::string json_line(const ipc::destinations::SourceSeen& s);
+std::string json_line(const ipc::destinations::SourceGroup& g);
+std::string json_line(const ipc::destinations::Backend& b);
+std::string json_line(const Seen& d);
+std::string json_line(const destdb::Suspension& s);
+std::string json_line(const ipc::destinations::Explained& e, const std::vector<Seen>& hosts,
+                      const ipc::destinations::Backend& backend);
 
 }  // namespace pen::tools

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <set>
 
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/dmarc/record.h"
 #include "lib/mta_sts/policy.h"
 
 namespace pen::tools {
@@ -42,6 +44,13 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
 }
 bool starts(const std::string& text, std::string_view prefix) {
   return text.size() >= prefix.size() && to_lower(text.substr(0, prefix.size())) == prefix;
+}
+/// The texts that are a record of this kind.
+template <class Record>
+std::vector<std::string> records_in(const Told& told) {
+  std::vector<std::string> out;
+  std::ranges::copy_if(told.values, std::back_inserter(out), Record::is_one);
+  return out;
 }
 std::vector<std::string> those_with(const Told& told, std::string_view prefix) {
   std::vector<std::string> out;
@@ -111,12 +120,41 @@ void judge_host(const NameFacts& f, Area& area) {
         "leave smtp_helo_name at $myhostname, unless " + safe(f.helo) + " is the name of the address that is used");
 }
 
+/// Whether a term of an SPF record matches; nullopt: that depends on other names.
+std::optional<bool> matches(const spf::Directive& d, const IpAddress& ip, const std::vector<std::string>& mx,
+                            const std::vector<std::string>& a) {
+  const auto near = [&](const IpAddress& base) {
+    return Network{base, static_cast<std::uint8_t>(ip.size == 16 ? d.bits6 : d.bits4)}.contains(ip);
+  };
+  const auto near_one = [&](const std::vector<std::string>& addresses) {
+    return std::ranges::any_of(addresses,
+                               [&](const std::string& one) { return near(parse_ip(one).value_or(IpAddress{})); });
+  };
+  switch (d.mechanism) {
+    case spf::Mechanism::all:
+      return true;
+    case spf::Mechanism::ip4:
+      return near(d.network);
+    case spf::Mechanism::ip6:
+      return ip.size == 16 && near(d.network);
+    case spf::Mechanism::a:
+      return d.target.empty() ? std::optional(near_one(a)) : std::nullopt;
+    case spf::Mechanism::mx:
+      return d.target.empty() ? std::optional(near_one(mx)) : std::nullopt;
+    case spf::Mechanism::include:
+    case spf::Mechanism::exists:
+    case spf::Mechanism::ptr:
+      break;
+  }
+  return std::nullopt;
+}
+
 void judge_spf(const NameFacts& f, const DomainFacts& d, Area& area) {
   if (d.spf.state == State::unknown) {
     area.add(Level::note, "DNS does not answer for the SPF record of " + safe(d.name), kDnsSilent, kAskAgain);
     return;
   }
-  const auto records = those_with(d.spf, "v=spf1");
+  const auto records = records_in<spf::Record>(d.spf);
   if (records.empty()) {
     area.add(Level::warning, safe(d.name) + " has no SPF record",
              "others cannot tell its mail from forged mail, and some refuse it",
@@ -128,17 +166,24 @@ void judge_spf(const NameFacts& f, const DomainFacts& d, Area& area) {
              "with more than one each check of SPF fails", "leave one TXT record that begins with v=spf1");
     return;
   }
-  for (const auto word : split(records.front(), " ")) {
-    if (word == "+all" || word == "all") {
-      area.add(Level::warning, "the SPF record of " + safe(d.name) + " allows everybody: " + safe(records.front()),
-               "anybody may send in its name, and filters count that against it", "end it with -all or ~all");
-      return;
-    }
+  const auto record = spf::Record::parse(records.front());
+  if (!record) {
+    area.add(Level::error,
+             "the SPF record of " + safe(d.name) + " is malformed (" + record.error().message() +
+                 "): " + safe(records.front()),
+             "each check of SPF fails, whatever the rest of the record says", "correct or remove that term");
+    return;
+  }
+  const auto all = std::ranges::find(record->directives, spf::Mechanism::all, &spf::Directive::mechanism);
+  if (all != record->directives.end() && all->qualifier == spf::Qualifier::pass) {
+    area.add(Level::warning, "the SPF record of " + safe(d.name) + " allows everybody: " + safe(records.front()),
+             "anybody may send in its name, and filters count that against it", "end it with -all or ~all");
+    return;
   }
   for (const std::string& address : f.addresses.values) {
     if (private_address(address)) continue;
     if (d.mx_addresses.state == State::unknown || d.addresses.state == State::unknown) continue;
-    const auto allowed = spf_allows(records.front(), address, d.mx_addresses.values, d.addresses.values);
+    const auto allowed = spf_allows(*record, address, d.mx_addresses.values, d.addresses.values);
     if (allowed && !*allowed)
       area.add(Level::warning,
                "the SPF record of " + safe(d.name) + " does not name " + address + ": " + safe(records.front()),
@@ -156,7 +201,7 @@ void judge_dmarc(const DomainFacts& d, Area& area) {
     area.add(Level::note, "DNS does not answer for _dmarc." + safe(d.name), kDnsSilent, kAskAgain);
     return;
   }
-  const auto records = those_with(d.dmarc, "v=dmarc1");
+  const auto records = records_in<dmarc::Record>(d.dmarc);
   if (records.empty()) {
     area.add(
         Level::warning, safe(d.name) + " has no DMARC record",
@@ -165,11 +210,14 @@ void judge_dmarc(const DomainFacts& d, Area& area) {
   } else if (records.size() > 1) {
     area.add(Level::error, "_dmarc." + safe(d.name) + " has " + std::to_string(records.size()) + " DMARC records",
              "with more than one none counts", "leave one");
-  } else if (const std::string text = to_lower(records.front()); text.find("p=") == std::string::npos) {
-    area.add(Level::error, "the DMARC record of " + safe(d.name) + " has no p=: " + safe(records.front()),
-             "it does not count", "write v=DMARC1; p=none; … at least");
+  } else if (const auto record = dmarc::Record::parse(records.front()); !record) {
+    area.add(Level::error,
+             "the DMARC record of " + safe(d.name) + " does not count (" + record.error().message() +
+                 "): " + safe(records.front()),
+             "receivers act as if there were none", "write v=DMARC1; p=none; … at least");
   } else {
-    area.good("the DMARC record of " + safe(d.name) + " is " + safe(records.front()));
+    area.good("the DMARC record of " + safe(d.name) + " (policy " + std::string(dmarc::policy_word(record->policy)) +
+              ") is " + safe(records.front()));
   }
 }
 
@@ -252,37 +300,20 @@ bool private_address(const std::string& address) {
   return false;
 }
 
-std::optional<bool> spf_allows(const std::string& record, const std::string& address,
+std::optional<bool> spf_allows(const spf::Record& record, const std::string& address,
                                const std::vector<std::string>& mx, const std::vector<std::string>& a) {
   const auto ip = parse_ip(address);
   if (!ip) return std::nullopt;
-  bool depends = false;
-  for (const auto term : split(record, " ")) {
-    std::string word = to_lower(trim(term));
-    if (word.empty() || word == "v=spf1") continue;
-    if (word.starts_with("redirect=") || word.find("include:") != std::string::npos ||
-        word.find("exists:") != std::string::npos || word.starts_with("ptr") || word.starts_with("a:") ||
-        word.starts_with("mx:") || word.starts_with("a/") || word.starts_with("mx/") ||
-        word.find('%') != std::string::npos) {
-      depends = true;
-      continue;
-    }
-    bool pass = true;
-    if (word[0] == '+' || word[0] == '-' || word[0] == '~' || word[0] == '?') {
-      pass = word[0] == '+';
-      word.erase(0, 1);
-    }
-    bool match = word == "all";
-    if (match && depends) return std::nullopt;
-    if (word == "mx") match = contains(mx, address);
-    if (word == "a") match = contains(a, address);
-    if (word.starts_with("ip4:") || word.starts_with("ip6:")) {
-      const auto net = parse_network(word.substr(4));
-      match = net && net->base.size == ip->size && net->contains(*ip);
-    }
-    if (match) return pass;
+  bool may_pass = false, may_fail = false;
+  for (const spf::Directive& d : record.directives) {
+    const auto match = matches(d, *ip, mx, a);
+    if (match == false) continue;
+    (d.qualifier == spf::Qualifier::pass ? may_pass : may_fail) = true;
+    if (match == true) return may_pass && may_fail ? std::nullopt : std::optional(may_pass);
   }
-  return depends ? std::nullopt : std::optional(false);
+  // No term decides for certain: redirect= does, or else the result is neutral.
+  if (may_pass || !record.redirect.empty()) return std::nullopt;
+  return false;
 }
 
 Findings judge_names(const NameFacts& facts) {
@@ -445,8 +476,7 @@ Findings judge_kernel(const KernelFacts& f) {
              "connections to one host beyond that fail", "sysctl net.ipv4.ip_local_port_range=\"1024 65535\"");
   if (f.overcommit == 2)
     area.add(Level::note, "vm.overcommit_memory is 2",
-             "LMDB files and many processes reserve address space that they do "
-             "not use, which counts then",
+             "LMDB files and many processes reserve address space that they do not use, which counts then",
              "sysctl vm.overcommit_memory=0");
   return area.take();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/time.h"
+#include "lib/spf/record.h"
 #include "tools/doctor_finding.h"
 
 namespace pen::tools {
@@ -42,7 +43,7 @@ Findings judge_names(const NameFacts& facts);
 
 /// Whether mail from this address may come from the domain, as far as the record itself says; nullopt: that depends on
 /// other names' records. `mx`, `a`: addresses of the domain's mail hosts and of itself.
-std::optional<bool> spf_allows(const std::string& record, const std::string& address,
+std::optional<bool> spf_allows(const spf::Record& record, const std::string& address,
                                const std::vector<std::string>& mx, const std::vector<std::string>& a);
 /// An address that nobody outside can reach.
 bool private_address(const std::string& address);

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <initializer_list>
+#include <string>
 
 #include "tools/doctor_judge.h"
 
@@ -106,28 +108,102 @@ BOOST_AUTO_TEST_CASE(spf_records_are_counted_and_looked_through_for_this_host) {
 }
 
 BOOST_AUTO_TEST_CASE(spf_is_answered_as_far_as_the_record_itself_says) {
-  const auto allows = [](const char* record, const char* address) {
-    const auto answer = spf_allows(record, address, {"192.0.2.1"}, {"192.0.2.2"});
-    return answer ? (*answer ? "yes" : "no") : "depends";
+  struct Row {
+    const char *record, *address, *says;
   };
-  BOOST_TEST(allows("v=spf1 mx -all", "192.0.2.1") == std::string("yes"));
-  BOOST_TEST(allows("v=spf1 a -all", "192.0.2.2") == std::string("yes"));
-  BOOST_TEST(allows("v=spf1 mx -all", "192.0.2.2") == std::string("no"));
-  BOOST_TEST(allows("v=spf1 ip4:192.0.2.0/29 ~all", "192.0.2.7") == std::string("yes"));
-  BOOST_TEST(allows("v=spf1 ip6:2001:db8::/32 -all", "2001:db8::7") == std::string("yes"));
-  BOOST_TEST(allows("v=spf1 -ip4:192.0.2.7 +ip4:192.0.2.0/24", "192.0.2.7") == std::string("no"));
-  BOOST_TEST(allows("v=spf1 include:x.example -all", "192.0.2.9") == std::string("depends"));
-  BOOST_TEST(allows("v=spf1 ip4:192.0.2.9 include:x.example -all", "192.0.2.9") == std::string("yes"));
-  BOOST_TEST(allows("v=spf1 redirect=x.example", "192.0.2.9") == std::string("depends"));
-  BOOST_TEST(allows("v=spf1", "192.0.2.9") == std::string("no"));
+  // mx.example.org has 192.0.2.1, example.org 192.0.2.2
+  for (const Row& row : std::initializer_list<Row>{
+           {"v=spf1 mx -all", "192.0.2.1", "allows"},
+           {"v=spf1 a -all", "192.0.2.2", "allows"},
+           {"v=spf1 mx -all", "192.0.2.2", "does not allow"},
+           {"v=spf1 ip4:192.0.2.0/29 ~all", "192.0.2.7", "allows"},
+           {"v=spf1 IP4:192.0.2.7 ~ALL", "192.0.2.7", "allows"},
+           {"v=spf1 ip6:2001:db8::/32 -all", "2001:db8::7", "allows"},
+           {"v=spf1 ip6:2001:db8::/32 -all", "192.0.2.9", "does not allow"},
+           {"v=spf1 -ip4:192.0.2.7 +ip4:192.0.2.0/24", "192.0.2.7", "does not allow"},
+           {"v=spf1 include:x.example -all", "192.0.2.9", "depends"},
+           {"v=spf1 ip4:192.0.2.9 include:x.example -all", "192.0.2.9", "allows"},
+           {"v=spf1 include:x.example ip4:192.0.2.9 -all", "192.0.2.9", "allows"},
+           {"v=spf1 redirect=x.example", "192.0.2.9", "depends"},
+           {"v=spf1 a:%{d2}.x.example -all", "192.0.2.9", "depends"},
+           {"v=spf1", "192.0.2.9", "does not allow"},
+           // Another name's record may decide first, in either direction.
+           {"v=spf1 -include:x.example ip4:192.0.2.9 -all", "192.0.2.9", "depends"},
+           {"v=spf1 include:x.example -ip4:192.0.2.9 +ip4:192.0.2.0/24", "192.0.2.9", "depends"},
+           {"v=spf1 ~exists:%{i}.x.example -all", "192.0.2.9", "does not allow"},
+           // redirect= does not count beside all, wherever it stands.
+           {"v=spf1 redirect=x.example -all", "192.0.2.9", "does not allow"},
+           // exp= is no mechanism, whatever its value looks like.
+           {"v=spf1 exp=include:x.example -all", "192.0.2.9", "does not allow"},
+           {"v=spf1 mx/24 -all", "192.0.2.9", "allows"},
+           {"v=spf1 a/29 -all", "192.0.2.9", "does not allow"},
+           {"v=spf1 mx/24//64 -all", "2001:db8::7", "does not allow"},
+           // A mistake anywhere makes the whole record one that fails.
+           {"v=spf1 ip4:192.0.2.9 ipv4:192.0.2.1 -all", "192.0.2.9", "malformed"},
+           {"v=spf1 ip4:192.0.2.0/33 -all", "192.0.2.9", "malformed"},
+       }) {
+    BOOST_TEST_CONTEXT(row.record << " for " << row.address) {
+      NameFacts f = good();
+      f.addresses = found({row.address});
+      f.reverse[row.address] = found({f.hostname});
+      f.domains[0].mx_addresses = found({"192.0.2.1"});
+      f.domains[0].addresses = found({"192.0.2.2"});
+      f.domains[0].spf = found({row.record});
+      const std::string says = row.says, record = "the SPF record of example.org";
+      const auto all = judge_names(f);
+      if (says == "allows") BOOST_TEST(is(level_of(all, record + " allows " + row.address), Level::ok));
+      if (says == "does not allow")
+        BOOST_TEST(is(level_of(all, record + " does not name " + row.address), Level::warning));
+      if (says == "depends") BOOST_TEST(is(level_of(all, record + " is " + row.record), Level::ok));
+      if (says == "malformed") BOOST_TEST(is(level_of(all, record + " is malformed"), Level::error));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_spf_record_that_everybody_passes_is_told_from_one_that_only_looks_so) {
+  NameFacts f = good();
+  for (const char* record : {"v=spf1 all", "v=spf1 mx +ALL", "v=spf1 ?all"}) {
+    f.domains[0].spf = found({record});
+    const bool everybody = record[7] != '?';
+    BOOST_TEST_CONTEXT(record)
+    BOOST_TEST(is(level_of(judge_names(f), everybody ? "allows everybody" : "does not name"), Level::warning));
+  }
+  f.domains[0].spf = found({"v=spf1 mx -all +all"});
+  BOOST_TEST(is(worst(judge_names(f)), Level::ok));
+}
+
+BOOST_AUTO_TEST_CASE(a_dmarc_record_counts_if_receivers_count_it) {
+  struct Row {
+    const char *record, *says;
+    Level level;
+  };
+  for (const Row& row : std::initializer_list<Row>{
+           {"v=DMARC1; p=reject", "(policy reject) is v=DMARC1; p=reject", Level::ok},
+           {"v=DMARC1;p=Quarantine;sp=none", "(policy quarantine)", Level::ok},
+           {"v=DMARC1; p = none", "(policy none)", Level::ok},
+           {"v=DMARC1; rua=mailto:a@example.org", "(policy none)", Level::ok},
+           {"v=DMARC1; p=refuse; rua=mailto:a@example.org", "(policy none)", Level::ok},
+           {"v=DMARC1; sp=none", "does not count", Level::error},
+           {"v=DMARC1; p=refuse", "does not count", Level::error},
+           {"v=DMARC1; rua=https://example.org/p=1", "does not count", Level::error},
+           {"v=DMARC1", "does not count", Level::error},
+           {"v=dmarc1; p=reject", "has no DMARC record", Level::warning},
+           {"p=reject; v=DMARC1", "has no DMARC record", Level::warning},
+       }) {
+    BOOST_TEST_CONTEXT(row.record) {
+      NameFacts f = good();
+      f.domains[0].dmarc = found({"some other text", row.record});
+      BOOST_TEST(is(level_of(judge_names(f), row.says), row.level));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(dmarc_and_mta_sts_are_read_as_receivers_and_senders_do) {
   NameFacts f = good();
   f.domains[0].dmarc = kMissing;
   BOOST_TEST(is(level_of(judge_names(f), "has no DMARC record"), Level::warning));
-  f.domains[0].dmarc = found({"v=DMARC1; rua=mailto:a@example.org"});
-  BOOST_TEST(is(level_of(judge_names(f), "has no p="), Level::error));
+  f.domains[0].dmarc = found({"v=DMARC1; p=none", "v=DMARC1; p=reject"});
+  BOOST_TEST(is(level_of(judge_names(f), "2 DMARC records"), Level::error));
   f = good();
   f.domains[0].mta_sts = found({"v=STSv1; id=1;"});
   f.domains[0].policy_fault = "connection refused";

@@ -66,11 +66,10 @@ int fail_with(int status, const std::string& text) {
 
 int cannot_tell(const Error& why) {
   const bool busy = why.is_errno(EAGAIN);
-  return fail_with(busy ? EX_TEMPFAIL : EX_NOPERM,
-                   busy ? why.message()
-                        : "whether the mail system is running is known to whoever starts it, as a rule "
-                          "root: " +
-                              why.message());
+  return fail_with(
+      busy ? EX_TEMPFAIL : EX_NOPERM,
+      busy ? why.message()
+           : "whether the mail system is running is known to whoever starts it, as a rule root: " + why.message());
 }
 
 Result<std::optional<service::Process>> own_master(const config::Config& config) {

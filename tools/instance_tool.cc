@@ -355,9 +355,8 @@ int InstanceTool::init() {
   say("made an instance in {}: it will listen on port {} of the loopback interface", what.directory, what.port);
   say("edit {0}/etc/main.cf, then: penstock -c {0}/etc start", what.directory);
   if (::geteuid() != 0) {
-    say("it will run as this user: your mail goes to Maildirs below {}/mail, that of other users "
-        "of "
-        "this host waits in the queue",
+    say("it will run as this user: your mail goes to Maildirs below {}/mail, that of other users of this host waits in "
+        "the queue",
         what.directory);
   }
   if (::geteuid() == 0 && ::getpwnam("penstock") && !::getpwnam(service::kQueueOwner)) {
@@ -365,9 +364,8 @@ int InstanceTool::init() {
         service::kQueueOwner);
   }
   if (::geteuid() == 0 && !::getpwnam("penstock")) {
-    say("there is no account \"penstock\": it will run as \"daemon\"; for more than a trial, make "
-        "the "
-        "account with scripts/accounts and set mail_owner");
+    say("there is no account \"penstock\": it will run as \"daemon\"; for more than a trial, make the account with "
+        "scripts/accounts and set mail_owner");
   }
   return EX_OK;
 }

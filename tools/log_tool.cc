@@ -37,9 +37,7 @@ std::expected<LogTool::Options, service::Ending> LogTool::read(int argc, const c
   const service::CommandLine line{
       .program = kProgram,
       .usage = {"penlog [-iv] [-c DIR] [-p PRIORITY] [-t TAG] [TEXT ...]"},
-      .about =
-          "Writes TEXT to the log of a Penstock instance; without TEXT, each line of standard "
-          "input.",
+      .about = "Writes TEXT to the log of a Penstock instance; without TEXT, each line of standard input.",
       .options = {{"-p PRIORITY", "info (the default), warn, error, fatal or panic", priority},
                   {"-t TAG", "what a line begins with (default: syslog_name/penlog)", service::into(o.tag)},
                   {"-i", "accepted: the process id is always there", service::accepted()},

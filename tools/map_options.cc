@@ -48,9 +48,7 @@ std::expected<MapOptions, service::Ending> MapOptions::read(int argc, const char
       .program = program,
       .usage = {program + " [-c DIR] [-bfFhijmoprw] [-q KEY | -d KEY | -s] [TYPE:]FILE ...",
                 program + " [-c DIR] [-foprw] --all"},
-      .about =
-          "Without -q, -d and -s: makes FILE's table FILE.lmdb (cdb: FILE.cdb) anew from its "
-          "text, in one step.",
+      .about = "Without -q, -d and -s: makes FILE's table FILE.lmdb (cdb: FILE.cdb) anew from its text, in one step.",
       .options = {{"--all", "make every table that main.cf and master.cf name, aliases among them", set(o.all)},
                   {"-c DIR", "the directory of main.cf (default_database_type, and settings that tables name)",
                    service::into(o.directory)},

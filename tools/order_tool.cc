@@ -74,8 +74,7 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc, con
   };
   service::CommandLine line{
       .program = kProgram,
-      .usage = {"pensuper [-nv] [-c DIR] [-d ID] [-h ID] [-H ID] [-r ID] [-e ID] [-f ID] "
-                "[CHOICE ...] [QUEUE ...]"},
+      .usage = {"pensuper [-nv] [-c DIR] [-d ID] [-h ID] [-H ID] [-r ID] [-e ID] [-f ID] [CHOICE ...] [QUEUE ...]"},
       .about =
           "Acts on messages in the queue of a Penstock instance. ID is a queue id, ALL, or - "
           "to read ids from standard input, one a line.",
@@ -179,8 +178,7 @@ std::uint64_t OrderTool::ask(QueueClient& client, const Order& order, std::vecto
     std::fprintf(stderr, "%s: none of these %zu messages is in the queue\n", kProgram, count);
   if (done.outcome == Outcome::no_space) {
     std::fprintf(stderr,
-                 "%s: %s: no space in the queue's file system to write the message anew; free "
-                 "some and repeat\n",
+                 "%s: %s: no space in the queue's file system to write the message anew; free some and repeat\n",
                  kProgram, done.text.c_str());
     status_ = EX_OSERR;
   }

@@ -77,8 +77,7 @@ bool Persistence::again(const Error& error) {
   if (!other_end_went(error) || answered_ || times_ == kTimes) return false;
   if (++times_ == 1 && order_)
     std::fprintf(stderr,
-                 "%s: the queue manager was replaced before it answered: the order is given again, "
-                 "and what it had "
+                 "%s: the queue manager was replaced before it answered: the order is given again, and what it had "
                  "done by then is not counted\n",
                  program_.c_str());
   return true;
@@ -107,8 +106,7 @@ async::Task<QueueChannel> QueueClient::reach(async::Loop& loop, const ipc::queue
   if (const auto why = OfflineQmgr::refusal(config_)) die(program_, why->code, why->text);
   if (needs_deliveries(request))
     die(program_, EX_UNAVAILABLE,
-        "the mail system is not running: nothing is delivered or returned before it is started "
-        "(penstock start)");
+        "the mail system is not running: nothing is delivered or returned before it is started (penstock start)");
   auto started = OfflineQmgr::start(config_);
   if (!started) die(program_, EX_OSERR, started.error().message());
   own.emplace(*std::move(started));

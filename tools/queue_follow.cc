@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "lib/base/text.h"

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "lib/base/text.h"
 #include "lib/views/destinations.h"

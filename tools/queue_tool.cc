@@ -71,9 +71,7 @@ std::vector<service::Option> table(Options& o) {
            "what happens to the message ID, or to all, as it happens; for ID until it leaves the queue. Exit status 0: "
            "delivered to all, 1: returned for some, 2: deleted; with -j one JSON object a line",
            service::set(o.follow)},
-          {"--spool",
-           "list the files that hold large messages, and whose they are; with arguments, only "
-           "those",
+          {"--spool", "list the files that hold large messages, and whose they are; with arguments, only those",
            service::set(o.spool)},
           {"--log",
            "print the files of the queue log as text (default: queue_log_directory), whether the "

@@ -163,9 +163,7 @@ std::vector<service::Option> table(SendmailOptions& v) {
           {"-bm", "submit a message, as without"},
           {"-I", "as -bi", doing([&v](const std::string&) { take_mode(v, 'i'); })},
           {"-oA TABLE", "with -bi, -I: that table alone"},
-          {"-q[WHAT]",
-           "try every deferred message now; -qI ID one; -qR SITE those for a domain; -qTIME "
-           "nothing",
+          {"-q[WHAT]", "try every deferred message now; -qI ID one; -qR SITE those for a domain; -qTIME nothing",
            [&v](const Given& given) { return take_queue_option(v, given.value); }},
           {"-v", "print the queue id; report to the sender by mail how the first try went", set(v.verbose)},
           {"", "Taken, and change nothing:"},
@@ -189,9 +187,7 @@ std::expected<SendmailOptions, service::Ending> SendmailOptions::read(int argc, 
       .usage = {"sendmail [OPTION ...] RECIPIENT ...", "sendmail [OPTION ...] -t [RECIPIENT ...]",
                 "sendmail -bv [OPTION ...] RECIPIENT ...", "sendmail -bs",
                 "sendmail -bp | -bi | -bd | -q | -qI ID | -qR SITE", "newaliases"},
-      .about =
-          "Submits the message on standard input to the recipients; with -t also to whom To:, "
-          "Cc: and Bcc: name.",
+      .about = "Submits the message on standard input to the recipients; with -t also to whom To:, Cc: and Bcc: name.",
       .options = table(v),
       .options_end_at_a_word = true};
   auto words = line.read(argc, argv);

@@ -30,16 +30,13 @@ std::expected<ShapeTool::Options, service::Ending> ShapeTool::read(int argc, con
       .program = kProgram,
       .usage = {"penshape [-jlps] [-b COUNT] [-t MINUTES] [-m COUNT] [-n COUNT] [-N COUNT] "
                 "[-w WIDTH] [-c DIR] [CHOICE ...] [QUEUE ...]"},
-      .about =
-          "Counts the messages in the queue of a Penstock instance by domain of their "
-          "recipients and by age.",
+      .about = "Counts the messages in the queue of a Penstock instance by domain of their recipients and by age.",
       .options = {
           {"-s", "by domain of their senders", set(o.shape.by_sender)},
           {"-t MINUTES", "the first column is for messages younger than that (default: 5)",
            into(first, 1, kMaxMinutes)},
           {"-b COUNT",
-           "so many columns, each twice as wide as the one before; the last is for all that is "
-           "older (default: 10)",
+           "so many columns, each twice as wide as the one before; the last is for all that is older (default: 10)",
            into(columns, 1, kMaxColumns)},
           {"-l", "columns of equal width", set(linear)},
           {"-p", "a line for each parent domain too: .example.com", set(parents)},

@@ -3,8 +3,9 @@
 ///
 /// Use:     SmtpDialogue dialogue(options, [] { return std::make_unique<Pendrop>(…); });
 ///          write(dialogue.greeting());
-///          while (!dialogue.ended() && read(bytes)) { replies.clear(); dialogue.feed(bytes, replies);
-///          write(replies); }
+///          while (!dialogue.ended() && read(bytes)) {
+///            replies.clear(); dialogue.feed(bytes, replies); write(replies);
+///          }
 /// Accepts: what the user may submit in any other way: no client is checked and no recipient looked up, and the mail
 ///          system need not run. A transaction is one message; its 250 means the same as exit status 0 of sendmail.
 /// Lines:   CRLF. A client whose DATA command ends in a bare LF writes its message in the same way, and is

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <compare>
 #include <ctime>
+#include <utility>
 
 #include "lib/base/text.h"
 #include "tools/destination_listing.h"

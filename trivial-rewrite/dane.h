@@ -1,8 +1,8 @@
 #pragma once
 /// DANE for SMTP: finds the TLSA records of a mail host, and applies them to the TLS policy of a destination.
 ///
-/// Use:     TlsaSet set = co_await find_tlsa(dns, host, port, facts);       // where the policy's level is dane or
-///          dane-only apply_dane(decision, hop, facts, set, options);
+/// Use:     TlsaSet set = co_await find_tlsa(dns, host, port, facts);   // if the policy's level is dane or dane-only
+///          apply_dane(decision, hop, facts, set, options);
 /// Trust:   "secure" is the AD bit of the resolver that dns_resolver_addresses names. The resolver must validate, and
 ///          the path to it must be safe (best on this host). Without such a resolver nothing is secure, and dane
 ///          means may.

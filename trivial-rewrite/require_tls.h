@@ -1,11 +1,10 @@
 #pragma once
 /// Applies a sender's wish about TLS (RFC 8689) to a destination's policy.
 ///
-/// Use:     // smtp_requiretls_policy of a transport
-///          auto policies = RequireTlsPolicies::open(setting, mydomain, maps);
-///          auto rule = policies.find(hop);                                          // may ask tables: blocking()
-///          auto problem = require_tls(destination, hop, facts, *rule);              // REQUIRETLS
-///          give_up_published(policy);                                               // TLS-Required: No
+/// Use:     auto policies = RequireTlsPolicies::open(setting, mydomain, maps);   // smtp_requiretls_policy
+///          auto rule = policies.find(hop);                                      // may ask tables: blocking()
+///          auto problem = require_tls(destination, hop, facts, *rule);          // REQUIRETLS
+///          give_up_published(policy);                                           // TLS-Required: No
 /// Rules:   section 4.2.1. enforce: DNSSEC, a published policy or the administrator vouches for the server's name,
 ///          its certificate is verified, and the server offers REQUIRETLS (the delivery program checks the last two).
 ///          opportunistic+starttls: TLS with any server. opportunistic: as other mail; the parameter is passed on if

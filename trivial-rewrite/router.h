@@ -2,7 +2,7 @@
 /// Finds the route of one recipient: resolves the address, then for SMTP and LMTP the hosts of the next hop.
 ///
 /// Use:     Router router(loop, tables, dns, resolve, transports, seed);
-///          Answer a = co_await router.route(sender, rcpt);
+///          Answer a = co_await router.route(sender, recipient, wish, way, flushed, verification, forwarded);
 /// Answers: ipc::route::Resolved with at least one destination, or Unroutable (failed or deferred).
 /// Thread:  the loop's. A slow table server holds up only the routes that need it.
 #include <functional>

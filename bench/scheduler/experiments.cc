@@ -19,9 +19,8 @@ const std::vector<Experiment>& experiments() {
       {"dead", "a third of the mail goes to hosts that are dead", dead_hosts},
       {"scale", "CPU time and memory of a job with up to a million in hand and ten million done", scale},
       {"million",
-       "CPU time of a job with a million in hand on the whole internet, run by run: to profile, "
-       "and "
-       "to compare two builds in turns",
+       "CPU time of a job with a million in hand on the whole internet, run by run: to profile, and to compare two "
+       "builds in turns",
        million},
   };
   return all;
@@ -143,8 +142,7 @@ Report drain_with(const Setting& setting, double rate, const std::string& file) 
     const auto [held, serving] = mean_use(o, kEnvelopeAt, ninety);
     const auto at = [&](double share) { return delay_percentile(singles, share, kEnvelopeAt, ninety); };
     report.text += fmt::format(
-        "| {} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | {:.2f} | "
-        "{:.2f} |\n",
+        "| {} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | {:.2f} | {:.2f} |\n",
         short_name(kind), at(0.5), at(0.9), at(0.99), at(1), half - kEnvelopeAt, ninety - kEnvelopeAt, held, serving,
         static_cast<double>(o.counts.attempts) / static_cast<double>(o.counts.deliveries), o.jobs_per_connection());
     delays.lines.push_back(cumulative(long_name(kind), delays_between(singles, kEnvelopeAt, ninety)));

@@ -65,8 +65,7 @@ std::vector<LogicalLine> logical_lines(std::string_view text, const std::string&
       continue;
     } else if (lines.empty()) {
       problems.push_back({Severity::error, file, number, "",
-                          "the first line starts with a blank, as if it continued another; "
-                          "remove the blank"});
+                          "the first line starts with a blank, as if it continued another; remove the blank"});
       skipping = true;
     } else if (lines.back().text.size() + line.size() > kMaxLine) {
       problems.push_back({Severity::error, file, lines.back().first, "",

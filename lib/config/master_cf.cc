@@ -111,8 +111,7 @@ std::string stray_word(const Service& service) {
 std::string parse_service(std::string_view text, Service& service) {
   const auto words = fields(text);
   if (words.size() < 8)
-    return "eight columns are expected (name type private unpriv chroot wakeup maxproc command), "
-           "there are " +
+    return "eight columns are expected (name type private unpriv chroot wakeup maxproc command), there are " +
            std::to_string(words.size());
   service.columns.assign(words.begin(), words.begin() + 8);
   service.words.assign(words.begin() + 8, words.end());

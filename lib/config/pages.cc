@@ -137,8 +137,7 @@ std::string settings_markdown() {
   section(Class::accepted, "Settings accepted without effect",
           "Nothing is lost by that: what they are for is not needed here, or done otherwise.");
   section(Class::unsupported, "Settings not supported",
-          "Postfix's settings for what Penstock does not do, or not yet. `penstock check` reports "
-          "each that is set.");
+          "Postfix's settings for what Penstock does not do, or not yet. `penstock check` reports each that is set.");
   out += "\n## Old names\n\n| name | use | why |\n| --- | --- | --- |\n";
   for (const Row& row : rows())
     if (row.kind == Class::obsolete)

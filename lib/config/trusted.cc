@@ -80,8 +80,7 @@ Result<Config> load_trusted(const std::string& directory) {
   if (!main_cf.is_open()) return fail(ConfigError::unreadable, directory + "/main.cf", errno);
   if (!written_by_root(folder, S_IFDIR) || !written_by_root(main_cf, S_IFREG))
     return not_trusted(directory,
-                       "the directory and its main.cf must belong to root, and nobody else may be "
-                       "able to write there");
+                       "the directory and its main.cf must belong to root, and nobody else may be able to write there");
   Sources sources;
   sources.directory = place_of(folder);
   PEN_TRY_ASSIGN(sources.main_cf, read_whole(main_cf, directory + "/main.cf"));

@@ -1,8 +1,8 @@
 #pragma once
 /// Bounds the memory for recipients of all incoming messages: all messages of one process share one object.
 ///
-/// Use:     RecipientMemory::Share share(memory);  share.add(bytes);  if (share.short_of()) … no more for this
-///          message …
+/// Use:     RecipientMemory::Share share(memory);  share.add(bytes);
+///          if (share.short_of()) … no more for this message …
 /// Rule:    when kAllowed is exceeded in all, a message may have no more than kLeast: so a message with a few
 ///          recipients is accepted whatever the others hold.
 /// Lifetime: the memory must outlive its shares.

@@ -2,8 +2,8 @@
 /// The page shared between qmgr and a delivery program that survives the program's death: for each job slot, how far
 /// the job may have come.
 ///
-/// Use:     qmgr:     PEN_TRY_ASSIGN(auto fd, make_stage_page(slots)); page.map(fd.get(), slots); the descriptor
-///          travels
+/// Use:     qmgr:     PEN_TRY_ASSIGN(auto fd, make_stage_page(slots));  page.map(fd.get(), slots);
+///                    the descriptor travels to the program
 ///          program:  PEN_TRY(page.map(fd, slots));  page.set(job.slot, Stage::committed);
 /// A store is a plain byte in shared memory, no system call; it is made before the bytes it tells of can leave.
 /// Trust:   the file is sealed: neither side can make it shorter, which would end the other at its next look

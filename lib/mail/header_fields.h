@@ -1,8 +1,7 @@
 #pragma once
 /// The header of a message as a list of fields that filters edit.
 ///
-/// Use:     auto [fields, size] = HeaderFields::parse(content);   // content: CRLF lines, `size` bytes of them are
-///          header
+/// Use:     auto [fields, size] = HeaderFields::parse(content);   // content: CRLF lines; the header is `size` bytes
 ///          fields.hide_first();                                  // our own Received:
 ///          fields.insert(0, "Authentication-Results", " mx; none");
 ///          fields.change("Subject", 1, " [spam] hello");

@@ -19,9 +19,8 @@ inline Result<void> check_limit(std::string_view setting, std::uint64_t mailbox,
   if (mailbox == 0 || (message != 0 && message <= mailbox)) return {};
   const auto allowed = message == 0 ? std::string("without a limit") : std::to_string(message);
   return fail(config::ConfigError::bad_value,
-              fmt::format("{} = {} is smaller than message_size_limit ({}): set it to that, to more, "
-                          "or to 0",
-                          setting, mailbox, allowed));
+              fmt::format("{} = {} is smaller than message_size_limit ({}): set it to that, to more, or to 0", setting,
+                          mailbox, allowed));
 }
 
 }  // namespace pen::mailbox

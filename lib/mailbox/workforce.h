@@ -1,9 +1,9 @@
 #pragma once
 /// The workers of this process (worker.h): one for each account that has work.
 ///
-/// Use:     auto worker = workforce().give(role, job_socket, shared);  …;  workforce().done(worker);  or
-///          dismiss(worker) if (workforce().visit(role)) { …a postman (postmen.h) delivers…; workforce().left(role);
-///          }
+/// Use:     auto worker = workforce().give(role, job_socket, shared);  …
+///          workforce().done(worker);                    // or dismiss(worker)
+///          if (workforce().visit(role)) { …a postman (postmen.h) delivers…; workforce().left(role); }
 /// Bounds:  kMostIdle workers without a job; the one whose last job is longest ago goes first. Idle workers also end
 ///          by themselves.
 /// Thread:  any number at once.

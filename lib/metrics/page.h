@@ -1,8 +1,8 @@
 #pragma once
 /// The memory in which one service's programs count, shared with penapi.
 ///
-/// Use:     master:   auto page = create_page("smtp/inet");  pass it on as kMetricsFd;  reader_of(page.get()) for
-///          penapi
+/// Use:     master:   auto page = create_page("smtp/inet");  pass it on as kMetricsFd;
+///                    reader_of(page.get()) for penapi
 ///          program:  adopt_page(Fd(kMetricsFd));
 ///          penapi:   auto reader = Reader::open(std::move(fd));  reader->add_to(sums);
 /// Owns:    master holds a page as long as it lives, also over reloads: a program that is started again goes on where

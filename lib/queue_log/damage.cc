@@ -54,9 +54,7 @@ void DamageNotes::note_left(Slot slot, std::string why) {
         0,
         0,
         {},
-        "the damaged segment is not used, but could not be renamed, which the next start tries "
-        "again (" +
-            why + ")"});
+        "the damaged segment is not used, but could not be renamed, which the next start tries again (" + why + ")"});
 }
 
 void DamageNotes::note_unfinished(LogReader& reader) {

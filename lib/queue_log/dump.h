@@ -3,8 +3,9 @@
 ///
 /// Format:  docs/queue-format.md. A line begins with "use:offset" of the record it is about; lines about files and logs
 ///          begin with their name, damage with "DAMAGE".
-/// Use:     Dump dump(options, [](const std::string& line) { … }); dump.directory(storage) or dump.segment(storage,
-///          slot); dump.damage() … tells the exit code
+/// Use:     Dump dump(options, [](const std::string& line) { … });
+///          dump.directory(storage) or dump.segment(storage, slot);
+///          dump.damage() … tells the exit code
 /// Bounds:  one record (at most a quarter of a segment), one line, and a header per segment are in memory.
 /// Errors:  errno of the storage; whatever the bytes are, they are no error: they are reported and reading goes on.
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
 /// Which messages were accepted lately, and where: what makes append() idempotent by queue id.
 ///
-/// Use:     RecentIds ids(65536, seed); ids.add("4bX…", {ticket, position}); if (const auto* known =
-///          ids.find("4bX…")) …
+/// Use:     RecentIds ids(65536, seed); ids.add("4bX…", {ticket, position});
+///          if (const auto* known = ids.find("4bX…")) …
 /// Memory:  two generations, each of at most half as many ids as asked for: when the newer one is full, the older one
 ///          is emptied and they change places. So an id costs no allocation, and forgetting costs nothing. About 64
 ///          bytes an id. A look-up of an id that is not there, as almost all are, touches a line of memory in each.

@@ -34,8 +34,7 @@ std::unexpected<Error> refuse(Slot slot, std::uint32_t version) {
   // A new queue beside the old spool would take the bodies of the old one's messages for nobody's.
   return fail(QueueLogError::other_version,
               slot_name(slot) + " " + tell_other_version(version) +
-                  " (start the program that wrote it, or set another queue_log_directory and "
-                  "another spool_directory)");
+                  " (start the program that wrote it, or set another queue_log_directory and another spool_directory)");
 }
 
 Result<std::optional<SavedPositions>> load_positions(Storage& storage, std::uint64_t size, bool& were_complete) {

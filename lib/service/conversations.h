@@ -3,7 +3,8 @@
 ///
 /// Use:     service::serve_conversations(context, {
 ///              {ipc::sessions::kName, [server](ipc::Opening o) { return hold(server, Channel(std::move(o))); }},
-///              {ipc::clients::kName, [server](ipc::Opening o) { return count(server, ClientChannel(std::move(o)));
+///              {ipc::clients::kName, [server](ipc::Opening o) {
+///                 return count(server, ClientChannel(std::move(o)));
 ///              }}});
 ///          `hold` and `count` are coroutines: each serves one client, and returns the error that ended it.
 /// Rules:   the lambda is no coroutine itself. A conversation that should end when the program drains passes

@@ -3,8 +3,8 @@
 /// For master, and for a tool that needs the queue manager while no master runs.
 ///
 /// Use:     auto started = launch({.path = directory + "/smtpd", .words = arguments.to_words(), …});
-///          started->status: read words of link.h from it, write words to it; its end is the program's, and ours ends
-///          it.
+///          started->status: read words of link.h from it, write words to it. Its end means that the program ended;
+///          closing it ends the program.
 /// Owns:    the caller waits for the pid. The program dies with the thread that started it.
 /// Errors:  errno of socketpair and fork. A program that cannot be run ends with EX_UNAVAILABLE or EX_OSERR.
 /// Thread:  of a process that has no other: it forks.

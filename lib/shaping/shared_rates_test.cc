@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(sixteen_hosts_keep_their_rates_while_the_server_comes_and_g
   std::cout << "seed " << seed << '\n';
   Random random(seed);
 #ifdef PEN_SANITIZED
-  constexpr std::size_t kProviders = 25;
+  constexpr std::size_t kProviders = 9;
 #else
   constexpr std::size_t kProviders = 100;
 #endif

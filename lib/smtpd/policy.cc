@@ -234,10 +234,8 @@ std::string first_error(const config::Config& config) {
 std::string_view describe(PolicyError e) {
   switch (e) {
     case PolicyError::open_relay:
-      return "in parameter smtpd_relay_restrictions or smtpd_recipient_restrictions, specify at "
-             "least one working "
-             "instance of: reject_unauth_destination, defer_unauth_destination, reject, defer, "
-             "defer_if_permit";
+      return "in parameter smtpd_relay_restrictions or smtpd_recipient_restrictions, specify at least one working "
+             "instance of: reject_unauth_destination, defer_unauth_destination, reject, defer, defer_if_permit";
     case PolicyError::bad_list:
       return "bad list";
     case PolicyError::bad_value:
@@ -300,9 +298,7 @@ Result<std::shared_ptr<Policy>> Policy::open_one(const config::Config& config,
   p.tls_loglevel_parents = list_contains(with_subdomains, "smtpd_tls_loglevel_maps");
   if (!p.tls.warning.empty()) p.warnings.push_back(p.tls.warning);
   if (s.smtpd_tls_req_ccert && p.tls.level != TlsLevel::encrypt)
-    p.warnings.push_back(
-        "smtpd_tls_req_ccert = yes: needs smtpd_tls_security_level = encrypt; clients are only "
-        "asked");
+    p.warnings.push_back("smtpd_tls_req_ccert = yes: needs smtpd_tls_security_level = encrypt; clients are only asked");
   PEN_TRY_ASSIGN(p.proxy, ProxySettings::read(s, p.warnings));
   PEN_TRY_ASSIGN(p.milters, milter::Settings::read(s, p.open));
   if (p.proxy && p.milters->smtpd_filters())

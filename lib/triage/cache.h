@@ -1,8 +1,9 @@
 #pragma once
 /// The clients that passed, of one process. No I/O, no clock.
 ///
-/// Use:     Cache cache;  cache.take(key, value, now) for each stored record;  cache.find(key);  cache.put(key,
-///          record); cache.take_changes(most) are to be written;  cache.drop_old(now, retention) now and then.
+/// Use:     Cache cache;  cache.take(key, value, now) for each stored record;
+///          cache.find(key);  cache.put(key, record);
+///          cache.take_changes(most) are to be written;  cache.drop_old(now, retention) now and then.
 /// Bounds:  kMost clients. A full cache drops an eighth of them, those whose passes run out first: they are tested
 ///          again.
 /// Thread:  any, one at a time.

@@ -1,5 +1,7 @@
 #include "lib/views/destinations.h"
 
+#include <nlohmann/json.hpp>
+
 #include "lib/destdb/name.h"
 
 namespace pen::views {

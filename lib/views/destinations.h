@@ -3,7 +3,7 @@
 ///
 /// Use:     auto j = views::to_json(views::from_qmgr(entry));
 /// Pure; any thread.
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,7 @@
 #include "lib/views/queue.h"
 
+#include <nlohmann/json.hpp>
+
 namespace pen::views {
 
 nlohmann::ordered_json to_json(const ipc::queue::Entry& e) {

@@ -2,7 +2,7 @@
 /// A message in the queue as JSON, with the fields of postqueue -j: for penqueue -j and penapi.
 ///
 /// Pure; any thread.
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "lib/ipc/queue.h"
 

@@ -6,7 +6,7 @@
 /// Words:   sentences of our own; what hosts said is passed on as it is, and made printable by the one who shows it.
 /// Pure but for the local time zone; any thread.
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

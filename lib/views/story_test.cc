@@ -1,6 +1,7 @@
 #include "lib/views/story.h"
 
 #include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
 
 namespace pen::views {
 namespace {

@@ -2,8 +2,9 @@
 /// For tests of the engine: messages to send, peers by what they offer, and the comparison of results with the peer's
 /// ledger.
 ///
-/// Use:     Harness h(settings(bits)); fill(h, 3, 2); ScriptedPeer peer(offers(bits)); h.run(peer); check_ledger(h,
-///          peer); bits: 1 PIPELINING, 2 CHUNKING, 4 8BITMIME, 8 LMTP, 16 STARTTLS.
+/// Use:     Harness h(settings(bits)); fill(h, 3, 2); ScriptedPeer peer(offers(bits)); h.run(peer);
+///          check_ledger(h, peer);
+///          bits: 1 PIPELINING, 2 CHUNKING, 4 8BITMIME, 8 LMTP, 16 STARTTLS.
 #include <boost/test/unit_test.hpp>
 
 #include <set>

@@ -1,8 +1,7 @@
 #pragma once
 /// The keys of session tickets: they let a client resume a session at another process, or after a restart.
 ///
-/// Use:     auto keys = std::make_shared<TicketKeys>(file, seconds(3600), clock);   // one per process, for all
-///          contexts
+/// Use:     auto keys = std::make_shared<TicketKeys>(file, seconds(3600), clock);   // for all contexts of a process
 /// Keys:    each is random, encrypts new tickets for one lifetime and opens old ones for one more. Then it is deleted,
 ///          from disk too, so that a stolen file opens no session older than two lifetimes.
 /// File:    mode 0600, shared by all programs of an instance under a lock that is held for one short read and write.
