@@ -2,6 +2,10 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <fstream>
+
+#include "lib/shaping/rules_file.h"
+
 namespace pen::qmgr {
 namespace {
 std::string shown(std::string_view text) {
@@ -18,6 +22,32 @@ BOOST_AUTO_TEST_CASE(a_limit_is_a_rate_connections_or_both) {
   for (const char* wrong : {"", "10/m", "rate=", "rate=10", "connections=0", "connections=x", "rate=1/s rate=2/s",
                             "connections=100001", "speed=3"})
     BOOST_TEST(shown(wrong) == "none", wrong);
+}
+
+BOOST_AUTO_TEST_CASE(the_example_that_is_shipped_is_switched_off_and_limits_providers_that_are_known) {
+  std::ifstream file("conf/main.cf");
+  std::string list;
+  for (std::string line; std::getline(file, line);) {
+    BOOST_TEST(!line.starts_with("delivery_limit_maps"));
+    if (line.starts_with("#delivery_limit_maps = "))
+      list = line.substr(line.find("inline:"));
+    else if (!list.empty() && line.starts_with("#  {"))
+      list += line.substr(1);
+    else if (!list.empty())
+      break;
+  }
+  const auto limit = delivery_limits(list, {});
+  BOOST_REQUIRE(limit);
+  const auto rules = shaping::read_rules_files({"conf/shaping.rules"});
+  BOOST_REQUIRE(rules);
+  std::size_t named = 0;
+  for (std::size_t at = list.find("provider:"); at != std::string::npos; at = list.find("provider:", at + 1)) {
+    const std::string name = list.substr(at, list.find(' ', at) - at);
+    BOOST_TEST(rules->provider(name.substr(9)) != nullptr, name);
+    BOOST_TEST((*limit)(name).connections > 0U, name);
+    ++named;
+  }
+  BOOST_TEST(named == 11U);
 }
 
 BOOST_AUTO_TEST_CASE(delivery_limit_maps_are_asked_by_kind_and_name) {

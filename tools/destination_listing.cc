@@ -65,6 +65,7 @@ std::string rule_text(const Explained& e) {
     case Rule::ride:
       return "2: no new connection is possible: a free ride on one that is busy";
     case Rule::wait:
+      if (e.pooled > 0) return fmt::format("2: {} jobs wait for these hosts already: it stands behind them", e.pooled);
       return "2: no connection has room and none can be opened: the job waits for one";
     case Rule::nothing:
       return "4: no host is to be tried now: deferred";

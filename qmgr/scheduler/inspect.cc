@@ -58,6 +58,14 @@ Explanation explain(Model& model, const RouteSet& r) {
     auto& out = e.levels.emplace_back();
     for (const auto& m : level) out.push_back(state_of(model, *m->destination));
   }
+  if (Model::stands_behind(c)) {
+    e.level = model.back_off.usable_level(c);
+    if (e.level < c.levels.size()) {
+      e.choice = Choice::wait;
+      return e;
+    }
+    e.level = 0;
+  }
   for (; e.level < c.levels.size(); ++e.level) {
     const Chooser::Chosen chosen = model.chooser.choose(c, e.level, 0, false, 0);
     if (chosen.rule == Choice::nothing) continue;

@@ -51,6 +51,13 @@ struct Model {
   /// The route set of an answer, with what the rule says of it by now.
   RouteSet& route_set(const ipc::route::Resolved& answer);
   void reroute(Job& j);
+  /// Others wait in the cluster already, for a worker, for limits or for connections that they were left to: who comes
+  /// stands behind them. There is nothing to look for, and looking walks over every connection; whichever has room
+  /// takes from the pool.
+  static bool stands_behind(const Cluster& c) {
+    const Transport& t = *c.transport;
+    return c.pooled > 0 && t.solo == nullptr && (t.free() == 0 || !c.full.empty());
+  }
   /// Finds a place for a job that has none. from_pool: it came from the head of its pool share.
   bool schedule(Job& j, bool from_pool = false);
   void go_on(Job& j, const Ordinals& ordinals, const mail::DeliveryStatus& status);

@@ -38,9 +38,7 @@ bool Model::schedule(Job& j, bool from_pool) {
     return false;
   }
   Cluster& c = *j.route->cluster;
-  if (!from_pool && c.pooled > 0 && t.solo == nullptr && (t.free() == 0 || !c.full.empty())) {
-    // Others wait already, for a worker, for limits or for connections that they were left to: it stands behind them.
-    // There is nothing to look for, and looking walks over every connection; whichever has room takes from the pool.
+  if (!from_pool && stands_behind(c)) {
     const PoolShare* before = j.message->party->pooled.find(&c);
     const Waits waits = t.free() == 0 ? Waits::worker : Waits::limits;
     pool.put(j, before != nullptr ? before->waits : waits, false);  // one that was woken stays awake
