@@ -69,6 +69,16 @@ Result<std::vector<OwnedPair>> split_chains(std::string_view pem, const std::str
   return out;
 }
 
+std::string Sources::Files::name() const {
+  return chains.empty() ? pair_name(cert_file, key_file) : chain_name(chains, 0);
+}
+
+std::string Sources::Files::facts() const {
+  std::string out = facts_of(cert_file) + "\n" + facts_of(key_file);
+  for (const auto& file : chains) out += "\n" + facts_of(file);
+  return out;
+}
+
 Sources::Sources(const config::Config& config, const Clock& clock) {
   for (const config::Service& service : config.master()) {
     const std::string& program = service.command;
@@ -121,12 +131,13 @@ Sources::Sources(const config::Config& config, const Clock& clock) {
 
 void Sources::add_files(Use use, const std::vector<std::pair<std::string, std::string>>& pairs,
                         const std::vector<std::string>& chain_files) {
-  for (const auto& file : chain_files)
-    files_.push_back({.use = use, .cert_file = file, .key_file = {}, .chains = true, .names = {}, .seen = {}});
-  if (!chain_files.empty()) return;
+  if (!chain_files.empty()) {
+    files_.push_back({.use = use, .cert_file = {}, .key_file = {}, .chains = chain_files, .names = {}, .seen = {}});
+    return;
+  }
   for (const auto& [cert, key] : pairs)
     if (!cert.empty() && !iequals(cert, "none"))
-      files_.push_back({.use = use, .cert_file = cert, .key_file = key, .chains = false, .names = {}, .seen = {}});
+      files_.push_back({.use = use, .cert_file = cert, .key_file = key, .chains = {}, .names = {}, .seen = {}});
 }
 
 void Sources::add_signer(const config::Settings& s, const Clock& clock) {
@@ -147,28 +158,34 @@ void Sources::wrong(Use use, const std::string& name, std::string why) {
 }
 
 void Sources::load(Vault& vault, Files& files) {
-  files.seen = facts_of(files.cert_file) + "\n" + facts_of(files.key_file);  // before they are read
-  const std::string key_file = files.key_file.empty() ? files.cert_file : files.key_file;
-  const std::string name = files.chains ? chain_name(files.cert_file, 0) : pair_name(files.cert_file, files.key_file);
-  const auto certificates = tls::read_file(files.cert_file);
-  if (!certificates) return wrong(files.use, name, certificates.error().message());
+  files.seen = files.facts();  // before they are read
+  const std::string cert_file = files.chains.empty() ? files.cert_file : join(files.chains);
+  const std::string key_file = files.key_file.empty() ? cert_file : files.key_file;
+  const std::string name = files.name();
+  std::string certificates;
+  for (const auto& file : files.chains.empty() ? std::vector{files.cert_file} : files.chains) {
+    const auto text = tls::read_file(file);
+    if (!text) return wrong(files.use, name, text.error().message());
+    certificates += *text;
+    if (!files.chains.empty()) certificates += '\n';
+  }
   std::vector<OwnedPair> pairs;
-  if (files.chains) {
-    auto found = split_chains(*certificates, files.cert_file);
-    if (!found) return wrong(files.use, name, words_for(found.error(), files.cert_file, files.cert_file));
+  if (!files.chains.empty()) {
+    auto found = split_chains(certificates, cert_file);
+    if (!found) return wrong(files.use, name, words_for(found.error(), cert_file, cert_file));
     pairs = *std::move(found);
   } else {
-    if (!certificates->contains("CERTIFICATE-----"))
+    if (!certificates.contains("CERTIFICATE-----"))
       return wrong(files.use, name, files.cert_file + ": no certificate in it");
-    auto key = key_file == files.cert_file ? certificates : tls::read_file(key_file);
+    auto key = key_file == files.cert_file ? Result<std::string>(certificates) : tls::read_file(key_file);
     if (!key) return wrong(files.use, name, key.error().message());
-    pairs.push_back({.key = *std::move(key), .certificates = *certificates});
+    pairs.push_back({.key = *std::move(key), .certificates = std::move(certificates)});
   }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    names.push_back(files.chains ? chain_name(files.cert_file, i + 1) : name);
+    names.push_back(files.chains.empty() ? name : chain_name(files.chains, i + 1));
     const auto put = vault.put(names.back(), files.use, {.key = pairs[i].key, .certificates = pairs[i].certificates});
-    if (!put) return wrong(files.use, name, words_for(put.error(), files.cert_file, key_file));
+    if (!put) return wrong(files.use, name, words_for(put.error(), cert_file, key_file));
   }
   for (const auto& old : files.names)
     if (std::ranges::count(names, old) == 0) vault.forget(old, files.use);
@@ -229,12 +246,12 @@ void Sources::load(Vault& vault) {
 }
 
 void Sources::watch() {
-  for (Files& files : files_) files.seen = facts_of(files.cert_file) + "\n" + facts_of(files.key_file);
+  for (Files& files : files_) files.seen = files.facts();
 }
 
 void Sources::look(Vault& vault) {
   for (Files& files : files_)
-    if (files.seen != facts_of(files.cert_file) + "\n" + facts_of(files.key_file)) load(vault, files);
+    if (files.seen != files.facts()) load(vault, files);
   for (Signer& signer : signers_) load(vault, signer);
 }
 

@@ -45,9 +45,12 @@ class Sources {
   struct Files {
     Use use = Use::server;
     std::string cert_file, key_file;
-    bool chains = false;             // cert_file holds keys, certificates and chains
-    std::vector<std::string> names;  // in the vault
+    std::vector<std::string> chains;  // or these, with keys, certificates and chains
+    std::vector<std::string> names;   // in the vault
     std::string seen;
+
+    std::string name() const;
+    std::string facts() const;  // that show whether one was changed or replaced
   };
   struct Signer {
     std::string table;

@@ -85,6 +85,31 @@ BOOST_AUTO_TEST_CASE(every_service_has_its_own) {
   for (const auto& [name, held] : client) BOOST_TEST(!held.certificates.contains("PRIVATE"));
 }
 
+BOOST_AUTO_TEST_CASE(keys_and_certificates_in_neighbouring_files_belong_together) {
+  const std::string other_key = dir.write("key2", other.key), other_cert = dir.write("cert2", other.certificate);
+  const std::vector<std::string> files = {key, cert, other_key, other_cert};
+  open("smtpd_tls_chain_files = " + join(files, ", ") + "\nsmtp_tls_chain_files = " + key + " " + cert +
+           "\nlmtp_tls_chain_files = " + other_key + " " + other_cert + "\n",
+       "smtp inet n - n - - smtpd\nsmtp unix - - n - - smtp\nlmtp unix - - n - - lmtp\n");
+  BOOST_TEST(join(sources->take_news()) == "");
+  const auto server = list(Use::server), client = list(Use::client);
+  BOOST_TEST(server.size() == 2U);
+  BOOST_TEST(server.at(chain_name(files, 1)).certificates == mx.certificate);
+  BOOST_TEST(server.at(chain_name(files, 2)).certificates == other.certificate);
+  BOOST_TEST(client.size() == 2U);
+  BOOST_TEST(client.contains(chain_name(std::vector{key, cert}, 1)));
+  BOOST_TEST(client.contains(chain_name(std::vector{other_key, other_cert}, 1)));
+  // A renewal changes one file after the other: what was read before stays until both are there.
+  const std::string first = server.at(chain_name(files, 1)).id;
+  const Issued renewed = issue("mx.example");
+  replace(key, renewed.key);
+  BOOST_TEST(list(Use::server).at(chain_name(files, 1)).id == first);
+  BOOST_TEST(list(Use::server).at(chain_name(files, 0)).error.contains("is not the key of the certificate in"));
+  replace(cert, renewed.certificate);
+  BOOST_TEST(list(Use::server).at(chain_name(files, 1)).certificates == renewed.certificate);
+  BOOST_TEST(!list(Use::server).contains(chain_name(files, 0)));
+}
+
 BOOST_AUTO_TEST_CASE(a_renewed_pair_is_read_and_a_broken_one_is_not_used) {
   open_pair();
   const std::string name = pair_name(cert, key), first = list(Use::server).at(name).id;

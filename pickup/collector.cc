@@ -40,8 +40,9 @@ Result<Piece> next_piece(DropReader& reader) {
 /// notice if the file could not be removed. No generator makes an id that ends in z. "": a new id each time.
 std::string notice_id(const std::string& name) { return name.size() < mail::kMaxQueueId ? name + "z" : std::string(); }
 
-std::string status_of(Outcome outcome) {
-  return outcome == Outcome::too_large ? "5.3.4" : outcome == Outcome::too_many_hops ? "5.4.0" : "5.4.6";
+mail::DeliveryStatus status_of(Outcome outcome, std::string why) {
+  if (outcome == Outcome::expansion_limit) return mail::make_status(mail::Action::deferred, "4.6.0", std::move(why));
+  return mail::make_status(mail::Action::failed, outcome == Outcome::too_large ? "5.3.4" : "5.4.0", std::move(why));
 }
 
 /// The name of the account; "uid:N" where it has none. Blocks.
@@ -240,9 +241,11 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
     case Outcome::refused:  // for now: mail that is refused for good goes back to its sender
       put_off(name, why);
       co_return;
+    case Outcome::expansion_limit:
+      if (!probe) co_return put_off(name, why);  // our table's fault: mail waits until that is put right
+      [[fallthrough]];
     case Outcome::too_large:
     case Outcome::too_many_hops:
-    case Outcome::expansion_limit:
       co_await give_back(name, reader, std::move(as_given), std::move(head), commit.outcome, std::move(why), until);
   }
 }
@@ -262,7 +265,7 @@ async::Task<void> Collector::give_back(const std::string& name, Reader reader, m
   request.original = &original;
   request.now = loop_.clock().wall_now();
   request.headers_only = true;
-  const auto status = mail::make_status(mail::Action::failed, status_of(outcome), why);
+  const auto status = status_of(outcome, why);
   for (const auto& recipient : original.recipients) request.recipients.push_back({recipient, status, request.now});
   request.recipients = mail::dsn_due(request.kind, original, request.recipients);
   if (!request.recipients.empty()) {

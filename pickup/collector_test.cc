@@ -263,7 +263,19 @@ BOOST_AUTO_TEST_CASE(a_probe_of_aliases_without_end_is_answered_at_once) {
   const auto& report = queue.stored.front();
   BOOST_TEST((report.envelope.purpose == mail::Purpose::mail));
   BOOST_TEST(report.content.contains("\r\nSubject: Mail Delivery Status Report\r\n"));
-  BOOST_TEST(report.content.contains("\r\nAction: undeliverable\r\nStatus: 5.4.6\r\n"));
+  BOOST_TEST(report.content.contains("\r\nAction: undeliverable\r\nStatus: 4.6.0\r\n"));
+  BOOST_TEST(fs_count(drop) + fs_count(corrupt) == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(mail_for_aliases_without_end_waits_until_the_table_is_put_right) {
+  resolve->aliases["user@example.org"] = {"a", "b", "c", "d", "e", "f"};  // more recipients than the queue takes
+  submit("Subject: x\n\nx\n");
+  BOOST_TEST(pass()->counts().put_off == 1U);
+  BOOST_TEST(queue.stored.empty());
+  BOOST_TEST(fs_count(drop) == 1U);
+  resolve->aliases["user@example.org"] = {"a"};
+  BOOST_TEST(pass()->counts().taken == 1U);
+  BOOST_TEST(queue.stored.size() == 1U);
   BOOST_TEST(fs_count(drop) + fs_count(corrupt) == 0U);
 }
 

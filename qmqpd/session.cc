@@ -251,7 +251,7 @@ Session::Reply Session::reply_to(const intake::Commit& commit) const {
     case Outcome::refused:
       return {commit.text.starts_with('4') ? 'Z' : 'D', "Error: " + commit.text};
     case Outcome::expansion_limit:
-      return {'D', "Error: 5.4.6 alias expansion exceeds limit"};
+      return {'Z', "Error: 4.6.0 alias expansion exceeds limit"};
     case Outcome::not_signed:
       return {'Z', "Error: 4.7.5 the message cannot be signed now"};
     case Outcome::no_space:

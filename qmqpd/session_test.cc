@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(virtual_aliases_act) {
   BOOST_TEST(ask(request(kMail)).contains("KOk"));
   BOOST_TEST(queue.stored.at(0).envelope.recipients.size() == 2U);
   resolve->aliases["user@example.org"] = std::vector<std::string>(9, "x@there.example");
-  BOOST_TEST(ask(request(kMail)) == netstring("DError: 5.4.6 alias expansion exceeds limit"));
+  BOOST_TEST(ask(request(kMail)) == netstring("ZError: 4.6.0 alias expansion exceeds limit"));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_postfixs_words) {

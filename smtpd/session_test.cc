@@ -384,6 +384,14 @@ BOOST_AUTO_TEST_CASE(a_looping_message_is_refused) {
   BOOST_TEST(codes(rig.say("Received: a\r\nReceived: b\r\nReceived: c\r\n\r\n.\r\n")) == "250");
 }
 
+BOOST_AUTO_TEST_CASE(mail_for_aliases_without_end_is_put_off_for_it_is_our_table_s_fault) {
+  Open rig;
+  rig.resolver->aliases["a@example.org"] = std::vector<std::string>(6, "x@example.org");  // more than the queue takes
+  rig.say(kMail + "RCPT TO:<a@example.org>\r\nDATA\r\n");
+  BOOST_TEST(rig.say("x\r\n.\r\n") == "451 4.6.0 Error: alias expansion exceeds limit\r\n");
+  BOOST_TEST(rig.queue.stored.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_dropped_connection_leaves_nothing_behind) {
   Open rig;
   rig.say(kMail + kRcpt + "DATA\r\n");

@@ -195,8 +195,13 @@ std::vector<CertificateFacts> look_at_certificates(const config::Config& config,
       const std::string key = own.text(std::string("smtpd_tls_") + kind + "key_file").value_or("");
       one(setting, path, key.empty() ? path : key);
     }
-    for (const auto& path : own.list("smtpd_tls_chain_files").value_or(std::vector<std::string>()))
-      one("smtpd_tls_chain_files", path, path);
+    std::string key;  // in the same file or in one before it
+    for (const auto& path : own.list("smtpd_tls_chain_files").value_or(std::vector<std::string>())) {
+      const bool holds_key = tls::holds_private_key(path),
+                 holds_certificate = tls::look_at_certificate(path).has_value();
+      if (holds_key) key = path;
+      if (holds_certificate || !holds_key) one("smtpd_tls_chain_files", path, holds_key || key.empty() ? path : key);
+    }
   });
   // Any of them may be the one that a record is of.
   if (all.size() > 1) {

@@ -13,6 +13,7 @@
 #include "lib/mail/address.h"
 #include "lib/mail/verp.h"
 #include "lib/service/plan.h"
+#include "lib/submission/recipients.h"
 #include "tools/sendmail_submit.h"
 #include "tools/smtp_dialogue.h"
 
@@ -163,11 +164,11 @@ int SendmailTool::submit_message() {
       v.mail.full_name = name_of(*user);
   }
   for (const std::string& word : v.words) {
-    const auto found = mail::parse_address_list(word, submission::kMaxRecipients + 1);
-    if (found.empty()) die(EX_USAGE, "not an address: " + printable(word));
-    for (const auto& address : found)
+    auto found = submission::read_recipients(word, submission::kMaxRecipients + 1);
+    if (found.unreadable == found.addresses.size()) die(EX_USAGE, "not an address: " + printable(word));
+    for (auto& address : found.addresses)
       v.mail.recipients.push_back(
-          {.address = address.address, .original = {}, .orcpt = {}, .notify = v.reading.notify});
+          {.address = std::move(address), .original = {}, .orcpt = {}, .notify = v.reading.notify});
   }
   Pendrop drop(pendrop());
   if (!probe) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 
 #include "lib/base/text.h"
 #include "lib/mta_sts/policy.h"
@@ -18,6 +19,19 @@ constexpr std::array<std::string_view, 8> kLevels = {"none",   "may",    "encryp
                                                      "verify", "secure", "dane",    "dane-only"};
 constexpr std::size_t kMostPatterns = 100;  // of hosts in one policy, as in RFC 8461 policies that are in use
 constexpr std::string_view kGrades[] = {"export", "low", "medium", "high", "null"};
+// What a server of policies says for reports (RFC 8460 sections 4.4 and 4.3).
+constexpr std::string_view kPolicyTypes[] = {"tlsa", "sts", "no-policy-found"};
+constexpr std::string_view kFailures[] = {"starttls-not-supported",  "certificate-host-mismatch",
+                                          "certificate-not-trusted", "certificate-expired",
+                                          "validation-failure",      "tlsa-invalid",
+                                          "dnssec-invalid",          "dane-required",
+                                          "sts-policy-fetch-error",  "sts-policy-invalid",
+                                          "sts-webpki-invalid"};
+constexpr std::string_view kMayBeEmpty[] = {"protocols", "exclude", "policy_string", "mx_host_pattern"};
+
+bool is_among(std::span<const std::string_view> words, std::string_view word) {
+  return std::ranges::any_of(words, [&](std::string_view w) { return iequals(w, word); });
+}
 
 std::optional<TlsLevel> level_of(std::string_view word) {
   for (std::size_t i = 0; i < kLevels.size(); ++i)
@@ -94,9 +108,10 @@ struct TlsPolicies::Entry {
   TlsLevel level = TlsLevel::none;
   std::optional<std::vector<std::string>> match;
   ipc::TlsPolicy policy;  // the attributes
-  // What a server of policies says for reports: policy_type, and the hosts' patterns of MTA-STS.
-  std::string published;
+  // What a server of policies says for reports, and the hosts' patterns of MTA-STS.
+  std::string published, policy_ttl, policy_domain, policy_failure;
   mta_sts::Policy sts;
+  std::string given;  // an attribute that needs policy_type
   std::string rule, problem;
 
   /// Reads the text of a policy_maps entry: a level, then attributes.
@@ -106,7 +121,7 @@ struct TlsPolicies::Entry {
 
 std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_view value) {
   const std::string shown(name);
-  if (value.empty()) return "attribute \"" + printable(shown, 50) + "\" has no value";
+  if (value.empty() && !is_among(kMayBeEmpty, name)) return "attribute \"" + printable(shown, 50) + "\" has no value";
   const auto once = [&](std::string& field) -> std::string {
     if (!field.empty()) return "attribute \"" + shown + "\" is given twice";
     field = value;
@@ -115,10 +130,10 @@ std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_vie
   const auto not_here = [&] {
     return "attribute \"" + shown + "\" means nothing at level \"" + std::string(level_name(level)) + "\"";
   };
+  const auto not_so = [&] { return "attribute \"" + shown + "\" cannot be \"" + printable(value, 50) + "\""; };
   if (iequals(name, "protocols")) return once(policy.protocols);
   if (iequals(name, "ciphers")) {
-    const bool known = std::ranges::any_of(kGrades, [&](std::string_view g) { return iequals(g, value); });
-    return known ? once(policy.ciphers) : "no such cipher grade \"" + printable(value, 50) + "\"";
+    return is_among(kGrades, value) ? once(policy.ciphers) : "no such cipher grade \"" + printable(value, 50) + "\"";
   }
   if (iequals(name, "exclude")) return once(policy.exclude);
   if (iequals(name, "servername")) {
@@ -141,15 +156,18 @@ std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_vie
     if (iequals(value, "yes") || iequals(value, "no")) return {};
     return "attribute \"" + shown + "\" is yes or no";
   }
-  if (iequals(name, "policy_type")) return once(published);
+  if (iequals(name, "policy_type")) return is_among(kPolicyTypes, value) ? once(published) : not_so();
+  if (name.starts_with("policy_") || iequals(name, "mx_host_pattern")) given = shown;
   if (iequals(name, "mx_host_pattern")) {
     if (sts.mx.size() >= kMostPatterns) return "more than " + std::to_string(kMostPatterns) + " of mx_host_pattern";
     sts.mx.push_back(to_lower(value));
     return {};
   }
-  // Reports are made of what is known here (tlsrpt).
-  for (const std::string_view of_reports : {"policy_ttl", "policy_domain", "policy_string", "policy_failure"})
-    if (iequals(name, of_reports)) return {};
+  // These are for reports, which are made of what is known here (tlsrpt).
+  if (iequals(name, "policy_ttl")) return parse_unsigned(value) ? once(policy_ttl) : not_so();
+  if (iequals(name, "policy_domain")) return host_name(value) ? once(policy_domain) : not_so();
+  if (iequals(name, "policy_failure")) return is_among(kFailures, value) ? once(policy_failure) : not_so();
+  if (iequals(name, "policy_string")) return {};
   return "no such attribute \"" + printable(shown, 50) + "\"";
 }
 
@@ -175,6 +193,7 @@ void TlsPolicies::Entry::read(std::string_view text) {
                                                : attribute(token.substr(0, equals), token.substr(equals + 1));
     if (!problem.empty()) return;
   }
+  if (published.empty() && !given.empty()) problem = "attribute \"" + given + "\" needs policy_type";
 }
 
 Result<TlsPolicies> TlsPolicies::open(const TlsOptions& options) {
@@ -328,10 +347,8 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
     return d;
   }
   const std::string& domain = hop.unix_path.empty() ? hop.host : host;
-  if (d.policy.servername.empty()) {
-    const std::string& said = options_.servername;
-    d.policy.servername = iequals(said, "hostname") ? host : iequals(said, "nexthop") ? domain : said;
-  }
+  const std::string said_name = d.policy.servername.empty() ? options_.servername : d.policy.servername;
+  d.policy.servername = iequals(said_name, "hostname") ? host : iequals(said_name, "nexthop") ? domain : said_name;
   // An address cannot be sent as a name (RFC 6066 section 3).
   if (!host_name(d.policy.servername)) d.policy.servername.clear();
   if (level == TlsLevel::fingerprint) {

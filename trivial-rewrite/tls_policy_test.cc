@@ -148,6 +148,22 @@ BOOST_AUTO_TEST_CASE(attributes_become_part_of_the_policy) {
   BOOST_TEST(decide("[127.0.0.1]:25", "127.0.0.1").policy.servername.empty());
 }
 
+BOOST_AUTO_TEST_CASE(an_entry_s_servername_hostname_and_nexthop_stand_for_those_names) {
+  const std::pair<std::string_view, std::string_view> rows[] = {
+      {"hostname", "mx.example.net"}, {"HostName", "mx.example.net"}, {"nexthop", "example.org"},
+      {"NEXTHOP", "example.org"},     {"sni.example", "sni.example"}, {"hostname.example", "hostname.example"},
+  };
+  for (const auto& [word, sent] : rows) {
+    for (const std::string_view level : {"may", "encrypt", "verify", "secure"}) {
+      options.servername = "other.example";
+      table("{ example.org = " + std::string(level) + " servername=" + std::string(word) + " }");
+      BOOST_TEST(decide("example.org").policy.servername == sent, level << " servername=" << word);
+    }
+  }
+  table("{ [127.0.0.1] = encrypt servername=hostname }");
+  BOOST_TEST(decide("[127.0.0.1]", "127.0.0.1").policy.servername == "");  // no name to send
+}
+
 BOOST_AUTO_TEST_CASE(a_bad_entry_makes_mail_wait_and_says_why) {
   options.security_level = "may";
   const std::pair<const char*, const char*> bad[] = {
@@ -165,7 +181,20 @@ BOOST_AUTO_TEST_CASE(a_bad_entry_makes_mail_wait_and_says_why) {
       {"encrypt tafile=/x", "means nothing"},
       {"fingerprint tafile=/x match=aa", "means nothing"},
       {"encrypt servername=192.0.2.1", "is no host name"},
+      {"encrypt servername=", "\"servername\" has no value"},
       {"may connection_reuse=perhaps", "yes or no"},
+      // what tells of a published policy, where Postfix does not take it
+      {"may policy_type=dane", "\"policy_type\" cannot be \"dane\""},
+      {"may policy_type=sts policy_type=sts", "given twice"},
+      {"may policy_type=sts policy_ttl=1h", "\"policy_ttl\" cannot be \"1h\""},
+      {"may policy_type=sts policy_ttl=1 policy_ttl=1", "given twice"},
+      {"may policy_type=sts policy_domain=a..example", "\"policy_domain\" cannot be"},
+      {"may policy_type=sts policy_domain=a.example policy_domain=a.example", "given twice"},
+      {"may policy_type=sts policy_failure=bad-luck", "\"policy_failure\" cannot be \"bad-luck\""},
+      {"may policy_ttl=1", "\"policy_ttl\" needs policy_type"},
+      {"may mx_host_pattern=mx.example.net", "\"mx_host_pattern\" needs policy_type"},
+      {"may policy_string=x", "\"policy_string\" needs policy_type"},
+      {"may policy_number=1", "no such attribute \"policy_number\""},
   };
   for (const auto& [entry, words] : bad) {
     BOOST_TEST_CONTEXT(entry) {
@@ -273,6 +302,19 @@ BOOST_AUTO_TEST_CASE(an_entry_that_tells_of_mta_sts_holds_its_hosts) {
   options.sts_patterns = false;  // smtp_tls_enforce_sts_mx_patterns
   BOOST_TEST(said("example.org", "mx.elsewhere.example") == "secure far.example");
   options.sts_patterns = true;
+  // As postfix-mta-sts-resolver and postfix-tlspol answer.
+  table(
+      "{ example.org = secure match=mx.example.net servername=hostname policy_type=sts policy_ttl=604800 "
+      "policy_domain=example.org mx_host_pattern=mx.example.net { policy_string = version: STSv1 } "
+      "{ policy_string = mode: enforce } {policy_string = mx: mx.example.net} }");
+  BOOST_TEST(said("example.org") == "secure mx.example.net");
+  BOOST_TEST(decide("example.org").policy.servername == "mx.example.net");
+  for (const std::string_view failure : {"sts-policy-fetch-error", "sts-policy-invalid", "sts-webpki-invalid"}) {
+    table("{ example.org = may policy_type=sts policy_failure=" + std::string(failure) + " }");
+    BOOST_TEST(said("example.org") == "may");
+  }
+  table("{ example.org = encrypt exclude= protocols= }");
+  BOOST_TEST(said("example.org") == "encrypt");
   table("{ example.org = secure match=far.example policy_type=no-policy-found }");
   BOOST_TEST(said("example.org", "mx.elsewhere.example") == "secure far.example");
 }

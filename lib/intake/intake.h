@@ -94,7 +94,7 @@ enum class Outcome : std::uint8_t {
   too_many_hops,    // 554 5.4.0
   no_space,         // 452 4.3.1
   refused,          // by checks: text is "5.7.1 reason" or "4.7.1 reason"
-  expansion_limit,  // 554 5.4.6 or 4.6.0: virtual aliases without end
+  expansion_limit,  // 451 4.6.0: virtual aliases without end
   lookup_failed,    // 451 4.3.0: a table could not be read
   unavailable,      // 451 4.3.0: the queue manager
   spool_failed,     // 451 4.3.0: writing the body

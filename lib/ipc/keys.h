@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/codec.h"
+#include "lib/base/text.h"
 
 namespace pen::ipc::keys {
 
@@ -110,9 +111,13 @@ using FromKeys = std::variant<Listed, Done>;
 inline std::string pair_name(const std::string& cert_file, const std::string& key_file) {
   return key_file.empty() || key_file == cert_file ? cert_file : cert_file + "\n" + key_file;
 }
-/// The one of that number, from 1 on, in a file of chains. Number 0 stands for what is wrong with the file.
-inline std::string chain_name(const std::string& file, std::size_t number) {
-  return file + "\n#" + std::to_string(number);
+/// The one of that number, from 1 on, in the files of chains that a setting lists, or of a server's name. Number 0
+/// stands for what is wrong with them.
+inline std::string chain_name(const std::string& files, std::size_t number) {
+  return files + "\n#" + std::to_string(number);
+}
+inline std::string chain_name(const std::vector<std::string>& files, std::size_t number) {
+  return chain_name(join(files), number);
 }
 /// A line of a key table. Of a table that cannot be listed (a look-up, or with % in it) there is one with an empty name
 /// and neither key nor error: who signs reads it.

@@ -34,9 +34,8 @@ bool is_record(std::string_view text) {
   return text.starts_with(';');
 }
 
-bool label(std::string_view text, bool top) {
+bool label(std::string_view text) {
   if (text.empty() || text.size() > 63 || text.front() == '-' || text.back() == '-') return false;
-  if (top && !ascii_alpha(text.front())) return false;
   return std::ranges::all_of(text, [](char c) { return ascii_alnum(c) || c == '-'; });
 }
 
@@ -45,7 +44,7 @@ bool pattern(std::string_view text) {
   if (text.starts_with("*.")) text.remove_prefix(2);
   for (;;) {
     const auto dot = text.find('.');
-    if (!label(text.substr(0, dot), dot == std::string_view::npos)) return false;
+    if (!label(text.substr(0, dot))) return false;
     if (dot == std::string_view::npos) return true;
     text.remove_prefix(dot + 1);
   }
@@ -60,7 +59,7 @@ struct Fields {
   std::optional<std::string_view> version, mode, max_age;
   std::vector<std::string> mx;
 
-  Result<void> add(std::string_view name, std::string_view value) {
+  void add(std::string_view name, std::string_view value) {
     std::optional<std::string_view>* once = name == "version"   ? &version
                                             : name == "mode"    ? &mode
                                             : name == "max_age" ? &max_age
@@ -68,10 +67,10 @@ struct Fields {
     if (once != nullptr) {
       if (!*once) *once = value;
     } else if (name == "mx") {
-      if (!pattern(value)) return bad("mx " + shown(value) + " is no host name or pattern");
-      mx.push_back(to_lower(value));
+      // One that is no pattern names no host; the others still do, and the mode is what the domain asked for.
+      if (value.ends_with('.')) value.remove_suffix(1);
+      if (pattern(value)) mx.push_back(to_lower(value));
     }
-    return {};
   }
 };
 
@@ -179,16 +178,15 @@ Result<Policy> parse_policy(std::string_view text) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     while (!line.empty() && wsp(line.back())) line.remove_suffix(1);
     if (line.empty()) continue;
+    // A line out of its form says nothing; what it should have said is missing then.
     const auto colon = line.find(':');
-    if (colon == std::string_view::npos || !field_name(line.substr(0, colon)))
-      return bad("line " + shown(line) + " is not name: value");
+    if (colon == std::string_view::npos || !field_name(line.substr(0, colon))) continue;
     const std::string_view value = strip(line.substr(colon + 1));
     const bool control = std::ranges::any_of(value, [](char c) {
       const auto byte = static_cast<unsigned char>(c);
       return byte < 0x20 || byte == 0x7f;
     });
-    if (value.empty() || control) return bad("line " + shown(line) + " has no proper value");
-    PEN_TRY(fields.add(line.substr(0, colon), value));
+    if (!value.empty() && !control) fields.add(line.substr(0, colon), value);
   }
   if (!fields.version) return bad("it has no version");
   if (*fields.version != "STSv1") return bad("version " + shown(*fields.version) + " is not STSv1");

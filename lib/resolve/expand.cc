@@ -1,5 +1,5 @@
-#include <algorithm>
-#include <set>
+#include <list>
+#include <map>
 
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
@@ -86,6 +86,8 @@ Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
 
 namespace {
 
+/// Follows aliases to their ends. Every address is looked up once, however many ways lead to it. One that is among its
+/// own results is an end too, so a circle through it comes to rest; a circle without such a member is a fault.
 class VirtualExpander {
  public:
   VirtualExpander(const Options& options, const Tables& tables)
@@ -94,68 +96,121 @@ class VirtualExpander {
         propagate_(!tables.virtual_alias.empty() && list_contains(options.propagate_unmatched_extensions, "virtual")) {}
 
   Result<Expansion> run(std::string_view recipient) {
-    PEN_TRY(expand(std::string(recipient), 0));
+    ends_.push_back(note(std::string(recipient), 0));
+    Result<void> done;  // a pending answer does not keep the others from being asked for
+    for (auto at = ends_.begin(); at != ends_.end() && out_.limit_passed.empty();) {
+      if (nodes_[*at].keeps_itself) {
+        ++at;
+        continue;
+      }
+      auto one = step(at);
+      if (!one && !one.error().is(map::MapError::pending)) return fail(std::move(one).error());
+      if (!one) done = std::move(one);
+    }
+    if (!done) return fail(std::move(done).error());
+    if (out_.limit_passed.empty() && has_loop()) limit("loop", recipient);
+    for (const std::size_t end : ends_) out_.addresses.push_back(std::move(nodes_[end].address));
     return std::move(out_);
   }
 
  private:
-  Result<void> expand(std::string address, std::size_t depth) {
-    if (!out_.limit_passed.empty()) return {};
-    if (depth > options_.virtual_alias_recursion_limit) return limit("nesting", address);
-    if (address.size() > options_.virtual_alias_address_length_limit) return limit("address length", address);
-    std::optional<std::vector<std::string>> mapped;
+  struct Node {
+    std::string address;
+    std::size_t depth = 0;          // the number of aliases that lead to it
+    std::vector<std::size_t> next;  // its results, without itself
+    bool keeps_itself = false;
+  };
+  using Ends = std::list<std::size_t>;
+
+  std::size_t note(std::string address, std::size_t depth) {
+    const auto [at, is_new] = index_.emplace(to_lower(address), nodes_.size());
+    if (is_new) nodes_.push_back({.address = std::move(address), .depth = depth, .next = {}});
+    return at->second;
+  }
+
+  Result<std::optional<std::vector<std::string>>> results_of(const std::string& address) const {
     if (auto original = tables_.srs ? tables_.srs->original(address) : std::nullopt) {
-      if (*original) mapped.emplace({**original});  // else it stays, and is unknown: no catch-all is for it
-    } else {
-      PEN_TRY_ASSIGN(mapped, map_once(options_, tables_, tables_.virtual_alias, address, propagate_));
-      if (!mapped) {
-        PEN_TRY_ASSIGN(const bool ours, tables_.is_srs_postmaster(address));
-        if (ours) mapped.emplace({"postmaster@" + options_.myorigin});
-      }
+      if (!*original) return std::nullopt;  // it stays, and is unknown: no catch-all is for it
+      return std::vector<std::string>{**original};
     }
-    if (!mapped) {
-      keep(std::move(address));
+    PEN_TRY_ASSIGN(auto mapped, map_once(options_, tables_, tables_.virtual_alias, address, propagate_));
+    if (mapped) return mapped;
+    PEN_TRY_ASSIGN(const bool ours, tables_.is_srs_postmaster(address));
+    if (ours) return std::vector<std::string>{"postmaster@" + options_.myorigin};
+    return std::nullopt;
+  }
+
+  /// Puts the results of the address at `at` in its place, those that are new; `at` then is the next to look up.
+  Result<void> step(Ends::iterator& at) {
+    const auto here = at++;
+    const std::size_t node = *here;
+    const std::string address = nodes_[node].address;
+    const std::size_t depth = nodes_[node].depth;
+    if (depth > options_.virtual_alias_recursion_limit) {
+      limit("nesting", address);
       return {};
     }
+    PEN_TRY_ASSIGN(auto mapped, results_of(address));
+    if (!mapped) return {};
     out_.changed = true;
-    path_.push_back(to_lower(address));
-    Result<void> done;  // a pending answer does not keep the others from being asked for
-    for (auto& next : *mapped) {
-      if (out_.addresses.size() > options_.virtual_alias_expansion_limit) return limit("size", address);
-      const std::string folded = to_lower(next);
-      if (folded == path_.back()) {
-        keep(std::move(next));  // an alias that lists itself is delivered
-      } else if (std::ranges::find(path_, folded) != path_.end()) {
-        return limit("loop", next);
+    const auto behind = at;
+    at = here;
+    for (std::string& result : *mapped) {
+      if (result.size() > options_.virtual_alias_address_length_limit) limit("address length", address);
+      const std::size_t known = nodes_.size();
+      std::string as_written = result;
+      const std::size_t to = note(std::move(result), depth + 1);
+      if (to != node) {
+        nodes_[node].next.push_back(to);
+        if (to < known) continue;
       } else {
-        auto one = expand(std::move(next), depth + 1);
-        if (!one && !one.error().is(map::MapError::pending)) return one;
-        if (!one) done = std::move(one);
+        if (nodes_[node].keeps_itself) continue;
+        nodes_[node].keeps_itself = true;
+        nodes_[node].address = std::move(as_written);
       }
+      ends_.insert(behind, to);
+      if (ends_.size() > options_.virtual_alias_expansion_limit + 1) limit("size", address);
+      if (!out_.limit_passed.empty()) return {};
     }
-    path_.pop_back();
-    return done;
+    at = ends_.erase(here);
+    return {};
   }
-  void keep(std::string address) {
-    if (!seen_.insert(to_lower(address)).second) return;
-    if (out_.addresses.size() >= options_.virtual_alias_expansion_limit) {
-      (void)limit("size", address);
-      return;
+
+  /// Takes away whatever no other leads to, again and again: what remains is a circle and what hangs on it.
+  bool has_loop() const {
+    std::vector<std::size_t> led_to(nodes_.size()), free;
+    const auto counts = [&](const Node& node) { return !node.keeps_itself; };
+    for (const Node& node : nodes_)
+      if (counts(node))
+        for (const std::size_t to : node.next) ++led_to[to];
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (!counts(nodes_[i])) continue;
+      ++left;
+      if (led_to[i] == 0) free.push_back(i);
     }
-    out_.addresses.push_back(std::move(address));
+    while (!free.empty()) {
+      const Node& node = nodes_[free.back()];
+      free.pop_back();
+      --left;
+      for (const std::size_t to : node.next)
+        if (--led_to[to] == 0 && counts(nodes_[to])) free.push_back(to);
+    }
+    return left != 0;
   }
-  Result<void> limit(std::string_view what, std::string_view address) {
+
+  void limit(std::string_view what, std::string_view address) {
     out_.limit_passed =
         "unreasonable virtual_alias_maps map expansion " + std::string(what) + " for " + printable(address, 200);
-    return {};
   }
 
   const Options& options_;
   const Tables& tables_;
   bool propagate_;
   Expansion out_;
-  std::vector<std::string> path_;
-  std::set<std::string> seen_;
+  std::vector<Node> nodes_;
+  std::map<std::string, std::size_t> index_;  // by the address in small letters
+  Ends ends_;                                 // those to look up and those that stay, in the order of the aliases
 };
 
 }  // namespace

@@ -179,6 +179,52 @@ BOOST_AUTO_TEST_CASE(addresses_of_an_alias_may_have_blanks_between_them) {
   BOOST_TEST(expanded("c@x") == "x@b");
   BOOST_TEST(expanded("d@x") == "j@b");
 }
+BOOST_AUTO_TEST_CASE(aliases_that_name_each_other_and_themselves_lead_to_each_once_and_only_true_loops_have_no_end) {
+  constexpr std::string_view kLoop = "limit: unreasonable virtual_alias_maps map expansion loop for a@x";
+  const struct {
+    std::string_view aliases, result;
+  } rows[] = {
+      {"{ a@x = a@x }", "a@x"},
+      {"{ a@x = A@X, a@X }", "A@X"},
+      {"{ a@x = a@x, b@x } { b@x = a@x, b@x }", "a@x b@x"},
+      {"{ a@x = b@x, a@x } { b@x = b@x, a@x }", "b@x a@x"},
+      {"{ a@x = a@x, b@x, c@x } { b@x = a@x, b@x, c@x } { c@x = a@x, b@x, c@x }", "a@x b@x c@x"},
+      // lists that hold each other, each with a member of its own
+      {"{ a@x = a@x, b@x } { b@x = b@x, c@x } { c@x = c@x, a@x }", "a@x b@x c@x"},
+      // one of the circle holds itself
+      {"{ a@x = b@x } { b@x = b@x, a@x }", "b@x"},
+      {"{ a@x = a@x, b@x } { b@x = a@x }", "a@x"},
+      {"{ a@x = b@x, a@x } { b@x = a@x }", "a@x"},
+      {"{ a@x = b@x, c@x } { b@x = b@x, c@x } { c@x = b@x, c@x, d@x }", "b@x c@x d@x"},
+      {"{ a@x = a@x, b@x } { b@x = B@X, a@x, c@x } { c@x = a@x }", "a@x B@X"},
+      // by way of a domain or of those who have no entry
+      {"{ a@x = a@x, b@x } { @x = a@x }", "a@x"},
+      {"{ @x = @y } { @y = @y }", "a@y"},
+      // two ways to one
+      {"{ a@x = b@x, c@x } { b@x = d@x } { c@x = d@x, e@x }", "d@x e@x"},
+      {"{ a@x = b@x, c@x } { b@x = d@x } { c@x = d@x } { d@x = d@x, a1@x }", "d@x a1@x"},
+      // no member of the circle stays
+      {"{ a@x = b@x } { b@x = a@x }", kLoop},
+      {"{ a@x = b@x, z@x } { b@x = a@x, y@x }", kLoop},
+      {"{ a@x = a@x, b@x } { b@x = c@x } { c@x = b@x }", kLoop},
+      {"{ a@x = b@x, c@x } { b@x = b@x, c@x } { c@x = a@x }", kLoop},
+      {"{ a@x = b@x } { b@x = c@x, z@x } { c@x = d@x } { d@x = z@x, B@x }", kLoop},
+      {"{ @x = @y } { @y = @x }", kLoop},
+  };
+  for (const auto& row : rows) {
+    options.virtual_alias_maps = "inline:{ " + std::string(row.aliases) + " }";
+    BOOST_TEST(expanded("a@x") == row.result, row.aliases << " gives " << expanded("a@x") << ", not " << row.result);
+  }
+  // Each level names both of the next: every address is looked up once, not once for each way to it.
+  options.virtual_alias_maps = "pcre:" + scratch.write("ladder", "/^[ab](x{0,40})@x$/ a${1}x@x, b${1}x@x\n");
+  BOOST_TEST(expanded("a@x") == "a" + std::string(41, 'x') + "@x b" + std::string(41, 'x') + "@x");
+  // Sixty who all name each other are no deep nest.
+  std::string members;
+  for (int i = 0; i < 60; ++i) members += " m" + std::to_string(i) + "@x";
+  options.virtual_alias_recursion_limit = 4;
+  options.virtual_alias_maps = "pcre:" + scratch.write("members", "/^m[0-9]+@x$/" + members + "\n");
+  BOOST_TEST(expanded("m7@x") == members.substr(1));
+}
 BOOST_AUTO_TEST_CASE(alias_loops_and_floods_are_stopped_and_said) {
   BOOST_TEST(expanded("loop@example.org").starts_with("limit: "));
   options.virtual_alias_expansion_limit = 1;

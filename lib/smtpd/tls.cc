@@ -308,11 +308,11 @@ void ServerTls::take_keys() {
     whole = whole && known;
   };
   for (const auto& pair : pairs_) take(ipc::keys::pair_name(pair.cert_file, pair.key_file), pair.cert_file);
-  for (const auto& file : chain_files_) {
+  if (!chain_files_.empty()) {
     std::size_t number = 1;
-    if (client_->held().contains(ipc::keys::chain_name(file, 0))) number = 0;  // what is wrong with it
-    do take(ipc::keys::chain_name(file, number), file);
-    while (client_->held().contains(ipc::keys::chain_name(file, ++number)));
+    if (client_->held().contains(ipc::keys::chain_name(chain_files_, 0))) number = 0;  // what is wrong with them
+    do take(ipc::keys::chain_name(chain_files_, number), join(chain_files_));
+    while (client_->held().contains(ipc::keys::chain_name(chain_files_, ++number)));
   }
   if (whole)
     open_context();

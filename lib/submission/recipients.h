@@ -7,8 +7,8 @@
 ///          reader.fault() or reader.take()
 /// Rules:   To:, Cc:, Bcc:; but if there is any Resent-To:, Resent-Cc: or Resent-Bcc:, those alone (RFC 5322 section
 ///          3.6.6: a resent message goes to its new recipients). Groups stand for their members. Addresses are in
-///          external form and may lack a domain; duplicates are dropped. pickup removes Bcc: from the header
-///          (message_drop_headers).
+///          external form and may lack a domain; duplicates are dropped, words that are no address are not. pickup
+///          removes Bcc: from the header (message_drop_headers).
 /// Bounds:  kMaxHeader bytes of these fields, kMaxRecipients addresses; more is a fault, never a shorter list.
 /// Source:  RFC 5322 sections 3.4, 3.6.3 and 3.6.6.
 #include <string>
@@ -16,6 +16,15 @@
 #include <vector>
 
 namespace pen::submission {
+
+/// The addresses of a list as people write it. Blanks separate too, where no angle brackets are. A word that is no
+/// address becomes a local part, which is tried and comes back: no recipient vanishes.
+struct Listed {
+  std::vector<std::string> addresses;
+  std::size_t unreadable = 0;  // of these, words that are no address
+};
+/// Reads at most `most` addresses.
+Listed read_recipients(std::string_view text, std::size_t most);
 
 class HeaderRecipients {
  public:

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lib/base/regular_file.h"
+#include "lib/base/text.h"
 #include "lib/net/tls/error.h"
 #include "lib/net/tls/openssl.h"
 #include "lib/net/tls/remote_key.h"
@@ -95,32 +96,34 @@ Result<std::string> read_file(const std::string& path) {
   }
 }
 
-Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string& name) {
+Result<void> ChainReader::feed(std::string_view pem, const std::string& name) {
   ERR_clear_error();
   Blocks blocks{BioPtr(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))), {}, {}};
-  std::vector<Chain> chains;
   for (;;) {
     PEN_TRY_ASSIGN(const bool more, blocks.next(name));
-    if (!more) break;
+    if (!more) return {};
     const auto* at = reinterpret_cast<const unsigned char*>(blocks.der.data());
     const auto size = static_cast<long>(blocks.der.size());
     if (is_key(blocks.name)) {
-      if (!chains.empty() && !chains.back().certificate)
+      if (!chains_.empty() && !chains_.back().certificate)
         return fail(TlsError::setup, name + ": a key follows a key; each goes before its certificate");
-      chains.emplace_back();
-      chains.back().key.reset(d2i_AutoPrivateKey(nullptr, &at, size));
+      chains_.emplace_back();
+      chains_.back().key.reset(d2i_AutoPrivateKey(nullptr, &at, size));
       OPENSSL_cleanse(blocks.der.data(), blocks.der.size());
-      if (!chains.back().key) return setup_failure(name);
+      if (!chains_.back().key) return setup_failure(name);
+      key_in_ = name;
     } else if (is_certificate(blocks.name)) {
-      if (chains.empty())
+      if (chains_.empty())
         return fail(TlsError::setup, name + ": a certificate comes first; the key goes before its certificate");
       X509Ptr certificate(d2i_X509(nullptr, &at, size));
       if (!certificate) return setup_failure(name);
-      Chain& chain = chains.back();
+      Chain& chain = chains_.back();
       if (!chain.certificate) {
         if (X509_check_private_key(certificate.get(), chain.key.get()) != 1) {
           ERR_clear_error();
-          return fail(TlsError::setup, name + ": the key is not that of the certificate behind it");
+          return fail(TlsError::setup, key_in_ == name
+                                           ? name + ": the key is not that of the certificate behind it"
+                                           : key_in_ + " is not the key of the certificate behind it, in " + name);
         }
         chain.certificate = std::move(certificate);
       } else {
@@ -128,9 +131,18 @@ Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string&
       }
     }
   }
-  if (chains.empty()) return fail(TlsError::setup, name + ": contains no key and certificate");
-  if (!chains.back().certificate) return fail(TlsError::setup, name + ": no certificate behind the key");
-  return chains;
+}
+
+Result<std::vector<Chain>> ChainReader::finish(const std::string& name) {
+  if (chains_.empty()) return fail(TlsError::setup, name + ": contains no key and certificate");
+  if (!chains_.back().certificate) return fail(TlsError::setup, key_in_ + ": no certificate behind the key");
+  return std::move(chains_);
+}
+
+Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string& name) {
+  ChainReader reader;
+  PEN_TRY(reader.feed(pem, name));
+  return reader.finish(name);
 }
 
 namespace {
@@ -200,13 +212,17 @@ Result<void> Context::Impl::load_certificates() {
     PEN_TRY_ASSIGN(const Chain chain, load_pair(pair));
     PEN_TRY(use(ctx.get(), chain, pair.cert_file));
   }
+  if (options.chain_files.empty()) return {};
+  ChainReader reader;
   for (const auto& file : options.chain_files) {
     PEN_TRY_ASSIGN(std::string pem, read_file(file));
-    auto chains = parse_chains(pem, file);
+    const auto fed = reader.feed(pem, file);
     OPENSSL_cleanse(pem.data(), pem.size());
-    if (!chains) return fail(std::move(chains).error());
-    for (const Chain& chain : *chains) PEN_TRY(use(ctx.get(), chain, file));
+    PEN_TRY(fed);
   }
+  const std::string names = join(options.chain_files);
+  PEN_TRY_ASSIGN(const auto chains, reader.finish(names));
+  for (const Chain& chain : chains) PEN_TRY(use(ctx.get(), chain, names));
   return {};
 }
 

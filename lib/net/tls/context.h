@@ -48,7 +48,8 @@ struct ContextOptions {
   Role role = Role::server;
   /// Of pairs of several kinds (RSA, ECDSA, …) OpenSSL takes the one that suits the peer. A client needs none.
   std::vector<CertificateFiles> pairs;
-  /// Alternative to pairs: files with key, certificate and chain, in this order, once or several times.
+  /// Alternative to pairs: files with key, certificate and chain, in this order, once or several times. What belongs
+  /// together may stand in one file or in neighbouring ones.
   std::vector<std::string> chain_files;
   /// In place of both: certificates whose keys somebody else holds (remote_signer.h). Servers offer no cipher suites
   /// with RSA key exchange then, for those decrypt with the key.

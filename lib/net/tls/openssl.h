@@ -37,7 +37,20 @@ struct Chain {
   X509Ptr certificate;
   std::vector<X509Ptr> issuers;
 };
-/// Parses PEM in the form of chain_files: key, certificate, chain, once or several times. `name`: for the error.
+/// Reads PEM in the form of chain_files: key, certificate, chain, once or several times. A file may end anywhere: what
+/// comes next goes on where it ended. Other blocks, as parameters, are passed over.
+class ChainReader {
+ public:
+  /// `name`: of the file, for errors.
+  Result<void> feed(std::string_view pem, const std::string& name);
+  /// `name`: of all of them.
+  Result<std::vector<Chain>> finish(const std::string& name);
+
+ private:
+  std::vector<Chain> chains_;
+  std::string key_in_;  // the file with the last key
+};
+/// The same of one text.
 Result<std::vector<Chain>> parse_chains(std::string_view pem, const std::string& name);
 /// The same of certificates alone, whose key somebody else holds.
 Result<Chain> remote_chain(const RemoteCertificate& from, const std::string& name);

@@ -601,6 +601,78 @@ BOOST_AUTO_TEST_CASE(several_kinds_of_certificates_and_chain_files_work_together
   BOOST_TEST(b.client->subject == "mx.example");
 }
 
+BOOST_AUTO_TEST_CASE(keys_and_certificates_of_neighbouring_chain_files_belong_together) {
+  const Issued rsa = authority().issue({.common_name = "rsa.example", .rsa = 2048});
+  const std::string params = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n";
+  const std::map<std::string_view, std::string> blocks = {
+      {"key", mx().key},
+      {"cert", mx().certificate},
+      {"rsa-key", rsa.key},
+      {"rsa-cert", rsa.certificate},
+      {"issuer", authority().certificate()},
+      {"params", params},
+      {"text", "Bag Attributes\n    friendlyName: mx\n"},
+      {"pkcs1", Authority::traditional_key(rsa.key)},
+      {"sec1", Authority::traditional_key(mx().key)},
+      {"empty", ""},
+  };
+  const struct {
+    std::string_view files, result;  // files of blocks with + between; the certificates that are used, or the error
+  } rows[] = {
+      {"key cert", "ECDSA"},
+      {"key cert+issuer", "ECDSA"},
+      {"key cert issuer", "ECDSA"},
+      {"key+cert", "ECDSA"},
+      {"key+cert issuer", "ECDSA"},
+      {"key cert rsa-key rsa-cert", "ECDSA RSA"},
+      {"rsa-key rsa-cert+issuer key cert+issuer", "ECDSA RSA"},
+      {"key+cert rsa-key rsa-cert", "ECDSA RSA"},
+      {"key cert+rsa-key rsa-cert", "ECDSA RSA"},
+      {"key cert+rsa-key+rsa-cert", "ECDSA RSA"},
+      {"key+cert rsa-key+rsa-cert", "ECDSA RSA"},
+      {"params+key cert", "ECDSA"},
+      {"params key cert", "ECDSA"},
+      {"key params+cert", "ECDSA"},
+      {"text+key text+cert text", "ECDSA"},
+      {"key empty cert", "ECDSA"},
+      {"sec1 cert pkcs1 rsa-cert", "ECDSA RSA"},
+      {"params+sec1+cert", "ECDSA"},
+      {"cert key", "f0: a certificate comes first; the key goes before its certificate"},
+      {"cert+key", "f0: a certificate comes first; the key goes before its certificate"},
+      {"key", "f0: no certificate behind the key"},
+      {"key cert rsa-key", "f2: no certificate behind the key"},
+      {"key rsa-key cert rsa-cert", "f1: a key follows a key; each goes before its certificate"},
+      {"key+rsa-key", "f0: a key follows a key; each goes before its certificate"},
+      {"key rsa-cert", "f0 is not the key of the certificate behind it, in f1"},
+      {"key+rsa-cert", "f0: the key is not that of the certificate behind it"},
+      {"key issuer cert", "f0 is not the key of the certificate behind it, in f1"},
+      {"params empty", "f0 f1: contains no key and certificate"},
+  };
+  for (const auto& row : rows) {
+    ContextOptions options = server_options();
+    options.pairs.clear();
+    for (const auto file : split(row.files, " ")) {
+      std::string text;
+      for (const auto block : split(file, "+")) text += blocks.at(block);
+      options.chain_files.push_back(dir.write("f" + std::to_string(options.chain_files.size()), text));
+    }
+    options.protocols = *Protocols::parse("<=TLSv1.2");
+    std::string got;
+    const auto server = Context::open(options);
+    if (!server) {
+      got = server.error().context();
+      const std::string folder = dir.path().string() + "/";
+      for (auto at = got.find(folder); at != std::string::npos; at = got.find(folder)) got.erase(at, folder.size());
+    }
+    for (const char* kind : {"ECDSA", "RSA"}) {
+      if (!server) break;
+      Session s(loop, *server, open(client_options()), {.ciphers = std::string("a") + kind});
+      if (s.client && s.client->trusted) got += (got.empty() ? "" : " ") + std::string(kind);
+    }
+    BOOST_TEST(got == row.result, row.files << ": " << got << ", not " << row.result);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_wrong_with_the_files_is_said) {
   const auto problem = [](ContextOptions options) {
     auto context = Context::open(std::move(options));

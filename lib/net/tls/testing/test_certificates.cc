@@ -94,6 +94,15 @@ std::string Authority::key_der(const std::string& certificate) {
   return out;
 }
 
+std::string Authority::traditional_key(const std::string& key) {
+  const BioPtr in(BIO_new_mem_buf(key.data(), static_cast<int>(key.size()))), out(BIO_new(BIO_s_mem()));
+  const KeyPtr read(PEM_read_bio_PrivateKey(in.get(), nullptr, nullptr, nullptr));
+  PEN_CHECK(read && PEM_write_bio_PrivateKey_traditional(out.get(), read.get(), nullptr, nullptr, 0, nullptr, nullptr));
+  char* data = nullptr;
+  const auto size = BIO_get_mem_data(out.get(), &data);
+  return {data, static_cast<std::size_t>(size)};
+}
+
 std::string Authority::key_hash(const std::string& certificate, const char* digest) {
   const std::string der = key_der(certificate);
   unsigned char hash[EVP_MAX_MD_SIZE];

@@ -31,6 +31,8 @@ class Authority {
   static std::string key_der(const std::string& certificate);
   /// A digest of the public key: TLSA data "x 1 1", with SHA512 "x 1 2".
   static std::string key_hash(const std::string& certificate, const char* digest = "SHA256");
+  /// A PEM key in the older form of its kind, PKCS #1 or SEC 1, in place of PKCS #8.
+  static std::string traditional_key(const std::string& key);
 
  private:
   struct Impl;
