@@ -14,7 +14,6 @@ Keeps:   every accepted message (byte for byte, unstuffed), every session with a
 """
 import errno
 import re
-import select
 import socket
 import ssl
 import threading
@@ -362,8 +361,16 @@ class _Reader:
         self.connection, self.session, self.buffer = connection, session, bytearray()
 
     def early(self):
-        """Whether unread bytes have arrived."""
-        return bool(self.buffer or select.select([self.connection], [], [], 0)[0])
+        """Whether bytes have arrived that nobody asked for. EOFError: the client has left without a word."""
+        patience = self.connection.gettimeout()
+        self.connection.settimeout(0)
+        try:
+            self._more()
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass
+        finally:
+            self.connection.settimeout(patience)
+        return bool(self.buffer)
 
     def _more(self):
         chunk = self.connection.recv(65536)
