@@ -5,6 +5,7 @@
 #include "lib/base/check.h"
 #include "lib/base/text.h"
 #include "lib/mail/expanded.h"
+#include "lib/mail/queue_id.h"
 #include "lib/queue_log/queue_log.h"
 
 namespace pen::qmgr {
@@ -161,6 +162,7 @@ queue_log::Envelope to_log(const Active& m, std::string_view body) {
 std::unique_ptr<Active> from_log(queue_log::Stored&& stored) {
   auto payload = read_payload(stored.envelope.payload);
   if (!payload || payload->envelope.recipients.size() != stored.envelope.recipients) return nullptr;
+  if (!mail::is_queue_id(payload->envelope.queue_id)) return nullptr;  // it becomes the name of a file
   if (!payload->envelope.verp.empty() && payload->envelope.verp.size() != 2) return nullptr;
   if (payload->envelope.tenant.size() > mail::kMaxTenant) return nullptr;
   auto m = std::make_unique<Active>();

@@ -138,6 +138,16 @@ BOOST_AUTO_TEST_CASE(a_message_is_self_contained_unless_its_body_is_in_a_file) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_has_no_queue_id_is_no_message) {
+  for (const std::string id : {"../../root/.profile", "", "a/b", "A 1"}) {
+    mail::Envelope odd = envelope();
+    odd.queue_id = id;
+    queue_log::Stored stored;
+    to_log(odd, beginning_of(odd, {}), {}, 0, 0, stored.envelope);
+    BOOST_TEST(from_log(std::move(stored)) == nullptr, id);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_older_layouts_wrote_is_read_and_written_anew) {
   mail::Envelope e = old_envelope();
   const auto reads = [&](const std::string& old) {

@@ -2,7 +2,6 @@
 // looks at what the next start makes of it. Deterministic; PEN_CRASH_SEED and PEN_CRASH_CUTS change seed and amount.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <iostream>
 #include <set>
 
@@ -13,6 +12,7 @@
 #include "lib/spool/breakage.h"
 #include "lib/spool/fault_files.h"
 #include "lib/spool/spool.h"
+#include "lib/testing/environment.h"
 #include "lib/testing/manual_clock.h"
 #include "qmgr/orphan_pass.h"
 
@@ -20,6 +20,7 @@ using namespace pen;
 using namespace pen::spool;
 using queue_log::QueueLog;
 using testing::FaultStorage;
+using testing::from_environment;
 using testing::ManualClock;
 
 namespace {
@@ -530,11 +531,6 @@ class Workload {
   std::multimap<std::uint64_t, std::string> over_;  // by the save after which no cut brings them back
   int serial_ = 0;
 };
-
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 /// Sanitizers slow this down; what they look for shows in fewer cuts.
 #ifdef PEN_SANITIZED

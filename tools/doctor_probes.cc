@@ -21,6 +21,7 @@
 #include <set>
 
 #include "lib/base/fd.h"
+#include "lib/base/folder.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/map/map.h"
@@ -247,16 +248,18 @@ DiskFacts look_at_disk(const config::Settings& s, const std::string& directory) 
     }
     ::endmntent(mounts);
   }
-  const std::string path = directory + "/.doctor-" + std::to_string(::getpid());
+  const std::string name = ".doctor-" + std::to_string(::getpid());
+  const auto folder = Folder::open(directory);
+  if (!folder) f.fault = Error::from_errno(folder.error().sys_errno()).message();
   const std::string block(kSyncBytes, 'x');
   const SteadyTime until = system_clock().now() + kSyncTime;
-  for (int i = 0; i < kMostSyncs && system_clock().now() < until; ++i) {
+  for (int i = 0; folder && i < kMostSyncs && system_clock().now() < until; ++i) {
     const SteadyTime began = system_clock().now();
-    const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    const bool good = fd && ::write(fd.get(), block.data(), block.size()) == static_cast<ssize_t>(block.size()) &&
-                      ::fdatasync(fd.get()) == 0;
-    if (!good) f.fault = Error::from_errno(errno).message();
-    if (fd) ::unlink(path.c_str());
+    const auto fd = folder->make_file(name, 0600);
+    const bool good = fd && ::write(fd->get(), block.data(), block.size()) == static_cast<ssize_t>(block.size()) &&
+                      ::fdatasync(fd->get()) == 0;
+    if (!good) f.fault = Error::from_errno(fd ? errno : fd.error().sys_errno()).message();
+    if (fd) (void)folder->remove(name);
     if (!good) break;
     f.syncs.push_back(std::chrono::ceil<milliseconds>(system_clock().now() - began));
   }

@@ -1,7 +1,6 @@
 #include "tools/merge_queue.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -16,7 +15,6 @@
 #include "lib/config/edit.h"
 #include "lib/service/setup.h"
 #include "lib/submission/wake.h"
-#include "tools/file_copy.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 
@@ -35,18 +33,14 @@ constexpr seconds kSettle{60};
 }  // namespace
 
 MergeQueue::MergeQueue(const config::Config& config, std::string snapshot)
-    : config_(config),
-      snapshot_(std::move(snapshot)),
-      work_(config.settings().queue_log_directory + ".merging"),
-      client_("penstock restore", config) {}
+    : config_(config), snapshot_(std::move(snapshot)), client_("penstock restore", config) {}
 
 int MergeQueue::run() {
   if (const auto owners = service::owners(config_.settings()); !owners)
     return fail_with(EX_CONFIG, owners.error().message());
-  const std::string mark = snapshot_ + "/" + kMerged;
-  const bool handed_in = fs::exists(mark);
+  const bool handed_in = fs::exists(snapshot_ + "/" + kMerged);
   if (handed_in) {
-    std::ifstream in(mark);
+    std::ifstream in(snapshot_ + "/" + kMerged);
     const std::string where{std::istreambuf_iterator<char>(in), {}};
     if (trim(where) != config_.directory())
       return fail_with(EX_UNAVAILABLE, "the snapshot was merged already, into the instance " + printable(trim(where)));
@@ -65,14 +59,14 @@ int MergeQueue::run() {
     done = take(other, {ids.begin() + static_cast<std::ptrdiff_t>(at),
                         ids.begin() + static_cast<std::ptrdiff_t>(std::min(at + kAtOnce, ids.size()))});
   if (done && !handed_in) done = take_dropped();
-  if (done && !handed_in) done = write_file(mark, config_.directory() + "\n");
+  if (done && !handed_in) done = mark();
   for (std::size_t at = 0; done && at < moving.size(); at += kAtOnce)
     done = release({moving.begin() + static_cast<std::ptrdiff_t>(at),
                     moving.begin() + static_cast<std::ptrdiff_t>(std::min(at + kAtOnce, moving.size()))},
                    handed_in);
   submission::wake_pickup(config_.settings().queue_directory);
-  std::error_code error;
-  fs::remove_all(work_, error);
+  if (auto removed = destination_->parent.remove_all(destination_->name); !removed)
+    fail_with(EX_OK, "warning: " + removed.error().message());
   if (!done) return fail_with(EX_TEMPFAIL, done.error().message() + ": repeat the command");
   print(fmt::format("took {} messages into the queue, and {} submissions; {} were there already, {} were left\n",
                     taken_, dropped_, there_, left_));
@@ -80,21 +74,28 @@ int MergeQueue::run() {
 }
 
 Result<config::Config> MergeQueue::borrow() {
-  std::error_code error;
-  fs::remove_all(work_, error);
-  if (::mkdir(work_.c_str(), 0755) != 0) return fail_errno(work_);
-  const std::string drop = work_ + "/maildrop";  // what was submitted there is copied without a queue manager
-  if (::mkdir(drop.c_str(), 0700) != 0) return fail_errno(drop);
-  PEN_TRY(copy_tree(snapshot_ + "/log", work_ + "/log"));
-  PEN_TRY(copy_tree(snapshot_ + "/spool", work_ + "/spool"));
+  PEN_TRY_ASSIGN(destination_, target_of(config_.settings().queue_log_directory + ".merging"));
+  PEN_TRY(expect_ours(destination_->parent));
+  PEN_TRY(destination_->parent.remove_all(destination_->name));
+  // The top and etc stay ours, since a program is run by what stands there.
+  PEN_TRY_ASSIGN(const Folder work, destination_->parent.make_folder(destination_->name, 0755));
   PEN_TRY_ASSIGN(const auto owners, service::owners(config_.settings()));
-  for (const char* name : {"/log", "/spool"}) PEN_TRY(give_tree(work_ + name, owners.queue.uid, owners.queue.gid));
+  PEN_TRY_ASSIGN(const Folder snapshot, Folder::open(snapshot_));
+  for (const char* name : {"log", "spool"}) {
+    PEN_TRY_ASSIGN(const Folder from, snapshot.folder(name));
+    PEN_TRY_ASSIGN(const Folder to, work.make_folder(name, 0700));
+    PEN_TRY_ASSIGN(const Copied copied, copy_tree(from, to));
+    if (!copied.left_out.empty()) return fail_errno(copied.left_out.front(), EACCES);
+    PEN_TRY(give_tree(to, owners.queue.uid, owners.queue.gid));
+  }
+  // What was submitted there is copied without a queue manager.
+  PEN_TRY_ASSIGN(const Folder drop, work.make_folder("maildrop", 0700));
   PEN_TRY(give_tree(drop, owners.mail.uid, owners.mail.gid));
   // Our settings around its queue.
-  const std::string etc = work_ + "/etc";
-  if (::mkdir(etc.c_str(), 0755) != 0) return fail_errno(etc);
-  for (const char* name : {"main.cf", "master.cf"})
-    PEN_TRY(copy_file(config_.directory() + "/" + name, etc + "/" + name));
+  PEN_TRY_ASSIGN(const Folder configured, Folder::open(config_.directory()));
+  PEN_TRY_ASSIGN(const Folder made, work.make_folder("etc", 0755));
+  for (const char* name : {"main.cf", "master.cf"}) PEN_TRY(copy_file(configured, name, made, name));
+  const std::string etc = made.path(), top = work.path();
   std::ifstream in(etc + "/main.cf");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const auto set = [](std::string name, std::string value) {
@@ -103,8 +104,8 @@ Result<config::Config> MergeQueue::borrow() {
   // The segments keep the size that they have.
   PEN_TRY_ASSIGN(
       const std::string edited,
-      config::edit_main_cf(text, {set("queue_directory", work_), set("queue_log_directory", work_ + "/log"),
-                                  set("spool_directory", work_ + "/spool"), set("data_directory", work_ + "/data"),
+      config::edit_main_cf(text, {set("queue_directory", top), set("queue_log_directory", top + "/log"),
+                                  set("spool_directory", top + "/spool"), set("data_directory", top + "/data"),
                                   set("multi_instance_directories", "")}));
   PEN_TRY(config::replace_file(etc + "/main.cf", edited));
   return config::load(etc);
@@ -195,22 +196,32 @@ Result<void> MergeQueue::take(QueueClient& other, const std::vector<std::string>
   return {};
 }
 
+Result<void> MergeQueue::mark() {
+  PEN_TRY_ASSIGN(const Folder snapshot, Folder::open(snapshot_));
+  return write_file(snapshot, kMerged, config_.directory() + "\n");
+}
+
 Result<void> MergeQueue::take_dropped() {
-  const std::string to = config_.settings().queue_directory + "/maildrop";
-  std::error_code error;
-  if (fs::exists(snapshot_ + "/maildrop") && ::mkdir(to.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(to);
-  for (const auto& entry : fs::directory_iterator(snapshot_ + "/maildrop", error)) {
-    const std::string name = entry.path().filename().string();
+  PEN_TRY_ASSIGN(const Folder snapshot, Folder::open(snapshot_));
+  PEN_TRY_ASSIGN(const auto any, snapshot.look("maildrop"));
+  if (!any) return {};
+  PEN_TRY_ASSIGN(const Folder from, snapshot.folder("maildrop"));
+  PEN_TRY_ASSIGN(const Folder queue, Folder::open(config_.settings().queue_directory));
+  PEN_TRY_ASSIGN(const auto there, queue.look("maildrop"));
+  PEN_TRY_ASSIGN(const Folder to, there ? queue.folder("maildrop") : queue.make_folder("maildrop", 0700));
+  PEN_TRY_ASSIGN(const auto names, from.names());
+  for (const std::string& name : names) {
     // One that was taken into the queue meanwhile is a message of the list.
     if (listed_.contains(name) && listed_[name].place != Place::maildrop) continue;
-    if (fs::exists(to + "/" + name, error)) continue;
-    const std::string hidden = to + "/." + name;
-    fs::remove(hidden, error);
-    PEN_TRY(copy_file(entry.path().string(), hidden));
-    if (::rename(hidden.c_str(), (to + "/" + name).c_str()) != 0) return fail_errno(hidden);
+    PEN_TRY_ASSIGN(const auto taken, to.look(name));
+    if (taken) continue;
+    const std::string hidden = "." + name;
+    PEN_TRY(to.remove(hidden));
+    PEN_TRY(copy_file(from, name, to, hidden));
+    PEN_TRY(to.rename(hidden, to, name));
     ++dropped_;
   }
-  return {};
+  return to.sync();
 }
 
 Result<void> MergeQueue::release(const std::vector<std::string>& ids, bool repeat) {

@@ -13,11 +13,13 @@
 /// Thread:  one. Blocks.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/config/config.h"
 #include "lib/ipc/queue.h"
+#include "tools/file_copy.h"
 #include "tools/hand_in.h"
 #include "tools/queue_client.h"
 #include "tools/waiting_message.h"
@@ -36,12 +38,15 @@ class MergeQueue {
   /// Hands these in; what is not taken is left.
   Result<void> take(QueueClient& other, const std::vector<std::string>& ids);
   Result<void> take_dropped();
+  /// Writes down in the snapshot that all of it is handed in.
+  Result<void> mark();
   Result<void> release(const std::vector<std::string>& ids, bool repeat);
   std::map<std::string, ipc::queue::Place> places(std::vector<std::string> ids);
   void leave(const std::string& id, const std::string& why);
 
   const config::Config& config_;
-  std::string snapshot_, work_;
+  std::string snapshot_;
+  std::optional<Target> destination_;  // of that instance
   QueueClient client_;
   std::map<std::string, WaitingMessage> listed_;
   std::uint64_t taken_ = 0, there_ = 0, left_ = 0, dropped_ = 0;

@@ -134,6 +134,8 @@ async::Task<void> QueueClient::hold_conversation(async::Loop& loop, const ipc::q
         if (!own && persistence.again(received.error())) break;
         die(program_, EX_UNAVAILABLE, "the queue manager went away: " + reason(received.error(), own));
       }
+      if (!ipc::queue::names_messages(received->message))
+        die(program_, EX_PROTOCOL, "the queue manager named a message by what is no queue id");
       auto* end = std::get_if<ipc::queue::Done>(&received->message);
       if (end == nullptr && !std::holds_alternative<ipc::queue::Progress>(received->message)) persistence.answered();
       const auto more = answer(received->message, received->fds);

@@ -8,6 +8,8 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <optional>
 
 #include "lib/base/fd.h"
 #include "lib/service/lock.h"
@@ -65,33 +67,81 @@ int in_the_way(const config::Config& config) {
   return EX_OK;
 }
 
-/// The copy comes under its name in one step, in place of a directory without mail.
-Result<void> replace(const std::string& from, const std::string& to, const service::Account& owner) {
-  const std::string fresh = to + ".restoring", former = to + ".before-restore";
-  std::error_code error;
-  fs::remove_all(fresh, error);
-  if (!error) fs::remove_all(former, error);
-  if (!error) fs::create_directories(fs::path(to).parent_path(), error);
-  if (error) return fail_errno(fresh, error.value());
-  PEN_TRY(copy_tree(from, fresh));
-  if (::chmod(fresh.c_str(), 0700) != 0) return fail_errno(fresh);
-  PEN_TRY(give_tree(fresh, owner.uid, owner.gid));
-  PEN_TRY(sync_tree(fresh));
-  if (::rename(to.c_str(), former.c_str()) != 0 && errno != ENOENT) return fail_errno(to);
-  if (::rename(fresh.c_str(), to.c_str()) != 0) return fail_errno(to);
-  const Fd parent(::open(fs::path(to).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!parent || ::fsync(parent.get()) != 0) return fail_errno(to);
-  fs::remove_all(former, error);
-  if (error) return fail_errno(former, error.value());
-  return {};
+/// All of it: what cannot be read may be mail.
+Result<void> copy_whole(const Folder& from, const Folder& to) {
+  PEN_TRY_ASSIGN(const Copied copied, copy_tree(from, to));
+  if (copied.left_out.empty()) return {};
+  return fail_errno(copied.left_out.front(), EACCES);
+}
+
+/// Gives a new tree of ours its owner. Called last, when nothing more is done below it.
+using Give = std::function<Result<void>(const Folder& fresh)>;
+
+/// The copy comes under its name in one step, in place of a directory without mail. Until it is whole it is root's, in
+/// which nobody else can change a name.
+Result<void> replace(const std::string& from, const std::string& to, const Give& give) {
+  PEN_TRY_ASSIGN(const Folder source, Folder::open(from));
+  PEN_TRY_ASSIGN(const Target place, target_of(to));
+  const std::string fresh = place.name + ".restoring", former = place.name + ".before-restore";
+  PEN_TRY(place.parent.remove_all(fresh));
+  PEN_TRY(place.parent.remove_all(former));
+  PEN_TRY_ASSIGN(const Folder made, place.parent.make_folder(fresh, 0700));
+  // In a folder below, for the copy has the owner and mode of what was copied.
+  PEN_TRY_ASSIGN(const Folder inner, made.make_folder("copy", 0700));
+  PEN_TRY(copy_whole(source, inner));
+  if (::fchmod(inner.fd(), 0700) != 0) return fail_errno(inner.path());
+  PEN_TRY(sync_tree(inner));
+  PEN_TRY(give(inner));
+  if (auto moved = place.parent.rename(place.name, place.parent, former); !moved && !moved.error().is_errno(ENOENT))
+    return moved;
+  PEN_TRY(made.rename("copy", place.parent, place.name));
+  PEN_TRY(place.parent.sync());
+  PEN_TRY(place.parent.remove_all(fresh));
+  return place.parent.remove_all(former);
+}
+
+Give to_account(const service::Account& owner) {
+  return [owner](const Folder& fresh) { return give_tree(fresh, owner.uid, owner.gid); };
 }
 
 /// The directory itself and destdb get their owners at the start, which goes by the log's.
-Result<void> put_data(const std::string& from, const std::string& to, const service::Owners& owners) {
-  PEN_TRY(replace(from, to, owners.mail));
-  if (owners.apart() && fs::exists(to + "/destdb"))
-    PEN_TRY(give_tree(to + "/destdb", owners.queue.uid, owners.queue.gid));
-  return {};
+Give data_to(const service::Owners& owners) {
+  return [owners](const Folder& fresh) -> Result<void> {
+    PEN_TRY_ASSIGN(const auto destdb, owners.apart() ? fresh.look("destdb") : Result<std::optional<struct stat>>());
+    if (destdb && S_ISDIR(destdb->st_mode)) {
+      // First: the tree's other owner could put another directory in its place.
+      PEN_TRY_ASSIGN(const Folder below, fresh.folder("destdb"));
+      PEN_TRY(give_tree(fresh, owners.mail.uid, owners.mail.gid));
+      return give_tree(below, owners.queue.uid, owners.queue.gid);
+    }
+    return give_tree(fresh, owners.mail.uid, owners.mail.gid);
+  };
+}
+
+/// The directory itself gets its rights at the start.
+Result<void> put_maildrop(const std::string& snapshot, const std::string& queue_directory) {
+  if (empty_or_missing(snapshot + "/maildrop")) return {};
+  PEN_TRY_ASSIGN(const Folder from, Folder::open(snapshot + "/maildrop"));
+  PEN_TRY_ASSIGN(const Folder queue, Folder::open(queue_directory));
+  PEN_TRY_ASSIGN(const auto there, queue.look("maildrop"));
+  PEN_TRY_ASSIGN(const Folder drop, there ? queue.folder("maildrop") : queue.make_folder("maildrop", 0700));
+  PEN_TRY_ASSIGN(const auto names, from.names());
+  for (const std::string& name : names) PEN_TRY(copy_file(from, name, drop, name));
+  for (const std::string& name : names) {
+    PEN_TRY_ASSIGN(const Fd file, drop.file(name));
+    if (::fsync(file.get()) != 0) return fail_errno(drop.path_of(name));
+  }
+  return drop.sync();
+}
+
+Result<void> take_configuration(const std::string& from, const std::string& to) {
+  PEN_TRY_ASSIGN(const Folder source, Folder::open(from + "/etc"));
+  PEN_TRY_ASSIGN(const Target place, target_of(to));
+  PEN_TRY_ASSIGN(const auto there, place.parent.look(place.name));
+  PEN_TRY_ASSIGN(const Folder target,
+                 there ? place.parent.folder(place.name) : place.parent.make_folder(place.name, 0755));
+  PEN_TRY(copy_whole(source, target));
+  return sync_tree(target);
 }
 
 }  // namespace
@@ -107,10 +157,7 @@ int Restore::run() {
     const auto theirs = config::load(from + "/etc");
     if (!theirs) return fail_with(EX_CONFIG, theirs.error().message());
     if (const int status = in_the_way(*theirs); status != EX_OK) return status;
-    std::error_code error;
-    fs::create_directories(fs::path(to).parent_path(), error);
-    if (auto copied = copy_tree(from + "/etc", to); !copied) return fail_with(EX_CANTCREAT, copied.error().message());
-    if (auto synced = sync_tree(to); !synced) return fail_with(EX_CANTCREAT, synced.error().message());
+    if (auto copied = take_configuration(from, to); !copied) return fail_with(EX_CANTCREAT, copied.error().message());
     print("configuration: taken from the snapshot\n");
   } else {
     const auto ours = config::load(to);
@@ -138,25 +185,14 @@ int Restore::put_queue(const config::Config& config) {
   const std::string& from = options_.from;
   const auto owners = service::owners(s);
   if (!owners) return fail_with(EX_CONFIG, owners.error().message());
-  Result<void> done;
   std::error_code error;
   fs::create_directories(s.queue_directory, error);
-  const std::string drop = s.queue_directory + "/maildrop";
   // The log last: what its messages name is there then.
-  done = replace(from + "/spool", s.spool_directory, owners->queue);
-  // The directory itself gets its rights at the start.
-  if (done && !empty_or_missing(from + "/maildrop")) {
-    if (::mkdir(drop.c_str(), 0700) != 0 && errno != EEXIST) done = fail_errno(drop);
-    for (const auto& entry : fs::directory_iterator(from + "/maildrop", error)) {
-      if (!done) break;
-      const auto copied = copy_file(entry.path().string(), drop + "/" + entry.path().filename().string());
-      if (!copied) done = fail(Error(copied.error()));
-    }
-    if (done) done = sync_tree(drop);
-  }
+  Result<void> done = replace(from + "/spool", s.spool_directory, to_account(owners->queue));
+  if (done) done = put_maildrop(from, s.queue_directory);
   if (done && !empty_or_missing(from + "/data") && empty_or_missing(s.data_directory))
-    done = put_data(from + "/data", s.data_directory, *owners);
-  if (done) done = replace(from + "/log", s.queue_log_directory, owners->queue);
+    done = replace(from + "/data", s.data_directory, data_to(*owners));
+  if (done) done = replace(from + "/log", s.queue_log_directory, to_account(owners->queue));
   if (!done) return fail_with(EX_CANTCREAT, done.error().message() + ": repeat the command");
   print(fmt::format("queue: in {}; start it with: penstock -c {} start\n", s.queue_directory, config.directory()));
   return EX_OK;

@@ -15,8 +15,9 @@
 
 #include "lib/base/text.h"
 #include "lib/lmdb/database.h"
+#include "lib/queue_log/posix_storage.h"
+#include "lib/service/as_account.h"
 #include "lib/service/setup.h"
-#include "tools/file_copy.h"
 #include "tools/instance_control.h"
 #include "tools/output.h"
 #include "tools/queue_client.h"
@@ -45,18 +46,79 @@ queue_log::LogEnds ends_of(const LogEnds& message) {
   return ends;
 }
 
-/// LMDB keeps its files consistent for those who ask it, not for those who read them byte by byte.
-Result<bool> copy_database(const std::string& from, const std::string& to) {
-  const bool directory = ::access((from + "/data.mdb").c_str(), F_OK) == 0;
-  const bool file = from.ends_with(".lmdb") || from.ends_with(".mdb");
-  if (!directory && !file) return from.ends_with("-lock");
+/// The queue log, read with the rights of the account that it belongs to: what that account made of the names in there
+/// leads root nowhere else.
+class OwnersLog : public queue_log::Storage {
+ public:
+  OwnersLog(std::unique_ptr<queue_log::Storage> log, service::Account owner) : log_(std::move(log)), owner_(owner) {}
+  Result<std::vector<SlotInfo>> list() override {
+    const service::AsAccount owner(owner_);
+    return owner.ok() ? log_->list() : refused();
+  }
+  Result<void> read(queue_log::Slot slot, std::uint64_t offset, MutableBytes into) override {
+    const service::AsAccount owner(owner_);
+    return owner.ok() ? log_->read(slot, offset, into) : refused();
+  }
+  Result<void> allocate(queue_log::Slot, std::uint64_t) override { return fail_errno("allocate", EROFS); }
+  Result<void> write(queue_log::Slot, std::uint64_t, Bytes) override { return fail_errno("write", EROFS); }
+  Result<void> sync(queue_log::Slot) override { return fail_errno("sync", EROFS); }
+  Result<void> drop_cache(queue_log::Slot) override { return fail_errno("drop cache", EROFS); }
+  Result<void> set_aside(queue_log::Slot) override { return fail_errno("set aside", EROFS); }
+
+ private:
+  static std::unexpected<Error> refused() { return fail_errno("become the queue's owner"); }
+  std::unique_ptr<queue_log::Storage> log_;
+  service::Account owner_;
+};
+
+Result<std::unique_ptr<queue_log::Storage>> open_log(const std::string& directory, const service::Account& owner) {
+  const service::AsAccount become(owner);
+  if (!become.ok()) return fail_errno("become the queue's owner");
+  PEN_TRY_ASSIGN(auto log, queue_log::PosixStorage::open_to_read(directory));
+  return std::make_unique<OwnersLog>(std::move(log), owner);
+}
+
+/// LMDB keeps its files consistent for those who ask it, not for those who read them byte by byte. It goes where their
+/// pages lead it, so what is another account's is read by a process of that account.
+Result<bool> copy_database(const Folder& from, const std::string& name, const Folder& to) {
+  PEN_TRY_ASSIGN(const auto there, from.look(name));
+  if (!there) return true;
+  const bool directory = S_ISDIR(there->st_mode);
+  if (!directory && !S_ISREG(there->st_mode)) return false;
+  const service::Account owner{there->st_uid, there->st_gid};
+  bool locks = false;
+  if (directory) {
+    auto below = from.folder(name);
+    if (!below) return false;  // and so it is told
+    const service::AsAccount become(owner);
+    if (!become.ok()) return fail_errno("become the owner of " + from.path_of(name));
+    if (!below->look("data.mdb").value_or(std::nullopt)) return false;
+    locks = below->look("lock.mdb").value_or(std::nullopt).has_value();
+  } else {
+    if (!name.ends_with(".lmdb") && !name.ends_with(".mdb")) return name.ends_with("-lock");
+    PEN_TRY_ASSIGN(const auto lock, from.look(name + "-lock"));
+    locks = lock.has_value();
+  }
   // Nobody has it open, and we leave no lock of ours that the mail system could not use.
-  if (::access((directory ? from + "/lock.mdb" : from + "-lock").c_str(), F_OK) != 0) return false;
-  if (directory && ::mkdir(to.c_str(), 0700) != 0) return fail_errno(to);
-  auto database = lmdb::Database::open(from, {.directory = directory, .write = false});
-  auto copied = database ? (*database)->copy_to(to) : Result<void>(fail(std::move(database).error()));
+  if (!locks) return false;
+  std::optional<Folder> made;
+  if (directory) {
+    PEN_TRY_ASSIGN(made, to.make_folder(name, 0700));
+  }
+  const Folder& target = directory ? *made : to;
+  PEN_TRY_ASSIGN(const Fd copy, target.make_file(directory ? "data.mdb" : name, 0600));
+  auto copied = service::in_account(owner, [&]() -> Result<void> {
+    PEN_TRY_ASSIGN(const auto database,
+                   lmdb::Database::open(from.path_of(name), {.directory = directory, .write = false}));
+    return database->copy_to(copy.get());
+  });
+  for (const int fd : {copy.get(), directory ? made->fd() : copy.get()})
+    if (::geteuid() == 0 && ::fchown(fd, owner.uid, owner.gid) != 0) return fail_errno(to.path_of(name));
+  if (::fchmod(directory ? made->fd() : copy.get(), there->st_mode & 07777) != 0) return fail_errno(to.path_of(name));
+  if (copied) return true;
   // What is known of other hosts is learned anew; the queue is what counts.
-  if (!copied) fail_with(EX_OK, "warning: not in the snapshot: " + copied.error().message());
+  PEN_TRY(to.remove_all(name));
+  fail_with(EX_OK, "warning: not in the snapshot: " + copied.error().message());
   return true;
 }
 
@@ -65,7 +127,6 @@ Result<bool> copy_database(const std::string& from, const std::string& to) {
 Snapshot::Snapshot(const config::Config& config, std::string directory)
     : config_(config), directory_(fs::absolute(directory).lexically_normal().string()) {
   while (directory_.size() > 1 && directory_.ends_with('/')) directory_.pop_back();
-  work_ = directory_ + ".unfinished";
 }
 
 int Snapshot::run() {
@@ -93,20 +154,28 @@ int Snapshot::run() {
 }
 
 Result<void> Snapshot::prepare() {
-  std::error_code error;
-  if (fs::exists(directory_, error) && (!fs::is_directory(directory_, error) || !fs::is_empty(directory_, error)))
-    return fail_errno(directory_, EEXIST);
-  // What an earlier snapshot left that was broken off, and nothing else.
-  if (fs::exists(work_, error)) {
-    if (!fs::exists(work_ + "/" + kMarker, error) && !fs::is_empty(work_, error)) return fail_errno(work_, EEXIST);
-    fs::remove_all(work_, error);
-    if (error) return fail_errno(work_, error.value());
+  PEN_TRY_ASSIGN(destination_, target_of(directory_));
+  const Folder& parent = destination_->parent;
+  PEN_TRY_ASSIGN(const auto there, parent.look(destination_->name));
+  if (there) {
+    // An empty directory of that name may be there.
+    PEN_TRY_ASSIGN(const Folder taken, parent.folder(destination_->name));
+    PEN_TRY_ASSIGN(const auto names, taken.names());
+    if (!names.empty()) return fail_errno(directory_, EEXIST);
   }
-  fs::create_directories(fs::path(work_).parent_path(), error);
-  if (::mkdir(work_.c_str(), 0700) != 0) return fail_errno(work_);
-  PEN_TRY(write_file(work_ + "/" + kMarker, "penstock snapshot\n"));
-  for (const char* name : {"spool", "maildrop"})
-    if (::mkdir((work_ + "/" + name).c_str(), 0700) != 0) return fail_errno(work_ + "/" + name);
+  const std::string work = destination_->name + ".unfinished";
+  // What an earlier snapshot left that was broken off, and nothing else.
+  PEN_TRY_ASSIGN(const auto former, parent.look(work));
+  if (former) {
+    PEN_TRY_ASSIGN(const Folder left, parent.folder(work));
+    PEN_TRY_ASSIGN(const auto names, left.names());
+    if (!names.empty() && std::ranges::find(names, kMarker) == names.end())
+      return fail_errno(parent.path_of(work), EEXIST);
+    PEN_TRY(parent.remove_all(work));
+  }
+  PEN_TRY_ASSIGN(work_, parent.make_folder(work, 0700));
+  PEN_TRY(write_file(*work_, kMarker, "penstock snapshot\n"));
+  for (const char* name : {"spool", "maildrop"}) PEN_TRY(work_->make_folder(name, 0700));
   return {};
 }
 
@@ -117,7 +186,9 @@ Result<std::optional<ToQmgr>> Snapshot::next(const ipc::queue::FromQmgr& answer)
   }
   if (const auto* file = std::get_if<ipc::queue::SpoolFile>(&answer)) {
     // One that is free, or that somebody fills now, belongs to no message of the copy.
-    if (file->state != SpoolState::free && file->state != SpoolState::leased) files_.push_back(file->path);
+    // The name alone: where the spool is, we know ourselves.
+    if (file->state != SpoolState::free && file->state != SpoolState::leased)
+      files_.push_back(fs::path(file->path).filename().string());
     return std::nullopt;
   }
   const auto* done = std::get_if<Done>(&answer);
@@ -132,8 +203,10 @@ Result<ToQmgr> Snapshot::copied(const LogEnds& ends) {
   switch (phase_) {
     case Phase::begin: {
       const config::Settings& s = config_.settings();
-      PEN_TRY_ASSIGN(source_, queue_log::PosixStorage::open_to_read(s.queue_log_directory));
-      PEN_TRY_ASSIGN(target_, queue_log::PosixStorage::open(work_ + "/log"));
+      PEN_TRY_ASSIGN(const auto owners, service::owners(s));
+      PEN_TRY_ASSIGN(source_, open_log(s.queue_log_directory, owners.queue));
+      PEN_TRY_ASSIGN(target_, queue_log::PosixStorage::open(work_->path_of("log")));
+      PEN_TRY_ASSIGN(spool_, Folder::open(s.spool_directory));
       log_.emplace(*source_, *target_);
       PEN_TRY(log_->begin(ends_of(ends)));
       PEN_TRY(copy_maildrop());
@@ -149,10 +222,10 @@ Result<ToQmgr> Snapshot::copied(const LogEnds& ends) {
       PEN_TRY(log_->finish(ends_of(ends)));
       phase_ = Phase::files;
       return ipc::queue::ListSpool{kRequest, {}};
-    case Phase::files:
+    case Phase::files: {
+      PEN_TRY_ASSIGN(const Folder spool, work_->folder("spool"));
       for (std::uint64_t bytes = 0; bytes < kAtOnce && !files_.empty(); files_.pop_back()) {
-        const std::string name = fs::path(files_.back()).filename().string();
-        PEN_TRY_ASSIGN(const auto more, copy_file(files_.back(), work_ + "/spool/" + name));
+        PEN_TRY_ASSIGN(const auto more, copy_file(*spool_, files_.back(), spool, files_.back()));
         bytes += more;
         bytes_ += more;
         ++bodies_;
@@ -160,6 +233,7 @@ Result<ToQmgr> Snapshot::copied(const LogEnds& ends) {
       if (!files_.empty()) return Freeze{kRequest};
       phase_ = Phase::thaw;
       return Thaw{kRequest};
+    }
     case Phase::thaw:
       break;
   }
@@ -167,35 +241,50 @@ Result<ToQmgr> Snapshot::copied(const LogEnds& ends) {
 }
 
 Result<void> Snapshot::copy_maildrop() {
-  const std::string from = config_.settings().queue_directory + "/maildrop";
-  std::error_code error;
-  if (!fs::exists(from, error)) return {};
-  PEN_TRY_ASSIGN(const auto bytes, copy_tree(from, work_ + "/maildrop",
-                                             {.skip =
-                                                  [](const auto& path, const auto&) {
-                                                    // A submission that is still being written is not acknowledged.
-                                                    struct stat st{};
-                                                    return ::lstat(path.c_str(), &st) == 0 &&
-                                                           (!S_ISREG(st.st_mode) || (st.st_mode & S_IXUSR) == 0);
-                                                  },
-                                              .instead = {}}));
-  bytes_ += bytes;
-  return {};
+  PEN_TRY_ASSIGN(const Folder queue, Folder::open(config_.settings().queue_directory));
+  PEN_TRY_ASSIGN(const auto there, queue.look("maildrop"));
+  if (!there) return {};
+  PEN_TRY_ASSIGN(const Folder from, queue.folder("maildrop"));
+  PEN_TRY_ASSIGN(const Folder to, work_->folder("maildrop"));
+  PEN_TRY_ASSIGN(const Copied copied, copy_tree(from, to,
+                                                {.skip =
+                                                     [](const auto&, const struct stat& st) {
+                                                       // A submission that is still being written is not acknowledged.
+                                                       return !S_ISREG(st.st_mode) || (st.st_mode & S_IXUSR) == 0;
+                                                     },
+                                                 .instead = {}}));
+  bytes_ += copied.bytes;
+  if (copied.left_out.empty()) return {};
+  return fail_errno(copied.left_out.front(), EACCES);  // it may be mail
 }
 
 Result<void> Snapshot::copy_configuration() {
-  // It may be made below the directory that is copied.
-  const auto itself = [this](const std::string& path, const std::string&) { return path == work_; };
-  PEN_TRY(copy_tree(config_.directory(), work_ + "/etc", {.skip = itself, .instead = {}}));
+  // The snapshot may be made below the directory that is copied.
+  PEN_TRY_ASSIGN(const struct stat itself, work_->status());
+  PEN_TRY_ASSIGN(const Folder from, Folder::open(config_.directory()));
+  PEN_TRY_ASSIGN(const Folder to, work_->make_folder("etc", 0700));
+  PEN_TRY_ASSIGN(const Copied copied, copy_tree(from, to,
+                                                {.skip =
+                                                     [&](const auto&, const struct stat& st) {
+                                                       return st.st_dev == itself.st_dev && st.st_ino == itself.st_ino;
+                                                     },
+                                                 .instead = {}}));
+  tell(copied);
   return {};
 }
 
 Result<void> Snapshot::copy_data() {
-  const std::string& from = config_.settings().data_directory;
-  std::error_code error;
-  if (!fs::exists(from, error)) return {};
-  PEN_TRY(copy_tree(from, work_ + "/data", {.skip = {}, .instead = copy_database}));
+  const auto from = Folder::open(config_.settings().data_directory);
+  if (!from && from.error().is_errno(ENOENT)) return {};
+  if (!from) return fail(Error(from.error()));
+  PEN_TRY_ASSIGN(const Folder to, work_->make_folder("data", 0700));
+  PEN_TRY_ASSIGN(const Copied copied, copy_tree(*from, to, {.skip = {}, .instead = copy_database}));
+  tell(copied);
   return {};
+}
+
+void Snapshot::tell(const Copied& copied) {
+  for (const std::string& what : copied.left_out) fail_with(EX_OK, "warning: not in the snapshot: " + what);
 }
 
 Result<void> Snapshot::complete() {
@@ -213,14 +302,11 @@ Result<void> Snapshot::complete() {
   facts["queue_directory"] = s.queue_directory;
   facts["data_directory"] = s.data_directory;
   facts["bytes"] = bytes_ + log_->bytes();
-  PEN_TRY(write_file(work_ + "/" + kFacts, facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
-  std::error_code error;
-  fs::remove(work_ + "/" + kMarker, error);
-  if (error) return fail_errno(work_, error.value());
-  PEN_TRY(sync_tree(work_));
-  // An empty directory of that name may be there.
-  if (::rename(work_.c_str(), directory_.c_str()) != 0) return fail_errno(directory_);
-  return sync_tree(directory_);
+  PEN_TRY(write_file(*work_, kFacts, facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+  PEN_TRY(work_->remove(kMarker));
+  PEN_TRY(sync_tree(*work_));
+  PEN_TRY(destination_->parent.rename(destination_->name + ".unfinished", destination_->parent, destination_->name));
+  return destination_->parent.sync();
 }
 
 Result<SnapshotFacts> read_snapshot(const std::string& directory) {

@@ -6,7 +6,8 @@
 /// Makes:   DIR/snapshot.json (what it is; written last), etc, log, spool, maildrop, data. It is made as
 ///          DIR.unfinished, and has its name when it is whole and synced.
 /// Stopped: the queue manager that a tool starts for itself then (offline_qmgr.h) keeps others from the queue.
-/// Rights:  root and mail_owner.
+/// Rights:  root and mail_owner. Root reads what belongs to another account with that account's rights, and takes no
+///          path from the queue manager (file_copy.h, lib/service/as_account.h).
 /// Errors:  run() reports them. EX_OK, EX_CANTCREAT, EX_NOPERM, EX_UNAVAILABLE, EX_IOERR, EX_TEMPFAIL (the disk of
 ///          the queue is full).
 /// Thread:  one. Blocks.
@@ -19,7 +20,8 @@
 #include "lib/config/config.h"
 #include "lib/ipc/queue.h"
 #include "lib/queue_log/log_copy.h"
-#include "lib/queue_log/posix_storage.h"
+#include "lib/queue_log/storage.h"
+#include "tools/file_copy.h"
 
 namespace pen::tools {
 
@@ -40,12 +42,18 @@ class Snapshot {
   Result<void> copy_data();
   Result<void> complete();
 
+  /// Warns of what could not be read.
+  void tell(const Copied& copied);
+
   const config::Config& config_;
-  std::string directory_, work_;
+  std::string directory_;
+  std::optional<Target> destination_;  // of the snapshot
+  std::optional<Folder> work_;         // where it is made
+  std::optional<Folder> spool_;        // of the instance
   Phase phase_ = Phase::begin;
-  std::unique_ptr<queue_log::PosixStorage> source_, target_;
+  std::unique_ptr<queue_log::Storage> source_, target_;
   std::optional<queue_log::LogCopy> log_;
-  std::vector<std::string> files_;  // of the spool, to be copied
+  std::vector<std::string> files_;  // of the spool, to be copied: their names
   std::uint64_t bytes_ = 0, bodies_ = 0;
 };
 

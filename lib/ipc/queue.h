@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/mail/envelope.h"
+#include "lib/mail/queue_id.h"
 
 namespace pen::ipc::queue {
 
@@ -252,5 +253,15 @@ struct Done {
 
 using ToQmgr = std::variant<List, Act, Show, AskStatus, ListSpool, Freeze, Thaw, Watch>;
 using FromQmgr = std::variant<Entry, Content, Progress, Status, Done, SpoolFile, LogEnds, Happened>;
+
+/// Whether each queue id in the answer is one. Tools look before they use it, for they make names of files of it, as
+/// root too, and the queue manager may be wrong, or in somebody else's hands. A damaged message may have any name.
+inline bool names_messages(const FromQmgr& answer) {
+  if (const auto* e = std::get_if<Entry>(&answer)) return !e->fault.empty() || mail::is_queue_id(e->queue_id);
+  if (const auto* c = std::get_if<Content>(&answer)) return c->more || mail::is_queue_id(c->envelope.queue_id);
+  if (const auto* f = std::get_if<SpoolFile>(&answer)) return f->queue_id.empty() || mail::is_queue_id(f->queue_id);
+  if (const auto* h = std::get_if<Happened>(&answer)) return h->queue_id.empty() || mail::is_queue_id(h->queue_id);
+  return true;
+}
 
 }  // namespace pen::ipc::queue

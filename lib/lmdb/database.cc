@@ -99,9 +99,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, const 
   return database;
 }
 
-Result<void> Database::copy_to(const std::string& path) const {
-  return outcome(::mdb_env_copy(env_, path.c_str()), path);
-}
+Result<void> Database::copy_to(int fd) const { return outcome(::mdb_env_copyfd(env_, fd), "copy " + path_); }
 
 Database::~Database() { ::mdb_env_close(env_); }
 

@@ -47,9 +47,9 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  /// A copy of one moment, beside writers and readers: into a directory that is empty, or (not `directory`) a file that
-  /// does not exist.
-  Result<void> copy_to(const std::string& path) const;
+  /// A copy of one moment, beside writers and readers, into an empty file: a database of one file, or data.mdb of one
+  /// that is a directory.
+  Result<void> copy_to(int fd) const;
   /// Frees pages that a killed reader process still claims.
   void forget_dead_readers() const;
 

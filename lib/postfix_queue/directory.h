@@ -6,6 +6,8 @@
 ///          auto bytes = queue->load((*list)[0]);
 /// Owns:    Postfix's lock on pid/master.pid: while the object lives Postfix does not start. Nothing is written, but by
 ///          remove().
+/// Rights:  each file is found by the names of its directories, one by one, and no link is followed: what Postfix's
+///          account made of them leads root to nothing else (lib/base/folder.h).
 /// Errors:  DirectoryError; errno of the file calls; load(): FileError::too_large.
 /// Bounds:  kMost names; a file in memory at a time, which the caller holds.
 /// Thread:  one at a time. Blocks.
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "lib/base/fd.h"
+#include "lib/base/folder.h"
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/postfix_queue/queue_file.h"
@@ -50,7 +53,7 @@ class QueueDirectory {
   static constexpr std::size_t kMost = 10'000'000;
   static Result<QueueDirectory> open(const std::string& path);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
   /// Regular files with names of queue ids; others are passed over.
   Result<std::vector<Found>> list() const;
   Result<std::string> load(const Found& found) const;
@@ -63,10 +66,9 @@ class QueueDirectory {
   std::size_t count(const std::string& name) const;
 
  private:
-  QueueDirectory(std::string path, Fd directory, Fd lock)
-      : path_(std::move(path)), directory_(std::move(directory)), lock_(std::move(lock)) {}
-  std::string path_;
-  Fd directory_, lock_;
+  QueueDirectory(Folder folder, Fd lock) : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  Folder folder_;
+  Fd lock_;
 };
 
 }  // namespace pen::postfix_queue

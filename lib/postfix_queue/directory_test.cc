@@ -21,7 +21,7 @@ struct Queues {
   pen::testing::ScratchDir scratch;
   const fs::path path = scratch.path();
   Queues() {
-    for (const auto* d : {"incoming", "active", "deferred/1", "defer/1", "hold", "maildrop", "pid"})
+    for (const auto* d : {"incoming", "active", "deferred/1", "deferred/p", "defer/1", "hold", "maildrop", "pid"})
       fs::create_directories(path / d);
   }
   void put(const std::string& name, const std::string& text, mode_t mode = 0700) {
@@ -97,6 +97,27 @@ BOOST_AUTO_TEST_CASE(reasons_lie_beside_and_removing_takes_them_along) {
   BOOST_CHECK(!fs::exists(path / "deferred/1/1AB"));
   BOOST_CHECK(!fs::exists(path / "defer/1/1AB"));
   BOOST_CHECK(queue.remove(found));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_read_or_removed_where_a_link_in_place_of_a_directory_leads) {
+  put("passwd", "recipient=a@b\nreason=secret\n");
+  put("deferred/p/passwd", "one");
+  fs::create_directory_symlink(path, path / "defer/p");
+  fs::create_directory_symlink(path, path / "bounce");
+  const auto queue = open();
+  const auto found = queue.list()->at(0);
+  BOOST_CHECK_EQUAL(found.path, "deferred/p/passwd");
+  BOOST_CHECK(queue.reasons(found).empty());
+  BOOST_CHECK(queue.remove(found));
+  BOOST_CHECK(fs::exists(path / "passwd"));
+  // Swapped between the list and what follows it.
+  put("deferred/p/passwd", "two");
+  const auto again = queue.list()->at(0);
+  fs::rename(path / "deferred/p", path / "deferred/q");
+  fs::create_directory_symlink(path, path / "deferred/p");
+  BOOST_CHECK(!queue.load(again));
+  BOOST_CHECK(!queue.remove(again));
+  BOOST_CHECK(fs::exists(path / "passwd"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

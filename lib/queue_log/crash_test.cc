@@ -2,7 +2,6 @@
 // next start makes of it. Deterministic: the seed is printed; PEN_CRASH_SEED and PEN_CRASH_CUTS change seed and amount.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
 #include <deque>
 #include <iostream>
 #include <set>
@@ -13,11 +12,13 @@
 #include "lib/queue_log/scan.h"
 #include "lib/queue_log/testing/crash_checker.h"
 #include "lib/queue_log/testing/fault_storage.h"
+#include "lib/testing/environment.h"
 #include "lib/testing/manual_clock.h"
 
 using namespace pen;
 using namespace pen::queue_log;
 using pen::testing::FaultStorage;
+using pen::testing::from_environment;
 using pen::testing::ManualClock;
 
 namespace {
@@ -462,11 +463,6 @@ class Workload {
   };
   std::deque<Recent> recent_;  // whose receivers may not have their answer yet
 };
-
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 /// Sanitizers slow this down; what they look for shows in fewer cuts.
 #if defined(__has_feature)

@@ -1,6 +1,7 @@
 #pragma once
 /// While root works where somebody else may change the names, the process is that somebody: what it finds there can
-/// lead it to nothing that the other could not reach, and what it makes belongs to the other.
+/// lead it to nothing that the other could not reach, and what it makes belongs to the other. The process could come
+/// back, so what it calls must not be something that the other's bytes could take over: that is for in_account().
 ///
 /// Use:     const AsAccount owner(account);
 ///          if (!owner.ok()) return fail_errno("become the mail owner");
@@ -10,9 +11,11 @@
 /// Thread:  the only one of the process.
 #include <sys/types.h>
 
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "lib/base/result.h"
 #include "lib/service/setup.h"
 
 namespace pen::service {
@@ -34,5 +37,11 @@ class AsAccount {
   gid_t group_ = 0;
   bool changed_ = false, ok_ = true;
 };
+
+/// For what reads more than bytes (a database, whose pages say where the others are): calls `work` in a process of its
+/// own, which is that account for good. What it has open, and what `work` captures, is a copy; files stay open. Where
+/// AsAccount does nothing, `work` is called here. Errors: those of `work` with their text and errno alone; EPERM, the
+/// process could not become the account; ECHILD, it was killed.
+Result<void> in_account(const Account& account, const std::function<Result<void>()>& work);
 
 }  // namespace pen::service

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 
 #include "lib/base/random.h"
 #include "lib/shaping/shared_rates.h"
+#include "lib/testing/environment.h"
 
 namespace pen::shaping {
 namespace {
@@ -255,8 +255,7 @@ BOOST_AUTO_TEST_CASE(more_keys_than_it_may_keep_push_out_the_longest_unused) {
 /// Sixteen hosts send to a hundred providers, each with a rate of its own. The server comes and goes, hosts die and
 /// come back, messages of the conversation take time.
 BOOST_AUTO_TEST_CASE(sixteen_hosts_keep_their_rates_while_the_server_comes_and_goes) {
-  const char* given = std::getenv("PEN_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20261127;
+  const std::uint64_t seed = pen::testing::from_environment("PEN_SEED", 20261127);
   std::cout << "seed " << seed << '\n';
   Random random(seed);
 #ifdef PEN_SANITIZED
