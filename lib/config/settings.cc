@@ -1,6 +1,7 @@
 #include "lib/config/settings.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/base/text.h"
@@ -15,11 +16,10 @@ std::optional<Enum> pick(std::string_view word, const std::pair<std::string_view
   return std::nullopt;
 }
 
-std::vector<Row> make_rows() {
-  std::vector<Row> rows;
-  rows.reserve(1400);
+// An array of constants: as code that appends them one by one it takes a minute to compile.
+constexpr Row kDeclared[] = {
 #define PEN_PLAIN(type, name, def, low, high, programs, when, text) \
-  rows.push_back({name, type, Class::acts, def, low, high, programs, Applies::when, text, "", ""});
+  {name, type, Class::acts, def, low, high, programs, Applies::when, text, "", ""},
 #define PEN_TEXT(f, def, p, w, t) PEN_PLAIN(Type::text, #f, def, 0, 0, p, w, t)
 #define PEN_NAMED_TEXT(f, name, def, p, w, t) PEN_PLAIN(Type::text, name, def, 0, 0, p, w, t)
 #define PEN_RAW(f, def, p, w, t) PEN_PLAIN(Type::raw, #f, def, 0, 0, p, w, t)
@@ -29,15 +29,19 @@ std::vector<Row> make_rows() {
 #define PEN_SIZE(f, def, low, high, p, w, t) PEN_PLAIN(Type::size, #f, def, low, high, p, w, t)
 #define PEN_TIME(f, def, low, high, p, w, t) PEN_PLAIN(Type::time, #f, def, low, high, p, w, t)
 #define PEN_CHOICE(type, f, words, def, p, w, t) \
-  rows.push_back({#f, Type::choice, Class::acts, def, 0, 0, p, Applies::w, t, "", words});
+  {#f, Type::choice, Class::acts, def, 0, 0, p, Applies::w, t, "", words},
 #define PEN_ACCEPTED(name, def, text) \
-  rows.push_back({name, Type::untyped, Class::accepted, def, 0, 0, "", Applies::reload, text, "", ""});
+  {name, Type::untyped, Class::accepted, def, 0, 0, "", Applies::reload, text, "", ""},
 #define PEN_UNSUPPORTED(name, def, text) \
-  rows.push_back({name, Type::untyped, Class::unsupported, def, 0, 0, "", Applies::reload, text, "", ""});
+  {name, Type::untyped, Class::unsupported, def, 0, 0, "", Applies::reload, text, "", ""},
 #define PEN_OBSOLETE(name, def, successor, text) \
-  rows.push_back({name, Type::untyped, Class::obsolete, def, 0, 0, "", Applies::reload, text, successor, ""});
+  {name, Type::untyped, Class::obsolete, def, 0, 0, "", Applies::reload, text, successor, ""},
 #include "lib/config/params.def"
 #undef PEN_PLAIN
+};
+
+std::vector<Row> make_rows() {
+  std::vector<Row> rows(std::begin(kDeclared), std::end(kDeclared));
   std::ranges::sort(rows, {}, &Row::name);
   return rows;
 }

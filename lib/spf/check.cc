@@ -118,6 +118,7 @@ class Evaluation {
   async::Until until_;
   MacroValues values_;
   unsigned terms_ = 0, void_ = 0;
+  std::size_t hosts_ = 0;  // of MX sets, asked for their addresses
   std::optional<std::vector<std::string>> client_names_;  // those that lead back to the client
   bool client_names_void_ = false;
 };
@@ -182,6 +183,7 @@ async::Task<Evaluation::Match> Evaluation::exchangers(std::string name, unsigned
   if (hosts.outcome != DnsOutcome::found) co_return missing(hosts, name);
   if (hosts.records.size() > kMostNames) co_return broken("more than 10 MX hosts of " + printable(name, 100));
   for (const auto& host : hosts.records) {
+    if (++hosts_ > kMostHosts) co_return broken("more than 30 MX hosts in all");
     // Only the term counts as one without an answer: a host without an IPv6 address is nobody's mistake.
     const net::DnsAnswer answer = co_await ask(host.data, address_type());
     if (answer.outcome == DnsOutcome::temporary) co_return silent(host.data);

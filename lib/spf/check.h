@@ -4,8 +4,9 @@
 /// Use:     auto outcome = co_await check(records, {.client = ip, .sender = "a@example.org", .helo = …}, until);
 /// DNS:     whatever `records` answers. The same names are asked again if records repeat them: a cache is the caller's.
 /// Bounds:  RFC 7208 section 4.6.4: kMostTerms terms that ask DNS, kMostVoid of them without an answer, kMostNames
-///          hosts of an MX or PTR set; more is permerror (of PTR: not looked at). `until` bounds the time of all of it:
-///          a question that it ends is temperror.
+///          hosts of an MX or PTR set; more is permerror (of PTR: not looked at). Of all MX sets together kMostHosts
+///          hosts are asked for, which no RFC says: one message must not make a hundred questions at somebody's zone.
+///          `until` bounds the time of all of it: a question that it ends is temperror.
 /// Thread:  the loop's. `records` must outlive the task.
 /// Source:  RFC 7208 sections 2.6, 4, 5, 6.2.
 #include <functional>
@@ -24,7 +25,7 @@ enum class Verdict : std::uint8_t { none, neutral, pass, fail, softfail, temperr
 std::string_view verdict_word(Verdict verdict);
 
 inline constexpr unsigned kMostTerms = 10, kMostVoid = 2;
-inline constexpr std::size_t kMostNames = 10;
+inline constexpr std::size_t kMostNames = 10, kMostHosts = 30;
 inline constexpr std::size_t kMaxExplanation = 300;
 
 using Records = std::function<async::Task<net::DnsAnswer>(std::string name, net::RecordType type, async::Until until)>;
