@@ -37,16 +37,16 @@ AccessAction parse_access(std::string_view value) {
     action.text = std::string(rest);
     return action;
   };
-  const bool digits = !value.empty() && std::ranges::all_of(word, ascii_digit);
-  if (digits && word.size() == 3 && (word[0] == '4' || word[0] == '5')) {
-    action.code = (word[0] - '0') * 100 + (word[1] - '0') * 10 + (word[2] - '0');
-    return with_text(Kind::code);
-  }
   const auto permit = [&](std::string_view by) {
     action.word = by;
     return with_text(Kind::permit);
   };
-  if (digits && rest.empty()) return permit(word);  // "a string of digits only is OK"
+  const bool digits = !value.empty() && std::ranges::all_of(word, ascii_digit);
+  if (digits && rest.empty()) return permit(word);  // "a string of digits only is OK", a code alone too
+  if (digits && word.size() == 3 && (word[0] == '4' || word[0] == '5')) {
+    action.code = (word[0] - '0') * 100 + (word[1] - '0') * 10 + (word[2] - '0');
+    return with_text(Kind::code);
+  }
   for (const std::string_view by : {"OK", "RELAY"})
     if (iequals(word, by)) return permit(by);
   if (iequals(word, "REJECT")) return with_text(Kind::reject);

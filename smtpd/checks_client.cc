@@ -96,12 +96,27 @@ Checks::Answer Checks::reject_unknown_forward_client_hostname(const Restriction&
 
 Checks::Answer Checks::reject_invalid_helo_hostname(const Restriction&, const Name&) { return valid_helo(); }
 
+namespace {
+
+/// The root's dot at the end is left out: many hosts have it there.
+std::string_view without_dot(std::string_view name) {
+  return name.ends_with('.') && !name.ends_with("..") ? name.substr(0, name.size() - 1) : name;
+}
+/// An address literal as RFC 5321 section 4.1.3 has it.
+bool is_literal(std::string_view name) {
+  return mail::literal_address(name).has_value() &&
+         (name.find(':') == std::string_view::npos || istarts_with(name, "[ipv6:"));
+}
+
+}  // namespace
+
 Checks::Answer Checks::valid_helo() {
   const std::string& helo = subject_.client->helo;
   if (helo.empty()) return Answer::dunno;
   const auto& s = policy_.settings;
-  const bool valid = helo.front() == '[' ? mail::literal_address(helo).has_value()
-                                         : mail::valid_hostname(helo, s.smtputf8_enable) || mail::valid_address(helo);
+  // RFC 6531 section 3.7.1: A-labels here, with SMTPUTF8 too.
+  const auto name = without_dot(helo);
+  const bool valid = helo.front() == '[' ? is_literal(helo) : mail::valid_hostname(name) || mail::valid_address(name);
   if (valid) return Answer::dunno;
   return refuse(s.invalid_hostname_reject_code, "5.5.2", helo_label(), "Invalid name");
 }
@@ -110,8 +125,7 @@ Checks::Answer Checks::reject_non_fqdn_helo_hostname(const Restriction&, const N
   const std::string& helo = subject_.client->helo;
   if (helo.empty()) return Answer::dunno;
   const auto& s = policy_.settings;
-  const bool full =
-      helo.front() == '[' ? mail::literal_address(helo).has_value() : mail::fully_qualified(helo, s.smtputf8_enable);
+  const bool full = helo.front() == '[' ? is_literal(helo) : mail::fully_qualified(without_dot(helo));
   if (full) return Answer::dunno;
   return refuse(s.non_fqdn_reject_code, "5.5.2", helo_label(), "need fully-qualified hostname");
 }
@@ -120,7 +134,7 @@ async::Task<Checks::Answer> Checks::reject_unknown_helo_hostname(const Restricti
   const std::string helo = subject_.client->helo;
   if (helo.empty()) co_return Answer::dunno;
   if (helo.front() == '[') co_return valid_helo();
-  const NameState state = co_await tools_.names.host(helo, {});
+  const NameState state = co_await tools_.names.host(std::string(without_dot(helo)), {});
   const auto& s = policy_.settings;
   if (state == NameState::missing)
     co_return refuse(s.unknown_hostname_reject_code, "4.7.1", helo_label(), "Host not found");

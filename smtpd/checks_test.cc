@@ -312,7 +312,9 @@ BOOST_AUTO_TEST_CASE(helo_names_are_judged) {
   };
   for (const auto& row :
        {Row{"ok.example", "250"}, Row{"[192.0.2.1]", "250"}, Row{"[IPv6:::1]", "250"}, Row{"short", "504"},
-        Row{"bad_.-x.example", "501"}, Row{"[999.1.1.1]", "501"}, Row{"a..b", "501"}}) {
+        Row{"bad_.-x.example", "501"}, Row{"[999.1.1.1]", "501"}, Row{"a..b", "501"}, Row{"host.example.", "250"},
+        Row{"host.example..", "501"}, Row{"host.example more", "501"}, Row{"host.example  \t more", "501"},
+        Row{"h\xc3\xb6st.example", "501"}, Row{"xn--hst-sna.example", "250"}, Row{"[2001:db8::1]", "501"}}) {
     Rig rig(lists);
     rig.connect();
     rig.say("EHLO " + std::string(row.helo) + "\r\n");
@@ -515,6 +517,8 @@ BOOST_AUTO_TEST_CASE(access_values_are_read_as_access_5_says) {
   BOOST_TEST(parse_access("reject  5.1.2  gone away").text == "gone away");
   BOOST_TEST(parse_access("REJECT 5.1.2x gone").text == "5.1.2x gone");
   BOOST_TEST(parse_access("450 4.7.1 later").code == 450);
+  for (const std::string_view number : {"450", "550", "200", "12345678"})
+    BOOST_TEST((parse_access(number).kind == Kind::permit), number);
   BOOST_TEST((parse_access("250 fine").kind == Kind::restrictions));
   BOOST_TEST((parse_access("HOLD look at it").kind == Kind::hold));
   BOOST_TEST((parse_access("filter scan:[127.0.0.1]:10025").kind == Kind::filter));

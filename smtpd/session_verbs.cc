@@ -189,12 +189,16 @@ async::Task<Session::Flow> Session::obey(std::string_view text) {
 async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
   const auto& s = settings();
   const bool extended = line.verb == Verb::ehlo;
-  const auto end = line.args.find_first_of(" \t");
-  std::string name(line.args.substr(0, end));
+  // All of it: a second word makes the name one that reject_invalid_helo_hostname refuses.
+  std::string name;
+  for (const auto word : split(line.args, " \t")) {
+    if (!name.empty()) name += ' ';
+    name += word;
+  }
   if (name.empty())
     co_return co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname" : "501 5.5.4 Syntax: HELO hostname");
   if (name.size() > 255) co_return co_await refuse("501 5.5.4 Error: hostname too long");
-  const std::string before = std::exchange(client_.helo, std::move(name));
+  const std::string before = std::exchange(client_.helo, name);
   const bool esmtp_before = std::exchange(client_.esmtp, extended);
   if (policy_->named_lists && asked_ahead(client_) && client_.helo != before)
     ask_ahead_about_name(server_.lists, policy_->named_lists->helo, client_.helo);

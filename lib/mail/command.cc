@@ -66,25 +66,29 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return -1;
 }
 
-/// orcpt-parameter: addr-type ";" xtext (RFC 3461 section 4.2), or utf-8 forms (RFC 6533) when SMTPUTF8.
-bool valid_orcpt(std::string_view value, bool smtputf8) {
+/// orcpt-parameter: addr-type ";" xtext (RFC 3461 section 4.2), or utf-8 forms (RFC 6533) when SMTPUTF8. Returns it in
+/// the form in which it may be sent on; "" where no address is given; nullopt: it cannot be read.
+std::optional<std::string> normal_orcpt(std::string_view value, bool smtputf8) {
   const auto semicolon = value.find(';');
-  if (semicolon == std::string_view::npos || semicolon == 0 || semicolon + 1 == value.size()) return false;
+  if (semicolon == std::string_view::npos || semicolon == 0) return std::nullopt;
   const auto type = value.substr(0, semicolon);
   for (const char c : type)
-    if (!ascii_alnum(c) && c != '-') return false;
+    if (!ascii_alnum(c) && c != '-') return std::nullopt;
   const auto address = value.substr(semicolon + 1);
+  if (address.empty()) return std::string();
   if (iequals(type, "utf-8")) {
-    if (!smtputf8 && !all_ascii(address)) return false;
+    if (!smtputf8 && !all_ascii(address)) return std::nullopt;
     for (const char c : address)
-      if (static_cast<unsigned char>(c) <= 32 || c == 127) return false;
-    return valid_utf8(address);
+      if (static_cast<unsigned char>(c) <= 32 || c == 127) return std::nullopt;
+    return valid_utf8(address) ? std::optional(std::string(value)) : std::nullopt;
   }
   const auto decoded = decode_xtext(address);
-  return decoded && !decoded->empty();
+  if (!decoded) return std::nullopt;
+  return std::string(type) + ";" + encode_xtext(*decoded);
 }
 
 std::optional<std::uint8_t> parse_notify(std::string_view value) {
@@ -237,9 +241,9 @@ Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& opti
       if (!bits || rcpt.notify != 0) return bad_value("NOTIFY");
       rcpt.notify = *bits;
     } else if (options.dsn && iequals(p->name, "ORCPT")) {
-      if (!rcpt.orcpt.empty() || p->value.size() > kMaxOrcpt || !valid_orcpt(p->value, smtputf8))
-        return bad_value("ORCPT");
-      rcpt.orcpt = std::string(p->value);
+      auto orcpt = normal_orcpt(p->value, smtputf8);
+      if (!rcpt.orcpt.empty() || !orcpt || orcpt->size() > kMaxOrcpt) return bad_value("ORCPT");
+      rcpt.orcpt = *std::move(orcpt);
     } else {
       return unknown(word);
     }
@@ -272,7 +276,7 @@ std::optional<std::string> decode_xtext(std::string_view text) {
       if (high < 0 || low < 0) return std::nullopt;
       out += static_cast<char>(high * 16 + low);
       i += 2;
-    } else if (c < 33 || c > 126 || c == '=') {
+    } else if (c < 33 || c > 126) {
       return std::nullopt;
     } else {
       out += c;
