@@ -15,7 +15,7 @@ namespace {
 struct Found {
   std::string domain = "$mydomain";  // what Debian's script asks postconf for
   std::string secrets = "/etc/postsrsd.secret";
-  std::string separator, hash_length;
+  std::string separator, hash_length, hash_minimum;
   std::vector<std::string> exclude;
   std::vector<std::string> tables;  // as main.cf names them, without "/" behind localhost's names
 };
@@ -41,6 +41,7 @@ void read_defaults(std::string_view text, Found& found) {
     if (name == "SRS_SECRET") found.secrets = value;
     if (name == "SRS_SEPARATOR") found.separator = value;
     if (name == "SRS_HASHLENGTH") found.hash_length = value;
+    if (name == "SRS_HASHMIN") found.hash_minimum = value;
     if (name == "SRS_EXCLUDE_DOMAINS") found.exclude = split_list(value);
     if (name == "SRS_FORWARD_PORT") forward = value;
     if (name == "SRS_REVERSE_PORT") reverse = value;
@@ -70,6 +71,7 @@ void read_conf(std::string_view text, Found& found) {
     if (name == "secrets-file") found.secrets = value;
     if (name == "separator") found.separator = value;
     if (name == "hash-length") found.hash_length = value;
+    if (name == "hash-minimum") found.hash_minimum = value;
     if (name == "domains") domains = items;
     if (name == "socketmap") socket = value;
   }
@@ -119,6 +121,8 @@ Result<std::optional<TakenPostsrsd>> take_postsrsd(std::string_view main_cf, con
   set("srs_exclude_domains", join(found.exclude, ", "));
   set("srs_separator", found.separator);
   set("srs_hash_length", found.hash_length);
+  // Its own default does not follow the length.
+  set("srs_hash_minimum", found.hash_minimum.empty() && !found.hash_length.empty() ? "4" : found.hash_minimum);
   PEN_TRY_ASSIGN(out.main_cf, config::edit_main_cf(main_cf, edits));
   out.secrets_file = found.secrets;
   return std::optional(std::move(out));

@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(the_first_kind_is_asked_by_tcp) {
              "sender_canonical_maps =\nsender_canonical_classes = envelope_sender\n"
              "recipient_canonical_maps = hash:/etc/postfix/own\nsrs_domain = a.example\n"
              "srs_secrets_file = /etc/penstock/postsrsd.secret\nsrs_exclude_domains = .b.example, c.example\n"
-             "srs_separator = =\nsrs_hash_length = 5\n");
+             "srs_separator = =\nsrs_hash_length = 5\nsrs_hash_minimum = 4\n");
   BOOST_TEST(out.secrets_file == "/etc/srs.secret");
   BOOST_TEST_REQUIRE(out.dropped.size() == 2);
   BOOST_TEST(out.dropped[1].what == "sender_canonical_maps tcp:localhost:10001");
@@ -48,11 +48,12 @@ BOOST_AUTO_TEST_CASE(the_second_kind_is_asked_by_socketmap) {
   const auto out = taken(
       "sender_canonical_maps = socketmap:unix:srs:forward\nrecipient_canonical_maps = socketmap:unix:srs:reverse\n",
       {.defaults = "",
-       .conf = "domains = { \"a.example\", \"b.example\" }\nsecrets-file = \"/etc/srs/secret\"\nhash-length = 6\n"
+       .conf = "domains = { \"a.example\", \"b.example\" }\nsecrets-file = \"/etc/srs/secret\"\nhash-length = 6\nhash-minimum = 5\n"
                "socketmap = unix:/var/spool/postfix/srs\nseparator = \"+\"\n"});
   BOOST_TEST(out.main_cf ==
              "sender_canonical_maps =\nrecipient_canonical_maps =\nsrs_domain = a.example\n"
-             "srs_secrets_file = /etc/penstock/postsrsd.secret\nsrs_separator = +\nsrs_hash_length = 6\n");
+             "srs_secrets_file = /etc/penstock/postsrsd.secret\nsrs_separator = +\nsrs_hash_length = 6\n"
+             "srs_hash_minimum = 5\n");
   BOOST_TEST(out.secrets_file == "/etc/srs/secret");
 }
 

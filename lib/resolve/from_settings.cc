@@ -117,6 +117,7 @@ Options from_settings(const config::Settings& s) {
            .exclude_domains = join(s.srs_exclude_domains),
            .separator = s.srs_separator,
            .hash_length = static_cast<std::size_t>(s.srs_hash_length),
+           .hash_minimum = static_cast<std::size_t>(s.srs_hash_minimum),
            .max_age_days = static_cast<unsigned>(s.srs_max_age / std::chrono::days(1))};
   o.open.default_type = s.default_database_type;
   return o;

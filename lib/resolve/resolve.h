@@ -36,7 +36,7 @@ struct SrsOptions {
   std::string domain, secrets_file;  // no domain: off
   std::string exclude_domains;
   std::string separator = "=";
-  std::size_t hash_length = 4;
+  std::size_t hash_length = 4, hash_minimum = 4;
   unsigned max_age_days = 21;
 };
 

@@ -20,6 +20,7 @@ Result<std::shared_ptr<const SenderRewriting>> SenderRewriting::open(const Optio
   if (!excluded) return fail(std::move(excluded).error().within("srs_exclude_domains"));
   srs::Srs srs({.secrets = *std::move(secrets),
                 .hash_length = o.hash_length,
+                .hash_minimum = o.hash_minimum,
                 .separator = o.separator.front(),
                 .max_age = o.max_age_days});
   return std::shared_ptr<const SenderRewriting>(

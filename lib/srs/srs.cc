@@ -88,13 +88,14 @@ std::string_view describe(SrsError e) {
 Srs::Srs(Options options) : options_(std::move(options)) {
   PEN_CHECK(!options_.secrets.empty(), "no secret");
   PEN_CHECK(options_.hash_length >= kLeastHash && options_.hash_length <= kMostHash, "length of hashes");
+  PEN_CHECK(options_.hash_minimum >= kLeastHash && options_.hash_minimum <= kMostHash, "least length of hashes");
   PEN_CHECK(is_separator(options_.separator), "separator");
 }
 
 bool Srs::rewritten(std::string_view address) { return kind_of(mail::unquote_local(mail::local_part(address))) != 0; }
 
 bool Srs::made(std::string_view hash, const std::string& parts) const {
-  if (hash.size() < kLeastHash || hash.size() > kMostHash) return false;
+  if (hash.size() < options_.hash_minimum || hash.size() > kMostHash) return false;
   const std::string given = folded(hash);
   return std::ranges::any_of(options_.secrets, [&](const std::string& secret) {
     return digest::equal_secrets(given, folded(hash_of(secret, parts).substr(0, hash.size())));

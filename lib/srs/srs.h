@@ -27,6 +27,7 @@ std::string_view describe(SrsError e);
 struct Options {
   std::vector<std::string> secrets;  // the first signs; all are accepted. At least one
   std::size_t hash_length = 4;       // of what is written; kLeastHash to kMostHash
+  std::size_t hash_minimum = 4;      // of what comes back
   char separator = '=';              // behind SRS0 and SRS1: = + or -
   unsigned max_age = 21;             // days
 };

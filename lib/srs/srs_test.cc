@@ -69,6 +69,17 @@ BOOST_AUTO_TEST_CASE(case_and_alphabet_of_a_hash_may_change_on_the_way) {
   BOOST_TEST(seen);
 }
 
+BOOST_AUTO_TEST_CASE(a_hash_that_was_cut_is_refused_below_the_minimum) {
+  const Srs shorter({.secrets = {"tops3cr3t"}, .hash_length = 6});
+  const Srs strict({.secrets = {"tops3cr3t"}, .hash_length = 12, .hash_minimum = 12});
+  const std::string address = forward(shorter, "jo@a.example", "alias.example");
+  BOOST_TEST(reverse(kSrs, address) == "jo@a.example");
+  BOOST_TEST(!strict.reverse(address, kNow).has_value());
+  BOOST_TEST(reverse(strict, forward(strict, "jo@a.example", "alias.example")) == "jo@a.example");
+  const Srs between({.secrets = {"tops3cr3t"}, .hash_length = 12, .hash_minimum = 6});
+  BOOST_TEST(reverse(between, address) == "jo@a.example");
+}
+
 BOOST_AUTO_TEST_CASE(secrets_change_without_loss) {
   const Srs before({.secrets = {"old"}});
   const std::string address = forward(before, "jo@a.example", "alias.example");

@@ -128,6 +128,17 @@ class Forwarded(Rewriting):
             send(mx.port, "", [second], mail())
             self.assertEqual(peer.wait_messages(2)[1].recipients, [first])
 
+    def test_srs_hash_minimum_refuses_hashes_that_were_cut_short(self):
+        with Peer() as peer, self.instance(peer, {"srs_forward": "always", "srs_hash_length": "12"}) as mx:
+            mx.start()
+            send(mx.port, SENDER, ["direct@far.example"], mail())
+            whole = peer.wait_messages(1)[0].sender
+            head, hash_, rest = whole.split("=", 2)
+            with Client(mx.port) as client:
+                client.expect("MAIL FROM:<>", "250")
+                client.expect(f"RCPT TO:<{head}={hash_[:4]}={rest}>", "550")
+                client.expect(f"RCPT TO:<{whole}>", "250")
+
     def test_the_queue_keeps_the_sender_whatever_dies(self):
         with Peer() as peer, self.instance(peer, {"virtual_alias_maps": inline(
                 {"list@virtual.test.example": "one@far.example"})}) as mx:
