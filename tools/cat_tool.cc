@@ -95,7 +95,7 @@ std::expected<CatTool::Options, service::Ending> CatTool::read(int argc, const c
   MessageParts& parts = o.parts;
   const auto from_byte = [&parts](const service::Given& given) -> std::string {
     const auto offset = parse_unsigned(given.value);
-    if (!offset) return "-s: a number of bytes is expected, not " + printable(given.value);
+    if (!offset) return "-s: a number of bytes is expected, not " + readable(given.value);
     parts.start = *offset;
     return {};
   };
@@ -132,7 +132,7 @@ int CatTool::run() {
   for (const std::string& word : options_.words) {
     const bool is_id = mail::is_queue_id(word);
     if (options_.ids_only || is_id) {  // an id has no slash
-      if (!is_id) die(kProgram, EX_USAGE, "not a queue id: " + printable(word));
+      if (!is_id) die(kProgram, EX_USAGE, "not a queue id: " + readable(word));
       if (!config_) config_.emplace(load_instance(kProgram, options_.directory));
       ids_.push_back(word);
       if (ids_.size() >= ipc::queue::kMaxIds) show_ids();
@@ -140,7 +140,7 @@ int CatTool::run() {
     }
     show_ids();
     const Shown shown = show_path(word, word);
-    if (shown == Shown::no) die(kProgram, EX_NOINPUT, "neither a queue id nor a file: " + printable(word));
+    if (shown == Shown::no) die(kProgram, EX_NOINPUT, "neither a queue id nor a file: " + readable(word));
     if (shown == Shown::damaged) status_ = EX_DATAERR;
   }
   show_ids();
@@ -182,7 +182,7 @@ CatTool::Shown CatTool::show_path(const std::string& name, const std::string& pa
   if (fd.get() < 0) {
     if (errno == ENOENT) return Shown::no;
     die(kProgram, errno == EACCES ? EX_NOPERM : EX_NOINPUT,
-        Error::from_errno(errno, "open " + printable(path)).message());
+        Error::from_errno(errno, "open " + readable(path)).message());
   }
   return show_file(name, fd.get(), where) ? Shown::yes : Shown::damaged;
 }

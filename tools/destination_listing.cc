@@ -38,8 +38,8 @@ std::string limit_of(std::uint32_t n) { return n == 0 ? "no limit" : std::to_str
 
 /// The reason for a destination's state, in a few words.
 std::string why(const Seen& d) {
-  if (!d.entry.suspended.empty()) return printable(d.entry.suspended);
-  if (d.facts.failures > 0) return printable(d.facts.reason);
+  if (!d.entry.suspended.empty()) return readable(d.entry.suspended);
+  if (d.facts.failures > 0) return readable(d.facts.reason);
   for (const auto& l : d.entry.limits)
     if (l.held.count() > 0 && l.domain.empty()) return fmt::format("rests for {} s", (l.held.count() + 999) / 1000);
   for (const auto& l : d.entry.limits)
@@ -80,7 +80,7 @@ std::string limit_text(const ipc::destinations::Limit& l) {
   std::string text = l.group.empty() ? l.name : l.group;
   if (!l.group.empty() && !l.name.empty()) text += " by " + l.name;
   if (!l.source.empty()) text += " from " + l.source;
-  if (!l.domain.empty()) text += " of " + printable(l.domain);
+  if (!l.domain.empty()) text += " of " + readable(l.domain);
   text += ": ";
   std::string limits = l.rate;
   if (l.connections > 0) limits += fmt::format("{}{} connections", limits.empty() ? "" : ", ", l.connections);
@@ -92,7 +92,7 @@ std::string limit_text(const ipc::destinations::Limit& l) {
   if (l.held.count() > 0) text += fmt::format(", rests for {} s", (l.held.count() + 999) / 1000);
   if (l.complaints > 0) text += fmt::format(", {} complaints", l.complaints);
   if (!l.reason.empty())
-    text += fmt::format("; last {} by rule {}: {}", when(l.complained), printable(l.rule), printable(l.reason));
+    text += fmt::format("; last {} by rule {}: {}", when(l.complained), readable(l.rule), readable(l.reason));
   return text;
 }
 
@@ -100,7 +100,7 @@ std::string class_text(const ClassSeen& c) {
   const auto& n = c.counts;
   std::string text =
       fmt::format("{}: outgoing sessions wait at {}, clients are refused at {}", n.mask, n.total, n.refuse);
-  if (!c.unknown.empty()) return text + "; its counts are not known: " + printable(c.unknown);
+  if (!c.unknown.empty()) return text + "; its counts are not known: " + readable(c.unknown);
   text += fmt::format("; {} outgoing (leases of qmgr) and {} incoming now", n.outgoing, n.incoming);
   if (n.outgoing + n.incoming >= n.total) text += ": full";
   if (c.in_line > 0) text += fmt::format(", hosts in line for a session: {}", c.in_line);
@@ -136,7 +136,7 @@ std::string list_line(const Seen& d) {
   return fmt::format("{:<10} {:>4} {:>4} {:>4} {:<19} {} ({}){}{}\n", class_word(d.entry.classification),
                      d.live ? std::to_string(d.entry.connections) : "-",
                      d.live ? std::to_string(d.entry.in_hand + d.entry.waiting) : "-", d.facts.failures,
-                     d.facts.failures > 0 ? when(d.facts.next_retry) : "-", printable(d.entry.shown), d.entry.transport,
+                     d.facts.failures > 0 ? when(d.facts.next_retry) : "-", readable(d.entry.shown), d.entry.transport,
                      d.entry.source.empty() ? "" : " from " + d.entry.source, reason.empty() ? "" : " " + reason);
 }
 
@@ -151,7 +151,7 @@ std::string source_line(const ipc::destinations::SourceSeen& s) {
   std::vector<std::string> from;
   for (const auto& word : {s.address, s.address6, s.helo, s.proxy})
     if (!word.empty()) from.push_back(word);
-  std::string reason = printable(s.suspended.empty() ? s.resting : s.suspended);
+  std::string reason = readable(s.suspended.empty() ? s.resting : s.suspended);
   if (s.suspended.empty() && !s.resting.empty()) reason += ", until " + when(s.rests_until);
   if (reason.empty() && !s.begins.empty()) reason = "from " + s.begins + " on";
   return fmt::format("{:<10} {:>4} {:<16} {}; {}{}\n", state, s.connections, s.name,
@@ -167,28 +167,28 @@ std::string source_line(const ipc::destinations::SourceGroup& g) {
     text = "warm";
   if (!g.blocked.empty())
     text +=
-        (text.empty() ? "" : "; ") + fmt::format("blocked until {}: {}", when(g.blocked_until), printable(g.blocked));
-  return fmt::format("{:<10} {:>4}   {} {}\n", "", "", printable(g.group), text.empty() ? "nothing" : text);
+        (text.empty() ? "" : "; ") + fmt::format("blocked until {}: {}", when(g.blocked_until), readable(g.blocked));
+  return fmt::format("{:<10} {:>4}   {} {}\n", "", "", readable(g.group), text.empty() ? "nothing" : text);
 }
 
 std::string list_line(const destdb::Suspension& s) {
   return fmt::format("{:<10} {:>4} {:>4} {:>4} {:<19} {} (by hand since {}){}\n", "suspended", "-", "-", "-", "-",
-                     printable(s.name), when(s.since), s.reason.empty() ? "" : " " + printable(s.reason));
+                     readable(s.name), when(s.since), s.reason.empty() ? "" : " " + readable(s.reason));
 }
 
 std::string show_text(const destdb::Suspension& s) {
-  return fmt::format("{}\n  suspended by hand since {}{}\n", printable(s.name), when(s.since),
-                     s.reason.empty() ? "" : ": " + printable(s.reason));
+  return fmt::format("{}\n  suspended by hand since {}{}\n", readable(s.name), when(s.since),
+                     s.reason.empty() ? "" : ": " + readable(s.reason));
 }
 
 std::string show_text(const Seen& d) {
   const destdb::Facts& f = d.facts;
-  std::string out = fmt::format("{} ({})\n", printable(d.entry.shown), d.entry.transport);
+  std::string out = fmt::format("{} ({})\n", readable(d.entry.shown), d.entry.transport);
   const auto line = [&out](std::string_view name, const std::string& value) {
     out += fmt::format("  {:<22} {}\n", name, value);
   };
   line("state", std::string(class_word(d.entry.classification)));
-  if (!d.entry.suspended.empty()) line("why", printable(d.entry.suspended));
+  if (!d.entry.suspended.empty()) line("why", readable(d.entry.suspended));
   if (d.live) {
     line("connections", fmt::format("{}{} (limit now: {})", d.entry.connections,
                                     d.entry.shared ? fmt::format(" and {} of other hosts", d.entry.elsewhere) : "",
@@ -201,7 +201,7 @@ std::string show_text(const Seen& d) {
   if (f.failures > 0) {
     line("failures in a row", fmt::format("{} ({})", f.failures, trouble_word(f.trouble)));
     line("next try", when(f.next_retry));
-    line("last said", (f.dsn.empty() ? "" : f.dsn + " ") + printable(f.reason));
+    line("last said", (f.dsn.empty() ? "" : f.dsn + " ") + readable(f.reason));
   }
   line("last connected", when(f.last_connect));
   line("last closed", when(f.last_close));
@@ -240,10 +240,10 @@ std::string show_text(const Seen& d) {
 std::string backend_text(const Backend& b) {
   if (b.name != "redis") return "own knowledge of this host (destdb_backend = lmdb)";
   if (b.up)
-    return fmt::format("redis at {} since {}: {} hosts, this one is {}", printable(b.server), when(b.since), b.hosts,
-                       printable(b.instance));
-  return fmt::format("own knowledge of this host: redis at {} is not reached since {}: {}", printable(b.server),
-                     when(b.since), printable(b.why));
+    return fmt::format("redis at {} since {}: {} hosts, this one is {}", readable(b.server), when(b.since), b.hosts,
+                       readable(b.instance));
+  return fmt::format("own knowledge of this host: redis at {} is not reached since {}: {}", readable(b.server),
+                     when(b.since), readable(b.why));
 }
 
 std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, const Backend& backend, WallTime now) {
@@ -251,16 +251,16 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
   const auto line = [&out](std::string_view name, const std::string& value) {
     out += fmt::format("{:<12} {}\n", name, value);
   };
-  line("recipient", printable(e.recipient));
+  line("recipient", readable(e.recipient));
   if (e.rule == Rule::unroutable) {
     line("decision", rule_text(e));
-    line("says", e.status + " " + printable(e.text));
+    line("says", e.status + " " + readable(e.text));
     return out;
   }
   line("transport", e.transport + (e.transport_up ? "" : " (its program cannot be reached: jobs wait)"));
-  line("next hop", printable(e.nexthop));
+  line("next hop", readable(e.nexthop));
   if (!e.by_sender.empty()) line("by sender", e.by_sender);
-  if (!e.tls.empty()) line("TLS", printable(e.tls));
+  if (!e.tls.empty()) line("TLS", readable(e.tls));
   line("knowledge", backend_text(backend));
   line("route", fmt::format("good for {} s, then looked up again", e.valid_for.count()));
   line("limits", fmt::format("{} connections of {} (free: {}), {} a destination, {} recipients a delivery",
@@ -275,7 +275,7 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
   for (const Seen& d : hosts) {
     const auto& entry = d.entry;
     std::string text =
-        fmt::format("{} {:<9} {}", entry.chosen ? "*" : " ", class_word(entry.classification), printable(entry.shown));
+        fmt::format("{} {:<9} {}", entry.chosen ? "*" : " ", class_word(entry.classification), readable(entry.shown));
     if (entry.connections > 0)
       text += fmt::format(", {} connections with {} jobs", entry.connections, entry.in_hand + entry.waiting);
     if (entry.shared && entry.elsewhere > 0) text += fmt::format(", {} connections of other hosts", entry.elsewhere);
@@ -293,12 +293,12 @@ std::string explain_text(const Explained& e, const std::vector<Seen>& hosts, con
     line(fmt::format("level {}", entry.level + 1), text);
   }
   if (!e.suspended.empty()) {
-    line("decision", "deferred: " + printable(e.suspended));
+    line("decision", "deferred: " + readable(e.suspended));
     return out;
   }
   std::string chosen;
   for (const Seen& d : hosts)
-    if (d.entry.chosen) chosen += (chosen.empty() ? "" : ", ") + printable(d.entry.shown);
+    if (d.entry.chosen) chosen += (chosen.empty() ? "" : ", ") + readable(d.entry.shown);
   line("decision", "rule " + rule_text(e) + (chosen.empty() ? "" : ": " + chosen));
   return out;
 }

@@ -29,7 +29,7 @@ using Command = DestinationTool::Command;
 /// Takes the words after the command. Returns what is wrong; empty: nothing.
 std::string take_destination(Options& o, const std::vector<std::string>& words) {
   const auto formed = destdb::destination_name(words[0]);
-  if (!formed) return "neither a host, an address nor a domain (networks: defer_destinations): " + printable(words[0]);
+  if (!formed) return "neither a host, an address nor a domain (networks: defer_destinations): " + readable(words[0]);
   o.destination = *formed;
   o.reason = join({words.begin() + 1, words.end()});
   return {};
@@ -37,7 +37,7 @@ std::string take_destination(Options& o, const std::vector<std::string>& words) 
 std::string take_rate(Options& o, const std::vector<std::string>& words) {
   if (std::string wrong = take_destination(o, {words[0]}); !wrong.empty()) return wrong;
   if (words[1] == "none") return {};
-  if (!shaping::parse_rate(words[1])) return "not a rate N/s, N/m or N/h, nor none: " + printable(words[1]);
+  if (!shaping::parse_rate(words[1])) return "not a rate N/s, N/m or N/h, nor none: " + readable(words[1]);
   o.rate = words[1];
   return {};
 }
@@ -50,14 +50,14 @@ std::string take_addresses(Options& o, const std::vector<std::string>& words) {
   o.recipient = words[0];
   const auto at = o.recipient.rfind('@');
   if (at == std::string::npos || at == 0 || at + 1 == o.recipient.size() || o.recipient.size() > kMaxAddress)
-    return "not an address user@domain: " + printable(o.recipient);
+    return "not an address user@domain: " + readable(o.recipient);
   // Without a sender it is a notice, whose sender is empty.
   if (words.size() == 2 && words[1] != "<>") o.sender = words[1];
   return o.sender.size() > kMaxAddress ? "no sender is that long" : "";
 }
 std::string take_source(Options& o, const std::vector<std::string>& words) {
   if (!words.empty()) o.source = words[0];
-  return words.empty() || egress::valid_name(words[0]) ? "" : "not a name of a source: " + printable(words[0]);
+  return words.empty() || egress::valid_name(words[0]) ? "" : "not a name of a source: " + readable(words[0]);
 }
 std::string take_nothing(Options&, const std::vector<std::string>&) { return {}; }
 
@@ -90,7 +90,7 @@ constexpr Row kCommands[] = {
 /// What is wrong with the command; empty: nothing.
 std::string take_command(Options& o, std::vector<std::string> words) {
   const auto* row = std::ranges::find(kCommands, words.front(), &Row::name);
-  if (row == std::end(kCommands)) return "unknown command: " + printable(words.front());
+  if (row == std::end(kCommands)) return "unknown command: " + readable(words.front());
   o.command = row->command;
   words.erase(words.begin());
   if (words.size() < row->least || words.size() > row->most)
@@ -251,7 +251,7 @@ int DestinationTool::order_in_file(const Order& order) {
     changes.push_back({destdb::Change::Kind::suspension,
                        order.name,
                        {},
-                       destdb::Suspension{order.name, printable(order.reason), now()}});
+                       destdb::Suspension{order.name, readable(order.reason), now()}});
   if (order.verb == Verb::resume && file_.suspensions().contains(order.name))
     changes.push_back({destdb::Change::Kind::suspension, order.name, {}, {}});
   if (changes.empty()) return EX_DATAERR;
@@ -333,11 +333,11 @@ int DestinationTool::explain_without_qmgr(const std::string& recipient, const st
       suspended = "delivery to " + n + " is suspended" + (it->second.reason.empty() ? "" : ": " + it->second.reason);
   }
   e.suspended = suspended;
-  std::string text = "recipient    " + printable(e.recipient) + "\ntransport    " + e.transport + "\nnext hop     " +
-                     printable(e.nexthop) + "\n";
+  std::string text = "recipient    " + readable(e.recipient) + "\ntransport    " + e.transport + "\nnext hop     " +
+                     readable(e.nexthop) + "\n";
   if (!e.by_sender.empty()) text += "by sender    " + e.by_sender + "\n";
   for (const auto& d : hosts) text += show_text(d);
-  if (!suspended.empty()) text += "decision     deferred: " + printable(suspended) + "\n";
+  if (!suspended.empty()) text += "decision     deferred: " + readable(suspended) + "\n";
   print_explained(e, hosts, text, {});
   note("the mail system is not running: its hosts and what would be chosen are not known (" + qmgr_.why() + ")");
   if (!read && !read.error().is_errno(ENOENT)) note(read.error().message());
@@ -365,15 +365,15 @@ void DestinationTool::print_explained(const Explained& e, const std::vector<Seen
   const std::string& problem = written_->problem();
   if (options_.json) {
     auto j = views::to_json(e, hosts, backend);
-    if (!sender.empty()) j["rewritten_sender"] = printable(sender, 1000);
+    if (!sender.empty()) j["rewritten_sender"] = readable(sender, 1000);
     if (!problem.empty()) j["rewritten_sender_unknown"] = problem;
     return print(views::text_of(j));
   }
   print(text);
   if (!sender.empty())
-    print("sender       " + printable(sender, 1000) + " by SRS" +
+    print("sender       " + readable(sender, 1000) + " by SRS" +
           (written_->always() ? "" : ", if the mail is forwarded from here") + "\n");
-  if (!problem.empty()) print("sender       not known: " + printable(problem) + "\n");
+  if (!problem.empty()) print("sender       not known: " + readable(problem) + "\n");
 }
 
 }  // namespace pen::tools

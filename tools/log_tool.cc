@@ -30,7 +30,7 @@ std::expected<LogTool::Options, service::Ending> LogTool::read(int argc, const c
   Options o;
   const auto priority = [&o](const service::Given& given) -> std::string {
     const auto level = level_of(given.value);
-    if (!level) return "not a priority: " + printable(given.value);
+    if (!level) return "not a priority: " + readable(given.value);
     o.level = *level;
     return {};
   };
@@ -66,7 +66,7 @@ int LogTool::run() {
 void LogTool::write(const std::string& text) {
   log::write(options_.level, text);
   // A user at a terminal sees the line as well.
-  if (::isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "%s: %s\n", kProgram, printable(text).c_str());
+  if (::isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "%s: %s\n", kProgram, readable(text).c_str());
 }
 
 }  // namespace pen::tools

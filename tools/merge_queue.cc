@@ -43,7 +43,7 @@ int MergeQueue::run() {
     std::ifstream in(snapshot_ + "/" + kMerged);
     const std::string where{std::istreambuf_iterator<char>(in), {}};
     if (trim(where) != config_.directory())
-      return fail_with(EX_UNAVAILABLE, "the snapshot was merged already, into the instance " + printable(trim(where)));
+      return fail_with(EX_UNAVAILABLE, "the snapshot was merged already, into the instance " + readable(trim(where)));
   }
   const auto borrowed = borrow();
   if (!borrowed) return fail_with(EX_CANTCREAT, borrowed.error().message());

@@ -49,13 +49,13 @@ std::string notify_words(std::uint8_t bits) {
 void print_envelope(LineOutput& out, const MessageSource& source) {
   const mail::Envelope& e = source.envelope;
   const auto line = [&](const char* name, const std::string& value) {
-    if (!value.empty()) out.put(std::string(name) + ": " + printable(value) + "\n");
+    if (!value.empty()) out.put(std::string(name) + ": " + readable(value) + "\n");
   };
   line("state", source.state);
   line("message_size", std::to_string(source.size));
   if (!source.has_envelope) return;
   line("arrival_time", rfc5322_date(e.arrival));
-  out.put("sender: " + printable(e.sender) + "\n");
+  out.put("sender: " + readable(e.sender) + "\n");
   line("envelope_id", e.envid);
   line("ret", e.ret == mail::Ret::full ? "full" : e.ret == mail::Ret::headers ? "hdrs" : "");
   line("body_type", e.body_type == mail::BodyType::seven_bit        ? "7BIT"
@@ -82,8 +82,8 @@ void print_envelope(LineOutput& out, const MessageSource& source) {
   for (const auto& r : e.recipients) {
     line("dsn_orig_rcpt", r.orcpt);
     line("notify", notify_words(r.notify));
-    out.put("original_recipient: " + printable(r.shown_original()) + "\n");
-    out.put("recipient: " + printable(r.address) + "\n");
+    out.put("original_recipient: " + readable(r.shown_original()) + "\n");
+    out.put("recipient: " + readable(r.address) + "\n");
   }
 }
 
@@ -171,7 +171,7 @@ void LineOutput::end() {
 
 void complain_of(const std::string& program, const std::string& name, const std::string& what) {
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s: %s\n", program.c_str(), printable(name).c_str(), printable(what).c_str());
+  std::fprintf(stderr, "%s: %s: %s\n", program.c_str(), readable(name).c_str(), readable(what).c_str());
 }
 
 Result<std::uint64_t> header_size_of(const MessageSource& source) {

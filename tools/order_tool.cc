@@ -50,7 +50,7 @@ std::string add_order(std::vector<OrderTool::Order>& orders, Verb verb, const st
       orders.push_back({verb, false, false, {}});
     orders.back().ids.push_back(argument);
   } else {
-    return "not a queue id: " + printable(argument) + " (use ALL for every message)";
+    return "not a queue id: " + readable(argument) + " (use ALL for every message)";
   }
   return {};
 }
@@ -101,7 +101,7 @@ std::expected<OrderTool::Options, service::Ending> OrderTool::read(int argc, con
   for (const std::string& queue : *queues)
     if (!selection.take_queue(queue))
       return std::unexpected(
-          line.misuse("not a queue: " + printable(queue) + " (incoming, active, deferred, hold, maildrop)"));
+          line.misuse("not a queue: " + readable(queue) + " (incoming, active, deferred, hold, maildrop)"));
   o.filter = selection.filter();
   // As scripts for Postfix have it, before a start.
   if (o.orders.empty() && o.tidy) return o;
@@ -118,7 +118,7 @@ std::vector<std::string> OrderTool::read_ids(std::istream& input) {
     if (mail::is_queue_id(id))
       ids.push_back(id);
     else
-      std::fprintf(stderr, "%s: warning: not a queue id: %s\n", kProgram, printable(id).c_str());
+      std::fprintf(stderr, "%s: warning: not a queue id: %s\n", kProgram, readable(id).c_str());
   }
   return ids;
 }

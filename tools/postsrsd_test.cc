@@ -48,7 +48,8 @@ BOOST_AUTO_TEST_CASE(the_second_kind_is_asked_by_socketmap) {
   const auto out = taken(
       "sender_canonical_maps = socketmap:unix:srs:forward\nrecipient_canonical_maps = socketmap:unix:srs:reverse\n",
       {.defaults = "",
-       .conf = "domains = { \"a.example\", \"b.example\" }\nsecrets-file = \"/etc/srs/secret\"\nhash-length = 6\nhash-minimum = 5\n"
+       .conf = "domains = { \"a.example\", \"b.example\" }\nsecrets-file = \"/etc/srs/secret\"\nhash-length = "
+               "6\nhash-minimum = 5\n"
                "socketmap = unix:/var/spool/postfix/srs\nseparator = \"+\"\n"});
   BOOST_TEST(out.main_cf ==
              "sender_canonical_maps =\nrecipient_canonical_maps =\nsrs_domain = a.example\n"

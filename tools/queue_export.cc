@@ -195,7 +195,7 @@ Result<void> QueueExport::remove() {
 void QueueExport::leave(const std::string& id, const std::string& why) {
   ++left_;
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s: left where it is: %s\n", kProgram, printable(id).c_str(), why.c_str());
+  std::fprintf(stderr, "%s: %s: left where it is: %s\n", kProgram, readable(id).c_str(), why.c_str());
 }
 
 void QueueExport::say(const mail::Envelope& e, Place place, std::size_t recipients) {

@@ -64,7 +64,7 @@ std::string clock_time(WallTime time) {
 
 std::string named(const Happened& what) {
   std::string out;
-  for (const std::string& r : what.recipients) out += (out.empty() ? "<" : ", <") + printable(r) + ">";
+  for (const std::string& r : what.recipients) out += (out.empty() ? "<" : ", <") + readable(r) + ">";
   if (what.count > what.recipients.size()) out += fmt::format(" and {} more", what.count - what.recipients.size());
   return out;
 }
@@ -83,15 +83,15 @@ std::string Followed::state(const Entry& e, WallTime now) {
     j["event"] = "state";
     return views::text_of(j);
   }
-  const std::string head = fmt::format("{} {} ", clock_time(now), printable(e.queue_id));
+  const std::string head = fmt::format("{} {} ", clock_time(now), readable(e.queue_id));
   std::string out = fmt::format("{}is in the queue, {}: from <{}>, {} bytes, {} left{}\n", head, name_of(e.place),
-                                printable(e.sender), e.size, e.recipients.size(),
+                                readable(e.sender), e.size, e.recipients.size(),
                                 e.place == Place::deferred ? ", next try " + in_seconds(e.next_try, now) : "");
   std::size_t shown = 0;
   for (const auto& r : e.recipients) {
     if (r.delay_reason.empty()) continue;
     if (++shown > kShownRecipients) break;
-    out += fmt::format("{}waits for <{}>: {}\n", head, printable(r.address), printable(r.delay_reason));
+    out += fmt::format("{}waits for <{}>: {}\n", head, readable(r.address), readable(r.delay_reason));
   }
   return out;
 }
@@ -113,14 +113,14 @@ std::string Followed::step(const Happened& what) {
     return views::text_of(j);
   }
   if (what.step == Step::missed) return fmt::format("({} {})\n", what.count, row.text);
-  std::string out = fmt::format("{} {} {}", clock_time(what.time), printable(what.queue_id), row.text);
+  std::string out = fmt::format("{} {} {}", clock_time(what.time), readable(what.queue_id), row.text);
   if (what.step == Step::handed)
-    out += fmt::format(" {}: {}", printable(what.where), named(what));
+    out += fmt::format(" {}: {}", readable(what.where), named(what));
   else if (what.step == Step::waits)
     out += ", next try " + in_seconds(what.next_try, what.time);
   else if (what.count > 0)
     out += " " + named(what);
-  if (!what.text.empty()) out += ": " + printable(what.text);
+  if (!what.text.empty()) out += ": " + readable(what.text);
   return out + "\n";
 }
 

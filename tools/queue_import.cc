@@ -412,7 +412,7 @@ void QueueImport::show(const Message& m, const std::string& outcome) {
     return;
   }
   if (options_.dry_run)
-    print(fmt::format("{} {} from=<{}> nrcpt={}\n", name_of(m.found.queue), m.found.id, printable(m.envelope.sender),
+    print(fmt::format("{} {} from=<{}> nrcpt={}\n", name_of(m.found.queue), m.found.id, readable(m.envelope.sender),
                       m.envelope.recipients.size()));
   if (m.entry.id != m.found.id && !options_.dry_run)
     print(fmt::format("{} is {} here: another message has its id\n", m.found.id, m.entry.id));

@@ -23,25 +23,25 @@ std::string mailq_line(const Entry& e) {
   char when[32];
   std::strftime(when, sizeof when, "%a %b %d %H:%M:%S", &tm);
   const char mark = e.place == Place::active ? '*' : e.place == Place::hold ? '!' : e.forced_expire ? '#' : ' ';
-  const std::string id = printable(e.queue_id) + mark;  // in maildrop the id is a file's name
+  const std::string id = readable(e.queue_id) + mark;  // in maildrop the id is a file's name
   const std::string sender = !e.fault.empty() && e.sender.empty() ? "?"
                              : e.sender.empty()                   ? "MAILER-DAEMON"
-                                                                  : printable(e.sender);
+                                                                  : readable(e.sender);
   return fmt::format("{:<18} {:>8} {:<19} {}\n", id, e.size, when, sender);
 }
 
 std::string mailq_entry(const Entry& e) {
   std::string out = mailq_line(e);
-  if (!e.fault.empty()) out += fmt::format("{:>76}\n", "(" + printable(e.fault) + ")");
+  if (!e.fault.empty()) out += fmt::format("{:>76}\n", "(" + readable(e.fault) + ")");
   // Recipients with the same reason stand together below it, in their order.
   const std::string* last = nullptr;
   const auto recipient = [&](const std::string& address, const std::string& why) {
     if (!why.empty() && (last == nullptr || *last != why)) {
-      const std::string reason = "(" + printable(why) + ")";
+      const std::string reason = "(" + readable(why) + ")";
       out += reason.size() < 75 ? fmt::format("{:>76}\n", reason) : reason + "\n";
       last = &why;
     }
-    out += fmt::format("{:48}{}\n", "", printable(address));
+    out += fmt::format("{:48}{}\n", "", readable(address));
   };
   for (const auto& r : e.recipients) recipient(r.address, r.delay_reason);
   for (const auto& r : e.bounced) recipient(r.address, r.reason);

@@ -96,7 +96,7 @@ std::string Shape::table() const {
   const auto rows = sorted();
   std::size_t name_width = 40;
   if (options_.width == 0) {
-    for (const auto& row : rows) name_width = std::max(name_width, printable(row->first).size());
+    for (const auto& row : rows) name_width = std::max(name_width, readable(row->first).size());
   } else {
     constexpr std::size_t kLeast = 18;  // of a name
     std::size_t numbers = width("T", totals.total) + 1;
@@ -112,7 +112,7 @@ std::string Shape::table() const {
   std::string out = line("", "T", [&](std::size_t i) { return heads[i]; });
   out += line("TOTAL", std::to_string(totals.total), [&](std::size_t i) { return std::to_string(totals.by_age[i]); });
   for (const auto& row : rows)
-    out += line(cut(printable(row->first), name_width), std::to_string(row->second.total),
+    out += line(cut(readable(row->first), name_width), std::to_string(row->second.total),
                 [&](std::size_t i) { return std::to_string(row->second.by_age[i]); });
   return out;
 }

@@ -31,7 +31,7 @@ bool lists(Action action) { return action == Action::list || action == Action::j
 std::string take_words(Options& o, Selection& selection, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (selection.take_queue(word)) continue;
-    if (!mail::is_queue_id(word)) return "neither a queue id nor a queue: " + printable(word);
+    if (!mail::is_queue_id(word)) return "neither a queue id nor a queue: " + readable(word);
     o.wanted.queue_ids.push_back(word);
     if (o.wanted.queue_ids.size() > ipc::queue::kMaxIds) return "too many queue ids at once";
   }
@@ -41,15 +41,15 @@ std::string take_words(Options& o, Selection& selection, const std::vector<std::
 /// Takes the spool files to list. Returns what is wrong with the words; empty: nothing.
 std::string take_files(Options& o, const std::vector<std::string>& words) {
   for (const std::string& word : words)
-    if (!o.files.take(word)) return "neither a file of the spool nor a queue id: " + printable(word);
+    if (!o.files.take(word)) return "neither a file of the spool nor a queue id: " + readable(word);
   return {};
 }
 
 /// Checks the target of -i, -s. Returns what is wrong with it; empty: nothing.
 std::string take_target(Options& o) {
-  if (o.action == Action::message && !mail::is_queue_id(o.target)) return "not a queue id: " + printable(o.target);
+  if (o.action == Action::message && !mail::is_queue_id(o.target)) return "not a queue id: " + readable(o.target);
   if (o.action != Action::site) return {};
-  if (!QueueTool::is_site(o.target)) return "not a destination: " + printable(o.target) + " (a domain or [host])";
+  if (!QueueTool::is_site(o.target)) return "not a destination: " + readable(o.target) + " (a domain or [host])";
   if (o.target.starts_with('@')) o.target.erase(0, 1);
   return {};
 }
@@ -114,7 +114,7 @@ std::expected<QueueTool::Options, service::Ending> QueueTool::read(int argc, con
     if (!alone || words->size() > 1)
       wrong = "--follow goes with -j and one ID, and with nothing else";
     else if (!words->empty() && !mail::is_queue_id(words->front()))
-      wrong = "not a queue id: " + printable(words->front());
+      wrong = "not a queue id: " + readable(words->front());
     else if (!words->empty())
       o.target = words->front();
   } else if (o.spool) {

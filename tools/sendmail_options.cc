@@ -19,7 +19,7 @@ std::string take_notify(SendmailOptions& v, const std::string& list) {
                              : iequals(word, "failure") ? mail::notify::kFailure
                              : iequals(word, "delay")   ? mail::notify::kDelay
                                                         : std::uint8_t{0};
-    if (bit == 0) return "-N: not one of never, success, failure, delay: " + printable(word);
+    if (bit == 0) return "-N: not one of never, success, failure, delay: " + readable(word);
     bits = static_cast<std::uint8_t>(bits | bit);
   }
   if (bits == 0 || ((bits & mail::notify::kNever) != 0 && bits != mail::notify::kNever))
@@ -53,7 +53,7 @@ std::string take_queue_option(SendmailOptions& v, const std::string& word) {
   } else if (word.starts_with('R')) {
     v.flush_site = word.substr(1);
   } else {
-    return "-q" + printable(word) + ": only -q, -qTIME, -qI ID and -qR SITE exist";
+    return "-q" + readable(word) + ": only -q, -qTIME, -qI ID and -qR SITE exist";
   }
   return {};
 }
@@ -66,7 +66,7 @@ std::string take_named_option(SendmailOptions& v, std::string_view word) {
   std::string* to = iequals(name, "requiretls") ? &v.requiretls : iequals(name, "smtputf8") ? &v.smtputf8 : nullptr;
   if (to == nullptr) return {};
   if (!iequals(value, "yes") && !iequals(value, "no"))
-    return "-O " + std::string(name) + "=: yes or no, not " + printable(value);
+    return "-O " + std::string(name) + "=: yes or no, not " + readable(value);
   *to = to_lower(value);
   return {};
 }
@@ -75,7 +75,7 @@ std::string take_named_option(SendmailOptions& v, std::string_view word) {
 template <class T>
 std::string take_word(T& to, const service::Given& given, const char* one, T is_one, const char* other, T is_other) {
   if (!iequals(given.value, one) && !iequals(given.value, other))
-    return given.name + ": " + one + " or " + other + ", not " + printable(given.value);
+    return given.name + ": " + one + " or " + other + ", not " + readable(given.value);
   to = iequals(given.value, one) ? is_one : is_other;
   return {};
 }

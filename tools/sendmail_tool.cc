@@ -48,7 +48,7 @@ std::string beside(const char* name) {
 std::string one_address(const std::string& given) {
   if (trim(given).empty() || trim(given) == "<>") return {};
   auto found = mail::parse_address_list(given, 2);
-  if (found.size() != 1) die(EX_USAGE, "-f: not an address: " + printable(given));
+  if (found.size() != 1) die(EX_USAGE, "-f: not an address: " + readable(given));
   return std::move(found.front().address);
 }
 
@@ -98,7 +98,7 @@ int SendmailTool::run() {
     case 's':
       return speak_smtp();
     default:
-      die(EX_USAGE, "-b" + printable(std::string(1, v.mode)) + ": no such mode here");
+      die(EX_USAGE, "-b" + readable(std::string(1, v.mode)) + ": no such mode here");
   }
 }
 
@@ -165,7 +165,7 @@ int SendmailTool::submit_message() {
   }
   for (const std::string& word : v.words) {
     auto found = submission::read_recipients(word, submission::kMaxRecipients + 1);
-    if (found.unreadable == found.addresses.size()) die(EX_USAGE, "not an address: " + printable(word));
+    if (found.unreadable == found.addresses.size()) die(EX_USAGE, "not an address: " + readable(word));
     for (auto& address : found.addresses)
       v.mail.recipients.push_back(
           {.address = std::move(address), .original = {}, .orcpt = {}, .notify = v.reading.notify});

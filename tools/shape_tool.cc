@@ -54,7 +54,7 @@ std::expected<ShapeTool::Options, service::Ending> ShapeTool::read(int argc, con
   const auto queues = line.read(argc, argv);
   if (!queues) return std::unexpected(queues.error());
   for (const std::string& queue : *queues)
-    if (!selection.take_queue(queue)) return std::unexpected(line.misuse("not a queue: " + printable(queue)));
+    if (!selection.take_queue(queue)) return std::unexpected(line.misuse("not a queue: " + readable(queue)));
   if (queues->empty())
     for (const char* queue : {"incoming", "active"}) selection.take_queue(queue);
   o.filter = selection.filter();

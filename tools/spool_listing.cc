@@ -35,9 +35,9 @@ std::string_view name_of(SpoolState state) {
 
 std::string line_of(const SpoolFile& f) {
   std::string line = fmt::format("{:>10} {:>12} {:<8} {:<18} {:>12} {}", f.number, f.size, name_of(f.state),
-                                 f.queue_id.empty() ? "-" : printable(f.queue_id),
+                                 f.queue_id.empty() ? "-" : readable(f.queue_id),
                                  f.queue_id.empty() ? "-" : std::to_string(f.content), f.path);
-  if (!f.fault.empty()) line += " (" + printable(f.fault) + ")";
+  if (!f.fault.empty()) line += " (" + readable(f.fault) + ")";
   return line + "\n";
 }
 

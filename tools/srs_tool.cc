@@ -30,26 +30,26 @@ std::expected<SrsTool::Options, service::Ending> SrsTool::read(int argc, const c
   if (words->empty()) return std::unexpected(line.incomplete());
   o.reverse = words->front() == "reverse";
   if (!o.reverse && words->front() != "forward")
-    return std::unexpected(line.misuse("unknown command: " + printable(words->front())));
+    return std::unexpected(line.misuse("unknown command: " + readable(words->front())));
   if (words->size() != 2) return std::unexpected(line.misuse(words->front() + " takes an ADDRESS"));
   o.address = words->at(1);
   if (!mail::has_domain(o.address) || o.address.size() > kMaxAddress)
-    return std::unexpected(line.misuse("not an address: " + printable(o.address, 100)));
+    return std::unexpected(line.misuse("not an address: " + readable(o.address, 100)));
   return o;
 }
 
 int SrsTool::tell(const std::string& address, const std::string& fault) const {
   if (options_.json) {
-    nlohmann::ordered_json out = {{"address", printable(options_.address)}};
+    nlohmann::ordered_json out = {{"address", readable(options_.address)}};
     if (fault.empty())
-      out["result"] = printable(address);
+      out["result"] = readable(address);
     else
       out["fault"] = fault;
     print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } else if (fault.empty()) {
-    print(printable(address) + "\n");
+    print(readable(address) + "\n");
   } else {
-    die(kProgram, EX_DATAERR, printable(options_.address) + ": " + fault);
+    die(kProgram, EX_DATAERR, readable(options_.address) + ": " + fault);
   }
   return fault.empty() ? EX_OK : EX_DATAERR;
 }

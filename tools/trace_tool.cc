@@ -179,7 +179,7 @@ async::Task<bool> TraceTool::converse(TraceTool* tool, async::Loop* loop, Follow
     } else if (auto* gap = std::get_if<Dropped>(&received->message)) {
       print(shown(*gap, follower->place.service, tool->options_.json));
     } else if (auto* no = std::get_if<Refused>(&received->message)) {
-      follower->why = printable(no->why);
+      follower->why = readable(no->why);
       follower->reached = false;
       co_return false;
     } else if (std::holds_alternative<Replaced>(received->message)) {

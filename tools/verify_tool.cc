@@ -65,27 +65,27 @@ std::expected<VerifyTool::Options, service::Ending> VerifyTool::read(int argc, c
   if (!words) return std::unexpected(words.error());
   if (words->empty()) return std::unexpected(line.incomplete());
   const auto* row = std::ranges::find(kCommands, words->front(), &Row::name);
-  if (row == std::end(kCommands)) return std::unexpected(line.misuse("unknown command: " + printable(words->front())));
+  if (row == std::end(kCommands)) return std::unexpected(line.misuse("unknown command: " + readable(words->front())));
   o.command = row->command;
   const bool takes = row->command != Command::list;
   if (words->size() != (takes ? 2U : 1U))
     return std::unexpected(line.misuse(std::string(row->name) + (takes ? " takes an ADDRESS" : " takes no argument")));
   if (takes) o.address = words->at(1);
   if (takes && (o.address.empty() || o.address.size() > kMaxAddress))
-    return std::unexpected(line.misuse("not an address: " + printable(o.address, 100)));
+    return std::unexpected(line.misuse("not an address: " + readable(o.address, 100)));
   return o;
 }
 
 std::string VerifyTool::shown(const Entry& e, bool json) {
   if (json) {
-    const auto clean = [](const std::string& text) { return printable(text); };
+    const auto clean = [](const std::string& text) { return readable(text); };
     nlohmann::ordered_json out = {{"address", clean(e.address)}, {"state", word(e.state)}, {"text", clean(e.text)},
                                   {"updated", e.updated},        {"probed", e.probed},     {"under_way", e.under_way}};
     return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
   const std::string when = e.updated == 0 ? "-" : rfc5322_date(WallTime(seconds(e.updated)));
-  return fmt::format("{:<8} {:<31} {}{}{}\n", word(e.state), when, printable(e.address),
-                     e.under_way ? " (probing)" : "", e.text.empty() ? "" : " (" + printable(e.text) + ")");
+  return fmt::format("{:<8} {:<31} {}{}{}\n", word(e.state), when, readable(e.address), e.under_way ? " (probing)" : "",
+                     e.text.empty() ? "" : " (" + readable(e.text) + ")");
 }
 
 async::Task<void> VerifyTool::converse(VerifyTool* tool, async::Loop* loop, std::string path, int* status) {
@@ -115,7 +115,7 @@ async::Task<void> VerifyTool::converse(VerifyTool* tool, async::Loop* loop, std:
     if (!received) co_return lost(received.error());
     const auto* done = std::get_if<Forgotten>(&received->message);
     *status = done != nullptr && done->known ? EX_OK : EX_DATAERR;
-    if (*status != EX_OK) tool->why_ = "nothing is known of " + printable(o.address);
+    if (*status != EX_OK) tool->why_ = "nothing is known of " + readable(o.address);
     co_return;
   }
   std::string after;
@@ -128,7 +128,7 @@ async::Task<void> VerifyTool::converse(VerifyTool* tool, async::Loop* loop, std:
     if (listed == nullptr) co_return lost(Error(ipc::IpcError::out_of_place));
     for (const auto& entry : listed->entries) print(shown(entry, o.json));
     *status = only && listed->entries.empty() ? EX_DATAERR : EX_OK;
-    if (*status != EX_OK) tool->why_ = "nothing is known of " + printable(o.address);
+    if (*status != EX_OK) tool->why_ = "nothing is known of " + readable(o.address);
     if (!listed->more || listed->entries.empty()) co_return;
     after = listed->entries.back().address;
   }

@@ -177,7 +177,7 @@ void write(Level level, std::string_view text) { write_as({}, level, text); }
 
 void write_as(std::string_view program, Level level, std::string_view text) {
   State& s = state();
-  const std::string body = std::string(word(level)) + printable(text, kMaxLine);
+  const std::string body = std::string(word(level)) + readable(text, kMaxLine);
   const std::lock_guard guard(s.lock);
   const std::string other = program.empty() ? std::string() : fmt::format("{}/{}", s.options.tag, program);
   const std::string& ident = program.empty() ? s.ident : other;

@@ -3,8 +3,8 @@
 ///
 /// Use:     log::open({.program = "smtpd", .target = log::Target::file, .path = cfg.maillog_file});
 ///          log::info("{}: client={}", queue_id, client);
-///          Text from outside goes in as it is: the module turns control and non-ASCII bytes to '?' and cuts
-///          lines at kMaxLine, so a peer can forge neither lines nor terminal sequences.
+///          Text from outside goes in as it is: the module turns control characters and what is no UTF-8 to '?' and
+///          cuts lines at kMaxLine, so a peer can forge neither lines nor terminal sequences.
 /// Format:  "Nov 21 08:46:56 host penstock/smtpd[123]: text" (file and standard error; syslog adds its own stamp);
 ///          warning, error, fatal and panic put the word and ": " before the text, as Postfix does.
 /// Levels:  debug, info; warning (the program continues); error (this operation failed); fatal (this process ends);

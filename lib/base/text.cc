@@ -101,4 +101,60 @@ std::string printable(std::string_view text, std::size_t max) {
   return out;
 }
 
+std::size_t utf8_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
+  const unsigned char c = at(0);
+  if (c < 0x80) return 1;
+  std::size_t length = 0;
+  // Bounds of the second byte: no over-long forms, no surrogates, at most U+10FFFF.
+  unsigned low = 0x80, high = 0xbf;
+  if (c >= 0xc2 && c <= 0xdf) {
+    length = 2;
+  } else if (c >= 0xe0 && c <= 0xef) {
+    length = 3;
+    if (c == 0xe0) low = 0xa0;
+    if (c == 0xed) high = 0x9f;
+  } else if (c >= 0xf0 && c <= 0xf4) {
+    length = 4;
+    if (c == 0xf0) low = 0x90;
+    if (c == 0xf4) high = 0x8f;
+  }
+  if (length == 0 || text.size() < length || at(1) < low || at(1) > high) return 0;
+  for (std::size_t k = 2; k < length; ++k)
+    if ((at(k) & 0xc0) != 0x80) return 0;
+  return length;
+}
+
+namespace {
+
+/// C1 controls, separators of lines, and the marks that turn the order of text round.
+bool moves_text(std::string_view character) {
+  if (character.size() == 2) return character < "\xc2\xa0" || character == "\xd8\x9c";
+  if (character.size() != 3 || !character.starts_with("\xe2")) return false;
+  return (character >= "\xe2\x80\x8e" && character <= "\xe2\x80\x8f") ||
+         (character >= "\xe2\x80\xa8" && character <= "\xe2\x80\xae") ||
+         (character >= "\xe2\x81\xa6" && character <= "\xe2\x81\xa9");
+}
+
+}  // namespace
+
+std::string readable(std::string_view text, std::size_t max) {
+  std::string out;
+  out.reserve(std::min(text.size(), max) + 3);
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
+    const auto character = text.substr(0, length);
+    if (out.size() + length > max) return out + "...";
+    const char c = character.front();
+    const bool shown = length > 1 ? !moves_text(character) : c >= 32 && c < 127;
+    if (shown)
+      out += character;
+    else
+      out += '?';
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
 }  // namespace pen

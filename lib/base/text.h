@@ -30,7 +30,14 @@ std::vector<std::string> split_list(std::string_view text);
 bool list_contains(std::string_view text, std::string_view word);
 /// Decimal, digits only, no sign, must fit.
 std::optional<unsigned long long> parse_unsigned(std::string_view text);
-/// For logs and notices: control bytes, and bytes over 126, become '?'; cut after max bytes with "...".
+/// For replies, notices and what else must be ASCII: control bytes, and bytes over 126, become '?'; cut after max bytes
+/// with "...".
 std::string printable(std::string_view text, std::size_t max = 512);
+/// For the log and for terminals: as printable(), but characters in UTF-8 stay, and none is cut in two. What would move
+/// text, or let it be read in another order, is '?' too.
+std::string readable(std::string_view text, std::size_t max = 512);
+/// The bytes of the UTF-8 character that the text begins with, by RFC 3629: no over-long forms, no surrogates, nothing
+/// above U+10FFFF. 0: it begins with none.
+std::size_t utf8_length(std::string_view text);
 
 }  // namespace pen

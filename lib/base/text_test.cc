@@ -50,4 +50,28 @@ BOOST_AUTO_TEST_CASE(case_helpers_touch_ascii_only) {
   BOOST_TEST(istarts_with("MAIL FROM:", "mail from"));
 }
 
+BOOST_AUTO_TEST_CASE(what_people_read_keeps_its_characters_and_nothing_that_moves_text) {
+  struct Row {
+    std::string_view text, shown;
+  };
+  for (const auto& row : {Row{"jos\xc3\xa9@b\xc3\xbc"
+                              "cher.example",
+                              "jos\xc3\xa9@b\xc3\xbc"
+                              "cher.example"},
+                          Row{"\xe6\x97\xa5\xf0\x9f\x93\xa7", "\xe6\x97\xa5\xf0\x9f\x93\xa7"},
+                          Row{"a\r\n\x1b[2J\x7f", "a???[2J?"}, Row{"caf\xe9", "caf?"},  // Latin-1
+                          Row{"\xc0\xaf\xed\xa0\x80", "?????"},  // an over-long form, a surrogate
+                          Row{"\xc3", "?"},                      // cut short
+                          Row{"\xc2\x9b"
+                              "31m",
+                              "?31m"},  // a control sequence of one character
+                          Row{"\xe2\x80\xae"
+                              "gpj.exe",
+                              "?gpj.exe"},  // turned round
+                          Row{"\xe2\x80\xa8\xe2\x81\xa6\xd8\x9c", "???"}})
+    BOOST_TEST(readable(row.text) == row.shown, row.shown);
+  BOOST_TEST(readable("\xc3\xa9\xc3\xa9", 3) == "\xc3\xa9...");
+  BOOST_TEST(printable("\xc3\xa9") == "??");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/check.h"
+#include "lib/base/text.h"
 
 namespace pen::mail {
 
@@ -13,31 +14,10 @@ bool all_ascii(std::string_view text) {
 }
 
 bool valid_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto at = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
-    const unsigned char c = at(i);
-    std::size_t more = 0;
-    // Bounds of the second byte: no overlong forms, no surrogates, at most U+10FFFF.
-    unsigned low = 0x80, high = 0xbf;
-    if (c < 0x80) {
-    } else if (c >= 0xc2 && c <= 0xdf) {
-      more = 1;
-    } else if (c >= 0xe0 && c <= 0xef) {
-      more = 2;
-      if (c == 0xe0) low = 0xa0;
-      if (c == 0xed) high = 0x9f;
-    } else if (c >= 0xf0 && c <= 0xf4) {
-      more = 3;
-      if (c == 0xf0) low = 0x90;
-      if (c == 0xf4) high = 0x8f;
-    } else {
-      return false;
-    }
-    if (text.size() - i <= more) return false;
-    if (more > 0 && (at(i + 1) < low || at(i + 1) > high)) return false;
-    for (std::size_t k = 2; k <= more; ++k)
-      if ((at(i + k) & 0xc0) != 0x80) return false;
-    i += more + 1;
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
   }
   return true;
 }
