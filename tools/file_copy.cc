@@ -54,8 +54,11 @@ Result<std::uint64_t> copy_open_file(const Fd& in, const std::string& shown, con
     off_t data = ::lseek(in.get(), at, SEEK_DATA);
     if (data < 0 && errno == ENXIO) break;  // a hole up to the end
     if (data < 0) data = at;                // the file system knows no holes
+    off_t hole = ::lseek(in.get(), data, SEEK_HOLE);
+    if (hole <= data) hole = st.st_size;
     if (::lseek(in.get(), data, SEEK_SET) < 0 || ::lseek(out.get(), data, SEEK_SET) < 0) return fail_errno(shown);
-    const ssize_t n = ::read(in.get(), piece.data(), piece.size());
+    const auto most = std::min(piece.size(), static_cast<std::size_t>(hole - data));
+    const ssize_t n = ::read(in.get(), piece.data(), most);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno(shown);
     if (n == 0) break;

@@ -19,7 +19,7 @@ namespace utf = boost::unit_test;
 
 namespace {
 
-utf::test_tools::assertion_result as_root(utf::test_unit_id) { return ::geteuid() == 0; }
+boost::test_tools::assertion_result as_root(utf::test_unit_id) { return ::geteuid() == 0; }
 
 constexpr uid_t kOther = 54321;  // an account that owns nothing else
 
