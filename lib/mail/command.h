@@ -101,8 +101,8 @@ Result<BdatCommand> parse_bdat(std::string_view args);
 /// the route and without a dot at the end of the domain. "<>" gives "". null_domain: "user@" is a path too.
 Result<std::string> take_path(std::string_view& text, bool strict, bool null_domain = false);
 
-/// xtext of RFC 3461 section 4: nullopt when malformed. "=" that stands for itself is read, as are digits in lower case:
-/// other systems write both, and a refusal would return their mail for what matters in notices alone.
+/// xtext of RFC 3461 section 4: nullopt when malformed. "=" that stands for itself is read, as are digits in lower
+/// case: other systems write both, and a refusal would return their mail for what matters in notices alone.
 std::optional<std::string> decode_xtext(std::string_view text);
 std::string encode_xtext(std::string_view text);
 

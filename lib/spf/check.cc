@@ -118,7 +118,7 @@ class Evaluation {
   async::Until until_;
   MacroValues values_;
   unsigned terms_ = 0, void_ = 0;
-  std::size_t hosts_ = 0;  // of MX sets, asked for their addresses
+  std::size_t hosts_ = 0;                                 // of MX sets, asked for their addresses
   std::optional<std::vector<std::string>> client_names_;  // those that lead back to the client
   bool client_names_void_ = false;
 };
