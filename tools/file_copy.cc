@@ -199,13 +199,13 @@ Result<void> write_file(const Folder& directory, const std::string& name, const 
   return directory.sync();
 }
 
-Result<Target> target_of(const std::string& path) {
+Result<CopyTarget> target_of(const std::string& path) {
   const fs::path whole = fs::path(path).lexically_normal();
   std::error_code error;
   fs::create_directories(whole.parent_path(), error);
   if (error) return fail_errno(whole.parent_path().string(), error.value());
   PEN_TRY_ASSIGN(Folder parent, Folder::open(whole.parent_path().string()));
-  return Target{std::move(parent), whole.filename().string()};
+  return CopyTarget{std::move(parent), whole.filename().string()};
 }
 
 Result<void> expect_ours(const Folder& directory) {

@@ -45,11 +45,11 @@ Result<void> give_tree(const Folder& directory, uid_t uid, gid_t gid);
 /// Writes a whole file in one step: it is there, synced, or not.
 Result<void> write_file(const Folder& directory, const std::string& name, const std::string& text);
 /// The folder that a path is in, made where it is missing, and the path's last name in it.
-struct Target {
+struct CopyTarget {
   Folder parent;
   std::string name;
 };
-Result<Target> target_of(const std::string& path);
+Result<CopyTarget> target_of(const std::string& path);
 /// Refuses a directory in which somebody else than root or ourselves could put another in a name's place while root
 /// works below it. Nothing for anybody but root.
 Result<void> expect_ours(const Folder& directory);

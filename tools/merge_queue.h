@@ -46,7 +46,7 @@ class MergeQueue {
 
   const config::Config& config_;
   std::string snapshot_;
-  std::optional<Target> destination_;  // of that instance
+  std::optional<CopyTarget> destination_;  // of that instance
   QueueClient client_;
   std::map<std::string, WaitingMessage> listed_;
   std::uint64_t taken_ = 0, there_ = 0, left_ = 0, dropped_ = 0;

@@ -81,7 +81,7 @@ using Give = std::function<Result<void>(const Folder& fresh)>;
 /// which nobody else can change a name.
 Result<void> replace(const std::string& from, const std::string& to, const Give& give) {
   PEN_TRY_ASSIGN(const Folder source, Folder::open(from));
-  PEN_TRY_ASSIGN(const Target place, target_of(to));
+  PEN_TRY_ASSIGN(const CopyTarget place, target_of(to));
   const std::string fresh = place.name + ".restoring", former = place.name + ".before-restore";
   PEN_TRY(place.parent.remove_all(fresh));
   PEN_TRY(place.parent.remove_all(former));
@@ -136,7 +136,7 @@ Result<void> put_maildrop(const std::string& snapshot, const std::string& queue_
 
 Result<void> take_configuration(const std::string& from, const std::string& to) {
   PEN_TRY_ASSIGN(const Folder source, Folder::open(from + "/etc"));
-  PEN_TRY_ASSIGN(const Target place, target_of(to));
+  PEN_TRY_ASSIGN(const CopyTarget place, target_of(to));
   PEN_TRY_ASSIGN(const auto there, place.parent.look(place.name));
   PEN_TRY_ASSIGN(const Folder target,
                  there ? place.parent.folder(place.name) : place.parent.make_folder(place.name, 0755));

@@ -47,9 +47,9 @@ class Snapshot {
 
   const config::Config& config_;
   std::string directory_;
-  std::optional<Target> destination_;  // of the snapshot
-  std::optional<Folder> work_;         // where it is made
-  std::optional<Folder> spool_;        // of the instance
+  std::optional<CopyTarget> destination_;  // of the snapshot
+  std::optional<Folder> work_;             // where it is made
+  std::optional<Folder> spool_;            // of the instance
   Phase phase_ = Phase::begin;
   std::unique_ptr<queue_log::Storage> source_, target_;
   std::optional<queue_log::LogCopy> log_;
