@@ -37,7 +37,8 @@ auto as(const Account& reader, const Look& look) -> decltype(look()) {
   return look();
 }
 
-/// Whose rights open an entry in a directory that `reader` opened: never root's again below another account's.
+/// Whose rights find what is in a directory, of which `reader` found the name: never root's again below another
+/// account's.
 Account reader_of(const Account& reader, const struct stat& st) {
   return reader.uid == 0 && ::geteuid() == 0 ? Account{st.st_uid, st.st_gid} : reader;
 }
@@ -105,27 +106,26 @@ class TreeCopy {
     if (!there) return unread(above, there.error());
     if (!*there || (options_.skip && options_.skip(inside, **there))) return {};
     const struct stat& st = **there;
-    const Account reader = reader_of(above, st);
     if (options_.instead) {
       PEN_TRY_ASSIGN(const bool did, options_.instead(from, name, to));
       if (did) return {};
     }
     if (S_ISLNK(st.st_mode)) {
-      const auto target = as(reader, [&] { return from.link(name); });
-      if (!target) return unread(reader, target.error());
+      const auto target = as(above, [&] { return from.link(name); });
+      if (!target) return unread(above, target.error());
       PEN_TRY(to.make_link(name, *target));
       if (::geteuid() == 0 && ::fchownat(to.fd(), name.c_str(), st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) != 0)
         return fail_errno(to.path_of(name));
     } else if (S_ISREG(st.st_mode)) {
-      const auto file = as(reader, [&] { return from.file(name); });
-      if (!file) return unread(reader, file.error());
+      const auto file = as(above, [&] { return from.file(name); });
+      if (!file) return unread(above, file.error());
       PEN_TRY_ASSIGN(const auto bytes, copy_open_file(*file, from.path_of(name), to, name));
       copied.bytes += bytes;
     } else if (S_ISDIR(st.st_mode)) {
-      const auto below = as(reader, [&] { return from.folder(name); });
-      if (!below) return unread(reader, below.error());
+      const auto below = as(above, [&] { return from.folder(name); });
+      if (!below) return unread(above, below.error());
       PEN_TRY_ASSIGN(const Folder made, to.make_folder(name, 0700));
-      PEN_TRY(copy(*below, made, inside, reader));
+      PEN_TRY(copy(*below, made, inside, reader_of(above, st)));
     }
     return {};
   }
@@ -167,10 +167,8 @@ Result<Copied> copy_tree(const Folder& from, const Folder& to, const CopyOptions
 
 Result<std::uint64_t> copy_file(const Folder& from, const std::string& name, const Folder& to,
                                 const std::string& made) {
-  PEN_TRY_ASSIGN(const Account above, reader_in(from));
-  PEN_TRY_ASSIGN(const auto there, as(above, [&] { return from.look(name); }));
-  if (!there) return fail_errno(from.path_of(name), ENOENT);
-  PEN_TRY_ASSIGN(const Fd file, as(reader_of(above, *there), [&] { return from.file(name); }));
+  PEN_TRY_ASSIGN(const Account reader, reader_in(from));
+  PEN_TRY_ASSIGN(const Fd file, as(reader, [&] { return from.file(name); }));
   return copy_open_file(file, from.path_of(name), to, made);
 }
 

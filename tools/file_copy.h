@@ -4,10 +4,10 @@
 /// Use:     PEN_TRY_ASSIGN(const Copied copied, copy_tree(from, to, {.skip = …}));  PEN_TRY(sync_tree(to));
 /// Copied:  directories, files and symbolic links with mode, times of files, and (root) owner. Sockets, FIFOs and
 ///          devices are passed over. A file that vanishes meanwhile is passed over: it was not there.
-/// Rights:  nothing is found by more than one name, and no link is followed (lib/base/folder.h). What belongs to
-///          another account than root, and all below it, root reads with that account's rights: whoever can rename and
-///          link there leads it to nothing that the account could not read. What cannot be read so is left out, and
-///          told. What is written belongs to root until it is whole.
+/// Rights:  nothing is found by more than one name, and no link is followed (lib/base/folder.h). What is in a directory
+///          of another account's than root's, and all below it, root reads with that account's rights: whoever can
+///          rename and link there leads it to nothing that the account could not read. What cannot be read so is left
+///          out, and told. What is written belongs to root until it is whole.
 /// Errors:  errno, with the name.
 /// Thread:  the only one of the process. Blocks.
 #include <sys/stat.h>
