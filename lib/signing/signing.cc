@@ -117,7 +117,8 @@ Result<void> Signing::read_conf(const config::Settings& s, const Clock& clock) {
   const std::string& file = s.dkim_opendkim_conf;
   auto text = map::read_table_file(file);
   if (!text) return fail(std::move(text).error().within("dkim_opendkim_conf"));
-  PEN_TRY_ASSIGN(auto conf, dkim::OpendkimConf::parse(*text, file, map::read_table_file));
+  const auto read = [](const std::string& name) { return map::read_table_file(name); };
+  PEN_TRY_ASSIGN(auto conf, dkim::OpendkimConf::parse(*text, file, read));
   notes_ = std::move(conf.notes);
   on_ = conf.signs;
   if (!on_) return {};

@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(domains_hosts_and_fields_are_those_of_opendkim) {
   BOOST_TEST(fields("SignHeaders From,X-Foo\nOmitHeaders *,-Keywords,+X-Foo\n") == "From");
   BOOST_TEST(contains(fields("SignHeaders *,+X-Foo,-Subject\n"), "X-Foo"));
   BOOST_TEST(!contains(fields("SignHeaders *,+X-Foo,-Subject\n"), "Subject"));
-  BOOST_TEST(!contains(fields("OmitHeaders Message-ID\n"), "Message-ID"));
+  BOOST_TEST(!contains(fields("OmitHeaders Message-ID\n"), " Message-ID "));
 }
 
 BOOST_AUTO_TEST_CASE(the_author_is_who_the_sender_headers_name) {
