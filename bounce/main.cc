@@ -168,6 +168,7 @@ Result<service::Hooks> start(service::Context& context) {
   intake::Settings settings = intake::for_own_mail(context.settings(), std::move(checks));
   const auto keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
   PEN_TRY_ASSIGN(settings.signing, signing::Signing::open(context.settings(), system_clock(), keys));
+  settings.signed_form = intake::signed_form(context.settings());
   PEN_TRY_ASSIGN(auto milters, filters_of_own_mail(context.settings()));
   auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings), *std::move(copies),
                                          std::move(settings), std::move(milters));

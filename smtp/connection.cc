@@ -482,6 +482,13 @@ void Connection::write_inline(Work& work, Form form) {
   data.feed(form == Form::seven_bit ? converted : work.content.memory(), pieces);
   data.finish(pieces);
   for (const auto piece : pieces) stream_->write(as_text(piece));
+  tell_broken(work, data);
+}
+
+void Connection::tell_broken(const Work& work, const mail::DataForm& data) const {
+  if (data.broken() > 0)
+    log::info("{}: breaking line > {} bytes with <CR><LF>SPACE: {} of them for {}", work.job.queue_id,
+              settings_.line_length_limit, data.broken(), destination_.shown());
 }
 
 /// Looks up tables for each line, and lets other connections have their turns in between.
@@ -556,6 +563,7 @@ Task<Result<void>> Connection::write_content(Work& work, Form form) {
     progress_ = loop_.now();
     if (engine_.ended()) co_return fail(WaitError::closed);
   }
+  if (form != Form::bdat) tell_broken(work, data);
   co_return Result<void>{};
 }
 

@@ -33,6 +33,10 @@ namespace pen::tls {
 struct SessionInfo;  // lib/net/tls/session.h
 }
 
+namespace pen::mail {
+class DataForm;  // lib/mail/data_form.h
+}
+
 namespace pen::smtp {
 
 class RewrittenContent;  // smtp/rewritten.h
@@ -139,6 +143,8 @@ class Connection {
   /// Until no delivery waits for proof: believes in time what has none.
   async::Task<void> watch_proof();
   void write_inline(Work& work, Form form);
+  /// Logs that lines were broken.
+  void tell_broken(const Work& work, const mail::DataForm& data) const;
   void take_lines();
   void handle_events();
   void salvage_lines();

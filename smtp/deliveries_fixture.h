@@ -102,6 +102,7 @@ struct DeliveriesFixture {
   std::unique_ptr<ClientTls> client_tls;       // made by a test that wants TLS
   ipc::TlsPolicy policy;                       // of the destinations that open() opens
   std::string sender = "a@x.example";          // of the messages that job() submits
+  mail::BodyFacts facts;                       // the same, but for the size
   std::optional<delivery::Conversation> qmgr;  // the program's end
   std::unique_ptr<Deliveries> deliveries;
   std::uint8_t* stages = nullptr;
@@ -165,6 +166,7 @@ struct DeliveriesFixture {
     j.recipients.emplace_back();
     j.recipients[0].ordinal = 7;
     j.recipients[0].recipient.address = "r" + std::to_string(j.job) + "@x.example";
+    j.body = facts;
     j.body.size = content.size();
     j.other_hosts = other_hosts;
     std::vector<Fd> fds;

@@ -236,6 +236,37 @@ BOOST_AUTO_TEST_CASE(each_stage_has_its_own_time_out) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(lines_over_the_limit_are_broken_whatever_the_peer_offers) {
+  const std::string header = "To: " + std::string(600, 'a') + "@x.example,";
+  const std::string next = " " + std::string(600, 'b') + "@x.example\r\n";
+  const std::string x(998, 'x'), y(500, 'y');
+  const std::string sent = header + next + "\r\n" + x + y + "\r\n";
+  const std::string broken = header + "\r\n" + next + "\r\n" + x + "\r\n " + y + "\r\n";
+  for (const bool chunking : {false, true}) {
+    for (const bool by_file : {false, true}) {
+      for (const std::size_t limit : {998, 0}) {
+        BOOST_TEST_CONTEXT(chunking << by_file << limit) {
+          results.clear();
+          closed.clear();
+          settings.line_length_limit = limit;
+          facts.longest_line = 1498;
+          start();
+          PeerOptions o;
+          o.chunking = chunking;
+          Host host(loop, o);
+          open(1, host.port);
+          const auto id = job(1, sent, by_file);
+          until([&] { return results.size() == 1; });
+          BOOST_TEST((status(id).action == Action::delivered));
+          BOOST_REQUIRE(host.peers.at(0)->ledger().size() == 1u);
+          BOOST_TEST((host.peers[0]->ledger()[0].content == (limit == 0 ? sent : broken)));
+          deliveries.reset();
+        }
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_finished_delivery_is_told_of_while_the_peer_hangs_at_the_next_group) {
   for (const std::string_view stage : {"mail", "rcpt", "data"}) {
     BOOST_TEST_CONTEXT(stage) {

@@ -159,8 +159,10 @@ void Engine::begin(Transaction& t, Send& send, SteadyTime now) {
   const bool binary = t.job->body_type == mail::BodyType::binary_mime;
   // RFC 6152 section 3: convert the content, or return it. With BDAT the size after conversion would be needed first.
   t.to_seven_bit = settings_.convert_eight_bit && t.job->body.eight_bit_body && !binary && !offers_.eight_bit_mime;
-  // With rewriting rules, too, the size is not known beforehand.
-  const bool changes = t.to_seven_bit || (settings_.rules && !binary);
+  // With rewriting rules, too, the size is not known beforehand, nor with lines that are to be broken: only BINARYMIME
+  // lifts the limit of a line (RFC 5321 section 4.5.3.1.6, RFC 3030 section 3).
+  const bool too_long = settings_.line_length_limit != 0 && t.job->body.longest_line > settings_.line_length_limit;
+  const bool changes = t.to_seven_bit || ((settings_.rules || too_long) && !binary);
   t.uses_bdat = offers_.chunking && (!settings_.lmtp || binary) && !changes;
   if (reset_owed_) {
     send.text += "RSET\r\n";

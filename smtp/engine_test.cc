@@ -49,6 +49,37 @@ BOOST_AUTO_TEST_CASE(with_chunking_whole_transactions_flow_without_waiting) {
   BOOST_TEST(h.order.size() == 32u);
 }
 
+BOOST_AUTO_TEST_CASE(a_line_over_the_limit_keeps_a_message_from_bdat_but_for_binarymime) {
+  struct Row {
+    std::uint64_t longest;
+    mail::BodyType type;
+    std::size_t limit;
+    bool bdat;
+  };
+  for (const Row& row : {Row{998, mail::BodyType::unspecified, 998, true},
+                         {999, mail::BodyType::unspecified, 998, false},
+                         {999, mail::BodyType::eight_bit_mime, 998, false},
+                         {999, mail::BodyType::binary_mime, 998, true},
+                         {999, mail::BodyType::unspecified, 0, true},
+                         {999, mail::BodyType::unspecified, 2048, true}}) {
+    BOOST_TEST_CONTEXT(row.longest << " " << row.limit) {
+      Settings s = settings(3);
+      s.line_length_limit = row.limit;
+      Harness h(s);
+      auto& j = h.job("a@x.example", {"b@y.example"}, "x\r\n");
+      j.job.body.longest_line = row.longest;
+      j.job.body_type = row.type;
+      PeerOptions o = offers(3);
+      o.binary_mime = true;
+      ScriptedPeer peer(o);
+      h.run(peer);
+      BOOST_TEST(peer.ledger().size() == 1u);
+      const auto by_bdat = [](const std::string& c) { return c.starts_with("BDAT"); };
+      BOOST_TEST(std::ranges::any_of(peer.commands(), by_bdat) == row.bdat);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(with_pipelining_alone_a_message_takes_one_round_trip) {
   Harness h(settings(1));
   fill(h, 10, 2);

@@ -12,6 +12,7 @@
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/service/conversations.h"
+#include "tlsrpt/announced.h"
 #include "tlsrpt/post.h"
 #include "tlsrpt/record.h"
 #include "tlsrpt/report.h"
@@ -93,6 +94,7 @@ struct Server {
   std::optional<SteadyTime> look_again = {};      // for the policies; nullopt: MTA-STS is off, or they are there
   async::Cancel& draining;
   Reports reports;
+  Announced announced = {};
   std::uint64_t attempts = 0, not_taken = 0;
 };
 
@@ -114,7 +116,9 @@ void open_policies(Server& server) {
 }
 
 void take(Server& server, conversation::Attempt& attempt) {
+  if (attempt.announced > 0) return server.announced.take(attempt, server.loop.now());
   ++server.attempts;
+  server.announced.name(attempt, server.loop.now());
   open_policies(server);
   const WallTime now = server.loop.clock().wall_now();
   if (server.policies) name_sts_policy(attempt, server.policies->get(attempt.domain), now);

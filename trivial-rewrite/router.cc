@@ -157,6 +157,8 @@ Task<std::string> Router::add_tls(Found& found, const Transport& transport, mail
     auto decisions = co_await tables_.ask(look_up);
     if (wish == mail::RequireTls::no)
       for (auto& decision : decisions) give_up_published(decision.policy);
+    for (auto& decision : decisions)
+      for (auto& published : decision.published) tell(transport, std::move(published));
     co_await add_dane(decisions, found, i, transport);
     // TLS-Required: No ignores what the domain has published (RFC 8689 section 4.2.2).
     if (has_sts(transport) && wish != mail::RequireTls::no) co_await add_sts(decisions, found, i, transport);

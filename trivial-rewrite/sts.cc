@@ -42,6 +42,14 @@ bool sts_may_decide(const Decision& decision, const NextHop& hop) {
 std::string apply_sts(Decision& decision, const std::string& host, const mta_sts::Applied& applied,
                       const StsOptions& options) {
   if (!applied.policy) {
+    // A fault of ours takes no protection away that the domain may ask for.
+    if (applied.outcome == mta_sts::FetchOutcome::no_authorities) {
+      decision.dsn = "4.3.5";
+      decision.problem =
+          "the MTA-STS policy of " + applied.domain +
+          " cannot be fetched without the authorities of smtp_mta_sts_CAfile: " + printable(applied.why, 200);
+      return {};
+    }
     if (applied.outcome != mta_sts::FetchOutcome::ok)
       decision.rule +=
           "; the MTA-STS policy of " + applied.domain + " could not be fetched: " + printable(applied.why, 200);

@@ -129,6 +129,25 @@ BOOST_AUTO_TEST_CASE(a_policy_that_could_not_be_had_is_told) {
              "status 404");
 }
 
+BOOST_AUTO_TEST_CASE(mail_waits_where_a_fault_of_ours_hides_the_policy) {
+  Decision d = at(TlsLevel::may);
+  mta_sts::Applied a;
+  a.domain = "d.example";
+  a.outcome = mta_sts::FetchOutcome::no_authorities;
+  a.why = "error setting certificate file: /ca.pem";
+  BOOST_TEST(apply_sts(d, "mx.d.example", a, kOptions) == "");
+  BOOST_TEST(d.dsn == "4.3.5");
+  BOOST_TEST(d.problem ==
+             "the MTA-STS policy of d.example cannot be fetched without the authorities of smtp_mta_sts_CAfile: error "
+             "setting certificate file: /ca.pem");
+  a = applied(mta_sts::Mode::enforce);  // one that is known counts on
+  a.outcome = mta_sts::FetchOutcome::no_authorities;
+  d = at(TlsLevel::may);
+  apply_sts(d, "mx.d.example", a, kOptions);
+  BOOST_TEST(d.problem == "");
+  BOOST_TEST((d.policy.level == TlsLevel::secure));
+}
+
 BOOST_AUTO_TEST_CASE(domains_with_the_same_host_share_connections_where_policies_agree) {
   ipc::Destination one, other;
   one.host = other.host = "mx.d.example";

@@ -55,6 +55,7 @@ std::optional<Attempt> sts_failure(const NextHop& hop, const std::string& host, 
   // The failure belongs to no connection and no MX host.
   switch (applied.outcome) {
     case mta_sts::FetchOutcome::ok:
+    case mta_sts::FetchOutcome::no_authorities:  // mail waits, and the domain has done nothing wrong
       return std::nullopt;
     case mta_sts::FetchOutcome::fetch_failed:
       return attempt(hop, {}, PolicyType::sts, sts_policy_fetch_error, applied.why);

@@ -20,13 +20,16 @@ constexpr std::array<std::string_view, 8> kLevels = {"none",   "may",    "encryp
 constexpr std::size_t kMostPatterns = 100;  // of hosts in one policy, as in RFC 8461 policies that are in use
 constexpr std::string_view kGrades[] = {"export", "low", "medium", "high", "null"};
 // What a server of policies says for reports (RFC 8460 sections 4.4 and 4.3).
-constexpr std::string_view kPolicyTypes[] = {"tlsa", "sts", "no-policy-found"};
-constexpr std::string_view kFailures[] = {"starttls-not-supported",  "certificate-host-mismatch",
-                                          "certificate-not-trusted", "certificate-expired",
-                                          "validation-failure",      "tlsa-invalid",
-                                          "dnssec-invalid",          "dane-required",
-                                          "sts-policy-fetch-error",  "sts-policy-invalid",
+constexpr std::string_view kPolicyTypes[] = {"no-policy-found", "tlsa", "sts"};  // as in ipc::tls_report
+constexpr std::string_view kFailures[] = {"starttls-not-supported", "certificate-host-mismatch",
+                                          "certificate-expired",    "certificate-not-trusted",
+                                          "validation-failure",     "tlsa-invalid",
+                                          "dnssec-invalid",         "dane-required",
+                                          "sts-policy-fetch-error", "sts-policy-invalid",
                                           "sts-webpki-invalid"};
+constexpr std::size_t kMostStrings = 100;  // of a policy's text, as tlsrpt keeps
+constexpr seconds kAnnounced{86400};       // without policy_ttl
+constexpr seconds kLeastAnnounced{7200};   // a route may be known for as long as that
 constexpr std::string_view kMayBeEmpty[] = {"protocols", "exclude", "policy_string", "mx_host_pattern"};
 
 bool is_among(std::span<const std::string_view> words, std::string_view word) {
@@ -110,6 +113,7 @@ struct TlsPolicies::Entry {
   ipc::TlsPolicy policy;  // the attributes
   // What a server of policies says for reports, and the hosts' patterns of MTA-STS.
   std::string published, policy_ttl, policy_domain, policy_failure;
+  std::vector<std::string> policy_strings;
   mta_sts::Policy sts;
   std::string given;  // an attribute that needs policy_type
   std::string rule, problem;
@@ -117,6 +121,8 @@ struct TlsPolicies::Entry {
   /// Reads the text of a policy_maps entry: a level, then attributes.
   void read(std::string_view text);
   std::string attribute(std::string_view name, std::string_view value);
+  /// For tlsrpt.
+  std::vector<ipc::tls_report::Attempt> told(const NextHop& hop) const;
 };
 
 std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_view value) {
@@ -167,7 +173,10 @@ std::string TlsPolicies::Entry::attribute(std::string_view name, std::string_vie
   if (iequals(name, "policy_ttl")) return parse_unsigned(value) ? once(policy_ttl) : not_so();
   if (iequals(name, "policy_domain")) return host_name(value) ? once(policy_domain) : not_so();
   if (iequals(name, "policy_failure")) return is_among(kFailures, value) ? once(policy_failure) : not_so();
-  if (iequals(name, "policy_string")) return {};
+  if (iequals(name, "policy_string")) {
+    if (policy_strings.size() < kMostStrings) policy_strings.emplace_back(value);
+    return {};
+  }
   return "no such attribute \"" + printable(shown, 50) + "\"";
 }
 
@@ -194,6 +203,29 @@ void TlsPolicies::Entry::read(std::string_view text) {
     if (!problem.empty()) return;
   }
   if (published.empty() && !given.empty()) problem = "attribute \"" + given + "\" needs policy_type";
+}
+
+std::vector<ipc::tls_report::Attempt> TlsPolicies::Entry::told(const NextHop& hop) const {
+  // Reports go to domains that mail is addressed to, not to hosts that an administrator named.
+  if (published.empty() || !hop.mx || !problem.empty()) return {};
+  const auto index = [](std::span<const std::string_view> words, std::string_view word) {
+    const auto at = std::ranges::find_if(words, [&](std::string_view w) { return iequals(w, word); });
+    return static_cast<std::uint8_t>(at - words.begin());
+  };
+  ipc::tls_report::Attempt policy_of;
+  policy_of.domain = to_lower(hop.host);
+  policy_of.policy = static_cast<ipc::tls_report::PolicyType>(index(kPolicyTypes, published));
+  policy_of.policy_strings = policy_strings;
+  policy_of.mx_patterns = sts.mx;
+  policy_of.policy_domain = to_lower(policy_domain);
+  std::vector<ipc::tls_report::Attempt> out{policy_of};
+  const auto ttl = policy_ttl.empty() ? kAnnounced : seconds(parse_unsigned(policy_ttl).value_or(0));
+  out.front().announced = static_cast<std::uint32_t>(std::clamp(ttl, kLeastAnnounced, mta_sts::kMaxAge).count());
+  if (policy_failure.empty()) return out;
+  out.push_back(std::move(policy_of));
+  out.back().result = static_cast<ipc::tls_report::ResultType>(index(kFailures, policy_failure) + 1);
+  out.back().reason = "policy_failure of " + rule;
+  return out;
 }
 
 Result<TlsPolicies> TlsPolicies::open(const TlsOptions& options) {
@@ -383,6 +415,7 @@ std::vector<Decision> TlsPolicies::decide(const NextHop& hop, std::span<const st
   for (const std::string& host : hosts) {
     if (per_site_.empty()) {
       out.push_back(finish(entry, hop, host));
+      if (out.size() == 1) out.front().published = entry.told(hop);
     } else {
       Entry own;
       apply_per_site(own, hop, host);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lib/ipc/destination.h"
+#include "lib/ipc/tls_report.h"
 #include "lib/map/map.h"
 #include "trivial-rewrite/nexthop.h"
 
@@ -47,6 +48,9 @@ struct Decision {
   bool by_table = false;      // an entry for this next hop or host decided: it overrides what domains publish
   std::string problem;        // not empty: the reason why mail for this host must wait
   std::string dsn = "4.7.5";  // of the problem; 4.7.4 if it is the host's or its domain's
+  /// What the entry says of the domain's policy, for tlsrpt: the policy, and that it could not be had. With the first
+  /// host only.
+  std::vector<ipc::tls_report::Attempt> published = {};
 };
 
 class TlsPolicies {

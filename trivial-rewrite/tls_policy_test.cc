@@ -164,6 +164,60 @@ BOOST_AUTO_TEST_CASE(an_entry_s_servername_hostname_and_nexthop_stand_for_those_
   BOOST_TEST(decide("[127.0.0.1]", "127.0.0.1").policy.servername == "");  // no name to send
 }
 
+BOOST_AUTO_TEST_CASE(what_an_entry_says_of_the_domain_s_policy_is_told_for_reports) {
+  using ipc::tls_report::PolicyType;
+  using ipc::tls_report::ResultType;
+  const std::string said_of_it =
+      "secure match=mx.example.net policy_type=sts policy_domain=Policy.example policy_ttl=604800 "
+      "mx_host_pattern=MX.example.net { policy_string = version: STSv1 } { policy_string = mode: enforce }";
+  NextHop hop;
+  hop.host = hop.text = "Example.org";
+  hop.mx = true;
+  const auto told = [&](const std::string& entry) {
+    options.policy_maps = "static:{" + entry + "}";
+    const auto policies = TlsPolicies::open(options);
+    BOOST_REQUIRE(policies.has_value());
+    const std::vector<std::string> hosts{"mx.example.net", "mx.example.net"};
+    const auto decisions = policies->decide(hop, hosts);
+    BOOST_TEST(decisions.at(1).published.empty());
+    return decisions.at(0).published;
+  };
+  const auto one = told(said_of_it);
+  BOOST_REQUIRE(one.size() == 1U);
+  BOOST_TEST(one[0].domain == "example.org");
+  BOOST_TEST((one[0].policy == PolicyType::sts));
+  BOOST_TEST(join(one[0].policy_strings, "|") == "version: STSv1|mode: enforce");
+  BOOST_TEST(join(one[0].mx_patterns) == "mx.example.net");
+  BOOST_TEST(one[0].policy_domain == "policy.example");
+  BOOST_TEST(one[0].announced == 604800U);
+  BOOST_TEST((one[0].result == ResultType::success));
+  BOOST_TEST(told("dane policy_type=tlsa").at(0).announced == 86400U);
+  BOOST_TEST(told("may policy_type=sts policy_ttl=1").at(0).announced == 7200U);
+  // A policy that could not be had is a failure besides.
+  const std::pair<std::string_view, ResultType> failures[] = {
+      {"starttls-not-supported", ResultType::starttls_not_supported},
+      {"certificate-host-mismatch", ResultType::certificate_host_mismatch},
+      {"certificate-expired", ResultType::certificate_expired},
+      {"certificate-not-trusted", ResultType::certificate_not_trusted},
+      {"validation-failure", ResultType::validation_failure},
+      {"tlsa-invalid", ResultType::tlsa_invalid},
+      {"dnssec-invalid", ResultType::dnssec_invalid},
+      {"dane-required", ResultType::dane_required},
+      {"sts-policy-fetch-error", ResultType::sts_policy_fetch_error},
+      {"sts-policy-invalid", ResultType::sts_policy_invalid},
+      {"sts-webpki-invalid", ResultType::sts_webpki_invalid},
+  };
+  for (const auto& [word, result] : failures) {
+    const auto two = told("may policy_type=sts policy_failure=" + std::string(word));
+    BOOST_REQUIRE(two.size() == 2U);
+    BOOST_TEST((two[1].result == result), word);
+    BOOST_TEST(two[1].announced == 0U);
+  }
+  BOOST_TEST(told("may").empty());
+  hop.mx = false;
+  BOOST_TEST(told(said_of_it).empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_bad_entry_makes_mail_wait_and_says_why) {
   options.security_level = "may";
   const std::pair<const char*, const char*> bad[] = {

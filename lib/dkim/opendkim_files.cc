@@ -60,7 +60,7 @@ std::optional<bool> boolean(std::string_view value) {
 }
 
 /// Options that say how OpenDKIM itself runs, which nobody misses here.
-constexpr std::array<std::string_view, 22> kOfTheDaemon = {"syslog",
+constexpr std::array<std::string_view, 21> kOfTheDaemon = {"syslog",
                                                            "syslogsuccess",
                                                            "syslogfacility",
                                                            "logwhy",
@@ -71,7 +71,6 @@ constexpr std::array<std::string_view, 22> kOfTheDaemon = {"syslog",
                                                            "umask",
                                                            "background",
                                                            "autorestart",
-                                                           "basedirectory",
                                                            "autorestartrate",
                                                            "changerootdirectory",
                                                            "temporarydirectory",
@@ -211,75 +210,187 @@ OpendkimConf::Source OpendkimConf::Source::of(std::string_view value) {
   return {typed ? Kind::other : Kind::list, std::string(value)};
 }
 
-Result<OpendkimConf> OpendkimConf::parse(std::string_view text, const std::string& file) {
-  OpendkimConf conf;
-  std::optional<Error> bad;
-  const auto list = [](std::string_view value) {
-    std::vector<std::string> out;
-    for (const auto word : split(value)) out.emplace_back(word);
-    return out;
-  };
-  each_line(text, [&](std::string_view line, unsigned number) {
-    const DataEntry e = entry_of(line, number);
-    const std::string name = to_lower(e.key), where = fmt::format("{}:{}: {}", file, number, printable(e.key, 60));
-    const auto wrong = [&](const char* what) {
-      if (!bad) bad = Error(DkimError::syntax, where + ": " + what);
-    };
-    const auto yes_no = [&](bool& to) {
-      if (const auto value = boolean(e.value))
-        to = *value;
-      else
-        wrong("neither yes nor no");
-    };
-    const auto names = [&](std::optional<std::vector<std::string>>& to) {
-      if (Source::of(e.value).kind != Source::Kind::list) return wrong("only a list of names is read here");
-      to = list(Source::of(e.value).text);
-    };
-    if (e.value.empty()) return wrong("no value");
-    if (name == "domain") {
-      if (Source::of(e.value).kind != Source::Kind::list) return wrong("only a list of domains is read here");
-      conf.domains = list(Source::of(e.value).text);
-    } else if (name == "selector") {
-      conf.selector = e.value;
-    } else if (name == "keyfile") {
-      conf.key_file = e.value;
-    } else if (name == "subdomains") {
-      yes_no(conf.sub_domains);
-    } else if (name == "keytable") {
-      conf.key_table = Source::of(e.value);
-    } else if (name == "signingtable") {
-      conf.signing_table = Source::of(e.value);
-    } else if (name == "internalhosts") {
-      conf.internal_hosts = Source::of(e.value);
-    } else if (name == "canonicalization") {
-      if (!Canonicalization::parse(e.value)) return wrong("not simple or relaxed");
-      conf.canonicalization = e.value;
-    } else if (name == "mode") {
-      conf.signs = e.value.contains('s');
-    } else if (name == "multiplesignatures") {
-      yes_no(conf.all_matches);
-    } else if (name == "requiresafekeys") {
-      yes_no(conf.safe_keys);
-    } else if (name == "signheaders") {
-      if (e.value.starts_with('*')) return wrong("changes to the default list are not read here: name all fields");
-      names(conf.sign_headers);
-    } else if (name == "oversignheaders") {
-      names(conf.oversign_headers);
-    } else if (name == "signaturettl") {
-      const auto value = parse_unsigned(e.value);
-      constexpr std::uint64_t kYear = 31536000;
-      if (!value || *value > kYear) return wrong("not a number of seconds, at most a year");
-      conf.signature_ttl = *value;
-    } else if (name == "signaturealgorithm") {
-      if (iequals(e.value, "rsa-sha1")) return wrong("rsa-sha1 is historic (RFC 8301): use rsa-sha256");
-      if (!iequals(e.value, "rsa-sha256") && !iequals(e.value, "ed25519-sha256")) return wrong("not an algorithm");
-      // The type of the key decides.
-    } else if (std::ranges::find(kOfTheDaemon, name) == kOfTheDaemon.end()) {
-      conf.notes.push_back(where + " has no effect here");
+namespace {
+
+using Source = OpendkimConf::Source;
+using Names = std::vector<std::string>;
+
+Names list_of(std::string_view text) {
+  Names out;
+  for (const auto word : split(text)) out.emplace_back(word);
+  return out;
+}
+
+bool is_named(const Names& names, std::string_view name) {
+  return std::ranges::any_of(names, [&](const std::string& n) { return iequals(n, name); });
+}
+
+/// RFC 6376 section 5.4.1, "should", and section 5.4, "should not".
+Names signed_by_default() {
+  return list_of(
+      "From Reply-To Subject Date To Cc Resent-Date Resent-From Resent-To Resent-Cc In-Reply-To References List-Id "
+      "List-Help List-Unsubscribe List-Subscribe List-Post List-Owner List-Archive");
+}
+Names omitted_by_default() { return list_of("Return-Path Received Comments Keywords Bcc Resent-Bcc DKIM-Signature"); }
+
+/// Names, or changes to the default: "*,+X-Name,-Subject". Returns what is wrong; empty: nothing.
+std::string apply_names(Names words, Names otherwise, Names& out, Names& passed_over) {
+  if (!is_named(words, "*")) {
+    for (const auto& word : words)
+      if (word.starts_with('+') || word.starts_with('-')) return "+ and - change the default list, which is *";
+    out = std::move(words);
+    return {};
+  }
+  out = std::move(otherwise);
+  for (const auto& word : words) {
+    const std::string name = word.substr(1);
+    if (word.starts_with('-'))
+      std::erase_if(out, [&](const std::string& n) { return iequals(n, name); });
+    else if (word.starts_with('+') && !is_named(out, name))
+      out.push_back(name);
+    else if (word != "*" && !word.starts_with('+'))
+      passed_over.push_back(word);
+  }
+  return {};
+}
+
+class ConfReader {
+ public:
+  explicit ConfReader(const OpendkimConf::Read& read) : read_(read) { conf_.omit_headers = omitted_by_default(); }
+  void file(std::string_view text, const std::string& name, int depth) {
+    each_line(text, [&](std::string_view line, unsigned number) {
+      const DataEntry e = entry_of(line, number);
+      where_ = fmt::format("{}:{}: {}", name, number, printable(e.key, 60));
+      if (e.value.empty()) return wrong("no value");
+      option(to_lower(e.key), e.value, name, depth);
+    });
+  }
+  Result<OpendkimConf> done() && {
+    if (bad_) return fail(*std::move(bad_));
+    return std::move(conf_);
+  }
+
+ private:
+  void wrong(const std::string& what) {
+    if (!bad_) bad_ = Error(DkimError::syntax, where_ + ": " + what);
+  }
+  void yes_no(const std::string& value, bool& to) {
+    if (const auto word = boolean(value))
+      to = *word;
+    else
+      wrong("neither yes nor no");
+  }
+  std::optional<std::string> text_of(std::string path, const std::string& beside) {
+    if (!read_) {
+      wrong("a file cannot be read here");
+      return std::nullopt;
     }
-  });
-  if (bad) return fail(*std::move(bad));
-  return conf;
+    if (!path.starts_with('/')) path.insert(0, base_.empty() ? beside.substr(0, beside.rfind('/') + 1) : base_ + "/");
+    auto text = read_(path);
+    if (text) return *std::move(text);
+    wrong(text.error().message());
+    return std::nullopt;
+  }
+  /// The words of a list, or the first word of each line of a file.
+  Names words(const std::string& value, const std::string& beside) {
+    const Source source = Source::of(value);
+    if (source.kind == Source::Kind::list) return list_of(source.text);
+    Names out;
+    if (source.kind == Source::Kind::other) {
+      wrong("only a list or a file is read here");
+    } else if (const auto text = text_of(source.text, beside)) {
+      for (auto& entry : parse_data_set(*text)) out.push_back(std::move(entry.key));
+    }
+    return out;
+  }
+  std::optional<Names> names(const std::string& value, const std::string& beside) {
+    if (Source::of(value).kind == Source::Kind::patterns) {
+      wrong("names of header fields are no patterns");
+      return std::nullopt;
+    }
+    return words(value, beside);
+  }
+  void changed(const std::string& value, const std::string& beside, Names otherwise, Names& to) {
+    auto words = names(value, beside);
+    if (!words) return;
+    Names passed_over;
+    const std::string what = apply_names(*std::move(words), std::move(otherwise), to, passed_over);
+    if (!what.empty()) wrong(what);
+    if (!passed_over.empty())
+      conf_.notes.push_back(where_ + ": \"" + printable(join(passed_over), 100) +
+                            "\" has no effect beside *: write + or - in front");
+  }
+  void option(const std::string& name, const std::string& value, const std::string& beside, int depth);
+
+  const OpendkimConf::Read& read_;
+  OpendkimConf conf_;
+  std::string where_, base_;
+  std::optional<Error> bad_;
+};
+
+void ConfReader::option(const std::string& name, const std::string& value, const std::string& beside, int depth) {
+  if (name == "include") {
+    if (depth >= OpendkimConf::kMostIncludes) return wrong("more than five files within each other");
+    const auto text = text_of(value, beside);
+    if (!text) return;
+    const std::string slash = value.starts_with('/') ? "" : beside.substr(0, beside.rfind('/') + 1);
+    file(*text, slash + value, depth + 1);
+  } else if (name == "basedirectory") {
+    base_ = value;
+  } else if (name == "domain") {
+    conf_.domain_patterns = Source::of(value).kind == Source::Kind::patterns;
+    conf_.domains = words(value, beside);
+  } else if (name == "selector") {
+    conf_.selector = value;
+  } else if (name == "keyfile") {
+    conf_.key_file = value;
+  } else if (name == "subdomains") {
+    yes_no(value, conf_.sub_domains);
+  } else if (name == "keytable") {
+    conf_.key_table = Source::of(value);
+  } else if (name == "signingtable") {
+    conf_.signing_table = Source::of(value);
+  } else if (name == "internalhosts") {
+    conf_.internal_hosts = Source::of(value);
+  } else if (name == "externalignorelist") {
+    conf_.ignored_hosts = Source::of(value);
+  } else if (name == "canonicalization") {
+    if (!Canonicalization::parse(value)) return wrong("not simple or relaxed");
+    conf_.canonicalization = value;
+  } else if (name == "mode") {
+    conf_.signs = value.contains('s');
+  } else if (name == "multiplesignatures") {
+    yes_no(value, conf_.all_matches);
+  } else if (name == "requiresafekeys") {
+    yes_no(value, conf_.safe_keys);
+  } else if (name == "signheaders") {
+    changed(value, beside, signed_by_default(), conf_.sign_headers.emplace());
+  } else if (name == "omitheaders") {
+    changed(value, beside, omitted_by_default(), conf_.omit_headers);
+  } else if (name == "oversignheaders") {
+    conf_.oversign_headers = names(value, beside);
+  } else if (name == "senderheaders") {
+    changed(value, beside, {"From"}, conf_.sender_headers);
+  } else if (name == "signaturettl") {
+    const auto time = parse_unsigned(value);
+    constexpr std::uint64_t kYear = 31536000;
+    if (!time || *time > kYear) return wrong("not a number of seconds, at most a year");
+    conf_.signature_ttl = *time;
+  } else if (name == "signaturealgorithm") {
+    if (iequals(value, "rsa-sha1")) return wrong("rsa-sha1 is historic (RFC 8301): use rsa-sha256");
+    if (!iequals(value, "rsa-sha256") && !iequals(value, "ed25519-sha256")) return wrong("not an algorithm");
+    // The type of the key decides.
+  } else if (std::ranges::find(kOfTheDaemon, name) == kOfTheDaemon.end()) {
+    conf_.notes.push_back(where_ + " has no effect here");
+  }
+}
+
+}  // namespace
+
+Result<OpendkimConf> OpendkimConf::parse(std::string_view text, const std::string& file, const Read& read) {
+  ConfReader reader(read);
+  reader.file(text, file, 0);
+  return std::move(reader).done();
 }
 
 }  // namespace pen::dkim

@@ -7,6 +7,7 @@
 /// Errors:  syntax, with file and line.
 /// Source:  opendkim.conf(5), opendkim(8) "Data sets". Pure.
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,19 +72,25 @@ struct OpendkimConf {
     std::string text;  // the list, or the file's name; other: the whole text
     static Source of(std::string_view value);
   };
-  std::vector<std::string> domains;
+  std::vector<std::string> domains;  // "*": every domain
+  bool domain_patterns = false;      // they are those of a refile: * stands for any text
   std::string selector, key_file;
   bool sub_domains = false;
-  std::optional<Source> key_table, signing_table, internal_hosts;
+  std::optional<Source> key_table, signing_table, internal_hosts, ignored_hosts;
   std::string canonicalization = "simple/simple";
   bool signs = true;         // Mode has s
   bool all_matches = false;  // MultipleSignatures
   bool safe_keys = true;     // RequireSafeKeys
   std::optional<std::vector<std::string>> sign_headers, oversign_headers;
-  std::uint64_t signature_ttl = 0;   // seconds
-  std::vector<std::string> notes{};  // "FILE:LINE: …": options without effect
+  std::vector<std::string> omit_headers;               // are not signed, whoever names them
+  std::vector<std::string> sender_headers = {"From"};  // the first of them that is there names the author
+  std::uint64_t signature_ttl = 0;                     // seconds
+  std::vector<std::string> notes{};                    // "FILE:LINE: …": options without effect
 
-  static Result<OpendkimConf> parse(std::string_view text, const std::string& file);
+  /// The text of another file that this one names: by Include, or with a list in it.
+  using Read = std::function<Result<std::string>(const std::string& file)>;
+  static Result<OpendkimConf> parse(std::string_view text, const std::string& file, const Read& read = {});
+  static constexpr int kMostIncludes = 5;  // within each other
 };
 
 }  // namespace pen::dkim

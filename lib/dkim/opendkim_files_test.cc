@@ -2,6 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+
 using namespace pen;
 using namespace pen::dkim;
 
@@ -109,9 +111,64 @@ BOOST_AUTO_TEST_CASE(an_opendkim_conf_of_debian_is_read) {
   BOOST_TEST(conf->notes[0] == "opendkim.conf:14: Statistics has no effect here");
 }
 
+BOOST_AUTO_TEST_CASE(lists_are_words_files_and_changes_of_the_default) {
+  const auto read = [](const std::string& file) -> Result<std::string> {
+    if (file == "/etc/names") return std::string("# fields\nX-Foo\nSubject\n");
+    if (file == "/etc/domains") return std::string("example.org\nexample.net more\n");
+    return fail_errno(file, ENOENT);
+  };
+  const auto conf = [&](const std::string& text) {
+    auto parsed = OpendkimConf::parse(text, "/etc/opendkim.conf", read);
+    BOOST_REQUIRE_MESSAGE(parsed.has_value(), text << ": " << (parsed ? "" : parsed.error().message()));
+    return *std::move(parsed);
+  };
+  using Names = std::vector<std::string>;
+  BOOST_TEST((conf("SignHeaders file:/etc/names\n").sign_headers == Names{"X-Foo", "Subject"}));
+  BOOST_TEST((conf("OversignHeaders /etc/names\n").oversign_headers == Names{"X-Foo", "Subject"}));
+  const auto changed = conf("SignHeaders *,+X-Foo,-SUBJECT,odd\n");
+  BOOST_TEST((std::ranges::find(*changed.sign_headers, "X-Foo") != changed.sign_headers->end()));
+  BOOST_TEST((std::ranges::find(*changed.sign_headers, "Subject") == changed.sign_headers->end()));
+  BOOST_TEST((std::ranges::find(*changed.sign_headers, "Reply-To") != changed.sign_headers->end()));
+  BOOST_REQUIRE(changed.notes.size() == 1U);
+  BOOST_TEST(changed.notes[0].contains("\"odd\" has no effect"));
+  const auto omitted = conf("OmitHeaders *,+X-Foo,-Keywords\n").omit_headers;
+  BOOST_TEST((std::ranges::find(omitted, "X-Foo") != omitted.end()));
+  BOOST_TEST((std::ranges::find(omitted, "Bcc") != omitted.end()));
+  BOOST_TEST((std::ranges::find(omitted, "Keywords") == omitted.end()));
+  BOOST_TEST((conf("OmitHeaders .\n").omit_headers == Names{"."}));
+  BOOST_TEST((conf("SenderHeaders Sender,From\n").sender_headers == Names{"Sender", "From"}));
+  BOOST_TEST((conf("Domain /etc/domains\n").domains == Names{"example.org", "example.net"}));
+  const auto patterns = conf("Domain refile:/etc/domains\n");
+  BOOST_TEST(patterns.domain_patterns);
+  BOOST_TEST((conf("ExternalIgnoreList refile:/etc/hosts\n").ignored_hosts->text == "/etc/hosts"));
+  BOOST_TEST(conf("ExternalIgnoreList refile:/etc/hosts\n").notes.empty());
+}
+
+BOOST_AUTO_TEST_CASE(files_are_included_five_deep) {
+  const auto read = [](const std::string& file) -> Result<std::string> {
+    if (file == "/etc/more") return std::string("Selector s\nInclude deeper\n");
+    if (file == "/etc/deeper") return std::string("Selector deep\nOdd x\n");
+    if (file == "/etc/loop") return std::string("Include loop\n");
+    return fail_errno(file, ENOENT);
+  };
+  const auto conf = OpendkimConf::parse("Include /etc/more\nDomain a.example\n", "/etc/opendkim.conf", read);
+  BOOST_REQUIRE_MESSAGE(conf.has_value(), (conf ? "" : conf.error().message()));
+  BOOST_TEST(conf->selector == "deep");
+  BOOST_TEST((conf->domains == std::vector<std::string>{"a.example"}));
+  BOOST_REQUIRE(conf->notes.size() == 1U);
+  BOOST_TEST(conf->notes[0] == "/etc/deeper:2: Odd has no effect here");
+  const auto loop = OpendkimConf::parse("Include loop\n", "/etc/opendkim.conf", read);
+  BOOST_REQUIRE(!loop);
+  BOOST_TEST(loop.error().message().contains("five"));
+  const auto gone = OpendkimConf::parse("\nInclude gone\n", "/etc/opendkim.conf", read);
+  BOOST_REQUIRE(!gone);
+  BOOST_TEST(gone.error().message().starts_with("/etc/opendkim.conf:2: "));
+}
+
 BOOST_AUTO_TEST_CASE(a_line_that_cannot_be_read_is_named) {
-  for (const char* line : {"Canonicalization nofws", "SubDomains maybe", "SignatureTTL soon", "Selector",
-                           "SignatureAlgorithm rsa-sha1", "SignHeaders *,+X", "SignHeaders /etc/list"}) {
+  for (const char* line :
+       {"Canonicalization nofws", "SubDomains maybe", "SignatureTTL soon", "Selector", "SignatureAlgorithm rsa-sha1",
+        "SignHeaders +X", "SignHeaders /etc/list", "SignHeaders refile:/etc/list", "Include /etc/more"}) {
     const auto conf = OpendkimConf::parse(std::string("Mode v\n") + line + "\n", "f");
     BOOST_REQUIRE_MESSAGE(!conf, line);
     BOOST_TEST(conf.error().message().starts_with("f:2: "), conf.error().message());

@@ -128,6 +128,11 @@ void Body::replace_in_header(std::size_t at, std::size_t size, std::string_view 
   PEN_CHECK(complete_ && !ended_ && !lease_);
   PEN_CHECK(at + size <= facts_.header_size);
   content_.replace(at, size, by);
+  for (std::string_view rest = by; !rest.empty();) {
+    const auto end = std::min(rest.find("\r\n"), rest.size());
+    facts_.longest_line = std::max<std::uint64_t>(facts_.longest_line, end);
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
   facts_.size += by.size() - size;
   facts_.header_size += by.size() - size;
 }
@@ -146,11 +151,27 @@ async::Task<void> Body::end(async::Until until) {
 
 void Body::show_signature() {
   if (!signature_ || shown_) return;
-  if (signature_->begun())
-    signature_->more(content_.pending());
-  else
-    front_ = signature_->begin(content_.pending(), !content_.in_header());
   shown_ = ended_;
+  if (!signature_->begun()) {
+    if (signature_->decide(content_.pending(), !content_.in_header())) bring_into_form();
+    front_ = signature_->begin(content_.pending());
+  } else {
+    if (signature_->signs()) bring_into_form();
+    signature_->more(content_.pending());
+  }
+}
+
+void Body::bring_into_form() {
+  const AnyHostForm::Facts so_far =
+      complete_ ? AnyHostForm::Facts{facts_.longest_line, facts_.eight_bit_body}
+                : AnyHostForm::Facts{content_.facts_so_far().longest_line(), content_.facts_so_far().eight_bit_body()};
+  std::string piece = content_.take();
+  form_->next(piece, so_far, ended_);
+  content_.replace_pending(std::move(piece));
+  if (!ended_) return;
+  broken_lines_ = form_->broken();
+  converted_ = form_->converted();
+  std::move(*form_).settle(facts_);
 }
 
 async::Task<void> Body::seal(async::Until until) {
@@ -167,6 +188,7 @@ async::Task<void> Body::seal(async::Until until) {
     error_text_ = fields.error().message();
     co_return;
   }
+  signed_ = true;
   front_ = 0;
   facts_.size += fields->size();
   facts_.header_size += fields->size();

@@ -17,6 +17,8 @@
 ///          its real size.
 /// Signed:  sign_with() leaves room in front of the content in the file, as soon as the header is known, and finish()
 ///          fills it: nothing is written twice. facts(), text() and HeldContent are without it until then.
+///          Before it is signed, content is brought into a form that every host takes (any_host_form.h): by the first
+///          write, or by end(). What is not signed stays as it is.
 /// Errors:  a problem of the spool is kept in problem(); later content is dropped, so that the receiver can read on
 ///          and answer at the end.
 /// Thread:  the loop's; writes and syncs run on the handler pool.
@@ -27,6 +29,7 @@
 
 #include "lib/async/file.h"
 #include "lib/async/handler_pool.h"
+#include "lib/intake/any_host_form.h"
 #include "lib/intake/content.h"
 #include "lib/intake/queue.h"
 #include "lib/signing/message_signature.h"
@@ -81,6 +84,7 @@ class Body {
   Body& operator=(const Body&) = delete;
 
   ContentBuilder& content() { return content_; }
+  const ContentBuilder& content() const { return content_; }
   /// Reserves memory for this much content, counted from now on.
   void make_room(std::size_t size) {
     content_.reserve(size);
@@ -88,7 +92,15 @@ class Body {
   }
   bool must_drain();
   /// Before the first byte of content.
-  void sign_with(std::unique_ptr<signing::MessageSignature> signature) { signature_ = std::move(signature); }
+  void sign_with(std::unique_ptr<signing::MessageSignature> signature, AnyHostForm::Options form) {
+    signature_ = std::move(signature);
+    form_.emplace(form);
+  }
+  /// What that form took: lines that were broken, and whether 8-bit parts were converted. After end().
+  std::uint64_t broken_lines() const { return broken_lines_; }
+  bool converted() const { return converted_; }
+  /// After finish().
+  bool is_signed() const { return signed_; }
   /// The place of the content in the leased file.
   std::uint64_t content_offset() const { return lease_->content_offset() + front_; }
   async::Task<void> drain(async::Until until);
@@ -127,6 +139,8 @@ class Body {
   async::Task<void> write_out(async::Until until, bool last);
   /// Shows the signature what is pending. Returns the room that it needs.
   void show_signature();
+  /// Brings what is pending into the form of signed content.
+  void bring_into_form();
   /// Puts the signature in front.
   async::Task<void> seal(async::Until until);
   async::Task<void> sync();
@@ -143,6 +157,9 @@ class Body {
   mail::BodyFacts facts_;
   std::unique_ptr<Lease> lease_;
   std::unique_ptr<signing::MessageSignature> signature_;  // nullptr: not signed
+  std::optional<AnyHostForm> form_;                       // of what is signed
+  std::uint64_t broken_lines_ = 0;
+  bool converted_ = false, signed_ = false;
   std::uint64_t declared_;
   std::uint64_t front_ = 0;  // room for the signature in the file
   std::uint64_t written_ = 0;

@@ -124,6 +124,10 @@ class ContentBuilder {
   }
   /// Puts whole fields in front of content of which nothing was taken, after finish(). No fact changes.
   void put_in_front(std::string_view fields) { out_.insert(0, fields); }
+  /// Puts other text in place of the pending content. No fact changes.
+  void replace_pending(std::string by) { out_ = std::move(by); }
+  /// Facts so far.
+  const mail::FactsCollector& facts_so_far() const { return facts_; }
   /// Replaces a part of such content.
   void replace(std::size_t at, std::size_t size, std::string_view by) { out_.replace(at, size, by); }
   /// Bytes received from the peer so far, as stored.

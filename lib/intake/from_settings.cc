@@ -59,6 +59,11 @@ OwnMail own_mail(const config::Settings& s, std::string_view mail_class) {
           .detect_smtputf8 = detects_smtputf8(s, mail_class)};
 }
 
+AnyHostForm::Options signed_form(const config::Settings& s) {
+  return {.line_limit = static_cast<std::size_t>(s.smtp_line_length_limit),
+          .seven_bit = !s.disable_mime_output_conversion};
+}
+
 Settings for_own_mail(const config::Settings& s, std::shared_ptr<const CheckTables> checks) {
   Settings out;
   out.myhostname = s.myhostname;
@@ -120,6 +125,9 @@ Result<Settings> from_settings(const config::Settings& s, std::shared_ptr<signin
     PEN_TRY_ASSIGN(out.checks, CheckTables::open(check_specs(s)));
   }
   PEN_TRY_ASSIGN(out.signing, signing::Signing::open(s, system_clock(), std::move(keys)));
+  out.signed_form = signed_form(s);
+  if (s.dkim_signing && !out.signing)
+    out.warnings.push_back(s.dkim_opendkim_conf + ": Mode is not to sign: no mail is signed");
   if (out.signing)
     for (auto& warning : out.signing->warnings()) out.warnings.push_back(std::move(warning));
   out.content_filter = std::string(trim(s.content_filter));

@@ -33,6 +33,9 @@ bool detects_smtputf8(const config::Settings& s, std::string_view mail_class);
 /// internal_mail_filter_classes and smtputf8_autodetect_classes for mail of class bounce or notify.
 OwnMail own_mail(const config::Settings& s, std::string_view mail_class);
 
+/// The form that signed messages are brought into: as smtp sends them to hosts that take least.
+AnyHostForm::Options signed_form(const config::Settings& s);
+
 /// Those for messages that the suite itself writes (notices, reports): of any size; `checks` as own_mail() says.
 Settings for_own_mail(const config::Settings& s, std::shared_ptr<const CheckTables> checks = nullptr);
 

@@ -160,11 +160,32 @@ HeaderMapping Message::header_mapping(bool remote) const {
   };
 }
 
+bool Message::signable() const {
+  const Settings& s = intake_.settings;
+  return s.signing && !unqueued_ && (made_here_ || (s.content_filter.empty() && effects_.filter.empty()));
+}
+
+void Message::tell_unsigned(const Body& body) {
+  if (!signable() || made_here_ || body.is_signed() || !intake_.log_info) return;
+  const auto author = mail::parse_address_list(body.content().summary().from_value, 1);
+  if (author.empty()) return;
+  const mail::Client& client = envelope_.client;
+  const auto why = intake_.unsigned_mail.why(*intake_.settings.signing,
+                                             {.author = author.front().address,
+                                              .trusted = may_be_signed_,
+                                              .client_name = client.name,
+                                              .client_address = client.address},
+                                             intake_.loop.clock().now());
+  if (why) intake_.log_info(envelope_.queue_id + ": " + *why);
+}
+
 void Message::sign(Body& body) const {
   const Settings& s = intake_.settings;
-  if (!s.signing || !may_be_signed_ || unqueued_) return;
-  if (!made_here_ && !(s.content_filter.empty() && effects_.filter.empty())) return;
-  body.sign_with(std::make_unique<signing::MessageSignature>(s.signing, intake_.loop.clock().wall_now()));
+  if (!may_be_signed_ || !signable()) return;
+  // Binary content goes to hosts that take it as it is, or nowhere.
+  const bool binary = envelope_.body_type == mail::BodyType::binary_mime;
+  body.sign_with(std::make_unique<signing::MessageSignature>(s.signing, intake_.loop.clock().wall_now()),
+                 binary ? AnyHostForm::Options() : s.signed_form);
 }
 
 Body& Message::open_body(std::uint64_t expected) {
@@ -491,7 +512,13 @@ async::Task<Commit> Message::commit(async::Until until) {
                          std::ranges::any_of(envelope_.recipients, beyond_ascii);
   }
   envelope_.body = body.take_facts();
-  if (body_->content().converts()) envelope_.body_type = true_body_type(envelope_.body_type, envelope_.body);
+  tell_unsigned(body);
+  if (body.broken_lines() > 0 && intake_.log_info)
+    intake_.log_info(envelope_.queue_id + ": breaking line > " +
+                     std::to_string(intake_.settings.signed_form.line_limit) +
+                     " bytes with <CR><LF>SPACE before it is signed");
+  if (body_->content().converts() || body.converted())
+    envelope_.body_type = true_body_type(envelope_.body_type, envelope_.body);
   EnqueueAnswer answer = co_await intake_.queue.enqueue(envelope_, body.lease(), body.text(), permit_, until, session_);
   switch (answer.outcome) {
     case Enqueued::ok:

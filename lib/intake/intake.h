@@ -28,6 +28,7 @@
 #include "lib/mail/envelope.h"
 #include "lib/map/ask.h"
 #include "lib/resolve/resolve.h"
+#include "lib/signing/unsigned.h"
 
 namespace pen::intake {
 
@@ -65,6 +66,7 @@ struct Settings {
   bool seven_bit = false;                                // force_mime_input_conversion
   bool detect_smtputf8 = false;                          // smtputf8_autodetect_classes names this program's mail
   std::shared_ptr<const signing::Signing> signing = {};  // nullptr: this program signs nothing
+  AnyHostForm::Options signed_form = {};                 // of what is signed
   std::vector<std::string> warnings = {};                // for the log, once at start
   /// How long a complete body may wait for qmgr's acknowledgement before the peer is told to try again later.
   seconds enqueue_timeout{60};
@@ -82,6 +84,7 @@ struct Intake {
   bool expansion_waits = true;
   BodyMemory bodies{};
   RecipientMemory memory{};
+  signing::UnsignedMail unsigned_mail{};
   /// Called with the actions of checks, one line each, and with problems of their tables; empty: not reported.
   std::function<void(const std::string& line)> log_info = {}, log_warning = {};
   /// For all table look-ups of this program.
@@ -218,8 +221,12 @@ class Message {
   Checks::Reporter reporter();
   /// remote: use the remote domain in place of ours.
   HeaderMapping header_mapping(bool remote) const;
+  /// Whether a body of this message may be signed, by its route.
+  bool signable() const;
   /// Makes the body one that is signed, if it shall be.
   void sign(Body& body) const;
+  /// Logs why the message was not signed, where somebody may expect it.
+  void tell_unsigned(const Body& body);
   /// Takes over the results of checks; returns an outcome if the message must not be queued.
   std::optional<Commit> settle_checks();
 

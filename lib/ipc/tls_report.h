@@ -33,7 +33,8 @@ enum class ResultType : std::uint8_t {
 };
 
 // smtp → tlsrpt
-/// One new connection that wanted TLS.
+/// One new connection that wanted TLS; or, with `announced`, none, but what a server of policies says of the domain's
+/// policy (smtp_tls_policy_maps): it counts for its connections of the next seconds.
 struct Attempt {
   std::string domain;  // the policy domain: what the mail is addressed to
   PolicyType policy = PolicyType::no_policy_found;
@@ -43,8 +44,11 @@ struct Attempt {
   std::string mx_host;       // the rest is told of failures only
   std::string receiving_ip;  // numeric, as sending_ip
   std::string sending_ip;
-  std::string reason;  // for people
-  PEN_FIELDS(domain, policy, policy_strings, mx_patterns, result, mx_host, receiving_ip, sending_ip, reason)
+  std::string reason;           // for people
+  std::uint32_t announced = 0;  // seconds
+  std::string policy_domain;    // of what is announced: in place of `domain` in reports; empty: the same
+  PEN_FIELDS(domain, policy, policy_strings, mx_patterns, result, mx_host, receiving_ip, sending_ip, reason, announced,
+             policy_domain)
 };
 struct Send {
   std::uint64_t request = 0;

@@ -1,15 +1,111 @@
 #include "lib/mail/data_form.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/mail/plain_lines.h"
 
 namespace pen::mail {
+namespace {
+
+constexpr std::string_view kFold = "\r\n";
+constexpr std::string_view kBreak = "\r\n ";
+
+bool blank(char c) { return c == ' ' || c == '\t'; }
+
+/// Where a header line may be folded so that at most `room` bytes stand before it: at a blank, with something else
+/// before it and behind it, so that no line consists of blanks. 0: nowhere.
+std::size_t fold_at(std::string_view line, std::size_t room) {
+  if (line.size() < 2) return 0;
+  const std::size_t first = line.find_first_not_of(" \t");
+  for (std::size_t at = std::min(room, line.size() - 2); at > first; --at)
+    if (blank(line[at]) && !blank(line[at + 1])) return at;
+  return 0;
+}
+
+/// The bytes of whole header lines at the start, without the empty line behind them; all, if that does not come.
+std::size_t header_lines(std::string_view chunk) {
+  if (chunk.starts_with("\r\n") || chunk.starts_with('\n')) return 0;
+  const auto crlf = chunk.find("\n\r\n");
+  const auto lf = chunk.substr(0, crlf).find("\n\n");
+  const auto end = std::min(crlf, lf);
+  return end == std::string_view::npos ? chunk.size() : end + 1;
+}
+
+}  // namespace
+
+void DataForm::count_break(std::size_t bytes) {
+  added_ += bytes;
+  if (!std::exchange(broke_, true)) ++broken_;
+}
+
+void DataForm::end_header() {
+  in_header_ = false;
+  added_to_header_ = added_;
+}
+
+void DataForm::fold(bool complete, std::string& out) {
+  std::string_view rest = held_;
+  // Of a line that goes on, two bytes more must be known: one behind a blank, and a CR may be the line's end.
+  const auto too_long = [&] { return rest.size() > line_limit_ - column_ + (complete ? 0 : 2); };
+  if (!complete && !too_long()) return;
+  if (column_ == 0 && rest.starts_with('.') && dots_ == Dots::doubled) out += '.';
+  while (too_long()) {
+    const std::size_t room = line_limit_ - column_;
+    if (const std::size_t at = fold_at(rest, room); at > 0) {
+      out += rest.substr(0, at);
+      out += kFold;
+      count_break(kFold.size());
+      rest.remove_prefix(at);
+      column_ = 0;
+      continue;
+    }
+    out += rest.substr(0, room);
+    out += kBreak;
+    count_break(kBreak.size());
+    rest.remove_prefix(room);
+    column_ = 1;
+    if (column_ >= line_limit_) line_limit_ = 2;  // with a limit of 1 the line would never end
+  }
+  if (complete) {
+    out += rest;
+    held_.clear();
+    column_ = 0;
+    broke_ = false;
+  } else {
+    held_.erase(0, held_.size() - rest.size());
+  }
+}
+
+std::string_view DataForm::header(std::string_view chunk, std::vector<Bytes>& out) {
+  if (held_.empty()) {
+    const std::size_t size = header_lines(chunk);
+    if (plain_lines(chunk.substr(0, size), line_limit_).size == size) {
+      if (size < chunk.size()) end_header();
+      return chunk;
+    }
+  }
+  folded_.clear();
+  while (in_header_ && !chunk.empty()) {
+    const auto lf = chunk.find('\n');
+    const bool complete = lf != std::string_view::npos;
+    held_ += chunk.substr(0, lf);
+    chunk.remove_prefix(complete ? lf + 1 : chunk.size());
+    if (complete && held_.ends_with('\r')) held_.pop_back();
+    // Before fold(): an empty line of which a part was put out is none.
+    const bool empty = complete && held_.empty() && column_ == 0;
+    fold(complete, folded_);
+    if (complete) folded_ += "\r\n";
+    if (empty) end_header();
+  }
+  if (!folded_.empty()) out.push_back(as_bytes(folded_));
+  return chunk;
+}
 
 void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
   if (part.empty()) return;
   if (line_start_) {
-    if (part.front() == '.') out.push_back(as_bytes("."));
+    if (part.front() == '.' && dots_ == Dots::doubled) out.push_back(as_bytes("."));
     line_start_ = false;
   }
   if (line_limit_ == 0) {
@@ -19,7 +115,8 @@ void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
   }
   while (!part.empty()) {
     if (column_ == line_limit_) {
-      out.push_back(as_bytes("\r\n "));
+      out.push_back(as_bytes(kBreak));
+      count_break(kBreak.size());
       column_ = 1;
       if (column_ >= line_limit_) line_limit_ = 2;  // with a limit of 1 the line would never end
     }
@@ -31,6 +128,7 @@ void DataForm::line_part(std::string_view part, std::vector<Bytes>& out) {
 }
 
 void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
+  if (in_header_ && line_limit_ != 0) chunk = header(chunk, out);
   // Unbroken stretches leave as one piece, cut only where something must be inserted. `begin` is the start of the
   // stretch that is not yet put out; its lines before the current one need no change.
   std::size_t begin = 0;
@@ -47,6 +145,7 @@ void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
         begin = ++at;
         column_ = 0;
         line_start_ = true;
+        broke_ = false;
         continue;
       }
       line_part("\r", out);
@@ -63,7 +162,7 @@ void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
     const bool ends_cr = end > at && chunk[end - 1] == '\r';
     if (ends_cr) --end;
     const std::size_t length = end - at;
-    const bool dot = line_start_ && length > 0 && chunk[at] == '.';
+    const bool dot = dots_ == Dots::doubled && line_start_ && length > 0 && chunk[at] == '.';
     const bool too_long = line_limit_ != 0 && column_ + length > line_limit_;
     if (dot || too_long) {
       put(at);
@@ -87,6 +186,7 @@ void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
       at = lf + 1;
       column_ = 0;
       line_start_ = true;
+      broke_ = false;
     } else {
       if (ends_cr) {
         put(end);
@@ -100,6 +200,11 @@ void DataForm::feed(std::string_view chunk, std::vector<Bytes>& out) {
 }
 
 void DataForm::finish(std::vector<Bytes>& out) {
+  if (!held_.empty()) {
+    fold(true, ended_);
+    out.push_back(as_bytes(ended_));
+    out.push_back(as_bytes("\r\n"));
+  }
   if (cr_) {
     cr_ = false;
     line_part("\r", out);

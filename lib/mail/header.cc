@@ -96,7 +96,7 @@ void HeaderScanner::resent(std::string_view name) {
 void HeaderScanner::line(std::string_view text, Line kind) {
   std::string_view value = text;
   if (kind == Line::field) {
-    in_message_id_ = false;
+    keeps_ = Keeps::nothing;
     const auto n = field_name_length(text);
     const auto name = text.substr(0, n);
     value = text.substr(text.find(':', n) + 1);
@@ -119,7 +119,10 @@ void HeaderScanner::line(std::string_view text, Line kind) {
           ++summary_.delivered_to;
         break;
       case 'f':
-        if (iequals(name, "From")) summary_.from = true;
+        if (iequals(name, "From")) {
+          if (!summary_.from) keeps_ = Keeps::from;
+          summary_.from = true;
+        }
         break;
       case 't':
         if (iequals(name, "To"))
@@ -129,7 +132,7 @@ void HeaderScanner::line(std::string_view text, Line kind) {
         break;
       case 'm':
         if (iequals(name, "Message-ID")) {
-          in_message_id_ = !summary_.message_id;
+          if (!summary_.message_id) keeps_ = Keeps::message_id;
           summary_.message_id = true;
         }
         break;
@@ -137,9 +140,9 @@ void HeaderScanner::line(std::string_view text, Line kind) {
         break;
     }
   }
-  if (!in_message_id_) return;
+  if (keeps_ == Keeps::nothing) return;
   value = trim(value);
-  auto& kept = summary_.message_id_value;
+  auto& kept = keeps_ == Keeps::from ? summary_.from_value : summary_.message_id_value;
   if (value.empty() || kept.size() >= HeaderSummary::kMaxKept) return;
   kept += value.substr(0, HeaderSummary::kMaxKept - kept.size());
 }

@@ -36,6 +36,7 @@ struct HeaderSummary {
   bool resent = false;      // any field of resending (RFC 5322 section 3.6.6)
   bool resent_date = false, resent_message_id = false, resent_from = false;
   std::string message_id_value;  // first Message-ID, unfolded and trimmed, at most kMaxKept bytes
+  std::string from_value;        // first From, the same
   static constexpr std::size_t kMaxKept = 250;
   /// The number of TLS-Required fields, and whether the first says "No" (RFC 8689 section 3: at most one, with no
   /// other value).
@@ -66,7 +67,7 @@ class HeaderScanner {
  private:
   void resent(std::string_view name);  // name: the part behind "Resent-"
   HeaderSummary summary_;
-  bool in_message_id_ = false;
+  enum class Keeps : std::uint8_t { nothing, message_id, from } keeps_ = Keeps::nothing;  // of the present field
 };
 
 }  // namespace pen::mail

@@ -217,6 +217,9 @@ class FactsCollector {
     facts_.header_size += 2;
   }
   std::uint64_t size() const { return facts_.size; }
+  /// So far, the line that is not ended included.
+  std::uint64_t longest_line() const { return facts_.longest_line > line_ ? facts_.longest_line : line_; }
+  bool eight_bit_body() const { return facts_.eight_bit_body; }
   BodyFacts finish() &&;
 
  private:

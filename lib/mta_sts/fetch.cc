@@ -14,6 +14,8 @@ Fetched failed(const https::Answer& answer) {
       return failed(FetchOutcome::policy_invalid, "it is larger than 64 kilobytes");
     case https::Outcome::header_too_large:
       return failed(FetchOutcome::fetch_failed, "the header of the answer is too large");
+    case https::Outcome::authorities:
+      return failed(FetchOutcome::no_authorities, answer.why);
     case https::Outcome::certificate:
       return failed(FetchOutcome::webpki_invalid, answer.why);
     default:

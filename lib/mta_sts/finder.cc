@@ -171,6 +171,10 @@ void Finder::tell(const std::string& domain, const Known& before, const Known& n
                               now.id + ") counts for " +
                               std::to_string((now.expires() - loop_.clock().wall_now()) / std::chrono::hours(24)) +
                               " more days");
+    } else if (now.outcome == FetchOutcome::no_authorities) {
+      options_.tell(true, problem +
+                              "mail waits: is smtp_mta_sts_CAfile a file of certificates that the account of "
+                              "trivial-rewrite can read?");
     } else {
       options_.tell(false, problem + "mail is sent without one");
     }

@@ -54,8 +54,9 @@ struct Policy {
 /// Parses a policy. An age beyond a year counts as a year. Errors: what is wrong with it, for people.
 Result<Policy> parse_policy(std::string_view text);
 
-/// Results of a fetch, as reports distinguish them (RFC 8460 section 4.3.2.2).
-enum class FetchOutcome : std::uint8_t { ok, fetch_failed, webpki_invalid, policy_invalid };
+/// Results of a fetch, as reports distinguish them (RFC 8460 section 4.3.2.2). no_authorities: the fault is ours, and
+/// says nothing of the domain.
+enum class FetchOutcome : std::uint8_t { ok, fetch_failed, webpki_invalid, policy_invalid, no_authorities };
 
 /// What is stored about a domain, over restarts.
 struct Known {

@@ -16,38 +16,49 @@ std::size_t header_size(std::string_view content, const std::vector<dkim::FieldV
   return end;
 }
 
-std::string author(const std::vector<dkim::FieldView>& fields) {
-  for (const auto& field : fields) {
-    if (!iequals(field.name, "from")) continue;
-    const auto addresses = mail::parse_address_list(field.whole.substr(field.whole.find(':') + 1), 1);
-    if (!addresses.empty()) return addresses.front().address;
+std::string author(const std::vector<dkim::FieldView>& fields, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    for (const auto& field : fields) {
+      if (!iequals(field.name, name)) continue;
+      const auto addresses = mail::parse_address_list(field.whole.substr(field.whole.find(':') + 1), 1);
+      if (!addresses.empty()) return addresses.front().address;
+    }
   }
   return {};
 }
 
 }  // namespace
 
-std::size_t MessageSignature::begin(std::string_view content, bool whole) {
-  begun_ = true;
+bool MessageSignature::decide(std::string_view content, bool whole) {
+  decided_ = true;
   const auto fields = dkim::split_fields(content, dkim::Signer::kMostFields);
   const std::size_t header = header_size(content, fields);
-  const std::string from = author(fields);
+  const std::string from = author(fields, signing_->author_fields());
   if (from.empty()) {
     // An author may still come.
     if (!whole) problem_ = Error(dkim::DkimError::too_large, "header to be signed");
-    return 0;
+    return false;
   }
   auto keys = signing_->keys_for(from);
   if (!keys) {
     problem_ = std::move(keys).error().within("DKIM for " + printable(from, 100));
-    return 0;
+    return false;
   }
-  if (keys->empty()) return 0;
+  if (keys->empty()) return false;
   if (!whole || header > kMaxHeader) {
     problem_ = Error(dkim::DkimError::too_large, "header to be signed");
-    return 0;
+    return false;
   }
-  signer_.emplace(signing_->form(), *std::move(keys), now_);
+  with_ = *std::move(keys);
+  return true;
+}
+
+std::size_t MessageSignature::begin(std::string_view content, bool whole) {
+  if (!decided_) decide(content, whole);
+  begun_ = true;
+  if (with_.empty()) return 0;
+  const std::size_t header = header_size(content, dkim::split_fields(content, dkim::Signer::kMostFields));
+  signer_.emplace(signing_->form(), std::move(with_), now_);
   signer_->header(content.substr(0, header));
   signer_->body(content.substr(header));
   return signer_->room();

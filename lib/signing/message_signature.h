@@ -2,7 +2,9 @@
 /// The signatures of one message, made while its content passes.
 ///
 /// Use:     MessageSignature signature(signing, now);
-///          std::size_t room = signature.begin(content);   // the first piece, with the whole header in it
+///          if (signature.decide(content)) …                // the first piece, with the whole header in it: its form
+///                                                          // may still be changed, but for From:
+///          std::size_t room = signature.begin(content);
 ///          signature.more(content);  …                     // every further piece
 ///          auto fields = signature.finish();               // room bytes, to be put in front of the content
 ///          where signature.keys_elsewhere():  co_await signature.finish_elsewhere(until)
@@ -15,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/async/loop.h"
 #include "lib/signing/signing.h"
@@ -28,8 +31,12 @@ class MessageSignature {
 
   MessageSignature(std::shared_ptr<const Signing> signing, WallTime now) : signing_(std::move(signing)), now_(now) {}
   bool begun() const { return begun_; }
-  /// whole: the header is.
+  /// Finds the keys. False: there will be no signature. whole: the header is.
+  bool decide(std::string_view content, bool whole = true);
+  /// Decides as well, if that was not done.
   std::size_t begin(std::string_view content, bool whole = true);
+  /// Whether there will be a signature.
+  bool signs() const { return signer_.has_value(); }
   void more(std::string_view content) {
     if (signer_) signer_->body(content);
   }
@@ -44,7 +51,8 @@ class MessageSignature {
  private:
   std::shared_ptr<const Signing> signing_;
   WallTime now_;
-  bool begun_ = false;
+  bool decided_ = false, begun_ = false;
+  std::vector<dkim::SignWith> with_;
   std::optional<dkim::Signer> signer_;
   std::optional<Error> problem_;
 };

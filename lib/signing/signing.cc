@@ -40,25 +40,21 @@ bool within(std::string_view domain, std::string_view parent, bool sub_domains) 
          iequals(domain.substr(domain.size() - parent.size()), parent);
 }
 
-/// Hosts as OpenDKIM lists them, in the form of mynetworks: IPv6 networks get their brackets.
-Result<std::string> hosts_of(const Source& source) {
-  std::vector<std::string> words;
+/// A list of hosts of an opendkim.conf. notes: gets its faults.
+Result<dkim::PeerList> hosts_of(const Source& source, const char* option, std::vector<std::string>& notes) {
+  std::vector<std::string> entries;
   if (source.kind == Source::Kind::list) {
-    for (const auto word : split(source.text)) words.emplace_back(word);
+    for (const auto word : split(source.text)) entries.emplace_back(word);
   } else if (source.kind == Source::Kind::other) {
-    return fail(SigningError::settings, "InternalHosts: " + source.text + ": only a file or a list is read here");
+    return fail(SigningError::settings, fmt::format("{}: {}: only a file or a list is read here", option, source.text));
   } else {
     PEN_TRY_ASSIGN(const auto text, map::read_table_file(source.text));
-    for (auto& entry : dkim::parse_data_set(text)) words.push_back(std::move(entry.key));
+    for (auto& entry : dkim::parse_data_set(text)) entries.push_back(std::move(entry.key));
   }
-  for (auto& word : words) {
-    const std::size_t at = word.starts_with('!') ? 1 : 0;
-    const auto slash = word.find('/');
-    if (word.find(':') == std::string::npos || word.substr(at).starts_with('[')) continue;
-    word.insert(std::min(slash, word.size()), "]");
-    word.insert(at, "[");
-  }
-  return join(words, ", ");
+  auto list = dkim::PeerList::of(entries, source.kind == Source::Kind::patterns);
+  const std::string where = source.kind == Source::Kind::list ? std::string(option) : source.text;
+  for (const std::string& fault : list.faults()) notes.push_back(where + ": " + fault);
+  return list;
 }
 
 }  // namespace
@@ -121,13 +117,18 @@ Result<void> Signing::read_conf(const config::Settings& s, const Clock& clock) {
   const std::string& file = s.dkim_opendkim_conf;
   auto text = map::read_table_file(file);
   if (!text) return fail(std::move(text).error().within("dkim_opendkim_conf"));
-  PEN_TRY_ASSIGN(auto conf, dkim::OpendkimConf::parse(*text, file));
+  const auto read = [](const std::string& name) { return map::read_table_file(name); };
+  PEN_TRY_ASSIGN(auto conf, dkim::OpendkimConf::parse(*text, file, read));
   notes_ = std::move(conf.notes);
   on_ = conf.signs;
   if (!on_) return {};
   form_.canonicalization = *dkim::Canonicalization::parse(conf.canonicalization);
   form_.fields = conf.sign_headers ? *std::move(conf.sign_headers) : s.dkim_sign_headers;
   form_.oversigned = conf.oversign_headers ? *std::move(conf.oversign_headers) : std::vector<std::string>();
+  std::erase_if(form_.fields, [&](const std::string& name) {
+    return std::ranges::any_of(conf.omit_headers, [&](const std::string& omitted) { return iequals(name, omitted); });
+  });
+  author_fields_ = std::move(conf.sender_headers);
   // h= without From is no signature.
   const auto named = [](const std::vector<std::string>& names) {
     return std::ranges::any_of(names, [](const std::string& n) { return iequals(n, "from"); });
@@ -140,15 +141,16 @@ Result<void> Signing::read_conf(const config::Settings& s, const Clock& clock) {
     if (conf.domains.empty() || conf.selector.empty() || conf.key_file.empty())
       return fail(SigningError::settings, file + ": neither SigningTable nor Domain, Selector and KeyFile");
     key_file_name_ = file;
-    one_key_ = {std::move(conf.domains), std::move(conf.selector), std::move(conf.key_file), conf.sub_domains};
+    one_key_ = {std::move(conf.domains), std::move(conf.selector), std::move(conf.key_file), conf.sub_domains,
+                conf.domain_patterns};
   } else {
     if (!conf.key_table) return fail(SigningError::settings, file + ": SigningTable without KeyTable");
     PEN_TRY(open_tables(conf.key_table, conf.signing_table, s, clock));
   }
-  PEN_TRY_ASSIGN(const auto hosts, hosts_of(conf.internal_hosts.value_or(Source{.text = "127.0.0.1"})));
-  auto trusted = map::MatchList::open(map::MatchList::Kind::host, hosts, {});
-  if (!trusted) return fail(std::move(trusted).error().within(file + ": InternalHosts"));
-  trusted_ = *std::move(trusted);
+  PEN_TRY_ASSIGN(peers_, hosts_of(conf.internal_hosts.value_or(Source{.text = "127.0.0.1"}), "InternalHosts", notes_));
+  if (conf.ignored_hosts) {
+    PEN_TRY_ASSIGN(ignored_, hosts_of(*conf.ignored_hosts, "ExternalIgnoreList", notes_));
+  }
   return {};
 }
 
@@ -175,6 +177,7 @@ Result<void> Signing::open_tables(const std::optional<Source>& keys, const std::
 }
 
 Result<bool> Signing::trusts(std::string_view name, std::string_view address) const {
+  if (peers_) return peers_->matches(name, address);
   return trusted_.matches_host(name, address);
 }
 
@@ -217,17 +220,24 @@ Result<std::shared_ptr<const dkim::PrivateKey>> Signing::key(const dkim::KeyEntr
   return keys_->key(key_file_name_.substr(0, slash == std::string::npos ? 0 : slash + 1) + entry.key);
 }
 
+std::string Signing::OneKey::signs_for(std::string_view domain, const std::string& own) const {
+  if (patterns ? dkim::wildcard_match(own, domain) : own == "*") return std::string(domain);
+  return !patterns && within(domain, own, sub_domains) ? to_lower(own) : std::string();
+}
+
 Result<std::vector<dkim::SignWith>> Signing::with_one_key(std::string_view domain) const {
   for (const auto& own : one_key_->domains) {
-    if (!within(domain, own, one_key_->sub_domains)) continue;
-    std::vector<dkim::SignWith> out;
+    std::string signs = one_key_->signs_for(domain, own);
+    if (signs.empty()) continue;
+    dkim::SignWith with;
     if (elsewhere_) {
-      PEN_TRY_ASSIGN(out.emplace_back(), find_key(own, own, key_file_name_));
-      return out;
+      PEN_TRY_ASSIGN(with, find_key(own, own, key_file_name_));
+    } else {
+      PEN_TRY_ASSIGN(with.key, keys_->key(one_key_->file));
+      with.selector = one_key_->selector;
     }
-    PEN_TRY_ASSIGN(auto key, keys_->key(one_key_->file));
-    out.push_back({.key = std::move(key), .domain = own, .selector = one_key_->selector});
-    return out;
+    with.domain = std::move(signs);
+    return std::vector<dkim::SignWith>{std::move(with)};
   }
   return std::vector<dkim::SignWith>();
 }

@@ -20,6 +20,7 @@
 #include "lib/base/time.h"
 #include "lib/config/settings.h"
 #include "lib/dkim/opendkim_files.h"
+#include "lib/dkim/peer_list.h"
 #include "lib/dkim/sign.h"
 #include "lib/map/file_map.h"
 #include "lib/map/map.h"
@@ -42,6 +43,10 @@ class Signing {
                                                      std::shared_ptr<RemoteKeys> elsewhere = nullptr);
 
   Result<bool> trusts(std::string_view name, std::string_view address) const;
+  /// Nothing is said of mail that such a client sends in the name of a domain that is signed (ExternalIgnoreList).
+  bool ignores(std::string_view name, std::string_view address) const { return ignored_.matches(name, address); }
+  /// The fields that name the author: the first of them that is there.
+  const std::vector<std::string>& author_fields() const { return author_fields_; }
   Result<std::vector<dkim::SignWith>> keys_for(std::string_view from) const;
   const dkim::SigningForm& form() const { return form_; }
   /// For the log at start: options without effect, tables and keys that cannot be read now.
@@ -72,6 +77,9 @@ class Signing {
     std::vector<std::string> domains;
     std::string selector, file;
     bool sub_domains = false;
+    bool patterns = false;
+    /// The domain that signs for this one, by one of the domains; empty: none does.
+    std::string signs_for(std::string_view domain, const std::string& own) const;
   };
 
   Result<void> read_settings(const config::Settings& s, const Clock& clock);
@@ -96,6 +104,9 @@ class Signing {
   std::optional<OneKey> one_key_;
   bool all_matches_ = false;
   map::MatchList trusted_;
+  std::optional<dkim::PeerList> peers_;  // in place of trusted_, by an opendkim.conf
+  dkim::PeerList ignored_;
+  std::vector<std::string> author_fields_ = {"From"};
   dkim::SigningForm form_;
   std::unique_ptr<SigningKeys> keys_;
   std::shared_ptr<RemoteKeys> elsewhere_;  // nullptr: keys are files of this process

@@ -8,6 +8,7 @@
 #include "lib/dkim/verify.h"
 #include "lib/sasl/base64.h"
 #include "lib/signing/message_signature.h"
+#include "lib/signing/unsigned.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
 
@@ -204,6 +205,102 @@ BOOST_AUTO_TEST_CASE(an_opendkim_conf_is_used_unchanged) {
   BOOST_TEST(*verifier == nullptr);
   BOOST_TEST(!conf("Domain example.org\n"));
   BOOST_TEST(!rig.open("dkim_opendkim_conf = /nowhere/opendkim.conf\n"));
+}
+
+BOOST_AUTO_TEST_CASE(an_opendkim_conf_alone_signs) {
+  const Rig rig;
+  const std::string conf =
+      rig.dir.write("opendkim.conf", "Domain example.org\nSelector s\nKeyFile " + rig.key_file + "\n");
+  const auto settings = [](const std::string& main_cf) {
+    config::Surroundings here;
+    return config::Config::parse({.directory = "/", .main_cf = main_cf, .master_cf = {}, .overrides = {}}, here)
+        .settings();
+  };
+  const auto alone = Signing::open(settings("dkim_opendkim_conf = " + conf + "\n"), rig.clock);
+  BOOST_REQUIRE_MESSAGE(alone.has_value(), (alone ? "" : alone.error().message()));
+  BOOST_REQUIRE(*alone != nullptr);
+  BOOST_TEST(keys_of(**alone, "jo@example.org") == "example.org/s/ ");
+  BOOST_TEST((*Signing::open(settings("dkim_signing = no\ndkim_opendkim_conf = " + conf + "\n")) == nullptr));
+  BOOST_TEST((*Signing::open(settings("")) == nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(domains_hosts_and_fields_are_those_of_opendkim) {
+  const Rig rig;
+  const auto conf = [&](const std::string& more) {
+    auto s = rig.open("dkim_opendkim_conf = " +
+                      rig.dir.write("opendkim.conf", "Selector s\nKeyFile " + rig.key_file + "\n" + more) + "\n");
+    BOOST_REQUIRE_MESSAGE(s.has_value(), more << (s ? "" : s.error().message()));
+    return *s;
+  };
+  rig.dir.write("domains", "*.example.org\n");
+  BOOST_TEST(keys_of(*conf("Domain *\n"), "jo@Any.Example") == "any.example/s/ ");
+  BOOST_TEST(keys_of(*conf("Domain a.example, *\n"), "jo@b.example") == "b.example/s/ ");
+  BOOST_TEST(keys_of(*conf("Domain *.example.org\n"), "jo@sub.example.org").empty());
+  BOOST_TEST(keys_of(*conf("Domain refile:" + rig.dir.file("domains") + "\n"), "jo@sub.example.org") ==
+             "sub.example.org/s/ ");
+  BOOST_TEST(keys_of(*conf("Domain EXAMPLE.org\nSubDomains yes\n"), "jo@sub.example.org") == "example.org/s/ ");
+  // What matches nobody there matches nobody here, and is told.
+  rig.dir.write("hosts", "192.168.0.1/24\n*.example.com\n!192.168.1.0/24\n192.168.1.1\n");
+  const auto s = conf("Domain example.org\nInternalHosts refile:" + rig.dir.file("hosts") + "\n");
+  BOOST_TEST(!*s->trusts("unknown", "192.168.0.7"));
+  BOOST_TEST(!*s->trusts("mail.example.com", "192.0.2.1"));
+  BOOST_TEST(*s->trusts("unknown", "192.168.1.1"));
+  const auto warnings = s->warnings();
+  BOOST_REQUIRE(warnings.size() == 2U);
+  BOOST_TEST(contains(warnings[0], "the network is 192.168.0.0/24"));
+  BOOST_TEST(contains(warnings[1], "\"*.example.com\" matches no client"));
+  // Fields.
+  const auto fields = [&](const std::string& more) { return join(conf("Domain example.org\n" + more)->form().fields); };
+  BOOST_TEST(fields("SignHeaders X-Foo,Keywords\n") == "From X-Foo");
+  BOOST_TEST(fields("SignHeaders From,X-Foo\nOmitHeaders *,-Keywords,+X-Foo\n") == "From");
+  BOOST_TEST(contains(fields("SignHeaders *,+X-Foo,-Subject\n"), "X-Foo"));
+  BOOST_TEST(!contains(fields("SignHeaders *,+X-Foo,-Subject\n"), "Subject"));
+  BOOST_TEST(!contains(fields("OmitHeaders Message-ID\n"), " Message-ID "));
+}
+
+BOOST_AUTO_TEST_CASE(the_author_is_who_the_sender_headers_name) {
+  const Rig rig;
+  const auto s = rig.open("dkim_opendkim_conf = " +
+                          rig.dir.write("opendkim.conf",
+                                        "Domain example.org\nSelector s\nSenderHeaders Sender,From\n"
+                                        "KeyFile " +
+                                            rig.key_file + "\n") +
+                          "\n");
+  BOOST_REQUIRE(s.has_value());
+  const auto signs = [&](const std::string& header) {
+    MessageSignature signature(*s, kNow);
+    return signature.decide(header);
+  };
+  BOOST_TEST(signs("From: a@else.example\r\nSender: b@example.org\r\n\r\n"));
+  BOOST_TEST(!signs("From: a@example.org\r\nSender: b@else.example\r\n\r\n"));
+  BOOST_TEST(signs("From: a@example.org\r\n\r\n"));
+}
+
+BOOST_AUTO_TEST_CASE(why_mail_is_not_signed_is_told_once_a_day_for_each_cause) {
+  Rig rig;
+  rig.dir.write("ignored", "192.0.2.9\n");
+  const auto s =
+      rig.open("dkim_opendkim_conf = " +
+               rig.dir.write("opendkim.conf", "Domain example.org\nSelector s\nExternalIgnoreList " +
+                                                  rig.dir.file("ignored") + "\nKeyFile " + rig.key_file + "\n") +
+               "\n");
+  BOOST_REQUIRE_MESSAGE(s.has_value(), (s ? "" : s.error().message()));
+  UnsignedMail mail;
+  const auto why = [&](const std::string& author, bool trusted, std::string_view address) {
+    return mail
+        .why(**s, {.author = author, .trusted = trusted, .client_name = "c.example", .client_address = address},
+             rig.clock.now())
+        .value_or("");
+  };
+  BOOST_TEST(contains(why("jo@else.example", true, "127.0.0.1"), "mail of else.example is not signed"));
+  BOOST_TEST(why("al@else.example", true, "127.0.0.1").empty());
+  BOOST_TEST(contains(why("jo@example.org", false, "192.0.2.1"), "external host c.example[192.0.2.1] sends mail as"));
+  BOOST_TEST(why("jo@example.org", false, "192.0.2.1").empty());
+  BOOST_TEST(!why("jo@example.org", false, "192.0.2.2").empty());
+  BOOST_TEST(why("jo@example.org", false, "192.0.2.9").empty());
+  BOOST_TEST(why("jo@else.example", false, "192.0.2.1").empty());
+  rig.clock.advance(std::chrono::hours(25));
+  BOOST_TEST(!why("jo@example.org", false, "192.0.2.1").empty());
 }
 
 BOOST_AUTO_TEST_CASE(all_matches_sign_with_multiple_signatures_and_not_too_many) {

@@ -4,6 +4,9 @@ Use:     dkim_peers.unpack()                                # raises unittest.Sk
          dkim_peers.python_verify([message, …], records)    # per message a list of True or False, one per signature
          dkim_peers.python_sign(message, domain=…, selector=…, key=FILE, …)
          dkim_peers.opendkim_verify(message, records, folder), opendkim_sign(message, folder, OPTION=VALUE, …)
+         dkim_peers.opendkim_signature(message, CONF)       # {tag: value} of what it signs with that file, or None
+         with dkim_peers.OpenDkim(CONF, folder) as filter:  # as a filter
+             filter.signs("mail.example.com", "192.0.2.1", "a@sender.example")
          dkim_peers.unpack_arc();  dkim_peers.python_arc_sign(message, key=FILE, domain=…, selector=…, server=…)
 Records: DNS name -> TXT record. Messages are bytes with CRLF.
 """
@@ -11,11 +14,14 @@ import base64
 import json
 import os
 import re
+import socket
+import struct
 import subprocess
 import sys
 import unittest
 
 import peers
+from waiting import eventually
 
 ROOT = os.path.join(peers.ROOTS, "dkim")
 LIBRARIES = ":".join(os.path.join(ROOT, "usr/lib", part) for part in (f"{os.uname().machine}-linux-gnu", ""))
@@ -133,3 +139,89 @@ def opendkim_sign(message, folder, **options):
     value = re.search(rb"hname='DKIM-Signature' hvalue='(.*?)'\n", said, re.S)[1]
     value = b"\r\n".join(value.replace(b"\r\n", b"\n").split(b"\n"))
     return b"DKIM-Signature:" + (b"" if value[:1] in b" \t" else b" ") + value + b"\r\n" + message
+
+
+def _tags(value):
+    value = re.sub(r"\s+", "", value)
+    return dict(tag.split("=", 1) for tag in value.split(";") if tag)
+
+
+def signature_of(message):
+    """The tags of the first DKIM-Signature field, {} of its values; None: there is none."""
+    header = message[:message.index(b"\r\n\r\n")].decode(errors="replace")
+    found = re.search(r"(?im)^DKIM-Signature:((?:.*\r\n[ \t])*.*)", header)
+    return _tags(found[1]) if found else None
+
+
+def opendkim_signature(message, conf):
+    path = conf + ".message"
+    with open(path, "wb") as out:
+        out.write(message)
+    done = subprocess.run([os.path.join(ROOT, "usr/sbin/opendkim"), "-x", conf, "-t", path, "-v", "-v"], env=OPENDKIM,
+                          capture_output=True, timeout=60)
+    if b"SMFIS_ACCEPT" not in done.stdout + done.stderr:
+        raise AssertionError(f"opendkim: {done.returncode} {done.stdout[-500:]} {done.stderr[-500:]}")
+    found = re.search(rb"hname='DKIM-Signature' hvalue='(.*?)'\n", done.stdout, re.S)
+    return _tags(found[1].decode()) if found else None
+
+
+class OpenDkim:
+    """OpenDKIM as a filter, and who asks it as an MTA does."""
+
+    def __init__(self, conf, folder):
+        self.path = os.path.join(folder, "filter")
+        if os.path.exists(self.path):
+            os.remove(self.path)
+        self.process = subprocess.Popen([os.path.join(ROOT, "usr/sbin/opendkim"), "-x", conf, "-f", "-p",
+                                         "local:" + self.path], env=OPENDKIM)
+        eventually(self._answers, "opendkim answers")
+
+    def _answers(self):
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(self.path)
+            return True
+        except OSError:
+            return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.process.terminate()
+        self.process.wait()
+
+    def signs(self, name, address, author):
+        with socket.socket(socket.AF_UNIX) as self.connection:
+            self.connection.connect(self.path)
+            self.connection.settimeout(60)
+            self._send(b"O", struct.pack("!III", 6, 0x1FF, 0))
+            silent = struct.unpack("!III", self._receive()[1][:12])[2]  # steps that it wants no part of or answers not
+            family = b"6" if ":" in address else b"4"
+            steps = [(b"C", name.encode() + b"\0" + family + struct.pack("!H", 25) + address.encode() + b"\0", 1, 12),
+                     (b"H", b"a.example\0", 2, 13), (b"M", b"<" + author.encode() + b">\0", 4, 14),
+                     (b"R", b"<b@rcpt.example>\0", 8, 15)]
+            for field in (f"From: {author}", "To: b@rcpt.example", "Date: Sat, 21 Nov 2026 08:00:00 +0000"):
+                steps.append((b"L", field.replace(": ", "\0", 1).encode() + b"\0", 0x20, 7))
+            steps += [(b"N", b"", 0x40, 18), (b"B", b"x\r\n", 0x10, 19)]
+            for code, data, unwanted, unanswered in steps:
+                if silent & unwanted:
+                    continue
+                self._send(code, data)
+                if not silent & 1 << unanswered and self._receive()[0] != b"c":
+                    return False  # it has decided: nothing to do with this message
+            self._send(b"E", b"")
+            signed = False
+            while True:
+                code, data = self._receive()
+                signed = signed or b"DKIM-Signature" in data
+                if code in (b"c", b"a", b"r", b"t", b"d", b"y"):
+                    return signed
+
+    def _send(self, code, data):
+        self.connection.sendall(struct.pack("!I", len(data) + 1) + code + data)
+
+    def _receive(self):
+        size = struct.unpack("!I", self.connection.recv(4, socket.MSG_WAITALL))[0]
+        data = self.connection.recv(size, socket.MSG_WAITALL)
+        return data[:1], data[1:]

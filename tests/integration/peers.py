@@ -218,8 +218,8 @@ message_size_limit = 52428800
 class Exim(Peer):
     """Accepts from loopback for any domain and sends everything to relay_host at once, which is 127.0.0.1 by any name.
 
-    rcpt: the ACL for recipients; main, out, authenticators: lines for these parts of its configuration. certificate
-    and ca are to be read as /var/lib/tls.pem, tls.key and ca.pem there."""
+    rcpt: the ACL for recipients, data: that for content; main, out, authenticators: lines for these parts of its
+    configuration. certificate and ca are to be read as /var/lib/tls.pem, tls.key and ca.pem there."""
 
     package = "exim"
 
@@ -231,12 +231,14 @@ class Exim(Peer):
         certificate=None,
         ca=None,
         rcpt="accept",
+        data="accept",
         main="",
         out="",
         authenticators="",
     ):
         super().__init__(port)
         self.relay_port, self.relay_host, self.rcpt = relay_port, relay_host, rcpt
+        self.data = data
         self.main, self.out, self.authenticators = main, out, authenticators
         if relay_host != "127.0.0.1":
             self.write("etc/hosts", f"127.0.0.1 localhost peer.example {relay_host}\n")
@@ -265,11 +267,13 @@ host_lookup =
 smtp_accept_queue_per_connection = 0
 message_size_limit = 50M
 acl_smtp_rcpt = take
-acl_smtp_data = take
+acl_smtp_data = take_content
 {self.main}
 begin acl
 take:
   {self.rcpt}
+take_content:
+  {self.data}
 begin routers
 out:
   driver = manualroute

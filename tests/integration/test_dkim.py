@@ -1,5 +1,6 @@
 """DKIM: what the running suite signs is verified by python3-dkim, by OpenDKIM and by pendkim; what those sign is
 verified by pendkim."""
+import email
 import os
 import re
 import shutil
@@ -36,6 +37,11 @@ MESSAGES = {
     "a long line": message(b"x" * 5000 + b" \r\n"),
     "large": message(b"".join(b"line  %d \t of many\r\n" % i for i in range(60000))),
 }
+
+
+def body_of(content):
+    """The decoded body of a message of one part."""
+    return email.message_from_bytes(content).get_payload(decode=True)
 
 
 def pendkim(*arguments, stdin=None):
@@ -290,6 +296,172 @@ class OtherSettings(Suite):
                 content = peer.messages[0].content
                 self.assertTrue(content.isascii())
                 self.assertEqual(dkim_peers.python_verify([content], keys.records), [[True, True]])
+
+    def test_8_bit_content_is_converted_before_it_is_signed_unless_hosts_get_it_as_it_is(self):
+        """Without any other setting, whatever the next host takes."""
+        keys = Keys(self.folder())
+        large = message("Gr\u00fc\u00dfe\r\n".encode() * 60000, b"MIME-Version: 1.0\r\nContent-Type: text/plain; "
+                        b"charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n")
+        for output, ascii in (("no", True), ("yes", False)):
+            for features in (("PIPELINING",), ("PIPELINING", "8BITMIME", "CHUNKING")):
+                with self.subTest(output=output, features=features), Peer(features=features) as peer, Instance(
+                    {**relay_to(peer), **keys.settings(), "disable_mime_output_conversion": output}
+                ) as instance:
+                    for content in (MESSAGES["8-bit"], large):
+                        send(instance.port, FROM, ["b@rcpt.example"], content, mail="BODY=8BITMIME")
+                    peer.wait_messages(2)
+                    contents = [m.content for m in peer.messages]
+                    self.assertEqual([c.isascii() for c in contents], [ascii] * 2)
+                    self.assertEqual(dkim_peers.python_verify(contents, keys.records), [[True, True]] * 2)
+                    for sent, content in zip((MESSAGES["8-bit"], large), contents, strict=True):
+                        self.assertEqual(body_of(content).replace(b"\r\n", b"\n"),
+                                         body_of(sent).replace(b"\r\n", b"\n"))
+
+    def test_what_is_signed_elsewhere_is_not_converted(self):
+        keys = Keys(self.folder())
+        signed = message("--b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\n\r\n"
+                         "Gr\u00fc\u00dfe\r\n--b--\r\n".encode(),
+                         b"MIME-Version: 1.0\r\nContent-Type: multipart/signed; boundary=b\r\n")
+        with Peer() as peer, Instance({**relay_to(peer), **keys.settings()}) as instance:
+            send(instance.port, FROM, ["b@rcpt.example"], signed, mail="BODY=8BITMIME")
+            peer.wait_messages(1)
+            self.assertIn("Gr\u00fc\u00dfe".encode(), peer.messages[0].content)
+            self.assertEqual(dkim_peers.python_verify([peer.messages[0].content], keys.records), [[True, True]])
+
+    def test_long_lines_are_broken_before_they_are_signed(self):
+        keys = Keys(self.folder())
+        people = [b"user%03d@some.example" % n for n in range(120)]
+        long = message(b"x" * 3000 + b"\r\n" + b"line\r\n" * 60000 + b"y" * 3000 + b"\r\n", b"References: " + b" ".join(
+            b"<%d.some.long.message.id@ids.example>" % n for n in range(80)) + b"\r\n")
+        long = long.replace(b"To: b@rcpt.example", b"To: " + b", ".join(people))
+        short = long.replace(b"line\r\n" * 60000, b"line\r\n")
+        for form in ("relaxed/relaxed", "simple/simple"):
+            for features in (("PIPELINING",), ("PIPELINING", "8BITMIME", "CHUNKING"), ("CHUNKING",)):
+                with self.subTest(form=form, features=features), Peer(features=features) as peer, Instance(
+                    {**relay_to(peer), **keys.settings(), "dkim_canonicalization": form}
+                ) as instance:
+                    for content in (short, long):
+                        send(instance.port, FROM, ["b@rcpt.example"], content)
+                    peer.wait_messages(2)
+                    contents = [m.content for m in peer.messages]
+                    self.assertEqual(dkim_peers.python_verify(contents, keys.records), [[True, True]] * 2)
+                    for content in contents:
+                        self.assertEqual(keys.verify(content), ["pass"] * 2)
+                        self.assertLessEqual(max(map(len, content.split(b"\r\n"))), 998)
+                        header = content[:content.index(b"\r\n\r\n")].replace(b"\r\n", b"")
+                        self.assertIn(b"To: " + b", ".join(people), header)
+                    instance.wait_log(r"breaking line > 998 bytes with <CR><LF>SPACE before it is signed")
+
+
+class OpenDkimConf(Suite):
+    """The same opendkim.conf for OpenDKIM and for the suite: who is signed, by which key, over which fields."""
+
+    # Clients: name, address.
+    CLIENTS = (("mail.example.com", "192.168.0.7"), ("example.com", "10.0.0.1"), ("[192.168.1.1]", "192.168.1.1"),
+               ("a.b.example.com", "10.0.0.2"), ("localhost", "127.0.0.1"), ("v6.example", "2001:db8::5"))
+    HOSTS = ("*.example.com", "192.168.0.1/24", "192.168.0.0/24", ".example.com", "!192.168.1.0/24\n192.168.1.1",
+             "192.168.*", "*", "[10.0.0.1]\n10.0.0.2/32", "MAIL.Example.COM\n2001:DB8::/32",
+             "!mail.example.com\n.example.com", "192.168.0.0/255.255.255.0\n127.0.0.1", "")
+    # What differs of the fields that are signed is the list by default.
+    OPTIONS = ("Domain sender.example", "Domain *", "Domain *.example", "Domain refile:%d/domains",
+               "Domain file:%d/domains", "Domain other.example, sender.example", "Domain EXAMPLE\nSubDomains yes",
+               "Domain sender.example\nSignHeaders From,X-Foo,Keywords",
+               "Domain sender.example\nSignHeaders *,+X-Foo,-Subject",
+               "Domain sender.example\nSignHeaders file:%d/names",
+               "Domain sender.example\nSignHeaders Subject,X-Foo,To\nOmitHeaders X-Foo",
+               "Domain sender.example\nSignHeaders *\nOmitHeaders *,+Subject",
+               "Domain sender.example\nSignHeaders *\nOversignHeaders From,List-Id",
+               "Include %d/more", "Domain sender.example\nSenderHeaders Sender,From",
+               "Domain other.example\nSenderHeaders Sender,From")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dkim_peers.unpack()
+        cls.dir = cls.folder()
+        cls.key, name, text = generate(cls.dir, "sender.example", "s")
+        shutil.chown(cls.key, mail_owner())
+        for name, text in (("domains", "*.example\n"), ("names", "X-Foo\nSubject\n"),
+                           ("more", "Domain sender.example\n")):
+            with open(os.path.join(cls.dir, name), "w") as file:
+                file.write(text)
+
+    def conf(self, options):
+        path = os.path.join(self.dir, "opendkim.conf")
+        with open(path, "w") as file:
+            file.write(f"KeyFile {self.key}\nSelector s\nMode s\nRequireSafeKeys no\n" +
+                       options.replace("%d", self.dir) + "\n")
+        return path
+
+    def ours(self, instance, peer, conf, content, client=None):
+        """What the suite puts in front: the value of DKIM-Signature, unfolded; None: nothing."""
+        peer.messages.clear()
+        instance.set(dkim_opendkim_conf=conf)
+        with Client(instance.port) as smtp:
+            if client:
+                smtp.expect(f"XCLIENT NAME={client[0] if not client[0].startswith('[') else '[UNAVAILABLE]'} ADDR="
+                            f"{'IPV6:' if ':' in client[1] else ''}{client[1]}", "220")
+                smtp.expect("EHLO a.example", "250")
+            smtp.send(FROM, ["b@rcpt.example"], content)
+            smtp.quit()
+        peer.wait_messages(1)
+        return dkim_peers.signature_of(peer.messages[0].content)
+
+    def test_its_options_mean_the_same(self):
+        content = message(b"x\r\n", b"X-Foo: 1\r\nKeywords: a\r\nReply-To: c@d.example\r\nSender: s@other.example\r\n")
+        with Peer() as peer, Instance({**relay_to(peer)}) as instance:
+            for options in self.OPTIONS:
+                with self.subTest(options=options):
+                    conf = self.conf(options)
+                    theirs = dkim_peers.opendkim_signature(content, conf)
+                    ours = self.ours(instance, peer, conf, content)
+                    self.assertEqual(theirs is None, ours is None, (theirs, ours))
+                    if theirs is None:
+                        continue
+                    for tag in ("d", "s", "a"):
+                        self.assertEqual(ours[tag], theirs[tag], tag)
+                    if "SignHeaders" in options:
+                        self.assertEqual(sorted(ours["h"].lower().split(":")), sorted(theirs["h"].lower().split(":")))
+
+    def test_its_hosts_are_the_same(self):
+        with Peer() as peer, Instance({**relay_to(peer), "smtpd_authorized_xclient_hosts": "127.0.0.1",
+                                       "smtpd_relay_restrictions": "permit"}) as instance:
+            for kind in ("refile:", "file:"):
+                for hosts in self.HOSTS:
+                    with open(os.path.join(self.dir, "hosts"), "w") as file:
+                        file.write(hosts + "\n")
+                    conf = self.conf(f"Domain sender.example\nInternalHosts {kind}%d/hosts")
+                    with dkim_peers.OpenDkim(conf, self.dir) as theirs:
+                        for client in self.CLIENTS:
+                            with self.subTest(kind=kind, hosts=hosts, client=client):
+                                ours = self.ours(instance, peer, conf, MESSAGES["plain"], client)
+                                self.assertEqual(ours is not None, theirs.signs(*client, FROM))
+
+    def test_nothing_is_left_unsigned_in_silence(self):
+        with open(os.path.join(self.dir, "hosts"), "w") as file:
+            file.write("127.0.0.1\n192.168.0.1/24\n*.example.com\n")
+        with open(os.path.join(self.dir, "ignored"), "w") as file:
+            file.write("192.0.2.9\n")
+        conf = self.conf("Domain sender.example\nInternalHosts refile:%d/hosts\nExternalIgnoreList %d/ignored\nOdd 1")
+        with Peer() as peer, Instance({**relay_to(peer), "smtpd_authorized_xclient_hosts": "127.0.0.1",
+                                       "smtpd_relay_restrictions": "permit", "dkim_opendkim_conf": conf}) as instance:
+            for words in ("192.168.0.1/24.* matches no client: .*the network is 192.168.0.0/24",
+                          r"\*.example.com.* matches no client", "Odd has no effect here"):
+                instance.wait_log("warning: .*" + words)
+            for address, author in (("192.0.2.9", FROM), ("192.0.2.1", FROM), ("192.0.2.1", FROM),
+                                    ("127.0.0.1", "x@else.example")):
+                with Client(instance.port) as smtp:
+                    smtp.expect(f"XCLIENT NAME=c.example ADDR={address}", "220")
+                    smtp.expect("EHLO a.example", "250")
+                    smtp.send(FROM, ["b@rcpt.example"], MESSAGES["plain"].replace(FROM.encode(), author.encode()))
+                    smtp.quit()
+            instance.wait_log(r"external host c\.example\[192\.0\.2\.1\] sends mail as sender\.example")
+            instance.wait_log(r"mail of else\.example is not signed: no table of DKIM keys names x@else\.example")
+            self.assertEqual(len(re.findall("external host ", instance.log())), 1)
+            self.assertEqual([dkim_peers.signature_of(m.content) for m in peer.wait_messages(4)], [None] * 4)
+        conf = self.conf("Domain sender.example\nMode v")
+        with Peer() as peer, Instance({**relay_to(peer), "dkim_opendkim_conf": conf}) as instance:
+            instance.wait_log("warning: .*opendkim.conf: Mode is not to sign: no mail is signed")
 
 
 class Tool(Suite):

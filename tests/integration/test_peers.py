@@ -89,6 +89,25 @@ class Peers(Suite):
     def test_exim_receives_from_it_and_sends_to_it(self):
         self.through(lambda port, back: peers.Exim(port=port, relay_port=back))
 
+    def test_a_stock_exim_that_refuses_long_lines_gets_none(self):
+        """Debian's ACL, with CHUNKING on, as it is by default."""
+        refuses = ("deny message = maximum allowed line length is 998 octets, got $max_received_linelength\n"
+                   "       condition = ${if > {$max_received_linelength}{998}}\n  accept")
+        people = b", ".join(b"user%03d@some.example" % n for n in range(120))
+        content = mail(body="x" * 1500 + "\r\n").replace(b"\r\nSubject:", b"\r\nCc: " + people + b"\r\nSubject:", 1)
+        with Peer() as sink:
+            port = free_port()
+            with Instance({"relay_domains": "there.example",
+                           "transport_maps": inline({"there.example": f"smtp:[127.0.0.1]:{port}"})}) as mx:
+                with peers.Exim(port=port, relay_port=sink.port, data=refuses):
+                    send(mx.port, "ada@sender.example", ["ben@there.example"], content)
+                    got = sink.wait_messages(1)[0].content
+                    mx.wait_log(r"to=<ben@there\.example>, .*status=sent ")
+                    mx.wait_log(r"breaking line > 998 bytes with <CR><LF>SPACE: 2 of them for ")
+            self.assertIn(b"x" * 998 + b"\r\n " + b"x" * 502 + b"\r\n", got)
+            header = got[:got.index(b"\r\n\r\n")]
+            self.assertIn(people, header.replace(b"\r\n ", b" "))
+
     def lmtp(self, nexthop, dovecot):
         wanted = messages()
         settings = {"relay_domains": "box.example", "transport_maps": inline({"box.example": nexthop}),

@@ -12,6 +12,8 @@ GOOGLE_DOMAIN = ["421-4.7.28 Gmail has detected an unusual rate of unsolicited m
                  "421 4.7.28 sent from your domain has been temporarily rate limited. x - gsmtp"]
 OUTLOOK_BLOCK = ("550 5.7.1 Unfortunately, messages from [192.0.2.1] weren't sent. Please contact your Internet "
                  "service provider since part of their network is on our block list (S3150).")
+YAHOO_BLOCK = ("553 5.7.2 [TSS09] All messages from 192.0.2.1 will be permanently deferred; Retrying will NOT "
+               "succeed.")
 YAHOO_UNUSUAL = "421 4.7.0 [TS02] Messages from 192.0.2.1 temporarily deferred due to user complaints - 4.16.55.1"
 
 
@@ -108,6 +110,21 @@ class Shaping(Suite):
             mx.flush()
             outlook.wait_messages(2)
             yahoo.wait_messages(2)
+
+    def test_a_block_of_our_address_returns_no_mail_without_any_setting(self):
+        """Literal replies, from hosts of nobody known."""
+        for reply, rule in ((OUTLOOK_BLOCK, "any-blocked-outlook"), (YAHOO_BLOCK, "any-blocked-yahoo")):
+            for verb in ("MAIL", "DOT"):
+                with self.subTest(reply=reply, verb=verb), Peer() as peer, Instance(
+                    {**relay_to(peer, "d.example"), **SOON}
+                ) as mx:
+                    peer.replies[verb] = lambda session, line, reply=reply: reply
+                    for user in "ab":
+                        send(mx.port, "ada@calm.example", [f"{user}@d.example"], mail())
+                        mx.wait_log(rf"to=<{user}@d\.example>, .*status=(SOFTBOUNCE|deferred) ")
+                    mx.wait_log(rf"warning: shaping: .* takes nothing: its mail waits for \d+ s: rule {rule}")
+                    self.assertNotIn("status=bounced", mx.log())
+                    self.assertEqual(len(mx.queue()), 2)
 
     def test_a_rate_that_a_receiver_keeps_to_itself_is_learned(self):
         hidden = HiddenRate(rate=20, at_once=5)

@@ -102,6 +102,7 @@ class Transfer {
     if (code_ == CURLE_OK) return Outcome::ok;
     if (body_too_large_) return Outcome::body_too_large;
     if (header_too_large_) return Outcome::header_too_large;
+    if (code_ == CURLE_SSL_CACERT_BADFILE) return Outcome::authorities;
     const bool certificate = code_ == CURLE_PEER_FAILED_VERIFICATION || code_ == CURLE_SSL_ISSUER_ERROR;
     return certificate ? Outcome::certificate : Outcome::failed;
   }

@@ -36,7 +36,8 @@ struct Request {
   static constexpr std::size_t kMaxAddresses = 8;
 };
 
-enum class Outcome { ok, certificate, body_too_large, header_too_large, failed };
+/// authorities: ca_file cannot be read, or has none. Nothing was asked.
+enum class Outcome { ok, certificate, authorities, body_too_large, header_too_large, failed };
 
 struct Answer {
   Outcome outcome = Outcome::failed;
