@@ -429,6 +429,13 @@ void ConfigImport::judge(const config::Config& config) {
   judge_names(config, found.without_effect);
   std::ranges::move(found.all, std::back_inserter(differs_));
   std::ranges::move(found.cost_mail, std::back_inserter(cost_mail_));
+  // Of servers that Postfix was connected to. Until they are there, mail waits and nobody logs in.
+  for (Problem& p : socket_problems(config)) {
+    if (p.file == config.main_file() || p.file == config.master_file())
+      p.file.replace(0, config.directory().size(), options_.to);
+    differs_.push_back(p);
+    cost_mail_.push_back(std::move(p));
+  }
 }
 
 /// Each name that is set is in one of the lists, if only because something is said of it.

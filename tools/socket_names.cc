@@ -2,13 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <functional>
 #include <optional>
 
+#include "lib/base/fd.h"
 #include "lib/base/text.h"
 #include "lib/config/edit.h"
 #include "lib/config/main_cf.h"
@@ -91,6 +94,35 @@ bool fill_in(std::string& line, const std::string& queue_directory) {
     }
   }
   return any;
+}
+
+/// Who makes it, as far as the setting tells.
+std::string_view server_of(std::string_view setting, const SocketName& socket) {
+  if (setting == kSaslPath) return "Dovecot, whose service auth";
+  if (socket.transport.ends_with("socketmap")) return "the table server that";
+  if (socket.transport == "lmtp" || socket.transport.ends_with("lmtp")) return "the LMTP server that";
+  if (of_filters(setting)) return "the filter that";
+  return setting.ends_with("_restrictions") ? "the policy server that" : "the server that";
+}
+
+/// For who may not open what Dovecot made for Postfix.
+std::string listener_for(std::string_view setting, const SocketName& socket, const config::Settings& s) {
+  const bool logins = setting == kSaslPath;
+  if (!logins && !socket.transport.ends_with("lmtp")) return {};
+  const std::string name = logins ? "private/auth" : "private/dovecot-lmtp";
+  return fmt::format("; in Dovecot, in service {}: unix_listener {}/{} {{ mode = 0660 user = {} }}, and here {}",
+                     logins ? "auth" : "lmtp", s.queue_directory, name, s.mail_owner,
+                     logins ? name : "lmtp:unix:" + name);
+}
+
+/// Whether a server accepts connections there. What is no stream socket is not asked.
+bool nobody_listens(const std::string& path) {
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  if (path.size() >= sizeof at.sun_path) return false;
+  path.copy(at.sun_path, path.size());
+  const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 && errno == ECONNREFUSED;
 }
 
 class Import {
@@ -299,21 +331,23 @@ config::Problems socket_problems(const config::Config& config) {
       struct stat st{};
       if (::stat(path.c_str(), &st) != 0) {
         if (errno != ENOENT && errno != ENOTDIR) continue;  // not for us to see
-        say(printable(path, 120) + " is not there: start the server that makes it, or write where its socket is" +
-            (relative ? "; a path without / is below queue_directory" : ""));
+        say(fmt::format("{} is not there: start {} makes it, or write where its socket is{}", printable(path, 120),
+                        server_of(name, socket), relative ? "; a path without / is below queue_directory" : ""));
         continue;
       }
       if (!S_ISSOCK(st.st_mode)) {
         say(printable(path, 120) + " is no socket: write where the server's socket is");
         continue;
       }
+      if (nobody_listens(path))
+        say(fmt::format("nobody listens on {}: start {} makes it", printable(path, 120), server_of(name, socket)));
       if (!owner) continue;
       const service::AsAccount as(*owner);
       if (!as.ok() || ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) continue;
-      say(
-          fmt::format("{} cannot be reached by mail_owner ({}): let its server have one that {} may open, in a "
-                      "directory that others may enter",
-                      printable(path, 120), config.settings().mail_owner, config.settings().mail_owner));
+      say(fmt::format(
+          "{0} cannot be reached by mail_owner ({1}): let its server have one that {1} may open, in a "
+          "directory that others may enter{2}",
+          printable(path, 120), config.settings().mail_owner, listener_for(name, socket, config.settings())));
     }
   };
   for (const std::string& name : config.names_set())

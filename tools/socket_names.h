@@ -42,7 +42,7 @@ struct AbsoluteSockets {
 };
 AbsoluteSockets absolute_sockets(const PostfixFiles& files);
 
-/// Sockets that are not there, or that mail_owner cannot connect to.
+/// Sockets that are not there, where nobody listens, or that mail_owner cannot connect to. Connects to them.
 config::Problems socket_problems(const config::Config& config);
 
 }  // namespace pen::tools

@@ -121,28 +121,35 @@ BOOST_AUTO_TEST_CASE(check_says_which_sockets_are_not_there) {
   at.sun_family = AF_UNIX;
   std::strncpy(at.sun_path, (queue + "/there").c_str(), sizeof at.sun_path - 1);
   BOOST_REQUIRE_EQUAL(::bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  BOOST_REQUIRE_EQUAL(::listen(fd, 1), 0);
   ::chmod((queue + "/there").c_str(), 0666);
+  const int left = ::socket(AF_UNIX, SOCK_STREAM, 0);  // as of a server that has died
+  std::strncpy(at.sun_path, (queue + "/left").c_str(), sizeof at.sun_path - 1);
+  BOOST_REQUIRE_EQUAL(::bind(left, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  ::chmod((queue + "/left").c_str(), 0666);
   ::chmod(queue.c_str(), 0755);
   const auto config = config::Config::parse(
       {"/etc/pen",
        "queue_directory = " + queue +
-           "\nsmtpd_milters = unix:there unix:gone, unix:private/policy\nvirtual_transport = lmtp:unix:" + queue +
-           "/file\nsmtpd_sasl_path = no/login\n",
+           "\nsmtpd_milters = unix:there unix:gone, unix:private/policy, unix:left\nvirtual_transport = lmtp:unix:" +
+           queue + "/file\nsmtpd_sasl_path = no/login\n",
        std::string(kMaster) + "587 inet n - n - - smtpd -o smtpd_sasl_auth_enable=yes -o smtpd_sasl_type=dovecot -o "
                               "smtpd_sasl_path=private/auth\n",
        {}},
       {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
   const auto found = socket_problems(config);
-  BOOST_REQUIRE_EQUAL(found.size(), 3);
+  BOOST_REQUIRE_EQUAL(found.size(), 4);
   BOOST_CHECK_EQUAL(found[0].message(), "/etc/pen/main.cf:2: smtpd_milters: " + queue +
-                                            "/gone is not there: start the server that makes it, or write where its "
+                                            "/gone is not there: start the filter that makes it, or write where its "
                                             "socket is; a path without / is below queue_directory");
-  BOOST_CHECK_EQUAL(found[1].line, 3);
-  BOOST_CHECK(found[1].text.contains("/file is no socket"));
-  BOOST_CHECK_EQUAL(found[2].file + std::to_string(found[2].line), "/etc/pen/master.cf5");
-  BOOST_CHECK(found[2].text.contains("private/auth is not there"));
+  BOOST_CHECK_EQUAL(found[1].text, "nobody listens on " + queue + "/left: start the filter that makes it");
+  BOOST_CHECK_EQUAL(found[2].line, 3);
+  BOOST_CHECK(found[2].text.contains("/file is no socket"));
+  BOOST_CHECK_EQUAL(found[3].file + std::to_string(found[3].line), "/etc/pen/master.cf5");
+  BOOST_CHECK(found[3].text.contains("private/auth is not there: start Dovecot, whose service auth makes it"));
   for (const auto& p : found) BOOST_CHECK(p.severity == config::Severity::warning);
   ::close(fd);
+  ::close(left);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/base/text.h"
+#include "lib/base/tls_log_level.h"
 #include "lib/base/version.h"
 #include "lib/config/compatibility.h"
 #include "lib/config/expand.h"
@@ -67,7 +68,13 @@ struct Parser {
     out = *value;
     return {};
   }
-  std::string parse(std::string_view in, int& out) const {
+  std::string parse(std::string_view in, int& out) {
+    if (row.name.ends_with("_tls_loglevel")) {
+      const TlsLogLevel level = split_tls_log_level(in);
+      if (level.trace)
+        taken_as = shown(in) + " is taken as " + std::string(level.level) + ": sessions are not traced here";
+      in = level.level;
+    }
     const auto value = parse_integer(in);
     if (!value || !std::in_range<int>(*value)) return shown(in) + " is not a number";
     out = static_cast<int>(*value);

@@ -1,6 +1,7 @@
 #include "lib/map/log_level.h"
 
 #include "lib/base/text.h"
+#include "lib/base/tls_log_level.h"
 
 namespace pen::map {
 
@@ -13,7 +14,7 @@ Result<int> find_log_level(const MapList& maps, std::string_view name, std::stri
   if (!*found) return usual;
   const std::string_view value = trim((*found)->value);
   if (iequals(value, "dunno")) return usual;
-  const auto level = parse_unsigned(value);
+  const auto level = parse_unsigned(split_tls_log_level(value).level);
   if (!level || *level > kMaxLogLevel)
     return fail(MapError::bad_spec, printable((*found)->key, 255) + ": not a log level: " + printable(value, 100));
   return static_cast<int>(*level);

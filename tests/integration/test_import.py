@@ -216,7 +216,8 @@ class Import(Suite):
         said, status = self.dry(source)
         told = [(d.get("setting"), d.get("line"), d["level"]) for d in said["differs"] if queue in d["text"]]
         self.assertEqual(told, [("smtpd_sasl_path", 8, "note"), ("mailbox_transport", 11, "note"),
-                                (None, 2, "warning")])
+                                (None, 2, "warning"), ("mailbox_transport", 11, "warning")])
+        self.assertIn("box-lmtp is not there: start the LMTP server that makes it", said["verdict"])
         self.assertEqual((status, said["mail_will_flow"]), (1, False))  # the table must be changed by hand
         os.remove(os.path.join(source, "transport"))
         with open(os.path.join(source, "transport"), "w"):
