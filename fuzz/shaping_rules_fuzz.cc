@@ -15,9 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool whole = pen::shaping::read_rules(text.substr(0, end), "f", rules).has_value();
   if (!whole && (!rules.rules().empty() || !rules.providers().empty())) std::abort();  // all of a file or nothing
   for (const auto& provider : rules.providers()) {
-    const std::string& suffix = provider->suffixes.front();
-    const auto* found = rules.provider_of({suffix.front() == '.' ? "x" + suffix : suffix});
-    if (found == nullptr) std::abort();
+    for (const std::string& suffix : provider->suffixes)
+      if (rules.provider_of(suffix.front() == '.' ? "x" + suffix : suffix, {}) == nullptr) std::abort();
+    for (const pen::Network& network : provider->networks)
+      if (rules.provider_of("", network.base.text()) == nullptr) std::abort();
   }
   const auto looked = pen::shaping::reply_of(reply);
   if (looked.words.size() > pen::shaping::kMaxReply) std::abort();

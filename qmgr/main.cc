@@ -221,9 +221,9 @@ Result<std::shared_ptr<const qmgr::ShapingOptions>> shaping_options(const servic
 std::function<std::string(const ipc::route::Resolved&)> providers(std::shared_ptr<const qmgr::ShapingOptions> shaping) {
   if (!shaping) return {};
   return [shaping = std::move(shaping)](const ipc::route::Resolved& answer) -> std::string {
-    std::vector<std::string> hosts;
+    std::vector<shaping::Host> hosts;
     for (const auto& level : answer.levels)
-      for (const auto& d : level.destinations) hosts.push_back(to_lower(d.host));
+      for (const auto& d : level.destinations) hosts.push_back({d.host, d.address});
     const auto* const provider = hosts.empty() ? nullptr : shaping->rules.provider_of(hosts);
     return provider == nullptr ? std::string() : provider->name;
   };

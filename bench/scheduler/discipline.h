@@ -24,6 +24,7 @@ using qmgr::Ordinals;
 struct Limits {
   std::uint32_t workers = 500;                 // connections or delivery processes at a time
   std::uint32_t destination_concurrency = 20;  // default_destination_concurrency_limit
+  std::uint32_t initial_concurrency = 5;       // initial_destination_concurrency
   std::uint32_t destination_recipients = 50;   // default_destination_recipient_limit
   milliseconds idle_age{2000};                 // smtp_connection_cache_time_limit
   std::size_t active_messages = 20'000;        // qmgr_message_active_limit, which the simulation enforces

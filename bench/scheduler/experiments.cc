@@ -11,12 +11,16 @@ namespace pen::simulation {
 const std::vector<Experiment>& experiments() {
   static const std::vector<Experiment> all = {
       {"drain", "a 100,000-recipient envelope while single messages load the system heavily", drain},
+      {"drains", "drain with six seeds, Penstock alone", drains},
       {"light", "the same envelope under a light load of single messages", drain_light},
       {"mix", "messages of 1 to 100,000 recipients and a burst", mix},
       {"hostile", "one sender's 50,000-recipient envelope and 10,000 messages", hostile},
       {"tarpit", "50,000 messages that wait for a tarpit", tarpit},
       {"classes", "session classes: a customer's hosts and all others share a slow line", session_classes},
       {"dead", "a third of the mail goes to hosts that are dead", dead_hosts},
+      {"bursts", "bursts to one host, new or known, and how many connections they take", bursts},
+      {"beside", "bursts beside steady mail to a route of several hosts", beside_steady},
+      {"seeds", "a little of all with six seeds, Penstock alone: to see whether the page is true", seeds},
       {"scale", "CPU time and memory of a job with up to a million in hand and ten million done", scale},
       {"million",
        "CPU time of a job with a million in hand on the whole internet, run by run: to profile, and to compare two "
@@ -105,25 +109,61 @@ Plot::Line cumulative(const std::string& name, std::vector<float> values) {
   return line;
 }
 
-Report drain_with(const Setting& setting, double rate, const std::string& file) {
-  const Internet net = internet_of(setting);
+Parameters usual_parameters(const Setting& setting) {
   Parameters p;
   p.seed = setting.seed;
   p.limits.workers = static_cast<std::uint32_t>(std::max<std::uint64_t>(10, scaled(setting, 300)));
-  const auto recipients = static_cast<std::uint32_t>(scaled(setting, 100'000));
-  rate *= setting.size;
-  const std::vector<Stream> streams = {{"singles", seconds(0), static_cast<std::uint64_t>(rate * 600), rate},
-                                       {"envelope", seconds(static_cast<long>(kEnvelopeAt)), 1, 0, recipients}};
-  Report report;
-  report.text = fmt::format(
+  return p;
+}
+
+/// An envelope among single messages.
+struct Drain {
+  Drain(const Setting& setting, double singles_per_second)
+      : rate(singles_per_second * setting.size),
+        recipients(static_cast<std::uint32_t>(scaled(setting, 100'000))),
+        streams({{"singles", seconds(0), static_cast<std::uint64_t>(rate * 600), rate},
+                 {"envelope", seconds(static_cast<long>(kEnvelopeAt)), 1, 0, recipients}}) {}
+  double rate;
+  std::uint32_t recipients;
+  std::vector<Stream> streams;
+};
+
+/// What became of it.
+struct Drained {
+  explicit Drained(const Outcome& o)
+      : ninety(since_start(o.streams[1].ninety)), half(since_start(o.streams[1].half)), outcome(o) {}
+  /// The delay of singles meanwhile that so many of them did not exceed.
+  double delay(double share) const { return delay_percentile(outcome.streams[0], share, kEnvelopeAt, ninety); }
+  std::string cells() const {
+    const auto [held, serving] = mean_use(outcome, kEnvelopeAt, ninety);
+    return fmt::format("{:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | {:.2f} | {:.2f} |",
+                       delay(0.5), delay(0.9), delay(0.99), delay(1), half - kEnvelopeAt, ninety - kEnvelopeAt, held,
+                       serving,
+                       static_cast<double>(outcome.counts.attempts) / static_cast<double>(outcome.counts.deliveries),
+                       outcome.jobs_per_connection());
+  }
+  static constexpr const char* kHead =
+      "delay of singles meanwhile, s: half | 90 % | 99 % | worst | envelope delivered, s: half | 90 % | workers held | "
+      "of them at work | connections opened per delivery | deliveries per connection |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+  double ninety, half;
+  const Outcome& outcome;
+};
+
+std::string described(const Drain& d, const Internet& net, const Parameters& p) {
+  return fmt::format(
       "{} hosts, {} domains, {} workers; {:.4g} single messages/s for 600 s; {} recipients in one "
-      "envelope at {} s.\n\n"
-      "| scheduler | delay of singles meanwhile, s: half | 90 % | 99 % | worst | envelope "
-      "delivered, s: half | 90 % | "
-      "workers held | of them at work | connections opened per delivery | deliveries per "
-      "connection |\n"
-      "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-      net.hosts(), net.domains(), p.limits.workers, rate, recipients, kEnvelopeAt);
+      "envelope at {} s.\n\n",
+      net.hosts(), net.domains(), p.limits.workers, d.rate, d.recipients, kEnvelopeAt);
+}
+
+Report drain_with(const Setting& setting, double rate, const std::string& file) {
+  const Internet net = internet_of(setting);
+  const Parameters p = usual_parameters(setting);
+  const Drain drain(setting, rate);
+  const double recipients = drain.recipients;
+  Report report;
+  report.text = described(drain, net, p) + "| scheduler | " + Drained::kHead;
   Plot delays, rest, use;
   delays.title = "Single messages that arrive while the envelope drains";
   delays.x = {"delay, s", true, 0.05, 1000};
@@ -135,17 +175,10 @@ Report drain_with(const Setting& setting, double rate, const std::string& file) 
   use.x = {"s after the envelope's arrival", false, -50, 400};
   use.y = {fmt::format("of {}", p.limits.workers), false, 0, static_cast<double>(p.limits.workers)};
   for (const Kind kind : setting.kinds) {
-    const Outcome o = Simulation(kind, net, streams, p).run();
-    const StreamOutcome& singles = o.streams[0];
-    const StreamOutcome& envelope = o.streams[1];
-    const double ninety = since_start(envelope.ninety), half = since_start(envelope.half);
-    const auto [held, serving] = mean_use(o, kEnvelopeAt, ninety);
-    const auto at = [&](double share) { return delay_percentile(singles, share, kEnvelopeAt, ninety); };
-    report.text += fmt::format(
-        "| {} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | {:.2f} | {:.2f} |\n",
-        short_name(kind), at(0.5), at(0.9), at(0.99), at(1), half - kEnvelopeAt, ninety - kEnvelopeAt, held, serving,
-        static_cast<double>(o.counts.attempts) / static_cast<double>(o.counts.deliveries), o.jobs_per_connection());
-    delays.lines.push_back(cumulative(long_name(kind), delays_between(singles, kEnvelopeAt, ninety)));
+    const Outcome o = Simulation(kind, net, drain.streams, p).run();
+    const Drained drained(o);
+    report.text += fmt::format("| {} | {}\n", short_name(kind), drained.cells());
+    delays.lines.push_back(cumulative(long_name(kind), delays_between(o.streams[0], kEnvelopeAt, drained.ninety)));
     Plot::Line left{long_name(kind), {}}, serves{long_name(kind), {}};
     double written = 200;
     for (const Sample& s : o.samples) {
@@ -170,11 +203,24 @@ Report drain_with(const Setting& setting, double rate, const std::string& file) 
 Report drain(const Setting& setting) { return drain_with(setting, 500, "drain"); }
 Report drain_light(const Setting& setting) { return drain_with(setting, 50, "light"); }
 
-Report mix(const Setting& setting) {
-  const Internet net = internet_of(setting);
-  Parameters p;
-  p.seed = setting.seed;
-  p.limits.workers = static_cast<std::uint32_t>(std::max<std::uint64_t>(10, scaled(setting, 300)));
+Report drains(const Setting& setting) {
+  Report report;
+  for (std::uint64_t seed = setting.seed; seed < setting.seed + kSeeds; ++seed) {
+    const Setting one{seed, setting.size, {}};
+    const Internet net = internet_of(one);
+    const Parameters p = usual_parameters(one);
+    const Drain drain(one, 500);
+    if (report.text.empty())
+      report.text = "And the next ones. " + described(drain, net, p) + "| seed | " + Drained::kHead;
+    const Outcome o = Simulation(Kind::penstock, net, drain.streams, p).run();
+    report.text += fmt::format("| {} | {}\n", seed, Drained(o).cells());
+  }
+  return report;
+}
+
+namespace {
+
+std::vector<Stream> mixed(const Setting& setting) {
   const auto of = [&](double rate, std::uint32_t least, std::uint32_t most, const char* label) {
     Stream s{label, seconds(0), 0, rate, least, most};
     s.messages = std::max<std::uint64_t>(2, static_cast<std::uint64_t>(rate * 600));
@@ -189,6 +235,31 @@ Report mix(const Setting& setting) {
     streams[i].recipients_most = static_cast<std::uint32_t>(scaled(setting, streams[i].recipients_most));
   }
   streams.push_back({"burst of 5,000", seconds(300), scaled(setting, 5000), 0});
+  return streams;
+}
+
+/// The median slowdown of a stream's messages; and how fair they are.
+double slowdown(const StreamOutcome& s) {
+  std::vector<float> ratios;
+  for (const auto& x : s.slowdowns) ratios.push_back(x.ratio);
+  return share_of(ratios, 0.5);
+}
+
+double fairness(const Outcome& o) {
+  std::vector<double> speed;
+  for (const StreamOutcome& s : o.streams) {
+    const double its = slowdown(s);
+    speed.push_back(its > 0 ? std::min(1.0, 1 / its) : 0);
+  }
+  return jain(speed);
+}
+
+}  // namespace
+
+Report mix(const Setting& setting) {
+  const Internet net = internet_of(setting);
+  const Parameters p = usual_parameters(setting);
+  const std::vector<Stream> streams = mixed(setting);
   Report report;
   report.text = fmt::format("{} hosts, {} domains, {} workers.\n\n| recipients of a message | messages |", net.hosts(),
                             net.domains(), p.limits.workers);
@@ -200,30 +271,54 @@ Report mix(const Setting& setting) {
     report.text += fmt::format(" {} |", short_name(kind));
     auto& column = table.emplace_back();
     messages.clear();
-    std::vector<double> speed;
     for (const StreamOutcome& s : o.streams) {
-      std::vector<float> ratios;
-      for (const auto& x : s.slowdowns) ratios.push_back(x.ratio);
-      column.push_back(share_of(ratios, 0.5));
-      speed.push_back(column.back() > 0 ? std::min(1.0, 1 / column.back()) : 0);
+      column.push_back(slowdown(s));
       messages.push_back(s.messages);
     }
-    index.push_back(jain(speed));
+    index.push_back(fairness(o));
     per_connection.push_back(o.jobs_per_connection());
   }
-  report.text += "\n| --- | --- | --- | --- | --- | --- |\n";
+  report.text += "\n| --- | --- |";
+  for (std::size_t kind = 0; kind < setting.kinds.size(); ++kind) report.text += " --- |";
+  report.text += "\n";
   for (std::size_t row = 0; row < streams.size(); ++row) {
     report.text += fmt::format("| {} | {} |", streams[row].label, messages[row]);
     for (const auto& column : table) report.text += fmt::format(" {:.2f} |", column[row]);
     report.text += "\n";
   }
   const auto last = [&](const char* label, const std::vector<double>& values) {
-    report.text += fmt::format("| {} | |", label);
+    report.text += fmt::format("| {} |  |", label);
     for (const double v : values) report.text += fmt::format(" {:.2f} |", v);
     report.text += "\n";
   };
   last("Jain's index of the rows above", index);
   last("deliveries per connection", per_connection);
+  return report;
+}
+
+Report seeds(const Setting& setting) {
+  Report report;
+  report.text =
+      "And the next ones.\n\n"
+      "| seed | heavy load: singles' 99 %, s | envelope's 90 %, s | deliveries per connection | light load: envelope's "
+      "90 %, s | deliveries per connection | all sizes: Jain's index | deliveries per connection | mean of others, s | "
+      "beside an envelope | beside a sender |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+  for (std::uint64_t seed = setting.seed; seed < setting.seed + kSeeds; ++seed) {
+    const Setting one{seed, setting.size, {Kind::penstock}};
+    const Internet net = internet_of(one);
+    const Parameters p = usual_parameters(one);
+    const auto run = [&](const std::vector<Stream>& streams) {
+      return Simulation(Kind::penstock, net, streams, p).run();
+    };
+    const Outcome heavy = run(Drain(one, 500).streams), light = run(Drain(one, 50).streams), all = run(mixed(one));
+    report.text += fmt::format("| {} | {:.2f} | {:.1f} | {:.2f} | {:.1f} | {:.2f} | {:.2f} | {:.2f} |", seed,
+                               Drained(heavy).delay(0.99), Drained(heavy).ninety - kEnvelopeAt,
+                               heavy.jobs_per_connection(), Drained(light).ninety - kEnvelopeAt,
+                               light.jobs_per_connection(), fairness(all), all.jobs_per_connection());
+    for (const double mean : means_beside_hostile(one)) report.text += fmt::format(" {:.3f} |", mean);
+    report.text += "\n";
+  }
   return report;
 }
 

@@ -29,8 +29,14 @@ struct Experiment {
 };
 const std::vector<Experiment>& experiments();
 
+constexpr std::uint64_t kSeeds = 6;  // of experiments that run with several, from that of the setting on
+
 // In files of their own.
 Report drain(const Setting& setting);
+Report drains(const Setting& setting);
+Report seeds(const Setting& setting);
+Report bursts(const Setting& setting);
+Report beside_steady(const Setting& setting);
 Report drain_light(const Setting& setting);
 Report mix(const Setting& setting);
 Report hostile(const Setting& setting);
@@ -41,6 +47,7 @@ Report scale(const Setting& setting);
 Report million(const Setting& setting);
 
 /// Shared by the experiments.
+std::vector<double> means_beside_hostile(const Setting& setting);  // hostile(), with Penstock
 Internet internet_of(const Setting& setting, const InternetParameters& like = {});
 std::uint64_t scaled(const Setting& setting, std::uint64_t number);
 /// A percentile, in s, for single-recipient messages that arrived in the time; share in [0, 1]. 0 if there are none.

@@ -38,21 +38,34 @@ std::string delays(const StreamOutcome& s) {
                      delay_percentile(s, 1, kFrom, kTo));
 }
 
-}  // namespace
-
-Report hostile(const Setting& setting) {
-  const Internet net = internet_of(setting);
-  const Parameters p = parameters_of(setting);
+/// Others' mail with nobody else, beside an envelope, and beside a sender of many messages.
+std::vector<std::pair<std::string, std::vector<Stream>>> beside_hostile(const Setting& setting) {
   const double rate = 300 * setting.size;
   const Stream others{"others", seconds(0), static_cast<std::uint64_t>(rate * kTo), rate};
   const auto envelope_size = static_cast<std::uint32_t>(scaled(setting, 50'000));
   const Stream envelope{"envelope", seconds(60), 1, 0, envelope_size};
   Stream sender{"sender", seconds(60), scaled(setting, 10'000), 0};
   sender.one_sender = true;
-  const std::vector<std::pair<std::string, std::vector<Stream>>> cases = {
-      {"nobody else", {others}},
-      {fmt::format("one envelope of {} recipients", envelope_size), {others, envelope}},
-      {fmt::format("{} messages at once", sender.messages), {others, sender}}};
+  return {{"nobody else", {others}},
+          {fmt::format("one envelope of {} recipients", envelope_size), {others, envelope}},
+          {fmt::format("{} messages at once", sender.messages), {others, sender}}};
+}
+
+}  // namespace
+
+std::vector<double> means_beside_hostile(const Setting& setting) {
+  const Internet net = internet_of(setting);
+  std::vector<double> means;
+  for (const auto& [name, streams] : beside_hostile(setting)) {
+    const Outcome o = Simulation(Kind::penstock, net, streams, parameters_of(setting)).run();
+    means.push_back(mean_delay(o.streams[0], kFrom, kTo));
+  }
+  return means;
+}
+
+Report hostile(const Setting& setting) {
+  const Internet net = internet_of(setting);
+  const Parameters p = parameters_of(setting);
   Report report;
   report.text = fmt::format(
       "{} workers, {:.4g} messages/s of others; delays of those that arrive from {} s, when the "
@@ -60,9 +73,9 @@ Report hostile(const Setting& setting) {
       "to {} s.\n\n"
       "| scheduler | beside | mean delay of others, s | half | 99 % | worst |\n| --- | --- | --- | "
       "--- | --- | --- |\n",
-      p.limits.workers, rate, kFrom, kTo);
+      p.limits.workers, 300 * setting.size, kFrom, kTo);
   for (const Kind kind : setting.kinds) {
-    for (const auto& [name, streams] : cases) {
+    for (const auto& [name, streams] : beside_hostile(setting)) {
       const Outcome o = Simulation(kind, net, streams, p).run();
       report.text += fmt::format("| {} | {} | {} |\n", short_name(kind), name, delays(o.streams[0]));
     }

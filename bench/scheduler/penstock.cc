@@ -132,6 +132,7 @@ class Penstock final : public Discipline {
       qmgr::TransportLimits t;
       t.workers = limits_.workers;
       t.destination_concurrency = limits_.destination_concurrency;
+      t.initial_concurrency = limits_.initial_concurrency;
       t.destination_recipients = limits_.destination_recipients;
       t.idle_age = limits_.idle_age;
       return t;

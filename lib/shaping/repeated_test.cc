@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(parts_of_the_mails_addresses_are_not_either) {
 BOOST_AUTO_TEST_CASE(no_address_fits_a_rule_of_ours) {
   const auto rules = read_rules_files({"conf/shaping.rules"});
   BOOST_REQUIRE(rules.has_value());
-  const Provider* const yahoo = rules->provider_of({"mta5.am0.yahoodns.net"});
+  const Provider* const yahoo = rules->provider_of("mta5.am0.yahoodns.net", {});
   BOOST_REQUIRE(yahoo != nullptr);
   const auto rule = [&](std::string_view text, std::initializer_list<std::string_view> addresses) {
     const Rule* const r = rules->classify(yahoo, own_words(text, std::span(addresses.begin(), addresses.size())));

@@ -142,8 +142,11 @@ const Rule* Rules::classify(const Provider* provider, const Reply& reply) const 
 
 void Rules::index() {
   by_suffix_.clear();
+  by_network_.clear();
   for (const auto& p : providers_)
     for (const auto& s : p->suffixes) by_suffix_.insert_or_assign(s, p.get());
+  for (auto p = providers_.rbegin(); p != providers_.rend(); ++p)  // of equal ones the last counts, as for names
+    for (const Network& n : (*p)->networks) by_network_.emplace(n.bits, std::pair(n, p->get()));
 }
 
 void Rules::add(std::vector<Provider> providers) {
@@ -165,16 +168,24 @@ const Provider* Rules::provider(std::string_view name) const {
   return at == providers_.end() ? nullptr : at->get();
 }
 
-const Provider* Rules::provider_of(const std::vector<std::string>& hosts) const {
+const Provider* Rules::provider_of(std::string_view name, std::string_view address) const {
+  std::string host = to_lower(name);
+  if (host.ends_with('.')) host.pop_back();
+  if (const auto at = by_suffix_.find(host); at != by_suffix_.end()) return at->second;
+  // The longest of the domains above it.
+  for (auto dot = host.find('.'); dot != std::string::npos; dot = host.find('.', dot + 1))
+    if (const auto at = by_suffix_.find(host.substr(dot)); at != by_suffix_.end()) return at->second;
+  if (by_network_.empty()) return nullptr;
+  const auto ip = parse_ip(address);
+  if (!ip) return nullptr;
+  const auto at = std::ranges::find_if(by_network_, [&](const auto& n) { return n.second.first.contains(*ip); });
+  return at == by_network_.end() ? nullptr : at->second.second;
+}
+
+const Provider* Rules::provider_of(const std::vector<Host>& hosts) const {
   const Provider* found = nullptr;
-  for (const std::string& given : hosts) {
-    std::string host = to_lower(given);
-    if (host.ends_with('.')) host.pop_back();
-    const Provider* its = nullptr;
-    if (const auto at = by_suffix_.find(host); at != by_suffix_.end()) its = at->second;
-    // The longest of the domains above it.
-    for (auto dot = host.find('.'); its == nullptr && dot != std::string::npos; dot = host.find('.', dot + 1))
-      if (const auto at = by_suffix_.find(host.substr(dot)); at != by_suffix_.end()) its = at->second;
+  for (const Host& host : hosts) {
+    const Provider* const its = provider_of(host.name, host.address);
     if (its == nullptr || (found != nullptr && its != found)) return nullptr;
     found = its;
   }

@@ -2,7 +2,7 @@
 /// Rules about the replies of receivers: what a reply complains of, and what has to go slower for it.
 ///
 /// Use:     auto rules = read_rules_file(path)                       (rules_file.h)
-///          const Provider* p = rules.provider_of(host_names);       // all names must be of one provider
+///          const Provider* p = rules.provider_of(hosts);            // all of them must be of one provider
 ///          const Rule* r = rules.classify(p, own_words(reply, addresses));  // nullptr: it complains of nothing
 /// Rules:   the first that fits, in order; the code decides first, then the enhanced code, then the words; a regular
 ///          expression is asked only where all that fits.
@@ -12,13 +12,17 @@
 ///          does not fit.
 /// Thread:  read-only after it was read: any.
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "lib/base/network.h"
 #include "lib/base/time.h"
 
 struct pcre2_real_code_8;
@@ -60,7 +64,14 @@ constexpr bool of_domain(Scope s) {
 struct Provider {
   std::string name;
   std::vector<std::string> suffixes;  // ".google.com": names below it; "mx.example": this one; lower case
+  std::vector<Network> networks;      // of its addresses
   bool has(std::string_view host) const;
+};
+
+/// A host of a route.
+struct Host {
+  std::string name;
+  std::string address;  // numeric; empty: not known
 };
 
 /// A reply, made ready to be looked at.
@@ -97,8 +108,10 @@ struct Rule {
 
 class Rules {
  public:
-  /// The provider that all of these host names belong to; nullptr: there is none.
-  const Provider* provider_of(const std::vector<std::string>& hosts) const;
+  /// The provider that all of these hosts belong to; nullptr: there is none. By the longest part of its name that a
+  /// provider has, else by the smallest network that its address is in.
+  const Provider* provider_of(const std::vector<Host>& hosts) const;
+  const Provider* provider_of(std::string_view name, std::string_view address) const;
   const Provider* provider(std::string_view name) const;
   const std::vector<std::shared_ptr<const Provider>>& providers() const { return providers_; }
   const std::vector<Rule>& rules() const { return rules_; }
@@ -111,6 +124,8 @@ class Rules {
  private:
   std::vector<std::shared_ptr<const Provider>> providers_;
   std::unordered_map<std::string, const Provider*> by_suffix_;
+  // By its bits, the smallest network first.
+  std::multimap<std::uint8_t, std::pair<Network, const Provider*>, std::greater<>> by_network_;
   std::vector<Rule> rules_;
   void index();
 };

@@ -18,7 +18,7 @@ std::string wrong(std::string_view text) {
   return done ? "nothing" : done.error().context();
 }
 std::string of(const Rules& rules, const char* host, const char* reply) {
-  const Rule* r = rules.classify(rules.provider_of({host}), reply_of(reply));
+  const Rule* r = rules.classify(rules.provider_of(host, {}), reply_of(reply));
   return r == nullptr ? "-" : r->name;
 }
 }  // namespace
@@ -27,7 +27,9 @@ BOOST_AUTO_TEST_SUITE(shaping_rules)
 
 BOOST_AUTO_TEST_CASE(a_provider_is_that_of_all_hosts_of_a_route) {
   const Rules rules = read("provider big .big.example mx.other.example\nprovider inner .in.big.example\n");
-  const auto name = [&](std::vector<std::string> hosts) {
+  const auto name = [&](const std::vector<std::string>& names) {
+    std::vector<Host> hosts;
+    for (const std::string& each : names) hosts.push_back({each, "192.0.2.1"});
     const Provider* p = rules.provider_of(hosts);
     return p == nullptr ? "-" : p->name;
   };
@@ -40,6 +42,27 @@ BOOST_AUTO_TEST_CASE(a_provider_is_that_of_all_hosts_of_a_route) {
   BOOST_TEST(name({"notbig.example"}) == "-");
   BOOST_TEST(name({"sub.mx.other.example"}) == "-");
   BOOST_TEST(name({}) == "-");
+}
+
+BOOST_AUTO_TEST_CASE(a_provider_has_networks_too_and_names_come_before_them) {
+  const Rules rules = read(
+      "provider big .big.example 192.0.2.0/24 2001:db8::/32\nprovider inner 192.0.2.128/25 198.51.100.7\n"
+      "provider named mx.named.example\n");
+  const auto name = [&](const std::vector<Host>& hosts) {
+    const Provider* p = rules.provider_of(hosts);
+    return p == nullptr ? "-" : p->name;
+  };
+  BOOST_TEST(name({{"a.other.example", "192.0.2.7"}}) == "big");
+  BOOST_TEST(name({{"a.other.example", "2001:db8:1::1"}}) == "big");
+  BOOST_TEST(name({{"a.other.example", "192.0.2.200"}}) == "inner");
+  BOOST_TEST(name({{"a.other.example", "198.51.100.7"}}) == "inner");
+  BOOST_TEST(name({{"a.other.example", "198.51.100.8"}}) == "-");
+  BOOST_TEST(name({{"a.other.example", ""}}) == "-");
+  BOOST_TEST(name({{"mx.named.example", "192.0.2.7"}}) == "named");
+  BOOST_TEST(name({{"mx.big.example", "203.0.113.1"}, {"a.other.example", "192.0.2.7"}}) == "big");
+  BOOST_TEST(name({{"mx.big.example", "203.0.113.1"}, {"a.other.example", "192.0.2.200"}}) == "-");
+  BOOST_TEST(name({{"192.0.2.7", "192.0.2.7"}}) == "big");
+  BOOST_TEST(wrong("provider big 192.0.2.1/24\n") == "f:1: neither a host nor a .domain or network: 192.0.2.1/24");
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_is_read_across_its_lines) {
@@ -82,8 +105,8 @@ BOOST_AUTO_TEST_CASE(rules_of_a_later_file_are_asked_first_and_replace_those_of_
   BOOST_TEST(of(rules, "x", "441 no") == "a");
   BOOST_TEST(of(rules, "x", "551 no") == "-");
   BOOST_TEST(rules.providers().size() == 1U);
-  BOOST_TEST(rules.provider_of({"mx.big.example"}) == nullptr);
-  BOOST_TEST(rules.provider_of({"mx.huge.example"}) != nullptr);
+  BOOST_TEST(rules.provider_of("mx.big.example", {}) == nullptr);
+  BOOST_TEST(rules.provider_of("mx.huge.example", {}) != nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(an_error_names_the_line) {
@@ -102,8 +125,8 @@ BOOST_AUTO_TEST_CASE(an_error_names_the_line) {
   BOOST_TEST(wrong("rule a code=4 provider=big class=none") == "f:1: there is no provider big");
   BOOST_TEST(wrong("rule a code=4 class=recipient scope=source") == "f:1: class=recipient needs scope=recipient");
   BOOST_TEST(wrong("rule a code=4 class=none\nrule a code=5 class=none") == "f:2: a second rule of this name");
-  BOOST_TEST(wrong("provider a b..c") == "f:1: neither a host nor a .domain: b..c");
-  BOOST_TEST(wrong("provider a") == "f:1: a provider needs names of hosts, or .domains of them");
+  BOOST_TEST(wrong("provider a b..c") == "f:1: neither a host nor a .domain or network: b..c");
+  BOOST_TEST(wrong("provider a") == "f:1: a provider needs names of hosts, .domains of them, or networks");
   BOOST_TEST(wrong("#\nlimit a") == "f:2: neither provider nor rule: limit");
   BOOST_TEST(wrong("rule a regex=\"(\" class=none").starts_with("f:1: regex: "));
   BOOST_TEST(wrong(std::string(kMaxFile + 1, '\n')) == "f:1: the file is too big");

@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(each_reply_is_taken_for_what_it_says) {
     if (line.empty() || line[0] == '#') continue;
     const auto first = line.find(" | "), second = line.find(" | ", first + 3);
     BOOST_REQUIRE_MESSAGE(second != std::string::npos, line);
-    const Provider* p = rules->provider_of({line.substr(0, first)});
+    const Provider* p = rules->provider_of(line.substr(0, first), {});
     const Rule* r = rules->classify(p, own_words(line.substr(second + 3), {}));
     std::string found = "-";
     if (r != nullptr) {

@@ -141,7 +141,7 @@ void Chooser::pick_new(const Level& level, microseconds best, bool may_probe, st
     open_to.push_back(d);
   }
   if (proven) into.waits = Waits::limits;  // of those that work, before a probe
-  if (level.size() > 1 && !open_to.empty()) {
+  if (!open_to.empty()) {
     drop_later(level, behind, open_to, into);
   }
   for (Destination* d : open_to) {

@@ -2,7 +2,7 @@
 /// A connection to a destination: the jobs that wait on it (its backlog) and those in hand of its delivery program.
 ///
 /// Owned:    by Model::connections, from OpenConnection until it is closed.
-/// Changed:  by connections.cc; last_done and flows_since by speed.h.
+/// Changed:  by connections.cc; last_done, flow_begun, in_flow and flows_since by speed.h.
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +26,8 @@ struct Connection {
   std::uint32_t window = 1;       // jobs that its program takes at once
   microseconds round_trip{0};     // of the handshake: somebody nearer than the peer may have answered
   SteadyTime last_done = kNever;  // the last result came; kNever: none has
+  SteadyTime flow_begun{};        // its flow was dry before: when the first job of it was begun
+  std::uint32_t in_flow = 0;      // results since then
   SteadyTime flows_since{};       // its peer works on the first of those in hand since then, at the latest
   SteadyTime opened_at{};         // until it is open: when it was begun
   SteadyTime idle_since{};

@@ -46,6 +46,7 @@ Connection& Model::open(Destination& d, const Job& cause) {
   c.destination = &d;
   c.quota = ceilings.quota_of(d);
   memory.refresh(d);
+  if (d.holding == 0) limits.begin(d);
   connections.emplace(c.number, std::move(owned));
   d.connections.push_back(&c);
   ++d.holding;
@@ -235,9 +236,10 @@ void Model::retire(Connection& c) {
   unset_idle(c);
   probes.end(c);
   c.in_age.unlink();
+  Destination& d = *c.destination;
+  limits.note_use(d);
   c.state = Connection::State::retiring;
   c.last_cluster = nullptr;
-  Destination& d = *c.destination;
   d.connections.erase(std::find(d.connections.begin(), d.connections.end(), &c));
   d.facts.last_close = clock.wall;
   memory.keep(d);

@@ -53,7 +53,9 @@ struct Destination {
   microseconds dry_time{0}, path{0};
   bool told_apart = false;
   Yield yield;
-  std::uint32_t allowance = 0;            // connections while it is new or just back; 0: no matter
+  std::uint32_t allowance = 0;            // connections that it may have by what it has taken so far; 0: no matter
+  std::uint32_t most_lately = 0;          // connections open at once, as limits.h remembers it
+  WallTime most_until{};                  // and for how long
   std::uint32_t elsewhere = 0;            // connections of other hosts
   SteadyTime heard_until{};               // until when that is taken for true
   SteadyTime refused_until{};             // others had the last one

@@ -55,7 +55,6 @@ void Scheduler::learned(std::string_view key, const destdb::Facts& facts) {
   d.facts = facts;
   s.host_order.note(d);
   if (d.facts.shown.empty()) d.facts.shown = d.address.shown();
-  if (!d.known && d.facts.failures == 0 && d.facts.last_connect != WallTime{}) d.allowance = 0;  // new here only
   d.known = true;
   ++d.references;
   if (was_unproven) s.proven(d);

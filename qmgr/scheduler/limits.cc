@@ -16,6 +16,20 @@ std::uint32_t Limits::connections_in_time(const Destination& d) const {
   return limit;
 }
 
+std::uint32_t Limits::allowed_at_first(const Destination& d) const {
+  const std::uint32_t first = d.transport->limits.initial_concurrency;
+  if (first == 0 || d.facts.failures > 0) return first;
+  return clock_.wall < d.most_until ? std::max(first, d.most_lately / 2) : first;
+}
+
+void Limits::note_use(Destination& d) const {
+  const auto now = static_cast<std::uint32_t>(
+      std::ranges::count_if(d.connections, [](const Connection* c) { return c->state == Connection::State::open; }));
+  if (now < d.most_lately && clock_.wall < d.most_until) return;
+  d.most_lately = now;
+  d.most_until = clock_.wall + options_.ceiling_time;
+}
+
 bool Limits::full(const Destination& d) const {
   const std::uint32_t limit = connections(d);
   if (d.holding >= limit || clock_.now < d.refused_until || shaping_.full(d)) return true;

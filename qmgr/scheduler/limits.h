@@ -11,9 +11,10 @@ namespace pen::qmgr::scheduler {
 
 class Limits {
  public:
-  Limits(const Clock& clock, const BackOff& back_off, const Ceilings& ceilings, const RateDelay& rate_delay,
-         const Shares& shares, const Shaping& shaping)
-      : clock_(clock),
+  Limits(const Options& options, const Clock& clock, const BackOff& back_off, const Ceilings& ceilings,
+         const RateDelay& rate_delay, const Shares& shares, const Shaping& shaping)
+      : options_(options),
+        clock_(clock),
         back_off_(back_off),
         ceilings_(ceilings),
         rate_delay_(rate_delay),
@@ -22,8 +23,14 @@ class Limits {
   /// Connections that it may have now.
   std::uint32_t connections(const Destination& d) const {
     const std::uint32_t limit = connections_in_time(d);
-    return d.allowance > 0 ? std::min(limit, d.allowance + d.elsewhere) : limit;
+    const std::uint32_t allowed = d.holding == 0 ? allowed_at_first(d) : d.allowance;
+    return allowed > 0 ? std::min(limit, allowed + d.elsewhere) : limit;
   }
+  /// A first connection to it begins, while there is none: it may have as many as initial_destination_concurrency, or
+  /// half of those that it had lately, and one more with each job done.
+  void begin(Destination& d) const { d.allowance = allowed_at_first(d); }
+  /// A connection to it is open now, or one will be no more: what it had lately.
+  void note_use(Destination& d) const;
   /// What that comes to if it bears one connection more with each job.
   std::uint32_t connections_in_time(const Destination& d) const;
   /// It has as many connections as it bears, those of other hosts counted.
@@ -34,6 +41,9 @@ class Limits {
   }
 
  private:
+  /// 0: any number.
+  std::uint32_t allowed_at_first(const Destination& d) const;
+  const Options& options_;
   const Clock& clock_;
   const BackOff& back_off_;
   const Ceilings& ceilings_;

@@ -87,6 +87,8 @@ struct Model {
   /// It may bear a connection more: the next of those that wait for that looks for itself.
   void unblock(Destination& d);
   void unblock(Group& provider);
+  /// It may have a connection more: what was left to others (pool.h) is looked at again as well.
+  void limit_rose(Destination& d);
   /// It works, if it did not before: what waits for a probe waits for it.
   void proven(Destination& d);
   /// After a failure: jobs that have no working destination left are deferred, others look again.
@@ -119,7 +121,7 @@ struct Model {
   Probes probes{clock, to_serve};
   Shaping shaping{options, clock, table};
   Shares shares{options, clock, back_off, speed};
-  Limits limits{clock, back_off, ceilings, rate_delay, shares, shaping};
+  Limits limits{options, clock, back_off, ceilings, rate_delay, shares, shaping};
   Finish finish{options, clock, back_off, speed, limits, shares};
   Windows windows{options, back_off, rate_delay, limits, finish};
   Paying paying{options, clock, speed, memory};

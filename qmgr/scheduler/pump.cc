@@ -34,6 +34,11 @@ void Model::unblock(Destination& d) {
   }
 }
 
+void Model::limit_rose(Destination& d) {
+  d.starved.for_each([](Member& m) { Pool::others_changed(*m.cluster); });
+  unblock(d);
+}
+
 void Model::unblock(Group& provider) {
   if (shaping.connections(provider) == kNoLimit) return;
   std::vector<Destination*> hosts;

@@ -41,7 +41,6 @@ Destination& Routes::make_destination(const ipc::Destination& address, const std
     if (!slot->host_key.empty()) {
       if (const auto host = table_.find(slot->host_key)) destdb::copy_host_facts(*host, slot->facts);
     }
-    if (!slot->known) slot->allowance = t.limits.initial_concurrency;
     notes_.session_classes.enter(*slot);
     notes_.suspensions.judge(*slot);
     notes_.shaping.enter(*slot);

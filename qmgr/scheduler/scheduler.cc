@@ -166,6 +166,7 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   d.facts.round_trip = features.round_trip;
   const auto in_use = static_cast<std::uint32_t>(d.connections.size()) + d.elsewhere;
   s.ceilings.bears(d, in_use);
+  s.limits.note_use(d);
   if (d.provider != nullptr) s.shaping.opened(*d.provider);
   s.memory.keep(d);
   s.hand_out(c);
@@ -224,14 +225,14 @@ void Scheduler::job_done(JobNumber number, microseconds since_begun, JobEnd end)
   if (d.allowance > 0 && answered) {  // it bears what it has: one connection more
     const std::uint32_t most = t.limits.destination_concurrency;
     d.allowance = most != 0 && d.allowance + 1 >= most ? 0 : d.allowance + 1;
-    s.unblock(d);
+    s.limit_rose(d);
   }
   if (held && !s.shares.holds_its_share(d)) s.unblock(d);
   if (t.exclusive()) s.to_serve.mark(t);
   if (answered && c.last_cluster != nullptr) {
     const std::size_t its_part = c.last_cluster->pooled / c.last_cluster->levels.front().size();
     const Paying::Step step = s.paying.learn(d, its_part);
-    if (step.limit_rose) s.unblock(d);
+    if (step.limit_rose) s.limit_rose(d);
     if (step.keep) s.give_back(d, *step.keep);
   }
   if (auto still = s.connections.find(connection); still != s.connections.end()) {

@@ -57,11 +57,17 @@ void Shaping::enter(Cluster& c, const Cluster* from) {
     c.gate = from->gate;
   } else {
     std::vector<std::string> hosts;
-    for (const auto& level : c.levels)
-      for (const auto& m : level) hosts.push_back(to_lower(m->destination->address.host));
+    std::vector<shaping::Host> addressed;
+    for (const auto& level : c.levels) {
+      for (const auto& m : level) {
+        const ipc::Destination& address = m->destination->address;
+        hosts.push_back(to_lower(address.host));
+        addressed.push_back({address.host, address.address});
+      }
+    }
     std::ranges::sort(hosts);
     hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-    const shaping::Provider* const provider = options_.shaping->rules.provider_of(hosts);
+    const shaping::Provider* const provider = options_.shaping->rules.provider_of(addressed);
     // The hosts of a route that are nobody's share a limit with those routes alone that have the same: who names
     // somebody's host beside his own must not slow others.
     std::string name = provider != nullptr ? provider->name : join(hosts, ",");
@@ -93,7 +99,7 @@ void Shaping::leave(Cluster& c) {
 
 void Shaping::enter(Destination& d) {
   if (!on() || d.address.host.empty()) return;
-  const auto* provider = options_.shaping->rules.provider_of({d.address.host});
+  const auto* provider = options_.shaping->rules.provider_of(d.address.host, d.address.address);
   if (provider == nullptr) return;
   d.provider = &group_of(provider->name, provider);
   d.provider->hosts.push_back(d.in_provider);
@@ -305,20 +311,26 @@ void Shaping::judge(const Job& j) {
   if (r.limits_judged == SteadyTime{} || old(r.limits_judged)) {
     r.limits_judged = clock_.now;
     r.gate = named("domain:" + domain_of(r.nexthop));
+    // The route may have hosts of several.
+    for (const auto& level : r.cluster->levels)
+      for (const auto& m : level)
+        if (m->destination->provider != nullptr) judge(*m->destination->provider);
   }
-  if (g.provider != nullptr && (g.judged == SteadyTime{} || old(g.judged))) {
-    g.judged = clock_.now;
-    const auto limit = options_.shaping->limit("provider:" + g.name);
-    if (limit != g.all.set) {
-      g.all.set = limit;
-      learned_changed(g.all);
-      if (g.all.waiting > 0) mark(g.all);
-    }
-  }
+  judge(g);
   if (Tenant* t = j.message->tenant; t != nullptr && (t->judged == SteadyTime{} || old(t->judged))) {
     t->judged = clock_.now;
     t->limit = t->name.empty() ? nullptr : named("tenant:" + t->name);
   }
+}
+
+void Shaping::judge(Group& g) {
+  if (g.provider == nullptr || (g.judged != SteadyTime{} && !old(g.judged))) return;
+  g.judged = clock_.now;
+  const auto limit = options_.shaping->limit("provider:" + g.name);
+  if (limit == g.all.set) return;
+  g.all.set = limit;
+  learned_changed(g.all);
+  if (g.all.waiting > 0) mark(g.all);
 }
 
 Gate& Shaping::make_gate(Flow& f, const Sender& s) {
@@ -596,7 +608,13 @@ std::vector<LimitState> Shaping::of_group(Group& g) {
 
 std::vector<LimitState> Shaping::of(const RouteSet& r) {
   if (r.cluster->group == nullptr) return {};
-  std::vector<LimitState> out = of_group(*r.cluster->group);
+  std::vector<Group*> groups{r.cluster->group};
+  for (const auto& level : r.cluster->levels)
+    for (const auto& m : level)
+      if (Group* const g = m->destination->provider; g != nullptr && std::ranges::find(groups, g) == groups.end())
+        groups.push_back(g);
+  std::vector<LimitState> out;
+  for (Group* g : groups) std::ranges::move(of_group(*g), std::back_inserter(out));
   if (r.gate != nullptr && tells(*r.gate)) out.push_back(state_of(*r.gate));
   return out;
 }

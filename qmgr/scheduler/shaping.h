@@ -130,6 +130,7 @@ class Shaping {
   Flow* flow_of(const Job& j) { return flow_of(*j.message->sender, *j.route->cluster->group); }
   Flow* flow_of(Sender& s, Group& g);
   Gate* named(const std::string& name);
+  void judge(Group& g);
   Gate& make_gate(Flow& f, const Sender& s);
   std::vector<LimitState> of_group(Group& g);
   /// nullptr: the gate is this host's own, or there is no cluster.

@@ -1,16 +1,17 @@
 #include "qmgr/scheduler/slow_peers.h"
 
 #include <algorithm>
-#include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <set>
 
+#include "lib/base/check.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr::slow_peers {
@@ -75,7 +76,9 @@ class World {
       : burst_(burst),
         random_(burst.seed),
         scheduler_(options(), limits(), table_, random_),
-        at_work_(burst.hosts.size()) {}
+        at_work_(burst.hosts.size()) {
+    count_from_now();
+  }
 
   Outcome run() {
     if (burst_.known) {
@@ -88,16 +91,15 @@ class World {
       one_.reset();
       now_ += seconds(10);
       tell([&] { scheduler_.tick(); });
-      outcome_ = {};
     }
+    count_from_now();
     if (burst_.steady > 0) {
       constexpr seconds kBefore{3};
       burst_at_ = now_ + kBefore;
       steady();
       at(burst_at_, [] {});
       while (now_ < burst_at_) step();
-      outcome_ = {};
-      outcome_.most = static_cast<std::uint32_t>(live_.size());
+      count_from_now();
     }
     const SteadyTime begin = now_;
     first_of_burst_ = message_ + 1;
@@ -115,10 +117,24 @@ class World {
     }
     while (burst_left_ > 0) step();
     outcome_.took = duration_cast<microseconds>(last_ - begin);
+    outcome_.waits_for_nothing = waits_for_nothing_;
+    // When connections close the table is told.
+    if (burst_.steady == 0) {
+      now_ += seconds(10);
+      tell([&] { scheduler_.tick(); });
+    }
+    for (std::size_t h = 0; h < burst_.hosts.size(); ++h)
+      outcome_.measured.push_back(table_.find(address_of(h).key()).value_or(destdb::Facts()).service_time);
     return outcome_;
   }
 
  private:
+  void count_from_now() {
+    outcome_ = {};
+    outcome_.most = live_.size();
+    outcome_.delivered.resize(burst_.hosts.size());
+    for (auto& [number, l] : live_) l.for_nothing = false;
+  }
   struct Live {
     std::size_t host = 0;
     std::deque<std::pair<HandJob, SteadyTime>> in_hand;
@@ -126,6 +142,7 @@ class World {
     SteadyTime group = SteadyTime::min();  // PIPELINING: until then the next one goes along
     bool serving = false;
     bool closing = false;
+    bool for_nothing = true;  // nothing was handed to it yet
   };
   /// Messages that a host works on, and those that wait until it does (Peer::at_a_time).
   struct AtWork {
@@ -182,8 +199,15 @@ class World {
       if (actions.empty()) break;
       for (auto& a : actions) std::visit([this](auto& x) { act(x); }, a);
     }
-    const std::string waits = scheduler_.needless_wait();
-    BOOST_REQUIRE_MESSAGE(waits.empty(), waits);
+    if (waits_for_nothing_.empty()) waits_for_nothing_ = scheduler_.needless_wait();
+  }
+  static ipc::Destination address_of(std::size_t host) {
+    ipc::Destination d;
+    d.transport = "smtp";
+    d.host = "mx" + std::to_string(host);
+    d.address = "192.0.2." + std::to_string(host);
+    d.port = 25;
+    return d;
   }
   void act(const RouteRecipient& a) {
     const auto found = route_of_.find(a.message);
@@ -195,20 +219,15 @@ class World {
     r.recipient = "u" + std::to_string(a.ordinal) + "@" + r.nexthop;
     r.valid_for = seconds(10'000'000);
     auto& level = r.levels.emplace_back();
-    for (const std::size_t h : one_ ? std::vector<std::size_t>{*one_} : burst_.routes[route].hosts) {
-      ipc::Destination d;
-      d.transport = "smtp";
-      d.host = "mx" + std::to_string(h);
-      d.address = "192.0.2." + std::to_string(h);
-      d.port = 25;
-      level.destinations.push_back(d);
-    }
+    for (const std::size_t h : one_ ? std::vector<std::size_t>{*one_} : burst_.routes[route].hosts)
+      level.destinations.push_back(address_of(h));
     scheduler_.routed(a.message, a.ordinal, r);
   }
   void act(const OpenConnection& a) {
     ++outcome_.opened;
+    ++outcome_.for_nothing;
     Live& l = live_[a.connection];
-    outcome_.most = std::max(outcome_.most, static_cast<std::uint32_t>(live_.size()));
+    outcome_.most = std::max<std::uint64_t>(outcome_.most, live_.size());
     l.host = std::stoul(a.destination.host.substr(2));
     at(now_ + burst_.hosts[l.host].setup(), [this, number = a.connection] {
       const auto it = live_.find(number);
@@ -225,6 +244,7 @@ class World {
   }
   void act(const HandJob& a) {
     Live& l = live_.at(a.connection);
+    if (std::exchange(l.for_nothing, false)) --outcome_.for_nothing;
     l.in_hand.emplace_back(a, now_);
     serve(a.connection);
   }
@@ -265,17 +285,18 @@ class World {
   void ended(ConnectionNumber number, SteadyTime begun) {
     Live& l = live_.at(number);
     const std::size_t host = l.host;
+    const Peer& p = burst_.hosts[host];
     const HandJob job = l.in_hand.front().first;
     l.in_hand.pop_front();
     l.serving = false;
     l.last = now_;
-    if (job.message >= first_of_burst_ &&
-        (job.message == envelope_.first || job.message < first_of_burst_ + burst_.messages())) {
-      last_ = now_;
-      if (burst_left_ > 0) --burst_left_;
-    }
-    outcome_.at_end = static_cast<std::uint32_t>(live_.size());
-    --left_;
+    // Behind it lie the commands of the next one: its result is believed when all of them have their replies
+    // (smtp/engine_replies.cc).
+    const bool held = p.offers == Offers::pipelining && !l.in_hand.empty() && l.in_hand.front().second <= l.group;
+    if (held)
+      at(now_ + p.mail + p.rcpt + p.data, [this, host, job, begun] { told(host, job, begun); });
+    else
+      told(host, job, begun);
     AtWork& work = at_work_[host];
     --work.now;
     if (!work.waiting.empty()) {
@@ -284,12 +305,22 @@ class World {
       ++work.now;
       begin(next, live_.at(next));
     }
-    scheduler_.job_done(job.job, duration_cast<microseconds>(now_ - begun), JobEnd::served);
-    if (job.message != envelope_.first || --envelope_.second == 0) scheduler_.forget(job.message);
     if (l.closing && l.in_hand.empty())
       live_.erase(number);
     else
       serve(number);
+  }
+  void told(std::size_t host, const HandJob& job, SteadyTime begun) {
+    ++outcome_.delivered[host];
+    if (job.message >= first_of_burst_ &&
+        (job.message == envelope_.first || job.message < first_of_burst_ + burst_.messages())) {
+      last_ = now_;
+      if (burst_left_ > 0) --burst_left_;
+    }
+    outcome_.at_end = static_cast<std::uint32_t>(live_.size());
+    --left_;
+    scheduler_.job_done(job.job, duration_cast<microseconds>(now_ - begun), JobEnd::served);
+    if (job.message != envelope_.first || --envelope_.second == 0) scheduler_.forget(job.message);
   }
   void act(const CloseConnection& a) {
     const auto it = live_.find(a.connection);
@@ -297,7 +328,7 @@ class World {
     it->second.closing = true;
     if (it->second.in_hand.empty()) live_.erase(it);
   }
-  void act(const DeferRecipients& a) { BOOST_FAIL("deferred: " << a.status.text); }
+  void act(const DeferRecipients& a) { check_failed("deferred", __FILE__, __LINE__, a.status.text.c_str()); }
 
   struct Event {
     SteadyTime at;
@@ -311,7 +342,7 @@ class World {
   }
   void step() {
     const SteadyTime wake = scheduler_.next_wake();
-    BOOST_REQUIRE_MESSAGE(!events_.empty() || wake != kNever, left_ << " messages stand still");
+    PEN_CHECK(!events_.empty() || wake != kNever, "messages stand still");
     if (events_.empty() || wake < events_.top().at) {
       now_ = std::max(now_, wake);
       tell([&] { scheduler_.tick(); });
@@ -337,6 +368,7 @@ class World {
   std::map<MessageNumber, std::size_t> route_of_;
   std::uint64_t order_ = 0;
   Outcome outcome_;
+  std::string waits_for_nothing_;
   std::vector<AtWork> at_work_;
   std::map<ConnectionNumber, Live> live_;
   std::priority_queue<Event> events_;
@@ -353,7 +385,7 @@ std::vector<std::uint64_t> deliverable(const Burst& b, const Peer& p, microsecon
     each.push_back(first > by ? 0 : 1 + static_cast<std::uint64_t>((by - first) / p.each()));
     return first;
   };
-  if (b.known) {
+  if (b.steady > 0) {  // that has seen to its connections
     while (each.size() < b.concurrency) begin(microseconds(0));
   } else {
     // One connection more with each message delivered.
@@ -419,8 +451,14 @@ microseconds limit(const Burst& b) {
   return most;
 }
 
-microseconds postfix(const Burst& b, std::uint64_t seed) {
+double Outcome::per_connection() const {
+  const double messages = std::accumulate(delivered.begin(), delivered.end(), 0.0);
+  return messages / static_cast<double>(std::max<std::uint64_t>(opened, 1));
+}
+
+OfPostfix postfix(const Burst& b, std::uint64_t seed) {
   Random random(seed);
+  OfPostfix out;
   struct NextHop {
     std::uint32_t left, window, most, busy = 0;
     std::vector<std::size_t> idle;  // connections, by their hosts
@@ -455,6 +493,7 @@ microseconds postfix(const Burst& b, std::uint64_t seed) {
       ++hop.busy;
       const auto& hosts = b.routes[at].hosts;
       const bool again = !hop.idle.empty();
+      if (!again) ++out.opened;
       const std::size_t host = again ? hop.idle.back() : hosts[random.below(hosts.size())];
       if (again) hop.idle.pop_back();
       const Peer& p = b.hosts[host];
@@ -464,13 +503,27 @@ microseconds postfix(const Burst& b, std::uint64_t seed) {
     }
     const Delivery d = busy.top();
     busy.pop();
-    now = d.done;
+    out.took = now = d.done;
     NextHop& hop = hops[d.hop];
     --hop.busy;
     hop.window = std::min(hop.window + 1, hop.most);
     hop.idle.push_back(d.host);
   }
-  return now;
+  return out;
+}
+
+std::uint64_t most_of_postfix(const Burst& b, const std::vector<std::uint32_t>& delivered) {
+  std::uint64_t most = 0;
+  for (std::size_t h = 0; h < b.hosts.size(); ++h) {
+    if (delivered[h] == 0) continue;
+    Peer p = b.hosts[h];
+    p.at_a_time = 0;  // it opens them all the same
+    Burst alone = burst(1, p, delivered[h], b.concurrency);
+    alone.initial = b.known ? std::max(b.initial, b.concurrency / 2) : b.initial;
+    alone.workers = b.workers;
+    most += postfix(alone).opened;
+  }
+  return most;
 }
 
 std::string shown(const Burst& b) {

@@ -1,6 +1,7 @@
 #pragma once
-/// Bursts to hosts that take their time at any reply, for tests of the scheduler's throughput, in virtual time:
-/// through the real scheduler, by what the limits allow, and through a model of Postfix.
+/// Bursts to hosts that take their time at any reply, for tests of the scheduler's throughput and for the tables of
+/// docs/scheduler-simulation.md, in virtual time: through the real scheduler, by what the limits allow, and through a
+/// model of Postfix.
 ///
 /// A connection costs a round trip, the greeting, another and the reply to EHLO. A connection's messages are served
 /// one after another, as servers do: what is sent ahead saves round trips and nothing else.
@@ -59,17 +60,24 @@ struct Burst {
 Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages, std::uint32_t concurrency = 20);
 
 struct Outcome {
-  microseconds took{0};  // until the last message of the burst was delivered
-  std::uint64_t opened = 0;
-  std::uint32_t most = 0;    // connections at once
-  std::uint32_t at_end = 0;  // when the last message was delivered
+  microseconds took{0};                  // until the last message of the burst was delivered
+  std::uint64_t opened = 0;              // connections
+  std::uint64_t for_nothing = 0;         // of them, those that never carried a message
+  std::uint64_t most = 0;                // connections at once
+  std::uint32_t at_end = 0;              // when the last message was delivered
+  std::vector<microseconds> measured;    // by host, what it is taken to take for a message in the end
+  std::vector<std::uint32_t> delivered;  // by host, steady mail as well
+  std::string waits_for_nothing;         // what waited first that had better not, if anything did (needless_wait.cc)
+  /// Messages per connection of those that were opened.
+  double per_connection() const;
 };
 /// The burst through the real scheduler: all messages come at once, those of the routes in turns. Steady mail beside it
 /// is counted as far as it comes before the last of them is delivered.
 Outcome run(const Burst& b);
 
 /// No scheduler takes less. A host delivers most if it has as many connections as it may have, opened as early as
-/// they may be and never idle: for each route the sum of what its hosts could deliver so must reach its messages. Of
+/// they may be and never idle (a burst begins with few, known or not; beside steady mail it finds as many as there may
+/// be): for each route the sum of what its hosts could deliver so must reach its messages. Of
 /// too few workers each delivers on one connection at a time: their time must suffice for the deliveries of all
 /// routes, each at the hosts that take least of it, and no route has more connections than workers. Hosts that nobody
 /// knows must be found out about: each has its first message. And a message alone goes to any host of those that do
@@ -81,7 +89,16 @@ microseconds limit(const Burst& b);
 /// hosts, from initial_destination_concurrency one more with each delivery (qmgr(8)); next hops take turns at the
 /// agents. A connection goes to any host of the route (drawn from seed). Kinder than Postfix is: every connection is
 /// used again. Steady mail is that which comes within the limit(), and comes with the burst.
-microseconds postfix(const Burst& b, std::uint64_t seed = 1);
+struct OfPostfix {
+  microseconds took{0};
+  std::uint64_t opened = 0;
+};
+OfPostfix postfix(const Burst& b, std::uint64_t seed = 1);
+
+/// The connections that Postfix opens when each host is a next hop of its own and has so many of the burst's messages:
+/// limits belong to hosts here (docs/decisions/016-limits-belong-to-hosts.md). To a host that is known it may begin
+/// with half of what that had, as the scheduler does.
+std::uint64_t most_of_postfix(const Burst& b, const std::vector<std::uint32_t>& delivered);
 
 /// The burst in words.
 std::string shown(const Burst& b);

@@ -29,12 +29,22 @@ microseconds Speed::service_time(Connection& c, microseconds since_begun) const 
   c.last_done = c.flows_since = clock_.now;
   // A measure of long ago says nothing.
   const microseconds old = measured_lately(d) ? d.facts.service_time : microseconds(0);
+  // With PIPELINING alone a result is believed when the next message's commands have their replies, if there is a next
+  // one: such a result comes late, and the last one of a flow soon after it.
+  const bool held = d.facts.pipelining && !d.facts.chunking;
+  const bool last = c.handed.size() <= 1;
   if (since_begun <= gap) {  // the flow was dry
-    d.dry_time = mean(d.dry_time, since_begun);
+    c.flow_begun = clock_.now - since_begun;
+    c.in_flow = 1;
+    if (held && !last && old.count() > 0) return old;
+    if (!held || last) d.dry_time = mean(d.dry_time, since_begun);
     return mean(old, std::max(since_begun - path(c), least));
   }
-  if (d.dry_time.count() > 0) d.path = mean(d.path, std::max(d.dry_time - gap, c.round_trip));
-  const microseconds each = std::max(std::min(gap, since_begun - path(c)), least);
+  ++c.in_flow;
+  const auto flow = std::chrono::duration_cast<microseconds>(clock_.now - c.flow_begun);
+  const microseconds pace = held && last ? (flow - path(c)) / c.in_flow : gap;
+  if (d.dry_time.count() > 0) d.path = mean(d.path, std::max(d.dry_time - pace, c.round_trip));
+  const microseconds each = std::max(std::min(pace, since_begun - path(c)), least);
   // What was measured before the two were told apart had the path's time in it.
   return std::exchange(d.told_apart, true) ? mean(old, each) : each;
 }

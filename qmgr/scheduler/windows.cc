@@ -20,8 +20,10 @@ std::size_t Windows::fitting(const Connection& c) const {
   const microseconds each = d.facts.service_time;
   std::int64_t n = 1;
   if (each.count() > 0) {
-    // (each + trip) / each, rounded up; but not for a fiftieth.
-    const microseconds trip = Speed::path(c) + kHandling;
+    // (each + trip) / each, rounded up; but not for a fiftieth. To hide our own part alone nothing is sent ahead:
+    // before it the flow says RSET, which costs the peer as much.
+    const microseconds path = Speed::path(c);
+    const microseconds trip = 50 * path < each ? microseconds(0) : path + kHandling;
     n = (49 * (each + trip) + 50 * each - microseconds(1)) / (50 * each);
     n = std::max<std::int64_t>(n, kTurn / each);
   } else {

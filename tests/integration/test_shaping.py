@@ -212,6 +212,48 @@ class Shaping(Suite):
                 self.assertEqual(mx.tool("pendest", "rate", "nobody", "1/h").returncode, 65)
                 self.assertEqual(mx.tool("pendest", "rate", "big", "often").returncode, 64)
 
+    def test_explain_names_the_limit_of_a_network(self):
+        port = free_port()
+        with Peer(host="127.0.0.29", port=port) as one, Peer(host="127.0.0.30", port=port) as two, \
+                Peer(host="127.0.1.31", port=port) as other, \
+                Dns({("big.example", "MX"): [(5, "mx.one.example"), (5, "mx.two.example"), (5, "mx.other.example")],
+                     ("mx.one.example", "A"): ["127.0.0.29"], ("mx.two.example", "A"): ["127.0.0.30"],
+                     ("mx.other.example", "A"): ["127.0.1.31"]}) as dns:
+            all_here, go_on = threading.Event(), threading.Event()
+            begun = []
+
+            def at_mail(session, line):
+                begun.append(session)
+                if len(begun) == 3:
+                    all_here.set()
+                go_on.wait(60)
+
+            for peer in (one, two, other):
+                peer.replies["MAIL"] = at_mail
+            with Instance({**dns.settings(), "smtp_tcp_port": str(port), **SOON}, start=False) as mx:
+                # Of the route's hosts two are in the network, and one is nobody's.
+                rules = mx.write("own.rules", "provider big 127.0.0.0/24\n")
+                limits = mx.write("limits", "provider:big connections=1\n")
+                mx.set(shaping_rules_files=rules, delivery_limit_maps=f"texthash:{limits}",
+                       default_destination_concurrency_limit="2")
+                mx.start()
+                for i in range(12):
+                    send(mx.port, f"s{i}@sender.example", [f"u{i}@big.example"], mail())
+                self.assertTrue(all_here.wait(60))
+                # One connection to both hosts in the network, and two to the other one.
+                explained = self.json(mx, "explain", "x@big.example")[0]
+                self.assertEqual(explained["limits"][0]["group"], "big")
+                self.assertEqual(explained["limits"][0]["connections"], 1)
+                held = {h["destination"].split(".")[1]: (h["connections"], h["connection_limit"])
+                        for h in explained["hosts"]}
+                self.assertEqual(held["other"], (2, 2))
+                self.assertEqual(sorted([held["one"], held["two"]]), [(0, 1), (1, 1)])
+                text = mx.tool("pendest", "explain", "x@big.example", check=True).stdout
+                self.assertRegex(text, r"limit +big: 1 connections")
+                self.assertRegex(text, r"decision +2: ")
+                go_on.set()
+                mx.wait_empty_queue()
+
 
 if __name__ == "__main__":
     unittest.main()
