@@ -198,13 +198,33 @@ async::Task<void> leave(std::shared_ptr<Server> server) {
   co_await server->memory.finish();
 }
 
-Result<service::Hooks> start(service::Context& context) {
-  auto classes = sessions::Classes::parse(context.settings().session_classes);
+struct Reading {
+  sessions::Classes classes;
+  std::optional<redis::ClientOptions> cluster;  // nullopt: the greylist is this host's alone
+};
+
+Result<Reading> read(const config::Settings& s) {
+  auto classes = sessions::Classes::parse(s.session_classes);
   if (!classes) return fail(config::ConfigError::bad_value, "session_classes: " + classes.error());
-  const auto& s = context.settings();
-  auto server = std::make_shared<Server>(context.loop(), *std::move(classes), s.anvil_rate_time_unit, s.data_directory);
+  Reading out{*std::move(classes), std::nullopt};
   if (s.destdb_backend == config::DestdbBackend::redis) {
-    PEN_TRY_ASSIGN(auto options, redis::client_options(s));
+    PEN_TRY_ASSIGN(out.cluster, redis::client_options(s));
+  }
+  return out;
+}
+
+Result<void> look(service::Context& context) {
+  PEN_TRY(read(context.settings()));
+  return {};
+}
+
+Result<service::Hooks> start(service::Context& context) {
+  const auto& s = context.settings();
+  PEN_TRY_ASSIGN(auto reading, read(s));
+  auto server =
+      std::make_shared<Server>(context.loop(), std::move(reading.classes), s.anvil_rate_time_unit, s.data_directory);
+  if (reading.cluster) {
+    auto options = *std::move(reading.cluster);
     options.seed = secure_random_u64();
     server->shared =
         std::make_unique<anvil::SharedGreylist>(context.loop(), server->memory, std::move(options),
@@ -245,6 +265,7 @@ Result<service::Hooks> start(service::Context& context) {
 
 int main(int argc, char** argv) {
   return pen::service::run(
-      argc, argv, {.name = "anvil", .summary = "counts sessions and what clients do, keeps the greylist and quotas"},
+      argc, argv,
+      {.name = "anvil", .summary = "counts sessions and what clients do, keeps the greylist and quotas", .look = look},
       start);
 }

@@ -154,8 +154,34 @@ async::Task<void> begin(std::shared_ptr<Server> server, service::Context* contex
   context->ready();
 }
 
+/// What the settings say, and the tables that they name.
+struct Reading {
+  std::shared_ptr<const resolve::Resolve> resolve;
+  std::shared_ptr<signing::RemoteKeys> keys;
+  intake::Settings intake;
+  std::shared_ptr<const milter::Settings> milters;  // nullptr: none for notices
+};
+
+Result<Reading> read(service::Context& context) {
+  const config::Settings& s = context.settings();
+  Reading out;
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(auto checks, checks_of_own_mail(s));
+  out.intake = intake::for_own_mail(s, std::move(checks));
+  out.keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
+  PEN_TRY_ASSIGN(out.intake.signing, signing::Signing::open(s, system_clock(), out.keys));
+  out.intake.signed_form = intake::signed_form(s);
+  PEN_TRY_ASSIGN(out.milters, filters_of_own_mail(s));
+  return out;
+}
+
+Result<void> look(service::Context& context) {
+  PEN_TRY(read(context));
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context) {
-  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
+  PEN_TRY_ASSIGN(auto reading, read(context));
   auto copies = bounce::copies_from(context.settings());
   if (!copies) {
     log::warning("{}; the postmaster gets no copies", copies.error().context());
@@ -164,16 +190,10 @@ Result<service::Hooks> start(service::Context& context) {
   // Senders are told in any words rather than not at all.
   auto form = bounce::notice_form(context.config());
   if (!form.problem.empty()) log::warning("{}", form.problem);
-  PEN_TRY_ASSIGN(auto checks, checks_of_own_mail(context.settings()));
-  intake::Settings settings = intake::for_own_mail(context.settings(), std::move(checks));
-  const auto keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
-  PEN_TRY_ASSIGN(settings.signing, signing::Signing::open(context.settings(), system_clock(), keys));
-  settings.signed_form = intake::signed_form(context.settings());
-  PEN_TRY_ASSIGN(auto milters, filters_of_own_mail(context.settings()));
-  auto server = std::make_shared<Server>(context, std::move(resolver), std::move(form.settings), *std::move(copies),
-                                         std::move(settings), std::move(milters));
+  auto server = std::make_shared<Server>(context, std::move(reading.resolve), std::move(form.settings),
+                                         *std::move(copies), std::move(reading.intake), std::move(reading.milters));
   server->own.queue.start();
-  context.loop().spawn("begin", begin(server, &context, keys));
+  context.loop().spawn("begin", begin(server, &context, reading.keys));
   return service::Hooks{.status = [server] {
     std::vector<std::string> lines{fmt::format("notices queued {}, not due {}, failed {}; of sessions with errors {}",
                                                server->made, server->not_due, server->failed,
@@ -187,7 +207,10 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(
-      argc, argv,
-      {.name = "bounce", .summary = "returns notices of failure, delay and success", .announces_ready = true}, start);
+  return pen::service::run(argc, argv,
+                           {.name = "bounce",
+                            .summary = "returns notices of failure, delay and success",
+                            .announces_ready = true,
+                            .look = look},
+                           start);
 }

@@ -143,10 +143,26 @@ std::vector<std::string> status(const Server& s) {
           s.reports.counts()};
 }
 
+struct Reading {
+  std::shared_ptr<const resolve::Resolve> resolve;
+  net::ResolverOptions dns;
+};
+
+Result<Reading> read(const config::Settings& s) {
+  Reading out;
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
+  return out;
+}
+
+Result<void> look(service::Context& context) {
+  PEN_TRY(read(context.settings()));
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context) {
   const config::Settings& settings = context.settings();
-  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(settings)));
-  PEN_TRY_ASSIGN(auto dns, resolve::name_servers(settings, resolve::read_resolv_conf()));
+  PEN_TRY_ASSIGN(auto reading, read(settings));
   PEN_TRY_ASSIGN(auto store, Store::open(settings.data_directory + "/dmarcrpt", "DMARC reports"));
   std::shared_ptr<const dmarc::Suffixes> suffixes;
   if (!settings.dmarc_public_suffix_file.empty()) {
@@ -155,8 +171,8 @@ Result<service::Hooks> start(service::Context& context) {
     else  // then more addresses must consent
       log::warning("dmarc_public_suffix_file: {}", read.error().message());
   }
-  auto server =
-      std::make_shared<Server>(context, std::move(dns), std::move(resolver), std::move(suffixes), std::move(store));
+  auto server = std::make_shared<Server>(context, std::move(reading.dns), std::move(reading.resolve),
+                                         std::move(suffixes), std::move(store));
   server->reports.restore();
   server->own.queue.start();
   server->reports.start();
@@ -168,6 +184,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "dmarcrpt", .summary = "gathers and sends reports on DMARC (RFC 9990)"},
-                           start);
+  return pen::service::run(
+      argc, argv, {.name = "dmarcrpt", .summary = "gathers and sends reports on DMARC (RFC 9990)", .look = look},
+      start);
 }

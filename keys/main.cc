@@ -103,6 +103,12 @@ async::Task<void> drain(std::shared_ptr<Server> server, service::Context* contex
   (void)co_await context->sessions().drained();
 }
 
+/// Keys that cannot be used are told, and end nothing.
+Result<void> look(service::Context& context) {
+  const Server server(context.config());
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context, std::shared_ptr<Server> server) {
   server->loop = &context.loop();
   server->sources.watch();
@@ -125,8 +131,10 @@ int main(int argc, char** argv) {
   const auto with_privileges = [&server](const pen::config::Config& config) {
     server = std::make_shared<Server>(config);
   };
-  return pen::service::run(
-      argc, argv,
-      {.name = "keys", .summary = "holds private keys, and signs with them", .with_privileges = with_privileges},
-      [&server](pen::service::Context& context) { return start(context, server); });
+  return pen::service::run(argc, argv,
+                           {.name = "keys",
+                            .summary = "holds private keys, and signs with them",
+                            .look = look,
+                            .with_privileges = with_privileges},
+                           [&server](pen::service::Context& context) { return start(context, server); });
 }

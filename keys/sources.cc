@@ -95,7 +95,8 @@ Sources::Sources(const config::Config& config, const Clock& clock) {
                 s.smtpd_tls_chain_files);
       const std::string value = join(s.tls_server_sni_maps);
       if (!value.empty() && !sni_.contains(value)) {
-        auto maps = map::MapList::open(value, {.default_type = s.default_database_type});
+        auto maps =
+            map::MapList::open(value, {.default_type = s.default_database_type, .setting = "tls_server_sni_maps"});
         if (!maps)
           news_.push_back("tls_server_sni_maps: " + maps.error().message() +
                           ": every client gets the usual certificate");

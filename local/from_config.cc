@@ -63,11 +63,14 @@ Result<Rules> rules_from(const config::Settings& s, const map::OpenOptions& tabl
   rules.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   PEN_TRY(read_expansion(s, rules.expansion));
   read_commands(s, rules);
-  PEN_TRY_ASSIGN(rules.mailbox_commands, map::MapList::open(join(s.mailbox_command_maps), tables));
+  PEN_TRY_ASSIGN(rules.mailbox_commands,
+                 map::MapList::open(join(s.mailbox_command_maps), tables.of("mailbox_command_maps")));
   rules.home_mailbox = s.home_mailbox;
   rules.mail_spool_directory = s.mail_spool_directory;
-  PEN_TRY_ASSIGN(rules.mailbox_transports, map::MapList::open(join(s.mailbox_transport_maps), tables));
-  PEN_TRY_ASSIGN(rules.fallback_transports, map::MapList::open(join(s.fallback_transport_maps), tables));
+  PEN_TRY_ASSIGN(rules.mailbox_transports,
+                 map::MapList::open(join(s.mailbox_transport_maps), tables.of("mailbox_transport_maps")));
+  PEN_TRY_ASSIGN(rules.fallback_transports,
+                 map::MapList::open(join(s.fallback_transport_maps), tables.of("fallback_transport_maps")));
   rules.mailbox_transport = s.mailbox_transport;
   rules.fallback_transport = s.fallback_transport;
   rules.luser_relay = s.luser_relay;

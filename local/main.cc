@@ -49,23 +49,46 @@ Result<void> start_helper(const config::Config& config, const service::Arguments
   return mailbox::start_helper(std::move(policy), config, arguments, owners, helper);
 }
 
-Result<service::Hooks> start(service::Context& context) {
-  const config::Settings& s = context.settings();
+constexpr const char* kFilter = "local_delivery_status_filter";
+
+/// What the settings say, and the tables that they name.
+struct Reading {
+  local::Rules rules;
+  map::MapList aliases;
+  std::shared_ptr<const resolve::Resolve> resolve;
+};
+
+Result<Reading> read(const config::Settings& s) {
+  Reading out;
   map::OpenOptions options;
   options.default_type = s.default_database_type;
   // Every value here is a destination, a command or a transport.
   options.substitute = false;
   options.served = false;
-  PEN_TRY_ASSIGN(auto rules, local::rules_from(s, options));
-  PEN_TRY_ASSIGN(auto aliases, map::MapList::open(join(s.alias_maps), options));
+  PEN_TRY_ASSIGN(out.rules, local::rules_from(s, options));
+  PEN_TRY_ASSIGN(out.aliases, map::MapList::open(join(s.alias_maps), options.of("alias_maps")));
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  return out;
+}
+
+Result<void> look(service::Context& context) {
+  const config::Settings& s = context.settings();
+  PEN_TRY(read(s));
+  PEN_TRY(delivery::open_filter(s.local_delivery_status_filter, kFilter, s.default_database_type));
+  return {};
+}
+
+Result<service::Hooks> start(service::Context& context) {
+  const config::Settings& s = context.settings();
+  PEN_TRY_ASSIGN(auto reading, read(s));
+  auto& [rules, aliases, resolver] = reading;
   for (const auto& problem : aliases.problems()) log::warning("{}", map::advice(problem));
   for (const auto* maps : {&rules.mailbox_commands, &rules.mailbox_transports, &rules.fallback_transports})
     for (const auto& problem : maps->problems()) log::warning("{}", map::advice(problem));
-  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
-  rules.ours = [resolver, service = context.service()](const std::string& address) -> Result<bool> {
-    PEN_TRY_ASSIGN(const auto domain, resolver->class_of(mail::domain_part(address)));
+  rules.ours = [by = reading.resolve, service = context.service()](const std::string& address) -> Result<bool> {
+    PEN_TRY_ASSIGN(const auto domain, by->class_of(mail::domain_part(address)));
     if (domain != resolve::AddressClass::local) return false;
-    PEN_TRY_ASSIGN(const auto route, resolver->route("", address));
+    PEN_TRY_ASSIGN(const auto route, by->route("", address));
     return route.transport == service;
   };
   if (mailbox::Nursery::instance().becomes()) {
@@ -80,13 +103,15 @@ Result<service::Hooks> start(service::Context& context) {
                                                return program->agent.deliver(std::move(message), std::move(recipient));
                                              },
                                          .counted_as = metrics::Agent::local,
-                                         .filter = s.local_delivery_status_filter});
+                                         .filter = s.local_delivery_status_filter,
+                                         .filter_setting = kFilter});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   return pen::service::run(
-      argc, argv, {.name = "local", .summary = "delivers to the users of this host", .start_helper = start_helper},
+      argc, argv,
+      {.name = "local", .summary = "delivers to the users of this host", .look = look, .start_helper = start_helper},
       start);
 }

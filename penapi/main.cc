@@ -35,6 +35,13 @@ Private read_private(const config::Config& config) {
   return out;
 }
 
+Result<void> look(service::Context& context) {
+  Private secrets = read_private(context.config());
+  PEN_TRY(std::move(secrets.tokens));
+  PEN_TRY(std::move(secrets.tls));
+  return {};
+}
+
 /// Everybody who can reach an address of the network could read and order: only encrypted, and with a token.
 Result<void> check_sockets(const std::vector<Fd>& sockets, bool tls, bool tokens) {
   for (const Fd& socket : sockets) {
@@ -85,6 +92,7 @@ int main(int argc, char** argv) {
   return pen::service::run(argc, argv,
                            {.name = "penapi",
                             .summary = "figures, states and orders over HTTP",
+                            .look = look,
                             .with_privileges = [&secrets](const config::Config& c) { secrets = read_private(c); }},
                            [&secrets](service::Context& c) { return start(c, std::move(secrets)); });
 }

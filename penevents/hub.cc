@@ -37,7 +37,26 @@ Result<Types> types_of(std::string_view setting, const std::vector<std::string>&
   return *types;
 }
 
+Result<void> check_webhooks(const std::vector<std::string>& urls) {
+  if (urls.size() > Hub::kMaxHooks)
+    return fail(config::ConfigError::bad_value, fmt::format("event_webhooks: more than {} URLs", Hub::kMaxHooks));
+  for (const std::string& url : urls)
+    if (!url.starts_with("https://") && !url.starts_with("http://"))
+      return fail(config::ConfigError::bad_value,
+                  fmt::format("event_webhooks: {} is no URL of http or https", without_user(url)));
+  return {};
+}
+
 }  // namespace
+
+Result<void> Hub::check(const config::Settings& s) {
+  PEN_TRY(check_webhooks(s.event_webhooks));
+  PEN_TRY(types_of("event_log_types", s.event_log_types));
+  PEN_TRY(types_of("event_webhook_types", s.event_webhook_types));
+  if (!s.event_log_file.empty()) PEN_TRY(checked_path("event_log_file", s.event_log_file));
+  if (!s.event_accounting_file.empty()) PEN_TRY(checked_path("event_accounting_file", s.event_accounting_file));
+  return {};
+}
 
 Hub::Hub(service::Context& context, std::string secret, std::size_t hooks)
     : context_(context),
@@ -51,10 +70,8 @@ Hub::Hub(service::Context& context, std::string secret, std::size_t hooks)
       recent_(static_cast<std::size_t>(settings_.event_recent_limit)) {}
 
 Result<std::shared_ptr<Hub>> Hub::open(service::Context& context, std::string secret) {
-  const std::size_t hooks = context.settings().event_webhooks.size();
-  if (hooks > kMaxHooks)
-    return fail(config::ConfigError::bad_value, fmt::format("event_webhooks: more than {} URLs", kMaxHooks));
-  std::shared_ptr<Hub> hub(new Hub(context, std::move(secret), hooks));
+  PEN_TRY(check(context.settings()));
+  std::shared_ptr<Hub> hub(new Hub(context, std::move(secret), context.settings().event_webhooks.size()));
   PEN_TRY(hub->open_files());
   PEN_TRY(hub->open_hooks());
   return hub;
@@ -86,9 +103,6 @@ Result<void> Hub::open_hooks() {
   PEN_TRY_ASSIGN(backlog_,
                  Backlog::open(directory_, static_cast<std::uint64_t>(settings_.event_webhook_backlog_limit)));
   for (const std::string& url : settings_.event_webhooks) {
-    if (!url.starts_with("https://") && !url.starts_with("http://"))
-      return fail(config::ConfigError::bad_value,
-                  fmt::format("event_webhooks: {} is no URL of http or https", without_user(url)));
     const auto known = load_position(directory_, url);
     Hook hook{.url = url, .shown = without_user(url)};
     hook.position = std::clamp(known.value_or(backlog_->end()), backlog_->begin(), backlog_->end());

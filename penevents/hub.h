@@ -26,6 +26,8 @@ class Hub : public std::enable_shared_from_this<Hub> {
  public:
   static constexpr std::size_t kMaxHooks = 32;
 
+  /// Of what it is told by. Errors: what open() cannot use.
+  static Result<void> check(const config::Settings& settings);
   static Result<std::shared_ptr<Hub>> open(service::Context& context, std::string secret);
   /// Begins the tasks that send and tidy.
   void start();

@@ -73,6 +73,11 @@ async::Task<void> drain(service::Context* context, std::shared_ptr<Hub> hub) {
   hub->end();
 }
 
+Result<void> look(service::Context& context) {
+  PEN_TRY(read_secret(context.settings().event_webhook_secret_file));
+  return Hub::check(context.settings());
+}
+
 Result<service::Hooks> start(service::Context& context, Result<std::string> secret) {
   PEN_TRY_ASSIGN(auto text, std::move(secret));
   PEN_TRY_ASSIGN(auto hub, Hub::open(context, std::move(text)));
@@ -94,6 +99,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.name = "penevents",
        .summary = "tells what happens to mail, as JSON",
+       .look = look,
        .with_privileges =
            [&secret](const pen::config::Config& c) { secret = read_secret(c.settings().event_webhook_secret_file); }},
       [&secret](pen::service::Context& c) { return start(c, std::move(secret)); });

@@ -93,25 +93,45 @@ async::Task<void> begin(std::shared_ptr<Program> program, service::Context* cont
   context->ready();
 }
 
+/// What the settings say, and the tables that they name.
+struct Reading {
+  std::shared_ptr<const resolve::Resolve> resolve;
+  std::shared_ptr<signing::RemoteKeys> keys;
+  intake::Settings intake;
+  std::optional<submission::Rights> rights;  // nullopt: nobody needs to be asked
+  std::shared_ptr<const milter::Settings> milters;
+  std::shared_ptr<const tenant::Identity> tenants;
+};
+
+Result<Reading> read(service::Context& context) {
+  const config::Settings& s = context.settings();
+  Reading out;
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  out.keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
+  PEN_TRY_ASSIGN(out.intake, intake_settings(s, out.keys));
+  if (const auto wanted = pickup::rights_of(s); !wanted.everybody()) {
+    PEN_TRY_ASSIGN(out.rights, submission::Rights::open(wanted));
+  }
+  PEN_TRY_ASSIGN(out.milters, milter::Settings::read(s, {.default_type = s.default_database_type}));
+  PEN_TRY_ASSIGN(out.tenants, tenant::Identity::open(s));
+  return out;
+}
+
+Result<void> look(service::Context& context) {
+  PEN_TRY(read(context));
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context) {
-  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
-  const auto keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
-  PEN_TRY_ASSIGN(auto settings, intake_settings(context.settings(), keys));
-  intake::tell(settings, *resolver, kLogs);
+  PEN_TRY_ASSIGN(auto reading, read(context));
+  intake::tell(reading.intake, *reading.resolve, kLogs);
   auto notices = bounce::notice_form(context.config());
   if (!notices.problem.empty()) log::warning("{}", notices.problem);
-  std::optional<submission::Rights> rights;
-  if (const auto wanted = pickup::rights_of(context.settings()); !wanted.everybody()) {
-    PEN_TRY_ASSIGN(rights, submission::Rights::open(wanted));
-  }
-  PEN_TRY_ASSIGN(auto milters, milter::Settings::read(context.settings(),
-                                                      {.default_type = context.settings().default_database_type}));
-  PEN_TRY_ASSIGN(auto tenants, tenant::Identity::open(context.settings()));
-  if (tenants)
-    for (const auto& problem : tenants->problems()) log::warning("{}", map::advice(problem));
-  auto program =
-      std::make_shared<Program>(context, std::move(resolver), std::move(settings), std::move(notices.settings),
-                                std::move(rights), std::move(milters), std::move(tenants));
+  if (reading.tenants)
+    for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
+  auto program = std::make_shared<Program>(context, std::move(reading.resolve), std::move(reading.intake),
+                                           std::move(notices.settings), std::move(reading.rights),
+                                           std::move(reading.milters), std::move(reading.tenants));
   program->submissions = std::make_shared<pickup::SubmitServer>(
       context.loop(), program->pool,
       pickup::SubmitServer::Options{
@@ -122,7 +142,7 @@ Result<service::Hooks> start(service::Context& context) {
           .next_id = [program] { return program->own.ids.next(); },
           .taken = [collector = program->collector] { collector->wake(); }});
   program->own.queue.start();
-  context.loop().spawn("begin", begin(program, &context, keys));
+  context.loop().spawn("begin", begin(program, &context, reading.keys));
   return service::Hooks{.status =
                             [program] {
                               const auto& c = program->collector->counts();
@@ -142,7 +162,10 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(
-      argc, argv, {.name = "pickup", .summary = "takes locally submitted mail into the queue", .announces_ready = true},
-      start);
+  return pen::service::run(argc, argv,
+                           {.name = "pickup",
+                            .summary = "takes locally submitted mail into the queue",
+                            .announces_ready = true,
+                            .look = look},
+                           start);
 }

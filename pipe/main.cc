@@ -35,6 +35,15 @@ Result<void> start_helper(const config::Config& config, const service::Arguments
   return mailbox::start_helper(pipes::policy_for(*rules), config, arguments, owners, helper);
 }
 
+constexpr const char* kFilter = "pipe_delivery_status_filter";
+
+/// penstock check looks at the command itself: many a master.cf has some that are not installed.
+Result<void> look(service::Context& context) {
+  const config::Settings& s = context.settings();
+  PEN_TRY(delivery::open_filter(s.pipe_delivery_status_filter, kFilter, s.default_database_type));
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context) {
   auto program = std::make_shared<Program>(context, *std::move(rules));
   return delivery::serve_slots(context, {.files = program->queue_pool,
@@ -43,12 +52,14 @@ Result<service::Hooks> start(service::Context& context) {
                                                return program->agent.deliver(std::move(message), std::move(recipients));
                                              },
                                          .counted_as = metrics::Agent::pipe,
-                                         .filter = context.settings().pipe_delivery_status_filter});
+                                         .filter = context.settings().pipe_delivery_status_filter,
+                                         .filter_setting = kFilter});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv,
-                           {.name = "pipe", .summary = "delivers by commands", .start_helper = start_helper}, start);
+  return pen::service::run(
+      argc, argv, {.name = "pipe", .summary = "delivers by commands", .look = look, .start_helper = start_helper},
+      start);
 }

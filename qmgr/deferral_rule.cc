@@ -9,7 +9,8 @@ namespace pen::qmgr {
 
 Result<DeferralRule> deferral_rule(std::string_view list, const map::OpenOptions& options) {
   PEN_TRY_ASSIGN(auto opened,
-                 map::MatchList::open(map::MatchList::Kind::host, list, {.parent_domains = false, .open = options}));
+                 map::MatchList::open(map::MatchList::Kind::host, list,
+                                      {.parent_domains = false, .open = options.of("defer_destinations")}));
   if (opened.empty()) return DeferralRule();
   if (opened.blocking())
     return fail(map::MapError::bad_spec,

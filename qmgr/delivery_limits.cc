@@ -34,7 +34,7 @@ std::optional<ShapingOptions::Limit> parse_limit(std::string_view text) {
 Result<std::function<ShapingOptions::Limit(const std::string&)>> delivery_limits(std::string_view list,
                                                                                  const map::OpenOptions& options) {
   if (trim(list).empty()) return nullptr;
-  PEN_TRY_ASSIGN(auto maps, map::MapList::open(list, options));
+  PEN_TRY_ASSIGN(auto maps, map::MapList::open(list, options.of("delivery_limit_maps")));
   if (maps.blocking())
     return fail(
         map::MapError::bad_spec,

@@ -148,12 +148,17 @@ shaping::Rules shaping_rules(const config::Settings& s) {
   });
 }
 
-void prepare(const config::Config& config) {
-  const config::Settings& s = config.settings();
+void read_private(const config::Settings& s) {
   Prepared& p = prepared();
   p.shaping_rules = shaping_rules(s);
   if (s.destdb_backend == config::DestdbBackend::redis) p.redis = redis::client_options(s);
   p.sources = egress::read_sources_file(s);
+}
+
+void prepare(const config::Config& config) {
+  const config::Settings& s = config.settings();
+  Prepared& p = prepared();
+  read_private(s);
   const auto owners = service::owners(s);
   if (!owners || !owners->apart()) return;  // an error is told by who needs the accounts next
   p.keeper =
@@ -169,8 +174,9 @@ Result<qmgr::SharedDestinations::Options> cluster_of(const config::Settings& s, 
   // A process that is started again is another one: what it held before is closed, and runs out.
   o.instance = printable(s.myhostname, 100) + "/" + fmt::format("{:016x}", secure_random_u64());
   o.lease = s.destdb_lease_time;
-  PEN_TRY_ASSIGN(o.unshared, map::MatchList::open(map::MatchList::Kind::network, join(s.destdb_unshared_networks, ", "),
-                                                  {.parent_domains = false, .open = tables}));
+  PEN_TRY_ASSIGN(o.unshared,
+                 map::MatchList::open(map::MatchList::Kind::network, join(s.destdb_unshared_networks, ", "),
+                                      {.parent_domains = false, .open = tables.of("destdb_unshared_networks")}));
   if (o.unshared.blocking())
     return fail(map::MapError::bad_spec,
                 "destdb_unshared_networks: this type of table may wait for others, which the queue manager cannot");
@@ -263,7 +269,18 @@ Result<void> add_delivery_options(service::Context& c, qmgr::ProgramOptions& pro
   if (s.destdb_backend == config::DestdbBackend::redis) {
     PEN_TRY_ASSIGN(program_options.cluster, cluster_of(s, tables));
   }
+  if (!program_options.scheduler.tenants) return {};
+  PEN_TRY_ASSIGN(program_options.tenant_weights,
+                 qmgr::TenantWeights::open(c.loop(), join(s.tenant_weight_maps), tables));
+  if (const auto weights = program_options.tenant_weights)
+    program_options.scheduler.tenant_weight = [weights](std::string_view tenant) { return weights->of(tenant); };
   return {};
+}
+
+Result<void> look(service::Context& c) {
+  read_private(c.settings());
+  auto program_options = options_of(c);
+  return add_delivery_options(c, program_options);
 }
 
 /// A destination database that remembers nothing, for who delivers nothing.
@@ -301,13 +318,6 @@ Result<service::Hooks> start(service::Context& c) {
     program_options.manager.active_messages = 0;
   } else {
     PEN_TRY(add_delivery_options(c, program_options));
-    if (program_options.scheduler.tenants) {
-      PEN_TRY_ASSIGN(
-          program_options.tenant_weights,
-          qmgr::TenantWeights::open(c.loop(), join(s.tenant_weight_maps), {.default_type = s.default_database_type}));
-      if (const auto weights = program_options.tenant_weights)
-        program_options.scheduler.tenant_weight = [weights](std::string_view tenant) { return weights->of(tenant); };
-    }
   }
   // Everything lives until the process ends: nothing depends on a destructor.
   auto advise = [](const std::string& directory, const Error& why) {
@@ -395,7 +405,10 @@ int check_queue(const std::string& directory) {
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "--check-queue") return check_queue(argv[2]);
-  return pen::service::run(
-      argc, argv, {.name = "qmgr", .summary = "queue manager: queue, routing, scheduling", .with_privileges = prepare},
-      start);
+  return pen::service::run(argc, argv,
+                           {.name = "qmgr",
+                            .summary = "queue manager: queue, routing, scheduling",
+                            .look = look,
+                            .with_privileges = prepare},
+                           start);
 }

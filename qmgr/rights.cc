@@ -11,8 +11,8 @@ namespace pen::qmgr {
 namespace {
 Result<map::MatchList> users(const char* setting, const std::vector<std::string>& value,
                              const map::OpenOptions& options) {
-  auto list =
-      map::MatchList::open(map::MatchList::Kind::string, join(value), {.parent_domains = false, .open = options});
+  auto list = map::MatchList::open(map::MatchList::Kind::string, join(value),
+                                   {.parent_domains = false, .open = options.of(setting)});
   if (!list) return fail(std::move(list).error().within(setting));
   return list;
 }

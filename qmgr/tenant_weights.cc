@@ -16,7 +16,7 @@ TenantWeights::TenantWeights(async::Loop& loop, map::MapList maps)
 
 Result<std::shared_ptr<TenantWeights>> TenantWeights::open(async::Loop& loop, std::string_view specs,
                                                            const map::OpenOptions& options) {
-  auto maps = map::MapList::open(specs, options);
+  auto maps = map::MapList::open(specs, options.of("tenant_weight_maps"));
   if (!maps) return fail(std::move(maps).error().within("tenant_weight_maps"));
   if (maps->empty()) return nullptr;
   for (const auto& problem : maps->problems()) log::warning("{}", map::advice(problem));

@@ -46,7 +46,7 @@ Result<map::MatchList> clients_of(const config::Settings& s) {
   constexpr const char* kName = "qmqpd_authorized_clients";
   auto list = map::MatchList::open(map::MatchList::Kind::host, join(s.qmqpd_authorized_clients),
                                    {.parent_domains = resolve::parent_domains(s, kName),
-                                    .open = {.default_type = s.default_database_type},
+                                    .open = {.default_type = s.default_database_type, .setting = kName},
                                     .keep_faulty = true});
   if (!list) return fail(std::move(list).error().within(kName));
   for (const std::string& fault : list->faults()) log::warning("{}: {}", kName, fault);
@@ -80,24 +80,48 @@ std::vector<std::string> status(const Program& program) {
   return lines;
 }
 
+/// What the settings say, and the tables that they name.
+struct Reading {
+  std::shared_ptr<const resolve::Resolve> resolve;
+  map::MatchList clients;
+  net::ResolverOptions dns;
+  std::shared_ptr<signing::RemoteKeys> keys;
+  intake::Settings intake;
+  std::shared_ptr<const milter::Settings> milters;
+  std::shared_ptr<const tenant::Identity> tenants;
+};
+
+Result<Reading> read(Context& context) {
+  const config::Settings& s = context.settings();
+  Reading out;
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.clients, clients_of(s));
+  PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
+  out.keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
+  PEN_TRY_ASSIGN(out.intake, intake_settings(s, out.keys));
+  PEN_TRY_ASSIGN(out.milters, milter::Settings::read(s, {.default_type = s.default_database_type}));
+  PEN_TRY_ASSIGN(out.tenants, tenant::Identity::open(s));
+  return out;
+}
+
+Result<void> look(Context& context) {
+  PEN_TRY(read(context));
+  return {};
+}
+
 Result<service::Hooks> start(Context& context) {
   const config::Settings& s = context.settings();
-  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
-  PEN_TRY_ASSIGN(auto clients, clients_of(s));
-  PEN_TRY_ASSIGN(auto dns, resolve::name_servers(s, resolve::read_resolv_conf()));
-  const auto keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
-  PEN_TRY_ASSIGN(auto settings, intake_settings(s, keys));
-  intake::tell(settings, *resolver, kLogs);
-  PEN_TRY_ASSIGN(auto milters, milter::Settings::read(s, {.default_type = s.default_database_type}));
-  PEN_TRY_ASSIGN(auto tenants, tenant::Identity::open(s));
-  if (tenants)
-    for (const auto& problem : tenants->problems()) log::warning("{}", map::advice(problem));
-  auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), std::move(resolver));
-  if (!milters->other.empty())
-    program->filters = std::make_unique<milter::OtherFilters>(context.loop(), milters, program->own.intake);
+  PEN_TRY_ASSIGN(auto reading, read(context));
+  intake::tell(reading.intake, *reading.resolve, kLogs);
+  if (reading.tenants)
+    for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
+  auto program =
+      std::make_shared<Program>(context, std::move(reading.dns), std::move(reading.intake), std::move(reading.resolve));
+  if (!reading.milters->other.empty())
+    program->filters = std::make_unique<milter::OtherFilters>(context.loop(), reading.milters, program->own.intake);
   program->server = std::make_shared<qmqpd::Server>(
       context.loop(), program->own.intake,
-      qmqpd::Server::Options{.clients = std::move(clients),
+      qmqpd::Server::Options{.clients = std::move(reading.clients),
                              .limits = {.content = static_cast<std::uint64_t>(s.message_size_limit),
                                         .address = static_cast<std::size_t>(s.line_length_limit)},
                              .timeout = s.qmqpd_timeout,
@@ -108,9 +132,9 @@ Result<service::Hooks> start(Context& context) {
                                    return resolve::peer_name(program->resolver, std::move(address), until);
                                  },
                              .filters = program->filters.get(),
-                             .tenants = std::move(tenants)});
+                             .tenants = std::move(reading.tenants)});
   program->own.queue.start();
-  context.loop().spawn("begin", begin(program, &context, keys));
+  context.loop().spawn("begin", begin(program, &context, reading.keys));
   // At a reload the sessions go on with the settings that they began with; only a stop ends them.
   return service::Hooks{.stop = [program] { program->server->stop(); },
                         .status = [program] { return status(*program); }};
@@ -119,5 +143,6 @@ Result<service::Hooks> start(Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "qmqpd", .summary = "QMQP server", .announces_ready = true}, start);
+  return pen::service::run(argc, argv,
+                           {.name = "qmqpd", .summary = "QMQP server", .announces_ready = true, .look = look}, start);
 }

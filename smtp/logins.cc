@@ -15,7 +15,7 @@ Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmt
   if (!enabled || tables.empty()) return nullptr;
   const std::shared_ptr<Logins> logins(new Logins(loop));
   const map::OpenOptions open{.default_type = s.default_database_type};
-  auto maps = map::MapList::open(join(tables), open);
+  auto maps = map::MapList::open(join(tables), open.of(name + "password_maps"));
   if (!maps) return fail(std::move(maps).error().within(name + "password_maps"));
   logins->maps_ = *std::move(maps);
   logins->delimiter_ = lmtp ? s.lmtp_sasl_password_result_delimiter : s.smtp_sasl_password_result_delimiter;
@@ -36,7 +36,8 @@ Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmt
                   "tls_verified_security_options"));
   const auto& filter = lmtp ? s.lmtp_sasl_mechanism_filter : s.smtp_sasl_mechanism_filter;
   if (!filter.empty()) {
-    auto list = map::MatchList::open(map::MatchList::Kind::string, join(filter), {.open = open});
+    auto list =
+        map::MatchList::open(map::MatchList::Kind::string, join(filter), {.open = open.of(name + "mechanism_filter")});
     if (!list) return fail(std::move(list).error().within(name + "mechanism_filter"));
     logins->usual_.filter = std::make_shared<const map::MatchList>(*std::move(list));
   }

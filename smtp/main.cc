@@ -107,15 +107,30 @@ Prepared prepare(const config::Config& config, bool lmtp) {
   return out;
 }
 
+/// What the settings say, and the tables that they name.
+struct Reading {
+  std::shared_ptr<smtp::Logins> logins;  // nullptr: nobody logs in
+  smtp::Settings settings;
+  std::vector<Error> table_problems;
+};
+
+Result<Reading> read(service::Context& context, bool lmtp) {
+  const config::Settings& s = context.settings();
+  Reading out;
+  PEN_TRY_ASSIGN(out.logins, smtp::Logins::open(s, lmtp, context.loop()));
+  out.settings = smtp::settings_from(s, lmtp);
+  PEN_TRY_ASSIGN(out.settings.rules, smtp::open_rules(s, lmtp));
+  PEN_TRY_ASSIGN(out.settings.filter, smtp::open_filter(s, lmtp));
+  PEN_TRY_ASSIGN(out.table_problems, smtp::open_server_tables(s, lmtp, out.settings));
+  return out;
+}
+
 Result<service::Hooks> start(service::Context& context, bool lmtp, Prepared prepared) {
   prepared.tls->watch();
   auto keys = key_client(context, *prepared.tls);
-  PEN_TRY_ASSIGN(auto logins, smtp::Logins::open(context.settings(), lmtp, context.loop()));
-  smtp::Settings settings = smtp::settings_from(context.settings(), lmtp);
+  PEN_TRY_ASSIGN(auto reading, read(context, lmtp));
+  auto& [logins, settings, table_problems] = reading;
   smtp::bind_to_single_address(settings, resolve::interface_addresses(context.settings()));
-  PEN_TRY_ASSIGN(settings.rules, smtp::open_rules(context.settings(), lmtp));
-  PEN_TRY_ASSIGN(settings.filter, smtp::open_filter(context.settings(), lmtp));
-  PEN_TRY_ASSIGN(const auto table_problems, smtp::open_server_tables(context.settings(), lmtp, settings));
   for (const auto& problem : table_problems) log::warning("{}", map::advice(problem));
   if (settings.filter)
     for (const auto& problem : settings.filter->problems()) log::warning("{}", map::advice(problem));
@@ -168,6 +183,10 @@ int main(int argc, char** argv) {
       {.name = lmtp ? "lmtp" : "smtp",
        .summary = lmtp ? "delivers mail by LMTP" : "delivers mail by SMTP",
        .announces_ready = true,
+       .look = [lmtp](pen::service::Context& c) -> pen::Result<void> {
+         PEN_TRY(read(c, lmtp));
+         return {};
+       },
        .with_privileges = with_privileges},
       [lmtp, &prepared](pen::service::Context& context) { return start(context, lmtp, std::move(prepared)); });
 }

@@ -43,7 +43,9 @@ Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& s
   PEN_TRY_ASSIGN(rules->checks, CheckTables::open(specs));
   if (const auto& maps = lmtp ? s.lmtp_generic_maps : s.smtp_generic_maps; !maps.empty()) {
     const std::string name = specs.prefix + "generic_maps";
-    auto generic = resolve::Generic::open(resolve::from_settings(s), join(maps));
+    resolve::Options options = resolve::from_settings(s);
+    options.open.setting = name;
+    auto generic = resolve::Generic::open(std::move(options), join(maps));
     if (!generic) return fail(std::move(generic).error().within(name));
     if (generic->blocking()) return fail(intake::CheckError::may_wait, name);
     rules->generic = *std::move(generic);
@@ -57,6 +59,7 @@ Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Setti
   if (tables.empty()) return nullptr;
   map::OpenOptions options;
   options.default_type = s.default_database_type;
+  options.setting = lmtp ? "lmtp_delivery_status_filter" : "smtp_delivery_status_filter";
   PEN_TRY_ASSIGN(auto filter, map::StatusFilter::open(tables, options));
   if (filter.blocking())
     return fail(intake::CheckError::may_wait, lmtp ? "lmtp_delivery_status_filter" : "smtp_delivery_status_filter");
@@ -68,7 +71,7 @@ Result<std::vector<Error>> open_server_tables(const config::Settings& s, bool lm
   const auto open = [&](const std::string& value, const char* name,
                         std::shared_ptr<const map::MapList>& maps) -> Result<void> {
     if (trim(value).empty()) return {};
-    auto opened = map::MapList::open(value, {.default_type = s.default_database_type});
+    auto opened = map::MapList::open(value, {.default_type = s.default_database_type, .setting = name});
     if (!opened) return fail(std::move(opened).error().within(name));
     if (opened->blocking()) return fail(intake::CheckError::may_wait, name);
     for (auto& problem : opened->problems()) problems.push_back(std::move(problem));
@@ -88,7 +91,7 @@ Result<std::vector<Error>> open_server_tables(const config::Settings& s, bool lm
     PEN_TRY_ASSIGN(auto opened, map::MatchList::open(
                                     map::MatchList::Kind::host, join(items),
                                     {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name),
-                                     .open = {.default_type = s.default_database_type}}));
+                                     .open = {.default_type = s.default_database_type, .setting = name}}));
     if (opened.blocking()) return fail(intake::CheckError::may_wait, name);
     list = std::make_shared<const map::MatchList>(std::move(opened));
     return {};

@@ -126,7 +126,8 @@ Result<std::shared_ptr<sasl::DovecotService>> authentication(Context& context) {
 }
 
 /// Clients are tested before they are served.
-Result<void> screen_clients(Context& context, Program& program, std::shared_ptr<const smtpd::Screening> screening) {
+void screen_clients(Context& context, Program& program, std::shared_ptr<const smtpd::Screening> screening,
+                    std::optional<redis::ClientOptions> cluster) {
   const config::Settings& s = context.settings();
   for (const auto& warning : screening->warnings) log::warning("{}", warning);
   program.server.screener = std::make_shared<smtpd::Screener>(context.loop(), std::move(screening), context.limit());
@@ -135,13 +136,11 @@ Result<void> screen_clients(Context& context, Program& program, std::shared_ptr<
       smtpd::ScreenFile::Times{.clean_each = s.postscreen_cache_cleanup_interval,
                                .retention = std::chrono::ceil<seconds>(s.postscreen_cache_retention_time)});
   program.screen_file->start();
-  if (s.destdb_backend != config::DestdbBackend::redis) return {};
-  PEN_TRY_ASSIGN(auto options, redis::client_options(s));
-  options.seed = secure_random_u64();
+  if (!cluster) return;
+  cluster->seed = secure_random_u64();
   program.screen_cluster = std::make_unique<smtpd::ScreenCluster>(context.loop(), *program.server.screener,
-                                                                  std::move(options), s.destdb_redis_prefix);
+                                                                  *std::move(cluster), s.destdb_redis_prefix);
   program.screen_cluster->start();
-  return {};
 }
 
 /// Settings that refer to $stress follow the load, unless -o says what they are to do.
@@ -206,23 +205,57 @@ async::Task<void> begin(std::shared_ptr<Program> program, Context* context, std:
   context->ready();
 }
 
+/// What the settings say, and the tables that they name.
+struct Reading {
+  std::shared_ptr<const resolve::Resolve> resolve;
+  std::shared_ptr<const smtpd::Policy> policy;
+  net::ResolverOptions dns;
+  resolve::DnsFilter dns_filter;
+  std::shared_ptr<sessions::Holder> holder;           // nullptr: session_classes is empty
+  std::shared_ptr<sasl::DovecotService> logins;       // nullptr: AUTH is not enabled
+  std::shared_ptr<const smtpd::Screening> screening;  // nullptr: clients are not tested
+  std::optional<redis::ClientOptions> screen_cluster;
+  std::shared_ptr<signing::RemoteKeys> dkim_keys;
+  intake::Settings intake;
+};
+
+Result<Reading> read(Context& context) {
+  const config::Settings& s = context.settings();
+  Reading out;
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.policy, smtpd::Policy::open_policy(context.config(), out.resolve));
+  PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
+  PEN_TRY_ASSIGN(out.dns_filter, resolve::DnsFilter::open("smtpd_dns_reply_filter", s.smtpd_dns_reply_filter,
+                                                          {.default_type = s.default_database_type}));
+  PEN_TRY_ASSIGN(out.holder, session_holder(context));
+  PEN_TRY_ASSIGN(out.logins, authentication(context));
+  if (context.arguments().screens) {
+    PEN_TRY_ASSIGN(out.screening, smtpd::Screening::open(context.config(), *out.policy));
+    if (s.destdb_backend == config::DestdbBackend::redis) {
+      PEN_TRY_ASSIGN(out.screen_cluster, redis::client_options(s));
+    }
+  }
+  out.dkim_keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
+  PEN_TRY_ASSIGN(out.intake, intake::from_settings(s, out.dkim_keys));
+  return out;
+}
+
+/// For the table of certificates too.
+Result<void> look(Context& context) {
+  PEN_TRY(read(context));
+  (void)smtpd::ServerTls::problems(context.config());
+  return {};
+}
+
 /// `tls`: nullptr when none is offered.
 Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   const config::Settings& s = context.settings();
-  PEN_TRY_ASSIGN(auto resolve, resolve::Resolve::open(resolve::from_settings(s)));
-  PEN_TRY_ASSIGN(auto policy, smtpd::Policy::open_policy(context.config(), resolve));
+  PEN_TRY_ASSIGN(auto reading, read(context));
+  const auto& [resolve, policy, dns_filter, screening] =
+      std::tie(reading.resolve, reading.policy, reading.dns_filter, reading.screening);
   for (const auto& warning : policy->warnings) log::warning("{}", warning);
-  PEN_TRY_ASSIGN(auto dns, resolve::name_servers(s, resolve::read_resolv_conf()));
-  PEN_TRY_ASSIGN(auto holder, session_holder(context));
-  PEN_TRY_ASSIGN(auto logins, authentication(context));
   if (tls) start_tls(*tls);
-  std::shared_ptr<const smtpd::Screening> screening;
-  if (context.arguments().screens) {
-    PEN_TRY_ASSIGN(screening, smtpd::Screening::open(context.config(), *policy));
-  }
-
-  auto dkim_keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
-  PEN_TRY_ASSIGN(auto settings, intake::from_settings(s, dkim_keys));
+  intake::Settings settings = std::move(reading.intake);
   intake::tell(settings, *resolve, kLogs);
   settings.show_logins = s.smtpd_sasl_authenticated_header;
   settings.detect_smtputf8 = intake::detects_smtputf8(s, "smtpd");
@@ -230,8 +263,8 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
     settings.checks = nullptr;
     settings.drop_fields.clear();
   }
-  auto program = std::make_shared<Program>(context, std::move(dns), std::move(settings), resolve);
-  program->dkim_keys = std::move(dkim_keys);
+  auto program = std::make_shared<Program>(context, std::move(reading.dns), std::move(settings), resolve);
+  program->dkim_keys = std::move(reading.dkim_keys);
   if (const auto key_socket = config::key_socket(context.config()); key_socket && tls) {
     program->tls_keys =
         std::make_shared<keys::Client>(context.loop(), keys::Client::Options{.path = context.queue_path(*key_socket),
@@ -241,12 +274,10 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
     tls->use_keys(program->tls_keys);
     program->tls_keys->start();
   }
-  program->server.set_policy(std::move(policy));
+  program->server.set_policy(policy);
   program->server.service = context.service();
-  PEN_TRY_ASSIGN(auto dns_filter, resolve::DnsFilter::open("smtpd_dns_reply_filter", s.smtpd_dns_reply_filter,
-                                                           {.default_type = s.default_database_type}));
   for (const auto& problem : dns_filter.problems()) log::warning("{}", map::advice(problem));
-  if (!dns_filter.empty()) program->names.filter_by(std::move(dns_filter), program->own.intake.tables);
+  if (!dns_filter.empty()) program->names.filter_by(dns_filter, program->own.intake.tables);
   if (s.queue_minfree > 0) program->server.queue_space.emplace(context.loop().clock(), s.queue_directory);
   if (counts_clients(s)) {
     const auto counts =
@@ -274,12 +305,12 @@ Result<Hooks> start(Context& context, std::shared_ptr<smtpd::ServerTls> tls) {
   }
   program->server.site_flush = std::make_shared<smtpd::SiteFlush>(
       context.loop(), smtpd::flush_by_qmgr(context.loop(), context.queue_path(ipc::kQmgrSocket)));
-  if (holder) holder->start();
-  program->server.classes = std::move(holder);
+  if (reading.holder) reading.holder->start();
+  program->server.classes = std::move(reading.holder);
   program->server.tls = std::move(tls);
-  if (logins) logins->start();
-  program->server.authenticator = std::move(logins);
-  if (screening) PEN_TRY(screen_clients(context, *program, screening));
+  if (reading.logins) reading.logins->start();
+  program->server.authenticator = std::move(reading.logins);
+  if (screening) screen_clients(context, *program, screening, std::move(reading.screen_cluster));
   watch_load(context, program->server);
   program->own.queue.start();
   program->server.trace =
@@ -306,8 +337,11 @@ int main(int argc, char** argv) {
   const auto with_privileges = [&tls](const pen::config::Config& config) {
     tls = pen::smtpd::ServerTls::open(config, pen::system_clock());
   };
-  return pen::service::run(
-      argc, argv,
-      {.name = "smtpd", .summary = "SMTP server", .announces_ready = true, .with_privileges = with_privileges},
-      [&tls](pen::service::Context& context) { return start(context, tls); });
+  return pen::service::run(argc, argv,
+                           {.name = "smtpd",
+                            .summary = "SMTP server",
+                            .announces_ready = true,
+                            .look = look,
+                            .with_privileges = with_privileges},
+                           [&tls](pen::service::Context& context) { return start(context, tls); });
 }

@@ -138,11 +138,27 @@ std::vector<std::string> status(const Server& s) {
           s.reports.counts()};
 }
 
+struct Reading {
+  std::shared_ptr<const resolve::Resolve> resolve;
+  net::ResolverOptions dns;
+};
+
+Result<Reading> read(const config::Settings& s) {
+  Reading out;
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
+  return out;
+}
+
+Result<void> look(service::Context& context) {
+  PEN_TRY(read(context.settings()));
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context) {
-  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(context.settings())));
-  PEN_TRY_ASSIGN(auto dns, resolve::name_servers(context.settings(), resolve::read_resolv_conf()));
+  PEN_TRY_ASSIGN(auto reading, read(context.settings()));
   PEN_TRY_ASSIGN(auto store, Store::open(context.settings().data_directory + "/tlsrpt", "TLS reports"));
-  auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolver), std::move(store));
+  auto server = std::make_shared<Server>(context, std::move(reading.dns), std::move(reading.resolve), std::move(store));
   if (context.settings().smtp_mta_sts_enable) server->look_again = context.loop().now();
   open_policies(*server);
   server->reports.restore();
@@ -157,6 +173,6 @@ Result<service::Hooks> start(service::Context& context) {
 
 int main(int argc, char** argv) {
   pen::tlsrpt::post_start();
-  return pen::service::run(argc, argv, {.name = "tlsrpt", .summary = "gathers and sends reports on TLS (RFC 8460)"},
-                           start);
+  return pen::service::run(
+      argc, argv, {.name = "tlsrpt", .summary = "gathers and sends reports on TLS (RFC 8460)", .look = look}, start);
 }

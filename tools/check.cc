@@ -42,6 +42,7 @@
 #include "tools/instances.h"
 #include "tools/mistakes.h"
 #include "tools/own_tables.h"
+#include "tools/service_faults.h"
 #include "tools/socket_names.h"
 #include "tools/tables.h"
 
@@ -82,6 +83,10 @@ class Report {
   /// Whether this was told, perhaps with its place and advice: then a program that says the same adds nothing.
   bool said(std::string_view text) const {
     return std::ranges::any_of(said_, [&](const std::string& one) { return one.starts_with(text); });
+  }
+  /// Whether it was told as a part of a sentence.
+  bool mentioned(std::string_view text) const {
+    return std::ranges::any_of(said_, [&](const std::string& one) { return one.contains(text); });
   }
   /// Returns the exit status.
   int end() const {
@@ -235,6 +240,17 @@ void check_smtpd(const config::Config& config, Report& report) {
       for (const auto& warning : intake->warnings) say(Severity::warning, warning);
     if (!smtpd::AuthPolicy::available(s)) continue;
     if (auto at = smtpd::AuthPolicy::service(own); !at) stops(at.error());
+  }
+}
+
+/// What the programs of all services would end with at their start, if nothing above has said it.
+void check_services(const config::Config& config, const service::Plan& plan, const std::string& programs,
+                    Report& report) {
+  for (const ServiceFault& fault : service_faults(config, plan, programs)) {
+    if (report.mentioned(fault.text)) continue;
+    report.add(fault.used ? Severity::error : Severity::note,
+               "service " + fault.service +
+                   (fault.used ? " will not start: " : " would not start if mail came for it: ") + fault.text);
   }
 }
 
@@ -396,12 +412,10 @@ void look(const std::string& config_directory, bool dns, Report& report) {
     told.insert(p.name);
   }
   for (const auto& p : table_problems(*config)) report.add(p);
+  // No program would work with these, so that what else is wrong is looked for with their defaults.
   const bool unreadable =
       std::ranges::any_of(config->problems(), [](const auto& p) { return p.severity == Severity::error; });
-  if (unreadable) {  // no program could work with these settings
-    report.add(Severity::note, "no further checks before these errors are put right");
-    return;
-  }
+  if (unreadable) report.add(Severity::note, "what cannot be read has its default for the further checks");
   const config::Settings& s = config->settings();
   for (const auto& m : mistakes(*config, {.dns = dns})) report.add(m.problem, m.advice);
   for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
@@ -430,6 +444,7 @@ void look(const std::string& config_directory, bool dns, Report& report) {
     report.add(Severity::error, "the programs of Penstock are missing: " + programs + " holds no master");
   }
   const auto plan = service::make_plan(*config, machine);
+  check_services(*config, plan, programs, report);
   for (const auto& skipped : plan.skipped) {
     if (told.contains(skipped.label)) continue;
     report.add(Severity::note, "service " + skipped.label + " is not started: " + skipped.why);

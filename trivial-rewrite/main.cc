@@ -104,21 +104,43 @@ struct Server {
   }
 };
 
+/// What the settings say, and the tables that they name.
+struct Reading {
+  net::ResolverOptions dns;
+  std::map<std::string, Transport> transports;
+  std::shared_ptr<const resolve::Resolve> resolve, for_probes;  // the last: nullptr, probes are routed like mail
+};
+
+Result<Reading> read(const config::Config& config) {
+  Reading out;
+  resolve::Options options = resolve::from_settings(config.settings());
+  PEN_TRY_ASSIGN(out.dns, resolve::name_servers(config.settings(), resolve::read_resolv_conf()));
+  PEN_TRY_ASSIGN(out.transports, read_transports(config, options.own_addresses));
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(std::move(options)));
+  if (auto apart = resolve::for_probes(config.settings())) {
+    PEN_TRY_ASSIGN(out.for_probes, resolve::Resolve::open(*std::move(apart)));
+  }
+  return out;
+}
+
+Result<void> look(service::Context& context) {
+  PEN_TRY(read(context.config()));
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context) {
-  resolve::Options options = resolve::from_settings(context.settings());
-  PEN_TRY_ASSIGN(auto dns, resolve::name_servers(context.settings(), resolve::read_resolv_conf()));
-  PEN_TRY_ASSIGN(auto transports, read_transports(context.config(), options.own_addresses));
-  dns.max_under_way = std::size_t{ipc::route::kQuestions} * ipc::route::kMaxUnderWay;
-  for (const auto& [name, transport] : transports) dns.dnssec = dns.dnssec || transport.hosts.dnssec;
-  PEN_TRY_ASSIGN(auto resolving, resolve::Resolve::open(std::move(options)));
-  for (const auto& problem : resolving->problems()) log::warning("{}", map::advice(problem));
-  for (const auto& [name, transport] : transports)
+  PEN_TRY_ASSIGN(auto reading, read(context.config()));
+  reading.dns.max_under_way = std::size_t{ipc::route::kQuestions} * ipc::route::kMaxUnderWay;
+  for (const auto& [name, transport] : reading.transports)
+    reading.dns.dnssec = reading.dns.dnssec || transport.hosts.dnssec;
+  for (const auto& problem : reading.resolve->problems()) log::warning("{}", map::advice(problem));
+  for (const auto& [name, transport] : reading.transports)
     for (const auto& problem : transport.tls.problems()) log::warning("{}: {}", name, problem);
-  auto server = std::make_shared<Server>(context, std::move(dns), std::move(resolving), std::move(transports));
-  if (auto apart = resolve::for_probes(context.settings())) {
-    PEN_TRY_ASSIGN(auto for_probes, resolve::Resolve::open(*std::move(apart)));
-    for (const auto& problem : for_probes->problems()) log::warning("address probes: {}", map::advice(problem));
-    server->router.route_probes_by(std::move(for_probes));
+  auto server = std::make_shared<Server>(context, std::move(reading.dns), std::move(reading.resolve),
+                                         std::move(reading.transports));
+  if (reading.for_probes) {
+    for (const auto& problem : reading.for_probes->problems()) log::warning("address probes: {}", map::advice(problem));
+    server->router.route_probes_by(std::move(reading.for_probes));
   }
   service::serve_conversations(context, {{ipc::route::kName, [server](ipc::Opening o) {
                                             return serve_routes(server->context.loop(), server->router, std::move(o),
@@ -133,6 +155,7 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace pen::rewrite
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "trivial-rewrite", .summary = "routes recipients for qmgr"},
-                           pen::rewrite::start);
+  return pen::service::run(
+      argc, argv, {.name = "trivial-rewrite", .summary = "routes recipients for qmgr", .look = pen::rewrite::look},
+      pen::rewrite::start);
 }

@@ -254,10 +254,12 @@ Result<TlsPolicies> TlsPolicies::open(const TlsOptions& options) {
                                                         "\" is not may, encrypt or dane");
   }
   p.insecure_mx_ = *insecure_mx;
-  PEN_TRY_ASSIGN(p.policy_maps_, map::MapList::open(options.policy_maps, options.maps));
+  PEN_TRY_ASSIGN(p.policy_maps_,
+                 map::MapList::open(options.policy_maps, options.maps.of(options.program + "_tls_policy_maps")));
   // Postfix looks up the older table only if the newer one is not set.
   if (p.policy_maps_.empty()) {
-    PEN_TRY_ASSIGN(p.per_site_, map::MapList::open(options.per_site, options.maps));
+    PEN_TRY_ASSIGN(p.per_site_,
+                   map::MapList::open(options.per_site, options.maps.of(options.program + "_tls_per_site")));
   }
   return p;
 }

@@ -135,8 +135,9 @@ Result<LoginKeys> login_keys(const config::Settings& s, bool lmtp) {
   LoginKeys keys;
   if (!(lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable)) return keys;
   const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
-  auto maps = map::MapList::open(join(tables), {.default_type = s.default_database_type});
-  if (!maps) return fail(std::move(maps).error().within(lmtp ? "lmtp_sasl_password_maps" : "smtp_sasl_password_maps"));
+  const char* const name = lmtp ? "lmtp_sasl_password_maps" : "smtp_sasl_password_maps";
+  auto maps = map::MapList::open(join(tables), {.default_type = s.default_database_type, .setting = name});
+  if (!maps) return fail(std::move(maps).error().within(name));
   keys.maps = *std::move(maps);
   keys.sender_dependent = lmtp ? s.lmtp_sender_dependent_authentication : s.smtp_sender_dependent_authentication;
   keys.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
@@ -172,9 +173,9 @@ Result<std::map<std::string, Transport>> read_transports(const config::Config& c
       const config::Settings& settings = own.settings();
       if (settings.requiretls_enable) {
         const char* name = lmtp ? "lmtp_requiretls_policy" : "smtp_requiretls_policy";
-        auto require =
-            RequireTlsPolicies::open(join(lmtp ? settings.lmtp_requiretls_policy : settings.smtp_requiretls_policy),
-                                     settings.mydomain, {.default_type = settings.default_database_type});
+        auto require = RequireTlsPolicies::open(
+            join(lmtp ? settings.lmtp_requiretls_policy : settings.smtp_requiretls_policy), settings.mydomain,
+            {.default_type = settings.default_database_type, .setting = name});
         if (!require) return fail(std::move(require).error().within(std::string(name) + ", " + service.label()));
         t.require_tls = *std::move(require);
       } else {

@@ -242,16 +242,37 @@ async::Task<void> clean(std::shared_ptr<Server> server) {
 
 async::Task<void> leave(std::shared_ptr<Server> server) { co_await server->file.finish(); }
 
+/// What the settings say, and the tables that they name.
+struct Reading {
+  std::shared_ptr<const resolve::Resolve> resolve;
+  std::optional<redis::ClientOptions> cluster;  // nullopt: results are this host's alone
+};
+
+Result<Reading> read(const config::Settings& s) {
+  Reading out;
+  PEN_TRY_ASSIGN(out.resolve, resolve::Resolve::open(resolve::from_settings(s)));
+  if (s.destdb_backend == config::DestdbBackend::redis) {
+    PEN_TRY_ASSIGN(out.cluster, redis::client_options(s));
+  }
+  return out;
+}
+
+Result<void> look(service::Context& context) {
+  PEN_TRY(read(context.settings()));
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context) {
   const auto& s = context.settings();
-  PEN_TRY_ASSIGN(auto resolver, resolve::Resolve::open(resolve::from_settings(s)));
+  PEN_TRY_ASSIGN(auto reading, read(s));
+  auto resolver = std::move(reading.resolve);
   for (const auto& problem : resolver->problems()) log::warning("{}", map::advice(problem));
   auto directory = cache_directory(s.address_verify_map);
   if (!directory)
     log::warning("{}: results of address probes are known to this process only", directory.error().message());
   auto server = std::make_shared<Server>(context, std::move(resolver), directory.value_or(""));
-  if (s.destdb_backend == config::DestdbBackend::redis) {
-    PEN_TRY_ASSIGN(auto options, redis::client_options(s));
+  if (reading.cluster) {
+    auto options = *std::move(reading.cluster);
     options.seed = secure_random_u64();
     server->cluster = std::make_unique<redis::SharedHints>(
         context.loop(), std::move(options),
@@ -286,6 +307,6 @@ Result<service::Hooks> start(service::Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return pen::service::run(argc, argv, {.name = "verify", .summary = "finds out which addresses can be delivered to"},
-                           start);
+  return pen::service::run(
+      argc, argv, {.name = "verify", .summary = "finds out which addresses can be delivered to", .look = look}, start);
 }

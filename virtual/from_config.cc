@@ -16,14 +16,14 @@ Result<Rules> rules_from(const config::Settings& s) {
   rules.myhostname = s.myhostname;
   rules.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   rules.base = s.virtual_mailbox_base;
-  PEN_TRY_ASSIGN(rules.mailboxes, map::MapList::open(join(s.virtual_mailbox_maps), options));
-  PEN_TRY_ASSIGN(rules.uids, map::MapList::open(join(s.virtual_uid_maps), options));
-  PEN_TRY_ASSIGN(rules.gids, map::MapList::open(join(s.virtual_gid_maps), options));
+  PEN_TRY_ASSIGN(rules.mailboxes, map::MapList::open(join(s.virtual_mailbox_maps), options.of("virtual_mailbox_maps")));
+  PEN_TRY_ASSIGN(rules.uids, map::MapList::open(join(s.virtual_uid_maps), options.of("virtual_uid_maps")));
+  PEN_TRY_ASSIGN(rules.gids, map::MapList::open(join(s.virtual_gid_maps), options.of("virtual_gid_maps")));
   rules.minimum_uid = static_cast<unsigned>(s.virtual_minimum_uid);
   rules.mailbox_limit = static_cast<std::uint64_t>(s.virtual_mailbox_limit);
   PEN_TRY(mailbox::check_limit("virtual_mailbox_limit", rules.mailbox_limit,
                                static_cast<std::uint64_t>(s.message_size_limit)));
-  PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(join(s.virtual_mailbox_lock)));
+  PEN_TRY_ASSIGN(rules.lock, mailbox::parse_lock_rules(join(s.virtual_mailbox_lock), "virtual_mailbox_lock"));
   rules.lock.attempts = static_cast<unsigned>(s.deliver_lock_attempts);
   rules.lock.delay = std::chrono::duration_cast<seconds>(s.deliver_lock_delay);
   rules.lock.stale = std::chrono::duration_cast<seconds>(s.stale_lock_time);

@@ -36,6 +36,15 @@ Result<void> start_helper(const config::Config& config, const service::Arguments
   return mailbox::start_helper(std::move(policy), config, arguments, owners, helper);
 }
 
+constexpr const char* kFilter = "virtual_delivery_status_filter";
+
+Result<void> look(service::Context& context) {
+  const config::Settings& s = context.settings();
+  PEN_TRY(virtuals::rules_from(s));
+  PEN_TRY(delivery::open_filter(s.virtual_delivery_status_filter, kFilter, s.default_database_type));
+  return {};
+}
+
 Result<service::Hooks> start(service::Context& context) {
   PEN_TRY_ASSIGN(auto rules, virtuals::rules_from(context.settings()));
   if (mailbox::Nursery::instance().becomes()) {
@@ -51,7 +60,8 @@ Result<service::Hooks> start(service::Context& context) {
                                                return program->agent.deliver(std::move(message), std::move(recipient));
                                              },
                                          .counted_as = metrics::Agent::virtual_,
-                                         .filter = context.settings().virtual_delivery_status_filter});
+                                         .filter = context.settings().virtual_delivery_status_filter,
+                                         .filter_setting = kFilter});
 }
 
 }  // namespace
@@ -60,6 +70,7 @@ int main(int argc, char** argv) {
   return pen::service::run(argc, argv,
                            {.name = "virtual",
                             .summary = "delivers into mailboxes of users without an account",
+                            .look = look,
                             .start_helper = start_helper},
                            start);
 }

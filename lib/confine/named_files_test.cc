@@ -136,6 +136,12 @@ BOOST_AUTO_TEST_CASE(names_of_the_administrator_and_of_master_cf_count) {
   BOOST_TEST(named_by(c, "trivial-rewrite", machine).paths.contains("/srv/b/policies"));
 }
 
+BOOST_AUTO_TEST_CASE(an_old_name_is_read_by_who_reads_its_successor) {
+  const auto c = config("smtp_tls_per_site = hash:/old/sites\n");
+  BOOST_TEST((named_by(c, "trivial-rewrite", machine).paths.contains("/old/sites")));
+  BOOST_TEST(!named_by(c, "smtpd", machine).paths.contains("/old/sites"));
+}
+
 BOOST_AUTO_TEST_CASE(options_of_cyrus_sasl_name_files_for_the_program_that_asks_it) {
   files["/etc/penstock/sasl/mta.conf"] = "sasldb_path: /srv/sasl/db\nsql_database: /srv/sqlite/users.db\n";
   const std::string master = "25 inet n - n - - smtpd -o smtpd_sasl_auth_enable=yes\n";

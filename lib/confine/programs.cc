@@ -67,6 +67,10 @@ std::string_view settings_name(std::string_view name) {
 }
 
 bool reads(const config::Row& row, std::string_view name) {
+  if (row.kind == config::Class::obsolete) {  // who reads its successor reads it too
+    const config::Row* successor = config::find_row(row.successor);
+    return successor != nullptr && reads(*successor, name);
+  }
   if (row.kind != config::Class::acts) return false;
   return row.programs == "all" || std::ranges::count(split_list(row.programs), name) != 0;
 }

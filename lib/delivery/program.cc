@@ -30,18 +30,16 @@ SlotEvents log_as(const std::string& relay, metrics::Agent agent) {
       .warning = [](const std::string& queue_id, const std::string& text) { log::warning("{}: {}", queue_id, text); }};
 }
 
-/// nullptr: there are no tables. What is wrong with them is logged.
+}  // namespace
+
 Result<std::shared_ptr<const map::StatusFilter>> open_filter(const std::vector<std::string>& tables,
-                                                             const std::string& default_type) {
-  map::OpenOptions options;
-  options.default_type = default_type;
+                                                             const char* setting, const std::string& default_type) {
+  const map::OpenOptions options{.default_type = default_type, .setting = setting};
   PEN_TRY_ASSIGN(auto filter, map::StatusFilter::open(tables, options));
   for (const auto& problem : filter.problems()) log::warning("{}", map::advice(problem));
   if (filter.empty()) return nullptr;
   return std::make_shared<const map::StatusFilter>(std::move(filter));
 }
-
-}  // namespace
 
 void serve(service::Context& context, std::function<async::Task<Result<void>>(Channel)> deliveries,
            std::vector<service::Conversation> others) {
@@ -53,7 +51,8 @@ void serve(service::Context& context, std::function<async::Task<Result<void>>(Ch
 }
 
 Result<service::Hooks> serve_slots(service::Context& context, Agent agent) {
-  PEN_TRY_ASSIGN(auto filter, open_filter(agent.filter, context.settings().default_database_type));
+  PEN_TRY_ASSIGN(auto filter,
+                 open_filter(agent.filter, agent.filter_setting, context.settings().default_database_type));
   auto slots = std::make_shared<SlotEnvironment>(SlotEnvironment{.loop = context.loop(),
                                                                  .pool = agent.files,
                                                                  .draining = context.draining(),

@@ -31,7 +31,11 @@ struct Agent {
   DeliverTogether deliver_together = {};
   metrics::Agent counted_as;
   const std::vector<std::string>& filter;  // tables for map::StatusFilter
+  const char* filter_setting;              // which names them
 };
+/// The tables of such a setting; nullptr: there are none. What is wrong with them is logged.
+Result<std::shared_ptr<const map::StatusFilter>> open_filter(const std::vector<std::string>& tables,
+                                                             const char* setting, const std::string& default_type);
 /// Serves an agent with as many slots as master.cf lets the service have.
 Result<service::Hooks> serve_slots(service::Context& context, Agent agent);
 

@@ -59,7 +59,7 @@ SetupRead read_setup(const config::Settings& s, const Result<std::string>& sourc
   } else {
     out.faults.push_back(sources_file.error().message());
   }
-  if (auto maps = map::MapList::open(join(s.egress_pool_maps, ", "), options); !maps)
+  if (auto maps = map::MapList::open(join(s.egress_pool_maps, ", "), options.of("egress_pool_maps")); !maps)
     out.faults.push_back("egress_pool_maps: " + maps.error().message());
   else if (maps->blocking())
     out.faults.emplace_back(

@@ -17,7 +17,7 @@ constexpr std::size_t kShown = 200;  // bytes of a line in the log
 
 Result<map::MapList> open_maps(const CheckTables::Specs& specs, std::string_view name, const std::string& value) {
   const std::string setting = specs.prefix + std::string(name);
-  auto maps = map::MapList::open(value, specs.open);
+  auto maps = map::MapList::open(value, specs.open.setting.empty() ? specs.open.of(setting) : specs.open);
   if (!maps) return fail(std::move(maps).error().within(setting));
   for (const auto& table : maps->maps())
     if (table->blocking()) return fail(CheckError::may_wait, setting + ": " + table->name());

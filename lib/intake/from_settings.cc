@@ -134,7 +134,7 @@ Result<Settings> from_settings(const config::Settings& s, std::shared_ptr<signin
   out.original_recipient = s.enable_original_recipient;
   out.copies.always = s.always_bcc;
   const auto open = [&](map::MapList& maps, const std::vector<std::string>& value, const char* name) -> Result<void> {
-    auto opened = map::MapList::open(join(value), {.default_type = s.default_database_type});
+    auto opened = map::MapList::open(join(value), {.default_type = s.default_database_type, .setting = name});
     if (!opened) return fail(std::move(opened).error().within(name));
     maps = *std::move(opened);
     return {};

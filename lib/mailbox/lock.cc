@@ -35,7 +35,7 @@ Result<void> write_pid(int fd) {
 
 Error called_off_error() { return Error::from_errno(ECANCELED, "delivery called off"); }
 
-Result<LockRules> parse_lock_rules(std::string_view methods) {
+Result<LockRules> parse_lock_rules(std::string_view methods, std::string_view setting) {
   LockRules rules;
   rules.fcntl = rules.flock = rules.dotlock = false;
   for (const auto word : split(methods)) {
@@ -46,10 +46,10 @@ Result<LockRules> parse_lock_rules(std::string_view methods) {
     else if (word == "dotlock")
       rules.dotlock = true;
     else
-      return fail_errno(fmt::format("mailbox_delivery_lock: no such method: {}", printable(word, 40)), EINVAL);
+      return fail_errno(fmt::format("{}: no such method: {}", setting, printable(word, 40)), EINVAL);
   }
   if (!rules.fcntl && !rules.flock && !rules.dotlock)
-    return fail_errno("mailbox_delivery_lock: no method given", EINVAL);
+    return fail_errno(fmt::format("{}: no method given", setting), EINVAL);
   return rules;
 }
 

@@ -31,7 +31,8 @@ struct LockRules {
   PEN_FIELDS(fcntl, flock, dotlock, attempts, delay, stale)
 };
 /// "fcntl, dotlock"; errors name the unknown word.
-Result<LockRules> parse_lock_rules(std::string_view methods);
+/// setting: for the error.
+Result<LockRules> parse_lock_rules(std::string_view methods, std::string_view setting = "mailbox_delivery_lock");
 /// The same with the numbers of the settings. methods: empty, those of mailbox_delivery_lock.
 Result<LockRules> lock_rules(const config::Settings& settings, std::string_view methods = {});
 

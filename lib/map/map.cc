@@ -25,6 +25,11 @@ Approve& approver() {
   return only;
 }
 
+Permit& permitter() {
+  static Permit only;
+  return only;
+}
+
 /// Types that Postfix has or had, and what does their work here.
 struct Retired {
   std::string_view type, instead;
@@ -43,6 +48,12 @@ constexpr Retired kRetired[] = {
 }  // namespace
 
 void approve_proxied(Approve approve) { approver() = std::move(approve); }
+void permit_settings(Permit permit) { permitter() = std::move(permit); }
+Result<void> declared(std::string_view setting) {
+  if (!permitter() || permitter()(setting)) return {};
+  if (setting.empty()) return fail(MapError::undeclared, "opened without the name of its setting");
+  return fail(MapError::undeclared, "params.def does not list this program as a reader of " + std::string(setting));
+}
 
 std::vector<std::string_view> known_types() {
   std::vector<std::string_view> types(kTypes.begin(), kTypes.end());
@@ -62,6 +73,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
     return fail(MapError::bad_spec, "\"" + printable(spec, 100) + "\": expected type:name");
   }
   std::string full(spec);
+  if (auto ours = declared(options.setting); !ours) return make_broken(std::move(full), std::move(ours).error());
   if (rest.size() < spec.size() && options.served && approver() && !approver()(type + ":" + name)) {
     Error why(MapError::unapproved, printable(full, 200) +
                                         " is not in proxy_read_maps: add it there as it is written here, or leave out "
@@ -102,6 +114,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
 
 Result<MapList> MapList::open(std::string_view value, const OpenOptions& options) {
   MapList list;
+  (void)declared(options.setting);  // also of an empty list: whether the program may open it does not hang on its value
   for (const auto& spec : split_list(value)) {
     auto map = map::open(spec, options);
     if (!map && map.error().is(MapError::unknown_type)) {

@@ -36,6 +36,7 @@ enum class MapError {
   name_service,  // getpwnam and the like failed
   not_trusted,   // the table, or one of its rules, lets outsiders choose values (OpenOptions::substitute)
   unapproved,    // written proxy:type:name, and not in proxy_read_maps
+  undeclared,    // this program is no reader of the setting that names the table (permit_settings())
   pending,       // the question is under way: the Asker will run the work again
 };
 std::string_view error_module(MapError);
@@ -89,6 +90,13 @@ struct OpenOptions {
   /// query, a key is quoted and so cannot become a part of the query, and host and password say who answers. Postfix
   /// opens such tables directly even when "proxy:" is written, which is what happens here always.
   bool served = true;
+  /// The setting that names the table: what permit_settings() is asked about. Holds for inner tables too.
+  std::string setting = {};
+  OpenOptions of(std::string_view name) const {
+    OpenOptions out = *this;
+    out.setting = name;
+    return out;
+  }
 };
 /// Opens one table. Errors: bad_spec, unknown_type. A missing or broken file is not an error here: look-ups and
 /// problem() report it until it is repaired.
@@ -98,6 +106,14 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
 /// started; empty: all may.
 using Approve = std::function<bool(const std::string& table)>;
 void approve_proxied(Approve approve);
+/// Whether this program opens tables of a setting: whether its row in params.def lists it as a reader, by which
+/// everything goes that lets a program have its files and servers (lib/confine, lib/service/table_opener.h). A table
+/// that is opened for another setting, or for none, is broken, wherever the program runs: so the first test shows it.
+/// Set before another thread is started; empty: all are opened.
+using Permit = std::function<bool(std::string_view setting)>;
+void permit_settings(Permit permit);
+/// The same for a file that is no table, as a list of secrets. Errors: undeclared.
+Result<void> declared(std::string_view setting);
 /// The types that open() knows, for penconf -m.
 std::vector<std::string_view> known_types();
 

@@ -23,6 +23,8 @@ std::string_view describe(MapError e) {
       return "table not safe here";
     case MapError::unapproved:
       return "table not approved";
+    case MapError::undeclared:
+      return "table that this program must not open";
     case MapError::pending:
       return "answer has not come yet";
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <set>
 
 #include "lib/map/cdb_file.h"
 #include "lib/map/lmdb_file.h"
@@ -548,6 +549,37 @@ BOOST_AUTO_TEST_CASE(quoted_keys_of_tables_may_hold_spaces) {
   BOOST_TEST_REQUIRE(t.warnings.size() == 1);
   BOOST_TEST(t.warnings[0] == "t, line 5: unbalanced '\"' in the key");
 }
+BOOST_AUTO_TEST_CASE(a_table_of_a_setting_that_is_not_the_programs_is_broken) {
+  std::set<std::string> asked;
+  permit_settings([&](std::string_view setting) {
+    asked.emplace(setting);
+    return setting == "ours";
+  });
+  const auto looked_up = [](std::string setting, std::string_view spec) {
+    const OpenOptions options{.setting = std::move(setting)};
+    const auto list = MapList::open(spec, options);
+    BOOST_REQUIRE(list.has_value());
+    return list->lookup("key");
+  };
+  BOOST_CHECK_EQUAL(looked_up("ours", "static:x").value().value_or(""), "x");
+  BOOST_CHECK_EQUAL(looked_up("ours", "pipemap:{static:x, static:y}").value().value_or(""), "y");
+  for (const char* spec : {"static:x", "pipemap:{static:x, static:y}"}) {
+    const auto theirs = looked_up("theirs", spec);
+    BOOST_REQUIRE(!theirs);
+    BOOST_CHECK(theirs.error().is(MapError::undeclared));
+    BOOST_CHECK(theirs.error().message().contains("reader of theirs"));
+    BOOST_CHECK(looked_up("", spec).error().message().contains("without the name of its setting"));
+  }
+  // Asked of an empty list as well: what a program may open shows without a table.
+  asked.clear();
+  (void)MapList::open("", {.setting = "one"});
+  (void)MatchList::open(MatchList::Kind::domain, "", {.open = {.setting = "two"}});
+  BOOST_CHECK((asked == std::set<std::string>{"one", "two"}));
+  BOOST_CHECK(declared("ours").has_value());
+  BOOST_CHECK(!declared("theirs"));
+  permit_settings({});
+}
+
 BOOST_AUTO_TEST_CASE(a_quoted_empty_key_is_warned_about_and_left_out) {
   const auto table = parse_table("\"\" c\nok x\n", "f");
   BOOST_TEST(table.entries.size() == 1u);

@@ -15,6 +15,7 @@ constexpr std::size_t kMaxItems = 1'000'000;
 
 Result<MatchList> MatchList::open(Kind kind, std::string_view value, const Options& options) {
   MatchList list;
+  (void)declared(options.open.setting);  // as in MapList::open()
   list.kind_ = kind;
   list.options_ = options;
   PEN_TRY(list.add(value, false, 0));

@@ -156,7 +156,8 @@ Result<Filters> Settings::parse_list(std::string_view text) const {
   return out;
 }
 
-Result<std::shared_ptr<const Settings>> Settings::read(const config::Settings& s, const map::OpenOptions& open) {
+Result<std::shared_ptr<const Settings>> Settings::read(const config::Settings& s, const map::OpenOptions& open,
+                                                       Clients clients) {
   auto out = std::make_shared<Settings>();
   const auto named = [](auto result, const char* name) {
     if (!result) result = fail(std::move(result).error().within(name));
@@ -173,7 +174,10 @@ Result<std::shared_ptr<const Settings>> Settings::read(const config::Settings& s
   if (intake::receive_steps(s.receive_override_options).milters) {
     PEN_TRY_ASSIGN(out->smtpd, named(out->parse_list(s.smtpd_milters), "smtpd_milters"));
     PEN_TRY_ASSIGN(out->other, named(out->parse_list(s.non_smtpd_milters), "non_smtpd_milters"));
-    PEN_TRY_ASSIGN(out->by_client, named(map::MapList::open(s.smtpd_milter_maps, open), "smtpd_milter_maps"));
+    if (clients == Clients::smtp) {
+      constexpr const char* kName = "smtpd_milter_maps";
+      PEN_TRY_ASSIGN(out->by_client, named(map::MapList::open(s.smtpd_milter_maps, open.of(kName)), kName));
+    }
   }
   const auto list = [&](Stage stage, const std::string& text) {
     out->macros[static_cast<std::size_t>(stage)] = words_of(text);
@@ -193,7 +197,7 @@ Result<std::shared_ptr<const Settings>> Settings::read(const config::Settings& s
     intake::CheckTables::Specs specs;
     specs.header = specs.mime = s.milter_header_checks;
     specs.prefix = "milter_";
-    specs.open = open;
+    specs.open = open.of("milter_header_checks");
     PEN_TRY_ASSIGN(out->header_checks, intake::CheckTables::open(specs));
   }
   return out;

@@ -50,7 +50,10 @@ struct Settings {
 
   Filter usual;  // what the milter_* settings say of all filters
 
-  static Result<std::shared_ptr<const Settings>> read(const config::Settings& s, const map::OpenOptions& open);
+  /// Whose mail the filters see; smtp: their table by client is opened.
+  enum class Clients : std::uint8_t { none, smtp };
+  static Result<std::shared_ptr<const Settings>> read(const config::Settings& s, const map::OpenOptions& open,
+                                                      Clients clients = Clients::none);
   /// A list of endpoints as smtpd_milters has them. DISABLE gives none.
   Result<Filters> parse_list(std::string_view text) const;
   bool smtpd_filters() const { return !smtpd.empty() || !by_client.empty(); }

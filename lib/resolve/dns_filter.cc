@@ -58,7 +58,7 @@ std::string record_text(const net::DnsRecord& record) {
 
 Result<DnsFilter> DnsFilter::open(std::string setting, std::string_view tables, const map::OpenOptions& options) {
   DnsFilter filter;
-  auto maps = map::MapList::open(tables, options);
+  auto maps = map::MapList::open(tables, options.of(setting));
   if (!maps) return fail(std::move(maps).error().within(setting));
   filter.maps_ = *std::move(maps);
   filter.setting_ = std::move(setting);

@@ -130,6 +130,7 @@ bool parent_domains(const config::Settings& s, std::string_view list) {
 std::optional<Options> for_probes(const config::Settings& s) {
   Options o = from_settings(s);
   const Options mail = o;
+  o.route_prefix = "address_verify_";
   o.transport_maps = join(s.address_verify_transport_maps);
   o.relayhost = s.address_verify_relayhost;
   o.sender_dependent_relayhost_maps = join(s.address_verify_sender_dependent_relayhost_maps);

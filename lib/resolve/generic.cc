@@ -7,15 +7,8 @@ namespace pen::resolve {
 
 Result<Generic> Generic::open(Options options, const std::string& maps) {
   Generic g;
-  for (std::string* other : {&options.virtual_alias_domains, &options.virtual_mailbox_domains, &options.relay_domains,
-                             &options.virtual_alias_maps, &options.virtual_mailbox_maps, &options.relay_recipient_maps,
-                             &options.local_recipient_maps, &options.canonical_maps, &options.sender_canonical_maps,
-                             &options.recipient_canonical_maps, &options.transport_maps,
-                             &options.sender_dependent_relayhost_maps, &options.sender_dependent_default_transport_maps,
-                             &options.relocated_maps, &options.masquerade_domains, &options.masquerade_exceptions})
-    other->clear();
   g.options_ = std::move(options);
-  PEN_TRY_ASSIGN(auto tables, Tables::open(g.options_));
+  PEN_TRY_ASSIGN(auto tables, Tables::open_local(g.options_));
   g.tables_ = std::make_shared<const Tables>(std::move(tables));
   PEN_TRY_ASSIGN(g.maps_, map::MapList::open(maps, g.options_.open));
   return g;

@@ -18,7 +18,7 @@ Result<Masquerade> Masquerade::open(const Options& options) {
   }
   m.classes_ = options.masquerade_classes;
   auto exceptions = map::MatchList::open(map::MatchList::Kind::string, options.masquerade_exceptions,
-                                         {.parent_domains = false, .open = options.open});
+                                         {.parent_domains = false, .open = options.open.of("masquerade_exceptions")});
   if (!exceptions) return fail(std::move(exceptions).error().within("masquerade_exceptions"));
   m.exceptions_ = *std::move(exceptions);
   return m;

@@ -39,8 +39,10 @@ Result<net::ResolverOptions> name_servers(const config::Settings& settings, std:
   if (settings.dns_resolver_addresses.empty()) {
     net::apply_resolv_conf(resolv_conf, options);
   } else {
-    PEN_TRY_ASSIGN(options.servers, net::parse_servers(join(settings.dns_resolver_addresses),
-                                                       static_cast<unsigned short>(settings.dns_resolver_port)));
+    auto servers = net::parse_servers(join(settings.dns_resolver_addresses),
+                                      static_cast<unsigned short>(settings.dns_resolver_port));
+    if (!servers) return fail(std::move(servers).error().within("dns_resolver_addresses"));
+    options.servers = *std::move(servers);
   }
   return options;
 }

@@ -343,30 +343,46 @@ TransportSpec parse_transport(std::string_view value) {
 
 Result<std::shared_ptr<const Resolve>> Resolve::open(Options options) { return ResolveImpl::make(std::move(options)); }
 
+namespace {
+
+/// Opens a list that is the value of a setting.
+Result<void> open_list(const Options& options, std::string_view setting, map::MatchList::Kind kind,
+                       const std::string& value, map::MatchList& into) {
+  map::MatchList::Options how;
+  how.open = options.open.of(setting);
+  how.parent_domains = list_contains(options.parent_domain_matches_subdomains, setting);
+  auto opened = map::MatchList::open(kind, value, how);
+  if (!opened) return fail(std::move(opened).error().within(setting));
+  into = *std::move(opened);
+  return {};
+}
+
+}  // namespace
+
+Result<Tables> Tables::open_local(const Options& options) {
+  Tables t;
+  PEN_TRY(open_list(options, "mydestination", map::MatchList::Kind::string, options.mydestination, t.mydestination));
+  t.own_addresses = options.own_addresses;
+  t.myorigin = to_lower(options.myorigin);
+  return t;
+}
+
 Result<Tables> Tables::open(const Options& options) {
   using map::MapList;
   using map::MatchList;
-  Tables t;
+  PEN_TRY_ASSIGN(Tables t, open_local(options));
   map::OpenOptions no_substitution = options.open;
   no_substitution.substitute = false;
   const auto maps = [&](std::string_view setting, const std::string& value, MapList& into,
                         bool substitute = true) -> Result<void> {
-    auto opened = MapList::open(value, substitute ? options.open : no_substitution);
+    auto opened = MapList::open(value, (substitute ? options.open : no_substitution).of(setting));
     if (!opened) return fail(std::move(opened).error().within(setting));
     into = *std::move(opened);
     return {};
   };
-  const auto list = [&](std::string_view setting, MatchList::Kind kind, const std::string& value,
-                        MatchList& into) -> Result<void> {
-    MatchList::Options how;
-    how.open = options.open;
-    how.parent_domains = list_contains(options.parent_domain_matches_subdomains, setting);
-    auto opened = MatchList::open(kind, value, how);
-    if (!opened) return fail(std::move(opened).error().within(setting));
-    into = *std::move(opened);
-    return {};
+  const auto list = [&](std::string_view setting, MatchList::Kind kind, const std::string& value, MatchList& into) {
+    return open_list(options, setting, kind, value, into);
   };
-  PEN_TRY(list("mydestination", MatchList::Kind::string, options.mydestination, t.mydestination));
   PEN_TRY(
       list("virtual_alias_domains", MatchList::Kind::string, options.virtual_alias_domains, t.virtual_alias_domains));
   PEN_TRY(list("virtual_mailbox_domains", MatchList::Kind::string, options.virtual_mailbox_domains,
@@ -379,17 +395,16 @@ Result<Tables> Tables::open(const Options& options) {
   PEN_TRY(maps("canonical_maps", options.canonical_maps, t.canonical));
   PEN_TRY(maps("sender_canonical_maps", options.sender_canonical_maps, t.sender_canonical));
   PEN_TRY(maps("recipient_canonical_maps", options.recipient_canonical_maps, t.recipient_canonical));
-  PEN_TRY(maps("transport_maps", options.transport_maps, t.transport));
+  PEN_TRY(maps(options.route_prefix + "transport_maps", options.transport_maps, t.transport));
   // A stranger must not be able to write the route of mail into his address.
-  PEN_TRY(maps("sender_dependent_relayhost_maps", options.sender_dependent_relayhost_maps, t.sender_relayhost, false));
-  PEN_TRY(maps("sender_dependent_default_transport_maps", options.sender_dependent_default_transport_maps,
-               t.sender_transport, false));
+  PEN_TRY(maps(options.route_prefix + "sender_dependent_relayhost_maps", options.sender_dependent_relayhost_maps,
+               t.sender_relayhost, false));
+  PEN_TRY(maps(options.route_prefix + "sender_dependent_default_transport_maps",
+               options.sender_dependent_default_transport_maps, t.sender_transport, false));
   PEN_TRY(maps("relocated_maps", options.relocated_maps, t.relocated));
   PEN_TRY_ASSIGN(t.masquerade, Masquerade::open(options));
   PEN_TRY_ASSIGN(t.srs, SenderRewriting::open(options));
   t.transport_parent_domains = list_contains(options.parent_domain_matches_subdomains, "transport_maps");
-  t.own_addresses = options.own_addresses;
-  t.myorigin = to_lower(options.myorigin);
   return t;
 }
 

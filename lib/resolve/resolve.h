@@ -55,6 +55,7 @@ struct Options {
   std::string masquerade_domains, masquerade_exceptions;
   std::string masquerade_classes = "envelope_sender, header_sender, header_recipient";
   std::string propagate_unmatched_extensions = "canonical, virtual";
+  std::string route_prefix;  // in front of the names of the four settings that follow: "address_verify_" for probes
   std::string transport_maps, relayhost;
   std::string sender_dependent_relayhost_maps, sender_dependent_default_transport_maps;
   std::string relocated_maps;

@@ -14,9 +14,11 @@ Result<std::shared_ptr<const SenderRewriting>> SenderRewriting::open(const Optio
   if (o.separator.size() != 1 || o.separator.find_first_of("=+-") != 0)
     return bad("srs_separator: not =, + or -: \"" + o.separator + "\"");
   if (o.secrets_file.empty()) return bad("srs_domain is set, but srs_secrets_file is not");
+  PEN_TRY(map::declared("srs_secrets_file"));
   auto secrets = srs::read_secrets(o.secrets_file);
   if (!secrets) return fail(std::move(secrets).error().within("srs_secrets_file"));
-  auto excluded = map::MatchList::open(map::MatchList::Kind::domain, o.exclude_domains, {.open = options.open});
+  auto excluded = map::MatchList::open(map::MatchList::Kind::domain, o.exclude_domains,
+                                       {.open = options.open.of("srs_exclude_domains")});
   if (!excluded) return fail(std::move(excluded).error().within("srs_exclude_domains"));
   srs::Srs srs({.secrets = *std::move(secrets),
                 .hash_length = o.hash_length,

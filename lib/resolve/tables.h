@@ -18,6 +18,8 @@ struct Tables {
   std::string myorigin;
 
   static Result<Tables> open(const Options& options);
+  /// Only what is_local() and keys_for() need.
+  static Result<Tables> open_local(const Options& options);
   /// Whether the domain is in mydestination, or is a literal of an address of ours.
   Result<bool> is_local(std::string_view domain) const;
   Result<AddressClass> class_of(std::string_view domain) const;

@@ -21,6 +21,8 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
       a.rest.push_back(word);  // what looks like an option there belongs to a command
     } else if (word == "--help" || word == "-h") {
       a.help = true;
+    } else if (word == "--look") {
+      a.look = true;
     } else if (word == "--version") {
       a.version = true;
     } else if (word == "-u") {
@@ -88,6 +90,7 @@ std::vector<std::string> Arguments::to_words() const {
   if (debugger) words.emplace_back("-D");
   if (screens) words.emplace_back("-S");
   if (helped) words.emplace_back("-H");
+  if (look) words.emplace_back("--look");
   for (const auto& o : overrides) words.insert(words.end(), {"-o", o.name + "=" + o.value});
   words.insert(words.end(), rest.begin(), rest.end());
   return words;

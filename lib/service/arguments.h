@@ -12,6 +12,7 @@
 ///          -D  runs debugger_command before it begins
 ///          -S  the service has the command postscreen in master.cf: smtpd tests clients before it serves them
 ///          -H  a socket to the helper (helper_link.h) follows the sockets and pages
+///          --look  only says what would keep the service from starting (look.h): of these -n, -c, -o, -S and ARG count
 ///          --help, --version
 ///          From the first ARG on everything is the program's own.
 /// Pure; any thread.
@@ -44,6 +45,7 @@ struct Arguments {
   bool debugger = false;  // -D
   bool screens = false;   // -S
   bool helped = false;    // -H
+  bool look = false;      // --look
   bool help = false;
   bool version = false;
   std::vector<config::Override> overrides;

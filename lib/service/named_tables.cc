@@ -18,6 +18,13 @@ bool takes_files(std::string_view setting) {
   return std::ranges::any_of(kEndings, [&](std::string_view e) { return setting.ends_with(e); });
 }
 
+/// Names tables of the others; or is what a program writes itself, or keeps in memory.
+bool opens_none(std::string_view setting) {
+  static constexpr std::string_view kNames[] = {"proxy_read_maps", "address_verify_map", "postscreen_cache_map",
+                                                "penapi_history_map"};
+  return std::ranges::find(kNames, setting) != std::end(kNames) || setting.ends_with("_cache_database");
+}
+
 std::string_view bare(std::string_view item) {
   while (item.starts_with('!')) item.remove_prefix(1);
   while (item.starts_with("proxy:")) item.remove_prefix(6);
@@ -45,10 +52,10 @@ void add(const config::Config& config, const std::string& setting, std::vector<N
 std::vector<NamedTable> named_tables(const config::Config& config, std::string_view program) {
   std::vector<NamedTable> out;
   for (const config::Row& row : config::rows()) {
-    if (row.name == "proxy_read_maps") continue;  // names tables of the others, and opens none
-    if (row.kind == config::Class::acts && row.type == config::Type::list &&
-        (program.empty() || confine::reads(row, program)))
-      add(config, std::string(row.name), out);
+    if (opens_none(row.name)) continue;
+    const bool list = row.type == config::Type::list || row.type == config::Type::text;
+    const bool counts = row.kind == config::Class::obsolete || (row.kind == config::Class::acts && list);
+    if (counts && (program.empty() || confine::reads(row, program))) add(config, std::string(row.name), out);
   }
   if (program.empty() || program == "smtpd") {
     for (const std::string& name : config.settings().smtpd_restriction_classes) add(config, name, out);

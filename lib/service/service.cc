@@ -23,12 +23,10 @@
 #include "lib/confine/apply.h"
 #include "lib/events/emitter.h"
 #include "lib/ipc/topology.h"
-#include "lib/map/database_table.h"
-#include "lib/map/notes.h"
 #include "lib/metrics/page.h"
-#include "lib/service/approved_tables.h"
 #include "lib/service/as_account.h"
 #include "lib/service/link.h"
+#include "lib/service/look.h"
 #include "lib/service/roots_file.h"
 #include "lib/service/table_opener.h"
 #include "lib/service/table_request.h"
@@ -237,7 +235,7 @@ void print_help(const Options& options) {
       "%s: %s\n\n"
       "This program is started by master, which hands it its sockets and its part of master.cf;\n"
       "see penstock(1) and master(8). Options: -n service -t type -s sockets -m limit -c dir\n"
-      "-u (run as mail_owner) -v (debug) -D (run debugger_command) -o name=value --help --version\n",
+      "-u (run as mail_owner) -v (debug) -D (run debugger_command) -o name=value --look --help --version\n",
       options.name.c_str(), options.summary.c_str());
 }
 
@@ -377,6 +375,7 @@ int run(int argc, char** argv, Options options, Start start) {
     std::printf("%s %s\n", options.name.c_str(), std::string(version()).c_str());
     return EX_OK;
   }
+  if (arguments->look) return look(options, *arguments);
   if (arguments->service.empty() || !started_by_master()) {
     return refuse(options, EX_USAGE, "this program is started by master: use \"penstock start\"; see --help");
   }
@@ -405,6 +404,7 @@ int run(int argc, char** argv, Options options, Start start) {
     tell_failure(applied.error());
     return EX_CONFIG;
   }
+  open_own_tables_alone(options.name);
   confine::Surroundings surroundings = confine::real_surroundings();
   surroundings.screens = arguments->screens;
   surroundings.machine = machine_for(config->settings(), options.name);
@@ -424,10 +424,7 @@ int run(int argc, char** argv, Options options, Start start) {
 
   async::Loop loop;
   Context context(loop, *std::move(config), *std::move(arguments), *settled, *std::move(listeners), std::move(pages));
-  // Tables of the old form, mysql:name, have their parameters in main.cf.
-  map::database::ask_main_cf([&context](const std::string& name) { return context.config().text(name); });
-  map::approve_proxied([&context](const std::string& table) { return approves(context.config(), table); });
-  map::on_table_note([](const std::string& note) { log::warning("{}", note); });
+  let_tables_ask(context);
   Hooks hooks;
   Skeleton skeleton{context, hooks, {}, async::Event(loop)};
   if (options.start_helper) skeleton.needs_helper.set();

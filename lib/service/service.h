@@ -40,6 +40,9 @@ struct Options {
   std::string name;              // "smtpd"
   std::string summary;           // one line for --help
   bool announces_ready = false;  // calls Context::ready() itself, later than start()
+  /// Reads of the settings what start() reads of them, and opens what it opens, by the same functions, and begins
+  /// nothing: for penstock check and the test of readers (look.h). Errors: those that start() would return.
+  std::function<Result<void>(class Context&)> look = {};
   /// Called when the log is open and the rights are still those that master gave: for files that root alone can read.
   std::function<void(const config::Config&)> with_privileges = {};
   /// Called while the rights are those that master gave, before any thread: says over the socket to the process that

@@ -28,7 +28,7 @@ Result<std::shared_ptr<dkim::SigningTable>> load_patterns(const std::string& pat
 
 Result<map::MapList> open_maps(const std::string& value, const config::Settings& s, const char* name) {
   // Values choose keys: no other process, and nobody on the network path, may name them.
-  auto maps = map::MapList::open(value, {.default_type = s.default_database_type, .served = false});
+  auto maps = map::MapList::open(value, {.default_type = s.default_database_type, .served = false, .setting = name});
   if (!maps) return fail(std::move(maps).error().within(name));
   if (maps->blocking()) return fail(SigningError::waits, name);
   return maps;
@@ -101,10 +101,11 @@ Result<void> Signing::read_settings(const config::Settings& s, const Clock& cloc
   };
   PEN_TRY(open_tables(source(s.dkim_key_table), source(s.dkim_signing_table), s, clock));
   const bool parents = list_contains(join(s.parent_domain_matches_subdomains), "dkim_trusted_hosts");
-  auto trusted = map::MatchList::open(map::MatchList::Kind::host, join(s.dkim_trusted_hosts),
-                                      {.parent_domains = parents,
-                                       .open = {.default_type = s.default_database_type},
-                                       .keep_faulty = true});  // as mynetworks, which it is by default
+  auto trusted =
+      map::MatchList::open(map::MatchList::Kind::host, join(s.dkim_trusted_hosts),
+                           {.parent_domains = parents,
+                            .open = {.default_type = s.default_database_type, .setting = "dkim_trusted_hosts"},
+                            .keep_faulty = true});  // as mynetworks, which it is by default
   if (!trusted) return fail(std::move(trusted).error().within("dkim_trusted_hosts"));
   if (trusted->blocking()) return fail(SigningError::waits, "dkim_trusted_hosts");
   for (const std::string& fault : trusted->faults())

@@ -37,7 +37,7 @@ std::string AuthPolicy::unavailable(const config::Config& config) { return confi
 
 Result<AuthPolicy> AuthPolicy::open(const config::Settings& s, const map::OpenOptions& open) {
   AuthPolicy auth;
-  auto logins = map::MapList::open(join(s.smtpd_sender_login_maps), open);
+  auto logins = map::MapList::open(join(s.smtpd_sender_login_maps), open.of("smtpd_sender_login_maps"));
   if (!logins) return fail(std::move(logins).error().within("smtpd_sender_login_maps"));
   auth.sender_logins = *std::move(logins);
   auth.enabled = available(s);
@@ -55,7 +55,7 @@ Result<AuthPolicy> AuthPolicy::open(const config::Settings& s, const map::OpenOp
                         const char* name) -> Result<void> {
     auto opened = map::MatchList::open(kind, join(items),
                                        {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name),
-                                        .open = open,
+                                        .open = open.of(name),
                                         .keep_faulty = true});  // such a client is not offered AUTH
     if (!opened) return fail(std::move(opened).error().within(name));
     into = *std::move(opened);

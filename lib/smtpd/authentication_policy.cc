@@ -34,6 +34,7 @@ Result<AuthenticationPolicy> AuthenticationPolicy::read(const config::Settings& 
   PEN_TRY_ASSIGN(out.quarantine, action_of(s.dmarc_quarantine_action, "dmarc_quarantine_action"));
   PEN_TRY_ASSIGN(out.reject, action_of(s.dmarc_reject_action, "dmarc_reject_action"));
   map::MatchList::Options like_mynetworks = options;  // which it is by default
+  like_mynetworks.open.setting = "authentication_results_exempt_clients";
   like_mynetworks.keep_faulty = true;
   auto exempt =
       map::MatchList::open(map::MatchList::Kind::host, join(s.authentication_results_exempt_clients), like_mynetworks);

@@ -60,7 +60,7 @@ void read_restrictions(Policy& p, const config::Config& config) {
 }
 
 Result<map::MapList> open_maps(const Policy& p, const std::vector<std::string>& specs, const char* name) {
-  auto maps = map::MapList::open(join(specs), p.open);
+  auto maps = map::MapList::open(join(specs), p.open.of(name));
   if (!maps) return fail(std::move(maps).error().within(name));
   return maps;
 }
@@ -86,7 +86,8 @@ using Kind = map::MatchList::Kind;
 Result<map::MatchList> open_list(Policy& p, std::string_view with_subdomains, Kind kind,
                                  const std::vector<std::string>& items, const char* name) {
   auto list = map::MatchList::open(
-      kind, join(items), {.parent_domains = list_contains(with_subdomains, name), .open = p.open, .keep_faulty = true});
+      kind, join(items),
+      {.parent_domains = list_contains(with_subdomains, name), .open = p.open.of(name), .keep_faulty = true});
   if (!list) return fail(std::move(list).error().within(name));
   for (const std::string& fault : list->faults())
     p.warnings.push_back(std::string(name) + ": " + fault + ": clients that it is compared with get 451");
@@ -300,7 +301,7 @@ Result<std::shared_ptr<Policy>> Policy::open_one(const config::Config& config,
   if (s.smtpd_tls_req_ccert && p.tls.level != TlsLevel::encrypt)
     p.warnings.push_back("smtpd_tls_req_ccert = yes: needs smtpd_tls_security_level = encrypt; clients are only asked");
   PEN_TRY_ASSIGN(p.proxy, ProxySettings::read(s, p.warnings));
-  PEN_TRY_ASSIGN(p.milters, milter::Settings::read(s, p.open));
+  PEN_TRY_ASSIGN(p.milters, milter::Settings::read(s, p.open, milter::Settings::Clients::smtp));
   if (p.proxy && p.milters->smtpd_filters())
     p.warnings.push_back("smtpd_milters: with smtpd_proxy_filter, filters see the envelope and not the content");
   PEN_TRY_ASSIGN(p.tenants, tenant::Identity::open(s));

@@ -24,6 +24,28 @@ Check table_check(Stage stage) {
   }
 }
 
+std::string_view setting_of(Stage stage) {
+  switch (stage) {
+    case Stage::client:
+      return "smtpd_client_restrictions";
+    case Stage::helo:
+      return "smtpd_helo_restrictions";
+    case Stage::sender:
+      return "smtpd_sender_restrictions";
+    case Stage::relay:
+      return "smtpd_relay_restrictions";
+    case Stage::recipient:
+      return "smtpd_recipient_restrictions";
+    case Stage::data:
+      return "smtpd_data_restrictions";
+    case Stage::end_of_data:
+      return "smtpd_end_of_data_restrictions";
+    case Stage::etrn:
+      return "smtpd_etrn_restrictions";
+  }
+  return {};
+}
+
 }  // namespace
 
 void RestrictionReader::warn_once(std::string text) {
@@ -80,6 +102,11 @@ void RestrictionReader::read_argument(Restriction& r, const config::RestrictionN
 }
 
 RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::string>& items) {
+  open_.setting = setting_of(stage);
+  return read_items(stage, items);
+}
+
+RestrictionList RestrictionReader::read_items(Stage stage, const std::vector<std::string>& items) {
   RestrictionList list;
   for (std::size_t i = 0; i < items.size(); ++i) {
     Restriction r;
@@ -119,7 +146,8 @@ RestrictionList RestrictionReader::read(Stage stage, const std::vector<std::stri
 
 std::vector<RestrictionList> RestrictionReader::read_classes() {
   std::vector<RestrictionList> lists;
-  for (const auto& c : classes_) lists.push_back(read(Stage::recipient, c.items));
+  open_.setting = "smtpd_restriction_classes";
+  for (const auto& c : classes_) lists.push_back(read_items(Stage::recipient, c.items));
   return lists;
 }
 

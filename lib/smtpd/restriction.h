@@ -56,6 +56,7 @@ class RestrictionReader {
   /// The longest sleep: clients give up before (RFC 5321 section 4.5.3.2).
   static constexpr seconds kMaxPause{3600};
 
+  /// Of the list for this stage, as smtpd_client_restrictions.
   RestrictionList read(Stage stage, const std::vector<std::string>& items);
   /// All classes in the given order: class_index refers to it.
   std::vector<RestrictionList> read_classes();
@@ -64,8 +65,9 @@ class RestrictionReader {
  private:
   void read_argument(Restriction& r, const config::RestrictionName& known, const std::string& argument);
   void warn_once(std::string text);
+  RestrictionList read_items(Stage stage, const std::vector<std::string>& items);
   void open_maps(Restriction& r, const std::string& spec);
-  map::OpenOptions open_;
+  map::OpenOptions open_;  // with the setting whose restrictions are being read
   std::vector<Class> classes_;
   const config::Settings& settings_;
   std::vector<std::string> warnings_;

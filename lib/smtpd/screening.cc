@@ -27,14 +27,14 @@ Action action_of(config::ScreenAction action) {
 seconds whole(milliseconds time) { return std::chrono::ceil<seconds>(time); }
 
 Result<map::MapList> open_map(const Policy& policy, std::string_view spec, const char* name) {
-  auto maps = map::MapList::open(spec, policy.open);
+  auto maps = map::MapList::open(spec, policy.open.of(name));
   if (!maps) return fail(std::move(maps).error().within(name));
   return maps;
 }
 
 Result<map::MatchList> open_match(const Policy& policy, map::MatchList::Kind kind,
                                   const std::vector<std::string>& items, const char* name) {
-  auto list = map::MatchList::open(kind, join(items), {.parent_domains = false, .open = policy.open});
+  auto list = map::MatchList::open(kind, join(items), {.parent_domains = false, .open = policy.open.of(name)});
   if (!list) return fail(std::move(list).error().within(name));
   return list;
 }
@@ -92,7 +92,7 @@ Result<void> Screening::read_access(const std::vector<std::string>& items, const
       item.kind = Item::Kind::dunno;
     else if (text.contains(':') || text.starts_with('{')) {
       item.kind = Item::Kind::table;
-      auto table = map::MapList::open(text, options);
+      auto table = map::MapList::open(text, options.of("postscreen_access_list"));
       if (!table) return fail(std::move(table).error().within("postscreen_access_list"));
       item.table = *std::move(table);
     } else {

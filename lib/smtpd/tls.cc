@@ -106,7 +106,8 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
   o.session_scope = fmt::format("smtpd {} {} {} {} {} {}", static_cast<int>(o.client_certificate), o.ca_file, o.ca_path,
                                 o.default_ca ? 1 : 0, o.verify_depth, o.trust_server_certificates ? 1 : 0);
   if (!s.tls_server_sni_maps.empty() && !elsewhere) {
-    const map::OpenOptions open{.default_type = config.text("default_database_type").value_or("hash")};
+    const map::OpenOptions open{.default_type = config.text("default_database_type").value_or("hash"),
+                                .setting = "tls_server_sni_maps"};
     auto maps = map::MapList::open(join(s.tls_server_sni_maps), open);
     if (!maps) return fail(std::move(maps).error().within("tls_server_sni_maps"));
     if (maps->blocking()) {

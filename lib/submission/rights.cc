@@ -9,10 +9,12 @@ namespace pen::submission {
 
 Result<Rights> Rights::open(const Settings& settings) {
   Rights out;
-  auto users = map::MatchList::open(map::MatchList::Kind::string, settings.users, {});
+  auto users = map::MatchList::open(map::MatchList::Kind::string, settings.users,
+                                    {.open = {.setting = "authorized_submit_users"}});
   if (!users) return std::unexpected(std::move(users).error().within("authorized_submit_users"));
   out.users_ = *std::move(users);
-  auto maps = map::MapList::open(settings.login_senders, {.default_type = settings.table_type});
+  auto maps = map::MapList::open(settings.login_senders,
+                                 {.default_type = settings.table_type, .setting = "local_login_sender_maps"});
   if (!maps) return std::unexpected(std::move(maps).error().within("local_login_sender_maps"));
   out.senders_ = {.maps = *std::move(maps), .null_pattern = settings.null_pattern, .delimiters = settings.delimiters};
   return out;

@@ -53,10 +53,10 @@ Result<std::shared_ptr<const Identity>> Identity::open(const config::Settings& s
     return fail(TenantError::identity, "tenant_header: not the name of a header field");
   const map::OpenOptions open{.default_type = s.default_database_type};
   auto clients = map::MatchList::open(map::MatchList::Kind::host, join(s.tenant_header_clients),
-                                      {.parent_domains = false, .open = open});
+                                      {.parent_domains = false, .open = open.of("tenant_header_clients")});
   if (!clients) return fail(std::move(clients).error().within("tenant_header_clients"));
   identity->clients_ = *std::move(clients);
-  auto maps = map::MapList::open(join(s.tenant_maps), open);
+  auto maps = map::MapList::open(join(s.tenant_maps), open.of("tenant_maps"));
   if (!maps) return fail(std::move(maps).error().within("tenant_maps"));
   identity->maps_ = *std::move(maps);
   return identity;

@@ -89,7 +89,8 @@ std::string one_click_fault(std::string_view header) {
 
 Result<std::shared_ptr<const UnsubscribeCheck>> UnsubscribeCheck::open(const config::Settings& s) {
   if (s.list_unsubscribe_check_maps.empty()) return nullptr;
-  auto maps = map::MapList::open(join(s.list_unsubscribe_check_maps), {.default_type = s.default_database_type});
+  auto maps = map::MapList::open(join(s.list_unsubscribe_check_maps),
+                                 {.default_type = s.default_database_type, .setting = "list_unsubscribe_check_maps"});
   if (!maps) return fail(std::move(maps).error().within("list_unsubscribe_check_maps"));
   auto check = std::shared_ptr<UnsubscribeCheck>(new UnsubscribeCheck);
   check->maps_ = *std::move(maps);

@@ -3,6 +3,8 @@
 Use:     with TableServer(path, {"jo@there.example": "OK jo"}) as server:
              … socketmap:unix:PATH:NAME …
              server.wait_held(3); server.release()
+         with TableServer() as server:
+             … socketmap:inet:127.0.0.1:PORT:NAME …        # server.port
 Keys that begin with "hang" are held until release(), "slowN" takes N milliseconds, and "die" closes the connection.
 Other keys have the dictionary's values, which are whole answers, else NOTFOUND.
 """
@@ -13,7 +15,7 @@ import threading
 
 
 class TableServer:
-    def __init__(self, path, answers=None, delay=0.0):
+    def __init__(self, path=None, answers=None, delay=0.0):
         self.path, self.answers, self.delay = path, answers or {}, delay
         self.asked, self.answered, self.connections = [], 0, 0
         self.loop = asyncio.new_event_loop()
@@ -34,6 +36,10 @@ class TableServer:
         self.loop.close()
 
     async def start(self):
+        if self.path is None:
+            self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, backlog=1000)
+            self.port = self.server.sockets[0].getsockname()[1]
+            return
         self.server = await asyncio.start_unix_server(self.serve, self.path, backlog=1000)
         os.chmod(self.path, 0o666)
 
