@@ -86,9 +86,20 @@ std::optional<std::string> normal_orcpt(std::string_view value, bool smtputf8) {
       if (static_cast<unsigned char>(c) <= 32 || c == 127) return std::nullopt;
     return valid_utf8(address) ? std::optional(std::string(value)) : std::nullopt;
   }
-  const auto decoded = decode_xtext(address);
-  if (!decoded) return std::nullopt;
-  return std::string(type) + ";" + encode_xtext(*decoded);
+  if (!decode_xtext(address)) return std::nullopt;
+  // What is right stays as it is, character by character (RFC 3461 section 5.2.1).
+  std::string out = std::string(type) + ";";
+  for (std::size_t i = 0; i < address.size(); ++i) {
+    if (address[i] == '+') {
+      for (const char c : address.substr(i, 3)) out += c >= 'a' && c <= 'f' ? static_cast<char>(c - 'a' + 'A') : c;
+      i += 2;
+    } else if (address[i] == '=') {
+      out += "+3D";
+    } else {
+      out += address[i];
+    }
+  }
+  return out;
 }
 
 std::optional<std::uint8_t> parse_notify(std::string_view value) {

@@ -141,6 +141,7 @@ BOOST_AUTO_TEST_CASE(rcpt_takes_dsn_parameters_to_the_letter) {
   BOOST_TEST(parse_rcpt("TO:<c@d> NOTIFY=never", kAll, false)->notify == notify::kNever);
   // Others' slips are read, and sent on as they should be.
   BOOST_TEST(parse_rcpt("TO:<c@d> ORCPT=rfc822;a+3db+2Bc@d", kAll, false)->orcpt == "rfc822;a+3Db+2Bc@d");
+  BOOST_TEST(parse_rcpt("TO:<c@d> ORCPT=rfc822;c+40d+2bx", kAll, false)->orcpt == "rfc822;c+40d+2Bx");
   BOOST_TEST(parse_rcpt("TO:<c@d> ORCPT=rfc822;a=b@d", kAll, false)->orcpt == "rfc822;a+3Db@d");
   BOOST_TEST(parse_rcpt("TO:<c@d> ORCPT=rfc822;", kAll, false)->orcpt == "");
   for (auto bad : {"NOTIFY=NEVER,SUCCESS", "NOTIFY=", "NOTIFY=SUCCESS,SUCCESS", "NOTIFY=,DELAY", "NOTIFY=X",
