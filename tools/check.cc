@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 #include "lib/bounce/from_config.h"
 #include "lib/config/config.h"
@@ -444,7 +445,11 @@ void look(const std::string& config_directory, bool dns, Report& report) {
     report.add(Severity::error, "the programs of Penstock are missing: " + programs + " holds no master");
   }
   const auto plan = service::make_plan(*config, machine);
-  check_services(*config, plan, programs, report);
+  // Without ports that can be read no service of the internet is planned, and its program's faults would stay hidden.
+  const bool ports = parse_tcp_ports(s.known_tcp_ports).has_value();
+  const std::string usual_ports(config::find_row("known_tcp_ports")->default_text);
+  check_services(*config, ports ? plan : service::make_plan(config->with({{"known_tcp_ports", usual_ports}}), machine),
+                 programs, report);
   for (const auto& skipped : plan.skipped) {
     if (told.contains(skipped.label)) continue;
     report.add(Severity::note, "service " + skipped.label + " is not started: " + skipped.why);
