@@ -404,6 +404,17 @@ void check_keys(const config::Config& config, Report& report) {
                                s.tls_key_service_name, config::kKeyProgram));
 }
 
+/// A copy in which what is set and cannot be read has its default.
+config::Config with_defaults(const config::Config& config) {
+  std::vector<config::Override> usual;
+  for (const Problem& p : config.problems()) {
+    const config::Row* row = config::find_row(p.name);
+    if (p.severity == Severity::error && row != nullptr && config.where(p.name))
+      usual.push_back({p.name, std::string(row->default_text)});
+  }
+  return config.with(usual);
+}
+
 void look(const std::string& config_directory, bool dns, Report& report) {
   auto config = config::inspect(config_directory);
   if (!config) return report.add(Severity::error, config.error().message());
@@ -416,7 +427,10 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   // No program would work with these, so that what else is wrong is looked for with their defaults.
   const bool unreadable =
       std::ranges::any_of(config->problems(), [](const auto& p) { return p.severity == Severity::error; });
-  if (unreadable) report.add(Severity::note, "what cannot be read has its default for the further checks");
+  if (unreadable) {
+    report.add(Severity::note, "what cannot be read has its default for the further checks");
+    config = with_defaults(*config);
+  }
   const config::Settings& s = config->settings();
   for (const auto& m : mistakes(*config, {.dns = dns})) report.add(m.problem, m.advice);
   for (const auto& problem : tls_problems(*config)) report.add(Severity::warning, problem);
