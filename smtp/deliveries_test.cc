@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(lines_over_the_limit_are_broken_whatever_the_peer_offers) {
   const std::string broken = header + "\r\n" + next + "\r\n" + x + "\r\n " + y + "\r\n";
   for (const bool chunking : {false, true}) {
     for (const bool by_file : {false, true}) {
-      for (const std::size_t limit : {998, 0}) {
+      for (const std::size_t limit : {998U, 0U}) {
         BOOST_TEST_CONTEXT(chunking << by_file << limit) {
           results.clear();
           closed.clear();
