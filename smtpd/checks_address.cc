@@ -168,7 +168,8 @@ async::Task<Result<Checks::Answer>> Checks::refused_by_route(std::string address
   const char digit = retry ? '4' : '5';
   std::string_view text = route.nexthop;
   std::string dsn = take_dsn(text);
-  if (dsn.empty() || dsn.front() != digit) dsn = retry ? "4.1.1" : "5.0.0";
+  if (dsn.empty()) dsn = "5.1.1";
+  dsn.front() = digit;  // as in Postfix, the transport decides the class, and the text the rest
   if (sender && dsn.substr(1).starts_with(".1.")) dsn = std::string(1, digit) + ".1.0";  // x.1.x is for recipients
   if (text.empty()) text = "Address is undeliverable";
   co_return refuse(retry ? 450 : 550, dsn, name, text, mail::ErrorClass::bounce);

@@ -91,11 +91,19 @@ BOOST_AUTO_TEST_CASE(recipients_whose_route_is_error_are_refused_with_its_text) 
   BOOST_TEST(rig.rcpt("user@example.org").starts_with("550 5.1.2 "));
   rig.resolver->answer.nexthop = "mailbox closed";
   BOOST_TEST(rig.rcpt("a@gone.example") ==
-             "550 5.0.0 <a@gone.example>: Recipient address rejected: mailbox closed\r\n");
+             "550 5.1.1 <a@gone.example>: Recipient address rejected: mailbox closed\r\n");
+  rig.resolver->answer.nexthop = "4.2.2 full";  // the transport decides the class
+  BOOST_TEST(rig.rcpt("a@gone.example") == "550 5.2.2 <a@gone.example>: Recipient address rejected: full\r\n");
+  rig.resolver->answer.nexthop = "";
+  BOOST_TEST(rig.rcpt("a@gone.example") ==
+             "550 5.1.1 <a@gone.example>: Recipient address rejected: Address is undeliverable\r\n");
+  rig.resolver->answer.nexthop = "mailbox closed";
   rig.resolver->answer.transport = "retry";
   BOOST_TEST(rig.rcpt("a@gone.example") ==
              "450 4.1.1 <a@gone.example>: Recipient address rejected: mailbox closed\r\n");
   rig.resolver->answer.nexthop = "4.2.1 mailbox moves";
+  BOOST_TEST(rig.rcpt("a@gone.example") == "450 4.2.1 <a@gone.example>: Recipient address rejected: mailbox moves\r\n");
+  rig.resolver->answer.nexthop = "5.2.1 mailbox moves";
   BOOST_TEST(rig.rcpt("a@gone.example") == "450 4.2.1 <a@gone.example>: Recipient address rejected: mailbox moves\r\n");
   Open lax("smtpd_reject_unlisted_recipient = no\n", "127.0.0.1");
   lax.resolver->answer.transport = "error";
