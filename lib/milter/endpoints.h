@@ -17,6 +17,7 @@
 
 #include "lib/base/pace.h"
 #include "lib/base/time.h"
+#include "lib/milter/protocol.h"
 #include "lib/milter/settings.h"
 
 namespace pen::milter {
@@ -74,7 +75,8 @@ class Endpoints {
     std::size_t size() const { return size_; }
 
    private:
-    static constexpr std::size_t kAllowed = 16U << 20, kLarge = 64 * 1024, kSmall = 4 * 1024;
+    // As much as one packet carries: a byte more would cost a filter that answers each another round trip.
+    static constexpr std::size_t kAllowed = 256 * kMaxData, kLarge = kMaxData, kSmall = 4 * 1024;
     Endpoints& all_;
     std::size_t size_;
   };

@@ -57,10 +57,10 @@ BOOST_AUTO_TEST_CASE(pieces_are_small_while_many_are_under_way) {
   Endpoints all;
   std::vector<std::unique_ptr<Endpoints::Flight>> pieces;
   for (int i = 0; i < 256; ++i) pieces.push_back(std::make_unique<Endpoints::Flight>(all));
-  BOOST_TEST(pieces.back()->size() == 64 * 1024U);
+  BOOST_TEST(pieces.back()->size() == kMaxData);
   BOOST_TEST(Endpoints::Flight(all).size() == 4096U);
   pieces.pop_back();
-  BOOST_TEST(Endpoints::Flight(all).size() == 64 * 1024U);
+  BOOST_TEST(Endpoints::Flight(all).size() == kMaxData);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
