@@ -19,7 +19,7 @@ using Kind = CommandEnd::Kind;
 using Words = std::vector<std::string>;
 
 struct Rig {
-  ~Rig() { Nursery::instance().use(policy_of({"/bin/true"}, seconds(60))); }
+  ~Rig() { Nursery::instance().use({}); }
 
   static Policy policy_of(Words argv, seconds limit) {
     Policy out;
