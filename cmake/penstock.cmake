@@ -32,6 +32,14 @@ if(PEN_SANITIZE)
   add_link_options(-fsanitize=${PEN_SANITIZE})
   add_compile_definitions(PEN_SANITIZED=1)
 endif()
+# With sanitizers always.
+option(PEN_FEW "Few cases of long tests, no benchmarks, optimised only where long tests loop" OFF)
+if(PEN_SANITIZE)
+  set(PEN_FEW ON)
+endif()
+if(PEN_FEW)
+  add_compile_definitions(PEN_FEW=1)
+endif()
 # Hardening is the same in every build type, so that packagers who build RelWithDebInfo have it too, and what the tests
 # run is what ships (docs/hardening.md has each flag's reason and what it costs). PEN_HARDEN=OFF is for measuring that
 # cost.
@@ -66,18 +74,18 @@ function(pen_resolve out)
   set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
-# Under AddressSanitizer half of the time goes into compiling with optimisation what runs seldom.
+# Under AddressSanitizer, and in the gate, half of the time goes into compiling with optimisation what runs seldom.
 function(pen_unoptimised_if_seldom target hot)
-  if(PEN_SANITIZE MATCHES "address" AND NOT hot)
+  if(PEN_FEW AND NOT PEN_SANITIZE MATCHES "thread" AND NOT hot)
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
 
-# With PEN_TOGETHER six files compile at a time, which read the standard headers once; with
+# With PEN_TOGETHER eighteen files compile at a time, which read the standard headers once; with
 # PEN_PRECOMPILE these are read once per kind of target. The preset dev does without, where one file has changed and is
 # compiled again; `./check full` builds `release` without, to show that every file includes what it uses. ./run and
 # builds with sanitizers precompile.
-option(PEN_TOGETHER "Compile six files at a time" ON)
+option(PEN_TOGETHER "Compile eighteen files at a time" ON)
 option(PEN_PRECOMPILE "Precompile the standard headers" OFF)
 
 # Programs of a build with AddressSanitizer begin at a fixed address: nothing is relocated at each of the thousands of
@@ -99,10 +107,12 @@ function(pen_together target)
     if(batch)
       set(together ${CMAKE_CURRENT_BINARY_DIR}/together/${target}_${number}.cc)
       string(REPLACE ";" "" batch "${batch}")
-      if(target MATCHES "_tests$")  # "using namespace" is right in a test, but not in what is included
-        string(PREPEND batch
-          "#ifdef __clang__\n#pragma clang diagnostic ignored \"-Wheader-hygiene\"\n#endif\n")
-      endif()
+      # What is right in a test, but not in what is included.
+      foreach(ours header-hygiene missing-prototypes)
+        if(target MATCHES "_tests$" AND ours STREQUAL header-hygiene OR target STREQUAL fuzz_targets)
+          string(PREPEND batch "#ifdef __clang__\n#pragma clang diagnostic ignored \"-W${ours}\"\n#endif\n")
+        endif()
+      endforeach()
       file(CONFIGURE OUTPUT ${together} CONTENT "${batch}" @ONLY)
       list(APPEND left ${together})
       math(EXPR number "${number} + 1")
@@ -113,19 +123,26 @@ function(pen_together target)
     get_source_file_property(alone ${source} SKIP_UNITY_BUILD_INCLUSION)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    get_source_file_property(before ${source} PEN_BEFORE)
     if(NOT source MATCHES "\\.cc$")  # objects
       list(APPEND left ${source})
       continue()
     endif()
     cmake_path(ABSOLUTE_PATH source NORMALIZE OUTPUT_VARIABLE path)
+    if(before)
+      set(options)
+      set(definitions)
+    else()
+      set(before)
+    endif()
     if(alone OR options OR definitions)
       list(APPEND left ${path})
       continue()
     endif()
     cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
-    list(APPEND batch "#include \"${path}\"\n")
+    list(APPEND batch "${before}#include \"${path}\"\n")
     list(LENGTH batch length)
-    if(length EQUAL 6)
+    if(length EQUAL 18)
       write_batch()
     endif()
   endforeach()
@@ -269,7 +286,7 @@ function(pen_tests name)
   pen_precompile(${name}_tests tests)
   set(entries ${name})
   set(rest)
-  if(A_APART AND NOT PEN_SANITIZE)  # sanitizers leave the deliberate mistakes out
+  if(A_APART AND NOT PEN_FEW)  # the deliberate mistakes take minutes
     list(APPEND entries ${name}_${A_APART})
     add_test(NAME ${name}_${A_APART} COMMAND ${name}_tests --log_level=test_suite --run_test=*/${A_APART}*
       WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
@@ -308,16 +325,15 @@ function(pen_fuzz name)
     return()
   endif()
   cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
-  # All targets are one program, fuzz/penfuzz.cc, which is linked once: so each entry point has a name of its own.
-  add_library(${name}_fuzz OBJECT ${A_SOURCES})
-  pen_executable(${name}_fuzz)
-  pen_resolve(deps ${A_DEPS})
-  target_link_libraries(${name}_fuzz PUBLIC pen_options ${deps})
-  # libFuzzer has no header for what it calls.
-  set_source_files_properties(${A_SOURCES} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes
-    COMPILE_DEFINITIONS LLVMFuzzerTestOneInput=pen_fuzz_${name})
-  pen_precompile(${name}_fuzz program)
+  # All targets are one program, fuzz/penfuzz.cc: so each entry point has a name of its own. The definition gives it
+  # where the file is compiled alone, the text where it is compiled with others.
+  set_source_files_properties(${A_SOURCES} PROPERTIES
+    COMPILE_DEFINITIONS LLVMFuzzerTestOneInput=pen_fuzz_${name}
+    COMPILE_OPTIONS -Wno-missing-prototypes  # libFuzzer has no header for what it calls
+    PEN_BEFORE "#undef LLVMFuzzerTestOneInput\n#define LLVMFuzzerTestOneInput pen_fuzz_${name}\n")
   set_property(GLOBAL APPEND PROPERTY PEN_FUZZ_TARGETS ${name})
+  set_property(GLOBAL APPEND PROPERTY PEN_FUZZ_SOURCES ${A_SOURCES})
+  set_property(GLOBAL APPEND PROPERTY PEN_FUZZ_DEPS ${A_DEPS})
   add_test(NAME fuzz_${name} COMMAND ${CMAKE_SOURCE_DIR}/scripts/fuzz-one
     $<TARGET_FILE:penfuzz> ${name} ${PEN_FUZZ_SECONDS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endfunction()
@@ -328,13 +344,20 @@ function(pen_fuzz_program)
     return()
   endif()
   get_property(targets GLOBAL PROPERTY PEN_FUZZ_TARGETS)
+  get_property(sources GLOBAL PROPERTY PEN_FUZZ_SOURCES)
+  get_property(deps GLOBAL PROPERTY PEN_FUZZ_DEPS)
+  list(REMOVE_DUPLICATES deps)
+  pen_resolve(deps ${deps})
   list(TRANSFORM targets REPLACE "(.+)" "PEN_FUZZ_TARGET(\\1)\n" OUTPUT_VARIABLE rows)
   string(REPLACE ";" "" rows "${rows}")
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/fuzz/targets.def CONTENT "${rows}" @ONLY)
+  add_library(fuzz_targets OBJECT ${sources})
+  pen_executable(fuzz_targets)
+  target_link_libraries(fuzz_targets PUBLIC pen_options ${deps})
+  pen_precompile(fuzz_targets program)
   add_executable(penfuzz penfuzz.cc)
   pen_executable(penfuzz)
-  list(TRANSFORM targets APPEND _fuzz)
-  target_link_libraries(penfuzz PRIVATE pen_options ${targets})
+  target_link_libraries(penfuzz PRIVATE pen_options fuzz_targets)
   target_link_options(penfuzz PRIVATE -fsanitize=fuzzer)
   set_source_files_properties(penfuzz.cc PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
   pen_precompile(penfuzz program)

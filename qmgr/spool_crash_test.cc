@@ -533,7 +533,7 @@ class Workload {
 };
 
 /// Sanitizers slow this down; what they look for shows in fewer cuts.
-#ifdef PEN_SANITIZED
+#ifdef PEN_FEW
 constexpr std::uint64_t kCutsInCheck = 5'000;
 #else
 constexpr std::uint64_t kCutsInCheck = 30'000;

@@ -301,7 +301,7 @@ Slot some_slot(Queue& q) { return 1 + static_cast<Slot>(q.random.below(q.disk.sl
 BOOST_AUTO_TEST_SUITE(queue_log_faults)
 
 BOOST_AUTO_TEST_CASE(flipped_bits_anywhere_are_never_silent) {
-#ifdef PEN_SANITIZED
+#ifdef PEN_FEW
   constexpr std::size_t kUsual = 100;
 #else
   constexpr std::size_t kUsual = 400;

@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(sixteen_hosts_keep_their_rates_while_the_server_comes_and_g
   const std::uint64_t seed = pen::testing::from_environment("PEN_SEED", 20261127);
   std::cout << "seed " << seed << '\n';
   Random random(seed);
-#ifdef PEN_SANITIZED
+#ifdef PEN_FEW
   constexpr std::size_t kProviders = 9;
 #else
   constexpr std::size_t kProviders = 100;

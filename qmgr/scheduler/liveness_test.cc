@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_SUITE(scheduler_liveness)
 BOOST_AUTO_TEST_CASE(every_recipient_comes_to_an_end_once_the_world_behaves) {
   // PEN_LIVENESS_SEED and PEN_LIVENESS_RUNS: more of it by hand.
   const std::uint64_t first = from_environment("PEN_LIVENESS_SEED", 1);
-#ifdef PEN_SANITIZED
+#ifdef PEN_FEW
   constexpr std::uint64_t kRuns = 250;
 #else
   constexpr std::uint64_t kRuns = 1000;

@@ -15,7 +15,7 @@
 namespace pen::qmgr {
 namespace {
 
-#ifdef PEN_SANITIZED
+#ifdef PEN_FEW
 constexpr std::size_t kFlood = 50'000;
 #else
 constexpr std::size_t kFlood = 1'000'000;
