@@ -8,13 +8,14 @@ namespace pen::tlsrpt {
 
 using ipc::tls_report::PolicyType;
 
-void Announced::take(const ipc::tls_report::Attempt& announcement, SteadyTime now) {
+bool Announced::take(const ipc::tls_report::Attempt& announcement, SteadyTime now) {
   std::string domain = to_lower(announcement.domain);
   if (!known_.contains(domain) && known_.size() >= kMost) {
     std::erase_if(known_, [&](const auto& one) { return one.second.until <= now; });
-    if (known_.size() >= kMost) return;
+    if (known_.size() >= kMost) return false;
   }
   known_[std::move(domain)] = {announcement, now + seconds(announcement.announced)};
+  return true;
 }
 
 void Announced::name(ipc::tls_report::Attempt& attempt, SteadyTime now) const {

@@ -4,8 +4,8 @@
 /// Use:     announced.take(attempt, now);       // one with `announced`
 ///          announced.name(attempt, now);       // gives a result its policy, and the domain that it is reported to
 /// Rules:   a result under TLSA records that smtp has looked up itself is left alone.
-/// Bounds:  kMost domains; while there are more that hold, others are not remembered. In memory: a route that is looked
-///          up again tells it again.
+/// Bounds:  kMost domains; while there are more that hold, others are not remembered, which take() says. In memory: a
+///          route that is looked up again tells it again.
 /// Thread:  one. No clock. Source: Postfix TLSRPT_README, policy_type and its like.
 #include <map>
 #include <string>
@@ -18,7 +18,8 @@ namespace pen::tlsrpt {
 class Announced {
  public:
   static constexpr std::size_t kMost = 20000;
-  void take(const ipc::tls_report::Attempt& announcement, SteadyTime now);
+  /// False: there is no room for it.
+  bool take(const ipc::tls_report::Attempt& announcement, SteadyTime now);
   void name(ipc::tls_report::Attempt& attempt, SteadyTime now) const;
   std::size_t size() const { return known_.size(); }
 

@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_SUITE(tlsrpt_announced)
 
 BOOST_AUTO_TEST_CASE(results_are_counted_under_the_policy_that_was_announced) {
   Announced announced;
-  announced.take(said("D.example", PolicyType::sts), kBegin);
+  BOOST_TEST(announced.take(said("D.example", PolicyType::sts), kBegin));
   Attempt a = result("d.example");
   announced.name(a, kBegin + seconds(599));
   BOOST_TEST((a.policy == PolicyType::sts));
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(results_are_counted_under_the_policy_that_was_announced) {
 
 BOOST_AUTO_TEST_CASE(they_go_to_the_policy_domain) {
   Announced announced;
-  announced.take(said("d.example", PolicyType::sts, "policy.example"), kBegin);
+  BOOST_TEST(announced.take(said("d.example", PolicyType::sts, "policy.example"), kBegin));
   Attempt a = result("d.example", PolicyType::sts);
   announced.name(a, kBegin);
   BOOST_TEST(a.domain == "policy.example");
@@ -59,18 +59,21 @@ BOOST_AUTO_TEST_CASE(they_go_to_the_policy_domain) {
 
 BOOST_AUTO_TEST_CASE(tlsa_records_of_our_own_look_up_stay) {
   Announced announced;
-  announced.take(said("d.example", PolicyType::sts), kBegin);
+  BOOST_TEST(announced.take(said("d.example", PolicyType::sts), kBegin));
   Attempt a = result("d.example", PolicyType::tlsa);
   announced.name(a, kBegin);
   BOOST_TEST((a.policy == PolicyType::tlsa));
 }
 
-BOOST_AUTO_TEST_CASE(no_more_than_so_many_are_remembered) {
+BOOST_AUTO_TEST_CASE(no_more_than_so_many_are_remembered_and_who_tells_of_others_hears_it) {
   Announced announced;
-  for (std::size_t i = 0; i <= Announced::kMost; ++i)
-    announced.take(said("d" + std::to_string(i) + ".example", PolicyType::sts), kBegin);
+  for (std::size_t i = 0; i <= Announced::kMost; ++i) {
+    const bool taken = announced.take(said("d" + std::to_string(i) + ".example", PolicyType::sts), kBegin);
+    if (taken != (i < Announced::kMost)) BOOST_ERROR("domain " + std::to_string(i));
+  }
   BOOST_TEST(announced.size() == Announced::kMost);
-  announced.take(said("new.example", PolicyType::sts), kBegin + seconds(601));
+  BOOST_TEST(announced.take(said("D0.example", PolicyType::sts), kBegin));  // it has a place
+  BOOST_TEST(announced.take(said("new.example", PolicyType::sts), kBegin + seconds(601)));
   BOOST_TEST(announced.size() == 1U);
 }
 

@@ -96,10 +96,15 @@ struct Server {
   Reports reports;
   Announced announced = {};
   std::uint64_t attempts = 0, not_taken = 0;
+  std::uint64_t forgotten = 0;  // announcements without room
+  SteadyTime say_forgotten_again = {};
 };
 
 // trivial-rewrite makes the store, maybe later than we want to read it.
 constexpr seconds kLookAgain{60};
+
+// A place becomes free whenever a policy ends: without this pause the list could be full, and say so, each minute.
+constexpr std::chrono::hours kSayAgain{24};
 
 /// The policies that trivial-rewrite keeps.
 void open_policies(Server& server) {
@@ -115,8 +120,20 @@ void open_policies(Server& server) {
   server.look_again.reset();
 }
 
+void remember(Server& server, const conversation::Attempt& announcement) {
+  const SteadyTime now = server.loop.now();
+  if (server.announced.take(announcement, now)) return;
+  ++server.forgotten;
+  if (now < server.say_forgotten_again) return;
+  server.say_forgotten_again = now + kSayAgain;
+  log::warning(
+      "a server of policies tells of the policies of more than {} domains: results of others, as {}, are "
+      "reported without the policy that it names",
+      Announced::kMost, announcement.domain);
+}
+
 void take(Server& server, conversation::Attempt& attempt) {
-  if (attempt.announced > 0) return server.announced.take(attempt, server.loop.now());
+  if (attempt.announced > 0) return remember(server, attempt);
   ++server.attempts;
   server.announced.name(attempt, server.loop.now());
   open_policies(server);
@@ -133,8 +150,8 @@ async::Task<Result<void>> gather(std::shared_ptr<Server> server, Channel channel
 async::Task<void> drain(std::shared_ptr<Server> server) { co_await server->reports.write_changes(); }
 
 std::vector<std::string> status(const Server& s) {
-  return {fmt::format("gathered: attempts {}, not taken {}, domain days {}", s.attempts, s.not_taken,
-                      s.reports.days().size()),
+  return {fmt::format("gathered: attempts {}, not taken {}, domain days {}, announced policies {}, without room {}",
+                      s.attempts, s.not_taken, s.reports.days().size(), s.announced.size(), s.forgotten),
           s.reports.counts()};
 }
 

@@ -243,6 +243,16 @@ Result<std::vector<dkim::SignWith>> Signing::with_one_key(std::string_view domai
   return std::vector<dkim::SignWith>();
 }
 
+Result<bool> Signing::names(std::string_view from) const {
+  const std::string domain = to_lower(mail::domain_part(from));
+  if (domain.empty()) return false;
+  if (one_key_)
+    return std::ranges::any_of(one_key_->domains,
+                               [&](const std::string& own) { return !one_key_->signs_for(domain, own).empty(); });
+  PEN_TRY_ASSIGN(const auto found, look_up(from));
+  return !found.empty();
+}
+
 Result<std::vector<dkim::SignWith>> Signing::keys_for(std::string_view from) const {
   const std::string domain = to_lower(mail::domain_part(from));
   if (domain.empty()) return std::vector<dkim::SignWith>();

@@ -47,6 +47,8 @@ class Signing {
   bool ignores(std::string_view name, std::string_view address) const { return ignored_.matches(name, address); }
   /// The fields that name the author: the first of them that is there.
   const std::vector<std::string>& author_fields() const { return author_fields_; }
+  /// Whether this address is signed, where it may be; asks for no key.
+  Result<bool> names(std::string_view from) const;
   Result<std::vector<dkim::SignWith>> keys_for(std::string_view from) const;
   const dkim::SigningForm& form() const { return form_; }
   /// For the log at start: options without effect, tables and keys that cannot be read now.

@@ -1,5 +1,6 @@
 #include "lib/signing/signing.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <boost/test/unit_test.hpp>
@@ -301,6 +302,39 @@ BOOST_AUTO_TEST_CASE(why_mail_is_not_signed_is_told_once_a_day_for_each_cause) {
   BOOST_TEST(why("jo@else.example", false, "192.0.2.1").empty());
   rig.clock.advance(std::chrono::hours(25));
   BOOST_TEST(!why("jo@example.org", false, "192.0.2.1").empty());
+}
+
+BOOST_AUTO_TEST_CASE(strangers_mail_asks_for_no_key_and_hides_nothing_of_trusted_clients) {
+  Rig rig;
+  rig.dir.write("keys", "k example.org:s1:gone.private\n");
+  rig.dir.write("senders", "*@example.org k\n");
+  const auto s = rig.open("dkim_key_table = file:" + rig.dir.file("keys") + "\ndkim_signing_table = refile:" +
+                          rig.dir.file("senders") + "\ndkim_trusted_hosts = 127.0.0.1\n");
+  BOOST_REQUIRE_MESSAGE(s.has_value(), (s ? "" : s.error().message()));
+  BOOST_TEST(!(*s)->keys_for("jo@example.org").has_value());
+  UnsignedMail mail;
+  const auto why = [&](const std::string& author, bool trusted, const std::string& address) {
+    return mail
+        .why(**s, {.author = author, .trusted = trusted, .client_name = "c.example", .client_address = address},
+             rig.clock.now())
+        .value_or("");
+  };
+  std::size_t told = 0;
+  const auto strangers = [&](std::size_t from, std::size_t to) {
+    for (; from < to; ++from) {
+      const std::string line = why("jo@example.org", false, fmt::format("192.0.{}.{}", from / 256, from % 256));
+      told += line.empty() ? 0U : 1U;
+      BOOST_TEST(contains(line, "others are not told") == (told == UnsignedMail::kMost && !line.empty()));
+    }
+  };
+  strangers(0, 1);
+  rig.clock.advance(std::chrono::hours(1));
+  strangers(1, UnsignedMail::kMost + 5);
+  BOOST_TEST(told == UnsignedMail::kMost);
+  BOOST_TEST(!why("jo@else.example", true, "127.0.0.1").empty());
+  rig.clock.advance(std::chrono::hours(23));
+  BOOST_TEST(!why("jo@example.org", false, "192.0.200.1").empty());  // the first is forgotten
+  BOOST_TEST(why("jo@example.org", false, "192.0.200.2").empty());
 }
 
 BOOST_AUTO_TEST_CASE(all_matches_sign_with_multiple_signatures_and_not_too_many) {

@@ -3,13 +3,16 @@
 ///
 /// Use:     if (auto line = unsigned_mail.why(signing, {.author = …, .trusted = …, .client_name = …}, now)) log it
 /// Tells:   a trusted client's mail whose author no table names; mail in the name of a domain that is signed, from a
-///          client that is neither trusted nor logged in (but for those of ExternalIgnoreList).
-/// Bounds:  kMost causes are remembered. While the list is full, others are not told.
+///          client that is neither trusted nor logged in (but for those of ExternalIgnoreList). No key is asked for.
+/// Bounds:  kMost causes of either kind are remembered, each for kFor: strangers, who can fill their list, hide nothing
+///          of trusted clients. The line that fills a list says so, and others are not told until one is forgotten.
 /// Thread:  that of its owner. No clock.
-#include <map>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 
 #include "lib/base/time.h"
 #include "lib/signing/signing.h"
@@ -28,8 +31,18 @@ class UnsignedMail {
   std::optional<std::string> why(const Signing& signing, const Message& message, SteadyTime now);
 
  private:
-  bool first(std::string cause, SteadyTime now);
-  std::map<std::string, SteadyTime> told_;
+  class Told {
+   public:
+    /// Whether it is to be told now. Forgets what is older than kFor.
+    bool lacks(const std::string& cause, SteadyTime now);
+    /// The line, with what follows from a list that is full now.
+    std::string add(std::string cause, std::string line, SteadyTime now);
+
+   private:
+    std::unordered_set<std::string> causes_;
+    std::deque<std::pair<SteadyTime, std::string>> until_;  // the same, the first that is forgotten first
+  };
+  Told of_trusted_, of_others_;
 };
 
 }  // namespace pen::signing

@@ -216,7 +216,11 @@ DIALOGUES = {
         MAIL,
         ("RCPT TO:<b@rcpt.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;b@rcpt.example", "250 "),
         ("RCPT TO:<c@rcpt.example> NOTIFY=", "501 "), ("RCPT TO:<c@rcpt.example> NOTIFY=SOMETIMES", "501 "),
-        ("RCPT TO:<c@rcpt.example> ORCPT=b@rcpt.example", "501 "), ("RCPT TO:<c@rcpt.example> ORCPT=rfc822;", "501 ")],
+        ("RCPT TO:<c@rcpt.example> ORCPT=b@rcpt.example", "501 "),
+        ("RCPT TO:<c@rcpt.example> ORCPT=rfc822;a+2", "501 "),
+        # Slips of others, which Postfix takes as well.
+        ("RCPT TO:<c@rcpt.example> ORCPT=rfc822;a+3db=c@rcpt.example", "250 "),
+        ("RCPT TO:<d@rcpt.example> ORCPT=rfc822;", "250 ")],
     "3461_2_never_stands_alone": [
         EHLO, MAIL, ("RCPT TO:<b@rcpt.example> NOTIFY=NEVER,FAILURE", "501 "), ("RCPT TO:<b@rcpt.example> NOTIFY=NEVER",
                                                                                  "250 ")],

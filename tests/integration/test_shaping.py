@@ -250,7 +250,7 @@ class Shaping(Suite):
                 self.assertEqual(sorted([held["one"], held["two"]]), [(0, 1), (1, 1)])
                 text = mx.tool("pendest", "explain", "x@big.example", check=True).stdout
                 self.assertRegex(text, r"limit +big: 1 connections")
-                self.assertRegex(text, r"decision +2: ")
+                self.assertRegex(text, r"decision +rule 2: ")
                 go_on.set()
                 mx.wait_empty_queue()
 
