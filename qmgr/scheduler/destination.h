@@ -52,6 +52,7 @@ struct Destination {
   // whether two results of a flow have told the one from the other.
   microseconds dry_time{0}, path{0};
   bool told_apart = false;
+  std::uint32_t window = 0;  // of the connection that was opened last; 0: none was
   Yield yield;
   std::uint32_t allowance = 0;            // connections that it may have by what it has taken so far; 0: no matter
   std::uint32_t most_lately = 0;          // connections open at once, as limits.h remembers it

@@ -9,6 +9,8 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
+constexpr double kDrift = 1.0 / 32;  // differences below this share mean nothing
+
 /// The shortest time in which a further connection to a host of the level would have done a job; max(): there may be
 /// none.
 microseconds soonest_new(const Model& model, const Cluster& c, std::size_t usable, std::uint64_t concurrency) {
@@ -51,13 +53,14 @@ std::string needless_wait(const Model& model, const Cluster& c) {
   for (const auto& m : c.levels[usable]) {
     const Destination& d = *m->destination;
     if (d.connections.empty()) continue;
-    const microseconds each = model.speed.expected(d);
+    const microseconds each = model.speed.expected_pace(d);
     if (each.count() == 0) return {};  // nobody knows how long it takes
     connections += d.connections.size();
     per_us += static_cast<double>(d.connections.size()) / static_cast<double>(each.count());
   }
   const double wait = per_us > 0 ? static_cast<double>(c.pooled) / per_us : 1e12;
-  if (wait <= static_cast<double>(opening.count())) return {};
+  // Both are reckoned from measures that change between the choice and this look at it.
+  if (wait <= static_cast<double>(opening.count()) * (1 + kDrift)) return {};
   return std::to_string(c.pooled) + " jobs wait " + std::to_string(static_cast<std::uint64_t>(wait / 1000)) +
          " ms for " + std::to_string(connections) + " connections, and a further one would have done a job in " +
          std::to_string(opening.count() / 1000) + " ms (" + std::to_string(c.awake) + " wait for workers, " +
