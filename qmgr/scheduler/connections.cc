@@ -124,7 +124,7 @@ void Model::hand(Connection& c, Job& j) {
   if (share.waiting.empty()) share.round.unlink();
   end_joining(j);
   j.place = Job::Place::handed;
-  if (c.handed.empty()) c.flows_since = clock.now + Speed::path(c);
+  if (c.handed.empty()) c.flows_since = clock.now + Speed::lead(*c.destination);
   c.handed.push_back(&j);
   ceilings.handed(c);
   ++c.destination->transport->in_hand;

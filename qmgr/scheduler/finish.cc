@@ -25,9 +25,9 @@ microseconds Finish::free_in(const Connection& c, microseconds each) const {
   const Destination& d = *c.destination;
   const auto held = static_cast<std::int64_t>(c.jobs());
   if (c.state == Connection::State::opening)
-    return until(c.opened_at + d.facts.connect_time) + Speed::path(d) + each * held;
+    return until(c.opened_at + d.facts.connect_time) + Speed::lead(d) + each * held;
   // What was handed out is on its way; what comes now takes what it would take alone, at least.
-  const microseconds least = std::max(Speed::alone(d), each) - each;
+  const microseconds least = Speed::lead(d);
   const auto handed = static_cast<std::int64_t>(c.handed.size());
   const microseconds in_hand = handed == 0 ? least : until(c.flows_since + each * handed);
   return std::max(in_hand + each * (held - handed), least);

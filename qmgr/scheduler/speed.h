@@ -45,7 +45,9 @@ class Speed {
     if (d.facts.chunking) return std::max(its, (its + path(d)) / d.window);
     return its + path(d) * (content_waits(d) && d.window == 1 ? 2 : 1);
   }
-  /// The same; 0: that was not measured lately.
+  /// What the first job of a flow takes longer than that.
+  static microseconds lead(const Destination& d) { return std::max(alone(d) - pace(d), microseconds(0)); }
+  /// pace(); 0: that was not measured lately.
   microseconds expected_pace(const Destination& d) const { return measured_lately(d) ? pace(d) : microseconds(0); }
   /// What the path to its peer takes there and back.
   static microseconds path(const Connection& c) { return std::max(c.round_trip, c.destination->path); }

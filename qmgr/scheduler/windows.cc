@@ -18,6 +18,8 @@ std::size_t Windows::fitting(const Connection& c) const {
   if (c.window <= 1) return c.window;
   const Destination& d = *c.destination;
   const microseconds each = d.facts.service_time;
+  // With PIPELINING alone the next one's commands hold up a result, and another connection is allowed with each.
+  if (Speed::content_waits(d) && d.allowance > 0 && (each.count() == 0 || each > Speed::path(c))) return 1;
   std::int64_t n = 1;
   if (each.count() > 0) {
     // (each + trip) / each, rounded up; but not for a fiftieth. To hide our own part alone nothing is sent ahead:
