@@ -9,7 +9,7 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-constexpr double kDrift = 1.0 / 8;  // measures change by as much while something waits
+constexpr double kDrift = 1.0 / 32;  // measures change by as much while something waits
 
 /// The shortest time in which a further connection to a host of the level would have done a job; max(): there may be
 /// none.

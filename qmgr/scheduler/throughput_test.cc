@@ -38,9 +38,6 @@ microseconds grace(const Burst& b) {
 
 /// A burst beside its bound and beside Postfix.
 struct Compared {
-  /// From so many messages on it may be tried whether fewer connections do as well (paying.h), and those that were
-  /// given back for it are opened again.
-  static constexpr std::uint32_t kTrial = 2000;
   explicit Compared(const Burst& b)
       : outcome(run(b)),
         best(limit(b)),
@@ -52,7 +49,7 @@ struct Compared {
              " messages, " + std::to_string(outcome.for_nothing) + " for nothing, Postfix " + std::to_string(most)),
         misses_bound(seconds_of(outcome.took) > seconds_of(best + grace(b)) / 0.97),
         slower_than_postfix(misses_bound && outcome.took > other + milliseconds(25)),
-        too_many(outcome.opened - outcome.for_nothing > most + (b.messages() > kTrial ? most / 2 : 0)) {
+        too_many(outcome.opened > most) {
     BOOST_TEST_MESSAGE(text);
     BOOST_CHECK_MESSAGE(outcome.waits_for_nothing.empty(), text << ": " << outcome.waits_for_nothing);
   }
@@ -300,12 +297,21 @@ BOOST_AUTO_TEST_CASE(unequal_hosts_beside_steady_mail_have_nearly_what_the_limit
 
 BOOST_AUTO_TEST_CASE(too_few_workers_do_as_much_for_unequal_hosts_as_for_postfix) {
   // Workers are shared out by messages, not by what their hosts take.
-  at_most_one_in_twenty([](Draw& draw, Burst& b) { b.workers = draw.count(5, 100); },
-                        [](const Compared& c, const Burst& b) {
-                          const auto other = seconds_of(c.other + milliseconds(25));
-                          const auto bound = seconds_of(c.best + grace(b));
-                          return seconds_of(c.outcome.took) > std::max(other, bound) / 0.97;
-                        });
+  at_most_one_in_twenty(
+      [](Draw& draw, Burst& b) {
+        b.workers = draw.count(5, 100);
+        // Who takes longer than 4 s is put off when others wait to be probed (probes.h), which is another matter.
+        for (Peer& p : b.hosts)
+          while (p.setup() >= milliseconds(3900)) {
+            p.greeting /= 2;
+            p.ehlo /= 2;
+          }
+      },
+      [](const Compared& c, const Burst& b) {
+        const auto other = seconds_of(c.other + milliseconds(25));
+        const auto bound = seconds_of(c.best + grace(b));
+        return seconds_of(c.outcome.took) > std::max(other, bound) / 0.97;
+      });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
