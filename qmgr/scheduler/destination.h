@@ -45,6 +45,7 @@ struct Destination {
   std::string suspended;                 // why nothing goes there; empty: it may
   SteadyTime judged{};                   // when that was found
   std::vector<Connection*> connections;  // that can take jobs, oldest first
+  std::uint32_t open = 0;                // of them, those that are open and not only being opened
   std::uint32_t holding = 0;             // connections not yet closed, those that take no more jobs included
   std::size_t waiting = 0;               // jobs on their backlogs that were not handed out
   std::uint32_t handed = 0;              // jobs in hand

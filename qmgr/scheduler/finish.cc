@@ -82,7 +82,8 @@ std::size_t Finish::by_new_ones(const Destination& d, microseconds end) const {
   free -= now;
   std::size_t could = now * does(microseconds(0));
   // One more with each result.
-  std::uint32_t later = std::min(limits_.connections_in_time(d) - std::min(limits_.connections_in_time(d), limit), free);
+  std::uint32_t later =
+      std::min(limits_.connections_in_time(d) - std::min(limits_.connections_in_time(d), limit), free);
   for (const Connection* c : d.connections) {
     if (later == 0) break;
     if (c->handed.empty()) continue;

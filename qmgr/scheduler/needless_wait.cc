@@ -4,6 +4,7 @@
 /// pool against the messages per second of the connections that there are.
 #include <algorithm>
 
+#include "lib/base/check.h"
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {
@@ -77,6 +78,8 @@ using namespace scheduler;
 std::string Scheduler::needless_wait() const {
   std::string found;
   for (const auto& [key, d] : model_->routes.destinations()) {
+    PEN_CHECK(d->open == std::ranges::count(d->connections, Connection::State::open, &Connection::state),
+              "open connections are counted wrong");
     d->hungry.for_each([&](const Member& m) {
       const bool once = m.level == 0 && m.cluster->levels.front().front()->destination == d.get();
       if (found.empty() && once) found = scheduler::needless_wait(*model_, *m.cluster);

@@ -36,7 +36,9 @@ class Speed {
   /// With PIPELINING alone a message's content waits for the replies to its commands.
   static bool content_waits(const Destination& d) { return d.facts.pipelining && !d.facts.chunking; }
   /// What a job takes whose connection has nothing in hand.
-  static microseconds alone(const Destination& d) { return d.facts.service_time + (content_waits(d) ? 2 : 1) * path(d); }
+  static microseconds alone(const Destination& d) {
+    return d.facts.service_time + (content_waits(d) ? 2 : 1) * path(d);
+  }
   /// From one result of a connection that is kept busy to the next. Where the window is too small for the path the
   /// peer waits for what comes next, and without CHUNKING for a round trip with each message.
   static microseconds pace(const Destination& d) {
