@@ -17,11 +17,16 @@ constexpr double kDrift = 1.0 / 32;  // measures change by as much while somethi
 microseconds soonest_new(const Model& model, const Cluster& c, std::size_t usable, std::uint64_t concurrency) {
   const Transport& t = *c.transport;
   const bool may_probe = Probes::free(t) > 0 && model.options.fairness.allowed(concurrency, Probes::free(t));
+  // Where one host works, what waits for it looks each second whether another may be probed (pool.h).
+  const auto& level = c.levels[usable];
+  const bool looks = c.look_at != kNever && std::ranges::any_of(level, [&](const auto& m) {
+                       return !model.back_off.dead(*m->destination) && !Probes::unproven(*m->destination);
+                     });
   microseconds soonest = microseconds::max();
-  for (const auto& m : c.levels[usable]) {
+  for (const auto& m : level) {
     const Destination& d = *m->destination;
-    if (!model.limits.may_open(d) || !SessionClasses::possible(d) || (Probes::unproven(d) && !may_probe) || d.denied)
-      continue;
+    if (!model.limits.may_open(d) || !SessionClasses::possible(d) || d.denied) continue;
+    if (Probes::unproven(d) && (!may_probe || looks)) continue;
     const microseconds each = model.speed.expected(d);
     if (each.count() > 0)
       soonest = std::min(soonest, model.finish.ends_in(d) - d.facts.connect_time + model.finish.worth_opening(d));
