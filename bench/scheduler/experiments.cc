@@ -205,7 +205,7 @@ Report drain_light(const Setting& setting) { return drain_with(setting, 50, "lig
 
 Report drains(const Setting& setting) {
   Report report;
-  for (std::uint64_t seed = setting.seed; seed < setting.seed + kSeeds; ++seed) {
+  for (std::uint64_t seed = setting.seed; seed < setting.seed + seeds_of(setting); ++seed) {
     const Setting one{seed, setting.size, {}};
     const Internet net = internet_of(one);
     const Parameters p = usual_parameters(one);
@@ -304,8 +304,8 @@ Report seeds(const Setting& setting) {
       "90 %, s | deliveries per connection | all sizes: Jain's index | deliveries per connection | mean of others, s | "
       "beside an envelope | beside a sender |\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
-  for (std::uint64_t seed = setting.seed; seed < setting.seed + kSeeds; ++seed) {
-    const Setting one{seed, setting.size, {Kind::penstock}};
+  for (std::uint64_t seed = setting.seed; seed < setting.seed + seeds_of(setting); ++seed) {
+    const Setting one{seed, setting.size, {Kind::penstock}, setting.less};
     const Internet net = internet_of(one);
     const Parameters p = usual_parameters(one);
     const auto run = [&](const std::vector<Stream>& streams) {

@@ -15,6 +15,7 @@ struct Setting {
   std::uint64_t seed = 1;
   double size = 1;  // of the internet and of the work; 0.01 for a quick look
   std::vector<Kind> kinds{std::begin(kKinds), std::end(kKinds)};  // the schedulers that run
+  bool less = false;  // what takes minutes or comes several times is left out
 };
 
 struct Report {
@@ -29,7 +30,8 @@ struct Experiment {
 };
 const std::vector<Experiment>& experiments();
 
-constexpr std::uint64_t kSeeds = 6;  // of experiments that run with several, from that of the setting on
+/// Of experiments that run with several, from that of the setting on.
+inline std::uint64_t seeds_of(const Setting& setting) { return setting.less ? 2 : 6; }
 
 // In files of their own.
 Report drain(const Setting& setting);

@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> only;
   app.add_option("--scheduler", only, "only this one: fcfs, equal, slots or penstock; may be repeated")
       ->check(CLI::IsMember({"fcfs", "equal", "slots", "penstock"}));
+  app.add_flag("--less", setting.less, "fewer seeds, no ten million jobs, and no run again: to compare the rest");
   app.add_option("--plots", plots, "an existing directory where the plots are written as SVG");
   try {
     app.parse(argc, argv);

@@ -100,7 +100,7 @@ Connection* Chooser::with_room(const Level& level) const {
     if (back_off_.dead(*member->destination) || shares_.holds_its_share(*member->destination)) continue;
     for (Connection* c : member->destination->connections) {
       if (c->state != Connection::State::open || c->waiting > 0 || !windows_.may_take(*c)) continue;
-      if (c->handed.empty() && finish_.leaves_to_others(*c, *member->cluster, 1)) continue;
+      if (finish_.leaves_to_others(*c, *member->cluster, 1)) continue;
       if (best == nullptr || c->handed.size() < best->handed.size()) best = c;
     }
   }
@@ -190,9 +190,12 @@ void Chooser::drop_later(const Level& level, std::size_t behind, std::vector<Des
   // A connection costs something: so the busy ones may take a little longer.
   if (!alone && soonest != microseconds::max()) {
     microseconds least = kept.empty() ? soonest : microseconds::max();
-    for (const Destination* d : kept) {
-      const microseconds end = finish_.ends_in(*d);
-      least = std::min(least, end.count() == 0 ? end : end - d->facts.connect_time + finish_.worth_opening(*d));
+    const bool unmeasured = std::ranges::any_of(kept, [&](auto* d) { return finish_.ends_in(*d).count() == 0; });
+    if (unmeasured) least = microseconds(0);
+    if (!kept.empty() && !unmeasured) {
+      for (const Destination* d : those)
+        if (const microseconds end = finish_.ends_in(*d); end.count() > 0)
+          least = std::min(least, end - d->facts.connect_time + finish_.worth_opening(*d));
     }
     const std::size_t could = finish_.by_others(level, least, kAll, nullptr, {});
     if (kept.empty() || could > pooled) {

@@ -28,7 +28,7 @@ struct Connection {
   SteadyTime last_done = kNever;  // the last result came; kNever: none has
   SteadyTime flow_begun{};        // its flow was dry before: when the first job of it was begun
   std::uint32_t in_flow = 0;      // results since then
-  SteadyTime flows_since{};       // its peer works on the first of those in hand since then, at the latest
+  SteadyTime flows_since{};       // results come at the host's pace from then on (Speed::pace())
   SteadyTime opened_at{};         // until it is open: when it was begun
   SteadyTime idle_since{};
   std::size_t waiting = 0;

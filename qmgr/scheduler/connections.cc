@@ -124,7 +124,7 @@ void Model::hand(Connection& c, Job& j) {
   if (share.waiting.empty()) share.round.unlink();
   end_joining(j);
   j.place = Job::Place::handed;
-  if (c.handed.empty()) c.flows_since = clock.now + Speed::path(c);
+  if (c.handed.empty()) c.flows_since = clock.now + Speed::lead(*c.destination);
   c.handed.push_back(&j);
   ceilings.handed(c);
   ++c.destination->transport->in_hand;
@@ -230,6 +230,14 @@ void Model::send_close(Connection& c) {
   actions.emplace_back(CloseConnection{c.number, c.destination->transport->name});
 }
 
+void Model::takes_no_more(Connection& c) {
+  Destination& d = *c.destination;
+  const auto it = std::find(d.connections.begin(), d.connections.end(), &c);
+  if (it == d.connections.end()) return;
+  d.connections.erase(it);
+  if (c.state == Connection::State::open) --d.open;
+}
+
 void Model::retire(Connection& c) {
   // Takes no more jobs; those that were not begun go elsewhere; closes when those in hand are done.
   if (c.state == Connection::State::retiring) return;
@@ -238,9 +246,9 @@ void Model::retire(Connection& c) {
   c.in_age.unlink();
   Destination& d = *c.destination;
   limits.note_use(d);
+  takes_no_more(c);
   c.state = Connection::State::retiring;
   c.last_cluster = nullptr;
-  d.connections.erase(std::find(d.connections.begin(), d.connections.end(), &c));
   d.facts.last_close = clock.wall;
   memory.keep(d);
   const std::vector<Job*> again = take_waiting(c);
@@ -260,9 +268,7 @@ void Model::erase(Connection& c) {
   unset_idle(c);
   session_classes.answered(c);
   probes.end(c);
-  if (auto it = std::find(d.connections.begin(), d.connections.end(), &c); it != d.connections.end()) {
-    d.connections.erase(it);
-  }
+  takes_no_more(c);
   --d.holding;
   if (d.provider != nullptr) --d.provider->holding;
   --t.connections;
@@ -307,9 +313,7 @@ void Model::closed(Connection& c, bool was_opened, Trouble trouble, const mail::
   const bool had_work = !again.empty() || !lost.empty();
   const bool cut_short = c.cut_short;
   unset_idle(c);
-  if (auto it = std::find(d.connections.begin(), d.connections.end(), &c); it != d.connections.end()) {
-    d.connections.erase(it);
-  }
+  takes_no_more(c);
   // A peer's broken TLS is no reason to wait where TLS may be left out: the next connection does without.
   const bool broken_tls = trouble == Trouble::tls && Ceilings::may_go_clear(d);
   if (broken_tls) ceilings.learn_clear_text(d);

@@ -45,6 +45,7 @@ struct Destination {
   std::string suspended;                 // why nothing goes there; empty: it may
   SteadyTime judged{};                   // when that was found
   std::vector<Connection*> connections;  // that can take jobs, oldest first
+  std::uint32_t open = 0;                // of them, those that are open and not only being opened
   std::uint32_t holding = 0;             // connections not yet closed, those that take no more jobs included
   std::size_t waiting = 0;               // jobs on their backlogs that were not handed out
   std::uint32_t handed = 0;              // jobs in hand
@@ -52,6 +53,7 @@ struct Destination {
   // whether two results of a flow have told the one from the other.
   microseconds dry_time{0}, path{0};
   bool told_apart = false;
+  std::uint32_t window = 0;  // of the connection that was opened last; 0: none was
   Yield yield;
   std::uint32_t allowance = 0;            // connections that it may have by what it has taken so far; 0: no matter
   std::uint32_t most_lately = 0;          // connections open at once, as limits.h remembers it

@@ -37,6 +37,8 @@ class Finish {
   /// until then; it looks for no more than `enough`.
   std::size_t by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t enough,
                         const Connection* without, std::span<Destination* const> openable) const;
+  /// So many jobs connections could do until then that may be opened to it.
+  std::size_t by_new_ones(const Destination& d, microseconds end) const;
   bool sooner_by_others(const std::vector<std::unique_ptr<Member>>& level, microseconds end, std::size_t number,
                         const Connection* without, std::span<Destination* const> openable) const {
     return by_others(level, end, number, without, openable) >= number;

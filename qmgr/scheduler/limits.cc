@@ -23,10 +23,8 @@ std::uint32_t Limits::allowed_at_first(const Destination& d) const {
 }
 
 void Limits::note_use(Destination& d) const {
-  const auto now = static_cast<std::uint32_t>(
-      std::ranges::count_if(d.connections, [](const Connection* c) { return c->state == Connection::State::open; }));
-  if (now < d.most_lately && clock_.wall < d.most_until) return;
-  d.most_lately = now;
+  if (d.open < d.most_lately && clock_.wall < d.most_until) return;
+  d.most_lately = d.open;
   d.most_until = clock_.wall + options_.ceiling_time;
 }
 

@@ -36,11 +36,17 @@ class Limits {
   /// It has as many connections as it bears, those of other hosts counted.
   bool full(const Destination& d) const;
   /// It works, and neither limits nor a pause keep a connection to it from being opened now.
-  bool may_open(const Destination& d) const {
-    return !back_off_.dead(d) && !full(d) && !rate_delay_.must_pause(d) && !shares_.holds_its_share(d);
+  bool may_open(const Destination& d) const { return !full(d) && works(d); }
+  /// The same, or only that it has as many as it may have until the next result comes.
+  bool may_open_soon(const Destination& d) const {
+    return works(d) && (!full(d) || (d.allowance > 0 && d.holding < connections_in_time(d) && !shaping_.full(d) &&
+                                     clock_.now >= d.refused_until && d.elsewhere == 0));
   }
 
  private:
+  bool works(const Destination& d) const {
+    return !back_off_.dead(d) && !rate_delay_.must_pause(d) && !shares_.holds_its_share(d);
+  }
   /// 0: any number.
   std::uint32_t allowed_at_first(const Destination& d) const;
   const Options& options_;

@@ -8,6 +8,7 @@
 
 #include "lib/base/random.h"
 #include "lib/shaping/rules_file.h"
+#include "lib/testing/environment.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr {
@@ -394,24 +395,19 @@ bool rests(World& w) {
   return w.connections.empty();
 }
 
-std::uint64_t from_environment(const char* name, std::uint64_t usual) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(scheduler_liveness)
 
 BOOST_AUTO_TEST_CASE(every_recipient_comes_to_an_end_once_the_world_behaves) {
   // PEN_LIVENESS_SEED and PEN_LIVENESS_RUNS: more of it by hand.
-  const std::uint64_t first = from_environment("PEN_LIVENESS_SEED", 1);
+  const std::uint64_t first = testing::from_environment("PEN_LIVENESS_SEED", 1);
 #ifdef PEN_FEW
   constexpr std::uint64_t kRuns = 250;
 #else
   constexpr std::uint64_t kRuns = 1000;
 #endif
-  const std::uint64_t runs = from_environment("PEN_LIVENESS_RUNS", kRuns);
+  const std::uint64_t runs = testing::from_environment("PEN_LIVENESS_RUNS", kRuns);
   std::uint64_t delivered = 0;
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
     BOOST_TEST_INFO_SCOPE("seed " << seed);

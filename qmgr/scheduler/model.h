@@ -73,6 +73,7 @@ struct Model {
   /// It closes, and its worker takes the next job there.
   void move_worker(Connection& c, Destination& to);
   void retire(Connection& c);
+  void takes_no_more(Connection& c);
   void closed(Connection& c, bool was_opened, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status,
               const std::vector<JobNumber>& unstarted);
   void erase(Connection& c);

@@ -4,21 +4,29 @@
 /// pool against the messages per second of the connections that there are.
 #include <algorithm>
 
+#include "lib/base/check.h"
 #include "qmgr/scheduler/model.h"
 
 namespace pen::qmgr::scheduler {
 
 namespace {
+constexpr double kDrift = 1.0 / 32;  // measures change by as much while something waits
+
 /// The shortest time in which a further connection to a host of the level would have done a job; max(): there may be
 /// none.
 microseconds soonest_new(const Model& model, const Cluster& c, std::size_t usable, std::uint64_t concurrency) {
   const Transport& t = *c.transport;
   const bool may_probe = Probes::free(t) > 0 && model.options.fairness.allowed(concurrency, Probes::free(t));
+  // Where one host works, what waits for it looks each second whether another may be probed (pool.h).
+  const auto& level = c.levels[usable];
+  const bool looks = c.look_at != kNever && std::ranges::any_of(level, [&](const auto& m) {
+                       return !model.back_off.dead(*m->destination) && !Probes::unproven(*m->destination);
+                     });
   microseconds soonest = microseconds::max();
-  for (const auto& m : c.levels[usable]) {
+  for (const auto& m : level) {
     const Destination& d = *m->destination;
-    if (!model.limits.may_open(d) || !SessionClasses::possible(d) || (Probes::unproven(d) && !may_probe) || d.denied)
-      continue;
+    if (!model.limits.may_open(d) || !SessionClasses::possible(d) || d.denied) continue;
+    if (Probes::unproven(d) && (!may_probe || looks)) continue;
     const microseconds each = model.speed.expected(d);
     if (each.count() > 0)
       soonest = std::min(soonest, model.finish.ends_in(d) - d.facts.connect_time + model.finish.worth_opening(d));
@@ -51,13 +59,14 @@ std::string needless_wait(const Model& model, const Cluster& c) {
   for (const auto& m : c.levels[usable]) {
     const Destination& d = *m->destination;
     if (d.connections.empty()) continue;
-    const microseconds each = model.speed.expected(d);
+    const microseconds each = model.speed.expected_pace(d);
     if (each.count() == 0) return {};  // nobody knows how long it takes
     connections += d.connections.size();
     per_us += static_cast<double>(d.connections.size()) / static_cast<double>(each.count());
   }
   const double wait = per_us > 0 ? static_cast<double>(c.pooled) / per_us : 1e12;
-  if (wait <= static_cast<double>(opening.count())) return {};
+  // Both are reckoned from measures that change between the choice and this look at it.
+  if (wait <= static_cast<double>(opening.count()) * (1 + kDrift)) return {};
   return std::to_string(c.pooled) + " jobs wait " + std::to_string(static_cast<std::uint64_t>(wait / 1000)) +
          " ms for " + std::to_string(connections) + " connections, and a further one would have done a job in " +
          std::to_string(opening.count() / 1000) + " ms (" + std::to_string(c.awake) + " wait for workers, " +
@@ -74,6 +83,8 @@ using namespace scheduler;
 std::string Scheduler::needless_wait() const {
   std::string found;
   for (const auto& [key, d] : model_->routes.destinations()) {
+    PEN_CHECK(d->open == std::ranges::count(d->connections, Connection::State::open, &Connection::state),
+              "open connections are counted wrong");
     d->hungry.for_each([&](const Member& m) {
       const bool once = m.level == 0 && m.cluster->levels.front().front()->destination == d.get();
       if (found.empty() && once) found = scheduler::needless_wait(*model_, *m.cluster);

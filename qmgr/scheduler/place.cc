@@ -73,6 +73,8 @@ Model::Outcome Model::try_level(Job& j, std::size_t index, bool from_pool) {
                                                 t.solo == &j, shaping.waiting_behind(j));
   if (chosen.rule == Choice::nothing) return Outcome::dead;
   if (chosen.connection != nullptr) {
+    // Room for one in hand is for this one: another from the pool would leave it bound to wait there.
+    if (chosen.rule == Choice::ride && chosen.waits == Waits::limits) chosen.connection->from_pool = true;
     assign(j, *chosen.connection);
     return Outcome::assigned;
   }

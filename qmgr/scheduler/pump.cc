@@ -148,7 +148,7 @@ Job* Model::steal(Connection& c) {
   }
   if (victim == nullptr) return nullptr;
   if (victim->destination != c.destination && shares.holds_its_share(*c.destination)) return nullptr;
-  if (const microseconds its = speed.expected(*victim->destination);
+  if (const microseconds its = speed.expected_pace(*victim->destination);
       its.count() > 0 && finish.ends_in(c) > finish.free_in(*victim, its))
     return nullptr;  // it is as soon done there
   Job& j = *victim->round.front()->waiting.front();

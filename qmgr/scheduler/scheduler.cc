@@ -150,7 +150,8 @@ void Scheduler::opened(ConnectionNumber number, const ipc::delivery::Features& f
   s.probes.end(c);
   const bool was_unproven = Probes::unproven(d);
   c.state = Connection::State::open;
-  c.window = std::max(1U, features.window);
+  ++d.open;
+  c.window = d.window = std::max(1U, features.window);
   c.round_trip = features.round_trip;
   c.opened_at = s.clock.now;
   d.transport->by_age.push_back(c.in_age);

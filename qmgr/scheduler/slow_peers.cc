@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
@@ -560,11 +559,6 @@ std::string shown(const Burst& b) {
     add();
   }
   return out;
-}
-
-std::uint64_t from_environment(const char* name, std::uint64_t usual) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
 }
 
 }  // namespace pen::qmgr::slow_peers

@@ -36,6 +36,7 @@ struct Peer {
   microseconds each() const;
   /// What the delivery program takes at once.
   std::uint32_t at_once() const;
+  bool operator==(const Peer&) const = default;
 };
 
 /// A next hop. No host belongs to two.
@@ -96,16 +97,12 @@ struct OfPostfix {
 OfPostfix postfix(const Burst& b, std::uint64_t seed = 1);
 
 /// The connections that Postfix opens when each host is a next hop of its own and has so many of the burst's messages:
-/// limits belong to hosts here (docs/decisions/016-limits-belong-to-hosts.md). To a host that is known it may begin
-/// with half of what that had, as the scheduler does.
+/// limits belong to hosts here (docs/decisions/016-limits-belong-to-hosts.md).
 std::uint64_t most_of_postfix(const Burst& b, const std::vector<std::uint32_t>& delivered);
 
 /// The burst in words.
 std::string shown(const Burst& b);
 
 inline double seconds_of(microseconds t) { return static_cast<double>(t.count()) / 1e6; }
-
-/// A number from the environment: campaigns by hand.
-std::uint64_t from_environment(const char* name, std::uint64_t usual);
 
 }  // namespace pen::qmgr::slow_peers

@@ -31,14 +31,14 @@ microseconds Speed::service_time(Connection& c, microseconds since_begun) const 
   const microseconds old = measured_lately(d) ? d.facts.service_time : microseconds(0);
   // With PIPELINING alone a result is believed when the next message's commands have their replies, if there is a next
   // one: such a result comes late, and the last one of a flow soon after it.
-  const bool held = d.facts.pipelining && !d.facts.chunking;
+  const bool held = content_waits(d);
   const bool last = c.handed.size() <= 1;
   if (since_begun <= gap) {  // the flow was dry
     c.flow_begun = clock_.now - since_begun;
     c.in_flow = 1;
     if (held && !last && old.count() > 0) return old;
     if (!held || last) d.dry_time = mean(d.dry_time, since_begun);
-    return mean(old, std::max(since_begun - path(c), least));
+    return mean(old, std::max(since_begun - (content_waits(d) ? 2 : 1) * path(c), least));
   }
   ++c.in_flow;
   const auto flow = std::chrono::duration_cast<microseconds>(clock_.now - c.flow_begun);

@@ -33,6 +33,24 @@ class Speed {
   microseconds expected(const Destination& d) const {
     return measured_lately(d) ? d.facts.service_time : microseconds(0);
   }
+  /// With PIPELINING alone a message's content waits for the replies to its commands.
+  static bool content_waits(const Destination& d) { return d.facts.pipelining && !d.facts.chunking; }
+  /// What a job takes whose connection has nothing in hand.
+  static microseconds alone(const Destination& d) {
+    return d.facts.service_time + (content_waits(d) ? 2 : 1) * path(d);
+  }
+  /// From one result of a connection that is kept busy to the next. Where the window is too small for the path the
+  /// peer waits for what comes next, and without CHUNKING for a round trip with each message.
+  static microseconds pace(const Destination& d) {
+    const microseconds its = d.facts.service_time;
+    if (its.count() == 0 || d.facts.round_trip.count() == 0 || d.window == 0) return its;
+    if (d.facts.chunking) return std::max(its, (its + path(d)) / d.window);
+    return its + path(d) * (content_waits(d) && d.window == 1 ? 2 : 1);
+  }
+  /// What the first job of a flow takes longer than that.
+  static microseconds lead(const Destination& d) { return std::max(alone(d) - pace(d), microseconds(0)); }
+  /// pace(); 0: that was not measured lately.
+  microseconds expected_pace(const Destination& d) const { return measured_lately(d) ? pace(d) : microseconds(0); }
   /// What the path to its peer takes there and back.
   static microseconds path(const Connection& c) { return std::max(c.round_trip, c.destination->path); }
   static microseconds path(const Destination& d) { return std::max(d.path, d.facts.round_trip); }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lib/base/random.h"
+#include "lib/testing/environment.h"
 #include "qmgr/scheduler/scheduler.h"
 #include "qmgr/scheduler/slow_peers.h"
 
@@ -36,11 +37,26 @@ microseconds grace(const Burst& b) {
   return opening + 2 * trip + before;
 }
 
+/// Where it was tried whether fewer connections do as well (paying.h), those that were given back for it are opened
+/// again: half of them, at hosts that are not quick and have much waiting, and once in ceiling_time.
+std::uint64_t given_back(const Burst& b, microseconds took) {
+  constexpr std::uint32_t kMany = 2000;
+  if (b.messages() < kMany) return 0;
+  const auto trials = static_cast<std::uint64_t>(took / Options().ceiling_time) + 1;
+  return trials * b.hosts.size() * (b.concurrency / 2);
+}
+
+/// Hosts that nobody knows must be found out about, and of hosts that differ the others may be through with what a
+/// connection was opened for before it is open: no more than a burst begins with, to each of them. To one that is
+/// known, or several that are alike, none.
+std::uint64_t may_be_for_nothing(const Burst& b) {
+  const bool alike = std::ranges::all_of(b.hosts, [&](const Peer& p) { return p == b.hosts.front(); });
+  if (b.known && alike) return 0;
+  return b.hosts.size() * (b.known ? std::max(b.initial, b.concurrency / 2) : b.initial);
+}
+
 /// A burst beside its bound and beside Postfix.
 struct Compared {
-  /// From so many messages on it may be tried whether fewer connections do as well (paying.h), and those that were
-  /// given back for it are opened again.
-  static constexpr std::uint32_t kTrial = 2000;
   explicit Compared(const Burst& b)
       : outcome(run(b)),
         best(limit(b)),
@@ -52,7 +68,9 @@ struct Compared {
              " messages, " + std::to_string(outcome.for_nothing) + " for nothing, Postfix " + std::to_string(most)),
         misses_bound(seconds_of(outcome.took) > seconds_of(best + grace(b)) / 0.97),
         slower_than_postfix(misses_bound && outcome.took > other + milliseconds(25)),
-        too_many(outcome.opened - outcome.for_nothing > most + (b.messages() > kTrial ? most / 2 : 0)) {
+        too_many(outcome.opened - outcome.for_nothing > most + given_back(b, outcome.took)),
+        too_many_for_nothing(outcome.opened > most + given_back(b, outcome.took) &&
+                             outcome.for_nothing > may_be_for_nothing(b)) {
     BOOST_TEST_MESSAGE(text);
     BOOST_CHECK_MESSAGE(outcome.waits_for_nothing.empty(), text << ": " << outcome.waits_for_nothing);
   }
@@ -61,14 +79,19 @@ struct Compared {
   std::uint64_t most;  // connections
   std::string text;
   bool misses_bound, slower_than_postfix;
-  bool too_many;  // without those that others left nothing to do for: hosts that nobody knows must be found out about
+  bool too_many, too_many_for_nothing;
 };
+
+void check_connections(const Compared& c) {
+  BOOST_CHECK_MESSAGE(!c.too_many, c.text);
+  BOOST_CHECK_MESSAGE(!c.too_many_for_nothing, c.text);
+}
 
 Outcome check(const Burst& b) {
   const Compared c(b);
   BOOST_CHECK_MESSAGE(!c.misses_bound, c.text);
   BOOST_CHECK_MESSAGE(!c.slower_than_postfix, c.text);
-  BOOST_CHECK_MESSAGE(!c.too_many, c.text);
+  check_connections(c);
   return c.outcome;
 }
 
@@ -187,6 +210,32 @@ BOOST_AUTO_TEST_CASE(a_connection_is_opened_for_what_saves_a_quarter_of_a_second
   BOOST_TEST(many.for_nothing == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_burst_to_one_host_takes_no_more_connections_than_from_postfix) {
+  // The table "Bursts" of docs/scheduler-simulation.md.
+  for (const std::uint32_t messages : {5U, 20U, 60U, 300U, 3000U}) {
+    for (const microseconds trip : {microseconds(100), microseconds(milliseconds(100))}) {
+      for (const microseconds reply : {microseconds(50), microseconds(10'000), microseconds(100'000)}) {
+        for (const bool known : {false, true}) {
+          Peer p;
+          p.trip = trip;
+          p.greeting = p.ehlo = p.mail = p.rcpt = p.data = p.end_of_data = reply;
+          Burst b = burst(1, p, messages);
+          b.known = known;
+          const Outcome o = check(b);
+          const OfPostfix other = postfix(b);
+          BOOST_TEST_CONTEXT(shown(b)) {
+            BOOST_TEST(o.opened <= other.opened);
+            BOOST_TEST(o.per_connection() >= static_cast<double>(messages) / static_cast<double>(other.opened));
+            BOOST_TEST(o.for_nothing == 0U);
+            const bool at_once = reply < milliseconds(100);
+            if (known && messages == 20 && at_once) BOOST_TEST(o.opened <= 5U);
+          }
+        }
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_host_without_chunking_is_taken_for_as_slow_as_it_is) {
   // The result of a message is believed when the next one's commands have their replies, so the last of those that go
   // along comes a moment after the one before.
@@ -209,8 +258,8 @@ namespace {
 /// judge(draw, seed) for each seed. PEN_THROUGHPUT_SEED and PEN_THROUGHPUT_RUNS: more of these by hand.
 template <class F>
 std::uint64_t each_drawn(F&& judge) {
-  const std::uint64_t first = from_environment("PEN_THROUGHPUT_SEED", 1);
-  const std::uint64_t runs = from_environment("PEN_THROUGHPUT_RUNS", 40);
+  const std::uint64_t first = testing::from_environment("PEN_THROUGHPUT_SEED", 1);
+  const std::uint64_t runs = testing::from_environment("PEN_THROUGHPUT_RUNS", 40);
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
     Draw draw(seed);
     BOOST_TEST_CONTEXT("seed " << seed) { judge(draw, seed); }
@@ -252,7 +301,7 @@ BOOST_AUTO_TEST_CASE(unequal_hosts_have_nearly_what_the_limits_allow_and_no_less
   at_most_one_in_twenty([](Draw&, Burst&) {},
                         [](const Compared& c, const Burst&) {
                           BOOST_CHECK_MESSAGE(!c.slower_than_postfix, c.text);
-                          BOOST_CHECK_MESSAGE(!c.too_many, c.text);
+                          check_connections(c);
                           return c.misses_bound;
                         });
 }
@@ -293,19 +342,28 @@ BOOST_AUTO_TEST_CASE(unequal_hosts_beside_steady_mail_have_nearly_what_the_limit
   at_most_one_in_twenty([](Draw& draw, Burst& b) { b = beside_steady(draw, false); },
                         [](const Compared& c, const Burst&) {
                           BOOST_CHECK_MESSAGE(!c.slower_than_postfix, c.text);
-                          BOOST_CHECK_MESSAGE(!c.too_many, c.text);
+                          check_connections(c);
                           return c.misses_bound;
                         });
 }
 
 BOOST_AUTO_TEST_CASE(too_few_workers_do_as_much_for_unequal_hosts_as_for_postfix) {
   // Workers are shared out by messages, not by what their hosts take.
-  at_most_one_in_twenty([](Draw& draw, Burst& b) { b.workers = draw.count(5, 100); },
-                        [](const Compared& c, const Burst& b) {
-                          const auto other = seconds_of(c.other + milliseconds(25));
-                          const auto bound = seconds_of(c.best + grace(b));
-                          return seconds_of(c.outcome.took) > std::max(other, bound) / 0.97;
-                        });
+  at_most_one_in_twenty(
+      [](Draw& draw, Burst& b) {
+        b.workers = draw.count(5, 100);
+        // Who takes longer than 4 s is put off when others wait to be probed (probes.h), which is another matter.
+        for (Peer& p : b.hosts)
+          while (p.setup() >= milliseconds(3900)) {
+            p.greeting /= 2;
+            p.ehlo /= 2;
+          }
+      },
+      [](const Compared& c, const Burst& b) {
+        const auto other = seconds_of(c.other + milliseconds(25));
+        const auto bound = seconds_of(c.best + grace(b));
+        return seconds_of(c.outcome.took) > std::max(other, bound) / 0.97;
+      });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

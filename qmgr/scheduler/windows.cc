@@ -18,11 +18,14 @@ std::size_t Windows::fitting(const Connection& c) const {
   if (c.window <= 1) return c.window;
   const Destination& d = *c.destination;
   const microseconds each = d.facts.service_time;
+  // With PIPELINING alone the next one's commands hold up a result, and another connection is allowed with each.
+  if (Speed::content_waits(d) && d.allowance > 0 && (each.count() == 0 || each > Speed::path(c))) return 1;
   std::int64_t n = 1;
   if (each.count() > 0) {
     // (each + trip) / each, rounded up; but not for a fiftieth. To hide our own part alone nothing is sent ahead:
-    // before it the flow says RSET, which costs the peer as much.
-    const microseconds path = Speed::path(c);
+    // before it the flow says RSET, which costs the peer as much; nor to who takes one command at a time.
+    const bool ahead = d.facts.pipelining || d.facts.round_trip.count() == 0;
+    const microseconds path = ahead ? Speed::path(c) : microseconds(0);
     const microseconds trip = 50 * path < each ? microseconds(0) : path + kHandling;
     n = (49 * (each + trip) + 50 * each - microseconds(1)) / (50 * each);
     n = std::max<std::int64_t>(n, kTurn / each);
@@ -87,7 +90,7 @@ bool Windows::backlogged(const Connection& c, std::size_t pooled) const {
     return t.limits.initial_concurrency > 0 &&
            (t.limits.workers == 0 || (t.free() > t.limits.workers / 2 && t.wanted_probes == 0));
   }
-  return d.facts.service_time * static_cast<std::int64_t>(n + pooled) > worth_waiting(c);
+  return Speed::pace(d) * static_cast<std::int64_t>(n + pooled) > worth_waiting(c);
 }
 
 }  // namespace pen::qmgr::scheduler

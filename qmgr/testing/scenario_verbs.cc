@@ -202,6 +202,7 @@ constexpr Verb kVerbs[] = {
      [](World& w, const Arguments& a) {
        ipc::delivery::Features f;
        f.window = a.number_or(1, 1);
+       f.pipelining = f.chunking = f.window > 1;
        w.core().opened(w.connection(a.at(0)), f);
      }},
     {"refused", "CONN [TROUBLE [WORDS]]",

@@ -125,6 +125,7 @@ void World::act(OpenConnection& a) {
     const Host& host = hosts[live_[c].host];
     ipc::delivery::Features f;
     f.window = host.window;
+    f.pipelining = f.chunking = host.window > 1;
     f.round_trip = host.trip;
     f.connect_time = host.connect;
     core().opened(c, f);
