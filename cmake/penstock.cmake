@@ -12,8 +12,8 @@
 # HOT:       long tests and fuzz targets run it in loops.
 # BREAKABLE: sources with deliberate mistakes (lib/base/breakage.h), and tests that switch them on: such tests link a
 #            library whose sources were compiled with them, everything else one without.
-# LONG:      tests that calculate for long: optimised, built in `suite` with the label "release"; under sanitizers
-#            they make a fifth of the cuts.
+# LONG:      tests that calculate for long: optimised, built in `suite` with the label "release"; with PEN_FEW they make
+#            a fifth of the cuts.
 
 add_library(pen_options INTERFACE)
 target_include_directories(pen_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
@@ -81,10 +81,10 @@ function(pen_unoptimised_if_seldom target hot)
   endif()
 endfunction()
 
-# With PEN_TOGETHER eighteen files compile at a time, which read the standard headers once; with
-# PEN_PRECOMPILE these are read once per kind of target. The preset dev does without, where one file has changed and is
-# compiled again; `./check full` builds `release` without, to show that every file includes what it uses. ./run and
-# builds with sanitizers precompile.
+# With PEN_TOGETHER eighteen files compile at a time, which read the standard headers once; with PEN_PRECOMPILE these are
+# read once per kind of target. The preset dev does without, where one file has changed and is compiled again;
+# `./check full` builds `release` without, to show that every file includes what it uses. The gate, ./run and builds with
+# sanitizers precompile.
 option(PEN_TOGETHER "Compile eighteen files at a time" ON)
 option(PEN_PRECOMPILE "Precompile the standard headers" OFF)
 

@@ -95,6 +95,12 @@ BOOST_AUTO_TEST_CASE(a_word_of_a_recipient_is_there_once_for_each) {
               Words{"-s", "Ada@Sender.Example", "--", "to=Jo+Lists@Here.Example", "to=a b;rm@x.example"}));
 }
 
+BOOST_AUTO_TEST_CASE(a_word_whose_names_have_no_value_keeps_its_place) {  // Postfix left it out until 20260717
+  recipients.clear();
+  to("jo@x.example");
+  BOOST_TEST((line({"-e", "${extension}", "--", "${user}"}) == Words{"-e", "", "--", "jo"}));
+}
+
 BOOST_AUTO_TEST_CASE(flags_fold_and_quote_addresses) {
   to("\"A b\"@X.Example");
   BOOST_TEST((line({"$recipient"}, "h") == Words{"Jo+Lists@here.example", "A b@x.example"}));

@@ -1,4 +1,6 @@
 // Scripted sessions against the real coroutine: every command in every state.
+#include <malloc.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/random.h"
@@ -460,6 +462,49 @@ BOOST_AUTO_TEST_CASE(idle_sessions_time_out_with_421) {
   data.say(kMail + kRcpt + "DATA\r\n");
   data.clock.advance(seconds(301));
   BOOST_TEST(codes(data.settle()) == "421");
+}
+
+BOOST_AUTO_TEST_CASE(whatever_is_refused_the_transaction_is_over_or_as_it_was) {
+  // Postfix had these wrong until 20260724, 20260803 and 20260812: docs/faults-of-postfix.md.
+  const std::string utf8 = "\xc3\xa9@example.org>\r\n", text = "Subject: x\r\n\r\nx\r\n.\r\n";
+  const std::string whole = kMail + kRcpt + "DATA\r\n" + text, chunk = kMail + kRcpt + "BDAT 3 LAST\r\nx\r\n";
+  const struct {
+    std::string_view settings;
+    std::string said;
+    std::string_view codes;
+    std::size_t stored = 0;
+  } rows[] = {
+      {"message_size_limit = 1000\n", kMail + kRcpt + "BDAT 1001 LAST\r\n" + std::string(1001, 'x') + kRcpt + "DATA\r\n",
+       "250 250 552 503 503"},
+      {"", kMail + "BDAT 1\r\nx" + kRcpt + "DATA\r\n", "250 554 503 503"},
+      {"", kMail + kRcpt + "BDAT 1\r\nxDATA\r\n" + kRcpt + "BDAT 1 LAST\r\nx", "250 250 250 503 503 250", 1},
+      {"smtpd_end_of_data_restrictions = reject\n", whole + kRcpt + "DATA\r\n", "250 250 354 554 503 503"},
+      {"smtpd_end_of_data_restrictions = reject\n", chunk + kRcpt + "DATA\r\n", "250 250 554 503 503"},
+      {"smtpd_end_of_data_restrictions = reject\n", whole + "BDAT 0 LAST\r\n", "250 250 354 554 503"},
+      {"smtpd_end_of_data_restrictions = defer\n", whole + kRcpt, "250 250 354 450 503"},
+      {"smtpd_data_restrictions = reject\n", kMail + kRcpt + "DATA\r\n" + kMail, "250 250 554 503"},
+      {"", "MAIL FROM:<" + utf8 + kRcpt + "DATA\r\n", "553 503 503"},
+      {"", kMail + "RCPT TO:<" + utf8 + "DATA\r\n", "250 553 554"},
+      {"", kMail + kRcpt + "VRFY " + "\xc3\xa9@example.org\r\n" + "DATA\r\n" + text, "250 250 553 354 250", 1},
+      {"", kMail + kRcpt + "MAIL FROM:<" + utf8 + "DATA\r\n" + text, "250 250 503 354 250", 1},
+  };
+  for (const auto& row : rows) {
+    Open rig(std::string(row.settings) + "smtpd_forbid_unauth_pipelining = no\nlocal_header_rewrite_clients =\n");
+    const std::string got = codes(rig.say(row.said));
+    BOOST_TEST(got == row.codes, row.settings << row.said.substr(0, 300) << ": " << got << ", not " << row.codes);
+    BOOST_TEST(rig.queue.stored.size() == row.stored, row.said);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tiny_chunks_leave_nothing_behind) {
+  Open rig("notify_classes = protocol\n");
+  (void)rig.say(kMail + kRcpt);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "BDAT 1\r\nx";
+  (void)rig.say(many);
+  const auto before = ::mallinfo2().uordblks;
+  for (int i = 0; i < 100; ++i) BOOST_TEST(codes(rig.say(many)).size() == 3999u);
+  BOOST_TEST(::mallinfo2().uordblks < before + (1U << 20));
 }
 
 BOOST_AUTO_TEST_CASE(chunks_that_would_be_skipped_for_ever_end_the_session_at_once) {

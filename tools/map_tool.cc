@@ -1,6 +1,7 @@
 #include "tools/map_tool.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -115,6 +117,17 @@ Result<std::string> files_in_base64(const std::string& names) {
 
 service::Account owner_of_file(const struct stat& file) { return {file.st_uid, file.st_gid}; }
 
+/// Says that what root makes there can be replaced by somebody else, who then chooses what the mail system believes.
+void warn_of_directory(const Invocation& in, const std::string& table) {
+  struct stat where{};
+  const std::string directory = std::filesystem::path(table).parent_path();
+  if (::geteuid() != 0 || ::stat(directory.empty() ? "." : directory.c_str(), &where) != 0 || where.st_uid == 0) return;
+  complain(in, "warning",
+           fmt::format("{} belongs to root, its directory to uid {}, who can replace it: give the text, the table and "
+                       "the directory the same owner",
+                       table, where.st_uid));
+}
+
 int build(const Invocation& in, const Spec& spec, Source kind) {
   if (!spec.indexed()) {
     complain(in, "fatal", spec.text() + not_made(spec.type));
@@ -151,6 +164,7 @@ int build(const Invocation& in, const Spec& spec, Source kind) {
   std::optional<service::AsAccount> owner;
   if (there && !in.keep_root) owner.emplace(owner_of_file(source));
   if (owner && !owner->ok()) return failed(in, Error::from_errno(errno, "become the owner of " + owner_of));
+  warn_of_directory(in, spec.path());
   const std::string shown = from_stdin ? "standard input" : spec.file;
   map::TableText table = kind == Source::aliases ? map::parse_aliases(text, shown) : map::parse_table(text, shown);
   if (in.values_are_files) {

@@ -448,8 +448,11 @@ async::Task<Client::Answered> Client::message(std::shared_ptr<const Draft> draft
   auto final = co_await read_edits(out, make_body);
   if (!final) {
     out.edits.clear();
-    out.body.reset();
+    const bool half_replaced = std::exchange(out.body, nullptr) != nullptr;
     out.verdict = failed(final.error(), "can't read SMFIC_BODYEOB reply packet");
+    // Nobody knows that the old body may pass: the filter was about to take it away.
+    if (half_replaced && !out.verdict.refused() && !out.verdict.hold)
+      out.verdict.reply = {"451 4.7.1 Service unavailable - try again later"};
     co_return out;
   }
   in_mail_ = false;

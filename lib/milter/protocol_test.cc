@@ -90,6 +90,8 @@ BOOST_AUTO_TEST_CASE(verdicts) {
   BOOST_TEST(parse_final({'r', {}}).value()->reply.front() == "550 5.7.1 Command rejected");
   BOOST_TEST(parse_final({'y', "450 4.2.0 later\0"s}).value()->reply.front() == "450 4.2.0 later");
   BOOST_TEST(!parse_final({'y', "450 4.2.0 later"s}));
+  for (const std::string& cut : {""s, "\0"s, "5\0"s, "55\0"s, "550\0"s, "550 5.7.1 a\0b\0"s, "550-5.7.1 a\r\n\0"s})
+    BOOST_TEST(!parse_final({'y', cut}));
   BOOST_TEST(!parse_final({'c', "data"s}));
   BOOST_TEST(!parse_final({'?', {}}));
 }

@@ -13,6 +13,9 @@ LEADING_SPACE = 1 << 20
 CONTINUE, ACCEPT, REJECT, TEMPFAIL, DISCARD, SHUTDOWN, SKIPPED, PROGRESS = (bytes([c]) for c in b"cartd4sp")
 
 
+CUT = b"the filter dies here"
+
+
 def reply(text):
     return b"y" + text.replace("%", "%%").encode() + b"\0"
 
@@ -55,7 +58,7 @@ class Milter:
     """answers: event code -> packets (a list, or one) or a function of (filter, data) that returns them.
 
     Events that are not named get CONTINUE. `hang` holds codes that get no answer at all, `cut` codes at which the
-    connection is closed. events: of all sessions, in order: (code, data, macros). path: of a unix socket, in place of
+    connection is closed; the packet CUT closes it as well. events: of all sessions, in order: (code, data, macros). path: of a unix socket, in place of
     a port."""
 
     def __init__(self, answers=None, actions=0x1FF, protocol=0, version=6, macros=b"", port=0, path=None):
@@ -140,6 +143,8 @@ class Milter:
             if callable(answer):
                 answer = answer(self, data)
             for part in answer if isinstance(answer, list) else [answer]:
+                if part is CUT:
+                    return
                 self.send(connection, part)
 
     @staticmethod

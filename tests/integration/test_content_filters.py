@@ -221,6 +221,36 @@ class BeforeQueue(Filtered):
                 self.only(mx, box)
             self.assertEqual([m.recipients for m in scan.messages], [["all@virtual.test.example"]])
 
+    def test_the_size_limit_holds_for_what_goes_to_the_filter(self):
+        with Filter() as scan, self.before(scan, {"message_size_limit": "100000"}) as mx:
+            for line in (b"From ada@sender.example Sun Nov  1\r\n", b">From x\r\n", b"X: y\r\n", b"\r\n"):
+                with self.subTest(line), self.assertRaises(Refused) as refused:
+                    send(mx.port, "s@sender.example", ["ada@virtual.test.example"], line * (200_000 // len(line)))
+                self.assertEqual(refused.exception.reply[:9], "552 5.3.4")
+            self.assertEqual(scan.messages, [])
+
+    def test_no_stray_end_smuggles_a_message_past_it(self):
+        with Filter() as scan, self.before(scan, {"smtpd_forbid_bare_newline": "normalize"}) as mx:
+            for end in (b"\n.\n", b"\n.\r\n", b"\r\n.\n", b"\r.\r", b"\r\n.\r", b"\r.\r\n"):
+                content = mail("smuggle") + b"text" + end + (
+                    b"MAIL FROM:<evil@x.example>\r\nRCPT TO:<bob@virtual.test.example>\r\nDATA\r\nevil\r\n")
+                for via in ("DATA", "BDAT"):
+                    with self.subTest(end=end, via=via), Client(mx.port) as client:
+                        client.expect("MAIL FROM:<s@sender.example>", "250")
+                        client.expect("RCPT TO:<ada@virtual.test.example>", "250")
+                        if via == "BDAT":
+                            client.raw(b"BDAT %d LAST\r\n" % len(content) + content)
+                        else:
+                            client.expect("DATA", "354")
+                            client.raw(content + b".\r\n")
+                        client.reply()
+            mx.wait_empty_queue()
+            self.assertGreaterEqual(len(scan.messages), 6)
+            self.assertEqual({(m.sender, *m.recipients) for m in scan.messages},
+                             {("s@sender.example", "ada@virtual.test.example")})
+            self.assertEqual(scan.violations, [])
+            self.assertEqual(mx.virtual_box("bob").messages(), [])
+
     def test_what_it_refuses_is_refused(self):
         with Filter() as scan, self.before(scan) as mx:
             scan.replies["RCPT"] = lambda session, line: "550-5.1.1 not\r\n550 5.1.1 here" if "eve@" in line else None

@@ -1,6 +1,5 @@
 """A disk that fails under the running programs (bench/slowsync.cc, preloaded): syncs and writes that end with EIO
 defer mail and lose no acknowledged message; short writes change nothing."""
-import concurrent.futures
 import os
 import select
 import shutil
@@ -28,27 +27,27 @@ class FailingDisk(Suite):
             out.write(bytes(24))
         os.chmod(self.counters, 0o666)
 
-    def instance(self, settings, seed=1, directory=None):
+    def instance(self, settings, seed=1):
         kept = "MAIL_CONFIG MAIL_DEBUG MAIL_LOGTAG TZ LANG=C"
         return Instance(
             {
                 **settings,
-                "confine_extra_files": os.path.dirname(self.faults_in(directory)),
+                "confine_extra_files": os.path.dirname(self.faults()),
                 "import_environment": f"{kept} LD_PRELOAD={LIBRARY} SLOWSYNC_COUNT={self.counters} "
-                f"SLOWSYNC_FAULTS={self.faults_in(directory)} SLOWSYNC_SEED={seed}",
+                f"SLOWSYNC_FAULTS={self.faults()} SLOWSYNC_SEED={seed}",
             },
-            directory=directory or self.dir,
+            directory=self.dir,
         )
 
-    def faults_in(self, directory):
+    def faults(self):
         """The file that says what fails, in a directory of its own, for programs may read that one only."""
-        folder = os.path.join(directory or self.dir, "failing")
+        folder = os.path.join(self.dir, "failing")
         os.makedirs(folder, exist_ok=True)
         return os.path.join(folder, "faults")
 
-    def fails(self, *faults, directory=None):
+    def fails(self, *faults):
         """Sets the faults: "sync", "write", "full" or "short", each with a part of the path. Earlier ones end."""
-        path = self.faults_in(directory)
+        path = self.faults()
         with open(path + ".new", "w") as out:
             out.writelines(f"{what} {where}\n" for what, where in faults)
         os.rename(path + ".new", path)
@@ -87,10 +86,16 @@ class FailingDisk(Suite):
             self.assertIsNone(without_trace(m.content, sent[m.recipients[0].partition("@")[0]]))
 
     def test_a_log_that_cannot_be_synced(self):
-        self.log_fails("sync", "fdatasync")
+        self.a_queue_is_kept_while_the_log_fails("sync", "fdatasync")
 
     def test_a_log_that_cannot_be_written(self):
-        self.log_fails("write", "write")
+        self.a_queue_is_kept_while_the_log_fails("write", "write")
+
+    def test_a_log_that_cannot_be_synced_for_a_minute(self):
+        self.the_minute_runs_out("sync")
+
+    def test_a_log_that_cannot_be_written_for_a_minute(self):
+        self.the_minute_runs_out("write")
 
     def test_a_log_that_has_no_room_to_write(self):
         with Peer() as peer, self.instance(relay_to(peer)) as mx, Client(mx.port, timeout=120) as client:
@@ -111,25 +116,14 @@ class FailingDisk(Suite):
             mx.wait_empty_queue()
 
     def the_minute_runs_out(self, what):
-        """The log of a suite fails for longer than smtpd waits for a queue manager: the client gets its answer."""
-        directory = tempfile.mkdtemp(prefix="pen-failing-")
-        try:
-            with Peer() as peer, self.instance(relay_to(peer), directory=directory) as mx:
-                with Client(mx.port, timeout=120) as client:
-                    self.fails((what, LOG), directory=directory)
-                    with self.assertRaises(Refused) as refused:
-                        client.send("ada@sender.example", ["patient@rcpt.example"], mail("patient", LINE))
-                    self.assertRegex(refused.exception.reply, r"^451 4\.3\.\d ")
-                    self.fails(directory=directory)
-                    eventually(lambda: self.attempt(mx, "after", mail("after")), "mail is taken again", 60)
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
-
-    def log_fails(self, what, call):
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            minute = pool.submit(self.the_minute_runs_out, what)
-            self.a_queue_is_kept_while_the_log_fails(what, call)
-            minute.result()
+        """The log fails for longer than smtpd waits for a queue manager: the client gets its answer."""
+        with Peer() as peer, self.instance(relay_to(peer)) as mx, Client(mx.port, timeout=120) as client:
+            self.fails((what, LOG))
+            with self.assertRaises(Refused) as refused:
+                client.send("ada@sender.example", ["patient@rcpt.example"], mail("patient", LINE))
+            self.assertRegex(refused.exception.reply, r"^451 4\.3\.\d ")
+            self.fails()
+            eventually(lambda: self.attempt(mx, "after", mail("after")), "mail is taken again", 60)
 
     def a_queue_is_kept_while_the_log_fails(self, what, call):
         down = Peer()

@@ -159,9 +159,10 @@ class Making(Tables):
             out.write("key value\n")
         for name in (home, path):
             os.chown(name, 65534, 65534)
-        self.penmap("lmdb:" + path)
+        self.assertEqual(self.penmap("lmdb:" + path).stderr, "")
         self.assertEqual((os.stat(path + ".lmdb").st_uid, os.stat(path + ".lmdb").st_gid), (65534, 65534))
-        self.penmap("-o", "lmdb:" + path)
+        self.assertIn("belongs to root, its directory to uid 65534, who can replace it",
+                      self.penmap("-o", "lmdb:" + path).stderr)
         self.assertEqual(os.stat(path + ".lmdb").st_uid, 0)
         os.chown(path + ".lmdb", 65534, 65534)
         self.penmap("-d", "key", "lmdb:" + path)

@@ -518,6 +518,33 @@ class Own(Suite):
             self.assertIn(b"X-New: v\nFrom: a@sender.example\n", kept)
             self.assertTrue(kept.endswith(large[large.index(b"\r\n\r\n"):].replace(b"\r\n", b"\n")))
 
+    def test_a_filter_that_is_lost_while_it_replaces_the_body_lets_nothing_pass(self):
+        # Postfix since 20260821; what it had received of the new body came before the old one's end until then.
+        for action, wanted in {"accept": "451 4.7.1", "tempfail": "451 4.7.1", "reject": "550 5.5.0"}.items():
+            with self.subTest(action), Milter({"E": [milter.add("X-New", "v"), milter.body(b"new\r\n"), milter.CUT]}) \
+                    as f, self.instance(f, milter_default_action=action) as mx:
+                self.assertEqual((self.refused(mx) or "")[:9], wanted)
+                f.script({"E": [milter.add("X-New", "v"), milter.CUT]})
+                reply = self.refused(mx)
+                self.assertEqual(reply and reply[:9], None if action == "accept" else wanted)
+
+    def test_what_a_filter_let_pass_early_counts_for_one_message_whatever_became_of_it(self):
+        # Postfix since 20260803: after a refusal at the end of data the filter did not see the next message.
+        def at_mail(_, data):
+            return milter.ACCEPT if data.startswith(b"<first@") else milter.CONTINUE
+
+        with Milter({"M": at_mail, "R": milter.REJECT}) as f, self.instance(
+            f, smtpd_end_of_data_restrictions="check_sender_access inline:{ { first@sender.example = REJECT } }"
+        ) as mx, Client(mx.port) as client:
+            with self.assertRaises(Refused):
+                client.send("first@sender.example", ["ada@virtual.test.example"], CONTENT)
+            for command in ("RCPT TO:<ada@virtual.test.example>", "DATA", "BDAT 0 LAST"):
+                client.expect(command, "503 5.5.1")
+            with self.assertRaises(Refused) as refused:
+                client.send("second@sender.example", ["ada@virtual.test.example"], CONTENT)
+            self.assertEqual(refused.exception.reply[:9], "550 5.7.1")
+            self.assertEqual(f.codes().count("M"), 2)
+
     def test_a_body_beyond_the_size_limit_is_refused(self):
         with Milter(edits(*[milter.body(b"x" * 60_000 + b"\r\n")] * 3)) as f, \
                 self.instance(f, message_size_limit="100000") as mx:

@@ -234,6 +234,21 @@ class TlsServer(Suite):
                     self.assertTrue(client.tls.session_reused, version)
             self.assertNotIn("good for this process only", mx.log())
 
+    def test_a_session_of_one_service_opens_none_that_demands_more_of_clients(self):
+        port, context = free_port(), client_context(self.ca)
+        known = client_context(self.ca, self.other)
+        with Instance(self.settings(), {f"127.0.0.1:{port}": "inet n - n - - smtpd -o smtpd_tls_security_level=encrypt "
+                                        f"-o smtpd_tls_req_ccert=yes -o smtpd_tls_CAfile={self.ca.pem}"}) as mx:
+            eventually(lambda: answers(port), "the second service answers")
+            with TlsClient(mx.port, context) as client:
+                session = client.starttls().tls.session
+            with TlsClient(mx.port, context, session=session) as client:
+                self.assertTrue(client.starttls().tls.session_reused)
+            with self.assertRaises(OSError), TlsClient(port, context, session=session) as client:
+                client.starttls()
+            with TlsClient(port, known) as client:
+                client.starttls().expect("NOOP", "250")
+
     def test_no_tickets_no_resumption(self):
         with Instance(self.settings(smtpd_tls_session_cache_timeout="0")) as mx:
             context = client_context(self.ca)
