@@ -8,6 +8,7 @@
 #   pen_fuzz(NAME SOURCES x_fuzz.cc DEPS dep …)   fuzz target of the program penfuzz, with its kept corpus
 #       fuzz/corpus/NAME
 #   pen_alone(x.cc …)   never compiled together with other files
+#   pen_apart(x.cc y.cc …)   compiled together with one another, but with no other files
 #
 # HOT:       long tests and fuzz targets run it in loops.
 # BREAKABLE: sources with deliberate mistakes (lib/base/breakage.h), and tests that switch them on: such tests link a
@@ -102,6 +103,7 @@ function(pen_together target)
   get_target_property(sources ${target} SOURCES)
   set(left)
   set(batch)
+  set(groups)
   set(number 0)
   macro(write_batch)
     if(batch)
@@ -124,6 +126,7 @@ function(pen_together target)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
     get_source_file_property(before ${source} PEN_BEFORE)
+    get_source_file_property(apart ${source} PEN_APART)
     if(NOT source MATCHES "\\.cc$")  # objects
       list(APPEND left ${source})
       continue()
@@ -140,13 +143,24 @@ function(pen_together target)
       continue()
     endif()
     cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
-    list(APPEND batch "${before}#include \"${path}\"\n")
+    set(line "${before}#include \"${path}\"\n")
+    if(apart)
+      list(APPEND groups ${apart})
+      list(APPEND group_${apart} "${line}")
+      continue()
+    endif()
+    list(APPEND batch "${line}")
     list(LENGTH batch length)
     if(length EQUAL 18)
       write_batch()
     endif()
   endforeach()
   write_batch()
+  list(REMOVE_DUPLICATES groups)
+  foreach(apart ${groups})
+    set(batch ${group_${apart}})
+    write_batch()
+  endforeach()
   set_target_properties(${target} PROPERTIES SOURCES "${left}")
 endfunction()
 
@@ -206,6 +220,12 @@ endfunction()
 # folder calls so too ("redefinition of", "is ambiguous" in a build with PEN_TOGETHER).
 function(pen_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# pen_apart(FILE…): so these, but they get on with one another.
+function(pen_apart)
+  string(MD5 group "${ARGN}")
+  set_source_files_properties(${ARGN} PROPERTIES PEN_APART ${group})
 endfunction()
 
 # What a release is made of, with what tests it from outside or runs for long: `suite`, the label "release".
