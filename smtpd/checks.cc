@@ -216,10 +216,17 @@ async::Task<Checks::Answer> Checks::run_lists_before_recipient(bool with_sender)
       co_await run(policy_.helo, helo_label()) == Answer::reject)
     co_return Answer::reject;
   if_reject_.clear();
-  if (with_sender && !policy_.sender.empty() && co_await run(policy_.sender, sender_label()) == Answer::reject)
+  if (!with_sender) co_return Answer::dunno;
+  co_return co_await run_sender_list();
+}
+
+async::Task<Checks::Answer> Checks::run_sender_list() {
+  if (!policy_.sender.empty() && co_await run(policy_.sender, sender_label()) == Answer::reject)
     co_return Answer::reject;
   if_reject_.clear();
-  co_return Answer::dunno;
+  if (!policy_.settings.smtpd_reject_unlisted_sender || !subject_.sender) co_return Answer::dunno;
+  reason_ = metrics::Reason::sender;
+  co_return co_await unlisted(*subject_.sender, sender_label(), true);
 }
 
 Verdict Checks::finish(Answer answer) {
@@ -252,14 +259,8 @@ async::Task<Verdict> Checks::helo() {
 
 async::Task<Verdict> Checks::sender() {
   subject_.where = "MAIL";
-  Answer answer = Answer::dunno;
-  if (!policy_.settings.smtpd_delay_reject && !policy_.sender.empty())
-    answer = co_await run(policy_.sender, sender_label());
-  if (answer != Answer::reject && policy_.settings.smtpd_reject_unlisted_sender && subject_.sender) {
-    reason_ = metrics::Reason::sender;
-    answer = co_await unlisted(*subject_.sender, sender_label(), true);
-  }
-  co_return finish(answer);
+  if (policy_.settings.smtpd_delay_reject) co_return Verdict{};
+  co_return finish(co_await run_sender_list());
 }
 
 async::Task<Verdict> Checks::recipient() {

@@ -98,6 +98,8 @@ class Checks {
   static const Handler& handler(Check check);
   [[gnu::noinline]] async::Task<Answer> run(const RestrictionList& list, Name name);
   [[gnu::noinline]] async::Task<Answer> run_lists_before_recipient(bool with_sender);
+  /// smtpd_sender_restrictions, then what smtpd_reject_unlisted_sender asks.
+  [[gnu::noinline]] async::Task<Answer> run_sender_list();
   /// Permits, and logs it where smtpd_log_access_permit_actions wants that. table: that of the action; empty: none.
   Answer permits(std::string_view action, const Name& name, std::string_view table = {});
   Answer refuse(int code, std::string_view dsn, const Name& name, std::string_view text,

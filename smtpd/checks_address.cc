@@ -37,9 +37,8 @@ async::Task<Result<bool>> Checks::authorized_destination() {
 }
 
 bool Checks::routed_elsewhere(std::string_view address) const {
-  const std::string_view written = mail::local_part(address);
-  if (written.starts_with('"') && !policy_.settings.resolve_dequoted_address) return false;
-  const std::string local = mail::unquote_local(written);
+  // Quotes hide nothing, whatever resolve_dequoted_address says of us: the next host may look into them.
+  const std::string local = mail::unquote_local(mail::local_part(address));
   if (local.find_first_of("@%!") == std::string::npos || policy_.settings.allow_untrusted_routing) return false;
   // What stands in the local part of a rewritten sender of ours routes nothing.
   const auto original = policy_.resolve->original_sender(address);

@@ -42,6 +42,12 @@ BOOST_AUTO_TEST_CASE(by_default_strangers_reach_only_our_domains_and_trusted_cli
   BOOST_TEST(relay.rcpt("x@elsewhere.example") == "554 5.7.1 <x@elsewhere.example>: Relay access denied\r\n");
   relay.resolver->relay_domains.insert("customer.example");
   BOOST_TEST(relay.rcpt("anyone@customer.example") == kOk);
+  for (const char* setting : {"resolve_dequoted_address = yes\n", "resolve_dequoted_address = no\n"}) {
+    Open quoted(kRelay + setting);  // the next host may look into the quotes
+    quoted.resolver->relay_domains.insert("customer.example");
+    for (const char* address : {"\"x@elsewhere.example\"@customer.example", "\"x%elsewhere.example\"@customer.example"})
+      BOOST_TEST(quoted.rcpt(address).starts_with("554 5.7.1 "), address);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_open_relay_is_refused_at_start) {
@@ -76,6 +82,10 @@ BOOST_AUTO_TEST_CASE(unknown_users_are_refused_at_rcpt_unless_told_otherwise) {
   Open sender("smtpd_reject_unlisted_sender = yes\n");
   BOOST_TEST(
       sender.rcpt("user@example.org", "nobody@example.org").starts_with("550 5.1.0 <nobody@example.org>: Sender"));
+  sender.say("RSET\r\n");
+  BOOST_TEST(sender.say("MAIL FROM:<nobody@example.org>\r\n").starts_with("250"));  // smtpd_delay_reject
+  Open at_once("smtpd_reject_unlisted_sender = yes\nsmtpd_delay_reject = no\n");
+  BOOST_TEST(at_once.say("MAIL FROM:<nobody@example.org>\r\n").starts_with("550 5.1.0 "));
   rig.resolver->broken = true;
   BOOST_TEST(rig.rcpt("user@example.org").starts_with("451 4.3.0 "));
 }

@@ -20,8 +20,9 @@ constexpr std::size_t kShown = 100;  // bytes of the client's text in log lines
 
 async::Task<std::string> Session::auth_keyword() {
   const AuthPolicy& auth = policy_->auth;
-  if (!auth.enabled || !server_.authenticator || (settings().smtpd_tls_auth_only && !client_.secured()) ||
-      standing_.no_auth)
+  // Where every command but STARTTLS is refused in clear text, nobody may be led to send a password in it.
+  const bool wants_tls = settings().smtpd_tls_auth_only || policy_->tls.level == TlsLevel::encrypt;
+  if (!auth.enabled || !server_.authenticator || (wants_tls && !client_.secured()) || standing_.no_auth)
     co_return std::string();
   async::Until wait = until();
   wait.deadline = std::min(wait.deadline, server_.loop.now() + kSettle);

@@ -81,6 +81,8 @@ BOOST_AUTO_TEST_CASE(ehlo_offers_what_the_settings_leave) {
              "AUTH PLAIN ANONYMOUS");
   BOOST_TEST(AuthRig("smtpd_sasl_mechanism_filter =\n").auth_line() == "AUTH PLAIN LOGIN SCRAM-SHA-256 EXTERNAL");
   BOOST_TEST(AuthRig("smtpd_tls_auth_only = yes\n").auth_line() == "");
+  BOOST_TEST(AuthRig("smtpd_tls_security_level = encrypt\n").auth_line() == "");
+  BOOST_TEST(AuthRig("smtpd_tls_security_level = may\n").auth_line() != "");
   BOOST_TEST(AuthRig("smtpd_discard_ehlo_keywords = auth\n").auth_line() == "");
   BOOST_TEST(AuthRig("smtpd_sasl_exceptions_networks = 192.0.2.0/24\n").auth_line() == "");
   BOOST_TEST(AuthRig("smtpd_sasl_exceptions_networks = !192.0.2.7, 192.0.2.0/24\n").auth_line() != "");

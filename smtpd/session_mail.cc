@@ -115,7 +115,7 @@ async::Task<Session::Flow> Session::mail_from(const mail::CommandLine& line) {
   }
   const std::uint64_t number = ++server_.transactions;
   intake::Effects effects;
-  if (!s.smtpd_delay_reject || s.smtpd_reject_unlisted_sender) {
+  if (!s.smtpd_delay_reject) {
     Subject about = subject();
     about.sender = mail->sender;
     about.size = mail->size.value_or(0);

@@ -474,9 +474,9 @@ BOOST_AUTO_TEST_CASE(whatever_is_refused_the_transaction_is_over_or_as_it_was) {
     std::string_view codes;
     std::size_t stored = 0;
   } rows[] = {
-      {"message_size_limit = 1000\n", kMail + kRcpt + "BDAT 1001 LAST\r\n" + std::string(1001, 'x') + kRcpt + "DATA\r\n",
-       "250 250 552 503 503"},
-      {"", kMail + "BDAT 1\r\nx" + kRcpt + "DATA\r\n", "250 554 503 503"},
+      {"message_size_limit = 1000\n",
+       kMail + kRcpt + "BDAT 1001 LAST\r\n" + std::string(1001, 'x') + kRcpt + "DATA\r\n", "250 250 552 503 503"},
+      {"", kMail + "BDAT 1\r\nx" + kRcpt + "DATA\r\n" + text, "250 554 250 354 250", 1},
       {"", kMail + kRcpt + "BDAT 1\r\nxDATA\r\n" + kRcpt + "BDAT 1 LAST\r\nx", "250 250 250 503 503 250", 1},
       {"smtpd_end_of_data_restrictions = reject\n", whole + kRcpt + "DATA\r\n", "250 250 354 554 503 503"},
       {"smtpd_end_of_data_restrictions = reject\n", chunk + kRcpt + "DATA\r\n", "250 250 554 503 503"},

@@ -294,9 +294,10 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
     auto expansion = resolve.expand_virtual(*canonical);
     if (!expansion) return failed(expansion.error());
     if (!expansion->limit_passed.empty()) return {Outcome::expansion_limit, expansion->limit_passed};
-    // The original of an earlier expansion (an alias, a forward file), else what the client said.
-    const std::string original = given.original.empty() ? given.address : given.original;
+    // The original of an earlier expansion (an alias, a forward file), else what the client said; a copy was asked for
+    // by the administrator, who may leave out our domain.
     const std::string complete = given.original.empty() ? first : given.original;
+    const std::string original = !given.original.empty() || is_copy ? complete : given.address;
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success for one of them is not success for the original (RFC 3461 section

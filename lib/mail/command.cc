@@ -86,7 +86,8 @@ std::optional<std::string> normal_orcpt(std::string_view value, bool smtputf8) {
       if (static_cast<unsigned char>(c) <= 32 || c == 127) return std::nullopt;
     return valid_utf8(address) ? std::optional(std::string(value)) : std::nullopt;
   }
-  if (!decode_xtext(address)) return std::nullopt;
+  const auto decoded = decode_xtext(address);
+  if (!decoded || decoded->contains('\0')) return std::nullopt;
   // What is right stays as it is, character by character (RFC 3461 section 5.2.1).
   std::string out = std::string(type) + ";";
   for (std::size_t i = 0; i < address.size(); ++i) {

@@ -147,7 +147,8 @@ BOOST_AUTO_TEST_CASE(rcpt_takes_dsn_parameters_to_the_letter) {
   for (auto bad : {"NOTIFY=NEVER,SUCCESS", "NOTIFY=", "NOTIFY=SUCCESS,SUCCESS", "NOTIFY=,DELAY", "NOTIFY=X",
                    "NOTIFY=DELAY NOTIFY=DELAY"})
     BOOST_TEST(why(parse_rcpt(std::string("TO:<c@d> ") + bad, kAll, false)) == "bad parameter syntax: NOTIFY", bad);
-  for (auto bad : {"ORCPT=rfc822", "ORCPT=;a", "ORCPT=rfc822;a+00b", "ORCPT=rfc822;a+zz", "ORCPT=rfc822;a ORCPT=rfc822;a"})
+  for (auto bad :
+       {"ORCPT=rfc822", "ORCPT=;a", "ORCPT=rfc822;a+00b", "ORCPT=rfc822;a+zz", "ORCPT=rfc822;a ORCPT=rfc822;a"})
     BOOST_TEST(why(parse_rcpt(std::string("TO:<c@d> ") + bad, kAll, false)) == "bad parameter syntax: ORCPT", bad);
   for (auto good : {"ORCPT=utf-8;andr\\x{E9}@d", "ORCPT=UTF-8;c@d"})
     BOOST_TEST(parse_rcpt(std::string("TO:<c@d> ") + good, kAll, false).has_value(), good);

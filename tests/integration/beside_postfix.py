@@ -174,7 +174,8 @@ def at_hop(hop):
         parameters = sorted(p for p in m.parameters if not p.startswith("SIZE="))
         for recipient, said in zip(m.recipients, m.recipient_parameters):  # how they are grouped is the scheduler's
             # Postfix says ORCPT to everybody, Penstock where the address was another one: that says the same.
-            said = sorted(p for p in said if p != f"ORCPT=rfc822;{recipient.replace('+', '+2B')}")
+            same = recipient.replace("+", "+2B").replace("=", "+3D")
+            said = sorted(p for p in said if p != f"ORCPT=rfc822;{same}")
             found.append((m.sender, recipient, said, parameters, session_facts, *message_facts(m.content)))
     return sorted(found, key=repr)
 

@@ -9,14 +9,16 @@ import peers
 from beside_postfix import NAMES, Fixture, beside, difference, expected
 from harness import *
 
-FEW = ("access_lists", "canonical", "catch_all_development", "debian_internet_site", "forward_files", "header_checks",
-       "relay_recipients", "routes", "soft_bounce", "virtual_aliases")
+FEW = ("access_lists", "canonical", "catch_all_development", "debian_internet_site", "forward_files",
+       "groupware_suite", "header_checks", "ispmail", "relay_recipients", "routes", "soft_bounce", "virtual_aliases")
 CHOSEN = os.environ.get("PEN_CONFIGURATIONS", "").split() or FEW
 
 
 @unittest.skipIf(peers.unavailable(), peers.unavailable() or "")
 @cases(*(NAMES if CHOSEN == ["all"] else CHOSEN))
 class BesidePostfix(Suite):
+    maxDiff = None
+
     def case(self, name):
         theirs, ours, logs = beside(Fixture(name))
         self.assertTrue(any("250 2.0.0" in reply for _, reply in theirs.said if isinstance(reply, str)), theirs.said)
