@@ -82,10 +82,10 @@ function(pen_unoptimised_if_seldom target hot)
   endif()
 endfunction()
 
-# With PEN_TOGETHER eighteen files compile at a time, which read the standard headers once; with PEN_PRECOMPILE these are
-# read once per kind of target. The preset dev does without, where one file has changed and is compiled again;
-# `./check full` builds `release` without, to show that every file includes what it uses. The gate, ./run and builds with
-# sanitizers precompile.
+# With PEN_TOGETHER eighteen files compile at a time, which read the standard headers once; with PEN_PRECOMPILE these
+# are read once per kind of target. The preset dev does without, where one file has changed and is compiled again;
+# `./check full` builds `release` without, to show that every file includes what it uses. The gate, ./run and builds
+# with sanitizers precompile.
 option(PEN_TOGETHER "Compile eighteen files at a time" ON)
 option(PEN_PRECOMPILE "Precompile the standard headers" OFF)
 

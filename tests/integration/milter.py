@@ -58,8 +58,8 @@ class Milter:
     """answers: event code -> packets (a list, or one) or a function of (filter, data) that returns them.
 
     Events that are not named get CONTINUE. `hang` holds codes that get no answer at all, `cut` codes at which the
-    connection is closed; the packet CUT closes it as well. events: of all sessions, in order: (code, data, macros). path: of a unix socket, in place of
-    a port."""
+    connection is closed; the packet CUT closes it as well. events: of all sessions, in order: (code, data, macros).
+    path: of a unix socket, in place of a port."""
 
     def __init__(self, answers=None, actions=0x1FF, protocol=0, version=6, macros=b"", port=0, path=None):
         if path:

@@ -1,5 +1,5 @@
-"""Every test that docs/tls-failure-cases.md and docs/faults-of-postfix.md name exists, and every case of the tests of TLS
-is in the first."""
+"""Every test that docs/tls-failure-cases.md and docs/faults-of-postfix.md name is there, and every case of the tests of
+TLS is in the first."""
 import importlib
 import os
 import re
