@@ -565,19 +565,21 @@ BOOST_AUTO_TEST_CASE(what_takes_a_users_mail_is_told_the_user_and_not_his_alias)
   aliases = alias("postmaster", user + "+Ext");
   rules.mailbox_command = "echo $RECIPIENT $LOCAL $ORIGINAL_RECIPIENT > " + out("env") + "; cat > " + out("got");
   BOOST_TEST(deliver("postmaster@there.example").dsn == "2.0.0");
-  BOOST_TEST(text_of("env") == user + "+Ext@there.example " + user + "+Ext postmaster@there.example\n");
+  BOOST_TEST(text_of("env") == user + "+Ext@here.example " + user + "+Ext postmaster@there.example\n");
   BOOST_TEST(text_of("got").find("\nDelivered-To: postmaster@there.example\n") != std::string::npos);
   rules.mailbox_transport = "lmtp:there";
-  BOOST_TEST(deliver("postmaster").dsn == "2.0.0");
+  BOOST_TEST(deliver("postmaster@there.example").dsn == "2.0.0");
+  BOOST_TEST(deliver(user + "+Ext@there.example").dsn == "2.0.0");
   aliases = alias("postmaster", "\"no body\"");
   rules.mailbox_transport = "";
   rules.fallback_transport = "lmtp:there";
   BOOST_TEST(deliver("postmaster@there.example").dsn == "2.0.0");
-  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 2U);
+  BOOST_REQUIRE_EQUAL(outbox.sent.size(), 3U);
   const auto& known = outbox.sent[0].envelope.recipients.at(0);
   BOOST_TEST(known.address == user + "+Ext@here.example");
-  BOOST_TEST(known.original == "postmaster");
-  BOOST_TEST(outbox.sent[1].envelope.recipients.at(0).address == "\"no body\"@there.example");
+  BOOST_TEST(known.original == "postmaster@there.example");
+  BOOST_TEST(outbox.sent[1].envelope.recipients.at(0).address == user + "+Ext@there.example");
+  BOOST_TEST(outbox.sent[2].envelope.recipients.at(0).address == "\"no body\"@here.example");
 }
 
 BOOST_AUTO_TEST_CASE(an_alias_that_is_empty_for_a_moment_does_not_return_mail) {

@@ -372,7 +372,11 @@ ExpandRules expansion_rules(const Rules& rules, const std::string& address) {
 }
 
 std::string user_address(const std::string& user, const Rules& rules, const std::string& recipient) {
-  return mail::quote_local(mail::unquote_local(user)) + "@" + expansion_rules(rules, recipient).domain;
+  const bool own = mail::has_domain(recipient) &&
+                   account_name(user, rules) == account_name(std::string(mail::local_part(recipient)), rules);
+  std::string out = mail::quote_local(mail::unquote_local(user)) + "@";
+  out += own ? mail::domain_part(recipient) : std::string_view(rules.myorigin);
+  return out;
 }
 
 std::string account_name(const std::string& user, const Rules& rules) {

@@ -10,6 +10,8 @@
 using namespace pen;
 using namespace pen::intake;
 
+BOOST_AUTO_TEST_SUITE(content)
+
 namespace {
 
 struct Built {
@@ -33,8 +35,6 @@ Built build(std::string_view input, std::size_t piece = SIZE_MAX, ContentOptions
 const std::string kTrace = "Received: from x\r\n\tby y\r\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(content)
 
 BOOST_AUTO_TEST_CASE(content_stays_as_it_came_behind_the_trace_field_whatever_the_split) {
   const std::string inputs[] = {
@@ -333,7 +333,7 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
       {"list@example.org", "", "rfc822;list", mail::notify::kSuccess | mail::notify::kExpanded},
       {"a@x", "list", "rfc822;list", mail::notify::kNever},
       {"b@y", "list", "rfc822;list", mail::notify::kNever},
-      {"c@z", "one", "", mail::notify::kSuccess},
+      {"c@z", "one", "rfc822;one@example.org", mail::notify::kSuccess},
       {"user@example.org", "user", "", 0},  // once, as a whole address or not
       {"archive@example.org", "", "", mail::notify::kNever | mail::notify::kCopy},
   };

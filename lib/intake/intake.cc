@@ -9,6 +9,7 @@
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
+#include "lib/mail/command.h"
 #include "lib/mail/expanded.h"
 #include "lib/mail/named_address.h"
 #include "lib/mail/received.h"
@@ -272,6 +273,9 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
     const auto notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kCopy);
     const std::string original = r.original.empty() || r.address == complete ? std::string() : complete;
     if (may_repeat && !seen.emplace(r.address, original, r.orcpt, notify).second) return;
+    // What the next host hears of the original must be a whole address, though headers show what was given.
+    if (r.orcpt.empty() && !original.empty() && !mail::has_domain(r.original) && mail::all_ascii(complete))
+      r.orcpt = "rfc822;" + mail::encode_xtext(complete);
     out.push_back(std::move(r));
   };
   // A pending answer (map::Asker) does not keep the other questions from being asked.
@@ -296,8 +300,8 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
     if (!expansion->limit_passed.empty()) return {Outcome::expansion_limit, expansion->limit_passed};
     // The original of an earlier expansion (an alias, a forward file), else what the client said; a copy was asked for
     // by the administrator, who may leave out our domain.
-    const std::string complete = given.original.empty() ? first : given.original;
-    const std::string original = !given.original.empty() || is_copy ? complete : given.address;
+    const std::string complete = given.original.empty() ? first : resolve.rewrite(given.original);
+    const std::string original = !given.original.empty() ? given.original : is_copy ? first : given.address;
     std::uint8_t notify = given.notify;
     if (expansion->addresses.size() > 1 && (notify & mail::notify::kSuccess) != 0) {
       // One address became several: success for one of them is not success for the original (RFC 3461 section

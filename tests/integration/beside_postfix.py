@@ -392,7 +392,8 @@ class PostfixOf(peers.Postfix):
             os.chmod(self.write("etc/postfix/" + name, text), 0o755 if text.startswith("#!") else 0o644)
         for name in self.tables:
             if re.search(rf"(hash|btree):\s*/etc/postfix/{re.escape(name)}\b", main + self.lines):
-                done = super().run("/usr/sbin/postalias" if "aliases" in name else "/usr/sbin/postmap",
+                aliases = re.search(rf"(?m)^alias_(maps|database)\s*=.*/{re.escape(name)}\b", main)
+                done = super().run("/usr/sbin/postalias" if aliases else "/usr/sbin/postmap",
                                    "hash:/etc/postfix/" + name)
                 assert done.returncode == 0, done.stdout
         master, own = self.read("etc/postfix/master.cf"), [tuple(l.split()[:2]) for l in self.lines.splitlines()
