@@ -12,6 +12,7 @@
 #include "lib/intake/program_intake.h"
 #include "lib/milter/other_filters.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/name_servers.h"
 #include "lib/service/conversations.h"
 #include "lib/signing/remote_keys.h"
 
@@ -29,12 +30,14 @@ const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info(
 
 struct Server {
   Server(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, mail::DsnSettings notices,
-         bounce::PostmasterCopies copies, intake::Settings settings, std::shared_ptr<const milter::Settings> milters)
+         bounce::PostmasterCopies copies, intake::Settings settings, net::ResolverOptions dns,
+         std::shared_ptr<const milter::Settings> milters)
       : loop(context.loop()),
         random(secure_random_u64()),
         pool(loop, kThreads),
         own(loop, pool, context.queue_path(ipc::kQmgrSocket), std::move(resolver), std::move(settings), kLogs),
-        filters(milters ? std::make_unique<milter::OtherFilters>(loop, std::move(milters), own.intake) : nullptr),
+        filters(milters ? std::make_unique<milter::OtherFilters>(loop, std::move(dns), std::move(milters), own.intake)
+                        : nullptr),
         reporter(own.intake, std::move(notices), double_bounce(context.settings()), std::move(copies),
                  own_mail(context.settings(), "bounce"), random),
         session_notices(own.intake,
@@ -159,6 +162,7 @@ struct Reading {
   std::shared_ptr<const resolve::Resolve> resolve;
   std::shared_ptr<signing::RemoteKeys> keys;
   intake::Settings intake;
+  net::ResolverOptions dns;
   std::shared_ptr<const milter::Settings> milters;  // nullptr: none for notices
 };
 
@@ -171,6 +175,7 @@ Result<Reading> read(service::Context& context) {
   out.keys = signing::RemoteKeys::open(context.loop(), context.config(), log::as_warning);
   PEN_TRY_ASSIGN(out.intake.signing, signing::Signing::open(s, system_clock(), out.keys));
   out.intake.signed_form = intake::signed_form(s);
+  PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(out.milters, filters_of_own_mail(s));
   return out;
 }
@@ -190,8 +195,9 @@ Result<service::Hooks> start(service::Context& context) {
   // Senders are told in any words rather than not at all.
   auto form = bounce::notice_form(context.config());
   if (!form.problem.empty()) log::warning("{}", form.problem);
-  auto server = std::make_shared<Server>(context, std::move(reading.resolve), std::move(form.settings),
-                                         *std::move(copies), std::move(reading.intake), std::move(reading.milters));
+  auto server =
+      std::make_shared<Server>(context, std::move(reading.resolve), std::move(form.settings), *std::move(copies),
+                               std::move(reading.intake), std::move(reading.dns), std::move(reading.milters));
   server->own.queue.start();
   context.loop().spawn("begin", begin(server, &context, reading.keys));
   return service::Hooks{.status = [server] {

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "lib/base/text.h"
+#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 #include "lib/mailbox/nursery.h"
 #include "local/environment.h"
@@ -132,7 +133,7 @@ class ToUser {
         rules_(shared.rules),
         task_(task),
         skip_forward_(skip_forward),
-        name_(to_lower(mail::unquote_local(user))),
+        name_(idn::fold(mail::unquote_local(user))),
         split_(mail::split_extension(name_, rules_.delimiters)),
         base_(split_.user),
         box_(name_) {
@@ -380,7 +381,7 @@ std::string user_address(const std::string& user, const Rules& rules, const std:
 }
 
 std::string account_name(const std::string& user, const Rules& rules) {
-  const std::string name = to_lower(mail::unquote_local(user));
+  const std::string name = idn::fold(mail::unquote_local(user));
   return std::string(mail::split_extension(name, rules.delimiters).user);
 }
 
@@ -428,7 +429,7 @@ mail::DeliveryStatus deliver_directly(const Shared& shared, const Delivery& task
   work.become = *std::move(become);
   work.only_look = mail::is_probe(task.message->envelope.purpose);
   if (direct.kind == Direct::Kind::command) {
-    const std::string local = to_lower(mail::unquote_local(mail::local_part(task.recipient.address)));
+    const std::string local = idn::fold(mail::unquote_local(mail::local_part(task.recipient.address)));
     const auto split = mail::split_extension(local, rules.delimiters);
     CommandFacts facts;
     facts.message = &task.message->envelope;

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
+#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 
 namespace pen::local {
@@ -39,7 +41,7 @@ class Walk {
 
   /// Expands a local name: alias with its extension, alias without, else a user. domain: as written after the name.
   Result<void> name(const std::string& local, const std::string& domain, const Context& outer) {
-    const std::string key = to_lower(mail::unquote_local(local));
+    const std::string key = idn::fold(mail::unquote_local(local));
     if (path_.size() >= kMaxDepth) return fail(LocalError::loop, key);
     const auto split = mail::split_extension(key, rules_.delimiters);
     for (const std::string& candidate : {key, std::string(split.user)}) {
@@ -73,7 +75,7 @@ class Walk {
 
   /// See list_owner().
   Result<std::string> owner_of(const std::string& local) {
-    const std::string key = to_lower(mail::unquote_local(local));
+    const std::string key = idn::fold(mail::unquote_local(local));
     const auto split = mail::split_extension(key, rules_.delimiters);
     Context context;
     for (const std::string& candidate : {key, std::string(split.user)})
@@ -82,8 +84,8 @@ class Walk {
   }
 
   Result<void> forward_file(const ForwardFile& file) {
-    own_ = to_lower(file.user);
-    for (const auto& address : file.been) addresses_been_.insert(to_lower(address));
+    own_ = idn::fold(file.user);
+    for (const auto& address : file.been) addresses_been_.insert(idn::fold(address));
     PEN_TRY_ASSIGN(const auto targets, parse_target_file(file.text, left()));
     return all(targets, {Place::forward, file.uid, file.user, {}, file.extension});
   }
@@ -145,7 +147,7 @@ class Walk {
     using Kind = AliasTarget::Kind;
     switch (t.kind) {
       case Kind::mailbox:
-        add({Direct::Kind::mailbox, to_lower(t.text), {}, context.sender});
+        add({Direct::Kind::mailbox, idn::fold(t.text), {}, context.sender});
         return {};
       case Kind::command:
         if (among(rules_.commands, context.place))
@@ -215,7 +217,7 @@ class Walk {
   /// True: the address is a local name.
   Result<bool> is_here(const std::string& address) const {
     const auto domain = mail::domain_part(address);
-    if (domain.empty() || iequals(domain, rules_.domain)) return true;
+    if (domain.empty() || idn::same_domain(domain, rules_.domain)) return true;
     return ours(address);
   }
 
@@ -248,7 +250,7 @@ class Walk {
   /// In a forward file: takes in the destinations of a local name if the file's user is among them. False: the user
   /// is not, the name is sent on.
   Result<bool> follow_home(const std::string& local, const std::string& domain, const Context& context) {
-    if (!followed_.insert(to_lower(local + "@" + domain)).second) return true;
+    if (!followed_.insert(idn::fold(local + "@" + domain)).second) return true;
     PEN_TRY(find_been());
     Walk trial(rules_, lookups_);
     trial.path_ = {own_};
@@ -279,9 +281,9 @@ class Walk {
     if (seen_direct_.insert({direct.kind, direct.text, direct.owner, direct.account}).second)
       out_.direct.push_back(std::move(direct));
   }
-  /// Adds an address, unless it is there; case of ASCII letters does not matter.
+  /// Adds an address, unless it is there; in whatever case.
   void forward(const std::string& address, const std::string& sender) {
-    if (only_home_ || !seen_forwards_.insert(to_lower(address)).second) return;
+    if (only_home_ || !seen_forwards_.insert(idn::fold(address)).second) return;
     auto group = std::ranges::find(out_.forwards, sender, &Group::sender);
     if (group == out_.forwards.end()) group = out_.forwards.insert(group, {sender, {}});
     group->to.push_back(address);

@@ -8,6 +8,7 @@
 #include "lib/intake/from_settings.h"
 #include "lib/intake/program_intake.h"
 #include "lib/resolve/from_settings.h"
+#include "lib/resolve/name_servers.h"
 #include "lib/service/plan.h"
 #include "lib/service/service.h"
 #include "lib/signing/remote_keys.h"
@@ -24,13 +25,14 @@ const intake::ProgramIntake::Logs kLogs{[](const std::string& line) { log::info(
 
 struct Program {
   Program(service::Context& context, std::shared_ptr<const resolve::Resolve> resolver, intake::Settings settings,
-          mail::DsnSettings notices, std::optional<submission::Rights> rights,
+          mail::DsnSettings notices, std::optional<submission::Rights> rights, net::ResolverOptions dns,
           std::shared_ptr<const milter::Settings> milters, std::shared_ptr<const tenant::Identity> tenants)
       : pool(context.loop(), kThreads),
         own(context.loop(), pool, context.queue_path(ipc::kQmgrSocket), std::move(resolver), std::move(settings),
             kLogs),
-        filters(milters->other.empty() ? nullptr
-                                       : std::make_unique<milter::OtherFilters>(context.loop(), milters, own.intake)),
+        filters(milters->other.empty()
+                    ? nullptr
+                    : std::make_unique<milter::OtherFilters>(context.loop(), std::move(dns), milters, own.intake)),
         collector(std::make_shared<pickup::Collector>(
             context.loop(), pool, own.intake,
             pickup::Collector::Options{
@@ -99,6 +101,7 @@ struct Reading {
   std::shared_ptr<signing::RemoteKeys> keys;
   intake::Settings intake;
   std::optional<submission::Rights> rights;  // nullopt: nobody needs to be asked
+  net::ResolverOptions dns;
   std::shared_ptr<const milter::Settings> milters;
   std::shared_ptr<const tenant::Identity> tenants;
 };
@@ -112,6 +115,7 @@ Result<Reading> read(service::Context& context) {
   if (const auto wanted = pickup::rights_of(s); !wanted.everybody()) {
     PEN_TRY_ASSIGN(out.rights, submission::Rights::open(wanted));
   }
+  PEN_TRY_ASSIGN(out.dns, resolve::name_servers(s, resolve::read_resolv_conf()));
   PEN_TRY_ASSIGN(out.milters, milter::Settings::read(s, {.default_type = s.default_database_type}));
   PEN_TRY_ASSIGN(out.tenants, tenant::Identity::open(s));
   return out;
@@ -129,9 +133,9 @@ Result<service::Hooks> start(service::Context& context) {
   if (!notices.problem.empty()) log::warning("{}", notices.problem);
   if (reading.tenants)
     for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
-  auto program = std::make_shared<Program>(context, std::move(reading.resolve), std::move(reading.intake),
-                                           std::move(notices.settings), std::move(reading.rights),
-                                           std::move(reading.milters), std::move(reading.tenants));
+  auto program = std::make_shared<Program>(
+      context, std::move(reading.resolve), std::move(reading.intake), std::move(notices.settings),
+      std::move(reading.rights), std::move(reading.dns), std::move(reading.milters), std::move(reading.tenants));
   program->submissions = std::make_shared<pickup::SubmitServer>(
       context.loop(), program->pool,
       pickup::SubmitServer::Options{

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "lib/base/text.h"
 #include "lib/config/expand.h"
+#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 #include "lib/mailbox/content.h"
 #include "lib/mailbox/macros.h"
@@ -20,8 +20,8 @@ constexpr std::string_view kOfRecipient[] = {"recipient", "original_recipient", 
 std::string folded(const Options& o, std::string_view address) {
   std::string local(mail::local_part(address));
   std::string domain(mail::domain_part(address));
-  if (o.fold_user) local = to_lower(local);
-  if (o.fold_domain) domain = to_lower(domain);
+  if (o.fold_user) local = idn::fold(local);
+  if (o.fold_domain) domain = idn::fold(domain);
   if (!o.quote) local = mail::unquote_local(local);
   return mail::has_domain(address) ? local + "@" + domain : local;
 }
@@ -37,7 +37,7 @@ mailbox::Values of_message(const Rules& rules, const delivery::Incoming& message
   const std::string sender = sender_of(o, message);
   return {
       {"sender", o.quote || e.sender.empty() ? sender : mail::to_internal(sender)},
-      {"nexthop", o.fold_domain ? to_lower(message.nexthop) : message.nexthop},
+      {"nexthop", o.fold_domain ? idn::fold(message.nexthop) : message.nexthop},
       {"size", std::to_string(message.body.size())},
       {"queue_id", e.queue_id},
       {"envid", e.envid},
@@ -55,10 +55,10 @@ mailbox::Values of_message(const Rules& rules, const delivery::Incoming& message
 void add_recipient(const Rules& rules, const mail::Recipient& recipient, mailbox::Values& values) {
   const Options& o = rules.options;
   std::string mailbox = mail::unquote_local(mail::local_part(recipient.address));
-  if (o.fold_user) mailbox = to_lower(mailbox);
+  if (o.fold_user) mailbox = idn::fold(mailbox);
   const auto split = mail::split_extension(mailbox, rules.delimiters);
   std::string domain(mail::domain_part(recipient.address));
-  if (o.fold_domain) domain = to_lower(domain);
+  if (o.fold_domain) domain = idn::fold(domain);
   values.emplace_back("recipient", folded(o, recipient.address));
   values.emplace_back("original_recipient", folded(o, recipient.shown_original()));
   values.emplace_back("user", std::string(split.user));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 
 namespace pen::qmgr {
 namespace {
@@ -10,8 +11,8 @@ namespace {
 /// wanted: an address, "@domain", or "<>".
 bool is_meant(std::string_view wanted, std::string_view address) {
   if (wanted == "<>") return address.empty();
-  if (wanted.starts_with('@')) return !address.empty() && iequals(domain_of(address), wanted.substr(1));
-  return iequals(address, wanted);
+  if (wanted.starts_with('@')) return !address.empty() && idn::same_domain(domain_of(address), wanted.substr(1));
+  return idn::same_address(address, wanted);
 }
 
 bool contains(std::string_view text, std::string_view part) {
@@ -54,7 +55,8 @@ QueueFilter::Answer QueueFilter::footer(const queue_log::Listed& l) const {
        {std::string_view(site_), std::string_view(filter_.domain), domain_of(filter_.recipient)}) {
     if (wanted.empty()) continue;
     ++conditions;
-    if (!cut && std::none_of(l.domains.begin(), l.domains.end(), [&](const auto& d) { return iequals(d, wanted); }))
+    if (!cut &&
+        std::none_of(l.domains.begin(), l.domains.end(), [&](const auto& d) { return idn::same_domain(d, wanted); }))
       return Answer::no;
   }
   if (!filter_.recipient.empty() && !filter_.recipient.starts_with('@')) sure = false;
@@ -71,8 +73,8 @@ bool QueueFilter::any_recipient() const {
 
 bool QueueFilter::recipient(const std::string& address) const {
   const auto domain = domain_of(address);
-  if (!site_.empty() && !iequals(domain, site_)) return false;
-  if (!filter_.domain.empty() && !iequals(domain, filter_.domain)) return false;
+  if (!site_.empty() && !idn::same_domain(domain, site_)) return false;
+  if (!filter_.domain.empty() && !idn::same_domain(domain, filter_.domain)) return false;
   return filter_.recipient.empty() || is_meant(filter_.recipient, address);
 }
 

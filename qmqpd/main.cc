@@ -115,10 +115,10 @@ Result<service::Hooks> start(Context& context) {
   intake::tell(reading.intake, *reading.resolve, kLogs);
   if (reading.tenants)
     for (const auto& problem : reading.tenants->problems()) log::warning("{}", map::advice(problem));
-  auto program =
-      std::make_shared<Program>(context, std::move(reading.dns), std::move(reading.intake), std::move(reading.resolve));
+  auto program = std::make_shared<Program>(context, reading.dns, std::move(reading.intake), std::move(reading.resolve));
   if (!reading.milters->other.empty())
-    program->filters = std::make_unique<milter::OtherFilters>(context.loop(), reading.milters, program->own.intake);
+    program->filters = std::make_unique<milter::OtherFilters>(context.loop(), std::move(reading.dns), reading.milters,
+                                                              program->own.intake);
   program->server = std::make_shared<qmqpd::Server>(
       context.loop(), program->own.intake,
       qmqpd::Server::Options{.clients = std::move(reading.clients),

@@ -5,6 +5,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 #include "lib/mail/delimiters.h"
 #include "smtpd/checks.h"
@@ -60,7 +61,8 @@ async::Task<Checks::Answer> Checks::login_mismatch(bool owned_only) {
   if (!*owners && owned_only) co_return Answer::dunno;
   if (*owners) {
     const auto names = split((*owners)->value);
-    if (std::ranges::any_of(names, [&](auto name) { return iequals(name, login->username); })) co_return Answer::dunno;
+    if (std::ranges::any_of(names, [&](auto name) { return idn::equal(name, login->username); }))
+      co_return Answer::dunno;
   }
   co_return refuse(553, "5.7.1", sender_label(), fmt::format("not owned by user {}", login->username));
 }

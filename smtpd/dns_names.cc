@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/mail/charset.h"
-#include "lib/net/hosts_file.h"
+#include "lib/net/host_addresses.h"
 #include "lib/resolve/peer_name.h"
 
 namespace pen::smtpd {
@@ -28,8 +28,6 @@ NameState state_of(resolve::PeerName::State state) {
 /// A name that cannot be looked up as it is (U-labels): it is accepted rather than refused.
 bool beyond_dns(std::string_view name) { return !mail::all_ascii(name); }
 
-bool wanted(Families families, RecordType type) { return type == RecordType::aaaa ? families.ipv6 : families.ipv4; }
-
 }  // namespace
 
 async::Task<ClientName> DnsNames::client(std::string address, async::Until until) {
@@ -52,34 +50,13 @@ async::Task<NameState> DnsNames::has_address(std::string name, async::Until unti
 }
 
 async::Task<HostAddresses> DnsNames::addresses(std::string name, Families families, async::Until until) {
-  HostAddresses out;
-  const auto listed = co_await pool_.run([path = hosts_file_, name] { return net::read_hosts_file(path, name); });
-  if (!listed) {
-    out.state = NameState::temporary;
-    out.why = listed.error().message();
-    co_return out;
-  }
-  for (const RecordType type : {RecordType::a, RecordType::aaaa})
-    for (const auto& address : *listed)
-      if (address.contains(':') == (type == RecordType::aaaa) && wanted(families, type))
-        out.addresses.push_back(address);
-  if (!out.addresses.empty()) {
-    out.state = NameState::ok;
-    co_return out;
-  }
-  for (const RecordType type : {RecordType::a, RecordType::aaaa}) {
-    if (!wanted(families, type)) continue;
-    net::DnsAnswer answer = co_await resolver_.lookup(name, type, until);
-    for (auto& record : answer.records) out.addresses.push_back(std::move(record.data));
-    if (answer.outcome == DnsOutcome::found || out.state == NameState::temporary) continue;
-    if (answer.outcome == DnsOutcome::temporary) out.state = NameState::temporary;
-    out.why = "DNS: " + answer.text;
-  }
-  if (!out.addresses.empty()) {
-    out.state = NameState::ok;
-    out.why.clear();
-  }
-  co_return out;
+  net::HostAddresses found = co_await net::host_addresses(resolver_, pool_, hosts_file_, std::move(name),
+                                                          {.ipv4 = families.ipv4, .ipv6 = families.ipv6}, until);
+  co_return HostAddresses{.state = found.outcome == DnsOutcome::found       ? NameState::ok
+                                   : found.outcome == DnsOutcome::temporary ? NameState::temporary
+                                                                            : NameState::missing,
+                          .addresses = std::move(found.addresses),
+                          .why = std::move(found.why)};
 }
 
 async::Task<net::DnsAnswer> DnsNames::filtered(std::string name, net::RecordType type, async::Until until) {

@@ -215,7 +215,13 @@ Result<EximConfig> from_exim(const EximFiles& files, const std::string& director
     return found == given.end() ? std::string() : found->second;
   };
   EximConfig out;
-  const auto set = [&](const char* name, std::string text) { out.settings.emplace_back(name, std::move(text)); };
+  const auto set = [&](const char* name, std::string text) {
+    const auto found = std::ranges::find(out.settings, name, &std::pair<std::string, std::string>::first);
+    if (found == out.settings.end())
+      out.settings.emplace_back(name, std::move(text));
+    else
+      found->second = std::move(text);
+  };
   const std::string type = value("dc_eximconfig_configtype");
   static constexpr std::string_view kTypes[] = {"internet", "smarthost", "satellite", "local"};
   if (std::ranges::find(kTypes, type) == std::end(kTypes))
@@ -288,18 +294,23 @@ Result<EximConfig> from_exim(const EximFiles& files, const std::string& director
     const auto host = trim(line.substr(0, first));
     const auto login = line.substr(first + 1, second - first - 1), password = line.substr(second + 1);
     // "*" is any host, which is the smart host.
-    const std::string key = host == "*" || !value("dc_smarthost").starts_with(host)
-                                ? (host == "*" ? exim_host(value("dc_smarthost")) : std::string(host))
-                                : exim_host(value("dc_smarthost"));
+    const std::string smart = value("dc_smarthost");
+    if (host == "*" && smart.empty()) {
+      out.dropped.push_back({"passwd.client: * has a password for any host", "write the hosts in sasl_passwd"});
+      continue;
+    }
+    const std::string key = host == "*" || smart.starts_with(host) ? exim_host(smart) : std::string(host);
     out.passwords += fmt::format("{} {}:{}\n", key, login, password);
   }
+  set("smtp_tls_security_level", "may");
   if (!out.passwords.empty()) {
     set("smtp_sasl_auth_enable", "yes");
     set("smtp_sasl_password_maps", "texthash:" + directory + "/sasl_passwd");
-    set("smtp_sasl_security_options", "noanonymous");
-    set("smtp_tls_security_level", "encrypt");  // Exim of Debian gives no password in clear text
-  } else {
-    set("smtp_tls_security_level", "may");
+    // Exim of Debian gives no password in clear text. With a smart host all mail goes by one that wants a password.
+    set("smtp_sasl_security_options", "noanonymous, noplaintext");
+    set("smtp_sasl_tls_security_options", "noanonymous");
+    if (std::ranges::find(out.settings, "relayhost", &std::pair<std::string, std::string>::first) != out.settings.end())
+      set("smtp_tls_security_level", "encrypt");
   }
   for (const auto line : split(files.addresses, "\n")) {
     const auto colon = line.find(':');

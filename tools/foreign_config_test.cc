@@ -10,8 +10,11 @@ const Moved kMoved{.from = {"/etc/postfix"}, .to = "/etc/penstock", .files = {"v
 
 std::string setting(const EximConfig& config, std::string_view name) {
   std::string found = "(none)";
-  for (const auto& [key, value] : config.settings)
-    if (key == name) found = value;
+  for (const auto& [key, value] : config.settings) {
+    if (key != name) continue;
+    BOOST_CHECK_MESSAGE(found == "(none)", name << " is there twice");
+    found = value;
+  }
   return found;
 }
 
@@ -115,6 +118,24 @@ BOOST_AUTO_TEST_CASE(a_host_of_exim_behind_another_with_a_password) {
   BOOST_CHECK_EQUAL(setting(c, "relayhost"), "[mail.example.net]:587");
   BOOST_CHECK_EQUAL(c.passwords, "[mail.example.net]:587 ada:se:cret\n");
   BOOST_CHECK_EQUAL(setting(c, "smtp_sasl_password_maps"), "texthash:/etc/penstock/sasl_passwd");
+  BOOST_CHECK_EQUAL(setting(c, "smtp_tls_security_level"), "encrypt");
+}
+
+BOOST_AUTO_TEST_CASE(an_internet_host_of_exim_with_passwords_for_some_hosts_sends_to_others_without_tls) {
+  const auto c = exim("dc_eximconfig_configtype='internet'\ndc_smarthost=''\n", "mail.example.net:ada:secret\n*:x:y\n");
+  BOOST_CHECK_EQUAL(c.passwords, "mail.example.net ada:secret\n");
+  BOOST_REQUIRE_EQUAL(c.dropped.size(), 1U);
+  BOOST_CHECK(c.dropped.front().what.starts_with("passwd.client"));
+  BOOST_CHECK_EQUAL(setting(c, "smtp_tls_security_level"), "may");
+  BOOST_CHECK_EQUAL(setting(c, "smtp_sasl_security_options"), "noanonymous, noplaintext");
+  BOOST_CHECK_EQUAL(setting(c, "smtp_sasl_tls_security_options"), "noanonymous");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_of_exim_that_hides_its_name_has_one_origin) {
+  const auto c = exim(
+      "dc_eximconfig_configtype='smarthost'\ndc_smarthost='relay.example'\ndc_hide_mailname='true'\n"
+      "dc_readhost='example.com'\n");
+  BOOST_CHECK_EQUAL(setting(c, "myorigin"), "example.com");
 }
 
 BOOST_AUTO_TEST_CASE(a_satellite_of_exim_shows_another_name) {

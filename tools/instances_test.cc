@@ -148,6 +148,8 @@ BOOST_AUTO_TEST_CASE(the_options_of_postmulti_are_read_and_what_cannot_be_meant_
   BOOST_TEST(refusal<MultiTool>({"-l", "-p", "start"}).find("only one of") != std::string::npos);
   BOOST_TEST(refusal<MultiTool>({"-x", "-a"}).find("which command?") != std::string::npos);
   BOOST_TEST(refusal<MultiTool>({"-l", "-I", "x"}).find("are for -e") != std::string::npos);
+  BOOST_TEST(refusal<MultiTool>({"-p", "-j", "status"}).find("-j is for -l") != std::string::npos);
+  BOOST_TEST(read_options<MultiTool>({"-l", "-j"})->json);
 }
 
 BOOST_AUTO_TEST_CASE(penstock_takes_a_choice_of_instances_before_its_commands) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "lib/async/handler_pool.h"
@@ -15,12 +16,14 @@
 #include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/config/expand.h"
-#include "lib/config/restrictions.h"
 #include "lib/map/file_map.h"
 #include "lib/map/match_list.h"
+#include "lib/map/table_file.h"
+#include "lib/map/table_text.h"
 #include "lib/net/dns.h"
 #include "lib/net/tls/certificate_file.h"
 #include "lib/resolve/name_servers.h"
+#include "tools/open_relays.h"
 #include "tools/own_tables.h"
 
 namespace pen::tools {
@@ -31,6 +34,7 @@ using config::Severity;
 
 constexpr int kSoon = 14;  // days before a certificate's end
 constexpr std::size_t kMaxHosts = 50;
+constexpr std::size_t kMaxEntries = 10000;  // of tables of routes that are looked at
 
 std::string day(WallTime time) {
   const std::time_t moment = unix_seconds(time);
@@ -44,9 +48,7 @@ class Finder {
   Finder(const config::Config& config, const MistakeOptions& options) : config_(config), options_(options) {}
 
   std::vector<Mistake> find() {
-    networks();
     relaying();
-    qmqp();
     tables();
     certificates();
     classes();
@@ -72,63 +74,9 @@ class Finder {
     found_.push_back({std::move(p), std::move(advice)});
   }
 
-  void networks() {
-    for (const auto& item : config_.list("mynetworks").value_or(std::vector<std::string>())) {
-      const std::string why = too_wide(item);
-      if (why.empty()) continue;
-      const bool all = why.starts_with("everybody");
-      say(all ? Severity::error : Severity::warning, "mynetworks", fmt::format("{}: {}", printable(item, 60), why),
-          "list the networks of your own hosts only, such as 127.0.0.0/8, 192.0.2.0/24");
-    }
-  }
-
   void relaying() {
-    const auto look = [&](const config::Config& own, const config::Service* service) {
-      for (const char* list : {"smtpd_relay_restrictions", "smtpd_recipient_restrictions"}) {
-        const auto items = own.list(list).value_or(std::vector<std::string>());
-        // The second guards only where the first is empty.
-        if (std::string_view(list) == "smtpd_recipient_restrictions" &&
-            !own.settings().smtpd_relay_restrictions.empty())
-          continue;
-        const std::string item = permits_everybody(items);
-        if (item.empty()) continue;
-        const bool set_here = service != nullptr &&
-                              std::ranges::any_of(service->overrides, [&](const auto& o) { return o.name == list; });
-        if (service != nullptr && !set_here) continue;
-        if (service != nullptr && !is_public(*service)) continue;
-        say(Severity::error, list,
-            fmt::format("{}{} before anything refuses relaying: everybody can send to everybody",
-                        service == nullptr ? "" : "service " + service->label() + ": ", item),
-            "permit_mynetworks, permit_sasl_authenticated, reject_unauth_destination", service);
-      }
-    };
-    look(config_, nullptr);
-    for (const auto& service : config_.master())
-      if (service.command == "smtpd" && !service.overrides.empty()) look(config_.with(service), &service);
-  }
-
-  /// One that listens inside only, as behind a filter, may trust its clients.
-  static bool is_public(const config::Service& service) {
-    const std::string& name = service.name;
-    return service.type == config::ServiceType::inet && !name.starts_with("127.0.0.1:") &&
-           !name.starts_with("localhost:") && !name.starts_with("[::1]:");
-  }
-
-  void qmqp() {
-    constexpr const char* kName = "qmqpd_authorized_clients";
-    for (const auto& service : config_.master()) {
-      if (service.command != "qmqpd" || !is_public(service)) continue;
-      const bool set_here = std::ranges::any_of(service.overrides, [&](const auto& o) { return o.name == kName; });
-      for (const auto& item : config_.with(service).list(kName).value_or(std::vector<std::string>())) {
-        const bool all = item.starts_with("static:");  // whatever its value is, every client is found
-        const std::string why = all ? "everybody is in it: anybody can relay" : too_wide(item);
-        if (why.empty()) continue;
-        say(why.starts_with("everybody") ? Severity::error : Severity::warning, kName,
-            fmt::format("service {}: {}: {}", service.label(), printable(item, 60), why),
-            "list the hosts that hand in mail by QMQP, for any destination, such as 192.0.2.10",
-            set_here ? &service : nullptr);
-      }
-    }
+    for (const OpenRelay& relay : open_relays(config_))
+      say(relay.severity, relay.setting, relay.what, relay.advice, relay.service);
   }
 
   void tables() {
@@ -274,7 +222,8 @@ class Finder {
     bool by_mx = false;      // its MX records will do
     bool also_files = true;  // /etc/hosts, too
     const config::Service* service = nullptr;
-    bool operator==(const NamedHost&) const = default;
+    std::string file = {};  // of a table that names it, and where in it
+    int line = 0;
   };
 
   /// Of "host", "[host]:port", "inet:host:port" and the like the host; empty: no name is in it.
@@ -295,26 +244,34 @@ class Finder {
     const auto words = [&](const std::string& setting) {
       return looks(setting) ? split_list(own.text(setting).value_or("")) : std::vector<std::string>();
     };
-    const auto add = [&](const std::string& setting, std::string_view text, bool smtp) {
+    const auto add = [&](const std::string& setting, std::string_view text, bool smtp, const Entry* entry = nullptr) {
       const bool by_mx = smtp && !text.starts_with('[');
       NamedHost host{setting, host_in(text), by_mx, !smtp, service};
-      if (!host.host.empty() && found.size() < kMaxHosts && std::ranges::find(found, host) == found.end())
-        found.push_back(std::move(host));
+      const auto same = [&](const NamedHost& other) {
+        return other.setting == host.setting && other.host == host.host && other.by_mx == by_mx &&
+               (entry != nullptr || other.service == service);
+      };
+      if (host.host.empty() || found.size() >= kMaxHosts || std::ranges::any_of(found, same)) return;
+      if (entry != nullptr) {
+        host.file = entry->file;
+        host.line = static_cast<int>(entry->line);
+      }
+      found.push_back(std::move(host));
     };
     for (const char* setting : {"relayhost", "smtp_fallback_relay"})
       for (const std::string& hop : words(setting)) add(setting, hop, true);
     // transport:next hop; only those of smtp and lmtp name hosts
     for (const char* setting : {"content_filter", "default_transport", "relay_transport", "virtual_transport",
                                 "local_transport", "mailbox_transport", "fallback_transport"}) {
-      for (const std::string& route : words(setting)) {
-        const std::size_t colon = route.find(':');
-        if (colon == std::string::npos) continue;
-        const auto* to = own.find_service(route.substr(0, colon), config::ServiceType::unix_stream);
-        const std::string hop = route.substr(colon + 1);
-        if (to != nullptr && to->command == "smtp") add(setting, hop, !hop.starts_with("inet:"));
-        if (to != nullptr && to->command == "lmtp" && !hop.starts_with("unix:")) add(setting, hop, false);
-      }
+      for (const std::string& route : words(setting))
+        if (const auto hop = hop_of(own, route, {})) add(setting, hop->text, hop->smtp);
     }
+    for (const char* setting : {"transport_maps", "sender_dependent_default_transport_maps"})
+      for (const Entry& entry : entries_of(own, words(setting)))
+        if (const auto hop = hop_of(own, entry.value, own.settings().default_transport))
+          add(setting, hop->text, hop->smtp, &entry);
+    for (const Entry& entry : entries_of(own, words("sender_dependent_relayhost_maps")))
+      add("sender_dependent_relayhost_maps", entry.value, true, &entry);
     for (const char* setting : {"smtpd_milters", "non_smtpd_milters"})
       for (const std::string& filter : words(setting))
         if (const auto first = first_word(filter); first.starts_with("inet")) add(setting, first, false);
@@ -329,6 +286,41 @@ class Finder {
         next = iequals(item, "check_policy_service");
       }
     }
+  }
+
+  struct Hop {
+    std::string text;
+    bool smtp = false;  // by MX where it is not in brackets
+  };
+  /// The next hop of "transport:hop", if the transport asks for names; usual: the transport of ":hop".
+  static std::optional<Hop> hop_of(const config::Config& own, const std::string& route, std::string_view usual) {
+    const std::size_t colon = route.find(':');
+    if (colon == std::string::npos) return std::nullopt;
+    const std::string_view named =
+        colon == 0 ? usual.substr(0, usual.find(':')) : std::string_view(route).substr(0, colon);
+    const auto* to = own.find_service(named, config::ServiceType::unix_stream);
+    std::string hop = route.substr(colon + 1);
+    if (to == nullptr || (to->command != "smtp" && to->command != "lmtp") || hop.starts_with("unix:"))
+      return std::nullopt;
+    const bool smtp = to->command == "smtp" && !hop.starts_with("inet:");
+    return Hop{std::move(hop), smtp};
+  }
+
+  /// An entry of a table's text, and where it stands.
+  struct Entry : map::TableEntry {
+    std::string file;
+  };
+  /// Those of tables that have a text.
+  static std::vector<Entry> entries_of(const config::Config& own, const std::vector<std::string>& tables) {
+    std::vector<Entry> all;
+    for (const map::PlainTable& table : map::plain_tables(join(tables), own.settings().default_database_type)) {
+      if (!table.indexed() && table.type != "texthash") continue;
+      const auto text = map::read_table_file(table.name);
+      if (!text) continue;
+      for (map::TableEntry& entry : map::parse_table(*text, table.name).entries)
+        if (all.size() < kMaxEntries) all.push_back({std::move(entry), table.name});
+    }
+    return all;
   }
 
   /// Of "{ inet:host:port, timeout = 5s }" and of "inet:host:port" the server.
@@ -368,12 +360,16 @@ class Finder {
     // Of a server that does not answer nothing is known.
     if (temporary || (host.also_files && in_hosts_file(host.host))) co_return;
     const bool own = host.setting == "myhostname";
+    const auto before = found_.size();
     say(host.setting == "relayhost" ? Severity::error : Severity::warning, host.setting,
         printable(host.host, 100) + " has no address in DNS",
         own ? "the name with which this host is in DNS: others refuse mail of one that is not"
         : host.by_mx || !host.also_files ? "a host that exists; [host] leaves out its MX records"
                                          : "a host that exists, or its address",
         host.service);
+    if (host.file.empty()) co_return;
+    found_[before].problem.file = host.file;
+    found_[before].problem.line = host.line;
   }
 
   const config::Config& config_;
@@ -382,40 +378,6 @@ class Finder {
 };
 
 }  // namespace
-
-std::string permits_everybody(const std::vector<std::string>& restrictions) {
-  for (std::size_t i = 0; i < restrictions.size(); ++i) {
-    const std::string& item = restrictions[i];
-    if (item == "permit" || item == "static:permit" || item == "static:OK" || item == "static:ok") return item;
-    const auto* known = config::find_restriction(item);
-    if (known == nullptr) continue;
-    if (known->guards_relaying) return {};
-    if (!known->takes_argument || ++i == restrictions.size()) continue;
-    const std::string value = to_lower(restrictions[i]);
-    if (item.starts_with("check_") && (value == "static:ok" || value == "static:permit"))
-      return item + " " + restrictions[i];
-  }
-  return {};
-}
-
-std::string too_wide(std::string_view network) {
-  // Tables, files and exceptions are for their authors.
-  if (network.empty() || network.front() == '!' || network.front() == '/') return {};
-  const auto net = parse_network(network);
-  if (!net) return {};
-  if (net->bits == 0) return "everybody is in it: anybody can relay";
-  const auto in = [&](const char* other) {
-    const auto own = parse_network(other);
-    return own && own->base.size == net->base.size && own->bits <= net->bits && own->contains(net->base);
-  };
-  for (const char* own : {"10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10",
-                          "169.254.0.0/16", "[fc00::]/7", "[fe80::]/10"})
-    if (in(own)) return {};
-  const unsigned least = net->base.size == 4 ? 16 : 32;
-  if (net->bits >= least) return {};
-  return fmt::format("a network of {} hosts, which are hardly all yours",
-                     net->base.size == 4 ? std::to_string(1ULL << (32U - net->bits)) : "very many");
-}
 
 std::vector<Mistake> mistakes(const config::Config& config, const MistakeOptions& options) {
   return Finder(config, options).find();

@@ -3,8 +3,7 @@
 /// that clients refuse, domains that are in two classes, names that do not resolve.
 ///
 /// Use:     for (const Mistake& m : mistakes(config, {.dns = true})) …         // penstock check
-/// Finds:   networks in mynetworks that are not one's own, and in qmqpd_authorized_clients; a permit before what
-///          refuses relaying, of each smtpd service; indexed tables that are older than their text; certificates that
+/// Finds:   what lets strangers relay (open_relays.h); indexed tables that are older than their text; certificates that
 ///          have expired, soon will, or do not fit their key, and keys that everybody can read; a domain in two of
 ///          mydestination, virtual_alias_domains, virtual_mailbox_domains and relay_domains; myhostname, and hosts of
 ///          relayhost, transports, filters and policy services, without an address.
@@ -29,11 +28,5 @@ struct MistakeOptions {
 inline constexpr seconds kDnsTime{5};
 
 std::vector<Mistake> mistakes(const config::Config& config, const MistakeOptions& options);
-
-/// A list of restrictions in which something permits everybody before anything refuses relaying. Returns that item;
-/// empty: there is none. Pure.
-std::string permits_everybody(const std::vector<std::string>& restrictions);
-/// Why a network should not be trusted as a whole; empty: it may be. Pure.
-std::string too_wide(std::string_view network);
 
 }  // namespace pen::tools

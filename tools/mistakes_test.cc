@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <utime.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -61,12 +62,59 @@ BOOST_AUTO_TEST_CASE(a_network_of_everybody_or_of_strangers_is_named) {
                   .empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_table_or_pieces_that_have_everybody_are_an_open_relay) {
+  for (const char* value : {"static:all", "cidr:{{0.0.0.0/0 x}}", "127.0.0.0/8, regexp:{{/./ x}}"})
+    BOOST_CHECK(one(std::string("mynetworks = ") + value + "\n").contains("everybody is in it: anybody can relay"));
+  const auto halves = found("mynetworks = 0.0.0.0/1, 128.0.0.0/1\n");
+  BOOST_CHECK(std::ranges::any_of(
+      halves, [](const auto& m) { return m == "mynetworks: everybody is in it: anybody can relay"; }));
+  BOOST_CHECK(found("mynetworks = !192.0.2.0/24, 127.0.0.0/8, cidr:{{192.0.2.0/24 x}}\n").empty());
+  for (const char* value : {"static:all", "regexp:{{/./ x}}", "a.example, pcre:{{/^/ x}}"})
+    BOOST_CHECK(found(std::string("relay_domains = ") + value + "\n").at(0).contains("every domain is in it"));
+  BOOST_CHECK(found("relay_domains = a.example, inline:{b.example=x}, regexp:{{/\\.c\\.example$/ x}}\n").empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_permit_before_the_refusal_of_relaying_is_an_open_relay) {
-  BOOST_CHECK_EQUAL(permits_everybody({"permit_mynetworks", "reject_unauth_destination", "permit"}), "");
-  BOOST_CHECK_EQUAL(permits_everybody({"permit_mynetworks", "permit", "reject_unauth_destination"}), "permit");
-  BOOST_CHECK_EQUAL(permits_everybody({"check_client_access", "static:OK", "reject_unauth_destination"}),
-                    "check_client_access static:OK");
-  BOOST_CHECK_EQUAL(permits_everybody({"check_client_access", "hash:/x", "reject"}), "");
+  struct Row {
+    const char *restrictions, *permits;
+  };
+  const std::string classes =
+      "smtpd_restriction_classes = trusted, guarded, round\ntrusted = permit_mynetworks, permit\n"
+      "guarded = permit_mynetworks, reject_unauth_destination\nround = round\n";
+  for (const Row& row : {
+           Row{"permit_mynetworks, reject_unauth_destination, permit", ""},
+           Row{"permit_mynetworks, permit, reject_unauth_destination", "permit"},
+           Row{"Permit", "Permit"},
+           Row{"check_client_access static:OK, reject_unauth_destination", "check_client_access static:OK"},
+           Row{"static:ok, reject_unauth_destination", "static:ok"},
+           Row{"check_client_access hash:/x, reject", ""},
+           Row{"check_client_access cidr:{{0.0.0.0/0 OK}}, reject_unauth_destination",
+               "check_client_access cidr:{{0.0.0.0/0 OK}}"},
+           Row{"check_client_access cidr:{{0.0.0.0/1 permit}, {128.0.0.0/1 200}}, reject_unauth_destination",
+               "check_client_access cidr:{{0.0.0.0/1 permit}, {128.0.0.0/1 200}}"},
+           Row{"check_client_access cidr:{{::/0 OK}}, reject_unauth_destination",
+               "check_client_access cidr:{{::/0 OK}}"},
+           Row{"check_client_access cidr:{{0.0.0.0/1 OK}}, reject_unauth_destination", ""},
+           Row{"check_client_access cidr:{{0.0.0.0/0 DUNNO}}, reject_unauth_destination", ""},
+           Row{"check_sender_access regexp:{{/./ OK}}, reject_unauth_destination",
+               "check_sender_access regexp:{{/./ OK}}"},
+           Row{"check_sender_access regexp:{{/@ours\\.example$/ OK}}, reject_unauth_destination", ""},
+           Row{"check_recipient_access pcre:{{/@/ permit_mynetworks, permit}}, reject_unauth_destination",
+               "check_recipient_access pcre:{{/@/ permit_mynetworks, permit}}"},
+           Row{"check_recipient_access inline:{{ours.example = OK}}, reject_unauth_destination", ""},
+           Row{"check_helo_access static:{OK}, reject_unauth_destination", "check_helo_access static:{OK}"},
+           Row{"check_sender_access static:trusted, reject_unauth_destination", "check_sender_access static:trusted"},
+           Row{"trusted, reject_unauth_destination", "permit (class trusted)"},
+           Row{"guarded, permit", ""},
+           Row{"round, reject_unauth_destination", ""},
+       }) {
+    const auto all = found(classes + "smtpd_relay_restrictions = " + row.restrictions + "\n");
+    const std::string said = *row.permits == '\0'
+                                 ? ""
+                                 : std::string("smtpd_relay_restrictions: ") + row.permits +
+                                       " before anything refuses relaying: everybody can send to everybody";
+    BOOST_CHECK_EQUAL(all.empty() ? "" : all.front(), said);
+  }
   BOOST_CHECK(one("smtpd_relay_restrictions = permit\n").contains("everybody can send"));
   // The other list counts where the first is empty.
   BOOST_CHECK(one("smtpd_relay_restrictions =\nsmtpd_recipient_restrictions = permit, reject_unauth_destination\n")
@@ -97,6 +145,12 @@ BOOST_AUTO_TEST_CASE(a_service_that_relays_for_everybody_is_named_with_its_line)
       "smtp inet n - n - - smtpd\n2525 inet n - n - - smtpd -o smtpd_relay_restrictions=permit\n";
   BOOST_CHECK(one("", master).contains("2525/inet"));
   BOOST_CHECK_EQUAL(line, 2);
+  for (const char* open : {"mynetworks=0.0.0.0/0", "relay_domains=static:all", "mynetworks=static:x"}) {
+    const auto all = found("", std::string("smtp inet n - n - - smtpd\n2525 inet n - n - - smtpd -o ") + open + "\n");
+    BOOST_REQUIRE_EQUAL(all.size(), 1);
+    BOOST_CHECK(all[0].contains("service 2525/inet: "));
+    BOOST_CHECK_EQUAL(line, 2);
+  }
   // Behind a content filter.
   BOOST_CHECK(found("", "127.0.0.1:10025 inet n - n - - smtpd -o smtpd_relay_restrictions=permit\n").empty());
 }

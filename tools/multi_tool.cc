@@ -39,7 +39,7 @@ std::expected<MultiTool::Options, service::Ending> MultiTool::read(int argc, con
   };
   const service::CommandLine line{
       .program = "postmulti",
-      .usage = {"postmulti -l [-a] [-g GROUP] [-i NAME]", "postmulti -p [-a] [-g GROUP] [-i NAME] COMMAND",
+      .usage = {"postmulti -l [-aj] [-g GROUP] [-i NAME]", "postmulti -p [-a] [-g GROUP] [-i NAME] COMMAND",
                 "postmulti -x [-aR] [-g GROUP] [-i NAME] PROGRAM [ARGUMENT ...]",
                 "postmulti -e ACTION [-i NAME] [-I NAME] [-G GROUP] [NAME=VALUE ...]"},
       .about = "Lists the instances of this host, runs commands for them, makes and deletes them.",
@@ -49,6 +49,7 @@ std::expected<MultiTool::Options, service::Ending> MultiTool::read(int argc, con
                   {"-x", "run any program for each", service::choose(o.mode, Mode::command, modes)},
                   {"-e ACTION", "init, create, import, destroy, deport, assign, enable or disable",
                    service::into(action)},
+                  {"-j", "with -l: JSON", service::set(o.json)},
                   {"-a", "all instances", service::set(o.choice.all)},
                   {"-g GROUP", "those of a group", service::into(o.choice.group)},
                   {"-i NAME", "one; \"-\" is the first, a path its directory", service::into(o.choice.name)},
@@ -74,6 +75,7 @@ std::expected<MultiTool::Options, service::Ending> MultiTool::read(int argc, con
     return o;
   }
   if (o.mode == Mode::none) return std::unexpected(line.incomplete());
+  if (o.json && o.mode != Mode::list) return std::unexpected(line.misuse("-j is for -l"));
   if (o.change.sets_name || o.change.sets_group) return std::unexpected(line.misuse("-I and -G are for -e"));
   o.words = *std::move(words);
   const bool takes_words = o.mode == Mode::penstock || o.mode == Mode::command;

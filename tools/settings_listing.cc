@@ -233,6 +233,7 @@ int show_words(std::vector<std::string_view> words) {
 
 int show_table_types() {
   auto types = map::known_types();
+  types.push_back("proxy");  // may stand before any other
   std::ranges::sort(types);
   for (const std::string_view type : types) print(std::string(type) + "\n");
   return EX_OK;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mta_sts/policy.h"
 #include "lib/resolve/resolve.h"
 
@@ -380,7 +381,8 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
     d.problem = "host " + host + " is not one that the MTA-STS policy names (" + d.rule + ")";
     return d;
   }
-  const std::string& domain = hop.unix_path.empty() ? hop.host : host;
+  // Certificates and the TLS extension have names with A-labels.
+  const std::string domain = hop.unix_path.empty() ? idn::ascii_domain(hop.host).value_or(hop.host) : host;
   const std::string said_name = d.policy.servername.empty() ? options_.servername : d.policy.servername;
   d.policy.servername = iequals(said_name, "hostname") ? host : iequals(said_name, "nexthop") ? domain : said_name;
   // An address cannot be sent as a name (RFC 6066 section 3).
@@ -402,7 +404,7 @@ Decision TlsPolicies::finish(const Entry& entry, const NextHop& hop, const std::
       d.policy.match.push_back(iequals(name, "nexthop")       ? domain
                                : iequals(name, "dot-nexthop") ? "." + domain
                                : iequals(name, "hostname")    ? host
-                                                              : to_lower(name));
+                                                              : idn::ascii_domain(name).value_or(to_lower(name)));
     }
     if (said.empty())
       d.problem = "client TLS configuration problem: " + d.rule + ": level " + std::string(level_name(level)) +

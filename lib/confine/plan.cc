@@ -41,7 +41,8 @@ void add_network(const Program& row, const config::Settings& s, const Named& nam
   plan.any_port = row.network == Network::any || (row.network != Network::none && named.any_port);
   std::set<std::uint16_t> ports;
   if (row.network != Network::none) ports = named.ports;
-  if (row.network == Network::dns) {
+  // The addresses of what settings name are asked for, too, and by TCP where the answer is long.
+  if (row.network == Network::dns || (row.network == Network::named && !ports.empty())) {
     ports.insert(kDnsPort);
     ports.insert(static_cast<std::uint16_t>(s.dns_resolver_port));
   }

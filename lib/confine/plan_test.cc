@@ -57,9 +57,11 @@ BOOST_AUTO_TEST_CASE(programs_that_deliver_nowhere_have_no_sockets_of_the_intern
     BOOST_TEST_CONTEXT(program) BOOST_TEST(!plan(program).internet);
   }
   BOOST_TEST(plan("qmgr", "destdb_backend = redis\n").internet);
-  BOOST_TEST((plan("qmgr", "destdb_backend = redis\n").ports == std::vector<std::uint16_t>{6379}));
-  BOOST_TEST(plan("pickup", "non_smtpd_milters = inet:127.0.0.1:8891\n").internet);
-  BOOST_TEST((plan("anvil", "destdb_backend = redis\n").ports == std::vector<std::uint16_t>{6379}));
+  BOOST_TEST((plan("qmgr", "destdb_backend = redis\n").ports == std::vector<std::uint16_t>{53, 6379}));
+  const Plan filtered = plan("pickup", "non_smtpd_milters = inet:127.0.0.1:8891\ndns_resolver_port = 5353\n");
+  BOOST_TEST(filtered.internet);
+  BOOST_TEST((filtered.ports == std::vector<std::uint16_t>{53, 5353, 8891}));
+  BOOST_TEST((plan("anvil", "destdb_backend = redis\n").ports == std::vector<std::uint16_t>{53, 6379}));
   BOOST_TEST(!plan("bounce", "destdb_backend = redis\n").internet);
 }
 

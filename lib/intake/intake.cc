@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/command.h"
@@ -39,7 +40,7 @@ Result<std::optional<std::string>> find_copy(const map::MapList& maps, const res
   const auto domain = mail::domain_part(address);
   const resolve::Options& options = resolve.options();
   map::AddressKeys keys{.delimiters = options.recipient_delimiter};
-  keys.bare_user = iequals(domain, options.myorigin);
+  keys.bare_user = idn::same_domain(domain, options.myorigin);
   if (!keys.bare_user) {
     PEN_TRY_ASSIGN(const auto address_class, resolve.class_of(domain));
     keys.bare_user = address_class == resolve::AddressClass::local;

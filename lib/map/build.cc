@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "lib/base/text.h"
+#include "lib/idn/fold.h"
 
 namespace pen::map {
 namespace {
@@ -30,7 +31,7 @@ Result<std::vector<std::string>> merge(Content& content, const std::vector<Table
   std::size_t done = 0;
   for (const auto& e : entries) {
     tell(options.progress, ++done, 2 * entries.size());
-    std::string key = options.fold_keys ? to_lower(e.key) : e.key;
+    std::string key = options.fold_keys ? idn::fold(e.key) : e.key;
     const std::string where = std::string(source) + ", line " + std::to_string(e.line);
     if (key.empty() || key.size() > max_key) return fail(MapError::too_large, where + ": key");
     if (e.value.size() > kMaxValue) return fail(MapError::too_large, where + ": value");
@@ -78,7 +79,15 @@ Result<std::size_t> remove_keys(const std::string& path, const std::vector<std::
   if (::stat(path.c_str(), &s) != 0) return fail(MapError::unreadable, "open " + path, errno);
   PEN_TRY_ASSIGN(Content content, read());
   std::size_t removed = 0;
-  for (const auto& key : keys) removed += content.erase(fold_keys ? to_lower(key) : key);
+  for (const auto& key : keys) {
+    if (!fold_keys) {
+      removed += content.erase(key);
+    } else if (const auto erased = content.erase(idn::fold(key)); erased != 0) {
+      removed += erased;
+    } else {
+      removed += content.erase(to_lower(key));  // of a file as find_folded() knows it
+    }
+  }
   if (removed != 0) PEN_TRY(write(content, s.st_mode & 07777));
   return removed;
 }

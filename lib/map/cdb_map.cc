@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "lib/base/bytes.h"
-#include "lib/base/text.h"
 #include "lib/map/cdb_file.h"
 #include "lib/map/file_map.h"
+#include "lib/map/find_folded.h"
 #include "lib/map/table_file.h"
 #include "lib/map/types.h"
 
@@ -111,9 +111,9 @@ class CdbMap final : public Map {
  public:
   CdbMap(std::string spec, const std::string& path, const OpenOptions& options)
       : Map(std::move(spec)), fold_(options.fold_keys), file_(path, *options.clock, &load_file) {}
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     PEN_TRY_ASSIGN(const auto file, file_.current());
-    return fold_ ? file->find(to_lower(key)) : file->find(key);
+    return fold_ ? find_folded(*file, key) : file->find(key);
   }
   std::optional<std::uint32_t> owner() override { return file_.owner(); }
   std::optional<Error> problem() override {

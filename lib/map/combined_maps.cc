@@ -43,7 +43,7 @@ class CombinedMap : public Map {
 class UnionMap final : public CombinedMap {
  public:
   using CombinedMap::CombinedMap;
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     std::optional<std::string> all;
     for (const auto& table : tables_) {
       PEN_TRY_ASSIGN(auto value, table->lookup(key));
@@ -62,7 +62,7 @@ class UnionMap final : public CombinedMap {
 class PipeMap final : public CombinedMap {
  public:
   using CombinedMap::CombinedMap;
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     std::optional<std::string> value(key);
     for (const auto& table : tables_) {
       PEN_TRY_ASSIGN(value, table->lookup(*value));
@@ -77,7 +77,7 @@ class RandomMap final : public Map {
   RandomMap(std::string spec, std::vector<std::string> values)
       : Map(std::move(spec)), values_(std::move(values)), random_(secure_random_u64()) {}
   bool whole_key_only() const override { return true; }
-  Value lookup(std::string_view) override {
+  Value find(std::string_view) override {
     std::lock_guard lock(mutex_);
     return values_[random_.below(values_.size())];
   }
@@ -92,7 +92,7 @@ class EnvironMap final : public Map {
  public:
   using Map::Map;
   explicit EnvironMap(std::string spec) : Map(std::move(spec)) {}
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     const char* value = std::getenv(std::string(key).c_str());
     if (value == nullptr) return std::nullopt;
     return std::string(value);

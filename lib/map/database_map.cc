@@ -1,6 +1,6 @@
 /// The tables mysql:, pgsql:, sqlite:, ldap:, mongodb:, redis: and memcache:, each a file that names a server and a
 /// question.
-#include "lib/base/text.h"
+#include "lib/idn/fold.h"
 #include "lib/map/database_description.h"
 #include "lib/map/database_look_up.h"
 #include "lib/map/database_modules.h"
@@ -56,10 +56,10 @@ class DatabaseMap final : public Map {
         description_(std::make_shared<Description>(type, name, options)),
         source_(std::make_shared<DatabaseSource>(type + ":" + name, description_, !blocks(type))) {}
   bool blocking() const override { return true; }
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     if (key.size() > kMaxKey || !is_utf8(key)) return std::nullopt;
     PEN_TRY_ASSIGN(const auto table, description_->current());
-    const std::string folded = fold_ ? to_lower(key) : std::string(key);
+    const std::string folded = fold_ ? idn::fold(key) : std::string(key);
     PEN_TRY_ASSIGN(const bool asks, table->asks_for(folded));
     if (!asks) return std::nullopt;
     return answer_from(source_, folded);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "lib/base/text.h"
 #include "lib/lmdb/database.h"
 #include "lib/lmdb/pages.h"
 #include "lib/map/file_map.h"
+#include "lib/map/find_folded.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/table_file.h"
 #include "lib/map/types.h"
@@ -82,9 +82,9 @@ class LmdbMap final : public Map {
  public:
   LmdbMap(std::string spec, const std::string& path, const OpenOptions& options)
       : Map(std::move(spec)), fold_(options.fold_keys), file_(path, *options.clock, &load_file) {}
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     PEN_TRY_ASSIGN(const auto file, file_.current());
-    return fold_ ? file->find(to_lower(key)) : file->find(key);
+    return fold_ ? find_folded(*file, key) : file->find(key);
   }
   std::optional<std::uint32_t> owner() override { return file_.owner(); }
   std::optional<Error> problem() override {

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/map/database_table.h"
 #include "lib/map/types.h"
 
@@ -133,6 +134,16 @@ std::string advice(const Error& problem) {
               ? "; make it with penmap (penalias for alias_maps), or change the setting that names it"
               : "; put it right, or change the setting that names it";
   return text + ": until then mail that needs this table is deferred (451)";
+}
+
+Value Map::lookup(std::string_view key) {
+  auto value = find(key);
+  if (!value || *value) return value;
+  for (const std::string& form : idn::other_forms(key)) {
+    value = find(form);
+    if (!value || *value) return value;
+  }
+  return std::nullopt;
 }
 
 Value MapList::lookup(std::string_view key, bool whole_key) const {

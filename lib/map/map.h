@@ -53,8 +53,9 @@ using Value = Result<std::optional<std::string>>;
 class Map {
  public:
   virtual ~Map() = default;
-  /// The value under key. Indexed tables fold keys to lower case; patterns and cidr get them unchanged.
-  virtual Value lookup(std::string_view key) = 0;
+  /// The value under key, however its domain is written: where the table has nothing, it is asked for the domain's
+  /// other form (idn::other_forms()). Indexed tables fold keys (idn::fold()); patterns and cidr get them unchanged.
+  Value lookup(std::string_view key);
   /// Whether a look-up may wait long for another process or the name service: then run it through an Asker (ask.h).
   /// False: the table is in memory or mapped pages.
   virtual bool blocking() const { return false; }
@@ -73,6 +74,9 @@ class Map {
   explicit Map(std::string name) : name_(std::move(name)) {}
 
  private:
+  /// The value under just this key.
+  virtual Value find(std::string_view key) = 0;
+
   std::string name_;
 };
 

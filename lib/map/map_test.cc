@@ -400,6 +400,48 @@ BOOST_AUTO_TEST_CASE(rules_of_pattern_tables_may_stand_in_the_setting) {
   BOOST_TEST(shown(list("pcre:{{/one/ 1}, {/two/ 2}} inline:{three=3}").lookup("three")) == "3");
 }
 
+// The same questions to Postfix's postmap: one to six have the same answer; it does not know two forms of a domain.
+BOOST_AUTO_TEST_CASE(keys_are_found_in_any_case_and_either_form_of_their_domain) {
+  const std::string text =
+      "JÖRG@BÜCHER.example 1\nStraße@x.example 2\nbücher.example 3\n.XN--GRN-IOA.example 4\n"
+      "[grün.example]:587 5\nΟΔΥΣΣΕΥΣ@x.example 6\nxn--example-.org 7\n";
+  auto parsed = parse_table(text, "t");
+  BOOST_REQUIRE(build_lmdb(dir.file("l.lmdb"), parsed.entries, "t", {}).has_value());
+  BOOST_REQUIRE(build_cdb(dir.file("c.cdb"), parsed.entries, "t", {}).has_value());
+  for (const auto& m : {table("texthash", text), must("lmdb:" + dir.file("l")), must("cdb:" + dir.file("c")),
+                        must("unionmap:{texthash:" + dir.file("texthash") + "}")}) {
+    const auto ask = [&](const char* key) { return shown(m->lookup(key)); };
+    BOOST_TEST(ask("jörg@bücher.example") == "1", m->name());
+    BOOST_TEST(ask("Jörg@BÜCHER.EXAMPLE") == "1", m->name());
+    BOOST_TEST(ask("STRASSE@x.example") == "2", m->name());
+    BOOST_TEST(ask("Bücher.example") == "3", m->name());
+    BOOST_TEST(ask("οδυσσευς@x.example") == "6", m->name());
+    BOOST_TEST(ask("jorg@bücher.example") == "(none)", m->name());
+    BOOST_TEST(ask("jörg@xn--bcher-kva.example") == "1", m->name());
+    BOOST_TEST(ask("XN--bcher-kva.example") == "3", m->name());
+    BOOST_TEST(ask(".GRÜN.example") == "4", m->name());
+    BOOST_TEST(ask("[xn--grn-ioa.example]:587") == "5", m->name());
+    BOOST_TEST(ask("example.org") == "(none)", m->name());
+  }
+  auto pattern = must("regexp:{{/^jo@xn--bcher-kva\\.example$/ a}}");
+  BOOST_TEST(shown(pattern->lookup("jo@bücher.example")) == "a");
+  BOOST_TEST(shown(find_address(list("inline:{@xn--bcher-kva.example=x}"), "jo+e@bücher.example",
+                                {.bare_user = false, .at_domain = true, .delimiters = "+"})) == "@bücher.example=x");
+}
+BOOST_AUTO_TEST_CASE(a_file_whose_keys_were_folded_in_ascii_alone_is_still_read) {
+  // As penmap wrote it once, and as postmap does with smtputf8_enable = no.
+  const std::vector<TableEntry> entries = {{1, "jÖrg@x.example", "1"}, {2, "a@bÜcher.example", "2"}};
+  const BuildOptions as_it_is{.fold_keys = false};
+  BOOST_REQUIRE(build_lmdb(dir.file("l.lmdb"), entries, "t", as_it_is).has_value());
+  BOOST_REQUIRE(build_cdb(dir.file("c.cdb"), entries, "t", as_it_is).has_value());
+  for (const auto& m : {must("lmdb:" + dir.file("l")), must("cdb:" + dir.file("c"))}) {
+    BOOST_TEST(shown(m->lookup("JÖRG@x.example")) == "1", m->name());
+    BOOST_TEST(shown(m->lookup("A@BÜCHER.example")) == "2", m->name());
+  }
+  BOOST_TEST(remove_from_lmdb(dir.file("l.lmdb"), {"JÖRG@x.example"}, true).value() == 1U);
+  BOOST_TEST(remove_from_cdb(dir.file("c.cdb"), {"JÖRG@x.example"}, true).value() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(address_keys_are_tried_in_the_documented_order) {
   AddressKeys keys;
   keys.bare_user = true;
@@ -463,6 +505,24 @@ BOOST_AUTO_TEST_CASE(mapped_networks_are_ipv4_networks_with_96_bits_less) {
     BOOST_TEST(!list->matches_address(other).value(), other);
 }
 
+BOOST_AUTO_TEST_CASE(lists_have_domains_in_any_case_and_either_form) {
+  for (const auto kind : {MatchList::Kind::string, MatchList::Kind::domain, MatchList::Kind::host}) {
+    const auto l = MatchList::open(kind, "bücher.example, xn--grn-ioa.example inline:{straße.example=x}", {});
+    BOOST_REQUIRE(l);
+    const auto has = [&](const char* name) {
+      return kind == MatchList::Kind::host ? l->matches_host(name, "192.0.2.1").value() : l->matches(name).value();
+    };
+    for (const char* name : {"BÜCHER.example", "xn--bcher-kva.example", "grün.example", "GRÜN.EXAMPLE",
+                             "XN--GRN-IOA.example", "STRASSE.example", "straße.example"})
+      BOOST_TEST(has(name), name);
+    for (const char* name : {"bucher.example", "xn--bcher-.example", "a.bücher.example"}) BOOST_TEST(!has(name), name);
+  }
+  const auto parents = MatchList::open(MatchList::Kind::domain, "bücher.example", {.parent_domains = true, .open = {}});
+  BOOST_TEST(parents->matches("a.xn--bcher-kva.example").value());
+  const auto dotted = MatchList::open(MatchList::Kind::domain, ".bücher.example", {});
+  BOOST_TEST(dotted->matches("a.xn--bcher-kva.example").value());
+  BOOST_TEST(!dotted->matches("xn--bcher-kva.example").value());
+}
 BOOST_AUTO_TEST_CASE(network_lists_match_both_families_negations_files_and_tables) {
   const auto file = dir.write("nets", "# ours\n198.51.100.0/24\n[2001:db8::]/32\n");
   const auto cidr = dir.write("c", "203.0.113.0/24 ok\n");

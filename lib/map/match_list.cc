@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
+#include "lib/idn/fold.h"
 #include "lib/map/file_map.h"
 
 namespace pen::map {
@@ -49,7 +51,7 @@ Result<void> MatchList::add(std::string_view value, bool negated_outside, unsign
       PEN_TRY(add(patterns, item.negated, depth + 1));
       continue;
     }
-    item.text = to_lower(text);
+    item.text = idn::fold(text);
     const bool addresses = kind_ == Kind::network || kind_ == Kind::host;
     const bool looks_numeric = text.front() == '[' || parse_ip(text.substr(0, text.find('/'))).has_value();
     const auto read_network = [&]() -> Result<void> {
@@ -76,10 +78,14 @@ Result<void> MatchList::add(std::string_view value, bool negated_outside, unsign
   return {};
 }
 
-Result<bool> MatchList::Item::matches_name(std::string_view name, Kind kind, bool parent_domains) const {
+MatchList::Name::Name(std::string_view text) : folded(idn::fold(text)), others(idn::other_forms(text)) {
+  for (std::string& other : others) other = idn::fold(other);
+}
+
+Result<bool> MatchList::Item::matches_name(const Name& name, Kind kind, bool parent_domains) const {
   const bool parents = kind == Kind::domain || kind == Kind::host;
   if (table) {
-    std::string_view key = name;
+    std::string_view key = name.folded;
     bool first = true;
     while (!key.empty()) {
       if (first || !table->whole_key_only()) {
@@ -95,6 +101,12 @@ Result<bool> MatchList::Item::matches_name(std::string_view name, Kind kind, boo
     return false;
   }
   if (is_network) return false;
+  return is_text_of(name.folded, parents, parent_domains) ||
+         std::ranges::any_of(name.others,
+                             [&](const std::string& other) { return is_text_of(other, parents, parent_domains); });
+}
+
+bool MatchList::Item::is_text_of(std::string_view name, bool parents, bool parent_domains) const {
   if (name == text) return true;
   if (!parents || name.size() <= text.size() || !name.ends_with(text)) return false;
   if (text.front() == '.') return !parent_domains;
@@ -113,8 +125,8 @@ Result<bool> MatchList::Item::matches_address(const IpAddress& address, const st
 }
 
 Result<bool> MatchList::matches(std::string_view text) const {
-  const std::string name = to_lower(text);
-  if (name.empty()) return false;
+  const Name name(text);
+  if (name.folded.empty()) return false;
   for (const auto& item : items_) {
     PEN_TRY_ASSIGN(const bool hit, item.matches_name(name, kind_, options_.parent_domains));
     if (hit) return !item.negated;
@@ -123,8 +135,8 @@ Result<bool> MatchList::matches(std::string_view text) const {
 }
 Result<bool> MatchList::matches_address(std::string_view address) const { return matches_host("unknown", address); }
 Result<bool> MatchList::matches_host(std::string_view name_in, std::string_view address) const {
-  const std::string name = to_lower(name_in);
-  const bool use_name = kind_ == Kind::host && name != "unknown" && !name.empty();
+  const Name name(name_in);
+  const bool use_name = kind_ == Kind::host && name.folded != "unknown" && !name.folded.empty();
   const auto ip = parse_ip(address);
   const std::string ip_text = ip ? ip->text() : std::string();
   for (const auto& item : items_) {

@@ -21,7 +21,7 @@ namespace pen::map {
 class MatchList {
  public:
   enum class Kind {
-    string,  // equal in any case, or the table has the string
+    string,  // equal in any case and either form of a domain (lib/idn), or the table has the string
     domain,  // the same; and sub-domains match .parent, or parent itself with parent_domains
     // A numeric address in a network ("192.0.2.0/24", "[2001:db8::]/32"), or the table has the address.
     network,
@@ -51,14 +51,21 @@ class MatchList {
   bool has_tables() const;
 
  private:
+  /// Who is looked for: folded, and how else a domain is written, which is none but for names beyond ASCII.
+  struct Name {
+    explicit Name(std::string_view text);
+    std::string folded;
+    std::vector<std::string> others;
+  };
   struct Item {
     bool negated = false;
-    std::string text;            // lower case
+    std::string text;            // folded
     std::shared_ptr<Map> table;  // or
     Network network;             // or
     bool is_network = false;
     std::string fault;  // of a network that cannot be read
-    Result<bool> matches_name(std::string_view name, Kind kind, bool parent_domains) const;
+    Result<bool> matches_name(const Name& name, Kind kind, bool parent_domains) const;
+    bool is_text_of(std::string_view name, bool parents, bool parent_domains) const;
     Result<bool> matches_address(const IpAddress& address, const std::string& text_in) const;
   };
   Result<void> add(std::string_view value, bool negated_outside, unsigned depth);

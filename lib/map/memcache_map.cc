@@ -3,6 +3,7 @@
 /// A key that the cache does not have is asked of the backup, and what that has is put into the cache. A cache that
 /// fails hides no backup: then the backup alone answers. Without backup the failure is the answer.
 #include "lib/base/text.h"
+#include "lib/idn/fold.h"
 #include "lib/map/database_description.h"
 #include "lib/map/database_look_up.h"
 #include "lib/map/database_pool.h"
@@ -63,10 +64,10 @@ class MemcacheMap final : public Map {
         set_(std::make_shared<CacheSource>("memcache:" + name + " set", description_, true)) {}
   bool blocking() const override { return true; }
 
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     if (key.size() > kMaxKey || !is_utf8(key)) return std::nullopt;
     PEN_TRY_ASSIGN(const auto table, description_->current());
-    const std::string folded = fold_ ? to_lower(key) : std::string(key);
+    const std::string folded = fold_ ? idn::fold(key) : std::string(key);
     PEN_TRY_ASSIGN(const bool asks, table->asks_for(folded));
     if (!asks) return std::nullopt;
     const bool cached = can_have(*table, folded);

@@ -169,7 +169,7 @@ class PatternMap final : public Map {
                     substitute ? &Table::template load<style, true> : &Table::template load<style, false>);
   }
 
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     if (key.size() > kMaxPatternKey || key.find('\0') != std::string_view::npos) return std::nullopt;
     PEN_TRY_ASSIGN(const auto table, current());
     const std::string text(key);

@@ -93,7 +93,7 @@ class ServedMap final : public Map {
       : Map(source->name()), source_(std::move(source)), whole_keys_(whole_keys) {}
   bool blocking() const override { return true; }
   bool whole_key_only() const override { return whole_keys_; }
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     PEN_TRY_ASSIGN(const bool asks, source_->asks_for(key));
     if (!asks) return std::nullopt;
     return answer_from(source_, key);

@@ -9,6 +9,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/text.h"
+#include "lib/idn/fold.h"
 #include "lib/map/file_map.h"
 #include "lib/map/passed_over.h"
 #include "lib/map/source.h"
@@ -25,7 +26,7 @@ struct TextHashView {
 using Entries = std::unordered_map<std::string, std::string, TextHashView, std::equal_to<>>;
 
 Value find_in(const Entries& entries, std::string_view key, bool fold) {
-  const auto found = fold ? entries.find(to_lower(key)) : entries.find(key);
+  const auto found = fold ? entries.find(idn::fold(key)) : entries.find(key);
   if (found == entries.end()) return std::nullopt;
   return found->second;
 }
@@ -44,7 +45,7 @@ Result<std::shared_ptr<TextTable>> load_text(const std::string& path, bool fold)
   table->path = path;
   for (auto& warning : parsed.warnings) table->passed_over.add(std::move(warning));
   for (auto& e : parsed.entries) {  // of equal keys the first one stays
-    table->entries.try_emplace(fold ? to_lower(e.key) : std::move(e.key), std::move(e.value));
+    table->entries.try_emplace(fold ? idn::fold(e.key) : std::move(e.key), std::move(e.value));
   }
   return table;
 }
@@ -57,7 +58,7 @@ class TextHashMap final : public Map {
       : Map(std::move(spec)),
         fold_(options.fold_keys),
         file_(path, *options.clock, fold_ ? &load_folded : &load_exact) {}
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     if (key.size() > kMaxKey) return std::nullopt;
     PEN_TRY_ASSIGN(const auto table, file_.current());
     return find_in(table->entries, key, fold_);
@@ -82,7 +83,7 @@ class InlineMap final : public Map {
  public:
   InlineMap(std::string spec, Entries entries, bool fold)
       : Map(std::move(spec)), entries_(std::move(entries)), fold_(fold) {}
-  Value lookup(std::string_view key) override { return find_in(entries_, key, fold_); }
+  Value find(std::string_view key) override { return find_in(entries_, key, fold_); }
 
  private:
   Entries entries_;
@@ -92,7 +93,7 @@ class InlineMap final : public Map {
 class StaticMap final : public Map {
  public:
   StaticMap(std::string spec, std::string value) : Map(std::move(spec)), value_(std::move(value)) {}
-  Value lookup(std::string_view) override { return value_; }
+  Value find(std::string_view) override { return value_; }
   bool whole_key_only() const override { return true; }
 
  private:
@@ -102,7 +103,7 @@ class StaticMap final : public Map {
 class BrokenMap final : public Map {
  public:
   BrokenMap(std::string spec, Error why) : Map(std::move(spec)), why_(std::move(why)) {}
-  Value lookup(std::string_view) override { return std::unexpected(why_); }
+  Value find(std::string_view) override { return std::unexpected(why_); }
   std::optional<Error> problem() override { return why_; }
 
  private:
@@ -162,9 +163,9 @@ class AccountMap final : public Map {
   AccountMap(std::string spec, bool groups, bool fold)
       : Map(spec), source_(std::make_shared<Accounts>(std::move(spec), groups)), fold_(fold) {}
   bool blocking() const override { return true; }
-  Value lookup(std::string_view key) override {
+  Value find(std::string_view key) override {
     if (key.empty() || key.size() > 256 || key.find('\0') != std::string_view::npos) return std::nullopt;
-    return fold_ ? answer_from(source_, to_lower(key)) : answer_from(source_, key);
+    return fold_ ? answer_from(source_, idn::fold(key)) : answer_from(source_, key);
   }
 
  private:
@@ -208,7 +209,7 @@ Result<std::shared_ptr<Map>> make_inline(std::string spec, const std::string& na
     if (equals == std::string_view::npos || trim(pair.substr(0, equals)).empty()) return false;
     std::string key(trim(pair.substr(0, equals)));
     // of equal keys the last one stays
-    entries.insert_or_assign(options.fold_keys ? to_lower(key) : std::move(key), trim(pair.substr(equals + 1)));
+    entries.insert_or_assign(options.fold_keys ? idn::fold(key) : std::move(key), trim(pair.substr(equals + 1)));
     return true;
   };
   for (const auto& item : split_list(unbraced(name))) {

@@ -1,6 +1,7 @@
 #include "lib/map/table_text.h"
 
 #include "lib/base/text.h"
+#include "lib/idn/fold.h"
 
 namespace pen::map {
 namespace {
@@ -93,7 +94,7 @@ TableText parse_aliases(std::string_view text, std::string_view file) {
       table.warnings.push_back(warning(file, line.number, "expected format: name: value"));
       continue;
     }
-    std::string name = to_lower(unquote(trim(std::string_view(line.text).substr(0, colon))));
+    std::string name = idn::fold(unquote(trim(std::string_view(line.text).substr(0, colon))));
     const std::string_view value = trim(std::string_view(line.text).substr(colon + 1));
     if (name.empty() || value.empty()) {
       table.warnings.push_back(warning(file, line.number, "name or value is empty"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/mail/command.h"
 
@@ -72,7 +73,7 @@ std::optional<mail::RcptCommand> read_recipient(const Edit& edit) {
 }
 
 bool same_address(std::string_view a, std::string_view b) {
-  return mail::local_part(a) == mail::local_part(b) && iequals(mail::domain_part(a), mail::domain_part(b));
+  return mail::local_part(a) == mail::local_part(b) && idn::same_domain(mail::domain_part(a), mail::domain_part(b));
 }
 
 void change_header(mail::HeaderFields& fields, const Edit& edit, std::string_view name, std::string_view value) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/mail/logged.h"
-#include "lib/net/dns_native.h"
+#include "lib/net/host_addresses.h"
 
 namespace pen::milter {
 namespace {
@@ -76,23 +76,20 @@ class OtherFilters::Macros final : public MacroSource {
   intake::Message& message_;
 };
 
-OtherFilters::OtherFilters(async::Loop& loop, std::shared_ptr<const Settings> settings, intake::Intake& intake)
+OtherFilters::OtherFilters(async::Loop& loop, net::ResolverOptions dns, std::shared_ptr<const Settings> settings,
+                           intake::Intake& intake)
     : name_threads_(loop, kNameThreads),
+      resolver_(loop, name_threads_, std::move(dns)),
       settings_(std::move(settings)),
       intake_(intake),
       tools_{.loop = loop,
-             .find_host = [this](std::string host, async::Until) { return find_host(std::move(host)); },
+             .find_host = [this](std::string host, async::Until until) { return find_host(std::move(host), until); },
              .warn = [this](const std::string& line) { intake_.log_warning(line); }} {}
 
-async::Task<Result<std::vector<std::string>>> OtherFilters::find_host(std::string host) {
-  auto addresses = co_await name_threads_.run([host] {
-    std::vector<std::string> out;
-    for (const auto type : {net::RecordType::a, net::RecordType::aaaa})
-      for (auto& record : net::lookup_native(host, type).records) out.push_back(std::move(record.data));
-    return out;
-  });
-  if (addresses.empty()) co_return fail(MilterError::lost, host + ": no address");
-  co_return addresses;
+async::Task<Result<std::vector<std::string>>> OtherFilters::find_host(std::string host, async::Until until) {
+  auto found = co_await net::host_addresses(resolver_, name_threads_, "/etc/hosts", host, {}, until);
+  if (found.addresses.empty()) co_return fail(MilterError::lost, host + ": " + found.why);
+  co_return std::move(found.addresses);
 }
 
 async::Task<resolve::Route> OtherFilters::route(std::string sender, std::string address) {

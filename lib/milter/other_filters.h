@@ -1,7 +1,7 @@
 #pragma once
 /// Filters (milters) for mail that does not come by SMTP: a session is played to them for each message.
 ///
-/// Use:     OtherFilters filters(loop, settings, intake);
+/// Use:     OtherFilters filters(loop, dns, settings, intake);     // dns: resolve::name_servers()
 ///          Judged j = co_await filters.judge(message, until);       // content has come, commit() comes next
 /// Session: as Postfix's cleanup plays it: the message's client connects and says EHLO with its name; for mail that was
 ///          submitted on this host that is localhost [127.0.0.1].
@@ -17,12 +17,14 @@
 #include "lib/intake/derived.h"
 #include "lib/intake/intake.h"
 #include "lib/milter/chain.h"
+#include "lib/net/dns.h"
 
 namespace pen::milter {
 
 class OtherFilters {
  public:
-  OtherFilters(async::Loop& loop, std::shared_ptr<const Settings> settings, intake::Intake& intake);
+  OtherFilters(async::Loop& loop, net::ResolverOptions dns, std::shared_ptr<const Settings> settings,
+               intake::Intake& intake);
 
   enum class Outcome : std::uint8_t {
     pass,     // commit it: changed, held, discarded, or refused
@@ -44,10 +46,11 @@ class OtherFilters {
   async::Task<intake::Commit> judge_own(intake::Message& message, async::Until until);
   async::Task<Verdict> envelope(Chain& chain, intake::Message& message, Macros& macros, const char*& where);
   async::Task<resolve::Route> route(std::string sender, std::string address);
-  async::Task<Result<std::vector<std::string>>> find_host(std::string host);
+  async::Task<Result<std::vector<std::string>>> find_host(std::string host, async::Until until);
   void log_verdict(intake::Message& message, const Verdict& verdict, const char* where) const;
 
-  async::HandlerPool name_threads_;  // the host's resolver may hang: nothing else waits for these
+  async::HandlerPool name_threads_;
+  net::Resolver resolver_;
   std::shared_ptr<const Settings> settings_;
   intake::Intake& intake_;
   Tools tools_;

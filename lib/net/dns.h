@@ -89,9 +89,6 @@ enum class DnsError { bad_address = 1, malformed, mismatch, truncated, bad_name 
 std::string_view error_module(DnsError);
 std::string_view describe(DnsError);
 
-/// enable_idna2003_compatibility, for all names of this process from now on.
-void convert_names_by_idna2003(bool yes);
-
 /// Where a host's addresses come from: smtp_host_lookup.
 enum class HostLookup : std::uint8_t { dns, native, dns_then_native, native_then_dns };
 

@@ -1,14 +1,13 @@
 #include "lib/net/dns_packet.h"
 
 #include <arpa/inet.h>
-#include <idn2.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <memory>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 
 // ldns.h defines bool as a macro, so it is included last.
 #include <ldns/ldns.h>
@@ -176,21 +175,6 @@ DnsAnswer negative(DnsOutcome outcome, std::string name, const DnsReply& reply, 
   return answer;
 }
 
-std::atomic<bool> by_idna2003 = false;  // also read by threads that ask the system for names
-
-/// Turns U-labels into A-labels (RFC 5891); nullopt: not a valid name.
-std::optional<std::string> ascii_name(std::string_view name) {
-  if (name.size() > 1000 || name.find('\0') != std::string_view::npos) return std::nullopt;
-  char* out = nullptr;
-  const int kind = by_idna2003.load(std::memory_order_relaxed) ? IDN2_TRANSITIONAL : IDN2_NONTRANSITIONAL;
-  if (idn2_to_ascii_8z(std::string(name).c_str(), &out, IDN2_NFC_INPUT | kind) != IDN2_OK) {
-    return std::nullopt;
-  }
-  std::string ascii(out);
-  idn2_free(out);
-  return ascii;
-}
-
 std::string_view rcode_text(unsigned rcode) {
   switch (rcode) {
     case 1:
@@ -208,12 +192,10 @@ std::string_view rcode_text(unsigned rcode) {
 
 }  // namespace
 
-void convert_names_by_idna2003(bool yes) { by_idna2003.store(yes, std::memory_order_relaxed); }
-
 std::optional<std::string> normal_name(std::string_view name) {
   std::string ascii;
   if (std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) {
-    auto converted = ascii_name(name);
+    auto converted = idn::ascii_domain(name);
     if (!converted) return std::nullopt;
     ascii = *std::move(converted);
     name = ascii;

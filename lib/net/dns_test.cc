@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/async/testing/run.h"
+#include "lib/idn/domain.h"
 #include "lib/net/dns_cache.h"
 #include "lib/net/dns_packet.h"
 #include "lib/net/dns_sockets.h"
@@ -100,12 +101,12 @@ BOOST_AUTO_TEST_CASE(names_that_dns_cannot_hold_do_not_exist) {
 }
 BOOST_AUTO_TEST_CASE(names_beyond_ascii_are_asked_for_by_their_a_labels) {
   for (const bool old : {false, true}) {  // enable_idna2003_compatibility
-    convert_names_by_idna2003(old);
+    idn::convert_by_idna2003(old);
     BOOST_TEST(normal_name("stra\xc3\x9f"
                            "e.example")
                    .value() == (old ? "strasse.example" : "xn--strae-oqa.example"));
   }
-  convert_names_by_idna2003(false);
+  idn::convert_by_idna2003(false);
   server.a("xn--bcher-kva.example", "192.0.2.1");
   BOOST_TEST(ask("B\xc3\x9c"
                  "cher.example") == "found 192.0.2.1");

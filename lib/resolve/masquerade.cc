@@ -1,6 +1,7 @@
 #include "lib/resolve/masquerade.h"
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/resolve/tables.h"
 
@@ -30,8 +31,8 @@ Result<std::string> Masquerade::hide(std::string address, Place place) const {
   if (at == std::string_view::npos) return address;
   const std::string domain = to_lower(std::string_view(address).substr(at + 1));
   for (const Domain& d : domains_) {
-    const bool same = domain == d.name;
-    if (!same && !domain.ends_with("." + d.name)) continue;
+    if (!idn::within_domain(domain, d.name)) continue;
+    const bool same = idn::same_domain(domain, d.name);
     if (same || !d.hides) return address;
     PEN_TRY_ASSIGN(const bool excepted,
                    exceptions_.matches(mail::unquote_local(std::string_view(address).substr(0, at))));

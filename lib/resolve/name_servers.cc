@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 
 namespace pen::resolve {
 
@@ -35,7 +36,7 @@ std::vector<std::string> search_domains(std::string_view resolv_conf) {
 Result<net::ResolverOptions> name_servers(const config::Settings& settings, std::string_view resolv_conf) {
   net::ResolverOptions options;
   options.timeout = settings.dns_resolver_timeout;
-  net::convert_names_by_idna2003(settings.enable_idna2003_compatibility);
+  idn::convert_by_idna2003(settings.enable_idna2003_compatibility);
   if (settings.dns_resolver_addresses.empty()) {
     net::apply_resolv_conf(resolv_conf, options);
   } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/mail/reply.h"
 #include "lib/resolve/tables.h"
@@ -77,7 +78,8 @@ class ResolveImpl final : public Resolve {
   Result<std::string> forwarded_sender(std::string_view sender) const override {
     if (!tables_.srs || sender.empty()) return std::string();
     const std::string domain = to_lower(mail::domain_part(sender));
-    if (iequals(domain, options_.myorigin) || iequals(domain, options_.myhostname)) return std::string();
+    if (idn::same_domain(domain, options_.myorigin) || idn::same_domain(domain, options_.myhostname))
+      return std::string();
     PEN_TRY_ASSIGN(const AddressClass own, tables_.class_of(domain));
     if (own != AddressClass::other && own != AddressClass::relay) return std::string();
     return tables_.srs->forward(sender);
@@ -417,7 +419,8 @@ Result<bool> Tables::is_local(std::string_view domain) const {
 
 Result<bool> Tables::is_srs_postmaster(std::string_view address) const {
   const auto domain = mail::domain_part(address);
-  if (!srs || !iequals(domain, srs->domain()) || !iequals(mail::local_part(address), "postmaster")) return false;
+  if (!srs || !idn::same_domain(domain, srs->domain()) || !iequals(mail::local_part(address), "postmaster"))
+    return false;
   PEN_TRY_ASSIGN(const AddressClass its, class_of(domain));
   return its == AddressClass::virtual_alias;
 }
@@ -434,7 +437,7 @@ Result<AddressClass> Tables::class_of(std::string_view domain_in) const {
   if (mailbox) return AddressClass::virtual_mailbox;
   PEN_TRY_ASSIGN(const bool relay, relay_domains.matches(domain));
   if (relay) return AddressClass::relay;
-  return srs && domain == srs->domain() ? AddressClass::virtual_alias : AddressClass::other;
+  return srs && idn::same_domain(domain, srs->domain()) ? AddressClass::virtual_alias : AddressClass::other;
 }
 
 Result<map::AddressKeys> Tables::keys_for(const Options& options, std::string_view address) const {
@@ -442,7 +445,7 @@ Result<map::AddressKeys> Tables::keys_for(const Options& options, std::string_vi
   keys.delimiters = options.recipient_delimiter;
   const std::string_view domain = mail::domain_part(address);
   if (domain.empty()) return keys;
-  if (iequals(domain, myorigin)) {
+  if (idn::same_domain(domain, myorigin)) {
     keys.bare_user = true;
     return keys;
   }

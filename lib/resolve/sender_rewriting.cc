@@ -1,6 +1,7 @@
 #include "lib/resolve/sender_rewriting.h"
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 #include "lib/srs/secrets.h"
 
@@ -31,13 +32,13 @@ Result<std::shared_ptr<const SenderRewriting>> SenderRewriting::open(const Optio
 }
 
 std::optional<Result<std::string>> SenderRewriting::original(std::string_view recipient) const {
-  if (!iequals(mail::domain_part(recipient), domain_) || !srs::Srs::rewritten(recipient)) return std::nullopt;
+  if (!idn::same_domain(mail::domain_part(recipient), domain_) || !srs::Srs::rewritten(recipient)) return std::nullopt;
   return srs_.reverse(recipient, clock_.wall_now());
 }
 
 Result<std::string> SenderRewriting::forward(std::string_view sender) const {
   const std::string domain = to_lower(mail::domain_part(sender));
-  if (domain.empty() || domain == domain_) return std::string();
+  if (domain.empty() || idn::same_domain(domain, domain_)) return std::string();
   PEN_TRY_ASSIGN(const bool excluded, excluded_.matches(domain));
   if (excluded) return std::string();
   auto rewritten = srs_.forward(sender, domain_, clock_.wall_now());

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 
 namespace pen::signing {
@@ -35,9 +36,7 @@ Result<map::MapList> open_maps(const std::string& value, const config::Settings&
 }
 
 bool within(std::string_view domain, std::string_view parent, bool sub_domains) {
-  if (iequals(domain, parent)) return true;
-  return sub_domains && domain.size() > parent.size() && domain[domain.size() - parent.size() - 1] == '.' &&
-         iequals(domain.substr(domain.size() - parent.size()), parent);
+  return sub_domains ? idn::within_domain(domain, parent) : idn::same_domain(domain, parent);
 }
 
 /// A list of hosts of an opendkim.conf. notes: gets its faults.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
 #include "lib/mail/address.h"
 
 namespace pen::submission {
@@ -58,7 +59,7 @@ Result<bool> LoginSenders::permit(std::string_view login, std::string_view sende
       if (sender.empty()) return true;
     } else if (sender.empty()) {
       continue;
-    } else if (iequals(pattern, pattern.starts_with('@') ? at_domain : bare)) {
+    } else if (idn::same_address(pattern, pattern.starts_with('@') ? at_domain : bare)) {
       return true;
     }
   }

@@ -165,6 +165,10 @@ class BrokenConfig(Suite):
                    smtpd_sender_restrictions="check_policy_service inet:gone6.example:10023, permit_mynetwork, "
                                              "reject_unknwon_sender_domain",
                    header_checks="regexp:$config_directry/header_checks", mine="a", smtpd_banner="$minee $myhostnam")
+            routes = mx.write("routes", "a.example smtp:[gone8.example]\nb.example local:gone.example\n"
+                                        "c.example :there.example\n")
+            hops = mx.write("hops", "# by sender\n@d.example [gone9.example]:587\n")
+            mx.set(transport_maps=f"texthash:{routes}", sender_dependent_relayhost_maps=f"texthash:{hops}")
             mx.set_services({"extra": "inet n - n - - smtpd -o smtpd_proxy_filter=gone7.example:25 "
                                       "-o smtpd_helo_restrictions=permit_mynetworks,rejecct -o "
                                       "smtpd_data_restrictions=check_sender_access"})
@@ -175,7 +179,10 @@ class BrokenConfig(Suite):
                                   ("smtpd_sender_restrictions", "gone6"), ("smtpd_proxy_filter", "gone7")):
                 self.assertRegex(done.stdout, rf"(main|master)\.cf:\d+: {setting}: {host}\.example has no address in "
                                               r"DNS; write: a host that exists")
-            for known in ("there.example has", "by-mx.example has", "mx.test.example has"):
+            for place, setting, host in ((f"{routes}:1", "transport_maps", "gone8"),
+                                         (f"{hops}:2", "sender_dependent_relayhost_maps", "gone9")):
+                self.assertIn(f"{place}: {setting}: {host}.example has no address in DNS", done.stdout)
+            for known in ("gone.example has", "there.example has", "by-mx.example has", "mx.test.example has"):
                 self.assertNotIn(known, done.stdout)
             for wrong, right in (("permit_mynetwork: .*", "permit_mynetworks"),
                                  ("reject_unknwon_sender_domain: .*", "reject_unknown_sender_domain"),

@@ -710,6 +710,22 @@ class LocalMail(Suite):
             self.assertEqual(re.sub("L+", "L", codes), "CHMRTLNBEQ")
             self.assertEqual(f.events[0][1], b"localhost\x004\0\x00127.0.0.1\0")
 
+    def test_filters_are_found_by_the_name_servers_that_settings_name(self):
+        sign = edits(milter.insert(1, "X-Signed", "yes"))
+        with Milter(sign) as f, Dns({("scan.invalid", "A"): ["127.0.0.1"]}) as names:
+            names.trouble["scan.invalid"] = TRUNCATED  # asked again by TCP, which programs must be allowed
+            with Instance({**SETTINGS, "non_smtpd_milters": f"inet:scan.invalid:{f.port}",
+                           "smtpd_milters": f"inet:scan.invalid:{f.port}", "internal_mail_filter_classes": "bounce",
+                           "smtpd_reject_unlisted_recipient": "no", "dns_resolver_port": str(names.port),
+                           "virtual_mailbox_maps": inline({"ada@virtual.test.example": "ada/"})}) as mx:
+                self.submit(mx)  # pickup, smtpd, bounce
+                mx.virtual_box("ada").wait(1)
+                send(mx.port, "ada@virtual.test.example", ["ada@virtual.test.example", "no@virtual.test.example"],
+                     mail("will return"))
+                mx.virtual_box("ada").wait(3)
+                for message in mx.virtual_box("ada").messages():
+                    self.assertRegex(message, rb"(?s)Received: .*\nX-Signed: yes\n")
+
     def test_refused_mail_goes_back_and_mail_that_is_put_off_waits(self):
         with Milter({"E": reply("550 5.7.9 a worm")}) as f, self.instance(f) as mx:
             self.submit(mx)

@@ -32,8 +32,8 @@ INCLUDE = ("linux-image-cloud-amd64 initramfs-tools systemd-sysv systemd dbus ud
            "apparmor apparmor-utils needrestart ufw logrotate "
            "ca-certificates cron debconf init-system-helpers mailutils netbase passwd procps publicsuffix python3 "
            "ssl-cert iproute2 e2fsprogs zstd less "
-           "libcurl4 libfmt9 libhiredis0.14 libidn2-0 libldns3 liblmdb0 libncursesw6 libpcre2-8-0 libseccomp2 libssl3 "
-           "libuv1 libxxhash0 zlib1g").split()
+           "libcurl4 libfmt9 libhiredis0.14 libidn2-0 libldns3 liblmdb0 libncursesw6 libpcre2-8-0 "
+           "libseccomp2 libssl3 libunistring2 libuv1 libxxhash0 zlib1g").split()
 UNIT = """[Unit]
 Description=What the host of this machine says
 DefaultDependencies=no
