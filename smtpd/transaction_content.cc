@@ -222,6 +222,8 @@ Response Transaction::not_taken(const intake::Commit& commit) {
       return Response::refused("552 5.3.4 Error: message file too big", ErrorClass::bounce);
     case Outcome::too_many_hops:
       return Response::refused("554 5.4.0 Error: too many hops", ErrorClass::bounce);
+    case Outcome::too_many_fields:
+      return Response::refused("552 5.3.4 Error: too many header fields", ErrorClass::bounce);
     case Outcome::expansion_limit:  // our table's fault: mail survives until that is put right
       return Response::refused("451 4.6.0 Error: alias expansion exceeds limit", ErrorClass::data);
     case Outcome::refused:

@@ -65,6 +65,8 @@ std::string_view outcome_text(Outcome o) {
       return "message too large";
     case Outcome::too_many_hops:
       return "too many hops";
+    case Outcome::too_many_fields:
+      return "too many header fields";
     case Outcome::no_space:
       return "no space in the queue";
     case Outcome::refused:
@@ -91,6 +93,8 @@ Commit outcome_of(const Body& body) {
       return Commit{Outcome::too_large, {}};
     case Body::Problem::too_many_hops:
       return Commit{Outcome::too_many_hops, {}};
+    case Body::Problem::too_many_fields:
+      return Commit{Outcome::too_many_fields, {}};
     case Body::Problem::no_space:
       return Commit{Outcome::no_space, {}};
     case Body::Problem::unavailable:
@@ -193,6 +197,7 @@ Body& Message::open_body(std::uint64_t expected) {
   ContentOptions options;
   options.size_limit = s.message_size_limit;
   options.hop_limit = s.hopcount_limit;
+  options.field_limit = s.header_field_limit;
   const bool from_outside = !unqueued_ && !made_here_;
   const bool remote = !complete_header_ && from_outside && !s.remote_domain.empty();
   if (complete_header_ || remote || (s.complete_all_headers && from_outside)) {

@@ -44,6 +44,7 @@ struct Settings {
   std::string myhostname, mail_name = "Penstock", myorigin = {};
   std::uint64_t message_size_limit = 10240000;
   unsigned hopcount_limit = 50;
+  std::size_t header_field_limit = 0;  // 0: none
   Copies copies = {};
   // receive_override_options: canonical maps, virtual aliases, copies
   bool address_mappings = true;
@@ -95,6 +96,7 @@ enum class Outcome : std::uint8_t {
   ok,
   too_large,        // 552 5.3.4
   too_many_hops,    // 554 5.4.0
+  too_many_fields,  // 552 5.3.4
   no_space,         // 452 4.3.1
   refused,          // by checks: text is "5.7.1 reason" or "4.7.1 reason"
   expansion_limit,  // 451 4.6.0: virtual aliases without end
