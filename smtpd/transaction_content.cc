@@ -48,6 +48,9 @@ async::Task<std::optional<Response>> Transaction::start_content(const char* verb
     if (auto no = co_await filters_->data()) co_return no;
   if (auto no = decide_signing()) co_return no;
   if (auto no = co_await take_tenant_field()) co_return no;
+  // The content is on its way to the filter before it is known whether a field claims to be ours, and the smtpd behind
+  // the filter believes the filter. RFC 8601 section 5 lets a border drop them all.
+  if (authentication_ && proxied()) message_.drop_field("Authentication-Results");
   message_.open_body(std::max(expected, message_.envelope().body.size));
   if (auto no = co_await proxy_data()) co_return refused_by_proxy(*no, verb);
   co_return std::nullopt;

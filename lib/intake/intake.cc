@@ -224,7 +224,8 @@ Body& Message::open_body(std::uint64_t expected) {
   }
   if (return_refused_) options.keep_refused = true;
   options.max_field = s.header_size_limit;
-  options.drop_fields = s.drop_fields;
+  drop_fields_.insert(drop_fields_.end(), s.drop_fields.begin(), s.drop_fields.end());
+  options.drop_fields = drop_fields_;
   options.take_field = take_field_;
   const std::uint64_t declared = s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options), declared);
