@@ -17,6 +17,7 @@
 #include "lib/metrics/page.h"
 #include "lib/service/board.h"
 #include "lib/service/link.h"
+#include "lib/service/lock.h"
 #include "lib/service/setup.h"
 #include "master/supervised.h"
 
@@ -264,7 +265,9 @@ Supervisor::Process* Supervisor::launch_program(Service& s) {
   arguments.badged = static_cast<bool>(badges);
   what.words = arguments.to_words();
   what.environment = environment_;
-  what.programs_lock = programs_lock_;
+  const auto lock = service::share_programs_lock(programs_lock_);
+  if (!lock) log::warning("{}: {}", s.plan.program, lock.error().message());
+  what.programs_lock = lock ? lock->get() : programs_lock_;
   auto started = service::launch(what);
   if (!started) {
     log::error("cannot start {} for {}: {}", s.plan.program, s.plan.label, started.error().message());
