@@ -48,7 +48,8 @@ std::optional<Found> place(int fd, int which) {
 
 Json to_json(const Handover::Program& p) {
   return {{"pid", p.pid},           {"fd", p.fd},           {"ready", p.ready},         {"draining", p.draining},
-          {"confined", p.confined}, {"version", p.version}, {"log_round", p.log_round}, {"log_sent", p.log_sent}};
+          {"confined", p.confined}, {"version", p.version}, {"log_round", p.log_round}, {"log_sent", p.log_sent},
+          {"badged", p.badged}};
 }
 
 Handover::Program program_of(const Json& j) {
@@ -61,6 +62,7 @@ Handover::Program program_of(const Json& j) {
   p.version = j.at("version").get<std::string>();
   p.log_round = j.at("log_round").get<unsigned>();
   p.log_sent = j.at("log_sent").get<std::vector<unsigned>>();
+  p.badged = j.value("badged", false);
   return p;
 }
 
@@ -81,6 +83,7 @@ std::string Handover::to_json() const {
               {"pages", pages},
               {"numbers", numbers},
               {"lease", lease},
+              {"badge_secret", badge_secret},
               {"upgrade_from", upgrade_from},
               {"upgrade_lines", upgrade_lines}};
   Json& list = out["services"] = Json::array();
@@ -115,6 +118,7 @@ Result<Handover> Handover::parse(std::string_view json) {
     h.names = in.at("names").get<std::uint64_t>();
     h.board = in.at("board").get<std::string>();
     h.lease = in.at("lease").get<std::string>();
+    h.badge_secret = in.value("badge_secret", std::string());
     h.sockets = in.at("sockets").get<std::map<std::string, std::string>>();
     h.pages = in.at("pages").get<std::map<std::string, std::string>>();
     h.numbers = in.at("numbers").get<std::map<std::string, int>>();

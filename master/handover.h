@@ -48,6 +48,7 @@ struct Handover {
     pid_t pid = -1;
     std::string fd;  // master's end of the status socket
     bool ready = false, draining = false;
+    bool badged = false;  // it has badges (badge_maker.h)
     std::string confined, version;
     unsigned log_round = 0;
     std::vector<unsigned> log_sent;
@@ -70,6 +71,7 @@ struct Handover {
   std::uint64_t names = 0;                     // how many names of descriptors were given
   std::string board;                           // name of a descriptor; "": none
   std::string lease;                           // what the lease was given for; "": none
+  std::string badge_secret;                    // of BadgeMaker; "": programs have no badges
   std::map<std::string, std::string> sockets;  // by address text
   std::map<std::string, std::string> pages;    // by label
   std::vector<Service> services;

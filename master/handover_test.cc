@@ -21,6 +21,7 @@ Handover sample() {
   h.names = 99;
   h.board = "board";
   h.lease = "host/1";
+  h.badge_secret = "0123abcd";
   h.sockets = {{"[::]:25", "l1"}, {"/spool/private/anvil", "l2"}};
   h.pages = {{"smtp/inet", "p3"}};
   h.numbers = {{"l1", 7}, {"s4", 9}};
@@ -34,6 +35,7 @@ Handover sample() {
                                .fd = "s4",
                                .ready = true,
                                .draining = false,
+                               .badged = true,
                                .confined = "files calls",
                                .version = "1.2.3",
                                .log_round = 3,
@@ -70,6 +72,8 @@ BOOST_AUTO_TEST_CASE(the_state_of_the_last_release_is_read) {
   BOOST_REQUIRE(read.has_value());
   BOOST_TEST(read->sockets.at("[::]:25") == "l1");
   BOOST_TEST(read->services[0].programs[0].fd == "s3");
+  BOOST_TEST(!read->services[0].programs[0].badged);
+  BOOST_TEST(read->badge_secret == "");
 }
 
 BOOST_AUTO_TEST_CASE(another_format_and_nonsense_are_refused) {

@@ -437,7 +437,7 @@ int main(int argc, char** argv) {
   if (::geteuid() != 0) {
     log::info(
         "running as uid {}, not root: programs keep that identity, mail for other users "
-        "cannot be delivered to their mailboxes",
+        "cannot be delivered to their mailboxes, and one program can pass for another (docs/who-may-talk.md)",
         ::geteuid());
   }
 

@@ -26,6 +26,7 @@ struct Supervisor::Process {
   bool candidate = false;         // it is to replace another, and is not ready
   std::string name;               // of master's end of the status socket, for the keeper
   std::string version;            // of the program: master's at that time
+  bool badged = false;            // it was given badges
   Fd orphan;                      // the process, where it is no child of this master
   unsigned log_round = 0;         // the last one that it has taken
   std::deque<unsigned> log_sent;  // those that it has not answered yet

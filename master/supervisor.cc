@@ -17,6 +17,7 @@
 #include "lib/metrics/page.h"
 #include "lib/service/board.h"
 #include "lib/service/link.h"
+#include "lib/service/lock.h"
 #include "lib/service/setup.h"
 #include "master/supervised.h"
 
@@ -46,7 +47,9 @@ Supervisor::Supervisor(async::Loop& loop, int programs_lock, std::string status_
       started_at_(loop.clock().wall_now()),
       keeper_(keeper),
       sockets_(keeper),
-      changed_(loop) {}
+      changed_(loop) {
+  if (::geteuid() == 0) badges_.emplace(BadgeMaker::new_secret());
+}
 Supervisor::~Supervisor() = default;
 
 const char* Supervisor::word(State state) {
@@ -97,6 +100,7 @@ Result<void> Supervisor::adopt(const config::Config& config, bool keep) {
     if (!known) log::warning("service {} is not started: {}", skipped.label, skipped.why);
   }
   skipped_ = std::move(plan.skipped);
+  planned_ = plan.services;
   program_directory_ = directory;
   config_directory_ = config.directory();
   environment_ = service::program_environment(config.settings());
@@ -227,6 +231,17 @@ Fd Supervisor::introduce(const std::string& program, const service::Arguments& a
   return {};
 }
 
+Fd Supervisor::badges_for(const Service& s) const {
+  if (!badges_) return {};
+  const bool demanded = std::ranges::all_of(services_, [](const auto& other) {
+    return std::ranges::all_of(other->processes, [](const auto& p) { return p->badged; });
+  });
+  auto memory = ipc::to_memory(badges_->badges_for(s.plan, planned_, demanded));
+  if (memory) return *std::move(memory);
+  log::error("{} gets no badges: {}", s.plan.program, memory.error().message());
+  return {};
+}
+
 Supervisor::Process* Supervisor::launch_program(Service& s) {
   service::Launch what;
   what.path = program_directory_ + "/" + s.plan.program;
@@ -244,9 +259,15 @@ Supervisor::Process* Supervisor::launch_program(Service& s) {
   const Fd helper = introduce(s.plan.program, arguments);
   if (helper) what.sockets.push_back(helper.get());
   arguments.helped = static_cast<bool>(helper);
+  // A former version's program would not know the word.
+  const Fd badges = s.runs_former && upgrade_.former_unbadged ? Fd() : badges_for(s);
+  if (badges) what.sockets.push_back(badges.get());
+  arguments.badged = static_cast<bool>(badges);
   what.words = arguments.to_words();
   what.environment = environment_;
-  what.programs_lock = programs_lock_;
+  const auto lock = service::share_programs_lock(programs_lock_);
+  if (!lock) log::warning("{}: {}", s.plan.program, lock.error().message());
+  what.programs_lock = lock ? lock->get() : programs_lock_;
   auto started = service::launch(what);
   if (!started) {
     log::error("cannot start {} for {}: {}", s.plan.program, s.plan.label, started.error().message());
@@ -256,6 +277,7 @@ Supervisor::Process* Supervisor::launch_program(Service& s) {
   process->pid = started->pid;
   process->started = loop_.now();
   process->log_round = log_round_;  // it opens the file itself, and finds the new one
+  process->badged = arguments.badged;
   process->version = s.runs_former ? upgrade_.from : std::string(version());
   process->status = std::make_unique<Stream>(loop_, std::move(started->status));
   process->name = keeper_.name('s');

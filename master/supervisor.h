@@ -26,6 +26,7 @@
 #include "lib/async/sync.h"
 #include "lib/service/helper_link.h"
 #include "lib/service/launch.h"
+#include "master/badge_maker.h"
 #include "master/handover.h"
 #include "master/keeper.h"
 #include "master/sockets.h"
@@ -106,6 +107,8 @@ class Supervisor {
   /// A socket to the process that stays root, for a program that is about to be started. None: there is no such
   /// process; the log says why.
   Fd introduce(const std::string& program, const service::Arguments& arguments);
+  /// What the program shows others and knows of them. None: all have one account, or it cannot be handed over.
+  Fd badges_for(const Service& s) const;
   /// Starts a program of the service; nullptr: it cannot be started, and the log says why.
   Process* launch_program(Service& s);
   Process* add_process(Service& s, std::unique_ptr<Process> p);
@@ -134,6 +137,8 @@ class Supervisor {
   std::string program_directory_, config_directory_;
   service::HelperLink helper_;
   std::vector<std::string> environment_;
+  // Without root every program is its user's, who may do all that they may.
+  std::optional<BadgeMaker> badges_;
   seconds stop_drain_time_{5};
   WallTime started_at_;
   Keeper& keeper_;
@@ -149,8 +154,10 @@ class Supervisor {
     bool under_way = false, good = false, became = false;  // became: master is the new version
     std::string from, to;
     std::vector<std::string> lines;
+    bool former_unbadged = false;  // of a version whose programs have no badges
   } upgrade_;
   std::vector<std::unique_ptr<Service>> services_;
+  std::vector<service::Planned> planned_;  // all of the configuration
   std::vector<service::Skipped> skipped_;
   unsigned log_round_ = 0;   // how often the log was handed out
   unsigned asked_ = 0;       // how often it was asked whether it answers

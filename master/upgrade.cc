@@ -68,6 +68,7 @@ Handover Supervisor::handover(bool through_exec) {
   if (memory_) h.numbers[kState] = memory_->fd();
   h.numbers[kProgramsLock] = programs_lock_;
   h.lease = lease_;
+  if (badges_) h.badge_secret = badges_->secret();
   if (lease_held_ >= 0) h.numbers[kLease] = lease_held_;
   for (const auto& s : services_) {
     Handover::Service one{.label = s->plan.label,
@@ -83,6 +84,7 @@ Handover Supervisor::handover(bool through_exec) {
                               .fd = p->name,
                               .ready = p->ready != kNever,
                               .draining = p->draining,
+                              .badged = p->badged,
                               .confined = p->confined,
                               .version = p->version,
                               .log_round = p->log_round,
@@ -114,7 +116,9 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
               .became = false,
               .from = former.upgrade_from,
               .to = std::string(version()),
-              .lines = former.upgrade_lines};
+              .lines = former.upgrade_lines,
+              .former_unbadged = former.badge_secret.empty()};
+  if (badges_ && !former.badge_secret.empty()) badges_.emplace(former.badge_secret);
   if (Fd fd = taken(descriptors, kState)) memory_ = StateMemory::adopt(std::move(fd));
   if (!former.board.empty()) board_ = taken(descriptors, former.board);
   for (const auto& [label, name] : former.pages) {
@@ -151,6 +155,7 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
       p->started = loop_.now();
       p->ready = program.ready ? loop_.now() : kNever;
       p->draining = program.draining;
+      p->badged = program.badged;
       p->name = program.fd;
       p->version = program.version;
       p->confined = program.confined;
@@ -163,6 +168,13 @@ void Supervisor::take_over(const Handover& former, Descriptors descriptors, bool
     }
     services_.push_back(std::move(service));
   }
+  const auto badged = [](const auto& s) {
+    return std::ranges::all_of(s->processes, [](auto& p) { return p->badged; });
+  };
+  if (badges_ && !std::ranges::all_of(services_, badged))
+    log::warning(
+        "programs of a version without badges go on: until a reload after their end, none is asked for one "
+        "(docs/who-may-talk.md)");
   for (const auto& [name, fd] : descriptors) keeper_.forget(name);  // of a program that was being started, or ended
 }
 

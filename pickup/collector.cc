@@ -42,7 +42,8 @@ std::string notice_id(const std::string& name) { return name.size() < mail::kMax
 
 mail::DeliveryStatus status_of(Outcome outcome, std::string why) {
   if (outcome == Outcome::expansion_limit) return mail::make_status(mail::Action::deferred, "4.6.0", std::move(why));
-  return mail::make_status(mail::Action::failed, outcome == Outcome::too_large ? "5.3.4" : "5.4.0", std::move(why));
+  const bool too_much = outcome == Outcome::too_large || outcome == Outcome::too_many_fields;
+  return mail::make_status(mail::Action::failed, too_much ? "5.3.4" : "5.4.0", std::move(why));
 }
 
 /// The name of the account; "uid:N" where it has none. Blocks.
@@ -246,6 +247,7 @@ async::Task<void> Collector::take_message(const std::string& name, Reader reader
       [[fallthrough]];
     case Outcome::too_large:
     case Outcome::too_many_hops:
+    case Outcome::too_many_fields:
       co_await give_back(name, reader, std::move(as_given), std::move(head), commit.outcome, std::move(why), until);
   }
 }

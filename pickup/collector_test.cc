@@ -222,6 +222,18 @@ BOOST_AUTO_TEST_CASE(mail_that_goes_round_is_not_queued_again_but_its_sender_tol
   BOOST_TEST(!notice.content.contains("body\r\n"));
 }
 
+BOOST_AUTO_TEST_CASE(mail_with_too_many_header_fields_goes_back_to_its_sender) {
+  intake.settings.header_field_limit = 20;
+  std::string header;
+  for (int i = 0; i < 21; ++i) header += "X: y\n";
+  submit(header + "\nx\n");
+  pass();
+  BOOST_REQUIRE(queue.stored.size() == 1U);
+  BOOST_TEST(queue.stored.front().envelope.recipients.front().address == "ada@example.org");
+  BOOST_TEST(queue.stored.front().content.contains("Status: 5.3.4\r\n"));
+  BOOST_TEST(queue.stored.front().content.contains("too many header fields"));
+}
+
 BOOST_AUTO_TEST_CASE(a_probe_is_queued_as_one_without_copies_filter_and_checks) {
   intake.settings.content_filter = "scan:[127.0.0.1]:10025";
   intake.settings.copies.always = "archive@example.org";

@@ -89,7 +89,7 @@ void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::Enqueu
         if (outcome == Outcome::refused) log::warning("{}: message refused: {}", id, text);
         if (s->alive) (void)s->channel.send(Enqueued{request, outcome, std::move(text)});
       },
-      m.session);
+      {.carrier = s->carrier, .session = m.session});
 }
 
 void EnqueueServer::take(const std::shared_ptr<Session>& s, ipc::enqueue::LeaseSpool& m) {

@@ -36,7 +36,13 @@ class EnqueueServer {
  private:
   using Channel = ipc::Channel<ipc::enqueue::ToQmgr, ipc::enqueue::FromQmgr>;
   struct Session {
-    Session(async::Loop& loop, ipc::Opening opening) : channel(std::move(opening)), drained(loop) {}
+    Session(async::Loop& loop, ipc::Opening opening)
+        : program(std::move(opening.program)),
+          carrier(program.empty() ? ipc::kAnyField : ipc::carrier_of(program)),
+          channel(std::move(opening)),
+          drained(loop) {}
+    const std::string program;
+    const ipc::Carrier carrier;
     Channel channel;
     async::Event drained;
     std::set<std::uint64_t> leases;  // of spool files; they die with the session

@@ -91,7 +91,8 @@ class Qmgr : public Ports {
                                           last_ = o;
                                           active_at_answer = manager_->figures().active;
                                           if (o == ipc::enqueue::Outcome::ok) outside_.acknowledged.insert(id);
-                                        });
+                                        },
+                                        {});
   }
 
   /// So often the delivery program ends with the job that it has in hand, and comes back.

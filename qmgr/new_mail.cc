@@ -52,13 +52,15 @@ void tell_received(const mail::Envelope& envelope, std::string_view in_session) 
 }
 }  // namespace
 
-std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
-                                  std::uint64_t spool_file) const {
+std::string NewMail::refusal(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
+                             std::uint64_t spool_file, const ipc::Carrier& carrier) const {
   if (envelope.queue_id.empty() || envelope.recipients.empty() ||
       envelope.recipients.size() > around_.options.message_recipients)
     return "no queue id, no recipients, or too many";
   if (spool_file == 0 && envelope.body.size != inline_body.size())
     return "the body is not as long as the envelope says";
+  if (const auto field = ipc::forbidden_field(envelope, carrier); !field.empty())
+    return ipc::refused_field(carrier, field);
   if (!envelope.verp.empty() && envelope.verp.size() != 2) return "delimiters of VERP that are not two";
   if (envelope.tenant.size() > mail::kMaxTenant) return "a tenant whose name is too long";
   // Whoever may name any report could make any failure go unreported.
@@ -69,13 +71,13 @@ std::string_view NewMail::refusal(const mail::Envelope& envelope, std::uint64_t 
 }
 
 void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body,
-                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer, std::string_view session) {
+                      std::uint64_t spool_file, std::uint64_t spool_offset, Answer answer, const Origin& origin) {
   const auto refuse = [&](Outcome outcome, std::string why) {
     if (spool_file != 0) around_.ports.release_body(spool_file, envelope.queue_id);
     answer(outcome, std::move(why));
   };
-  if (const auto why = refusal(envelope, permit, inline_body, spool_file); !why.empty())
-    return refuse(Outcome::refused, std::string(why));
+  if (auto why = refusal(envelope, permit, inline_body, spool_file, origin.carrier); !why.empty())
+    return refuse(Outcome::refused, std::move(why));
   Beginning beginning = beginning_of(envelope, around_.now());
   if (beginning.remaining.empty()) return refuse(Outcome::refused, "nobody to deliver to");
   to_log(envelope, beginning, inline_body, spool_file, spool_offset, record_);
@@ -104,7 +106,7 @@ void NewMail::enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::stri
     metrics::queue_messages_accepted.add();
     metrics::queue_recipients_accepted.add(envelope.recipients.size());
     metrics::queue_accepted_bytes.add(envelope.body.size);
-    tell_received(envelope, session);
+    tell_received(envelope, origin.session);
     // What is put on hold takes no room: it leaves at once.
     if ((admission_.may_admit() || envelope.hold) && around_.log.restart().stage() == queue_log::Recovery::done) {
       fresh = std::make_unique<Active>();

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "lib/ipc/enqueue.h"
+#include "lib/ipc/who_may_talk.h"
 #include "qmgr/acknowledgements.h"
 #include "qmgr/active_set.h"
 #include "qmgr/admission.h"
@@ -34,11 +35,15 @@ class NewMail {
         admission_(admission),
         runners_(runners) {}
 
+  struct Origin {
+    ipc::Carrier carrier = ipc::kAnyField;  // what its envelopes may have
+    std::string_view session = {};          // that it came in, for events alone; empty: none
+  };
   using Answer = std::function<void(ipc::enqueue::Outcome, std::string)>;
   /// answer is called once, in this call (refused) or when the message is durable. An envelope that discharges reports
   /// needs the permit that bounce was given with the request for just them (docs/ipc.md, "Who may say what").
   void enqueue(mail::Envelope&& envelope, std::uint64_t permit, std::string_view inline_body, std::uint64_t spool_file,
-               std::uint64_t spool_offset, Answer answer, std::string_view session = {});
+               std::uint64_t spool_offset, Answer answer, const Origin& origin);
   /// Takes what is durable into the active set: no answer waits for that work.
   void admit();
   bool any_to_admit() const { return !durable_.empty(); }
@@ -46,8 +51,8 @@ class NewMail {
 
  private:
   /// Why the message cannot be taken, whatever room there is; empty: it can.
-  std::string_view refusal(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
-                           std::uint64_t spool_file) const;
+  std::string refusal(const mail::Envelope& envelope, std::uint64_t permit, std::string_view inline_body,
+                      std::uint64_t spool_file, const ipc::Carrier& carrier) const;
   void appended(queue_log::QueueLog::Appended appended, std::unique_ptr<Active> fresh,
                 std::vector<mail::Discharge> discharges, Answer answer);
 

@@ -12,10 +12,17 @@ struct Receiver : AdmissionFixture {
   NewMail new_mail{around, active, acknowledgements, reports, admission, runners};
   std::vector<Outcome> answers;
 
-  void send(mail::Envelope e, const std::string& body = "body\r\n", std::uint64_t spool_file = 0) {
+  std::string why;  // of the last answer
+
+  void send(mail::Envelope e, const std::string& body = "body\r\n", std::uint64_t spool_file = 0,
+            const ipc::Carrier& carrier = ipc::kAnyField) {
     e.body.size = body.size();
     new_mail.enqueue(std::move(e), 0, spool_file == 0 ? body : "", spool_file, 0,
-                     [this](Outcome o, const std::string&) { answers.push_back(o); });
+                     [this](Outcome o, const std::string& text) {
+                       answers.push_back(o);
+                       why = text;
+                     },
+                     {.carrier = carrier});
   }
   bool answered(std::vector<Outcome> with) const { return answers == with; }
 };
@@ -59,6 +66,41 @@ BOOST_AUTO_TEST_CASE(a_discharge_without_a_permit_is_refused) {
   e.discharges.push_back({"B1", {0}, 0});
   send(std::move(e));
   BOOST_TEST(answered({Outcome::refused}));
+}
+
+BOOST_AUTO_TEST_CASE(what_its_program_may_not_set_is_refused_and_its_file_is_free) {
+  struct Row {
+    const char *program, *field;
+    void (*set)(mail::Envelope&);
+  };
+  const Row rows[] = {
+      {"smtpd", "transport", [](mail::Envelope& e) { e.transport = "piped:"; }},
+      {"smtpd", "transport error:", [](mail::Envelope& e) { e.transport = "error:5.0.0 no"; }},
+      {"smtpd", "purpose probe", [](mail::Envelope& e) { e.purpose = mail::Purpose::probe; }},
+      {"smtpd", "discharges", [](mail::Envelope& e) { e.discharges = {{"B1", {0}, 0}}; }},
+      {"tlsrpt", "hold", [](mail::Envelope& e) { e.hold = true; }},
+      {"tlsrpt", "filter", [](mail::Envelope& e) { e.filter = "piped:"; }},
+      {"qmqpd", "verp", [](mail::Envelope& e) { e.verp = "+="; }},
+      {"verify", "tenant", [](mail::Envelope& e) { e.tenant = "acme"; }},
+  };
+  for (const Row& row : rows) {
+    mail::Envelope e = envelope("A1");
+    row.set(e);
+    answers.clear();
+    ports.released.clear();
+    send(std::move(e), "body\r\n", 3, ipc::carrier_of(row.program));
+    BOOST_TEST(answered({Outcome::refused}), row.field);
+    BOOST_TEST(why == std::string("an envelope of ") + row.program + " may not have this: " + row.field);
+    BOOST_TEST((ports.released == std::vector<std::uint64_t>{3}));
+    BOOST_TEST(!stored_anywhere("A1"));
+  }
+  mail::Envelope e = envelope("A2");
+  e.hold = true;
+  e.tenant = "acme";
+  answers.clear();
+  send(std::move(e), "body\r\n", 0, ipc::carrier_of("smtpd"));
+  settle_results();
+  BOOST_TEST(answered({Outcome::ok}));
 }
 
 BOOST_AUTO_TEST_CASE(what_finds_no_room_is_left_to_the_journals_runner) {

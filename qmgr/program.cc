@@ -448,6 +448,15 @@ async::Task<void> Program::find_orphans() {
       std::chrono::duration_cast<milliseconds>(loop_.clock().now() - start).count());
 }
 
+void Program::tell_crowd(uid_t uid) {
+  if (loop_.now() - crowd_told_ < seconds(60)) return;
+  crowd_told_ = loop_.now();
+  log::warning(
+      "public/qmgr: uid {} is refused a connection: it has too many, or all users together have {} (told once a "
+      "minute)",
+      uid, guests_.connections());
+}
+
 async::Task<void> Program::serve(async::Stream stream) {
   const auto peer = async::peer_credentials(stream.fd());
   if (!peer) {
@@ -455,36 +464,34 @@ async::Task<void> Program::serve(async::Stream stream) {
     co_return;
   }
   const uid_t uid = peer->uid;
-  const bool trusted = uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
-  const bool commands =
+  bool trusted = uid == 0 || uid == ::getuid() || (options_.mail_owner && uid == *options_.mail_owner);
+  bool commands =
       trusted && (uid == 0 || uid == ::getuid() || !options_.orders_group || peer->gid == *options_.orders_group);
   std::unique_ptr<Guests::Guest> guest;
   if (!trusted) guest = guests_.enter(uid);
-  if (!trusted && !guest) {
-    if (loop_.now() - crowd_told_ >= seconds(60)) {
-      crowd_told_ = loop_.now();
-      log::warning(
-          "public/qmgr: uid {} is refused a connection: it has too many, or all users together have {} (told once a "
-          "minute)",
-          uid, guests_.connections());
-    }
-    co_return;
-  }
+  if (!trusted && !guest) co_return tell_crowd(uid);
   std::vector<std::string_view> offered{ipc::queue::kName};
   if (!options_.orders_only) offered.push_back(ipc::destinations::kName);
   if (trusted) offered.push_back(ipc::enqueue::kName);
-  auto opening = co_await ipc::greet(std::move(stream), {.everyone = true}, {.deadline = loop_.now() + ipc::kHelloWait},
-                                     std::move(offered));
+  const ipc::AllowedPeers peers{.everyone = true, .mail_owner = options_.mail_owner, .queue_owner = ::getuid()};
+  auto opening =
+      co_await ipc::greet(std::move(stream), peers, {.deadline = loop_.now() + ipc::kHelloWait}, std::move(offered));
   if (!opening) {
     log::warning("public/qmgr: connection of uid {} refused: {}", uid, opening.error().message());
     co_return;
+  }
+  // Of the mail system's account, and none of its programs.
+  if (opening->stranger) {
+    trusted = commands = false;
+    guest = guests_.enter(uid);
+    if (!guest) co_return tell_crowd(uid);
   }
   if (opening->conversation == ipc::enqueue::kName) {
     // A tool hands in what is to be on hold when it is answered.
     if (options_.orders_only) co_await queue_.recovered();
     co_await enqueue_.serve(*std::move(opening));
   } else if (opening->conversation == ipc::queue::kName) {
-    Right right{commands, true, true};
+    Right right = right_of(opening->program, commands);
     if (!trusted) {
       // Names of users may be looked up far away.
       if (options_.rights->open_to_all())

@@ -106,6 +106,8 @@ class Program final : public Ports {
  private:
   DeliveryAgent& agent(const std::string& transport);
   void start_sessions();
+  /// Why a user gets no connection; once a minute.
+  void tell_crowd(uid_t uid);
   void settle();
   void set_timer();
   /// Logs damage to the queue that was met since the last call.

@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(an_alias_that_became_several_is_reported_as_expanded_and_de
         {.address = "ok@a.example", .original = "list@a.example", .orcpt = {}, .notify = mail::notify::kNever},
         {.address = "later@b.example", .original = "list@a.example", .orcpt = {}, .notify = mail::notify::kNever}};
     qmgr->manager_->event()->new_mail.enqueue(std::move(e), 0, "", 0, 0,
-                                              [](ipc::enqueue::Outcome, const std::string&) {});
+                                              [](ipc::enqueue::Outcome, const std::string&) {}, {});
   };
   for (const bool killed : {false, true}) {
     outside.notices.clear();

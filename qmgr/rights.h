@@ -4,7 +4,8 @@
 /// Use:     auto rights = Rights::open(s.authorized_mailq_users, s.authorized_flush_users);
 ///          const Right right = co_await pool.run([&] { return rights->of(uid); });
 /// Rules:   authorized_mailq_users may look at the queue, authorized_flush_users have mail tried now. Orders that
-///          change or show mail are for root, ourselves and mail_owner: the caller knows those.
+///          change or show mail are for root, ourselves and the programs of docs/who-may-talk.md: the caller knows
+///          those.
 /// Thread:  of() reads the user database and may block: a handler thread. Any thread; immutable.
 /// Source:  Postfix: authorized_mailq_users, authorized_flush_users.
 #include <sys/types.h>
@@ -22,10 +23,16 @@ struct Right {
   bool flush = false;
 };
 
+/// Of a program of the mail system's. orders: its account may give them.
+inline Right right_of(std::string_view program, bool orders) {
+  if (program == "smtpd") return {.flush = true};  // what ETRN asks for
+  return {orders, true, true};
+}
+
 /// What the others are told.
 inline constexpr const char* kMayNotList = "you may not look at the queue (authorized_mailq_users)";
 inline constexpr const char* kMayNotFlush = "you may not have mail tried now (authorized_flush_users)";
-inline constexpr const char* kMayNotChange = "only root and the mail owner may do that";
+inline constexpr const char* kMayNotChange = "only root may do that, and the owner of a mail system without root";
 
 class Rights {
  public:

@@ -51,6 +51,17 @@ BOOST_AUTO_TEST_CASE(a_list_that_cannot_be_read_is_named) {
   BOOST_TEST(opened.error().message().find("authorized_flush_users") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(smtpd_has_mail_tried_and_nothing_else_and_an_order_needs_the_account_for_it) {
+  BOOST_TEST(right_of("smtpd", true).flush);
+  BOOST_TEST(!right_of("smtpd", true).list);
+  BOOST_TEST(!right_of("smtpd", true).all);
+  for (const char* program : {"penapi", ""}) {
+    BOOST_TEST(right_of(program, true).all);
+    BOOST_TEST(!right_of(program, false).all);
+    BOOST_TEST(right_of(program, false).list);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pen::qmgr

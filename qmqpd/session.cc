@@ -248,6 +248,8 @@ Session::Reply Session::reply_to(const intake::Commit& commit) const {
       return {'D', "Error: message too large"};
     case Outcome::too_many_hops:
       return {'D', "Error: too many hops"};
+    case Outcome::too_many_fields:
+      return {'D', "Error: too many header fields"};
     case Outcome::refused:
       return {commit.text.starts_with('4') ? 'Z' : 'D', "Error: " + commit.text};
     case Outcome::expansion_limit:

@@ -192,6 +192,9 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_postfixs_words) {
   BOOST_TEST(ask(request(kMail, "a@b", {})) == netstring("DError: no recipients specified"));
   BOOST_TEST(ask(request("Received: x\nReceived: x\nReceived: x\nReceived: x\n" + kMail)) ==
              netstring("DError: too many hops"));
+  intake.settings.header_field_limit = 3;
+  BOOST_TEST(ask(request("X: y\nX: y\nX: y\nX: y\n" + kMail)) == netstring("DError: too many header fields"));
+  intake.settings.header_field_limit = 0;
   BOOST_TEST(ask("12x:") == netstring("Dnetstring format error while receiving QMQP packet header"));
   BOOST_TEST(ask("12:x") == netstring("Dnetstring format error while receiving message content"));
   BOOST_TEST(ask("9000000:" + std::to_string(1'000'001) + ":x") ==

@@ -88,6 +88,7 @@ class Rig {
       intake.settings.myhostname = "mx.example.org";
       intake.settings.message_size_limit = static_cast<std::uint64_t>(policy->settings.message_size_limit);
       intake.settings.hopcount_limit = static_cast<unsigned>(policy->settings.hopcount_limit);
+      intake.settings.header_field_limit = static_cast<std::size_t>(policy->settings.header_field_limit);
       intake.settings.tls_required_header = policy->settings.tls_required_enable;
       intake.expansion_waits = false;
       intake.next_queue_id = [this] { return "Q" + std::to_string(++ids); };

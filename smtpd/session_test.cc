@@ -386,6 +386,19 @@ BOOST_AUTO_TEST_CASE(a_looping_message_is_refused) {
   BOOST_TEST(codes(rig.say("Received: a\r\nReceived: b\r\nReceived: c\r\n\r\n.\r\n")) == "250");
 }
 
+BOOST_AUTO_TEST_CASE(a_message_with_more_header_fields_than_permitted_is_refused) {
+  Open rig("header_field_limit = 100\n");
+  const auto send = [&](int fields) {
+    rig.say(kMail + kRcpt + "DATA\r\n");
+    std::string text;
+    for (int i = 0; i < fields; ++i) text += "X: y\r\n";
+    return rig.say(text + "\r\n.\r\n");
+  };
+  BOOST_TEST(codes(send(100)) == "250");
+  BOOST_TEST(send(101) == "552 5.3.4 Error: too many header fields\r\n");
+  BOOST_TEST(rig.queue.stored.size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(mail_for_aliases_without_end_is_put_off_for_it_is_our_table_s_fault) {
   Open rig;
   rig.resolver->aliases["a@example.org"] = std::vector<std::string>(6, "x@example.org");  // more than the queue takes

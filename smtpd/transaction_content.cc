@@ -48,6 +48,9 @@ async::Task<std::optional<Response>> Transaction::start_content(const char* verb
     if (auto no = co_await filters_->data()) co_return no;
   if (auto no = decide_signing()) co_return no;
   if (auto no = co_await take_tenant_field()) co_return no;
+  // The content is on its way to the filter before it is known whether a field claims to be ours, and the smtpd behind
+  // the filter believes the filter. RFC 8601 section 5 lets a border drop them all.
+  if (authentication_ && proxied()) message_.drop_field("Authentication-Results");
   message_.open_body(std::max(expected, message_.envelope().body.size));
   if (auto no = co_await proxy_data()) co_return refused_by_proxy(*no, verb);
   co_return std::nullopt;
@@ -222,6 +225,8 @@ Response Transaction::not_taken(const intake::Commit& commit) {
       return Response::refused("552 5.3.4 Error: message file too big", ErrorClass::bounce);
     case Outcome::too_many_hops:
       return Response::refused("554 5.4.0 Error: too many hops", ErrorClass::bounce);
+    case Outcome::too_many_fields:
+      return Response::refused("552 5.3.4 Error: too many header fields", ErrorClass::bounce);
     case Outcome::expansion_limit:  // our table's fault: mail survives until that is put right
       return Response::refused("451 4.6.0 Error: alias expansion exceeds limit", ErrorClass::data);
     case Outcome::refused:

@@ -241,7 +241,8 @@ bool CatTool::show_queued(std::vector<std::string>& ids) {
     if (!show_message(kProgram, source, there)) whole = false;
     std::erase(ids, source.name);
   });
-  if (done.outcome == Outcome::denied) die(kProgram, EX_NOPERM, "only root and the mail owner may do that");
+  if (done.outcome == Outcome::denied)
+    die(kProgram, EX_NOPERM, "only root may do that, and the owner of a mail system without root");
   if (done.outcome == Outcome::failed) die(kProgram, EX_SOFTWARE, "failed: " + done.text);
   return whole;
 }

@@ -37,7 +37,7 @@ int QueueExport::run() {
   const auto owner = service::mail_owner(config_.settings());
   if (!owner) return complain(EX_CONFIG, owner.error().message());
   if (::geteuid() != 0 && ::geteuid() != owner->uid)
-    return complain(EX_NOPERM, "only root and the mail owner may do that");
+    return complain(EX_NOPERM, "only root may do that, and the owner of a mail system without root");
   const auto master = service::running_master(service::state_directory(config_.settings()));
   if (master && *master)
     return complain(EX_TEMPFAIL, "the mail system runs, and would deliver what is being written: penstock stop first");

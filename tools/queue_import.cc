@@ -73,7 +73,7 @@ int QueueImport::run() {
   const auto owner = service::mail_owner(s);
   if (!owner) return complain(EX_CONFIG, owner.error().message());
   if (::geteuid() != 0 && ::geteuid() != owner->uid)
-    return complain(EX_NOPERM, "only root and the mail owner may do that");
+    return complain(EX_NOPERM, "only root may do that, and the owner of a mail system without root");
   struct stat st{};
   if (::stat(service::state_directory(s).c_str(), &st) != 0)
     return complain(EX_UNAVAILABLE, "the mail system has no queue yet: start it once (penstock start), and repeat");

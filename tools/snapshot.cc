@@ -133,7 +133,7 @@ int Snapshot::run() {
   const auto owner = service::mail_owner(config_.settings());
   if (!owner) return fail_with(EX_CONFIG, owner.error().message());
   if (::geteuid() != 0 && ::geteuid() != owner->uid)
-    return fail_with(EX_NOPERM, "only root and the mail owner may do that");
+    return fail_with(EX_NOPERM, "only root may do that, and the owner of a mail system without root");
   if (auto ready = prepare(); !ready) return fail_with(EX_CANTCREAT, ready.error().message());
   std::optional<Error> failed;
   const Done done = QueueClient("penstock", config_).converse(Freeze{kRequest}, [&](auto& answer, auto&) {

@@ -17,6 +17,8 @@ Body::Problem Body::problem() const {
       return Problem::too_large;
     case ContentProblem::too_many_hops:
       return Problem::too_many_hops;
+    case ContentProblem::too_many_fields:
+      return Problem::too_many_fields;
     case ContentProblem::no_memory:
       return Problem::no_space;
     case ContentProblem::lookup_failed:

@@ -115,6 +115,7 @@ class Body {
     none,
     too_large,
     too_many_hops,
+    too_many_fields,
     lookup_failed,
     refused,    // by checks
     discarded,  // by checks

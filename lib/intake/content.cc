@@ -137,6 +137,10 @@ void ContentBuilder::count_hops() {
   if (header_.summary().received + 1 >= options_.hop_limit) fail_with(ContentProblem::too_many_hops);
 }
 
+void ContentBuilder::count_field() {
+  if (options_.field_limit != 0 && ++fields_ > options_.field_limit) fail_with(ContentProblem::too_many_fields);
+}
+
 void ContentBuilder::header_text(std::string_view part) {
   if (inspection_) return inspect(part);
   line_open_ = true;
@@ -161,6 +165,7 @@ void ContentBuilder::decide(bool whole) {
     // A dropped field still counts: as a hop, because a loop must end, and as present, so that it is not added again.
     header_.line(line_, kind);
     count_hops();
+    if (kind == Line::field) count_field();
     if (kind == Line::field) dropping_ = dropped(line_);
     if (!options_.take_field.empty() && taken(line_, kind == Line::field)) dropping_ = true;
     if (dropping_) {

@@ -14,7 +14,7 @@
 /// Speed:   without checks and mapping the body is not inspected, and the header line by line. Otherwise a MimeWalker
 ///          inspects both, as far as there is something to find (content_inspection.cc).
 /// Source:  RFC 5321 sections 4.4 and 6.3; Postfix message_size_limit, hopcount_limit, local_header_rewrite_clients.
-/// Bounds:  beyond the size limit nothing more is kept.
+/// Bounds:  beyond the limit of the size, or of fields, nothing more is kept.
 #include <functional>
 #include <memory>
 #include <span>
@@ -42,6 +42,7 @@ enum class UnendedHeader : std::uint8_t {
 struct ContentOptions {
   std::uint64_t size_limit = 0;  // of the peer's content, without trace fields; 0: none
   unsigned hop_limit = 50;
+  std::size_t field_limit = 0;  // of the peer's header; 0: none
   /// Fields to add to a header that lacks them, each a whole field without CRLF; empty: not added. If the header has
   /// any Resent- field, the Resent- forms (Resent-Date and so on) are the ones to add (RFC 5322 section 3.6.6).
   std::string date = {}, message_id = {}, from = {};
@@ -70,6 +71,7 @@ enum class ContentProblem : std::uint8_t {
   too_many_hops,
   // From here on nothing more is kept:
   too_large,
+  too_many_fields,
   no_memory,      // give_up()
   lookup_failed,  // failed_lookup() names the table
   refused,        // by checks: Checks::refusal()
@@ -199,6 +201,7 @@ class ContentBuilder {
   void unended_header();
   void fail_with(ContentProblem problem);
   void count_hops();
+  void count_field();
 
   ContentOptions options_;
   std::string out_;
@@ -209,6 +212,7 @@ class ContentBuilder {
   std::unique_ptr<Conversion> conversion_;  // nullptr: 8-bit parts stay unchanged
   std::string failed_lookup_, refusal_, refused_text_;
   std::uint64_t received_ = 0;
+  std::size_t fields_ = 0;  // of the peer's header
   ContentProblem problem_ = ContentProblem::none;
   bool raw_ = false;  // content is processed before it is taken apart
   /// Where a mailbox's separator may come; in one; behind them.

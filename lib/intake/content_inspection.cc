@@ -109,6 +109,7 @@ void ContentBuilder::Inspection::scan(std::string_view field) {
 }
 
 bool ContentBuilder::Inspection::message_field(std::string_view original, std::string& text, bool kept, bool whole) {
+  to_.count_field();
   // Hops count even if checks drop the field: a loop must end.
   const bool hop = iequals(name_of(original), "Received");
   if (hop || kept) scan(hop ? original : std::string_view(text));

@@ -142,6 +142,30 @@ BOOST_AUTO_TEST_CASE(the_end_of_the_header_is_found) {
   BOOST_TEST(!header.eight_bit_body);
 }
 
+BOOST_AUTO_TEST_CASE(fields_are_counted_and_beyond_the_limit_nothing_is_kept) {
+  const auto header = [](int fields) {
+    std::string out;
+    for (int i = 0; i < fields; ++i) out += i % 2 ? "X: y\r\n" : "X: y\r\n z\r\n";
+    return out;
+  };
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{1000}}) {
+    const auto problem = [&](const std::string& text) { return build(text, piece, {.field_limit = 20}).problem; };
+    BOOST_TEST((problem(header(20) + "\r\nX: body\r\n") == ContentProblem::none));
+    BOOST_TEST((problem(header(20) + header(1) + "\r\n") == ContentProblem::too_many_fields));
+    BOOST_TEST((problem(header(21)) == ContentProblem::too_many_fields));
+    BOOST_TEST((build(header(50) + "\r\n", piece).problem == ContentProblem::none));
+    BOOST_TEST(build(header(5000) + "\r\n", piece, {.field_limit = 20}).content.size() < 500U);
+    // One that is left out counts as well, and so does one that tables and mapping look at.
+    const std::vector<std::string> dropped = {"x"};
+    for (const bool looked_at : {false, true}) {
+      ContentOptions options{.field_limit = 20, .drop_fields = dropped};
+      if (looked_at) options.map_address = [](std::string_view address, bool) { return std::string(address); };
+      BOOST_TEST((build(header(20) + "\r\n", piece, options).problem == ContentProblem::none));
+      BOOST_TEST((build(header(21) + "\r\n", piece, options).problem == ContentProblem::too_many_fields));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_loop_shows_in_the_received_fields_of_the_header_only) {
   std::string input;
   for (int i = 0; i < 48; ++i) input += "Received: hop\r\n";

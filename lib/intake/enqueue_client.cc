@@ -1,5 +1,7 @@
 #include "lib/intake/enqueue_client.h"
 
+#include "lib/ipc/badges.h"
+
 namespace pen::intake {
 
 using namespace ipc::enqueue;
@@ -60,6 +62,7 @@ EnqueueClient::EnqueueClient(async::Loop& loop, std::string path, std::uint64_t 
     : loop_(loop),
       connected_(loop),
       inline_limit_(inline_limit),
+      carrier_(ipc::badges().program.empty() ? ipc::kAnyField : ipc::carrier_of(ipc::badges().program)),
       alive_(std::make_shared<EnqueueClient*>(this)),
       link_(loop, {.path = std::move(path), .conversation = kName}, *this) {}
 
@@ -124,6 +127,12 @@ async::Task<EnqueueAnswer> EnqueueClient::enqueue(mail::Envelope& envelope, Leas
   auto* lease = static_cast<LeaseImpl*>(given);  // leases come from lease() only
   EnqueueAnswer answer;
   Pace pace(kTryLater);
+  // qmgr would refuse it: here it is told where it went wrong.
+  if (const auto field = ipc::forbidden_field(envelope, carrier_); !field.empty()) {
+    answer.outcome = Enqueued::refused;
+    answer.text = ipc::refused_field(carrier_, field);
+    co_return answer;
+  }
   for (;;) {
     if (lease && !lease->valid()) {
       answer.text = "the queue manager died with the message's spool file";

@@ -17,6 +17,7 @@
 #include "lib/intake/queue.h"
 #include "lib/ipc/enqueue.h"
 #include "lib/ipc/link.h"
+#include "lib/ipc/who_may_talk.h"
 
 namespace pen::intake {
 
@@ -69,6 +70,7 @@ class EnqueueClient final : public Queue {
   std::map<std::uint64_t, Pending*> pending_;
   std::uint64_t inline_limit_;
   bool accepting_ = true;
+  ipc::Carrier carrier_;  // this program
   /// What leases hold to know whether the client still lives.
   std::shared_ptr<EnqueueClient*> alive_;
   Link link_;

@@ -96,6 +96,7 @@ Result<Settings> from_settings(const config::Settings& s, std::shared_ptr<signin
   out.myorigin = s.myorigin;
   out.message_size_limit = static_cast<std::uint64_t>(s.message_size_limit);
   out.hopcount_limit = static_cast<unsigned>(s.hopcount_limit);
+  out.header_field_limit = static_cast<std::size_t>(s.header_field_limit);
   out.tls_required_header = s.tls_required_enable;
   out.require_tls_header = s.requiretls_enable && s.requiretls_esmtp_header;
   PEN_TRY_ASSIGN(out.unended, unended_header(s.non_empty_end_of_header_action));

@@ -67,6 +67,8 @@ std::string_view outcome_text(Outcome o) {
       return "message too large";
     case Outcome::too_many_hops:
       return "too many hops";
+    case Outcome::too_many_fields:
+      return "too many header fields";
     case Outcome::no_space:
       return "no space in the queue";
     case Outcome::refused:
@@ -93,6 +95,8 @@ Commit outcome_of(const Body& body) {
       return Commit{Outcome::too_large, {}};
     case Body::Problem::too_many_hops:
       return Commit{Outcome::too_many_hops, {}};
+    case Body::Problem::too_many_fields:
+      return Commit{Outcome::too_many_fields, {}};
     case Body::Problem::no_space:
       return Commit{Outcome::no_space, {}};
     case Body::Problem::unavailable:
@@ -195,6 +199,7 @@ Body& Message::open_body(std::uint64_t expected) {
   ContentOptions options;
   options.size_limit = s.message_size_limit;
   options.hop_limit = s.hopcount_limit;
+  options.field_limit = s.header_field_limit;
   const bool from_outside = !unqueued_ && !made_here_;
   const bool remote = !complete_header_ && from_outside && !s.remote_domain.empty();
   if (complete_header_ || remote || (s.complete_all_headers && from_outside)) {
@@ -221,7 +226,8 @@ Body& Message::open_body(std::uint64_t expected) {
   }
   if (return_refused_) options.keep_refused = true;
   options.max_field = s.header_size_limit;
-  options.drop_fields = s.drop_fields;
+  drop_fields_.insert(drop_fields_.end(), s.drop_fields.begin(), s.drop_fields.end());
+  options.drop_fields = drop_fields_;
   options.take_field = take_field_;
   const std::uint64_t declared = s.message_size_limit > 0 ? std::min(expected, s.message_size_limit) : expected;
   body_.emplace(intake_.pool, intake_.queue, intake_.bodies, std::move(options), declared);

@@ -44,6 +44,7 @@ struct Settings {
   std::string myhostname, mail_name = "Penstock", myorigin = {};
   std::uint64_t message_size_limit = 10240000;
   unsigned hopcount_limit = 50;
+  std::size_t header_field_limit = 0;  // 0: none
   Copies copies = {};
   // receive_override_options: canonical maps, virtual aliases, copies
   bool address_mappings = true;
@@ -95,6 +96,7 @@ enum class Outcome : std::uint8_t {
   ok,
   too_large,        // 552 5.3.4
   too_many_hops,    // 554 5.4.0
+  too_many_fields,  // 552 5.3.4
   no_space,         // 452 4.3.1
   refused,          // by checks: text is "5.7.1 reason" or "4.7.1 reason"
   expansion_limit,  // 451 4.6.0: virtual aliases without end
@@ -173,6 +175,8 @@ class Message {
   /// Leaves this field out of the content and keeps its value: taken_field(). Call this before open_body(); the name
   /// must outlive the message.
   void take_field(std::string_view name) { take_field_ = name; }
+  /// Leaves all fields of that name out, as those of Settings::drop_fields. Call this before open_body().
+  void drop_field(std::string name) { drop_fields_.push_back(std::move(name)); }
   /// After the last byte; "": there was none.
   std::string taken_field() { return body_ ? body_->content().taken_field() : std::string(); }
   /// The message goes to a filter and not into the queue: it gets no queue id. Call this before the first recipient.
@@ -239,6 +243,7 @@ class Message {
   Effects effects_;
   std::optional<mail::Client> speaks_for_;
   std::string_view take_field_;
+  std::vector<std::string> drop_fields_;
   std::string trace_tls_, full_name_, submitted_by_, filter_refusal_, session_;
   bool complete_header_ = false, keep_sender_ = false, return_refused_ = false, hide_client_ = false;
   bool unqueued_ = false, made_here_ = false, inspected_ = false, may_be_signed_ = false;

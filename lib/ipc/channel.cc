@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/ipc/badges.h"
+#include "lib/ipc/who_may_talk.h"
 
 namespace pen::ipc {
 
@@ -37,6 +39,34 @@ Task<Result<Hello>> read_hello(Stream& stream, Until until) {
   co_return std::get<Hello>(*std::move(message));
 }
 
+std::string words_of(const async::PeerCredentials& peer, const Hello& hello) {
+  return "pid " + std::to_string(peer.pid) + " uid " + std::to_string(peer.uid) +
+         (hello.program.empty() ? "" : " as " + printable(hello.program, 50)) + ", conversation \"" +
+         printable(hello.conversation, 50) + "\"";
+}
+
+/// Says who the client is, and that it may hold the conversation.
+Result<void> look_at_badge(const Hello& hello, const AllowedPeers& allowed, Opening& opening) {
+  const Badges& mine = badges();
+  const uid_t uid = opening.peer.uid;
+  // Who serves with an account of its own is nobody else.
+  if (uid == 0 || (uid == ::geteuid() && allowed.own_queue() && uid != allowed.mail_owner)) return {};
+  if (allowed.own_queue() && uid == *allowed.queue_owner) {
+    opening.program = "qmgr";
+  } else if (!hello.badge.empty() && !mine.known.empty()) {
+    if (!mine.shows(hello.program, hello.badge)) return fail(IpcError::wrong_badge, words_of(opening.peer, hello));
+    opening.program = hello.program;
+  }
+  if (!opening.program.empty()) {
+    if (may_hold(opening.program, hello.conversation)) return {};
+    return fail(IpcError::not_for_program, words_of(opening.peer, hello));
+  }
+  if (!mine.demanded) return {};
+  if (!open_to_users(hello.conversation)) return fail(IpcError::no_badge, words_of(opening.peer, hello));
+  opening.stranger = uid == allowed.mail_owner || uid == ::geteuid();
+  return {};
+}
+
 }  // namespace
 
 Task<Result<Opening>> greet(Stream stream, AllowedPeers allowed, Until until, std::vector<std::string_view> offered) {
@@ -45,7 +75,10 @@ Task<Result<Opening>> greet(Stream stream, AllowedPeers allowed, Until until, st
   PEN_CO_TRY(check_hello(hello, {}));
   if (!offered.empty() && std::ranges::find(offered, hello.conversation) == offered.end())
     co_return fail(IpcError::not_offered, "\"" + printable(hello.conversation, 50) + "\"");
-  co_return Opening{std::move(stream), std::move(hello.conversation), peer, hello.revision};
+  Opening opening{
+      .stream = std::move(stream), .conversation = hello.conversation, .peer = peer, .revision = hello.revision};
+  PEN_CO_TRY(look_at_badge(hello, allowed, opening));
+  co_return opening;
 }
 
 ChannelBase::ChannelBase(Stream stream, std::string conversation, async::PeerCredentials peer, std::uint32_t revision)
@@ -95,6 +128,8 @@ Task<Result<ChannelBase::Received>> ChannelBase::receive_frame(Until until) {
 namespace detail {
 
 Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path, std::string conversation, Until until) {
+  if (const Badges& mine = badges(); !mine.program.empty() && !may_hold(mine.program, conversation))
+    co_return fail(IpcError::not_for_program, mine.program + ", \"" + conversation + "\"");
   PEN_CO_TRY_ASSIGN(Stream stream, co_await async::connect(loop, async::SocketAddress::unix(path), until));
   co_return co_await greet_server(std::move(stream), std::move(path), std::move(conversation), until);
 }
@@ -102,7 +137,12 @@ Task<Result<Connected>> connect_and_greet(async::Loop& loop, std::string path, s
 Task<Result<Connected>> greet_server(Stream stream, std::string name, std::string conversation, Until until) {
   // Who listens below queue_directory is who could create the socket there: its permissions guard it.
   PEN_CO_TRY_ASSIGN(const async::PeerCredentials peer, async::peer_credentials(stream.fd()));
-  (void)encode_frame<HelloMessage>(stream.compose(), own_hello(conversation), 0, kMaxHello);
+  Hello own = own_hello(conversation);
+  if (const auto badge = badges().for_socket(name); !badge.empty()) {
+    own.program = badges().program;
+    own.badge = badge;
+  }
+  (void)encode_frame<HelloMessage>(stream.compose(), own, 0, kMaxHello);
   PEN_CO_TRY_ASSIGN(const Hello hello, co_await read_hello(stream, until));
   if (auto ok = check_hello(hello, conversation); !ok) {
     co_return fail(std::move(ok).error().within(name));

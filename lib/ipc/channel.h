@@ -33,6 +33,9 @@ struct AllowedPeers {
   /// Besides root and the uid of this process.
   std::optional<uid_t> mail_owner = std::nullopt;
   std::optional<uid_t> queue_owner = std::nullopt;
+
+  /// The queue has an account of its own, which is the queue manager's alone.
+  bool own_queue() const { return queue_owner && queue_owner != mail_owner; }
 };
 /// Checks the kernel's word on who is at the other end.
 Result<async::PeerCredentials> check_peer(int fd, const AllowedPeers& allowed);
@@ -43,11 +46,15 @@ struct Opening {
   std::string conversation;
   async::PeerCredentials peer;
   std::uint32_t revision = 0;  // the peer's
+  // Which program it is, by its badge or its account; empty: root, who serves, a user, or nobody has badges.
+  std::string program = {};
+  // Of mail_owner, and shows no badge where all programs do: it may do what users may.
+  bool stranger = false;
 };
 /// How long a server waits for a client's hello.
 inline constexpr seconds kHelloWait{30};
 /// Server side: checks who the peer is and reads its hello. offered: what it may ask for; empty: anything.
-/// Errors: peer_not_allowed, not_offered; as receive().
+/// Errors: peer_not_allowed, not_offered; wrong_badge, no_badge, not_for_program (who_may_talk.h); as receive().
 async::Task<Result<Opening>> greet(async::Stream stream, AllowedPeers allowed, async::Until until = {},
                                    std::vector<std::string_view> offered = {});
 
@@ -132,7 +139,8 @@ class Channel : public ChannelBase {
   }
 };
 
-/// Connects, exchanges hellos, and tells who serves. Errors: as connect() and receive().
+/// Connects, exchanges hellos, and tells who serves. Errors: as connect() and receive(); not_for_program: nothing was
+/// said.
 template <class In, class Out>
 async::Task<Result<Channel<In, Out>>> connect_channel(async::Loop& loop, std::string path,
                                                       std::string_view conversation, async::Until until = {});

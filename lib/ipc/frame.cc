@@ -25,6 +25,12 @@ std::string_view describe(IpcError e) {
       return "no answer";
     case IpcError::peer_not_allowed:
       return "peer not allowed";
+    case IpcError::wrong_badge:
+      return "a badge that is not the program's";
+    case IpcError::no_badge:
+      return "no badge, so none of our programs";
+    case IpcError::not_for_program:
+      return "a conversation that the program may not hold";
   }
   return "unknown";
 }

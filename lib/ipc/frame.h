@@ -29,7 +29,10 @@ enum class IpcError {
   not_offered,
   out_of_place,
   no_answer,
-  peer_not_allowed
+  peer_not_allowed,
+  wrong_badge,
+  no_badge,
+  not_for_program
 };
 std::string_view error_module(IpcError);
 std::string_view describe(IpcError);
@@ -95,8 +98,9 @@ struct Hello {
   std::uint32_t magic = kMagic;
   std::string conversation;
   std::uint32_t version = kVersion;
-  std::uint32_t revision = 0;  // what a peer has that does not name it
-  PEN_FIELDS(magic, conversation, version, revision)
+  std::uint32_t revision = 0;            // what a peer has that does not name it
+  std::string program = {}, badge = {};  // who the client is (badges.h); empty: it does not say. A server says nothing
+  PEN_FIELDS(magic, conversation, version, revision, program, badge)
 };
 using HelloMessage = std::variant<Hello>;
 inline Hello own_hello(std::string_view conversation) {

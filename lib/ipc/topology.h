@@ -4,25 +4,25 @@
 /// variants, one per direction. Sockets are Unix stream sockets below $queue_directory; master
 /// listens, programs serve.
 ///
-///   conversation  socket             client (connects)             server           peers allowed
-///                                                                                 (owners: mail_owner, queue_owner)
-///   enqueue       public/qmgr        all that take or make mail    qmgr             root, mail_owner
-///   queue         public/qmgr        penqueue, pensuper, penapi, … qmgr             all; rights by uid
-///   destinations  public/qmgr        pendest, penapi               qmgr             all; rights by uid
-///   route         private/rewrite    qmgr                          trivial-rewrite  root, owners
-///   delivery      private/TRANSPORT  qmgr                          smtp, local, …   root, owners
-///   bounce        private/bounce     qmgr                          bounce           root, owners
-///   session_errors private/bounce    smtpd, smtp                   bounce           root, owners
-///   sessions      private/anvil      smtpd, qmgr, penstock, penapi anvil            root, owners
-///   clients       private/anvil      smtpd                         anvil            root, owners
-///   sender_memory private/anvil      smtpd                         anvil            root, owners
-///   tls_report    private/tlsrpt     smtp, trivial-rewrite         tlsrpt           root, owners
-///   dmarc_report  private/dmarcrpt   smtpd                         dmarcrpt         root, owners
-///   verify        private/verify     smtpd, penverify              verify           root, owners
-///   events        private/events     all                           penevents        root, owners
-///   probed        private/verify     qmgr                          verify           root, owners
-///   trace         private/trace.NAME, pentrace                     smtpd            root, owners
-///                 private/TRANSPORT  pentrace                      smtp, lmtp       root, owners
+///   conversation   socket              tools                          header
+///   enqueue        public/qmgr         penstock import, restore       enqueue.h
+///   queue          public/qmgr         penqueue, pensuper, pencat, …  queue.h
+///   destinations   public/qmgr         pendest                        destinations.h
+///   route          private/rewrite                                    route.h
+///   delivery       private/TRANSPORT                                  delivery.h
+///   bounce         private/bounce                                     bounce.h
+///   session_errors private/bounce                                     session_errors.h
+///   sessions       private/anvil       penstock                       sessions.h
+///   clients        private/anvil                                      clients.h
+///   sender_memory  private/anvil                                      sender_memory.h
+///   tls_report     private/tlsrpt                                     tls_report.h
+///   dmarc_report   private/dmarcrpt                                   dmarc_report.h
+///   verify, probed private/verify      penverify                      verify.h
+///   events         private/events                                     events.h
+///   …_keys         private/keys                                       keys.h
+///   trace          private/trace.NAME, private/TRANSPORT  pentrace    trace.h
+///
+/// Which programs serve each and which may open it: who_may_talk.h. Tools are root's, or users' in the first three.
 ///
 /// private/cyrus is no conversation: smtpd speaks Dovecot's protocol there (lib/sasl/dovecot_requests.h).
 /// public/event-stream is no conversation either: penevents writes JSON lines there (docs/events.md).
@@ -44,7 +44,7 @@
 
 namespace pen::ipc {
 inline constexpr std::uint32_t kVersion = 8;
-inline constexpr std::uint32_t kRevision = 4;
+inline constexpr std::uint32_t kRevision = 5;
 inline constexpr std::string_view kQmgrSocket = "public/qmgr";
 inline constexpr std::string_view kRewriteSocket = "private/rewrite";
 inline constexpr std::string_view kBounceSocket = "private/bounce";

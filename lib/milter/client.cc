@@ -215,11 +215,12 @@ Result<std::optional<Final>> Client::buffered_final() {
 }
 
 async::Task<Result<Final>> Client::read_final(milliseconds timeout) {
+  const SteadyTime began = tools_.loop.now();
   for (;;) {
     auto here = buffered_final();
     if (!here) co_return std::unexpected(std::move(here).error());
     if (*here) co_return **std::move(here);
-    auto bytes = co_await read_packet(within(timeout));  // progress gives it more time
+    auto bytes = co_await read_packet(within(timeout, began));  // progress gives it more time
     if (!bytes) co_return std::unexpected(std::move(bytes).error());
     auto final = parse_final(parse_packet(*bytes));
     if (!final) co_return std::unexpected(std::move(final).error());
@@ -400,8 +401,9 @@ struct Client::Changes {
 
 async::Task<Result<Final>> Client::read_edits(Answered& out, const MakeBody& make_body) {
   Changes changes{.out = out, .make_body = make_body};
+  const SteadyTime began = tools_.loop.now();
   for (;;) {
-    auto bytes = co_await read_packet(within(filter_->content_timeout));
+    auto bytes = co_await read_packet(within(filter_->content_timeout, began));
     if (!bytes) co_return std::unexpected(std::move(bytes).error());
     const Packet packet = parse_packet(*bytes);
     auto edit = parse_edit(packet, agreed_.actions);

@@ -13,6 +13,7 @@
 ///          verdict until the next MAIL, which connects again.
 /// Bounds:  kMaxPacket for a reply; kMaxEdits and kMaxEditBytes for the changes that one message gets.
 /// Thread:  the loop's. Settings, endpoints, facts and draft outlive it.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -126,6 +127,10 @@ class Client {
   Verdict failed(const Error& error, std::string_view doing);
   Verdict default_verdict() const;
   async::Until within(milliseconds timeout) const { return {.deadline = tools_.loop.now() + timeout}; }
+  /// For the next packet of an answer that began to be waited for then.
+  async::Until within(milliseconds timeout, SteadyTime began) const {
+    return {.deadline = std::min(tools_.loop.now() + timeout, began + filter_->total_timeout)};
+  }
 
   const Tools& tools_;
   const Settings& settings_;

@@ -167,6 +167,7 @@ Result<std::shared_ptr<const Settings>> Settings::read(const config::Settings& s
   out->usual.connect_timeout = s.milter_connect_timeout;
   out->usual.command_timeout = s.milter_command_timeout;
   out->usual.content_timeout = s.milter_content_timeout;
+  out->usual.total_timeout = s.milter_total_timeout;
   PEN_TRY_ASSIGN(out->usual.default_action, named(parse_action(s.milter_default_action), "milter_default_action"));
   PEN_TRY_ASSIGN(out->usual.offer, named(parse_protocol(s.milter_protocol), "milter_protocol"));
   out->soft_bounce = s.soft_bounce;

@@ -31,6 +31,7 @@ struct Filter {
   async::SocketAddress address;  // with a host: only its port counts
   std::string host;              // a name, looked up for each connection; empty: address is numeric or a path
   milliseconds connect_timeout{seconds(30)}, command_timeout{seconds(30)}, content_timeout{seconds(300)};
+  milliseconds total_timeout{seconds(1800)};  // for an answer, with all progress that is reported
   DefaultAction default_action = DefaultAction::tempfail;
   Offer offer;
 };

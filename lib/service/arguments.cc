@@ -35,6 +35,8 @@ std::expected<Arguments, std::string> Arguments::parse(const std::vector<std::st
       a.screens = true;
     } else if (word == "-H") {
       a.helped = true;
+    } else if (word == "-B") {
+      a.badged = true;
     } else if (word.size() == 2 && word[0] == '-' && std::string_view("ntspmco").contains(word[1])) {
       if (++i == words.size()) return std::unexpected("option " + word + " needs a value");
       const std::string& value = words[i];
@@ -90,6 +92,7 @@ std::vector<std::string> Arguments::to_words() const {
   if (debugger) words.emplace_back("-D");
   if (screens) words.emplace_back("-S");
   if (helped) words.emplace_back("-H");
+  if (badged) words.emplace_back("-B");
   if (look) words.emplace_back("--look");
   for (const auto& o : overrides) words.insert(words.end(), {"-o", o.name + "=" + o.value});
   words.insert(words.end(), rest.begin(), rest.end());

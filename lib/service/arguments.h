@@ -2,7 +2,7 @@
 /// The command line with which master starts a program.
 ///
 /// Form:    PROGRAM -n SERVICE -t TYPE [-s SOCKETS] [-p PAGES] [-m LIMIT] [-c DIR] [-u] [-v] [-D] [-S] [-H]
-///          [-o NAME=VALUE]… [ARG]…
+///          [-B] [-o NAME=VALUE]… [ARG]…
 ///          -n  the service's name in master.cf      -t  its type: inet, unix, pass
 ///          -s  how many listening sockets are inherited, from descriptor kFirstListener on
 ///          -p  how many pages of counters follow them, to be read (penapi)
@@ -12,6 +12,7 @@
 ///          -D  runs debugger_command before it begins
 ///          -S  the service has the command postscreen in master.cf: smtpd tests clients before it serves them
 ///          -H  a socket to the helper (helper_link.h) follows the sockets and pages
+///          -B  the program's badges (lib/ipc/badges.h) follow those, to be read once
 ///          --look  only says what would keep the service from starting (look.h): of these -n, -c, -o, -S and ARG count
 ///          --help, --version
 ///          From the first ARG on everything is the program's own.
@@ -45,6 +46,7 @@ struct Arguments {
   bool debugger = false;  // -D
   bool screens = false;   // -S
   bool helped = false;    // -H
+  bool badged = false;    // -B
   bool look = false;      // --look
   bool help = false;
   bool version = false;

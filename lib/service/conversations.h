@@ -9,7 +9,8 @@
 ///          `hold` and `count` are coroutines: each serves one client, and returns the error that ended it.
 /// Rules:   the lambda is no coroutine itself. A conversation that should end when the program drains passes
 ///          &context.draining() as `cancel` in its waits.
-/// Peers:   root, the program's own account, mail_owner and queue_owner.
+/// Peers:   root; of the program's own account, mail_owner and queue_owner, who shows the badge of a program that may
+///          hold the conversation (docs/who-may-talk.md).
 /// Bounds:  a client has ipc::kHelloWait for its hello; connections are bounded as Context::serve() says.
 /// Errors:  are logged here, a line each: a client that is refused, and the end of a conversation, unless the client
 ///          closed it or it was cancelled.

@@ -25,7 +25,7 @@ struct Launch {
   std::vector<std::string> words;
   std::vector<std::string> environment;
   std::vector<int> sockets;  // become kFirstListener and up
-  int programs_lock = -1;    // inherited by every program of a master: see lock.h
+  int programs_lock = -1;    // becomes kProgramsLockFd: see lock.h
   int metrics = -1;          // becomes kMetricsFd; -1: the program counts for itself
   int output = -1;           // becomes the program's standard output; -1: ours
 };

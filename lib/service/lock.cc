@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -126,7 +127,11 @@ Result<Locks> take_locks(const std::string& state_directory, seconds patience, F
       ::pwrite(locks.master.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
     return fail_errno("write " + state_directory + "/master.lock");
   }
-  auto programs = former ? Result<Fd>(std::move(former)) : make_file(directory, "programs.lock");
+  if (former) {  // its programs share it, and go on
+    locks.programs = std::move(former);
+    return locks;
+  }
+  auto programs = make_file(directory, "programs.lock");
   if (!programs) return fail(std::move(programs).error().within(state_directory));
   locks.programs = *std::move(programs);
   if (auto locked = lock_file(locks.programs.get(), patience); !locked) {
@@ -134,6 +139,15 @@ Result<Locks> take_locks(const std::string& state_directory, seconds patience, F
     return fail(std::move(locked).error().within(state_directory + "/programs.lock"));
   }
   return locks;
+}
+
+Result<Fd> share_programs_lock(int programs) {
+  Fd own(::open(("/proc/self/fd/" + std::to_string(programs)).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!own) return fail_errno("open programs.lock");
+  // That of master too, which took it for itself alone.
+  for (const int fd : {programs, own.get()})
+    if (::flock(fd, LOCK_SH | LOCK_NB) != 0) return fail_errno("lock programs.lock");
+  return own;
 }
 
 Result<std::optional<Process>> running_master(const std::string& state_directory) {

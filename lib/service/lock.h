@@ -2,9 +2,10 @@
 /// Who is master of an instance: two lock files in its state directory, $queue_directory/pid.
 ///
 /// master.lock:    held by the running master; holds its pid. A second start is refused.
-/// programs.lock:  open in master and in every program it started. A new master takes it before it
-///                 opens a socket, and so waits until the programs of one that was killed are gone.
-/// The locks belong to open files: they end with the processes, whatever ended those.
+/// programs.lock:  shared by master and every program that it started. A new master takes it for itself alone before it
+///                 opens a socket, and so waits until the programs of one that was killed are gone; then it shares it.
+/// The locks belong to open files: they end with the processes, whatever ended those. Each program has an open file of
+/// its own: one that was taken over can release its own lock, and no other.
 /// Trust:  the directory belongs to whoever starts the mail system, root as a rule, and to nobody else it is closed:
 ///         what root writes here goes where root means it to, and the pid that root signals is one that root's master
 ///         wrote.
@@ -45,6 +46,9 @@ struct Locks {
 /// Waits at most `patience` for former programs (they end by themselves at once). former: the lock that they have,
 /// where they are to go on under the new master.
 Result<Locks> take_locks(const std::string& state_directory, seconds patience, Fd former = Fd());
+
+/// programs.lock for a program that is about to be started. programs: master's.
+Result<Fd> share_programs_lock(int programs);
 
 /// How long a start waits for a master that holds the lock: one that was killed a moment ago may
 /// still be about to end.

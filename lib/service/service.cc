@@ -22,6 +22,7 @@
 #include "lib/base/version.h"
 #include "lib/confine/apply.h"
 #include "lib/events/emitter.h"
+#include "lib/ipc/badges.h"
 #include "lib/ipc/topology.h"
 #include "lib/metrics/page.h"
 #include "lib/service/as_account.h"
@@ -282,6 +283,17 @@ Result<std::vector<Fd>> take_sockets(int count) {
   return listeners;
 }
 
+/// Without badges from master the program knows its name alone, and so what it may not ask for.
+Result<void> put_on(Fd memory, const std::string& program) {
+  ipc::Badges badges;
+  if (memory) {
+    PEN_TRY_ASSIGN(badges, ipc::from_memory(memory.get()));
+  }
+  badges.program = program;
+  ipc::wear(std::move(badges));
+  return {};
+}
+
 /// The page to count in. None: somebody else than master started the program.
 Fd take_page() {
   if (::fcntl(kMetricsFd, F_SETFD, FD_CLOEXEC) != 0) return Fd();
@@ -383,9 +395,15 @@ int run(int argc, char** argv, Options options, Start start) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
   const Fd page = take_page();
-  auto listeners = take_sockets(arguments->sockets + arguments->pages + (arguments->helped ? 1 : 0));
+  auto listeners =
+      take_sockets(arguments->sockets + arguments->pages + (arguments->helped ? 1 : 0) + (arguments->badged ? 1 : 0));
   if (!listeners) return refuse(options, EX_OSERR, listeners.error().message());
 
+  Fd badges;
+  if (arguments->badged) {
+    badges = std::move(listeners->back());
+    listeners->pop_back();
+  }
   Fd helper;
   if (arguments->helped) {
     helper = std::move(listeners->back());
@@ -415,6 +433,11 @@ int run(int argc, char** argv, Options options, Start start) {
     return EX_CONFIG;
   }
 
+  // Not before: what settle_in() leaves behind with other rights is to know none of them.
+  if (auto ok = put_on(std::move(badges), options.name); !ok) {
+    tell_failure(ok.error());
+    return EX_TEMPFAIL;
+  }
   if (page) {
     if (auto ok = metrics::adopt_page(page); !ok) log::warning("{}", ok.error().message());
   }

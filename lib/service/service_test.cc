@@ -20,12 +20,13 @@ BOOST_AUTO_TEST_CASE(what_master_writes_a_program_reads_back) {
   a.pages = 7;
   a.limit = 50;
   a.config_directory = "/etc/x";
-  a.unprivileged = a.debug = a.debugger = a.screens = a.helped = true;
+  a.unprivileged = a.debug = a.debugger = a.screens = a.helped = a.badged = true;
   a.overrides = {{"smtpd_tls_security_level", "encrypt"}, {"empty", ""}, {"text", "a = b c"}};
   a.rest = {"flags=DRhu", "user=vmail", "-x"};
   const auto b = Arguments::parse(a.to_words());
   BOOST_REQUIRE(b.has_value());
   BOOST_TEST(b->screens);
+  BOOST_TEST(b->badged);
   BOOST_TEST(b->debugger);
   BOOST_TEST(b->to_words() == a.to_words(), boost::test_tools::per_element());
   BOOST_TEST(b->pages == 7);

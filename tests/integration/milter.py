@@ -55,7 +55,7 @@ def quarantine(reason):
 
 
 class Milter:
-    """answers: event code -> packets (a list, or one) or a function of (filter, data) that returns them.
+    """answers: event code -> packets (several, or one) or a function of (filter, data) that returns them.
 
     Events that are not named get CONTINUE. `hang` holds codes that get no answer at all, `cut` codes at which the
     connection is closed; the packet CUT closes it as well. events: of all sessions, in order: (code, data, macros).
@@ -142,7 +142,7 @@ class Milter:
             answer = answers.get(code, CONTINUE)
             if callable(answer):
                 answer = answer(self, data)
-            for part in answer if isinstance(answer, list) else [answer]:
+            for part in [answer] if isinstance(answer, bytes) else answer:
                 if part is CUT:
                     return
                 self.send(connection, part)

@@ -17,8 +17,8 @@ import struct
 PEEK, POKE, CONT, GETREGS, SETREGS, ATTACH, DETACH, GETSIGINFO = 1, 4, 7, 12, 13, 16, 17, 0x4202
 WALL = 0x40000000
 AT_FDCWD = -100
-CALLS = {"close": 3, "mmap": 9, "munmap": 11, "socket": 41, "connect": 42, "fork": 57, "execve": 59, "kill": 62,
-         "ptrace": 101, "unlinkat": 263, "openat": 257, "process_vm_readv": 310, "listen": 50, "rt_sigaction": 13,
+CALLS = {"read": 0, "close": 3, "mmap": 9, "munmap": 11, "socket": 41, "connect": 42, "fork": 57, "execve": 59, "kill":
+         62, "ptrace": 101, "unlinkat": 263, "openat": 257, "process_vm_readv": 310, "listen": 50, "rt_sigaction": 13,
          "sendto": 44, "socketpair": 53, "fcntl": 72, "ftruncate": 77, "fchmod": 91, "fallocate": 285}
 NAMES = ("r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds "
          "es fs gs").split()
@@ -113,6 +113,15 @@ class Taken:
         for i in range(0, len(data), 8):
             trace(POKE, self.pid, at + i, struct.unpack("<q", data[i:i + 8])[0])
         return at
+
+    def room(self, size):
+        """Memory of its own."""
+        return self.bytes(b"\0" * size)
+
+    def memory(self, at, size):
+        with open(f"/proc/{self.pid}/mem", "rb") as memory:
+            memory.seek(at)
+            return memory.read(size)
 
     def call(self, name, *arguments):
         self._begin(name, arguments)

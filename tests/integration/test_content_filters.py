@@ -206,6 +206,20 @@ class BeforeQueue(Filtered):
             )
             mx.wait_log(r"orig_client=localhost\[127\.0\.0\.1\]")
 
+    def test_results_that_come_with_the_mail_do_not_reach_the_filter(self):
+        forged = b"Authentication-Results: mx.test.example;\r\n dkim=pass header.d=bank.example\r\n"
+        content = forged + b"X-Kept: yes\r\n" + forged.replace(b":", b" :").upper() + mail("forged", "x\r\n" * 50_000)
+        for exempt, arrives in (("", False), ("127.0.0.0/8", True)):  # of hosts that are exempt all is taken
+            settings = {"dkim_verify": "yes", "authentication_results_exempt_clients": exempt}
+            with self.subTest(exempt), Filter() as scan, self.before(scan, settings) as mx:
+                for via in ("DATA", "BDAT"):
+                    send(mx.port, "s@sender.example", ["ada@virtual.test.example"], content, via=via)
+                self.only(mx, "ada", 2)
+                for message in scan.messages:
+                    self.assertEqual(b"bank.example" in message.content.lower(), arrives)
+                    self.assertEqual(b"authentication-results" in message.content.lower(), arrives)
+                    self.assertIn(b"X-Kept: yes\r\n", message.content)
+
     def test_aliases_and_copies_come_behind_the_filter_and_once(self):
         with Filter() as scan, self.before(
             scan,

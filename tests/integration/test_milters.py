@@ -393,6 +393,23 @@ class Own(Suite):
             eventually(lambda: not mx.queue(), "nothing is left to deliver")
             self.assertEqual(len(mx.virtual_box("ada").messages()), 7)
 
+    def test_progress_without_end_costs_the_total_time_limit(self):
+        def works(filter, _):
+            while not filter.release.wait(0.1):
+                yield b"p"
+
+        with Milter() as f, self.instance(f, milter_command_timeout="1s", milter_content_timeout="1s",
+                                          milter_total_timeout="3s") as mx:
+            for stage in "ME":
+                with self.subTest(stage):
+                    f.script({stage: works})
+                    with Client(mx.port) as client, self.assertRaises(Refused) as refused:
+                        client.send("a@sender.example", ["ada@virtual.test.example"], CONTENT)
+                    self.assertEqual(refused.exception.reply[:9], "451 4.7.1")
+                    mx.wait_log("milter inet:127.0.0.1:[0-9]+: can't read SMFIC_[A-Z]+ reply packet: no reply in time")
+            f.script()
+            self.assertIsNone(self.refused(mx))
+
     def test_a_thousand_sessions_in_a_filter_that_hangs_hold_less_than_their_messages(self):
         count, size = 1000, 250000
         text = CONTENT + (b"x" * 98 + b"\r\n") * (size // 100)
@@ -760,7 +777,7 @@ class Notices(Suite):
             self.assertRegex(mx.virtual_box("ada").messages()[0], rb"(?s)Received: .*\nX-Signed: yes\n.*Undelivered")
             self.assertEqual(re.sub("L+", "L", f.codes()), "CHMRTLNBEQ")
             self.assertEqual([data for code, data, _ in f.events if code == "M"], [b"<>\0"])
-            self.assertEqual(mx.queue(), [])
+            mx.wait_empty_queue()
 
     def test_a_class_that_is_not_named_is_not_shown_to_filters(self):
         with Milter(edits(milter.insert(1, "X-Signed", "yes"))) as f, self.instance(f, "notify") as mx:

@@ -1,6 +1,6 @@
 """Every program of a running suite is taken over, and tries what docs/security.md says that it cannot: to read the
 queue, a key, other files and other processes' memory, to write, start, connect and signal. Without confinement it
-succeeds."""
+succeeds. And it tries to be heard where docs/who-may-talk.md does not have it: with its badge, without, as another."""
 import fcntl
 import glob
 import os
@@ -10,11 +10,14 @@ import socket
 import struct
 import subprocess
 
+import badges
 import takeover
 import test_confinement
+from badges import Badges, may_hold
 from certificates import Authority
 from harness import *
 from instance import mail_owner, queue_owner
+from service_store import Store
 from takeover import AT_FDCWD, Refused, Taken
 from test_confinement import has_landlock_here, uses_every_program
 from test_root_helper import children_of
@@ -85,6 +88,36 @@ class Tried:
             return False
 
 
+class Socket:
+    """A connection of a program that was taken over."""
+    def __init__(self, program, path):
+        self.program = program
+        self.fd = program.call("socket", socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC, 0)
+        assert self.fd >= 0, self.fd
+        name = path.encode() + b"\0"
+        address = program.bytes(struct.pack("<H", socket.AF_UNIX) + name)
+        done = program.call("connect", self.fd, address, 2 + len(name))
+        assert done == 0, (path, done)
+        self.room = program.room(64)
+
+    def say(self, data):
+        return self.program.call("sendto", self.fd, self.program.bytes(data), len(data), 0x4000, 0, 0)
+
+    def is_answered(self):
+        """What the other end sends first: anything, or the end."""
+        return self.program.call("read", self.fd, self.room, 64) > 0
+
+    def rest(self):
+        """Reads to the end."""
+        data = b""
+        while (n := self.program.call("read", self.fd, self.room, 64)) > 0:
+            data += self.program.memory(self.room, n)
+        return data
+
+    def close(self):
+        self.program.call("close", self.fd)
+
+
 def restricted_tracing():
     """Yama, where a host has it: not even its own account may look into a process."""
     try:
@@ -109,7 +142,7 @@ class Takeover(Suite):
         if why:
             self.skipTest(why)
 
-    def instance(self, settings):
+    def instance(self, settings, start=True):
         mx = Instance({**test_confinement.Confinement.SETTINGS, "smtp_mta_sts_enable": "yes", **settings},
                       services=self.SERVICES, start=False)
         try:
@@ -117,7 +150,8 @@ class Takeover(Suite):
             # As many have it: a key of the account that the programs run as.
             os.chown(cert.key, *self.ids(mail_owner()))
             mx.set(smtpd_tls_cert_file=cert.pem, smtpd_tls_key_file=cert.key, smtpd_tls_security_level="may")
-            mx.start()
+            if start:
+                mx.start()
         except BaseException:
             mx.close()
             raise
@@ -265,6 +299,86 @@ class Takeover(Suite):
             mx.wait_log(rf"smtpd pid {pid} made a system call that it must not make: execve \(59\)\n")
             self.assertNotIn("evil", "".join(line for line in mx.log().splitlines() if "must not make" in line))
             self.assertNotIn("\x1b", mx.log() + mx.tool("penstock", "status").stdout + str(mx.status()))
+
+    def services_of(self, mx):
+        """program -> the services that it serves with a socket of the queue directory: (label, path)."""
+        found = {}
+        for service in mx.status()["services"]:
+            for path in service["listens"]:
+                if path.startswith("/"):
+                    found.setdefault(service["program"], []).append((service["service"], path))
+        return found
+
+    def hears(self, taken, path, conversation, *shown):
+        connection = Socket(taken, path)
+        try:
+            connection.say(badges.hello(conversation, *shown))
+            return connection.is_answered()
+        finally:
+            connection.close()
+
+    def test_a_program_is_heard_where_the_table_has_it_and_nowhere_else(self):
+        self.try_to_be_heard({}, own_queue=True)
+
+    def test_so_it_is_where_the_queue_has_no_account_of_its_own(self):
+        self.try_to_be_heard({"queue_owner": mail_owner()}, own_queue=False)
+
+    def try_to_be_heard(self, settings, own_queue):
+        with self.instance(settings, start=False) as mx, Store(mx) as store:
+            store.start()
+            pids = self.prepare(mx)
+            made, places, heard = Badges(store), self.services_of(mx), set()
+            for program, pid in sorted(pids.items()):
+                with self.subTest(program), Taken(pid) as taken:
+                    for conversation, (servers, _) in badges.TALKS.items():
+                        for server in set(servers.split()) - {program}:  # which stands still
+                            label, path = places[server][0]
+                            may = may_hold(program, conversation)
+                            got = {"own badge": self.hears(taken, path, conversation, program,
+                                                           made.badge(label, program)),
+                                   "no badge": self.hears(taken, path, conversation),
+                                   "another's name": any(
+                                       self.hears(taken, path, conversation, other, made.badge(label, program))
+                                       for other in ("qmgr", "smtpd", "penapi") if other != program),
+                                   "another's badge": self.hears(taken, path, conversation, program,
+                                                                 made.badge("pickup/unix", program))}
+                            if program == "qmgr" and own_queue:  # its account says who it is
+                                wanted = dict.fromkeys(got, may)
+                            else:
+                                wanted = {"own badge": may, "no badge": conversation in badges.OF_USERS,
+                                          "another's name": False, "another's badge": False}
+                            self.assertEqual(got, wanted, (conversation, server))
+                            if may:
+                                heard.add(conversation)
+            self.assertEqual(heard, set(badges.TALKS) - {"trace"})
+            # Root alone traces.
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(places["smtp"][0][1])
+                connection.sendall(badges.hello("trace"))
+                self.assertNotEqual(connection.recv(100), b"")
+            self.assertEqual({s["program"]: s["pid"] for s in self.serving(mx)}, pids)
+            send(mx.port, "ada@sender.example", ["who@piped.example"], mail("after"))
+            mx.wait_log(r"pipe\[\d+\]: \w+: to=<who@piped\.example>.*status=sent")
+
+    def test_an_envelope_has_what_its_program_may_set_and_nothing_else(self):
+        with self.instance({}, start=False) as mx, Store(mx) as store:
+            store.start()
+            pids = self.prepare(mx)
+            made, path = Badges(store), mx.path("spool", "public", "qmgr")
+            forbidden = {"transport": {"transport": "piped:"}, "transport error:": {"transport": "error:5.0.0 no"},
+                         "purpose traced": {"purpose": 1}, "purpose probe": {"purpose": 2}}
+            with Taken(pids["smtpd"]) as taken:
+                for n, (field, values) in enumerate([*forbidden.items(), (None, {"hold": True, "tenant": "acme"})]):
+                    with self.subTest(field):
+                        connection = Socket(taken, path)
+                        connection.say(badges.hello("enqueue", "smtpd", made.badge("qmgr/unix", "smtpd")))
+                        connection.say(badges.enqueue(f"4bTaken{n}", **values))
+                        if field:
+                            mx.wait_log(rf"qmgr\[\d+\]: warning: 4bTaken{n}: message refused: an envelope of smtpd may "
+                                        rf"not have this: {field}\n")
+                        connection.close()
+            taken = lambda: [m["queue_id"] for m in mx.queue() if m["queue_id"].startswith("4bTaken")]
+            eventually(lambda: taken() == ["4bTaken4"], taken)
 
     def test_without_confinement_it_gets_further(self):
         with self.instance({**OFF, "queue_owner": mail_owner()}) as mx:

@@ -341,6 +341,26 @@ class Death(Versions):
             self.assertEqual(store.stop(), 0)
             self.assertEqual({}, {k: v for k, v in mx.pids().items()})
 
+    def test_programs_and_those_that_the_next_master_starts_know_each_other(self):
+        with Instance({"local_transport": "discard:"}, start=False) as mx, Store(mx) as store:
+            store.start()
+            send(mx.port, "ada@sender.example", ["ben@local.test.example"], b"Subject: x\r\n\r\nx\r\n")
+            mx.wait_empty_queue()
+            before = self.pids(mx)
+            store.kill_master()
+            store.start()
+            for program in ("qmgr", "trivial-rewrite"):
+                pid = self.service(mx, program)["pid"]
+                os.kill(pid, signal.SIGKILL)
+                eventually(lambda: self.service(mx, program).get("pid") not in (None, pid), f"{program} starts again")
+            send(mx.port, "ada@sender.example", ["ben@local.test.example"], b"Subject: y\r\n\r\ny\r\n")
+            mx.wait_empty_queue()
+            now = self.pids(mx)
+            for label in ("discard/unix", f"{mx.port}/inet"):
+                self.assertEqual(now[label], before[label])
+            self.assertNotRegex(mx.log(), "badge|status=deferred")
+            self.assertEqual(store.stop(), 0)
+
     def test_what_died_meanwhile_is_started(self):
         with Instance({"local_transport": "discard:"}, start=False) as mx, Store(mx) as store:
             store.start()
