@@ -16,7 +16,12 @@ using async::Task;
 using async::Until;
 
 Server::Server(async::Loop& loop_in, const config::Config& config_in, Options options)
-    : loop(loop_in), config(config_in), listings(loop_in, kListings), survey(*this), options_(std::move(options)) {
+    : loop(loop_in),
+      config(config_in),
+      listings(loop_in, kListings),
+      survey(*this),
+      options_(std::move(options)),
+      questions_(loop_in, kQuestions) {
   const auto& s = config.settings();
   if (!s.penapi_status_page) return;
   recorder_ = std::make_unique<Recorder>(*this, s.penapi_history_map);
@@ -69,7 +74,31 @@ Task<Result<std::optional<Done>>> converse(async::Loop& loop, std::string path, 
   }
 }
 
+/// Gives a turn back, also where its question is given up.
+struct Turn {
+  async::Semaphore& of;
+  explicit Turn(async::Semaphore& turns) : of(turns) {}
+  ~Turn() { of.release(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+};
+
 }  // namespace
+
+template <class From, class To, class Done>
+Task<Result<std::optional<Done>>> Server::question(std::string_view conversation, To request, See<From> see,
+                                                   seconds patience, std::uint32_t least_revision) {
+  std::optional<Turn> turn;
+  bool waits = true;
+  if constexpr (std::is_same_v<To, ipc::queue::ToQmgr>) waits = !std::holds_alternative<ipc::queue::AskStatus>(request);
+  if (waits) {
+    if (!co_await questions_.acquire({.deadline = loop.now() + patience}))
+      co_return fail_errno("others ask it all the time", ETIMEDOUT);
+    turn.emplace(questions_);
+  }
+  co_return co_await converse<From, To, Done>(loop, path(ipc::kQmgrSocket), conversation, std::move(request),
+                                              std::move(see), patience, least_revision);
+}
 
 Task<Result<std::optional<ipc::queue::Done>>> Server::ask(ipc::queue::ToQmgr request, See<ipc::queue::FromQmgr> see,
                                                           seconds patience) {
@@ -78,14 +107,14 @@ Task<Result<std::optional<ipc::queue::Done>>> Server::ask(ipc::queue::ToQmgr req
   const bool of_tenant =
       (act != nullptr && !act->filter.tenant.empty()) || (list != nullptr && !list->filter.tenant.empty());
   const std::uint32_t revision = of_tenant ? ipc::queue::kTenantRevision : 0;
-  return converse<ipc::queue::FromQmgr, ipc::queue::ToQmgr, ipc::queue::Done>(
-      loop, path(ipc::kQmgrSocket), ipc::queue::kName, std::move(request), std::move(see), patience, revision);
+  return question<ipc::queue::FromQmgr, ipc::queue::ToQmgr, ipc::queue::Done>(ipc::queue::kName, std::move(request),
+                                                                              std::move(see), patience, revision);
 }
 
 Task<Result<std::optional<ipc::destinations::Done>>> Server::ask(ipc::destinations::ToQmgr request,
                                                                  See<ipc::destinations::FromQmgr> see) {
-  return converse<ipc::destinations::FromQmgr, ipc::destinations::ToQmgr, ipc::destinations::Done>(
-      loop, path(ipc::kQmgrSocket), ipc::destinations::kName, std::move(request), std::move(see), kPatience);
+  return question<ipc::destinations::FromQmgr, ipc::destinations::ToQmgr, ipc::destinations::Done>(
+      ipc::destinations::kName, std::move(request), std::move(see), kPatience, 0);
 }
 
 Task<void> Server::serve(async::Stream stream) {

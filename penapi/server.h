@@ -6,7 +6,8 @@
 /// Trust:   a connection to an inet address that is not loopback is encrypted and needs a token for all but the health
 ///          routes. Requests to inet addresses must name this host (http.h, is_own_host).
 /// Bounds:  a request has penapi_timeout to come, its answer as long to be taken; a header and a body have the sizes of
-///          http.h; at most kListings requests at a time have qmgr go through its queue, others wait.
+///          http.h; at most kQuestions requests at a time have qmgr answer something, of which kListings have it go
+///          through its queue; others wait.
 /// Thread:  the loop's.
 #include <functional>
 #include <memory>
@@ -46,10 +47,11 @@ class Server {
   static constexpr seconds kPatience{60};
   /// For the greeting of qmgr, which costs it nothing: one that is silent for so long hangs.
   static constexpr seconds kGreets{3};
-  static constexpr std::size_t kListings = 4;
+  static constexpr std::size_t kListings = 4, kQuestions = 8;
 
   /// Asks qmgr and calls see() for each answer before Done; false from see() is enough: nullopt is returned then.
-  /// Errors: ETIMEDOUT, qmgr does not greet; timed_out, its answer took longer than `patience`; as connect_channel().
+  /// Errors: ETIMEDOUT, qmgr does not greet, or others ask it all the time; timed_out, its answer took longer than
+  /// `patience`; as connect_channel().
   template <class Message>
   using See = std::function<bool(Message&)>;
   async::Task<Result<std::optional<ipc::queue::Done>>> ask(ipc::queue::ToQmgr request, See<ipc::queue::FromQmgr> see,
@@ -79,7 +81,13 @@ class Server {
   void send_events(async::Stream& stream, std::uint64_t& seen);
   async::Task<bool> write(async::Stream& stream, const Response& response, bool keep_alive, bool with_body);
 
+  /// Waits for its turn. A question about qmgr's state costs it nothing, and has none.
+  template <class From, class To, class Done>
+  async::Task<Result<std::optional<Done>>> question(std::string_view conversation, To request, See<From> see,
+                                                    seconds patience, std::uint32_t least_revision);
+
   Options options_;
+  async::Semaphore questions_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<EventTail> events_;
   std::size_t streams_ = 0;

@@ -1,5 +1,6 @@
 """penapi: what it shows after a known run, orders with and without a token, and clients that mean no good."""
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -410,6 +411,40 @@ class Orders(Suite):
         self.assertEqual(self.api.get("/api/v1/sessions")["classes"], [])
         self.assertTrue(self.api.get("/healthz")["healthy"])
         self.assertTrue(self.api.get("/readyz")["ready"])
+
+    def test_questions_about_messages_and_destinations_have_their_turn(self):
+        clients, turns, others = 30, 8, 2  # others: about the state of qmgr and anvil, which cost them nothing
+        self.assertEqual(self.ids(), set())
+        (pid,) = [s["pid"] for s in self.mx.status()["services"] if s["service"] == "penapi/unix"]
+        qmgr = self.mx.pids()["qmgr"]
+
+        def asking():
+            """Its connections to others; those that it has accepted have a path."""
+            with open("/proc/net/unix", errors="replace") as table:
+                accepted = {words[6] for words in map(str.split, table) if len(words) > 7}
+            found = 0
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(FileNotFoundError):
+                    what = os.readlink(f"/proc/{pid}/fd/{fd}")
+                    found += what.startswith("socket:[") and what[8:-1] not in accepted
+            return found
+        quiet = asking()
+        for path in ("/api/v1/queue/4bNone", "/api/v1/destinations", "/api/v1/destinations/there.example"):
+            with self.subTest(path), contextlib.ExitStack() as stack:
+                suspend(*qmgr)
+                stack.callback(resume, *qmgr)
+                connections = [stack.enter_context(contextlib.closing(self.api.connection())) for _ in range(clients)]
+                for connection in connections:
+                    connection.request("GET", path)
+                seen = []
+                eventually(lambda: seen.append(asking()) or seen[-1] >= quiet + turns, lambda: seen)
+                for connection in connections[:turns]:  # nobody is greeted
+                    connection.getresponse().read()
+                    seen.append(asking())
+                self.assertLess(max(seen), quiet + turns + others + 1)
+                resume(*qmgr)
+                for connection in connections[turns:]:
+                    connection.getresponse().read()
 
     def test_settings_are_shown_without_secrets(self):
         self.mx.set(destdb_redis_password="hunter2-hunter2", smtp_sasl_password_maps=inline({"h": "u:hunter2-hunter2"}),
