@@ -136,6 +136,7 @@ class Session {
   async::Task<Flow> rcpt_batch(Transaction::RcptJob& first);
   async::Task<void> answer_rcpt(Transaction::RcptJob& job);
   /// What EHLO has offered, as MAIL and RCPT may use it.
+  mail::OddDomains odd_domains() const;
   mail::CommandOptions offered_parameters() const;
   /// Why a MAIL command that can be read is refused before any list is asked.
   std::optional<Response> mail_refused(const mail::MailCommand& mail);

@@ -28,6 +28,10 @@ bool Session::proxy_loop() const {
   return loop;
 }
 
+mail::OddDomains Session::odd_domains() const {
+  return {.null = settings().resolve_null_domain, .numeric = policy_->resolve->options().numeric_domains()};
+}
+
 mail::CommandOptions Session::offered_parameters() const {
   const unsigned withheld = client_.esmtp ? discarded().bits : ~0u;
   const auto offered = [&](unsigned bit) { return (withheld & bit) == 0; };
@@ -39,7 +43,7 @@ mail::CommandOptions Session::offered_parameters() const {
           .auth = policy_->auth.enabled && offered(keyword::kAuth),
           .requiretls = offered(keyword::kRequireTls),
           .strict_paths = settings().strict_rfc821_envelopes,
-          .null_domain = settings().resolve_null_domain,
+          .odd_domains = odd_domains(),
           .utf8_unasked = !settings().strict_smtputf8,
           .verp = standing_.may_verp && offered(keyword::kVerp) ? std::string_view(settings().default_verp_delimiters)
                                                                 : std::string_view()};

@@ -195,8 +195,7 @@ async::Task<Session::Flow> Session::hello(const mail::CommandLine& line) {
     if (!name.empty()) name += ' ';
     name += word;
   }
-  if (name.empty())
-    co_return co_await refuse(extended ? "501 5.5.4 Syntax: EHLO hostname" : "501 5.5.4 Syntax: HELO hostname");
+  if (name.empty()) co_return co_await refuse(extended ? "501 Syntax: EHLO hostname" : "501 Syntax: HELO hostname");
   if (name.size() > 255) co_return co_await refuse("501 5.5.4 Error: hostname too long");
   const std::string before = std::exchange(client_.helo, name);
   const bool esmtp_before = std::exchange(client_.esmtp, extended);
@@ -277,8 +276,10 @@ async::Task<Session::Flow> Session::verify(const mail::CommandLine& line) {
     smtputf8 = true;  // RFC 6531 section 3.7.4.2
     rest = rest.substr(0, space);
   }
-  if (rest.empty()) co_return co_await refuse("501 5.5.4 Syntax: VRFY address");
-  auto address = mail::take_path(rest, false, settings().resolve_null_domain);
+  if (rest.empty())
+    co_return co_await refuse(settings().smtputf8_enable ? "501 5.5.4 Syntax: VRFY address [SMTPUTF8]"
+                                                         : "501 5.5.4 Syntax: VRFY address");
+  auto address = mail::take_path(rest, false, odd_domains());
   if (!address || address->empty() || !rest.empty())
     co_return co_await refuse("501 5.1.3 Bad recipient address syntax");
   if (!mail::all_ascii(*address) && !smtputf8 && settings().strict_smtputf8)

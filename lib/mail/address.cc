@@ -38,22 +38,22 @@ bool is_dot_string(std::string_view local) {
   return true;
 }
 
-/// Labels of letters, digits, hyphens and underscores, none empty. One trailing dot is accepted: rewriting drops it.
+/// Labels of letters, digits, hyphens and underscores, none empty, none with a hyphen at an end. One trailing dot is
+/// accepted: rewriting drops it.
 bool plausible_domain(std::string_view domain, bool utf8) {
   if (!domain.empty() && domain.back() == '.') domain.remove_suffix(1);
   if (domain.empty() || domain.size() > kMaxDomain) return false;
-  bool label_empty = true;
+  char before = '.';
   for (const char c : domain) {
-    if (c == '.') {
-      if (label_empty) return false;
-      label_empty = true;
-      continue;
-    }
     const bool high = static_cast<unsigned char>(c) >= 0x80;
-    if (!ascii_alnum(c) && c != '-' && c != '_' && !(high && utf8)) return false;
-    label_empty = false;
+    if (c == '.' || (c == '-' && before == '.')) {
+      if (before == '.' || before == '-') return false;
+    } else if (!ascii_alnum(c) && c != '-' && c != '_' && !(high && utf8)) {
+      return false;
+    }
+    before = c;
   }
-  return !label_empty;
+  return before != '.' && before != '-';
 }
 
 /// Reads the local part of a path at position; moves position behind it and puts the internal form into local.
@@ -106,19 +106,22 @@ Result<void> skip_route(std::string_view text, std::size_t& position, bool utf8)
   }
 }
 
-Result<void> read_domain(std::string_view text, std::size_t& position, bool utf8, std::string& domain) {
+Result<void> read_domain(std::string_view text, std::size_t& position, const PathOptions& options,
+                         std::string& domain) {
   const std::size_t begin = position;
   if (position < text.size() && text[position] == '[') {
     const auto close = text.find(']', position);
     if (close == std::string_view::npos) return fail(AddressError::malformed);
     position = close + 1;
     domain = text.substr(begin, position - begin);
-    if (!literal_address(domain)) return fail(AddressError::bad_literal);
+    const bool old_form = domain.contains(':') && !istarts_with(domain, "[IPv6:");  // for next hops, not for mail
+    if (old_form || !literal_address(domain)) return fail(AddressError::bad_literal);
     return {};
   }
   while (position < text.size() && text[position] != '>' && !ascii_space(text[position])) ++position;
   domain = text.substr(begin, position - begin);
-  if (!plausible_domain(domain, utf8)) return fail(AddressError::bad_domain);
+  if (!plausible_domain(domain, options.smtputf8) || (!options.odd_domains.numeric && numeric_hostname(domain)))
+    return fail(AddressError::bad_domain);
   return {};
 }
 
@@ -165,7 +168,7 @@ Result<std::string> parse_path(std::string_view text, const PathOptions& options
       ++position;
       std::string domain;
       const bool none = position == text.size() || text[position] == '>' || ascii_space(text[position]);
-      if (!none || !options.null_domain) PEN_TRY(read_domain(text, position, options.smtputf8, domain));
+      if (!none || !options.odd_domains.null) PEN_TRY(read_domain(text, position, options, domain));
       address += '@';
       address += domain;
     } else if (!options.allow_bare_local && !iequals(local, "postmaster")) {

@@ -37,12 +37,17 @@ std::string_view describe(AddressError);
 inline constexpr std::size_t kMaxPath = 1024;
 inline constexpr std::size_t kMaxDomain = 255;
 
+/// Domains that are domains only where settings say so.
+struct OddDomains {
+  bool null = false;     // "user@" (resolve_null_domain)
+  bool numeric = false;  // "user@192.0.2.1" (resolve_numeric_domain)
+};
 struct PathOptions {
   bool smtputf8 = false;         // permit UTF-8 in local part and domain
   bool allow_null = false;       // accept "<>" (reverse-path)
   bool strict = false;           // strict_rfc821_envelopes: angle brackets are required
   bool allow_bare_local = true;  // accept an address without @domain ("postmaster" always is)
-  bool null_domain = false;      // accept "user@" (resolve_null_domain)
+  OddDomains odd_domains = {};
 };
 /// Reads one path from the start of text: "<local@domain>", "<@route:local@domain>" (the route is dropped, RFC 5321
 /// appendix C), "<>", or, unless strict, a word without brackets. The result is in external form: the local part is

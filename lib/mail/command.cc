@@ -229,7 +229,7 @@ CommandLine split_command(std::string_view line) {
 Result<MailCommand> parse_mail(std::string_view args, const CommandOptions& options) {
   if (!take_prefix(args, "FROM:") || args.empty()) return fail(CommandError::syntax);
   MailCommand mail;
-  PEN_TRY_ASSIGN(mail.sender, take_path(args, options.strict_paths, options.null_domain));
+  PEN_TRY_ASSIGN(mail.sender, take_path(args, options.strict_paths, options.odd_domains));
   for (auto word = take_word(args); !word.empty(); word = take_word(args)) {
     const auto p = split_parameter(word);
     if (!p) return unknown(word);
@@ -243,7 +243,7 @@ Result<RcptCommand> parse_rcpt(std::string_view args, const CommandOptions& opti
   if (!take_prefix(args, "TO:") || args.empty()) return fail(CommandError::syntax);
   RcptCommand rcpt;
   const std::string_view given = args;
-  PEN_TRY_ASSIGN(rcpt.recipient, take_path(args, options.strict_paths, options.null_domain));
+  PEN_TRY_ASSIGN(rcpt.recipient, take_path(args, options.strict_paths, options.odd_domains));
   if (rcpt.recipient.empty()) return fail(CommandError::bad_address, std::string(given));
   for (auto word = take_word(args); !word.empty(); word = take_word(args)) {
     const auto p = split_parameter(word);

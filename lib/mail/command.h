@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "lib/base/result.h"
+#include "lib/mail/address.h"
 #include "lib/mail/envelope.h"
 
 namespace pen::mail {
@@ -67,7 +68,7 @@ std::string_view describe(CommandError e);
 struct CommandOptions {
   bool size = true, eight_bit_mime = true, dsn = true, smtputf8 = true, auth = false, requiretls = false;
   bool strict_paths = false;  // strict_rfc821_envelopes: the address must stand in <>
-  bool null_domain = false;   // resolve_null_domain: an address may end in @
+  OddDomains odd_domains = {};
   bool utf8_unasked = false;  // an address in UTF-8 needs no SMTPUTF8 parameter
   std::string_view verp{};    // XVERP: the delimiters for one without; empty: not offered
 };
@@ -98,8 +99,8 @@ Result<BdatCommand> parse_bdat(std::string_view args);
 
 /// Reads a path (RFC 5321 section 4.1.2) from the start of `text` and cuts it off: in angle brackets, with or without
 /// source route, or bare when !strict. The address is returned in external form, quoted only where necessary, without
-/// the route and without a dot at the end of the domain. "<>" gives "". null_domain: "user@" is a path too.
-Result<std::string> take_path(std::string_view& text, bool strict, bool null_domain = false);
+/// the route and without a dot at the end of the domain. "<>" gives "".
+Result<std::string> take_path(std::string_view& text, bool strict, OddDomains odd = {});
 
 /// xtext of RFC 3461 section 4: nullopt when malformed. "=" that stands for itself is read, as are digits in lower
 /// case: other systems write both, and a refusal would return their mail for what matters in notices alone.

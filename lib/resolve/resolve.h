@@ -71,6 +71,8 @@ struct Options {
       "qmqpd_authorized_clients,relay_domains,smtpd_access_maps";
   bool append_at_myorigin = true, append_dot_mydomain = false, swap_bangpath = true, allow_percent_hack = true;
   bool resolve_dequoted_address = true, resolve_null_domain = false, resolve_numeric_domain = false;
+  /// Whether user@192.0.2.1 is an address at all.
+  bool numeric_domains() const { return resolve_numeric_domain; }
   std::size_t virtual_alias_expansion_limit = 1000, virtual_alias_recursion_limit = 1000,
               virtual_alias_address_length_limit = 1000;
   SrsOptions srs;
