@@ -10,7 +10,7 @@ from beside_postfix import NAMES, Fixture, beside, difference, expected
 from harness import *
 
 FEW = ("access_lists", "canonical", "catch_all_development", "debian_internet_site", "forward_files", "header_checks",
-       "internationalized_domains", "relay_recipients", "routes", "soft_bounce", "virtual_aliases")
+       "internationalized_domains", "odd_addresses", "relay_recipients", "routes", "soft_bounce", "virtual_aliases")
 CHOSEN = os.environ.get("PEN_CONFIGURATIONS", "").split() or FEW
 
 
