@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "lib/base/tcp_port.h"
@@ -40,6 +41,7 @@
 #include "pipe/options.h"
 #include "spawn/options.h"
 #include "tools/cyrus_check.h"
+#include "tools/finding_place.h"
 #include "tools/instances.h"
 #include "tools/mistakes.h"
 #include "tools/own_tables.h"
@@ -53,6 +55,7 @@ namespace {
 using config::Problem;
 using config::Severity;
 
+constexpr int kMostStops = 20;  // settings with which a service will not start
 constexpr const char* kWords[] = {"error", "warning", "note"};
 
 /// What was found, printed as it comes, as one JSON document at the end, or only gathered.
@@ -62,10 +65,11 @@ class Report {
   explicit Report(Form form) : form_(form) {}
 
   void add(Severity severity, const std::string& text) { add(Problem{severity, {}, 0, {}, text}, {}); }
-  void add(const Problem& p, const std::string& advice = {}) {
+  void add(Problem p, const std::string& advice = {}) {
     fatal = fatal || p.severity == Severity::error;
     ++lines;
     said_.push_back(p.text);
+    const std::string setting = put_in_place(p);
     const char* level = kWords[static_cast<int>(p.severity)];
     if (form_ == Form::none) return all.push_back({p, advice});
     if (form_ == Form::text) {
@@ -76,11 +80,13 @@ class Report {
     one["level"] = level;
     if (!p.file.empty()) one["file"] = p.file;
     if (p.line > 0) one["line"] = p.line;
-    if (!p.name.empty()) one["setting"] = p.name;
+    if (!setting.empty()) one["setting"] = setting;
     one["text"] = p.text;
     if (!advice.empty()) one["advice"] = advice;
     found_.push_back(std::move(one));
   }
+  /// From now on findings that name no file get the place of what they are about.
+  void know(const config::Config& config) { config_ = config; }
   /// Whether this was told, perhaps with its place and advice: then a program that says the same adds nothing.
   bool said(std::string_view text) const {
     return std::ranges::any_of(said_, [&](const std::string& one) { return one.starts_with(text); });
@@ -103,7 +109,18 @@ class Report {
   std::vector<CheckFinding> all;  // Form::none
 
  private:
+  /// Returns the setting that is concerned. Where the sentence names it, the name is not put before it once more.
+  std::string put_in_place(Problem& p) const {
+    if (!p.file.empty() || !config_) return p.name;
+    const auto at = finding_place(*config_, p.text);
+    if (!at) return p.name;
+    p.file = at->place.file;
+    p.line = at->place.line;
+    return at->setting;
+  }
+
   Form form_;
+  std::optional<config::Config> config_;
   std::vector<std::string> said_;
   nlohmann::ordered_json found_ = nlohmann::ordered_json::array();
 };
@@ -231,8 +248,16 @@ void check_smtpd(const config::Config& config, Report& report) {
       stops(resolve.error());
       continue;
     }
-    auto policy = smtpd::Policy::open_policy(own, *resolve);
-    if (!policy) stops(policy.error());
+    // What an error names is put at its default, so that what is behind it is told too.
+    config::Config usual = own;
+    auto policy = smtpd::Policy::open_policy(usual, *resolve);
+    for (int more = kMostStops; !policy && more > 0; --more) {
+      stops(policy.error());
+      const config::Row* row = setting_named_by(usual, policy.error().message());
+      if (row == nullptr) break;
+      usual = usual.with({config::Override{std::string(row->name), std::string(row->default_text)}});
+      policy = smtpd::Policy::open_policy(usual, *resolve);
+    }
     if (policy)
       for (const auto& warning : (*policy)->warnings) say(Severity::warning, warning);
     auto intake = intake::from_settings(s);
@@ -418,6 +443,7 @@ config::Config with_defaults(const config::Config& config) {
 void look(const std::string& config_directory, bool dns, Report& report) {
   auto config = config::inspect(config_directory);
   if (!config) return report.add(Severity::error, config.error().message());
+  report.know(*config);
   std::set<std::string> told;
   for (const auto& p : config->report()) {
     report.add(p);

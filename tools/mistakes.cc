@@ -18,13 +18,13 @@
 #include "lib/config/expand.h"
 #include "lib/map/file_map.h"
 #include "lib/map/match_list.h"
-#include "lib/map/table_file.h"
-#include "lib/map/table_text.h"
 #include "lib/net/dns.h"
 #include "lib/net/tls/certificate_file.h"
 #include "lib/resolve/name_servers.h"
 #include "tools/open_relays.h"
 #include "tools/own_tables.h"
+#include "tools/table_entries.h"
+#include "tools/value_mistakes.h"
 
 namespace pen::tools {
 namespace {
@@ -34,7 +34,6 @@ using config::Severity;
 
 constexpr int kSoon = 14;  // days before a certificate's end
 constexpr std::size_t kMaxHosts = 50;
-constexpr std::size_t kMaxEntries = 10000;  // of tables of routes that are looked at
 
 std::string day(WallTime time) {
   const std::time_t moment = unix_seconds(time);
@@ -49,6 +48,7 @@ class Finder {
 
   std::vector<Mistake> find() {
     relaying();
+    for (ValueMistake& m : value_mistakes(config_)) found_.push_back({std::move(m.problem), std::move(m.advice)});
     tables();
     certificates();
     classes();
@@ -244,7 +244,8 @@ class Finder {
     const auto words = [&](const std::string& setting) {
       return looks(setting) ? split_list(own.text(setting).value_or("")) : std::vector<std::string>();
     };
-    const auto add = [&](const std::string& setting, std::string_view text, bool smtp, const Entry* entry = nullptr) {
+    const auto add = [&](const std::string& setting, std::string_view text, bool smtp,
+                         const PlacedEntry* entry = nullptr) {
       const bool by_mx = smtp && !text.starts_with('[');
       NamedHost host{setting, host_in(text), by_mx, !smtp, service};
       const auto same = [&](const NamedHost& other) {
@@ -252,7 +253,7 @@ class Finder {
                (entry != nullptr || other.service == service);
       };
       if (host.host.empty() || found.size() >= kMaxHosts || std::ranges::any_of(found, same)) return;
-      if (entry != nullptr) {
+      if (entry != nullptr && !entry->file.empty()) {
         host.file = entry->file;
         host.line = static_cast<int>(entry->line);
       }
@@ -267,10 +268,10 @@ class Finder {
         if (const auto hop = hop_of(own, route, {})) add(setting, hop->text, hop->smtp);
     }
     for (const char* setting : {"transport_maps", "sender_dependent_default_transport_maps"})
-      for (const Entry& entry : entries_of(own, words(setting)))
+      for (const PlacedEntry& entry : table_entries(own, words(setting)))
         if (const auto hop = hop_of(own, entry.value, own.settings().default_transport))
           add(setting, hop->text, hop->smtp, &entry);
-    for (const Entry& entry : entries_of(own, words("sender_dependent_relayhost_maps")))
+    for (const PlacedEntry& entry : table_entries(own, words("sender_dependent_relayhost_maps")))
       add("sender_dependent_relayhost_maps", entry.value, true, &entry);
     for (const char* setting : {"smtpd_milters", "non_smtpd_milters"})
       for (const std::string& filter : words(setting))
@@ -304,23 +305,6 @@ class Finder {
       return std::nullopt;
     const bool smtp = to->command == "smtp" && !hop.starts_with("inet:");
     return Hop{std::move(hop), smtp};
-  }
-
-  /// An entry of a table's text, and where it stands.
-  struct Entry : map::TableEntry {
-    std::string file;
-  };
-  /// Those of tables that have a text.
-  static std::vector<Entry> entries_of(const config::Config& own, const std::vector<std::string>& tables) {
-    std::vector<Entry> all;
-    for (const map::PlainTable& table : map::plain_tables(join(tables), own.settings().default_database_type)) {
-      if (!table.indexed() && table.type != "texthash") continue;
-      const auto text = map::read_table_file(table.name);
-      if (!text) continue;
-      for (map::TableEntry& entry : map::parse_table(*text, table.name).entries)
-        if (all.size() < kMaxEntries) all.push_back({std::move(entry), table.name});
-    }
-    return all;
   }
 
   /// Of "{ inet:host:port, timeout = 5s }" and of "inet:host:port" the server.

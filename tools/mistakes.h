@@ -3,10 +3,11 @@
 /// that clients refuse, domains that are in two classes, names that do not resolve.
 ///
 /// Use:     for (const Mistake& m : mistakes(config, {.dns = true})) …         // penstock check
-/// Finds:   what lets strangers relay (open_relays.h); indexed tables that are older than their text; certificates that
-///          have expired, soon will, or do not fit their key, and keys that everybody can read; a domain in two of
-///          mydestination, virtual_alias_domains, virtual_mailbox_domains and relay_domains; myhostname, and hosts of
-///          relayhost, transports, filters and policy services, without an address.
+/// Finds:   what lets strangers relay (open_relays.h); values that do not do what was meant (value_mistakes.h);
+///          indexed tables that are older than their text; certificates that have expired, soon will, or do not fit
+///          their key, and keys that everybody can read; a domain in two of mydestination, virtual_alias_domains,
+///          virtual_mailbox_domains and relay_domains; myhostname, and hosts of relayhost, transports, filters and
+///          policy services, without an address.
 /// Not:     what config::Config::report() and table_problems() say.
 /// Bounds:  DNS takes kDnsTime in all. Tables that other servers answer for are not asked.
 /// Thread:  any. Blocks.

@@ -126,7 +126,8 @@ void ContentBuilder::Inspection::map_addresses(std::string& text) {
   const auto start = text.find(':') + 1;
   std::string value = text.substr(start);
   const auto changed = mail::replace_addresses(
-      value, [&](std::string_view address) { return to_.options_.map_address(address, sender); });
+      value, [&](std::string_view address) { return to_.options_.map_address(address, sender); },
+      mail::Quotes::as_needed);
   if (!changed) {
     to_.failed_lookup_ = changed.error().message();
     to_.fail_with(ContentProblem::lookup_failed);

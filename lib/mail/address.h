@@ -113,10 +113,12 @@ std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t
 
 /// Replaces addresses of a list (a header field's value) and leaves the rest of the text alone. `replace` gets an
 /// address and returns the text to put there, or the same address to change nothing. It is asked only about addresses
-/// written in one piece: "Jo Doe" without brackets, or an address with a comment inside, stays. Returns whether
+/// written in one piece: "Jo Doe" without brackets, or an address with a comment inside, stays. With as_needed an
+/// address that stays gets the quotes that the grammar wants, and loses those that it does not need. Returns whether
 /// something changed. Errors: those of `replace`; the text is then unchanged.
 using AddressReplacer = std::function<Result<std::string>(std::string_view address)>;
-Result<bool> replace_addresses(std::string& text, const AddressReplacer& replace);
+enum class Quotes : bool { stay, as_needed };
+Result<bool> replace_addresses(std::string& text, const AddressReplacer& replace, Quotes quotes = Quotes::stay);
 /// Addresses of one field beyond this number stay unchanged (Postfix has header_address_token_limit for the same
 /// purpose).
 inline constexpr std::size_t kMaxReplaced = 10000;

@@ -176,7 +176,7 @@ std::vector<ListedAddress> parse_address_list(std::string_view text, std::size_t
   return ListReader(text, max, skipped).read();
 }
 
-Result<bool> replace_addresses(std::string& text, const AddressReplacer& replace) {
+Result<bool> replace_addresses(std::string& text, const AddressReplacer& replace, Quotes quotes) {
   ListReader reader(text, kMaxReplaced);
   const std::vector<ListedAddress> found = reader.read();
   std::string out;
@@ -185,7 +185,8 @@ Result<bool> replace_addresses(std::string& text, const AddressReplacer& replace
     const auto& place = reader.places()[i];
     if (!place.clear) continue;
     PEN_TRY_ASSIGN(const std::string other, replace(found[i].address));
-    if (other == found[i].address) continue;
+    const auto written = std::string_view(text).substr(place.begin, place.end - place.begin);
+    if (other == (quotes == Quotes::stay ? std::string_view(found[i].address) : written)) continue;
     out += std::string_view(text).substr(done, place.begin - done);
     out += other;
     done = place.end;

@@ -265,6 +265,15 @@ BOOST_AUTO_TEST_CASE(addresses_are_replaced_where_they_stand) {
   BOOST_TEST(replaced("jo (Jo Doe)") == "jo@here (Jo Doe)");
   BOOST_TEST(replaced("<>") == "=<>");
   BOOST_TEST(replaced("a@b, c@d") == "=a@b, c@d");
+  const auto quoted = [](std::string text) {
+    const auto same = [](std::string_view a) -> Result<std::string> { return std::string(a); };
+    return (replace_addresses(text, same, Quotes::as_needed).value() ? "" : "=") + text;
+  };
+  BOOST_TEST(replaced("a..b@c.example") == "=a..b@c.example");
+  BOOST_TEST(quoted("a..b@c.example, N <.d@c.example>, e.@c.example (f..g)") ==
+             "\"a..b\"@c.example, N <\".d\"@c.example>, \"e.\"@c.example (f..g)");
+  BOOST_TEST(quoted("\"ok\"@c.example, \"a b\"@c.example") == "ok@c.example, \"a b\"@c.example");
+  BOOST_TEST(quoted("\"Jo.\" <jo@c.example>, x@y..z, a@b") == "=\"Jo.\" <jo@c.example>, x@y..z, a@b");
   std::string kept = "x@old";
   BOOST_TEST(!replace_addresses(kept, [](std::string_view) -> Result<std::string> {
                 return fail(AddressError::malformed, "x");

@@ -51,6 +51,17 @@ void add_addresses(std::string_view item, std::vector<std::string>& out) {
   out.emplace_back(trim(item.substr(begin)));
 }
 
+/// A value that is no address, as Postfix takes it: what is before the last @ is the local part. Most have a domain
+/// that no mail goes to (u@d+x): the recipient is returned, as one that was written so in a message is.
+std::string as_written(std::string_view item) {
+  if (const auto open = item.rfind('<'); open != std::string_view::npos) {
+    item.remove_prefix(open + 1);
+    item = item.substr(0, item.find('>'));
+  }
+  const auto at = std::min(item.rfind('@'), item.size());
+  return mail::quote_local(mail::unquote_local(trim(item.substr(0, at)))) + std::string(trim(item.substr(at)));
+}
+
 }  // namespace
 
 Result<std::optional<std::vector<std::string>>> map_once(const Options& options, const Tables& tables,
@@ -75,8 +86,8 @@ Result<std::optional<std::vector<std::string>>> map_once(const Options& options,
       continue;
     }
     auto listed = mail::parse_address_list(item, 2);
-    if (listed.size() != 1) return bad();
-    std::string mapped = listed.front().address;
+    if (listed.size() > 1 || (listed.empty() && !item.contains('@'))) return bad();
+    std::string mapped = listed.empty() ? as_written(item) : listed.front().address;
     if (propagate && hit->delimiter != '\0') mapped = with_extension(mapped, *hit);
     out.push_back(rewrite_address(options, mapped));
   }

@@ -102,6 +102,27 @@ BOOST_AUTO_TEST_CASE(remote_mail_is_completed_with_the_remote_domain_or_not_at_a
   BOOST_TEST(rewrite_address(options, "jo", "invalid.example") == "jo");
 }
 
+// As Postfix has it; what is routed is then returned as a bad address, or found.
+BOOST_AUTO_TEST_CASE(a_value_that_is_no_address_is_taken_as_it_is_written) {
+  struct Row {
+    const char *value, *address, *routed;
+  };
+  for (const Row& row : {Row{"u@d+x", "u@d+x", "error:5.1.3 bad address syntax u@d+x"},
+                         Row{"x@far..example", "x@far..example", "error:5.1.3 bad address syntax x@far..example"},
+                         Row{"x@", "x@", "error:5.1.3 bad address syntax x@"},
+                         Row{"x@[1.2.3", "x@[1.2.3", "error:5.1.3 bad address syntax x@[1.2.3"},
+                         Row{"x@@far.example", "\"x@\"@far.example", "smtp:far.example \"x@\"@far.example"},
+                         Row{"\"open@far.example", "open@far.example", "smtp:far.example open@far.example"},
+                         Row{"Jo <u@d+x>", "u@d+x", "error:5.1.3 bad address syntax u@d+x"},
+                         Row{"a..b@far.example", "\"a..b\"@far.example", "smtp:far.example \"a..b\"@far.example"}}) {
+    options.virtual_alias_maps = "texthash:" + scratch.write("odd", "a@alias.example " + std::string(row.value) + "\n");
+    BOOST_TEST(expanded("a@alias.example") == row.address);
+    BOOST_TEST(routed(row.address) == row.routed);
+  }
+  options.virtual_alias_maps = "texthash:" + scratch.write("odd", "a@alias.example (nothing)\n");
+  BOOST_TEST(expanded("a@alias.example").starts_with("error: "));
+}
+
 BOOST_AUTO_TEST_CASE(masquerading_hides_hosts_by_class_after_canonical_maps) {
   options.masquerade_domains = "!keep.example.org, example.org other.example";
   options.masquerade_exceptions = "root";

@@ -1,5 +1,6 @@
 """Broken configurations and tables: check, start and reload report them with their place, and a running mail system
 continues with what it has."""
+import json
 import os
 import signal
 import subprocess
@@ -198,6 +199,27 @@ class BrokenConfig(Suite):
                 self.assertRegex(said[0], place)
             self.assertNotIn("nknown smtpd restriction", done.stdout)
             self.assertNotIn("no address in DNS", mx.tool("penstock", "check", "--no-dns").stdout)
+
+    def test_what_programs_say_has_its_file_and_line(self):
+        with Instance(start=False) as mx:
+            mx.set(smtpd_milters="inet:nonsense", smtp_tls_security_level="secur", masquerade_classes="header_sendr",
+                   smtpd_client_restrictions="check_policy_service inet:127.0.0.1, reject_rbl_client zen..example",
+                   smtp_tls_CAfile="/no/file", content_filter="nowhere:[127.0.0.1]:1")
+            mx.set_services({"extra": "inet n - n - - smtpd -o smtpd_milters=inet:other -o mynetworks=static:all"})
+            done = mx.tool("penstock", "check", "--no-dns")
+            self.assertEqual(done.returncode, EX_CONFIG, done)
+            for file, says in (("main", "service .*: smtpd_milters: inet:nonsense: no port"),
+                               ("master", "service .*: smtpd_milters: inet:other: no port"),
+                               ("main", 'service .*: smtp_tls_security_level: no such level "secur"'),
+                               ("main", 'masquerade_classes: "header_sendr" .*; write: header_sender'),
+                               ("main", "check_policy_service: inet:127.0.0.1: .*no port"),
+                               ("main", "reject_rbl_client: zen..example: not a domain"),
+                               ("main", "/no/file: cannot be read"),
+                               ("main", "content_filter: master.cf has no service nowhere"),
+                               ("master", "mynetworks: service .*: static:all: everybody is in it")):
+                self.assertRegex(done.stdout, rf"{file}\.cf:\d+: {says}")
+            found = json.loads(mx.tool("penstock", "check", "--json", "--no-dns").stdout)
+            self.assertIn("smtp_tls_CAfile", [one.get("setting") for one in found])
 
     def test_rules_that_cannot_be_read_are_told_and_the_rest_of_their_tables_serves(self):
         with Instance(start=False) as mx:

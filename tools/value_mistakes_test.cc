@@ -1,0 +1,172 @@
+#include "tools/value_mistakes.h"
+
+#include <boost/test/unit_test.hpp>
+
+#include "lib/base/text.h"
+#include "lib/testing/scratch.h"
+#include "tools/finding_place.h"
+
+using namespace pen;
+using namespace pen::tools;
+
+namespace {
+
+struct Site {
+  pen::testing::ScratchDir scratch;
+  config::Config config(const std::string& main, const std::string& master) const {
+    return config::Config::parse({scratch.path(), "myhostname = mx.example\n" + main, kMaster + master, {}},
+                                 {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
+  }
+  /// "setting: what" of all, with the last one's place and advice kept.
+  std::string found(const std::string& main, const std::string& master = "") const {
+    std::string out;
+    for (const ValueMistake& m : value_mistakes(config(main, master))) {
+      BOOST_TEST(!m.advice.empty());
+      out += (out.empty() ? "" : "; ") + m.problem.name + ": " + m.problem.text;
+      file = m.problem.file;
+      line = m.problem.line;
+      advice = m.advice;
+    }
+    return out;
+  }
+  mutable std::string file, advice;
+  mutable int line = 0;
+  static constexpr const char* kMaster =
+      "smtp inet n - n - - smtpd\nsmtp unix - - n - - smtp\nlmtp unix - - n - - lmtp\nvirtual unix - n n - - virtual\n"
+      "local unix - n n - - local\n";
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(values_without_sense, Site)
+
+BOOST_AUTO_TEST_CASE(a_word_that_a_list_does_not_know_is_told_with_the_nearest) {
+  BOOST_TEST(found("masquerade_classes = envelope_sendr\n") ==
+             "masquerade_classes: \"envelope_sendr\" is no word of this list and has no effect");
+  BOOST_TEST(advice == "envelope_sender");
+  BOOST_TEST(line == 2);
+  for (const char* wrong : {"propagate_unmatched_extensions = cannonical", "internal_mail_filter_classes = bounc",
+                            "smtp_host_lookup = dsn", "smtpd_discard_ehlo_keywords = chuncking",
+                            "parent_domain_matches_subdomains = relay_domain", "mailbox_delivery_lock = dotlok",
+                            "sender_canonical_classes = header_recipient", "allow_mail_to_files = alias, forwrad"})
+    BOOST_TEST(found(std::string(wrong) + "\n").contains("is no word of this list"), wrong);
+  BOOST_TEST(found("smtpd_discard_ehlo_keywords = silent-discard, DSN\nsmtp_host_lookup = dns, native\n"
+                   "masquerade_classes = header_sender\nallow_mail_to_files = alias\n")
+                 .empty());
+  BOOST_TEST(found("", "2525 inet n - n - - smtpd -o smtpd_discard_ehlo_keywords=startls\n").contains("startls"));
+  BOOST_TEST(line == 6);
+  BOOST_TEST(advice == "starttls");
+}
+
+BOOST_AUTO_TEST_CASE(a_next_hop_is_a_host_and_perhaps_a_port) {
+  struct Row {
+    const char *hop, *why;
+  };
+  for (const Row& row :
+       {Row{"a.example", ""}, Row{"[a.example]:587", ""}, Row{"a.example:submission", ""}, Row{"[192.0.2.1]", ""},
+        Row{"[2001:db8::1]:25", ""}, Row{"[IPv6:2001:db8::1]", ""}, Row{"bücher.example", ""},
+        Row{"[a.example", "[ has no ]"}, Row{"a.example:abc", "\"abc\" is no port"},
+        Row{"smtp:a.example", "\"a.example\" is no port"}, Row{"[a.example]587", "what is behind ] is no port"},
+        Row{"a_b c", "\"a_b c\" is no host"}, Row{"", "\"\" is no host"}})
+    BOOST_TEST(fault_of_hop(row.hop) == row.why, row.hop);
+  BOOST_TEST(found("relayhost = [a.example\n").contains("relayhost: \"[a.example\" is no next hop: [ has no ]"));
+  BOOST_TEST(found("smtp_fallback_relay = a.example, b.example:x\n").contains("\"x\" is no port"));
+  BOOST_TEST(found("relayhost = [a.example]:587\n").empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_transport_that_master_cf_lacks_is_told_where_it_is_named) {
+  BOOST_TEST(
+      found("content_filter = amavis:[127.0.0.1]:10024\n").contains("content_filter: master.cf has no service amavis"));
+  BOOST_TEST(found("content_filter = smtp:[127.0.0.1\n").contains("[ has no ]"));
+  BOOST_TEST(found("default_transport = smtp:[127.0.0.1\n").contains("[ has no ]"));
+  BOOST_TEST(found("default_transport = smpt\n").empty());
+  BOOST_TEST(found("content_filter = smtp:[127.0.0.1]:10024\nmailbox_transport = lmtp:unix:private/box\n").empty());
+  const auto routes = scratch.write("routes",
+                                    "a.example smtp:[b.example]\nb.example smpt:c\n# x\nc.example smtp:c:x\n"
+                                    "d.example :\ne.example local:$me\nf.example :[g.example]\n");
+  BOOST_TEST(found("transport_maps = texthash:" + routes + "\n") ==
+             "transport_maps: b.example: master.cf has no service smpt: such mail waits; "
+             "transport_maps: c.example: \"c:x\" is no next hop: \"x\" is no port: such mail waits");
+  BOOST_TEST(file == routes);
+  BOOST_TEST(line == 4);
+  BOOST_TEST(found("transport_maps = inline:{ {a.example = smpt:x}, b.example=smtp:y }\n") ==
+             "transport_maps: a.example: master.cf has no service smpt: such mail waits");
+  BOOST_TEST(line == 2);
+  const auto hops = scratch.write("hops", "@a.example [b.example\n@b.example DUNNO\n");
+  BOOST_TEST(found("sender_dependent_relayhost_maps = hash:" + hops + "\n").contains("@a.example: \"[b.example\""));
+  BOOST_TEST(line == 1);
+}
+
+BOOST_AUTO_TEST_CASE(values_of_access_tables_are_actions) {
+  for (const char* known : {"OK", "reject", "REJECT go away", "554 no", "12345", "permit_mynetworks, reject",
+                            "check_sender_access hash:/x", "DUNNO", "mine", "FILTER smtp:[a]"})
+    BOOST_TEST(is_access_action(known, {"mine"}), known);
+  for (const char* unknown : {"REJCT", "accept", "", "yours"})
+    BOOST_TEST(!is_access_action(unknown, {"mine"}), unknown);
+  const auto table = scratch.write("t", "a.example REJECT\nb.example REJCT\n");
+  BOOST_TEST(found("smtpd_sender_restrictions = check_sender_access hash:" + table + "\n") ==
+             "smtpd_sender_restrictions: b.example: \"REJCT\" is no action: mail that meets it gets 451 4.3.5");
+  BOOST_TEST(line == 2);
+  BOOST_TEST(found("smtpd_restriction_classes = mine\nmine = check_sender_access hash:" + table + "\n")
+                 .contains("mine: b.example"));
+  BOOST_TEST(found("smtpd_restriction_classes = mine, permit\n") ==
+             "smtpd_restriction_classes: the class mine has no restrictions: it does nothing; "
+             "smtpd_restriction_classes: permit is a restriction already: the class has no effect");
+  BOOST_TEST(found("smtpd_sender_restrictions = reject_sender_login_mismatch\n").contains("smtpd_sender_login_maps"));
+}
+
+BOOST_AUTO_TEST_CASE(settings_that_need_others_are_told) {
+  BOOST_TEST(found("smtp_sasl_auth_enable = yes\n").contains("smtp_sasl_password_maps is empty"));
+  BOOST_TEST(found("smtp_sasl_auth_enable = yes\nsmtp_sasl_password_maps = inline:{a=b:c}\n").empty());
+  BOOST_TEST(found("maximal_backoff_time = 10s\n").contains("is less than minimal_backoff_time"));
+  BOOST_TEST(found("smtp_tls_security_level = dane\n").contains("needs smtp_dns_support_level = dnssec"));
+  BOOST_TEST(found("smtp_tls_security_level = dane\nsmtp_dns_support_level = dnssec\n").empty());
+  const std::string box = "virtual_mailbox_domains = v.example\n";
+  const std::string whole = box +
+                            "virtual_mailbox_maps = inline:{a@v.example=a/}\nvirtual_mailbox_base = /var/mail\n"
+                            "virtual_gid_maps = static:5000\n";
+  BOOST_TEST(found(whole + "virtual_uid_maps = static:5000\n").empty());
+  BOOST_TEST(found(whole).contains("virtual_uid_maps is empty"));
+  BOOST_TEST(found(whole + "virtual_uid_maps = static:vmail\n").contains("\"static:vmail\" is no number"));
+  BOOST_TEST(found(box).contains("virtual_mailbox_maps is empty"));
+  BOOST_TEST(found(box + "virtual_transport = lmtp:unix:private/box\n").empty());
+  const auto policies = scratch.write("policies", "a.example secure match=x\nb.example secur\n");
+  BOOST_TEST(found("smtp_tls_policy_maps = hash:" + policies + "\n") ==
+             "smtp_tls_policy_maps: b.example: \"secur\" is no level of TLS: mail for it waits");
+}
+
+BOOST_AUTO_TEST_CASE(names_and_addresses_that_are_none_are_told) {
+  BOOST_TEST(found("myhostname = my host\n").contains("myhostname: \"my host\" is no host name"));
+  BOOST_TEST(found("myorigin =\n").contains("myorigin: empty"));
+  BOOST_TEST(found("always_bcc = no at sign\n").contains("is not one address"));
+  BOOST_TEST(found("always_bcc = archive\n").empty());
+  BOOST_TEST(found("smtp_bind_address = 300.1.1.1\n").contains("is no address"));
+  BOOST_TEST(found("smtp_bind_address = 192.0.2.1\nsmtp_bind_address6 = [2001:db8::1]\n").empty());
+  BOOST_TEST(found("mynetworks = localhost, 127.0.0.1, [::1], 10.0.0.0/8, !192.0.2.1\n") ==
+             "mynetworks: \"localhost\" is no network: it matches nobody");
+  BOOST_TEST(found("mailbox_command = /no/such/procmail -a\n").contains("/no/such/procmail cannot be run"));
+}
+
+BOOST_AUTO_TEST_CASE(a_sentence_of_a_program_has_the_place_of_what_it_is_about) {
+  const auto whole = config(
+      "smtpd_milters = inet:nonsense\nsmtp_tls_CAfile = /no/file\n"
+      "smtpd_client_restrictions = reject_rbl_client zen..example\n",
+      "2525 inet n - n - - smtpd -o smtpd_milters=inet:other -o smtpd_tls_ciphers=hihg\n"
+      "ext unix - n n - - pipe flags=Z user=nobody argv=/bin/true\n");
+  const auto at = [&](std::string_view sentence) {
+    const auto found = finding_place(whole, sentence);
+    return found ? found->setting + " " + found->place.file.substr(found->place.file.rfind('/') + 1) + ":" +
+                       std::to_string(found->place.line)
+                 : std::string("nowhere");
+  };
+  BOOST_TEST(at("service smtp/inet will not start: smtpd_milters: inet:nonsense: no port") ==
+             "smtpd_milters main.cf:2");
+  BOOST_TEST(at("service 2525/inet will not start: smtpd_milters: inet:other: no port") == "smtpd_milters master.cf:6");
+  BOOST_TEST(at("smtpd_tls_ciphers: cipher grade \"hihg\"") == "smtpd_tls_ciphers master.cf:6");
+  BOOST_TEST(at("/no/file: cannot be read") == "smtp_tls_CAfile main.cf:3");
+  BOOST_TEST(at("reject_rbl_client: zen..example: not a domain name") == "smtpd_client_restrictions main.cf:4");
+  BOOST_TEST(at("service ext/unix would not start if mail came for it: flags=") == " master.cf:7");
+  BOOST_TEST(at("a server needs a certificate") == "nowhere");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
