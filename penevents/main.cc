@@ -41,10 +41,14 @@ Result<std::string> read_secret(const std::string& path) {
   return secret;
 }
 
-async::Task<Result<void>> hear(std::shared_ptr<Hub> hub, Channel channel) {
+/// program: who tells; empty: it did not show who it is.
+async::Task<Result<void>> hear(std::shared_ptr<Hub> hub, Channel channel, std::string program) {
   for (;;) {
     PEN_CO_TRY_ASSIGN(const auto received, co_await channel.receive());
-    if (!hub->take(std::get<ipc::events::Told>(received.message))) co_return fail(ipc::IpcError::malformed_frame);
+    const auto& told = std::get<ipc::events::Told>(received.message);
+    if (!program.empty() && told.program != program)
+      co_return fail(ipc::IpcError::out_of_place, program + " tells events of " + printable(told.program, 50));
+    if (!hub->take(told)) co_return fail(ipc::IpcError::malformed_frame);
   }
 }
 
@@ -62,7 +66,8 @@ async::Task<void> session(std::shared_ptr<Hub> hub, async::Stream stream, ipc::A
     co_return;
   }
   const auto client = opening->peer.pid;
-  const auto ended = co_await hear(hub, Channel(*std::move(opening)));
+  std::string program = opening->program;
+  const auto ended = co_await hear(hub, Channel(*std::move(opening)), std::move(program));
   if (!ended && !ended.error().is(async::WaitError::closed) && !ended.error().is(async::WaitError::cancelled))
     log::warning("events of pid {}: {}", client, ended.error().message());
 }

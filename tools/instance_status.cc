@@ -182,6 +182,7 @@ int print_status(const config::Config& config, bool json) {
   print(line("the mail system is running: master pid {}, version {}", *pid, text_of(out, "version")));
   print(services_table(out));
   if (out.contains("accounts")) print(accounts_line(out["accounts"]));
+  if (::geteuid() != 0) print(line("accounts: {} alone, so one program can pass for another", name_of(::geteuid())));
   print(confinement_table(out, confine::kernel_offers()));
   print(line("private keys: {}", text_of(out, "private_keys")));
   if (classes) print(classes_table(*classes));

@@ -59,6 +59,11 @@ def enqueue(queue_id, transport="", filter="", hold=False, purpose=0, verp="", t
     return frame(2, varint(1) + envelope + varint(0) + varint(len(body)) + body + varint(0) + text("") + text(tenant))
 
 
+def told(program):
+    """A frame of events, with none in it."""
+    return frame(0, text(program) + text("") + varint(1) + varint(0) + varint(0))
+
+
 def state_of(store):
     """What master has left for the next one."""
     (memory,) = [fd for name, fd in store.kept if name == "state"]

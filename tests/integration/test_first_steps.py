@@ -58,6 +58,7 @@ class FirstSteps(Suite):
             out.write(f"spawned unix - n n - 2 spawn user={who.pw_name} argv=/bin/cat\n"
                       "another unix - n n - 2 spawn user=nobody argv=/bin/cat\n")
         penstock("-c", where + "/etc", "start")
+        self.assertIn(f"accounts: {who.pw_name} alone", penstock("-c", where + "/etc", "status"))
         try:
             with socket.socket(socket.AF_UNIX) as served, socket.socket(socket.AF_UNIX) as refused:
                 for connection, name in ((served, "spawned"), (refused, "another")):

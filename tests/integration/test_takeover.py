@@ -360,6 +360,24 @@ class Takeover(Suite):
             send(mx.port, "ada@sender.example", ["who@piped.example"], mail("after"))
             mx.wait_log(r"pipe\[\d+\]: \w+: to=<who@piped\.example>.*status=sent")
 
+    def test_a_program_tells_events_of_itself_alone(self):
+        with self.instance({}, start=False) as mx, Store(mx) as store:
+            store.start()
+            pid = self.prepare(mx)["smtpd"]
+            made, path = Badges(store), mx.path("spool", "private", "events")
+            with Taken(pid) as taken:
+                for name, heard in (("smtpd", True), ("qmgr", False)):
+                    connection = Socket(taken, path)
+                    connection.say(badges.hello("events", "smtpd", made.badge("events/unix", "smtpd")))
+                    self.assertTrue(connection.is_answered())
+                    connection.say(badges.told(name))
+                    if not heard:
+                        self.assertFalse(connection.is_answered())
+                    connection.close()
+            mx.wait_log(rf"penevents\[\d+\]: warning: events of pid {pid}: smtpd tells events of qmgr: a message out "
+                        "of place")
+            self.assertNotIn("events of smtpd", mx.log())
+
     def test_an_envelope_has_what_its_program_may_set_and_nothing_else(self):
         with self.instance({}, start=False) as mx, Store(mx) as store:
             store.start()
