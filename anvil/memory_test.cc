@@ -7,10 +7,13 @@
 
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 using namespace pen;
 using pen::anvil::Greylist;
 using pen::anvil::Memory;
+
+BOOST_AUTO_TEST_SUITE(memory)
 
 namespace {
 
@@ -57,7 +60,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(memory, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(what_was_learned_is_there_after_a_restart) {
   auto first = begin();

@@ -4,10 +4,13 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/testing/manual_clock.h"
+#include "lib/testing/suite.h"
 
 using namespace pen;
 using pen::anvil::Quotas;
 using Limit = pen::ipc::sender_memory::QuotaLimit;
+
+BOOST_AUTO_TEST_SUITE(quotas_core)
 
 namespace {
 
@@ -35,7 +38,7 @@ const std::string kHourFull = "0: 1 wait ", kDayFull = "0: 4 wait ";
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(quotas_core, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(an_hour_and_a_day_begin_with_the_first_message_and_end_with_nothing) {
   BOOST_TEST(ask(question()) == "ok");

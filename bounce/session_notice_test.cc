@@ -11,6 +11,8 @@ using ipc::session_errors::Role;
 using ipc::session_errors::Session;
 using mail::ErrorClass;
 
+BOOST_AUTO_TEST_SUITE(session_notices)
+
 namespace {
 
 SessionNoticeSettings settings(std::string errors_to = "errors", std::string bounces_to = "bounces@example.net") {
@@ -56,8 +58,6 @@ struct World {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_notices)
 
 BOOST_AUTO_TEST_CASE(a_notice_has_the_transcript_and_says_that_it_is_automatic) {
   auto session = session_of(ErrorClass::protocol);

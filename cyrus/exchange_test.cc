@@ -11,6 +11,8 @@
 #include "lib/sasl/client.h"
 
 namespace pen::cyrus {
+BOOST_AUTO_TEST_SUITE(cyrus_exchange)
+
 namespace {
 
 using testing::Accounts;
@@ -33,8 +35,6 @@ Step by_our_client(const char* mechanism, const sasl::Credentials& who) {
   }
   return step;
 }
-
-BOOST_AUTO_TEST_SUITE(cyrus_exchange)
 
 BOOST_AUTO_TEST_CASE(an_application_offers_what_its_options_say_with_what_each_is_open_to) {
   using namespace sasl::property;

@@ -9,6 +9,8 @@
 #include "lib/sasl/dovecot_service.h"
 
 namespace pen::cyrus {
+BOOST_AUTO_TEST_SUITE(cyrus_server)
+
 namespace {
 
 using sasl::Answer;
@@ -74,8 +76,6 @@ struct Attempt {
 std::string plain(const std::string& user, const std::string& password) {
   return sasl::base64_encode(std::string("\0", 1) + user + std::string("\0", 1) + password);
 }
-
-BOOST_AUTO_TEST_SUITE(cyrus_server)
 
 BOOST_AUTO_TEST_CASE(smtpd_learns_what_its_application_offers_and_clients_log_in) {
   Rig rig({.threads = 2, .step_timeout = seconds(20)}, "smtpd");

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 namespace pen::penevents {
+BOOST_AUTO_TEST_SUITE(json_lines)
+
 namespace {
 
 using events::Event;
@@ -24,8 +26,6 @@ std::string line_of(const Event& event, const Origin& origin = {}) {
 }
 
 const WallTime kTime{microseconds(1'764'206'424'005'000)};
-
-BOOST_AUTO_TEST_SUITE(json_lines)
 
 BOOST_AUTO_TEST_CASE(hostile_bytes_become_one_line_of_valid_json) {
   BOOST_TEST(text_of("a\"b\\c\r\n\t\x1b[2J\x7f") == R"("a\"b\\c\u000d\u000a\u0009\u001b[2J\u007f")");

@@ -10,8 +10,11 @@
 #include "lib/async/sync.h"
 #include "lib/base/bytes.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::pickup {
+BOOST_AUTO_TEST_SUITE(submit_server)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -81,7 +84,7 @@ struct World {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(submit_server, World)
+PEN_FIXTURE(World)
 
 BOOST_AUTO_TEST_CASE(a_message_is_acknowledged_when_its_file_is_complete_and_names_the_kernels_uid) {
   const Client client = connect();

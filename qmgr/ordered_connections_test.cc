@@ -1,9 +1,12 @@
 /// What a connection waits for between its order and its opening.
 #include "qmgr/ordered_connections.h"
 
+#include "lib/testing/suite.h"
 #include "qmgr/parts_fixture.h"
 
 namespace pen::qmgr {
+
+BOOST_AUTO_TEST_SUITE(ordered_connections)
 
 namespace {
 
@@ -61,7 +64,7 @@ struct Fixture : PartsFixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(ordered_connections, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(one_that_needs_nothing_is_opened_at_once) {
   order();

@@ -1,9 +1,12 @@
 /// What each order makes of a message: while it is being worked on, and where it lies.
 #include "qmgr/orders.h"
 
+#include "lib/testing/suite.h"
 #include "qmgr/parts_fixture.h"
 
 namespace pen::qmgr {
+BOOST_AUTO_TEST_SUITE(orders)
+
 namespace {
 
 using ipc::queue::Outcome;
@@ -36,7 +39,7 @@ struct Tool : AdmissionFixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(orders, Tool)
+PEN_FIXTURE(Tool)
 
 BOOST_AUTO_TEST_CASE(an_order_for_a_message_in_work_is_carried_out_at_the_end_of_its_round) {
   admission.admit(begun(envelope("A1")));

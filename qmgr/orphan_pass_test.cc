@@ -7,8 +7,11 @@
 #include "lib/queue_log/testing/fault_storage.h"
 #include "lib/spool/fault_files.h"
 #include "lib/testing/manual_clock.h"
+#include "lib/testing/suite.h"
 
 namespace pen::qmgr {
+BOOST_AUTO_TEST_SUITE(orphan_pass)
+
 namespace {
 
 struct Fixture {
@@ -88,7 +91,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(orphan_pass, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(files_of_messages_are_kept_and_the_others_are_free) {
   queued("A1");

@@ -15,9 +15,12 @@
 #include "lib/queue_log/posix_storage.h"
 #include "lib/queue_log/scan.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 #include "qmgr/router_feed.h"
 
 namespace pen::qmgr {
+BOOST_AUTO_TEST_SUITE(program)
+
 namespace {
 
 using ipc::delivery::Stage;
@@ -235,7 +238,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(program, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_message_goes_from_a_receiver_to_a_delivery_program) {
   send("4bAAA", "body\r\n");

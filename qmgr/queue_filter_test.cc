@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 
 namespace pen::qmgr {
+BOOST_AUTO_TEST_SUITE(queue_filter)
+
 namespace {
 
 using Answer = QueueFilter::Answer;
@@ -86,8 +88,6 @@ bool meant(const Filter& filter, const Message& m, const std::string& site = {})
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(queue_filter)
 
 BOOST_AUTO_TEST_CASE(without_conditions_every_message_is_meant) {
   BOOST_TEST(meant({}, Message("", {"b@x.example"})));

@@ -9,8 +9,11 @@
 #include "lib/async/sync.h"
 #include "lib/intake/fakes.h"
 #include "lib/testing/manual_clock.h"
+#include "lib/testing/suite.h"
 
 namespace pen::qmqpd {
+BOOST_AUTO_TEST_SUITE(qmqp_session)
+
 namespace {
 
 std::string netstring(std::string_view text) { return std::to_string(text.size()) + ":" + std::string(text) + ","; }
@@ -114,7 +117,7 @@ struct World {
   }
 };
 
-BOOST_FIXTURE_TEST_SUITE(qmqp_session, World)
+PEN_FIXTURE(World)
 
 BOOST_AUTO_TEST_CASE(a_message_is_queued_as_one_of_this_systems_users_mail_is) {
   BOOST_TEST(ask(request("Subject: x\nTo: joe\nBcc: secret\n\nhe\rllo\n.\nlast", "ada", {"user"})) ==

@@ -23,6 +23,8 @@ using namespace pen::smtp::testing;
 using mail::Action;
 using Channel = ipc::Channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>;
 
+BOOST_AUTO_TEST_SUITE(smtp_program)
+
 namespace {
 
 /// Starts PEN_SMTP_PROGRAM under the given name with a listening Unix socket and a status socket.
@@ -156,8 +158,6 @@ async::Task<void> play_qmgr(async::Loop* loop, std::string socket, unsigned shor
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(smtp_program)
 
 BOOST_AUTO_TEST_CASE(the_program_delivers_what_qmgr_hands_it_by_smtp_and_by_lmtp) {
   for (const std::string called : {"smtp", "lmtp"}) {

@@ -10,6 +10,8 @@ using namespace pen;
 using namespace pen::smtpd;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(checks_dns_lists)
+
 namespace {
 
 const std::string kOk = "250 2.1.5 Ok\r\n";
@@ -36,8 +38,6 @@ std::string listed(std::string_view what, std::string_view kind, std::string_vie
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checks_dns_lists)
 
 BOOST_AUTO_TEST_CASE(each_restriction_asks_about_its_own_subject) {
   struct Row {

@@ -7,6 +7,8 @@ using namespace pen;
 using namespace pen::smtpd;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(greylist)
+
 namespace {
 
 class Scripted final : public sessions::SenderMemory {
@@ -39,8 +41,6 @@ struct Open : Rig {
 const std::string kOk = "250 2.1.5 Ok\r\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(greylist)
 
 BOOST_AUTO_TEST_CASE(the_question_has_networks_and_general_senders_and_the_settings) {
   Open rig("check_greylist",

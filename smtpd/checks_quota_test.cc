@@ -10,6 +10,8 @@ using namespace pen::smtpd;
 using ipc::sender_memory::QuotaLimit;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(quota)
+
 namespace {
 
 class Scripted final : public sessions::SenderMemory {
@@ -49,8 +51,6 @@ struct Open : Rig {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(quota)
 
 BOOST_AUTO_TEST_CASE(a_message_is_counted_with_its_recipients_for_the_login_and_for_the_sender) {
   Open rig(kCounts +

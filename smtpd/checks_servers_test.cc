@@ -7,6 +7,8 @@ using namespace pen;
 using namespace pen::smtpd;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(checks_servers)
+
 namespace {
 
 const std::string kOk = "250 2.1.5 Ok\r\n";
@@ -33,8 +35,6 @@ std::string one(const std::string& restriction) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checks_servers)
 
 BOOST_AUTO_TEST_CASE(each_restriction_looks_at_the_servers_of_its_own_subject) {
   struct Row {

@@ -9,6 +9,8 @@ using namespace pen;
 using namespace pen::smtpd;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(checks)
+
 namespace {
 
 const std::string kRelay = "smtpd_relay_restrictions = permit_mynetworks, reject_unauth_destination\n";
@@ -29,8 +31,6 @@ struct Open : Rig {
 const std::string kOk = "250 2.1.5 Ok\r\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checks)
 
 BOOST_AUTO_TEST_CASE(by_default_strangers_reach_only_our_domains_and_trusted_clients_all) {
   Open stranger;

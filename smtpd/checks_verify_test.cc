@@ -8,6 +8,8 @@ using namespace pen::smtpd;
 using pen::smtpd::testing::Rig;
 using State = Verifier::State;
 
+BOOST_AUTO_TEST_SUITE(checks_verify)
+
 namespace {
 
 class Scripted final : public Verifier {
@@ -42,8 +44,6 @@ struct Open : Rig {
 const std::string kOk = "250 2.1.5 Ok\r\n";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(checks_verify)
 
 BOOST_AUTO_TEST_CASE(a_good_address_passes_and_is_asked_about_whole) {
   Open rig("reject_unverified_sender, reject_unverified_recipient");

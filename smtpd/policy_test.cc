@@ -11,6 +11,8 @@ using namespace pen::smtpd;
 using pen::smtpd::testing::PolicyServer;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(policy_services)
+
 namespace {
 
 constexpr std::string_view kOk = "250 2.1.5 Ok\r\n";
@@ -92,8 +94,6 @@ Result<PolicyService> read(std::string_view text) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(policy_services)
 
 BOOST_AUTO_TEST_CASE(a_request_has_every_attribute_in_postfix_s_order) {
   PolicyQuery query;

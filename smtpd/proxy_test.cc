@@ -12,6 +12,8 @@
 using namespace pen;
 using namespace pen::smtpd;
 
+BOOST_AUTO_TEST_SUITE(proxy_filters)
+
 namespace {
 
 /// A filter on loopback that gives the same replies on every connection.
@@ -121,8 +123,6 @@ struct World {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(proxy_filters)
 
 BOOST_AUTO_TEST_CASE(a_message_that_the_filter_takes) {
   World world;

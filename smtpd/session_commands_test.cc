@@ -7,6 +7,8 @@ using namespace pen;
 using namespace pen::smtpd;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(session_commands)
+
 namespace {
 
 struct Open : Rig {
@@ -19,8 +21,6 @@ struct Open : Rig {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_commands)
 
 BOOST_AUTO_TEST_CASE(smtpd_command_filter_replaces_commands_and_nothing_else) {
   Open rig(

@@ -10,6 +10,8 @@ using namespace pen;
 using namespace pen::smtpd;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(session)
+
 namespace {
 
 const std::string kGreeting = "220 mx.example.org ESMTP Penstock\r\n";
@@ -40,8 +42,6 @@ struct Open : Rig {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session)
 
 BOOST_AUTO_TEST_CASE(ehlo_lists_keywords_in_postfix_s_order_and_helo_none) {
   Rig rig;

@@ -7,6 +7,8 @@ using namespace pen::smtpd;
 using ipc::session_errors::Role;
 using mail::ErrorClass;
 
+BOOST_AUTO_TEST_SUITE(session_transcripts)
+
 namespace {
 
 /// A server that reports sessions with errors of `classes` to the postmaster.
@@ -48,8 +50,6 @@ std::string mail_to(std::string_view rcpt) {
 const std::string kAll = "bounce, data, policy, protocol, resource, software";
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(session_transcripts)
 
 BOOST_AUTO_TEST_CASE(each_kind_of_refusal_is_told_as_its_class) {
   Told rig(kAll);

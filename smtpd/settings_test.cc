@@ -7,6 +7,8 @@ using namespace pen;
 using namespace pen::smtpd;
 using pen::smtpd::testing::Rig;
 
+BOOST_AUTO_TEST_SUITE(settings_of_smtpd)
+
 namespace {
 
 /// The last reply to these commands, each of which is sent after the reply to the one before.
@@ -31,8 +33,6 @@ void domains(Rig& rig) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(settings_of_smtpd)
 
 BOOST_AUTO_TEST_CASE(each_reply_code_is_the_settings) {
   struct Row {

@@ -5,10 +5,13 @@
 
 #include "lib/async/listener.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 using namespace pen;
 using namespace pen::smtpd;
 using State = Verifier::State;
+
+BOOST_AUTO_TEST_SUITE(verifier)
 
 namespace {
 
@@ -70,7 +73,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(verifier, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(questions_about_one_address_are_one_and_the_result_ends_the_wait) {
   for (int i = 0; i < 100; ++i) ask(i % 2 == 0 ? "a@x.example" : "A@x.example");

@@ -7,11 +7,11 @@
 #include "tools/read_options.h"
 
 namespace pen::tools {
+BOOST_AUTO_TEST_SUITE(instance_tool)
+
 namespace {
 
 using Command = InstanceTool::Command;
-
-BOOST_AUTO_TEST_SUITE(instance_tool)
 
 BOOST_AUTO_TEST_CASE(options_stand_before_the_command_and_its_own_behind_it) {
   const auto status = read_options<InstanceTool>({"-c", "etc", "status", "--json"});

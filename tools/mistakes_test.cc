@@ -10,10 +10,13 @@
 #include <fstream>
 
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 using namespace pen;
 using namespace pen::tools;
 namespace fs = std::filesystem;
+
+BOOST_AUTO_TEST_SUITE(configuration_mistakes)
 
 namespace {
 
@@ -50,7 +53,7 @@ struct Directory {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(configuration_mistakes, Directory)
+PEN_FIXTURE(Directory)
 
 BOOST_AUTO_TEST_CASE(a_network_of_everybody_or_of_strangers_is_named) {
   BOOST_CHECK(one("mynetworks = 127.0.0.0/8, 0.0.0.0/0\n").contains("0.0.0.0/0: everybody"));

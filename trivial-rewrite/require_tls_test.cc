@@ -6,6 +6,8 @@ using namespace pen;
 using namespace pen::rewrite;
 using ipc::TlsLevel;
 
+BOOST_AUTO_TEST_SUITE(require_tls_suite)
+
 namespace {
 
 NextHop hop(const std::string& text) { return parse_nexthops(text, false, 25)->front(); }
@@ -31,8 +33,6 @@ HostFacts secure_mx() {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(require_tls_suite)
 
 BOOST_AUTO_TEST_CASE(without_a_setting_only_hosts_of_ones_own_are_excused) {
   using enum RequireTlsRule;

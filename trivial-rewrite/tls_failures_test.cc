@@ -9,6 +9,8 @@ using ipc::tls_report::PolicyType;
 using ipc::tls_report::ResultType;
 using mta_sts::FetchOutcome;
 
+BOOST_AUTO_TEST_SUITE(tls_failures)
+
 namespace {
 
 NextHop hop(std::string_view text = "D.example") { return parse_nexthops(text, false, 25).value().front(); }
@@ -31,8 +33,6 @@ mta_sts::Applied failed(FetchOutcome outcome) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(tls_failures)
 
 BOOST_AUTO_TEST_CASE(what_dns_lacks_for_dane_is_told_by_its_name) {
   struct Row {

@@ -5,6 +5,8 @@
 using namespace pen;
 using namespace pen::rewrite;
 
+BOOST_AUTO_TEST_SUITE(transports)
+
 namespace {
 
 /// The transport of that name under these settings.
@@ -23,8 +25,6 @@ Transport transport(const std::string& main_cf, const std::string& name) {
 HostOptions hosts(const std::string& main_cf, const std::string& name) { return transport(main_cf, name).hosts; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(transports)
 
 BOOST_AUTO_TEST_CASE(lmtp_has_its_own_settings_of_hosts) {
   const std::string smtp =

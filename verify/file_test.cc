@@ -9,12 +9,15 @@
 
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 using namespace pen;
 using pen::verify::Cache;
 using pen::verify::cache_directory;
 using pen::verify::File;
 using pen::verify::State;
+
+BOOST_AUTO_TEST_SUITE(verify_file)
 
 namespace {
 
@@ -46,7 +49,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(verify_file, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(results_are_there_after_a_restart_and_forgotten_ones_are_not) {
   {

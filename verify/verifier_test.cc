@@ -1,3 +1,4 @@
+#include "lib/testing/suite.h"
 #include "verify/verifier.h"
 
 #include <boost/test/unit_test.hpp>
@@ -9,6 +10,8 @@ using pen::verify::CacheRules;
 using pen::verify::outcome_of;
 using pen::verify::State;
 using pen::verify::Verifier;
+
+BOOST_AUTO_TEST_SUITE(verify_verifier)
 
 namespace {
 
@@ -24,7 +27,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(verify_verifier, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(one_probe_of_an_address_is_under_way_and_tells_all_who_wait) {
   const auto first = ask("A@x.example", 1);

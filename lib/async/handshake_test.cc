@@ -4,8 +4,11 @@
 #include "lib/async/testing/run.h"
 #include "lib/async/transport.h"
 #include "lib/testing/manual_clock.h"
+#include "lib/testing/suite.h"
 
 namespace pen::async {
+BOOST_AUTO_TEST_SUITE(handshakes)
+
 namespace {
 
 using pen::testing::ManualClock;
@@ -69,7 +72,7 @@ struct Fixture {
   std::optional<std::string> end;
 };
 
-BOOST_FIXTURE_TEST_SUITE(handshakes, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(it_ends_at_once_where_nothing_is_to_be_waited_for) {
   Slow::Script script;

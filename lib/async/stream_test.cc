@@ -13,6 +13,8 @@
 #include "lib/testing/scratch.h"
 
 namespace pen::async {
+BOOST_AUTO_TEST_SUITE(stream)
+
 namespace {
 
 using testing::run;
@@ -43,8 +45,6 @@ Task<std::string> one_line(Stream* s, std::size_t max, Until until) {
 void settle(Loop& loop) {
   for (int i = 0; i < 20; ++i) loop.run_once();
 }
-
-BOOST_AUTO_TEST_SUITE(stream)
 
 Task<std::size_t> some_bytes(Stream* s) {
   auto got = co_await s->read_some(1);

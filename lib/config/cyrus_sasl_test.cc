@@ -3,6 +3,8 @@
 #include <boost/test/unit_test.hpp>
 
 namespace pen::config {
+BOOST_AUTO_TEST_SUITE(cyrus_sasl)
+
 namespace {
 
 Config config(const std::string& main_cf, const std::string& master_cf) {
@@ -10,8 +12,6 @@ Config config(const std::string& main_cf, const std::string& master_cf) {
                        {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
 }
 using Names = std::vector<std::string>;
-
-BOOST_AUTO_TEST_SUITE(cyrus_sasl)
 
 BOOST_AUTO_TEST_CASE(applications_are_those_of_services_that_let_clients_log_in_by_cyrus) {
   const std::string master =

@@ -7,6 +7,8 @@
 #include "lib/config/values.h"
 
 namespace pen::config {
+BOOST_AUTO_TEST_SUITE(files_test)
+
 namespace {
 
 std::string shown(const std::vector<Assignment>& all) {
@@ -47,8 +49,6 @@ std::string joined(const std::vector<std::string>& items) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(files_test)
 
 BOOST_AUTO_TEST_CASE(settings_are_read_with_blanks_trimmed_and_their_line) {
   BOOST_TEST(main_cf("a = 1\nb=2  \n\nc =\n") == "1:a=[1]\n2:b=[2]\n4:c=[]\n");

@@ -8,8 +8,11 @@
 #include <set>
 
 #include "lib/confine/apply.h"
+#include "lib/testing/suite.h"
 
 namespace pen::confine {
+BOOST_AUTO_TEST_SUITE(confine_plan)
+
 namespace {
 
 struct Fixture {
@@ -42,7 +45,7 @@ bool names(const Plan& plan, const std::string& path) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(confine_plan, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(the_smtp_server_reaches_name_servers_and_what_its_settings_name) {
   BOOST_TEST((plan("smtpd").ports == std::vector<std::uint16_t>{53}));

@@ -10,10 +10,13 @@
 #include "lib/spool/breakage.h"
 #include "lib/spool/spool.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 using namespace pen;
 using namespace pen::delivery;
 using QmgrSide = ipc::Channel<ipc::delivery::FromProgram, ipc::delivery::ToProgram>;
+
+BOOST_AUTO_TEST_SUITE(mailbox_slots)
 
 namespace {
 /// A queue manager and an agent in one loop.
@@ -290,7 +293,7 @@ async::Task<void> used_again(Pair& p, QmgrSide side) {
 }
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(mailbox_slots, Pair)
+PEN_FIXTURE(Pair)
 
 BOOST_AUTO_TEST_CASE(a_job_is_delivered_recipient_by_recipient_and_marked_committed) { run(simple); }
 BOOST_AUTO_TEST_CASE(connections_beyond_the_limit_are_refused) { run(too_many); }

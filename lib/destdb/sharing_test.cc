@@ -6,6 +6,8 @@
 #include <algorithm>
 
 namespace pen::destdb {
+BOOST_AUTO_TEST_SUITE(sharing)
+
 namespace {
 
 const WallTime kNow{std::chrono::hours(24 * 365 * 55)};
@@ -95,8 +97,6 @@ ClusterSharing::Told told(std::uint64_t version, Group g, const Facts& f, WallTi
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(sharing)
 
 BOOST_AUTO_TEST_CASE(a_group_comes_back_as_it_was_and_alone) {
   Facts f = failing(kNow + std::chrono::minutes(5));

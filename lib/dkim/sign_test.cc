@@ -9,6 +9,8 @@
 using namespace pen;
 using namespace pen::dkim;
 
+BOOST_AUTO_TEST_SUITE(dkim_sign)
+
 namespace {
 
 const WallTime kNow = WallTime(seconds(1700000000));
@@ -64,8 +66,6 @@ bool passes(const std::string& header, std::string_view body) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(dkim_sign)
 
 BOOST_AUTO_TEST_CASE(what_is_signed_passes_in_every_form_and_in_any_pieces) {
   for (const char* text : {"simple/simple", "simple/relaxed", "relaxed/simple", "relaxed/relaxed"}) {

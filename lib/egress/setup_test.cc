@@ -3,8 +3,11 @@
 #include <boost/test/unit_test.hpp>
 
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::egress {
+BOOST_AUTO_TEST_SUITE(egress_setup)
+
 namespace {
 
 struct Fixture {
@@ -31,7 +34,7 @@ std::string pool(const SetupRead& r, Mail mail) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(egress_setup, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(the_pool_goes_by_transport_then_tenant_then_sender) {
   const auto r = read();

@@ -5,8 +5,11 @@
 
 #include "lib/async/testing/run.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::intake {
+BOOST_AUTO_TEST_SUITE(content_turn)
+
 namespace {
 
 struct Fixture {
@@ -49,7 +52,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(content_turn, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_short_field_is_looked_at_here_and_a_long_one_elsewhere) {
   const auto here = std::this_thread::get_id();

@@ -7,8 +7,11 @@
 #include "lib/async/testing/run.h"
 #include "lib/intake/body.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::intake {
+BOOST_AUTO_TEST_SUITE(enqueue_client)
+
 namespace {
 
 using namespace ipc::enqueue;
@@ -69,7 +72,7 @@ mail::Envelope envelope_of(std::string id) {
   return e;
 }
 
-BOOST_FIXTURE_TEST_SUITE(enqueue_client, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(many_messages_under_way_get_their_own_answers) {
   accept();

@@ -5,8 +5,11 @@
 
 #include "lib/async/testing/run.h"
 #include "lib/intake/fakes.h"
+#include "lib/testing/suite.h"
 
 namespace pen::intake {
+BOOST_AUTO_TEST_SUITE(held_content)
+
 namespace {
 
 struct Fixture {
@@ -50,7 +53,7 @@ struct Fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(held_content, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(content_is_read_as_it_is_stored_in_memory_and_in_a_spool_file) {
   for (const std::size_t lines : {std::size_t{3}, std::size_t{5000}}) {

@@ -5,8 +5,11 @@
 #include "lib/intake/fakes.h"
 #include "lib/intake/intake.h"
 #include "lib/mail/header_fields.h"
+#include "lib/testing/suite.h"
 
 namespace pen::intake {
+BOOST_AUTO_TEST_SUITE(held_message)
+
 namespace {
 
 struct Fixture {
@@ -71,7 +74,7 @@ std::string large() {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(held_message, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(nothing_is_queued_before_commit) {
   take(kSmall);

@@ -12,8 +12,11 @@
 #include "lib/mail/header_fields.h"
 #include "lib/sasl/base64.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::intake {
+BOOST_AUTO_TEST_SUITE(intake_signed)
+
 namespace {
 
 struct Fixture {
@@ -105,7 +108,7 @@ std::string large(std::size_t size) {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(intake_signed, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_small_message_is_signed_in_memory) {
   take(kSmall);

@@ -11,8 +11,11 @@
 #include "lib/ipc/clients.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::ipc {
+BOOST_AUTO_TEST_SUITE(link)
+
 namespace {
 
 using namespace clients;
@@ -144,7 +147,7 @@ struct Fixture {
   ~Fixture() { asker.reset(); }
 };
 
-BOOST_FIXTURE_TEST_SUITE(link, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_server_that_comes_late_is_found_and_its_absence_is_said_once) {
   start();

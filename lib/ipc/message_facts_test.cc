@@ -11,6 +11,8 @@
 #include "lib/ipc/queue.h"
 
 namespace pen::ipc {
+BOOST_AUTO_TEST_SUITE(message_facts)
+
 namespace {
 
 /// Each fact with a value that is not its default.
@@ -76,8 +78,6 @@ std::string hex(std::string_view bytes) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(message_facts)
 
 /// So that the other cases look at every fact. This one does not compile with a list that lacks one.
 BOOST_AUTO_TEST_CASE(no_fact_of_the_sample_has_its_default) {

@@ -13,10 +13,13 @@
 #include <thread>
 
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 using namespace pen;
 using namespace pen::mailbox;
 namespace fs = std::filesystem;
+
+BOOST_AUTO_TEST_SUITE(mailbox_child)
 
 namespace {
 struct Home {
@@ -50,7 +53,7 @@ struct Home {
 const std::string kMail = "Subject: x\r\n\r\nhello\r\n";
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(mailbox_child, Home)
+PEN_FIXTURE(Home)
 
 BOOST_AUTO_TEST_CASE(a_child_delivers_as_the_recipient) {
   const auto answer = deliver_in_child(work, ipc::Content::in_memory(kMail), seconds(30));

@@ -13,6 +13,8 @@
 using namespace pen;
 using namespace pen::mailbox;
 
+BOOST_AUTO_TEST_SUITE(command_for_a_connection)
+
 namespace {
 
 using Kind = CommandEnd::Kind;
@@ -81,8 +83,6 @@ struct Rig {
 Words shell(const std::string& script) { return {"/bin/sh", "-c", script}; }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(command_for_a_connection)
 
 BOOST_AUTO_TEST_CASE(the_connection_is_its_input_output_and_error) {
   Rig rig;

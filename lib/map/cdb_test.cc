@@ -7,9 +7,12 @@
 #include "lib/map/cdb_file.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 using namespace pen;
 using namespace pen::map;
+
+BOOST_AUTO_TEST_SUITE(cdb)
 
 namespace {
 
@@ -37,7 +40,7 @@ struct Tables {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(cdb, Tables)
+PEN_FIXTURE(Tables)
 
 BOOST_AUTO_TEST_CASE(what_was_written_is_found_and_nothing_else) {
   std::vector<std::pair<std::string, std::string>> pairs;

@@ -17,6 +17,8 @@
 using namespace pen;
 using namespace pen::map;
 
+BOOST_AUTO_TEST_SUITE(map_kinds)
+
 namespace {
 std::string shown(const Value& v) {
   if (!v) return "error: " + v.error().message();
@@ -81,8 +83,6 @@ class Server {
   std::thread thread_;
 };
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(map_kinds)
 
 BOOST_AUTO_TEST_CASE(a_union_has_what_every_table_has) {
   const std::string spec = "unionmap:{inline:{a=1,b=2},inline:{a=3}}";

@@ -22,6 +22,8 @@ using pen::testing::FaultStorage;
 using pen::testing::from_environment;
 using pen::testing::ManualClock;
 
+BOOST_AUTO_TEST_SUITE(queue_log_faults)
+
 namespace {
 
 /// A queue with a bit of everything in it, all of it synced.
@@ -297,8 +299,6 @@ std::size_t each_seed(std::size_t usual, const Damaged& damaged) {
 Slot some_slot(Queue& q) { return 1 + static_cast<Slot>(q.random.below(q.disk.slots() - 1)); }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(queue_log_faults)
 
 BOOST_AUTO_TEST_CASE(flipped_bits_anywhere_are_never_silent) {
 #ifdef PEN_FEW

@@ -1,8 +1,11 @@
 #include "lib/service/plan.h"
+#include "lib/testing/suite.h"
 
 #include <boost/test/unit_test.hpp>
 
 namespace pen::service {
+BOOST_AUTO_TEST_SUITE(plan)
+
 namespace {
 
 struct Fixture {
@@ -35,7 +38,7 @@ struct Fixture {
   }
 };
 
-BOOST_FIXTURE_TEST_SUITE(plan, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(master_service_disable_leaves_services_out) {
   const auto left = [&](const std::string& list) {

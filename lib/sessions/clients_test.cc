@@ -1,8 +1,11 @@
 #include "lib/sessions/clients.h"
+#include "lib/testing/suite.h"
 
 #include <boost/test/unit_test.hpp>
 
 namespace pen::sessions {
+BOOST_AUTO_TEST_SUITE(clients_of_anvil)
+
 namespace {
 
 using Event = Clients::Event;
@@ -19,7 +22,7 @@ struct Fixture {
   Clients clients{seconds(60)};
 };
 
-BOOST_FIXTURE_TEST_SUITE(clients_of_anvil, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_window_begins_with_the_first_event_and_ends_whatever_happened_since) {
   BOOST_TEST(count(Event::message, "a") == 1u);

@@ -6,8 +6,11 @@
 #include "lib/async/listener.h"
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::sessions {
+BOOST_AUTO_TEST_SUITE(holder_of_sessions)
+
 namespace {
 
 using namespace ipc::sessions;
@@ -100,7 +103,7 @@ struct Fixture {
   std::map<int, bool> answers;
 };
 
-BOOST_FIXTURE_TEST_SUITE(holder_of_sessions, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_lease_is_asked_for_answered_and_given_back) {
   start("*.example 2 2");

@@ -10,6 +10,8 @@
 #include "lib/testing/environment.h"
 
 namespace pen::shaping {
+BOOST_AUTO_TEST_SUITE(shared_rates)
+
 namespace {
 
 using std::chrono::duration_cast;
@@ -88,8 +90,6 @@ struct Host {
 };
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(shared_rates)
 
 BOOST_AUTO_TEST_CASE(without_a_limit_nothing_is_asked_for_a_message) {
   Host host;

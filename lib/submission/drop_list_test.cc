@@ -8,8 +8,11 @@
 
 #include "lib/submission/drop_file.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::submission {
+BOOST_AUTO_TEST_SUITE(drop_list)
+
 namespace {
 
 struct Fixture {
@@ -35,7 +38,7 @@ struct Fixture {
   }
 };
 
-BOOST_FIXTURE_TEST_SUITE(drop_list, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_message_is_told_with_its_envelope_its_time_and_its_size) {
   write(id);

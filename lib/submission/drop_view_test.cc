@@ -8,8 +8,11 @@
 
 #include "lib/submission/drop_file.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::submission {
+BOOST_AUTO_TEST_SUITE(drop_view)
+
 namespace {
 
 using Found = DropView::Found;
@@ -39,7 +42,7 @@ struct Fixture {
   }
 };
 
-BOOST_FIXTURE_TEST_SUITE(drop_view, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_whole_message_has_no_fault) {
   BOOST_TEST(fault(Found::in_maildrop) == "");

@@ -5,6 +5,8 @@
 #include <boost/test/unit_test.hpp>
 
 namespace pen::submission {
+BOOST_AUTO_TEST_SUITE(submission_format)
+
 namespace {
 
 Submission sample() {
@@ -29,8 +31,6 @@ struct First {
   mail::BodyType body_type = mail::BodyType::unspecified;
   PEN_FIELDS(queue_id, arrival, sender, full_name, recipients, envid, ret, body_type)
 };
-
-BOOST_AUTO_TEST_SUITE(submission_format)
 
 BOOST_AUTO_TEST_CASE(a_head_is_read_as_it_was_written) {
   const std::string bytes = head(sample());

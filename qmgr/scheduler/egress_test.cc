@@ -4,9 +4,12 @@
 #include <boost/test/unit_test.hpp>
 #include <map>
 
+#include "lib/testing/suite.h"
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr {
+BOOST_AUTO_TEST_SUITE(egress_in_the_scheduler)
+
 namespace {
 
 using ipc::delivery::Trouble;
@@ -105,7 +108,7 @@ struct World {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(egress_in_the_scheduler, World)
+PEN_FIXTURE(World)
 
 BOOST_AUTO_TEST_CASE(mail_of_one_source_does_not_ride_on_a_connection_of_another) {
   message(1, "a");

@@ -13,6 +13,8 @@
 #include "qmgr/scheduler/scheduler.h"
 
 namespace pen::qmgr {
+BOOST_AUTO_TEST_SUITE(scheduler_tenants)
+
 namespace {
 
 #ifdef PEN_FEW
@@ -210,8 +212,6 @@ std::function<std::string(std::size_t)> to(std::string host) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(scheduler_tenants)
 
 /// The provider takes 200 messages in a second. Two tenants want 10 each of that, one wants a million at once.
 BOOST_AUTO_TEST_CASE(who_floods_a_host_does_not_delay_those_who_want_less_than_their_share) {

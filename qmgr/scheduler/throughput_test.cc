@@ -10,6 +10,8 @@
 #include "qmgr/scheduler/slow_peers.h"
 
 namespace pen::qmgr {
+BOOST_AUTO_TEST_SUITE(scheduler_throughput)
+
 namespace {
 
 using namespace slow_peers;
@@ -147,8 +149,6 @@ Burst unequal(Draw& draw) {
 }
 
 }  // namespace
-
-BOOST_AUTO_TEST_SUITE(scheduler_throughput)
 
 BOOST_AUTO_TEST_CASE(a_relay_that_takes_its_time_at_end_of_data_gets_all_connections) {
   Peer scanner;

@@ -9,8 +9,11 @@
 
 #include "lib/testing/manual_clock.h"
 #include "lib/testing/scratch.h"
+#include "lib/testing/suite.h"
 
 namespace pen::tls {
+BOOST_AUTO_TEST_SUITE(ticket_keys)
+
 namespace {
 
 using pen::testing::ManualClock;
@@ -30,7 +33,7 @@ struct Fixture {
 };
 Bytes name_of(const TicketKeys::Key& key) { return std::as_bytes(std::span(key.name)); }
 
-BOOST_FIXTURE_TEST_SUITE(ticket_keys, Fixture)
+PEN_FIXTURE(Fixture)
 
 BOOST_AUTO_TEST_CASE(a_key_encrypts_for_one_lifetime_and_opens_for_one_more) {
   TicketKeys all("", seconds(100), clock);
