@@ -1,12 +1,9 @@
-#include "lib/testing/suite.h"
 #include "qmgr/egress.h"
 
 #include <boost/test/unit_test.hpp>
 #include <set>
 
 namespace pen::qmgr {
-BOOST_AUTO_TEST_SUITE(egress)
-
 namespace {
 
 const WallTime kNow = WallTime(seconds(1'800'000'000));
@@ -75,7 +72,7 @@ struct Fixture {
 
 }  // namespace
 
-PEN_FIXTURE(Fixture)
+BOOST_FIXTURE_TEST_SUITE(egress, Fixture)
 
 BOOST_AUTO_TEST_CASE(a_message_keeps_its_source_however_often_it_is_tried) {
   use("source a\nsource b\nsource c\npool p a b c\n");
