@@ -107,8 +107,11 @@ void show_service(const config::Config& config, const Listing& o, const config::
   std::vector<std::string> words = s.words;
   if (o.expand) {
     const config::Config own = config.with(s);
+    // Other names are macros of the program, as $recipient is of pipe.
+    const auto known = [&](const config::NameUse& use) { return own.written(use.name).has_value(); };
     for (std::string& word : words)
-      if (const auto expanded = own.expand(word)) word = *expanded;
+      if (const auto expanded = own.expand(word); expanded && std::ranges::all_of(config::names_in(word), known))
+        word = *expanded;
   }
   const std::string line = config::service_text(s, words, o.fold);
   print((o.json ? json_line(s.label(), line) : line) + "\n");

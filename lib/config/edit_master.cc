@@ -171,17 +171,30 @@ Result<std::string> applied(std::string_view text, const ServiceEdit& edit, bool
 std::string service_text(const Service& service, const std::vector<std::string>& words, bool folded) {
   // as Postfix sets them
   static constexpr std::size_t kColumns[] = {0, 11, 17, 25, 33, 41, 49, 57};
+  static constexpr std::size_t kWidth = 79;
   std::string line;
   for (std::size_t i = 0; i < service.columns.size(); ++i) {
     if (i != 0) line += ' ';
     if (line.size() < kColumns[i]) line.append(kColumns[i] - line.size(), ' ');
     line += service.columns[i];
   }
+  std::size_t start = 0;  // of the last line
+  bool options = true, broken = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const bool option = words[i] == "-o" && i + 1 < words.size();
-    line += folded && option ? "\n    " : " ";
-    line += words[i];
-    if (option) line += " " + option_text(words[++i]);
+    const bool setting = options && words[i] == "-o" && i + 1 < words.size();
+    const std::string text = setting ? "-o " + option_text(words[i + 1]) : words[i];
+    // What follows the settings is the program's own, and begins a line after them.
+    const bool first_own = options && !words[i].starts_with('-');
+    const bool breaks = setting || (first_own && broken) || line.size() - start + 1 + text.size() > kWidth;
+    if (folded && breaks) {
+      start = line.size() + 1;
+      line += "\n    " + text;
+      broken = true;
+    } else {
+      line += " " + text;
+    }
+    options = options && !first_own;
+    if (setting) ++i;
   }
   return line;
 }

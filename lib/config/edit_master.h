@@ -37,7 +37,8 @@ struct EditedServices {
 /// line that is no service).
 Result<EditedServices> edit_master_cf(std::string_view text, const std::vector<ServiceEdit>& edits);
 
-/// A service as a line of master.cf, with `words` after the columns; folded: each -o on a line of its own.
+/// A service as a line of master.cf, with `words` after the columns; folded: each -o on a line of its own,
+/// and no line of more than 79 characters where it can be broken, as postconf has it.
 std::string service_text(const Service& service, const std::vector<std::string>& words, bool folded);
 
 }  // namespace pen::config

@@ -46,6 +46,30 @@ BOOST_AUTO_TEST_CASE(a_service_is_changed_where_it_stands_and_the_rest_stays) {
              std::string::npos);
   BOOST_TEST(text.starts_with(kFile.substr(0, kFile.find("pickup"))));
 }
+// As postconf -Mf of Postfix 3.7 has them.
+BOOST_AUTO_TEST_CASE(long_lines_are_folded_between_words_and_settings_have_their_own) {
+  Problems problems;
+  std::string shown;
+  for (const Service& one : parse_master_cf("a unix - n n - - pipe -v -o a=b flags=Fq user=u argv=x\n  -o c=d\n"
+                                            "b unix - n n - - pipe -v 1234567890123\n"
+                                            "c unix - n n - - pipe -v 12345678901234567 -o a=b\n"
+                                            "d unix - n n - - pipe 123456789012345678\n"
+                                            "e inet n - n - - smtpd -o {c = d e}\n",
+                                            "", problems))
+    shown += service_text(one, one.words, true) + "\n";
+  BOOST_TEST(shown ==
+             "a          unix  -       n       n       -       -       pipe -v\n"
+             "    -o a=b\n"
+             "    flags=Fq user=u argv=x -o c=d\n"
+             "b          unix  -       n       n       -       -       pipe -v 1234567890123\n"
+             "c          unix  -       n       n       -       -       pipe -v\n"
+             "    12345678901234567 -o a=b\n"
+             "d          unix  -       n       n       -       -       pipe\n"
+             "    123456789012345678\n"
+             "e          inet  n       -       n       -       -       smtpd\n"
+             "    -o {c=d e}\n");
+}
+
 BOOST_AUTO_TEST_CASE(a_service_that_is_not_there_is_added_with_its_settings_folded) {
   const std::string text =
       edited(kFile, {{.name = "submission",

@@ -2,6 +2,7 @@
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import ssl
 import subprocess
@@ -239,9 +240,65 @@ class Commands(Named):
             self.assertEqual(self.run_it("postfix", "non-bdb").returncode, 64)
 
 
+# What postconf is asked for and told to change; words with blanks between them, | in place of blanks within one.
+EDITS = """
+-M; -M submission/inet; -M */unix; -Mf; -Mf submission/inet; -Mx; -F; -F smtp/inet; -F */*/chroot; -Fx smtp/inet
+-P; -P submission/inet; -P submission/inet/syslog_name; -Ph submission/inet; -FH smtp/inet; -Px
+-Me new/unix=new|unix|-|-|n|-|-|smtp; -M new/unix=new|unix|-|-|n|-|-|pipe|-o|a=b|flags=F|user=u|argv=/a/long/command|x|y
+-MX submission/inet; -MX nosuch/inet; -M# uucp/unix; -F smtp/inet/process_limit=5; -F smtp/inet/command=smtpd|-o|x=y
+-F uucp/unix/chroot=y; -F smtp/inet/nosuch=1; -F nosuch/inet/chroot=y; -P smtp/inet/smtpd_banner=hello
+-e mydestination=a,|b; mydestination=c; -# mydestination; -X mydestination; -X nosuch; -e newname=v; -e nonsense
+-h mydestination; -hx mydestination; -x mydestination; -p myhostname; -o myhostname=o.example myhostname
+-C service -n; -l; -d -n; -M -d; -e -X a=b
+"""
+EDITED = {"main.cf": """# first
+compatibility_level = 3.6
+myhostname = mx.example
+# comment on mydestination
+mydestination = $myhostname,
+    localhost
+smtpd_recipient_restrictions = permit_mynetworks,
+  reject
+""", "master.cf": """# services
+smtp      inet  n       -       y       -       -       smtpd
+submission inet n       -       y       -       -       smtpd
+  -o syslog_name=postfix/submission
+  -o smtpd_tls_security_level=encrypt
+pickup    unix  n       -       y       60      1       pickup
+smtp      unix  -       -       y       -       -       smtp
+uucp      unix  -       n       n       -       -       pipe
+  flags=Fqhu user=uucp argv=uux -r -n -z -a$sender - $nexthop!rmail ($recipient)
+"""}
+
+
 @unittest.skipIf(peers.unavailable(), peers.unavailable())
 class BesidePostfix(Named):
     """The same words for Debian's commands."""
+
+    def test_postconf_shows_and_changes_both_files_alike(self):
+        peer = peers.Postfix(free_port())
+        self.addCleanup(peer.stop)
+        calls = [[word.replace("|", " ") for word in call.split()] for call in re.split(r"[;\n]\s*", EDITS.strip())]
+        script, own = "cd /etc\n", self.folder()
+        for number, words in enumerate(calls):
+            for name, text in EDITED.items():
+                peer.write(f"etc/edited{number}/{name}", text)
+            script += f"postconf -c /etc/edited{number} {shlex.join(words)} >edited{number}/said 2>/dev/null; " + (
+                f"echo $? >edited{number}/status\n")
+        peer.run("/bin/sh", "-c", "PATH=/usr/sbin:$PATH\n" + script)
+        for number, words in enumerate(calls):
+            with self.subTest(words):
+                theirs = {name: peer.read(f"etc/edited{number}/{name}") for name in ("said", "status", *EDITED)}
+                for name, text in EDITED.items():
+                    with open(os.path.join(own, name), "w") as out:
+                        out.write(text)
+                ours = subprocess.run([os.path.join(self.links, "postconf"), "-c", own, *words], capture_output=True,
+                                      text=True, timeout=60)
+                self.assertEqual((ours.returncode == 0, ours.stdout), (theirs["status"] == "0\n", theirs["said"]),
+                                 ours.stderr)
+                for name in EDITED:
+                    with open(os.path.join(own, name)) as text:
+                        self.assertEqual(text.read(), theirs[name])
 
     def test_both_say_the_same(self):
         peer = peers.Postfix(free_port(), settings="mail_name = Penstock\n")
