@@ -1,5 +1,5 @@
-#include "lib/testing/suite.h"
 #include "verify/verifier.h"
+#include "lib/testing/suite.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// What a file of tests needs for itself stands inside its suite, so that files may be compiled together though each has
-/// its own Fixture or World:
+/// What a file of tests needs for itself stands inside its suite, so that files may be compiled together though each
+/// has its own Fixture or World:
 ///
 ///   BOOST_AUTO_TEST_SUITE(quotas)
 ///   namespace { struct Fixture { … }; }
