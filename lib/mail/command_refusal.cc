@@ -22,7 +22,7 @@ std::string command_refusal(const Error& error, bool rcpt) {
     return "501 5.7.1 DSN support is disabled";
   if (error.is(CommandError::unknown_parameter)) return "555 5.5.4 Unsupported option: " + error.context();
   if (error.is(CommandError::bad_size)) return "501 5.5.4 Bad message size syntax";
-  return fmt::format("501 5.5.4 Bad {} parameter syntax", error.context());
+  return fmt::format("501 5.5.4 {}Bad {} parameter syntax", rcpt ? "Error: " : "", error.context());
 }
 
 }  // namespace pen::mail

@@ -42,7 +42,7 @@ from policy_server import PolicyServer
 FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures", "postfix")
 NAMES = sorted(name[:-5] for name in os.listdir(FIXTURES) if name.endswith(".conf"))
 OWN_PORTS = ("PORT", "SUBMISSION", "SMTPS", "BACK")
-OWN_FIELDS = (b"date:", b"message-id:", b"received:")
+OWN_FIELDS = (b"date:", b"message-id:", b"received:", b"resent-date:", b"resent-message-id:")
 ACCOUNTS = "ann:x:5201:5201::{home}/ann:/bin/sh\nbob:x:5202:5202::{home}/bob:/bin/sh\n"
 GROUPS = "ann:x:5201:\nbob:x:5202:\nvmail:x:5106:\n"
 VMAIL = 5106
@@ -174,8 +174,9 @@ def at_hop(hop):
         parameters = sorted(p for p in m.parameters if not p.startswith("SIZE="))
         for recipient, said in zip(m.recipients, m.recipient_parameters):  # how they are grouped is the scheduler's
             # Postfix says ORCPT to everybody, Penstock where the address was another one: that says the same.
-            same = recipient.replace("+", "+2B").replace("=", "+3D")
-            said = sorted(p for p in said if p != f"ORCPT=rfc822;{same}")
+            same = recipient.replace("+", "+2B").replace("=", "+3D").replace(" ", "+20")
+            same = "ORCPT=rfc822;" + same.replace('"', "")  # Postfix repeats quotes that are not needed
+            said = sorted(p for p in said if p.replace('"', "") != same)
             found.append((m.sender, recipient, said, parameters, session_facts, *message_facts(m.content)))
     return sorted(found, key=repr)
 
