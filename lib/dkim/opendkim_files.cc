@@ -167,9 +167,9 @@ SigningTable SigningTable::of(std::vector<DataEntry> entries, bool patterns) {
   table.entries_ = std::move(entries);
   table.patterns_ = patterns;
   for (std::size_t i = 0; i < table.entries_.size(); ++i) {
-    std::string key = to_lower(table.entries_[i].key);
-    if (patterns && key.starts_with("*@") && key.find('*', 1) == std::string::npos) key.erase(0, 1);
-    if (patterns && key.contains('*'))
+    const std::string key = to_lower(table.entries_[i].key);
+    const bool whole_domain = key.starts_with("*@") && key.find('*', 1) == std::string::npos;
+    if (patterns && key.contains('*') && !whole_domain)
       table.others_.push_back(i);
     else
       table.plain_[key].push_back(i);
@@ -186,7 +186,7 @@ std::vector<const DataEntry*> SigningTable::find(std::string_view address, bool 
   };
   if (patterns_) {
     add(folded);
-    add("@" + std::string(mail::domain_part(folded)));
+    if (const std::string domain = "*@" + std::string(mail::domain_part(folded)); domain != folded) add(domain);
     for (const std::size_t i : others_)
       if (wildcard_match(entries_[i].key, folded)) hits.push_back(i);
     std::ranges::sort(hits);
