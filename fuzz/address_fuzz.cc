@@ -1,8 +1,12 @@
-// Paths and address lists from strangers: no crash, and accepted input is stable under quoting and splitting.
+// Paths and address lists from strangers: no crash, accepted input is stable under quoting and splitting, and what a
+// table may have in place of an address is another text.
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "lib/base/check.h"
+#include "lib/idn/domain.h"
+#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 
 using namespace pen::mail;
@@ -27,6 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   for (const auto& listed : parse_address_list(text, 100)) PEN_CHECK(!listed.address.empty());
   (void)fold_domain(text);
+  const std::string folded = pen::idn::fold(text);
+  for (const std::string& form : pen::idn::other_forms(text))
+    PEN_CHECK(!form.empty() && pen::idn::fold(form) != folded);
+  PEN_CHECK(pen::idn::same_address(text, text));
   (void)literal_address(text);
   (void)valid_hostname(text, true);
   (void)split_extension(text, "+-");

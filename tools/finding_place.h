@@ -1,7 +1,7 @@
 #pragma once
 /// Where the configuration says what a sentence is about, for findings of programs and libraries, which know no files.
 ///
-/// Use:     if (const auto at = finding_place(config, "SETTING: inet:nonsense: no port at the end")) … at->line …
+/// Use:     if (const auto at = finding_place(config, "service smtp/inet will not start: …")) … at->line …
 /// How:     "service NAME" in the sentence is a line of master.cf. The setting is the first word that is set, there or
 ///          in main.cf; else one whose value holds the sentence's first path or restriction. Without any the service's
 ///          own line is the place.

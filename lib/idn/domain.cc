@@ -33,15 +33,14 @@ std::optional<std::string> to_ascii(const std::string& domain) {
   return to_lower(out.text);
 }
 
-/// Whether the domain can have another form.
-bool has_two_forms(std::string_view domain) {
-  for (std::size_t i = 0; i < domain.size(); ++i) {
-    const char c = domain[i];
-    if (static_cast<unsigned char>(c) >= 0x80) return true;
-    if ((c == 'x' || c == 'X') && istarts_with(domain.substr(i), kPrefix)) return true;
-  }
+bool has_a_label(std::string_view domain) {
+  for (auto at = domain.find("--"); at != std::string_view::npos; at = domain.find("--", at + 1))
+    if (at >= 2 && iequals(domain.substr(at - 2, kPrefix.size()), kPrefix)) return true;
   return false;
 }
+
+/// Whether the domain can have another form.
+bool has_two_forms(std::string_view domain) { return beyond_ascii(domain) || has_a_label(domain); }
 
 bool readable_by_idn(std::string_view domain) {
   return domain.size() <= kMaxDomain && domain.find('\0') == std::string_view::npos;
@@ -113,12 +112,18 @@ std::vector<std::string> other_forms(std::string_view key) {
   const Place place = domain_in(key);
   const std::string_view domain = key.substr(place.start, place.size);
   if (!has_two_forms(domain) || !has_letters_only(domain)) return forms;
-  const auto unicode = unicode_domain(domain);
-  if (!unicode) return forms;
-  for (const std::string& form : {*ascii_domain(domain), *unicode}) {
-    if (equal(form, domain)) continue;
+  const auto add = [&](const std::string& form) {
+    if (equal(form, domain)) return;
     forms.emplace_back(key.substr(0, place.start)) += form;
     forms.back() += key.substr(place.start + place.size);
+  };
+  const auto ascii = ascii_domain(domain);
+  if (!ascii) return forms;
+  if (!has_a_label(domain)) {
+    add(*ascii);
+  } else if (const auto unicode = unicode_domain(*ascii)) {
+    add(*ascii);
+    add(*unicode);
   }
   return forms;
 }

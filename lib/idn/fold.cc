@@ -3,7 +3,6 @@
 #include <unicase.h>
 #include <unistr.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -19,7 +18,9 @@ struct Freed {
 }  // namespace
 
 bool beyond_ascii(std::string_view text) {
-  return std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  unsigned char all = 0;  // no early end: several bytes at a time
+  for (const char c : text) all |= static_cast<unsigned char>(c);
+  return all >= 0x80;
 }
 
 std::string fold(std::string_view text) {
