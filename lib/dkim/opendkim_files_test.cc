@@ -54,6 +54,9 @@ BOOST_AUTO_TEST_CASE(a_table_of_patterns_is_searched_in_its_order) {
   std::string all;
   for (const auto* hit : t.find("boss@example.org", true)) all += hit->value + " ";
   BOOST_TEST(all == "first second late ");
+  // Without a star it stands for itself; a sender with a star is no pattern.
+  BOOST_TEST(key_for(table("@example.org x\n", true), "jo@example.org").empty());
+  BOOST_TEST(table("*@example.org x\n", true).find("*@example.org", true).size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_plain_table_is_searched_from_the_most_special_key) {
