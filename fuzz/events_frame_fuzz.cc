@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string line =
         penevents::json_line(1, *seen, {.host = "mx.example.org", .program = input.substr(0, 64), .service = "x"});
     PEN_CHECK(line.ends_with("}\n") && std::ranges::count(line, '\n') == 1);
-    PEN_CHECK(nlohmann::json::accept(line), line);
+    PEN_CHECK(nlohmann::json::accept(line), line.c_str());
     if (const auto row = penevents::accounting_line(*seen)) PEN_CHECK(std::ranges::count(*row, '\n') == 1);
   }
   (void)penevents::Request::parse(input.substr(0, penevents::Request::kMaxLine));

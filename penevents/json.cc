@@ -96,9 +96,10 @@ void append_reply(std::string& out, std::string_view text) {
 
 /// Of lines: an array.
 void append_list(std::string& out, std::string_view lines) {
-  for (char begin = '['; !lines.empty(); begin = ',') {
+  out += '[';
+  for (bool first = true; !lines.empty(); first = false) {
     const auto end = std::min(lines.find('\n'), lines.size());
-    out += begin;
+    if (!first) out += ',';
     append_json(out, lines.substr(0, end));
     lines.remove_prefix(std::min(end + 1, lines.size()));
   }

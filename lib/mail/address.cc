@@ -38,22 +38,30 @@ bool is_dot_string(std::string_view local) {
   return true;
 }
 
-/// Labels of letters, digits, hyphens and underscores, none empty, none with a hyphen at an end. One trailing dot is
-/// accepted: rewriting drops it.
+/// Labels of letters, digits, hyphens and underscores, none empty. One trailing dot is accepted: rewriting drops it.
 bool plausible_domain(std::string_view domain, bool utf8) {
   if (!domain.empty() && domain.back() == '.') domain.remove_suffix(1);
   if (domain.empty() || domain.size() > kMaxDomain) return false;
-  char before = '.';
+  bool label_empty = true;
   for (const char c : domain) {
-    const bool high = static_cast<unsigned char>(c) >= 0x80;
-    if (c == '.' || (c == '-' && before == '.')) {
-      if (before == '.' || before == '-') return false;
-    } else if (!ascii_alnum(c) && c != '-' && c != '_' && !(high && utf8)) {
-      return false;
+    if (c == '.') {
+      if (label_empty) return false;
+      label_empty = true;
+      continue;
     }
-    before = c;
+    const bool high = static_cast<unsigned char>(c) >= 0x80;
+    if (!ascii_alnum(c) && c != '-' && c != '_' && !(high && utf8)) return false;
+    label_empty = false;
   }
-  return before != '.' && before != '-';
+  return !label_empty;
+}
+
+/// Whether a plausible domain, or a literal, is one that mail can go to: no label begins or ends with a hyphen.
+bool of_a_host(std::string_view domain, const OddDomains& odd) {
+  if (domain.starts_with('[')) return !domain.contains(':') || istarts_with(domain, "[IPv6:");
+  if (!odd.numeric && numeric_hostname(domain)) return false;
+  if (domain.ends_with('.')) domain.remove_suffix(1);
+  return !domain.starts_with('-') && !domain.ends_with('-') && !domain.contains(".-") && !domain.contains("-.");
 }
 
 /// Reads the local part of a path at position; moves position behind it and puts the internal form into local.
@@ -114,13 +122,13 @@ Result<void> read_domain(std::string_view text, std::size_t& position, const Pat
     if (close == std::string_view::npos) return fail(AddressError::malformed);
     position = close + 1;
     domain = text.substr(begin, position - begin);
-    const bool old_form = domain.contains(':') && !istarts_with(domain, "[IPv6:");  // for next hops, not for mail
-    if (old_form || !literal_address(domain)) return fail(AddressError::bad_literal);
+    if (!literal_address(domain) || (options.of_hosts && !of_a_host(domain, {})))
+      return fail(AddressError::bad_literal);
     return {};
   }
   while (position < text.size() && text[position] != '>' && !ascii_space(text[position])) ++position;
   domain = text.substr(begin, position - begin);
-  if (!plausible_domain(domain, options.smtputf8) || (!options.odd_domains.numeric && numeric_hostname(domain)))
+  if (!plausible_domain(domain, options.smtputf8) || (options.of_hosts && !of_a_host(domain, options.odd_domains)))
     return fail(AddressError::bad_domain);
   return {};
 }

@@ -47,6 +47,7 @@ struct PathOptions {
   bool allow_null = false;       // accept "<>" (reverse-path)
   bool strict = false;           // strict_rfc821_envelopes: angle brackets are required
   bool allow_bare_local = true;  // accept an address without @domain ("postmaster" always is)
+  bool of_hosts = false;         // refuse domains that no host can have, as Postfix does at MAIL and RCPT
   OddDomains odd_domains = {};
 };
 /// Reads one path from the start of text: "<local@domain>", "<@route:local@domain>" (the route is dropped, RFC 5321
