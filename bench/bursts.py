@@ -10,13 +10,18 @@ alone   20, 60, 300 and 3,000 messages at once to one host that takes 0, 10 or 1
         or 100 ms: first a host that nobody knows, then the same again when all connections are closed. Connections,
         messages of each, seconds until the last has arrived.
 
-The hosts are in a network namespace of their own, the path between is a pair of interfaces that the kernel delays
-(netem), so that connecting and TLS cost their round trips. Needs root, and tc and ip of Debian's iproute2.
+The hosts are in a network namespace of their own. The path between is two tunnels and a process that hands each packet
+on when its time has come, so that connecting and TLS cost their round trips. Needs root and ip of Debian's iproute2.
 docs/scheduler.md has the figures of a run.
 """
 import argparse
+import collections
 import contextlib
+import fcntl
+import multiprocessing
 import os
+import select
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,11 +39,36 @@ BESIDE = [(1, 94, False, 20, 300), (2, 94, False, 0, 300), (2, 94, False, 5, 300
           (2, 30, True, 20, 300), (1, 30, True, 40, 1000), (5, 30, True, 40, 1000), (1, 94, False, 40, 1000),
           (5, 94, False, 40, 1000)]
 ALONE = [(n, reply, rtt) for n in (20, 60, 300, 3000) for rtt in (0, 100) for reply in (0, 10, 100)]
+TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454ca, 0x0001, 0x1000  # linux/if_tun.h
 OURS, THEIRS = "10.77.0.1", "10.77.0.{}"
 
 
 def run(*command):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def tunnel(name):
+    """An interface of ours whose packets are read and written here."""
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TUN | IFF_NO_PI))
+    return device
+
+
+def hand_on(near, far, delay):
+    """Each packet of one end to the other, delay seconds later, for ever."""
+    on_the_way = {near: collections.deque(), far: collections.deque()}
+    other = {near: far, far: near}
+    while True:
+        soonest = min((packets[0][0] for packets in on_the_way.values() if packets), default=None)
+        ready, _, _ = select.select([near, far], [], [],
+                                    None if soonest is None else max(0, soonest - time.monotonic()))
+        for end in ready:
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(64):
+                    on_the_way[end].append((time.monotonic() + delay, os.read(end, 65536)))
+        for end, packets in on_the_way.items():
+            while packets and packets[0][0] <= time.monotonic():
+                os.write(other[end], packets.popleft()[1])
 
 
 class Path:
@@ -50,23 +80,25 @@ class Path:
                                        stdout=subprocess.PIPE)
         self.holder.stdout.readline()
         self.inside = ["nsenter", "-t", str(self.holder.pid), "--net"]
-        run("ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", str(self.holder.pid))
+        near, far = tunnel("near"), tunnel("far")
+        run("ip", "link", "set", "far", "netns", str(self.holder.pid))
         run("ip", "address", "add", OURS + "/16", "dev", "near")
         for address in self.addresses:
             run(*self.inside, "ip", "address", "add", address + "/16", "dev", "far")
-        run("ip", "link", "set", "near", "up")
-        run(*self.inside, "ip", "link", "set", "far", "up")
-        run(*self.inside, "ip", "link", "set", "lo", "up")
-        if rtt:
-            delay = ["root", "netem", "delay", f"{rtt / 2}ms", "limit", "100000"]
-            run("tc", "qdisc", "add", "dev", "near", *delay)
-            run(*self.inside, "tc", "qdisc", "add", "dev", "far", *delay)
+        for inside, name in (([], "near"), (self.inside, "far"), (self.inside, "lo")):
+            run(*inside, "ip", "link", "set", name, "up", "txqueuelen", "10000")
+        self.carrier = multiprocessing.get_context("fork").Process(target=hand_on, args=(near, far, rtt / 2000),
+                                                                   daemon=True)
+        self.carrier.start()
+        os.close(near)
+        os.close(far)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc):
-        run("ip", "link", "delete", "near")
+        self.carrier.kill()  # the interfaces go with it
+        self.carrier.join()
         self.holder.kill()
         self.holder.wait()
 
