@@ -1,5 +1,5 @@
 #pragma once
-/// flock() with a time limit.
+/// flock(), and fcntl()'s lock that belongs to an open file, with a time limit.
 ///
 /// Use:     if (auto locked = lock_file(fd, seconds(10)); !locked && locked.error().is_errno(EWOULDBLOCK)) … busy
 /// Owns:    nothing: the lock belongs to the open file and ends with its last descriptor.
@@ -12,5 +12,8 @@ namespace pen {
 /// Takes an exclusive lock on the file as soon as the kernel grants it; with patience 0 it does not wait. Errors:
 /// EWOULDBLOCK, another process still holds the lock when the time is over; errno of flock().
 Result<void> lock_file(int fd, seconds patience);
+
+/// The same by F_OFD_SETLK: whether somebody holds this lock, F_OFD_GETLK tells without taking it.
+Result<void> lock_open_file(int fd, seconds patience);
 
 }  // namespace pen

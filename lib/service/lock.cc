@@ -47,22 +47,10 @@ Result<Fd> make_file(const Fd& directory, const char* name) {
   return open_file(directory, name, O_RDWR | O_CREAT | O_EXCL);
 }
 
-struct flock whole_file() {
-  struct flock lock{};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  return lock;
-}
-
 pid_t read_pid(int fd) {
   char text[32] = {};
   const ssize_t n = ::pread(fd, text, sizeof text - 1, 0);
   return n > 0 ? static_cast<pid_t>(std::atoi(text)) : 0;
-}
-
-bool lock_whole(int fd) {
-  struct flock whole = whole_file();
-  return ::fcntl(fd, F_OFD_SETLK, &whole) == 0;
 }
 
 /// The program's name, whatever directory it lies in and even if a new version has replaced its file. Who may not look
@@ -114,13 +102,12 @@ Result<Locks> take_locks(const std::string& state_directory, seconds patience, F
   auto master = make_file(directory, "master.lock");
   if (!master) return fail(std::move(master).error().within(state_directory));
   locks.master = *std::move(master);
-  if (!lock_whole(locks.master.get())) {
-    if (errno != EAGAIN && errno != EACCES) return fail_errno("lock master.lock");
+  if (auto locked = lock_open_file(locks.master.get(), seconds(0)); !locked) {
+    if (!locked.error().is_errno(EWOULDBLOCK)) return fail(std::move(locked).error().within("master.lock"));
     const auto other = holder(locks.master.get());
-    const bool gone = !other || other->gone_within(kDyingMaster);
-    if (!gone || !lock_whole(locks.master.get())) {
+    // Of a master that is gone a child that has not begun its program yet may still have the file open.
+    if ((other && !other->gone_within(kDyingMaster)) || !lock_open_file(locks.master.get(), patience))
       return fail(LockError::held, "master pid " + std::to_string(read_pid(locks.master.get())));
-    }
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(locks.master.get(), 0) != 0 ||
@@ -157,7 +144,9 @@ Result<std::optional<Process>> running_master(const std::string& state_directory
   auto file = open_file(*directory, "master.lock", O_RDONLY);
   if (!file && file.error().is_errno(ENOENT)) return std::nullopt;
   if (!file) return fail(std::move(file).error().within(state_directory));
-  struct flock whole = whole_file();
+  struct flock whole{};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
   if (::fcntl(file->get(), F_OFD_GETLK, &whole) != 0 || whole.l_type == F_UNLCK) return std::nullopt;
   auto process = holder(file->get());
   if (!process) return fail_errno("the master that holds the lock is being started or ended", EAGAIN);

@@ -43,7 +43,8 @@ std::string state_directory(const config::Settings& settings);
 struct Locks {
   Fd master, programs;
 };
-/// Waits at most `patience` for former programs (they end by themselves at once). former: the lock that they have,
+/// Waits at most `patience` for former programs (they end by themselves at once), and for what a former master was
+/// about to start. former: the lock that they have,
 /// where they are to go on under the new master.
 Result<Locks> take_locks(const std::string& state_directory, seconds patience, Fd former = Fd());
 

@@ -1,6 +1,14 @@
 #include "lib/service/lock.h"
 
+#include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <climits>
+#include <fstream>
+#include <string>
 
 #include <boost/test/unit_test.hpp>
 
@@ -14,6 +22,16 @@ struct Directory {
   std::string path = scratch.path().string();
   Result<Locks> take(Fd former = Fd()) { return take_locks(path, seconds(0), std::move(former)); }
 };
+
+/// Somebody waits for the lock on the file, says the kernel.
+bool waited_for(const std::string& file) {
+  struct stat st{};
+  BOOST_REQUIRE(::stat(file.c_str(), &st) == 0);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);)
+    if (line.contains("->") && line.contains(fmt::format(":{} ", st.st_ino))) return true;
+  return false;
+}
 
 BOOST_FIXTURE_TEST_SUITE(locks, Directory)
 
@@ -43,6 +61,23 @@ BOOST_AUTO_TEST_CASE(who_is_left_the_lock_goes_on_with_the_programs_that_share_i
   const Fd two = share_programs_lock(second.programs.get()).value();
   second = Locks();
   BOOST_TEST(take().error().is(LockError::former_programs));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_master_that_was_killed_had_not_started_yet_is_waited_for) {
+  Locks killed = take().value();
+  const pid_t child = ::fork();
+  if (child == 0) {  // between fork and exec, until somebody waits for the lock
+    const std::string file = path + "/master.lock";
+    for (int i = 0; i < 10'000 && !waited_for(file); ++i) ::usleep(1000);
+    ::_exit(0);
+  }
+  const std::string gone = std::to_string(INT_MAX);
+  BOOST_REQUIRE(::pwrite(killed.master.get(), gone.data(), gone.size(), 0) == static_cast<ssize_t>(gone.size()));
+  ::flock(killed.programs.get(), LOCK_UN);
+  killed = Locks();
+  BOOST_TEST(take().error().is(LockError::held));
+  BOOST_TEST(take_locks(path, seconds(60)).has_value());
+  BOOST_TEST(::waitpid(child, nullptr, 0) == child);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
