@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lib/confine/apply.h"
+#include "lib/confine/secrets.h"
 #include "lib/testing/suite.h"
 
 namespace pen::confine {
@@ -53,6 +54,30 @@ BOOST_AUTO_TEST_CASE(the_smtp_server_reaches_name_servers_and_what_its_settings_
   BOOST_TEST((more.ports == std::vector<std::uint16_t>{53, 5353, 8891}));
   BOOST_TEST(!more.any_port);
   BOOST_TEST(plan("smtpd", "virtual_alias_maps = mysql:/etc/penstock/users.cf\n").any_port);
+}
+
+BOOST_AUTO_TEST_CASE(keys_that_opendkim_conf_names_in_a_file_that_it_includes_are_closed) {
+  std::map<std::string, std::string> files{
+      {"/etc/opendkim.conf", "Include /etc/dkim/more.conf\n"},
+      {"/etc/dkim/more.conf", "SigningTable refile:/etc/dkim/senders\ninclude deeper.conf # of the tables\n"},
+      {"/etc/dkim/deeper.conf", "KeyTable /etc/dkim/table\n"},
+      {"/etc/dkim/table", "k example.org:s1:/etc/dkim/s1.private\n"}};
+  around.machine.read = [&](const std::string& file) -> std::optional<std::string> {
+    return files.contains(file) ? std::optional(files[file]) : std::nullopt;
+  };
+  const auto config =
+      config::Config::parse({.directory = "/etc/penstock",
+                             .main_cf = "queue_directory = /q\ndata_directory = /d\ndkim_signing = yes\n"
+                                        "dkim_opendkim_conf = /etc/opendkim.conf\n",
+                             .master_cf = "keys unix - - n - - keys\n",
+                             .overrides = {}},
+                            {.hostname = "mx.example", .interfaces = {}, .read_file = {}});
+  const auto hidden = make_plan(row_of("smtpd"), config, around).hidden;
+  for (const auto* file : {"/etc/dkim/table", "/etc/dkim/s1.private"})
+    BOOST_TEST_CONTEXT(file) BOOST_TEST(std::ranges::count(hidden, file) == 1);
+  files["/etc/dkim/more.conf"] = "KeyFile /etc/dkim/s2.private\n";
+  BOOST_TEST(
+      (secrets_of(config, row_of("smtpd"), around.machine).hidden == std::set<std::string>{"/etc/dkim/s2.private"}));
 }
 
 BOOST_AUTO_TEST_CASE(programs_that_deliver_nowhere_have_no_sockets_of_the_internet) {

@@ -19,16 +19,30 @@ bool is_one_of(std::string_view setting, auto endings) {
   });
 }
 
-/// The value that opendkim.conf gives a name, in any case; empty: none.
-std::string_view value_in(std::string_view conf, std::string_view name) {
-  for (const std::string_view line : split(conf, "\r\n")) {
-    const std::string_view text = trim(line);
-    if (!istarts_with(text, name) || text.size() == name.size() || !ascii_space(text[name.size()])) continue;
-    const std::string_view value = trim(text.substr(name.size()));
-    return value.substr(0, value.find_first_of(" \t#"));
+/// What opendkim.conf gives names, those in the files that it includes too. What comes later counts, as it does for who
+/// signs (dkim::OpendkimConf, which this library is below).
+struct OpendkimNames {
+  std::string key_table, signing_table, key_file;
+
+  void read(const Machine& machine, const std::string& file, int depth) {
+    if (depth > Named::kMaxDepth) return;
+    for (const std::string_view line : split(machine.read(file).value_or(""), "\r\n")) {
+      const std::string_view text = trim(line.substr(0, line.find('#')));
+      const std::size_t blank = text.find_first_of(" \t");
+      if (blank == text.npos) continue;
+      const std::string name = to_lower(text.substr(0, blank));
+      const std::string value(split(text.substr(blank)).front());
+      if (name == "include")
+        read(machine, value.starts_with('/') ? value : file.substr(0, file.rfind('/') + 1) + value, depth + 1);
+      else if (name == "keytable")
+        key_table = value;
+      else if (name == "signingtable")
+        signing_table = value;
+      else if (name == "keyfile")
+        key_file = value;
+    }
   }
-  return {};
-}
+};
 
 /// A table as a file of OpenDKIM's; nullopt: one that is looked up.
 std::optional<std::string> plain_file(std::string_view value) {
@@ -44,13 +58,13 @@ bool add_dkim(const config::Config& config, const Machine& machine, std::set<std
   if (!s.dkim_signing) return true;
   std::string table = s.dkim_key_table;
   if (!s.dkim_opendkim_conf.empty()) {
-    const std::string conf = machine.read(s.dkim_opendkim_conf).value_or("");
-    table = value_in(conf, "KeyTable");
-    if (value_in(conf, "SigningTable").empty()) {
-      const std::string_view file = value_in(conf, "KeyFile");
-      if (file.starts_with('/')) out.emplace(file);
+    OpendkimNames names;
+    names.read(machine, s.dkim_opendkim_conf, 0);
+    if (names.signing_table.empty()) {
+      if (names.key_file.starts_with('/')) out.insert(names.key_file);
       return true;
     }
+    table = names.key_table;
   }
   const auto file = plain_file(table);
   if (!file) return false;
