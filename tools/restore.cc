@@ -27,19 +27,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool empty_or_missing(const std::string& directory) {
+/// The entries of a directory; none where there is no such directory. Errors: errno, it cannot be read.
+Result<std::uint64_t> entries(const std::string& directory) {
   std::error_code error;
-  return !fs::exists(directory, error) || fs::is_empty(directory, error);
+  std::uint64_t found = 0;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) ++found;
+  if (error && error != std::errc::no_such_file_or_directory) return fail_errno(directory, error.value());
+  return found;
 }
 
 /// How many messages are in the queue of an instance that does not run.
-std::uint64_t messages(const config::Config& config) {
+Result<std::uint64_t> messages(const config::Config& config) {
   const config::Settings& s = config.settings();
-  std::error_code error;
-  std::uint64_t found = 0;
-  if (!empty_or_missing(s.queue_directory + "/maildrop"))
-    for ([[maybe_unused]] const auto& entry : fs::directory_iterator(s.queue_directory + "/maildrop", error)) ++found;
-  if (empty_or_missing(s.queue_log_directory)) return found;
+  PEN_TRY_ASSIGN(std::uint64_t found, entries(s.queue_directory + "/maildrop"));
+  PEN_TRY_ASSIGN(const std::uint64_t segments, entries(s.queue_log_directory));
+  if (segments == 0) return found;
   ipc::queue::List list;
   list.request = 1;
   list.brief = true;
@@ -59,11 +61,13 @@ int in_the_way(const config::Config& config) {
   if (*master)
     return fail_with(EX_UNAVAILABLE,
                      "the mail system of " + s.queue_directory + " runs: penstock stop first, or restore with --merge");
-  if (const auto count = messages(config); count != 0)
+  const auto count = messages(config);
+  if (!count) return fail_with(EX_NOINPUT, "is there mail in the queue? " + count.error().message());
+  if (*count != 0)
     return fail_with(EX_UNAVAILABLE,
                      fmt::format("{} holds {} messages, which are not overwritten: restore with --merge "
                                  "adds those of the snapshot to them",
-                                 s.queue_directory, count));
+                                 s.queue_directory, *count));
   return EX_OK;
 }
 
@@ -118,9 +122,18 @@ Give data_to(const service::Owners& owners) {
   };
 }
 
+/// Where the instance has data already, these stay.
+Result<void> put_data(const std::string& snapshot, const std::string& data_directory, const service::Owners& owners) {
+  PEN_TRY_ASSIGN(const std::uint64_t saved, entries(snapshot + "/data"));
+  PEN_TRY_ASSIGN(const std::uint64_t there, entries(data_directory));
+  if (saved == 0 || there != 0) return {};
+  return replace(snapshot + "/data", data_directory, data_to(owners));
+}
+
 /// The directory itself gets its rights at the start.
 Result<void> put_maildrop(const std::string& snapshot, const std::string& queue_directory) {
-  if (empty_or_missing(snapshot + "/maildrop")) return {};
+  PEN_TRY_ASSIGN(const std::uint64_t dropped, entries(snapshot + "/maildrop"));
+  if (dropped == 0) return {};
   PEN_TRY_ASSIGN(const Folder from, Folder::open(snapshot + "/maildrop"));
   PEN_TRY_ASSIGN(const Folder queue, Folder::open(queue_directory));
   PEN_TRY_ASSIGN(const auto there, queue.look("maildrop"));
@@ -190,8 +203,7 @@ int Restore::put_queue(const config::Config& config) {
   // The log last: what its messages name is there then.
   Result<void> done = replace(from + "/spool", s.spool_directory, to_account(owners->queue));
   if (done) done = put_maildrop(from, s.queue_directory);
-  if (done && !empty_or_missing(from + "/data") && empty_or_missing(s.data_directory))
-    done = replace(from + "/data", s.data_directory, data_to(*owners));
+  if (done) done = put_data(from, s.data_directory, *owners);
   if (done) done = replace(from + "/log", s.queue_log_directory, to_account(owners->queue));
   if (!done) return fail_with(EX_CANTCREAT, done.error().message() + ": repeat the command");
   print(fmt::format("queue: in {}; start it with: penstock -c {} start\n", s.queue_directory, config.directory()));

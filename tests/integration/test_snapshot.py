@@ -207,6 +207,19 @@ class Snapshots(unittest.TestCase):
         with open(os.path.join(mx.dir, "kept", "file")) as text:
             self.assertEqual(text.read(), "text")
 
+    def test_a_queue_that_cannot_be_read_is_not_taken_for_an_empty_one(self):
+        mx = self.instance()
+        directory = self.snapshot(mx)
+        other = Instance(start=False)
+        self.addCleanup(other.close)
+        os.makedirs(other.path("spool"), exist_ok=True)
+        with open(other.path("spool", "log"), "w"):
+            pass  # no directory
+        done = other.tool("penstock", "restore", directory)
+        self.assertEqual(done.returncode, 66, done.stdout)
+        self.assertIn("is there mail in the queue?", done.stderr)
+        self.assertIn("Not a directory", done.stderr)
+
     def test_a_queue_with_mail_is_not_overwritten_but_merged_each_message_once(self):
         mx, other = self.instance(), self.instance()
         for i in range(5):
