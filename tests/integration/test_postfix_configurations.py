@@ -280,7 +280,7 @@ class Programs(Configured):
             )
             foreign = mx.write("libexec/master", f"#!/bin/sh\ntouch {mx.dir}/ran\n")
             os.chmod(foreign, 0o755)
-            self.assertRegex(self.check(mx), r"warning: daemon_directory \S+ holds no program of Penstock: passed over")
+            self.assertRegex(self.check(mx), r"warning: \S+:\d+: daemon_directory \S+ holds no program of Penstock: passed over")
             done = mx.tool("penstock", "start")
             self.assertEqual(done.returncode, 0, done)
             self.assertIn("holds no program of Penstock", done.stderr)
@@ -455,8 +455,8 @@ class Told(Configured):
 
     def test_a_limit_of_a_mailbox_service_is_an_error_only_where_mail_comes_for_it(self):
         for transport, says in (
-            ("lmtp:unix:private/dovecot-lmtp", "note: service virtual would not start if mail came for it"),
-            ("virtual", "error: service virtual will not start"),
+            ("lmtp:unix:private/dovecot-lmtp", r"note: \S+:\d+: service virtual would not start if mail came for it"),
+            ("virtual", r"error: \S+:\d+: service virtual will not start"),
         ):
             mx = self.instance(
                 DEBIAN_MAIN + "message_size_limit = 104857600\nvirtual_mailbox_domains = box.example\n"
