@@ -477,16 +477,16 @@ class Broken(Certified):
         ) as mx:
             said = mx.tool("penstock", "check").stdout
             for words in (
-                rf"warning: {missing_file}: cannot be read: No such file",
-                r"warning: smtp_tls_protocols: .*TLSv9",
-                r"warning: smtp_tls_mandatory_ciphers: no such cipher grade \"strong\"",
+                rf"warning: \S+:\d+: {missing_file}: cannot be read: No such file",
+                r"warning: \S+:\d+: smtp_tls_protocols: .*TLSv9",
+                r"warning: \S+:\d+: smtp_tls_mandatory_ciphers: no such cipher grade \"strong\"",
                 r"warning: .* is not the key of the certificate in ",
             ):
                 self.assertRegex(said, words)
         with Instance(self.settings(tls_medium_cipherlist="NOTHING-KNOWN"), start=False) as mx:
             self.assertRegex(
                 mx.tool("penstock", "check").stdout,
-                r"warning: smtp_tls_ciphers = medium, by tls_\*_cipherlist: .*NOTHING-KNOWN",
+                r"warning: .*smtp_tls_ciphers = medium, by tls_\*_cipherlist: .*NOTHING-KNOWN",
             )
         with Instance(
             self.settings(smtp_tls_cert_file=self.right.pem, smtp_tls_key_file=self.right.key,
