@@ -122,7 +122,8 @@ class Notices(Suite):
                 mx.set(bounce_template_file=words)
                 wrong = mx.tool("penstock", "check")
                 self.assertRegex(
-                    wrong.stdout, r"error: bounce_template_file: \S+/bounce.cf: line 3: Subject: only ASCII"
+                    wrong.stdout,
+                    r"error: \S+/main\.cf:\d+: bounce_template_file: \S+/bounce.cf: line 3: Subject: only ASCII",
                 )
                 self.assertNotEqual(wrong.returncode, 0)
                 mx.start()  # it starts anyway: any text is better than none
