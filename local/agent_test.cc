@@ -592,6 +592,15 @@ BOOST_AUTO_TEST_CASE(an_alias_that_is_empty_for_a_moment_does_not_return_mail) {
   BOOST_TEST(s.text == "the alias has no destinations");
 }
 
+BOOST_AUTO_TEST_CASE(a_forward_file_without_destinations_means_the_mailbox_and_no_other_file_counts) {
+  const auto plain = forward_file("fwd", "far@x.example\n");
+  forward_file("fwd+lists", "# not now\n");
+  rules.forward_paths = {plain + "$recipient_delimiter$extension", plain};
+  BOOST_TEST((deliver(user + "+lists@here.example").action == mail::Action::delivered));
+  BOOST_TEST(outbox.sent.empty());
+  BOOST_TEST(!box().empty());
+}
+
 BOOST_AUTO_TEST_CASE(an_extension_with_a_slash_does_not_hide_the_forward_file) {
   const auto path = forward_file("fwd", "far@x.example\n");
   rules.expansion.propagate.forward = true;
@@ -643,6 +652,7 @@ BOOST_AUTO_TEST_CASE(prepend_delivered_header_says_where_delivered_to_is_put) {
     outbox.sent.clear();
     fs::remove(out("file"));
     for (const char* name : {"robot", "file", "far"}) deliver(std::string(name) + "@here.example");
+    BOOST_TEST(text_of("got").contains("X-Original-To: robot@here.example\n"));
     BOOST_TEST(text_of("got").contains("Delivered-To: robot@here.example\n") == mark);
     BOOST_TEST(text_of("file").contains("Delivered-To: file@here.example\n") == mark);
     BOOST_REQUIRE_EQUAL(outbox.sent.size(), 1U);

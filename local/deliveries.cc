@@ -265,7 +265,8 @@ class ToUser {
       return settled(expansion_trouble(std::move(expansion).error().within("forward file of " + account_.name)));
     const bool nothing =
         !expansion->only_user && expansion->direct.empty() && expansion->forwards.empty() && !expansion->discard;
-    if (nothing) expansion->only_user = account_.name;  // nothing but comments
+    if (nothing)  // but comments: to the mailbox, whatever other forward files there are
+      expansion->direct.push_back({Direct::Kind::mailbox, mail::quote_local(name_), {}, {}});
     return {.forward = *std::move(expansion), .forward_file = std::move(answer.file_path)};
   }
 

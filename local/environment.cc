@@ -3,6 +3,7 @@
 #include <paths.h>
 
 #include "lib/mail/address.h"
+#include "lib/mail/client_attributes.h"
 
 namespace pen::local {
 
@@ -49,7 +50,7 @@ std::vector<std::string> command_environment(const CommandFacts& facts, const st
   put("CLIENT_ADDRESS", client.address);
   put("CLIENT_HELO", client.helo);
   put("CLIENT_HOSTNAME", client.name);
-  put("CLIENT_PROTOCOL", client.protocol);
+  put("CLIENT_PROTOCOL", std::string(mail::plain_protocol(client)));
   put("SASL_METHOD", client.sasl_method);
   put("SASL_SENDER", client.sasl_sender);
   put("SASL_USERNAME", client.sasl_username);

@@ -147,7 +147,7 @@ class Walk {
     using Kind = AliasTarget::Kind;
     switch (t.kind) {
       case Kind::mailbox:
-        add({Direct::Kind::mailbox, idn::fold(t.text), {}, context.sender});
+        add({Direct::Kind::mailbox, idn::fold(extended(t.text, context)), {}, context.sender});
         return {};
       case Kind::command:
         if (among(rules_.commands, context.place))
@@ -193,14 +193,18 @@ class Walk {
     return parse_target_file(file.text, left());
   }
 
+  /// The local part with the extension that its alias or file was found without, where that is passed on.
+  std::string extended(const std::string& local, const Context& context) const {
+    if (context.extension.empty() || !among(rules_.propagate, context.place)) return local;
+    return mail::quote_local(mail::unquote_local(local) + context.extension);
+  }
+
   Result<void> address(const std::string& text, const Context& context) {
     std::string domain(mail::domain_part(text));
     const std::string local(mail::local_part(text));
     PEN_TRY_ASSIGN(const bool here, is_here(text));
     if (domain.empty()) domain = rules_.domain;
-    std::string user = local;
-    if (!context.extension.empty() && among(rules_.propagate, context.place))
-      user = mail::quote_local(mail::unquote_local(local) + context.extension);
+    const std::string user = extended(local, context);
     if (here && own_.empty()) return name(user, domain, context);
     bool followed = false;
     if (here) {

@@ -348,6 +348,7 @@ BOOST_AUTO_TEST_CASE(an_extension_goes_on_to_the_addresses_where_that_is_asked_f
   rules.propagate.forward = true;
   BOOST_TEST((sent(*forward("a@x.org\n", "+e")) == Names{"a+e@x.org"}));
   BOOST_TEST(forward("bob\n", "+e")->only_user.value() == "bob+e");
+  BOOST_TEST(forward("\\bob\n", "+e")->direct.at(0).text == "bob+e");  // the mailbox, with $EXTENSION
 }
 
 BOOST_AUTO_TEST_CASE(dev_null_discards) {

@@ -7,6 +7,7 @@
 #include "lib/config/expand.h"
 #include "lib/idn/fold.h"
 #include "lib/mail/address.h"
+#include "lib/mail/client_attributes.h"
 #include "lib/mailbox/content.h"
 #include "lib/mailbox/macros.h"
 
@@ -45,7 +46,7 @@ mailbox::Values of_message(const Rules& rules, const delivery::Incoming& message
       {"client_helo", e.client.helo},
       {"client_hostname", e.client.name},
       {"client_port", e.client.port == 0 ? "" : std::to_string(e.client.port)},
-      {"client_protocol", e.client.protocol},
+      {"client_protocol", std::string(mail::plain_protocol(e.client))},
       {"sasl_method", e.client.sasl_method},
       {"sasl_sender", e.client.sasl_sender},
       {"sasl_username", e.client.sasl_username},

@@ -66,6 +66,8 @@ async::Task<Checks::Answer> Checks::check_etrn_access(const Restriction& r, cons
 }
 
 async::Task<Checks::Answer> Checks::address_access(const Restriction& r, std::string address, Name name) {
+  // As it will be after rewriting: "user" is user@$myorigin, whatever form the client gave it.
+  if (!address.empty()) address = policy_.resolve->rewrite(address);
   const auto found = co_await tools_.tables.ask(
       [maps = r.maps, address,
        delimiters = mail::delimiters(policy_.settings.recipient_delimiter, policy_.settings.owner_request_special),
@@ -97,8 +99,10 @@ async::Task<Checks::Answer> Checks::act_on(const map::AddressValue& found, const
   if (!*found) co_return Answer::dunno;
 
   const AccessAction action = parse_access((*found)->value);
-  if (action.kind == AccessAction::Kind::malformed)
-    co_return server_error(fmt::format("access table {} entry \"{}\": {}", r.name, (*found)->key, action.text));
+  if (action.kind == AccessAction::Kind::malformed) {  // and not a reason to keep mail out
+    log::warning("access table {} entry \"{}\" has no effect: {}", r.name, (*found)->key, action.text);
+    co_return Answer::dunno;
+  }
   if (action.kind != AccessAction::Kind::restrictions)
     co_return act(action, name, r.maps.maps().empty() ? r.name : r.maps.maps().front()->name());
   // Restrictions and classes by name take the place of the look-up.
@@ -125,7 +129,8 @@ Checks::Answer Checks::act(const AccessAction& action, const Name& name, std::st
     case Kind::code:
       return refuse(action.code, dsn(action.code >= 500 ? "5.7.1" : "4.7.1"), name, text);
     case Kind::defer_if_permit:
-      return refuse_if_permitted(450, dsn("4.7.1"), name, action.text.empty() ? "Service unavailable" : text);
+      return refuse_if_permitted(s.access_map_defer_code, dsn("4.7.1"), name,
+                                 action.text.empty() ? "Service unavailable" : text);
     case Kind::defer_if_reject:
       return defer_if_refused(dsn("4.7.1"), name, action.text.empty() ? "Service unavailable" : text);
     case Kind::warn:

@@ -92,8 +92,8 @@ async::Task<Checks::Answer> Checks::unlisted(std::string given, Name name, bool 
   const std::string address = policy_.resolve->rewrite(given);
   const auto cls = co_await class_of(mail::domain_part(address));
   if (!cls) co_return unreadable(given, address, cls.error());
-  const auto listed =
-      co_await tools_.tables.ask([resolve = policy_.resolve, address] { return resolve->listed(address); });
+  const auto listed = co_await tools_.tables.ask(
+      [resolve = policy_.resolve, address, sender] { return resolve->listed(address, sender); });
   if (!listed) co_return unreadable(given, address, listed.error());
   if (*listed == resolve::Listed::moved) co_return co_await moved_away(given, address, name, sender);
   if (*listed == resolve::Listed::elsewhere) co_return Answer::dunno;

@@ -16,8 +16,8 @@ Checks::Answer Checks::defer(const Restriction&, const Name& name) {
   return refuse(policy_.settings.defer_code, "4.3.2", name, "Try again later");
 }
 
-Checks::Answer Checks::defer_if_permit(const Restriction&, const Name&) {
-  return refuse_if_permitted(450, "4.7.0", Name{}, "Defer_if_permit requested");
+Checks::Answer Checks::defer_if_permit(const Restriction&, const Name& name) {
+  return refuse_if_permitted(450, "4.7.0", name, "defer_if_permit requested");
 }
 
 Checks::Answer Checks::defer_if_reject(const Restriction&, const Name& name) {

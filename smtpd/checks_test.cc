@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(each_restriction_has_its_reply) {
        "554 5.7.1 <user@example.org>: Recipient address rejected: Access denied"},
       {"smtpd_recipient_restrictions = permit, reject", "s@x.example", "user@example.org", ok},
       {"smtpd_recipient_restrictions = defer_if_permit", "s@x.example", "user@example.org",
-       "450 4.7.0 Defer_if_permit requested"},
+       "450 4.7.0 <user@example.org>: Recipient address rejected: defer_if_permit requested"},
       {"smtpd_recipient_restrictions = defer_if_reject, reject", "s@x.example", "user@example.org",
        "450 4.7.0 <user@example.org>: Recipient address rejected: defer_if_reject requested"},
       {"smtpd_recipient_restrictions = defer_if_reject, warn_if_reject reject, permit", "s@x.example",
@@ -388,8 +388,10 @@ BOOST_AUTO_TEST_CASE(access_tables_speak_for_clients_senders_and_recipients) {
        "permit_mynetworks, reject} }",
        "554 5.7.1 <s@remote.example>: Sender address rejected: Access denied"},
       {"smtpd_sender_restrictions = check_sender_access inline:{ {remote.example = WARN hm} }", ok},
-      {"smtpd_sender_restrictions = check_sender_access inline:{ {remote.example = PREPEND X} }",
-       "451 4.3.5 Server configuration error"},
+      {"smtpd_sender_restrictions = check_sender_access inline:{ {remote.example = PREPEND X} }", ok},
+      {"access_map_defer_code = 454\nsmtpd_sender_restrictions = check_sender_access inline:{ {remote.example = "
+       "DEFER_IF_PERMIT 4.7.9 wait} }",
+       "454 4.7.9 <s@remote.example>: Sender address rejected: wait"},
       {"smtpd_sender_restrictions = check_sender_access inline:{ {remote.example = nonsense} }",
        "451 4.3.5 Server configuration error"},
       {"smtpd_restriction_classes = known\nknown = reject_unauth_destination, reject\n"
@@ -407,6 +409,11 @@ BOOST_AUTO_TEST_CASE(access_tables_speak_for_clients_senders_and_recipients) {
   }
   Open null("smtpd_sender_restrictions = check_sender_access inline:{<>=REJECT}\n");
   BOOST_TEST(null.rcpt("user@example.org", "").starts_with("554 5.7.1 <>: Sender"));
+  // Nobody gets past a rule by leaving the domain out that the address will have.
+  Open own("smtpd_sender_restrictions = check_sender_access inline:{example.org=REJECT}\n");
+  BOOST_TEST(own.rcpt("user@example.org", "user").starts_with("554 5.7.1 <user>: Sender"));
+  Open closed("smtpd_recipient_restrictions = check_recipient_access inline:{user@example.org=REJECT}\n");
+  BOOST_TEST(closed.rcpt("user").starts_with("554 5.7.1 <user>: Recipient"));
 }
 
 BOOST_AUTO_TEST_CASE(after_discard_no_list_is_asked_for_the_message) {
@@ -507,7 +514,8 @@ BOOST_AUTO_TEST_CASE(actions_of_tables_change_what_becomes_of_the_message) {
   deliver("late@x.example", {"root@example.org"});
   BOOST_TEST_REQUIRE(rig.queue.stored.size() == 4U);
   BOOST_TEST(rig.queue.stored[3].content.find("X-Late") == std::string::npos);
-  BOOST_TEST(rig.rcpt("bad@x.example") == "451 4.3.5 Server configuration error\r\n");
+  // A row that says what it cannot do changes nothing.
+  BOOST_TEST(rig.rcpt("bad@x.example") == kOk);
 }
 
 BOOST_AUTO_TEST_CASE(a_field_that_came_with_a_refused_recipient_is_in_the_message) {

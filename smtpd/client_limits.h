@@ -23,7 +23,7 @@ class ClientLimits {
   /// The client is counted by the address that it has now.
   ClientLimits(Server& server, const config::Settings& settings, const Peer& peer);
 
-  /// The peer has another address now. Called before anything was counted.
+  /// The peer has another address now: what is counted from now on is its.
   void peer_changed();
   /// Switches the limits off. A client that may use XCLIENT is exempt: it speaks for many clients, which would share
   /// the count of its one address.

@@ -249,14 +249,8 @@ async::Task<void> Session::serve_client() {
   co_await learn_standing();
   if (const auto own = own_end()) client_.peer.own_address = own->is_unix() || own->host == client_.peer.address;
 
-  const bool too_many = co_await limits_.too_many_connections();
-  client_.connections = limits_.connections();
-  if (too_many) {
-    went_wrong(mail::ErrorClass::policy);
-    reason_ = metrics::Reason::rate;
-    // No handshake for a refusal; in clear text the client would not understand the reply.
-    if (!policy_->tls.wrapper)
-      reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", s.myhostname, client_.peer.address));
+  if (co_await too_many_connections()) {
+    // refused there
   } else if (const auto place = co_await limits_.class_place(); !place.granted) {
     log::warning("Session limit exceeded: {} sessions or more in class {} from {} for service {}",
                  place.refused_by->refuse, place.refused_by->mask, client_.peer.shown(), server_.service);
@@ -271,6 +265,18 @@ async::Task<void> Session::serve_client() {
   tell_postmaster();
   if (filters_) co_await filters_->quit();
   co_await say_goodbye();
+}
+
+async::Task<bool> Session::too_many_connections() {
+  const bool too_many = co_await limits_.too_many_connections();
+  client_.connections = limits_.connections();
+  if (!too_many) co_return false;
+  went_wrong(mail::ErrorClass::policy);
+  reason_ = metrics::Reason::rate;
+  // No handshake for a refusal; in clear text the client would not understand the reply.
+  if (!policy_->tls.wrapper || client_.secured())
+    reply(fmt::format("421 4.7.0 {} Error: too many connections from {}", settings().myhostname, client_.peer.address));
+  co_return true;
 }
 
 async::Task<Session::Flow> Session::answer(Response response) {
@@ -314,7 +320,7 @@ async::Task<void> Session::learn_standing() {
       out.trusted = policy_->mynetworks.matches_address(client_.peer.address);
       out.standing.local = policy_->local_rewrite_addresses.matches_address(client_.peer.address).value_or(false);
     }
-    out.standing.may_xclient = first_peer_ ? standing_.may_xclient : is_in(policy_->xclient_hosts);
+    out.standing.may_xclient = is_in(policy_->xclient_hosts);
     out.standing.may_xforward = is_in(policy_->xforward_hosts);
     out.standing.may_verp = is_in(policy_->verp_clients);
     out.standing.unlimited = is_in(policy_->event_limit_exceptions);

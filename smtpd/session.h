@@ -65,6 +65,8 @@ class Session {
   void take_place();
   /// Looks the client's name up and serves it. known: a proxy, if there is one, has said who it is.
   [[gnu::noinline]] async::Task<void> welcome(bool known);
+  /// Counts the session as its client's. True: that is one too many, which the client has been told.
+  [[gnu::noinline]] async::Task<bool> too_many_connections();
   /// Serves the client whose address is known now.
   async::Task<void> serve_client();
   [[gnu::noinline]] async::Task<Flow> greet();
@@ -299,7 +301,7 @@ class Session {
   /// The lists that the client is in, mynetworks apart (client_.peer.trusted). A list that cannot be read gives the
   /// safe answer.
   struct Standing {
-    bool may_xclient = false;   // about the host that connected, whatever XCLIENT has said
+    bool may_xclient = false;   // smtpd_authorized_xclient_hosts
     bool may_xforward = false;  // smtpd_authorized_xforward_hosts
     bool may_verp = false;      // smtpd_authorized_verp_clients
     bool unlimited = false;     // smtpd_client_event_limit_exceptions

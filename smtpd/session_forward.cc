@@ -119,7 +119,6 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
                          : next.name_state == NameState::temporary ? NameState::temporary
                                                                    : NameState::ok;
   next.own_address = false;
-  // The right to XCLIENT belongs to the host that connected, whatever XCLIENT has said since.
   if (!first_peer_) first_peer_ = std::make_unique<Peer>(client_.peer);
   client_.peer = std::move(next);
   client_.helo = std::move(helo);
@@ -128,10 +127,13 @@ async::Task<Session::Flow> Session::xclient(const mail::CommandLine& line) {
   if (!reached.host.empty() || reached.port != 0) client_.reached = std::make_unique<async::SocketAddress>(reached);
   client_.forwarded.reset();
   access_denied_.clear();
-  // The session begins anew, as if that client had just connected.
+  // The session begins anew, as if that client had just connected: with its rights and its limits. What a proxy passes
+  // on from now on may be that client's own commands, so the proxy's right to XCLIENT must have ended.
+  limits_.peer_changed();
   co_await ask_lists_about_address();
   co_await learn_standing();
   trace_client();
+  if (co_await too_many_connections()) co_return Flow::close;
   co_return co_await greet();
 }
 

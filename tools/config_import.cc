@@ -62,6 +62,19 @@ bool is_made(const std::string& name) {
   return name.starts_with("dynamicmaps.cf.d/") || name.starts_with("postfix-files.d/");
 }
 
+constexpr std::uint64_t kMostOfRules = 1 << 20;  // of a file of patterns, which people write by hand
+
+/// Whether a pattern of a regexp or pcre table has the name in it.
+bool rules_name_postfix(std::string_view text) {
+  for (const auto part : text | std::views::split('\n')) {
+    const std::string_view line = trim(std::string_view(part.begin(), part.end()));
+    const auto slash = line.find('/');
+    const bool rule = slash == 0 || line.starts_with("!/") || istarts_with(line, "if");
+    if (rule && slash != line.npos && line.substr(0, line.rfind('/')).contains("Postfix")) return true;
+  }
+  return false;
+}
+
 /// The master.cf that comes with Penstock.
 Result<std::string> shipped_master() {
   std::error_code error;
@@ -159,6 +172,7 @@ Result<void> ConfigImport::read_postfix() {
   PEN_TRY_ASSIGN(main_, from_postfix_main(sockets.main, moved));
   PEN_TRY(take_postsrsd_over());
   PEN_TRY(keep_old_defaults(sockets.main, sockets.master));
+  PEN_TRY(keep_name(sockets.main));
   if (options_.dry_run) {
     Moved nowhere = moved;
     nowhere.to = options_.from;
@@ -419,6 +433,32 @@ Result<void> ConfigImport::keep_old_defaults(const std::string& main, const std:
         "is not set, and is written as empty, as it is in Postfix below compatibility_level 1: "
         "smtpd_recipient_restrictions alone decides who may relay");
   PEN_TRY_ASSIGN(main_.text, config::edit_main_cf(main_.text, edits));
+  return {};
+}
+
+/// Rules that know Received: by Postfix's name, most of which hide where a user's mail came from, go on to match.
+Result<void> ConfigImport::keep_name(const std::string& main) {
+  config::Problems ignored;
+  const auto settings = config::parse_main_cf(main, "main.cf", ignored);
+  if (std::ranges::find(settings, "mail_name", &config::Assignment::name) != settings.end()) return {};
+  std::string where;
+  for (const auto& a : settings)
+    if (a.value.contains("Postfix") && (a.value.contains("regexp:{") || a.value.contains("pcre:{"))) where = a.name;
+  for (const File& f : files_) {
+    if (!where.empty()) break;
+    if (f.size > kMostOfRules) continue;
+    const auto text = read_file(options_.from + "/" + f.path);
+    if (text && rules_name_postfix(*text)) where = f.path;
+  }
+  if (where.empty()) return {};
+  const std::vector<config::Edit> name{{.kind = config::Edit::Kind::set, .name = "mail_name", .value = "Postfix"}};
+  PEN_TRY_ASSIGN(main_.text, config::edit_main_cf(main_.text, name));
+  differs_.push_back({.severity = Severity::note,
+                      .file = options_.from + "/main.cf",
+                      .line = 0,
+                      .name = "mail_name",
+                      .text = "is written as Postfix: rules in " + where +
+                              " look for this name, which stands in Received: and in notices"});
   return {};
 }
 

@@ -350,7 +350,8 @@ BOOST_AUTO_TEST_CASE(envelopes_expand_once_and_keep_what_was_given) {
   e.recipients = {{"list", "", "rfc822;list", mail::notify::kSuccess},
                   {"one", "", "", mail::notify::kSuccess},
                   {"user", "", "", 0},
-                  {"user@example.org", "", "", 0}};
+                  {"user@example.org", "", "", 0},
+                  {"User@EXAMPLE.org", "", "", 0}};
   const Copies archive{.always = "archive@example.org", .by_sender = {}, .by_recipient = {}};
   BOOST_TEST_REQUIRE((expand_envelope(resolve, {.copies = &archive}, e).outcome == Outcome::ok));
   const std::vector<mail::Recipient> expected = {

@@ -72,7 +72,8 @@ class SetResolve final : public resolve::Resolve {
   std::set<std::string, std::less<>> local_domains{"example.org"}, relay_domains, users{"user", "root"};
   std::map<std::string, std::vector<std::string>, std::less<>> aliases;
   std::map<std::string, std::string, std::less<>> gone;  // moved users, and the text for them
-  resolve::Route answer;                                 // returned by route()
+  std::map<std::string, std::string, std::less<>> canonical_senders;
+  resolve::Route answer;  // returned by route()
   bool broken = false, blocks = false;
   std::string myorigin = "example.org";
   resolve::Options settings;  // returned by options()
@@ -83,8 +84,10 @@ class SetResolve final : public resolve::Resolve {
       return std::string(address.substr(0, percent)) + "@" + std::string(address.substr(percent + 1));
     return std::string(address) + "@" + myorigin;
   }
-  Result<std::string> canonical(std::string_view address, resolve::Place) const override {
-    return std::string(address);
+  Result<std::string> canonical(std::string_view address, resolve::Place place) const override {
+    const auto found = canonical_senders.find(address);
+    return place == resolve::Place::envelope_sender && found != canonical_senders.end() ? found->second
+                                                                                        : std::string(address);
   }
   Result<resolve::Expansion> expand_virtual(std::string_view recipient) const override {
     resolve::Expansion e;
@@ -104,7 +107,7 @@ class SetResolve final : public resolve::Resolve {
     return resolve::AddressClass::other;
   }
   Result<resolve::Route> route(std::string_view, std::string_view) const override { return answer; }
-  Result<resolve::Listed> listed(std::string_view recipient) const override {
+  Result<resolve::Listed> listed(std::string_view recipient, bool) const override {
     if (broken) return fail(map::MapError::unreadable, "users");
     if (gone.contains(recipient)) return resolve::Listed::moved;
     if (!local_domains.contains(mail::domain_part(recipient))) return resolve::Listed::not_checked;

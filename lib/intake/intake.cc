@@ -8,8 +8,10 @@
 
 #include "lib/base/text.h"
 #include "lib/idn/domain.h"
+#include "lib/idn/fold.h"
 #include "lib/mail/address.h"
 #include "lib/mail/charset.h"
+#include "lib/mail/client_attributes.h"
 #include "lib/mail/command.h"
 #include "lib/mail/expanded.h"
 #include "lib/mail/named_address.h"
@@ -140,7 +142,7 @@ std::string Message::noted(const Checks::Note& note) const {
                     .origin = origin,
                     .sender = envelope_.sender,
                     .recipient = recipients.empty() ? std::string_view() : recipients.back().address,
-                    .proto = local ? std::string_view() : client.protocol,
+                    .proto = local ? std::string_view() : mail::plain_protocol(client),
                     .helo = client.helo},
                    note);
 }
@@ -153,6 +155,15 @@ Checks::Reporter Message::reporter() {
     if (intake_.log_warning) intake_.log_warning(envelope_.queue_id + ": " + what);
   };
   return {note, warn};
+}
+
+std::string Message::author() const {
+  const resolve::Resolve& resolve = *intake_.resolve;
+  if (envelope_.sender.empty()) return resolve.rewrite("MAILER-DAEMON");
+  std::string address = resolve.rewrite(envelope_.sender);
+  if (!intake_.settings.address_mappings || keep_sender_ || unqueued_ || resolve.canonical_blocking()) return address;
+  // A table that cannot be read ends the message in expand_envelope(), which asks the same.
+  return resolve.canonical(address, resolve::Place::envelope_sender).value_or(address);
 }
 
 HeaderMapping Message::header_mapping(bool remote) const {
@@ -206,10 +217,9 @@ Body& Message::open_body(std::uint64_t expected) {
     options.undisclosed = s.undisclosed;
     options.date = "Date: " + rfc5322_date(envelope_.arrival);
     options.message_id = "Message-Id: " + new_message_id(envelope_.queue_id, s.myhostname, envelope_.arrival);
-    const std::string from = envelope_.sender.empty() ? "MAILER-DAEMON" : envelope_.sender;
     const std::string name =
         envelope_.sender.empty() ? std::string() : mail::encoded_name(full_name_, s.full_name_charset);
-    options.from = "From: " + mail::named_address(name, intake_.resolve->rewrite(from), s.obsolete_from);
+    options.from = "From: " + mail::named_address(name, author(), s.obsolete_from);
   }
   if ((complete_header_ || remote) && !unqueued_) options.map_address = header_mapping(remote);
   options.seven_bit = s.seven_bit && from_outside;
@@ -275,11 +285,13 @@ Commit expand_envelope(const resolve::Resolve& resolve, const Expand& how, mail:
   out.reserve(envelope.recipients.size() + 1);
   std::set<std::tuple<std::string, std::string, std::string, std::uint8_t>> seen;
   const bool may_repeat = envelope.recipients.size() > 1 || !copies.empty() || !how.more.empty();
-  // complete: the original as a whole address. "user" and "user@myorigin" are one recipient.
+  // complete: the original as a whole address. "user" and "user@myorigin" are one recipient, and so are "User" and
+  // "user": the mailbox would get the message twice.
   const auto add = [&](mail::Recipient r, const std::string& complete) {
     const auto notify = static_cast<std::uint8_t>(r.notify & ~mail::notify::kCopy);
     const std::string original = r.original.empty() || r.address == complete ? std::string() : complete;
-    if (may_repeat && !seen.emplace(r.address, original, r.orcpt, notify).second) return;
+    if (may_repeat && !seen.emplace(idn::fold(r.address), idn::fold(original), idn::fold(r.orcpt), notify).second)
+      return;
     // What the next host hears of the original must be a whole address, though headers show what was given.
     if (r.orcpt.empty() && !original.empty() && !mail::has_domain(r.original) && mail::all_ascii(complete))
       r.orcpt = "rfc822;" + mail::encode_xtext(complete);

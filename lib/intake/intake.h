@@ -223,6 +223,8 @@ class Message {
   /// Puts hold and filter into the envelope. Returns the recipient that replaces all others, if there is one.
   std::optional<mail::Recipient> apply_effects();
   Checks::Reporter reporter();
+  /// The address for From: of a message without one: the sender as the envelope will have it.
+  std::string author() const;
   /// remote: use the remote domain in place of ours.
   HeaderMapping header_mapping(bool remote) const;
   /// Whether a body of this message may be signed, by its route.

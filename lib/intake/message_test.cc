@@ -16,10 +16,12 @@ struct Fixture {
   async::Loop loop;
   async::HandlerPool pool{loop, 1};
   fakes::MemoryQueue queue;
+  std::shared_ptr<fakes::SetResolve> resolve = std::make_shared<fakes::SetResolve>();
+  bool completed = false;  // the header of the next message
   Intake intake{.loop = loop,
                 .pool = pool,
                 .queue = queue,
-                .resolve = std::make_shared<fakes::SetResolve>(),
+                .resolve = resolve,
                 .settings = {.myhostname = "mx.example.org"},
                 .next_queue_id = [] { return std::string("4bGNsx3Ynxz1000"); },
                 .expansion_waits = false};
@@ -30,6 +32,7 @@ struct Fixture {
   void take(std::string_view content) {
     message.emplace(intake, mail::MessageFacts{});
     message->envelope().sender = "ada@example.org";
+    message->complete_header(completed);
     message->add_recipient({.address = "user@example.org", .original = {}, .orcpt = {}, .notify = 0});
     mail::BdatScanner scanner({});
     Body& body = message->open_body(0);
@@ -83,6 +86,13 @@ BOOST_AUTO_TEST_CASE(nothing_is_queued_before_commit) {
   BOOST_TEST((run(message->commit(soon())).outcome == Outcome::ok));
   BOOST_REQUIRE(queue.stored.size() == 1U);
   BOOST_TEST(queue.stored[0].content.ends_with(kSmall));
+}
+
+BOOST_AUTO_TEST_CASE(a_sender_who_names_no_author_is_shown_as_the_envelope_will_name_him) {
+  resolve->canonical_senders["ada@example.org"] = "Ada.Lovelace@out.example";
+  completed = true;
+  take("Subject: x\r\n\r\nbody\r\n");
+  BOOST_TEST(read().find("\r\nFrom: Ada.Lovelace@out.example\r\n") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(one_filter_after_another_changes_what_is_queued) {

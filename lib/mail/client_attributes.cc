@@ -49,7 +49,7 @@ std::string value_of(std::uint8_t bit, const Client& client, std::string_view id
     case xforward::kPort:
       return client.port == 0 ? std::string() : std::to_string(client.port);
     case xforward::kProto:
-      return client.address.empty() ? std::string() : client.protocol;
+      return client.address.empty() ? std::string() : std::string(plain_protocol(client));
     case xforward::kHelo:
       return client.helo;
     case xforward::kIdent:
@@ -60,6 +60,11 @@ std::string value_of(std::uint8_t bit, const Client& client, std::string_view id
 }
 
 }  // namespace
+
+std::string_view plain_protocol(const Client& client) {
+  const std::string_view protocol = client.protocol;
+  return protocol.starts_with("ESMTP") ? protocol.substr(0, 5) : protocol;
+}
 
 Result<std::vector<ClientAttribute>> parse_client_attributes(std::string_view args) {
   std::vector<ClientAttribute> out;

@@ -30,6 +30,10 @@ Result<std::vector<ClientAttribute>> parse_client_attributes(std::string_view ar
 /// address.
 std::string client_address(std::string_view value);
 
+/// The client's protocol as other programs are told of it: SMTP or ESMTP, without what Received: adds for TLS and a
+/// login; other words as they are.
+std::string_view plain_protocol(const Client& client);
+
 /// The attributes of XFORWARD that a peer offers, as bits.
 namespace xforward {
 inline constexpr std::uint8_t kName = 1, kAddr = 2, kPort = 4, kProto = 8, kHelo = 16, kIdent = 32, kSource = 64;

@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(what_is_told_is_what_the_peer_wants_to_know) {
   c.address = "2001:db8::1";
   c.port = 4711;
   c.helo = "a b";
-  c.protocol = "ESMTP";
+  c.protocol = "ESMTPSA";  // of Received: alone
   const auto all = xforward_commands(xforward_offers(std::string(xforward::kAll)), c, "4bQ", false);
   const std::vector<std::string> expected{"XFORWARD NAME=mx.example ADDR=IPV6:2001:db8::1 PORT=4711\r\n",
                                           "XFORWARD PROTO=ESMTP HELO=a+20b IDENT=4bQ SOURCE=REMOTE\r\n"};

@@ -10,9 +10,12 @@
 /// Rules:   only CRLF.CRLF ends DATA (RFC 5321 sections 2.3.8 and 4.1.1.4), unless the policy accepts any line end
 ///          there. A bare LF ends a line of content and is counted. A bare CR is counted and becomes a space, unless
 ///          the policy keeps it; a kept one can never again be told from half a line end (Postfix's
-///          cleanup_replace_stray_cr_lf). A line of one dot that does not end DATA stays a line of one dot.
+///          cleanup_replace_stray_cr_lf). CRs in front of a CRLF vanish in place of becoming spaces: the header of a
+///          client that ends every line so would have no end. A line of one dot that does not end DATA stays a line of
+///          one dot.
 /// Split:   however the input is cut into feeds, the sink gets the same calls, apart from how text() is cut.
 /// Bounds:  no memory; the sink bounds what it keeps.
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
@@ -49,33 +52,34 @@ class LineCutter {
   /// at_start_ says whether a line ended, last_crlf_ whether it ended in CRLF.
   template <class Sink>
   std::size_t cut(std::string_view in, Sink& sink) {
-    if (cr_pending_ && !in.empty()) {
-      cr_pending_ = false;
-      if (in.front() == '\n') {
+    std::size_t before = 0;
+    if (crs_pending_ > 0) {
+      before = std::min(in.find_first_not_of('\r'), in.size());
+      crs_pending_ += before;
+      if (before == in.size()) return before;
+      if (in[before] == '\n') {
         end_line(sink, true);
-        return 1;
+        return before + 1;
       }
-      stray_cr(sink);
+      stray_crs(sink);
+      in.remove_prefix(before);
     }
     const auto* lf = static_cast<const char*>(std::memchr(in.data(), '\n', in.size()));
     std::string_view line = lf ? in.substr(0, static_cast<std::size_t>(lf - in.data())) : in;
-    const std::size_t taken = line.size() + (lf ? 1 : 0);
-    const bool cr = line.ends_with('\r');
-    if (cr) line.remove_suffix(1);
+    const std::size_t taken = before + line.size() + (lf ? 1 : 0);
+    for (; line.ends_with('\r'); line.remove_suffix(1)) ++crs_pending_;
     put(line, sink);
-    if (lf) {
-      end_line(sink, cr);
-    } else {
-      cr_pending_ = cr;
+    if (lf)
+      end_line(sink, crs_pending_ > 0);
+    else
       at_start_ = false;
-    }
     return taken;
   }
   /// Passes on plain lines at the beginning of `in`, if the sink takes them in one piece. Returns their size.
   template <class Sink>
   std::size_t take_plain([[maybe_unused]] std::string_view in, [[maybe_unused]] Sink& sink) {
     if constexpr (TakesLines<Sink>) {
-      if (!at_start_ || cr_pending_ || !sink.takes_lines()) return 0;
+      if (!at_start_ || crs_pending_ > 0 || !sink.takes_lines()) return 0;
       const PlainLines run = plain_lines(in);
       if (run.size == 0) return 0;
       sink.lines(in.substr(0, run.size), run);
@@ -102,8 +106,20 @@ class LineCutter {
     sink.text(policy_.replace_bare_cr ? " " : "\r");
   }
   template <class Sink>
+  void stray_crs(Sink& sink) {
+    for (; crs_pending_ > 0; --crs_pending_) stray_cr(sink);
+  }
+  /// crlf: the last of the pending CRs belongs to it.
+  template <class Sink>
   void end_line(Sink& sink, bool crlf) {
     if (!crlf) ++bare_lf_;
+    for (; crs_pending_ > 1; --crs_pending_) {
+      if (policy_.replace_bare_cr)
+        ++bare_cr_;
+      else
+        stray_cr(sink);
+    }
+    crs_pending_ = 0;
     last_crlf_ = crlf;
     at_start_ = true;
     sink.line_end();
@@ -111,8 +127,8 @@ class LineCutter {
 
   WirePolicy policy_;
   bool at_start_ = true;
-  bool last_crlf_ = true;  // the previous line ended in CRLF (DATA's own line end counts)
-  bool cr_pending_ = false;
+  bool last_crlf_ = true;        // the previous line ended in CRLF (DATA's own line end counts)
+  std::size_t crs_pending_ = 0;  // at the end of what has come; an LF may follow
   std::uint64_t bare_lf_ = 0, bare_cr_ = 0;
 };
 
@@ -155,7 +171,7 @@ class DataScanner : public LineCutter {
           }
         } else {  // the CR is content of a line that began with a dot
           at_start_ = false;
-          cr_pending_ = true;
+          crs_pending_ = 1;
         }
       } else if (at_start_ && c == '.') {
         state_ = State::dot;
@@ -188,10 +204,7 @@ class BdatScanner : public LineCutter {
   /// Call this after the last chunk: completes a last line without an end.
   template <class Sink>
   void finish(Sink& sink) {
-    if (cr_pending_) {
-      cr_pending_ = false;
-      stray_cr(sink);
-    }
+    stray_crs(sink);
     if (!at_start_) {
       sink.line_end();
       at_start_ = true;

@@ -107,8 +107,8 @@ std::string mbox_from_line(std::string_view sender, WallTime when) {
 
 std::string prepended_fields(std::string_view sender, std::string_view original_to, std::string_view delivered_to) {
   std::string out = fmt::format("Return-Path: <{}>\n", field_safe(sender));
-  if (!delivered_to.empty())
-    out += fmt::format("X-Original-To: {}\nDelivered-To: {}\n", field_safe(original_to), field_safe(delivered_to));
+  if (!original_to.empty()) out += fmt::format("X-Original-To: {}\n", field_safe(original_to));
+  if (!delivered_to.empty()) out += fmt::format("Delivered-To: {}\n", field_safe(delivered_to));
   return out;
 }
 

@@ -44,7 +44,7 @@ std::string mbox_from_line(std::string_view sender, WallTime when);
 /// Makes an address fit for one header line: control bytes become '?'.
 std::string field_safe(std::string_view address);
 
-/// Return-Path, X-Original-To, Delivered-To, each with LF. delivered_to empty: without the latter two.
+/// Return-Path, X-Original-To, Delivered-To, each with LF. An empty address: without its field, but for Return-Path.
 std::string prepended_fields(std::string_view sender, std::string_view original_to, std::string_view delivered_to);
 
 /// The values of the Delivered-To fields of a header, in order.

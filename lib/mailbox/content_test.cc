@@ -89,6 +89,7 @@ BOOST_AUTO_TEST_CASE(prepended_fields_cannot_be_broken_out_of) {
   BOOST_TEST(prepended_fields("a\nX: y", "o@x", "d@x") ==
              "Return-Path: <a?X: y>\nX-Original-To: o@x\nDelivered-To: d@x\n");
   BOOST_TEST(prepended_fields("", "", "") == "Return-Path: <>\n");
+  BOOST_TEST(prepended_fields("", "o@x", "") == "Return-Path: <>\nX-Original-To: o@x\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_loop_is_seen_by_delivered_to_in_the_header_only) {

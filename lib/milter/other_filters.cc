@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/mail/client_attributes.h"
 #include "lib/mail/logged.h"
 #include "lib/net/host_addresses.h"
 
@@ -134,7 +135,7 @@ void OtherFilters::log_verdict(intake::Message& message, const Verdict& verdict,
   std::string line = fmt::format("{}: {}: {} from {}[{}]: {}; from=<{}>", message.queue_id(), verb, where, client.name,
                                  client.address, text, mail::logged(e.sender));
   if (!e.recipients.empty()) line += fmt::format(" to=<{}>", mail::logged(e.recipients.back().address));
-  if (!e.client.address.empty()) line += " proto=" + client.protocol;
+  if (!e.client.address.empty()) line += fmt::format(" proto={}", mail::plain_protocol(client));
   intake_.log_info(line);
 }
 

@@ -256,8 +256,10 @@ Result<std::string> map_canonical(const Options& options, const Tables& tables, 
     const bool propagate = list_contains(options.propagate_unmatched_extensions, "canonical");
     for (unsigned step = 0; step < kMaxCanonicalSteps; ++step) {
       PEN_TRY_ASSIGN(auto mapped, map_once(options, tables, stage.maps, address, propagate));
-      if (!mapped || iequals(mapped->front(), address)) break;
+      if (!mapped) break;
+      const bool end = iequals(mapped->front(), address);  // as the table writes it
       address = std::move(mapped->front());
+      if (end) break;
     }
   }
   return address;

@@ -85,7 +85,7 @@ class ResolveImpl final : public Resolve {
     return tables_.srs->forward(sender);
   }
 
-  Result<Listed> listed(std::string_view recipient) const override {
+  Result<Listed> listed(std::string_view recipient, bool sender) const override {
     if (tables_.srs) {
       if (const auto original = tables_.srs->original(recipient)) return *original ? Listed::elsewhere : Listed::no;
     }
@@ -125,7 +125,9 @@ class ResolveImpl final : public Resolve {
       PEN_TRY_ASSIGN(const auto unquoted, map::find_address(maps, plain, keys));
       return unquoted.has_value();
     };
-    for (const map::MapList* maps : {&tables_.virtual_alias, &tables_.recipient_canonical, &tables_.canonical}) {
+    for (const map::MapList* maps :
+         {&tables_.virtual_alias, &tables_.recipient_canonical, &tables_.canonical, &tables_.sender_canonical}) {
+      if (maps == &tables_.sender_canonical && !sender) continue;
       PEN_TRY_ASSIGN(const bool known, has(*maps));
       if (known) return Listed::elsewhere;
     }

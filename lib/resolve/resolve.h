@@ -143,8 +143,10 @@ class Resolve {
   /// hop.
   virtual Result<Route> route(std::string_view sender, std::string_view recipient) const = 0;
   /// Whether a recipient of ours exists; not_checked also when it is not ours. elsewhere and moved are possible in any
-  /// class. An address with a quoted local part is looked up as it is, then without the quotes.
-  virtual Result<Listed> listed(std::string_view recipient) const = 0;
+  /// class. An address with a quoted local part is looked up as it is, then without the quotes. A sender exists too if
+  /// sender_canonical_maps replaces it.
+  virtual Result<Listed> listed(std::string_view recipient, bool sender) const = 0;
+  Result<Listed> listed(std::string_view recipient) const { return listed(recipient, false); }
   /// The value in relocated_maps: "5.1.6 User has moved to …"; nullopt: not listed there. Any class.
   virtual Result<std::optional<std::string>> moved(std::string_view recipient) const = 0;
   /// The sender that a recipient stands for, if it is a rewritten one of ours (SRS); an error: it looks so, but was not

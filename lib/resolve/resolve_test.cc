@@ -180,6 +180,8 @@ BOOST_AUTO_TEST_CASE(canonical_tables_apply_by_class_and_keep_extensions) {
   BOOST_TEST(r->canonical("ring@example.org", Place::envelope_sender).has_value());
   options.canonical_classes = "header_sender";
   BOOST_TEST(*open()->canonical("jo@example.org", Place::envelope_sender) == "jo@example.org");
+  options.sender_canonical_maps = "inline:{ kim@example.org = Kim@Example.org }";
+  BOOST_TEST(*open()->canonical("KIM@example.org", Place::envelope_sender) == "Kim@Example.org");  // as written
 }
 
 BOOST_AUTO_TEST_CASE(virtual_aliases_expand_recursively_and_keep_themselves) {
@@ -492,6 +494,9 @@ BOOST_AUTO_TEST_CASE(recipients_are_looked_up_in_the_tables_of_their_class) {
   BOOST_TEST((listed("\"no words\"@example.org") == Listed::no));
   BOOST_TEST((listed("ROOT@example.org") == Listed::yes));
   BOOST_TEST((listed("self@example.org") == Listed::elsewhere));  // a virtual alias
+  options.sender_canonical_maps = "inline:{ web@example.org = jo@example.org }";
+  BOOST_TEST((open()->listed("web@example.org", true).value() == Listed::elsewhere));
+  BOOST_TEST((listed("web@example.org") == Listed::no));
   BOOST_TEST((listed("info@alias.example") == Listed::elsewhere));
   BOOST_TEST((listed("no@alias.example") == Listed::no));
   BOOST_TEST((listed("jo@box.example") == Listed::yes));

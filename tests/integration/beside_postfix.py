@@ -6,11 +6,16 @@ Format:  the first line says what kind of host it is; then parts, each begun by 
   main.cf       what is set beyond the peer's own main.cf, which relays for loopback
   master.cf     lines of master.cf; a service that is named here replaces the one of Postfix's own file
   session       commands to @PORT@; after DATA come header fields, separated by |, and after an empty one the body
-                (STARTTLS and AUTH-AS user:password are carried out whole)
+                (STARTTLS and AUTH-AS user:password are carried out whole; RAW N TEXT sends the text with Python's
+                escapes and takes N replies)
   session PORT  the same to another port, such as @SUBMISSION@
   sendmail      each line: arguments of sendmail | header fields, as above
-  hop, lmtp     what that server does: offer KEYWORD …; VERB text => reply, for commands that hold the text; tls
-  milter        EVENT add Name: value | EVENT reply text | EVENT if TEXT reply text
+  hop, lmtp     what that server does: offer KEYWORD …; VERB text => reply, for commands that hold the text, \\n between
+                lines; tls
+  milter        EVENT add Name: value | EVENT reply text | EVENT if TEXT reply text; several for one event are done in
+                turn: add, change N Name: value, insert N Name: value, rcpt ADDRESS, no-rcpt ADDRESS, from ADDRESS,
+                body text
+  dns           name TYPE value, as in dns.py; name TROUBLE servfail
   policy        recipient action
   differs       what Penstock does another way, with the reason before it: lines of difference()
   vmail/NAME, home/NAME   a file among the mailboxes
@@ -23,7 +28,9 @@ Thread:  fixtures may be run side by side.
 import base64
 import contextlib
 import difflib
+import json
 import os
+import random
 import re
 import shutil
 import ssl
@@ -42,7 +49,7 @@ from policy_server import PolicyServer
 FIXTURES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures", "postfix")
 NAMES = sorted(name[:-5] for name in os.listdir(FIXTURES) if name.endswith(".conf"))
 OWN_PORTS = ("PORT", "SUBMISSION", "SMTPS", "BACK")
-OWN_FIELDS = (b"date:", b"message-id:", b"received:", b"resent-date:", b"resent-message-id:")
+OWN_FIELDS = (b"date:", b"message-id:", b"resent-date:", b"resent-message-id:")
 ACCOUNTS = "ann:x:5201:5201::{home}/ann:/bin/sh\nbob:x:5202:5202::{home}/bob:/bin/sh\n"
 GROUPS = "ann:x:5201:\nbob:x:5202:\nvmail:x:5106:\n"
 VMAIL = 5106
@@ -69,27 +76,30 @@ class Seen:
     """What one system did."""
 
     def __init__(self):
-        self.said, self.hop, self.lmtp, self.mailboxes = [], [], [], {}
+        self.said, self.hop, self.lmtp, self.mailboxes, self.queue = [], [], [], {}, []
 
     def facts(self):
         """One line for each fact, so that two lists show what differs."""
         lines = [f"{command} -> {reply}" for command, reply in self.said]
         for place, messages in {"next hop": self.hop, "lmtp": self.lmtp, **self.mailboxes}.items():
             lines += [f"{place}: {part!r}" for message in messages for part in message]
-        return lines
+        return lines + self.queue
 
 
 def plain(reply):
-    """A reply without what must differ: queue ids, names of the software, the delay of a greylisting."""
-    reply = re.sub(r"queued as \S+", "queued", reply)
-    return re.sub(r"(?m)^(220[ -]\S+ ESMTP).*", r"\1", reply)
+    """A reply without what must differ: queue ids, sizes, names of the software, the order of offers."""
+    if re.match(r"250-.*\n250.(PIPELINING|SIZE)", reply):
+        first, *offers = reply.split("\n")
+        reply = first + ": " + ", ".join(sorted(" ".join(sorted(o[4:].split())) for o in offers))
+    reply = re.sub(r"(?:\d+ bytes )?queued as \S+", "queued", reply)
+    return re.sub(r"(?m)^(220[ -]\S+ ESMTP).*", r"\1", reply).replace("\n", " / ")
 
 
 def ehlo(client):
     """The code, and those keywords that the administrator decides about."""
     reply = client.command("EHLO client.example")
-    keywords = re.findall(r"(?m)^250.(AUTH\b.*|STARTTLS|VRFY|ETRN|SMTPUTF8|DSN|XCLIENT.*)$", reply)
-    return reply[:3], sorted(keywords)
+    keywords = re.findall(r"(?m)^250.(AUTH\b.*|STARTTLS|VRFY|ETRN|SMTPUTF8|DSN|X(?:CLIENT|FORWARD).*)$", reply)
+    return reply[:3], sorted(" ".join(sorted(k.split())) for k in keywords)
 
 
 def content_of(text):
@@ -122,6 +132,10 @@ def session(port, text, wrapped=False):
                     if said[-1][1].startswith("354"):
                         client.raw(("\r\n".join(content_of(content)) + "\r\n.\r\n").encode())
                         said.append(("content", plain(client.reply())))
+                elif verb == "RAW":
+                    count, _, escaped = content.partition(" ")
+                    client.raw(escaped.encode().decode("unicode_escape").encode("latin-1"))
+                    said += [(line, plain(client.reply())) for _ in range(int(count))]
                 elif verb == "STARTTLS":
                     said.append((line, plain(client.command(line))))
                     if said[-1][1].startswith("220"):
@@ -149,18 +163,46 @@ class Wrapped(Client):
         self.greeting, self.features = self.reply(), []
 
 
+def shown_field(field):
+    """A field without its folding, which Postfix makes anew; a trace without the software's name, queue id and time."""
+    field = re.sub(rb"\s+", b" ", field)
+    if not field.lower().startswith(b"received:"):
+        return field
+    field = re.sub(rb"\((?:Postfix|Penstock)\b", b"(MTA", field)
+    field = re.sub(rb"( id) \w+|;[^;]*$", rb"\1", field)
+    return re.sub(rb"(from userid.*) for .*", rb"\1", field)  # Penstock names a single recipient there too
+
+
+# What mail gets that an alias, a forward file or a transport of local hands on within the host.
+HANDED_ON = re.compile(rb"Received: by \S+ \(MTA\) id( for <[^>]*>)?$")
+
+
 def message_facts(content, end=b"\r\n"):
     """Header fields and body without what each system writes of itself."""
     trace, rest = strip_trace(content, end)
     header, body = split(rest, end)
-    kept = [f for f in trace + fields(header, end) if not f.lower().startswith(OWN_FIELDS)]
+    kept = [shown_field(f) for f in trace + fields(header, end) if not f.lower().startswith(OWN_FIELDS)]
     # What an alias or a forward file hands on is a message of its own here, and may have one such field more.
     handed_on = [f for f in kept if f.lower().startswith(b"delivered-to:")][:-1]
+    handed_on += [f for f in kept if HANDED_ON.match(f)]
     for field in handed_on:
         kept.remove(field)
-    if any(b"report-type=" in f for f in kept):  # its text is its maker's
-        kept, body = [f for f in kept if f.lower().startswith((b"to:", b"subject:", b"return-path:"))], b""
+    if any(b"report-type=" in f for f in kept):
+        kept = [f for f in kept if f.lower().startswith((b"to:", b"subject:", b"return-path:"))]
+        return sorted(kept), report_facts(body)
     return sorted(kept), body
+
+
+def report_facts(body):
+    """What a program reads of a report: its text is its maker's."""
+    wanted = rb"(?mi)^((?:Original-Recipient|Final-Recipient|Action|Status|Remote-MTA|Diagnostic-Code: smtp).*|" \
+             rb"Content-Type: (?:message|text)/[a-z0-9-]+)"
+    status = body.partition(b"delivery-status")[2] or body.partition(b"delivery-status".title())[2]
+    found = [line.strip().replace(b"; ", b";") for line in re.findall(wanted, status)]
+    final = {line.lower().replace(b" ", b"").partition(b":")[2] for line in found if line.startswith(b"Final")}
+    # Postfix repeats the address where the sender said no original one.
+    return b"\n".join(sorted(line for line in found if not line.startswith(b"Original") or
+                            line.lower().replace(b" ", b"").partition(b":")[2] not in final))
 
 
 def at_hop(hop):
@@ -169,7 +211,7 @@ def at_hop(hop):
     for m in hop.messages:
         session_facts = (sorted(c for c in m.session.commands if c.startswith("AUTH ")), m.session.tls is not None)
         if not m.sender:
-            found.append(("<>", sorted(m.recipients), session_facts))  # a report: its text is its maker's
+            found.append(("<>", sorted(m.recipients), session_facts, *message_facts(m.content)))
             continue
         parameters = sorted(p for p in m.parameters if not p.startswith("SIZE="))
         for recipient, said in zip(m.recipients, m.recipient_parameters):  # how they are grouped is the scheduler's
@@ -179,6 +221,13 @@ def at_hop(hop):
             said = sorted(p for p in said if p.replace('"', "") != same)
             found.append((m.sender, recipient, said, parameters, session_facts, *message_facts(m.content)))
     return sorted(found, key=repr)
+
+
+def in_queue(entries):
+    """What waits, of a list in the form of postqueue -j: no reasons, which are their maker's."""
+    found = [(e["queue_name"], e["sender"].replace("MAILER-DAEMON", ""), r["address"])
+             for e in entries for r in e["recipients"]]
+    return sorted(f"{place}: <{sender}> to {recipient}" for place, sender, recipient in found)
 
 
 def mailboxes(folders, given):
@@ -222,6 +271,9 @@ class Around:
         if fixture.named("MILTER"):
             self.milter = stack.enter_context(milters.Milter(self.milter_answers()))
             self.ports["MILTER"] = self.milter.port
+        self.dns = None
+        if "dns" in fixture.parts:
+            self.dns = stack.enter_context(self.name_server())
         if fixture.named("AUTH"):
             dovecot = FakeDovecot(self.log_in)
             stack.callback(dovecot.close)
@@ -238,13 +290,27 @@ class Around:
             elif word == "tls":
                 more["tls"] = server_context(self.certificate())
             else:
-                rules.append((word, *rest.split(" => ")))
+                rules.append((word, *rest.replace("\\n", "\r\n").split(" => ")))
         found = self.stack.enter_context(make(features=offers, **more))
         for verb in {verb for verb, *_ in rules}:
             mine = [(text, reply) for v, text, reply in rules if v == verb]
             found.replies[verb] = lambda _session, line, mine=mine: next((r for t, r in mine if t in line), None)
         self.ports[port] = found.port
         return found
+
+    def name_server(self):
+        """At port 53, for resolv.conf names no other, of an address of its own."""
+        records, trouble = {}, {}
+        for name, kind, value in (line.split(" ", 2) for line in self.fixture.parts["dns"].splitlines()):
+            if kind == "TROUBLE":
+                trouble[name] = value
+                continue
+            if kind == "MX":
+                value = (int(value.split()[0]), value.split()[1])
+            records.setdefault((name, kind), []).append(value)
+        server = Dns(records, host=f"127.{random.randrange(1, 255)}.{random.randrange(256)}.53", port=53)
+        server.trouble.update(trouble)
+        return server
 
     def certificate(self):
         if not hasattr(self, "issued"):
@@ -256,20 +322,32 @@ class Around:
         for line in self.fixture.parts.get("milter", "").splitlines():
             event, what, text = line.split(" ", 2)
             if what == "add":
-                answers[event] = [milters.add(*text.split(": ", 1)), milters.CONTINUE]
+                answers.setdefault(event, [milters.CONTINUE]).insert(-1, milters.add(*text.split(": ", 1)))
             elif what == "if":
                 part, _, reply = text.partition(" reply ")
                 answers[event] = lambda _m, data, part=part, reply=reply: (
                     milters.reply(reply) if part.encode() in data else milters.CONTINUE)
-            else:
+            elif what == "reply":
                 answers[event] = milters.reply(text)
+            else:
+                answers.setdefault(event, [milters.CONTINUE]).insert(-1, self.change(what, text))
         return answers
+
+    @staticmethod
+    def change(what, text):
+        if what in ("change", "insert"):
+            index, _, field = text.partition(" ")
+            name, _, value = field.partition(": ")
+            return (milters.change if what == "change" else milters.insert)(int(index), name, value)
+        make = {"rcpt": milters.add_rcpt, "no-rcpt": milters.del_rcpt, "from": milters.change_from,
+                "body": lambda t: milters.body(t.replace("|", "\r\n").encode())}
+        return make[what](text)
 
     @staticmethod
     def log_in(peer, line):
         words = line.split("\t")
         if words[0] == "AUTH":
-            _, user, password = base64.b64decode(line.partition("resp=")[2]).decode().split("\0")
+            _, user, password = (base64.b64decode(line.partition("resp=")[2]).decode().split("\0") + ["", ""])[:3]
             peer.sendall((f"OK\t{words[1]}\tuser={user}\n" if password == "secret" else
                           f"FAIL\t{words[1]}\tuser={user}\n").encode())
         return True
@@ -282,7 +360,7 @@ class Around:
     def files(self, where):
         """name -> text of the tables and of the two files' parts."""
         kept = {n: t for n, t in self.fixture.parts.items()
-                if n not in ("hop", "lmtp", "milter", "policy", "differs") and "/" not in n}
+                if n not in ("hop", "lmtp", "milter", "policy", "differs", "dns") and "/" not in n}
         return {name: self.fill(text, where) for name, text in kept.items()}
 
     def write_beside(self, folders, where):
@@ -346,6 +424,9 @@ def by_postfix(fixture, keep):
         made = around.certificate() if fixture.named("CERT") or "cert.pem" in fixture.all else None
         postfix.tables = files
         postfix.certificate = made
+        if around.dns:
+            postfix.write("etc/resolv.conf", f"nameserver {around.dns.host}\n")
+            postfix.write("etc/nsswitch.conf", "hosts: files dns\npasswd: files\ngroup: files\n")
         postfix.start()
 
         def sendmail(arguments, text):
@@ -357,6 +438,8 @@ def by_postfix(fixture, keep):
             raise AssertionError(f"{failure!r}\n{postfix.log()}")
         eventually(lambda: not postfix.moving(), lambda: f"Postfix has tried everything\n{postfix.log()}", 20)
         found = around.seen(said, folders)
+        found.queue = in_queue(json.loads(line) for line in postfix.run("/usr/sbin/postqueue", "-j").stdout.splitlines()
+                               if line.startswith("{"))
         shutil.copytree(os.path.join(postfix.dir, "etc/postfix"), keep)
         return found, around.ports, where, postfix.log()
 
@@ -457,7 +540,8 @@ def by_penstock(fixture, directory, theirs, ports, where):
         done = mx.tool("penstock", "import", "--from", directory, "--force")
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
-        mx.set(dns_resolver_addresses="127.0.0.1", dns_resolver_port="9", dns_resolver_timeout="1s")
+        mx.set(dns_resolver_addresses=around.dns.host if around.dns else "127.0.0.1",
+               dns_resolver_port=str(around.dns.port) if around.dns else "9", dns_resolver_timeout="1s")
         if own := re.search(r"(?m)^mail_spool_directory = (.*)", fixture.parts["main.cf"]):
             mx.set(mail_spool_directory=around.fill(own[1], here))  # an import leaves an instance its own
         mx.port = around.ports["PORT"]
@@ -472,7 +556,9 @@ def by_penstock(fixture, directory, theirs, ports, where):
             return all(e["queue_name"] in ("deferred", "hold") for e in mx.queue()) and (
                 not os.listdir(mx.path("spool", "maildrop")))
         eventually(done_with_it, lambda: f"everything was tried: {mx.queue()}\n{mx.log()}", 60)
-        return around.seen(said, folders), mx.log()
+        found = around.seen(said, folders)
+        found.queue = in_queue(mx.queue())
+        return found, mx.log()
 
 
 def difference(theirs, ours):

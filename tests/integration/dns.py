@@ -1,4 +1,4 @@
-"""A DNS server under test control, on UDP and TCP of one loopback port.
+"""A DNS server under test control, on UDP and TCP of one loopback port, or of the one that is named.
 
 Use:     with Dns({("example.org", "MX"): [(10, "mx.example.org")], ("mx.example.org", "A"): ["127.0.0.1"]}) as dns:
              … dns.port; dns.asked
@@ -48,17 +48,18 @@ def rdata(kind, value):
 
 
 class Dns:
-    def __init__(self, records=None, ttl=60):
+    def __init__(self, records=None, ttl=60, host="127.0.0.1", port=0):
         self.records = {(n.lower(), t): v for (n, t), v in (records or {}).items()}
         self.trouble = {}
         self.ttl = ttl
+        self.host = host
         self.asked = []
         for _ in range(50):
             self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self.udp.bind(("127.0.0.1", 0))
+            self.udp.bind((host, port))
             self.port = self.udp.getsockname()[1]
             try:
-                self.tcp = socket.create_server(("127.0.0.1", self.port))
+                self.tcp = socket.create_server((host, self.port))
                 break
             except OSError:
                 self.udp.close()
@@ -81,7 +82,7 @@ class Dns:
 
     def settings(self):
         """Returns the settings of main.cf for this server."""
-        return {"dns_resolver_addresses": "127.0.0.1", "dns_resolver_port": str(self.port)}
+        return {"dns_resolver_addresses": self.host, "dns_resolver_port": str(self.port)}
 
     def _udp(self):
         while True:

@@ -10,8 +10,8 @@ from beside_postfix import NAMES, Fixture, beside, difference, expected
 from harness import *
 
 FEW = ("access_lists", "canonical", "catch_all_development", "debian_internet_site", "forward_files",
-       "groupware_suite", "header_checks", "internationalized_domains", "ispmail", "odd_addresses",
-       "relay_recipients", "routes", "soft_bounce", "virtual_aliases")
+       "groupware_suite", "header_checks", "internationalized_domains", "ispmail", "logins_of_odd_clients",
+       "odd_addresses", "relay_recipients", "routes", "soft_bounce", "virtual_aliases")
 CHOSEN = os.environ.get("PEN_CONFIGURATIONS", "").split() or FEW
 
 

@@ -589,7 +589,7 @@ class Server(Suite):
                     [client.reply()[:9] for _ in range(6)], ["250 2.1.0", "250 2.1.5"] + ["250 2.0.0"] * 4, cut
                 )
         for message in self.took(b"Subject: 3030-1\r\n", len(group)):
-            self.assertTrue(message.content.endswith(b"\r\n\r\na\r\n.\r\nb\r\n.\r\nc . \r\n"), message.content[-60:])
+            self.assertTrue(message.content.endswith(b"\r\n\r\na\r\n.\r\nb\r\n.\r\nc .\r\n"), message.content[-60:])
 
     def test_2033_2_there_is_no_lmtp_on_the_smtp_port(self):
         self.assertRegex(self.client(ehlo=False).command("LHLO c.example"), "^50[02] ")

@@ -113,6 +113,18 @@ class Import(Suite):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
+    def test_rules_that_know_received_by_postfix_s_name_go_on_to_match(self):
+        rule = "/^Received: .* by .* \\(Postfix\\) with .*/ REPLACE Received: by localhost\n"
+        for main, told in (("", True), ("mail_name = Mail\n", False)):
+            mx = self.target()
+            with Peer() as peer:
+                source = self.postfix(peer, free_port(), main)
+            with open(os.path.join(source, "header_checks"), "w") as out:
+                out.write(rule)
+            said = json.loads(self.take(mx, "--from", source, "--force", "--json").stdout)
+            self.assertEqual("mail_name" in {d.get("setting") for d in said["differs"]}, told, said["differs"])
+            self.assertEqual(mx.tool("penconf", "-h", "mail_name").stdout.strip(), "Postfix" if told else "Mail")
+
     def test_a_directory_of_postfix_runs_after_one_command(self):
         with Peer() as peer:
             mx, port = self.target(), free_port()

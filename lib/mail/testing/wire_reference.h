@@ -41,6 +41,7 @@ inline Read data(std::string_view in) {
       return r;
     }
     if (line.size() > 1 && line.front() == '.') line.erase(0, 1);
+    while (crlf && line.ends_with('\r')) line.pop_back();
     r.content += clean(line) + "\r\n";
     before_crlf = crlf;
   }
@@ -53,7 +54,7 @@ inline std::string bdat(std::string_view in) {
     const auto lf = in.find('\n');
     std::string line(in.substr(0, lf));
     in.remove_prefix(lf == std::string_view::npos ? in.size() : lf + 1);
-    if (lf != std::string_view::npos && line.ends_with('\r')) line.pop_back();
+    while (lf != std::string_view::npos && line.ends_with('\r')) line.pop_back();
     content += clean(line) + "\r\n";
   }
   return content;
