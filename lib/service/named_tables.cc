@@ -5,6 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/confine/programs.h"
 #include "lib/map/map.h"
+#include "lib/map/table_file.h"
 
 namespace pen::service {
 namespace {
@@ -27,8 +28,7 @@ bool opens_none(std::string_view setting) {
 
 std::string_view bare(std::string_view item) {
   while (item.starts_with('!')) item.remove_prefix(1);
-  while (item.starts_with("proxy:")) item.remove_prefix(6);
-  return item;
+  return map::without_adapters(item);
 }
 
 void add(const config::Config& config, const std::string& setting, std::vector<NamedTable>& out) {

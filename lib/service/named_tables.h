@@ -16,7 +16,7 @@ namespace pen::service {
 
 struct NamedTable {
   std::string setting;
-  std::string spec;        // as written, $name expanded, "!" and "proxy:" in front taken off
+  std::string spec;        // as written, $name expanded, "!", "proxy:" and "debug:" in front taken off
   bool file_only = false;  // a /file name of a list
 };
 /// program: only settings that its row lists for it; empty: of all. Each spec once per setting.

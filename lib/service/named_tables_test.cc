@@ -30,7 +30,8 @@ BOOST_AUTO_TEST_CASE(settings_of_one_table_and_old_names_count_as_well) {
 BOOST_AUTO_TEST_CASE(who_takes_mail_in_has_the_tables_of_addresses) {
   const Found found{"virtual_alias_maps: hash:/x"};
   for (const char* program : {"smtpd", "pickup", "qmqpd", "verify", "bounce", "local", "trivial-rewrite"})
-    BOOST_TEST((named("virtual_alias_maps = proxy:hash:/x\nvirtual_alias_domains =\n", program) == found), program);
+    BOOST_TEST((named("virtual_alias_maps = debug:proxy:hash:/x\nvirtual_alias_domains =\n", program) == found),
+               program);
   BOOST_TEST((named("virtual_alias_maps = hash:/x\nvirtual_alias_domains =\n", "virtual") == Found{}));
 }
 

@@ -252,6 +252,16 @@ class Asking(Tables):
         self.assertEqual(self.penmap("-q", "c", self.one, self.two).stdout, "3\n")
         self.assertEqual(self.penmap("-q", "d", self.one, self.two, status=1).stdout, "")
 
+    def test_debug_tells_on_standard_error_what_is_asked(self):
+        for table, key, status, value, told in (
+                (self.one, "b", 0, "2\n", '= "2"'), (self.one, "c", 1, "", '= "not_found"'),
+                (f"unionmap:{{{self.one}}}", "a", 0, "1\n", '= "1"'), ("fail:x", "a", 75, "", '= "error" (')):
+            with self.subTest(table):
+                done = self.penmap("-q", key, "debug:" + table, status=status)
+                self.assertEqual(done.stdout, value)
+                self.assertIn(f'penmap: {table} lookup: "{key}" {told}', done.stderr)
+        self.assertIn("tables of this type are not made", self.penmap("debug:" + self.one, status=64).stderr)
+
     def test_keys_come_from_standard_input(self):
         done = self.penmap("-q", "-", self.one, self.two, given="c\nnone\nb\n")
         self.assertEqual(done.stdout, "c\t3\nb\t2\n")

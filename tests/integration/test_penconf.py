@@ -129,7 +129,7 @@ class Penconf(unittest.TestCase):
     def test_m_lists_the_types_of_tables(self):
         types = self.run_penconf("-m").split()
         self.assertEqual(types, sorted(types))
-        for known in ("cidr", "hash", "inline", "lmdb", "pcre", "regexp", "static", "texthash", "unix"):
+        for known in ("cidr", "debug", "hash", "inline", "lmdb", "pcre", "regexp", "static", "texthash", "unix"):
             self.assertIn(known, types)
         self.assertEqual(self.run_penconf("-m", "name", status=64), "")
 
