@@ -25,6 +25,7 @@
 #include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/map/map.h"
+#include "lib/map/table_file.h"
 #include "lib/net/tls/certificate_file.h"
 #include "lib/net/tls/tlsa.h"
 #include "lib/service/plan.h"
@@ -426,7 +427,7 @@ std::vector<std::string> served_tables(const config::Config& config) {
   each_configuration(config, [&](const config::Config& own) {
     for (const std::string& name : own.names_set()) {
       for (std::string item : own.list(name).value_or(std::vector<std::string>())) {
-        while (item.starts_with("proxy:")) item.erase(0, 6);
+        item = map::without_adapters(item);
         for (const char* type : {"mysql:", "pgsql:", "ldap:", "mongodb:", "redis:", "memcache:", "socketmap:", "tcp:"})
           if (item.starts_with(type)) tables.insert(item);
       }

@@ -22,6 +22,7 @@
 #include "lib/config/config.h"
 #include "lib/map/cdb_file.h"
 #include "lib/map/database_table.h"
+#include "lib/map/debug_map.h"
 #include "lib/map/file_map.h"
 #include "lib/map/lmdb_file.h"
 #include "lib/map/map.h"
@@ -230,7 +231,7 @@ bool print(const Invocation& in, std::string_view key, std::string_view value, b
     const nlohmann::json entry = {{std::string(key), std::string(value)}};
     line = entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   } else {
-    if (with_key) line.append(key).append("\t");
+    if (with_key) line.append(key).append(in.source == Source::aliases ? ":\t" : "\t");
     line += value;
   }
   line += '\n';
@@ -268,6 +269,7 @@ int query(const Invocation& in, const std::vector<Spec>& specs) {
   });
   if (const auto config = config::inspect(config::config_directory(in.directory)))
     if (const auto applied = service::apply_settings(config->settings()); !applied) return failed(in, applied.error());
+  map::on_debug_look_up([&in](const std::string& line) { std::fprintf(stderr, "%s: %s\n", in.name, line.c_str()); });
   for (const auto& spec : specs) {
     auto opened = map::open(spec.text(), options);
     if (!opened) return failed(in, opened.error());

@@ -16,6 +16,7 @@
 #include "lib/config/edit.h"
 #include "lib/config/main_cf.h"
 #include "lib/config/master_cf.h"
+#include "lib/map/table_file.h"
 #include "lib/service/as_account.h"
 #include "lib/service/setup.h"
 
@@ -166,8 +167,8 @@ class Import {
   /// Whether the program that connects runs below the queue directory. of: the service whose -o it is; nullptr:
   /// main.cf.
   bool below_queue(std::string_view setting, const SocketName& socket, const Service* of) const {
-    if (socket.transport == "socketmap" || socket.transport == "proxy:socketmap") {
-      if (socket.transport.starts_with("proxy")) return false;
+    if (const std::string_view table = socket.transport; map::without_adapters(table) == "socketmap") {
+      if (table.contains("proxy:")) return false;
       if (of != nullptr) return is_chrooted(*of);
       const std::string_view program = setting.substr(0, setting.find('_'));
       return below_queue([&](const Service& s) { return s.command == program; });

@@ -45,6 +45,7 @@ BOOST_AUTO_TEST_CASE(a_socket_is_found_where_a_word_names_one) {
   BOOST_CHECK_EQUAL(shown("lmtp:unix:private/lmtp"), "<lmtp|private/lmtp@10>");
   BOOST_CHECK_EQUAL(shown("{ unix:a, timeout=5s },unix:/b"), "<|a@7><|/b@28>");
   BOOST_CHECK_EQUAL(shown("proxy:socketmap:unix:/run/x:table"), "<proxy:socketmap|/run/x@21>");
+  BOOST_CHECK_EQUAL(shown("debug:socketmap:unix:/run/x:table"), "<debug:socketmap|/run/x@21>");
   BOOST_CHECK_EQUAL(shown("${x?{unix:a/b}:{unix:c}}"), "<|a/b@10><|c@21>");
   BOOST_CHECK_EQUAL(shown("proxy:unix:passwd.byname $alias_maps munix:x unix: unix:$y"), "");
   BOOST_CHECK_EQUAL(shown("local:x"), "");

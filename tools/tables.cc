@@ -12,6 +12,7 @@
 #include "lib/map/map.h"
 #include "lib/map/match_list.h"
 #include "lib/map/socketmap_limits.h"
+#include "lib/map/table_file.h"
 #include "lib/service/approved_tables.h"
 #include "lib/sessions/classes.h"
 #include "lib/smtpd/access_table.h"
@@ -56,7 +57,7 @@ bool is_not_asked(std::string_view name) { return std::ranges::find(kNotAsked, n
 
 std::string_view type_of(std::string_view item) {
   while (item.starts_with('!')) item.remove_prefix(1);
-  while (item.starts_with("proxy:")) item.remove_prefix(6);
+  item = map::without_adapters(item);
   const auto colon = item.find(':');
   return colon == std::string_view::npos ? std::string_view() : item.substr(0, colon);
 }
@@ -95,7 +96,7 @@ class Finder {
     if (!items) return;
     const auto known = std::ranges::find(kLists, name, &ListKind::name);
     if (known != kLists.end()) return list(name, place, known->kind, *items);
-    const bool all_tables = name.ends_with("_maps");
+    const bool all_tables = name.ends_with("_maps") || name.ends_with("_checks");
     bool table_next = false;
     for (const std::string& item : *items) {
       const bool named = all_tables || std::exchange(table_next, asks_table(item));

@@ -89,7 +89,7 @@ class Finder {
   /// bare: a path alone is none, but a pattern.
   void word(std::string_view w, Form form, bool bare, int depth) {
     while (w.starts_with('!')) w.remove_prefix(1);
-    while (w.starts_with("proxy:")) w.remove_prefix(6);
+    while (w.starts_with("proxy:") || w.starts_with("debug:")) w.remove_prefix(6);
     const auto all = parts(w);
     const std::string_view type = all.front();
     if (type == "unix" || type == "local") return;  // a socket: connecting needs no right to read

@@ -37,7 +37,7 @@ BOOST_FIXTURE_TEST_SUITE(named_files, Fixture)
 
 BOOST_AUTO_TEST_CASE(a_path_alone_and_one_behind_a_type_are_named) {
   BOOST_TEST((of("/etc/ssl/mx.pem").paths == Paths{"/etc/ssl/mx.pem"}));
-  BOOST_TEST((of("lmdb:/a/b, proxy:pcre:/c\n !/d/e").paths == Paths{"/a/b", "/c", "/d/e"}));
+  BOOST_TEST((of("lmdb:/a/b, proxy:pcre:/c\n !/d/e debug:proxy:cdb:/f").paths == Paths{"/a/b", "/c", "/d/e", "/f"}));
   BOOST_TEST((of("pipemap:{cidr:/a/b,texthash:/c/d}").paths == Paths{"/a/b", "/c/d"}));
   BOOST_TEST((of("/a file/with blanks").paths.contains("/a file/with blanks")));
 }
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(every_database_but_a_file_opens_every_port_and_its_file_is_
   for (const std::string type : {"mysql", "pgsql", "ldap", "mongodb", "redis", "memcache"}) {
     files["/etc/x.cf"] = "hosts = db.example:7\ntls_CAfile = /etc/ca.pem\nbackup = sqlite:/etc/y.cf\n";
     files["/etc/y.cf"] = "dbpath = /srv/y.db\n";
-    const Named found = of("proxy:" + type + ":/etc/x.cf");
+    const Named found = of("debug:proxy:" + type + ":/etc/x.cf");
     BOOST_TEST(found.any_port, type);
     BOOST_TEST((found.paths == Paths{"/etc/x.cf", "/etc/ca.pem", "/etc/y.cf", "/srv/y.db"}), type);
   }

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +52,8 @@ class Inquiry {
   std::vector<Question> take_questions() { return std::exchange(questions_, {}); }
   bool unanswered() const { return !questions_.empty(); }
   void settle(const Question& question, Value value);
+  /// Whether no run of the work has asked before, for what is told of a look-up once.
+  bool first_time(const std::string& table, std::string_view key) { return told_.emplace(table, key).second; }
 
  private:
   struct Scope {
@@ -59,6 +62,7 @@ class Inquiry {
   };
   using Key = std::pair<std::string, std::string>;  // source, key
   std::map<Key, Value> answers_;
+  std::set<Key> told_;
   std::vector<Question> questions_;
 };
 

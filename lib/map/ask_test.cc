@@ -11,6 +11,7 @@
 #include "lib/async/testing/run.h"
 #include "lib/base/text.h"
 #include "lib/map/database_look_up.h"
+#include "lib/map/debug_map.h"
 #include "lib/map/source.h"
 #include "lib/map/testing/table_server.h"
 #include "lib/testing/manual_clock.h"
@@ -80,6 +81,23 @@ BOOST_AUTO_TEST_CASE(work_runs_again_until_all_its_questions_are_answered) {
   BOOST_TEST(shown(run(loop, tables.ask(work))) == "one-b");
   BOOST_TEST(runs == 3);
   BOOST_TEST((server.asked == std::vector<std::string>{"one", "one-b"}));
+}
+
+BOOST_AUTO_TEST_CASE(debug_tells_a_look_up_once_and_with_its_answer) {
+  std::vector<std::string> told;
+  on_debug_look_up([&](const std::string& line) { told.push_back(line); });
+  const std::string table = "socketmap:unix:" + dir.file("s") + ":t";
+  const auto served = *MapList::open("debug:" + table);
+  const auto here = *MapList::open("debug:inline:{a=b}");
+  auto work = [&]() -> Value {
+    PEN_TRY_ASSIGN(const auto first, here.lookup("a"));
+    PEN_TRY_ASSIGN(const auto second, served.lookup(*first));
+    return served.lookup(*second + "-no");
+  };
+  (void)run(loop, tables.ask(work));
+  on_debug_look_up({});
+  BOOST_TEST((told == std::vector<std::string>{"inline:{a=b} lookup: \"a\" = \"b\"", table + " lookup: \"b\" = \"b\"",
+                                               table + " lookup: \"b-no\" = \"b-no\""}));
 }
 
 BOOST_AUTO_TEST_CASE(work_that_goes_on_after_an_error_gets_several_answers_at_once) {

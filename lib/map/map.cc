@@ -12,10 +12,10 @@
 namespace pen::map {
 namespace {
 
-constexpr std::array<std::string_view, 24> kTypes = {
-    "btree", "cdb",      "cidr",      "environ", "fail",   "hash",  "inline",   "ldap",
-    "lmdb",  "memcache", "mongodb",   "mysql",   "pcre",   "pgsql", "pipemap",  "randmap",
-    "redis", "regexp",   "socketmap", "sqlite",  "static", "tcp",   "texthash", "unionmap"};
+constexpr std::array<std::string_view, 25> kTypes = {
+    "btree",  "cdb",       "cidr",    "debug",  "environ", "fail",     "hash",    "inline",  "ldap",
+    "lmdb",   "memcache",  "mongodb", "mysql",  "pcre",    "pgsql",    "pipemap", "randmap", "redis",
+    "regexp", "socketmap", "sqlite",  "static", "tcp",     "texthash", "unionmap"};
 
 }  // namespace
 
@@ -37,7 +37,6 @@ struct Retired {
 };
 constexpr Retired kRetired[] = {
     {"dbm", "dbm files are not read here: write hash: or lmdb: and make the table from its text by penmap"},
-    {"debug", "there is no debug: here: write the inner table, and ask it by penmap -q"},
     {"netinfo", "NetInfo is no more: write hash: with a text, or a database"},
     {"nis",
      "NIS is not asked directly: write unix:passwd.byname or unix:group.byname, whose name service may use NIS, "
@@ -90,6 +89,7 @@ Result<std::shared_ptr<Map>> open(std::string_view spec, const OpenOptions& opti
   if (type == "environ") return make_environ(std::move(full));
   if (type == "unionmap") return make_union(std::move(full), name, options);
   if (type == "pipemap") return make_pipe(std::move(full), name, options);
+  if (type == "debug") return make_debug(std::move(full), name, options);
   if (type == "randmap") return make_random(std::move(full), name);
   if ((type == "socketmap" || type == "tcp" || type == "memcache") && !options.served) {
     Error why(MapError::not_trusted, full + ": not allowed in this setting");

@@ -4,9 +4,9 @@
 /// Use:     auto maps = MapList::open("hash:/etc/x/transport, regexp:/etc/x/rules", options);
 ///          Result<std::optional<std::string>> value = maps->lookup("example.org");
 /// Types:   lmdb, hash and btree (all three: NAME.lmdb), cdb, texthash, inline, static, cidr, regexp, pcre, unix,
-///          environ, fail; unionmap, pipemap, randmap (combinations of others); socketmap, tcp (served by another
-///          process); mysql, pgsql, sqlite, ldap, mongodb, redis, memcache (databases); "proxy:" in front of a type
-///          changes nothing, but the table must be in proxy_read_maps (there is no proxymap here).
+///          environ, fail; unionmap, pipemap, randmap (combinations of others), debug (debug_map.h); socketmap, tcp
+///          (served by another process); mysql, pgsql, sqlite, ldap, mongodb, redis, memcache (databases); "proxy:"
+///          in front of a type changes nothing, but the table must be in proxy_read_maps (there is no proxymap here).
 /// Answers: a value; nullopt: certainly not there; an Error: the table is broken or cannot be read. An Error always
 ///          means "try again later" (4xx, defer), never "not found".
 /// Changes: files are checked at most once a second and read again when inode, size or time of change differ. open()

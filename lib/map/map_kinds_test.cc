@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "lib/base/fd.h"
+#include "lib/map/debug_map.h"
 #include "lib/map/map.h"
 #include "lib/map/socketmap_limits.h"
 #include "lib/testing/scratch.h"
@@ -99,12 +100,59 @@ BOOST_AUTO_TEST_CASE(a_pipe_asks_the_next_table_for_what_the_one_before_had) {
   BOOST_TEST(look(spec, "x") == "(none)");
 }
 
+BOOST_AUTO_TEST_CASE(debug_tells_what_the_inner_table_says_and_says_the_same) {
+  struct Row {
+    const char *spec, *key, *value, *told;
+  };
+  for (const Row& row : {
+           Row{"debug:inline:{a=1}", "a", "1", "inline:{a=1} lookup: \"a\" = \"1\"\n"},
+           Row{"debug:inline:{a=1}", "b", "(none)", "inline:{a=1} lookup: \"b\" = \"not_found\"\n"},
+           Row{"debug:static:{two words}", "k", "two words", "static:{two words} lookup: \"k\" = \"two words\"\n"},
+           Row{"debug:fail:x", "k", "error", "fail:x lookup: \"k\" = \"error\" ("},
+           Row{"debug:debug:static:x", "k", "x",
+               "static:x lookup: \"k\" = \"x\"\ndebug:static:x lookup: \"k\" = \"x\"\n"},
+           Row{"debug:proxy:static:x", "k", "x", "proxy:static:x lookup: \"k\" = \"x\"\n"},
+           Row{"proxy:debug:static:x", "k", "x", "static:x lookup: \"k\" = \"x\"\n"},
+           Row{"pipemap:{debug:inline:{a=b},inline:{b=c}}", "a", "c", "inline:{a=b} lookup: \"a\" = \"b\"\n"},
+           Row{"unionmap:{static:x,debug:static:y}", "k", "x,y", "static:y lookup: \"k\" = \"y\"\n"},
+           Row{"debug:unionmap:{static:x,static:y}", "k", "x,y",
+               "unionmap:{static:x,static:y} lookup: \"k\" = \"x,y\"\n"},
+           Row{"static:x", "k", "x", ""},
+       }) {
+    std::string told;
+    on_debug_look_up([&](const std::string& line) { told += line + "\n"; });
+    BOOST_TEST(look(row.spec, row.key).starts_with(row.value), row.spec);
+    BOOST_TEST(told.starts_with(row.told), told);
+    BOOST_TEST(told.empty() == (*row.told == '\0'), told);
+  }
+  on_debug_look_up({});
+  BOOST_TEST(look("debug:static:x", "k") == "x");
+}
+
+BOOST_AUTO_TEST_CASE(debug_is_the_inner_table_for_all_else) {
+  BOOST_TEST((*open("debug:regexp:{{/a/ b}}"))->whole_key_only());
+  BOOST_TEST((*open("debug:socketmap:unix:/x:y"))->blocking());
+  BOOST_TEST((*open("debug:texthash:/no/such"))->problem().has_value());
+  const pen::testing::ScratchDir dir;
+  const auto text = *open("debug:texthash:" + dir.write("text", "a b\n"));
+  BOOST_TEST(shown(text->lookup("a")) == "b");
+  BOOST_TEST((text->owner() == ::geteuid()));
+  OpenOptions files;
+  files.served = files.substitute = false;
+  BOOST_TEST((*open("debug:tcp:127.0.0.1:9", files))->problem().has_value());
+  BOOST_TEST((*open("debug:regexp:{{/(a)/ $1}}", files))->problem().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(tables_of_tables_that_are_wrong_do_not_open) {
-  for (const auto* spec : {"unionmap:{}", "pipemap:{ nosuch:/x }", "randmap:{}", "unionmap:{x:}", "socketmap:inet:host",
-                           "socketmap:unix:relative:x", "tcp:host", "socketmap:inet:h:1:"})
+  for (const auto* spec :
+       {"unionmap:{}", "pipemap:{ nosuch:/x }", "randmap:{}", "unionmap:{x:}", "socketmap:inet:host",
+        "socketmap:unix:relative:x", "tcp:host", "socketmap:inet:h:1:", "debug:", "debug:static", "debug:nosuch:x"})
     BOOST_TEST(!open(spec), spec);
   std::string deep = "inline:{a=1}";
   for (int i = 0; i < 50; ++i) deep = "unionmap:{" + deep + "}";
+  BOOST_TEST(!open(deep));
+  deep = "static:x";
+  for (int i = 0; i < 50; ++i) deep = "debug:" + deep;
   BOOST_TEST(!open(deep));
 }
 

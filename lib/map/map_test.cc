@@ -680,8 +680,7 @@ BOOST_FIXTURE_TEST_CASE(types_that_are_no_more_say_what_to_use, Tables) {
                                                         {"sdbm:/x", "write hash: or lmdb:"},
                                                         {"nis:x", "unix:passwd.byname"},
                                                         {"nisplus:x", "niscat"},
-                                                        {"netinfo:x", "hash:"},
-                                                        {"debug:static:x", "inner"}}) {
+                                                        {"netinfo:x", "hash:"}}) {
     const auto opened = map::open(spec);
     BOOST_REQUIRE(!opened);
     BOOST_TEST(opened.error().is(MapError::unknown_type));

@@ -78,7 +78,7 @@ void add_plain(std::string_view list, std::string_view default_type, std::vector
   for (const std::string& item : split_list(list)) {
     std::string_view text = item;
     while (text.starts_with('!')) text.remove_prefix(1);
-    while (text.starts_with("proxy:")) text.remove_prefix(6);
+    text = without_adapters(text);
     const auto colon = text.find(':');
     const bool bare = colon == std::string_view::npos;
     PlainTable table{std::string(bare ? default_type : text.substr(0, colon)),
@@ -92,6 +92,18 @@ void add_plain(std::string_view list, std::string_view default_type, std::vector
 }
 
 }  // namespace
+
+bool take_adapter(std::string_view& table) {
+  constexpr std::size_t kLength = 6;  // of either
+  if (!table.starts_with("proxy:") && !table.starts_with("debug:")) return false;
+  table.remove_prefix(kLength);
+  return true;
+}
+std::string_view without_adapters(std::string_view table) {
+  while (take_adapter(table)) {
+  }
+  return table;
+}
 
 bool PlainTable::indexed() const { return type == "lmdb" || type == "hash" || type == "btree" || type == "cdb"; }
 

@@ -34,7 +34,11 @@ struct PlainTable {
   bool indexed() const;      // compiled from a text: lmdb, hash, btree, cdb
   std::string file() const;  // the file with its content; empty: there is none
 };
-/// The tables of a list, with unionmap and pipemap replaced by their inner tables; proxy: and ! are removed.
+/// What may stand before any table, proxy: and debug:, in front of this one: takes one off, or returns false.
+bool take_adapter(std::string_view& table);
+/// The table without them.
+std::string_view without_adapters(std::string_view table);
+/// The tables of a list, with unionmap and pipemap replaced by their inner tables; proxy:, debug: and ! are removed.
 std::vector<PlainTable> plain_tables(std::string_view list, std::string_view default_type);
 
 }  // namespace pen::map

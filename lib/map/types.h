@@ -22,6 +22,7 @@ std::shared_ptr<Map> make_environ(std::string spec);
 Result<std::shared_ptr<Map>> make_union(std::string spec, const std::string& name, const OpenOptions& options);
 Result<std::shared_ptr<Map>> make_pipe(std::string spec, const std::string& name, const OpenOptions& options);
 Result<std::shared_ptr<Map>> make_random(std::string spec, const std::string& name);
+Result<std::shared_ptr<Map>> make_debug(std::string spec, const std::string& name, const OpenOptions& options);
 /// Tables that other processes serve.
 Result<std::shared_ptr<Map>> make_socketmap(std::string spec, const std::string& name);
 Result<std::shared_ptr<Map>> make_tcp(std::string spec, const std::string& name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/map/table_file.h"
 
 namespace pen::service {
 namespace {
@@ -20,8 +21,8 @@ bool names(const std::vector<std::string>& items, std::string_view table, int de
   return std::ranges::any_of(items, [&](const std::string& item) {
     const std::string word(item.starts_with('{') ? split_list(inside(item)).front() : item);
     std::string_view rest = word;
-    while (rest.starts_with(kProxy)) rest.remove_prefix(kProxy.size());
-    if (rest.size() < word.size() && rest == table) return true;
+    for (bool proxied = rest.starts_with(kProxy); map::take_adapter(rest); proxied = rest.starts_with(kProxy))
+      if (proxied && rest == table) return true;
     for (const std::string_view combined : {"unionmap:", "pipemap:"})
       if (rest.starts_with(combined) && depth < kMaxDepth)
         return names(split_list(inside(rest.substr(combined.size()))), table, depth + 1);

@@ -8,6 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/confine/programs.h"
 #include "lib/map/database_table.h"
+#include "lib/map/debug_map.h"
 #include "lib/map/map.h"
 #include "lib/map/notes.h"
 #include "lib/service/approved_tables.h"
@@ -41,6 +42,7 @@ void let_tables_ask(const Context& context) {
   map::database::ask_main_cf([&context](const std::string& name) { return context.config().text(name); });
   map::approve_proxied([&context](const std::string& table) { return approves(context.config(), table); });
   map::on_table_note([](const std::string& note) { log::warning("{}", note); });
+  map::on_debug_look_up([](const std::string& line) { log::info("{}", line); });
 }
 
 int look(const Options& options, const Arguments& arguments) {

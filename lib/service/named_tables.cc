@@ -5,6 +5,7 @@
 #include "lib/base/text.h"
 #include "lib/confine/programs.h"
 #include "lib/map/map.h"
+#include "lib/map/table_file.h"
 
 namespace pen::service {
 namespace {
@@ -27,14 +28,14 @@ bool opens_none(std::string_view setting) {
 
 std::string_view bare(std::string_view item) {
   while (item.starts_with('!')) item.remove_prefix(1);
-  while (item.starts_with("proxy:")) item.remove_prefix(6);
-  return item;
+  return map::without_adapters(item);
 }
 
 void add(const config::Config& config, const std::string& setting, std::vector<NamedTable>& out) {
   const auto items = config.list(setting);
   if (!items) return;
-  const bool all_tables = setting.ends_with("_maps") || setting.ends_with("_database");
+  const bool all_tables =
+      setting.ends_with("_maps") || setting.ends_with("_database") || setting.ends_with("_checks");
   bool table_next = false;
   for (const std::string& written : *items) {
     const std::string_view item = bare(written);

@@ -234,6 +234,8 @@ class Making(Tables):
         self.assertEqual((done.returncode, done.stdout), (0, "ada, \"|cmd a\"\n"))
         done = self.run_tool("penalias", "-i", "lmdb:" + path, given="bob: ada\n")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("bob:\tada\n", self.run_tool("penalias", "-s", "lmdb:" + path).stdout)  # as postalias has it
+        self.assertEqual(self.run_tool("penalias", "-q", "-", "lmdb:" + path, given="x\nbob\n").stdout, "bob:\tada\n")
         done = self.run_tool("penalias", "-s", "-j", "lmdb:" + path)
         self.assertEqual([list(json.loads(line)) for line in done.stdout.splitlines()], [["ada"], ["bob"], ["root"]])
         self.assertEqual(self.run_tool("penalias", "-d", "bob", "lmdb:" + path).returncode, 0)
@@ -251,6 +253,16 @@ class Asking(Tables):
         self.assertEqual(self.penmap("-q", "b", self.one, self.two).stdout, "2\n")
         self.assertEqual(self.penmap("-q", "c", self.one, self.two).stdout, "3\n")
         self.assertEqual(self.penmap("-q", "d", self.one, self.two, status=1).stdout, "")
+
+    def test_debug_tells_on_standard_error_what_is_asked(self):
+        for table, key, status, value, told in (
+                (self.one, "b", 0, "2\n", '= "2"'), (self.one, "c", 1, "", '= "not_found"'),
+                (f"unionmap:{{{self.one}}}", "a", 0, "1\n", '= "1"'), ("fail:x", "a", 75, "", '= "error" (')):
+            with self.subTest(table):
+                done = self.penmap("-q", key, "debug:" + table, status=status)
+                self.assertEqual(done.stdout, value)
+                self.assertIn(f'penmap: {table} lookup: "{key}" {told}', done.stderr)
+        self.assertIn("tables of this type are not made", self.penmap("debug:" + self.one, status=64).stderr)
 
     def test_keys_come_from_standard_input(self):
         done = self.penmap("-q", "-", self.one, self.two, given="c\nnone\nb\n")

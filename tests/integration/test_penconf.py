@@ -26,7 +26,7 @@ tls_ffdhe_auto_groups tls_required_enable tlsproxy_tls_enable_rpk use_srv_lookup
 EXCLUDED = "!SEED:!IDEA:!3DES:!RC2:!RC4:!RC5:!kDH:!kECDH:!aDSS:!MD5:"
 DEFAULTS = {"smtp_tlsrpt_skip_reused_handshakes": "yes", "smtpd_forbid_bare_newline": "normalize",
             "smtp_tls_dane_insecure_mx_policy": "dane", "tls_ffdhe_auto_groups": "ffdhe2048 ffdhe3072",
-            "tls_eecdh_auto_curves": "X25519 X448 prime256v1 secp384r1 secp521r1",
+            "tls_eecdh_auto_curves": "X25519MLKEM768 X25519 X448 prime256v1 secp384r1 secp521r1",
             "tls_high_cipherlist": f"aNULL:-aNULL:HIGH:{EXCLUDED}@STRENGTH",
             "tls_medium_cipherlist": f"aNULL:-aNULL:HIGH:MEDIUM:{EXCLUDED}+RC4:@STRENGTH",
             "local_destination_recipient_limit": "1",
@@ -60,6 +60,16 @@ class Penconf(unittest.TestCase):
     def test_what_is_set_is_shown_in_order_of_names(self):
         self.assertEqual(self.run_penconf("-n"), "mine = $myhostname\nmyhostname = mx.example.org\n"
                          "smtpd_client_restrictions = permit_mynetworks, reject\n")
+
+    def test_q_says_nothing_of_names_that_no_setting_has(self):
+        with open(os.path.join(self.dir, "main.cf"), "a") as main:
+            main.write("nosuch_setting = 1\n")
+        shown = self.run_penconf("-n")
+        self.assertIn("nosuch_setting: no setting has this name", self.stderr)
+        self.assertEqual(self.run_penconf("-nq"), shown)
+        self.assertEqual(self.stderr, "")
+        self.run_penconf("-q", "nosuch", status=69)
+        self.assertIn("nosuch: unknown setting", self.stderr)
 
     def test_one_setting_is_shown_as_written_expanded_bare_and_as_json(self):
         self.assertEqual(self.run_penconf("smtpd_banner"), "smtpd_banner = $myhostname ESMTP $mail_name\n")
@@ -129,7 +139,7 @@ class Penconf(unittest.TestCase):
     def test_m_lists_the_types_of_tables(self):
         types = self.run_penconf("-m").split()
         self.assertEqual(types, sorted(types))
-        for known in ("cidr", "hash", "inline", "lmdb", "pcre", "regexp", "static", "texthash", "unix"):
+        for known in ("cidr", "debug", "hash", "inline", "lmdb", "pcre", "regexp", "static", "texthash", "unix"):
             self.assertIn(known, types)
         self.assertEqual(self.run_penconf("-m", "name", status=64), "")
 

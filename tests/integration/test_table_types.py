@@ -56,6 +56,17 @@ class TableTypes(unittest.TestCase):
         asked = self.instance.tool("penmap", "-q", "bad@example.org", table)
         self.assertEqual(asked.stdout, "REJECT\n")
 
+    def test_look_ups_of_debug_are_in_the_log_of_the_program_that_asks(self):
+        senders = "texthash:" + self.write("senders", "bad@example.org REJECT\n")
+        approval = f"debug:proxy:{senders}"
+        self.assertNotIn("senders", self.check(
+            smtpd_sender_restrictions=f"check_sender_access debug:proxy:{senders}", proxy_read_maps=approval))
+        self.instance.start()
+        self.assertEqual(self.answers("bad@example.org"), ["250", "554"])
+        self.assertEqual(self.answers("good@example.org"), ["250", "250"])
+        for key, value in (("bad@example.org", "REJECT"), ("good@example.org", "not_found")):
+            self.instance.wait_log(rf'penstock/smtpd\[\d+\]: proxy:{senders} lookup: "{key}" = "{value}"')
+
     def test_a_service_may_name_more_than_main_cf(self):
         table = "texthash:" + self.write("senders", "bad@example.org REJECT\n")
         self.instance.set(proxy_read_maps="$smtpd_sender_restrictions")
