@@ -24,7 +24,7 @@ smtp_tlsrpt_enable smtp_tlsrpt_skip_reused_handshakes smtp_tlsrpt_socket_name sm
 smtpd_client_ipv6_prefix_length smtpd_hide_client_session smtpd_tls_enable_rpk socketmap_max_reply_size
 tls_ffdhe_auto_groups tls_required_enable tlsproxy_tls_enable_rpk use_srv_lookup""".split()
 EXCLUDED = "!SEED:!IDEA:!3DES:!RC2:!RC4:!RC5:!kDH:!kECDH:!aDSS:!MD5:"
-DEFAULTS = {"smtp_tlsrpt_skip_reused_handshakes": "yes", "smtpd_forbid_bare_newline": "normalize",
+DEFAULTS = {"smtp_tlsrpt_skip_reused_handshakes": "no", "smtpd_forbid_bare_newline": "normalize",
             "smtp_tls_dane_insecure_mx_policy": "dane", "tls_ffdhe_auto_groups": "ffdhe2048 ffdhe3072",
             "tls_eecdh_auto_curves": "X25519MLKEM768 X25519 X448 prime256v1 secp384r1 secp521r1",
             "tls_high_cipherlist": f"aNULL:-aNULL:HIGH:{EXCLUDED}@STRENGTH",
