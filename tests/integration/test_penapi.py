@@ -419,15 +419,15 @@ class Orders(Suite):
         qmgr = self.mx.pids()["qmgr"]
 
         def asking():
-            """Its connections to others; those that it has accepted have a path."""
-            with open("/proc/net/unix", errors="replace") as table:
-                accepted = {words[6] for words in map(str.split, table) if len(words) > 7}
-            found = 0
+            """Its connections to others; those that it has accepted have a path, also those of a moment ago."""
+            sockets = set()
             for fd in os.listdir(f"/proc/{pid}/fd"):
                 with contextlib.suppress(FileNotFoundError):
                     what = os.readlink(f"/proc/{pid}/fd/{fd}")
-                    found += what.startswith("socket:[") and what[8:-1] not in accepted
-            return found
+                    if what.startswith("socket:["):
+                        sockets.add(what[8:-1])
+            with open("/proc/net/unix", errors="replace") as table:
+                return len(sockets - {words[6] for words in map(str.split, table) if len(words) > 7})
         quiet = asking()
         for path in ("/api/v1/queue/4bNone", "/api/v1/destinations", "/api/v1/destinations/there.example"):
             with self.subTest(path), contextlib.ExitStack() as stack:
