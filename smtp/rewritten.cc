@@ -88,12 +88,12 @@ Result<std::vector<Error>> open_server_tables(const config::Settings& s, bool lm
   const auto open_list = [&](const std::vector<std::string>& items, const char* name,
                              std::shared_ptr<const map::MatchList>& list) -> Result<void> {
     if (items.empty()) return {};
-    PEN_TRY_ASSIGN(auto opened, map::MatchList::open(
-                                    map::MatchList::Kind::host, join(items),
-                                    {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name),
-                                     .open = {.default_type = s.default_database_type, .setting = name}}));
-    if (opened.blocking()) return fail(intake::CheckError::may_wait, name);
-    list = std::make_shared<const map::MatchList>(std::move(opened));
+    auto opened = map::MatchList::open(map::MatchList::Kind::host, join(items),
+                                       {.parent_domains = list_contains(join(s.parent_domain_matches_subdomains), name),
+                                        .open = {.default_type = s.default_database_type, .setting = name}});
+    if (!opened) return fail(std::move(opened).error().within(name));
+    if (opened->blocking()) return fail(intake::CheckError::may_wait, name);
+    list = std::make_shared<const map::MatchList>(*std::move(opened));
     return {};
   };
   PEN_TRY(open_list(s.debug_peer_list, "debug_peer_list", into.traced));

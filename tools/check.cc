@@ -15,7 +15,6 @@
 #include <optional>
 #include <set>
 
-#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 #include "lib/bounce/from_config.h"
 #include "lib/config/config.h"
@@ -24,7 +23,6 @@
 #include "lib/confine/apply.h"
 #include "lib/egress/setup.h"
 #include "lib/intake/from_settings.h"
-#include "lib/mailbox/command_account.h"
 #include "lib/mailbox/limits.h"
 #include "lib/mailbox/start_helper.h"
 #include "lib/map/match_list.h"
@@ -38,13 +36,13 @@
 #include "lib/smtp/tls.h"
 #include "lib/smtpd/policy.h"
 #include "lib/smtpd/tls.h"
-#include "pipe/options.h"
-#include "spawn/options.h"
 #include "tools/cyrus_check.h"
 #include "tools/finding_place.h"
+#include "tools/host_addresses.h"
 #include "tools/instances.h"
 #include "tools/mistakes.h"
 #include "tools/own_tables.h"
+#include "tools/service_commands.h"
 #include "tools/service_faults.h"
 #include "tools/socket_names.h"
 #include "tools/tables.h"
@@ -228,8 +226,6 @@ void check_mailbox_limits(const config::Config& config, Report& report) {
   }
 }
 
-std::set<std::string> as_set(const std::vector<std::string>& list) { return {list.begin(), list.end()}; }
-
 /// What smtpd would say at the start of each service that runs it: why it will not start, or what it ignores.
 void check_smtpd(const config::Config& config, Report& report) {
   std::set<std::string> told;  // each fault once, however many services have it
@@ -293,25 +289,6 @@ void check_secrets(const config::Settings& s, Report& report) {
                "srs_secrets_file " + s.srs_secrets_file + ": mail_owner must be able to read it: chown or chgrp it");
 }
 
-/// Commands whose service would not start. Postfix's own master.cf has some for software that is not installed: a note.
-void check_commands(const config::Config& config, Report& report) {
-  const auto owners = service::wanted_owners(config.settings());
-  for (const auto& service : config.master()) {
-    const auto look = [&](const auto& options, const std::string& when) {
-      const std::string start = "service " + service.label() + " would not start if " + when + ": ";
-      if (!options) {
-        report.add(Severity::warning, start + options.error());
-      } else if (owners) {
-        const auto who = mailbox::command_account(options->user, options->group,
-                                                  mailbox::mail_accounts(config.settings(), *owners), service.name);
-        if (!who) report.add(Severity::note, start + who.error().context());
-      }
-    };
-    if (service.command == "pipe") look(pipes::parse_options(service.arguments), "mail came for it");
-    if (service.command == "spawn") look(spawner::parse_options(service.arguments), "somebody connected");
-  }
-}
-
 /// Tables that are not made from their text yet, as after a change from Postfix, whose files have another form.
 void check_tables(const config::Config& config, Report& report) {
   std::string missing;
@@ -327,14 +304,25 @@ void check_tables(const config::Config& config, Report& report) {
 /// text.
 std::set<std::string> tls_problems(const config::Config& config) {
   std::set<std::string> found;  // each fault once, however many services have it
+  const auto problems = [](const config::Config& own, const std::string& program) {
+    if (program == "smtpd") return smtpd::ServerTls::problems(own);
+    smtp::ClientTls tls(smtp::settings_from(own.settings(), program == "lmtp").tls, system_clock());
+    return tls.problems();
+  };
   for (const auto& service : config.master()) {
-    const bool lmtp = service.command == "lmtp";
-    if (service.command == "smtpd") {
-      found.merge(as_set(smtpd::ServerTls::problems(config.with(service))));
-    } else if (lmtp || service.command == "smtp") {
-      const auto own = config.with(service);
-      smtp::ClientTls tls(smtp::settings_from(own.settings(), lmtp).tls, system_clock());
-      found.merge(as_set(tls.problems()));
+    if (service.command != "smtpd" && service.command != "smtp" && service.command != "lmtp") continue;
+    // What a problem names is put at its default, so that what is behind it is told too.
+    config::Config own = config.with(service);
+    for (int more = kMostStops; more > 0; --more) {
+      std::vector<config::Override> usual;
+      for (const std::string& problem : problems(own, service.command)) {
+        if (!found.insert(problem).second) continue;
+        const auto at = finding_place(own, problem);
+        if (const config::Row* row = at ? config::find_row(at->setting) : nullptr)
+          usual.push_back({std::string(row->name), std::string(row->default_text)});
+      }
+      if (usual.empty()) break;
+      own = own.with(usual);
     }
   }
   return found;
@@ -468,7 +456,7 @@ void look(const std::string& config_directory, bool dns, Report& report) {
   for (const auto& problem : cyrus_problems(*config, this_sasl_machine())) report.add(problem);
   check_smtpd(*config, report);
   check_secrets(config->settings(), report);
-  check_commands(*config, report);
+  for (const auto& problem : command_problems(*config)) report.add(problem);
   check_notices(*config, report);
   check_mailbox_limits(*config, report);
   check_config_file(config->main_file(), report);
@@ -485,11 +473,8 @@ void look(const std::string& config_directory, bool dns, Report& report) {
     report.add(Severity::error, "the programs of Penstock are missing: " + programs + " holds no master");
   }
   const auto plan = service::make_plan(*config, machine);
-  // Without ports that can be read no service of the internet is planned, and its program's faults would stay hidden.
-  const bool ports = parse_tcp_ports(s.known_tcp_ports).has_value();
-  const std::string usual_ports(config::find_row("known_tcp_ports")->default_text);
-  check_services(*config, ports ? plan : service::make_plan(config->with({{"known_tcp_ports", usual_ports}}), machine),
-                 programs, report);
+  check_services(*config, plan, programs, report);
+  for (const auto& problem : foreign_addresses(*config, plan, this_host())) report.add(problem);
   for (const auto& skipped : plan.skipped) {
     if (told.contains(skipped.label)) continue;
     report.add(Severity::note, "service " + skipped.label + " is not started: " + skipped.why);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -20,6 +21,7 @@
 #include "lib/map/match_list.h"
 #include "lib/net/dns.h"
 #include "lib/net/tls/certificate_file.h"
+#include "lib/net/tls/context.h"
 #include "lib/resolve/name_servers.h"
 #include "tools/open_relays.h"
 #include "tools/own_tables.h"
@@ -51,6 +53,7 @@ class Finder {
     for (ValueMistake& m : value_mistakes(config_)) found_.push_back({std::move(m.problem), std::move(m.advice)});
     tables();
     certificates();
+    certificates_by_name();
     classes();
     if (options_.dns) names();
     return std::move(found_);
@@ -153,6 +156,48 @@ class Finder {
     if (!tls::key_fits(path, cert).value_or(true))
       say(Severity::error, name, fmt::format("the key in {} is not that of the certificate {}", path, cert),
           "the key with which this certificate was asked for", service);
+  }
+
+  /// Files that a table of certificates by name has: a client that asks for such a name gets the usual certificate.
+  void certificates_by_name() {
+    std::set<std::string> seen;
+    const auto look = [&](const config::Config& own, const config::Service* service) {
+      const auto tables = own.list("tls_server_sni_maps").value_or(std::vector<std::string>());
+      if (!seen.insert(join(tables, " ")).second) return;
+      for (const PlacedEntry& entry : table_entries(own, tables)) {
+        const auto before = found_.size();
+        one_name_s_chain(entry, service);
+        for (std::size_t i = before; i < found_.size() && !entry.file.empty(); ++i) {
+          found_[i].problem.file = entry.file;
+          found_[i].problem.line = static_cast<int>(entry.line);
+        }
+      }
+    };
+    look(config_, nullptr);
+    for (const auto& service : config_.master())
+      if (std::ranges::any_of(service.overrides, [](const auto& o) { return o.name == "tls_server_sni_maps"; }))
+        look(config_.with(service), &service);
+  }
+
+  void one_name_s_chain(const PlacedEntry& entry, const config::Service* service) {
+    const std::string setting = "tls_server_sni_maps", who = printable(entry.key, 80) + ": ";
+    const std::string lost = ": who asks for this name gets the usual certificate";
+    const std::vector<std::string> files = split_list(entry.value);
+    if (!entry.value.starts_with('/')) return;  // the chain itself, or a table of another tool
+    std::string pem;
+    for (const std::string& file : files) {
+      const auto text = tls::read_file(file);
+      if (!text) {
+        if (::geteuid() != 0 && text.error().is_errno(EACCES)) return;
+        return say(Severity::warning, setting, who + text.error().message() + lost,
+                   "the files of the key, of its certificate and of those between, in this order", service);
+      }
+      pem += *text + "\n";
+      one_certificate(setting, file, service);
+      one_key(setting, file, {}, service);
+    }
+    if (const std::string why = tls::fault_of_chains(pem, join(files, " ")); !why.empty())
+      say(Severity::warning, setting, who + why + lost, "the key first, its certificate behind it", service);
   }
 
   /// A domain belongs to one class; the first of these in this order counts.

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/base/text.h"
+
 #include "lib/testing/scratch.h"
 #include "lib/testing/suite.h"
 
@@ -199,6 +201,42 @@ BOOST_AUTO_TEST_CASE(certificates_that_clients_refuse_and_keys_that_are_no_secre
   BOOST_REQUIRE(runs("openssl req -x509 -key " + key + " -subj /CN=x -days -1 -out " + cert) ||
                 runs("openssl x509 -in " + cert + " -signkey " + key + " -days -1 -out " + cert));
   BOOST_CHECK(one(both(cert, key)).contains("has expired on"));
+}
+
+BOOST_AUTO_TEST_CASE(files_that_a_table_of_certificates_by_name_has_are_looked_at) {
+  const std::string base = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=mx.example ";
+  const std::string key = path / "key", cert = path / "cert", other = path / "other", soon = path / "soon";
+  BOOST_REQUIRE(runs(base + "-days 300 -keyout " + key + " -out " + cert));
+  BOOST_REQUIRE(runs(base + "-days 3 -keyout " + other + " -out " + soon));
+  ::chmod(key.c_str(), 0600);
+  ::chmod(other.c_str(), 0600);
+  const std::string table = path / "sni", main = "tls_server_sni_maps = hash:" + table + "\n";
+  const auto of = [&](const std::string& value) {
+    put("sni", "# names\n\na.example " + value + "\n");
+    put("sni.lmdb", "");
+    const auto all = found(main);
+    BOOST_CHECK(all.empty() || line == 3);
+    return join(all, "; ");
+  };
+  const std::string lost = "who asks for this name gets the usual certificate";
+  BOOST_CHECK_EQUAL(of(key + " " + cert), "");
+  BOOST_CHECK_EQUAL(of(key + ", " + cert), "");
+  BOOST_CHECK(of(key + " " + path.string() + "/none").contains("tls_server_sni_maps: a.example: "));
+  BOOST_CHECK(of(key + " " + path.string() + "/none").contains(lost));
+  BOOST_CHECK(of(other + " " + cert).contains("is not that of the certificate"));
+  BOOST_CHECK(of(cert + " " + key).contains("the key goes before its certificate"));
+  BOOST_CHECK(of(cert).contains(lost));
+  BOOST_CHECK(of(key).contains("no certificate behind the key"));
+  BOOST_CHECK(of(other + " " + soon).contains("expires in"));
+  ::chmod(key.c_str(), 0644);
+  BOOST_CHECK(of(key + " " + cert).contains("everybody can read"));
+  ::chmod(key.c_str(), 0600);
+  BOOST_CHECK(one("tls_server_sni_maps = inline:{{a.example = " + path.string() + "/none}}\n").contains(lost));
+  BOOST_CHECK_EQUAL(line, 2);
+  BOOST_CHECK(one("", "smtp inet n - n - - smtpd -o tls_server_sni_maps=inline:{a.example=" + path.string() + "/no}\n")
+                  .contains(lost));
+  BOOST_CHECK_EQUAL(line, 1);
+  BOOST_CHECK(found("tls_server_sni_maps = static:x, fail:y\n").empty());
 }
 
 BOOST_AUTO_TEST_CASE(relay_domains_that_are_mydestination_by_its_name_are_meant_so) {

@@ -1,7 +1,10 @@
 #include "tools/table_entries.h"
 
+#include <algorithm>
+
 #include "lib/base/text.h"
 #include "lib/map/file_map.h"
+#include "lib/map/rules.h"
 #include "lib/map/table_file.h"
 
 namespace pen::tools {
@@ -25,12 +28,36 @@ void add_inline(std::string_view name, std::vector<PlacedEntry>& all) {
   }
 }
 
+/// Of a file, or of {{pattern result}, …}, which has no place.
+void add_rules(const map::PlainTable& table, std::vector<PlacedEntry>& all) {
+  std::string text;
+  const bool inside = table.name.starts_with('{');
+  if (inside) {
+    for (const std::string& rule : split_list(without_braces(table.name)))
+      text += std::string(without_braces(rule)) + "\n";
+  } else if (const auto read = map::read_table_file(table.name)) {
+    text = *read;
+  }
+  map::PassedOver passed_over;  // the table itself tells them
+  const auto style = table.type == "cidr" ? map::RuleStyle::word : map::RuleStyle::delimited;
+  const auto rules = map::parse_rules(text, table.name, style, passed_over);
+  if (!rules) return;
+  for (const map::Rule& rule : *rules) {
+    const bool whole = std::ranges::all_of(rule.result, [](const map::RulePiece& piece) { return piece.group < 0; });
+    if (rule.kind != map::Rule::Kind::match || !whole || all.size() >= kMostEntries) continue;
+    PlacedEntry entry{{.line = rule.line, .key = rule.pattern, .value = {}}, inside ? std::string() : table.name};
+    for (const map::RulePiece& piece : rule.result) entry.value += piece.text;
+    all.push_back(std::move(entry));
+  }
+}
+
 }  // namespace
 
 std::vector<PlacedEntry> table_entries(const config::Config& config, const std::vector<std::string>& tables) {
   std::vector<PlacedEntry> all;
   for (const map::PlainTable& table : map::plain_tables(join(tables), config.settings().default_database_type)) {
     if (table.type == "inline") add_inline(table.name, all);
+    if (table.type == "regexp" || table.type == "pcre" || table.type == "cidr") add_rules(table, all);
     if (!table.indexed() && table.type != "texthash") continue;
     const auto text = map::read_table_file(table.name);
     if (!text) continue;

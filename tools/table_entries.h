@@ -17,7 +17,8 @@ inline constexpr std::size_t kMostEntries = 10000;
 struct PlacedEntry : map::TableEntry {
   std::string file;  // empty: the setting that names the table is the place
 };
-/// Of lmdb, hash, btree, cdb, texthash and inline tables. A text that cannot be read has none.
+/// Of lmdb, hash, btree, cdb, texthash and inline tables; of regexp, pcre and cidr the rules, with the pattern as the
+/// key, but those whose result has parts of what is looked up. A text that cannot be read has none.
 std::vector<PlacedEntry> table_entries(const config::Config& config, const std::vector<std::string>& tables);
 
 }  // namespace pen::tools

@@ -96,7 +96,7 @@ class Finder {
     if (!items) return;
     const auto known = std::ranges::find(kLists, name, &ListKind::name);
     if (known != kLists.end()) return list(name, place, known->kind, *items);
-    const bool all_tables = name.ends_with("_maps");
+    const bool all_tables = name.ends_with("_maps") || name.ends_with("_checks");
     bool table_next = false;
     for (const std::string& item : *items) {
       const bool named = all_tables || std::exchange(table_next, asks_table(item));

@@ -46,8 +46,8 @@ BOOST_AUTO_TEST_CASE(a_line_is_one_line) {
   const std::string json = TraceTool::shown(line, "smtp", true);
   BOOST_TEST(json.contains("\"kind\":\"received\""));
   BOOST_TEST(json.contains("\"session\":\"12-3\""));
-  BOOST_TEST(TraceTool::shown(Dropped{7}, "smtp", false).contains("7 lines"));
-  BOOST_TEST(TraceTool::shown(Dropped{7}, "smtp", true).contains("\"lines\":7"));
+  BOOST_TEST(TraceTool::shown(ipc::trace::Dropped{7}, "smtp", false).contains("7 lines"));
+  BOOST_TEST(TraceTool::shown(ipc::trace::Dropped{7}, "smtp", true).contains("\"lines\":7"));
 }
 
 BOOST_AUTO_TEST_CASE(services_are_asked_where_they_listen) {

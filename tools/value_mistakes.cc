@@ -1,6 +1,7 @@
 #include "tools/value_mistakes.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,8 @@
 #include "lib/config/nearest.h"
 #include "lib/config/restrictions.h"
 #include "lib/mail/address.h"
+#include "lib/map/file_map.h"
+#include "lib/map/table_file.h"
 #include "tools/table_entries.h"
 
 namespace pen::tools {
@@ -75,6 +78,30 @@ const WordList kWordLists[] = {{"masquerade_classes", kEnvelopeAndHeader},
 constexpr std::string_view kActions[] = {"OK",      "permit",  "REJECT", "DEFER",           "DEFER_IF_PERMIT",
                                          "DUNNO",   "DISCARD", "HOLD",   "DEFER_IF_REJECT", "FILTER",
                                          "PREPEND", "INFO",    "WARN",   "REDIRECT",        "BCC"};
+// What checks of headers and bodies can do; the second row only while mail is received.
+constexpr std::string_view kContentActions[] = {"DUNNO", "OK", "IGNORE", "STRIP", "WARN", "INFO", "PREPEND", "REPLACE"};
+constexpr std::string_view kReceivingActions[] = {"REJECT", "DISCARD", "PASS", "HOLD", "FILTER", "REDIRECT", "BCC"};
+constexpr std::string_view kMatches[] = {"hostname", "nexthop", "dot-nexthop"};
+// Of RFCs and of large providers; whether a mechanism can be spoken is another matter.
+constexpr std::string_view kKnownMechanisms[] = {"anonymous",
+                                                 "cram-md5",
+                                                 "digest-md5",
+                                                 "external",
+                                                 "gs2-krb5",
+                                                 "gssapi",
+                                                 "gss-spnego",
+                                                 "login",
+                                                 "ntlm",
+                                                 "oauthbearer",
+                                                 "otp",
+                                                 "plain",
+                                                 "srp",
+                                                 "scram-sha-1",
+                                                 "scram-sha-1-plus",
+                                                 "scram-sha-256",
+                                                 "scram-sha-256-plus",
+                                                 "scram-sha-512",
+                                                 "xoauth2"};
 constexpr std::string_view kLevels[] = {"none", "may",       "encrypt", "fingerprint",
                                         "dane", "dane-only", "verify",  "secure"};
 
@@ -97,9 +124,16 @@ class ValueFinder {
     transports();
     routes();
     access();
+    content_checks();
+    passwords();
+    mechanisms();
     tls_levels();
     needed();
     names();
+    domains();
+    addresses();
+    paths();
+    aliases();
   }
 
  private:
@@ -230,7 +264,68 @@ class ValueFinder {
     return "OK, REJECT, DUNNO or another action of access tables, a code with a text, or restrictions";
   }
 
+  void content_checks() {
+    for (const char* side : {"", "milter_", "smtp_", "lmtp_"})
+      for (const char* kind : {"header_checks", "mime_header_checks", "nested_header_checks", "body_checks"}) {
+        const std::string setting = std::string(side) + kind;
+        const bool receiving = *side == '\0' || std::string_view(side) == "milter_";
+        for (const PlacedEntry& entry : table_entries(own_, items(setting)))
+          if (const std::string why = fault_of_content_action(entry.value, receiving); !why.empty())
+            say_of(entry, setting, in_quotes(entry.value) + " " + why + ": the rule does nothing",
+                   "REJECT, DISCARD, IGNORE, HOLD, WARN or another action, as header_checks(5) has them");
+      }
+  }
+  static std::string fault_of_content_action(std::string_view value, bool receiving) {
+    value = trim(value);
+    const auto space = std::min(value.find_first_of(" \t"), value.size());
+    const std::string_view word = value.substr(0, space), argument = trim(value.substr(space));
+    if (is_one_of(kReceivingActions, word) && !receiving) return "can only be done while mail is received";
+    if (!is_one_of(kContentActions, word) && !is_one_of(kReceivingActions, word)) return "is no action";
+    if (iequals(word, "FILTER") && !argument.contains(':')) return "lacks transport:destination";
+    if ((iequals(word, "REDIRECT") || iequals(word, "BCC")) && !argument.contains('@')) return "lacks user@domain";
+    if ((iequals(word, "PREPEND") || iequals(word, "REPLACE")) && argument.empty()) return "lacks a text";
+    return {};
+  }
+
+  void passwords() {
+    for (const char* setting : {"smtp_sasl_password_maps", "lmtp_sasl_password_maps"}) {
+      for (const PlacedEntry& entry : table_entries(own_, items(setting)))
+        if (!entry.value.contains(':') && !trim(entry.value).empty())
+          say_of(entry, setting, "there is no colon, and so no password", "user:password");
+      for (const map::PlainTable& table : map::plain_tables(join(items(setting)), s_.default_database_type)) {
+        std::vector<std::string> files = {table.file()};
+        if (table.indexed()) files.push_back(table.name);
+        for (const std::string& file : files) {
+          struct stat st{};
+          if (file.starts_with('/') && ::stat(file.c_str(), &st) == 0 && (st.st_mode & S_IROTH) != 0)
+            say(setting, "everybody can read " + printable(file, 200) + ", which has passwords", "chmod 600 " + file);
+        }
+      }
+    }
+  }
+
+  void mechanisms() {
+    for (const char* setting :
+         {"smtp_sasl_mechanism_filter", "lmtp_sasl_mechanism_filter", "smtpd_sasl_mechanism_filter"})
+      for (std::string item : items(setting)) {
+        if (item.starts_with('!')) item.erase(0, 1);
+        if (item.contains(':') || item.contains('/') || is_one_of(kKnownMechanisms, item)) continue;
+        const std::string near =
+            config::nearest_name(to_lower(item), {std::begin(kKnownMechanisms), std::end(kKnownMechanisms)});
+        say(setting, in_quotes(item) + " is no mechanism", near.empty() ? "a mechanism, such as plain" : near);
+      }
+  }
+
   void tls_levels() {
+    for (const char* side : {"smtp", "lmtp"})
+      for (const char* kind : {"verify", "secure"}) {
+        const std::string setting = fmt::format("{}_tls_{}_cert_match", side, kind);
+        const std::string names = set_here(setting) ? value(setting) : std::string();
+        for (const std::string_view item : split(names, " \t\r\n,:"))
+          if (!is_one_of(kMatches, item) && !item.contains('.'))
+            say(setting, in_quotes(item) + " is no name that a certificate can have: such mail waits",
+                join({std::begin(kMatches), std::end(kMatches)}, ", ") + ", or a name");
+      }
     for (const char* setting : {"smtp_tls_policy_maps", "lmtp_tls_policy_maps"})
       for (const PlacedEntry& entry : table_entries(own_, items(setting))) {
         const std::string_view level = split(entry.value, " \t").empty() ? "" : split(entry.value, " \t").front();
@@ -257,6 +352,17 @@ class ValueFinder {
             fmt::format("maximal_backoff_time ({} s) is less than minimal_backoff_time ({} s)",
                         s_.maximal_backoff_time.count(), s_.minimal_backoff_time.count()),
             "a maximal_backoff_time that is not less");
+    if (set_here("delay_warning_time") && s_.delay_warning_time.count() > 0 &&
+        s_.delay_warning_time >= s_.maximal_queue_lifetime)
+      say("delay_warning_time", "mail is returned before it is warned of: maximal_queue_lifetime is not longer",
+          "less than maximal_queue_lifetime");
+    if ((set_here("smtpd_soft_error_limit") || set_here("smtpd_hard_error_limit")) &&
+        s_.smtpd_soft_error_limit > s_.smtpd_hard_error_limit)
+      say(set_here("smtpd_soft_error_limit") ? "smtpd_soft_error_limit" : "smtpd_hard_error_limit",
+          "smtpd_soft_error_limit is more than smtpd_hard_error_limit, which ends the session before",
+          "a smtpd_soft_error_limit that is less");
+    if (set_here("default_privs") && value("default_privs") == "root")
+      say("default_privs", "commands and files of aliases are not for root: such mail waits", "nobody");
     // Warnings: transport_maps may lead all this mail elsewhere.
     const std::string& to = s_.virtual_transport;
     const auto* agent = whole_.find_service(to.substr(0, to.find(':')), config::ServiceType::unix_stream);
@@ -270,10 +376,21 @@ class ValueFinder {
       say(set_here("virtual_mailbox_base") ? "virtual_mailbox_base" : "virtual_mailbox_domains",
           "virtual_mailbox_base is no directory from / on: mail for these domains waits",
           "virtual_mailbox_base = /directory");
+    for (const PlacedEntry& entry : table_entries(own_, items("virtual_mailbox_maps")))
+      if (entry.value.starts_with("../") || entry.value.contains("/../"))
+        say_of(entry, "virtual_mailbox_maps", in_quotes(entry.value) + " leads out of its directory: its mail waits",
+               "a path below virtual_mailbox_base");
     for (const char* ids : {"virtual_uid_maps", "virtual_gid_maps"}) {
       if (value(ids).empty())
         say("virtual_mailbox_domains", fmt::format("{} is empty: mail for these domains waits", ids),
             fmt::format("{} = static:NUMBER", ids));
+      for (const PlacedEntry& entry : table_entries(own_, items(ids)))
+        if (!parse_unsigned(entry.value))
+          say_of(entry, ids, in_quotes(entry.value) + " is no number: its mail waits", "the number, as id shows it");
+        else if (std::string_view(ids) == "virtual_uid_maps" &&
+                 *parse_unsigned(entry.value) < static_cast<unsigned long long>(s_.virtual_minimum_uid))
+          say_of(entry, ids, in_quotes(entry.value) + " is less than virtual_minimum_uid: its mail waits",
+                 fmt::format("{} or more", s_.virtual_minimum_uid));
       for (const std::string& item : items(ids))
         if (item.starts_with("static:") && !parse_unsigned(std::string_view(item).substr(7)))
           say(ids, in_quotes(item) + " is no number: mail for these domains waits", "the number, as id shows it");
@@ -283,6 +400,12 @@ class ValueFinder {
   void names() {
     if (set_here("myhostname") && !mail::valid_hostname(s_.myhostname))
       say("myhostname", in_quotes(s_.myhostname) + " is no host name", "the name of this host in DNS", Severity::error);
+    if (set_here("mydomain") && !mail::valid_hostname(value("mydomain")))
+      say("mydomain", in_quotes(value("mydomain")) + " is no domain", "the domain of this host", Severity::error);
+    for (const char* setting : {"smtp_helo_name", "lmtp_lhlo_name"})
+      if (const std::string name = set_here(setting) ? value(setting) : std::string();
+          !name.empty() && !mail::valid_hostname(name) && !(name.starts_with('[') && name.ends_with(']')))
+        say(setting, in_quotes(name) + " is no host name: hosts that look refuse it", "the name of this host in DNS");
     if (set_here("myorigin") && s_.myorigin.empty())
       say("myorigin", "empty: addresses without a domain get none", "$myhostname, or $mydomain");
     if (set_here("always_bcc") && !s_.always_bcc.empty()) {
@@ -291,6 +414,13 @@ class ValueFinder {
       if (listed.size() != 1 || !skipped.empty() || s_.always_bcc.find(' ') != std::string::npos)
         say("always_bcc", in_quotes(s_.always_bcc) + " is not one address", "one address");
     }
+    if (const std::string set = set_here("recipient_delimiter") ? value("recipient_delimiter") : std::string();
+        set.find_first_of("@<>()[]\\,;:\"") != std::string::npos || std::ranges::any_of(set, ascii_space))
+      say("recipient_delimiter", in_quotes(set) + " has characters that no user part has as they are",
+          "the characters that begin an extension, such as + or +-, with nothing between");
+    else if (std::ranges::any_of(set, ascii_alnum))
+      say("recipient_delimiter", in_quotes(set) + ": letters and digits stand in names of users, which would end there",
+          "the characters that begin an extension, such as + or +-");
     for (const char* setting : {"smtp_bind_address", "smtp_bind_address6", "lmtp_bind_address", "lmtp_bind_address6"})
       if (set_here(setting) && !value(setting).empty() && !parse_ip(bare(value(setting))))
         say(setting, in_quotes(value(setting)) + " is no address: connections leave from any of this host",
@@ -305,6 +435,73 @@ class ValueFinder {
       say("mailbox_command", printable(program, 200) + " cannot be run: mail for users of this host waits",
           "a program that is there");
   }
+  /// Lists whose items are domains.
+  void domains() {
+    for (const char* setting :
+         {"mydestination", "relay_domains", "virtual_alias_domains", "virtual_mailbox_domains", "masquerade_domains"})
+      for (const std::string& item : items(setting)) {
+        std::string_view name = item;
+        while (name.starts_with('!') || name.starts_with('.')) name.remove_prefix(1);
+        const auto of_name = [](char c) { return ascii_alnum(c) || std::string_view("._-").contains(c) || c < 0; };
+        if (name.starts_with('[') || name.starts_with('/') || name.contains(':') || std::ranges::all_of(name, of_name))
+          continue;
+        say(setting, in_quotes(item) + " is no domain", "domains with commas or blanks between them");
+      }
+  }
+
+  void addresses() {
+    for (const char* setting :
+         {"luser_relay", "double_bounce_sender", "address_verify_sender", "error_notice_recipient",
+          "bounce_notice_recipient", "2bounce_notice_recipient", "delay_notice_recipient", "empty_address_recipient"})
+      if (const std::string one = set_here(setting) ? value(setting) : std::string();
+          !one.starts_with('"') && one.find_first_of(" \t,;") != std::string::npos)
+        say(setting, in_quotes(one) + " is not one address", "one address");
+  }
+
+  void paths() {
+    for (const char* setting : {"queue_directory", "data_directory", "mail_spool_directory"})
+      if (const std::string path = set_here(setting) ? value(setting) : std::string();
+          !path.empty() && !path.starts_with('/'))
+        say(setting, in_quotes(path) + " does not begin with /: it is another directory for each program",
+            "the whole path", Severity::error);
+    for (const char* setting : {"smtpd_tls_CApath", "smtp_tls_CApath", "lmtp_tls_CApath", "virtual_mailbox_base"})
+      if (const std::string path = set_here(setting) ? value(setting) : std::string();
+          path.starts_with('/') && ::access(path.c_str(), F_OK) != 0)
+        say(setting, printable(path, 200) + " is not there", "a directory that is there");
+    if (set_here("home_mailbox") && value("home_mailbox").starts_with('/'))
+      say("home_mailbox", in_quotes(value("home_mailbox")) + " is below the user's home directory all the same",
+          "the path below the home directory, such as Maildir/; mail_spool_directory is for boxes elsewhere");
+    for (const std::string& item : items("forward_path"))
+      if (!item.starts_with('/') && !item.starts_with('$'))
+        say("forward_path", in_quotes(item) + " begins neither with / nor with $home: no such file is found",
+            "$home/.forward");
+  }
+
+  /// Programs and lists that aliases name.
+  void aliases() {
+    for (const map::PlainTable& table : map::plain_tables(join(items("alias_maps")), s_.default_database_type)) {
+      if (!table.indexed() && table.type != "texthash") continue;
+      const auto text = map::read_table_file(table.name);
+      if (!text) continue;
+      for (map::TableEntry& entry : map::parse_aliases(*text, table.name).entries) {
+        const PlacedEntry placed{std::move(entry), table.name};
+        for (std::string_view item : split(placed.value, ",")) {
+          item = trim(item);
+          while (item.starts_with('"')) item.remove_prefix(1);
+          const bool command = item.starts_with('|'), list = item.starts_with(":include:");
+          if (command) item = trim(item.substr(1));
+          if (list) item.remove_prefix(std::string_view(":include:").size());
+          const std::string path(item.substr(0, item.find_first_of(" \t\"")));
+          if ((!command && !list) || !path.starts_with('/') || ::access(path.c_str(), command ? X_OK : R_OK) == 0)
+            continue;
+          say_of(placed, "alias_maps",
+                 printable(path, 200) + (command ? " cannot be run" : " cannot be read") + ": mail for it waits",
+                 command ? "a program that is there" : "a list that is there");
+        }
+      }
+    }
+  }
+
   static std::string bare(std::string text) {
     return text.starts_with('[') && text.ends_with(']') ? text.substr(1, text.size() - 2) : text;
   }

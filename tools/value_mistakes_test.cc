@@ -1,5 +1,7 @@
 #include "tools/value_mistakes.h"
 
+#include <sys/stat.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "lib/base/text.h"
@@ -142,9 +144,98 @@ BOOST_AUTO_TEST_CASE(names_and_addresses_that_are_none_are_told) {
   BOOST_TEST(found("always_bcc = archive\n").empty());
   BOOST_TEST(found("smtp_bind_address = 300.1.1.1\n").contains("is no address"));
   BOOST_TEST(found("smtp_bind_address = 192.0.2.1\nsmtp_bind_address6 = [2001:db8::1]\n").empty());
+  for (const char* odd : {"x", "+5", "plus"})
+    BOOST_TEST(found(std::string("recipient_delimiter = ") + odd + "\n").contains("letters and digits"), odd);
+  for (const char* odd : {"@", "+ -", "\"+\"", "+,-"})
+    BOOST_TEST(found(std::string("recipient_delimiter = ") + odd + "\n").contains("as they are"), odd);
+  for (const char* usual : {"", "+", "+-", ".", "=", "_", "#"})
+    BOOST_TEST(found(std::string("recipient_delimiter = ") + usual + "\n").empty(), usual);
   BOOST_TEST(found("mynetworks = localhost, 127.0.0.1, [::1], 10.0.0.0/8, !192.0.2.1\n") ==
              "mynetworks: \"localhost\" is no network: it matches nobody");
   BOOST_TEST(found("mailbox_command = /no/such/procmail -a\n").contains("/no/such/procmail cannot be run"));
+}
+
+BOOST_AUTO_TEST_CASE(a_value_that_can_be_read_and_cannot_be_meant_is_told) {
+  struct Row {
+    const char *main, *said;
+  };
+  for (const Row& row : {
+           Row{"mydomain = example com", "mydomain: \"example com\" is no domain"},
+           Row{"smtp_helo_name = my_host!", "smtp_helo_name: \"my_host!\" is no host name"},
+           Row{"mydestination = a.example;b.example", "mydestination: \"a.example;b.example\" is no domain"},
+           Row{"relay_domains = a@b.example", "relay_domains: \"a@b.example\" is no domain"},
+           Row{"luser_relay = no such user", "luser_relay: \"no such user\" is not one address"},
+           Row{"double_bounce_sender = two words", "double_bounce_sender: \"two words\" is not one address"},
+           Row{"data_directory = lib", "data_directory: \"lib\" does not begin with /"},
+           Row{"mail_spool_directory = mail", "mail_spool_directory: \"mail\" does not begin with /"},
+           Row{"smtp_tls_CApath = /no/such/dir", "smtp_tls_CApath: /no/such/dir is not there"},
+           Row{"home_mailbox = /Maildir/", "home_mailbox: \"/Maildir/\" is below the user's home"},
+           Row{"forward_path = .forward", "forward_path: \".forward\" begins neither with / nor"},
+           Row{"delay_warning_time = 10w", "delay_warning_time: mail is returned before it is warned of"},
+           Row{"smtpd_soft_error_limit = 50", "smtpd_soft_error_limit: smtpd_soft_error_limit is more than"},
+           Row{"default_privs = root", "default_privs: commands and files of aliases are not for root"},
+           Row{"smtp_tls_verify_cert_match = hostnam", "smtp_tls_verify_cert_match: \"hostnam\" is no name"},
+           Row{"smtp_sasl_mechanism_filter = plian", "smtp_sasl_mechanism_filter: \"plian\" is no mechanism"},
+       }) {
+    BOOST_TEST(found(std::string(row.main) + "\n").contains(row.said), row.main);
+    BOOST_TEST(line == 2);
+  }
+  for (const char* right :
+       {"mydestination = $myhostname, .a.example, [192.0.2.1], my_host, hash:/x, /file, b\xc3\xbc.example",
+        "smtp_helo_name = [192.0.2.1]", "luser_relay = \"two words\"@a.example", "luser_relay = $user+x",
+        "home_mailbox = Maildir/", "forward_path = $home/.forward${recipient_delimiter}, /var/forward/$user",
+        "delay_warning_time = 4h", "smtpd_hard_error_limit = 100", "default_privs = nobody",
+        "smtp_tls_secure_cert_match = nexthop, dot-nexthop, .example.org",
+        "smtpd_sasl_mechanism_filter = !external, static:rest", "smtp_sasl_mechanism_filter = plain, LOGIN, XOAUTH2"})
+    BOOST_TEST(found(std::string(right) + "\n") == "", right);
+}
+
+BOOST_AUTO_TEST_CASE(entries_of_tables_that_cannot_do_what_they_are_for_have_their_line) {
+  const auto of = [&](const std::string& setting, const char* type, const std::string& text) {
+    return found(setting + " = " + type + ":" + scratch.write("table", text) + "\n");
+  };
+  struct Row {
+    const char *setting, *type, *text, *said;
+  };
+  for (const Row& row : {
+           Row{"header_checks", "regexp", "/^a/ OK\n/^Subject: x/ REJEKT\n", "\"REJEKT\" is no action"},
+           Row{"body_checks", "pcre", "/^a/ OK\n/b/ FILTER foo\n", "\"FILTER foo\" lacks transport:destination"},
+           Row{"header_checks", "pcre", "/a/ OK\n/b/ BCC me\n", "\"BCC me\" lacks user@domain"},
+           Row{"header_checks", "pcre", "/a/ OK\n/b/ PREPEND\n", "\"PREPEND\" lacks a text"},
+           Row{"smtp_header_checks", "regexp", "/a/ IGNORE\n/b/ REJECT no\n",
+               "can only be done while mail is received"},
+           Row{"smtpd_client_restrictions = check_client_access x:y, check_client_access", "cidr",
+               "192.0.2.0/24 OK\n10.0.0.0/8 REJEKT\n", "\"REJEKT\" is no action"},
+           Row{"smtp_sasl_password_maps", "hash", "a.example u:p\nb.example user\n", "there is no colon"},
+           Row{"alias_maps", "hash", "a: b\nc: \"|/no/such/prog -x\"\n", "/no/such/prog cannot be run"},
+           Row{"alias_maps", "hash", "a: b\nc: d, :include:/no/such/list\n", "/no/such/list cannot be read"},
+       }) {
+    const std::string setting(row.setting);
+    const std::string said = setting.contains('=')
+                                 ? found(setting + " " + row.type + ":" + scratch.write("table", row.text) + "\n")
+                                 : of(setting, row.type, row.text);
+    BOOST_TEST(said.contains(row.said), row.setting << said);
+    if (setting != "smtp_sasl_password_maps") BOOST_TEST(line == 2, row.setting);
+  }
+  BOOST_TEST(of("header_checks", "pcre", "/(a)/ REJECT $1\n/b/ REPLACE x: y\nif /c/\n/d/ dunno\nendif\n") == "");
+  BOOST_TEST(of("transport_maps", "regexp", "/(.*)@x/ smtp:[$1]\n") == "");
+  BOOST_TEST(of("alias_maps", "hash", "a: \"|/bin/sh -c x\", :include:/etc/passwd, |relative\n") == "");
+  const std::string open = scratch.write("open", "a.example u:p\n");
+  ::chmod(open.c_str(), 0644);
+  BOOST_TEST(found("smtp_sasl_password_maps = texthash:" + open + "\n").contains("everybody can read"));
+  ::chmod(open.c_str(), 0600);
+  BOOST_TEST(found("smtp_sasl_password_maps = texthash:" + open + "\n") == "");
+  const std::string box =
+      "virtual_mailbox_domains = v.example\nvirtual_mailbox_maps = inline:{a@v.example=a/}\n"
+      "virtual_mailbox_base = /var/mail\nvirtual_gid_maps = static:5000\nvirtual_uid_maps = texthash:";
+  BOOST_TEST(found("virtual_mailbox_domains = v.example\nvirtual_mailbox_base = /no/such/base\n"
+                   "virtual_mailbox_maps = inline:{a@v.example=../up}\n")
+                 .contains("virtual_mailbox_maps: a@v.example: \"../up\" leads out of its directory"));
+  BOOST_TEST(found("virtual_mailbox_base = /no/such/base\n").contains("/no/such/base is not there"));
+  BOOST_TEST(
+      found(box + scratch.write("ids", "a@v.example 5000\nb@v.example vmail\n") + "\n").contains("is no number"));
+  BOOST_TEST(line == 2);
+  BOOST_TEST(found(box + scratch.write("ids", "a@v.example 5000\nb@v.example 0\n") + "\n").contains("is less than"));
 }
 
 BOOST_AUTO_TEST_CASE(a_sentence_of_a_program_has_the_place_of_what_it_is_about) {

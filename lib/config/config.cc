@@ -1,8 +1,10 @@
 #include "lib/config/config.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 #include "lib/base/tls_log_level.h"
 #include "lib/base/version.h"
@@ -286,6 +288,8 @@ void Config::fill() {
 #define PEN_OBSOLETE(...)
 #include "lib/config/params.def"
 
+  if (const auto ports = parse_tcp_ports(settings_.known_tcp_ports); !ports)
+    complain("known_tcp_ports", Parser::shown(ports.error()) + " is not name=port");
   const std::string& log = settings_.maillog_file;
   const auto covers = [&](const std::string& prefix) {
     return log.starts_with(prefix) &&
@@ -293,6 +297,35 @@ void Config::fill() {
   };
   if (!log.empty() && std::ranges::none_of(settings_.maillog_file_prefixes, covers))
     complain("maillog_file", Parser::shown(log) + " begins with none of maillog_file_prefixes");
+
+  const auto level = text("compatibility_level").value_or("");
+  if (!compare_levels(level, "1"))
+    complain("compatibility_level", Parser::shown(level) + " is no such level as 2 or 3.6");
+  // What is wrong with a default because of another setting belongs to that setting, and is said of it once.
+  constexpr int kMostSteps = 10;
+  const auto cause_of = [this](const auto& self, std::string_view name, int steps) -> std::string {
+    if (entries_.contains(name)) return std::string(name);
+    const Row* row = steps == 0 ? nullptr : find_row(name);
+    if (row != nullptr)
+      for (const NameUse& use : names_in(row->default_text))
+        if (std::string found = self(self, use.name, steps - 1); !found.empty()) return found;
+    return {};
+  };
+  const auto cause = [&](const Problem& p) {
+    return entries_.contains(p.name) ? std::string() : cause_of(cause_of, p.name, kMostSteps);
+  };
+  std::set<std::string, std::less<>> wrong;
+  for (const Problem& p : problems_)
+    if (p.severity == Severity::error && entries_.contains(p.name)) wrong.insert(p.name);
+  std::erase_if(problems_, [&](const Problem& p) { return wrong.contains(cause(p)); });
+  for (Problem& p : problems_) {
+    const std::string name = cause(p);
+    if (name.empty()) continue;
+    const Place place = where(name).value_or(Place{});
+    p.file = place.file;
+    p.line = place.line;
+    p.text = "$" + name + " is its value: " + p.text;
+  }
 }
 
 namespace {

@@ -95,6 +95,17 @@ BOOST_AUTO_TEST_CASE(every_default_is_a_value_of_its_setting_at_every_compatibil
   for (const char* level : {"0", "1", "2", "3.6", "3.11"})
     BOOST_TEST(errors(config(std::string("compatibility_level = ") + level)) == "");
 }
+BOOST_AUTO_TEST_CASE(what_another_setting_makes_of_a_default_is_said_of_that_setting_and_once) {
+  BOOST_TEST(errors(config("compatibility_level = nine")) ==
+             "/etc/pen/main.cf:1: compatibility_level: \"nine\" is no such level as 2 or 3.6\n");
+  BOOST_TEST(errors(config("default_process_limit = 0")) ==
+             "/etc/pen/main.cf:1: default_process_limit: the value must be at least 1\n");
+  BOOST_TEST(errors(config("known_tcp_ports = smtp")) ==
+             "/etc/pen/main.cf:1: known_tcp_ports: \"smtp\" is not name=port\n");
+  const std::string derived = errors(config("alias_maps =\nreject_tempfail_action = perhaps"));
+  BOOST_TEST(derived.find("main.cf:2: ") != std::string::npos, derived);
+}
+
 BOOST_AUTO_TEST_CASE(low_compatibility_levels_give_postfix_old_defaults_but_never_an_open_relay) {
   const Config c = config("compatibility_level = 0");
   BOOST_TEST(c.settings().append_dot_mydomain);

@@ -3,8 +3,8 @@
 ///
 /// Use:     for (const NamedTable& t : named_tables(config)) … t.spec …      // "hash:/etc/penstock/transport"
 /// Finds:   in every LIST and TEXT setting that acts, and in old names of such: items of a known table type, items of
-///          …_maps and …_database without a type (they have default_database_type), what follows check_…_access, and
-///          /file names of other lists. Also what restriction classes hold.
+///          …_maps, …_checks and …_database without a type (they have default_database_type), what follows
+///          check_…_access, and /file names of other lists. Also what restriction classes hold.
 /// Pure.
 #include <optional>
 #include <string>

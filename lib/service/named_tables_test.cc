@@ -24,6 +24,7 @@ BOOST_AUTO_TEST_CASE(settings_of_one_table_and_old_names_count_as_well) {
   BOOST_TEST((named("smtpd_milter_maps = cidr:/x\n") == Found{"smtpd_milter_maps: cidr:/x"}));
   BOOST_TEST((named("postscreen_dnsbl_reply_map = texthash:/x\n") == Found{"postscreen_dnsbl_reply_map: texthash:/x"}));
   BOOST_TEST((named("smtp_tls_per_site = hash:/x\n") == Found{"smtp_tls_per_site: hash:/x"}));
+  BOOST_TEST((named("mime_header_checks = /x\n") == Found{"mime_header_checks: /x"}));
   BOOST_TEST((named("mydestination = a.example, /x\n") == Found{"mydestination: /x"}));
 }
 

@@ -1,4 +1,5 @@
 """penstock check and values that end a program at its start: it tells all of them in one run."""
+import json
 import os
 import re
 import subprocess
@@ -52,6 +53,12 @@ VALUES = [
     ("event_webhooks", "ftp://here.example", "penevents"),
     ("event_log_types", "weather", "penevents"),
 ]
+# What keeps TLS from working, of which a program names the first alone.
+TLS = {"smtpd_tls_security_level": "may", "smtp_tls_security_level": "may", "smtpd_tls_protocols": "TLSv9",
+       "smtpd_tls_ciphers": "hihg", "smtpd_tls_fingerprint_digest": "md7",
+       "smtpd_tls_chain_files": "/no/such/chain", "smtp_tls_protocols": "foo", "smtp_tls_ciphers": "strong",
+       "smtp_tls_fingerprint_digest": "sha9", "smtp_tls_CAfile": "/no/such/ca", "tls_ssl_options": "NO_SUCH",
+       "tls_server_sni_maps": "inline:{a.example=/no/such/sni}"}
 BASE = {"myhostname": "mx.test.example", "mydestination": "local.test.example", "alias_maps": "",
         "smtpd_sasl_auth_enable": "yes", "smtpd_sasl_type": "dovecot", "smtpd_sasl_path": "inet:127.0.0.1:1",
         "smtp_sasl_auth_enable": "yes", "smtp_sasl_password_maps": "static:x", "requiretls_enable": "yes",
@@ -86,6 +93,16 @@ class CheckValues(Suite):
         for name, _, program in VALUES:
             with self.subTest(name):
                 self.assertTrue(any(name in line for line in errors), (program, errors))
+
+    def test_all_that_keeps_tls_from_working_is_told_in_one_run_with_its_line(self):
+        etc = self.directory(TLS)
+        done = subprocess.run([os.path.join(BIN, "penstock"), "-c", etc, "check", "--no-dns", "--json"],
+                              capture_output=True, text=True, timeout=300)
+        with open(os.path.join(etc, "main.cf")) as main:
+            lines = [line.split(" = ")[0] for line in main]
+        found = [one for one in json.loads(done.stdout) if one["level"] != "note" and one.get("line")]
+        places = {lines[one["line"] - 1] for one in found if one["file"].endswith("/main.cf")}
+        self.assertEqual({name for name in TLS if not name.endswith("_level")} - places, set(), done.stdout)
 
     def test_what_is_right_gives_no_error(self):
         etc = self.directory({})

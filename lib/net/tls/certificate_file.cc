@@ -52,6 +52,11 @@ std::optional<bool> key_fits(const std::string& key_file, const std::string& cer
   return fits;
 }
 
+std::string fault_of_chains(const std::string& pem, const std::string& name) {
+  const auto chains = parse_chains(pem, name);
+  return chains ? std::string() : chains.error().context();
+}
+
 std::optional<bool> certificate_names(const std::string& path, const std::string& host) {
   const X509Ptr x = certificate_of(path);
   if (!x) return std::nullopt;

@@ -186,7 +186,8 @@ Result<void> Context::Impl::open() {
     SSL_CTX_set1_groups_list(ctx.get(), "X25519:P-256");
   }
   if (!EVP_get_digestbyname(options.digest.c_str()))
-    return fail(TlsError::setup, "digest \"" + options.digest + "\" is not known");
+    return fail(TlsError::setup, std::string(options.role == Role::server ? "smtpd" : "smtp") +
+                                     "_tls_fingerprint_digest: digest \"" + options.digest + "\" is not known");
   PEN_TRY(load_certificates());
   PEN_TRY(load_authorities());
   SSL_CTX_set_verify_depth(ctx.get(), options.verify_depth);
