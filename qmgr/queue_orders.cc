@@ -58,8 +58,9 @@ struct QueueServer::Run {
   std::string failed;  // id of the first that failed
   Outcome why = Outcome::ok;
   std::uint64_t looked = 0, of = 0;
-  bool again = false;  // looks for what it missed
-  bool known = false;  // one of the ids that it names is in the queue
+  bool again = false;   // looks for what it missed
+  bool counts = false;  // nothing is listed and nothing ordered
+  bool known = false;   // one of the ids that it names is in the queue
   SteadyTime reported;
   std::vector<std::string> missed;  // were not where they had been when their turn came
   queue_log::IdFilter met;          // of those that stay in the queue, and may be met again
@@ -211,10 +212,11 @@ async::Task<bool> QueueServer::look_through(Session& s, const Act& m, std::share
       if (wanted != 0) met.insert(l.queue_id);
       if (m.dry_run) {
         run->met.add(queue_log::IdFilter::hash(l.queue_id));
+        ++run->count;
+        if (run->counts) continue;
         Entry entry = to_entry(l);
         entry.request = m.request;
         (void)s.channel.send(entry);
-        ++run->count;
         continue;
       }
       while (there && run->full()) {
@@ -300,6 +302,15 @@ std::string QueueServer::refusal(const Act& m) const {
   return {};
 }
 
+/// How many messages wait that an order for all means: nothing knows it without looking.
+async::Task<std::uint64_t> QueueServer::count_meant(Session& s, Act m) {
+  m.dry_run = true;
+  auto run = std::make_shared<Run>(loop_);
+  run->counts = true;
+  co_await run_order(s, m, run);
+  co_return run->count;
+}
+
 async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
   Done done{m.request, Outcome::ok, 0, {}};
   const bool by_id = !m.queue_ids.empty();
@@ -320,8 +331,9 @@ async::Task<void> QueueServer::handle(std::shared_ptr<Session> s, Act m) {
     done.text = std::move(why);
   } else if (m.verb == Verb::flush && m.all && !by_id && filter.empty() && !m.dry_run) {
     co_await recovered();
+    done.count = co_await count_meant(*s, m);
     manager_.flush_all();
-    tell_flush(m, 0, s->by(m));
+    tell_flush(m, done.count, s->by(m));
   } else {
     co_await recovered();
     if (m.verb == Verb::flush && !m.dry_run) manager_.forgive();

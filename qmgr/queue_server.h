@@ -116,6 +116,7 @@ class QueueServer {
   /// Why the order cannot be given here; empty: it can.
   std::string refusal(const ipc::queue::Act& m) const;
   async::Task<void> run_order(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run);
+  async::Task<std::uint64_t> count_meant(Session& s, ipc::queue::Act m);
   async::Task<bool> look_through(Session& s, const ipc::queue::Act& m, std::shared_ptr<Run> run,
                                  std::vector<std::string> ids, WallTime began);
   /// Whether the order is for this message. Reads its envelope if it must.

@@ -212,10 +212,7 @@ int QueueTool::flush(QueueClient& client) {
   if (done.outcome == ipc::queue::Outcome::not_found && options_.action == Action::message)
     die(kProgram, EX_DATAERR, options_.target + ": no such message in the queue");
   expect_ok(kProgram, done);
-  if (options_.verbose && act.all)
-    print("every deferred message is tried now\n");
-  else if (options_.verbose)
-    print(std::to_string(done.count) + " messages are tried now\n");
+  if (options_.verbose) print(std::to_string(done.count) + " messages are tried now\n");
   return EX_OK;
 }
 

@@ -114,6 +114,14 @@ class Orders(Suite):
             eventually(lambda: tries() == [1, 2, 2, 1], tries)
             mx.tool("penqueue", "-f", check=True)
             eventually(lambda: tries() == [2, 3, 3, 2], tries)
+            # All, but for what is on hold, is counted where it is said how much is tried.
+            mx.tool("pensuper", "-h", ids[0], check=True)
+            for words, said in ((("penstock", "flush"), "flushed: 3 messages\n"),
+                                (("penqueue", "-vf"), "3 messages are tried now\n")):
+                eventually(lambda: [m["queue_name"] for m in mx.queue()].count("deferred") == 3, mx.queue)
+                self.assertEqual(mx.tool(*words, check=True).stdout, said)
+            mx.tool("pensuper", "-d", "ALL", check=True)
+            self.assertEqual(mx.tool("penstock", "flush", check=True).stdout, "flushed: 0 messages\n")
 
     def test_an_id_that_is_not_in_the_queue_is_named(self):
         gone, text = "4bGNsx3Ynxz1kGz8", "4bGNsx3Ynxz1kGz8: no such message in the queue"
