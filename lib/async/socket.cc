@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -203,9 +204,12 @@ Result<Fd> listen_on(const SocketAddress& at, int backlog) {
   }
   if (::bind(fd.get(), address.get(), address.size) != 0) {
     if (errno != EADDRINUSE || !at.is_unix()) return fail_errno("bind " + at.text());
+    // Who left a link there chose what it leads to: neither that counts nor that it leads nowhere.
+    struct stat there{};
+    const bool is_link = ::lstat(at.path.c_str(), &there) == 0 && S_ISLNK(there.st_mode);
     Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!probe) return fail_errno("socket");
-    if (::connect(probe.get(), address.get(), address.size) == 0 || errno != ECONNREFUSED) {
+    if (!is_link && (::connect(probe.get(), address.get(), address.size) == 0 || errno != ECONNREFUSED)) {
       return fail_errno("bind " + at.text(), EADDRINUSE);
     }
     if (::unlink(at.path.c_str()) != 0) return fail_errno("replace " + at.path);

@@ -34,7 +34,7 @@ struct PeerCredentials {
 Result<PeerCredentials> peer_credentials(int fd);
 
 /// Listens at the address. Port 0 picks a free port (see local_address). A Unix socket file that nobody listens on is
-/// replaced.
+/// replaced, and so is a link, wherever it leads.
 Result<Fd> listen_on(const SocketAddress& at, int backlog = 1024);
 
 /// tcp_windowsize: bytes of both buffers of TCP sockets, for connect(), listen_on() and what they accept. 0: the kernel

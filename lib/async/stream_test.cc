@@ -493,6 +493,23 @@ BOOST_AUTO_TEST_CASE(unix_sockets_work_at_any_depth_and_replace_a_dead_one) {
   BOOST_TEST(peer_credentials(accepted.value().stream.fd()).value().uid == ::getuid());
 }
 
+BOOST_AUTO_TEST_CASE(a_link_in_the_place_of_a_unix_socket_is_replaced_wherever_it_leads) {
+  pen::testing::ScratchDir dir;
+  const std::string other = dir.file("other"), nowhere = dir.file("nowhere");
+  const Fd served = listen_on(SocketAddress::unix(other)).value();
+  const std::string text = dir.write("text", "what stays");
+  for (const std::string& target : {other, nowhere, text}) {
+    const std::string path = dir.file("socket");
+    std::filesystem::create_symlink(target, path);
+    BOOST_TEST(listen_on(SocketAddress::unix(path)).has_value(), target);
+    BOOST_TEST(!std::filesystem::is_symlink(path), target);
+    std::filesystem::remove(path);
+  }
+  BOOST_TEST(!std::filesystem::exists(nowhere));
+  BOOST_TEST(std::filesystem::file_size(text) == 10U);
+  BOOST_TEST(listen_on(SocketAddress::unix(other)).error().is_errno(EADDRINUSE));
+}
+
 BOOST_AUTO_TEST_CASE(the_listener_takes_no_more_than_its_bound_until_a_place_is_free) {
   Loop loop;
   Fd listening = listen_on(SocketAddress::inet("127.0.0.1", 0)).value();
