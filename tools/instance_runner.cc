@@ -95,6 +95,14 @@ int print_instances(const std::vector<const InstanceEntry*>& chosen, bool runnin
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const InstanceEntry* instance : chosen) {
     if (!instance->fault.empty()) fail_with(EX_CONFIG, instance->directory + ": " + instance->fault);
+    if (json && !running) {  // a line each with the members of postmulti of Postfix 3.11
+      const nlohmann::ordered_json one = {{"name", dash(instance->name)},
+                                          {"group", dash(instance->group)},
+                                          {"enabled", instance->enabled ? "y" : "n"},
+                                          {"config_directory", instance->directory}};
+      print(one.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      continue;
+    }
     if (json) {
       nlohmann::ordered_json one;
       one["name"] = instance->name;
@@ -114,7 +122,7 @@ int print_instances(const std::vector<const InstanceEntry*>& chosen, bool runnin
                       instance->enabled ? "y" : "n", running ? fmt::format("{:<7} ", runs(*instance)) : "",
                       instance->directory));
   }
-  if (json) print(all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (json && running) print(all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   return EX_OK;
 }
 

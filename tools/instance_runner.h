@@ -17,7 +17,8 @@ namespace pen::tools {
 int run_turns(const std::vector<Turn>& turns);
 int run_command(const std::vector<const InstanceEntry*>& chosen, const std::vector<std::string>& words);
 
-/// name, group, y or n, directory, and with `running` whether it runs ("?": who asks may not know).
+/// name, group, y or n, directory, and with `running` whether it runs ("?": who asks may not know). json: with
+/// `running` one document, else a line each.
 int print_instances(const std::vector<const InstanceEntry*>& chosen, bool running, bool json);
 
 }  // namespace pen::tools

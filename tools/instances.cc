@@ -116,13 +116,13 @@ CommandKinds kinds_of(const config::Settings& s) {
 }
 
 std::vector<Turn> turns(const std::vector<const InstanceEntry*>& chosen, const std::vector<std::string>& words,
-                        const CommandKinds& kinds) {
+                        const CommandKinds& kinds, bool named) {
   std::vector<Turn> all;
   const std::string& command = words.front();
   const bool start = contains(kinds.start, command), stop = contains(kinds.stop, command);
   const bool control = contains(kinds.control, command);
   for (const InstanceEntry* entry : chosen) {
-    if (!entry->enabled && (stop || control)) continue;
+    if (!entry->enabled && !named && (stop || control)) continue;
     all.push_back({entry, !entry->enabled && start ? std::vector<std::string>{"check"} : words});
   }
   if (stop) std::ranges::reverse(all);

@@ -53,8 +53,9 @@ struct Turn {
 };
 /// A command of penstock for several instances. Start: an instance that is not enabled is checked instead. Stop: in
 /// reverse order, and those that are not enabled are left out; so they are of control commands. Others go to all.
+/// named: the one that was chosen by its name is meant, enabled or not, but for a start.
 std::vector<Turn> turns(const std::vector<const InstanceEntry*>& chosen, const std::vector<std::string>& words,
-                        const CommandKinds& kinds);
+                        const CommandKinds& kinds, bool named = false);
 
 /// What instances share and must not: directories; names; and addresses where those that are enabled would listen.
 std::vector<config::Problem> conflicts(const std::vector<InstanceEntry>& instances);

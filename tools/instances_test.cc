@@ -36,7 +36,7 @@ std::string done(const std::vector<InstanceEntry>& all, const InstanceChoice& ch
   const auto chosen = choose(all, choice);
   if (!chosen) return chosen.error();
   std::string text;
-  for (const Turn& turn : turns(*chosen, words, kKinds)) {
+  for (const Turn& turn : turns(*chosen, words, kKinds, !choice.name.empty())) {
     text += (text.empty() ? "" : " ") + (turn.instance->first ? std::string("-") : turn.instance->name) + ":";
     for (std::size_t i = 0; i < turn.words.size(); ++i) text += (i == 0 ? "" : ",") + turn.words[i];
   }
@@ -60,6 +60,9 @@ BOOST_AUTO_TEST_CASE(instances_are_stopped_in_reverse_order_and_those_not_enable
   BOOST_TEST(done(three(), {}, {"stop"}) == "in:stop -:stop");
   BOOST_TEST(done(three(), {}, {"flush"}) == "-:flush in:flush");
   BOOST_TEST(done(three(), of("mx"), {"reload"}) == "in:reload");
+  // It may run all the same, and who names it means it.
+  for (const char* command : {"stop", "abort", "reload", "flush"})
+    BOOST_TEST(done(three(), of("", "out"), {command}) == std::string("out:") + command);
 }
 
 BOOST_AUTO_TEST_CASE(other_commands_are_for_all_with_their_words) {

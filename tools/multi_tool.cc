@@ -96,7 +96,7 @@ int MultiTool::run() {
     case Mode::list:
       return print_instances(*chosen, options_.running, options_.json);
     case Mode::penstock:
-      return run_turns(turns(*chosen, options_.words, kinds_of(first->settings())));
+      return run_turns(turns(*chosen, options_.words, kinds_of(first->settings()), !options_.choice.name.empty()));
     case Mode::command:
       return run_command(*chosen, options_.words);
     case Mode::none:

@@ -70,6 +70,9 @@ class Instances(unittest.TestCase):
         self.assertEqual(self.setting(etc, "queue_directory"), self.mx.path("penstock-out", "spool"))
         line = next(l for l in self.multi("-l").split("\n") if l.startswith("out"))
         self.assertEqual(line.split(), ["out", "mx", "n", etc])
+        self.assertEqual([json.loads(line) for line in self.multi("-l", "-j").splitlines()],  # as Postfix 3.11 has it
+                         [{"name": "-", "group": "-", "enabled": "y", "config_directory": self.mx.etc},
+                          {"name": "out", "group": "mx", "enabled": "n", "config_directory": etc}])
 
         # It is not enabled: a start checks it, and starts the first one.
         self.penstock("-a", "start")
@@ -94,7 +97,12 @@ class Instances(unittest.TestCase):
         self.assertIn("disable it", self.multi("-e", "destroy", "-i", "out", status=69))
         self.multi("-e", "disable", "-i", "out")
         self.assertIn("stop it", self.multi("-e", "destroy", "-i", "out", status=69))
+        self.penstock("-a", "stop")  # it is left alone, but not when it is named
+        self.assertEqual({n: o["running"] for n, o in self.listed().items()}, {"": False, "out": True})
+        self.penstock("-i", "out", "stop")
+        self.assertFalse(self.listed()["out"]["running"])
         self.multi("-e", "enable", "-i", "out")
+        self.penstock("-a", "start")
         order = [l for l in self.penstock("-a", "stop").split("\n") if l.endswith(":")]
         self.assertEqual([("out" in l) for l in order], [True, False], order)
         self.assertFalse(any(one["running"] for one in self.listed().values()))
