@@ -29,6 +29,14 @@ class ServiceManager(Suite):
         environment = {**os.environ, "NOTIFY_SOCKET": manager.path, **variables}
         return subprocess.Popen([os.path.join(BIN, "penstock"), "-c", mx.etc, "start-fg"], env=environment)
 
+    def test_the_units_with_root_differ_in_their_instance_alone(self):
+        def lines(unit):
+            with open(os.path.join(TOP, "conf", unit)) as text:
+                return text.read().split("[Service]")[1].splitlines()
+        one, any_other = lines("penstock.service"), lines("penstock@.service")
+        self.assertEqual([line.replace(" -c /etc/penstock-%i", "") for line in any_other], one)
+        self.assertEqual(sum("%i" in line for line in any_other), 2)
+
     def test_start_reload_stop(self):
         with Instance(start=False) as mx:
             manager = Manager(self, mx.dir)
