@@ -215,6 +215,10 @@ class Packages(unittest.TestCase):
             self.assertEqual(debian.read("etc/penstock/main.cf"), edited, "an upgrade")
             debian.run("dpkg-reconfigure penstock")
             self.assertEqual(debian.read("etc/penstock/main.cf"), edited, "a reconfiguration without a change")
+            debian.run("penconf -e myorigin=by.hand.example inet_interfaces=127.0.0.1,192.0.2.1")
+            debian.reconfigure({"penstock/main_mailer_type": "Internet Site", "penstock/relayhost": ""})
+            self.assertEqual(debian.run("penconf -h myorigin inet_interfaces relayhost"),
+                             "by.hand.example\n127.0.0.1,192.0.2.1\n\n", "what no answer is about")
 
     def test_postfix_is_replaced_and_its_mail_delivered_once(self):
         with DebianRoot() as debian:
@@ -272,6 +276,13 @@ class Packages(unittest.TestCase):
             # Back again: the mail is still there.
             debian.install("penstock", answers=SITE)
             self.assertIn("someone@elsewhere.example", debian.run("penqueue -p"))
+
+    def test_purge_keeps_mail_that_was_set_aside(self):
+        with DebianRoot() as debian:
+            debian.install("penstock", answers=SITE)
+            debian.run("penstock start && penstock stop && echo x >/var/spool/penstock/corrupt/x && "
+                       "dpkg --remove penstock 2>&1 && dpkg --purge penstock 2>&1")
+            self.assertEqual(debian.read("var/spool/penstock/corrupt/x"), "x\n")
 
     def test_purge_of_an_empty_queue_leaves_nothing(self):
         with DebianRoot() as debian:
