@@ -5,6 +5,7 @@
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,14 @@ CASES = [
     ("TLS, large", ["--tls"], ["-n", "6", "-c", "2", "-s", "3000000", "--dots", "--tls"], 0),
     ("few for each connection", ["--max-messages", "3"], ["-n", "60", "-c", "4", "--retries", "50"], 0),
 ]
+
+
+def undocumented(tools, name):
+    """What the tool's page, which its package has, says too much or too little of its options."""
+    with open(os.path.join(HERE, "..", "debian", name + ".1")) as page:
+        told = {o.replace("\\-", "-") for o in re.findall(r"\\fB(\\-\\-[a-z0-9\\-]+)\\fR", page.read())}
+    helped = subprocess.run([os.path.join(tools, name), "--help"], stdout=subprocess.PIPE, text=True, check=True)
+    return told ^ (set(re.findall(r"--[a-z0-9-]+", helped.stdout.split("Options:", 1)[1])) - {"--help"})
 
 
 def certificate(scratch):
@@ -85,11 +94,21 @@ def comparison_finds_damage():
     return good
 
 
+def documented(tools):
+    good = True
+    for name in ("penload", "pensink"):
+        odd = undocumented(tools, name)
+        print("%-6s the page of %s %s" % ("FAILED" if odd else "ok", name, " ".join(sorted(odd))))
+        good = good and not odd
+    return good
+
+
 def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         print(__doc__.strip())
         return 2
-    return 0 if all([comparison_finds_damage(), *(run(sys.argv[1], *case) for case in CASES)]) else 1
+    tools = sys.argv[1]
+    return 0 if all([comparison_finds_damage(), documented(tools), *(run(tools, *case) for case in CASES)]) else 1
 
 
 if __name__ == "__main__":
