@@ -1,8 +1,11 @@
 #include "smtp/engine.h"
 
 #include <algorithm>
+#include <set>
 
 #include "lib/base/check.h"
+#include "lib/base/text.h"
+#include "lib/mail/address.h"
 #include "lib/mail/charset.h"
 #include "lib/mail/client_attributes.h"
 #include "lib/sasl/client.h"
@@ -139,6 +142,32 @@ void Engine::refuse_locally(Transaction& t) {
         settle(t, i, not_offered("5.6.7", without_smtputf8("the recipient's address")));
       }
     }
+    mind_limits(t);
+  }
+}
+
+/// Puts off the recipients beyond what the peer has said that it takes (LIMITS), as its own 452 would, without a
+/// command for each.
+void Engine::mind_limits(Transaction& t) {
+  if (offers_.rcpt_max == 0 && offers_.rcpt_domain_max == 0) return;
+  std::uint64_t kept = 0;
+  std::set<std::string> domains;
+  for (std::size_t i = 0; i < t.recipients.size(); ++i) {
+    if (t.recipients[i].state != Recipient::State::pending) continue;
+    const std::string domain = to_lower(mail::domain_part(t.job->recipients[i].recipient.address));
+    const bool crowded = offers_.rcpt_max > 0 && kept == offers_.rcpt_max;
+    const bool scattered =
+        offers_.rcpt_domain_max > 0 && !domains.contains(domain) && domains.size() == offers_.rcpt_domain_max;
+    if (crowded || scattered) {
+      settle(t, i,
+             mail::make_status(mail::Action::deferred, "4.5.3",
+                               "host " + peer_.shown + " takes no more " + (crowded ? "recipients" : "domains") +
+                                   " in a message than " +
+                                   std::to_string(crowded ? offers_.rcpt_max : offers_.rcpt_domain_max)));
+      continue;
+    }
+    ++kept;
+    domains.insert(domain);
   }
 }
 

@@ -230,10 +230,13 @@ class Engine {
   // Sending (engine.cc).
   void hello(Step step);
   void refuse_locally(Transaction& t);
+  void mind_limits(Transaction& t);
   bool may_begin(const Transaction& t);
-  /// smtp_connection_reuse_count_limit: the connection was used once, and that often again.
+  /// smtp_connection_reuse_count_limit: the connection was used once, and that often again. Or the peer has said how
+  /// many messages it takes (LIMITS).
   bool used_up() const {
-    return (settings_.reuse_limit > 0 && begun_ > settings_.reuse_limit) || (!settings_.shares && begun_ > 0);
+    return (offers_.mail_max > 0 && begun_ >= offers_.mail_max) ||
+           (settings_.reuse_limit > 0 && begun_ > settings_.reuse_limit) || (!settings_.shares && begun_ > 0);
   }
   void begin(Transaction& t, Send& send, SteadyTime now);
   bool send_commands(Transaction& t, std::string& out);

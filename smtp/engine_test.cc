@@ -355,6 +355,52 @@ BOOST_AUTO_TEST_CASE(a_refused_greeting_leaves_all_jobs_unstarted) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(limits_that_the_peer_has_said_are_kept) {
+  struct Row {
+    const char *limits, *taken, *put_off;  // recipients of each message that arrived; why the others wait
+    std::size_t unstarted;
+  };
+  const std::vector<std::string> all = {"a@x.example", "b@x.example", "c@Y.example", "d@x.example", "e@z.example"};
+  for (const Row& row : {
+           Row{"", "abcde abcde abcde ", "", 0},
+           Row{"RCPTMAX=2", "ab ab ab ", "takes no more recipients in a message than 2", 0},
+           Row{"rcptmax=5 mailmax=9", "abcde abcde abcde ", "", 0},
+           Row{"RCPTDOMAINMAX=2", "abcd abcd abcd ", "takes no more domains in a message than 2", 0},
+           Row{"RCPTMAX=9 RCPTDOMAINMAX=1", "abd abd abd ", "takes no more domains in a message than 1", 0},
+           Row{"MAILMAX=2", "abcde abcde ", "", 1},
+           Row{"MAILMAX=1 FUTURE=7", "abcde ", "", 2},
+           Row{"RCPTMAX=0 MAILMAX=x RCPTDOMAINMAX RCPTMAX=-1", "abcde abcde abcde ", "", 0},
+       }) {
+    for (const int bits : {0, 3}) {
+      BOOST_TEST_CONTEXT(row.limits << " " << mode(bits)) {
+        Harness h(settings(bits));
+        for (int i = 0; i < 3; ++i) h.job("s@x.example", all, "x\r\n");
+        auto o = offers(bits);
+        o.limits = row.limits;
+        ScriptedPeer peer(o);
+        h.run(peer);
+        std::string taken;
+        for (const auto& one : peer.ledger()) {
+          for (const auto& r : one.recipients) taken += r.front();
+          taken += ' ';
+        }
+        BOOST_TEST(taken == row.taken);
+        std::size_t unstarted = 0;
+        for (const auto& j : h.jobs) {
+          if (j->unstarted) ++unstarted;
+          if (!j->done) continue;
+          for (const auto& r : j->done->results) {
+            if (r.action == Action::delivered) continue;
+            BOOST_TEST((r.action == Action::deferred && r.dsn == "4.5.3"));
+            BOOST_TEST(r.text == "host peer.example[192.0.2.1] " + std::string(row.put_off));
+          }
+        }
+        BOOST_TEST(unstarted == row.unstarted);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_the_peer_cannot_take_fails_without_a_word_on_the_wire) {
   Harness h(settings(3));
   auto& big = h.job("a@x", {"b@x"}, std::string(2000, 'x') + "\r\n");

@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(smtpd_discard_ehlo_keyword_address_maps_takes_the_place_of_
   Open listed(tables);
   BOOST_TEST(listed.greeting ==
              "250-mx.example.org\r\n250-PIPELINING\r\n250-VRFY\r\n250-ENHANCEDSTATUSCODES\r\n250-8BITMIME\r\n"
-             "250-DSN\r\n250 SMTPUTF8\r\n");
+             "250-DSN\r\n250-SMTPUTF8\r\n250 LIMITS RCPTMAX=1000\r\n");
   BOOST_TEST(listed.say("BDAT 0 LAST\r\n") == "502 5.5.1 Error: command not implemented\r\n");
   Open other(tables, "192.0.2.8");
   BOOST_TEST(other.greeting.contains("CHUNKING"));

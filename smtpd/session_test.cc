@@ -49,11 +49,11 @@ BOOST_AUTO_TEST_CASE(ehlo_lists_keywords_in_postfix_s_order_and_helo_none) {
   BOOST_TEST(rig.say("EHLO me\r\n") ==
              "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE "
              "10240000\r\n250-VRFY\r\n250-ENHANCEDSTATUSCODES\r\n"
-             "250-8BITMIME\r\n250-DSN\r\n250-SMTPUTF8\r\n250 CHUNKING\r\n");
+             "250-8BITMIME\r\n250-DSN\r\n250-SMTPUTF8\r\n250-LIMITS RCPTMAX=1000\r\n250 CHUNKING\r\n");
   BOOST_TEST(rig.say("HELO me\r\n") == "250 mx.example.org\r\n");
   BOOST_TEST(codes(rig.say("MAIL FROM:<a@b> SIZE=1\r\n")) == "555");  // HELO brings no extensions
   BOOST_TEST(codes(rig.say("BDAT 3\r\n")) == "502");
-  Open fewer("smtpd_discard_ehlo_keywords = chunking, silent-discard, dsn\ndisable_vrfy_command = yes\n");
+  Open fewer("smtpd_discard_ehlo_keywords = chunking, silent-discard, dsn, limits\ndisable_vrfy_command = yes\n");
   BOOST_TEST(fewer.say("EHLO me\r\n") ==
              "250-mx.example.org\r\n250-PIPELINING\r\n250-SIZE 10240000\r\n250-ENHANCEDSTATUSCODES\r\n"
              "250-8BITMIME\r\n250 SMTPUTF8\r\n");

@@ -248,6 +248,7 @@ std::string Session::ehlo_reply(std::string_view mechanisms) const {
   add(keyword::kEightBitMime, "8BITMIME");
   add(keyword::kDsn, "DSN");
   add(keyword::kSmtpUtf8, "SMTPUTF8");
+  add(keyword::kLimits, fmt::format("LIMITS RCPTMAX={}", s.smtpd_recipient_limit));
   add(keyword::kChunking, "CHUNKING");
   text[last + 3] = ' ';
   if (!discarded().words.empty()) log::info("discarding EHLO keywords: {}", discarded().words);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "lib/base/text.h"
 #include "lib/mail/charset.h"
@@ -13,6 +14,19 @@ namespace pen::mail {
 
 namespace {
 constexpr std::size_t kMaxMechanisms = 64;
+
+/// One limit of LIMITS. What cannot be read counts as not said (RFC 9422 section 3), and so does 0: it would forbid
+/// everything.
+void read_limit(std::string_view text, Offers& offers) {
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos) return;
+  const auto value = parse_unsigned(text.substr(equals + 1));
+  if (!value) return;
+  const std::string_view name = text.substr(0, equals);
+  if (iequals(name, "MAILMAX")) offers.mail_max = *value;
+  if (iequals(name, "RCPTMAX")) offers.rcpt_max = *value;
+  if (iequals(name, "RCPTDOMAINMAX")) offers.rcpt_domain_max = *value;
+}
 }  // namespace
 
 Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std::string>& discard) {
@@ -45,7 +59,9 @@ Offers parse_offers(const std::vector<std::string>& lines, const std::vector<std
       offers.requiretls = true;
     else if (iequals(keyword, "XFORWARD"))
       offers.xforward = xforward_offers(std::string_view(lines[i]).substr(keyword.size()));
-    else if (iequals(keyword, "AUTH")) {
+    else if (iequals(keyword, "LIMITS")) {
+      for (const std::string_view limit : std::span(words).subspan(1)) read_limit(limit, offers);
+    } else if (iequals(keyword, "AUTH")) {
       if (old_auth && words[0].size() > 5) offers.auth.emplace_back(words[0].substr(5));
       for (std::size_t n = 1; n < words.size() && offers.auth.size() < kMaxMechanisms; ++n)
         offers.auth.emplace_back(words[n]);

@@ -3,7 +3,7 @@
 ///
 /// Use:     const Offers offers = parse_offers(ehlo_reply.lines, {});
 ///          append_mail(out, {.sender = …}, offers); append_rcpt(out, recipient, offers);
-/// Source:  RFC 5321 sections 4.1.1.1-4.1.1.3, 1870 (SIZE), 6152 (BODY), 3030, 3461 (DSN), 6531.
+/// Source:  RFC 5321 sections 4.1.1.1-4.1.1.3, 1870 (SIZE), 6152 (BODY), 3030, 3461 (DSN), 6531, 9422.
 /// Pure functions.
 #include <optional>
 #include <string>
@@ -23,6 +23,8 @@ struct Offers {
   std::uint8_t xforward = 0;      // attributes, as bits (client_attributes.h)
   std::vector<std::string> auth;  // mechanisms
   std::uint64_t size_limit = 0;   // 0: none announced
+  // LIMITS (RFC 9422), 0: none announced: messages of a session, recipients of a message, domains among them.
+  std::uint64_t mail_max = 0, rcpt_max = 0, rcpt_domain_max = 0;
 };
 
 /// Reads the lines of an EHLO or LHLO reply (text after the codes, greeting line first). Unknown keywords are ignored.

@@ -29,6 +29,7 @@ unsigned keyword_bit(std::string_view word) {
                                   {"xforward", keyword::kXforward},
                                   {"etrn", keyword::kEtrn},
                                   {"verp", keyword::kVerp},
+                                  {"limits", keyword::kLimits},
                                   {"silent-discard", keyword::kSilent}};
   for (const auto& row : kRows)
     if (iequals(row.word, word)) return row.bit;

@@ -36,7 +36,8 @@ std::string_view describe(PolicyError e);
 namespace keyword {
 inline constexpr unsigned kPipelining = 1, kSize = 2, kVrfy = 4, kEnhancedStatusCodes = 8, kEightBitMime = 16,
                           kDsn = 32, kSmtpUtf8 = 64, kChunking = 128, kSilent = 256, kStartTls = 512, kAuth = 1024,
-                          kRequireTls = 2048, kXclient = 4096, kXforward = 8192, kEtrn = 16384, kVerp = 32768;
+                          kRequireTls = 2048, kXclient = 4096, kXforward = 8192, kEtrn = 16384, kVerp = 32768,
+                          kLimits = 65536;
 }
 
 /// EHLO keywords that a client is not offered.

@@ -20,7 +20,8 @@ struct PeerOptions {
   bool pipelining = true, chunking = true, eight_bit_mime = true, dsn = false, smtputf8 = false, binary_mime = false;
   bool enhanced = true, lmtp = false, ehlo = true, starttls = false;
   bool requiretls = false, requiretls_in_clear = false, xforward = false;
-  std::string size;  // "SIZE" argument; "-": not offered
+  std::string size;         // "SIZE" argument; "-": not offered
+  std::string limits = {};  // "LIMITS" arguments; empty: not offered
   bool data_without_recipients_354 = false;
   /// Called before each reply. It returns the reply lines, or "" for the normal reply, or: "drop" (close without a
   /// reply), "421" (say 421 and close), "swallow" (execute, but do not answer), "twice" (answer twice).
@@ -156,6 +157,7 @@ class ScriptedPeer {
     if (options_.xforward) words.emplace_back("XFORWARD NAME ADDR PROTO HELO IDENT");
     if (encrypted_ ? options_.requiretls : options_.requiretls_in_clear) words.emplace_back("REQUIRETLS");
     if (options_.size != "-") words.push_back("SIZE " + options_.size);
+    if (!options_.limits.empty()) words.push_back("LIMITS " + options_.limits);
     std::string all;
     for (std::size_t i = 0; i < words.size(); ++i)
       all += (i ? "\r\n" : "") + std::string(i + 1 < words.size() ? "250-" : "250 ") + words[i];

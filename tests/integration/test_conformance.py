@@ -27,6 +27,8 @@ def lines(*parts):
 
 # name -> steps of one session. A step: (line or lines sent at once, pattern of the reply, …one pattern for each reply).
 DIALOGUES = {
+    "s03_ehlo_says_how_many_recipients_a_message_may_have": [
+        ("EHLO client.example", r".*\n250[- ]LIMITS RCPTMAX=100\n")],
     "s03_ehlo_lists_the_host_and_one_keyword_a_line": [
         ("EHLO client.example", r"250-mx\.test\.example\n(250-[A-Z0-9]+( [ -~]+)?\n)+250 [A-Z0-9]+( [ -~]+)?$")],
     "s04_helo_has_no_extensions": [
