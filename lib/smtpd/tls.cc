@@ -98,6 +98,7 @@ Result<tls::ContextOptions> context_options(const config::Config& config, const 
   o.ssl_options = s.tls_ssl_options;
   o.disabled_workarounds = s.tls_disable_workarounds;
   o.trust_server_certificates = s.tls_trust_server_ccerts;
+  o.application_protocols = {"smtp", "esmtp"};  // no registry has one for SMTP; these are what Exim offers
   o.session_lifetime = std::chrono::duration_cast<seconds>(s.smtpd_tls_session_cache_timeout);
   if (o.session_lifetime.count() > 0)
     o.tickets = std::make_shared<tls::TicketKeys>(s.data_directory + "/tls_ticket_keys", o.session_lifetime, clock);

@@ -76,6 +76,23 @@ class TlsServer(Suite):
                 "local_transport": "discard:", "smtpd_relay_restrictions": "reject_unauth_destination",
                 **more}
 
+    def test_a_client_that_says_it_speaks_another_protocol_gets_no_connection(self):
+        def offering(*protocols):
+            context = client_context()
+            context.set_alpn_protocols(protocols)
+            return context
+
+        with Instance(self.settings()) as mx:
+            for protocols, chosen in ((["smtp"], "smtp"), (["h2", "esmtp"], "esmtp"), (["esmtp", "smtp"], "smtp")):
+                with self.subTest(protocols), TlsClient(mx.port, offering(*protocols)) as client:
+                    client.starttls()
+                    self.assertEqual(client.tls.selected_alpn_protocol(), chosen)
+            with TlsClient(mx.port, offering("h2", "http/1.1", "SMTP")) as client:
+                with self.assertRaisesRegex(ssl.SSLError, "no application protocol"):
+                    client.starttls()
+            with TlsClient(mx.port) as client:  # who says nothing is as welcome as before
+                self.assertIsNone(client.starttls().tls.selected_alpn_protocol())
+
     def test_a_message_over_starttls(self):
         with Instance({**self.settings(smtpd_tls_received_header="yes", smtpd_helo_required="yes"),
                        "virtual_mailbox_maps": inline({"a@virtual.test.example": "a/"})}) as mx:

@@ -83,6 +83,9 @@ struct ContextOptions {
   std::size_t kept_sessions = 0;
   /// Sessions are resumed only by contexts of the same name.
   std::string session_scope = "penstock";
+  /// Of a client that says which protocols it speaks (ALPN, RFC 7301) one of these is demanded, so that a browser that
+  /// was led here by somebody between gets no connection. Empty: what clients say does not count.
+  std::vector<std::string> application_protocols;
   /// PEM of key, certificate and chain for the name that the client asked for; nullopt: the default certificate.
   /// Called during the handshake, so it must not block long. Error: the handshake is refused.
   std::function<Result<std::optional<std::string>>(std::string_view name)> find_chain;

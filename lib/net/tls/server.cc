@@ -85,12 +85,29 @@ int server_name(SSL* ssl, int* alert, void*) {
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+/// The first of ours that the client offers; without any the handshake ends with the alert no_application_protocol.
+int application_protocol(SSL* ssl, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
+                         unsigned offered_size, void*) {
+  for (const std::string& ours : impl_of(ssl).options.application_protocols) {
+    for (unsigned at = 0; at < offered_size; at += 1U + offered[at]) {
+      const std::string_view one(reinterpret_cast<const char*>(offered + at + 1), offered[at]);
+      if (one != ours) continue;
+      *chosen = offered + at + 1;
+      *size = offered[at];
+      return SSL_TLSEXT_ERR_OK;
+    }
+  }
+  return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
 }  // namespace
 
 void install_server_callbacks(Context::Impl& impl) {
   SSL_CTX_set_app_data(impl.ctx.get(), &impl);
   if (impl.options.tickets) SSL_CTX_set_tlsext_ticket_key_evp_cb(impl.ctx.get(), ticket_key);
   SSL_CTX_set_tlsext_servername_callback(impl.ctx.get(), server_name);
+  if (!impl.options.application_protocols.empty())
+    SSL_CTX_set_alpn_select_cb(impl.ctx.get(), application_protocol, nullptr);
 }
 
 }  // namespace pen::tls
