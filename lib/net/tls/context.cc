@@ -82,15 +82,15 @@ std::uint64_t exclusions(const Protocols& p) {
 }
 constexpr std::uint64_t kVersions = SSL_OP_NO_TLSv1 | SSL_OP_NO_TLSv1_1 | SSL_OP_NO_TLSv1_2 | SSL_OP_NO_TLSv1_3;
 
+constexpr unsigned long kMarksGroups = 0x30500000;  // the version of OpenSSL since which a list has * before a group
+
 /// The groups known to this OpenSSL, in the given order.
 std::string known_groups(SSL_CTX* ctx, const std::vector<std::string>& groups) {
-  std::string known;
-  for (const auto& group : groups) {
-    if (SSL_CTX_set1_groups_list(ctx, group.c_str()) != 1) continue;
-    known += (known.empty() ? "" : ":") + group;
-  }
+  std::vector<std::string> known;
+  for (const auto& group : groups)
+    if (SSL_CTX_set1_groups_list(ctx, group.c_str()) == 1) known.push_back(group);
   ERR_clear_error();
-  return known;
+  return groups_list(known, OpenSSL_version_num() >= kMarksGroups);
 }
 
 /// Accepts any certificate for now, so that the handshake continues; facts.cc reports what is wrong with it.

@@ -61,7 +61,7 @@ struct ContextOptions {
   std::vector<std::string> trust_anchor_files;
   Protocols protocols;
   std::string ciphers = "aNULL:-aNULL:HIGH:MEDIUM:+RC4:@STRENGTH";  // OpenSSL list, up to TLS 1.2
-  std::vector<std::string> groups = {"X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};
+  std::vector<std::string> groups = {"X25519MLKEM768", "X25519", "X448", "prime256v1", "secp521r1", "secp384r1"};
   std::string digest = "sha256";   // of fingerprints
   bool legacy_key_digest = false;  // that of a key leaves out the algorithm, as Postfix 2.9.0 to 2.9.5 did
   int verify_depth = 9;

@@ -89,6 +89,21 @@ std::string_view protocol_name(std::uint16_t version) {
   return "unknown";
 }
 
+std::string groups_list(const std::vector<std::string>& groups, bool marks) {
+  const auto large = [](const std::string& group) { return group.contains("MLKEM"); };
+  std::string out;
+  bool marked = !marks || groups.empty() || !large(groups.front());
+  for (const std::string& group : groups) {
+    if (!out.empty()) out += ':';
+    if (!marked && !large(group)) {
+      out += '*';
+      marked = true;
+    }
+    out += group;
+  }
+  return out;
+}
+
 std::string cipher_list(std::string_view grade_list, const std::vector<std::string>& excluded) {
   std::string out(grade_list);
   for (const auto& item : excluded)

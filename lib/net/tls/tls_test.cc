@@ -738,6 +738,15 @@ BOOST_AUTO_TEST_CASE(protocols_are_read_in_both_syntaxes) {
   BOOST_TEST(cipher_list("HIGH", {"RC4:aNULL", "3DES, !MD5"}) == "HIGH:!RC4:!aNULL:!3DES:!MD5");
 }
 
+BOOST_AUTO_TEST_CASE(the_share_that_a_client_sends_at_once_fits_a_packet) {
+  const std::vector<std::string> hybrid = {"X25519MLKEM768", "SecP256r1MLKEM768", "X25519", "prime256v1"};
+  BOOST_TEST(groups_list(hybrid, true) == "X25519MLKEM768:SecP256r1MLKEM768:*X25519:prime256v1");
+  BOOST_TEST(groups_list(hybrid, false) == "X25519MLKEM768:SecP256r1MLKEM768:X25519:prime256v1");
+  BOOST_TEST(groups_list({"X25519", "X25519MLKEM768"}, true) == "X25519:X25519MLKEM768");
+  BOOST_TEST(groups_list({"X25519MLKEM768"}, true) == "X25519MLKEM768");
+  BOOST_TEST(groups_list({}, true) == "");
+}
+
 BOOST_AUTO_TEST_CASE(many_handshakes_that_stop_half_way_are_given_back) {
   const auto context = open(server_options());
   const std::size_t frames = async::live_frames();
