@@ -5,6 +5,8 @@
 
 #include "lib/base/log.h"
 #include "lib/base/text.h"
+#include "lib/idn/domain.h"
+#include "lib/mail/address.h"
 #include "smtpd/checks.h"
 
 namespace pen::smtpd {
@@ -13,7 +15,7 @@ namespace {
 using ipc::sender_memory::QuotaLimit;
 using ipc::sender_memory::QuotaUser;
 
-constexpr std::string_view kLogin = "login:", kSender = "sender:";
+constexpr std::string_view kLogin = "login:", kSender = "sender:", kDomain = "domain:";
 // A name that no address or login of sense has is not counted, by anvil neither.
 constexpr std::size_t kMostName = 400;
 
@@ -81,6 +83,9 @@ async::Task<Result<std::vector<QuotaUser>>> Checks::quota_users() {
                      .messages_per_day = limit(s.smtpd_quota_sender_messages_per_day),
                      .recipients_per_hour = limit(s.smtpd_quota_sender_recipients_per_hour),
                      .recipients_per_day = limit(s.smtpd_quota_sender_recipients_per_day)});
+  // All senders of a domain together, where the table has limits for it.
+  if (const std::string domain(mail::domain_part(subject_.sender.value_or(""))); !domain.empty())
+    users.push_back({.name = fmt::format("{}@{}", kDomain, idn::ascii_domain(domain).value_or(to_lower(domain)))});
   if (!policy_.quotas.empty())
     for (QuotaUser& user : users) {
       const std::string key = user.name.substr(user.name.find(':') + 1);
@@ -113,8 +118,10 @@ async::Task<Checks::Answer> Checks::check_sender_quota(const Restriction&, const
                                                     {.deadline = tools_.loop.now() + policy_.settings.smtpd_timeout});
   if (!answer || answer->exceeded == QuotaLimit::none || answer->user >= users->size()) co_return Answer::dunno;
   const QuotaUser& user = (*users)[answer->user];
-  const bool login = user.name.starts_with(kLogin);
-  const Name name = login ? Name{user.name.substr(kLogin.size()), "SASL login name"} : sender_label();
+  const bool login = user.name.starts_with(kLogin), domain = user.name.starts_with(kDomain);
+  const Name name = login    ? Name{user.name.substr(kLogin.size()), "SASL login name"}
+                    : domain ? Name{user.name.substr(kDomain.size()), "Sender domain"}
+                             : sender_label();
   co_return refuse(
       policy_.settings.smtpd_quota_reject_code, "4.7.1", name,
       fmt::format("quota of {} exceeded, try again in {} seconds", in_words(answer->exceeded, user), answer->wait));

@@ -129,6 +129,29 @@ BOOST_AUTO_TEST_CASE(smtpd_quota_maps_gives_limits_to_one_login_or_sender) {
   BOOST_TEST(rig.to_data().starts_with("451 4.3.0 "));
 }
 
+BOOST_AUTO_TEST_CASE(smtpd_quota_maps_gives_limits_to_a_domain_whose_senders_are_counted_together) {
+  Open rig(kCounts +
+           "smtpd_quota_sender_messages_per_hour = 10\n"
+           "smtpd_quota_maps = inline:{ {@x.example = messages_per_day=50} {@free.example = unlimited} }\n");
+  rig.to_data("Ada@X.example");
+  BOOST_TEST_REQUIRE(rig.memory->asked.size() == 1u);
+  BOOST_TEST_REQUIRE(rig.memory->asked[0].users.size() == 2u);
+  BOOST_TEST(rig.memory->asked[0].users[0].name == "sender:ada@x.example");
+  BOOST_TEST(rig.memory->asked[0].users[0].messages_per_day == 0u);
+  BOOST_TEST(rig.memory->asked[0].users[1].name == "domain:@x.example");
+  BOOST_TEST(rig.memory->asked[0].users[1].messages_per_day == 50u);
+  BOOST_TEST(rig.memory->asked[0].users[1].messages_per_hour == 0u);
+  rig.memory->answer = {.exceeded = QuotaLimit::messages_per_day, .user = 1, .wait = 5};
+  BOOST_TEST(rig.to_data("eve@x.example") ==
+             "450 4.7.1 <@x.example>: Sender domain rejected: quota of 50 messages per day exceeded, try again in 5 "
+             "seconds\r\n");
+  rig.memory->answer = Scripted::QuotaAnswer{};
+  for (const char* other : {"a@free.example", "a@sub.x.example"}) {
+    rig.to_data(other);
+    BOOST_TEST(rig.memory->asked.back().users.size() == 1u, other);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(without_limits_nothing_is_asked_and_a_list_that_counts_nothing_is_warned_of) {
   Open none(kCounts);
   BOOST_TEST(none.to_data().starts_with("354"));
