@@ -46,9 +46,11 @@ class Saslauthd:
         self.start()
 
     def start(self):
-        script = 'mount --bind "$1" /etc/sasldb2; exec saslauthd -a sasldb -n 2 -d -m "$2"'
-        self.process = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh",
-                                         self.database, self.directory], stdout=subprocess.DEVNULL,
+        self.begin('mount --bind "$1" /etc/sasldb2; exec saslauthd -a sasldb -n 2 -d -m "$2"', self.database)
+
+    def begin(self, script, stands_in):
+        self.process = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sh", "-ec", script, "sh",
+                                         stands_in, self.directory], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, start_new_session=True)
         eventually(lambda: os.path.exists(self.socket), "saslauthd listens")
 
@@ -67,6 +69,29 @@ class Saslauthd:
             self.process = None
             for name in os.listdir(self.directory):
                 os.unlink(os.path.join(self.directory, name))
+
+
+class ByPam(Saslauthd):
+    """The same, and it asks PAM: pam_unix, with accounts that stand in the place of the machine's."""
+
+    def __init__(self, directory, accounts):
+        etc = directory + "-etc"
+        shutil.copytree("/etc/pam.d", os.path.join(etc, "pam.d"))
+        with open(os.path.join(etc, "pam.d", "smtp"), "w") as service:
+            service.write("auth required pam_unix.so\naccount required pam_unix.so\n")
+        for name, extra in (("passwd", ":x:{n}:{n}::/nonexistent:/bin/false"),
+                            ("shadow", ":{hash}:19000:::::{end}:")):
+            shutil.copy("/etc/" + name, etc)
+            with open(os.path.join(etc, name), "a") as file:
+                for n, (user, password, end) in enumerate(accounts, 4000):
+                    hashed = subprocess.run(["openssl", "passwd", "-6", "-stdin"], input=password, text=True,
+                                            capture_output=True, check=True).stdout.strip()
+                    file.write(user + extra.format(n=n, hash=hashed, end=end) + "\n")
+        super().__init__(directory, etc)
+
+    def start(self):
+        self.begin('for name in pam.d passwd shadow; do mount --bind "$1/$name" /etc/$name; done; '
+                   'exec saslauthd -a pam -n 2 -d -m "$2"', self.database)
 
 
 def settings(**more):
@@ -289,6 +314,23 @@ class WithSaslauthd(ByCyrus):
         self.assertRegex(log_in(self.client(mx), "PLAIN", ANNA, SECRET)[-1], "^235")
         self.assertNotIn(SECRET, mx.log())
 
+    def test_pam_decides_by_its_accounts(self):
+        mx = self.prepared({})
+        daemon = ByPam(os.path.join(mx.dir, "saslauthd"), ((ANNA, SECRET, ""), ("berta", "secret two", "1")))
+        self.addCleanup(daemon.stop)
+        self.set_options(mx, {"pwcheck_method": "saslauthd", "mech_list": "PLAIN LOGIN",
+                              "saslauthd_path": daemon.socket})
+        mx.start()
+        for mechanism in ("PLAIN", "LOGIN"):
+            client = self.client(mx)
+            self.assertRegex(log_in(client, mechanism, ANNA, "guess")[-1], "^535 5.7.8")
+            self.assertRegex(log_in(client, mechanism, "nobody-here", SECRET)[-1], "^535 5.7.8")
+            self.assertRegex(log_in(client, mechanism, "berta", "secret two")[-1], "^535 5.7.8")  # it has expired
+            self.assertRegex(log_in(client, mechanism, ANNA, SECRET)[-1], "^235")
+            client.send("x@out.example", ["y@out.example"], mail())
+            mx.wait_log(rf"sasl_method={mechanism}, sasl_username={ANNA}\n")
+        self.assertNotIn(SECRET, mx.log())
+
     def test_one_that_hangs_holds_up_nobody_else_and_not_for_long(self):
         mx, daemon = self.with_saslauthd(cyrus_sasl_step_timeout="3s", cyrus_sasl_thread_limit="2")
         mx.start()
@@ -388,6 +430,24 @@ class Configured(ByCyrus):
         client = self.client(mx)
         self.assertFalse(client.has("AUTH"))
         client.expect("AUTH PLAIN", "503")
+
+    @unittest.skipIf(unavailable(), unavailable())
+    def test_options_are_found_in_the_first_directory_of_the_path_that_has_them(self):
+        mx = self.prepared({"mech_list": "PLAIN"})
+        away = os.path.join(mx.dir, "away")
+        os.rename(os.path.join(mx.etc, "sasl"), away)
+        for path, found in ((f"{mx.etc}/sasl:{away}", "AUTH PLAIN"), (f"{away}:{mx.etc}/sasl", "AUTH PLAIN"),
+                            (f"{mx.etc}/sasl:{mx.dir}/other:{away}", "AUTH LOGIN")):
+            with self.subTest(path):
+                if found == "AUTH LOGIN":
+                    os.mkdir(os.path.join(mx.dir, "other"))
+                    with open(os.path.join(mx.dir, "other", "smtpd.conf"), "w") as out:
+                        out.write("mech_list: LOGIN\n")
+                mx.set(cyrus_sasl_config_path=path)
+                self.assertNotIn("smtpd.conf", mx.tool("penstock", "check").stdout)
+                mx.start()
+                self.assertIn(found, self.client(mx).features)
+                mx.stop()
 
     def test_the_check_names_what_is_missing(self):
         mx = self.prepared({"mech_list": "PLAIN GSS-SPNEGO OTP", "pwcheck_method": "saslauthd",
