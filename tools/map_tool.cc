@@ -231,7 +231,7 @@ bool print(const Invocation& in, std::string_view key, std::string_view value, b
     const nlohmann::json entry = {{std::string(key), std::string(value)}};
     line = entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   } else {
-    if (with_key) line.append(key).append("\t");
+    if (with_key) line.append(key).append(in.source == Source::aliases ? ":\t" : "\t");
     line += value;
   }
   line += '\n';

@@ -234,6 +234,8 @@ class Making(Tables):
         self.assertEqual((done.returncode, done.stdout), (0, "ada, \"|cmd a\"\n"))
         done = self.run_tool("penalias", "-i", "lmdb:" + path, given="bob: ada\n")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("bob:\tada\n", self.run_tool("penalias", "-s", "lmdb:" + path).stdout)  # as postalias has it
+        self.assertEqual(self.run_tool("penalias", "-q", "-", "lmdb:" + path, given="x\nbob\n").stdout, "bob:\tada\n")
         done = self.run_tool("penalias", "-s", "-j", "lmdb:" + path)
         self.assertEqual([list(json.loads(line)) for line in done.stdout.splitlines()], [["ada"], ["bob"], ["root"]])
         self.assertEqual(self.run_tool("penalias", "-d", "bob", "lmdb:" + path).returncode, 0)

@@ -11,7 +11,9 @@ import peers
 from harness import *
 
 LINKS = {"postconf": "penconf", "postcat": "pencat", "postlock": "penlock", "postkick": "penkick",
-         "postdrop": "pendrop", "postfix": "penstock", "postqueue": "penqueue"}
+         "postdrop": "pendrop", "postfix": "penstock", "postqueue": "penqueue", "postmap": "penmap",
+         "postalias": "penalias", "postsuper": "pensuper", "postmulti": "penstock", "postlog": "penlog",
+         "sendmail": "sendmail", "mailq": "mailq", "newaliases": "newaliases"}
 TEMPLATES = """# for tests
 failure_template = <<END
 Charset: us-ascii
@@ -270,6 +272,52 @@ uucp      unix  -       n       n       -       -       pipe
   flags=Fqhu user=uucp argv=uux -r -n -z -a$sender - $nexthop!rmail ($recipient)
 """}
 
+# Calls of the other commands, written in the same way; < gives standard input, with its \n. t, case and al are made
+# into tables beforehand where they are asked, listed or changed. What ends in another way, on purpose: what is not
+# there, is named twice or is no call (postqueue -i of no message, postmulti -i of no instance, postfix status x) is an
+# error here; and the status of one is a code of sysexits.h, where Postfix has 1 or 75.
+CALLS = r"""
+postmap; postmap hash:t; postmap -q a hash:t; postmap -q zz hash:t; postmap -q - hash:t <a\nzz\nb
+postmap -d a hash:t; postmap -d zz hash:t; postmap -d - hash:t <a\nzz; postmap nosuch:t; postmap hash:missing
+postmap -q a hash:missing; postmap -q a nosuch:t; postmap -q a texthash:t; postmap texthash:t
+postmap -d a texthash:t
+postmap -q a static:x; postmap -q a inline:{a=b}; postmap -X; postmap -q; postmap -i hash:t <x y
+postmap -in hash:t <x y
+postmap -w hash:dup; postmap hash:dup; postmap -r hash:dup; postmap -q A hash:case
+postmap -b -q - pcre:p <Subject: x\n\nbody
+postmap -h -q - pcre:p <Subject: x\n\nbody; postmap -bm -q - pcre:p <x; postmap -h -q a pcre:p; postmap -b hash:t
+postmap -q a -d b hash:t; postmap -q a -s hash:t; postmap -d a -s hash:t; postmap -N hash:t; postmap -n hash:t
+postmap -p hash:t
+postmap -o hash:t; postmap hash:t hash:dup; postmap -q a hash:t hash:dup; postmap -q key cidr:badcidr
+postmap -q 1.2.3.4 cidr:c
+postmap -u hash:t; postmap -U -q a hash:t; postmap t
+postalias; postalias hash:al; postalias -q root hash:al; postalias -q ROOT hash:al; postalias -q zz hash:al
+postalias -d root hash:al; postalias -d zz hash:al; postalias -w hash:al; postalias -X; postalias hash:missing
+postalias -i hash:al <x: y; postalias -f hash:al; postalias -q - hash:al <root\nzz; postalias al
+postqueue; postqueue -p; postqueue -j; postqueue -f; postqueue -i; postqueue -s; postqueue -p extra; postqueue -pf
+postqueue -X
+postqueue -c /nonexistent -p; postqueue -f -i ABC; mailq; mailq -v
+postsuper -s; postsuper -p; postsuper -d ABCDEF0; postsuper -d ALL; postsuper -d; postsuper -h ABCDEF0
+postsuper -H ABCDEF0
+postsuper -r ABCDEF0; postsuper -e ABCDEF0; postsuper -f ABCDEF0; postsuper -r ALL; postsuper -h ALL
+postsuper -H ALL
+postsuper -X; postsuper -d - <ABCDEF0\n; postsuper -d ALL deferred; postsuper -d ALL nosuchqueue; postsuper -sp
+postmulti; postmulti -X; postmulti -x true; postmulti -x false; postmulti -x; postmulti -p; postmulti -e
+postmulti -e nosuch
+postmulti -e enable; postmulti -e enable -i nosuch; postmulti -l -p status; postmulti -e destroy -i -
+postmulti -l extra
+postfix; postfix nosuch; postfix -X; postfix start; postfix -c /nonexistent status; postfix tls
+sendmail -bx; sendmail -q; sendmail -qI; sendmail -N bad; sendmail -R bad; sendmail -B 9BIT a@b.example <x
+sendmail -B 8BITMIME a@b.example <x; sendmail -F Name x@y.example <x; sendmail -h 5 x@y.example <x
+sendmail -O smtputf8=yes x@y.example <x; sendmail -oi -oem x@y.example <x; sendmail -A; sendmail -f
+sendmail -i x@y.example <x; sendmail -L tag x@y.example <x; sendmail -U x@y.example <x; sendmail -G x@y.example <x
+sendmail -m x@y.example <x; sendmail -r a@b.example x@y.example <x; sendmail -XVxx -f o@b.example a@b.example <x
+newaliases -X; newaliases extra; postlog hello; postlog -p nosuch x; postlog -t tag x; postlog -i x; postlog -X
+"""
+TEXTS = {"t": "a 1\nb two words\n# c\nd 4\n", "dup": "a 1\na 2\n", "case": "A upper\na lower\n",
+         "p": "/^Subject: x/ OK\n/body/ REJECT\n", "c": "1.2.3.0/24 ok\n", "badcidr": "1.2.3.4/24 ok\n",
+         "al": "root: admin\nlist: a, b\n"}
+
 
 @unittest.skipIf(peers.unavailable(), peers.unavailable())
 class BesidePostfix(Named):
@@ -299,6 +347,41 @@ class BesidePostfix(Named):
                 for name in EDITED:
                     with open(os.path.join(own, name)) as text:
                         self.assertEqual(text.read(), theirs[name])
+
+    def test_the_other_commands_end_alike_and_print_the_same(self):
+        calls = []
+        for call in re.split(r"[;\n]\s*", CALLS.strip()):
+            line, _, given = call.partition(" <")
+            calls.append(([word.replace("|", " ") for word in line.split()], given.replace("\\n", "\n")))
+        peer = peers.Postfix(free_port(), settings="mail_name = Penstock\n")
+        self.addCleanup(peer.stop)
+        peer.start()
+        self.mx.set(myhostname="peer.example")
+        script = "PATH=/usr/sbin:/usr/bin:/bin\n"
+        own = self.folder()
+
+        def before(words):
+            if any(word[:2] in ("-q", "-s", "-d", "-i") for word in words) and words[0] in ("postmap", "postalias"):
+                return [("postmap", "hash:t"), ("postmap", "hash:case"), ("postalias", "hash:al")]
+            return []
+        for number, (words, given) in enumerate(calls):
+            os.mkdir(os.path.join(own, str(number)))
+            for name, text in {**TEXTS, "in": given}.items():
+                peer.write(f"etc/c{number}/{name}", text)
+                with open(os.path.join(own, str(number), name), "w") as out:
+                    out.write(text)
+            made = "".join(f"{shlex.join(one)} >/dev/null 2>&1;" for one in before(words))
+            script += f"cd /etc/c{number}; {made} {shlex.join(words)} <in >out 2>err; echo $? >status\n"
+        peer.run("/bin/sh", "-c", script)
+        for number, (words, given) in enumerate(calls):
+            with self.subTest(words):
+                where = os.path.join(own, str(number))
+                for one in before(words):
+                    self.run_it(*one, cwd=where)
+                ours = self.run_it(*words, stdin=given, cwd=where)
+                theirs = {name: peer.read(f"etc/c{number}/{name}") for name in ("status", "out", "err")}
+                self.assertEqual((ours.returncode == 0, ours.stdout), (theirs["status"] == "0\n", theirs["out"]),
+                                 (ours.stderr, theirs))
 
     def test_both_say_the_same(self):
         peer = peers.Postfix(free_port(), settings="mail_name = Penstock\n")
