@@ -200,7 +200,7 @@ int show_settings(const config::Config& config, const Listing& o, std::vector<st
   }
   for (const config::Problem& p : config.report())
     if (p.severity == config::Severity::error ||
-        (p.severity == config::Severity::warning && p.text.starts_with("no setting has")))
+        (!o.quiet && p.severity == config::Severity::warning && p.text.starts_with("no setting has")))
       warn(p.message());
   return status;
 }

@@ -20,6 +20,7 @@ struct Listing {
   Class of_class = Class::all;
   bool defaults = false, set_only = false, expand = false, fold = false, json = false;
   bool hide_names = false, hide_values = false;
+  bool quiet = false;  // nothing is said of names that no setting has
 
   /// One setting in the selected form, without the line end.
   std::string line(const std::string& name, const std::string& value) const;

@@ -118,6 +118,7 @@ std::expected<SettingsTool::Options, service::Ending> SettingsTool::read(int arg
                   {"-b", "the texts of notices as they are sent", choose(o.texts, Texts::expanded, "-b, -t")},
                   {"-t", "the templates of notices, with their $names", choose(o.texts, Texts::written, "-b, -t")},
                   {"-T MODE", "of the TLS library: compile-version, run-version, public-key-algorithms", of_library},
+                  {"-q", "say nothing of names that no setting has", set(l.quiet)},
                   {"-v", "changes nothing", service::accepted()},
                   {"-M", "services of master.cf", choose(l.of, Of::services, kOfMaster)},
                   {"-F", "their columns", choose(l.of, Of::columns, kOfMaster)},

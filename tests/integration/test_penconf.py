@@ -61,6 +61,16 @@ class Penconf(unittest.TestCase):
         self.assertEqual(self.run_penconf("-n"), "mine = $myhostname\nmyhostname = mx.example.org\n"
                          "smtpd_client_restrictions = permit_mynetworks, reject\n")
 
+    def test_q_says_nothing_of_names_that_no_setting_has(self):
+        with open(os.path.join(self.dir, "main.cf"), "a") as main:
+            main.write("nosuch_setting = 1\n")
+        shown = self.run_penconf("-n")
+        self.assertIn("nosuch_setting: no setting has this name", self.stderr)
+        self.assertEqual(self.run_penconf("-nq"), shown)
+        self.assertEqual(self.stderr, "")
+        self.run_penconf("-q", "nosuch", status=69)
+        self.assertIn("nosuch: unknown setting", self.stderr)
+
     def test_one_setting_is_shown_as_written_expanded_bare_and_as_json(self):
         self.assertEqual(self.run_penconf("smtpd_banner"), "smtpd_banner = $myhostname ESMTP $mail_name\n")
         self.assertEqual(self.run_penconf("-hx", "mine"), "mx.example.org\n")
