@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lib/base/fd.h"
+#include "lib/base/network.h"
 #include "lib/base/text.h"
 #include "lib/mail/address.h"
 #include "lib/net/tls/certificate_file.h"
@@ -48,7 +49,10 @@ constexpr Row kRows[] = {
     {"output-server-csr", What::request, " [-k KEYFILE] [HOST ...]",
      "a request for a certificate, for an authority, with the key in use"},
     {"output-server-tlsa", What::tlsa, " [-h HOST] [KEYFILE ...]",
-     "the TLSA records of DNS for DANE, for the key in use"}};
+     "the TLSA records of DNS for DANE, for the key in use"},
+    {"probe", What::probe, " [-p PORT] [-w] DOMAIN|[HOST] ...",
+     "what others offer in TLS, and whether their certificates are trusted and theirs"},
+};
 
 int fail_with(int status, const std::string& text) {
   std::fprintf(stderr, "%s: %s\n", kProgram, text.c_str());
@@ -125,11 +129,23 @@ std::expected<TlsTool::Options, service::Ending> TlsTool::read(const std::vector
     line.options.push_back({"-r SOURCE", "changes nothing: the kernel's random numbers are used",
                             [](const auto&) { return std::string(); }});
   if (o.what == What::request) line.options = {{"-k KEYFILE", "this key", service::into(o.key_file)}};
+  if (o.what == What::probe)
+    line.options = {{"-p PORT", "25 if it is not given", service::into(o.probe.port, 1, 65535)},
+                    {"-w", "TLS from the first byte, as at port 465", service::set(o.probe.wrapped)}};
   if (o.what == What::tlsa) line.options = {{"-h HOST", "for this host (myhostname)", service::into(o.host)}};
   for (std::size_t i = 1; i < words.size(); ++i) argv.push_back(words[i].c_str());
   auto rest = line.read(static_cast<int>(argv.size()), argv.data());
   if (!rest) return std::unexpected(rest.error());
   o.words = *std::move(rest);
+  if (o.what == What::probe) {
+    if (o.words.empty()) return std::unexpected(line.incomplete());
+    for (const std::string& target : o.words)
+      if (const bool host = target.starts_with('[') && target.ends_with(']');
+          !mail::valid_hostname(host ? target.substr(1, target.size() - 2) : target) &&
+          !parse_ip(host ? target.substr(1, target.size() - 2) : target))
+        return std::unexpected(line.misuse("neither a domain nor [host]: " + printable(target)));
+    return o;
+  }
   const bool takes_hosts = makes_key || o.what == What::new_certificate || o.what == What::request;
   if (o.what == What::deploy && o.words.size() != 2)
     return std::unexpected(line.misuse("deploy-server-cert needs a certificate's file and its key's"));
@@ -192,6 +208,8 @@ int TlsTool::run() {
       return make(true);
     case What::new_certificate:
       return make(false);
+    case What::probe:
+      return TlsProbe(config_.settings(), options_.probe).run(options_.words);
     case What::deploy:
       return deploy();
     case What::request:

@@ -1,6 +1,6 @@
 #pragma once
-/// penstock tls: switches TLS on, makes keys and certificates, and says what others must know of them: what `postfix
-/// tls` does. Manual: man/penstock.1.
+/// penstock tls: switches TLS on, makes keys and certificates, says what others must know of them, as `postfix tls`
+/// does, and what others offer (tls_probe.h). Manual: man/penstock.1.
 ///
 /// Use:     auto options = TlsTool::read(words);   return TlsTool(*std::move(options), directory).run();
 /// Makes:   key-DATE-TIME.pem (mode 0600) and cert-DATE-TIME.pem in the directory of main.cf; no file is replaced.
@@ -14,6 +14,7 @@
 #include "lib/base/result.h"
 #include "lib/config/config.h"
 #include "lib/service/command_line.h"
+#include "tools/tls_probe.h"
 
 namespace pen::tools {
 
@@ -28,13 +29,15 @@ class TlsTool {
     new_certificate,
     deploy,
     request,
-    tlsa
+    tlsa,
+    probe
   };
   struct Options {
     What what = What::default_client;
     std::string algorithm = "rsa";
     int bits = 0;  // as the algorithm has it
     std::string key_file, host;
+    TlsProbe::Options probe = {};
     std::vector<std::string> words;  // hosts or files
   };
   /// words: behind "tls"; the first is the subcommand.
