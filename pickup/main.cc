@@ -4,9 +4,11 @@
 #include <memory>
 
 #include "lib/base/log.h"
+#include "lib/base/text.h"
 #include "lib/bounce/from_config.h"
 #include "lib/intake/from_settings.h"
 #include "lib/intake/program_intake.h"
+#include "lib/map/match_list.h"
 #include "lib/resolve/from_settings.h"
 #include "lib/resolve/name_servers.h"
 #include "lib/service/plan.h"
@@ -73,10 +75,23 @@ bool brings_mail(const async::Listener::Accepted& accepted) {
   return at && at->path.ends_with(std::string("/") + std::string(service::kSubmitSocket));
 }
 
+/// Whether results that users write say nothing: where results are found out, and clients on this host are not exempt,
+/// for users here could as well connect to smtpd. Without knowing the list they say nothing either.
+bool drops_results(const config::Settings& s) {
+  auto exempt = map::MatchList::open(
+      map::MatchList::Kind::host, join(s.authentication_results_exempt_clients),
+      {.open = {.default_type = s.default_database_type, .setting = "authentication_results_exempt_clients"},
+       .keep_faulty = true});
+  const bool finds_out = s.spf_verify || s.dkim_verify || s.dmarc_verify;
+  return finds_out && (!exempt || !exempt->matches_host("localhost", "127.0.0.1").value_or(false));
+}
+
 Result<intake::Settings> intake_settings(const config::Settings& s, std::shared_ptr<signing::RemoteKeys> keys) {
   PEN_TRY_ASSIGN(auto out, intake::from_settings(s, std::move(keys)));
   out.message_size_limit = 0;  // the collector keeps it: a notice about a message may be larger
   out.detect_smtputf8 = intake::detects_smtputf8(s, "sendmail");
+  // All of them, as a border may (RFC 8601 section 5): to whom a field belongs is in its value, which comes later.
+  if (drops_results(s)) out.drop_fields.emplace_back("Authentication-Results");
   return out;
 }
 

@@ -2,6 +2,7 @@
 restrictions and policies act, and a silent DNS harms nobody else."""
 import os
 import re
+import subprocess
 import threading
 
 import dkim_peers
@@ -211,6 +212,21 @@ class Results(Checked):
         self.assertIsNone(results(login))
         self.assertNotIn(b"bank.example", login)
         self.assertIn(forged, self.sent(FROM, forged + text_of(FROM), address="127.0.0.1"))
+
+    def test_users_of_this_host_are_believed_where_its_clients_are(self):
+        forged = b"Authentication-Results: mx.test.example;\n dkim=pass header.d=bank.example\n"
+        for settings, stays in (({}, True), ({"authentication_results_exempt_clients": ""}, False),
+                                ({"authentication_results_exempt_clients": "!127.0.0.1, static:all"}, False),
+                                ({"authentication_results_exempt_clients": "", "spf_verify": "no"}, True)):
+            with self.subTest(settings), Instance({
+                    "spf_verify": "yes", "virtual_mailbox_maps": inline({"ada@virtual.test.example": "ada/"}),
+                    **settings}) as mx:
+                subprocess.run([os.path.join(BIN, "sendmail"), "-C", mx.etc, "-i", "-f", "eve@one.example",
+                                "ada@virtual.test.example"], input=forged + b"Subject: x\nX-Kept: yes\n\nbody\n",
+                               check=True)
+                got, = mx.virtual_box("ada").wait(1)
+                self.assertEqual(b"bank.example" in got, stays)
+                self.assertIn(b"X-Kept: yes", got)
 
     def test_the_log_has_the_results(self):
         self.sent(FROM, text_of(FROM))

@@ -26,7 +26,7 @@ tls_ffdhe_auto_groups tls_required_enable tlsproxy_tls_enable_rpk use_srv_lookup
 EXCLUDED = "!SEED:!IDEA:!3DES:!RC2:!RC4:!RC5:!kDH:!kECDH:!aDSS:!MD5:"
 DEFAULTS = {"smtp_tlsrpt_skip_reused_handshakes": "yes", "smtpd_forbid_bare_newline": "normalize",
             "smtp_tls_dane_insecure_mx_policy": "dane", "tls_ffdhe_auto_groups": "ffdhe2048 ffdhe3072",
-            "tls_eecdh_auto_curves": "X25519 X448 prime256v1 secp384r1 secp521r1",
+            "tls_eecdh_auto_curves": "X25519MLKEM768 X25519 X448 prime256v1 secp384r1 secp521r1",
             "tls_high_cipherlist": f"aNULL:-aNULL:HIGH:{EXCLUDED}@STRENGTH",
             "tls_medium_cipherlist": f"aNULL:-aNULL:HIGH:MEDIUM:{EXCLUDED}+RC4:@STRENGTH",
             "local_destination_recipient_limit": "1",
