@@ -34,8 +34,7 @@ std::string_view bare(std::string_view item) {
 void add(const config::Config& config, const std::string& setting, std::vector<NamedTable>& out) {
   const auto items = config.list(setting);
   if (!items) return;
-  const bool all_tables =
-      setting.ends_with("_maps") || setting.ends_with("_database") || setting.ends_with("_checks");
+  const bool all_tables = setting.ends_with("_maps") || setting.ends_with("_database") || setting.ends_with("_checks");
   bool table_next = false;
   for (const std::string& written : *items) {
     const std::string_view item = bare(written);

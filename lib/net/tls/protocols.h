@@ -35,9 +35,10 @@ std::string_view protocol_name(std::uint16_t version);
 /// and colons) is removed for good.
 std::string cipher_list(std::string_view grade_list, const std::vector<std::string>& excluded);
 
-/// Groups for key exchange, as OpenSSL's list. marks: OpenSSL (3.5 and later) lets a client say for which group it sends
-/// a share at once. For one with a lattice (ML-KEM) the first message would fill more than a packet, which some servers
-/// cannot read: then the share is that of the first other group, and a server that wants the lattice asks for it.
+/// Groups for key exchange, as OpenSSL's list. marks: OpenSSL (3.5 and later) lets a client say for which group it
+/// sends a share at once. For one with a lattice (ML-KEM) the first message would fill more than a packet, which some
+/// servers cannot read: then the share is that of the first other group, and a server that wants the lattice asks for
+/// it.
 std::string groups_list(const std::vector<std::string>& groups, bool marks);
 
 }  // namespace pen::tls
