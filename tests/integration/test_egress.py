@@ -163,7 +163,8 @@ class Egress(Suite):
             for text in (rf'error: .*{re.escape(path)}, line 1: unknown word "adress"',
                          rf'error: .*{re.escape(path)}, line 2: unknown source "b"',
                          rf"error: .*{re.escape(path)}, line 3: the host of proxy is not an address",
-                         r"error: \S+:\d+: default_egress_pool: there is no pool p", r"error: \S+:\d+: egress_warmup_schedule: "):
+                         r"error: \S+:\d+: default_egress_pool: there is no pool p",
+                         r"error: \S+:\d+: egress_warmup_schedule: "):
                 self.assertRegex(checked.stdout, text)
             self.assertNotIn("hidden", checked.stdout)
 

@@ -167,8 +167,8 @@ class Local(Suite):
             checked = mx.tool("penstock", "check")
             self.assertEqual(checked.returncode, 78)
             for service, setting in (("local", "mailbox_size_limit"), ("virtual", "virtual_mailbox_limit")):
-                self.assertRegex(checked.stdout, rf"error: \S+:\d+: service {service} will not start: {setting} = 51200000 "
-                                                 r"is smaller than message_size_limit \(52428800\)")
+                self.assertRegex(checked.stdout, rf"error: \S+:\d+: service {service} will not start: {setting} = "
+                                                 r"51200000 is smaller than message_size_limit \(52428800\)")
             mx.start()
             send(mx.port, "ada@sender.example", [f"{user}@{TO}", "v@virtual.test.example"], mail("one"))
             mx.wait_log(r"[^_]mailbox_size_limit = 51200000 is smaller than message_size_limit")

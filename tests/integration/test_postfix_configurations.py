@@ -280,7 +280,9 @@ class Programs(Configured):
             )
             foreign = mx.write("libexec/master", f"#!/bin/sh\ntouch {mx.dir}/ran\n")
             os.chmod(foreign, 0o755)
-            self.assertRegex(self.check(mx), r"warning: \S+:\d+: daemon_directory \S+ holds no program of Penstock: passed over")
+            self.assertRegex(
+                self.check(mx), r"warning: \S+:\d+: daemon_directory \S+ holds no program of Penstock: passed over"
+            )
             done = mx.tool("penstock", "start")
             self.assertEqual(done.returncode, 0, done)
             self.assertIn("holds no program of Penstock", done.stderr)
