@@ -33,8 +33,8 @@ def load():
 
 
 def arrives(content):
-    """Returns what a bare CR becomes (RFC 5321 section 2.3.8): a space."""
-    return re.sub(rb"\r(?!\n)", b" ", content)
+    """Returns what a bare CR becomes (RFC 5321 section 2.3.8): a space, and nothing in front of a line end."""
+    return re.sub(rb"\r(?!\n)", b" ", re.sub(rb"\r+\r\n", b"\r\n", content))
 
 
 CORPUS = load()
