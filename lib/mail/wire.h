@@ -11,8 +11,8 @@
 ///          there. A bare LF ends a line of content and is counted. A bare CR is counted and becomes a space, unless
 ///          the policy keeps it; a kept one can never again be told from half a line end (Postfix's
 ///          cleanup_replace_stray_cr_lf). CRs in front of a CRLF vanish in place of becoming spaces: the header of a
-///          client that ends every line so would have no end. A line of one dot that does not end DATA stays a line of
-///          one dot.
+///          client that ends every line so would have no end. Only the last kMostCrs of them, so that a stranger's run
+///          of CRs is content as it comes. A line of one dot that does not end DATA stays a line of one dot.
 /// Split:   however the input is cut into feeds, the sink gets the same calls, apart from how text() is cut.
 /// Bounds:  no memory; the sink bounds what it keeps.
 #include <algorithm>
@@ -25,6 +25,8 @@
 #include "lib/mail/plain_lines.h"
 
 namespace pen::mail {
+
+inline constexpr std::size_t kMostCrs = 64;  // in front of a line end, as one
 
 struct WirePolicy {
   bool replace_bare_cr = true;
@@ -56,6 +58,7 @@ class LineCutter {
     if (crs_pending_ > 0) {
       before = std::min(in.find_first_not_of('\r'), in.size());
       crs_pending_ += before;
+      stray_crs(sink, kMostCrs);
       if (before == in.size()) return before;
       if (in[before] == '\n') {
         end_line(sink, true);
@@ -69,6 +72,7 @@ class LineCutter {
     const std::size_t taken = before + line.size() + (lf ? 1 : 0);
     for (; line.ends_with('\r'); line.remove_suffix(1)) ++crs_pending_;
     put(line, sink);
+    stray_crs(sink, kMostCrs);
     if (lf)
       end_line(sink, crs_pending_ > 0);
     else
@@ -105,9 +109,10 @@ class LineCutter {
     ++bare_cr_;
     sink.text(policy_.replace_bare_cr ? " " : "\r");
   }
+  /// Those beyond `most`.
   template <class Sink>
-  void stray_crs(Sink& sink) {
-    for (; crs_pending_ > 0; --crs_pending_) stray_cr(sink);
+  void stray_crs(Sink& sink, std::size_t most = 0) {
+    for (; crs_pending_ > most; --crs_pending_) stray_cr(sink);
   }
   /// crlf: the last of the pending CRs belongs to it.
   template <class Sink>

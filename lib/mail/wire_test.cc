@@ -109,6 +109,23 @@ BOOST_AUTO_TEST_CASE(bare_line_ends_are_counted_and_normalised) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_run_of_crs_is_content_as_it_comes) {
+  struct Count {
+    std::size_t bytes = 0;
+    void text(std::string_view part) { bytes += part.size(); }
+    void line_end() { ++bytes; }
+  } sink;
+  BdatScanner scanner({});
+  for (std::size_t piece = 1; piece <= 100; ++piece) {
+    scanner.feed(std::string(1000, '\r'), sink);
+    BOOST_TEST(sink.bytes == 1000 * piece - kMostCrs);
+  }
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, SIZE_MAX})
+    for (const std::size_t crs : {kMostCrs, kMostCrs + 5})
+      BOOST_TEST(read_data("a" + std::string(crs, '\r') + "\n.\r\n", piece).content ==
+                 "a" + std::string(crs - kMostCrs, ' ') + "\r\n");
+}
+
 BOOST_AUTO_TEST_CASE(any_split_reads_like_the_slow_reference) {
   const std::uint64_t seed = 20261121;
   BOOST_TEST_MESSAGE("seed " << seed);

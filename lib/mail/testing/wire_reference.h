@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "lib/mail/plain_lines.h"
+#include "lib/mail/wire.h"
 
 namespace pen::mail::reference {
 
@@ -41,7 +42,7 @@ inline Read data(std::string_view in) {
       return r;
     }
     if (line.size() > 1 && line.front() == '.') line.erase(0, 1);
-    while (crlf && line.ends_with('\r')) line.pop_back();
+    for (std::size_t n = 1; n < kMostCrs && crlf && line.ends_with('\r'); ++n) line.pop_back();
     r.content += clean(line) + "\r\n";
     before_crlf = crlf;
   }
@@ -54,7 +55,7 @@ inline std::string bdat(std::string_view in) {
     const auto lf = in.find('\n');
     std::string line(in.substr(0, lf));
     in.remove_prefix(lf == std::string_view::npos ? in.size() : lf + 1);
-    while (lf != std::string_view::npos && line.ends_with('\r')) line.pop_back();
+    for (std::size_t n = 0; n < kMostCrs && lf != std::string_view::npos && line.ends_with('\r'); ++n) line.pop_back();
     content += clean(line) + "\r\n";
   }
   return content;
