@@ -356,15 +356,18 @@ std::vector<Target> servers_of(const config::Config& config) {
       add_hop("content filter", filter.substr(colon + 1), false);
     if (const std::string proxy = own.text("smtpd_proxy_filter").value_or(""); !proxy.empty())
       add("filter", proxy.starts_with(':') ? "127.0.0.1" + proxy : proxy);
-    for (const char* name : {"smtpd_milters", "non_smtpd_milters"})
-      for (const auto& item : own.list(name).value_or(std::vector<std::string>())) add("filter", item);
-    for (const char* name : {"smtpd_client_restrictions", "smtpd_helo_restrictions", "smtpd_sender_restrictions",
-                             "smtpd_relay_restrictions", "smtpd_recipient_restrictions", "smtpd_data_restrictions",
-                             "smtpd_end_of_data_restrictions", "smtpd_etrn_restrictions"}) {
-      const auto items = own.list(name).value_or(std::vector<std::string>());
+    const auto ask_policy = [&](const std::string& list) {
+      const auto items = own.list(list).value_or(std::vector<std::string>());
       for (std::size_t i = 0; i + 1 < items.size(); ++i)
         if (items[i] == "check_policy_service") add("policy server", items[i + 1]);
+    };
+    for (const config::Row& row : config::rows()) {
+      const std::string name(row.name);
+      if (row.names == config::Names::filters)
+        for (const auto& item : own.list(name).value_or(std::vector<std::string>())) add("filter", item);
+      if (row.names == config::Names::restrictions) ask_policy(name);
     }
+    for (const std::string& name : own.settings().smtpd_restriction_classes) ask_policy(name);
     if (own.text("smtpd_sasl_auth_enable").value_or("no") == "yes" &&
         own.text("smtpd_sasl_type").value_or("") == "dovecot") {
       const std::string path = own.text("smtpd_sasl_path").value_or("");

@@ -69,7 +69,12 @@ bool logs_in(const config::Config& config) {
          iequals(config.text("smtpd_sasl_type").value_or(""), "dovecot");
 }
 
-bool of_filters(std::string_view setting) { return setting.ends_with("_milters"); }
+config::Names names_of(std::string_view setting) {
+  const config::Row* row = config::find_row(setting);
+  return row != nullptr ? config::names_of(*row) : config::Names::nothing;
+}
+
+bool of_filters(std::string_view setting) { return names_of(setting) == config::Names::filters; }
 
 std::vector<SocketName> in_value(std::string_view setting, std::string_view value) {
   auto found = socket_names(value, of_filters(setting));
@@ -103,7 +108,7 @@ std::string_view server_of(std::string_view setting, const SocketName& socket) {
   if (socket.transport.ends_with("socketmap")) return "the table server that";
   if (socket.transport == "lmtp" || socket.transport.ends_with("lmtp")) return "the LMTP server that";
   if (of_filters(setting)) return "the filter that";
-  return setting.ends_with("_restrictions") ? "the policy server that" : "the server that";
+  return names_of(setting) == config::Names::restrictions ? "the policy server that" : "the server that";
 }
 
 /// For who may not open what Dovecot made for Postfix.

@@ -14,8 +14,8 @@
 #include "lib/map/socketmap_limits.h"
 #include "lib/map/table_file.h"
 #include "lib/service/approved_tables.h"
+#include "lib/service/named_tables.h"
 #include "lib/sessions/classes.h"
-#include "lib/smtpd/access_table.h"
 
 namespace pen::tools {
 namespace {
@@ -25,21 +25,8 @@ using config::Problem;
 using config::Severity;
 using map::MatchList;
 
-struct ListKind {
-  std::string_view name;
-  MatchList::Kind kind;
-};
-/// No mail asks them: newaliases and penalias say what is wrong with alias_database, and the others are no look-ups.
-constexpr std::array<std::string_view, 2> kNotAsked = {"alias_database", "proxy_read_maps"};
-constexpr std::array<ListKind, 7> kLists = {{
-    {"mynetworks", MatchList::Kind::network},
-    {"smtpd_client_event_limit_exceptions", MatchList::Kind::host},
-    {"smtpd_forbid_bare_newline_exclusions", MatchList::Kind::host},
-    {"mydestination", MatchList::Kind::string},
-    {"virtual_alias_domains", MatchList::Kind::string},
-    {"virtual_mailbox_domains", MatchList::Kind::string},
-    {"relay_domains", MatchList::Kind::domain},
-}};
+/// No mail asks it: newaliases and penalias say what is wrong with it.
+constexpr std::string_view kNotAsked = "alias_database";
 
 /// The settings that local and virtual open without OpenOptions::substitute and ::served, where they deliver.
 struct OfDestinations {
@@ -53,7 +40,18 @@ constexpr std::array<OfDestinations, 7> kOfDestinations = {{{"alias_maps", "loca
                                                             {"virtual_mailbox_maps", "virtual"},
                                                             {"virtual_uid_maps", "virtual"}}};
 
-bool is_not_asked(std::string_view name) { return std::ranges::find(kNotAsked, name) != kNotAsked.end(); }
+MatchList::Kind kind_of(config::Names names) {
+  switch (names) {
+    case config::Names::domains:
+      return MatchList::Kind::domain;
+    case config::Names::hosts:
+      return MatchList::Kind::host;
+    case config::Names::networks:
+      return MatchList::Kind::network;
+    default:
+      return MatchList::Kind::string;
+  }
+}
 
 std::string_view type_of(std::string_view item) {
   while (item.starts_with('!')) item.remove_prefix(1);
@@ -94,28 +92,14 @@ class Finder {
   void setting(const std::string& name, const std::optional<Place>& place) {
     const auto items = config_.list(name);
     if (!items) return;
-    const auto known = std::ranges::find(kLists, name, &ListKind::name);
-    if (known != kLists.end()) return list(name, place, known->kind, *items);
-    const bool all_tables = name.ends_with("_maps") || name.ends_with("_checks");
-    bool table_next = false;
-    for (const std::string& item : *items) {
-      const bool named = all_tables || std::exchange(table_next, asks_table(item));
-      const std::string_view type = type_of(item);
-      const bool looks_like_one = type != "unix" && std::ranges::count(map::known_types(), type) != 0;
-      if (named && item.starts_with('{') && !all_tables) {
-        const auto access = smtpd::read_access_table(item);  // smtpd's own warnings name what is wrong with it
-        if (access) table(name, place, access->table);
-      } else if (named || looks_like_one) {
-        table(name, place, item);
-      }
-    }
+    const config::Names names = service::names_in(config_, name);
+    if (config::is_match_list(names)) return list(name, place, kind_of(names), *items);
+    for (const std::string& item : service::tables_among(*items, names)) table(name, place, item);
   }
 
   config::Problems found;
 
  private:
-  static bool asks_table(std::string_view item) { return item.starts_with("check_") && item.ends_with("_access"); }
-
   /// Whether local or virtual opens the setting's tables: where another program delivers, these only say who exists.
   bool of_destinations(std::string_view name) const {
     const auto known = std::ranges::find(kOfDestinations, name, &OfDestinations::setting);
@@ -208,7 +192,7 @@ config::Problems table_problems(const config::Config& config) {
   const MainCf main_cf(config);
   Finder finder(config, false);
   for (const config::Row& row : config::rows()) {
-    if (row.kind != config::Class::acts || row.type != config::Type::list || is_not_asked(row.name)) continue;
+    if (row.kind != config::Class::acts || row.name == kNotAsked) continue;
     const std::string name(row.name);
     finder.setting(name, config.where(name));
   }
@@ -221,7 +205,7 @@ config::Problems table_problems(const config::Config& config) {
     Finder of_service(own, true);
     for (const config::Assignment& a : service.overrides) {
       const config::Row* row = config::find_row(a.name);
-      if (row && row->kind == config::Class::acts && row->type == config::Type::list && !is_not_asked(a.name))
+      if (row && row->kind == config::Class::acts && a.name != kNotAsked)
         of_service.setting(a.name, Place{config.master_file(), service.line});
     }
     for (Problem& p : of_service.found) found.push_back(std::move(p));

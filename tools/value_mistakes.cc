@@ -246,8 +246,7 @@ class ValueFinder {
 
   /// The tables of a list of restrictions, and what it needs.
   void of_list(const std::string& name, const std::vector<std::string>& classes) {
-    const bool is_class = std::ranges::find(classes, name) != classes.end();
-    if (!set_here(name) || (!is_class && !(name.starts_with("smtpd_") && name.ends_with("_restrictions")))) return;
+    if (!set_here(name) || service::names_in(own_, name) != config::Names::restrictions) return;
     const auto list = own_.list(name).value_or(std::vector<std::string>());
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (list[i].ends_with("_sender_login_mismatch") && s_.smtpd_sender_login_maps.empty())

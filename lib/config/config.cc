@@ -274,10 +274,10 @@ void Config::fill() {
     if (auto error = parser.parse(value, field); !error.empty()) complain(name, std::move(error));
     if (!parser.taken_as.empty()) complain(name, std::move(parser.taken_as), Severity::warning);
   };
-#define PEN_TEXT(f, ...) each(#f, settings_.f, true);
+#define PEN_TEXT_OF(names, f, ...) each(#f, settings_.f, true);
 #define PEN_NAMED_TEXT(f, name, ...) each(name, settings_.f, true);
 #define PEN_RAW(f, ...) each(#f, settings_.f, false);
-#define PEN_LIST(f, ...) each(#f, settings_.f, true);
+#define PEN_LIST_OF(names, f, ...) each(#f, settings_.f, true);
 #define PEN_BOOL(f, ...) each(#f, settings_.f, true);
 #define PEN_INT(f, ...) each(#f, settings_.f, true);
 #define PEN_SIZE(f, ...) each(#f, settings_.f, true);

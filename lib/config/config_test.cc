@@ -487,6 +487,27 @@ BOOST_AUTO_TEST_CASE(every_setting_has_one_row_and_a_text) {
   }
   BOOST_TEST(rows().size() > 900U);
 }
+BOOST_AUTO_TEST_CASE(a_row_says_what_its_setting_names) {
+  // Names that end like those of tables and files, and are words or patterns of words.
+  const std::set<std::string_view> others = {"allow_mail_to_files",
+                                             "proxy_read_maps",
+                                             "smtpd_expansion_filter",
+                                             "postscreen_expansion_filter",
+                                             "execution_directory_expansion_filter",
+                                             "command_expansion_filter",
+                                             "forward_expansion_filter",
+                                             "verp_delimiter_filter",
+                                             "content_filter",
+                                             "masquerade_domains"};
+  for (const Row& row : rows()) {
+    const bool text = row.type == Type::text || row.type == Type::list;
+    if (!text || row.kind != Class::acts || others.contains(row.name)) continue;
+    for (const std::string_view end : {"_maps", "_map", "_checks", "_filter", "_database", "_file", "_files", "_CAfile",
+                                       "_CApath", "_milters", "_restrictions", "_clients", "_domains", "_hosts"})
+      BOOST_TEST((!row.name.ends_with(end) || row.names != Names::nothing), row.name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_default_expands) {
   const Config c = config("");
   for (const Row& row : rows())

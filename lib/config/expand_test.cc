@@ -6,7 +6,7 @@
 namespace pen::config {
 namespace {
 
-struct Names {
+struct Assigned {
   std::map<std::string, std::string, std::less<>> values;
 
   Expanded operator()(std::string_view text) const {
@@ -28,7 +28,7 @@ struct Names {
   }
 };
 
-const Names kNames{
+const Assigned kNames{
     {{"a", "1"}, {"b", "two"}, {"empty", ""}, {"chain", "<$b>"}, {"self", "x$self"}, {"dovecot-lmtp_limit", "7"}}};
 
 }  // namespace
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_value_that_refers_to_itself_is_an_error_and_says_so) {
   BOOST_TEST(kNames.error("$self").find("refers to itself") != std::string::npos);
 }
 BOOST_AUTO_TEST_CASE(a_value_that_doubles_at_each_step_is_cut_off) {
-  Names bomb;
+  Assigned bomb;
   for (int i = 0; i < 40; ++i) {
     const std::string next = "$n" + std::to_string(i + 1);
     bomb.values["n" + std::to_string(i)] = next + next;

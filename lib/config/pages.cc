@@ -66,7 +66,44 @@ std::string roff_default(std::string_view in) {
   return in.size() > 60 && in.find(' ') == in.npos ? replaced(out, {{':', ":\\:"}}) : out;
 }
 
+/// What the value names, where that says more than the type.
+std::string_view named_words(const Row& row) {
+  const bool one = row.type == Type::text;
+  switch (row.names) {
+    case Names::tables:
+    case Names::key_tables:
+      return one ? "table" : "tables";
+    case Names::strings:
+      return "list of patterns";
+    case Names::domains:
+      return "list of domains";
+    case Names::hosts:
+      return "list of hosts";
+    case Names::networks:
+      return "list of networks";
+    case Names::restrictions:
+      return "restrictions";
+    case Names::filters:
+      return "list of filters";
+    case Names::servers:
+      return one ? "server" : "servers";
+    case Names::file:
+    case Names::keys:
+    case Names::certificates:
+      return one ? "file" : "files";
+    case Names::directory:
+      return "directory";
+    case Names::nothing:
+    case Names::conditions:
+    case Names::file_lists:
+    case Names::written:
+      return {};
+  }
+  return {};
+}
+
 std::string type_words(const Row& row) {
+  if (const std::string_view named = named_words(row); !named.empty()) return std::string(named);
   std::string out(kTypeWords[static_cast<std::size_t>(row.type)]);
   if (row.type == Type::choice) out += ": " + std::string(row.words);
   if (row.type == Type::time) out += std::string(" (") + time_unit(row.default_text) + ")";

@@ -177,7 +177,7 @@ class Reporter {
       found.push_back(std::move(p));
     }
     for (const Assignment& a : s.overrides)
-      if (const Row* row = find_row(a.name); row && s.command == "smtpd" && of_restrictions(*row))
+      if (const Row* row = find_row(a.name); row && s.command == "smtpd" && row->names == Names::restrictions)
         restrictions(own, a.name, place);
   }
 
@@ -210,14 +210,10 @@ class Reporter {
                      "refusal: anybody could relay; smtpd will not take mail"});
   }
 
-  static bool of_restrictions(const Row& row) {
-    return row.kind == Class::acts && row.name.starts_with("smtpd_") && row.type == Type::list &&
-           row.name.ends_with("_restrictions");
-  }
   /// Reports items in smtpd's restriction lists that cannot act.
   void restrictions() {
     for (const Row& row : rows())
-      if (of_restrictions(row)) restrictions(std::string(row.name));
+      if (row.names == Names::restrictions) restrictions(std::string(row.name));
     for (const std::string& name : config_.settings().smtpd_restriction_classes) restrictions(name);
   }
   void restrictions(const std::string& list) {

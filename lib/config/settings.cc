@@ -18,26 +18,28 @@ std::optional<Enum> pick(std::string_view word, const std::pair<std::string_view
 
 // An array of constants: as code that appends them one by one it takes a minute to compile.
 constexpr Row kDeclared[] = {
-#define PEN_PLAIN(type, name, def, low, high, programs, when, text) \
-  {name, type, Class::acts, def, low, high, programs, Applies::when, text, "", ""},
-#define PEN_TEXT(f, def, p, w, t) PEN_PLAIN(Type::text, #f, def, 0, 0, p, w, t)
+#define PEN_NAMING(type, names, name, def, low, high, programs, when, text) \
+  {name, type, Class::acts, def, low, high, programs, Applies::when, text, "", "", Names::names},
+#define PEN_PLAIN(type, ...) PEN_NAMING(type, nothing, __VA_ARGS__)
+#define PEN_TEXT_OF(names, f, def, p, w, t) PEN_NAMING(Type::text, names, #f, def, 0, 0, p, w, t)
 #define PEN_NAMED_TEXT(f, name, def, p, w, t) PEN_PLAIN(Type::text, name, def, 0, 0, p, w, t)
 #define PEN_RAW(f, def, p, w, t) PEN_PLAIN(Type::raw, #f, def, 0, 0, p, w, t)
-#define PEN_LIST(f, def, p, w, t) PEN_PLAIN(Type::list, #f, def, 0, 0, p, w, t)
+#define PEN_LIST_OF(names, f, def, p, w, t) PEN_NAMING(Type::list, names, #f, def, 0, 0, p, w, t)
 #define PEN_BOOL(f, def, p, w, t) PEN_PLAIN(Type::boolean, #f, def, 0, 0, p, w, t)
 #define PEN_INT(f, def, low, high, p, w, t) PEN_PLAIN(Type::integer, #f, def, low, high, p, w, t)
 #define PEN_SIZE(f, def, low, high, p, w, t) PEN_PLAIN(Type::size, #f, def, low, high, p, w, t)
 #define PEN_TIME(f, def, low, high, p, w, t) PEN_PLAIN(Type::time, #f, def, low, high, p, w, t)
 #define PEN_CHOICE(type, f, words, def, p, w, t) \
-  {#f, Type::choice, Class::acts, def, 0, 0, p, Applies::w, t, "", words},
+  {#f, Type::choice, Class::acts, def, 0, 0, p, Applies::w, t, "", words, Names::nothing},
 #define PEN_ACCEPTED(name, def, text) \
-  {name, Type::untyped, Class::accepted, def, 0, 0, "", Applies::reload, text, "", ""},
+  {name, Type::untyped, Class::accepted, def, 0, 0, "", Applies::reload, text, "", "", Names::nothing},
 #define PEN_UNSUPPORTED(name, def, text) \
-  {name, Type::untyped, Class::unsupported, def, 0, 0, "", Applies::reload, text, "", ""},
+  {name, Type::untyped, Class::unsupported, def, 0, 0, "", Applies::reload, text, "", "", Names::nothing},
 #define PEN_OBSOLETE(name, def, successor, text) \
-  {name, Type::untyped, Class::obsolete, def, 0, 0, "", Applies::reload, text, successor, ""},
+  {name, Type::untyped, Class::obsolete, def, 0, 0, "", Applies::reload, text, successor, "", Names::nothing},
 #include "lib/config/params.def"
 #undef PEN_PLAIN
+#undef PEN_NAMING
 };
 
 std::vector<Row> make_rows() {
@@ -121,6 +123,15 @@ const Row* find_row(std::string_view name) {
   const auto all = rows();
   const auto found = std::ranges::lower_bound(all, name, {}, &Row::name);
   return found != all.end() && found->name == name ? &*found : nullptr;
+}
+
+Names names_of(const Row& row) {
+  const Row* successor = row.kind == Class::obsolete ? find_row(row.successor) : nullptr;
+  return successor != nullptr ? successor->names : row.names;
+}
+
+bool is_match_list(Names names) {
+  return names == Names::strings || names == Names::domains || names == Names::hosts || names == Names::networks;
 }
 
 }  // namespace pen::config

@@ -74,10 +74,10 @@ std::optional<ReturnedMail> parse_choice(std::string_view word, ReturnedMail);
 std::optional<SrsForward> parse_choice(std::string_view word, SrsForward);
 
 struct Settings {
-#define PEN_TEXT(field, ...) std::string field;
+#define PEN_TEXT_OF(names, field, ...) std::string field;
 #define PEN_NAMED_TEXT(field, ...) std::string field;
 #define PEN_RAW(field, ...) std::string field;
-#define PEN_LIST(field, ...) std::vector<std::string> field;
+#define PEN_LIST_OF(names, field, ...) std::vector<std::string> field;
 #define PEN_BOOL(field, ...) bool field = false;
 #define PEN_INT(field, ...) int field = 0;
 #define PEN_SIZE(field, ...) std::int64_t field = 0;
@@ -96,6 +96,27 @@ enum class Class {
   unsupported,  ///< the mail system behaves differently from what the setting asks for; the note says how
   obsolete      ///< an old name; the successor is the setting to use
 };
+/// What the value of a setting names, and so what is opened, read or reached because of it: the kernel's rules for each
+/// program, the tables that `penstock check` opens and the servers that doctor asks come from it.
+enum class Names : std::uint8_t {
+  nothing,       ///< words, numbers, names of hosts and domains, texts
+  tables,        ///< each item is a table, "type:name"
+  key_tables,    ///< the same, and what stands in them names files of keys and certificates
+  strings,       ///< a list of that kind of lib/map/match_list.h: patterns, tables, /files with more of both
+  domains,       ///< the same
+  hosts,         ///< the same
+  networks,      ///< the same
+  restrictions,  ///< of smtpd (restrictions.h): words, tables and policy servers
+  conditions,    ///< other words, among which tables may stand
+  filters,       ///< milters
+  servers,       ///< other servers that a program connects to
+  file,          ///< a path or several: files that are read
+  keys,          ///< files with the private keys of TLS, which the key process reads where there is one
+  certificates,  ///< files with certificates, which may hold their keys
+  directory,     ///< a path: the files in it are read
+  file_lists,    ///< a file or a table that names further files
+  written        ///< what the programs write or keep in memory: none reads it by this name
+};
 /// When a change takes effect.
 enum class Applies { reload, restart };
 
@@ -112,11 +133,16 @@ struct Row {
   std::string_view text;
   std::string_view successor;  ///< obsolete only
   std::string_view words;      ///< CHOICE only: the words, blank-separated
+  Names names = Names::nothing;
 };
 
 /// All known settings, sorted by name. The rows live as long as the program.
 std::span<const Row> rows();
 /// The row of that name; nullptr: there is none.
 const Row* find_row(std::string_view name);
+/// What a setting names. An old name names what its successor does; a name without a row nothing that is known.
+Names names_of(const Row& row);
+/// Whether the value is a list of lib/map/match_list.h.
+bool is_match_list(Names names);
 
 }  // namespace pen::config

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 
 #include "lib/base/fd.h"
 #include "lib/base/regular_file.h"
@@ -20,23 +21,6 @@ namespace {
 
 constexpr std::array<std::string_view, 7> kDatabases = {"mysql",   "pgsql", "ldap",    "sqlite",
                                                         "mongodb", "redis", "memcache"};
-// Where the programs themselves and the log are: no program reads them by these names. And a list of tables that others
-// use, a command that runs before anything is confined, and tables of TLS sessions, which are kept in memory.
-constexpr std::array<std::string_view, 14> kNotRead = {"queue_directory",
-                                                       "data_directory",
-                                                       "queue_log_directory",
-                                                       "spool_directory",
-                                                       "maillog_file",
-                                                       "mail_spool_directory",
-                                                       "proxy_read_maps",
-                                                       "event_log_file",
-                                                       "event_accounting_file",
-                                                       "debugger_command",
-                                                       "cyrus_sasl_config_path",
-                                                       "smtpd_tls_session_cache_database",
-                                                       "smtp_tls_session_cache_database",
-                                                       "lmtp_tls_session_cache_database"};
-
 /// &: between the options of a URI.
 bool is_end(char c) { return ascii_space(c) || std::string_view(",{}=&\"'").contains(c); }
 
@@ -130,7 +114,7 @@ class Finder {
 
   const Machine& machine_;
   Named& out_;
-  bool follow_;  // tables are lists of files too
+  bool follow_;  // what stands in tables and files names files
 };
 
 // What trivial-rewrite finds out about a destination names files that smtp opens.
@@ -184,12 +168,43 @@ std::optional<std::string> beginning_of(const Fd& file) {
 Machine real_machine() { return {.read = read_beginning, .port = port_of, .closed = closed_by_mode}; }
 
 void add_named(std::string_view setting, std::string_view value, const Machine& machine, Named& out) {
-  if (std::ranges::count(kNotRead, setting) != 0) return;
-  // Keys and certificates, by their paths alone.
-  const bool holds_paths = setting.starts_with("dkim_") || setting == "tls_server_sni_maps";
-  Finder(machine, out, holds_paths).text(value, Form::setting, 0);
-  const std::string_view whole = trim(value);
-  if (whole.starts_with('/') && !whole.contains('\n')) out.paths.emplace(whole);  // a name with blanks
+  using config::Names;
+  const config::Row* row = config::find_row(setting);
+  const auto text = [&](bool follow) { Finder(machine, out, follow).text(value, Form::setting, 0); };
+  const auto paths = [&] {
+    const bool list = row != nullptr && row->type == config::Type::list;
+    const std::vector<std::string> items =
+        list ? split_list(value) : std::vector<std::string>{std::string(trim(value))};
+    std::ranges::copy_if(items, std::inserter(out.paths, out.paths.end()),
+                         [](const std::string& item) { return item.starts_with('/') && !item.contains('\n'); });
+  };
+  if (row == nullptr) {  // a name that only main.cf has
+    text(false);
+    return paths();
+  }
+  switch (config::names_of(*row)) {
+    case Names::tables:
+    case Names::strings:
+    case Names::domains:
+    case Names::hosts:
+    case Names::networks:
+    case Names::restrictions:
+    case Names::conditions:
+    case Names::filters:
+    case Names::servers:
+      return text(false);
+    case Names::key_tables:
+    case Names::file_lists:
+      return text(true);
+    case Names::file:
+    case Names::keys:
+    case Names::certificates:
+    case Names::directory:
+      return paths();
+    case Names::nothing:
+    case Names::written:
+      return;
+  }
 }
 
 Named named_by(const config::Config& config, std::string_view program, const Machine& machine, const Skip& skip) {

@@ -1,10 +1,11 @@
 #pragma once
 /// The files and servers that the settings of a program name.
 ///
-/// Rules:   generous: in a value, "/path" at the beginning of a word and after a colon is a path, ":number" at the end
-///          of a part is a port. Values of settings that the program reads count, those of names that only main.cf has
-///          (restriction classes, old forms of tables), and every -o of master.cf, for some programs read the
-///          settings of others. Files are read for what they name in their turn: those of database tables (dbpath,
+/// Rules:   what a value can name its setting's row says (config::Names): the files of a setting that names files are
+///          its items, and where it names nothing, nothing is looked for. In tables, lists, restrictions and servers
+///          "/path" at the beginning of a word and after a colon is a path, ":number" at the end of a part is a port.
+///          Values of settings that the program reads count, those of names that only main.cf has (restriction
+///          classes, old forms of tables), and every -o of master.cf, for some programs read the settings of others. Files are read for what they name in their turn: those of database tables (dbpath,
 ///          certificates), of DKIM (keys), lists; and texts of tables, where only what stands behind a colon or an
 ///          equals sign counts (tafile=/path, inet:host:port). What stands in a database alone must be in
 ///          confine_extra_files.
@@ -45,7 +46,7 @@ Machine real_machine();
 /// What Machine::read says of a regular file.
 std::optional<std::string> beginning_of(const Fd& file);
 
-/// Adds what one value names. setting: its name.
+/// Adds what one value names. setting: its name; without a row in params.def everything is looked for.
 void add_named(std::string_view setting, std::string_view value, const Machine& machine, Named& out);
 /// skip: settings whose files the program does not read.
 using Skip = std::function<bool(std::string_view setting)>;

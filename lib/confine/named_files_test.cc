@@ -42,6 +42,21 @@ BOOST_AUTO_TEST_CASE(a_path_alone_and_one_behind_a_type_are_named) {
   BOOST_TEST((of("/a file/with blanks").paths.contains("/a file/with blanks")));
 }
 
+BOOST_AUTO_TEST_CASE(a_setting_names_what_its_row_says_and_no_more) {
+  for (const char* words : {"smtpd_banner", "relayhost", "mailbox_command", "maillog_file", "virtual_mailbox_base"})
+    BOOST_TEST((of("/etc/shadow lmdb:/etc/x [mx.example]:2525", words) == Named{}), words);
+  BOOST_TEST((of("/a/b c.pem", "smtpd_tls_cert_file").paths == Paths{"/a/b c.pem"}));
+  BOOST_TEST((of("/a/b, /c/d", "smtpd_tls_chain_files").paths == Paths{"/a/b", "/c/d"}));
+  BOOST_TEST((of("mx.example", "myorigin") == Named{}));
+  BOOST_TEST((of("texthash:/a/b", "virtual_maps").paths == Paths{"/a/b"}));  // as its successor
+  BOOST_TEST((of("inet:127.0.0.1:8891", "smtpd_milters").ports == Ports{8891}));
+}
+
+BOOST_AUTO_TEST_CASE(what_stands_in_a_certificate_is_no_path) {
+  files["/a/mx.pem"] = "-----BEGIN CERTIFICATE-----\n/etc/shadow\n-----END CERTIFICATE-----\n";
+  BOOST_TEST((of("/a/mx.pem", "smtpd_tls_cert_file").paths == Paths{"/a/mx.pem"}));
+}
+
 BOOST_AUTO_TEST_CASE(networks_addresses_and_urls_name_no_file) {
   BOOST_TEST((of("10.0.0.0/8 [::1]/128 https://a.example/b unix:/run/milter.sock") == Named{}));
 }

@@ -1,7 +1,6 @@
 #include "lib/confine/secrets.h"
 
 #include <algorithm>
-#include <array>
 
 #include "lib/base/text.h"
 #include "lib/config/key_process.h"
@@ -9,14 +8,11 @@
 namespace pen::confine {
 namespace {
 
-constexpr std::array<std::string_view, 3> kSides = {"smtpd_tls_", "smtp_tls_", "lmtp_tls_"};
-constexpr std::array<std::string_view, 4> kKeys = {"key_file", "dkey_file", "eckey_file", "chain_files"};
-constexpr std::array<std::string_view, 3> kCertificates = {"cert_file", "dcert_file", "eccert_file"};
+using config::Names;
 
-bool is_one_of(std::string_view setting, auto endings) {
-  return std::ranges::any_of(kSides, [&](std::string_view side) {
-    return setting.starts_with(side) && std::ranges::count(endings, setting.substr(side.size())) != 0;
-  });
+Names names_of(std::string_view setting) {
+  const config::Row* row = config::find_row(setting);
+  return row != nullptr ? config::names_of(*row) : Names::nothing;
 }
 
 /// What opendkim.conf gives names, those in the files that it includes too. What comes later counts, as it does for who
@@ -80,7 +76,8 @@ bool add_dkim(const config::Config& config, const Machine& machine, std::set<std
 }  // namespace
 
 bool names_keys(std::string_view setting) {
-  return setting == "tls_server_sni_maps" || is_one_of(setting, kKeys) || is_one_of(setting, kCertificates);
+  const Names names = names_of(setting);
+  return names == Names::keys || names == Names::certificates || names == Names::key_tables;
 }
 bool names_dkim_keys(std::string_view setting) { return setting == "dkim_key_table"; }
 
@@ -90,7 +87,7 @@ Secrets secrets_of(const config::Config& config, const Program& row, const Machi
   out.tls = out.dkim = true;
   const auto add_from = [&](const config::Config& from) {
     for (const config::Row& setting : config::rows()) {
-      if (setting.name != "tls_server_sni_maps" && !is_one_of(setting.name, kKeys)) continue;
+      if (setting.names != Names::keys && setting.names != Names::key_tables) continue;
       Named named;
       if (const auto value = from.text(setting.name)) add_named(setting.name, *value, machine, named);
       out.files.merge(named.paths);

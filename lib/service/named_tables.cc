@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/config/restrictions.h"
 #include "lib/confine/programs.h"
 #include "lib/map/map.h"
 #include "lib/map/table_file.h"
@@ -10,55 +11,96 @@
 namespace pen::service {
 namespace {
 
-bool asks_table(std::string_view item) { return item.starts_with("check_") && item.ends_with("_access"); }
-
-/// Lists whose items may be /file names with more items.
-bool takes_files(std::string_view setting) {
-  static constexpr std::string_view kEndings[] = {"mydestination", "networks",    "_clients", "_domains",
-                                                  "_exceptions",   "_exclusions", "_hosts",   "_users"};
-  return std::ranges::any_of(kEndings, [&](std::string_view e) { return setting.ends_with(e); });
-}
-
-/// Names tables of the others; or is what a program writes itself, or keeps in memory.
-bool opens_none(std::string_view setting) {
-  static constexpr std::string_view kNames[] = {"proxy_read_maps", "address_verify_map", "postscreen_cache_map",
-                                                "penapi_history_map"};
-  return std::ranges::find(kNames, setting) != std::end(kNames) || setting.ends_with("_cache_database");
-}
+using config::Names;
 
 std::string_view bare(std::string_view item) {
   while (item.starts_with('!')) item.remove_prefix(1);
   return map::without_adapters(item);
 }
 
-void add(const config::Config& config, const std::string& setting, std::vector<NamedTable>& out) {
+bool has_table_type(std::string_view item) {
+  item = bare(item);
+  const auto colon = item.find(':');
+  return colon != std::string_view::npos && std::ranges::count(map::known_types(), item.substr(0, colon)) != 0;
+}
+
+bool takes_table(std::string_view item) {
+  const config::RestrictionName* known = config::find_restriction(item);
+  return known != nullptr && known->takes_argument == config::RestrictionName::table;
+}
+
+/// "{ type:table, { search_order = … } }" is that table.
+std::string without_options(const std::string& item) {
+  if (!item.starts_with('{') || !item.ends_with('}')) return item;
+  const auto parts = split_list(std::string_view(item).substr(1, item.size() - 2));
+  return parts.empty() ? std::string() : parts.front();
+}
+
+void add(const config::Config& config, const std::string& setting, Names names, std::vector<NamedTable>& out) {
   const auto items = config.list(setting);
   if (!items) return;
-  const bool all_tables = setting.ends_with("_maps") || setting.ends_with("_database") || setting.ends_with("_checks");
-  bool table_next = false;
-  for (const std::string& written : *items) {
-    const std::string_view item = bare(written);
-    const bool named = all_tables || std::exchange(table_next, asks_table(item));
-    const auto colon = item.find(':');
-    const bool typed =
-        colon != std::string_view::npos && std::ranges::count(map::known_types(), item.substr(0, colon)) != 0;
-    const bool file_only = !named && item.starts_with('/') && takes_files(setting);
-    if (named || typed || file_only) out.push_back({setting, std::string(item), file_only});
-  }
+  for (const std::string& table : tables_among(*items, names))
+    out.push_back({setting, std::string(bare(table)), false});
+  if (!config::is_match_list(names)) return;
+  for (const std::string& item : *items)
+    if (bare(item).starts_with('/')) out.push_back({setting, std::string(bare(item)), true});
 }
 
 }  // namespace
 
+Names names_in(const config::Config& config, std::string_view setting) {
+  if (const config::Row* row = config::find_row(setting)) return config::names_of(*row);
+  const auto& classes = config.settings().smtpd_restriction_classes;
+  return std::ranges::count(classes, setting) != 0 ? Names::restrictions : Names::nothing;
+}
+
+std::vector<std::string> tables_among(const std::vector<std::string>& items, Names names) {
+  std::vector<std::string> out;
+  switch (names) {
+    case Names::tables:
+    case Names::key_tables:
+      return items;
+    case Names::strings:
+    case Names::domains:
+    case Names::hosts:
+    case Names::networks:
+    case Names::conditions:
+    case Names::file_lists:
+      std::ranges::copy_if(items, std::back_inserter(out), has_table_type);
+      return out;
+    case Names::restrictions: {
+      bool table_next = false;
+      for (const std::string& item : items) {
+        if (std::exchange(table_next, takes_table(item)))
+          out.push_back(without_options(item));
+        else if (has_table_type(item))
+          out.push_back(item);
+      }
+      return out;
+    }
+    case Names::nothing:
+    case Names::filters:
+    case Names::servers:
+    case Names::file:
+    case Names::keys:
+    case Names::certificates:
+    case Names::directory:
+    case Names::written:
+      return out;
+  }
+  return out;
+}
+
 std::vector<NamedTable> named_tables(const config::Config& config, std::string_view program) {
   std::vector<NamedTable> out;
   for (const config::Row& row : config::rows()) {
-    if (opens_none(row.name)) continue;
-    const bool list = row.type == config::Type::list || row.type == config::Type::text;
-    const bool counts = row.kind == config::Class::obsolete || (row.kind == config::Class::acts && list);
-    if (counts && (program.empty() || confine::reads(row, program))) add(config, std::string(row.name), out);
+    const bool counts = row.kind == config::Class::obsolete || row.kind == config::Class::acts;
+    if (counts && (program.empty() || confine::reads(row, program)))
+      add(config, std::string(row.name), config::names_of(row), out);
   }
   if (program.empty() || program == "smtpd") {
-    for (const std::string& name : config.settings().smtpd_restriction_classes) add(config, name, out);
+    for (const std::string& name : config.settings().smtpd_restriction_classes)
+      add(config, name, Names::restrictions, out);
   }
   return out;
 }

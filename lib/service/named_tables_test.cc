@@ -28,6 +28,22 @@ BOOST_AUTO_TEST_CASE(settings_of_one_table_and_old_names_count_as_well) {
   BOOST_TEST((named("mydestination = a.example, /x\n") == Found{"mydestination: /x"}));
 }
 
+BOOST_AUTO_TEST_CASE(restrictions_name_the_tables_behind_their_words) {
+  BOOST_TEST((named("smtpd_client_restrictions = check_client_access /x, check_sender_access hash:/x/y, permit\n") ==
+              Found{"smtpd_client_restrictions: /x", "smtpd_client_restrictions: hash:/x/y"}));
+  BOOST_TEST(
+      (named("smtpd_client_restrictions = check_ccert_access { hash:/x, { search_order = pubkey_fingerprint } }\n") ==
+       Found{"smtpd_client_restrictions: hash:/x"}));
+  BOOST_TEST((named("smtpd_restriction_classes = a\na = check_client_access hash:/x\n") == Found{"a: hash:/x"}));
+  BOOST_TEST((named("smtpd_client_restrictions = reject_rbl_client /x\n") == Found{}));
+}
+
+BOOST_AUTO_TEST_CASE(lists_of_patterns_name_tables_and_files_and_words_name_none) {
+  BOOST_TEST((named("smtpd_noop_commands = !/x, hash:/x/y\n") ==
+              Found{"smtpd_noop_commands: hash:/x/y", "smtpd_noop_commands: /x"}));
+  BOOST_TEST((named("smtpd_banner = hash:/x\nrelayhost = unix:/x\naddress_verify_map = lmdb:/x\n") == Found{}));
+}
+
 BOOST_AUTO_TEST_CASE(who_takes_mail_in_has_the_tables_of_addresses) {
   const Found found{"virtual_alias_maps: hash:/x"};
   for (const char* program : {"smtpd", "pickup", "qmqpd", "verify", "bounce", "local", "trivial-rewrite"})

@@ -49,8 +49,11 @@ def rows():
     string = r'"(?:[^"\\]|\\.)*"'
     for call in re.finditer(r"^PEN_(\w+)\(((?:[^()\"]|%s)*)\)$" % string, text, re.M):
         parts = re.findall(r"(?:%s\s*)+|[^,\s][^,]*" % string, call[2])
-        name = parts[1 if call[1] in ("CHOICE", "NAMED_TEXT") else 0].strip('"')
-        yield name, call[1], parts[1], "".join(re.findall(r'"(.*?)"', parts[-3])).split()
+        kind = call[1].removesuffix("_OF")
+        if kind != call[1]:
+            del parts[0]  # what the value names
+        name = parts[1 if kind in ("CHOICE", "NAMED_TEXT") else 0].strip('"')
+        yield name, kind, parts[1], "".join(re.findall(r'"(.*?)"', parts[-3])).split()
 
 
 class Looking(Suite):
