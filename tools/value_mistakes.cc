@@ -15,6 +15,7 @@
 #include "lib/mail/address.h"
 #include "lib/map/file_map.h"
 #include "lib/map/table_file.h"
+#include "lib/service/named_tables.h"
 #include "tools/table_entries.h"
 
 namespace pen::tools {
