@@ -111,16 +111,16 @@ Sources::Sources(const config::Config& config, const Clock& clock) {
     if (smtp) {
       if (program == "smtp")
         add_files(Use::client,
-                  {{s.smtp_tls_cert_file, s.smtp_tls_key_file},
-                   {s.smtp_tls_dcert_file, s.smtp_tls_dkey_file},
-                   {s.smtp_tls_eccert_file, s.smtp_tls_eckey_file}},
-                  s.smtp_tls_chain_files);
+                  {{s.smtp.tls_cert_file, s.smtp.tls_key_file},
+                   {s.smtp.tls_dcert_file, s.smtp.tls_dkey_file},
+                   {s.smtp.tls_eccert_file, s.smtp.tls_eckey_file}},
+                  s.smtp.tls_chain_files);
       else
         add_files(Use::client,
-                  {{s.lmtp_tls_cert_file, s.lmtp_tls_key_file},
-                   {s.lmtp_tls_dcert_file, s.lmtp_tls_dkey_file},
-                   {s.lmtp_tls_eccert_file, s.lmtp_tls_eckey_file}},
-                  s.lmtp_tls_chain_files);
+                  {{s.lmtp.tls_cert_file, s.lmtp.tls_key_file},
+                   {s.lmtp.tls_dcert_file, s.lmtp.tls_dkey_file},
+                   {s.lmtp.tls_eccert_file, s.lmtp.tls_eckey_file}},
+                  s.lmtp.tls_chain_files);
     }
     if (signs) add_signer(s, clock);
   }

@@ -36,7 +36,7 @@ void add_client_limits(const config::Config& c, const config::Service* service, 
   for (const auto& o : service->overrides) own.push_back({o.name, o.value});
   const auto add = [&](const config::Settings& s) {
     const bool lmtp = service->command == "lmtp";
-    limits.sessions = static_cast<std::uint32_t>(lmtp ? s.lmtp_mx_session_limit : s.smtp_mx_session_limit);
+    limits.sessions = static_cast<std::uint32_t>(s.client(lmtp).mx_session_limit);
     limits.combine_domains = !lmtp && s.smtp_combine_domains;
   };
   if (own.empty())

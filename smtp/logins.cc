@@ -9,17 +9,18 @@
 namespace pen::smtp {
 
 Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmtp, async::Loop& loop) {
-  const bool enabled = lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable;
+  const config::ClientSettings& client = s.client(lmtp);
+  const bool enabled = client.sasl_auth_enable;
   const std::string name = lmtp ? "lmtp_sasl_" : "smtp_sasl_";
-  const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
+  const auto& tables = client.sasl_password_maps;
   if (!enabled || tables.empty()) return nullptr;
   const std::shared_ptr<Logins> logins(new Logins(loop));
   const map::OpenOptions open{.default_type = s.default_database_type};
   auto maps = map::MapList::open(join(tables), open.of(name + "password_maps"));
   if (!maps) return fail(std::move(maps).error().within(name + "password_maps"));
   logins->maps_ = *std::move(maps);
-  logins->delimiter_ = lmtp ? s.lmtp_sasl_password_result_delimiter : s.smtp_sasl_password_result_delimiter;
-  logins->usual_.defer_refused = lmtp ? s.lmtp_sasl_auth_soft_bounce : s.smtp_sasl_auth_soft_bounce;
+  logins->delimiter_ = client.sasl_password_result_delimiter;
+  logins->usual_.defer_refused = client.sasl_auth_soft_bounce;
   const auto options = [&](sasl::SecurityOptions& into, const std::vector<std::string>& words,
                            const char* which) -> Result<void> {
     auto parsed = sasl::SecurityOptions::parse(words);
@@ -27,14 +28,10 @@ Result<std::shared_ptr<Logins>> Logins::open(const config::Settings& s, bool lmt
     into = *parsed;
     return {};
   };
-  PEN_TRY(options(logins->usual_.clear, lmtp ? s.lmtp_sasl_security_options : s.smtp_sasl_security_options,
-                  "security_options"));
-  PEN_TRY(options(logins->usual_.secured, lmtp ? s.lmtp_sasl_tls_security_options : s.smtp_sasl_tls_security_options,
-                  "tls_security_options"));
-  PEN_TRY(options(logins->verified_,
-                  lmtp ? s.lmtp_sasl_tls_verified_security_options : s.smtp_sasl_tls_verified_security_options,
-                  "tls_verified_security_options"));
-  const auto& filter = lmtp ? s.lmtp_sasl_mechanism_filter : s.smtp_sasl_mechanism_filter;
+  PEN_TRY(options(logins->usual_.clear, client.sasl_security_options, "security_options"));
+  PEN_TRY(options(logins->usual_.secured, client.sasl_tls_security_options, "tls_security_options"));
+  PEN_TRY(options(logins->verified_, client.sasl_tls_verified_security_options, "tls_verified_security_options"));
+  const auto& filter = client.sasl_mechanism_filter;
   if (!filter.empty()) {
     auto list =
         map::MatchList::open(map::MatchList::Kind::string, join(filter), {.open = open.of(name + "mechanism_filter")});

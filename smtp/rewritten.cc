@@ -25,12 +25,13 @@ Checks::Reporter reporter(std::string queue_id) {
 }  // namespace
 
 Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& s, bool lmtp) {
+  const config::ClientSettings& client = s.client(lmtp);
   CheckTables::Specs specs;
   specs.prefix = lmtp ? "lmtp_" : "smtp_";
-  specs.header = join(lmtp ? s.lmtp_header_checks : s.smtp_header_checks);
-  specs.mime = join(lmtp ? s.lmtp_mime_header_checks : s.smtp_mime_header_checks);
-  specs.nested = join(lmtp ? s.lmtp_nested_header_checks : s.smtp_nested_header_checks);
-  specs.body = join(lmtp ? s.lmtp_body_checks : s.smtp_body_checks);
+  specs.header = join(client.header_checks);
+  specs.mime = join(client.mime_header_checks);
+  specs.nested = join(client.nested_header_checks);
+  specs.body = join(client.body_checks);
   specs.body_size_limit = 0;
   specs.walk.max_field = static_cast<std::size_t>(s.header_size_limit);
   specs.walk.max_line = static_cast<std::size_t>(s.line_length_limit);
@@ -41,7 +42,7 @@ Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& s
   rules->walk = specs.walk;
   rules->walk.mime = false;
   PEN_TRY_ASSIGN(rules->checks, CheckTables::open(specs));
-  if (const auto& maps = lmtp ? s.lmtp_generic_maps : s.smtp_generic_maps; !maps.empty()) {
+  if (const auto& maps = client.generic_maps; !maps.empty()) {
     const std::string name = specs.prefix + "generic_maps";
     resolve::Options options = resolve::from_settings(s);
     options.open.setting = name;
@@ -55,7 +56,7 @@ Result<std::shared_ptr<const ContentRules>> open_rules(const config::Settings& s
 }
 
 Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Settings& s, bool lmtp) {
-  const auto& tables = lmtp ? s.lmtp_delivery_status_filter : s.smtp_delivery_status_filter;
+  const auto& tables = s.client(lmtp).delivery_status_filter;
   if (tables.empty()) return nullptr;
   map::OpenOptions options;
   options.default_type = s.default_database_type;
@@ -67,6 +68,7 @@ Result<std::shared_ptr<const map::StatusFilter>> open_filter(const config::Setti
 }
 
 Result<std::vector<Error>> open_server_tables(const config::Settings& s, bool lmtp, Settings& into) {
+  const config::ClientSettings& client = s.client(lmtp);
   std::vector<Error> problems;
   const auto open = [&](const std::string& value, const char* name,
                         std::shared_ptr<const map::MapList>& maps) -> Result<void> {
@@ -78,13 +80,12 @@ Result<std::vector<Error>> open_server_tables(const config::Settings& s, bool lm
     maps = std::make_shared<const map::MapList>(*std::move(opened));
     return {};
   };
-  PEN_TRY(open(lmtp ? s.lmtp_reply_filter : s.smtp_reply_filter, lmtp ? "lmtp_reply_filter" : "smtp_reply_filter",
-               into.reply_filter));
+  PEN_TRY(open(client.reply_filter, lmtp ? "lmtp_reply_filter" : "smtp_reply_filter", into.reply_filter));
   PEN_TRY(open(lmtp ? s.lmtp_discard_lhlo_keyword_address_maps : s.smtp_discard_ehlo_keyword_address_maps,
                lmtp ? "lmtp_discard_lhlo_keyword_address_maps" : "smtp_discard_ehlo_keyword_address_maps",
                into.discard_by_address));
   const char* levels = lmtp ? "lmtp_tls_loglevel_maps" : "smtp_tls_loglevel_maps";
-  PEN_TRY(open(join(lmtp ? s.lmtp_tls_loglevel_maps : s.smtp_tls_loglevel_maps), levels, into.tls_loglevels));
+  PEN_TRY(open(join(client.tls_loglevel_maps), levels, into.tls_loglevels));
   const auto open_list = [&](const std::vector<std::string>& items, const char* name,
                              std::shared_ptr<const map::MatchList>& list) -> Result<void> {
     if (items.empty()) return {};
@@ -97,7 +98,7 @@ Result<std::vector<Error>> open_server_tables(const config::Settings& s, bool lm
     return {};
   };
   PEN_TRY(open_list(s.debug_peer_list, "debug_peer_list", into.traced));
-  PEN_TRY(open_list(lmtp ? s.lmtp_connection_cache_destinations : s.smtp_connection_cache_destinations,
+  PEN_TRY(open_list(client.connection_cache_destinations,
                     lmtp ? "lmtp_connection_cache_destinations" : "smtp_connection_cache_destinations", into.shared));
   into.tls_loglevel_parents = list_contains(join(s.parent_domain_matches_subdomains), levels);
   return problems;

@@ -48,14 +48,14 @@ BOOST_FIXTURE_TEST_SUITE(rewritten, Rig)
 
 BOOST_AUTO_TEST_CASE(nothing_set_is_no_rules) {
   BOOST_TEST((open() == nullptr));
-  settings.lmtp_header_checks = {rules("h", "/^X:/ IGNORE\n")};
+  settings.lmtp.header_checks = {rules("h", "/^X:/ IGNORE\n")};
   BOOST_TEST((open() == nullptr));
   BOOST_TEST((open(true) != nullptr));
 }
 
 BOOST_AUTO_TEST_CASE(checks_change_what_is_sent_however_it_is_cut) {
-  settings.smtp_header_checks = {rules("h", "/^X-Secret:/ IGNORE\n/^To:/ PREPEND X-To: 1\n")};
-  settings.smtp_nested_header_checks = {rules("n", "/^Subject:/ REPLACE Subject: hidden\n")};
+  settings.smtp.header_checks = {rules("h", "/^X-Secret:/ IGNORE\n/^To:/ PREPEND X-To: 1\n")};
+  settings.smtp.nested_header_checks = {rules("n", "/^Subject:/ REPLACE Subject: hidden\n")};
   const std::string text =
       "X-Secret: a\r\n b\r\nTo: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n"
       "Content-Type: message/rfc822\r\n\r\nSubject: in\r\n\r\nbody\r\n--b--\r\n";
@@ -63,12 +63,12 @@ BOOST_AUTO_TEST_CASE(checks_change_what_is_sent_however_it_is_cut) {
       "X-To: 1\r\nTo: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n"
       "Content-Type: message/rfc822\r\n\r\nSubject: hidden\r\n\r\nbody\r\n--b--\r\n";
   for (const std::size_t step : {1U, 2U, 5U, 1000U}) BOOST_TEST(sent(text, step) == wanted);
-  settings.smtp_body_checks = {rules("b", "/^body$/ REPLACE other\n")};
+  settings.smtp.body_checks = {rules("b", "/^body$/ REPLACE other\n")};
   BOOST_TEST(sent(text).find("other\r\n--b--") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(generic_addresses_in_header_and_envelope) {
-  settings.smtp_generic_maps = {"inline:{ jo@here.example=jo@isp.example }"};
+  settings.smtp.generic_maps = {"inline:{ jo@here.example=jo@isp.example }"};
   BOOST_TEST(sent("From: Jo <jo@here.example>\r\nTo: x@y, jo@here.example\r\nSubject: "
                   "jo@here.example\r\n\r\n"
                   "To: jo@here.example\r\n") ==
@@ -91,24 +91,24 @@ BOOST_AUTO_TEST_CASE(generic_addresses_in_header_and_envelope) {
 }
 
 BOOST_AUTO_TEST_CASE(a_table_that_cannot_be_read_is_told) {
-  settings.smtp_header_checks = {"regexp:" + dir.file("missing")};
+  settings.smtp.header_checks = {"regexp:" + dir.file("missing")};
   sent("To: x\r\n\r\n");
   BOOST_TEST(!failed.empty());
-  settings.smtp_header_checks = {};
-  settings.smtp_generic_maps = {"texthash:" + dir.file("missing")};
+  settings.smtp.header_checks = {};
+  settings.smtp.generic_maps = {"texthash:" + dir.file("missing")};
   sent("To: x@y\r\n\r\n");
   BOOST_TEST(!failed.empty());
-  settings.smtp_generic_maps = {"socketmap:unix:/x:y"};
+  settings.smtp.generic_maps = {"socketmap:unix:/x:y"};
   BOOST_TEST(!open_rules(settings, false).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(tables_about_servers_are_opened_by_their_settings) {
-  settings.smtp_reply_filter = "static:smtp_reply_filter";
-  settings.lmtp_reply_filter = "static:lmtp_reply_filter";
+  settings.smtp.reply_filter = "static:smtp_reply_filter";
+  settings.lmtp.reply_filter = "static:lmtp_reply_filter";
   settings.smtp_discard_ehlo_keyword_address_maps = "static:smtp_discard_ehlo_keyword_address_maps";
   settings.lmtp_discard_lhlo_keyword_address_maps = "static:lmtp_discard_lhlo_keyword_address_maps";
-  settings.smtp_tls_loglevel_maps = {"static:smtp_tls_loglevel_maps"};
-  settings.lmtp_tls_loglevel_maps = {"static:lmtp_tls_loglevel_maps"};
+  settings.smtp.tls_loglevel_maps = {"static:smtp_tls_loglevel_maps"};
+  settings.lmtp.tls_loglevel_maps = {"static:lmtp_tls_loglevel_maps"};
   settings.parent_domain_matches_subdomains = {"smtp_tls_loglevel_maps"};
   for (const bool lmtp : {false, true}) {
     Settings into;
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(tables_about_servers_are_opened_by_their_settings) {
   Settings none;
   BOOST_TEST(open_server_tables({}, false, none).has_value());
   BOOST_TEST(!none.reply_filter);
-  settings.smtp_reply_filter = "tcp:127.0.0.1:1";  // each line of each reply would wait for it
+  settings.smtp.reply_filter = "tcp:127.0.0.1:1";  // each line of each reply would wait for it
   BOOST_TEST(!open_server_tables(settings, false, none).has_value());
 }
 

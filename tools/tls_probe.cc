@@ -128,11 +128,11 @@ class Host {
   Result<std::shared_ptr<const tls::Context>> open_context() const {
     tls::ContextOptions options;
     options.role = tls::Role::client;
-    options.ca_file = settings_.smtp_tls_CAfile;
-    options.ca_path = settings_.smtp_tls_CApath;
+    options.ca_file = settings_.smtp.tls_CAfile;
+    options.ca_path = settings_.smtp.tls_CApath;
     options.default_ca = settings_.tls_append_default_CA || (options.ca_file.empty() && options.ca_path.empty());
     options.groups = settings_.tls_eecdh_auto_curves;
-    PEN_TRY_ASSIGN(options.protocols, tls::Protocols::parse(settings_.smtp_tls_protocols));
+    PEN_TRY_ASSIGN(options.protocols, tls::Protocols::parse(settings_.smtp.tls_protocols));
     return tls::Context::open(std::move(options));
   }
 

@@ -343,7 +343,7 @@ class ValueFinder {
   }
 
   void needed() {
-    if (set_here("smtp_sasl_auth_enable") && s_.smtp_sasl_auth_enable && value("smtp_sasl_password_maps").empty())
+    if (set_here("smtp_sasl_auth_enable") && s_.smtp.sasl_auth_enable && value("smtp_sasl_password_maps").empty())
       say("smtp_sasl_auth_enable", "smtp_sasl_password_maps is empty: there is no password to log in with",
           "smtp_sasl_password_maps = and the table of passwords");
     if (set_here("maximal_backoff_time") || set_here("minimal_backoff_time"))

@@ -37,9 +37,10 @@ std::set<unsigned short> smtp_ports(const config::Config& config) {
 }
 
 Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
+  const config::ClientSettings& client = s.client(lmtp);
   HostOptions o;
   o.lmtp = lmtp;
-  const std::string& port = lmtp ? s.lmtp_tcp_port : s.smtp_tcp_port;
+  const std::string& port = client.tcp_port;
   const auto number = parse_port(port);
   if (!number) {
     return fail(resolve::ResolveError::bad_setting,
@@ -47,8 +48,8 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   }
   o.default_port = *number;
   o.default_service = to_lower(port);
-  o.address_limit = static_cast<std::size_t>(lmtp ? s.lmtp_mx_address_limit : s.smtp_mx_address_limit);
-  switch (lmtp ? s.lmtp_address_preference : s.smtp_address_preference) {
+  o.address_limit = static_cast<std::size_t>(client.mx_address_limit);
+  switch (client.address_preference) {
     case config::AddressPreference::any:
       o.preference = Family::any;
       break;
@@ -62,23 +63,23 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   const bool all = has(s.inet_protocols, "all");
   o.ipv4 = all || has(s.inet_protocols, "ipv4");
   o.ipv6 = all || has(s.inet_protocols, "ipv6");
-  o.randomize = lmtp ? s.lmtp_randomize_addresses : s.smtp_randomize_addresses;
-  o.balance = lmtp ? s.lmtp_balance_inet_protocols : s.smtp_balance_inet_protocols;
-  o.lookup = lookup_order(lmtp ? s.lmtp_host_lookup : s.smtp_host_lookup);
-  const config::DnsSupport support = lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level;
+  o.randomize = client.randomize_addresses;
+  o.balance = client.balance_inet_protocols;
+  o.lookup = lookup_order(client.host_lookup);
+  const config::DnsSupport support = client.dns_support_level;
   o.dns_disabled =
       support == config::DnsSupport::unset ? s.disable_dns_lookups : support == config::DnsSupport::disabled;
   o.dnssec = support == config::DnsSupport::dnssec;
   o.defer_if_no_mx_address = s.smtp_defer_if_no_mx_address_found;
   o.ignore_mx_error = s.ignore_mx_lookup_error;
-  o.fallback_relay = join(lmtp ? s.lmtp_fallback_relay : s.smtp_fallback_relay);
+  o.fallback_relay = join(client.fallback_relay);
   if (!lmtp)
     for (const auto& service : s.use_srv_lookup) o.srv_services.push_back(to_lower(service));
   o.srv_fallback = s.allow_srv_lookup_fallback;
   o.ignore_srv_error = s.ignore_srv_lookup_error;
-  o.cname_names_host = lmtp ? s.lmtp_cname_overrides_servername : s.smtp_cname_overrides_servername;
+  o.cname_names_host = client.cname_overrides_servername;
   // The words are case-sensitive, as in Postfix.
-  for (const auto& word : lmtp ? s.lmtp_dns_resolver_options : s.smtp_dns_resolver_options) {
+  for (const auto& word : client.dns_resolver_options) {
     o.defnames = o.defnames || word == "res_defnames";
     o.dnsrch = o.dnsrch || word == "res_dnsrch";
     if (word != "res_defnames" && word != "res_dnsrch")
@@ -87,9 +88,8 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
   }
   if (o.defnames || o.dnsrch) o.search = resolve::search_domains(resolve::read_resolv_conf());
   const char* filter_name = lmtp ? "lmtp_dns_reply_filter" : "smtp_dns_reply_filter";
-  PEN_TRY_ASSIGN(auto filter,
-                 resolve::DnsFilter::open(filter_name, lmtp ? s.lmtp_dns_reply_filter : s.smtp_dns_reply_filter,
-                                          {.default_type = s.default_database_type}));
+  PEN_TRY_ASSIGN(auto filter, resolve::DnsFilter::open(filter_name, client.dns_reply_filter,
+                                                       {.default_type = s.default_database_type}));
   if (!filter.empty()) o.filter = std::make_shared<const resolve::DnsFilter>(std::move(filter));
   return o;
 }
@@ -97,25 +97,26 @@ Result<HostOptions> host_options(const config::Settings& s, bool lmtp) {
 TlsOptions tls_options(const config::Config& config, bool lmtp) {
   const config::Settings& s = config.settings();
   const auto yes = [&](const char* setting) { return iequals(config.text(setting).value_or(std::string()), "yes"); };
+  const config::ClientSettings& client = s.client(lmtp);
   TlsOptions o;
   o.program = lmtp ? "lmtp" : "smtp";
-  o.security_level = lmtp ? s.lmtp_tls_security_level : s.smtp_tls_security_level;
+  o.security_level = client.tls_security_level;
   o.use_tls = yes(lmtp ? "lmtp_use_tls" : "smtp_use_tls");
   o.enforce_tls = yes(lmtp ? "lmtp_enforce_tls" : "smtp_enforce_tls");
   const auto peername = config.text(lmtp ? "lmtp_tls_enforce_peername" : "smtp_tls_enforce_peername");
   o.enforce_peername = !iequals(peername.value_or("yes"), "no");
-  o.policy_maps = join(lmtp ? s.lmtp_tls_policy_maps : s.smtp_tls_policy_maps);
+  o.policy_maps = join(client.tls_policy_maps);
   o.per_site = config.text(lmtp ? "lmtp_tls_per_site" : "smtp_tls_per_site").value_or(std::string());
-  o.verify_match = lmtp ? s.lmtp_tls_verify_cert_match : s.smtp_tls_verify_cert_match;
-  o.secure_match = lmtp ? s.lmtp_tls_secure_cert_match : s.smtp_tls_secure_cert_match;
-  o.fingerprint_match = lmtp ? s.lmtp_tls_fingerprint_cert_match : s.smtp_tls_fingerprint_cert_match;
-  o.servername = lmtp ? s.lmtp_tls_servername : s.smtp_tls_servername;
-  o.wrapped = lmtp ? s.lmtp_tls_wrappermode : s.smtp_tls_wrappermode;
-  o.dnssec = (lmtp ? s.lmtp_dns_support_level : s.smtp_dns_support_level) == config::DnsSupport::dnssec;
+  o.verify_match = client.tls_verify_cert_match;
+  o.secure_match = client.tls_secure_cert_match;
+  o.fingerprint_match = client.tls_fingerprint_cert_match;
+  o.servername = client.tls_servername;
+  o.wrapped = client.tls_wrappermode;
+  o.dnssec = client.dns_support_level == config::DnsSupport::dnssec;
   // The setting is smtp's alone, in Postfix too.
   o.insecure_mx = lmtp ? "may" : s.smtp_tls_dane_insecure_mx_policy;
-  o.force_tlsa = lmtp ? s.lmtp_tls_force_insecure_host_tlsa_lookup : s.smtp_tls_force_insecure_host_tlsa_lookup;
-  o.sts_patterns = lmtp ? s.lmtp_tls_enforce_sts_mx_patterns : s.smtp_tls_enforce_sts_mx_patterns;
+  o.force_tlsa = client.tls_force_insecure_host_tlsa_lookup;
+  o.sts_patterns = client.tls_enforce_sts_mx_patterns;
   o.maps.default_type = s.default_database_type;
   return o;
 }
@@ -125,21 +126,22 @@ StsOptions sts_options(const config::Settings& s) {
   o.enable = s.smtp_mta_sts_enable;
   o.ca_file = s.smtp_mta_sts_CAfile;
   // smtp reports invalid words itself, and ignores them.
-  const auto permitted = tls::Protocols::parse(s.smtp_tls_mandatory_protocols);
+  const auto permitted = tls::Protocols::parse(s.smtp.tls_mandatory_protocols);
   constexpr std::uint16_t kTls10 = 0x0301, kTls11 = 0x0302;
   if (permitted && (permitted->permits(kTls10) || permitted->permits(kTls11))) o.protocols = ">=TLSv1.2";
   return o;
 }
 
 Result<LoginKeys> login_keys(const config::Settings& s, bool lmtp) {
+  const config::ClientSettings& client = s.client(lmtp);
   LoginKeys keys;
-  if (!(lmtp ? s.lmtp_sasl_auth_enable : s.smtp_sasl_auth_enable)) return keys;
-  const auto& tables = lmtp ? s.lmtp_sasl_password_maps : s.smtp_sasl_password_maps;
+  if (!client.sasl_auth_enable) return keys;
+  const auto& tables = client.sasl_password_maps;
   const char* const name = lmtp ? "lmtp_sasl_password_maps" : "smtp_sasl_password_maps";
   auto maps = map::MapList::open(join(tables), {.default_type = s.default_database_type, .setting = name});
   if (!maps) return fail(std::move(maps).error().within(name));
   keys.maps = *std::move(maps);
-  keys.sender_dependent = lmtp ? s.lmtp_sender_dependent_authentication : s.smtp_sender_dependent_authentication;
+  keys.sender_dependent = client.sender_dependent_authentication;
   keys.delimiters = mail::delimiters(s.recipient_delimiter, s.owner_request_special);
   return keys;
 }
@@ -173,9 +175,8 @@ Result<std::map<std::string, Transport>> read_transports(const config::Config& c
       const config::Settings& settings = own.settings();
       if (settings.requiretls_enable) {
         const char* name = lmtp ? "lmtp_requiretls_policy" : "smtp_requiretls_policy";
-        auto require = RequireTlsPolicies::open(
-            join(lmtp ? settings.lmtp_requiretls_policy : settings.smtp_requiretls_policy), settings.mydomain,
-            {.default_type = settings.default_database_type, .setting = name});
+        auto require = RequireTlsPolicies::open(join(settings.client(lmtp).requiretls_policy), settings.mydomain,
+                                                {.default_type = settings.default_database_type, .setting = name});
         if (!require) return fail(std::move(require).error().within(std::string(name) + ", " + service.label()));
         t.require_tls = *std::move(require);
       } else {

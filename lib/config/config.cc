@@ -274,19 +274,33 @@ void Config::fill() {
     if (auto error = parser.parse(value, field); !error.empty()) complain(name, std::move(error));
     if (!parser.taken_as.empty()) complain(name, std::move(parser.taken_as), Severity::warning);
   };
-#define PEN_TEXT_OF(names, f, ...) each(#f, settings_.f, true);
+#define PEN_TEXT_OF(names, f, ...) each(PEN_NAME(f), PEN_FIELDS.f, true);
 #define PEN_NAMED_TEXT(f, name, ...) each(name, settings_.f, true);
-#define PEN_RAW(f, ...) each(#f, settings_.f, false);
-#define PEN_LIST_OF(names, f, ...) each(#f, settings_.f, true);
-#define PEN_BOOL(f, ...) each(#f, settings_.f, true);
-#define PEN_INT(f, ...) each(#f, settings_.f, true);
-#define PEN_SIZE(f, ...) each(#f, settings_.f, true);
-#define PEN_TIME(f, ...) each(#f, settings_.f, true);
-#define PEN_CHOICE(type, f, ...) each(#f, settings_.f, true);
+#define PEN_RAW(f, ...) each(PEN_NAME(f), PEN_FIELDS.f, false);
+#define PEN_LIST_OF(names, f, ...) each(PEN_NAME(f), PEN_FIELDS.f, true);
+#define PEN_BOOL(f, ...) each(PEN_NAME(f), PEN_FIELDS.f, true);
+#define PEN_INT(f, ...) each(PEN_NAME(f), PEN_FIELDS.f, true);
+#define PEN_SIZE(f, ...) each(PEN_NAME(f), PEN_FIELDS.f, true);
+#define PEN_TIME(f, ...) each(PEN_NAME(f), PEN_FIELDS.f, true);
+#define PEN_CHOICE(type, f, ...) each(PEN_NAME(f), PEN_FIELDS.f, true);
 #define PEN_ACCEPTED(...)
 #define PEN_UNSUPPORTED(...)
 #define PEN_OBSOLETE(...)
+#define PEN_NAME(f) "smtp_" #f
+#define PEN_FIELDS settings_.smtp
+#include "lib/config/params_client.def"
+#undef PEN_NAME
+#undef PEN_FIELDS
+#define PEN_NAME(f) "lmtp_" #f
+#define PEN_FIELDS settings_.lmtp
+#include "lib/config/params_client.def"
+#undef PEN_NAME
+#undef PEN_FIELDS
+#define PEN_NAME(f) #f
+#define PEN_FIELDS settings_
 #include "lib/config/params.def"
+#undef PEN_NAME
+#undef PEN_FIELDS
 
   if (const auto ports = parse_tcp_ports(settings_.known_tcp_ports); !ports)
     complain("known_tcp_ports", Parser::shown(ports.error()) + " is not name=port");

@@ -114,14 +114,14 @@ BOOST_AUTO_TEST_CASE(low_compatibility_levels_give_postfix_old_defaults_but_neve
   BOOST_TEST(c.settings().smtpd_relay_restrictions.size() == 3U);
 }
 BOOST_AUTO_TEST_CASE(the_level_decides_whether_mail_goes_out_encrypted_if_it_can) {
-  const auto level = [](const std::string& text) { return config(text).settings().smtp_tls_security_level; };
+  const auto level = [](const std::string& text) { return config(text).settings().smtp.tls_security_level; };
   BOOST_TEST(level("") == "");
   for (const char* old : {"0", "2", "3.6", "3.10"})
     BOOST_TEST(level(std::string("compatibility_level = ") + old) == "");
   for (const char* fresh : {"3.11", "3.12", "4"})
     BOOST_TEST(level(std::string("compatibility_level = ") + fresh) == "may");
   BOOST_TEST(level("compatibility_level = 3.11\nsmtp_tls_security_level =") == "");
-  BOOST_TEST(config("compatibility_level = 3.11").settings().lmtp_tls_security_level == "");
+  BOOST_TEST(config("compatibility_level = 3.11").settings().lmtp.tls_security_level == "");
 }
 BOOST_AUTO_TEST_CASE(a_log_level_of_tls_may_ask_for_traces_which_are_not_written) {
   for (const char* name : {"smtpd_tls_loglevel", "smtp_tls_loglevel", "lmtp_tls_loglevel"}) {

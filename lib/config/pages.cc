@@ -138,7 +138,7 @@ std::vector<std::pair<std::string_view, std::vector<const Row*>>> grouped(Class 
 std::string settings_markdown() {
   std::string out =
       "# Settings\n\n"
-      "Made from `lib/config/params.def`; do not edit. `penconf` shows the settings of an "
+      "Made from `lib/config/params.def` and `params_client.def`; do not edit. `penconf` shows the settings of an "
       "instance, `penstock check` "
       "says which of those set do not act.\n\n"
       "## Settings that act\n\n"
@@ -184,7 +184,7 @@ std::string settings_markdown() {
 
 std::string main_cf_man_page() {
   std::string out =
-      ".\\\" Made from lib/config/params.def; do not edit.\n"
+      ".\\\" Made from lib/config/params.def and params_client.def; do not edit.\n"
       ".TH MAIN.CF 5 \"\" \"Penstock\" \"File formats\"\n"
       ".ad l\n"  // long words would leave gaps in adjusted lines
       ".SH NAME\nmain.cf \\- the settings of a Penstock instance\n"

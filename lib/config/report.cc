@@ -60,8 +60,8 @@ struct Idle {
   std::string_view name;
   bool (*idle)(const Settings&);
 };
-bool sends_no_login(const Settings& s) { return !s.smtp_sasl_auth_enable; }
-bool sends_no_login_by_lmtp(const Settings& s) { return !s.lmtp_sasl_auth_enable; }
+bool sends_no_login(const Settings& s) { return !s.smtp.sasl_auth_enable; }
+bool sends_no_login_by_lmtp(const Settings& s) { return !s.lmtp.sasl_auth_enable; }
 constexpr Idle kIdle[] = {
     {"debug_peer_level", [](const Settings& s) { return s.debug_peer_list.empty(); }},
     {"lmtp_sasl_path", sends_no_login_by_lmtp},

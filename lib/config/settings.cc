@@ -21,23 +21,39 @@ constexpr Row kDeclared[] = {
 #define PEN_NAMING(type, names, name, def, low, high, programs, when, text) \
   {name, type, Class::acts, def, low, high, programs, Applies::when, text, "", "", Names::names},
 #define PEN_PLAIN(type, ...) PEN_NAMING(type, nothing, __VA_ARGS__)
-#define PEN_TEXT_OF(names, f, def, p, w, t) PEN_NAMING(Type::text, names, #f, def, 0, 0, p, w, t)
+#define PEN_TEXT_OF(names, f, def, p, w, t) PEN_NAMING(Type::text, names, PEN_NAME(f), def, 0, 0, p, w, PEN_SAID(f, t))
 #define PEN_NAMED_TEXT(f, name, def, p, w, t) PEN_PLAIN(Type::text, name, def, 0, 0, p, w, t)
-#define PEN_RAW(f, def, p, w, t) PEN_PLAIN(Type::raw, #f, def, 0, 0, p, w, t)
-#define PEN_LIST_OF(names, f, def, p, w, t) PEN_NAMING(Type::list, names, #f, def, 0, 0, p, w, t)
-#define PEN_BOOL(f, def, p, w, t) PEN_PLAIN(Type::boolean, #f, def, 0, 0, p, w, t)
-#define PEN_INT(f, def, low, high, p, w, t) PEN_PLAIN(Type::integer, #f, def, low, high, p, w, t)
-#define PEN_SIZE(f, def, low, high, p, w, t) PEN_PLAIN(Type::size, #f, def, low, high, p, w, t)
-#define PEN_TIME(f, def, low, high, p, w, t) PEN_PLAIN(Type::time, #f, def, low, high, p, w, t)
+#define PEN_RAW(f, def, p, w, t) PEN_PLAIN(Type::raw, PEN_NAME(f), def, 0, 0, p, w, PEN_SAID(f, t))
+#define PEN_LIST_OF(names, f, def, p, w, t) PEN_NAMING(Type::list, names, PEN_NAME(f), def, 0, 0, p, w, PEN_SAID(f, t))
+#define PEN_BOOL(f, def, p, w, t) PEN_PLAIN(Type::boolean, PEN_NAME(f), def, 0, 0, p, w, PEN_SAID(f, t))
+#define PEN_INT(f, def, low, high, p, w, t) PEN_PLAIN(Type::integer, PEN_NAME(f), def, low, high, p, w, PEN_SAID(f, t))
+#define PEN_SIZE(f, def, low, high, p, w, t) PEN_PLAIN(Type::size, PEN_NAME(f), def, low, high, p, w, PEN_SAID(f, t))
+#define PEN_TIME(f, def, low, high, p, w, t) PEN_PLAIN(Type::time, PEN_NAME(f), def, low, high, p, w, PEN_SAID(f, t))
 #define PEN_CHOICE(type, f, words, def, p, w, t) \
-  {#f, Type::choice, Class::acts, def, 0, 0, p, Applies::w, t, "", words, Names::nothing},
+  {PEN_NAME(f), Type::choice, Class::acts, def, 0, 0, p, Applies::w, PEN_SAID(f, t), "", words, Names::nothing},
 #define PEN_ACCEPTED(name, def, text) \
   {name, Type::untyped, Class::accepted, def, 0, 0, "", Applies::reload, text, "", "", Names::nothing},
 #define PEN_UNSUPPORTED(name, def, text) \
   {name, Type::untyped, Class::unsupported, def, 0, 0, "", Applies::reload, text, "", "", Names::nothing},
 #define PEN_OBSOLETE(name, def, successor, text) \
   {name, Type::untyped, Class::obsolete, def, 0, 0, "", Applies::reload, text, successor, "", Names::nothing},
+#define PEN_NAME(f) "smtp_" #f
+#define PEN_SAID(f, text) text
+#define PEN_BY(smtp, lmtp) smtp
+#include "lib/config/params_client.def"
+#undef PEN_NAME
+#undef PEN_SAID
+#define PEN_NAME(f) "lmtp_" #f
+#define PEN_SAID(f, text) "smtp_" #f " for LMTP."
+#define PEN_BY(smtp, lmtp) lmtp
+#include "lib/config/params_client.def"
+#undef PEN_NAME
+#undef PEN_SAID
+#define PEN_NAME(f) #f
+#define PEN_SAID(f, text) text
 #include "lib/config/params.def"
+#undef PEN_NAME
+#undef PEN_SAID
 #undef PEN_PLAIN
 #undef PEN_NAMING
 };

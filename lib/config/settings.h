@@ -1,9 +1,10 @@
 #pragma once
-/// Every setting that acts, as a typed field; made from params.def, the one place where settings are declared.
+/// Every setting that acts, as a typed field; made from params.def and params_client.def, the one place where settings
+/// are declared.
 ///
 /// Use:     const config::Settings& s = config.settings();   // config.h reads main.cf into it
 ///          if (s.smtpd_helo_required) …  deadline = now + s.smtpd_timeout;
-/// Fields:  named as in main.cf.
+/// Fields:  named as in main.cf; those that smtp_ and lmtp_ share are smtp.NAME and lmtp.NAME.
 ///          TEXT    std::string                "$name" already expanded
 ///          NAMED_TEXT                         the same, where main.cf's name is not a valid C++ name
 ///          RAW     std::string                as written: the program expands its "$name" at run time
@@ -73,7 +74,8 @@ std::optional<Shaping> parse_choice(std::string_view word, Shaping);
 std::optional<ReturnedMail> parse_choice(std::string_view word, ReturnedMail);
 std::optional<SrsForward> parse_choice(std::string_view word, SrsForward);
 
-struct Settings {
+/// The settings that smtp has twice: for SMTP as smtp_NAME, for LMTP as lmtp_NAME.
+struct ClientSettings {
 #define PEN_TEXT_OF(names, field, ...) std::string field;
 #define PEN_NAMED_TEXT(field, ...) std::string field;
 #define PEN_RAW(field, ...) std::string field;
@@ -83,9 +85,16 @@ struct Settings {
 #define PEN_SIZE(field, ...) std::int64_t field = 0;
 #define PEN_TIME(field, ...) std::chrono::milliseconds field{};
 #define PEN_CHOICE(type, field, ...) type field{};
+#define PEN_BY(smtp, lmtp) smtp
 #define PEN_ACCEPTED(...)
 #define PEN_UNSUPPORTED(...)
 #define PEN_OBSOLETE(...)
+#include "lib/config/params_client.def"
+};
+
+struct Settings {
+  ClientSettings smtp, lmtp;
+  const ClientSettings& client(bool is_lmtp) const { return is_lmtp ? lmtp : smtp; }
 #include "lib/config/params.def"
 };
 

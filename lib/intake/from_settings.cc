@@ -60,7 +60,7 @@ OwnMail own_mail(const config::Settings& s, std::string_view mail_class) {
 }
 
 AnyHostForm::Options signed_form(const config::Settings& s) {
-  return {.line_limit = static_cast<std::size_t>(s.smtp_line_length_limit),
+  return {.line_limit = static_cast<std::size_t>(s.smtp.line_length_limit),
           .seven_bit = !s.disable_mime_output_conversion};
 }
 

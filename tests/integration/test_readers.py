@@ -40,20 +40,30 @@ SET = re.compile(r".*_(maps|map|checks|reply_filter|status_filter|command_filter
                  r"(smtp|lmtp)_requiretls_policy|milter_header_checks|local_header_rewrite_clients")
 
 
-def rows():
-    """(name, kind, default, readers) of every setting of params.def that acts."""
-    with open(os.path.join(TOP, "lib", "config", "params.def")) as file:
-        text = re.sub(r"//.*", "", file.read())
+STRING = r'"(?:[^"\\]|\\.)*"'
+
+
+def declared(file, side=0):
+    """The text of a file of rows; side: which of PEN_BY's two counts."""
+    with open(os.path.join(TOP, "lib", "config", file)) as rows_file:
+        text = re.sub(r"//.*", "", rows_file.read())
     for name, value in re.findall(r'^#define (PEN_\w+) (".*")$', text, re.M):
         text = text.replace(name, value)
-    string = r'"(?:[^"\\]|\\.)*"'
-    for call in re.finditer(r"^PEN_(\w+)\(((?:[^()\"]|%s)*)\)$" % string, text, re.M):
-        parts = re.findall(r"(?:%s\s*)+|[^,\s][^,]*" % string, call[2])
-        kind = call[1].removesuffix("_OF")
-        if kind != call[1]:
-            del parts[0]  # what the value names
-        name = parts[1 if kind in ("CHOICE", "NAMED_TEXT") else 0].strip('"')
-        yield name, kind, parts[1], "".join(re.findall(r'"(.*?)"', parts[-3])).split()
+    return re.sub(rf"PEN_BY\(\s*({STRING}),\s*({STRING})\)", lambda by: by[side + 1], text)
+
+
+def rows():
+    """(name, kind, default, readers) of every setting that acts."""
+    files = [("", declared("params.def"))]
+    files += [(prefix, declared("params_client.def", side)) for side, prefix in enumerate(("smtp_", "lmtp_"))]
+    for prefix, text in files:
+        for call in re.finditer(r"^PEN_(\w+)\(((?:[^()\"]|%s)*)\)$" % STRING, text, re.M):
+            parts = re.findall(r"(?:%s\s*)+|[^,\s][^,]*" % STRING, call[2])
+            kind = call[1].removesuffix("_OF")
+            if kind != call[1]:
+                del parts[0]  # what the value names
+            name = parts[1 if kind in ("CHOICE", "NAMED_TEXT") else 0].strip('"')
+            yield prefix + name, kind, parts[1], "".join(re.findall(r'"(.*?)"', parts[-3])).split()
 
 
 class Looking(Suite):
