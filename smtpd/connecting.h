@@ -1,29 +1,23 @@
 #pragma once
 /// Connects to a helper of smtpd (a filter, a policy server), whose host may be a name.
 ///
-/// Use:     auto stream = co_await connect_to({.loop = …, .names = …}, {.address = …, .host = …}, until);
-/// Names:   looked up for each connection. Of its addresses kMaxAddresses are tried; each gets a part of what is left
-///          of the one time-out.
+/// Use:     auto stream = co_await connect_to(loop, names, settings.address, settings.families, until);
+/// Names:   looked up for each connection, by smtpd's own resolver. Of the addresses those of the families are tried,
+///          one after the other (lib/helper/reach.h).
 /// Errors:  a sentence part for the log.
 /// Thread:  the loop's.
 #include <expected>
 #include <string>
 
 #include "lib/async/stream.h"
+#include "lib/helper/server_address.h"
 #include "smtpd/names.h"
 
 namespace pen::smtpd {
 
-struct HelperAddress {
-  async::SocketAddress address;  // with a host: only its port counts
-  std::string host;              // a name; empty: the address is numeric or a path
-  Families families;
-};
-
-inline constexpr std::size_t kMaxAddresses = 5;
-
 /// until must have a deadline.
-async::Task<std::expected<async::Stream, std::string>> connect_to(async::Loop& loop, Names& names, HelperAddress to,
+async::Task<std::expected<async::Stream, std::string>> connect_to(async::Loop& loop, Names& names,
+                                                                  helper::ServerAddress to, Families families,
                                                                   async::Until until);
 
 }  // namespace pen::smtpd

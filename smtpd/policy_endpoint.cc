@@ -160,10 +160,8 @@ Task<Result<PolicyEndpoint::Connected>> PolicyEndpoint::connection_for(std::uint
     if (Connected idle = take_idle(transaction)) co_return idle;
     const SteadyTime began = loop_.now();
     ++counts_.connects;
-    auto stream = co_await connect_to(
-        loop_, names_,
-        {.address = service_->address.address, .host = service_->address.host, .families = service_->families},
-        {.deadline = began + service_->timeout});
+    auto stream = co_await connect_to(loop_, names_, service_->address, service_->families,
+                                      {.deadline = began + service_->timeout});
     if (stream) {
       // To be connected says little of a server that took connections before and answered nobody.
       last_connected_ = loop_.now();

@@ -30,7 +30,7 @@ Proxy::~Proxy() {
 }
 
 mail::Reply Proxy::broken(std::string_view why) {
-  if (!broken_) log::warning("proxy filter {}: {}", settings_.shown(), why);
+  if (!broken_) log::warning("proxy filter {}: {}", settings_.address.text(), why);
   broken_ = true;
   if (stream_) stream_->close();
   return made_up(451, "4.3.0 Error: queue file write error");
@@ -67,8 +67,7 @@ async::Task<mail::Reply> Proxy::command(std::string text, const char* step) {
 }
 
 async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, bool local) {
-  auto connected = co_await connect_to(
-      loop_, names_, {.address = settings_.address, .host = settings_.host, .families = settings_.families}, until());
+  auto connected = co_await connect_to(loop_, names_, settings_.address, settings_.families, until());
   if (!connected) co_return broken("connect: " + connected.error());
   stream_.emplace(*std::move(connected));
   if (auto end = async::local_address(stream_->fd()); end && !end->is_unix()) {
@@ -91,7 +90,7 @@ async::Task<mail::Reply> Proxy::open(mail::Client client, std::string ident, boo
     const mail::Reply told = co_await command(std::move(line), "XFORWARD");
     if (broken_) co_return told;
     // XFORWARD is for the filter's log only.
-    if (!told.positive()) log::warning("proxy filter {}: XFORWARD: {}", settings_.shown(), told.text);
+    if (!told.positive()) log::warning("proxy filter {}: XFORWARD: {}", settings_.address.text(), told.text);
   }
   co_return reply;
 }

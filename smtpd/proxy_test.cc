@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(the_setting_names_a_host_a_number_or_a_socket) {
     std::vector<std::string> warnings;
     auto read = ProxySettings::read(s, warnings);
     if (!read) return "wrong";
-    return *read ? (*read)->shown() + ((*read)->host.empty() ? "" : " by name") : "none";
+    return *read ? (*read)->address.text() + ((*read)->address.has_name() ? " by name" : "") : "none";
   };
   BOOST_TEST(read("") == "none");
   BOOST_TEST(read("127.0.0.1:10025") == "[127.0.0.1]:10025");

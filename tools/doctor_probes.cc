@@ -24,6 +24,7 @@
 #include "lib/base/folder.h"
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/helper/server_address.h"
 #include "lib/map/map.h"
 #include "lib/map/table_file.h"
 #include "lib/net/tls/certificate_file.h"
@@ -115,34 +116,20 @@ std::string read_line(int fd, SteadyTime until, std::string& fault) {
   return std::string(trim(std::string_view(line).substr(0, line.find('\n'))));
 }
 
-/// "inet:host:port", "inet:[::1]:port", "unix:path", "inet:port@host" of the settings. nullopt: something else.
+/// A server as settings write it, alone or at the head of a list in braces. nullopt: something else.
 std::optional<Target> target_of(std::string what, std::string spec, const std::string& queue_directory) {
+  if (spec.starts_with('{')) spec = std::string(trim(std::string_view(spec).substr(1, spec.find_first_of(",}") - 1)));
+  const auto at = helper::ServerAddress::parse(spec, {.directory = queue_directory,
+                                                      .default_host = "127.0.0.1",
+                                                      .bare = helper::ServerAddress::Bare::host,
+                                                      .local = true});
+  if (!at) return std::nullopt;
   Target target;
   target.facts.what = std::move(what);
-  if (spec.starts_with('{')) spec = std::string(trim(std::string_view(spec).substr(1, spec.find_first_of(",}") - 1)));
-  target.facts.address = spec;
-  for (const char* prefix : {"unix:", "local:"}) {
-    if (!spec.starts_with(prefix)) continue;
-    target.path = spec.substr(std::strlen(prefix));
-    if (!target.path.starts_with('/')) target.path = queue_directory + "/" + target.path;
-    return target;
-  }
-  if (spec.starts_with("inet:")) spec.erase(0, 5);
-  if (spec.starts_with("inet6:")) spec.erase(0, 6);
-  std::string port;
-  if (const auto at = spec.find('@'); at != std::string::npos) {
-    port = spec.substr(0, at);
-    target.host = spec.substr(at + 1);
-  } else {
-    const auto colon = spec.rfind(':');
-    if (colon == std::string::npos) return std::nullopt;
-    target.host = spec.substr(0, colon);
-    port = spec.substr(colon + 1);
-  }
-  std::erase_if(target.host, [](char c) { return c == '[' || c == ']'; });
-  const auto number = service::real_machine({}).port(port);
-  if (!number || target.host.empty()) return std::nullopt;
-  target.port = *number;
+  target.facts.address = std::move(spec);
+  target.path = at->path;
+  target.host = at->host;
+  target.port = at->port;
   return target;
 }
 
@@ -354,8 +341,7 @@ std::vector<Target> servers_of(const config::Config& config) {
     const std::string filter = own.text("content_filter").value_or("");
     if (const auto colon = filter.find(':'); colon != std::string::npos)
       add_hop("content filter", filter.substr(colon + 1), false);
-    if (const std::string proxy = own.text("smtpd_proxy_filter").value_or(""); !proxy.empty())
-      add("filter", proxy.starts_with(':') ? "127.0.0.1" + proxy : proxy);
+    add("filter", own.text("smtpd_proxy_filter").value_or(""));
     const auto ask_policy = [&](const std::string& list) {
       const auto items = own.list(list).value_or(std::vector<std::string>());
       for (std::size_t i = 0; i + 1 < items.size(); ++i)

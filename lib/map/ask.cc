@@ -1,8 +1,6 @@
 #include "lib/map/ask.h"
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <sys/socket.h>
 
 #include <cerrno>
 
@@ -10,6 +8,7 @@
 #include "lib/async/readiness.h"
 #include "lib/async/stream.h"
 #include "lib/base/check.h"
+#include "lib/helper/reach.h"
 #include "lib/map/source.h"
 
 namespace pen::map {
@@ -38,31 +37,6 @@ Error trouble(const ServerSource& server, const Error& error) {
   if (error.is(WaitError::closed))
     return Error(MapError::unreadable, server.name() + ": the server closed the connection");
   return Error(MapError::unreadable, server.name() + ": " + error.message());
-}
-
-struct NameLookup {
-  std::vector<async::SocketAddress> found;
-  std::string problem;
-};
-
-NameLookup look_up_name(const ServerSource::Address& server, int flags) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  NameLookup out;
-  const int code = ::getaddrinfo(server.host.c_str(), port_number(server.port).c_str(), &hints, &found);
-  if (code != 0) {
-    out.problem = server.host + ":" + server.port + ": " + ::gai_strerror(code);
-    return out;
-  }
-  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-    if (::getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, port, sizeof port,
-                      NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-      out.found.push_back(async::SocketAddress::inet(host, static_cast<unsigned short>(std::stoul(port))));
-  }
-  ::freeaddrinfo(found);
-  return out;
 }
 
 }  // namespace
@@ -163,20 +137,14 @@ class Asker::Line {
   Task<Result<async::Stream>> connect_to(const ServerSource& server, Until until) {
     auto addresses = co_await addresses_of(server, until);
     if (!addresses) co_return std::unexpected(std::move(addresses).error());
-    Result<async::Stream> stream = fail(MapError::unreadable, server.name() + ": connect", EHOSTUNREACH);
-    for (const auto& address : *addresses) {
-      stream = co_await async::connect(loop_, address, until);
-      if (stream) break;
-      stream = std::unexpected(trouble(server, stream.error()));
-    }
+    auto stream = co_await helper::reach(loop_, *std::move(addresses), until);
+    if (!stream) co_return std::unexpected(trouble(server, stream.error()));
     co_return stream;
   }
 
   Task<Result<std::vector<async::SocketAddress>>> addresses_of(const ServerSource& server, Until until) {
-    using Addresses = std::vector<async::SocketAddress>;
     const auto& at = server.address();
-    if (!at.path.empty()) co_return Addresses{async::SocketAddress::unix(at.path)};
-    if (auto numeric = look_up_name(at, AI_NUMERICHOST); !numeric.found.empty()) co_return std::move(numeric.found);
+    if (!at.has_name()) co_return at.ways();
     if (loop_.now() >= fresh_until_) {
       if (!resolving_) {
         resolving_ = true;
@@ -186,13 +154,13 @@ class Asker::Line {
       if (auto waited = co_await resolved_.wait(until); !waited)
         co_return std::unexpected(trouble(server, waited.error()));
     }
-    if (names_.found.empty()) co_return fail(MapError::unreadable, server.name() + ": " + names_.problem);
-    co_return names_.found;
+    if (!found_) co_return fail(MapError::unreadable, server.name() + ": " + found_.error().context());
+    co_return found_;
   }
   static Task<void> resolve(Line* self, ServerSource::Address server) {
     if (!self->resolver_) self->resolver_.emplace(self->loop_, 1);
-    self->names_ = co_await self->resolver_->run([server] { return look_up_name(server, 0); });
-    self->fresh_until_ = self->names_.found.empty() ? SteadyTime() : self->loop_.now() + kNameFresh;
+    self->found_ = co_await self->resolver_->run([server] { return helper::look_up(server); });
+    self->fresh_until_ = self->found_ ? self->loop_.now() + kNameFresh : SteadyTime();
     self->resolving_ = false;
     self->resolved_.set();
   }
@@ -204,7 +172,7 @@ class Asker::Line {
   std::vector<async::Stream> idle_;
   // For a server known by name: one look-up at a time, in a thread of its own.
   std::optional<async::HandlerPool> resolver_;
-  NameLookup names_;
+  Result<std::vector<async::SocketAddress>> found_;
   SteadyTime fresh_until_{};
   bool resolving_ = false;
   async::Event resolved_;

@@ -5,6 +5,7 @@
 #include "lib/base/random.h"
 #include "lib/base/text.h"
 #include "lib/map/database_parameters.h"
+#include "lib/map/memcache_driver.h"
 #include "lib/map/mongodb_filter.h"
 #include "lib/map/passed_over.h"
 #include "lib/map/redis_query.h"
@@ -160,10 +161,10 @@ class Reader {
     if (get("tls_cert_file").empty() != get("tls_key_file").empty())
       return bad("tls_cert_file and tls_key_file belong together");
     for (const auto host : split(get("hosts"))) {
-      const auto at = parse_server(host, "6379");
+      const auto at = redis_server(host, "");
       if (!at) continue;  // told when it is asked
       if (!at->path.empty()) return bad("tls: a connection to a Unix socket is not encrypted");
-      const bool numeric = at->host.contains(':') || at->host.find_first_not_of("0123456789.") == std::string::npos;
+      const bool numeric = !at->has_name() && !iequals(at->host, "localhost");
       if (numeric && get("tls_server_name").empty())
         return bad("tls: " + at->host + " is an address; set tls_server_name to the name in its certificate");
     }
@@ -230,7 +231,7 @@ class Reader {
       all.push_back(get("dbpath"));
     } else if (table_->type == "memcache") {
       all.push_back(get("memcache"));
-      if (!parse_server(all.back(), "11211")) return bad("memcache: expected inet:host:port or unix:/path");
+      if (!memcache_server(all.back())) return bad("memcache: expected inet:host:port or unix:/path");
     } else if (table_->type == "ldap") {
       for (const auto host : split(get("server_host"))) all.emplace_back(host);
       if (all.empty()) all.emplace_back("localhost");

@@ -94,7 +94,7 @@ class MemcacheDriver final : public Driver {
  public:
   std::unique_ptr<Connection> connect(const Settings&, const std::string& host, SteadyTime deadline,
                                       Report& report) override {
-    const auto server = parse_server(host, kPort);
+    const auto server = memcache_server(host);
     if (!server) {
       report = {Outcome::refused, "not a server"};
       return nullptr;
@@ -104,9 +104,6 @@ class MemcacheDriver final : public Driver {
     report = trouble(fd.error());
     return nullptr;
   }
-
- private:
-  static constexpr std::string_view kPort = "11211";
 };
 
 }  // namespace
@@ -114,6 +111,11 @@ class MemcacheDriver final : public Driver {
 Driver* memcache_driver() {
   static auto* const only = new MemcacheDriver;  // used by threads that outlive main()
   return only;
+}
+
+std::expected<helper::ServerAddress, std::string> memcache_server(std::string_view text) {
+  constexpr std::uint16_t kPort = 11211;
+  return helper::ServerAddress::parse(text, {.default_port = kPort, .bare = helper::ServerAddress::Bare::host});
 }
 
 }  // namespace pen::map::database

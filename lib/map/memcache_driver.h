@@ -7,4 +7,7 @@ namespace pen::map::database {
 /// Lives as long as the process.
 Driver* memcache_driver();
 
+/// "inet:host:port" and "unix:/path"; of a host alone port 11211.
+std::expected<helper::ServerAddress, std::string> memcache_server(std::string_view text);
+
 }  // namespace pen::map::database

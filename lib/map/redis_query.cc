@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
 
 namespace pen::map {
@@ -14,6 +15,12 @@ constexpr std::string_view kReaders[] = {"GET",     "MGET",    "HGET",       "HM
 bool separates(char c) { return c == ' ' || c == '\t'; }
 
 }  // namespace
+
+std::expected<helper::ServerAddress, std::string> redis_server(std::string_view host, std::string_view port) {
+  const auto usual = tcp_port(port.empty() ? "6379" : port);
+  if (!usual) return std::unexpected(std::string("no such port"));
+  return helper::ServerAddress::parse(host, {.default_port = *usual, .bare = helper::ServerAddress::Bare::host});
+}
 
 bool quote_redis(std::string_view text, std::string& out) {
   for (const char c : text) {

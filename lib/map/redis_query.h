@@ -5,13 +5,19 @@
 ///          everywhere.
 /// Use:     template.expand(key, quote_redis)  ->  split_redis(text)  ->  the words of the command
 /// Promise: a part of a key that was quoted stays within its word, whatever bytes it has.
-/// Pure; any thread.
+/// Pure but for names of ports; any thread.
+#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/helper/server_address.h"
+
 namespace pen::map {
+
+/// "host", "host:port", with or without "inet:", or "unix:/path". port: for a host alone; empty: 6379.
+std::expected<helper::ServerAddress, std::string> redis_server(std::string_view host, std::string_view port);
 
 bool quote_redis(std::string_view text, std::string& out);
 /// nullopt: a quote or a backslash has no end.

@@ -122,14 +122,14 @@ Result<std::shared_ptr<Map>> make_socketmap(std::string spec, const std::string&
   if (last == std::string::npos || last + 1 == name.size()) return bad();
   const std::string_view where = std::string_view(name).substr(0, last);
   if (!where.starts_with("unix:/") && !where.starts_with("inet:")) return bad();
-  auto server = parse_server(where, "");
+  auto server = helper::ServerAddress::parse(where, {});
   if (!server) return bad();
   return std::make_shared<ServedMap>(
       std::make_shared<SocketmapServer>(std::move(spec), *std::move(server), name.substr(last + 1)), false);
 }
 
 Result<std::shared_ptr<Map>> make_tcp(std::string spec, const std::string& name) {
-  auto server = parse_host_port(name);
+  auto server = helper::ServerAddress::parse(name, {.bare = helper::ServerAddress::Bare::host});
   if (!server) return fail(MapError::bad_spec, spec + ": expected tcp:host:port");
   return std::make_shared<ServedMap>(std::make_shared<TcpServer>(std::move(spec), *std::move(server)), true);
 }

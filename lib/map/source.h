@@ -34,7 +34,7 @@ class Source {
 /// A process that answers one request after the other on each connection. The subclass has the protocol, without I/O.
 class ServerSource : public Source {
  public:
-  using Address = ServerAddress;
+  using Address = helper::ServerAddress;
   static constexpr std::chrono::seconds kPatience{30};  // for each answer, connecting included
   static constexpr std::size_t kMaxReply = 100'000;
   static constexpr std::size_t kMaxIdle = 16;  // connections kept for the next question

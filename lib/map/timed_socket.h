@@ -1,7 +1,7 @@
 #pragma once
 /// A connection to a server whose every step has a deadline, for threads that may wait.
 ///
-/// Use:     auto at = parse_server("inet:host:11211", "11211");  auto fd = connect_before(*at, deadline);
+/// Use:     auto fd = connect_before(server, deadline);
 ///          send_before(fd->get(), request, deadline);  receive_before(fd->get(), buffer, deadline);
 /// Errors:  unreadable; with ETIMEDOUT after the deadline, with another errno or the resolver's words otherwise.
 /// Limits:  the look-up of a host name has the resolver's own time limit.
@@ -13,25 +13,14 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
+#include "lib/helper/server_address.h"
 #include "lib/map/map.h"
 
 namespace pen::map {
 
-struct ServerAddress {
-  std::string path;        // of a Unix socket
-  std::string host, port;  // used when path is empty; both may be names
-};
-/// Reads "host:port"; an IPv6 address stands in [ ]. default_port: for "host" alone; empty: the port is needed.
-std::optional<ServerAddress> parse_host_port(std::string_view text, std::string_view default_port = {});
-/// Reads "unix:/path", "inet:host:port" and what parse_host_port() takes.
-std::optional<ServerAddress> parse_server(std::string_view text, std::string_view default_port);
-
-/// The number of a port that is known by name; else the text, which getaddrinfo() refuses.
-std::string port_number(const std::string& port);
-
 Result<void> wait_readable_before(int fd, SteadyTime deadline);
 Result<void> wait_writable_before(int fd, SteadyTime deadline);
-Result<Fd> connect_before(const ServerAddress& server, SteadyTime deadline);
+Result<Fd> connect_before(const helper::ServerAddress& server, SteadyTime deadline);
 Result<void> send_before(int fd, std::string_view bytes, SteadyTime deadline);
 /// Waits for at least one byte. Returns how many came; 0: the server closed the connection.
 Result<std::size_t> receive_before(int fd, std::span<char> buffer, SteadyTime deadline);

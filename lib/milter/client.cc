@@ -6,12 +6,12 @@
 
 #include "lib/base/network.h"
 #include "lib/base/text.h"
+#include "lib/helper/reach.h"
 #include "lib/mail/wire.h"
 
 namespace pen::milter {
 namespace {
 
-constexpr std::size_t kMaxAddresses = 5;
 // Content that a filter has not taken yet; more waits for it.
 constexpr std::size_t kPush = 16 * 1024;
 // Steps that are sent before their answers have come: a filter that cannot write its answers reads no more, so these
@@ -107,20 +107,13 @@ Verdict Client::failed(const Error& error, std::string_view doing) {
 }
 
 async::Task<Result<async::Stream>> Client::reach(async::Until until) {
-  std::vector<async::SocketAddress> ways{filter_->address};
-  if (!filter_->host.empty()) {
-    auto found = co_await tools_.find_host(filter_->host, until);
+  std::vector<async::SocketAddress> ways = filter_->address.ways();
+  if (filter_->address.has_name()) {
+    auto found = co_await tools_.find_host(filter_->address.host, until);
     if (!found) co_return std::unexpected(std::move(found).error());
-    ways.clear();
-    for (const auto& address : *found)
-      if (ways.size() < kMaxAddresses) ways.push_back(async::SocketAddress::inet(address, filter_->address.port));
+    for (const auto& address : *found) ways.push_back(async::SocketAddress::inet(address, filter_->address.port));
   }
-  for (std::size_t i = 0;; ++i) {
-    const auto left = until.deadline - tools_.loop.now();
-    const async::Until own{.deadline = tools_.loop.now() + left / static_cast<std::int64_t>(ways.size() - i)};
-    auto connected = co_await async::connect(tools_.loop, ways[i], own);
-    if (connected || i + 1 == ways.size()) co_return connected;
-  }
+  co_return co_await helper::reach(tools_.loop, std::move(ways), until);
 }
 
 async::Task<Result<void>> Client::negotiate(async::Until until) {

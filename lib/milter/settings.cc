@@ -74,32 +74,13 @@ Result<void> set_option(Filter& filter, std::string_view name, std::string_view 
   return {};
 }
 
-/// "inet:host:port", "unix:path" or "local:path".
+/// "inet:host:port", "inet:port", "unix:path" or "local:path".
 Result<void> set_endpoint(Filter& filter, std::string_view text, const std::string& directory) {
   filter.name = text;
-  if (text.starts_with("unix:") || text.starts_with("local:")) {
-    const std::string_view path = text.substr(text.find(':') + 1);
-    if (path.empty()) return bad(fmt::format("{}: no path", text));
-    filter.address =
-        async::SocketAddress::unix(path.starts_with('/') ? std::string(path) : directory + "/" + std::string(path));
-    return {};
-  }
-  if (!text.starts_with("inet:")) return bad(fmt::format("{}: not inet:host:port or unix:path", text));
-  const std::string_view rest = text.substr(5);
-  const auto colon = rest.rfind(':');
-  const auto port = tcp_port(rest.substr(colon == std::string_view::npos ? 0 : colon + 1));
-  if (!port) return bad(fmt::format("{}: no port at the end", text));
-  std::string_view host = colon == std::string_view::npos ? std::string_view("127.0.0.1") : rest.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  filter.address.port = *port;
-  if (iequals(host, "localhost"))
-    filter.address.host = "127.0.0.1";
-  else if (mail::valid_hostname(host) && !mail::numeric_hostname(host))
-    filter.host = host;
-  else if (parse_ip(host))
-    filter.address.host = host;
-  else
-    return bad(fmt::format("{}: the host is neither a name nor an address", text));
+  auto address =
+      helper::ServerAddress::parse(text, {.directory = directory, .default_host = "localhost", .local = true});
+  if (!address) return bad(fmt::format("{}: {}", text, address.error()));
+  filter.address = *std::move(address);
   return {};
 }
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/async/socket.h"
 #include "lib/base/time.h"
 #include "lib/config/settings.h"
+#include "lib/helper/server_address.h"
 #include "lib/intake/checks.h"
 #include "lib/map/map.h"
 #include "lib/milter/protocol.h"
@@ -27,9 +27,8 @@ enum class DefaultAction : std::uint8_t { accept, reject, tempfail, shutdown, qu
 
 /// One filter and how it is spoken to.
 struct Filter {
-  std::string name;              // the endpoint as written, for the log
-  async::SocketAddress address;  // with a host: only its port counts
-  std::string host;              // a name, looked up for each connection; empty: address is numeric or a path
+  std::string name;  // the endpoint as written, for the log
+  helper::ServerAddress address;
   milliseconds connect_timeout{seconds(30)}, command_timeout{seconds(30)}, content_timeout{seconds(300)};
   milliseconds total_timeout{seconds(1800)};  // for an answer, with all progress that is reported
   DefaultAction default_action = DefaultAction::tempfail;

@@ -1,12 +1,11 @@
 #include "lib/redis/client.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 
 #include "lib/base/text.h"
+#include "lib/helper/reach.h"
 #include "lib/net/tls/session.h"
 
 namespace pen::redis {
@@ -25,27 +24,7 @@ bool numeric(const std::string& host) {
   return ::inet_pton(AF_INET, host.c_str(), raw) == 1 || ::inet_pton(AF_INET6, host.c_str(), raw) == 1;
 }
 
-/// Blocks on the resolver: runs on a thread of the pool.
-Result<std::string> address_of(const std::string& host) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_ADDRCONFIG;
-  if (const int rc = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); rc != 0)
-    return fail(RedisError::bad_server, host + ": " + ::gai_strerror(rc));
-  char text[NI_MAXHOST];
-  const int rc = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  ::freeaddrinfo(found);
-  if (rc != 0) return fail(RedisError::bad_server, host + ": " + ::gai_strerror(rc));
-  return std::string(text);
-}
-
 }  // namespace
-
-std::string Server::text() const {
-  if (!path.empty()) return "unix:" + path;
-  const bool v6 = host.find(':') != std::string::npos;
-  return "inet:" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
 
 Client::Client(async::Loop& loop, ClientOptions options, ClientEvents events)
     : loop_(loop),
@@ -82,15 +61,6 @@ void Client::ended(const async::Reconnecting::End& end) {
   for (Request& r : std::exchange(requests_, {}))
     if (r.then) r.then(fail(end.why));
   if (end.first) events_.down(end.why);
-}
-
-async::Task<Result<async::SocketAddress>> Client::find_server() {
-  const Server& s = options_.server;
-  if (!s.path.empty()) co_return async::SocketAddress::unix(s.path);
-  if (numeric(s.host)) co_return async::SocketAddress::inet(s.host, s.port);
-  auto found = co_await pool_.run([host = s.host] { return address_of(host); });
-  if (!found) co_return std::unexpected(std::move(found).error());
-  co_return async::SocketAddress::inet(*found, s.port);
 }
 
 /// Reads the next reply while no other request is open.
@@ -160,9 +130,13 @@ async::Task<Error> Client::session() {
     if (e.is(WaitError::closed)) e = Error(RedisError::closed);
     return std::move(e).within(options_.server.text());
   };
-  auto address = co_await find_server();
-  if (!address) co_return named(std::move(address).error());
-  auto connected = co_await async::connect(loop_, *std::move(address), {.deadline = loop_.now() + options_.timeout});
+  std::vector<async::SocketAddress> ways = options_.server.ways();
+  if (options_.server.has_name()) {
+    auto found = co_await pool_.run([server = options_.server] { return helper::look_up(server); });
+    if (!found) co_return named(std::move(found).error());
+    ways = *std::move(found);
+  }
+  auto connected = co_await helper::reach(loop_, std::move(ways), {.deadline = loop_.now() + options_.timeout});
   if (!connected) co_return named(std::move(connected).error());
   stream_.emplace(*std::move(connected));
   reader_ = std::make_unique<ReplyReader>();

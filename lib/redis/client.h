@@ -25,6 +25,7 @@
 #include "lib/async/reconnecting.h"
 #include "lib/async/stream.h"
 #include "lib/base/random.h"
+#include "lib/helper/server_address.h"
 #include "lib/redis/reply.h"
 
 namespace pen::tls {
@@ -33,15 +34,7 @@ class Context;
 
 namespace pen::redis {
 
-/// A Unix socket's path, or host and port.
-struct Server {
-  std::string host;  // name or numeric address
-  std::uint16_t port = 0;
-  std::string path;
-  /// "inet:host:port" or "unix:/path".
-  std::string text() const;
-  bool operator==(const Server&) const = default;
-};
+using Server = helper::ServerAddress;
 
 struct ClientOptions {
   Server server;
@@ -89,7 +82,6 @@ class Client {
   };
   async::Task<Error> session();
   void ended(const async::Reconnecting::End& end);
-  async::Task<Result<async::SocketAddress>> find_server();
   async::Task<Result<void>> encrypt();
   async::Task<Result<std::vector<Reply>>> greet();
   async::Task<Result<Reply>> one_reply(SteadyTime deadline);

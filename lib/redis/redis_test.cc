@@ -68,7 +68,7 @@ struct Script {
   }
   ClientOptions options(milliseconds timeout = milliseconds(2000)) const {
     ClientOptions o;
-    o.server = {"127.0.0.1", port, {}};
+    o.server = {.path = {}, .host = "127.0.0.1", .port = port};
     o.timeout = timeout;
     return o;
   }

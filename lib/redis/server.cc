@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::uint16_t kDefaultPort = 6379;
 constexpr std::size_t kMaxPassword = 512;
-constexpr std::size_t kMaxUnixPath = 100;  // sockaddr_un
 
 Result<std::string> read_password(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -64,44 +63,9 @@ Result<void> add_tls(const config::Settings& s, ClientOptions& out) {
 }  // namespace
 
 Result<Server> parse_server(std::string_view text) {
-  const auto wrong = [&](const char* why) {
-    return fail(RedisError::bad_server, "destdb_redis_server: \"" + printable(text, 100) + "\": " + why);
-  };
-  Server out;
-  std::string_view rest = trim(text);
-  if (rest.empty()) return wrong("empty; expected: inet:host:port or unix:/path");
-  if (rest.starts_with("unix:") || rest.starts_with('/')) {
-    if (rest.starts_with("unix:")) rest.remove_prefix(5);
-    if (!rest.starts_with('/') || rest.size() > kMaxUnixPath)
-      return wrong("the path of a socket starts with / and has at most 100 characters");
-    out.path = rest;
-    return out;
-  }
-  if (rest.starts_with("inet:")) rest.remove_prefix(5);
-  std::string_view port;
-  if (rest.starts_with('[')) {
-    const auto end = rest.find(']');
-    if (end == std::string_view::npos) return wrong("a ] is missing");
-    out.host = rest.substr(1, end - 1);
-    port = rest.substr(end + 1);
-    if (!port.empty() && !port.starts_with(':')) return wrong("only :port may follow ]");
-  } else {
-    const auto colon = rest.find(':');
-    out.host = rest.substr(0, colon);
-    if (colon != std::string_view::npos) port = rest.substr(colon);
-    if (port.find(':', 1) != std::string_view::npos)
-      return wrong("an IPv6 address must be in brackets: inet:[address]:port");
-  }
-  const bool odd = std::any_of(out.host.begin(), out.host.end(),
-                               [](char c) { return c <= ' ' || c == 127 || c == ',' || c == '/'; });
-  if (out.host.empty() || out.host.size() > 255 || odd) return wrong("not a host name or address");
-  out.port = kDefaultPort;
-  if (!port.empty()) {
-    const auto number = parse_unsigned(port.substr(1));
-    if (!number || *number == 0 || *number > 65535) return wrong("no port");
-    out.port = static_cast<std::uint16_t>(*number);
-  }
-  return out;
+  auto server = Server::parse(text, {.default_port = kDefaultPort, .bare = helper::ServerAddress::Bare::host});
+  if (server) return *std::move(server);
+  return fail(RedisError::bad_server, "destdb_redis_server: \"" + printable(text, 100) + "\": " + server.error());
 }
 
 Result<ClientOptions> client_options(const config::Settings& s) {

@@ -1,90 +1,23 @@
 #include "lib/sasl/dovecot_service.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "lib/base/tcp_port.h"
 #include "lib/base/text.h"
+#include "lib/helper/reach.h"
 
 namespace pen::sasl {
 
 namespace {
 constexpr std::string_view kLost = "Connection lost to authentication server";
-constexpr std::size_t kMaxUnixPath = 107;  // sockaddr_un
-constexpr std::size_t kMaxHostName = 255;
-constexpr std::size_t kMaxAddresses = 8;  // tried for one connection, within its time-out
 }  // namespace
 
-Result<async::SocketAddress> parse_service(std::string_view text, const std::string& directory) {
-  const auto wrong = [&](const char* why) {
-    return fail(SaslError::bad_setting, "\"" + printable(text, 100) + "\": " + why);
-  };
-  if (text.starts_with("inet:")) {
-    const std::string_view rest = text.substr(5);
-    const auto colon = rest.rfind(':');
-    if (colon == std::string_view::npos) return wrong("no port; the form is inet:host:port");
-    std::string host(rest.substr(0, colon));
-    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-    if (host.empty() || iequals(host, "localhost")) host = "127.0.0.1";
-    if (host.find_first_not_of("0123456789abcdefABCDEF.:") != std::string::npos)
-      return wrong("the host must be a numeric address or localhost");
-    const auto port = tcp_port(rest.substr(colon + 1));
-    if (!port) return wrong("no such port");
-    return async::SocketAddress::inet(std::move(host), *port);
-  }
-  if (text.starts_with("unix:")) text.remove_prefix(5);
-  if (text.empty()) return wrong("no path");
-  std::string path(text);
-  if (path.front() != '/') path = directory + "/" + path;
-  if (path.size() > kMaxUnixPath) return wrong("longer than a socket's path can be");
-  return async::SocketAddress::unix(std::move(path));
+Result<helper::ServerAddress> parse_service(std::string_view text, const std::string& directory) {
+  auto at = helper::ServerAddress::parse(text, {.directory = directory, .bare = helper::ServerAddress::Bare::path});
+  if (at) return *std::move(at);
+  return fail(SaslError::bad_setting, "\"" + printable(text, 100) + "\": " + at.error());
 }
-
-Result<ServiceAddress> parse_named_service(std::string_view text, const std::string& directory) {
-  static constexpr std::string_view kInName = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_";
-  const auto colon = text.rfind(':');
-  if (text.starts_with("inet:") && colon > 5 && colon <= 5 + kMaxHostName) {
-    std::string host(text.substr(5, colon - 5));
-    in6_addr raw{};
-    const bool name = host.find_first_not_of(kInName) == std::string::npos &&
-                      ::inet_pton(AF_INET, host.c_str(), &raw) != 1 && !iequals(host, "localhost");
-    if (name) {
-      PEN_TRY_ASSIGN(auto port, parse_service("inet:127.0.0.1" + std::string(text.substr(colon)), directory));
-      return ServiceAddress{async::SocketAddress::inet({}, port.port), std::move(host)};
-    }
-  }
-  PEN_TRY_ASSIGN(auto address, parse_service(text, directory));
-  return ServiceAddress{std::move(address)};
-}
-
-std::string ServiceAddress::text() const {
-  return host.empty() ? address.text() : host + ":" + std::to_string(address.port);
-}
-
-namespace {
-
-/// Blocks. At most kMaxAddresses, as the host's resolver orders them.
-Result<std::vector<async::SocketAddress>> look_up(const std::string& host, unsigned short port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &list); code != 0)
-    return fail(SaslError::no_address, host + ": " + ::gai_strerror(code));
-  std::vector<async::SocketAddress> out;
-  for (const addrinfo* a = list; a && out.size() < kMaxAddresses; a = a->ai_next) {
-    char text[NI_MAXHOST] = "";
-    if (::getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
-      out.push_back(async::SocketAddress::inet(text, port));
-  }
-  ::freeaddrinfo(list);
-  if (out.empty()) return fail(SaslError::no_address, host + ": no address");
-  return out;
-}
-
-}  // namespace
 
 /// One log-in. Lives with the session that holds it; the service knows it while it waits for an answer or may go on.
 class DovecotService::One final : public Authenticator::Exchange {
@@ -181,7 +114,7 @@ DovecotService::DovecotService(async::Loop& loop, Peer peer, Options options)
       options_(options),
       attempted_(loop),
       kept_(loop, {.pace = options.pace}, [this] { return session(); }, [this](const auto& end) { ended(end); }) {
-  if (!peer_.address.host.empty()) names_.emplace(loop, 1);
+  if (peer_.address.has_name()) names_.emplace(loop, 1);
 }
 
 DovecotService::~DovecotService() = default;
@@ -198,14 +131,13 @@ async::Until DovecotService::bounded(async::Until until) const {
 }
 
 async::Task<Result<async::Stream>> DovecotService::connect(async::Until until) {
-  if (!names_) co_return co_await async::connect(loop_, peer_.address.address, until);
-  auto found = co_await names_->run(
-      [host = peer_.address.host, port = peer_.address.address.port] { return look_up(host, port); });
-  if (!found) co_return fail(std::move(found).error());
-  for (std::size_t i = 0;; ++i) {
-    auto stream = co_await async::connect(loop_, (*found)[i], until);
-    if (stream || i + 1 == found->size()) co_return stream;
+  std::vector<async::SocketAddress> ways = peer_.address.ways();
+  if (names_) {
+    auto found = co_await names_->run([server = peer_.address] { return helper::look_up(server); });
+    if (!found) co_return fail(std::move(found).error());
+    ways = *std::move(found);
   }
+  co_return co_await helper::reach(loop_, std::move(ways), until);
 }
 
 async::Task<Result<std::vector<Mechanism>>> DovecotService::greet(async::Until until) {

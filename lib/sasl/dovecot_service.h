@@ -17,21 +17,14 @@
 #include "lib/async/handler_pool.h"
 #include "lib/async/reconnecting.h"
 #include "lib/async/stream.h"
+#include "lib/helper/server_address.h"
 #include "lib/sasl/authenticator.h"
 
 namespace pen::sasl {
 
-/// smtpd_sasl_path: "inet:host:port" (a numeric address or localhost), a path, or a path below `directory`, with or
-/// without "unix:" in front. Error: bad_setting.
-Result<async::SocketAddress> parse_service(std::string_view text, const std::string& directory);
-
-struct ServiceAddress {
-  async::SocketAddress address;
-  std::string host = {};  // a name that is looked up for every connection; address has the port then
-  std::string text() const;
-};
-/// The same, where the host may be a name too: "inet:dovecot:10001".
-Result<ServiceAddress> parse_named_service(std::string_view text, const std::string& directory);
+/// smtpd_sasl_path: "inet:host:port", a path, or a path below `directory`, with or without "unix:" in front. Error:
+/// bad_setting.
+Result<helper::ServerAddress> parse_service(std::string_view text, const std::string& directory);
 
 class DovecotService final : public Authenticator {
  public:
@@ -43,7 +36,7 @@ class DovecotService final : public Authenticator {
     seconds answer_timeout{30};
   };
   struct Peer {
-    ServiceAddress address;
+    helper::ServerAddress address;
     std::size_t max_line = dovecot::kMaxLine;
     std::optional<dovecot::Application> application = {};  // for cyrus
   };

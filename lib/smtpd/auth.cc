@@ -23,12 +23,12 @@ Result<std::optional<sasl::DovecotService::Peer>> AuthPolicy::service(const conf
     const auto socket = config::cyrus_socket(config);
     if (!socket) return std::nullopt;
     return sasl::DovecotService::Peer{
-        .address = {async::SocketAddress::unix(s.queue_directory + "/" + *socket)},
+        .address = {.path = s.queue_directory + "/" + *socket, .host = {}, .port = 0},
         .max_line = static_cast<std::size_t>(s.smtpd_sasl_response_limit) + kAroundResponse,
         .application = sasl::dovecot::Application{
             .name = s.smtpd_sasl_path, .realm = s.smtpd_sasl_local_domain, .host = s.myhostname}};
   }
-  auto address = sasl::parse_named_service(s.smtpd_sasl_path, s.queue_directory);
+  auto address = sasl::parse_service(s.smtpd_sasl_path, s.queue_directory);
   if (!address) return fail(std::move(address).error().within("smtpd_sasl_path"));
   return sasl::DovecotService::Peer{.address = *std::move(address)};
 }

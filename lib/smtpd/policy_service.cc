@@ -74,16 +74,11 @@ Result<PolicyService> PolicyService::read(std::string_view text, const config::S
                     .context = s.smtpd_policy_service_policy_context};
   const auto items = split_list(without_braces(text));
   if (items.empty()) return wrong("no address");
-  if (!items.front().starts_with("inet:") && !items.front().starts_with("unix:"))
-    return wrong("the address is neither inet:host:port nor unix:path");
-  auto address = sasl::parse_named_service(items.front(), s.queue_directory);
-  if (!address) return wrong(address.error().context());
+  auto address = helper::ServerAddress::parse(items.front(), {.directory = s.queue_directory});
+  if (!address) return wrong(address.error());
   out.name = items.front();
   out.address = *std::move(address);
-  const auto has = [&](std::string_view protocol) {
-    return std::ranges::find(s.inet_protocols, protocol) != s.inet_protocols.end();
-  };
-  out.families = {.ipv4 = has("all") || has("ipv4"), .ipv6 = has("all") || has("ipv6")};
+  out.families = families_of(s);
   for (std::size_t i = 1; i < items.size(); ++i) {
     const std::string_view item = without_braces(items[i]);
     const auto equals = item.find('=');

@@ -15,7 +15,7 @@
 #include "lib/base/result.h"
 #include "lib/base/time.h"
 #include "lib/config/settings.h"
-#include "lib/sasl/dovecot_service.h"
+#include "lib/helper/server_address.h"
 #include "lib/smtpd/proxy_settings.h"
 
 namespace pen::smtpd {
@@ -27,7 +27,7 @@ std::string_view describe(PolicyServiceError e);
 struct PolicyService {
   std::string text;  // as written: services of the same text share their connections
   std::string name;  // "inet:host:port" or "unix:path" as written, for the log
-  sasl::ServiceAddress address;
+  helper::ServerAddress address;
   Families families;
   milliseconds timeout{seconds(100)};  // for connecting, for sending, and for the answer, each
   milliseconds max_idle{seconds(300)}, max_ttl{seconds(1000)};

@@ -6,11 +6,12 @@
 /// Source:  Postfix SMTPD_PROXY_README, smtpd_proxy_*.
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "lib/async/socket.h"
 #include "lib/base/time.h"
 #include "lib/config/settings.h"
+#include "lib/helper/server_address.h"
 
 namespace pen::smtpd {
 
@@ -20,9 +21,12 @@ struct Families {
 };
 Families families_of(const config::Settings& settings);
 
+enum class ProxySettingsError { bad_address = 1 };
+inline std::string_view error_module(ProxySettingsError) { return "proxy filter"; }
+std::string_view describe(ProxySettingsError e);
+
 struct ProxySettings {
-  async::SocketAddress address;  // with a host: only its port counts
-  std::string host;              // a name, looked up for each connection; empty: address is numeric or a path
+  helper::ServerAddress address;
   Families families;
   milliseconds timeout{seconds(100)};
   std::string helo;
@@ -31,8 +35,6 @@ struct ProxySettings {
   /// nullopt: no filter is set. Errors: smtpd_proxy_filter is not "host:port", "inet:host:port" (without a host: this
   /// one) or "unix:path".
   static Result<std::optional<ProxySettings>> read(const config::Settings& s, std::vector<std::string>& warnings);
-  /// For the log.
-  std::string shown() const;
 };
 
 }  // namespace pen::smtpd

@@ -152,7 +152,7 @@ class RedisDriver final : public Driver {
  public:
   std::unique_ptr<Connection> connect(const Settings& settings, const std::string& host, SteadyTime deadline,
                                       Report& report) override {
-    const auto server = parse_server(host, setting(settings, "port"));
+    const auto server = redis_server(host, setting(settings, "port"));
     if (!server) {
       report = {Outcome::refused, "not a server"};
       return nullptr;
