@@ -15,13 +15,11 @@ struct Conversation {
   ConversationCounts& counts;
   async::Semaphore places;
 
-  static Task<void> answer(Conversation* self, std::uint64_t request, std::string sender, std::string recipient,
-                           mail::RequireTls wish, std::string way, bool flushed, bool verification, bool forwarded) {
+  static Task<void> answer(Conversation* self, std::uint64_t request, Ask ask) {
     ipc::route::Routed routed;
     routed.request = request;
     ++self->counts.under_way;
-    routed.answer = co_await self->router.route(std::move(sender), std::move(recipient), wish, std::move(way), flushed,
-                                                verification, forwarded);
+    routed.answer = co_await self->router.route(std::move(ask));
     --self->counts.under_way;
     if (const auto* no = std::get_if<ipc::route::Unroutable>(&routed.answer)) {
       ++(no->status.action == mail::Action::failed ? self->counts.failed : self->counts.deferred);
@@ -64,9 +62,14 @@ Task<Result<void>> serve_routes(async::Loop& loop, Router& router, ipc::Opening 
     ++counts.requests;
     const auto& request = std::get<ipc::route::Route>(received->message);
     jobs.spawn("route " + std::string(request.recipient),
-               Conversation::answer(&self, request.request, std::string(request.sender), std::string(request.recipient),
-                                    request.requiretls, std::string(request.transport), request.flushed,
-                                    request.verification, request.forwarded));
+               Conversation::answer(&self, request.request,
+                                    {.sender = std::string(request.sender),
+                                     .recipient = std::string(request.recipient),
+                                     .wish = request.requiretls,
+                                     .way = std::string(request.transport),
+                                     .flushed = request.flushed,
+                                     .verification = request.verification,
+                                     .forwarded = request.forwarded}));
   }
   // Drain: answer the requests in progress first.
   PEN_CO_TRY(co_await jobs.drained({.deadline = loop.now() + seconds(5)}));

@@ -68,7 +68,7 @@ struct Dane {
           return t == transports.end() ? nullptr : &t->second;
         },
         1);
-    const Answer a = run(loop, router.route("s@example.org", "user@" + domain, wish));
+    const Answer a = run(loop, router.route({.sender = "s@example.org", .recipient = "user@" + domain, .wish = wish}));
     if (const auto* u = std::get_if<ipc::route::Unroutable>(&a))
       return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn + " " +
              u->status.text;

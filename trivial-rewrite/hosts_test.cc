@@ -431,7 +431,9 @@ struct Routes : Net {
       router.route_probes_by(*for_probes);
     }
     const Answer a =
-        run(loop, router.route("s@example.org", recipient, mail::RequireTls::unspecified, {}, flushed, verification));
+        run(loop,
+            router.route(
+                {.sender = "s@example.org", .recipient = recipient, .flushed = flushed, .verification = verification}));
     if (const auto* u = std::get_if<ipc::route::Unroutable>(&a)) {
       return (u->status.action == mail::Action::failed ? "failed " : "deferred ") + u->status.dsn + " " +
              u->status.text;

@@ -25,6 +25,12 @@ Unroutable deferred(std::string dsn, std::string text) {
   return u;
 }
 
+Unroutable unroutable(mail::DeliveryStatus status) {
+  Unroutable u;
+  u.status = std::move(status);
+  return u;
+}
+
 /// The length of an enhanced status code of that class at the beginning of the text; 0: none.
 std::size_t dsn_size(std::string_view text, char first_digit) {
   std::size_t i = 0;
@@ -210,98 +216,85 @@ Task<void> Router::add_require_tls(Found& found, const RequireTlsPolicies& polic
   found.hops = std::move(hops);
 }
 
-Task<Answer> Router::route(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
-                           bool flushed, bool verification, bool forwarded) {
-  return route_by(std::move(sender), std::move(recipient), wish, std::move(way), flushed, verification, forwarded,
-                  true);
+Task<Answer> Router::route(Ask ask) { return route_by(std::move(ask), true); }
+
+Task<Result<resolve::Route>> Router::resolved(const Ask& ask) {
+  if (ask.way.empty()) {
+    const std::shared_ptr<const resolve::Resolve> by = ask.verification ? probe_resolve_ : resolve_;
+    co_return co_await tables_.ask([&] { return by->route(ask.sender, ask.recipient); });
+  }
+  // No table is consulted: an unreadable table does not matter here.
+  auto given = resolve::parse_transport(ask.way);
+  resolve::Route route;
+  route.transport = std::move(given.transport);
+  route.nexthop = given.nexthop.empty() ? mail::domain_part(ask.recipient) : std::move(given.nexthop);
+  route.recipient = ask.recipient;
+  co_return route;
 }
 
-Task<Answer> Router::route_by(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
-                              bool flushed, bool verification, bool forwarded, bool may_pass) {
-  Result<resolve::Route> route;
-  const std::shared_ptr<const resolve::Resolve> by = verification ? probe_resolve_ : resolve_;
-  if (way.empty()) {
-    route = co_await tables_.ask([&] { return by->route(sender, recipient); });
-  } else {  // no table is consulted: an unreadable table does not matter here
-    auto given = resolve::parse_transport(way);
-    route->transport = std::move(given.transport);
-    route->nexthop = given.nexthop.empty() ? mail::domain_part(recipient) : std::move(given.nexthop);
-    route->recipient = recipient;
-  }
+Task<Answer> Router::route_by(Ask ask, bool may_pass) {
+  Result<resolve::Route> route = co_await resolved(ask);
   if (!route) co_return deferred("4.3.0", "address resolving failed: " + printable(route.error().message(), 400));
-
   const Transport* transport = transports_(route->transport);
-  if (transport != nullptr && transport->deferred && !flushed) co_return deferred("4.3.2", "deferred transport");
-  const bool retry = route->transport == "retry";
-  if (transport == nullptr && (retry || route->transport == "error")) {
-    Unroutable u;
-    u.status = status_from_nexthop(route->nexthop, retry);
-    co_return u;
-  }
   if (transport == nullptr) {
+    const bool retry = route->transport == "retry";
+    if (retry || route->transport == "error") co_return unroutable(status_from_nexthop(route->nexthop, retry));
     co_return deferred("4.3.5", "mail transport \"" + printable(route->transport, 100) + "\" is not in master.cf");
   }
+  if (transport->deferred && !ask.flushed) co_return deferred("4.3.2", "deferred transport");
+  const bool by_hosts = transport->program != Transport::Program::other;
+  const std::shared_ptr<const resolve::Resolve> by = ask.verification ? probe_resolve_ : resolve_;
   Resolved out;
   out.transport = route->transport;
   out.nexthop = route->nexthop;
   out.by_sender = std::move(route->by_sender);
-  out.for_domain = way.empty() && !route->routed && by->route_by_domain();
+  out.for_domain = ask.way.empty() && !route->routed && by->route_by_domain();
   // Who is a relay host for a domain gets its mail from us in any case, whoever sent it.
-  if (forwarded && way.empty() && route->address_class == resolve::AddressClass::other &&
-      transport->program != Transport::Program::other) {
-    auto own = co_await tables_.ask([&] { return by->forwarded_sender(sender); });
+  if (ask.forwarded && ask.way.empty() && route->address_class == resolve::AddressClass::other && by_hosts) {
+    auto own = co_await tables_.ask([&] { return by->forwarded_sender(ask.sender); });
     if (!own) co_return deferred("4.3.0", "address resolving failed: " + printable(own.error().message(), 400));
     out.sender = *std::move(own);
     if (!out.sender.empty()) out.for_domain = false;
   }
   // Only routing taken out of the local part changes the address, not the case of its domain.
-  out.recipient = iequals(route->recipient, recipient) ? std::move(recipient) : std::move(route->recipient);
-  if (transport->program == Transport::Program::other) {
-    ipc::Destination d;
-    d.transport = out.transport;
-    d.host = out.nexthop;
-    out.levels.push_back({{std::move(d)}});
-    out.valid_for = kLongest;
-    co_return out;
-  }
-  Found found = co_await finder_.find(route->nexthop, transport->hosts);
-  if (found.levels.empty() && found.status.dsn == kLoop && transport->best_mx && may_pass) {
-    const resolve::TransportSpec& to = *transport->best_mx;
-    const std::string there = to.transport + ":" + (to.nexthop.empty() ? route->nexthop : to.nexthop);
-    Answer passed = co_await route_by(std::move(sender), std::move(out.recipient), wish, there, flushed, verification,
-                                      forwarded, false);
+  out.recipient = iequals(route->recipient, ask.recipient) ? std::move(ask.recipient) : std::move(route->recipient);
+  if (by_hosts) co_return co_await route_by_hosts(std::move(ask), *route, *transport, std::move(out), may_pass);
+  ipc::Destination d;
+  d.transport = out.transport;
+  d.host = out.nexthop;
+  out.levels.push_back({{std::move(d)}});
+  out.valid_for = kLongest;
+  co_return out;
+}
+
+Task<Answer> Router::route_by_hosts(Ask ask, const resolve::Route& route, const Transport& transport, Resolved out,
+                                    bool may_pass) {
+  Found found = co_await finder_.find(route.nexthop, transport.hosts);
+  if (found.levels.empty() && found.status.dsn == kLoop && transport.best_mx && may_pass) {
+    const resolve::TransportSpec& to = *transport.best_mx;
+    ask.way = to.transport + ":" + (to.nexthop.empty() ? route.nexthop : to.nexthop);
+    ask.recipient = std::move(out.recipient);
+    Answer passed = co_await route_by(std::move(ask), false);
     if (auto* resolved = std::get_if<Resolved>(&passed)) resolved->for_domain = false;
     co_return passed;
   }
-  if (found.levels.empty()) {
-    Unroutable u;
-    u.status = std::move(found.status);
-    co_return u;
-  }
+  if (found.levels.empty()) co_return unroutable(std::move(found.status));
   // A notice goes even without REQUIRETLS: it says little, and losing it helps nobody (RFC 8689 section 5).
-  const bool require = wish == mail::RequireTls::yes && !sender.empty();
-  if (const LoginKeys& keys = transport->logins; !keys.maps.empty()) {
-    if (auto added = co_await add_logins(found, keys, std::move(sender)); !added)
+  const bool require = ask.wish == mail::RequireTls::yes && !ask.sender.empty();
+  if (const LoginKeys& keys = transport.logins; !keys.maps.empty()) {
+    if (auto added = co_await add_logins(found, keys, std::move(ask.sender)); !added)
       co_return deferred("4.3.0", "look-up of credentials failed: " + printable(added.error().message(), 400));
     if (keys.sender_dependent) out.for_domain = false;
   }
-  if (!transport->tls.same_for_all() || has_sts(*transport)) {
-    out.tls = co_await add_tls(found, *transport, wish);
-    if (found.levels.empty()) {
-      Unroutable u;
-      u.status = std::move(found.status);
-      co_return u;
-    }
+  if (!transport.tls.same_for_all() || has_sts(transport)) {
+    out.tls = co_await add_tls(found, transport, ask.wish);
+    if (found.levels.empty()) co_return unroutable(std::move(found.status));
   }
   if (require) {
-    co_await add_require_tls(found, transport->require_tls);
-    if (found.levels.empty()) {
-      Unroutable u;
-      u.status = std::move(found.status);
-      co_return u;
-    }
+    co_await add_require_tls(found, transport.require_tls);
+    if (found.levels.empty()) co_return unroutable(std::move(found.status));
   }
-  if (wish != mail::RequireTls::unspecified) out.for_domain = false;
+  if (ask.wish != mail::RequireTls::unspecified) out.for_domain = false;
   for (auto& level : found.levels)
     for (auto& d : level.destinations) d.transport = out.transport;
   out.levels = std::move(found.levels);

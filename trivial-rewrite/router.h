@@ -2,7 +2,7 @@
 /// Finds the route of one recipient: resolves the address, then for SMTP and LMTP the hosts of the next hop.
 ///
 /// Use:     Router router(loop, tables, dns, resolve, transports, seed);
-///          Answer a = co_await router.route(sender, recipient, wish, way, flushed, verification, forwarded);
+///          Answer a = co_await router.route({.sender = …, .recipient = …});
 /// Answers: ipc::route::Resolved with at least one destination, or Unroutable (failed or deferred).
 /// Thread:  the loop's. A slow table server holds up only the routes that need it.
 #include <functional>
@@ -39,6 +39,16 @@ struct Transport {
   LoginKeys logins;
   RequireTlsPolicies require_tls;
 };
+/// What is to be routed.
+struct Ask {
+  std::string sender, recipient;
+  mail::RequireTls wish = mail::RequireTls::unspecified;  // of the sender (RFC 8689)
+  std::string way = {};                                   // mail::Envelope::transport; empty: tables say
+  bool flushed = false;                                   // defer_transports does not count
+  bool verification = false;                              // a probe: the address_verify_* settings count
+  // The sender is rewritten if the mail goes to another host that is not one of relay_domains (SRS).
+  bool forwarded = false;
+};
 using Answer = std::variant<ipc::route::Resolved, ipc::route::Unroutable>;
 
 class Router {
@@ -55,16 +65,15 @@ class Router {
   /// From now on, probes of address verification are routed by this (the address_verify_* settings).
   void route_probes_by(std::shared_ptr<const resolve::Resolve> resolve) { probe_resolve_ = std::move(resolve); }
 
-  /// wish: of the message's sender (RFC 8689). way: mail::Envelope::transport. flushed: ignore defer_transports.
-  /// forwarded: the sender is rewritten if the mail goes to another host that is not one of relay_domains (SRS).
-  async::Task<Answer> route(std::string sender, std::string recipient,
-                            mail::RequireTls wish = mail::RequireTls::unspecified, std::string way = {},
-                            bool flushed = false, bool verification = false, bool forwarded = false);
+  async::Task<Answer> route(Ask ask);
 
  private:
-  /// may_pass: best_mx_transport counts.
-  async::Task<Answer> route_by(std::string sender, std::string recipient, mail::RequireTls wish, std::string way,
-                               bool flushed, bool verification, bool forwarded, bool may_pass);
+  /// By the tables, or by ask.way.
+  async::Task<Result<resolve::Route>> resolved(const Ask& ask);
+  /// By a transport of smtp or lmtp. `out` has what is known; may_pass: best_mx_transport counts.
+  async::Task<Answer> route_by_hosts(Ask ask, const resolve::Route& route, const Transport& transport,
+                                     ipc::route::Resolved out, bool may_pass);
+  async::Task<Answer> route_by(Ask ask, bool may_pass);
   /// Puts the credentials' key into each destination that needs a login.
   async::Task<Result<void>> add_logins(Found& found, const LoginKeys& keys, std::string sender);
   /// Sets the TLS policy of each destination. Destinations that must wait are removed; if none is left, found.status
