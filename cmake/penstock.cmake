@@ -16,11 +16,14 @@
 # LONG:      tests that calculate for long: optimised, built in `suite` with the label "release"; with PEN_FEW they make
 #            a fifth of the cuts.
 
+option(PEN_WERROR "Warnings are errors; off where somebody builds packages with a compiler that warns of more" ON)
+
 add_library(pen_options INTERFACE)
 target_include_directories(pen_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 # The second list is kept at zero in every folder in place of a linter, which would take longer than the build.
 target_compile_options(pen_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
+  $<$<BOOL:${PEN_WERROR}>:-Werror>
   $<$<CXX_COMPILER_ID:Clang>:-Wimplicit-fallthrough -Wunreachable-code -Wunreachable-code-return -Wextra-semi-stmt
     -Wunused-member-function -Wunused-macros -Wmissing-prototypes -Wmissing-variable-declarations
     -Wold-style-cast -Wcast-align -Wdouble-promotion -Wconditional-uninitialized -Wsuggest-override -Wcomma

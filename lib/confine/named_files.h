@@ -5,10 +5,10 @@
 ///          its items, and where it names nothing, nothing is looked for. In tables, lists, restrictions and servers
 ///          "/path" at the beginning of a word and after a colon is a path, ":number" at the end of a part is a port.
 ///          Values of settings that the program reads count, those of names that only main.cf has (restriction
-///          classes, old forms of tables), and every -o of master.cf, for some programs read the settings of others. Files are read for what they name in their turn: those of database tables (dbpath,
-///          certificates), of DKIM (keys), lists; and texts of tables, where only what stands behind a colon or an
-///          equals sign counts (tafile=/path, inet:host:port). What stands in a database alone must be in
-///          confine_extra_files.
+///          classes, old forms of tables), and every -o of master.cf, for some programs read the settings of others.
+///          Files are read for what they name in their turn: those of database tables (dbpath, certificates), of DKIM
+///          (keys), lists; and texts of tables, where only what stands behind a colon or an equals sign counts
+///          (tafile=/path, inet:host:port). What stands in a database alone must be in confine_extra_files.
 /// Bounds:  files of at most kMaxScanned bytes, and kMaxDepth of them one inside the other.
 /// Pure but for `read`; any thread.
 #include <cstdint>
