@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(fields_that_are_dropped_were_there_all_the_same) {
   options.drop_fields = drop;
   options.hop_limit = 3;
   options.date = "Date: now";
-  options.from = "From: us";
+  options.from = [] { return std::string("From: us"); };
   options.message_id = "Message-ID: <new@x>";
   const auto both_ways = [&](const std::string& input, const std::string& kept) {
     for (const bool inspected : {false, true}) {
