@@ -198,6 +198,7 @@ async::Until DovecotService::bounded(async::Until until) const {
 }
 
 async::Task<Result<async::Stream>> DovecotService::connect(async::Until until) {
+  if (peer_.connect) co_return co_await peer_.connect(loop_, until);
   if (!names_) co_return co_await async::connect(loop_, peer_.address.address, until);
   auto found = co_await names_->run(
       [host = peer_.address.host, port = peer_.address.address.port] { return look_up(host, port); });
