@@ -375,6 +375,14 @@ class Takeover(Suite):
                             self.assertEqual(got, wanted, (conversation, server))
                             if may:
                                 heard.add(conversation)
+                    if program == "pickup":
+                        continue
+                    # Nor is it a user who submits, where the programs' accounts are nobody else's.
+                    connection = Socket(taken, mx.path("spool", "open", "submit"))
+                    connection.say(struct.pack("<I", 1) + b"x")
+                    code = b"77 the account" if own_queue else b"65 "
+                    self.assertTrue(connection.rest().startswith(code))
+                    connection.close()
             self.assertEqual(heard, set(badges.TALKS) - {"trace"})
             # Root alone traces.
             with socket.socket(socket.AF_UNIX) as connection:
