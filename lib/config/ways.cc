@@ -1,0 +1,58 @@
+#include "lib/config/ways.h"
+
+#include "lib/base/text.h"
+
+namespace pen::config {
+namespace {
+
+/// Calls with the settings of each service of the program.
+template <class Function>
+void for_each_service(const Config& config, std::string_view program, Function call) {
+  for (const Service& service : config.master())
+    if (service.command == program) call(config.with(service).settings());
+}
+
+void add(const std::string& way, Ways& ways) {
+  const std::string_view text = trim(way);
+  if (!text.empty() && !ways.has(text)) ways.named.emplace_back(text);
+}
+
+bool looks_at_content(const Settings& s) {
+  return !s.header_checks.empty() || !s.mime_header_checks.empty() || !s.nested_header_checks.empty() ||
+         !s.body_checks.empty() || !s.milter_header_checks.empty();
+}
+
+/// A restriction that asks a table or a policy server has its type and a colon.
+bool asks(const std::vector<std::string>& restrictions) {
+  return std::ranges::any_of(restrictions, [](const std::string& word) { return word.contains(':'); });
+}
+
+bool asks_about_clients(const Settings& s) {
+  return !s.smtpd_restriction_classes.empty() || asks(s.smtpd_client_restrictions) || asks(s.smtpd_helo_restrictions) ||
+         asks(s.smtpd_sender_restrictions) || asks(s.smtpd_relay_restrictions) ||
+         asks(s.smtpd_recipient_restrictions) || asks(s.smtpd_data_restrictions) ||
+         asks(s.smtpd_end_of_data_restrictions);
+}
+
+}  // namespace
+
+Ways filters_named(const Config& config, std::string_view program) {
+  Ways ways;
+  for_each_service(config, program, [&](const Settings& s) {
+    add(s.content_filter, ways);
+    ways.any = ways.any || looks_at_content(s) || (program == "smtpd" && asks_about_clients(s));
+  });
+  return ways;
+}
+
+Ways transports_named(const Config& config, std::string_view program) {
+  Ways ways;
+  for_each_service(config, program, [&](const Settings& s) {
+    add(s.mailbox_transport, ways);
+    add(s.fallback_transport, ways);
+    ways.any = ways.any || !s.mailbox_transport_maps.empty() || !s.fallback_transport_maps.empty();
+  });
+  return ways;
+}
+
+}  // namespace pen::config
