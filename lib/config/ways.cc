@@ -5,11 +5,11 @@
 namespace pen::config {
 namespace {
 
-/// Calls with the settings of each service of the program.
+/// Calls with the configuration of each service of the program.
 template <class Function>
 void for_each_service(const Config& config, std::string_view program, Function call) {
   for (const Service& service : config.master())
-    if (service.command == program) call(config.with(service).settings());
+    if (service.command == program) call(config.with(service));
 }
 
 void add(const std::string& way, Ways& ways) {
@@ -27,27 +27,27 @@ bool asks(const std::vector<std::string>& restrictions) {
   return std::ranges::any_of(restrictions, [](const std::string& word) { return word.contains(':'); });
 }
 
-bool asks_about_clients(const Settings& s) {
-  return !s.smtpd_restriction_classes.empty() || asks(s.smtpd_client_restrictions) || asks(s.smtpd_helo_restrictions) ||
-         asks(s.smtpd_sender_restrictions) || asks(s.smtpd_relay_restrictions) ||
-         asks(s.smtpd_recipient_restrictions) || asks(s.smtpd_data_restrictions) ||
-         asks(s.smtpd_end_of_data_restrictions);
+bool asks_about_clients(const Config& config) {
+  return !config.settings().smtpd_restriction_classes.empty() || std::ranges::any_of(rows(), [&](const Row& row) {
+    return row.names == Names::restrictions && asks(config.list(row.name).value_or(std::vector<std::string>()));
+  });
 }
 
 }  // namespace
 
 Ways filters_named(const Config& config, std::string_view program) {
   Ways ways;
-  for_each_service(config, program, [&](const Settings& s) {
-    add(s.content_filter, ways);
-    ways.any = ways.any || looks_at_content(s) || (program == "smtpd" && asks_about_clients(s));
+  for_each_service(config, program, [&](const Config& own) {
+    add(own.settings().content_filter, ways);
+    ways.any = ways.any || looks_at_content(own.settings()) || (program == "smtpd" && asks_about_clients(own));
   });
   return ways;
 }
 
 Ways transports_named(const Config& config, std::string_view program) {
   Ways ways;
-  for_each_service(config, program, [&](const Settings& s) {
+  for_each_service(config, program, [&](const Config& own) {
+    const Settings& s = own.settings();
     add(s.mailbox_transport, ways);
     add(s.fallback_transport, ways);
     ways.any = ways.any || !s.mailbox_transport_maps.empty() || !s.fallback_transport_maps.empty();
