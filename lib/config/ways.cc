@@ -1,6 +1,7 @@
 #include "lib/config/ways.h"
 
 #include "lib/base/text.h"
+#include "lib/config/restrictions.h"
 
 namespace pen::config {
 namespace {
@@ -22,9 +23,12 @@ bool looks_at_content(const Settings& s) {
          !s.body_checks.empty() || !s.milter_header_checks.empty();
 }
 
-/// A restriction that asks a table or a policy server has its type and a colon.
+/// Whether some restriction asks a table, whose type may be left out, or a policy server.
 bool asks(const std::vector<std::string>& restrictions) {
-  return std::ranges::any_of(restrictions, [](const std::string& word) { return word.contains(':'); });
+  return std::ranges::any_of(restrictions, [](const std::string& word) {
+    const RestrictionName* known = find_restriction(word);
+    return word.contains(':') || (known != nullptr && known->takes_argument == RestrictionName::table);
+  });
 }
 
 bool asks_about_clients(const Config& config) {
