@@ -1,4 +1,5 @@
 """Snapshots: a copy of the queue made while mail flows, which a new instance recovers; moving and merging queues."""
+import glob
 import json
 import os
 import shutil
@@ -206,6 +207,30 @@ class Snapshots(unittest.TestCase):
         self.assertIn("exists", self.snapshot(mx, "kept", status=73).lower())
         with open(os.path.join(mx.dir, "kept", "file")) as text:
             self.assertEqual(text.read(), "text")
+
+    @unittest.skipIf(os.geteuid() != 0, "without root there is nobody whose files a link could lead to")
+    def test_links_that_a_program_left_in_its_store_lead_root_nowhere(self):
+        mx = self.instance()
+        secret = os.path.join(mx.dir, "secret")
+        with open(secret, "w") as out:
+            out.write("root alone knows this")
+        os.chmod(secret, 0o600)
+        found = glob.glob(os.path.join(mx.dir, "instance", "data", "*", "data.mdb"))
+        stores = [os.path.dirname(path) for path in found]
+        self.assertTrue(stores)
+        for number, name in enumerate(("lock.mdb", "data.mdb")):
+            for store in stores:
+                path = os.path.join(store, name)
+                if os.path.lexists(path):
+                    os.unlink(path)
+                os.symlink(secret, path)
+            copy = self.snapshot(mx, f"copy{number}")
+            with open(secret) as kept:
+                self.assertEqual(kept.read(), "root alone knows this")
+            for where, _, names in os.walk(copy):
+                for one in names:
+                    with open(os.path.join(where, one), "rb") as made:
+                        self.assertNotIn(b"root alone knows this", made.read(), one)
 
     def test_a_queue_that_cannot_be_read_is_not_taken_for_an_empty_one(self):
         mx = self.instance()
