@@ -329,8 +329,8 @@ class DestdbRedis(Suite):
 
     def test_wrong_settings_are_told(self):
         for name, value, word in (("destdb_backend", "memcache", "lmdb"),
-                                  ("destdb_redis_server", "inet:127.0.0.1:notaport", "no port"),
-                                  ("destdb_redis_server", "unix:relative", "starts with /"),
+                                  ("destdb_redis_server", "inet:127.0.0.1:notaport", "no such port"),
+                                  ("destdb_redis_server", "unix:relative", "begins with /"),
                                   ("destdb_redis_server", "::1:6379", "brackets"),
                                   ("destdb_redis_password", "/nonexistent/password", "destdb_redis_password"),
                                   ("destdb_redis_user", "penstock", "destdb_redis_password"),
