@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxWaiting = 2 * 1024 * 1024;
 
 struct Source {
   std::string path;              // of penevents' socket
-  std::string program, service;  // who tells
+  std::string program, service;  // the program that emits the events
   std::function<void(const std::string& line)> report = {};
 };
 void open(async::Loop& loop, Source source);

@@ -71,7 +71,7 @@ struct Act {
   std::vector<std::string> queue_ids;  // when not all and no site
   Filter filter;
   bool dry_run = false;  // an Entry, without recipients, for each message that would be acted on; nothing is done
-  std::string by = {};   // whose order it is, where the tool gives it for somebody else; for events
+  std::string by = {};   // the user who ordered it, where the tool acts for another; for events
   PEN_FIELDS(request, verb, all, site, queue_ids, filter, dry_run, filter.tenant, by)
 };
 /// The content of messages, for pencat: each is answered by Content with a descriptor or inline, in the order asked
@@ -109,14 +109,15 @@ struct Thaw {
 };
 
 /// What happens to a message from now on, as it happens: Happened with the step `watched` first, then one for each
-/// step, until the tool closes or sends anything, which is answered by Done and by nothing else. For who may list.
+/// step, until the tool closes or sends anything, which is answered by Done and by nothing else. For users who may
+/// list.
 struct Watch {
   std::uint64_t request = 0;
   std::string queue_id;  // empty: every message
   PEN_FIELDS(request, queue_id)
 };
 
-/// Who has not answered AskStatus by then hangs: so judge penstock health and penapi.
+/// A program that has not answered AskStatus by then hangs: so penstock health and penapi judge.
 inline constexpr seconds kHangs{3};
 
 // qmgr → tool

@@ -79,7 +79,7 @@ void default_signals() {
 /// In the command's process, between fork and exec. What fails is told through the pipe as an errno.
 [[noreturn]] void become_command(const Prepared& prepared, pid_t parent, int connection, int told) {
   ::setpgid(0, 0);
-  // Whoever watches it has ended: nobody would end it.
+  // The program that watches it has ended, and no other would end it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(EX_OSERR);
   default_signals();
@@ -195,7 +195,7 @@ void serve_connection(int control, Fd connection, const Policy& policy) {
     ::_exit(kRefused);
   }
   if (const auto end = Run(control, policy)(std::move(connection)))
-    (void)send_message(control, encode_command_end(*end));  // who asked may have ended meanwhile
+    (void)send_message(control, encode_command_end(*end));  // the asker may have ended meanwhile
   ::_exit(0);
 }
 

@@ -141,7 +141,7 @@ class Helper {
     }
   }
 
-  /// What processes have told: at most so many lines a program, for who was taken over may tell as often as it likes.
+  /// Reads what processes report: at most so many lines a program, because an attacker in it may report without end.
   void hear() {
     char text[kLongestTold];
     for (ssize_t n = 0; (n = ::recv(kHearsSocket, text, sizeof text, MSG_DONTWAIT)) > 0;) {
@@ -218,7 +218,7 @@ class Helper {
 
   const Introduce* introduce_;
   std::map<unsigned, Known> known_;
-  std::map<pid_t, unsigned> counted_;  // whose a process is, where they are counted
+  std::map<pid_t, unsigned> counted_;  // the row that a process counts for, where they are counted
   unsigned last_ = 0;
   sigset_t none_{};
 };

@@ -66,7 +66,7 @@ bool may_send(std::string_view program, Policy::Service service);
 /// Why the request is not granted, as a sentence for the log; nullopt: it may be.
 std::optional<std::string> refusal(const Policy& policy, const Request& request);
 
-/// Whose rights a request that was not refused gives; nullopt: those of the process itself (Service::own). For users
+/// The account whose rights a granted request gives; nullopt: the process's own (Service::own). For users
 /// the name service is asked, as root. Errors: its own; EPERM with the reason: the account is not to be had.
 Result<std::optional<Identity>> account_of(const Policy& policy, const Request& request);
 

@@ -29,7 +29,7 @@ MailAccounts mail_accounts(const config::Settings& settings, const service::Owne
 void keep_mail_accounts(const config::Settings& settings, const service::Owners& owners, std::vector<uid_t>& uids,
                         std::vector<gid_t>& gids);
 
-/// Groups whose members can read or change what is the host's, those that it has: nobody's mailbox needs them.
+/// Adds the groups of this host whose members can read or change what is the host's: no mailbox needs them.
 void keep_wide_groups(std::vector<gid_t>& gids);
 
 }  // namespace pen::mailbox

@@ -238,7 +238,7 @@ class Worker {
     if (error <= 0 || error > kLargestErrno) error = EIO;
     if (error == EPERM) tell_refused("table " + path.substr(0, kMaxAccountName), opened.error().context());
   }
-  // Who asked may be gone, or have waited long enough.
+  // The asker may be gone, or may wait no longer.
   const std::string answer = service::encode_table_answer(error);
   (void)async::send_descriptor_message(control, answer, opened ? opened->get() : -1, MSG_DONTWAIT);
   ::_exit(0);

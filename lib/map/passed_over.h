@@ -21,7 +21,7 @@ class PassedOver {
     else
       ++more_;
   }
-  /// file: whose lines they are.
+  /// file: the file that the lines are in.
   std::vector<std::string> notes(std::string_view file) const {
     std::vector<std::string> all = kept_;
     if (more_ != 0) all.push_back(std::string(file) + ": and " + std::to_string(more_) + " more such lines");

@@ -50,7 +50,7 @@ struct Settings {
 
   Filter usual;  // what the milter_* settings say of all filters
 
-  /// Whose mail the filters see; smtp: their table by client is opened.
+  /// The clients whose mail the filters see; smtp: their table by client is opened.
   enum class Clients : std::uint8_t { none, smtp };
   static Result<std::shared_ptr<const Settings>> read(const config::Settings& s, const map::OpenOptions& open,
                                                       Clients clients = Clients::none);
