@@ -242,7 +242,7 @@ async::Task<void> ended(Pair& p, QmgrSide side) {
   BOOST_TEST(p.warned == std::vector<std::string>{"4TEST"}, boost::test_tools::per_element());
 }
 
-/// A job whose content is in a spool file.
+/// A job with its content in a spool file.
 async::Task<void> used_again(Pair& p, QmgrSide side) {
   const BreakageScope broken(spool::Breakage::leased_while_open);
   const testing::ScratchDir scratch;

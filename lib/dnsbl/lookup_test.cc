@@ -16,7 +16,7 @@ using State = Answer::State;
 
 namespace {
 
-/// A list whose answers the test gives, one by one or by name.
+/// A list with answers that the test gives, one by one or by name.
 struct World {
   pen::testing::ManualClock clock;
   async::Loop loop{clock};

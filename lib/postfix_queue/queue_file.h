@@ -28,7 +28,7 @@ namespace pen::postfix_queue {
 enum class FileError {
   not_ours = 1,  // no file of Postfix's queue
   cut_short,     // ends before its end record, or within a record
-  damaged,       // a record that cannot be there, a number that is none
+  damaged,       // a record that cannot be there, a word in place of a number
   circular,      // pointers lead over the same records again
   too_large,
 };

@@ -43,7 +43,7 @@ struct FailedWrites {
   std::uint64_t journal = 0, retry = 0, hold = 0, marks = 0, positions = 0, recovery = 0;
 };
 
-/// A queue under random load whose every storage operation is cut.
+/// A queue under random load: a crash cuts each of its storage operations.
 class Workload {
  public:
   Workload(std::uint64_t seed, std::uint64_t& cuts) : random_(seed), cuts_(cuts), options_(small_options(random_)) {
@@ -232,7 +232,7 @@ class Workload {
 
   /// One of the next, and those after it or not.
   void let_a_write_fail() {
-    // A few in each workload: one whose recoveries fail again and again does not come to its end.
+    // A few in each workload: one with recoveries that fail again and again does not come to its end.
     if (disk_.fail_write != 0 || ++made_to_fail_ > 4) return;
     disk_.fail_write = disk_.writes() + 1 + random_.below(6);
     disk_.fail_one_write = random_.chance(0.3);
@@ -461,7 +461,7 @@ class Workload {
     int process;  // that took it
     bool known;   // to the log, whatever happens before the next process has recovered
   };
-  std::deque<Recent> recent_;  // whose receivers may not have their answer yet
+  std::deque<Recent> recent_;  // their receivers may not have their answers yet
 };
 
 /// Sanitizers slow this down; what they look for shows in fewer cuts.

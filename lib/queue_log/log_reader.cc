@@ -107,7 +107,7 @@ std::optional<LogReader::Got> LogReader::take_record() {
     in_chain_ = true;
     chain_.clear();
   }
-  if (!in_chain_) return std::nullopt;  // parts whose beginning is elsewhere or lost
+  if (!in_chain_) return std::nullopt;  // parts of which the beginning is elsewhere or lost
   if (header.type != record_.type || chain_.size() + body.size() > kMaxChain) {
     in_chain_ = false;
     return std::nullopt;

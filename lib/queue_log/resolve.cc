@@ -128,8 +128,8 @@ bool begun_or_over(const RecoveryState::Seen& seen, const RecoveryState::Copy& c
 
 using Leftovers = std::vector<std::pair<std::string, RecoveryState::Copy>>;
 
-/// What waits in a journal segment that lies before the working suffix. There the marks are right, but for those whose
-/// reason is in the suffix. nullopt: not to be emptied, because it holds a part of a longer record, or damage.
+/// What waits in a journal segment that lies before the working suffix. There the marks are right, but for those with
+/// their reason in the suffix. nullopt: not to be emptied, because it holds a part of a longer record, or damage.
 Result<std::optional<Leftovers>> leftovers_of(const RecoveryState& r, const QueueLog::State& s,
                                               const SegmentHeader& header) {
   Leftovers waiting;

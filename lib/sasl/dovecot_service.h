@@ -70,7 +70,7 @@ class DovecotService final : public Authenticator {
   async::Loop& loop_;
   Peer peer_;
   Options options_;
-  std::optional<async::HandlerPool> names_;  // the address has a name, whose look-up blocks
+  std::optional<async::HandlerPool> names_;  // the address has a name, and its look-up blocks
   std::optional<async::Stream> stream_;
   async::Event attempted_;  // the attempt that was under way has ended, well or not
   std::uint32_t next_id_ = 0;

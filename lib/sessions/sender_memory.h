@@ -3,7 +3,7 @@
 ///
 /// Use:     auto memory = std::make_shared<AnvilMemory>(loop, queue_path(ipc::kAnvilSocket), AnvilMemory::Options{});
 ///          auto answer = co_await memory->greylist(question, until);
-/// Starts:  with the first question: who never asks starts no anvil.
+/// Starts:  with the first question: an smtpd that never asks starts no anvil.
 /// Away:    a question waits while a connection is being made, at most answer_time. Where that fails there is no
 ///          answer: nobody is put off because anvil is away.
 /// Bounds:  one question per command under way.

@@ -3,7 +3,8 @@
 ///
 /// Use:     Story s = tell(message, routes, {.lifetime = …}, now);   out << text_of(s, now);  j = to_json(s);
 /// Input:   the message as qmgr lists it, and for recipients what it explains of their destinations.
-/// Words:   sentences of our own; what hosts said is passed on as it is, and made printable by the one who shows it.
+/// Words:   sentences of our own; what hosts said is passed on as it is, and made printable by the program that shows
+///          it.
 /// Pure but for the local time zone; any thread.
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -48,7 +49,7 @@ struct RecipientStory {
   std::string why;                  // a sentence
   std::string said;                 // the last reply; empty: none yet
   std::string destination;          // transport and next hop; empty: not known
-  std::string sender;               // whom the next host gets as sender in place of the message's; empty: him
+  std::string sender;               // the sender that the next host gets; empty: the message's own
   std::optional<WallTime> at;       // when it is tried next; nullopt: nobody can say
   std::string next;                 // a sentence
   std::vector<std::string> orders;  // what an administrator can do

@@ -58,7 +58,7 @@ struct Holder final : RemoteSigner {
   bool at_once = false;
 };
 
-/// A server whose key is elsewhere, and a client, over memory.
+/// A server with its key elsewhere, and a client, over memory.
 struct Pair {
   explicit Pair(EVP_PKEY* k, int version) : key(k), holder(std::make_shared<Holder>(k)) {
     X509_gmtime_adj(X509_getm_notBefore(certificate.get()), 0);
