@@ -51,7 +51,7 @@ class ClusterRates {
   std::string rate_script_, learned_script_;
 };
 
-/// The reply to kRateScript; nullopt: it is none. wanted: tokens that were asked for.
+/// The reply to kRateScript; nullopt: it is no such reply. wanted: tokens that were asked for.
 std::optional<shaping::SharedRates::Answer> rate_reply(const redis::Reply& reply, std::uint32_t wanted);
 struct LearnedReply {
   std::uint64_t version = 0;

@@ -1,7 +1,7 @@
 #pragma once
 /// The jobs that delivery programs have in hand, and what becomes of their recipients.
 ///
-/// State:   the jobs in hand: of which message, and for whom.
+/// State:   the jobs in hand: the message of each, and its recipients.
 /// Use:     hand() and deferred() carry out the scheduler's actions; the rest are events of the
 ///          delivery programs.
 /// Rules:   a recipient without a result in a job's answer is deferred. A job in hand when its

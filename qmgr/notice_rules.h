@@ -15,7 +15,7 @@ namespace pen::qmgr {
 std::uint8_t owed_for(const ManagerOptions& options, const Active& m, std::uint32_t ordinal,
                       const mail::DeliveryStatus& status);
 
-/// Which report is asked for next; marks who is to be warned of the delay. nullopt: none.
+/// Which report is asked for next; marks the recipients that a warning of the delay is about. nullopt: none.
 std::optional<ipc::bounce::Kind> next_report(const ManagerOptions& options, Active& m, WallTime now);
 
 /// The bit of Note::owed that a report of this kind pays.

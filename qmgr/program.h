@@ -46,8 +46,8 @@ struct ProgramOptions {
   std::function<std::string(std::string_view)> path;
   std::string verify_service = "verify";  // address_verify_service_name
   std::optional<uid_t> mail_owner;        // besides root and ourselves, may enqueue and command
-  /// Where the queue has an account of its own, mail_owner may command with this group only, which penapi has; without
-  /// it it hands in mail and looks, for it is also the account of who talks to strangers.
+  /// Where the queue has an account of its own, mail_owner may command with this group only, which penapi has;
+  /// without it it hands in mail and looks, because programs that talk to strangers have that account too.
   std::optional<gid_t> orders_group;
   /// Looks into maildrop for us; nullptr: we may.
   std::shared_ptr<MaildropKeeper> maildrop_keeper;

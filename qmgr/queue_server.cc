@@ -24,7 +24,7 @@ constexpr std::size_t kMaxSeen =
     100'000;  // ids of messages that moved while a listing ran; beyond it one may be shown twice
 constexpr std::size_t kEntryBytes = 512 * 1024;  // of recipients in one Entry: a frame holds 1 MiB
 
-/// An Entry whose recipients may be more than a frame holds: as many Entries as it takes.
+/// An Entry with perhaps more recipients than a frame holds: as many Entries as it takes.
 class Parts {
  public:
   explicit Parts(Entry head) : entry_(std::move(head)) {}

@@ -697,7 +697,7 @@ BOOST_AUTO_TEST_SUITE_END()
 namespace {
 struct Alone : RoundsFixture {
   Reports reports{around, active, rounds};
-  /// A message whose one recipient has failed.
+  /// A message with one recipient, which has failed.
   Active& failed_message(const std::string& id) {
     Active& m = work_on(envelope(id));
     rounds.done(m, {0}, failed());

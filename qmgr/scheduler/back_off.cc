@@ -10,7 +10,7 @@ namespace pen::qmgr::scheduler {
 using ipc::delivery::Trouble;
 
 namespace {
-constexpr seconds kLeastStated{5};  // who says "in 1 second" means soon
+constexpr seconds kLeastStated{5};  // a host that says "in 1 second" means soon
 }  // namespace
 
 std::size_t BackOff::usable_level(const Cluster& c) const {
@@ -32,8 +32,8 @@ microseconds BackOff::time(std::uint32_t failures, Trouble trouble, std::optiona
     const microseconds wait = std::clamp(*stated, std::min(kLeastStated, most), most);
     return wait + part(wait, 10);
   }
-  // What costs a worker for the whole of a time-out is tried less often, and who turned us away with 5xx means it. Our
-  // own trouble says nothing about the destination.
+  // A host that costs a worker the whole of a time-out is tried less often, and one that turned us away with 5xx
+  // means it. Our own trouble says nothing about the destination.
   const std::int64_t weight = trouble == Trouble::timed_out ? 2 : trouble == Trouble::greeting_5xx ? 4 : 1;
   const unsigned shift = trouble == Trouble::local ? 0 : std::min<std::uint32_t>(failures, 16);
   const microseconds wait = std::min<seconds>(options_.backoff_min * weight * (std::int64_t{1} << shift), most);

@@ -23,7 +23,7 @@ class BackOff {
     if (!d.suspended.empty()) return true;
     return d.facts.failures > 0 && d.connections.empty() && waits(d);
   }
-  /// The first level of the cluster with a destination that works; their number: there is none.
+  /// The first level of the cluster with a destination that works; the number of levels: there is none.
   std::size_t usable_level(const Cluster& c) const;
   /// A connection failed, or could not be opened. Beside others that work that is a ceiling.
   void failed(Destination& d, ipc::delivery::Trouble trouble, const mail::DeliveryStatus& status);

@@ -5,7 +5,7 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-constexpr std::uint32_t kEnough = 1000;  // who takes so many has no ceiling worth keeping
+constexpr std::uint32_t kEnough = 1000;  // a host that takes so many has no ceiling worth keeping
 constexpr std::chrono::hours kMeantIt{24};
 }  // namespace
 

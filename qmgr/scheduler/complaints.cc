@@ -63,7 +63,7 @@ std::optional<ComplaintVerdict> Shaping::complained(const Cluster& cluster, Dest
                              who, of_rule(*rule, words)));
     return ComplaintVerdict{rule->cls, false};
   }
-  // At a close with nothing in hand nobody knows whose mail it was; where it was somebody's, its result told it.
+  // At a close with nothing in hand the sender is not known; where there was one, the result of its mail said so.
   if (shaping::of_domain(rule->scope) && sender == nullptr) return std::nullopt;
   const std::optional<seconds> stated = mail::stated_delay(reply.words);
   const std::optional<seconds> pause = stated ? stated : rule->pause;

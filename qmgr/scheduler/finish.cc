@@ -8,7 +8,7 @@
 namespace pen::qmgr::scheduler {
 
 namespace {
-// Hosts that are quicker are filled by the dozen, whoever else is there.
+// Hosts that are quicker are filled by the dozen, whatever others there are.
 constexpr milliseconds kQuick{20};
 // Differences below this, or a 32nd, are noise.
 constexpr milliseconds kNoise{5};
@@ -18,7 +18,7 @@ constexpr double kWorthMoving = 2;
 }  // namespace
 
 microseconds Finish::free_in(const Connection& c, microseconds each) const {
-  // Who is late is taken to need as long again.
+  // A connection that is late is taken to need as long again.
   const auto until = [this](SteadyTime t) {
     return std::chrono::abs(std::chrono::duration_cast<microseconds>(t - clock_.now));
   };
@@ -53,7 +53,7 @@ std::size_t Finish::by_others(const std::vector<std::unique_ptr<Member>>& level,
     // What keeps a pace, or holds its share, may not take it.
     if (each > end || back_off_.dead(d) || RateDelay::keeps_pace(d) || shares_.holds_its_share(d)) continue;
     if (each.count() == 0) {
-      // Nobody knows: rather one for each than two for who has something in hand.
+      // Not known: rather one for each than two for a connection with something in hand.
       if (without != nullptr && !without->handed.empty()) could += d.connections.size();
       continue;
     }
@@ -143,7 +143,7 @@ bool Finish::leaves_to_others(const Connection& c, const Cluster& cluster, std::
   const std::size_t number = cluster.pooled + c.waiting + further;
   if (number == 0) return false;
   const microseconds end = ends_in(c) - each * static_cast<std::int64_t>(c.waiting);
-  // Who has something in hand leaves it to new connections too: those that wait will open them.
+  // A connection with something in hand leaves it to new connections too: jobs that wait will open them.
   const bool to_new_ones = !c.handed.empty() && c.destination->transport->free() > 0;
   std::vector<Destination*> openable;
   // First without looking at each connection.

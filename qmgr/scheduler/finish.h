@@ -1,5 +1,6 @@
 #pragma once
-/// Who would have a job done first: what is expected of connections, by what their hosts took of late.
+/// Which connection would finish a job first: what is expected of connections, by the time that their hosts took of
+/// late.
 ///
 /// A job goes to no connection on which it would end later than the others of its level could end all that waits: a
 /// host that takes ten seconds gets none of the last jobs of a burst that the rest is through with in two, and the

@@ -136,7 +136,7 @@ struct Flow {
   std::unique_ptr<Gate> gate;  // nullptr: nobody complained of it
 };
 
-/// Whose mail it is, as far as receivers tell senders apart.
+/// The sender of mail, as far as receivers tell senders apart.
 struct Sender {
   std::string domain;
   std::size_t messages = 0;

@@ -10,8 +10,8 @@
 ///          Connection   points to its Destination
 /// Parts:   each has a header, state of its own and references to those that it asks. A part moves no job: what follows
 ///          from its answers is done here.
-/// Files:   routing.cc, place.cc (schedule), pump.cc (who takes from the pool), connections.cc, alone.cc, next_host.cc,
-///          suspend.cc, leases.cc, elsewhere.cc, inspect.cc.
+/// Files:   routing.cc, place.cc (schedule), pump.cc (what takes from the pool), connections.cc, alone.cc,
+///          next_host.cc, suspend.cc, leases.cc, elsewhere.cc, inspect.cc.
 #include <deque>
 #include <memory>
 #include <string>
@@ -51,7 +51,7 @@ struct Model {
   /// The route set of an answer, with what the rule says of it by now.
   RouteSet& route_set(const ipc::route::Resolved& answer);
   void reroute(Job& j);
-  /// Others wait in the cluster already, for a worker, for limits or for connections that they were left to: who comes
+  /// Others wait in the cluster already, for a worker, for limits or for connections that they were left to: a new job
   /// stands behind them. There is nothing to look for, and looking walks over every connection; whichever has room
   /// takes from the pool.
   static bool stands_behind(const Cluster& c) {
@@ -166,7 +166,7 @@ struct Model {
   void begin_at_gates(Job& j);
   void ended_at_gates(Job& j);
   void open_gates();
-  /// A peer closes with a reply, which may complain of something: of whose mail is next on the connection.
+  /// A peer closes with a reply, which may complain of something: of the sender with the next mail on the connection.
   void complained_at_close(Connection& c, const mail::DeliveryStatus& status);
   void wait_at(Gate& g, Job& j, bool at_front);
 

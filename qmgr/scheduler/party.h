@@ -68,7 +68,7 @@ struct ConnectionShare {
   Node<ConnectionShare> round{this};
 };
 
-/// Who takes turns with others, and whose workers are counted: a message, or all messages of one source (sources.h).
+/// The unit that takes turns and for which workers are counted: a message, or all messages of one source (sources.h).
 struct Party {
   std::uint64_t seq = 0;      // of its first wait for a connection: answers overtake each other; 0: it has not waited
   std::uint32_t routing = 0;  // look-ups under way

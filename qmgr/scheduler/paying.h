@@ -28,7 +28,7 @@ class Paying {
   }
   /// What the caller does about a result.
   struct Step {
-    bool limit_rose = false;            // perhaps: who waits for it looks again
+    bool limit_rose = false;            // perhaps: jobs that wait for it look again
     std::optional<std::uint32_t> keep;  // so many connections of it stay
   };
   /// A result came from it, and so many jobs wait that it could have.

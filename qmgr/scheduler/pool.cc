@@ -88,7 +88,7 @@ void Pool::put(Job& j, Waits waits, bool at_front) {
   if (known == nullptr) {
     known = &party.pooled.make(&c, &c, &party);
     known->since = clock_.now;
-    // Who looked in vain has not lost its place.
+    // A party that looked in vain has not lost its place.
     if (at_front)
       c.round.push_front(known->round);
     else

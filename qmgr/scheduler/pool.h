@@ -10,8 +10,8 @@
 /// that time has come, or more jobs wait, one looks again. Limits that were learned rise with time alone: so one looks
 /// each second at the latest.
 ///
-/// Use:     put() and take() by Model, which decides for whom; free workers, connections with room and idle connections
-///          take from it (pump.cc).
+/// Use:     put() and take() by Model, which decides for which cluster; free workers, connections with room and
+///          idle connections take from it (pump.cc).
 /// Owns:    nothing; the lines are Cluster::round, Cluster::full and those of the transport.
 #include <cstdint>
 #include <set>
@@ -35,7 +35,7 @@ class Pool {
   bool wake(Cluster& c);
   /// A host of the cluster works: nobody waits there for a worker that may only probe.
   void probe_no_more(Cluster& c);
-  /// A cluster that one left who was awake: others may have what it did not take. nullptr: there is none.
+  /// A cluster that a party left while awake: others may have what it did not take. nullptr: there is none.
   Cluster* take_left() { return left_.pop_front(); }
 
   /// What waits in a cluster, of which one just looked in vain, is left to connections that could have done so many

@@ -48,7 +48,8 @@ void Probes::end(Connection& c) const {
 
 std::vector<Connection*> Probes::overdue(Transport& t, bool moves) const {
   const std::size_t wanted = moves ? t.wanted_probes + (t.free() == 0 ? t.waiting.size() : 0) : 0;
-  // Who waits while workers are free holds his share of them, and among those the probes that bring him nothing.
+  // A party that waits while workers are free holds its share of them, and among those the probes that bring it
+  // nothing.
   std::unordered_map<const Party*, std::size_t> own;
   const auto in_its_own_way = [&](const Connection& c) {
     if (!moves || c.round.empty()) return false;

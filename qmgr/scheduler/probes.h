@@ -8,7 +8,7 @@
 ///   this eighth is kept for them: what nobody has tried yet is not starved by what works;
 /// - what waits for a probe stands in a line of its own, where allowed_new_worker() counts free probes instead of free
 ///   workers: a big envelope to hosts that nobody knows leaves probes for others;
-/// - when others want its worker, or those whose mail it carries wait because they have their share of the workers, a
+/// - when others want its worker, or the parties with mail on it wait because they have their share of the workers, a
 ///   probe that had no answer for longer than our patience ends like a timeout. Hosts that work answer in well under
 ///   a second or two; 4 s are time for two more tries of TCP (after 1 s and 3 s). The patience doubles with each
 ///   failure: a host that is slow to greet is not given up early for ever;

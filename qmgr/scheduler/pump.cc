@@ -1,4 +1,4 @@
-/// Who takes from the pool (pool.h): free workers, connections with room, idle connections.
+/// What takes from the pool (pool.h): free workers, connections with room, idle connections.
 #include <algorithm>
 
 #include "qmgr/scheduler/model.h"
@@ -11,7 +11,7 @@ constexpr int kTries = 8;  // clusters that a connection looks at for a job
 
 void Model::unblock(Destination& d) {
   if (const Job* solo = d.transport->solo; solo != nullptr && solo->place == Job::Place::pooled)
-    to_serve.mark(*d.transport);  // whoever is woken below, it goes first
+    to_serve.mark(*d.transport);  // it goes first, whatever is woken below
   Member* const last = d.starved.back();
   while (Member* m = d.starved.front()) {
     d.starved.rotate();
@@ -108,7 +108,7 @@ Job* Model::pull(Connection& c) {
   // the messages.
   Destination& d = *c.destination;
   if (shares.holds_its_share(d)) return nullptr;
-  const Member* left_at = nullptr;  // the first whose jobs had better wait for others
+  const Member* left_at = nullptr;  // the first with jobs that had better wait for others
   for (int tries = 0; tries < kTries && !d.hungry.empty(); ++tries) {
     Member& m = *d.hungry.front();
     if (&m == left_at) return nullptr;
@@ -125,7 +125,7 @@ Job* Model::pull(Connection& c) {
     prefetch(j);
     m.cluster->round.rotate(j.ordinals.size());
     pool.take(j);
-    if (m.cluster->pooled > 0) m.cluster->round.prefetch_front();  // for whoever pulls next
+    if (m.cluster->pooled > 0) m.cluster->round.prefetch_front();  // for the next pull
     attach(j, c);
     return &j;
   }

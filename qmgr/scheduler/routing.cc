@@ -104,7 +104,7 @@ void Model::add_to_job(Message& m, std::uint32_t ordinal, const ipc::route::Reso
   m.jobs.push_back(j.in_message);
   ++m.job_count;
   m.forming.push_back(j.in_line);
-  // Nobody will join it: alone by rule, or the only one of a message whose last look-up this is.
+  // Nothing will join it: alone by rule, or the only one of a message after its last look-up.
   const bool only = m.routing == 1 && m.unrouted.empty() && m.job_count == 1;
   if (most == 1 || only) {
     formed(j);

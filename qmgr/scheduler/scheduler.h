@@ -82,7 +82,8 @@ struct Options {
   seconds backoff_min{60};  // of a failing destination, doubled per failure, with jitter
   seconds backoff_max{4000};
   seconds ceiling_time{600};  // a learned connection limit is believed this long
-  // Without pipelining for who broke under it; then it is tried again. Who breaks again within a day meant it.
+  // A host that broke under pipelining does without it so long; then it is tried again. A host that breaks again
+  // within a day always will.
   seconds step_by_step_first{600}, step_by_step_again{3600};
   // The same for clear text where TLS broke and may be left out.
   seconds clear_text_first{600}, clear_text_again{3600};
@@ -90,7 +91,7 @@ struct Options {
   // Messages that may wait for the same hosts while others wait for room in the active set (active_share_limit); 0: any
   // number. Only where they wait for long: the hosts would take longer than share_time for them.
   std::size_t share_limit = 0;
-  seconds share_time{300};  // the shortest retry interval: who is parked comes back after that
+  seconds share_time{300};  // the shortest retry interval: a parked message comes back after that
   /// defer_destinations: the rule's name if delivery to this name (a next hop, a domain, a host) or address (if it is a
   /// numeric one) is put off, else "". Asked when a destination or next hop is met, and again when what it said is
   /// older than rule_time. Must not wait.
@@ -235,9 +236,9 @@ class Scheduler {
   // --- messages ---
   /// A message enters; its recipients want routes. May be called again for more recipients (slices
   /// of a big envelope).
-  /// source: who sent it; small messages of one who has many here share their turns and workers (sources.cc). 0: nobody
-  /// in particular. Of the first call for the message.
-  /// tenant: whose it is, where there are tenants; sender_domain: its sender's, by which receivers tell senders apart.
+  /// source: the sender; small messages of a sender with many here share their turns and workers (sources.cc). 0: no
+  /// particular one. Of the first call for the message.
+  /// tenant: its tenant, where there are tenants; sender_domain: its sender's, by which receivers tell senders apart.
   /// Both of the first call, too.
   void admit(MessageNumber message, const Ordinals& recipients, SourceNumber source = 0, std::string_view tenant = {},
              std::string_view sender_domain = {});
@@ -277,8 +278,9 @@ class Scheduler {
   void session_room(std::uint32_t session_class);
   /// Somebody else wants a place in the class: closes the connection that is idle for longest. False: none is.
   bool yield_session(std::uint32_t session_class);
-  /// These recipients of a job, whose result came, are to be tried at the next host of their route in this round: a new
-  /// job takes them there. If there is none they are deferred with what this one said. Call before job_done().
+  /// These recipients of a job have a result, and are to be tried at the next host of their route in this round: a
+  /// new job takes them there. If there is no next host they are deferred with what this one said. Call before
+  /// job_done().
   void try_next_host(JobNumber job, const Ordinals& ordinals, const mail::DeliveryStatus& status);
   /// Its host takes recipients of one domain in a transaction, and these were of another: they go on at once in jobs of
   /// their own, and no more such jobs go to that host for a while. Otherwise as try_next_host().

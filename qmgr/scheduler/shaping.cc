@@ -36,7 +36,7 @@ std::string key_of(const Gate& g) { return g.group + '\0' + g.source + '\0' + g.
 std::string shared_key_of(const Gate& g) { return fmt::format("{}|{}|{}|{}", g.group, g.source, g.domain, g.name); }
 }  // namespace
 
-// --- who belongs where ---
+// --- groups and their clusters ---
 
 Group& Shaping::group_of(const std::string& name, const shaping::Provider* provider) {
   auto& slot = groups_[name];
@@ -68,8 +68,8 @@ void Shaping::enter(Cluster& c, const Cluster* from) {
     std::ranges::sort(hosts);
     hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
     const shaping::Provider* const provider = options_.shaping->rules.provider_of(addressed);
-    // The hosts of a route that are nobody's share a limit with those routes alone that have the same: who names
-    // somebody's host beside his own must not slow others.
+    // The hosts of a route without a provider share a limit only with routes that have the same hosts: a domain
+    // that names another's host beside its own must not slow others.
     std::string name = provider != nullptr ? provider->name : join(hosts, ",");
     if (name.size() > kMaxGroupName)
       name = fmt::format("{}…{:016x}", name.substr(0, kMaxGroupName - 20), std::hash<std::string>{}(name));

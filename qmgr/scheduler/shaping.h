@@ -38,7 +38,7 @@ class Shaping {
   /// Something may be limited: else nothing here is asked.
   bool on() const { return options_.shaping != nullptr; }
 
-  // --- who belongs where ---
+  // --- groups and their clusters ---
   /// from: it is that one without some of its hosts, or in another order.
   void enter(Cluster& c, const Cluster* from = nullptr);
   void leave(Cluster& c);
@@ -51,7 +51,7 @@ class Shaping {
   /// Of a job that has a route: the source that it leaves from (docs/egress.md); "": the one of this host.
   static std::string_view source_of(const Job& j);
   static std::string_view source_of(const Cluster& c);
-  /// The gates of a job that has a route, by their kinds; most are none.
+  /// The gates of a job that has a route, by their kinds; most do not exist.
   static constexpr unsigned kKinds = 7;
   Gate* gate_of(const Job& j, unsigned kind);
   /// Those that limit anything.
@@ -77,7 +77,7 @@ class Shaping {
   void delivered(const Job& j);
   void set_waking(Gate& g);
   void mark(Gate& g);
-  /// One that may let somebody through; nullptr: there is none.
+  /// One that may let a job through; nullptr: there is none.
   Gate* next_dirty();
   bool any_dirty() const { return !dirty_.empty(); }
   void wake_due();

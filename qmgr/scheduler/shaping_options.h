@@ -61,7 +61,7 @@ struct MailAddresses {
   std::string_view sender{};
 };
 
-/// What is to become of a recipient whose refusal complains of something.
+/// What is to become of a recipient after a refusal that complains of something.
 struct ComplaintVerdict {
   shaping::Class cls = shaping::Class::none;
   bool put_off = false;  // a 5xx that is no word about the recipient or the message: they wait

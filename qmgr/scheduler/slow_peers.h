@@ -57,7 +57,7 @@ struct Burst {
   std::uint64_t seed = 1;
   std::uint32_t messages() const;
 };
-/// All messages to one next hop, whose hosts are all alike.
+/// All messages to one next hop with hosts that are all alike.
 Burst burst(std::size_t hosts, const Peer& peer, std::uint32_t messages, std::uint32_t concurrency = 20);
 
 struct Outcome {
@@ -89,7 +89,7 @@ microseconds limit(const Burst& b);
 /// Postfix: a delivery agent per connection, one message at a time on it; a limit for the next hop, whatever its
 /// hosts, from initial_destination_concurrency one more with each delivery (qmgr(8)); next hops take turns at the
 /// agents. A connection goes to any host of the route (drawn from seed). Kinder than Postfix is: every connection is
-/// used again. Steady mail is that which comes within the limit(), and comes with the burst.
+/// used again. Steady mail is what comes within the limit(), and comes with the burst.
 struct OfPostfix {
   microseconds took{0};
   std::uint64_t opened = 0;

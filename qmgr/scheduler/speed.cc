@@ -8,7 +8,7 @@ namespace pen::qmgr::scheduler {
 namespace {
 constexpr int kSlowFactor = 3;
 constexpr milliseconds kSlowFloor{50};  // differences below this are noise
-// Who was not measured lately is taken for so fast: beside a host that is slower than most it is worth a try.
+// A host that was not measured lately is taken for so fast: beside a host that is slower than most it is worth a try.
 constexpr milliseconds kUnmeasured{150};
 }  // namespace
 

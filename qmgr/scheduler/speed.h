@@ -35,7 +35,7 @@ class Speed {
   }
   /// With PIPELINING alone a message's content waits for the replies to its commands.
   static bool content_waits(const Destination& d) { return d.facts.pipelining && !d.facts.chunking; }
-  /// What a job takes whose connection has nothing in hand.
+  /// What a job takes on a connection with nothing in hand.
   static microseconds alone(const Destination& d) {
     return d.facts.service_time + (content_waits(d) ? 2 : 1) * path(d);
   }

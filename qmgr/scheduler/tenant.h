@@ -1,6 +1,7 @@
 #pragma once
-/// A tenant: who stands above senders (docs/tenants.md). Tenants take turns with one another wherever parties do, each
-/// by its weight, and the rule that keeps one message from taking all workers holds for one tenant as well.
+/// A tenant: the owner of mail from many senders (docs/tenants.md). Tenants take turns with one another wherever
+/// parties do, each by its weight, and the rule that keeps one message from taking all workers holds for one tenant
+/// as well.
 ///
 /// Owned:    by Tenants, while a message of it is here; its lines by itself.
 /// Changed:  messages by tenants.h; routing by routing.cc; concurrency by connections.cc; lines by tenant_queue.h.
@@ -56,11 +57,11 @@ struct Tenant {
   }
 };
 
-/// Whose turn it is among tenants: his who has had least of late, in recipients by weight.
+/// Which tenant has the turn: the one that has had least of late, in recipients by weight.
 ///
-/// This is deficit round robin without its rounds: who has had more than his turn waits until the others have had as
-/// much, however many recipients that was, and nobody counts rounds for that. Who comes, or comes back, has what the
-/// one has had who was served last: waiting for nothing saves no turns up.
+/// This is deficit round robin without its rounds: a tenant that has had more than its turn waits until the others have
+/// had as much, however many recipients that was, and no rounds are counted for that. A tenant that comes, or comes
+/// back, begins with what the one served last has had: a tenant without mail saves no turns up.
 class TenantTurns {
  public:
   /// What a line has had when it begins to wait.

@@ -1,10 +1,10 @@
 #pragma once
-/// A WorkerQueue for each tenant, and whose turn it is among them.
+/// A WorkerQueue for each tenant, and the turns among them.
 ///
-/// Use:     as a WorkerQueue, whose functions these are; served() when what next() named has left for good.
+/// Use:     as a WorkerQueue, which has the same functions; served() when what next() named has left for good.
 /// Cost:    without tenants that of a WorkerQueue and one comparison. With them O(log n) in the tenants that wait, too.
 /// Rules:   a tenant that may not take one of the free workers (Fairness, for what all its parties hold together), or
-///          of whose parties none may, stands aside, ordered by how many must be free: nobody walks over tenants.
+///          has no party that may, stands aside, ordered by how many must be free: nobody walks over tenants.
 ///          T::owner() is the tenant, nullptr where there are no tenants: then for all.
 #include <set>
 #include <utility>
@@ -72,8 +72,8 @@ class TenantQueue {
     if (Line* const line = find(*tenant)) line->charge(tenant->turn_of(recipients));
   }
   std::size_t size() const { return plain_.size() + size_; }
-  /// One of those that came first, or last, whether it may take a worker or not; of the tenant whose turn comes first,
-  /// or last. nullptr: the queue is empty.
+  /// One of those that came first, or last, whether it may take a worker or not; of the tenant with the first turn, or
+  /// the last. nullptr: the queue is empty.
   T* front() const {
     if (size_ == 0) return plain_.front();
     return (ready_.empty() ? aside_.begin()->second : ready_.begin()->line)->waiting.front();

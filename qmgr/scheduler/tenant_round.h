@@ -27,7 +27,7 @@ class TenantRound {
     if (!lines_) return plain_.front();
     return lines_->ready.empty() ? nullptr : lines_->ready.begin()->line->waiting.front();
   }
-  /// The last of the tenant whose turn comes last.
+  /// The last of the tenant with the last turn.
   T* back() const {
     if (!lines_) return plain_.back();
     return lines_->ready.empty() ? nullptr : lines_->ready.rbegin()->line->waiting.back();
@@ -52,7 +52,7 @@ class TenantRound {
     if (found == lines_->of.end() || !found->second.waiting.empty()) return;
     Line& line = found->second;
     lines_->ready.erase({line.had, found->first, &line});
-    // Whoever has had more than the others does not lose that by leaving for a moment.
+    // A tenant that has had more than the others does not lose that mark by leaving for a moment.
     if (line.had <= lines_->turns.now()) lines_->of.erase(found);
     if (lines_->ready.empty())
       lines_.reset();

@@ -1,5 +1,5 @@
 #pragma once
-/// The tenants whose messages are here, by name.
+/// The tenants with messages here, by name.
 ///
 /// Use:     enter() when a message is admitted, leave() when it is forgotten: its tenant goes with the last one.
 ///          Options::tenant_weight is asked with each message; weigh() when a weight has become known.

@@ -23,7 +23,7 @@ std::size_t Windows::fitting(const Connection& c) const {
   std::int64_t n = 1;
   if (each.count() > 0) {
     // (each + trip) / each, rounded up; but not for a fiftieth. To hide our own part alone nothing is sent ahead:
-    // before it the flow says RSET, which costs the peer as much; nor to who takes one command at a time.
+    // before it the flow says RSET, which costs the peer as much; nor to a peer that takes one command at a time.
     const bool ahead = d.facts.pipelining || d.facts.round_trip.count() == 0;
     const microseconds path = ahead ? Speed::path(c) : microseconds(0);
     const microseconds trip = 50 * path < each ? microseconds(0) : path + kHandling;

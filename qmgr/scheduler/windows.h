@@ -2,8 +2,8 @@
 /// Windows: how many jobs a connection is given at once, and when another connection pays. speed.h has the times.
 ///
 /// - A connection has as many jobs in hand as keep its peer busy for a round trip, and no more: what is in hand
-///   cannot be given to another connection that falls free. The rest waits in the pool, where whoever is free first
-///   takes it.
+///   cannot be given to another connection that falls free. The rest waits in the pool for the connection that is free
+///   first.
 /// - Which connection has the last jobs: finish.h. How many connections pay: paying.h.
 /// - A job waits on a connection only for as long as opening another one would take; the fewer workers are free, the
 ///   longer.

@@ -4,9 +4,9 @@
 /// This is next_router_job() and allowed_new_worker() of docs/origins.md without its walk over all jobs:
 /// messages that hold too many workers stand aside, ordered by how many they hold, and come back
 /// when enough workers are free or when they hold fewer. Most messages join at the end of the line, or nearly so, and
-/// that costs no search; who comes back to its old place in the midst of others goes to a tree beside the line. An
-/// operation is O(log n) in the number of those at most. Used for routing (a worker is one look-up) and per transport
-/// for delivery (a worker is one connection).
+/// that costs no search; a message that comes back to its old place in the midst of others goes to a tree beside the
+/// line. An operation is O(log n) in the number of those at most. Used for routing (a worker is one look-up) and per
+/// transport for delivery (a worker is one connection).
 #include <cstdint>
 #include <set>
 #include <utility>
