@@ -91,7 +91,7 @@ void Authentication::begin() {
                          .helo = helo_,
                          .receiver = policy_.settings.myhostname,
                          .now = server_.loop.clock().wall_now()};
-  // A HELO name that is none has no record (RFC 7208 section 2.3).
+  // A HELO name that is no host name has no record (RFC 7208 section 2.3).
   helo_asked_ = mail::fully_qualified(helo_) && !mail::numeric_hostname(helo_);
   waiting_ = 1;
   if (helo_asked_) {

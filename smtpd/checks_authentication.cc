@@ -36,7 +36,7 @@ async::Task<Checks::Answer> Checks::refuse_by_spf(std::string_view restriction, 
       break;
   }
   std::string text = fmt::format("SPF {}: {} may not send for {}", spf::verdict_word(verdict), address, found.domain);
-  // Anybody can write such a text: the reader must know whose it is.
+  // Anybody can write such a text: the reader must know its author.
   if (!found.explanation.empty()) text += fmt::format("; {} explains: {}", found.domain, found.explanation);
   co_return refuse(code, kSpfFailed, name, text);
 }

@@ -109,7 +109,7 @@ class Transaction {
   Response not_queued(const intake::Commit& commit);
 
   // transaction_tenant.cc: each returns nullopt if there is no refusal.
-  /// Before the content: who may name the tenant in a field, which is taken out.
+  /// Before the content: whether the client may name the tenant in a field, which is taken out.
   [[gnu::noinline]] async::Task<std::optional<Response>> take_tenant_field();
   /// After it, and after filters.
   [[gnu::noinline]] async::Task<std::optional<Response>> find_tenant();
