@@ -276,7 +276,7 @@ void check_services(const config::Config& config, const service::Plan& plan, con
   }
 }
 
-/// The programs read it as mail_owner; root, who checks, can read everything.
+/// The programs read it as mail_owner; this check runs as root, which can read everything.
 void check_secrets(const config::Settings& s, Report& report) {
   struct stat st{};
   const auto owner = service::mail_owner(s);
@@ -289,7 +289,7 @@ void check_secrets(const config::Settings& s, Report& report) {
                "srs_secrets_file " + s.srs_secrets_file + ": mail_owner must be able to read it: chown or chgrp it");
 }
 
-/// Tables that are not made from their text yet, as after a change from Postfix, whose files have another form.
+/// Tables that are not made from their text yet, as after a change from Postfix, where files have another form.
 void check_tables(const config::Config& config, Report& report) {
   std::string missing;
   for (const OwnTable& table : own_tables(config)) {

@@ -62,7 +62,7 @@ views::Route ask(DestinationClient& qmgr, const std::string& recipient, const st
   return route;
 }
 
-/// The envelope of a message in the queue. nullopt: who asks may not see it.
+/// The envelope of a message in the queue. nullopt: the user may not see it.
 std::optional<mail::Envelope> envelope_of(const config::Config& config, const std::string& queue_id) {
   QueueClient client(kProgram, config);
   std::optional<mail::Envelope> out;

@@ -118,7 +118,7 @@ Result<std::string> files_in_base64(const std::string& names) {
 
 service::Account owner_of_file(const struct stat& file) { return {file.st_uid, file.st_gid}; }
 
-/// Says that what root makes there can be replaced by somebody else, who then chooses what the mail system believes.
+/// Warns that another user can replace what root makes there, and then chooses what the mail system believes.
 void warn_of_directory(const Invocation& in, const std::string& table) {
   struct stat where{};
   const std::string directory = std::filesystem::path(table).parent_path();

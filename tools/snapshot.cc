@@ -78,7 +78,7 @@ Result<std::unique_ptr<queue_log::Storage>> open_log(const std::string& director
   return std::make_unique<OwnersLog>(std::move(log), owner);
 }
 
-/// LMDB keeps its files consistent for those who ask it, not for those who read them byte by byte. It goes where their
+/// LMDB keeps its files consistent for callers of LMDB, not for readers of their bytes. It goes where their
 /// pages lead it, so what is another account's is read by a process of that account.
 Result<bool> copy_database(const Folder& from, const std::string& name, const Folder& to) {
   PEN_TRY_ASSIGN(const auto there, from.look(name));

@@ -1,5 +1,5 @@
 #pragma once
-/// A message of a listed queue: who still waits for it, put together from the entries of a listing.
+/// A message of a listed queue: the recipients that still wait for it, put together from the entries of a listing.
 ///
 /// Use:     waiting[entry.queue_id].add(entry);  …  auto who = waiting[id].among(content.envelope.recipients);
 /// Pure; any thread.
