@@ -1,4 +1,4 @@
-// The greylist by itself: who waits, who passes, who is known, what is forgotten, and what a flood costs.
+// The greylist by itself: which clients wait, pass and are known, what is forgotten, and what a flood costs.
 #include "anvil/greylist.h"
 
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-/// One connection of a QMQP client: who it is, its message, the reply.
+/// One connection of a QMQP client: its name and address, its message, the reply.
 ///
 /// Use:     Session session(server, std::move(stream), peer);  co_await session.run();
 /// Thread:  the loop's. The server must outlive it.
