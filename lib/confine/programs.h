@@ -57,7 +57,7 @@ enum class Kind : std::uint8_t {
 enum class Account : std::uint8_t {
   mail,    // mail_owner
   queue,   // queue_owner, which alone can open the queue
-  orders,  // mail_owner with the group of queue_owner, by which qmgr knows who may give orders
+  orders,  // mail_owner with the group of queue_owner, by which qmgr knows programs that may give orders
   logins,  // mail_owner with the group kLoginsGroup, where there is one
 };
 
